@@ -1,0 +1,123 @@
+// Package item defines the key and the version of an item as memtables,
+// segments and the engine exchange them.
+//
+// Sort order of items (invariant 1): effective partition key (EPK), then
+// encoded partition key, then id, each by bytes; versions of one item follow
+// each other by falling sequence. So a logical partition is one run of
+// neighbours in every structure, and equal hashes stay two logical partitions.
+package item
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// Key is the sort key of an item. The slices are borrowed from the caller.
+type Key struct {
+	Hash uint64 // first 8 bytes of EPK, big-endian: compared before any bytes
+	EPK  []byte // 16 bytes per level of the partition key
+	PK   []byte // encoded partition key (package partmap)
+	ID   []byte // id of the item, at most MaxID bytes
+}
+
+// Limits of the parts of a key, in bytes.
+const (
+	MaxLevels = 3
+	MaxEPK    = 16 * MaxLevels
+	MaxPK     = 4 << 10 // encoded; the engine's own limit is lower
+	MaxID     = 1023
+)
+
+// HashOf returns the first 8 bytes of an EPK as an integer, zero-padded.
+func HashOf(epk []byte) uint64 {
+	if len(epk) >= 8 {
+		return binary.BigEndian.Uint64(epk)
+	}
+	var b [8]byte
+	copy(b[:], epk)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// Compare orders two keys: -1, 0 or +1.
+func Compare(a, b *Key) int {
+	if c := ComparePartition(a, b); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.ID, b.ID)
+}
+
+// ComparePartition orders two keys by logical partition only.
+func ComparePartition(a, b *Key) int {
+	if a.Hash != b.Hash {
+		if a.Hash < b.Hash {
+			return -1
+		}
+		return 1
+	}
+	if c := bytes.Compare(a.EPK, b.EPK); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.PK, b.PK)
+}
+
+// Clone returns a key that shares no memory with k.
+func (k *Key) Clone() Key {
+	buf := make([]byte, 0, len(k.EPK)+len(k.PK)+len(k.ID))
+	buf = append(append(append(buf, k.EPK...), k.PK...), k.ID...)
+	e, p := len(k.EPK), len(k.EPK)+len(k.PK)
+	return Key{Hash: k.Hash, EPK: buf[:e:e], PK: buf[e:p:p], ID: buf[p:]}
+}
+
+// ItemHash returns the 64-bit hash by which point-read tables find an item.
+// It is part of the segment format: it must never change. The EPK, itself a
+// hash of the partition key, is folded with the id, eight bytes at a time, by
+// 64x64->128 bit multiplication (the mixing step known from wyhash).
+func (k *Key) ItemHash() uint64 {
+	h := k.Hash ^ 0x9e3779b97f4a7c15
+	if n := len(k.EPK); n >= 16 {
+		h = fold(h^0xe7037ed1a0b428db, binary.LittleEndian.Uint64(k.EPK[n-8:])^0x8ebc6af09c88c6e3)
+	}
+	id := k.ID
+	n := uint64(len(id))
+	for len(id) > 16 {
+		h = fold(binary.LittleEndian.Uint64(id)^h, binary.LittleEndian.Uint64(id[8:])^0xe7037ed1a0b428db)
+		id = id[16:]
+	}
+	var a, b uint64
+	if len(id) >= 8 {
+		a = binary.LittleEndian.Uint64(id)
+		b = binary.LittleEndian.Uint64(id[len(id)-8:])
+	} else {
+		for i := len(id) - 1; i >= 0; i-- {
+			a = a<<8 | uint64(id[i])
+		}
+	}
+	h = fold(a^h, b^0x589965cc75374cc3)
+	return fold(h^0x1d8e4e27c47d124f, n^0x9e3779b97f4a7c15)
+}
+
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+// Flags of a version.
+type Flags uint8
+
+// Flag bits; part of the log and segment formats.
+const (
+	Tombstone Flags = 1 << iota // the item is deleted as of this version
+)
+
+// Version is one version of an item.
+type Version struct {
+	Seq      uint64 // store-wide sequence of the write, at least 1
+	Modified int64  // milliseconds since the Unix epoch
+	Expires  int64  // milliseconds since the Unix epoch; 0: never
+	Flags    Flags
+	Body     []byte // empty for a tombstone
+}
+
+// Deleted reports whether the version is a tombstone.
+func (v *Version) Deleted() bool { return v.Flags&Tombstone != 0 }
