@@ -1,0 +1,157 @@
+// Package arena lends chunks of memory outside of the Go heap, for memtables.
+//
+// Chunks come in classes of 64 KiB to 2 MiB, each twice the one before; larger
+// ones are whole multiples of 2 MiB. They are reused: the first touch of fresh
+// memory costs a page fault, which on virtual machines is dearer than all else
+// that a memtable does. Nothing in a chunk is seen by the garbage collector.
+//
+// Invariants:
+//  1. Used never passes Limit, but for what was taken with force.
+//  2. Held, which counts free chunks too, passes Limit only by what was forced:
+//     free chunks of other classes are given back to the system first.
+//
+// The race detector does not see memory outside of the Go heap. In programs
+// built with it chunks are ordinary slices, so that it does.
+package arena
+
+import (
+	"errors"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+// Sizes of chunks, in bytes.
+const (
+	MinChunkBytes = 64 << 10
+	MaxChunkBytes = 2 << 20
+	classes       = 6
+)
+
+// ErrFull says that the pool has lent as much as it may.
+var ErrFull = errors.New("arena: memory limit reached")
+
+// Pool lends chunks up to a limit. It is safe for concurrent use.
+type Pool struct {
+	limit int64
+	used  atomic.Int64 // lent
+	mu    struct {
+		sync.Mutex
+		held   int64 // lent and free
+		free   [classes][][]byte
+		closed bool
+	}
+}
+
+// NewPool returns a pool that lends at most limit bytes. It holds nothing yet.
+func NewPool(limit int64) *Pool { return &Pool{limit: limit} }
+
+// Limit returns the bytes that the pool lends at most.
+func (p *Pool) Limit() int64 { return p.limit }
+
+// Used returns the bytes lent now.
+func (p *Pool) Used() int64 { return p.used.Load() }
+
+// Held returns the bytes taken from the system: lent and free.
+func (p *Pool) Held() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.held
+}
+
+// Get lends a chunk of at least size bytes, aligned to a page and not zeroed.
+// It returns ErrFull if that would pass the limit, unless force is set, and an
+// error of the system if there is no memory.
+func (p *Pool) Get(size int, force bool) ([]byte, error) {
+	size = chunkSize(size)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !force && p.used.Load()+int64(size) > p.limit {
+		return nil, ErrFull
+	}
+	if class, ok := classOf(size); ok {
+		if free := p.mu.free[class]; len(free) > 0 {
+			chunk := free[len(free)-1]
+			p.mu.free[class] = free[:len(free)-1]
+			p.used.Add(int64(size))
+			return chunk, nil
+		}
+	}
+	p.trimLocked(p.limit - int64(size))
+	chunk, err := allocate(size)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.held += int64(size)
+	p.used.Add(int64(size))
+	return chunk, nil
+}
+
+// Put takes back a chunk that Get lent. Nobody may touch it afterwards.
+func (p *Pool) Put(chunk []byte) {
+	if len(chunk) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used.Add(-int64(len(chunk)))
+	class, ok := classOf(len(chunk))
+	if !ok || p.mu.closed || p.mu.held > p.limit {
+		p.releaseLocked(chunk)
+		return
+	}
+	p.mu.free[class] = append(p.mu.free[class], chunk)
+}
+
+// Trim gives free chunks back to the system until at most keep bytes are held
+// or none is free.
+func (p *Pool) Trim(keep int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trimLocked(keep)
+}
+
+// Close gives all free chunks back; those lent follow as they come in.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.closed = true
+	p.trimLocked(0)
+}
+
+func (p *Pool) trimLocked(keep int64) {
+	for class := range p.mu.free {
+		free := &p.mu.free[class]
+		for len(*free) > 0 && p.mu.held > keep {
+			last := len(*free) - 1
+			chunk := (*free)[last]
+			(*free)[last] = nil
+			*free = (*free)[:last]
+			p.releaseLocked(chunk)
+		}
+	}
+}
+
+func (p *Pool) releaseLocked(chunk []byte) {
+	p.mu.held -= int64(len(chunk))
+	release(chunk)
+}
+
+// chunkSize rounds a size up to that of a chunk.
+func chunkSize(size int) int {
+	if size <= MinChunkBytes {
+		return MinChunkBytes
+	}
+	if size >= MaxChunkBytes {
+		return (size + MaxChunkBytes - 1) / MaxChunkBytes * MaxChunkBytes
+	}
+	return 1 << bits.Len(uint(size-1))
+}
+
+// classOf returns the class of a chunk size; the one-off sizes have none.
+func classOf(size int) (class int, ok bool) {
+	if size > MaxChunkBytes {
+		return 0, false
+	}
+	return bits.TrailingZeros(uint(size / MinChunkBytes)), true
+}
