@@ -1,0 +1,154 @@
+package memtable
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/arena"
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+const (
+	benchItems = 64 << 10
+	benchBody  = 1 << 10
+)
+
+// benchTable returns a full table and its keys in another order, laid out one
+// after the other, so that a benchmark does not measure the misses of its keys.
+func benchTable(b *testing.B) (*Table, []item.Key) {
+	b.Helper()
+	keys := benchKeys()
+	table := New(arena.NewPool(1<<30), Range{}, benchItems)
+	b.Cleanup(table.Release)
+	fillTable(b, table, keys)
+	probes := make([]item.Key, len(keys))
+	for i, j := range rand.New(rand.NewPCG(2, 2)).Perm(len(keys)) {
+		probes[i] = keys[j].Clone()
+	}
+	return table, probes
+}
+
+// benchKeys returns keys of 8 items per logical partition in random order.
+var benchKeys = sync.OnceValue(func() []item.Key {
+	keys := makeKeys(benchItems, 8)
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	return keys
+})
+
+func fillTable(b *testing.B, table *Table, keys []item.Key) {
+	v := item.Version{Body: make([]byte, benchBody)}
+	for i := range keys {
+		v.Seq++
+		if err := table.Put(&keys[i], &v, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPut inserts new keys, 64 Ki to a table, into reused chunks.
+func BenchmarkPut(b *testing.B) {
+	keys := benchKeys()
+	pool := arena.NewPool(1 << 30)
+	table := New(pool, Range{}, benchItems)
+	fillTable(b, table, keys)
+	v := item.Version{Body: make([]byte, benchBody)}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if i%benchItems == 0 {
+			table.Release()
+			table = New(pool, Range{}, benchItems)
+		}
+		v.Seq = uint64(i + 1)
+		if err := table.Put(&keys[i%benchItems], &v, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(table.Bytes()-table.RawBytes())/float64(table.Items()), "overhead-B/item")
+	table.Release()
+}
+
+func BenchmarkGetHit(b *testing.B) {
+	table, keys := benchTable(b)
+	var v item.Version
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if !table.Get(&keys[i%benchItems], math.MaxUint64, &v) {
+			b.Fatal("missing")
+		}
+	}
+}
+
+func BenchmarkGetMiss(b *testing.B) {
+	table, keys := benchTable(b)
+	for i := range keys {
+		keys[i].ID[0] = 'x'
+	}
+	var v item.Version
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if table.Get(&keys[i%benchItems], math.MaxUint64, &v) {
+			b.Fatal("found")
+		}
+	}
+}
+
+// BenchmarkGetParallel is BenchmarkGetHit in GOMAXPROCS goroutines.
+func BenchmarkGetParallel(b *testing.B) {
+	table, keys := benchTable(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		var v item.Version
+		for i := rand.IntN(benchItems); pb.Next(); i++ {
+			if !table.Get(&keys[i%benchItems], math.MaxUint64, &v) {
+				b.Error("missing")
+				return
+			}
+		}
+	})
+}
+
+func BenchmarkScan50(b *testing.B) {
+	table, keys := benchTable(b)
+	for _, way := range []string{"forward", "backward"} {
+		b.Run(way, func(b *testing.B) {
+			var c Cursor
+			b.ReportAllocs()
+			for i := range b.N {
+				c.Reset(table, math.MaxUint64)
+				k := &keys[i%benchItems]
+				if way == "forward" {
+					for n, ok := 1, c.SeekGE(k); ok && n < 50; n++ {
+						ok = c.Next()
+					}
+				} else {
+					for n, ok := 1, c.SeekLT(k); ok && n < 50; n++ {
+						ok = c.Prev()
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWalk reports ns per version of a whole pass.
+func BenchmarkWalk(b *testing.B) {
+	table, _ := benchTable(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		n := 0
+		for w := table.Walk(math.MaxUint64); w.Next(); n++ {
+		}
+		if n != benchItems {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchItems, "ns/version")
+}

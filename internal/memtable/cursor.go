@@ -1,0 +1,104 @@
+package memtable
+
+import "github.com/cleavestore/cleave/internal/item"
+
+// Cursor moves over the keys of a table in both directions and shows of each
+// key the newest version up to its bound, tombstones included; keys without one
+// are passed over. It begins unpositioned, and is so again when a movement has
+// returned false; Next and Prev then return false until a seek succeeds.
+//
+// A cursor serves one goroutine at a time, beside the writer. It sees all that
+// was put before its bound was learnt; with a bound above that it may or may
+// not see what is put meanwhile. It allocates nothing; the zero value, Reset,
+// can be pooled.
+type Cursor struct {
+	table  *Table
+	maxSeq uint64
+	node   *node
+	key    item.Key
+	ver    item.Version
+}
+
+// Cursor returns a cursor over the versions up to maxSeq.
+func (t *Table) Cursor(maxSeq uint64) *Cursor {
+	c := new(Cursor)
+	c.Reset(t, maxSeq)
+	return c
+}
+
+// Reset makes c an unpositioned cursor over t. A nil table lets go of the
+// memory that c points to: c must be Reset again before it moves.
+func (c *Cursor) Reset(t *Table, maxSeq uint64) {
+	*c = Cursor{table: t, maxSeq: maxSeq}
+}
+
+// First moves to the first key.
+func (c *Cursor) First() bool { return c.forward(c.table.first()) }
+
+// Last moves to the last key.
+func (c *Cursor) Last() bool { return c.backward(c.table.seekLT(nil)) }
+
+// SeekGE moves to the first key not before k.
+func (c *Cursor) SeekGE(k *item.Key) bool { return c.forward(c.table.seekGE(k)) }
+
+// SeekLT moves to the last key before k.
+func (c *Cursor) SeekLT(k *item.Key) bool { return c.backward(c.table.seekLT(k)) }
+
+// Next moves to the following key.
+func (c *Cursor) Next() bool {
+	if c.node == nil {
+		return false
+	}
+	return c.forward(c.table.nodeOrNil(c.node.next()))
+}
+
+// Prev moves to the preceding key.
+func (c *Cursor) Prev() bool {
+	if c.node == nil {
+		return false
+	}
+	return c.backward(c.table.nodeOrNil(loadLink(&c.node.previous)))
+}
+
+// Valid reports whether the cursor is at a key.
+func (c *Cursor) Valid() bool { return c.node != nil }
+
+// Key returns the key at the cursor. The Key is valid until the cursor moves,
+// its bytes until the table is released. Call it only when Valid.
+func (c *Cursor) Key() *item.Key { return &c.key }
+
+// Version returns the version at the cursor, valid as Key is.
+func (c *Cursor) Version() *item.Version { return &c.ver }
+
+// forward settles on the first visible key from n on.
+func (c *Cursor) forward(n *node) bool {
+	for ; n != nil; n = c.table.nodeOrNil(n.next()) {
+		if c.settle(n) {
+			return true
+		}
+	}
+	c.node = nil
+	return false
+}
+
+// backward settles on the last visible key up to n.
+func (c *Cursor) backward(n *node) bool {
+	for ; n != nil; n = c.table.nodeOrNil(loadLink(&n.previous)) {
+		if c.settle(n) {
+			return true
+		}
+	}
+	c.node = nil
+	return false
+}
+
+func (c *Cursor) settle(n *node) bool {
+	v := c.table.visible(n, c.maxSeq)
+	if v == nil {
+		return false
+	}
+	c.node = n
+	n.borrow(&c.key)
+	v.borrow(&c.ver)
+	return true
+}

@@ -1,0 +1,208 @@
+package memtable
+
+import (
+	"errors"
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cleavestore/cleave/internal/arena"
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+const maxBodyBytes = 1 << 30
+
+var errTooLarge = errors.New("memtable: key or body too large")
+
+// Range is the span of hashes (item.Key.Hash) to expect: Hi is exclusive, 0
+// meaning 1<<64. It only tunes the order: other keys work, more slowly.
+type Range struct{ Lo, Hi uint64 }
+
+// Table is a memtable. Put and Release belong to one writer at a time; all
+// other methods may be called from any goroutine beside it.
+type Table struct {
+	slots   atomic.Uint64 // type slots; 0 until the first Put
+	buckets buckets
+	space
+
+	random   uint64 // state of randomHeight
+	items    atomic.Int64
+	versions atomic.Int64
+	rawBytes atomic.Int64
+	minSeq   atomic.Uint64
+	maxSeq   atomic.Uint64
+}
+
+// New returns an empty table that takes its memory from pool. It owns none
+// before the first Put. expectItems is the number of keys to expect; it sets
+// the number of buckets and need not be exact.
+func New(pool *arena.Pool, r Range, expectItems int) *Table {
+	return &Table{
+		space:   space{pool: pool},
+		buckets: makeBuckets(r, expectItems),
+		random:  0x9e3779b97f4a7c15,
+	}
+}
+
+// Put adds a version of a key, copying both. A version whose sequence is not
+// above the newest of its key is ignored without error. It returns
+// arena.ErrFull when the pool has no room (force takes the memory past the
+// pool's limit instead), or the system's error when that has none, and leaves
+// the table as it was. A key or body over the limits is refused.
+func (t *Table) Put(k *item.Key, v *item.Version, force bool) error {
+	if len(k.EPK) > item.MaxEPK || len(k.PK) > item.MaxPK || len(k.ID) > item.MaxID ||
+		len(v.Body) > maxBodyBytes {
+		return errTooLarge
+	}
+	var err error
+	if n := t.find(k); n != nil {
+		if v.Seq <= t.version(n.newest).seq {
+			return nil
+		}
+		err = t.prepend(n, v, force)
+	} else {
+		err = t.add(k, v, force)
+	}
+	if err != nil {
+		return err
+	}
+	t.versions.Add(1)
+	t.rawBytes.Add(int64(len(v.Body)))
+	if low := t.minSeq.Load(); low == 0 || v.Seq < low {
+		t.minSeq.Store(v.Seq)
+	}
+	if v.Seq > t.maxSeq.Load() {
+		t.maxSeq.Store(v.Seq)
+	}
+	return nil
+}
+
+// prepend adds a version to a node.
+func (t *Table) prepend(n *node, v *item.Version, force bool) error {
+	link, mem, err := t.alloc(versionSize(v), force)
+	if err != nil {
+		return err
+	}
+	(*version)(mem).fill(v, n.newest)
+	storeLink(&n.newest, link)
+	return nil
+}
+
+// add adds a node with its first version, which lies right behind it.
+func (t *Table) add(k *item.Key, v *item.Version, force bool) error {
+	if err := t.prepare(force); err != nil {
+		return err
+	}
+	var at place
+	if err := t.locate(k, &at, force); err != nil {
+		return err
+	}
+	height := t.randomHeight()
+	size := nodeSize(k, height)
+	link, mem, err := t.alloc(size+versionSize(v), force)
+	if err != nil {
+		return err
+	}
+	n := (*node)(mem)
+	n.fill(k, height)
+	(*version)(unsafe.Add(mem, size)).fill(v, 0)
+	n.newest = link + uint32(size/unitBytes)
+	t.insert(n, link, height, &at)
+	t.publishSlot(k, link)
+	t.items.Add(1)
+	return nil
+}
+
+// prepare makes room for one more key in the slots, at first the directory and
+// the slots themselves.
+func (t *Table) prepare(force bool) error {
+	if t.slots.Load() != 0 {
+		return t.growSlots(force)
+	}
+	// The first unit stays unused: its link is 0.
+	slotsAt := unitBytes + roundUp(linkBytes*t.buckets.pages())
+	size := slotsAt + slotBytes<<firstSlotsLog
+	_, mem, err := t.alloc(size, force)
+	if err != nil {
+		return err
+	}
+	clear(unsafe.Slice((*byte)(mem), size))
+	t.slots.Store(uint64(makeSlots(uint32(slotsAt/unitBytes), firstSlotsLog)))
+	return nil
+}
+
+// Get sets v to the newest version of k with a sequence up to maxSeq, which may
+// be a tombstone, and reports whether there is one. v.Body is valid until
+// Release.
+func (t *Table) Get(k *item.Key, maxSeq uint64, v *item.Version) bool {
+	n := t.find(k)
+	if n == nil {
+		return false
+	}
+	at := t.visible(n, maxSeq)
+	if at == nil {
+		return false
+	}
+	at.borrow(v)
+	return true
+}
+
+// Latest is Get without a bound: the newest version, whether published or not.
+func (t *Table) Latest(k *item.Key, v *item.Version) bool {
+	return t.Get(k, math.MaxUint64, v)
+}
+
+// visible returns the newest version of n up to maxSeq, nil if there is none.
+func (t *Table) visible(n *node, maxSeq uint64) *version {
+	v := t.version(loadLink(&n.newest))
+	for v.seq > maxSeq {
+		if v.older == 0 {
+			return nil
+		}
+		v = t.version(v.older)
+	}
+	return v
+}
+
+func (t *Table) node(link uint32) *node       { return (*node)(t.at(link)) }
+func (t *Table) version(link uint32) *version { return (*version)(t.at(link)) }
+
+func (t *Table) nodeOrNil(link uint32) *node {
+	if link == 0 {
+		return nil
+	}
+	return t.node(link)
+}
+
+// Bytes returns the bytes in use: entries, heads and slots.
+func (t *Table) Bytes() int64 { return t.bytes.Load() }
+
+// Reserved returns the bytes of the chunks that the table holds.
+func (t *Table) Reserved() int64 { return t.reserved.Load() }
+
+// Items returns the number of keys.
+func (t *Table) Items() int64 { return t.items.Load() }
+
+// Versions returns the number of versions.
+func (t *Table) Versions() int64 { return t.versions.Load() }
+
+// RawBytes returns the sum of the lengths of all bodies.
+func (t *Table) RawBytes() int64 { return t.rawBytes.Load() }
+
+// MinSeq returns the lowest sequence in the table, 0 if it is empty.
+func (t *Table) MinSeq() uint64 { return t.minSeq.Load() }
+
+// MaxSeq returns the highest sequence in the table, 0 if it is empty.
+func (t *Table) MaxSeq() uint64 { return t.maxSeq.Load() }
+
+// Release returns the chunks to the pool and leaves the table empty. The caller
+// guarantees that no reader is left and that nothing borrowed is used again.
+func (t *Table) Release() {
+	t.slots.Store(0)
+	t.release()
+	t.items.Store(0)
+	t.versions.Store(0)
+	t.rawBytes.Store(0)
+	t.minSeq.Store(0)
+	t.maxSeq.Store(0)
+}
