@@ -1,24 +1,12 @@
-// Package partmap maps partition keys to places in the key space.
-//
-// A partition key value has 1 to 3 components. Each is encoded as the bytes
-// that version 2 of the model's hash is computed over:
-//
-//	undefined 00    null 01    false 02    true 03
-//	number    05 | IEEE 754 double, 8 bytes, little-endian
-//	string    08 | UTF-8 bytes | FF
-//
-// FF is no byte of UTF-8, so encodings end by themselves and are concatenated
-// without separators. The effective partition key (EPK) of one component is
-// its murmur3 x64-128 hash, second half first, big-endian, the two top bits
-// clear; components are hashed apart and their EPKs concatenated (kind Hash for
-// one, MultiHash for more). Negative zero is encoded as zero.
 package partmap
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
+	"unicode/utf8"
 
-	"github.com/cleavestore/cleave/internal/murmur"
+	"github.com/cleavestore/cleave/internal/item"
 )
 
 // Markers of the encoding; part of the formats on disk.
@@ -32,8 +20,12 @@ const (
 	endOfString   = 0xFF
 )
 
-// MaxLevels is the number of components that a partition key may have.
-const MaxLevels = 3
+// Limits of a partition key.
+const (
+	MaxLevels  = item.MaxLevels // components
+	MaxString  = 2048           // bytes of UTF-8 in a string
+	MaxEncoded = item.MaxPK     // bytes of the encoding of all levels
+)
 
 // AppendUndefined appends the encoding of an absent value.
 func AppendUndefined(dst []byte) []byte { return append(dst, markUndefined) }
@@ -62,44 +54,11 @@ func AppendString(dst, s []byte) []byte {
 	return append(append(append(dst, markString), s...), endOfString)
 }
 
-// EPK is an effective partition key: a point of the key space, or the lower
-// bound of all keys that begin with its levels. It is comparable.
-type EPK struct {
-	b      [16 * MaxLevels]byte
-	levels uint8
-}
-
-// Bytes returns the EPK's bytes, 16 a level. They are valid as long as e is.
-func (e *EPK) Bytes() []byte { return e.b[:16*int(e.levels)] }
-
-// Levels returns the number of components; 0 for the lowest EPK.
-func (e *EPK) Levels() int { return int(e.levels) }
-
-// Head returns the first 8 bytes as a big-endian integer.
-func (e *EPK) Head() uint64 { return binary.BigEndian.Uint64(e.b[:]) }
-
-// HashEncoded returns the EPK of an encoded partition key, by version 2 of the
-// model's hash. Bytes that are no encoding give an EPK of no levels. It
-// allocates nothing.
-func HashEncoded(enc []byte) (e EPK) {
-	for len(enc) > 0 {
-		n := componentLen(enc)
-		if n == 0 || e.levels == MaxLevels {
-			return EPK{}
-		}
-		h1, h2 := murmur.Sum128(enc[:n])
-		at := e.b[16*int(e.levels):]
-		binary.BigEndian.PutUint64(at, h2)
-		binary.BigEndian.PutUint64(at[8:], h1)
-		at[0] &= 0x3F
-		e.levels++
-		enc = enc[n:]
-	}
-	return e
-}
-
 // componentLen returns the length of the first component, 0 if there is none.
 func componentLen(enc []byte) int {
+	if len(enc) == 0 {
+		return 0
+	}
 	switch enc[0] {
 	case markUndefined, markNull, markFalse, markTrue:
 		return 1
@@ -108,11 +67,69 @@ func componentLen(enc []byte) int {
 			return 9
 		}
 	case markString:
-		for i, c := range enc {
-			if c == endOfString {
-				return i + 1
-			}
-		}
+		return bytes.IndexByte(enc, endOfString) + 1
 	}
 	return 0
+}
+
+// checkEncoded returns an *Error unless enc is a canonical encoding within the
+// limits.
+func checkEncoded(enc []byte) error {
+	if len(enc) > MaxEncoded {
+		return refuse(ErrTooLong, MaxEncoded, "encoding of %d bytes, the limit is %d", len(enc), MaxEncoded)
+	}
+	at := 0
+	for levels := 0; at < len(enc); levels++ {
+		n := componentLen(enc[at:])
+		if n == 0 {
+			return refuse(ErrInvalid, at, "no component of an encoding")
+		}
+		if levels == MaxLevels {
+			return refuse(ErrLevels, at, "more than %d levels", MaxLevels)
+		}
+		if err := checkComponent(enc[at:at+n], at); err != nil {
+			return err
+		}
+		at += n
+	}
+	if at == 0 {
+		return refuse(ErrLevels, 0, "no levels")
+	}
+	return nil
+}
+
+// checkComponent checks the value of the component c, which begins at offset at.
+func checkComponent(c []byte, at int) error {
+	switch c[0] {
+	case markNumber:
+		bits := binary.LittleEndian.Uint64(c[1:])
+		switch f := math.Float64frombits(bits); {
+		case math.IsNaN(f) || math.IsInf(f, 0):
+			return refuse(ErrInvalid, at, "number that is not finite")
+		case f == 0 && bits != 0:
+			return refuse(ErrInvalid, at, "negative zero")
+		}
+	case markString:
+		s := c[1 : len(c)-1]
+		if len(s) > MaxString {
+			return refuse(ErrTooLong, at, "string of %d bytes, the limit is %d", len(s), MaxString)
+		}
+		if !utf8.Valid(s) {
+			return refuse(ErrInvalid, at+1+validPrefix(s), "string is not valid UTF-8")
+		}
+	}
+	return nil
+}
+
+// validPrefix returns the length of the longest prefix of s that is UTF-8.
+func validPrefix(s []byte) int {
+	at := 0
+	for at < len(s) {
+		r, n := utf8.DecodeRune(s[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	return at
 }
