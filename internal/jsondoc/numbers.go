@@ -1,0 +1,105 @@
+package jsondoc
+
+import (
+	"math"
+	"strconv"
+	"unsafe"
+)
+
+// digits returns the offset of the first byte at or after i that is no digit.
+func digits(doc []byte, i int) int {
+	for {
+		if m := notDigit(load(doc, i)); m != 0 {
+			return i + firstByte(m)
+		}
+		i += 8
+	}
+}
+
+// number scans the number at i, which is a digit or a minus sign, and returns
+// the offset after it. With a flaw it returns that one's offset.
+func number(doc []byte, i int) (int, *flaw) {
+	if doc[i] == '-' {
+		i++
+	}
+	if j := shortNumber(doc, i); j != 0 {
+		return j, nil
+	}
+	j := digits(doc, i)
+	if j == i {
+		return missingDigit(doc, i)
+	}
+	if doc[i] == '0' && j > i+1 {
+		return i, flawZero
+	}
+	if j < len(doc) && doc[j] == '.' {
+		i = j + 1
+		if j = digits(doc, i); j == i {
+			return missingDigit(doc, i)
+		}
+	}
+	if j < len(doc) && doc[j]|0x20 == 'e' {
+		i = j + 1
+		if i < len(doc) && (doc[i] == '+' || doc[i] == '-') {
+			i++
+		}
+		if j = digits(doc, i); j == i {
+			return missingDigit(doc, i)
+		}
+	}
+	return j, nil
+}
+
+// shortNumber returns the offset after digits with or without a fraction, if
+// these and the byte after them are within 8 bytes from i and there is no
+// exponent; else 0.
+func shortNumber(doc []byte, i int) int {
+	if i > len(doc)-8 {
+		return 0
+	}
+	w := loadFast(doc, i)
+	m := notDigit(w)
+	if m == 0 {
+		return 0
+	}
+	k := firstByte(m)
+	if k == 0 || k > 1 && w&0xFF == '0' {
+		return 0
+	}
+	if doc[i+k] == '.' {
+		point := k
+		if m &= m - 1; m == 0 {
+			return 0
+		}
+		if k = firstByte(m); k == point+1 {
+			return 0
+		}
+	}
+	if doc[i+k]|0x20 == 'e' {
+		return 0
+	}
+	return i + k
+}
+
+// notDigit marks, by their high bits, the bytes of w that are no digits; 0 if all
+// are. Marks may be wrong above one of a byte that is not ASCII.
+//
+// A digit is 0 to 9 after the XOR; adding 76 makes all else 80 or more.
+func notDigit(w uint64) uint64 {
+	w ^= '0' * ones
+	return ((w + 0x76*ones) | w) & highs
+}
+
+func missingDigit(doc []byte, i int) (int, *flaw) {
+	if i >= len(doc) {
+		return i, flawEnd
+	}
+	return i, flawDigit
+}
+
+// double returns the nearest double of a scanned number, and false if that is
+// infinite.
+func double(text []byte) (float64, bool) {
+	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+	return f, err == nil && !math.IsInf(f, 0)
+}

@@ -1,0 +1,41 @@
+package vfs
+
+import "os"
+
+// Mapping is a file mapped for reading; Data is as long as the file was when
+// it was mapped. The bytes must not be written, and neither they nor slices of
+// them may be used after Unmap. If the file shrinks while it is mapped, or the
+// device fails, touching Data raises a memory fault: readers guard themselves
+// (debug.SetPanicOnFault). Under the build tag race, and for Mem, Data is a copy
+// on the heap.
+//
+// Reading Data and Advise may run in parallel; Unmap must be the last use.
+type Mapping struct {
+	Data  []byte
+	unmap func() error // nil: Data is on the heap
+}
+
+// Advise tells how Data[off:off+n] will be read; n 0 is the rest. It is a hint:
+// errors are not reported.
+func (m *Mapping) Advise(off, n int64, advice Advice) {
+	size := int64(len(m.Data))
+	if m.unmap == nil || off < 0 || n < 0 || off >= size {
+		return
+	}
+	if n == 0 || n > size-off {
+		n = size - off
+	}
+	// The system wants whole pages: the first is rounded down, the last up.
+	first := off - off%int64(os.Getpagesize())
+	adviseMemory(m.Data[first:off+n], advice)
+}
+
+// Unmap gives the memory back. A second call does nothing.
+func (m *Mapping) Unmap() error {
+	unmap := m.unmap
+	m.Data, m.unmap = nil, nil
+	if unmap == nil {
+		return nil
+	}
+	return unmap()
+}

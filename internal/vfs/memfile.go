@@ -1,0 +1,271 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/cleavestore/cleave/internal/fault"
+)
+
+// sectorBytes is what a disk writes whole or not at all.
+const sectorBytes = 512
+
+// blob is the content of a file. Clones share the bytes until one of them
+// writes.
+type blob struct {
+	b      []byte
+	shared bool
+}
+
+// share returns a blob with the same bytes.
+func (x *blob) share() blob {
+	x.shared = true
+	return *x
+}
+
+// resize sets the length and makes the bytes writable.
+func (x *blob) resize(n int) {
+	if x.shared {
+		x.b, x.shared = slices.Clone(x.b), false
+	}
+	if n <= len(x.b) {
+		clear(x.b[n:]) // growing again shows zeros
+		x.b = x.b[:n]
+		return
+	}
+	old := len(x.b)
+	x.b = slices.Grow(x.b, n-old)[:n]
+	clear(x.b[old:])
+}
+
+// change is one unsynced call on a file. Never modified once made.
+type change struct {
+	seq     uint64   // order among all files
+	off     int64    // first byte written
+	size    int64    // bytes written; 0 for a truncation
+	length  int64    // of the file afterwards; -1: as before
+	sectors []sector // as they were afterwards
+}
+
+// sector is the content of one sector; data is shorter at the end of the file.
+type sector struct {
+	off  int64
+	data []byte
+}
+
+// record remembers a write of size bytes at off, or a truncation.
+func (m *Mem) record(n *node, off, size int64, before int) {
+	m.lastSeq++
+	c := &change{seq: m.lastSeq, off: off, size: size, length: -1}
+	if len(n.live.b) != before {
+		c.length = int64(len(n.live.b))
+	}
+	if size > 0 {
+		first, end := off-off%sectorBytes, off+size
+		if rest := end % sectorBytes; rest != 0 {
+			end = min(end+sectorBytes-rest, int64(len(n.live.b)))
+		}
+		image := slices.Clone(n.live.b[first:end])
+		for at := first; at < end; at += sectorBytes {
+			c.sectors = append(c.sectors, sector{at, image[at-first : min(at+sectorBytes, end)-first]})
+		}
+	}
+	n.changes = append(n.changes, c)
+}
+
+// write writes to the live bytes, as many as there is space for.
+func (m *Mem) write(n *node, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, syscall.EINVAL
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	before := int64(len(n.live.b))
+	limit := before + min(m.available(), maxMemFileBytes-before)
+	var err error
+	if room := limit - off; int64(len(p)) > room {
+		p, err = p[:max(0, room)], syscall.ENOSPC
+	}
+	if len(p) == 0 {
+		return 0, err
+	}
+	end := off + int64(len(p))
+	n.live.resize(int(max(before, end)))
+	copy(n.live.b[off:], p)
+	m.used += int64(len(n.live.b)) - before
+	m.record(n, off, int64(len(p)), int(before))
+	return len(p), err
+}
+
+// maxMemFileBytes bounds a file, so that a wild offset is a full disk and not
+// an exhausted heap.
+const maxMemFileBytes = 1 << 30
+
+func (m *Mem) truncate(n *node, size int64) error {
+	if size < 0 {
+		return syscall.EINVAL
+	}
+	before := int64(len(n.live.b))
+	if size == before {
+		return nil
+	}
+	if size-before > min(m.available(), maxMemFileBytes-before) {
+		return syscall.ENOSPC
+	}
+	n.live.resize(int(size))
+	m.used += size - before
+	m.record(n, 0, 0, int(before))
+	return nil
+}
+
+// memFile is an open file of a Mem.
+type memFile struct {
+	m      *Mem
+	node   *node
+	name   string // relative
+	writes bool
+	closed bool // guarded by m.mu
+}
+
+func (m *Mem) handle(n *node, name string, writes bool) *memFile {
+	n.opens++
+	return &memFile{m: m, node: n, name: name, writes: writes}
+}
+
+func (f *memFile) Name() string { return f.m.Path(f.name) }
+
+func (f *memFile) err(op string, off int64, err error) error {
+	return fault.IO(op, f.Name(), off, err)
+}
+
+// usable fails after Close, and for writes to a file open for reading.
+func (f *memFile) usable(write bool) error {
+	if f.closed {
+		return os.ErrClosed
+	}
+	if write && !f.writes {
+		return syscall.EBADF
+	}
+	return nil
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	if err := f.usable(false); err != nil {
+		return 0, f.err("read", off, err)
+	}
+	if off < 0 {
+		return 0, f.err("read", off, errors.New("negative offset"))
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	b := f.node.live.b
+	n := copy(p, b[min(off, int64(len(b))):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if err := f.usable(true); err != nil {
+		return 0, f.err("write", off, err)
+	}
+	n, err := f.m.write(f.node, p, off)
+	return n, f.err("write", off, err)
+}
+
+func (f *memFile) Close() error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if f.closed {
+		return f.err("close", -1, os.ErrClosed)
+	}
+	f.closed = true
+	f.node.opens--
+	f.m.forget(f.node)
+	return nil
+}
+
+func (f *memFile) Stat() (Info, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	if err := f.usable(false); err != nil {
+		return Info{}, f.err("stat", -1, err)
+	}
+	return f.node.info(), nil
+}
+
+func (f *memFile) Truncate(size int64) error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	err := f.usable(true)
+	if err == nil {
+		err = f.m.truncate(f.node, size)
+	}
+	return f.err("truncate", size, err)
+}
+
+func (f *memFile) Allocate(size int64) error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	err := f.usable(true)
+	if err == nil && size > int64(len(f.node.live.b)) {
+		err = f.m.truncate(f.node, size)
+	}
+	return f.err("allocate", size, err)
+}
+
+func (f *memFile) Sync() error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if err := f.usable(false); err != nil {
+		return f.err("sync", -1, err)
+	}
+	n := f.node
+	for _, c := range n.changes {
+		for _, s := range c.sectors {
+			put(&n.durable, s.off, s.data)
+		}
+		if c.length >= 0 {
+			n.durable.resize(int(c.length))
+		}
+	}
+	// The lengths differ only after loseUnsynced.
+	n.durable.resize(len(n.live.b))
+	n.changes = nil
+	return nil
+}
+
+// put writes data into x at off, making it longer if need be.
+func put(x *blob, off int64, data []byte) {
+	x.resize(max(len(x.b), int(off)+len(data)))
+	copy(x.b[off:], data)
+}
+
+// loseUnsynced does what a failed sync does: the system forgets that the
+// changes are still to be written, so that a later sync succeeds without them.
+func (f *memFile) loseUnsynced() {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	f.node.changes = nil
+}
+
+func (f *memFile) Map() (*Mapping, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	if err := f.usable(false); err != nil {
+		return nil, f.err("map", -1, err)
+	}
+	return &Mapping{Data: slices.Clone(f.node.live.b)}, nil
+}
+
+func (f *memFile) Advise(int64, int64, Advice) {}

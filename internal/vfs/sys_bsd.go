@@ -1,0 +1,26 @@
+//go:build darwin || freebsd
+
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncFile makes bytes and length durable. On macOS the os package asks the
+// device to flush its cache too.
+func syncFile(f *os.File) error { return f.Sync() }
+
+func allocate(*os.File, int64) error { return errors.ErrUnsupported }
+
+func adviseFile(*os.File, int64, int64, Advice) {}
+
+func freeBytes(dir *os.File) (uint64, error) {
+	var st unix.Statfs_t
+	if err := control(dir, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return 0, err
+	}
+	return uint64(max(st.Bavail, 0)) * uint64(st.Bsize), nil
+}

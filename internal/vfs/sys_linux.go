@@ -1,0 +1,49 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncFile makes bytes and length durable; fdatasync leaves out the times.
+func syncFile(f *os.File) error { return control(f, unix.Fdatasync) }
+
+// allocate makes f at least size bytes long and backs all of it by storage.
+func allocate(f *os.File, size int64) error {
+	err := control(f, func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+	if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+		return errors.ErrUnsupported
+	}
+	return err
+}
+
+func adviseFile(f *os.File, off, n int64, advice Advice) {
+	var flag int
+	switch advice {
+	case Random:
+		flag = unix.FADV_RANDOM
+	case Sequential:
+		flag = unix.FADV_SEQUENTIAL
+	case WillNeed:
+		flag = unix.FADV_WILLNEED
+	case DontNeed:
+		flag = unix.FADV_DONTNEED
+	default:
+		return
+	}
+	_ = control(f, func(fd int) error { return unix.Fadvise(fd, off, n, flag) })
+}
+
+func freeBytes(dir *os.File) (uint64, error) {
+	var st unix.Statfs_t
+	if err := control(dir, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return 0, err
+	}
+	unit := st.Frsize
+	if unit == 0 {
+		unit = st.Bsize
+	}
+	return st.Bavail * uint64(unit), nil
+}
