@@ -1,0 +1,213 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
+)
+
+func sample(seq uint64) *Store {
+	return &Store{
+		StoreID: ID{1, 2, 3, 15: 255},
+		Containers: []Container{{ID: 1, Name: "orders", PartitionKey: []string{"/a", "/b"}, Levels: 2, Kind: "json",
+			Compression: "default", MaxItemBytes: 2 << 20, MaxLogicalKey: 20 << 30}},
+		Partitions:    []Partition{{ID: 1, Container: 1, Min: Bytes{0}, Max: Bytes{0xff}}},
+		NextContainer: 2, NextPartition: 2, LastSeq: seq, SeqLimit: seq + 10, TimeHigh: 5, LogFirst: 3,
+		LogClosed: []wal.Closed{{File: 3, Length: 4096}},
+	}
+}
+
+func mustStore(t *testing.T, d *Dir, v any) {
+	t.Helper()
+	if err := d.Store(v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, n := range []uint64{1, 9_999_999_999, 10_000_000_000} {
+		if got, ok := ParseName(Name(n)); !ok || got != n {
+			t.Errorf("ParseName(%q) = %d, %t", Name(n), got, ok)
+		}
+		if got, ok := ParseSegmentName(SegmentName(n)); !ok || got != n {
+			t.Errorf("ParseSegmentName(%q) = %d, %t", SegmentName(n), got, ok)
+		}
+	}
+	for _, name := range []string{"", "MANIFEST-", "MANIFEST-1", "MANIFEST-00000000001", "MANIFEST-+000000001", "MANIFEST-0000000001.tmp", "manifest-0000000001"} {
+		if n, ok := ParseName(name); ok {
+			t.Errorf("ParseName(%q) = %d", name, n)
+		}
+	}
+	for _, name := range []string{"", ".seg", "1.seg", "0000000001", "0000000001.seg.tmp", "+000000001.seg"} {
+		if n, ok := ParseSegmentName(name); ok {
+			t.Errorf("ParseSegmentName(%q) = %d", name, n)
+		}
+	}
+	if id, ok := ParsePartitionDir("000042"); !ok || id != 42 {
+		t.Errorf("ParsePartitionDir = %d, %t", id, ok)
+	}
+	for _, name := range []string{"42", "0000042", "-00042", "4294967296"} {
+		if id, ok := ParsePartitionDir(name); ok {
+			t.Errorf("ParsePartitionDir(%q) = %d", name, id)
+		}
+	}
+}
+
+func TestStoreLoad(t *testing.T) {
+	m := vfs.NewMem()
+	d := NewDir(m, ".", StoreKind)
+	var got Store
+	if err := d.Load(&got); !errors.Is(err, fault.ErrMissing) {
+		t.Fatalf("Load of nothing: %v", err)
+	}
+	for seq := uint64(1); seq <= 3; seq++ {
+		mustStore(t, d, sample(seq))
+	}
+	again := NewDir(m, ".", StoreKind)
+	if err := again.Load(&got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(&got, sample(3)) {
+		t.Errorf("loaded %+v", got)
+	}
+	if again.Generation() != 3 {
+		t.Errorf("generation %d", again.Generation())
+	}
+	if names, _ := m.List("."); len(names) != 1 {
+		t.Errorf("files left: %v", names)
+	}
+	if err := NewDir(m, ".", PartitionKind).Load(&got); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a store manifest read as a partition's: %v", err)
+	}
+}
+
+// TestFlippedBits changes each bit of a manifest: no change may go unseen.
+func TestFlippedBits(t *testing.T) {
+	data, err := Encode(StoreKind, sample(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data {
+		for bit := range 8 {
+			damaged := append([]byte{}, data...)
+			damaged[i] ^= 1 << bit
+			var s Store
+			err := Decode("f", StoreKind, damaged, &s)
+			if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrTooNew) {
+				t.Fatalf("byte %d bit %d: %v", i, bit, err)
+			}
+		}
+	}
+	for n := range data {
+		if err := Decode("f", StoreKind, data[:n], new(Store)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Fatalf("cut to %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestTooNew(t *testing.T) {
+	data, err := Encode(StoreKind, sample(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.Replace(string(data), " store 1 ", " store 2 ", 1)
+	if err := Decode("f", StoreKind, []byte(newer), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 2") {
+		t.Errorf("Decode: %v", err)
+	}
+}
+
+// TestCrash stops the writing of a generation at each file-system call, in
+// all three ways of losing what was not synced: the old or the new one is
+// there, and the new one if Store had returned.
+func TestCrash(t *testing.T) {
+	for _, keep := range []vfs.CrashOptions{{Keep: vfs.KeepNone}, {Keep: vfs.KeepAll}, {Keep: vfs.KeepRandom, TornLast: true, Seed: 1}} {
+		for n := int64(1); ; n++ {
+			m := vfs.NewMem()
+			mustStore(t, NewDir(m, ".", StoreKind), sample(1))
+			var image *vfs.Mem
+			faulty := vfs.NewFaulty(m)
+			d := NewDir(faulty, ".", StoreKind)
+			if err := d.Load(new(Store)); err != nil {
+				t.Fatal(err)
+			}
+			faulty.StopAt(faulty.Calls()+n, func() { image = m.Clone() })
+			err := d.Store(sample(2))
+			done := image == nil
+			if done {
+				image = m.Clone()
+			}
+			image = image.Crash(keep)
+			var got Store
+			if loadErr := NewDir(image, ".", StoreKind).Load(&got); loadErr != nil {
+				t.Fatalf("call %d, %v: Load: %v", n, keep, loadErr)
+			}
+			if got.LastSeq != 2 && (done || got.LastSeq != 1) {
+				t.Fatalf("call %d, %v: Store %v, found %d", n, keep, err, got.LastSeq)
+			}
+			if done {
+				break
+			}
+		}
+	}
+}
+
+// TestFailedCalls fails each file-system call of Store: before the rename a
+// second try succeeds, from the rename on the Dir refuses.
+func TestFailedCalls(t *testing.T) {
+	unknown, retried := 0, 0
+	for n := int64(1); ; n++ {
+		m := vfs.NewMem()
+		faulty := vfs.NewFaulty(m)
+		d := NewDir(faulty, ".", StoreKind)
+		mustStore(t, d, sample(1))
+		calls := faulty.Calls()
+		faulty.FailAt(calls+n, errors.New("injected"), false)
+		err := d.Store(sample(2))
+		if faulty.Calls() < calls+n {
+			break
+		}
+		switch {
+		case err == nil: // removal of what is not needed
+		case errors.Is(err, fault.ErrOutcomeUnknown):
+			unknown++
+			if again := d.Store(sample(3)); !errors.Is(again, fault.ErrOutcomeUnknown) || d.Failed() == nil {
+				t.Fatalf("call %d: Store after an unknown outcome: %v", n, again)
+			}
+		default:
+			retried++
+			var got Store
+			if err := NewDir(m, ".", StoreKind).Load(&got); err != nil || got.LastSeq != 1 {
+				t.Fatalf("call %d: found %d, %v", n, got.LastSeq, err)
+			}
+			if err := d.Store(sample(3)); err != nil {
+				t.Fatalf("call %d: second try: %v", n, err)
+			}
+			if err := NewDir(m, ".", StoreKind).Load(&got); err != nil || got.LastSeq != 3 {
+				t.Fatalf("call %d: found %d, %v", n, got.LastSeq, err)
+			}
+		}
+	}
+	if unknown == 0 || retried == 0 {
+		t.Errorf("%d unknown outcomes, %d tried again: the test reached too little", unknown, retried)
+	}
+}
+
+func TestDisposable(t *testing.T) {
+	f := Files{Obsolete: []uint64{3}, Floor: 10, Runs: []Run{{Files: []File{{Number: 4}, {Number: 11}}}}}
+	for number, want := range map[uint64]bool{3: true, 4: false, 5: false, 9: false, 10: true, 11: false, 12: true} {
+		if got := f.Disposable(number); got != want {
+			t.Errorf("Disposable(%d) = %t", number, got)
+		}
+	}
+}
+
+func ExampleName() {
+	fmt.Println(Name(1), SegmentName(2), PartitionDir(3))
+	// Output: MANIFEST-0000000001 0000000002.seg p/000003
+}

@@ -1,0 +1,127 @@
+package manifest
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/cleavestore/cleave/wal"
+)
+
+// Store is the manifest of a store: its containers and the physical
+// partitions that tile the key space of each.
+type Store struct {
+	StoreID       ID           `json:"store_id"`
+	Clean         bool         `json:"clean"` // closed in order, nothing written since
+	Containers    []Container  `json:"containers"`
+	Partitions    []Partition  `json:"partitions"`
+	NextContainer uint32       `json:"next_container"`
+	NextPartition uint32       `json:"next_partition"`
+	LastSeq       uint64       `json:"last_seq"`  // last sequence given out, exact if Clean
+	SeqLimit      uint64       `json:"seq_limit"` // no sequence at or above it was given out
+	TimeHigh      int64        `json:"time_high"` // milliseconds: no time stamp above it was given out, if Clean
+	LogFirst      uint64       `json:"log_first"` // first log file that is needed; 0: none
+	LogClosed     []wal.Closed `json:"log_closed"`
+}
+
+// Container is a container of a store.
+type Container struct {
+	ID            uint32   `json:"id"`
+	Name          string   `json:"name"`
+	PartitionKey  []string `json:"partition_key,omitempty"`
+	Levels        int      `json:"levels"` // of the partition key
+	Kind          string   `json:"kind"`
+	Compression   string   `json:"compression"`
+	MaxItemBytes  int64    `json:"max_item_bytes"`
+	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
+}
+
+// Partition is a physical partition: an immutable range of the key space.
+type Partition struct {
+	ID        uint32 `json:"id"`
+	Container uint32 `json:"container"`
+	Min       Bytes  `json:"min"` // EPK, inclusive
+	Max       Bytes  `json:"max"` // EPK, exclusive
+}
+
+// Files is the manifest of a physical partition.
+type Files struct {
+	StoreID    ID     `json:"store_id"`
+	Partition  uint32 `json:"partition"`
+	FlushedSeq uint64 `json:"flushed_seq"` // every write of the partition up to it is in Runs
+	Runs       []Run  `json:"runs"`        // newest first
+	// Segment files of the partition that Runs does not name are left over
+	// from a crash, and are removed at open, if they are in Obsolete (merged
+	// into others) or at or above Floor (never committed). Others stay.
+	Obsolete []uint64 `json:"obsolete,omitempty"`
+	Floor    uint64   `json:"floor"`
+}
+
+// Lists reports whether a run names the file.
+func (f *Files) Lists(number uint64) bool {
+	for _, r := range f.Runs {
+		for _, file := range r.Files {
+			if file.Number == number {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Disposable reports whether a file is left over from a crash.
+func (f *Files) Disposable(number uint64) bool {
+	return !f.Lists(number) && (number >= f.Floor || slices.Contains(f.Obsolete, number))
+}
+
+// Run is a sorted sequence of files that do not overlap.
+type Run struct {
+	Shadowed int64  `json:"shadowed"` // estimate: versions in older runs that this run overwrites or deletes
+	Files    []File `json:"files"`
+}
+
+// File is a reference to a segment file. Its bounds only ever shrink.
+type File struct {
+	Number    uint64 `json:"number"`
+	Size      int64  `json:"size"`
+	FooterCRC uint32 `json:"footer_crc"`
+	Min       Bytes  `json:"min"` // EPK, inclusive
+	Max       Bytes  `json:"max"` // EPK, exclusive
+}
+
+// ID is the random identity of a store, the same in all of its files.
+type ID [16]byte
+
+// MarshalText implements encoding.TextMarshaler: hexadecimal digits.
+func (id ID) MarshalText() ([]byte, error) { return Bytes(id[:]).MarshalText() }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *ID) UnmarshalText(text []byte) error {
+	var b Bytes
+	if err := b.UnmarshalText(text); err != nil {
+		return err
+	}
+	if len(b) != len(id) {
+		return fmt.Errorf("store id of %d bytes, not %d", len(b), len(id))
+	}
+	copy(id[:], b)
+	return nil
+}
+
+// Bytes are written as hexadecimal digits in JSON.
+type Bytes []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (b Bytes) MarshalText() ([]byte, error) {
+	return hex.AppendEncode(nil, b), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	decoded, err := hex.AppendDecode(nil, text)
+	if err != nil {
+		return fmt.Errorf("bad hexadecimal %q", text)
+	}
+	*b = decoded
+	return nil
+}

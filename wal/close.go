@@ -1,0 +1,111 @@
+package wal
+
+import (
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/fault"
+)
+
+// Close writes and syncs what was appended, cuts the file to its length,
+// closes it, and keeps or removes the spares. What it returns belongs into the
+// manifest: with it the log is protected to its last byte. No other method may
+// run beside it; afterwards Append refuses with ErrClosed.
+//
+// If the log has failed Close only lets go of its files and says so.
+func (l *Log) Close() (Closed, error) {
+	l.mu.Lock()
+	closed := l.mu.closed
+	l.mu.closed = true
+	f, length := l.mu.file, l.mu.offset
+	l.mu.Unlock()
+	if closed {
+		return Closed{}, ErrClosed
+	}
+	if err := l.Sync(); err != nil {
+		l.abandon()
+		return Closed{}, err
+	}
+	if f := l.failed.Load(); f != nil {
+		l.abandon()
+		return Closed{}, f.refuse()
+	}
+	err := finish(f, cut(f, length))
+	if spareErr := l.maker.close(l.opts.KeepSpareBytes); err == nil {
+		err = spareErr
+	}
+	return Closed{File: f.number, Length: length}, err
+}
+
+// cut makes a file as long as it has records, unless it has another name, by
+// which somebody else may be reading it.
+func cut(f *file, length int64) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fault.IO("stat", f.Name(), -1, err)
+	}
+	if info.Links > 1 || info.Size <= length {
+		return nil
+	}
+	if err := f.Truncate(length); err != nil {
+		return fault.IO("truncate", f.Name(), length, err)
+	}
+	return fault.IO("sync", f.Name(), -1, f.Sync())
+}
+
+// abandon closes the files of a log that has failed.
+func (l *Log) abandon() {
+	l.live.Lock()
+	defer l.live.Unlock()
+	for _, f := range l.live.files {
+		if f.file != nil {
+			f.file.Close()
+		}
+	}
+	l.maker.Lock()
+	defer l.maker.Unlock()
+	l.maker.closed = true
+	if l.maker.next != nil {
+		l.maker.next.Close()
+		l.maker.next = nil
+	}
+}
+
+// counters count since Create.
+type counters struct {
+	records, bytes, writes, syncs, waits, rotations, made, recycled atomic.Int64
+}
+
+// Stats describes a log. The counts are since Create.
+type Stats struct {
+	Files     int   // needed ones
+	Bytes     int64 // in their records
+	Spares    int   // files made ahead or waiting for another use
+	Records   int64 // appended, those about the log itself included
+	Written   int64 // bytes of records written
+	Writes    int64 // calls that wrote records
+	Waits     int64 // calls of Wait that had to wait for a sync
+	Syncs     int64 // syncs of records
+	Rotations int64 // files filled
+	Made      int64 // files made
+	Recycled  int64 // of them, out of old ones
+}
+
+// Stats returns the present figures.
+func (l *Log) Stats() Stats {
+	s := Stats{
+		Records: l.count.records.Load(), Written: l.count.bytes.Load(), Writes: l.count.writes.Load(),
+		Waits: l.count.waits.Load(), Syncs: l.count.syncs.Load(), Rotations: l.count.rotations.Load(),
+		Made: l.count.made.Load(), Recycled: l.count.recycled.Load(),
+		Spares: int(l.maker.idle.Load()),
+	}
+	l.mu.Lock()
+	s.Bytes = l.mu.offset
+	l.mu.Unlock()
+	l.live.Lock()
+	defer l.live.Unlock()
+	s.Files = len(l.live.files)
+	for _, f := range l.live.files {
+		s.Bytes += f.length
+	}
+	return s
+}

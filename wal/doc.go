@@ -1,0 +1,66 @@
+// Package wal is the log of a store: every change is a record in it before it
+// is anywhere else. One log serves all partitions; each is a stream in it, and
+// one sync makes the records of all of them durable.
+//
+// # Format
+//
+// The log is a row of files, NUMBER.log, with numbers that follow each other.
+// All integers are little-endian; every checksum is CRC-32C.
+//
+//	file header, 64 bytes
+//	+--------+---------+--------+--------+--------+----------+------+----------+
+//	| magic  | version | cipher | number |   id   | store id |  0   | checksum |
+//	|   8    |    4    |   4    |   8    |   8    |    16    |  12  |    4     |
+//	+--------+---------+--------+--------+--------+----------+------+----------+
+//
+//	record, at an offset that 16 divides
+//	+--------+---------+--------+--------+-----+------+-------+------+---------+-----+
+//	| header | payload | length | stream | seq | type | count | mark | payload | pad |
+//	| sum  4 | sum   4 |   4    |   4    |  8  |  1   |   3   |  4   | length- | 0…  |
+//	|        |         |        |        |     |      |       |      |   32    | 15  |
+//	+--------+---------+--------+--------+-----+------+-------+------+---------+-----+
+//
+// The id is random, another one for each use of a file. Both sums of a record
+// are tied to the file's id and the record's offset. mark, in units of 16
+// bytes, is the synced-up-to mark: the length of the file that was durable
+// when the record was formed. docs/wal.md has the format byte by byte.
+//
+// # Invariants
+//
+//  1. A file has its number as a name only with a whole, durable header.
+//  2. Bytes of an earlier use of a file, of another file or of another place
+//     never verify as a record.
+//  3. The first record of a file is written after the file before it is sealed
+//     and synced. So only the last file with records in it can be torn.
+//  4. What lies below a record's mark was durable before the record was
+//     written. So a record that does not verify below the mark of one that
+//     does is damage, never the trace of a crash.
+//  5. Sequences, positions and the order in the files are one order.
+//  6. A file is removed or used again only after a manifest that needs it no
+//     more is durable (the owner's part: FirstNeeded, manifest, Drop).
+//  7. A log of an earlier run is never appended to.
+//  8. After a write or sync failed nothing more is written or synced, and no
+//     one is told that his record is durable unless it was before.
+//
+// # What is durable after which call
+//
+//	Append                 nothing; the record is in memory
+//	Wait(pos, false)       the end of the process loses nothing up to pos
+//	Wait(pos, true), Sync  a power cut loses nothing up to pos, or before the call
+//	Close                  everything, and once the owner has noted what it
+//	                       returns, damage to any byte is found
+//
+// # Recovery
+//
+// The owner calls Settle, Recover, notes Recovery.First and Closed in its
+// manifest, durably, and then calls Create. Recover modifies nothing and gives
+// the same each time. It ends the log at the first record that does not verify
+// if no mark vouches for it, and fails with a *fault.CorruptionError otherwise.
+//
+// # Limits
+//
+// A payload is at most 1 GiB, a record counts at most 2^24-1 sequences, and
+// decay of the newest records, which no mark covers yet, cannot be told from a
+// torn write: Vouch and Close narrow that window. Checksums find accidents,
+// not attackers.
+package wal

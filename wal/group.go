@@ -1,0 +1,151 @@
+package wal
+
+import (
+	"sync"
+)
+
+// group lets one of those who wait for a sync do it for all that have come by
+// then. Those who come while it syncs wait for the next turn; when it is done
+// it hands the lead to the first of them. Nobody leads while nobody waits.
+type group struct {
+	sync.Mutex
+	led         bool
+	first, last *waiter // those who wait, in the order in which they came
+	pool        sync.Pool
+}
+
+// waiter is one who waits; wake gets true if it is to lead.
+type waiter struct {
+	pos  Position
+	wake chan bool
+	next *waiter
+}
+
+func (g *group) init() {
+	g.pool.New = func() any { return &waiter{wake: make(chan bool, 1)} }
+}
+
+// Wait returns when the log is written to the kernel up to pos, or durable up
+// to pos if sync is set. One call serves all who wait. If the write or the
+// sync fails the log has failed, and all who wait get an error that matches
+// fault.ErrOutcomeUnknown.
+func (l *Log) Wait(pos Position, sync bool) error {
+	if !sync {
+		if l.Written() >= pos {
+			return nil
+		}
+		return l.flush(pos)
+	}
+	if l.Synced() >= pos {
+		return nil
+	}
+	l.count.waits.Add(1)
+	return l.waitSynced(pos)
+}
+
+// Sync makes durable what was appended before the call.
+func (l *Log) Sync() error {
+	pos := l.Appended()
+	if l.Synced() >= pos {
+		return nil
+	}
+	return l.waitSynced(pos)
+}
+
+func (l *Log) waitSynced(pos Position) error {
+	g := &l.group
+	g.Lock()
+	if l.Synced() >= pos {
+		g.Unlock()
+		return nil
+	}
+	if f := l.failed.Load(); f != nil {
+		g.Unlock()
+		return f.unknown()
+	}
+	if g.led {
+		w := g.pool.Get().(*waiter)
+		w.pos = pos
+		g.pushLocked(w)
+		g.Unlock()
+		lead := <-w.wake
+		g.pool.Put(w)
+		if !lead {
+			if l.Synced() >= pos {
+				return nil
+			}
+			return l.failed.Load().unknown()
+		}
+	} else {
+		g.led = true
+		g.Unlock()
+	}
+	err := l.syncAll()
+	l.handOver()
+	if l.Synced() >= pos {
+		return nil
+	}
+	return err
+}
+
+func (g *group) pushLocked(w *waiter) {
+	w.next = nil
+	if g.last == nil {
+		g.first = w
+	} else {
+		g.last.next = w
+	}
+	g.last = w
+}
+
+// handOver ends a leader's turn: it wakes those who are served, and the next
+// leader after them, so that it runs first.
+func (l *Log) handOver() {
+	g := &l.group
+	g.Lock()
+	synced, failed := l.Synced(), l.failed.Load() != nil
+	var served, lead, next *waiter
+	all := g.first
+	g.first, g.last = nil, nil
+	for w := all; w != nil; w = next {
+		next = w.next
+		switch {
+		case failed || w.pos <= synced:
+			w.next, served = served, w
+		case lead == nil:
+			lead = w
+		default:
+			g.pushLocked(w)
+		}
+	}
+	g.led = lead != nil
+	g.Unlock()
+	for w := served; w != nil; w = next {
+		next = w.next // w is used again once it is awake
+		w.wake <- false
+	}
+	if lead != nil {
+		lead.wake <- true
+	}
+}
+
+// Vouch appends an empty record that vouches for the records before it, and
+// makes both durable, unless that was done or there is nothing to vouch for.
+// It is meant for a log that lies still: a record that no other follows is the
+// one kind whose decay looks like a torn write.
+func (l *Log) Vouch() error {
+	l.mu.Lock()
+	f := l.mu.file
+	needed := f.lastEnd > f.vouched && !l.mu.closed
+	l.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	if err := l.Sync(); err != nil {
+		return err
+	}
+	if _, _, err := l.Append(0, TypeVouch, 0, nil, nil); err != nil {
+		return err
+	}
+	return l.Sync()
+}

@@ -1,0 +1,201 @@
+package wal
+
+import (
+	"sync"
+)
+
+// live is the list of files that the log consists of, by number. The last one
+// takes records; the ones before it are full, and complete once their seal is
+// durable.
+type live struct {
+	sync.Mutex
+	files []*liveFile
+	first uint64 // what Drop was asked for last
+	// dropped are numbers of files that could not be removed yet.
+	dropped []uint64
+}
+
+type liveFile struct {
+	number   uint64
+	length   int64 // once it is complete
+	complete bool
+	file     *file // until it is complete
+	// streams maps each stream that needs the file to its highest sequence in
+	// it. That of the file that takes records is guarded by Log.mu.
+	streams map[Stream]uint64
+}
+
+func (v *live) init(rec *Recovery) {
+	v.first = rec.First
+	for _, f := range rec.Files {
+		v.files = append(v.files, &liveFile{number: f.Number, length: f.Length, complete: true, streams: f.Streams})
+	}
+}
+
+func (v *live) add(f *file) {
+	v.Lock()
+	v.files = append(v.files, &liveFile{number: f.number, file: f})
+	v.Unlock()
+}
+
+// complete notes that a file is sealed, synced and closed.
+func (v *live) complete(number uint64, length int64) {
+	v.Lock()
+	defer v.Unlock()
+	for _, f := range v.files {
+		if f.number == number {
+			f.complete, f.length, f.streams, f.file = true, length, f.file.streams, nil
+		}
+	}
+}
+
+// First returns the number of the first file that the log needs.
+func (l *Log) First() uint64 {
+	l.live.Lock()
+	defer l.live.Unlock()
+	return l.live.firstLocked()
+}
+
+func (v *live) firstLocked() uint64 {
+	if len(v.files) == 0 {
+		return v.first
+	}
+	return max(v.first, v.files[0].number)
+}
+
+// FirstNeeded returns the number of the first file that somebody needs. done
+// tells for a stream up to which sequence its records in a file are not
+// needed any more; what was done stays done. It is called without a lock held.
+//
+// The files below are removed by Drop, once the manifest says so.
+func (l *Log) FirstNeeded(done func(s Stream, file uint64) uint64) uint64 {
+	v := &l.live
+	var pins []pin
+	for number := uint64(0); ; number++ {
+		f, first := v.completeFrom(number)
+		if f == nil {
+			return first
+		}
+		number = f.number
+		pins = v.pins(pins[:0], f)
+		finished := pins[:0]
+		for _, p := range pins {
+			if p.seq <= done(p.stream, number) {
+				finished = append(finished, p)
+			}
+		}
+		if v.unpin(f, finished) > 0 {
+			return first
+		}
+	}
+}
+
+// pin is a stream that needs a file, for records up to seq.
+type pin struct {
+	stream Stream
+	seq    uint64
+}
+
+// completeFrom returns the complete file of the lowest number from n on, and
+// the number of the first file that is needed if those below it are not; no
+// file if none is complete.
+func (v *live) completeFrom(n uint64) (*liveFile, uint64) {
+	v.Lock()
+	defer v.Unlock()
+	for _, f := range v.files {
+		if f.number >= n || !f.complete {
+			first := max(v.first, f.number)
+			if !f.complete {
+				return nil, first
+			}
+			return f, first
+		}
+	}
+	return nil, v.first
+}
+
+func (v *live) pins(dst []pin, f *liveFile) []pin {
+	v.Lock()
+	defer v.Unlock()
+	for s, seq := range f.streams {
+		dst = append(dst, pin{s, seq})
+	}
+	return dst
+}
+
+// unpin takes streams off a complete file and returns how many are left.
+func (v *live) unpin(f *liveFile, finished []pin) int {
+	v.Lock()
+	defer v.Unlock()
+	for _, p := range finished {
+		delete(f.streams, p.stream)
+	}
+	return len(f.streams)
+}
+
+// Oldest returns the stream that holds the oldest complete file: of those that
+// FirstNeeded found to need it, the one whose records end first. It reports
+// false if nothing would be gained.
+func (l *Log) Oldest() (Stream, bool) {
+	v := &l.live
+	v.Lock()
+	defer v.Unlock()
+	for _, f := range v.files {
+		if !f.complete {
+			break
+		}
+		var oldest Stream
+		var seq uint64
+		found := false
+		for s, q := range f.streams {
+			if !found || q < seq || q == seq && s < oldest {
+				oldest, seq, found = s, q, true
+			}
+		}
+		if found {
+			return oldest, true
+		}
+	}
+	return 0, false
+}
+
+// Forget drops a stream: its records are needed no more. Nothing may be
+// appended to it afterwards.
+func (l *Log) Forget(s Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live.Lock()
+	defer l.live.Unlock()
+	for _, f := range l.live.files {
+		if f.file != nil {
+			delete(f.file.streams, s)
+		}
+		delete(f.streams, s)
+	}
+}
+
+// Drop removes the files below first, which FirstNeeded returned, or keeps
+// them for another use. The manifest must name first, durably: Recover demands
+// each file from there on. After an error the rest is left for the next call.
+func (l *Log) Drop(first uint64) error {
+	v := &l.live
+	v.Lock()
+	for len(v.files) > 0 && v.files[0].complete && v.files[0].number < first {
+		v.dropped = append(v.dropped, v.files[0].number)
+		v.files[0] = nil
+		v.files = v.files[1:]
+	}
+	v.first = max(v.first, min(first, v.firstLocked()))
+	numbers := v.dropped
+	v.dropped = nil
+	v.Unlock()
+	for i, n := range numbers {
+		if err := l.maker.retire(n); err != nil {
+			v.Lock()
+			v.dropped = append(v.dropped, numbers[i:]...)
+			v.Unlock()
+			return err
+		}
+	}
+	return nil
+}

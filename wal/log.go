@@ -1,0 +1,336 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// ErrTooLarge says that a record exceeds Options.MaxRecordBytes or has more
+// sequences than a header can count.
+var ErrTooLarge = errors.New("log record too large")
+
+// ErrClosed says that the log is closed.
+var ErrClosed = errors.New("log is closed")
+
+// Log is a log that is written to. Its methods are safe for concurrent use.
+//
+// Locks, in the order in which they are taken:
+//
+//	write    who writes to files; held over pwrite, and over the sync of a full file
+//	sync     who syncs; held over one fsync
+//	mu       who appends; held over a copy into memory, and over the making of
+//	         a file if none was made ahead
+//	maker    who makes and recycles files
+//	live     the list of files
+//
+// group, which orders those who wait for a sync, is held while no other is
+// taken.
+type Log struct {
+	fs   vfs.FS
+	dir  string
+	opts Options
+
+	failed atomic.Pointer[failure]
+
+	// Ends of what was appended, written to the kernel, made durable.
+	appended, written, synced atomic.Int64
+	lastSeq                   atomic.Uint64
+
+	write struct {
+		sync.Mutex
+		chunks []chunk // scratch
+		at     extent  // end of what was written
+	}
+	sync sync.Mutex
+	mu   struct {
+		sync.Mutex
+		file   *file  // takes the next record
+		offset int64  // at which it goes
+		buf    []byte // records of file that nobody has begun to write
+		start  int64  // offset of buf in file
+		full   []chunk
+		free   [][]byte
+		place  place // of the records in file
+		closed bool
+	}
+	group group
+	maker maker
+	live  live
+	count counters
+}
+
+// extent is a place in a file and in the log.
+type extent struct {
+	file *file
+	off  int64
+	pos  Position
+}
+
+// chunk is a piece of the log that nobody has begun to write.
+type chunk struct {
+	extent        // its end
+	start  int64  // its offset in the file
+	buf    []byte // its bytes
+	seals  bool   // the file is complete with it
+}
+
+// file is a log file that is written to.
+type file struct {
+	vfs.File
+	number uint64
+	id     uint64
+	size   int64        // records must end below
+	synced atomic.Int64 // durable length
+
+	// Guarded by Log.mu.
+	streams  map[Stream]uint64 // highest sequence of each
+	records  int64
+	lastSeq  uint64 // highest sequence in a record
+	lastEnd  int64  // end of the last record but vouches
+	vouched  int64  // highest mark in a record
+	nextWish int64  // offset at which background work is asked for
+}
+
+// failure is why a log takes no more records.
+type failure struct{ cause error }
+
+// pendingBytes is how much may wait in memory before Append writes it.
+const pendingBytes = 1 << 20
+
+// keptBufferBytes is the size above which a buffer is not used again.
+const keptBufferBytes = 4 << 20
+
+// Create starts a new file behind the files that Recover found; what they hold
+// must be noted in the manifest (Recovery.Closed) first. nextSeq is the first
+// sequence that Append gives out.
+func Create(fs vfs.FS, dir string, rec *Recovery, nextSeq uint64, o Options) (*Log, error) {
+	l := &Log{fs: fs, dir: dir, opts: o.withDefaults()}
+	l.lastSeq.Store(nextSeq - 1)
+	l.group.init()
+	l.maker.init(l, rec.NextFile)
+	l.live.init(rec)
+	if err := l.maker.adopt(rec.First); err != nil {
+		return nil, err
+	}
+	f, err := l.maker.take(0, true)
+	if err != nil {
+		return nil, err
+	}
+	l.live.add(f)
+	l.useLocked(f)
+	l.write.at = extent{file: f, off: fileHeaderBytes}
+	return l, nil
+}
+
+// useLocked makes f the file that takes records. mu is held.
+func (l *Log) useLocked(f *file) {
+	l.mu.file, l.mu.offset, l.mu.start = f, fileHeaderBytes, fileHeaderBytes
+	l.mu.place.setID(f.id)
+	f.streams = make(map[Stream]uint64)
+	f.lastEnd, f.vouched = fileHeaderBytes, fileHeaderBytes
+	f.nextWish = f.size / 4
+}
+
+// Append puts a record at the end of the log, in memory: Wait writes it. The
+// payload is head and body, which are copied. It gives count sequences in a
+// row and returns the first; count 0 gives none and returns the last one that
+// was given. pos is the end of the record.
+//
+// Sequences, positions and the order in the files are one order. On an error
+// nothing was appended and no sequence given: fault.ErrDiskFull if there is no
+// space for another file, ErrTooLarge, ErrClosed, or fault.ErrFailed.
+func (l *Log) Append(s Stream, t Type, count uint32, head, body []byte) (seq uint64, pos Position, err error) {
+	if count > maxCount {
+		return 0, 0, fmt.Errorf("%d sequences: %w", count, ErrTooLarge)
+	}
+	if t != TypeWrite && t != TypeFence && t != TypeVouch {
+		return 0, 0, fmt.Errorf("Append takes no record of %v", t)
+	}
+	seq, pos, _, err = l.append(header{stream: s, typ: t, count: count}, head, body)
+	return seq, pos, err
+}
+
+// AppendCarried appends a record of versions that have their sequences, none
+// above highest. It returns the end of the record and the number of its file.
+func (l *Log) AppendCarried(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
+	_, pos, number, err = l.append(header{stream: s, typ: TypeCarried, seq: highest}, nil, body)
+	return pos, number, err
+}
+
+func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, number uint64, err error) {
+	payload := len(head) + len(body)
+	if int64(payload) > l.opts.MaxRecordBytes {
+		return 0, 0, 0, fmt.Errorf("payload of %d bytes, limit %d: %w", payload, l.opts.MaxRecordBytes, ErrTooLarge)
+	}
+	sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
+	h.length = headerBytes + int64(payload)
+	size := recordBytes(payload)
+
+	l.mu.Lock()
+	for {
+		if err := l.appendableLocked(); err != nil {
+			l.mu.Unlock()
+			return 0, 0, 0, err
+		}
+		end := l.Appended()
+		if waiting := int64(end - l.Written()); waiting == 0 || waiting+size <= pendingBytes {
+			break
+		}
+		// What waits in memory is bounded: write it first.
+		l.mu.Unlock()
+		if err := l.flush(end); err != nil {
+			return 0, 0, 0, l.failed.Load().refuse()
+		}
+		l.mu.Lock()
+	}
+	if size > l.mu.file.size-sealBytes-l.mu.offset {
+		if err := l.rotateLocked(size); err != nil {
+			l.mu.Unlock()
+			return 0, 0, 0, err
+		}
+	}
+	f := l.mu.file
+	last := l.lastSeq.Load()
+	switch {
+	case h.typ == TypeCarried:
+	case h.count == 0:
+		h.seq = last
+	default:
+		if uint64(h.count) > math.MaxUint64-last {
+			l.mu.Unlock()
+			return 0, 0, 0, fmt.Errorf("sequences are used up: %w", ErrTooLarge)
+		}
+		h.seq = last + 1
+		last += uint64(h.count)
+	}
+	end := l.putLocked(&h, sum, head, body)
+	if h.typ != TypeVouch {
+		f.lastEnd = l.mu.offset
+		f.streams[h.stream] = max(f.streams[h.stream], lastSeq(h.typ, h.seq, h.count))
+	}
+	l.appended.Store(int64(end))
+	l.lastSeq.Store(last)
+	if l.mu.offset >= f.nextWish {
+		f.nextWish += f.size / 4
+		l.maker.wish()
+	}
+	l.mu.Unlock()
+	return h.seq, end, f.number, nil
+}
+
+// appendableLocked says why nothing can be appended.
+func (l *Log) appendableLocked() error {
+	if f := l.failed.Load(); f != nil {
+		return f.refuse()
+	}
+	if l.mu.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// putLocked copies a record to the end of the buffer; the file has space for
+// it. It returns the record's end.
+func (l *Log) putLocked(h *header, sum uint32, head, body []byte) Position {
+	f := l.mu.file
+	h.mark = f.synced.Load()
+	size := recordBytes(int(h.length - headerBytes))
+	n := len(l.mu.buf)
+	l.mu.buf = extend(l.mu.buf, int(size))
+	b := l.mu.buf[n:]
+	l.mu.place.put(b, l.mu.offset, h, sum)
+	used := headerBytes + copy(b[headerBytes:], head)
+	used += copy(b[used:], body)
+	clear(b[used:])
+	l.mu.offset += size
+	f.records++
+	f.lastSeq = max(f.lastSeq, lastSeq(h.typ, h.seq, h.count))
+	f.vouched = max(f.vouched, h.mark)
+	l.count.records.Add(1)
+	return Position(l.appended.Load() + size)
+}
+
+// extend makes b n bytes longer; what it gains is not cleared. There is always
+// space for a terminator behind it.
+func extend(b []byte, n int) []byte {
+	need := len(b) + n + terminatorBytes
+	if need > cap(b) {
+		grown := make([]byte, len(b), max(need, 2*cap(b), 64<<10))
+		copy(grown, b)
+		b = grown
+	}
+	return b[:len(b)+n]
+}
+
+// rotateLocked seals the file and goes on to the next, which must take a
+// record of size bytes. The next one exists, durably, before the seal is
+// appended, so that a full disk changes nothing.
+func (l *Log) rotateLocked(size int64) error {
+	next, err := l.maker.take(size, false)
+	if err != nil {
+		return err
+	}
+	f := l.mu.file
+	var seal [sealPayloadBytes]byte
+	payload := appendSeal(seal[:0], f.records, f.lastSeq, l.mu.offset)
+	h := header{length: headerBytes + sealPayloadBytes, typ: TypeSeal, seq: f.lastSeq}
+	end := l.putLocked(&h, crc32.Checksum(payload, castagnoli), payload, nil)
+	l.appended.Store(int64(end))
+	l.mu.full = append(l.mu.full, chunk{
+		extent: extent{file: f, off: l.mu.offset, pos: end},
+		start:  l.mu.start, buf: l.mu.buf, seals: true,
+	})
+	l.mu.buf = l.bufferLocked()
+	l.live.add(next)
+	l.useLocked(next)
+	return nil
+}
+
+// bufferLocked returns an empty buffer.
+func (l *Log) bufferLocked() []byte {
+	n := len(l.mu.free)
+	if n == 0 {
+		return nil
+	}
+	b := l.mu.free[n-1]
+	l.mu.free = l.mu.free[:n-1]
+	return b
+}
+
+// fail makes the log refuse all further work. It returns what those get whose
+// records were under way.
+func (l *Log) fail(cause error) error {
+	l.failed.CompareAndSwap(nil, &failure{cause})
+	return l.failed.Load().unknown()
+}
+
+// unknown is the error of those whose records may or may not survive.
+func (f *failure) unknown() error {
+	return fmt.Errorf("log: %w: %w", fault.ErrOutcomeUnknown, f.cause)
+}
+
+// refuse is the error of those who come later.
+func (f *failure) refuse() error {
+	return fmt.Errorf("log: %w: %w", fault.ErrFailed, f.cause)
+}
+
+// LastSeq returns the newest sequence that was given out. The record that has
+// it lies below a position that Appended returns afterwards.
+func (l *Log) LastSeq() uint64 { return l.lastSeq.Load() }
+
+// Appended returns the end of the newest record.
+func (l *Log) Appended() Position { return Position(l.appended.Load()) }
+
+// Written returns up to where records were written to the kernel: the end of
+// a process loses none of them.
+func (l *Log) Written() Position { return Position(l.written.Load()) }
+
+// Synced returns up to where records are durable.
+func (l *Log) Synced() Position { return Position(l.synced.Load()) }

@@ -1,0 +1,348 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/fault"
+)
+
+// maker makes files: new ones, or out of old ones that nobody needs.
+//
+// A file is made under a temporary name: space, header, sync, then the rename
+// and the sync of the directory. So a log file always has a whole header and
+// behind it zeros, or its own records, or what an earlier use left behind
+// them.
+//
+// Overwriting blocks that were written once costs a sync half as much as
+// growing the file or filling reserved blocks. So while synced writes come, a
+// file made ahead is filled with zeros, and files let go of are used again; a
+// log that is never synced grows into reserved space.
+type maker struct {
+	sync.Mutex
+	log    *Log
+	number uint64  // of the file to be made
+	size   int64   // of the file to be made
+	next   *file   // made ahead, under its name
+	spares []spare // files to be used again
+	waits  int64   // synced waits when the last file was made
+	busy   bool    // many of them came while the file before it was the last
+	closed bool
+
+	idle   atomic.Int64 // spares, and the file made ahead
+	hurry  atomic.Bool  // somebody waits for the file that is being made
+	wanted chan struct{}
+}
+
+// spare is a file without use. Nothing in it counts.
+type spare struct {
+	name string // path in the FS
+	size int64
+}
+
+const (
+	// maxSpares bounds the files that wait for another use.
+	maxSpares = 2
+	// fewWaits is how many synced waits a file must see for the next one to
+	// be filled ahead.
+	fewWaits = 16
+	// fillAtOnce is the size up to which a file is filled while somebody
+	// waits for it.
+	fillAtOnce = 1 << 20
+	// syncAheadBytes is how much may be unsynced before MakeSpare syncs, so
+	// that the sync of a full file finds little to do.
+	syncAheadBytes = 4 << 20
+)
+
+func (m *maker) init(l *Log, number uint64) {
+	m.log, m.number, m.size = l, number, l.opts.FirstFileBytes
+	m.wanted = make(chan struct{}, 1)
+}
+
+// SpareWanted returns a channel that has a value when MakeSpare has something
+// to do.
+func (l *Log) SpareWanted() <-chan struct{} { return l.maker.wanted }
+
+func (m *maker) wish() {
+	select {
+	case m.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// MakeSpare does ahead what would hold up Append and Wait when the file is
+// full: it makes the next file, and syncs if much is unsynced. It is meant for
+// a goroutine in the background. An error leaves the log as it was, unless the
+// log has failed.
+func (l *Log) MakeSpare(ctx context.Context) error {
+	if err := l.maker.makeAhead(ctx); err != nil {
+		return err
+	}
+	if l.Appended()-l.Synced() >= syncAheadBytes {
+		return l.Sync()
+	}
+	return nil
+}
+
+func (m *maker) makeAhead(ctx context.Context) error {
+	m.Lock()
+	defer m.Unlock()
+	if m.next != nil || m.closed {
+		return nil
+	}
+	f, err := m.makeLocked(ctx, m.size, m.busyLocked())
+	m.setLocked(f)
+	return err
+}
+
+// setLocked sets the file made ahead.
+func (m *maker) setLocked(f *file) {
+	m.next = f
+	n := len(m.spares)
+	if f != nil {
+		n++
+	}
+	m.idle.Store(int64(n))
+}
+
+// busyLocked reports whether synced writes come: since the last file was made,
+// or while the one before it was the last.
+func (m *maker) busyLocked() bool { return m.busy || m.log.count.waits.Load()-m.waits >= fewWaits }
+
+// take returns the file that follows, with space for a record of size bytes.
+func (m *maker) take(size int64, fill bool) (*file, error) {
+	m.hurry.Store(true)
+	m.Lock()
+	defer m.Unlock()
+	m.hurry.Store(false)
+	size += fileHeaderBytes + sealBytes
+	if m.next == nil {
+		want := max(m.size, size)
+		f, err := m.makeLocked(context.Background(), want, want <= fillAtOnce && (fill || m.busyLocked()))
+		if err != nil {
+			return nil, err
+		}
+		m.setLocked(f)
+	}
+	f := m.next
+	if f.size < size {
+		if err := f.Allocate(size); err != nil {
+			return nil, fault.IO("allocate", f.Name(), size, err)
+		}
+		f.size = size
+	}
+	m.setLocked(nil)
+	return f, nil
+}
+
+// makeLocked makes the file that follows, of at least size bytes.
+func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, error) {
+	l := m.log
+	if f := l.failed.Load(); f != nil {
+		return nil, f.refuse()
+	}
+	h := FileHeader{Version: FormatVersion, Number: m.number, ID: l.opts.RandomID(), StoreID: l.opts.StoreID}
+	temp, have, err := m.prepareLocked(ctx, &h, size, fill)
+	if err != nil {
+		return nil, err
+	}
+	name := path.Join(l.dir, FileName(m.number))
+	if err := l.fs.Rename(temp, name); err != nil {
+		l.fs.Remove(temp)
+		return nil, fault.IO("rename", l.fs.Path(temp), -1, err)
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		// Whether the name lasts is unknown, and another sync proves nothing.
+		l.fail(fault.IO("sync", l.fs.Path(l.dir), -1, err))
+		return nil, l.failed.Load().refuse()
+	}
+	opened, err := l.fs.OpenWrite(name)
+	if err != nil {
+		return nil, fault.IO("open", l.fs.Path(name), -1, err)
+	}
+	f := &file{File: opened, number: m.number, id: h.ID, size: have}
+	f.synced.Store(fileHeaderBytes)
+	m.number++
+	m.size = min(2*m.size, l.opts.MaxFileBytes)
+	waits := l.count.waits.Load()
+	m.busy, m.waits = waits-m.waits >= fewWaits, waits
+	l.count.made.Add(1)
+	return f, nil
+}
+
+// prepareLocked makes a synced file of at least size bytes with header h,
+// under a temporary name.
+func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fill bool) (temp string, have int64, err error) {
+	l := m.log
+	for n := len(m.spares); n > 0; n = len(m.spares) {
+		old := m.spares[n-1]
+		m.spares = m.spares[:n-1]
+		if old.size < size {
+			l.fs.Remove(old.name)
+			continue
+		}
+		f, err := l.fs.OpenWrite(old.name)
+		if err == nil {
+			err = finish(f, m.fillFile(ctx, f, h, old.size, false))
+		}
+		if err == nil {
+			l.count.recycled.Add(1)
+			return old.name, old.size, nil
+		}
+		l.fs.Remove(old.name) // a new one may do
+	}
+	temp = path.Join(l.dir, FileName(h.Number)+tempSuffix)
+	f, err := l.fs.Create(temp)
+	if errors.Is(err, iofs.ErrExist) {
+		if err = l.fs.Remove(temp); err == nil {
+			f, err = l.fs.Create(temp)
+		}
+	}
+	if err != nil {
+		return "", 0, fault.IO("create", l.fs.Path(temp), -1, err)
+	}
+	err = f.Allocate(size)
+	if err == nil {
+		err = m.fillFile(ctx, f, h, size, fill)
+	}
+	if err = finish(f, err); err != nil {
+		l.fs.Remove(temp)
+		return "", 0, fault.IO("make", l.fs.Path(temp), -1, err)
+	}
+	return temp, size, nil
+}
+
+// fillFile writes the header and a clean end, zeros up to size if fill is set,
+// and syncs. It stops filling when somebody waits.
+func (m *maker) fillFile(ctx context.Context, f interface {
+	WriteAt([]byte, int64) (int, error)
+	Sync() error
+}, h *FileHeader, size int64, fill bool) error {
+	head := append(appendFileHeader(nil, h), zeros[:terminatorBytes]...)
+	if _, err := f.WriteAt(head, 0); err != nil {
+		return err
+	}
+	for off := int64(len(head)); fill && off < size && ctx.Err() == nil; {
+		if size > fillAtOnce && m.hurry.Load() {
+			break
+		}
+		n, err := f.WriteAt(zeros[:min(size-off, int64(len(zeros)))], off)
+		if err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return f.Sync()
+}
+
+// finish closes f and returns the first error.
+func finish(f interface{ Close() error }, err error) error {
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// retire takes a file that the log needs no more: it is kept for another use
+// while synced writes come, and removed otherwise. A file with another name
+// belongs to somebody else too and is only removed.
+func (m *maker) retire(number uint64) error {
+	m.Lock()
+	defer m.Unlock()
+	l := m.log
+	name := path.Join(l.dir, FileName(number))
+	info, err := l.fs.Stat(name)
+	if errors.Is(err, fault.ErrMissing) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if info.Links == 1 && info.Size >= m.size && len(m.spares) < maxSpares && !m.closed && m.busyLocked() {
+		to := path.Join(l.dir, fmt.Sprintf("%016x%s", l.opts.RandomID(), spareSuffix))
+		if err := l.fs.Rename(name, to); err != nil {
+			return err
+		}
+		m.spares = append(m.spares, spare{to, info.Size})
+		m.setLocked(m.next)
+		return nil
+	}
+	return l.fs.Remove(name)
+}
+
+// adopt takes over the spares of an earlier run, and removes what it left:
+// unfinished files and those below first. What cannot be removed now is left
+// for the next run; it does no harm.
+func (m *maker) adopt(first uint64) error {
+	m.Lock()
+	defer m.Unlock()
+	l := m.log
+	bases, err := l.fs.List(l.dir)
+	if err != nil {
+		return err
+	}
+	for _, base := range bases {
+		name := path.Join(l.dir, base)
+		if number, ok := ParseFileName(base); ok {
+			if number < first {
+				l.fs.Remove(name)
+			}
+			continue
+		}
+		switch {
+		case strings.HasSuffix(base, spareSuffix):
+			info, err := l.fs.Stat(name)
+			if err == nil && !info.Dir && info.Links == 1 && info.Size >= m.size && len(m.spares) < maxSpares {
+				m.spares = append(m.spares, spare{name, info.Size})
+				continue
+			}
+			l.fs.Remove(name)
+		case strings.HasSuffix(base, logSuffix+tempSuffix):
+			l.fs.Remove(name)
+		}
+	}
+	m.setLocked(nil)
+	if len(m.spares) == 0 {
+		return nil
+	}
+	// A spare is overwritten only after it has durably lost its old name.
+	return l.fs.SyncDir(l.dir)
+}
+
+// close keeps spares of up to keep bytes and removes the others.
+func (m *maker) close(keep int64) error {
+	m.Lock()
+	defer m.Unlock()
+	l := m.log
+	m.closed = true
+	var err error
+	note := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	if f := m.next; f != nil {
+		note(f.Close())
+		name := path.Join(l.dir, FileName(f.number))
+		to := path.Join(l.dir, fmt.Sprintf("%016x%s", f.id, spareSuffix))
+		if e := l.fs.Rename(name, to); e != nil {
+			note(e)
+		} else {
+			m.spares = append(m.spares, spare{to, f.size})
+		}
+	}
+	for _, s := range m.spares {
+		if keep -= s.size; keep < 0 {
+			note(l.fs.Remove(s.name))
+		}
+	}
+	m.spares = nil
+	m.setLocked(nil)
+	note(l.fs.SyncDir(l.dir))
+	return err
+}

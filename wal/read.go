@@ -1,0 +1,89 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// ErrRecycled says that a log file got another use while it was read.
+var ErrRecycled = errors.New("log file was recycled while it was read")
+
+// FileInfo describes a log file as ReadFile found it.
+type FileInfo struct {
+	Header  FileHeader
+	Size    int64  // of the file, bytes
+	Length  int64  // up to the end of the last good record, bytes
+	Mark    int64  // offset up to which a record says that the file was synced
+	Records int64  // good ones
+	LastSeq uint64 // highest sequence in a record
+	Sealed  bool   // the file is full: its last record is a seal
+	// What lies at Length if that is not a clean end: a torn write, or one
+	// that is under way.
+	TornBytes  int64
+	TornReason string
+}
+
+// ReadFile reads log file n and calls fn with each record. It locks nothing
+// and changes nothing, and works on the log of a running store. length is what
+// the manifest notes for the file, negative if it notes nothing.
+//
+// What it found up to an error is in the result, which is nil only if the file
+// or its header cannot be read. Errors are those of Recover, and ErrRecycled;
+// that a record's Vouched is set only for marks met before it.
+func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) error) (*FileInfo, error) {
+	s, err := openScanner(fs, dir, n, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	info := &FileInfo{Header: s.header, Size: s.limit}
+	if length >= 0 {
+		s.limit = min(s.limit, length)
+		s.found.mark = length
+	}
+	err = s.readAll(fn)
+	f := &s.found
+	info.Length, info.Mark, info.Records, info.LastSeq, info.Sealed = f.end, f.mark, f.records, f.lastSeq, f.sealed
+	info.TornBytes, info.TornReason = f.torn, f.reason
+	// A file that got another use has another id, and none of its records
+	// verify any more.
+	if now, headErr := s.readHeader(); headErr != nil || now.ID != s.header.ID {
+		return info, fmt.Errorf("%s: %w", s.file.Name(), ErrRecycled)
+	}
+	return info, err
+}
+
+func (s *scanner) readAll(fn func(*Record) error) error {
+	var rec Record
+	var verdict error
+	for {
+		payload, ok, err := s.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			verdict = nil
+			s.record(&rec, payload)
+			rec.Vouched = s.found.end <= s.found.mark
+			if err := fn(&rec); err != nil {
+				return err
+			}
+			continue
+		}
+		if verdict != nil {
+			return verdict
+		}
+		if err := s.beyond(context.Background()); err != nil {
+			return err
+		}
+		// In a file that grows, a later record may vouch for one that was not
+		// there yet when its place was read: look again.
+		if verdict = s.judge(); verdict == nil {
+			return nil
+		}
+		s.valid, s.found.reason, s.found.torn = 0, "", 0
+	}
+}

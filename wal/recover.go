@@ -1,0 +1,297 @@
+package wal
+
+import (
+	"context"
+	"math"
+	"path"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// Recovery is what Recover found.
+type Recovery struct {
+	First    uint64      // number of the first file that is needed
+	Files    []FileState // the files there are from First on, by number
+	Closed   []Closed    // their lengths, to be noted in the manifest before Create
+	LastSeq  uint64      // highest sequence in any record; 0 if there is none
+	Records  int64       // records delivered
+	NextFile uint64      // number of the file that Create makes
+
+	// Where the log ends in a write that the crash tore: nothing that was
+	// known durable is missing. TornFile is 0 if the end is clean.
+	TornFile   uint64
+	TornOffset int64  // end of the last good record
+	TornBytes  int64  // what is dropped, as far as it can be told
+	TornReason string // what the reader met at TornOffset
+}
+
+// FileState is a log file of an earlier run.
+type FileState struct {
+	Number  uint64
+	Length  int64             // up to the end of the last record, bytes
+	Size    int64             // of the file, bytes
+	Streams map[Stream]uint64 // highest sequence of each stream with records in it
+}
+
+// Settle makes durable, and readable from the disk only, what Recover is about
+// to read: it syncs the log files whose length st does not note, drops their
+// cached pages and syncs the directory. A process that was killed leaves
+// records in the page cache; without Settle a power cut could take away what
+// Recover has already seen. Settle changes no byte.
+func Settle(fs vfs.FS, dir string, st State) error {
+	numbers, err := list(fs, dir, st)
+	if err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		if noted(st, n) >= 0 {
+			continue
+		}
+		f, err := fs.OpenWrite(path.Join(dir, FileName(n)))
+		if err != nil {
+			return err
+		}
+		err = f.Sync()
+		f.Advise(0, 0, vfs.DontNeed)
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fs.SyncDir(dir)
+}
+
+// Recover reads the log in dir from file st.First on and calls fn with each
+// record, in order. It modifies nothing; to run it again gives the same.
+//
+// It fails with a *fault.CorruptionError if bytes that are known to have been
+// durable do not verify, or if a file is missing; with the error of the file
+// system if a file cannot be read; with what fn returns. A tail that a crash
+// tore is no error and is reported in the result. Records that fn got before
+// an error are not to be used.
+func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn func(*Record) error) (*Recovery, error) {
+	r := &reader{ctx: ctx, fs: fs, dir: dir, opts: o.withDefaults(), state: st, fn: fn}
+	r.first = max(st.First, 1)
+	r.result = &Recovery{First: r.first}
+	numbers, err := list(fs, dir, st)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkNumbers(numbers); err != nil {
+		return nil, err
+	}
+	tail, err := r.findTail(numbers)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range numbers {
+		if err := r.file(n, i >= tail); err != nil {
+			return nil, err
+		}
+	}
+	r.result.NextFile = r.first + uint64(len(numbers))
+	return r.result, nil
+}
+
+// list returns the numbers of the log files that st needs, ascending.
+func list(fs vfs.FS, dir string, st State) ([]uint64, error) {
+	bases, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, base := range bases {
+		if n, ok := ParseFileName(base); ok && n >= st.First {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// noted returns the length that the manifest has for a file, or -1.
+func noted(st State, n uint64) int64 {
+	for _, c := range st.Closed {
+		if c.File == n {
+			return c.Length
+		}
+	}
+	return -1
+}
+
+// reader is a run of Recover.
+type reader struct {
+	ctx    context.Context
+	fs     vfs.FS
+	dir    string
+	opts   Options
+	state  State
+	first  uint64
+	fn     func(*Record) error
+	window []byte
+	// lastWrite is the last sequence of the newest write.
+	lastWrite uint64
+	result    *Recovery
+}
+
+func (r *reader) missing(n uint64) error {
+	return fault.Corrupt(r.fs.Path(path.Join(r.dir, FileName(n))), 0, "log file is missing")
+}
+
+// checkNumbers demands that the files follow each other from the first on and
+// that each file whose length is noted is there.
+func (r *reader) checkNumbers(numbers []uint64) error {
+	for i, n := range numbers {
+		if want := r.first + uint64(i); n != want {
+			return r.missing(want)
+		}
+	}
+	if len(numbers) == 0 && r.first > 1 {
+		return r.missing(r.first) // State.First names a file that there was
+	}
+	end := r.first + uint64(len(numbers))
+	for _, c := range r.state.Closed {
+		if c.File >= end {
+			return r.missing(c.File)
+		}
+	}
+	return nil
+}
+
+func (r *reader) open(n uint64) (*scanner, error) {
+	s, err := openScanner(r.fs, r.dir, n, r.window)
+	if err != nil {
+		return nil, err
+	}
+	if s.header.StoreID != r.opts.StoreID {
+		s.close()
+		return nil, fault.Corrupt(s.file.Name(), 32, "log file of another store")
+	}
+	return s, nil
+}
+
+// findTail returns the index of the last file with records in it. Each file
+// before it is complete, as the first record of a file is written after the
+// file before it was sealed and synced. The files after it were made ahead.
+func (r *reader) findTail(numbers []uint64) (int, error) {
+	for i := len(numbers) - 1; i > 0; i-- {
+		if length := noted(r.state, numbers[i]); length > fileHeaderBytes {
+			return i, nil
+		} else if length >= 0 {
+			continue
+		}
+		s, err := r.open(numbers[i])
+		if err != nil {
+			return 0, err
+		}
+		some, err := s.any(r.ctx)
+		r.window = s.window
+		s.close()
+		if some || err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+// file reads one file. last says that no record follows in later files.
+func (r *reader) file(n uint64, last bool) error {
+	s, err := r.open(n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	state := FileState{Number: n, Size: s.limit, Streams: make(map[Stream]uint64)}
+	length := noted(r.state, n)
+	if length >= 0 {
+		s.limit = min(s.limit, length)
+	}
+	// Of a file that may end anywhere, what is vouched for is known only when
+	// it was read to its end.
+	vouched := int64(math.MaxInt64)
+	if length < 0 && last {
+		if err := r.verify(s); err != nil {
+			return err
+		}
+		vouched = s.found.mark
+		if s.found.reason != "" && r.result.TornFile == 0 {
+			r.result.TornFile, r.result.TornOffset = n, s.found.end
+			r.result.TornBytes, r.result.TornReason = s.found.torn, s.found.reason
+		}
+		s.limit = s.found.end
+		s.rewind()
+	}
+	if err := r.deliver(s, state.Streams, vouched); err != nil {
+		return err
+	}
+	f := &s.found
+	reason := f.reason
+	if reason == "" {
+		reason = "the records end"
+	}
+	switch {
+	case length >= 0 && f.end != length:
+		return fault.Corrupt(s.file.Name(), f.end, "%s, but the manifest notes a length of %d", reason, length)
+	case length < 0 && !last && !f.sealed:
+		return fault.Corrupt(s.file.Name(), f.end, "%s without a seal, but records follow in later files", reason)
+	}
+	state.Length = f.end
+	r.result.Files = append(r.result.Files, state)
+	r.result.Closed = append(r.result.Closed, Closed{File: n, Length: f.end})
+	r.window = s.window
+	return nil
+}
+
+// verify reads a file that may end anywhere and finds where it does.
+func (r *reader) verify(s *scanner) error {
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if _, ok, err := s.next(); err != nil {
+			return err
+		} else if !ok {
+			break
+		}
+	}
+	if err := s.beyond(r.ctx); err != nil {
+		return err
+	}
+	return s.judge()
+}
+
+// deliver passes the records of a file on.
+func (r *reader) deliver(s *scanner, streams map[Stream]uint64, vouched int64) error {
+	var rec Record
+	for i := 0; ; i++ {
+		if i%256 == 0 {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		payload, ok, err := s.next()
+		if err != nil || !ok {
+			return err
+		}
+		s.record(&rec, payload)
+		rec.Vouched = s.found.end <= vouched
+		if rec.Type == TypeWrite && rec.Count > 0 {
+			if rec.Seq <= r.lastWrite {
+				return fault.Corrupt(s.file.Name(), rec.Offset, "sequence %d after %d", rec.Seq, r.lastWrite)
+			}
+			r.lastWrite = rec.Last()
+		}
+		if rec.Type == TypeWrite || rec.Type == TypeCarried || rec.Type == TypeFence {
+			streams[rec.Stream] = max(streams[rec.Stream], rec.Last())
+		}
+		r.result.LastSeq = max(r.result.LastSeq, rec.Last())
+		r.result.Records++
+		if err := r.fn(&rec); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package wal
+
+import (
+	"github.com/cleavestore/cleave/internal/fault"
+)
+
+// flush writes what was appended to the kernel, up to pos at least. Whoever
+// gets the lock writes for all.
+func (l *Log) flush(pos Position) error {
+	l.write.Lock()
+	defer l.write.Unlock()
+	if l.Written() >= pos {
+		return nil
+	}
+	return l.writeLocked()
+}
+
+// writeLocked writes all that was appended.
+func (l *Log) writeLocked() error {
+	if f := l.failed.Load(); f != nil {
+		return f.unknown()
+	}
+	chunks := l.write.chunks[:0]
+	l.mu.Lock()
+	chunks = append(chunks, l.mu.full...)
+	clear(l.mu.full)
+	l.mu.full = l.mu.full[:0]
+	if len(l.mu.buf) > 0 {
+		chunks = append(chunks, chunk{
+			extent: extent{file: l.mu.file, off: l.mu.offset, pos: l.Appended()},
+			start:  l.mu.start, buf: l.mu.buf,
+		})
+		l.mu.buf = l.bufferLocked()
+		l.mu.start = l.mu.offset
+	}
+	l.mu.Unlock()
+
+	var err error
+	for i := range chunks {
+		if err = l.writeChunk(&chunks[i]); err != nil {
+			break
+		}
+	}
+
+	l.mu.Lock()
+	for i := range chunks {
+		if b := chunks[i].buf; cap(b) <= keptBufferBytes && len(l.mu.free) < 2 {
+			l.mu.free = append(l.mu.free, b[:0])
+		}
+	}
+	l.mu.Unlock()
+	clear(chunks)
+	l.write.chunks = chunks[:0]
+	return err
+}
+
+// writeChunk writes a chunk, and syncs the file if it is complete with it. The
+// write lock is held.
+func (l *Log) writeChunk(c *chunk) error {
+	f, b := c.file, c.buf
+	if !c.seals {
+		// Zeros behind the last record make the end clean in a file that was
+		// used before.
+		b = b[:len(b)+int(min(terminatorBytes, f.size-c.off))]
+		clear(b[len(c.buf):])
+	}
+	if _, err := f.WriteAt(b, c.start); err != nil {
+		return l.fail(fault.IO("write", f.Name(), c.start, err))
+	}
+	l.count.writes.Add(1)
+	l.count.bytes.Add(int64(len(c.buf)))
+	l.write.at = c.extent
+	l.written.Store(int64(c.pos))
+	if !c.seals {
+		return nil
+	}
+	if err := l.syncExtent(c.extent); err != nil {
+		return err
+	}
+	l.sync.Lock() // nobody syncs the file any more
+	err := f.Close()
+	l.sync.Unlock()
+	if err != nil {
+		return l.fail(fault.IO("close", f.Name(), -1, err))
+	}
+	l.live.complete(f.number, c.off)
+	l.count.rotations.Add(1)
+	return nil
+}
+
+// syncExtent makes durable what was written up to e.
+func (l *Log) syncExtent(e extent) error {
+	l.sync.Lock()
+	defer l.sync.Unlock()
+	if l.Synced() >= e.pos {
+		return nil
+	}
+	if f := l.failed.Load(); f != nil {
+		return f.unknown() // a second sync would prove nothing
+	}
+	if err := e.file.Sync(); err != nil {
+		return l.fail(fault.IO("sync", e.file.Name(), -1, err))
+	}
+	l.count.syncs.Add(1)
+	e.file.synced.Store(e.off)
+	l.synced.Store(int64(e.pos))
+	return nil
+}
+
+// syncAll makes durable what was appended before the call.
+func (l *Log) syncAll() error {
+	l.write.Lock()
+	if l.Written() < l.Appended() {
+		if err := l.writeLocked(); err != nil {
+			l.write.Unlock()
+			return err
+		}
+	}
+	at := l.write.at
+	l.write.Unlock()
+	return l.syncExtent(at)
+}
