@@ -8,10 +8,11 @@ import (
 
 // Close writes and syncs what was appended, cuts the file to its length,
 // closes it, and keeps or removes the spares. What it returns belongs into the
-// manifest: with it the log is protected to its last byte. No other method may
-// run beside it; afterwards Append refuses with ErrClosed.
+// manifest: with it the log is protected to its last byte. From then on Append
+// refuses with ErrClosed; those who are in Append or Wait get their answer.
 //
-// If the log has failed Close only lets go of its files and says so.
+// If the log has failed Close only lets go of its files and says so. An error
+// of the last clean-up comes with a valid Closed.
 func (l *Log) Close() (Closed, error) {
 	l.mu.Lock()
 	closed := l.mu.closed
@@ -37,7 +38,8 @@ func (l *Log) Close() (Closed, error) {
 }
 
 // cut makes a file as long as it has records, unless it has another name, by
-// which somebody else may be reading it.
+// which somebody else may be reading it. It saves space only, and need not
+// last.
 func cut(f *file, length int64) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -46,10 +48,7 @@ func cut(f *file, length int64) error {
 	if info.Links > 1 || info.Size <= length {
 		return nil
 	}
-	if err := f.Truncate(length); err != nil {
-		return fault.IO("truncate", f.Name(), length, err)
-	}
-	return fault.IO("sync", f.Name(), -1, f.Sync())
+	return fault.IO("truncate", f.Name(), length, f.Truncate(length))
 }
 
 // abandon closes the files of a log that has failed.

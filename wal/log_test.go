@@ -238,6 +238,12 @@ func TestRecycling(t *testing.T) {
 				must(t, l.Drop(first))
 			}
 			last = e.seq
+			if i%10 == 0 {
+				got, rec := mustReplay(t, fs, st, o)
+				if got[len(got)-1] != e || rec.TornFile != 0 {
+					t.Fatalf("run %d: the last of %d records is %v, want %v; %+v", run, len(got), got[len(got)-1], e, rec)
+				}
+			}
 		}
 		seen += l.Stats().Recycled
 		mustClose(t, l, &st)

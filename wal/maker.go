@@ -277,7 +277,8 @@ func (m *maker) retire(number uint64) error {
 
 // adopt takes over the spares of an earlier run, and removes what it left:
 // unfinished files and those below first. What cannot be removed now is left
-// for the next run; it does no harm.
+// for the next run; it does no harm, and neither does a spare whose old name a
+// power cut brings back: that number is below first, or no record has it.
 func (m *maker) adopt(first uint64) error {
 	m.Lock()
 	defer m.Unlock()
@@ -307,14 +308,11 @@ func (m *maker) adopt(first uint64) error {
 		}
 	}
 	m.setLocked(nil)
-	if len(m.spares) == 0 {
-		return nil
-	}
-	// A spare is overwritten only after it has durably lost its old name.
-	return l.fs.SyncDir(l.dir)
+	return nil
 }
 
-// close keeps spares of up to keep bytes and removes the others.
+// close keeps spares of up to keep bytes and removes the others. That need not
+// last: adopt takes whatever a power cut brings back.
 func (m *maker) close(keep int64) error {
 	m.Lock()
 	defer m.Unlock()
@@ -343,6 +341,5 @@ func (m *maker) close(keep int64) error {
 	}
 	m.spares = nil
 	m.setLocked(nil)
-	note(l.fs.SyncDir(l.dir))
 	return err
 }

@@ -31,8 +31,9 @@ type FileInfo struct {
 // the manifest notes for the file, negative if it notes nothing.
 //
 // What it found up to an error is in the result, which is nil only if the file
-// or its header cannot be read. Errors are those of Recover, and ErrRecycled;
-// that a record's Vouched is set only for marks met before it.
+// or its header cannot be read. Errors are those of Recover for this file, and
+// ErrRecycled. A record's Vouched is set only if length, or a record before it,
+// vouches for it.
 func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) error) (*FileInfo, error) {
 	s, err := openScanner(fs, dir, n, nil)
 	if err != nil {

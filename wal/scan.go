@@ -130,20 +130,25 @@ func (s *scanner) next() (payload []byte, ok bool, err error) {
 	}
 	// A mark counts also if the payload is damaged.
 	f.seen, f.mark = true, max(f.mark, h.mark)
-	if h.length > s.limit-f.end {
+	padded := h.end(f.end) - f.end
+	if padded > s.limit-f.end {
 		f.reason, f.torn = "the file ends in a record", s.limit-f.end
 		return nil, false, nil
 	}
-	if b, err = s.at(f.end, h.length); err != nil {
+	if b, err = s.at(f.end, padded); err != nil {
 		return nil, false, err
 	}
-	if int64(len(b)) < h.length {
+	if int64(len(b)) < padded {
 		f.reason, f.torn = "the file ends in a record", int64(len(b))
 		return nil, false, nil
 	}
-	payload = b[headerBytes:]
+	payload = b[headerBytes:h.length]
 	if crc32.Checksum(payload, castagnoli) != sum {
 		f.reason, f.torn = "bad payload checksum", recordBytes(len(payload))
+		return nil, false, nil
+	}
+	if !zero(b[h.length:]) {
+		f.reason, f.torn = "bytes behind the payload are not zero", padded
 		return nil, false, nil
 	}
 	if h.typ == TypeSeal {

@@ -103,7 +103,8 @@ type Options struct {
 	// StoreID is written into each file; Recover refuses files of another store.
 	StoreID [16]byte
 	// RandomID returns the random numbers that tell the uses of a file apart,
-	// default from crypto/rand. Two calls must not return the same value.
+	// default from crypto/rand. Two calls must not return the same value; a log
+	// makes one at a time.
 	RandomID func() uint64
 }
 

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+func TestUsage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.ndjson")
+	if err := os.WriteFile(file, []byte(`{"id":"1","k":"a"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		want int
+		text string
+	}{
+		{"bogus", exitUsage, "unexpected argument bogus"},
+		{"--docs x", exitUsage, "no count"},
+		{"load", exitUsage, "--db"},
+		{"load --db D --data F", exitUsage, "it needs --partition-key"},
+		{"load --db D --data F --skew 1", exitUsage, "do not go with --data"},
+		{"load --db D --data nothing-here", exitFailed, "nothing-here"},
+		{"load --db D --data D", exitFailed, "is a directory"},
+		{"load --db D --generator wood", exitUsage, `unknown generator "wood"`},
+		{"load --db D --skew=-1", exitUsage, "skew -1"},
+		{"load --db D --partition-key /x", exitUsage, "food documents is /foodGroup"},
+		{"load --db D --docs 10 --skip 11", exitUsage, "--skip 11"},
+		{"load --db D --durability maybe", exitUsage, `durability "maybe"`},
+		{"load --db D --memory-budget lots", exitUsage, `"lots" is no number of bytes`},
+		{"run --workload z", exitUsage, `unknown workload "z"`},
+		{"run --mix read=0", exitUsage, "all weights are 0"},
+		{"run --keys some", exitUsage, `keys "some"`},
+		{"run --workers 0", exitUsage, "--workers 0"},
+		{"run --duration=-1s", exitUsage, "negative"},
+		{"run --profile cpu,lunch", exitUsage, `unknown profile "lunch"`},
+		{"run --profile-out D", exitUsage, "goes with --profile"},
+		{"run --profile cpu --profile-out D/none", exitUsage, "is no directory"},
+		{"run --container c", exitUsage, "--container"},
+		{"run --db D --docs 10", exitUsage, "loaded before"},
+		{"run --db D --partitions 10", exitUsage, "loaded before"},
+		{"run --db D/none", exitFailed, "none"},
+		{"run --db D", exitFailed, "is empty"},
+		{"run --db full", exitFailed, "no container"},
+		{"run --db full --container c", exitFailed, `container "c": no such container`},
+	} {
+		s := newSession(t)
+		dir := t.TempDir()
+		args := strings.Fields(c.args)
+		for i := range args {
+			switch args[i] {
+			case "F":
+				args[i] = file
+			case "full":
+				args[i] = full
+			case "D", "D/none":
+				args[i] = dir + args[i][1:]
+			}
+		}
+		s.do(t, c.want, args...)
+		wants(t, s.errOut.String(), "pbench: ", c.text)
+		if hint := strings.Contains(s.errOut.String(), "--help."); hint != (c.want == exitUsage) {
+			t.Errorf("%s: %s", c.args, &s.errOut)
+		}
+		if s.out.Len() > 0 {
+			t.Errorf("%s: on standard output: %s", c.args, &s.out)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, command := range []string{"", "demo", "load", "run", "list"} {
+		s := newSession(t)
+		s.do(t, exitOK, strings.Fields(command+" --help")...)
+		if command != "" && command != "list" {
+			wants(t, s.out.String(), "Examples:", "pbench ", "default ")
+		}
+		if strings.Contains(s.out.String(), "${") {
+			t.Errorf("%s: a variable is left in\n%s", command, &s.out)
+		}
+	}
+	s := newSession(t)
+	s.do(t, exitOK, "--help")
+	wants(t, s.out.String(), "Exit status: 0 success, 1 something failed, 2 wrong usage, 130 interrupted.")
+	s.do(t, exitOK, "list")
+	wants(t, s.out.String(), "ycsb-a", "zipf:0.99", "/foodGroup", "hot:F/S")
+}
+
+func TestLoadAndRun(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "300", "--logical-partitions", "7", "--generator", "small")
+	wants(t, s.out.String(), "small documents, 7 logical partitions, seed 1 into 4 physical partitions", "300 documents", "write amplification 2.00", "disk ")
+	if !s.store.closed {
+		t.Error("the store is left open")
+	}
+	for _, w := range workload.Workloads() {
+		s.do(t, exitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "500", "--warmup", "0s", "--workers", "3", "--json", "-")
+		var r report
+		if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
+			t.Fatalf("%s: %v in\n%s", w.Name, err, &s.out)
+		}
+		if r.All.Ops != 500 || r.All.Errors != 0 || r.Workload != w.Name {
+			t.Errorf("%s: %+v", w.Name, r.All)
+		}
+		for op, share := range w.Mix {
+			if got := r.Ops[workload.Op(op).String()].Ops; (got > 0) != (share > 0) {
+				t.Errorf("%s: %d of %v", w.Name, got, workload.Op(op))
+			}
+		}
+	}
+	// What was inserted is known to the next run.
+	known, err := readCatalog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, want := known.Containers["docs"].Documents, int64(len(s.store.containers["docs"].docs)); n != want || n <= 800 {
+		t.Errorf("the catalog knows %d documents, there are %d", n, want)
+	}
+}
+
+func TestRunWithoutStore(t *testing.T) {
+	s := newSession(t)
+	s.do(t, exitOK, "run", "--docs", "200", "--ops", "100", "--warmup", "1ms", "--partitions", "2", "--profile", "heap,mutex", "--workload", "a")
+	text := s.out.String()
+	wants(t, text, "food documents", "into 2 physical partitions", "loaded   200 documents", "$ pbench run --docs 200",
+		"200 documents in 2 physical partitions; ycsb-a (read=50,update=50), zipf:0.99 keys, seed 1\n16 workers, closed loop, synced, memory budget 256 MiB, ", "ALL  ", "heap profile", "mutex profile")
+	if lines := strings.Count(text, "\n"); lines > 60 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+func TestRunMix(t *testing.T) {
+	s := newSession(t)
+	s.do(t, exitOK, "run", "--docs", "100", "--ops", "100", "--warmup", "0s", "--mix", "read=1,scan=1", "--keys", "hot:0.1/0.9", "--workers", "1")
+	wants(t, s.out.String(), "mix (read=50,scan=50), hot:0.1/0.9 keys", "1 worker, ", "read ", "scan ", "the one worker would make")
+}
+
+func TestRunJSONFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "run.json")
+	s := newSession(t)
+	s.do(t, exitOK, "run", "--docs", "50", "--ops", "50", "--warmup", "0s", "--json", name)
+	wants(t, s.out.String(), "ALL ")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, string(text), `"workload": "ycsb-b"`)
+	s.do(t, exitFailed, "run", "--docs", "50", "--ops", "50", "--warmup", "0s", "--json", filepath.Join(name, "x"))
+}
+
+func TestLoadFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "in.gz")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(file)
+	for _, line := range []string{`{"id":"1","k":"a"}`, ``, `{"id":"2","k":"b"}`, `{"id":"3",`, `{"id":"4","k":"b"}`, `{"k":"b"}`, `{"id":"6","k":"b"}`} {
+		if _, err := z.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db := t.TempDir()
+	s := newSession(t)
+	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/k")
+	wants(t, s.errOut.String(), name+": line 4: document:", "2 documents were written", "--skip 2")
+	if !s.store.closed {
+		t.Error("the store is left open")
+	}
+	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--skip", "3")
+	wants(t, s.errOut.String(), "line 6: document without id", "1 documents were written", "--skip 4")
+	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "2")
+	wants(t, s.errOut.String(), "refused: "+name+": line 4", "refused: "+name+": line 6")
+	wants(t, s.out.String(), "4 documents", "refused  2 documents")
+	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "1")
+	wants(t, s.errOut.String(), "--skip 4")
+	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--docs", "2")
+	wants(t, s.out.String(), "loaded   2 documents")
+
+	s.do(t, exitUsage, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/other")
+	wants(t, s.errOut.String(), "partition key [/k], not [/other]")
+	s.do(t, exitUsage, "load", "--db", db, "--container", "c", "--data", name, "--partitions", "9")
+	s.do(t, exitUsage, "load", "--db", db, "--container", "c", "--data", name, "--compression", "small")
+
+	// A run on documents from elsewhere reads what is there, and inserts nothing.
+	s.do(t, exitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f")
+	wants(t, s.out.String(), "rmw ")
+	s.do(t, exitUsage, "run", "--db", db, "--ops", "100", "--workload", "d")
+	wants(t, s.errOut.String(), "cannot insert")
+}
+
+func TestLoadStandardInput(t *testing.T) {
+	s := newSession(t)
+	s.stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\",\"k\":\"a\"}")
+	s.do(t, exitOK, "load", "--db", t.TempDir(), "--data", "-", "--partition-key", "/k", "--partitions", "1")
+	wants(t, s.out.String(), "standard input into 1 physical partition\n", "2 documents")
+}
+
+func TestLoadInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.store.containers["docs"].onLoad = func(n int64) {
+		if n == 50 {
+			cancel()
+		}
+	}
+	s.doContext(t, ctx, exitInterrupted, "load", "--db", dir, "--docs", "100")
+	wants(t, s.errOut.String(), "50 documents were written", "--skip 50", "interrupted")
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "100", "--skip", "50")
+	if n := len(s.store.containers["docs"].docs); n != 100 {
+		t.Errorf("%d documents", n)
+	}
+	if known, err := readCatalog(dir); err != nil || known.Containers["docs"].Documents != 100 {
+		t.Errorf("%v: %+v", err, known)
+	}
+}
+
+// An interrupted run prints what it measured.
+func TestRunInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var reads atomic.Int64
+	s.store.containers["docs"].onRead = func() {
+		if reads.Add(1) == 1000 {
+			cancel()
+		}
+	}
+	s.doContext(t, ctx, exitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "0s")
+	wants(t, s.out.String(), "INTERRUPTED", "ALL ", "disk ")
+	s.doContext(t, ctx, exitInterrupted, "run", "--docs", "10")
+	s.doContext(t, ctx, exitInterrupted)
+	if s.out.Len() > 0 {
+		t.Errorf("nothing was measured, printed\n%s", &s.out)
+	}
+}
+
+func TestRunErrors(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	s.store.containers["docs"].readErr = errors.New("the disk is gone")
+	s.do(t, exitFailed, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--workers", "2", "--workload", "c")
+	wants(t, s.errOut.String(), "2,000 operations failed, the first: read: the disk is gone")
+	wants(t, s.out.String(), "ALL ")
+	s.store.containers["docs"].readErr = nil
+	s.store.closeErr = errors.New("close failed")
+	s.do(t, exitFailed, "run", "--db", dir, "--ops", "10", "--warmup", "0s")
+	wants(t, s.errOut.String(), "close failed")
+	s.environment.open = func(context.Context, string, storeOptions) (store, error) { return nil, errors.New("locked") }
+	s.do(t, exitFailed, "run", "--db", dir)
+	wants(t, s.errOut.String(), "pbench: locked")
+}
+
+func TestCatalog(t *testing.T) {
+	dir := t.TempDir()
+	if c, err := readCatalog(dir); err != nil || len(c.Containers) != 0 {
+		t.Errorf("an empty directory: %v, %v", c, err)
+	}
+	if err := setOrigin(dir, "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, catalogName)); err == nil {
+		t.Error("a file about nothing")
+	}
+	o := &origin{Generator: workload.Params{Shape: "food", Seed: 3, LogicalPartitions: 5, Skew: 1}, Documents: 9}
+	for _, name := range []string{"a", "b"} {
+		if err := setOrigin(dir, name, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := setOrigin(dir, "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	c, err := readCatalog(dir)
+	if err != nil || len(c.Containers) != 1 || c.Containers["b"] != *o {
+		t.Errorf("%v: %+v", err, c)
+	}
+	for _, text := range []string{"{", `{"v":2}`} {
+		if err := os.WriteFile(filepath.Join(dir, catalogName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readCatalog(dir); err == nil {
+			t.Errorf("%s is read", text)
+		}
+	}
+}
+
+func TestSampledDocuments(t *testing.T) {
+	s := newFakeStore()
+	c, err := s.CreateContainer(t.Context(), "c", containerDef{partitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 10_000
+	for i := range n {
+		if err := c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%d","k":"%d"}`, i, i%7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, limit := range []int64{n, n + 1, n - 1, 1000, 999, 1} {
+		progress := 0
+		d, err := sampleDocuments(t.Context(), c, limit, func(int64) { progress++ })
+		if err != nil || progress != 2 {
+			t.Fatalf("%v: %d calls", err, progress)
+		}
+		if d.count() > limit || d.count() < limit*9/20 || d.memory() < d.count() {
+			t.Errorf("limit %d: %d documents", limit, d.count())
+		}
+		for i := range d.count() {
+			doc, err := d.appendVersion(t.Context(), nil, i, 0)
+			if want := fmt.Sprintf(`{"id":"%s",`, d.appendID(nil, i)); err != nil || !strings.HasPrefix(string(doc), want) || !d.check(doc, "") {
+				t.Fatalf("%d: %v: %s", i, err, doc)
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// newEngineSession is a session with the engine under it.
+func newEngineSession(t *testing.T) *session {
+	t.Helper()
+	s := newSession(t)
+	s.environment.open = openStore
+	return s
+}
+
+func TestEndToEnd(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := newEngineSession(t)
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "500", "--logical-partitions", "20", "--skew", "1", "--batch-bytes", "64KiB", "--durability", "buffered")
+	wants(t, s.out.String(), "loaded   500 documents", "flushes", "after close")
+
+	for _, w := range workload.Workloads() {
+		s.do(t, exitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "300", "--warmup", "0s", "--workers", "2", "--durability", "buffered", "--json", "-")
+		var r report
+		if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
+			t.Fatalf("%s: %v in\n%s", w.Name, err, &s.out)
+		}
+		if r.All.Ops != 300 || r.All.Errors != 0 || r.All.P50Micros <= 0 || r.All.MaxMicros < r.All.P999 {
+			t.Errorf("%s: %+v", w.Name, r.All)
+		}
+		if r.Engine.DiskBytes == 0 || (r.Engine.Writes > 0) != w.Mix.Writes() || (r.Engine.LogBytes > 0) != w.Mix.Writes() {
+			t.Errorf("%s: %+v", w.Name, r.Engine)
+		}
+	}
+	s.do(t, exitOK, "run", "--db", dir, "--ops", "200", "--warmup", "0s", "--positioned", "--profile", "heap")
+	wants(t, s.out.String(), "ALL ", "heap profile")
+}
+
+func TestEndToEndFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "in.ndjson")
+	lines := []string{`{"id":"1","a":"x","b":1}`, `{"id":"2","a":"x"}`, `{"id":"3","a":null,"b":true}`, `{"id":"4","id":"5"}`, `{"id":"6"}`}
+	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := filepath.Join(dir, "db")
+	s := newEngineSession(t)
+	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
+	wants(t, s.errOut.String(), name+": line 4: document: invalid", "3 documents were written", "--skip 3")
+	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
+	wants(t, s.out.String(), "loaded   1 documents")
+	s.do(t, exitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
+	wants(t, s.out.String(), "4 documents in 4 physical partitions", "rmw ")
+	s.do(t, exitFailed, "run", "--db", db, "--container", "other")
+	wants(t, s.errOut.String(), `container "other": no such container`)
+	s.do(t, exitUsage, "load", "--db", db, "--container", "d", "--data", name, "--partition-key", "a")
+	s.do(t, exitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--compression", "much")
+	s.do(t, exitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--partitions", "100000")
+}
+
+func TestEndToEndErrors(t *testing.T) {
+	dir := t.TempDir()
+	s := newEngineSession(t)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, exitFailed, "load", "--db", file, "--docs", "10")
+	wants(t, s.errOut.String(), file)
+	s.do(t, exitFailed, "load", "--db", dir, "--docs", "10")
+	wants(t, s.errOut.String(), dir, "not a cleave store")
+	s.do(t, exitFailed, "run", "--db", dir)
+	wants(t, s.errOut.String(), dir, "not a cleave store")
+
+	db := filepath.Join(dir, "db")
+	open, err := openStore(t.Context(), db, storeOptions{memoryBudget: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	s.do(t, exitFailed, "load", "--db", db, "--docs", "10")
+	wants(t, s.errOut.String(), db, "locked")
+	s.do(t, exitUsage, "load", "--db", filepath.Join(dir, "new"), "--memory-budget", "1MiB")
+	wants(t, s.errOut.String(), "MemoryBudget")
+}
+
+// A load that is broken off and gone on with gives the same store.
+func TestEndToEndInterrupted(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.stdin = &cancelling{text: strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + strings.Repeat("{\"id\":\"b\",\"k\":1}\n", 100_000)), cancel: cancel}
+	s.doContext(t, ctx, exitInterrupted, "load", "--db", db, "--data", "-", "--partition-key", "/k", "--partitions", "1", "--batch-bytes", "4KiB")
+	wants(t, s.errOut.String(), "documents were written; to go on there", "--skip ", "interrupted")
+	s.stdin = strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + "{\"id\":\"b\",\"k\":1}\n")
+	s.do(t, exitOK, "load", "--db", db, "--data", "-", "--partition-key", "/k")
+	s.do(t, exitOK, "run", "--db", db, "--ops", "10", "--warmup", "0s", "--workload", "c")
+	wants(t, s.out.String(), "2 documents in 1 physical partition;")
+}
+
+// cancelling cancels in its second read.
+type cancelling struct {
+	text   *strings.Reader
+	cancel func()
+	reads  int
+}
+
+func (c *cancelling) Read(p []byte) (int, error) {
+	if c.reads++; c.reads == 2 {
+		c.cancel()
+	}
+	return c.text.Read(p)
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// report is what a run prints as JSON. Its form is fixed; fields may be added
+// to engine.
+type report struct {
+	V        int                         `json:"v"`
+	Workload string                      `json:"workload"`
+	All      operationFigures            `json:"all"`
+	Ops      map[string]operationFigures `json:"ops"`
+	Engine   *engineFigures              `json:"engine"`
+}
+
+// operationFigures describe operations of one kind, or of all. Latencies are
+// those of calls that succeeded, in microseconds.
+type operationFigures struct {
+	Ops       int64   `json:"ops"` // that succeeded
+	OpsPerS   float64 `json:"ops_per_s"`
+	Errors    int64   `json:"errors"`
+	P50Micros float64 `json:"p50_us"`
+	P99Micros float64 `json:"p99_us"`
+	P999      float64 `json:"p999_us"`
+	MaxMicros float64 `json:"max_us"`
+
+	mean, bytesPerS float64
+}
+
+func newOperationFigures(t *tally, elapsed time.Duration) operationFigures {
+	f := operationFigures{
+		Ops: t.successes(), Errors: t.errors,
+		P50Micros: t.micros(50), P99Micros: t.micros(99), P999: t.micros(99.9), MaxMicros: t.micros(100),
+	}
+	if seconds := elapsed.Seconds(); seconds > 0 {
+		f.OpsPerS = round(float64(f.Ops)/seconds, 1)
+		f.bytesPerS = float64(t.bytes) / seconds
+	}
+	if f.Ops > 0 {
+		f.mean = micros(t.busy) / float64(f.Ops)
+	}
+	return f
+}
+
+func newReport(name string, o *outcome, figures *engineFigures) *report {
+	r := &report{V: 1, Workload: name, Ops: make(map[string]operationFigures), Engine: figures}
+	var all tally
+	for op := range o.tallies {
+		t := &o.tallies[op]
+		if t.successes()+t.errors == 0 {
+			continue
+		}
+		r.Ops[workload.Op(op).String()] = newOperationFigures(t, o.elapsed)
+		all.add(t)
+	}
+	r.All = newOperationFigures(&all, o.elapsed)
+	return r
+}
+
+// print writes the table of operations.
+func (r *report) print(w io.Writer) {
+	t := newTable("operation", "count", "ops/s", "MB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors")
+	row := func(name string, f operationFigures) {
+		t.row(name, formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS/1e6), formatMicros(f.mean),
+			formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros), formatCount(f.Errors))
+	}
+	for op := range workload.NumOps {
+		name := workload.Op(op).String()
+		if f, ok := r.Ops[name]; ok {
+			row(name, f)
+		}
+	}
+	row("ALL", r.All)
+	t.print(w)
+}
+
+// engineFigures are what the engine and the process did while something was
+// measured.
+type engineFigures struct {
+	Writes             int64   `json:"writes"`
+	WrittenBytes       int64   `json:"written_bytes"` // keys, ids and documents
+	LogBytes           int64   `json:"log_bytes"`
+	FlushBytes         int64   `json:"flush_bytes"`
+	MergeBytes         int64   `json:"merge_bytes"`
+	WriteAmplification float64 `json:"write_amplification"` // bytes to files for a byte written
+	Syncs              int64   `json:"syncs"`
+	Flushes            int64   `json:"flushes"`
+	Merges             int64   `json:"merges"`
+
+	Waited waits  `json:"waited"`
+	Memory memory `json:"memory"`
+
+	RawBytes           int64   `json:"raw_bytes"`  // of the documents in the store, old versions that merges left too
+	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
+	SpaceAmplification float64 `json:"space_amplification"`
+
+	Process *processFigures `json:"process,omitempty"`
+	Client  *clientFigures  `json:"client,omitempty"`
+	Run     *settings       `json:"run,omitempty"`
+	From    *machine        `json:"machine,omitempty"`
+}
+
+// waits tell how often and for how long calls waited, by cause.
+type waits struct {
+	SyncCalls    int64 `json:"sync_calls"`
+	BackPressure wait  `json:"back_pressure"`
+	ColdRead     wait  `json:"cold_read"`
+}
+
+type wait struct {
+	Count  int64   `json:"count"`
+	Micros float64 `json:"us"`
+}
+
+func (w wait) String() string {
+	return fmt.Sprintf("%s s in %s", formatShort(w.Micros/1e6), formatCount(w.Count))
+}
+
+// processFigures are about engine and pbench together. Much less processor
+// time than the workers could have used means that they waited, or that the
+// machine was busy with something else.
+type processFigures struct {
+	CPUSeconds       float64 `json:"cpu_s"`
+	AllocationsPerOp float64 `json:"allocations_per_op"`
+	Collections      uint32  `json:"collections"` // of garbage
+}
+
+// clientFigures are what pbench itself costs.
+type clientFigures struct {
+	MicrosPerOp float64 `json:"us_per_op"`    // to choose, make, time and count an operation
+	MemoryBytes int64   `json:"memory_bytes"` // of histograms and of what is known of the documents
+	// CallsPerS is how many calls a second one worker would make if it did
+	// nothing else; only where there is one.
+	CallsPerS float64 `json:"calls_per_s,omitempty"`
+}
+
+// newEngineFigures returns what s did since before.
+func newEngineFigures(s store, before storeStats, mem memory) *engineFigures {
+	d := s.Stats().since(before)
+	f := &engineFigures{
+		Writes: d.Writes, WrittenBytes: d.WrittenBytes,
+		LogBytes: d.LogBytes, FlushBytes: d.FlushBytes, MergeBytes: d.MergeBytes,
+		Syncs: d.Syncs, Flushes: d.Flushes, Merges: d.Merges,
+		Waited: waits{
+			SyncCalls:    d.SyncWaits,
+			BackPressure: wait{d.Stalls, micros(d.PressureWait)},
+			ColdRead:     wait{d.ColdReads, micros(d.ColdWait)},
+		},
+		Memory: mem,
+	}
+	for _, name := range s.Names() {
+		if c, err := s.Container(name); err == nil {
+			f.RawBytes += c.Stats().rawBytes
+		}
+	}
+	f.WriteAmplification = ratio(f.LogBytes+f.FlushBytes+f.MergeBytes, f.WrittenBytes)
+	return f
+}
+
+// addDisk adds what a closed store takes on disk.
+func (f *engineFigures) addDisk(dir string) error {
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == catalogName {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			f.DiskBytes += info.Size()
+		}
+		return err
+	})
+	f.SpaceAmplification = ratio(f.DiskBytes, f.RawBytes)
+	return err
+}
+
+// print writes the figures as lines.
+func (f *engineFigures) print(w io.Writer) {
+	if f.Writes > 0 {
+		fmt.Fprintf(w, "  written  %s by the caller; log %s, %s flushes %s, %s merges %s: write amplification %.2f\n",
+			formatBytes(f.WrittenBytes), formatBytes(f.LogBytes), formatCount(f.Flushes), formatBytes(f.FlushBytes),
+			formatCount(f.Merges), formatBytes(f.MergeBytes), f.WriteAmplification)
+	}
+	fmt.Fprintf(w, "  waited   %s calls for %s syncs, back-pressure %v, cold reads %v\n",
+		formatCount(f.Waited.SyncCalls), formatCount(f.Syncs), f.Waited.BackPressure, f.Waited.ColdRead)
+	if f.Memory != (memory{}) {
+		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", formatBytes(f.Memory.Resident),
+			formatBytes(f.Memory.PeakResident), formatBytes(f.Memory.Anonymous), formatBytes(f.Memory.PeakAnonymous))
+	}
+	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", formatBytes(f.DiskBytes), f.SpaceAmplification, formatBytes(f.RawBytes))
+	if p := f.Process; p != nil {
+		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s garbage collections\n",
+			formatShort(p.CPUSeconds), formatShort(p.AllocationsPerOp), formatCount(int64(p.Collections)))
+	}
+	if c := f.Client; c != nil {
+		fmt.Fprintf(w, "  pbench   takes %s µs of its own for an operation, and %s of memory\n", formatShort(c.MicrosPerOp), formatBytes(c.MemoryBytes))
+		if c.CallsPerS > 0 {
+			fmt.Fprintf(w, "           without it the one worker would make %s calls a second\n", formatCount(int64(c.CallsPerS)))
+		}
+	}
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// ratio returns a/b with three decimals, 0 if b is 0.
+func ratio(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return round(float64(a)/float64(b), 3)
+}
+
+func round(x float64, decimals int) float64 {
+	scale := math.Pow10(decimals)
+	return math.Round(x*scale) / scale
+}

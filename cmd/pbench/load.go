@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// generatorFlags say which documents to make.
+type generatorFlags struct {
+	Generator         string  `placeholder:"NAME" help:"food (nested documents of 0.8 to 2 KB), ycsb (1.2 KB) or small (72 bytes); default food."`
+	Docs              count   `placeholder:"N" help:"Number of documents, such as 250000 or 1M; default 250k."`
+	LogicalPartitions int     `placeholder:"N" help:"Number of distinct partition key values; default 1000."`
+	Skew              float64 `placeholder:"X" help:"Exponent of the sizes of logical partitions; 0: all alike, 1: the largest holds twice as much as the second."`
+	Seed              uint64  `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
+}
+
+const (
+	defaultGenerator         = "food"
+	defaultDocs              = 250_000
+	defaultLogicalPartitions = 1000
+)
+
+// given reports whether a flag was set that has a meaning for a generator only.
+func (f *generatorFlags) given() bool {
+	return f.Generator != "" || f.LogicalPartitions != 0 || f.Skew != 0
+}
+
+// generator returns the generator that the flags describe, and the number of
+// documents.
+func (f *generatorFlags) generator() (*workload.Generator, int64, error) {
+	p := workload.Params{Shape: f.Generator, Seed: f.Seed, LogicalPartitions: f.LogicalPartitions, Skew: f.Skew}
+	if p.Shape == "" {
+		p.Shape = defaultGenerator
+	}
+	if p.LogicalPartitions == 0 {
+		p.LogicalPartitions = defaultLogicalPartitions
+	}
+	g, err := workload.NewGenerator(p)
+	if err != nil {
+		return nil, 0, usageError{err}
+	}
+	n := int64(f.Docs)
+	if n == 0 {
+		n = defaultDocs
+	}
+	return g, n, nil
+}
+
+// engineFlags say how to open a store.
+type engineFlags struct {
+	Durability   durability `default:"synced" placeholder:"WHEN" help:"When a write is acknowledged: synced, buffered or interval:100ms; default ${default}."`
+	MemoryBudget byteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
+	Positioned   bool       `help:"Read files by positioned reads, not through a mapping."`
+	Log          bool       `help:"Print the engine's log on standard error."`
+}
+
+func (f *engineFlags) options(env *environment) storeOptions {
+	return storeOptions{
+		memoryBudget: int64(f.MemoryBudget), durability: f.Durability, positioned: f.Positioned,
+		logger: env.logger(f.Log),
+	}
+}
+
+// newContainerFlags say what a container is when it is made.
+type newContainerFlags struct {
+	Partitions  int    `placeholder:"N" help:"Physical partitions of a new container; default 4."`
+	Compression string `placeholder:"HOW" help:"Compression of a new container: fast, small or none; default fast."`
+}
+
+const defaultPartitions = 4
+
+func (f *newContainerFlags) def(paths []string) containerDef {
+	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions}
+	if d.compression == "" {
+		d.compression = "fast"
+	}
+	if d.partitions == 0 {
+		d.partitions = defaultPartitions
+	}
+	return d
+}
+
+type loadCommand struct {
+	DB           string   `name:"db" required:"" placeholder:"DIR" help:"Directory of the store; made if it is absent."`
+	Container    string   `default:"docs" placeholder:"NAME" help:"Container to load into; made if the store has none of this name; default ${default}."`
+	Data         string   `placeholder:"FILE" help:"NDJSON file, plain or compressed with gzip or zstd; - is standard input. Without it documents are generated."`
+	PartitionKey []string `placeholder:"/PATH" help:"Partition key of a new container, 1 to 3 paths; generated documents know theirs."`
+	generatorFlags
+	newContainerFlags
+	engineFlags
+	BatchBytes byteCount `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
+	Skip       count     `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
+	MaxErrors  int64     `placeholder:"N" help:"Name refused documents and go on, up to so many; default: stop at the first."`
+	NoSettle   bool      `help:"Do not wait for flushes and merges at the end."`
+}
+
+// Help returns what follows the short help.
+func (*loadCommand) Help() string {
+	return `
+Documents are upserted in the order of the input, with one durable point a batch. A document that is refused ends the load; the message names its line. Everything before it is in the store.
+
+Examples:
+
+    pbench load --db /tmp/food --docs 1M --logical-partitions 5000 --skew 0.8
+    pbench load --db /tmp/cities --container cities --data world-cities.ndjson.zst --partition-key /country_code
+    pbench load --db /tmp/routes --data routes.ndjson.gz --partition-key /from,/airline --partitions 8`
+}
+
+// Run loads.
+func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
+	in, paths, from, err := l.input(env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	s, err := env.open(ctx, l.DB, l.options(env))
+	if err != nil {
+		return err
+	}
+	shut := sync.OnceValue(s.Close)
+	defer func() { err = errors.Join(err, shut()) }()
+	c, err := l.container(ctx, s, paths)
+	if err != nil {
+		return err
+	}
+	before := s.Stats()
+	var mem memory
+	result, err := load(ctx, env, c, in, int64(l.BatchBytes), l.MaxErrors, &mem)
+	position := int64(l.Skip) + result.position
+	if ctx.Err() != nil {
+		err = errInterrupted
+	}
+	if err != nil {
+		if closeErr := shut(); closeErr != nil {
+			return errors.Join(err, closeErr)
+		}
+		env.notef("%s documents were written; to go on there: --skip %d", formatCount(result.documents), position)
+		return err
+	}
+	if !l.NoSettle {
+		if err := result.settle(ctx, env, s, &mem); err != nil {
+			return err
+		}
+	}
+	figures := newEngineFigures(s, before, mem)
+	partitions := c.Def().partitions
+	if err := shut(); err != nil {
+		return err
+	}
+	if from != nil {
+		from.Documents = position
+	}
+	if err := l.remember(from); err != nil {
+		return err
+	}
+	if err := figures.addDisk(l.DB); err != nil {
+		return err
+	}
+	describeMachine(l.DB).print(env.stdout, env.args)
+	result.print(env.stdout, in.about, partitions)
+	figures.print(env.stdout)
+	return nil
+}
+
+// input opens what is to be loaded, and returns the partition key paths for a
+// new container.
+func (l *loadCommand) input(env *environment) (in *input, paths []string, from *origin, err error) {
+	if l.Docs > 0 && l.Skip > l.Docs {
+		return nil, nil, nil, usagef("--skip %d is more than --docs %d", l.Skip, l.Docs)
+	}
+	if l.Data != "" {
+		if l.given() {
+			return nil, nil, nil, usagef("--generator, --logical-partitions and --skew do not go with --data")
+		}
+		in, err = fileInput(l.Data, env.stdin, int64(l.Skip), int64(l.Docs))
+		return in, l.PartitionKey, nil, err
+	}
+	g, n, err := l.generator()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(l.PartitionKey) > 0 && (len(l.PartitionKey) > 1 || l.PartitionKey[0] != g.KeyPath()) {
+		return nil, nil, nil, usagef("--partition-key: that of %s documents is %s", g.Params().Shape, g.KeyPath())
+	}
+	in = generatedInput(g, int64(l.Skip), n)
+	return in, []string{g.KeyPath()}, &origin{Generator: g.Params()}, nil
+}
+
+// container returns the container to load into.
+func (l *loadCommand) container(ctx context.Context, s store, paths []string) (container, error) {
+	c, err := s.Container(l.Container)
+	if errors.Is(err, errNoContainer) {
+		if len(paths) == 0 {
+			return nil, usagef("container %q is new: it needs --partition-key /PATH[,/PATH]", l.Container)
+		}
+		return s.CreateContainer(ctx, l.Container, l.def(paths))
+	}
+	if err != nil {
+		return nil, err
+	}
+	is := c.Def()
+	if len(paths) > 0 && !slices.Equal(paths, is.partitionKey) {
+		return nil, usagef("container %q has the partition key %v, not %v", l.Container, is.partitionKey, paths)
+	}
+	if l.Partitions != 0 && l.Partitions != is.partitions {
+		return nil, usagef("container %q exists with %d partitions; --partitions is for new ones", l.Container, is.partitions)
+	}
+	if l.Compression != "" && l.Compression != is.compression {
+		return nil, usagef("container %q exists with compression %s; --compression is for new ones", l.Container, is.compression)
+	}
+	return c, nil
+}
+
+// remember notes in the catalog what the container holds now.
+func (l *loadCommand) remember(from *origin) error {
+	if from == nil {
+		return setOrigin(l.DB, l.Container, nil)
+	}
+	known, err := readCatalog(l.DB)
+	if err != nil {
+		return err
+	}
+	if old, ok := known.Containers[l.Container]; ok && old.Generator == from.Generator {
+		from.Documents = max(from.Documents, old.Documents)
+	}
+	return setOrigin(l.DB, l.Container, from)
+}
+
+// loadResult tells what a load did.
+type loadResult struct {
+	position  int64 // in the input, behind what was skipped: all before it is durable or refused
+	documents int64 // written
+	refused   int64
+	bytes     int64 // of the documents
+	elapsed   time.Duration
+	settled   time.Duration
+}
+
+// load writes an input to a container.
+func load(ctx context.Context, env *environment, c container, in *input, batchBytes, maxErrors int64, mem *memory) (r loadResult, err error) {
+	start := time.Now()
+	bar := newProgress(env, "load", start)
+	defer bar.end()
+	defer func() { r.elapsed = time.Since(start) }()
+	show := func(documents, bytes int64) {
+		now := time.Now()
+		bar.show(now, in.part(), func() string {
+			mem.sample()
+			seconds := now.Sub(start).Seconds()
+			documents, bytes := r.documents+documents, r.bytes+bytes
+			return fmt.Sprintf("%s documents  %s  %s/s  %s/s", formatCount(documents), formatBytes(bytes),
+				formatCount(int64(float64(documents)/seconds)), formatBytes(float64(bytes)/seconds))
+		})
+	}
+	for {
+		n, bytes, err := c.Load(ctx, in.docs, loadOptions{batchBytes: batchBytes, progress: show})
+		r.position += n
+		r.documents += n
+		r.bytes += bytes
+		var bad *inputError
+		if !errors.As(err, &bad) {
+			return r, err
+		}
+		if r.refused == maxErrors {
+			return r, in.refused(bad.err)
+		}
+		r.refused++
+		r.position++
+		bar.end()
+		env.notef("refused: %v", in.refused(bad.err))
+	}
+}
+
+// settle waits for flushes and merges.
+func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem *memory) error {
+	start := time.Now()
+	bar := newProgress(env, "settle", start)
+	defer bar.end()
+	err := whileWaiting(func() error { return s.Settle(ctx) }, func(now time.Time) {
+		mem.sample()
+		bar.show(now, -1, func() string { return "flush and merge" })
+	})
+	r.settled = time.Since(start)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// print writes the result as lines.
+func (r *loadResult) print(w io.Writer, about string, partitions int) {
+	seconds := max(r.elapsed.Seconds(), 1e-9)
+	fmt.Fprintf(w, "%s into %s\n", about, plural(partitions, "physical partition"))
+	fmt.Fprintf(w, "  loaded   %s documents, %s in %s s: %s/s, %s/s", formatCount(r.documents), formatBytes(r.bytes),
+		formatShort(seconds), formatCount(int64(float64(r.documents)/seconds)), formatBytes(float64(r.bytes)/seconds))
+	if r.settled > 0 {
+		fmt.Fprintf(w, "; settled in %s s more", formatShort(r.settled.Seconds()))
+	}
+	fmt.Fprintln(w)
+	if r.refused > 0 {
+		fmt.Fprintf(w, "  refused  %s documents\n", formatCount(r.refused))
+	}
+}

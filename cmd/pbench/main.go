@@ -1,0 +1,26 @@
+// Command pbench loads and measures Cleave stores.
+//
+// With no arguments it shows what the engine does on this machine in less than
+// a minute: it loads generated documents into a temporary directory, runs a
+// read-mostly workload on them, prints the figures and removes everything.
+//
+// Exit status: 0 success, 1 something failed or an operation returned an
+// error, 2 wrong usage, 130 interrupted (what was measured until then is
+// printed; a second interrupt ends the program at once). Data goes to standard
+// output, messages and progress to standard error.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(execute(ctx, os.Args[1:], &environment{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: terminalWidth(os.Stderr), open: openStore,
+	}))
+}

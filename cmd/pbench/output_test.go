@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+func TestTable(t *testing.T) {
+	table := newTable("name", "n", "note")
+	table.left(2)
+	table.row("é", "1,000", "x")
+	table.row("long name", "7", "")
+	var b bytes.Buffer
+	table.print(&b)
+	const want = `name           n  note
+é          1,000  x
+long name      7
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", &b)
+	}
+}
+
+func TestTally(t *testing.T) {
+	var a, b tally
+	if a.micros(50) != 0 || a.successes() != 0 {
+		t.Error("an empty tally has latencies")
+	}
+	for us := 1; us <= 1000; us++ {
+		a.record(time.Duration(us) * time.Microsecond)
+	}
+	b.record(0)
+	b.record(2 * time.Hour)
+	b.errors, b.bytes = 3, 5
+	b.add(&a)
+	if b.successes() != 1002 || b.errors != 3 || b.bytes != 5 {
+		t.Errorf("%d successes, %d errors, %d bytes", b.successes(), b.errors, b.bytes)
+	}
+	for percentile, want := range map[float64]float64{50: 500, 99: 990, 100: 60e6} {
+		if got := b.micros(percentile); math.Abs(got-want) > want/500 {
+			t.Errorf("p%v is %v µs, want %v", percentile, got, want)
+		}
+	}
+	b.reset()
+	if b.successes() != 0 || b.errors != 0 || b.busy != 0 || b.bytes != 0 {
+		t.Error("reset leaves something")
+	}
+	var empty tally
+	empty.add(&a)
+	if empty.successes() != 1000 {
+		t.Error("added to nothing it is lost")
+	}
+}
+
+func keysOf(t *testing.T, text []byte) []string {
+	t.Helper()
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return slices.Sorted(maps.Keys(object))
+}
+
+// The form that programs read: fields may be added to engine only.
+func TestJSONForm(t *testing.T) {
+	o := &outcome{elapsed: 2 * time.Second}
+	for range 1000 {
+		o.tallies[workload.Read].record(2 * time.Microsecond)
+	}
+	o.tallies[workload.Update].record(40 * time.Microsecond)
+	o.tallies[workload.Update].errors = 2
+	var b bytes.Buffer
+	if err := writeJSON(&b, newReport("ycsb-b", o, &engineFigures{})); err != nil {
+		t.Fatal(err)
+	}
+	if got := keysOf(t, b.Bytes()); !slices.Equal(got, []string{"all", "engine", "ops", "v", "workload"}) {
+		t.Errorf("fields %q", got)
+	}
+	var r struct {
+		V        int
+		Workload string
+		All      json.RawMessage
+		Ops      map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(b.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.V != 1 || r.Workload != "ycsb-b" {
+		t.Errorf("version %d of %q", r.V, r.Workload)
+	}
+	if got := slices.Sorted(maps.Keys(r.Ops)); !slices.Equal(got, []string{"read", "update"}) {
+		t.Errorf("operations %q", got)
+	}
+	fields := []string{"errors", "max_us", "ops", "ops_per_s", "p50_us", "p999_us", "p99_us"}
+	for _, text := range []json.RawMessage{r.All, r.Ops["read"], r.Ops["update"]} {
+		if got := keysOf(t, text); !slices.Equal(got, fields) {
+			t.Errorf("fields %q", got)
+		}
+	}
+	var all operationFigures
+	if err := json.Unmarshal(r.All, &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.Ops != 1001 || all.Errors != 2 || all.OpsPerS != 500.5 || all.P50Micros < 1.99 || all.P50Micros > 2.01 || all.MaxMicros < 39.9 || all.MaxMicros > 40.1 {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestReportText(t *testing.T) {
+	o := &outcome{elapsed: time.Second}
+	for range 4 {
+		o.tallies[workload.Read].record(1000 * time.Nanosecond)
+	}
+	o.tallies[workload.Read].bytes = 8_000_000
+	f := &engineFigures{
+		Writes: 4, WrittenBytes: 1000, LogBytes: 1500, FlushBytes: 500, Flushes: 1, Syncs: 2, WriteAmplification: 2,
+		Waited:   waits{SyncCalls: 3, BackPressure: wait{2, 1.5e6}},
+		Memory:   memory{Resident: 2000, PeakResident: 3000, Anonymous: 1000, PeakAnonymous: 1000},
+		RawBytes: 1000, DiskBytes: 500, SpaceAmplification: 0.5,
+		Process: &processFigures{CPUSeconds: 0.9, Collections: 3},
+		Client:  &clientFigures{MicrosPerOp: 0.7, CallsPerS: 1e6},
+	}
+	var b bytes.Buffer
+	newReport("read", o, f).print(&b)
+	f.print(&b)
+	const want = `operation  count  ops/s  MB/s  mean µs  p50 µs  p99 µs  p99.9 µs  max µs  errors
+read           4      4  8.00      1.0     1.0     1.0       1.0     1.0       0
+ALL            4      4  8.00      1.0     1.0     1.0       1.0     1.0       0
+  written  1.00 kB by the caller; log 1.50 kB, 1 flushes 500 B, 0 merges 0 B: write amplification 2.00
+  waited   3 calls for 2 syncs, back-pressure 1.50 s in 2, cold reads 0.00 s in 0
+  memory   resident 2.00 kB (peak 3.00 kB), anonymous 1.00 kB (peak 1.00 kB)
+  disk     500 B after close, 0.50 of the 1.00 kB of documents in it
+  process  0.90 s of processor time, 0.00 allocations an operation, 3 garbage collections
+  pbench   takes 0.70 µs of its own for an operation, and 0 B of memory
+           without it the one worker would make 1,000,000 calls a second
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", &b)
+	}
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	var b bytes.Buffer
+	start := time.Unix(1000, 0)
+	p := newProgress(&environment{stderr: &b, width: 60}, "load", start)
+	text := func() string { return "x documents and much more of what does not fit into the line" }
+	p.show(start.Add(65*time.Second), 0.5, text)
+	line := b.String()
+	if !strings.HasPrefix(line, "\rload 01:05 ▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░  50 %  x doc") || !strings.HasSuffix(line, "\x1b[K") {
+		t.Errorf("drawn %q", line)
+	}
+	if n := len([]rune(line)); n > 60+len("\r\x1b[K") {
+		t.Errorf("%d columns", n)
+	}
+	b.Reset()
+	p.show(start.Add(65*time.Second+redrawEvery/2), 0.5, text)
+	if b.Len() > 0 {
+		t.Errorf("drawn too soon: %q", &b)
+	}
+	p.end()
+	p.end()
+	if b.String() != "\r\x1b[K" {
+		t.Errorf("not removed: %q", &b)
+	}
+}
+
+func TestProgressElsewhere(t *testing.T) {
+	var b bytes.Buffer
+	start := time.Unix(1000, 0)
+	p := newProgress(&environment{stderr: &b}, "load", start)
+	text := func() string { return "text" }
+	p.show(start, 0, text)
+	p.show(start.Add(lineEvery-1), 0.1, text)
+	p.show(start.Add(lineEvery), 0.25, text)
+	p.show(start.Add(lineEvery+1), 0.3, text)
+	p.show(start.Add(2*lineEvery), -1, text)
+	p.end()
+	if want := "load 00:10  25 %  text\nload 00:20  text\n"; b.String() != want {
+		t.Errorf("printed %q", &b)
+	}
+}
+
+func TestParseMemory(t *testing.T) {
+	m, ok := parseMemory("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t      12 kB\nRssFile:\t 1 kB\n")
+	if want := (memory{Resident: 1 << 20, PeakResident: 2 << 20, Anonymous: 12 << 10, PeakAnonymous: 12 << 10}); !ok || m != want {
+		t.Errorf("%v: %+v", ok, m)
+	}
+	for _, text := range []string{"", "VmRSS: 1 kB\n", "VmHWM: x kB\nVmRSS: 1 kB\nRssAnon: 1 kB\n", "VmRSS"} {
+		if _, ok := parseMemory(text); ok {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}

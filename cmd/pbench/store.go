@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// store is what pbench uses of an open store. Commands see no more of the
+// engine than this file shows them.
+type store interface {
+	// Container returns a container, or errNoContainer.
+	Container(name string) (container, error)
+	CreateContainer(ctx context.Context, name string, def containerDef) (container, error)
+	// Names lists the containers in alphabetical order.
+	Names() []string
+	Stats() storeStats
+	// Flush writes what is in memory to files.
+	Flush(ctx context.Context) error
+	// Settle flushes and merges until the store is at rest.
+	Settle(ctx context.Context) error
+	Close() error
+}
+
+// container is what pbench uses of a container. It is safe for concurrent use.
+type container interface {
+	Def() containerDef
+	Stats() containerStats
+	// Load upserts documents in input order. committed counts those that are
+	// durable. It ends at a document that is refused: an *inputError.
+	Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, bytes int64, err error)
+	Upsert(ctx context.Context, doc []byte) error
+	// Read appends the document to buf. It keeps nothing of id.
+	Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error)
+	// Scan returns how many documents it found in the logical partition from
+	// the id on, at most limit, and their bytes. It keeps nothing of from.
+	Scan(ctx context.Context, key partmap.Key, from string, limit int) (items, bytes int64, err error)
+	// Keys yields the key and id of each document, in key-space order.
+	Keys(ctx context.Context) iter.Seq2[documentName, error]
+}
+
+// documentName says which document of a container is meant.
+type documentName struct {
+	key partmap.Key
+	id  string
+}
+
+// errNoContainer says that a store has no container of a name.
+var errNoContainer = errors.New("no such container")
+
+// inputError names the document of a load that was refused.
+type inputError struct {
+	index int64 // in the input, from 0
+	err   error
+}
+
+func (e *inputError) Error() string { return fmt.Sprintf("document %d: %v", e.index+1, e.err) }
+func (e *inputError) Unwrap() error { return e.err }
+
+type storeOptions struct {
+	memoryBudget int64
+	durability   durability
+	positioned   bool // read files by positioned reads, not through a mapping
+	logger       *slog.Logger
+}
+
+type containerDef struct {
+	partitionKey []string // paths
+	compression  string
+	partitions   int // physical ones to begin with
+}
+
+type loadOptions struct {
+	batchBytes int64
+	progress   func(committed, bytes int64)
+}
+
+type containerStats struct {
+	documents int64 // at most: overwritten ones may be counted too
+	rawBytes  int64 // of these documents
+}
+
+// storeStats counts since the store was opened.
+type storeStats struct {
+	Writes       int64
+	WrittenBytes int64 // keys, ids and documents that were written
+	LogBytes     int64
+	FlushBytes   int64
+	MergeBytes   int64
+	Syncs        int64
+	Flushes      int64
+	Merges       int64
+	SyncWaits    int64
+	Stalls       int64
+	ColdReads    int64
+	PressureWait time.Duration
+	ColdWait     time.Duration
+}
+
+// since returns what was counted after before.
+func (s storeStats) since(before storeStats) storeStats {
+	return storeStats{
+		Writes:       s.Writes - before.Writes,
+		WrittenBytes: s.WrittenBytes - before.WrittenBytes,
+		LogBytes:     s.LogBytes - before.LogBytes,
+		FlushBytes:   s.FlushBytes - before.FlushBytes,
+		MergeBytes:   s.MergeBytes - before.MergeBytes,
+		Syncs:        s.Syncs - before.Syncs,
+		Flushes:      s.Flushes - before.Flushes,
+		Merges:       s.Merges - before.Merges,
+		SyncWaits:    s.SyncWaits - before.SyncWaits,
+		Stalls:       s.Stalls - before.Stalls,
+		ColdReads:    s.ColdReads - before.ColdReads,
+		PressureWait: s.PressureWait - before.PressureWait,
+		ColdWait:     s.ColdWait - before.ColdWait,
+	}
+}
+
+// durability is an engine.Durability as a flag.
+type durability struct{ engine.Durability }
+
+// UnmarshalText reads "synced", "buffered" or "interval:100ms".
+func (d *durability) UnmarshalText(text []byte) (err error) {
+	d.Durability, err = engine.ParseDurability(string(text))
+	return err
+}
+
+// openStore opens a store of the engine, making it if dir is empty or absent.
+func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
+	opts := engine.Options{MemoryBudget: o.memoryBudget, Durability: o.durability.Durability, Logger: o.logger}
+	if o.positioned {
+		opts.ReadMode = engine.ReadPositioned
+	}
+	db, err := engine.Open(ctx, dir, &opts)
+	if err != nil {
+		return nil, argumentError(err)
+	}
+	return engineStore{db}, nil
+}
+
+// argumentError makes a refused option wrong usage.
+func argumentError(err error) error {
+	if errors.Is(err, engine.ErrInvalid) {
+		return usageError{err}
+	}
+	return err
+}
+
+type engineStore struct{ db *engine.DB }
+
+func (s engineStore) Container(name string) (container, error) {
+	c, err := s.db.Container(name)
+	if errors.Is(err, engine.ErrNoContainer) {
+		return nil, fmt.Errorf("container %q: %w", name, errNoContainer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return engineContainer{c}, nil
+}
+
+func (s engineStore) CreateContainer(ctx context.Context, name string, def containerDef) (container, error) {
+	compression, err := engine.ParseCompression(def.compression)
+	if err != nil {
+		return nil, argumentError(err)
+	}
+	c, err := s.db.CreateContainer(ctx, name, engine.ContainerDef{
+		PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions,
+	})
+	if err != nil {
+		return nil, argumentError(err)
+	}
+	return engineContainer{c}, nil
+}
+
+func (s engineStore) Names() (names []string) {
+	for info := range s.db.Containers() {
+		names = append(names, info.Name)
+	}
+	return names
+}
+
+func (s engineStore) Stats() storeStats {
+	e := s.db.Stats()
+	return storeStats{
+		Writes: e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
+		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.MergedBytes,
+		Syncs: e.Log.Syncs, Flushes: e.Flushes, Merges: e.Merges,
+		SyncWaits: e.Log.Waits,
+		Stalls:    e.Stalls, PressureWait: e.Stalled,
+		ColdReads: e.ColdReads, ColdWait: e.ColdWait,
+	}
+}
+
+func (s engineStore) Flush(ctx context.Context) error  { return s.db.Flush(ctx) }
+func (s engineStore) Settle(ctx context.Context) error { return s.db.Settle(ctx) }
+func (s engineStore) Close() error                     { return s.db.Close() }
+
+type engineContainer struct{ c *engine.Container }
+
+func (c engineContainer) Def() containerDef {
+	def := c.c.Def()
+	return containerDef{
+		partitionKey: def.PartitionKey,
+		compression:  compressionNames[def.Compression],
+		partitions:   len(c.c.Partitions()),
+	}
+}
+
+var compressionNames = map[engine.Compression]string{engine.Fast: "fast", engine.Small: "small", engine.None: "none"}
+
+func (c engineContainer) Stats() (s containerStats) {
+	for _, p := range c.c.Partitions() {
+		s.documents += p.Items
+		s.rawBytes += p.RawBytes
+	}
+	return s
+}
+
+func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, bytes int64, err error) {
+	opts := engine.LoadOptions{BatchBytes: o.batchBytes}
+	if o.progress != nil {
+		opts.Progress = func(s engine.LoadStats) { o.progress(s.Committed, s.Bytes) }
+	}
+	s, err := c.c.Load(ctx, docs, &opts)
+	var input *engine.InputError
+	if errors.As(err, &input) {
+		err = input.Err
+		for _, refused := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrLogicalPartitionFull} {
+			if errors.Is(err, refused) {
+				err = &inputError{index: input.Index, err: input.Err}
+				break
+			}
+		}
+	}
+	return s.Committed, s.Bytes, err
+}
+
+func (c engineContainer) Upsert(ctx context.Context, doc []byte) error {
+	_, err := c.c.Upsert(ctx, doc, nil)
+	return err
+}
+
+func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {
+	it, err := c.c.ReadInto(ctx, key, id, buf)
+	return it.Body, err
+}
+
+func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int) (items, bytes int64, err error) {
+	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit}) {
+		if err != nil {
+			return items, bytes, err
+		}
+		items++
+		bytes += int64(len(it.Body))
+	}
+	return items, bytes, nil
+}
+
+func (c engineContainer) Keys(ctx context.Context) iter.Seq2[documentName, error] {
+	return func(yield func(documentName, error) bool) {
+		var name documentName
+		for it, err := range c.c.ScanAll(ctx, nil) {
+			if err != nil {
+				yield(documentName{}, err)
+				return
+			}
+			// The id and key of a scanned item share memory with its body.
+			name.id = strings.Clone(it.ID)
+			if it.Key != name.key {
+				name.key = it.Key.Clone()
+			}
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteCount is a number of bytes as a flag: "65536", "64KiB", "1.5GiB", "100MB".
+type byteCount int64
+
+var byteUnits = map[string]float64{
+	"": 1, "b": 1,
+	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
+	"m": 1 << 20, "mib": 1 << 20, "mb": 1e6,
+	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
+}
+
+// UnmarshalText reads a flag.
+func (b *byteCount) UnmarshalText(text []byte) error {
+	n, err := parseUnits(string(text), byteUnits)
+	if err != nil {
+		return fmt.Errorf("%q is no number of bytes: want something like 256MiB", text)
+	}
+	*b = byteCount(n)
+	return nil
+}
+
+// count is a number of things as a flag: "250000", "250_000", "250k", "1.5M".
+type count int64
+
+var countUnits = map[string]float64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
+
+// UnmarshalText reads a flag.
+func (c *count) UnmarshalText(text []byte) error {
+	n, err := parseUnits(string(text), countUnits)
+	if err != nil {
+		return fmt.Errorf("%q is no count: want something like 250000, 250k or 1M", text)
+	}
+	*c = count(n)
+	return nil
+}
+
+func parseUnits(text string, units map[string]float64) (int64, error) {
+	at := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != '_' })
+	if at < 0 {
+		at = len(text)
+	}
+	unit, ok := units[strings.ToLower(strings.TrimSpace(text[at:]))]
+	number, err := strconv.ParseFloat(strings.ReplaceAll(text[:at], "_", ""), 64)
+	if !ok || err != nil || number*unit > math.MaxInt64/2 {
+		return 0, strconv.ErrSyntax
+	}
+	return int64(number * unit), nil
+}
+
+// formatBytes returns a size with a decimal unit: "1.41 GB".
+func formatBytes[N int | int64 | float64](n N) string {
+	x, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if math.Abs(x) < 999.5 {
+			break
+		}
+		x, unit = x/1000, next
+	}
+	if unit == "B" {
+		return strconv.FormatFloat(x, 'f', 0, 64) + " B"
+	}
+	return formatShort(x) + " " + unit
+}
+
+// formatShort returns a number with three digits at least.
+func formatShort(x float64) string {
+	switch abs := math.Abs(x); {
+	case abs < 9.995:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	case abs < 99.95:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 0, 64)
+}
+
+// formatCount returns an integer with separators: "1,234,567".
+func formatCount[N int | int64 | count](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
+	}
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return sign + b.String()
+}
+
+// formatMicros returns microseconds with separators, with one decimal below a
+// thousand.
+func formatMicros(us float64) string {
+	if us < 999.95 {
+		return strconv.FormatFloat(us, 'f', 1, 64)
+	}
+	return formatCount(int64(us + 0.5))
+}
+
+// plural returns "1 thing" or "2 things".
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return formatCount(n) + " " + thing + "s"
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestParseUnits(t *testing.T) {
+	for text, want := range map[string]byteCount{
+		"0": 0, "65536": 65536, "64KiB": 64 << 10, "64k": 64 << 10, "1.5GiB": 3 << 29, "100MB": 100_000_000, "2 GB": 2_000_000_000, "7b": 7,
+	} {
+		var b byteCount
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%q reads as %d bytes: %v", text, b, err)
+		}
+	}
+	for text, want := range map[string]count{"250000": 250_000, "250_000": 250_000, "250k": 250_000, "1.5M": 1_500_000} {
+		var c count
+		if err := c.UnmarshalText([]byte(text)); err != nil || c != want {
+			t.Errorf("%q reads as %d: %v", text, c, err)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1.2.3", "1 KiBi", "99999999999999999999", "KiB", "1e3"} {
+		if err := new(byteCount).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q reads as bytes", text)
+		}
+		if err := new(count).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q reads as a count", text)
+		}
+	}
+	if err := new(count).UnmarshalText([]byte("1MiB")); err == nil {
+		t.Error("a count in bytes")
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{formatBytes(0), "0 B"},
+		{formatBytes(999), "999 B"},
+		{formatBytes(1000), "1.00 kB"},
+		{formatBytes(int64(999_600)), "1.00 MB"},
+		{formatBytes(1_414_000_000.0), "1.41 GB"},
+		{formatBytes(int64(-1_500_000)), "-1.50 MB"},
+		{formatBytes(int64(12_345_678_901_234_567)), "12346 TB"},
+		{formatShort(9.994), "9.99"},
+		{formatShort(9.996), "10.0"},
+		{formatShort(99.96), "100"},
+		{formatCount(0), "0"},
+		{formatCount(999), "999"},
+		{formatCount(1000), "1,000"},
+		{formatCount(int64(-1234567)), "-1,234,567"},
+		{formatMicros(0.7), "0.7"},
+		{formatMicros(999.94), "999.9"},
+		{formatMicros(999.96), "1,000"},
+		{formatMicros(1234567.5), "1,234,568"},
+		{formatClock(125 * time.Second), "02:05"},
+		{plural(1, "box"), "1 box"},
+		{plural(2000, "dog"), "2,000 dogs"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "accept the JSON fields as they are")
+
+// fields collects the paths of the fields of a JSON value with their kinds.
+func fields(path string, v any, into map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			// These are maps by name, or documents.
+			if name == "records_by_type" || name == "body" {
+				into[path+"."+name+" object"] = true
+				continue
+			}
+			fields(path+"."+name, value, into)
+		}
+	case []any:
+		for _, value := range v {
+			fields(path+"[]", value, into)
+		}
+	case string:
+		into[path+" string"] = true
+	case float64:
+		into[path+" number"] = true
+	case bool:
+		into[path+" bool"] = true
+	}
+}
+
+// Programs read the JSON: its fields may be added to and never change.
+func TestJSONFields(t *testing.T) {
+	s := newSample(t)
+	all := make(map[string]bool)
+	for _, args := range [][]string{
+		{"info", s.dir},
+		{"tree", s.dir},
+		{"partitions", s.dir, "--show-keys"},
+		{"segments", s.dir},
+		{"wal", s.dir, "--records"},
+		{"get", s.dir, "cities", `"C6"`, "city-0601"},
+		{"dump", s.dir, "blobs"},
+		{"verify", s.dir},
+	} {
+		for _, v := range objects(t, clean(t, append(args, "--json")...)) {
+			path := args[0]
+			if name, ok := v["type"].(string); ok {
+				path += ":" + name
+			}
+			fields(path, v, all)
+		}
+	}
+	var got strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		got.WriteString(path + "\n")
+	}
+	const golden = "testdata/fields.txt"
+	if *rewrite {
+		check(t, os.MkdirAll("testdata", 0o755))
+		check(t, os.WriteFile(golden, []byte(got.String()), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	check(t, err)
+	if got.String() != string(want) {
+		t.Errorf("the fields differ from %s (-rewrite accepts them):\n%s", golden, got.String())
+	}
+}
+
+func TestInfo(t *testing.T) {
+	s := newSample(t)
+	v := objects(t, clean(t, s.dir, "--json"))[0]
+	documents := float64(len(s.cities) + 1)
+	if v["documents"] != documents || v["exact"] != true || v["clean"] != true || v["logical_partitions"] != 8.0 {
+		t.Errorf("want %v documents in 8 logical partitions: %v", documents, v)
+	}
+	raw := len("\x00\xff bytes")
+	for _, doc := range s.cities {
+		raw += len(doc)
+	}
+	if v["raw_bytes"] != float64(raw) {
+		t.Errorf("raw bytes %v, want %d", v["raw_bytes"], raw)
+	}
+	text := clean(t, "info", s.dir)
+	for _, want := range []string{"cities", "/country", "blobs", "/a,/b", "empty", "closed cleanly", formatCount(len(s.cities) + 1)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("info lacks %q:\n%s", want, text)
+		}
+	}
+	if lines := strings.Count(text, "\n"); lines > 40 {
+		t.Errorf("info has %d lines", lines)
+	}
+}
+
+func TestTree(t *testing.T) {
+	s := newSample(t)
+	v := objects(t, clean(t, "tree", s.dir, "--json"))[0]
+	containers := v["containers"].([]any)
+	if len(containers) != 3 {
+		t.Fatalf("%d containers", len(containers))
+	}
+	var files, bytes float64
+	for _, p := range containers[0].(map[string]any)["partitions"].([]any) {
+		for _, r := range p.(map[string]any)["runs"].([]any) {
+			for _, f := range r.(map[string]any)["files"].([]any) {
+				files++
+				bytes += f.(map[string]any)["bytes"].(float64)
+			}
+		}
+	}
+	if files < 3 || bytes != containers[0].(map[string]any)["bytes"] {
+		t.Errorf("%v files of %v bytes: %v", files, bytes, containers[0])
+	}
+	text := clean(t, "tree", s.dir, "--container", "cities", "--partition", "2")
+	if !strings.Contains(text, "partition 2") || strings.Contains(text, "partition 1") || strings.Contains(text, "blobs") {
+		t.Errorf("the filter shows something else:\n%s", text)
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	s := newSample(t)
+	list := objects(t, clean(t, "partitions", s.dir, "--container", "cities", "--json", "--show-keys", "--top", "3"))
+	parts, top := ofType(list, "partition"), ofType(list, "logical_partition")
+	if len(parts) != 3 || len(top) != 3 || len(list) != 6 {
+		t.Fatalf("%d partitions, %d logical ones, %d rows", len(parts), len(top), len(list))
+	}
+	var documents, share float64
+	end := ""
+	for _, p := range parts {
+		documents += p["documents"].(float64)
+		share += p["share"].(float64)
+		if p["min"] != end {
+			t.Errorf("partition %v begins at %v, the one before ends at %q", p["id"], p["min"], end)
+		}
+		end = p["max"].(string)
+	}
+	if documents != float64(len(s.cities)) || share < 0.999 || share > 1.001 || end != "FF" {
+		t.Errorf("%v documents, %v of the key space up to %s", documents, share, end)
+	}
+	// The largest logical partitions, from the documents.
+	bytesOf := make(map[string]int)
+	for i := range 620 {
+		if id, country, _ := s.city(i); s.cities[id] != "" {
+			bytesOf[fmt.Sprintf("%q", country)] += len(s.cities[id])
+		}
+	}
+	sizes := slices.Sorted(maps.Values(bytesOf))
+	for i, p := range top {
+		if want := sizes[len(sizes)-1-i]; p["raw_bytes"] != float64(want) || p["raw_bytes"] != float64(bytesOf[p["key"].(string)]) {
+			t.Errorf("largest %d: %v, want %d bytes", i+1, p, want)
+		}
+	}
+	if text := clean(t, "partitions", s.dir); strings.Contains(text, `"C1"`) || !strings.Contains(text, "largest logical partitions") {
+		t.Errorf("keys are shown, or no largest ones:\n%s", text)
+	}
+	if text := clean(t, "partitions", s.dir, "--top", "0"); strings.Contains(text, "largest") || !strings.Contains(text, "≤") {
+		t.Errorf("documents were read, or an upper bound is not shown as one:\n%s", text)
+	}
+}
+
+func TestSegments(t *testing.T) {
+	s := newSample(t)
+	list := objects(t, clean(t, "segments", s.dir, "--json"))
+	if len(list) < 4 {
+		t.Fatalf("%d segments", len(list))
+	}
+	for _, v := range list {
+		info, err := os.Stat(s.dir + "/" + v["file"].(string))
+		check(t, err)
+		if v["bytes"] != float64(info.Size()) {
+			t.Errorf("%v: %v bytes, has %d", v["file"], v["bytes"], info.Size())
+		}
+		var sections float64
+		for _, section := range v["sections"].([]any) {
+			sections += section.(map[string]any)["bytes"].(float64)
+		}
+		if sections == 0 || sections > float64(info.Size()) || v["min_seq"].(float64) > v["max_seq"].(float64) {
+			t.Errorf("sections of %v bytes in a file of %d: %v", sections, info.Size(), v)
+		}
+	}
+	text := clean(t, "segments", s.dir, "--sections")
+	for _, want := range []string{"groups", "locator", "stored/raw", "dictionary", list[0]["file"].(string)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("segments lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestWal(t *testing.T) {
+	s := newSample(t)
+	list := objects(t, clean(t, "wal", s.dir, "--json", "--records"))
+	files, streams, records := ofType(list, "log_file"), ofType(list, "stream"), ofType(list, "record")
+	if len(files) == 0 || len(streams) == 0 || len(records) == 0 {
+		t.Fatalf("%d files, %d streams, %d records", len(files), len(streams), len(records))
+	}
+	var inFiles, inStreams float64
+	for _, f := range files {
+		inFiles += f["records"].(float64)
+	}
+	unflushed := false
+	for _, st := range streams {
+		inStreams += st["records"].(float64)
+		unflushed = unflushed || st["unflushed"].(bool)
+	}
+	if inFiles != float64(len(records)) || inStreams != inFiles || !unflushed {
+		t.Errorf("%v records by file, %v by stream, %d listed, unflushed %v", inFiles, inStreams, len(records), unflushed)
+	}
+	if state := files[len(files)-1]["state"]; state != "closed" {
+		t.Errorf("last file is %v", state)
+	}
+	text := clean(t, "wal", s.dir, "--records")
+	for _, want := range []string{"cities", "needed", "write", "marked", files[0]["file"].(string)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("wal lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	s := newSample(t)
+	for _, i := range []int{100, 350, 610} { // first run, overwritten, in the log
+		id, country, _ := s.city(i)
+		if got := clean(t, "get", s.dir, "cities", fmt.Sprintf("%q", country), id); got != s.cities[id]+"\n" {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+	v := objects(t, clean(t, "get", s.dir, "blobs", `["x", 1]`, "blob/1", "--json"))[0]
+	if v["body_base64"] != "AP8gYnl0ZXM=" || v["key"] != `["x",1]` {
+		t.Errorf("%v", v)
+	}
+	if got := clean(t, "get", s.dir, "blobs", `["x",1]`, "blob/1"); got != "\x00\xff bytes" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDump(t *testing.T) {
+	s := newSample(t)
+	left := maps.Clone(s.cities)
+	for line := range strings.Lines(clean(t, "dump", s.dir, "cities")) {
+		var doc struct{ ID string }
+		check(t, json.Unmarshal([]byte(line), &doc))
+		if left[doc.ID]+"\n" != line {
+			t.Errorf("%s: %s", doc.ID, line)
+		}
+		delete(left, doc.ID)
+	}
+	if len(left) > 0 {
+		t.Errorf("%d documents are missing", len(left))
+	}
+	last := ""
+	list := objects(t, clean(t, "dump", s.dir, "cities", `"C1"`, "--json"))
+	for _, v := range list {
+		id := v["id"].(string)
+		body, err := json.Marshal(v["body"])
+		check(t, err)
+		if v["key"] != `"C1"` || id <= last || !bytes.Contains(body, []byte(id)) {
+			t.Errorf("after %s: %v", last, v)
+		}
+		last = id
+	}
+	reversed := objects(t, clean(t, "dump", s.dir, "cities", `"C1"`, "--json", "--reverse", "--limit", "2"))
+	if len(reversed) != 2 || reversed[0]["id"] != last {
+		t.Errorf("reversed: %v", reversed)
+	}
+	if got := clean(t, "dump", s.dir, "empty"); got != "" {
+		t.Errorf("empty container: %s", got)
+	}
+}
+
+// A document is one line, whatever blanks it was given with.
+func TestDumpPrintsOneLine(t *testing.T) {
+	var b bytes.Buffer
+	out := &output{w: bufio.NewWriter(&b)}
+	check(t, printLine(out, []byte("{\n \"a\": \"x\\n<\",\r\n\t\"b\": 1.50 }")))
+	check(t, printLine(out, []byte(`{ "a": 1 }`)))
+	check(t, out.w.Flush())
+	if want := `{"a":"x\n<","b":1.50}` + "\n" + `{ "a": 1 }` + "\n"; b.String() != want {
+		t.Errorf("got %s, want %s", b.String(), want)
+	}
+}
+
+func TestNothingOnDiskChanges(t *testing.T) {
+	s := newSample(t)
+	before := listing(t, s.dir)
+	for _, args := range everyCommand(s.dir) {
+		clean(t, args...)
+		if after := listing(t, s.dir); after != before {
+			t.Fatalf("pinspect %v changed the store:\nbefore\n%safter\n%s", args, before, after)
+		}
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "dump", "verify"} {
+		if text := clean(t, command, "--help"); !strings.Contains(text, "pinspect "+command) || !strings.Contains(text, "Examples:") {
+			t.Errorf("help of %s lacks examples:\n%s", command, text)
+		}
+	}
+	clean(t, "--help")
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+type getCommand struct {
+	target
+	Container string `arg:"" help:"Name of the container."`
+	Key       string `arg:"" help:"Partition key: a JSON scalar, or an array of them for several levels."`
+	ID        string `arg:"" name:"id" help:"Id of the document."`
+}
+
+// Help returns the long help text.
+func (*getCommand) Help() string {
+	return `Prints a document as it is stored. The key is written as JSON: "acme", 2024, true, null, ["acme",2024]; undefined (or {}) is the key of documents without the property. Mind the shell's quotes; write -- before a negative number. Exit status 1: there is no such document.
+
+Examples:
+  pinspect get DIR cities '"PT"' 2735943
+  pinspect get DIR orders '["acme",2024]' order-17 --json`
+}
+
+type dumpCommand struct {
+	target
+	Container string `arg:"" help:"Name of the container."`
+	Key       string `arg:"" optional:"" help:"Only this logical partition, as for get."`
+	Limit     int    `placeholder:"N" help:"Stop after N documents."`
+	Reverse   bool   `help:"From the end."`
+}
+
+// Help returns the long help text.
+func (*dumpCommand) Help() string {
+	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. With --json each is wrapped in an object with its key, id, etag and time. Documents of an opaque container are printed in base64, always wrapped.
+
+Examples:
+  pinspect dump DIR cities > cities.ndjson
+  pinspect dump DIR cities '"PT"' --limit 10
+  pinspect dump DIR cities --json | jq -r .key | sort | uniq -c`
+}
+
+// documentRow is a document with its description.
+type documentRow struct {
+	versioned
+	Key      string          `json:"key"` // text form, as get reads it
+	ID       string          `json:"id"`
+	ETag     string          `json:"etag"`
+	Seq      uint64          `json:"seq"`
+	Modified time.Time       `json:"modified"`
+	Bytes    int             `json:"bytes"`
+	Body     json.RawMessage `json:"body,omitempty"`        // of a JSON container
+	Opaque   []byte          `json:"body_base64,omitempty"` // of an opaque one
+}
+
+func describeItem(it *engine.Item, kind engine.Kind) *documentRow {
+	row := &documentRow{
+		versioned: v1, Key: it.Key.String(), ID: it.ID, ETag: it.ETag.String(), Seq: it.Seq, Modified: it.Modified.UTC(), Bytes: len(it.Body),
+	}
+	if kind == engine.JSON {
+		row.Body = it.Body
+	} else {
+		row.Opaque = it.Body
+	}
+	return row
+}
+
+// parseKey reads the partition key that an argument gives.
+func parseKey(text string) (partmap.Key, error) {
+	key, err := partmap.Parse(text)
+	if err != nil {
+		return key, usagef("key %s: %w; a string wants quotes: '\"text\"'", text, err)
+	}
+	return key, nil
+}
+
+// Run runs the command.
+func (c *getCommand) Run(ctx context.Context, out *output) error {
+	key, err := parseKey(c.Key)
+	if err != nil {
+		return err
+	}
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	container, err := openContainer(db, c.Container)
+	if err != nil {
+		return err
+	}
+	it, err := container.Read(ctx, key, c.ID)
+	if errors.Is(err, engine.ErrNotFound) {
+		return findingError{fmt.Errorf("container %q has no document with key %s and id %q", c.Container, key, c.ID)}
+	}
+	if err != nil {
+		return readFailure(err)
+	}
+	if c.JSON {
+		return out.object(describeItem(&it, container.Def().Kind))
+	}
+	out.w.Write(it.Body)
+	if container.Def().Kind == engine.JSON {
+		out.w.WriteByte('\n')
+	}
+	return nil
+}
+
+// Run runs the command.
+func (c *dumpCommand) Run(ctx context.Context, out *output) error {
+	if c.Limit < 0 {
+		return usagef("--limit %d: must not be negative", c.Limit)
+	}
+	var key partmap.Key
+	if c.Key != "" {
+		var err error
+		if key, err = parseKey(c.Key); err != nil {
+			return err
+		}
+	}
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	container, err := openContainer(db, c.Container)
+	if err != nil {
+		return err
+	}
+	snapshot, err := container.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	options := &engine.ScanOptions{Limit: c.Limit, Reverse: c.Reverse}
+	var items iter.Seq2[engine.Item, error]
+	if key.Valid() {
+		items = snapshot.Scan(ctx, key, "", options)
+	} else {
+		items = snapshot.ScanAll(ctx, options)
+	}
+	kind := container.Def().Kind
+	for it, err := range items {
+		if err != nil {
+			return readFailure(err)
+		}
+		if c.JSON || kind != engine.JSON {
+			err = out.object(describeItem(&it, kind))
+		} else {
+			err = printLine(out, it.Body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLine prints a document on one line: as it is, but for line breaks
+// between its tokens.
+func printLine(out *output, doc []byte) error {
+	if bytes.ContainsAny(doc, "\r\n") {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, doc); err != nil {
+			return err
+		}
+		doc = compact.Bytes()
+	}
+	if _, err := out.w.Write(doc); err != nil {
+		return err
+	}
+	return out.w.WriteByte('\n')
+}

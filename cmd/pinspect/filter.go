@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// filter narrows what is listed.
+type filter struct {
+	Container string `placeholder:"NAME" help:"Only this container."`
+	Partition uint32 `placeholder:"ID" help:"Only this physical partition."`
+}
+
+// picker says which partitions are wanted; nil wants all.
+type picker func(*containerLayout, *partitionLayout) bool
+
+func (p picker) wants(c *containerLayout, partition *partitionLayout) bool {
+	return p == nil || p(c, partition)
+}
+
+// picked returns the filter as a function, and an error if it names something
+// that the store does not have.
+func (o *filter) picked(ctx context.Context, f *files) (picker, error) {
+	if o.Container == "" && o.Partition == 0 {
+		return nil, nil
+	}
+	l, err := f.readStructure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	container, some := false, false
+	pick := func(c *containerLayout, p *partitionLayout) bool {
+		return (o.Container == "" || c.Name == o.Container) && (o.Partition == 0 || p.id == o.Partition)
+	}
+	for _, c := range l.containers {
+		container = container || o.Container == "" || c.Name == o.Container
+		for _, p := range c.partitions {
+			some = some || pick(c, p)
+		}
+	}
+	if !container {
+		return nil, usagef("container %q: %w", o.Container, engine.ErrNoContainer)
+	}
+	if !some {
+		return nil, usagef("there is no such physical partition: %d", o.Partition)
+	}
+	return pick, nil
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+type infoCommand struct {
+	target
+	Count bool `help:"Read all documents to count them exactly; without it only if they are fewer than 256 MiB."`
+}
+
+// Help returns the long help text.
+func (*infoCommand) Help() string {
+	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact.
+
+Examples:
+  pinspect DIR
+  pinspect info DIR --count
+  pinspect info DIR --json | jq .containers[].documents`
+}
+
+// infoReport is what info prints.
+type infoReport struct {
+	versioned
+	Directory  string          `json:"directory"`
+	StoreID    manifest.ID     `json:"store_id"`
+	Format     int             `json:"format"`
+	Generation uint64          `json:"manifest_generation"`
+	Clean      bool            `json:"clean"`
+	Owner      string          `json:"owner,omitempty"` // note of the last process that had it open for writing
+	LastSeq    uint64          `json:"last_seq"`
+	Documents  int64           `json:"documents"`
+	Logical    int64           `json:"logical_partitions"`
+	Exact      bool            `json:"exact"`
+	RawBytes   int64           `json:"raw_bytes"`
+	Disk       space           `json:"disk_bytes"`
+	Containers []containerInfo `json:"containers"`
+}
+
+// containerInfo is a container in infoReport.
+type containerInfo struct {
+	Name         string   `json:"name"`
+	Kind         string   `json:"kind"`
+	PartitionKey []string `json:"partition_key"`
+	Compression  string   `json:"compression"`
+	Physical     int      `json:"physical_partitions"`
+	Logical      int64    `json:"logical_partitions"`
+	Documents    int64    `json:"documents"`
+	Exact        bool     `json:"exact"` // documents, logical partitions and raw bytes
+	RawBytes     int64    `json:"raw_bytes"`
+	FileBytes    int64    `json:"file_bytes"`
+	Unflushed    int64    `json:"unflushed_bytes"` // of memtables: in the log and not in files
+	Runs         int      `json:"runs"`
+	Files        int      `json:"files"`
+}
+
+// Run runs the command.
+func (c *infoCommand) Run(ctx context.Context, env *environment, out *output) error {
+	report, err := c.collect(ctx, env)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return out.object(report)
+	}
+	report.print(out)
+	return nil
+}
+
+func (c *infoCommand) collect(ctx context.Context, env *environment) (*infoReport, error) {
+	f, err := openFiles(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	l, err := f.readLayout(ctx, properties, nil)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	r := &infoReport{
+		versioned: v1, Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
+		Generation: l.generation, Clean: l.state.Clean, Owner: owner(f), Exact: true, Containers: []containerInfo{},
+	}
+	line := newProgress(env)
+	defer line.clear()
+	for _, cs := range db.Stats().Containers {
+		info := describeContainer(&cs, l)
+		for _, p := range cs.Partitions {
+			r.LastSeq = max(r.LastSeq, p.Visible)
+		}
+		if !info.Exact && (c.Count || info.RawBytes < cheapBytes) {
+			handle, err := db.Container(cs.Name)
+			if err != nil {
+				return nil, err
+			}
+			counted, err := takeCensus(ctx, handle, cs.Partitions, 0, line)
+			if err != nil {
+				return nil, err
+			}
+			sum := counted.total()
+			info.Documents, info.Logical, info.RawBytes, info.Exact = sum.documents, sum.logical, sum.bytes, true
+		}
+		r.Documents += info.Documents
+		r.Logical += info.Logical
+		r.RawBytes += info.RawBytes
+		r.Exact = r.Exact && info.Exact
+		r.Containers = append(r.Containers, info)
+	}
+	if l.state.Clean {
+		r.LastSeq = l.state.LastSeq
+	}
+	r.Disk, err = f.diskSpace(ctx)
+	return r, err
+}
+
+// describeContainer adds up a container. The counts are exact if each
+// partition has its items in one place where no item has two versions.
+func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
+	info := containerInfo{
+		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: cs.Def.PartitionKey,
+		Physical: len(cs.Partitions), Exact: true,
+	}
+	for _, p := range cs.Partitions {
+		info.Documents += p.Items
+		info.RawBytes += p.RawBytes
+		info.FileBytes += p.FileBytes
+		info.Unflushed += p.MemtableBytes
+		info.Runs += p.Runs
+		info.Files += p.Files
+		info.Exact = info.Exact && p.Runs == 0 && p.Memtables == 0
+	}
+	for _, view := range l.containers {
+		if view.Name != cs.Name {
+			continue
+		}
+		info.Compression = view.Compression
+		for _, p := range view.partitions {
+			for s := range p.segments() {
+				if s.props != nil {
+					info.Logical += int64(s.props.LogicalPartitions)
+				}
+			}
+		}
+	}
+	return info
+}
+
+// maxOwnerBytes bounds the note that is read from the lock file.
+const maxOwnerBytes = 256
+
+// owner returns what the last writer noted in the lock file. The lock itself
+// is not touched.
+func owner(f *files) string {
+	note, err := vfs.ReadFile(f.fs, manifest.LockName, maxOwnerBytes)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(note))
+}
+
+func (r *infoReport) print(out *output) {
+	var p pairs
+	p.add("store", printable(r.Directory))
+	p.add("id", fmt.Sprintf("%x", r.StoreID[:]))
+	p.add("format", fmt.Sprintf("%d", r.Format))
+	state := "closed cleanly"
+	if !r.Clean {
+		state = "open, or not closed: the next open replays the log"
+		if r.Owner != "" {
+			state += " (last writer: " + printable(r.Owner) + ")"
+		}
+	}
+	p.add("state", state+", last sequence "+formatCount(r.LastSeq))
+	p.add("documents", fmt.Sprintf("%s in %s logical partitions, %s",
+		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), formatBytes(r.RawBytes)))
+	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", formatBytes(r.Disk.Total),
+		formatBytes(r.Disk.Segments), formatBytes(r.Disk.Log), formatBytes(r.Disk.Manifests))
+	if r.Disk.Other > 0 {
+		disk += ", other " + formatBytes(r.Disk.Other)
+	}
+	p.add("on disk", disk)
+	if r.RawBytes > 0 {
+		p.add("disk / raw", formatRatio(r.Disk.Total, r.RawBytes))
+	}
+	p.print(out.w)
+	if len(r.Containers) == 0 {
+		out.printf("\nno containers\n")
+		return
+	}
+	var largest int64
+	for _, c := range r.Containers {
+		largest = max(largest, c.FileBytes)
+	}
+	t := newTable("<container", "<kind", "<partition key", "<compression", "physical", "logical", "documents", "raw", "in files", "files/raw", "not flushed", "<")
+	for i, c := range r.Containers {
+		if i == maxInfoContainers {
+			break
+		}
+		t.row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
+			formatCount(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), formatBytes(c.RawBytes),
+			formatBytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), formatBytes(c.Unflushed), bar(c.FileBytes, largest, 16))
+	}
+	out.printf("\n")
+	t.print(out.w, "")
+	if more := len(r.Containers) - maxInfoContainers; more > 0 {
+		out.printf("and %d more; see pinspect tree\n", more)
+	}
+}
+
+// maxInfoContainers keeps the output on one screen.
+const maxInfoContainers = 25

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+func TestBadInput(t *testing.T) {
+	s := newSample(t)
+	f := func(status int, text string, args ...string) {
+		t.Helper()
+		r := pinspect(t, args...)
+		if r.status != status || !strings.Contains(r.stderr, text) || r.stdout != "" {
+			t.Errorf("pinspect %s: status %d, want %d and %q\n%s%s", strings.Join(args, " "), r.status, status, text, r.stdout, r.stderr)
+		}
+		if !strings.HasPrefix(r.stderr, "pinspect: ") {
+			t.Errorf("message: %s", r.stderr)
+		}
+	}
+	f(exitUsage, "<dir>")
+	f(exitUsage, "unexpected argument", "frob", s.dir)
+	f(exitUsage, "--frob", "info", s.dir, "--frob")
+	f(exitUsage, "<id>", "get", s.dir, "cities", `"C1"`)
+	f(exitUsage, `"nowhere"`, "get", s.dir, "nowhere", `"C1"`, "x")
+	f(exitUsage, `"nowhere"`, "dump", s.dir, "nowhere")
+	f(exitUsage, `"nowhere"`, "tree", s.dir, "--container", "nowhere")
+	f(exitUsage, `"nowhere"`, "partitions", s.dir, "--container", "nowhere")
+	f(exitUsage, "99", "segments", s.dir, "--partition", "99")
+	f(exitUsage, "99", "partitions", s.dir, "--container", "cities", "--partition", "99")
+	f(exitUsage, "quotes", "get", s.dir, "cities", "C1", "x")
+	f(exitUsage, "quotes", "dump", s.dir, "cities", `"C1`)
+	f(exitUsage, "levels", "get", s.dir, "cities", `["C1",2]`, "x")
+	f(exitUsage, "levels", "dump", s.dir, "blobs", `"C1"`)
+	f(exitUsage, "empty id", "get", s.dir, "cities", `"C1"`, "")
+	f(exitUsage, "id", "get", s.dir, "cities", `"C1"`, "a/b")
+	f(exitUsage, "id", "get", s.dir, "cities", `"C1"`, strings.Repeat("x", 1024))
+	f(exitUsage, "--limit", "dump", s.dir, "cities", "--limit=-1")
+	f(exitUsage, "--top", "partitions", s.dir, "--top=-7")
+	f(exitFindings, `no document with key "C1" and id "nobody"`, "get", s.dir, "cities", `"C1"`, "nobody")
+	f(exitFindings, "no document", "get", s.dir, "cities", `"C0"`, "city-0000") // deleted
+}
+
+// Every command refuses what is no store it can open.
+func TestNoStore(t *testing.T) {
+	s := newSample(t)
+	f := func(name, text string, status int, prepare func(dir string) string) {
+		t.Run(name, func(t *testing.T) {
+			dir := prepare(copyStore(t, s.dir))
+			for _, args := range everyCommand(dir) {
+				want := exitCannotOpen
+				if args[0] == "verify" {
+					want = status
+				}
+				r := pinspect(t, args...)
+				if r.status != want || !strings.Contains(r.stdout+r.stderr, text) {
+					t.Errorf("pinspect %s: status %d, want %d and %q\n%s%s", strings.Join(args, " "), r.status, want, text, r.stdout, r.stderr)
+				}
+			}
+		})
+	}
+	f("absent", "no such file", exitCannotOpen, func(dir string) string { return dir + "-absent" })
+	f("file", "not a directory", exitCannotOpen, func(dir string) string { return filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0]) })
+	f("empty", "not a cleave store", exitCannotOpen, func(string) string { return t.TempDir() })
+	f("something else", "not a cleave store", exitCannotOpen, func(string) string {
+		dir := t.TempDir()
+		check(t, os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o600))
+		return dir
+	})
+	f("partition", "partition 1 of one", exitCannotOpen, func(dir string) string { return filepath.Join(dir, "p/000001") })
+	f("lost manifest", "no manifest", exitCannotOpen, func(dir string) string {
+		check(t, os.Remove(filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0])))
+		return dir
+	})
+	f("newer format", "format 9", exitCannotOpen, func(dir string) string {
+		name := filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0])
+		data, err := os.ReadFile(name)
+		check(t, err)
+		check(t, os.WriteFile(name, bytes.Replace(data, []byte("store 1 "), []byte("store 9 "), 1), 0o600))
+		return dir
+	})
+	f("damaged manifest", "MANIFEST-", exitFindings, func(dir string) string {
+		patch(t, filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0]), 99, func(b byte) byte { return b ^ 1 })
+		return dir
+	})
+	f("empty manifest", "MANIFEST-", exitFindings, func(dir string) string {
+		check(t, os.WriteFile(filepath.Join(dir, manifest.Name(1<<33)), nil, 0o600))
+		return dir
+	})
+}

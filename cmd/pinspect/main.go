@@ -1,0 +1,29 @@
+// Command pinspect shows what is in a Cleave store and checks it.
+//
+// It works on a store that another process has open: it takes no lock, writes
+// nothing, and starts over where the writer replaced a file under it. What it
+// shows is the state of one moment.
+//
+// Exit status: 0 clean, 1 something is damaged, missing or not found, 2 wrong
+// usage, 3 the store cannot be opened. Data goes to standard output, messages
+// and progress to standard error.
+//
+// JSON output is for programs: every object has "v":1, sizes are in bytes,
+// times in RFC 3339, offsets from the start of the file. Fields are only ever
+// added. Commands that list print one object a line.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(execute(ctx, os.Args[1:], &environment{
+		stdout: os.Stdout, stderr: os.Stderr, width: terminalWidth(os.Stderr),
+	}))
+}

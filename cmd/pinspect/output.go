@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// output is standard output, buffered.
+type output struct {
+	w *bufio.Writer
+}
+
+// object prints v as a line of JSON.
+func (o *output) object(v any) error {
+	enc := json.NewEncoder(o.w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// printf prints text. Errors are met when the output is flushed.
+func (o *output) printf(format string, args ...any) {
+	fmt.Fprintf(o.w, format, args...)
+}
+
+// versioned begins every JSON object.
+type versioned struct {
+	V int `json:"v"`
+}
+
+var v1 = versioned{V: 1}
+
+// printable returns a name as it is if it cannot confuse a terminal, and
+// quoted otherwise.
+func printable(name string) string {
+	for _, r := range name {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			return strconv.Quote(name)
+		}
+	}
+	return name
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+type partitionsCommand struct {
+	target
+	filter
+	Top      int  `default:"-1" placeholder:"N" help:"List the N largest logical partitions of each container, which reads its documents. Without it 5, but only if they are fewer than 256 MiB."`
+	ShowKeys bool `help:"Show partition keys as they are, not only their hash."`
+}
+
+// Help returns the long help text.
+func (*partitionsCommand) Help() string {
+	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. The largest logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
+
+Examples:
+  pinspect partitions DIR
+  pinspect partitions DIR --container cities --top 20 --show-keys
+  pinspect partitions DIR --json | jq 'select(.type=="partition") | .file_bytes'`
+}
+
+// partitionRow is a physical partition.
+type partitionRow struct {
+	versioned
+	Type      string             `json:"type"` // "partition"
+	Container string             `json:"container"`
+	ID        engine.PartitionID `json:"id"`
+	Min       string             `json:"min"`   // EPK in hexadecimal digits, inclusive
+	Max       string             `json:"max"`   // exclusive
+	Share     float64            `json:"share"` // of the key space, between 0 and 1
+	Documents int64              `json:"documents"`
+	Logical   *int64             `json:"logical_partitions,omitempty"` // if the documents were read
+	Exact     bool               `json:"exact"`
+	RawBytes  int64              `json:"raw_bytes"`
+	FileBytes int64              `json:"file_bytes"`
+	Unflushed int64              `json:"unflushed_bytes"`
+	Runs      int                `json:"runs"`
+	Files     int                `json:"files"`
+	Flushed   uint64             `json:"flushed_seq"`
+	LastSeq   uint64             `json:"last_seq"`
+
+	rng partmap.Range
+}
+
+// logicalRow is one of the largest logical partitions.
+type logicalRow struct {
+	versioned
+	Type      string             `json:"type"` // "logical_partition"
+	Container string             `json:"container"`
+	Partition engine.PartitionID `json:"partition"`
+	EPK       string             `json:"epk"`
+	Key       string             `json:"key,omitempty"`
+	Documents int64              `json:"documents"`
+	RawBytes  int64              `json:"raw_bytes"`
+	Share     float64            `json:"share"` // of its physical partition's bytes
+}
+
+const (
+	defaultTop = 5
+	maxTop     = 10_000
+	stripCells = 32
+)
+
+// Run runs the command.
+func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *output) error {
+	if c.Top < -1 || c.Top > maxTop {
+		return usagef("--top %d: between 0 and %d", c.Top, maxTop)
+	}
+	f, err := openFiles(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if _, err := c.picked(ctx, f); err != nil {
+		return err
+	}
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	line := newProgress(env)
+	defer line.clear()
+	shown := 0
+	for _, cs := range db.Stats().Containers {
+		if c.Container != "" && cs.Name != c.Container {
+			continue
+		}
+		rows, top, err := c.container(ctx, db, &cs, line)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		if c.JSON {
+			err = printRows(out, rows, top)
+		} else {
+			if shown > 0 {
+				out.printf("\n")
+			}
+			c.print(out, &cs, rows, top)
+		}
+		if err != nil {
+			return err
+		}
+		shown++
+	}
+	if shown == 0 && !c.JSON {
+		out.printf("no containers\n")
+	}
+	return nil
+}
+
+// container collects the rows of a container.
+func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, line *progress) ([]partitionRow, []logicalRow, error) {
+	var raw int64
+	for _, p := range cs.Partitions {
+		raw += p.RawBytes
+	}
+	var counted *census
+	if c.Top > 0 || c.Top < 0 && raw < cheapBytes {
+		handle, err := db.Container(cs.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		limit := c.Top
+		if limit < 0 {
+			limit = defaultTop
+		}
+		if counted, err = takeCensus(ctx, handle, cs.Partitions, limit, line); err != nil {
+			return nil, nil, err
+		}
+	}
+	var rows []partitionRow
+	rawOf := make(map[engine.PartitionID]int64)
+	for i, p := range cs.Partitions {
+		if c.Partition != 0 && uint32(p.ID) != c.Partition {
+			continue
+		}
+		lo, err := partmap.ParseEPK(p.Min)
+		if err != nil {
+			return nil, nil, err
+		}
+		hi, err := partmap.ParseEPK(p.Max)
+		if err != nil {
+			return nil, nil, err
+		}
+		row := partitionRow{
+			versioned: v1, Type: "partition", Container: cs.Name, ID: p.ID, Min: p.Min, Max: p.Max,
+			Share:     position(&hi) - position(&lo),
+			Documents: p.Items, Exact: p.Exact, RawBytes: p.RawBytes, FileBytes: p.FileBytes, Unflushed: p.MemtableBytes,
+			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible,
+			rng: partmap.Range{Min: lo, Max: hi},
+		}
+		if counted != nil {
+			t := counted.partitions[i]
+			row.Documents, row.Logical, row.RawBytes, row.Exact = t.documents, &t.logical, t.bytes, true
+		}
+		rawOf[p.ID] = row.RawBytes
+		rows = append(rows, row)
+	}
+	if counted == nil {
+		return rows, nil, nil
+	}
+	var top []logicalRow
+	for _, l := range counted.top {
+		whole, ok := rawOf[l.partition]
+		if !ok {
+			continue
+		}
+		epk := l.key.EPK()
+		row := logicalRow{
+			versioned: v1, Type: "logical_partition", Container: cs.Name, Partition: l.partition, EPK: epk.String(),
+			Documents: l.documents, RawBytes: l.bytes,
+		}
+		if whole > 0 {
+			row.Share = float64(l.bytes) / float64(whole)
+		}
+		if c.ShowKeys {
+			row.Key = l.key.String()
+		}
+		top = append(top, row)
+	}
+	return rows, top, nil
+}
+
+func printRows(out *output, rows []partitionRow, top []logicalRow) error {
+	for i := range rows {
+		if err := out.object(&rows[i]); err != nil {
+			return err
+		}
+	}
+	for i := range top {
+		if err := out.object(&top[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow) {
+	out.printf("container %s: %s\n", printable(cs.Name), plural(len(cs.Partitions), "physical partition", "physical partitions"))
+	t := newTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "runs", "files", "not flushed", "<bytes")
+	var largest int64
+	for i := range rows {
+		largest = max(largest, rows[i].FileBytes+rows[i].Unflushed)
+	}
+	for i := range rows {
+		r := &rows[i]
+		logical := "-"
+		if r.Logical != nil {
+			logical = formatCount(*r.Logical)
+		}
+		t.row(formatCount(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
+			formatBound(r.Documents, r.Exact), logical, formatBytes(r.RawBytes), formatBytes(r.FileBytes),
+			formatCount(r.Runs), formatCount(r.Files), formatBytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
+	}
+	t.print(out.w, "  ")
+	if len(top) == 0 {
+		return
+	}
+	out.printf("  largest logical partitions\n")
+	head := []string{"<EPK", "partition", "documents", "raw", "<share of its partition"}
+	if c.ShowKeys {
+		head = append(head, "<key")
+	}
+	lt := newTable(head...)
+	for _, l := range top {
+		cells := []string{l.EPK[:min(len(l.EPK), 12)], formatCount(uint64(l.Partition)), formatCount(l.Documents), formatBytes(l.RawBytes),
+			formatPercent(l.Share) + " " + bar(int64(l.Share*1000), 1000, 12)}
+		if c.ShowKeys {
+			cells = append(cells, l.Key)
+		}
+		lt.row(cells...)
+	}
+	lt.print(out.w, "  ")
+}

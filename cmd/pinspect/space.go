@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// space is the size of a store on disk by kind of file, in bytes.
+type space struct {
+	Segments  int64 `json:"segments"`
+	Log       int64 `json:"log"`
+	Manifests int64 `json:"manifests"`
+	Other     int64 `json:"other"`
+	Total     int64 `json:"total"`
+}
+
+// diskSpace adds up the files below a directory. Those that vanish meanwhile
+// count nothing.
+func (f *files) diskSpace(ctx context.Context) (space, error) {
+	var s space
+	if err := f.addDirectory(ctx, ".", 0, &s); err != nil {
+		return s, err
+	}
+	s.Total = s.Segments + s.Log + s.Manifests + s.Other
+	return s, nil
+}
+
+// maxDepth bounds how deep addDirectory looks; a store is three levels deep.
+const maxDepth = 4
+
+func (f *files) addDirectory(ctx context.Context, dir string, level int, s *space) error {
+	names, err := f.fs.List(dir)
+	if errors.Is(err, engine.ErrMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, base := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := path.Join(dir, base)
+		info, err := f.fs.Stat(name)
+		if errors.Is(err, engine.ErrMissing) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Dir {
+			if level < maxDepth {
+				if err := f.addDirectory(ctx, name, level+1, s); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		_, isManifest := manifest.ParseName(base)
+		_, isSegment := manifest.ParseSegmentName(base)
+		switch {
+		case isManifest:
+			s.Manifests += info.Size
+		case isSegment && strings.HasPrefix(dir, manifest.PartitionsDir+"/"):
+			s.Segments += info.Size
+		case dir == manifest.LogDir:
+			s.Log += info.Size
+		default:
+			s.Other += info.Size
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// errDamaged says that a store is there and cannot be opened as it is.
+var errDamaged = errors.New("the store is damaged")
+
+// openStore opens a store for reading its documents.
+func openStore(ctx context.Context, dir string) (*engine.DB, error) {
+	f, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	if _, _, err := f.loadStore(ctx); err != nil {
+		return nil, err
+	}
+	db, err := engine.Open(ctx, dir, &engine.Options{ReadOnly: true})
+	if errors.Is(err, engine.ErrMissing) || errors.Is(err, engine.ErrCorrupt) {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return db, err
+}
+
+// openContainer returns a container that an argument names.
+func openContainer(db *engine.DB, name string) (*engine.Container, error) {
+	c, err := db.Container(name)
+	if errors.Is(err, engine.ErrNoContainer) {
+		return nil, usageError{err}
+	}
+	return c, err
+}
+
+// readFailure says what the failure of a read means for the exit status.
+func readFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge):
+		return usageError{err}
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return findingError{err}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+type treeCommand struct {
+	target
+	filter
+}
+
+// Help returns the long help text.
+func (*treeCommand) Help() string {
+	return `Shows store > containers > physical partitions > runs > segment files with their sizes. Runs are listed from the newest to the oldest; a bar is the share of the container. Only manifests and the ends of the files are read.
+
+Examples:
+  pinspect tree DIR
+  pinspect tree DIR --container cities
+  pinspect tree DIR --json | jq '.containers[].partitions[].runs | length'`
+}
+
+type treeReport struct {
+	versioned
+	Directory  string          `json:"directory"`
+	Bytes      int64           `json:"bytes"`
+	Containers []treeContainer `json:"containers"`
+	Problems   []finding       `json:"problems,omitempty"`
+}
+
+type treeContainer struct {
+	Name       string          `json:"name"`
+	Bytes      int64           `json:"bytes"`
+	Partitions []treePartition `json:"partitions"`
+}
+
+type treePartition struct {
+	ID         uint32    `json:"id"`
+	Min        string    `json:"min"`
+	Max        string    `json:"max"`
+	FlushedSeq uint64    `json:"flushed_seq"`
+	Bytes      int64     `json:"bytes"`
+	Runs       []treeRun `json:"runs"`
+	Problems   []finding `json:"problems,omitempty"`
+}
+
+type treeRun struct {
+	Bytes int64      `json:"bytes"`
+	Items uint64     `json:"items"`
+	Files []treeFile `json:"files"`
+}
+
+type treeFile struct {
+	File    string   `json:"file"`
+	Bytes   int64    `json:"bytes"`
+	Items   uint64   `json:"items"`
+	MinSeq  uint64   `json:"min_seq"`
+	MaxSeq  uint64   `json:"max_seq"`
+	Problem *finding `json:"problem,omitempty"`
+}
+
+// Run runs the command.
+func (c *treeCommand) Run(ctx context.Context, out *output) error {
+	f, err := openFiles(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	pick, err := c.picked(ctx, f)
+	if err != nil {
+		return err
+	}
+	l, err := f.readLayout(ctx, properties, pick)
+	if err != nil {
+		return err
+	}
+	report := c.build(f, l, pick)
+	if c.JSON {
+		if err := out.object(report); err != nil {
+			return err
+		}
+	} else {
+		report.print(out)
+	}
+	if len(l.damage()) > 0 {
+		return errFound
+	}
+	return nil
+}
+
+func (c *treeCommand) build(f *files, l *layout, pick picker) *treeReport {
+	report := &treeReport{versioned: v1, Directory: f.fs.Path("."), Containers: []treeContainer{}, Problems: l.problems}
+	for _, view := range l.containers {
+		tc := treeContainer{Name: view.Name, Partitions: []treePartition{}}
+		for _, p := range view.partitions {
+			if !pick.wants(view, p) {
+				continue
+			}
+			tp := treePartition{
+				ID: p.id, Min: p.rng.Min.String(), Max: p.rng.Max.String(), FlushedSeq: p.files.FlushedSeq,
+				Runs: []treeRun{}, Problems: p.problems,
+			}
+			for _, run := range p.runs {
+				tr := treeRun{Files: []treeFile{}}
+				for _, s := range run {
+					tf := treeFile{File: s.name, Bytes: s.ref.Size, Problem: s.problem}
+					if s.props != nil {
+						tf.Items, tf.MinSeq, tf.MaxSeq = s.props.Items, s.props.MinSeq, s.props.MaxSeq
+					}
+					tr.Files = append(tr.Files, tf)
+					tr.Bytes += tf.Bytes
+					tr.Items += tf.Items
+				}
+				tp.Runs = append(tp.Runs, tr)
+				tp.Bytes += tr.Bytes
+			}
+			tc.Partitions = append(tc.Partitions, tp)
+			tc.Bytes += tp.Bytes
+		}
+		if len(tc.Partitions) > 0 || pick == nil {
+			report.Containers = append(report.Containers, tc)
+			report.Bytes += tc.Bytes
+		}
+	}
+	return report
+}
+
+func (r *treeReport) print(out *output) {
+	root := &branch{cells: []string{printable(r.Directory), formatBytes(r.Bytes)}}
+	for _, problem := range r.Problems {
+		root.add("! " + problem.String())
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		node := root.add("container "+printable(c.Name), formatBytes(c.Bytes), plural(len(c.Partitions), "partition", "partitions"))
+		for j := range c.Partitions {
+			c.Partitions[j].addTo(node, c.Bytes)
+		}
+	}
+	t := newTable("<", "", "<", "<")
+	t.rows = nil
+	root.appendTo(t, "", "")
+	t.print(out.w, "")
+}
+
+func (p *treePartition) addTo(parent *branch, whole int64) {
+	lo, hi := p.Min, p.Max
+	if lo == "" {
+		lo = "-"
+	}
+	node := parent.add(fmt.Sprintf("partition %d  [%.12s, %.12s)", p.ID, lo, hi), formatBytes(p.Bytes),
+		plural(len(p.Runs), "run", "runs"), bar(p.Bytes, whole, treeBar))
+	for _, problem := range p.Problems {
+		node.add("! " + problem.String())
+	}
+	for i, run := range p.Runs {
+		at := node.add(fmt.Sprintf("run %d", i+1), formatBytes(run.Bytes),
+			plural(run.Items, "item", "items"), bar(run.Bytes, whole, treeBar))
+		for _, f := range run.Files {
+			if f.Problem != nil {
+				at.add("! " + f.Problem.String())
+				continue
+			}
+			at.add(f.File, formatBytes(f.Bytes),
+				plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), bar(f.Bytes, whole, treeBar))
+		}
+	}
+}
+
+// treeBar is the width of the bars in cells.
+const treeBar = 20
+
+// branch is a line of a tree with those below it.
+type branch struct {
+	cells    []string
+	branches []*branch
+}
+
+func (b *branch) add(cells ...string) *branch {
+	child := &branch{cells: cells}
+	b.branches = append(b.branches, child)
+	return child
+}
+
+// appendTo adds the branch to a table. first is what its line begins with,
+// rest what the lines below it begin with.
+func (b *branch) appendTo(t *table, first, rest string) {
+	cells := append([]string{first + b.cells[0]}, b.cells[1:]...)
+	t.row(cells...)
+	for i, child := range b.branches {
+		if i == len(b.branches)-1 {
+			child.appendTo(t, rest+"└─ ", rest+"   ")
+		} else {
+			child.appendTo(t, rest+"├─ ", rest+"│  ")
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+	"github.com/cleavestore/cleave/wal"
+)
+
+type verifyCommand struct {
+	target
+}
+
+// Help returns the long help text.
+func (*verifyCommand) Help() string {
+	return `Reads the whole store: the manifests; of each segment file the checksum of every byte, the order of items, their place in the range of the partition, every locator entry; of the log every record; files that nothing names; and at last whether the store opens. Each finding names file, offset and what is wrong. Beside a live writer it checks the files that the store has when each partition is reached.
+
+Exit status: 0 nothing is wrong, 1 findings, 3 the store cannot be verified (no store, a newer format).
+
+Examples:
+  pinspect verify DIR
+  pinspect verify DIR --json | jq 'select(.type=="finding")'`
+}
+
+// findingRow is a finding as it is printed.
+type findingRow struct {
+	versioned
+	Type string `json:"type"` // "finding"
+	finding
+}
+
+// verifySummary is the last line.
+type verifySummary struct {
+	versioned
+	Type       string  `json:"type"` // "summary"
+	Findings   int     `json:"findings"`
+	Partitions int     `json:"partitions"`
+	Segments   int     `json:"segments"`
+	Items      uint64  `json:"items"`
+	Bytes      int64   `json:"bytes"` // of segments and log that were read
+	LogRecords int64   `json:"log_records"`
+	TornBytes  int64   `json:"log_torn_bytes"`
+	Seconds    float64 `json:"seconds"`
+}
+
+// Run runs the command.
+func (c *verifyCommand) Run(ctx context.Context, env *environment, out *output) error {
+	f, err := openFiles(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	v := &verifier{ctx: ctx, files: f, dir: c.Dir, line: newProgress(env), out: out, json: c.JSON, seen: make(map[finding]bool)}
+	defer v.line.clear()
+	start := time.Now()
+	if err := v.run(); err != nil {
+		return err
+	}
+	v.line.clear()
+	s := &v.sum
+	s.versioned, s.Type, s.Seconds = v1, "summary", time.Since(start).Seconds()
+	if c.JSON {
+		if err := out.object(s); err != nil {
+			return err
+		}
+	} else {
+		s.print(out)
+	}
+	if s.Findings > 0 {
+		return errFound
+	}
+	return nil
+}
+
+func (s *verifySummary) print(out *output) {
+	verdict := "clean"
+	if s.Findings > 0 {
+		verdict = plural(s.Findings, "finding", "findings")
+	}
+	out.printf("%s: %s, %s, %s, %s; log: %s", verdict, plural(s.Partitions, "partition", "partitions"),
+		plural(s.Segments, "segment", "segments"), plural(s.Items, "item", "items"), formatBytes(s.Bytes), plural(s.LogRecords, "record", "records"))
+	if s.TornBytes > 0 {
+		out.printf(", %s torn at its end", formatBytes(s.TornBytes))
+	}
+	out.printf("; %.1f s\n", s.Seconds)
+}
+
+// verifier is a verification under way.
+type verifier struct {
+	ctx   context.Context
+	files *files
+	dir   string
+	line  *progress
+	out   *output
+	json  bool
+	err   error // of the output
+	seen  map[finding]bool
+	sum   verifySummary
+}
+
+// maxRemembered bounds the findings that are remembered to report each once.
+const maxRemembered = 100_000
+
+func (v *verifier) report(f finding) {
+	if v.seen[f] {
+		return
+	}
+	if len(v.seen) < maxRemembered {
+		v.seen[f] = true
+	}
+	v.sum.Findings++
+	v.line.clear()
+	var err error
+	if v.json {
+		err = v.out.object(&findingRow{v1, "finding", f})
+	} else {
+		_, err = fmt.Fprintln(v.out.w, f)
+	}
+	if v.err == nil {
+		v.err = err
+	}
+}
+
+// run verifies the store. An error says that it cannot be verified.
+func (v *verifier) run() error {
+	l, err := v.structure()
+	if err != nil || l == nil {
+		return err
+	}
+	for _, problem := range l.problems {
+		v.report(problem)
+	}
+	v.strangers()
+	for _, c := range l.containers {
+		for _, p := range c.partitions {
+			if err := v.partition(l, p); err != nil {
+				return err
+			}
+		}
+	}
+	if err := v.log(); err != nil {
+		return err
+	}
+	if v.sum.Findings == 0 {
+		if err := v.opens(); err != nil {
+			return err
+		}
+	}
+	if v.err != nil {
+		return v.err
+	}
+	return v.ctx.Err()
+}
+
+// structure reads the store manifest. A damaged one is a finding, and the
+// layout nil: nothing else can be believed.
+func (v *verifier) structure() (*layout, error) {
+	l, err := v.files.readStructure(v.ctx)
+	if errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrNotStore) {
+		v.report(findingOf(v.files.fs.Path("."), err))
+		return nil, nil
+	}
+	return l, err
+}
+
+// strangers reports names in the directories of the store that are none of its
+// own.
+func (v *verifier) strangers() {
+	bases, err := v.files.fs.List(manifest.PartitionsDir)
+	if err != nil {
+		v.report(findingOf(v.files.fs.Path(manifest.PartitionsDir), err))
+		return
+	}
+	for _, base := range bases {
+		if _, ok := manifest.ParsePartitionDir(base); !ok {
+			v.report(finding{v.files.fs.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store"})
+		}
+	}
+	bases, err = v.files.fs.List(manifest.LogDir)
+	if err != nil {
+		v.report(findingOf(v.files.fs.Path(manifest.LogDir), err))
+		return
+	}
+	for _, base := range bases {
+		if _, ok := wal.ParseFileName(base); !ok && path.Ext(base) != ".spare" && path.Ext(base) != manifest.TempSuffix {
+			v.report(finding{v.files.fs.Path(path.Join(manifest.LogDir, base)), -1, "not a file of the log"})
+		}
+	}
+}
+
+// partition verifies a physical partition: all its files are opened first, so
+// that a writer cannot take them away.
+func (v *verifier) partition(l *layout, p *partitionLayout) error {
+	defer p.release()
+	err := v.files.readPartition(v.ctx, l, p, readers)
+	for attempt := 1; err == errReplaced && attempt < maxAttempts; attempt++ {
+		state, generation, loadErr := v.files.loadStore(v.ctx)
+		if loadErr != nil {
+			return loadErr
+		}
+		if !lists(&state, p.id) {
+			return nil // dropped meanwhile
+		}
+		l.generation = generation
+		err = v.files.readPartition(v.ctx, l, p, readers)
+	}
+	if err != nil {
+		return err
+	}
+	v.sum.Partitions++
+	for _, problem := range p.problems {
+		v.report(problem)
+	}
+	for _, run := range p.runs {
+		var before *segmentLayout
+		for _, s := range run {
+			if s.problem != nil {
+				v.report(*s.problem)
+				continue
+			}
+			if err := v.segment(l, p, s); err != nil {
+				return err
+			}
+			if before != nil && item.Compare(&before.props.Max, &s.props.Min) >= 0 {
+				v.report(finding{v.files.fs.Path(s.name), -1, "begins before the end of " + path.Base(before.name) + ", the file before it in its run"})
+			}
+			before = s
+		}
+	}
+	return v.unknown(p)
+}
+
+// segment verifies a segment file and its reference.
+func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) error {
+	name := v.files.fs.Path(s.name)
+	v.line.show(func() string {
+		return fmt.Sprintf("%s: %s read, %s", s.name, formatBytes(v.sum.Bytes), plural(v.sum.Findings, "finding", "findings"))
+	})
+	err := s.reader.Verify(v.ctx, func(found segment.Finding) {
+		v.report(finding{name, found.Offset, found.What})
+	})
+	if v.ctx.Err() != nil {
+		return v.ctx.Err()
+	}
+	if err != nil {
+		v.report(findingOf(name, err))
+	}
+	v.sum.Segments++
+	v.sum.Bytes += s.ref.Size
+	v.sum.Items += s.props.Items
+	v.reference(l, p, s)
+	s.reader.Release()
+	s.reader = nil
+	return nil
+}
+
+// reference checks that a file is the one that the manifest means, and that
+// what is in it belongs there. The items lie between the first and the last.
+func (v *verifier) reference(l *layout, p *partitionLayout, s *segmentLayout) {
+	name, props := v.files.fs.Path(s.name), s.props
+	report := func(offset int64, format string, args ...any) {
+		v.report(finding{name, offset, fmt.Sprintf(format, args...)})
+	}
+	if s.ref.FooterCRC != s.reader.FooterCRC() {
+		report(s.ref.Size-4, "footer checksum %08x, the manifest says %08x", s.reader.FooterCRC(), s.ref.FooterCRC)
+	}
+	if props.FileNumber != s.ref.Number {
+		report(16, "this is segment file %d", props.FileNumber)
+	}
+	if props.StoreID != l.state.StoreID {
+		report(24, "segment file of another store")
+	}
+	if props.MaxSeq > p.files.FlushedSeq {
+		report(-1, "holds sequence %d, the partition is flushed up to %d", props.MaxSeq, p.files.FlushedSeq)
+	}
+	lo, loErr := partmap.EPKFromBytes(s.ref.Min)
+	hi, hiErr := partmap.EPKFromBytes(s.ref.Max)
+	if err := errors.Join(loErr, hiErr); err != nil {
+		report(-1, "bad bounds in the manifest: %v", err)
+		return
+	}
+	if lo.Compare(&p.rng.Min) < 0 || hi.Compare(&p.rng.Max) > 0 {
+		report(-1, "reference [%s, %s) goes beyond partition %d", lo.String(), hi.String(), p.id)
+	}
+	bounds := partmap.Range{Min: lo, Max: hi}
+	for _, key := range []*item.Key{&props.Min, &props.Max} {
+		if epk := epkOf(key); !bounds.Contains(&epk) {
+			report(-1, "item with EPK %s lies outside of the reference [%s, %s)", epk.String(), lo.String(), hi.String())
+		}
+	}
+}
+
+// unknown reports files in the directory of a partition that its manifest does
+// not name and that no crash leaves there.
+func (v *verifier) unknown(p *partitionLayout) error {
+	if p.generation == 0 {
+		return nil // its manifest cannot be read
+	}
+	dir := manifest.NewDir(v.files.fs, p.dir, manifest.PartitionKind)
+	for range maxAttempts {
+		m, err := loadNewest[manifest.Files](v.ctx, dir)
+		if err != nil {
+			return v.gone(p, err)
+		}
+		names, err := v.files.fs.List(p.dir)
+		if err != nil {
+			return v.gone(p, err)
+		}
+		var strange []finding
+		for _, name := range names {
+			number, isSegment := manifest.ParseSegmentName(name)
+			_, isManifest := manifest.ParseName(name)
+			known := isSegment && (m.Lists(number) || m.Disposable(number))
+			if !known && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
+				strange = append(strange, finding{v.files.fs.Path(path.Join(p.dir, name)), -1, "no manifest names this file"})
+			}
+		}
+		if len(strange) > 0 && replaced(dir, dir.Generation()) {
+			continue
+		}
+		for _, found := range strange {
+			v.report(found)
+		}
+		return nil
+	}
+	return errRestless
+}
+
+// gone reports err, which the directory of a partition gave, unless the
+// partition was dropped meanwhile.
+func (v *verifier) gone(p *partitionLayout, err error) error {
+	if v.ctx.Err() != nil {
+		return v.ctx.Err()
+	}
+	state, _, loadErr := v.files.loadStore(v.ctx)
+	if loadErr != nil {
+		return loadErr
+	}
+	if lists(&state, p.id) {
+		v.report(findingOf(v.files.fs.Path(p.dir), err))
+	}
+	return nil
+}
+
+// lists reports whether a store has a partition.
+func lists(state *manifest.Store, id uint32) bool {
+	return slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == id })
+}
+
+// opens checks that the store opens: it applies the log's records to the
+// partitions, which nothing before did.
+func (v *verifier) opens() error {
+	db, err := openStore(v.ctx, v.dir)
+	if errors.Is(err, errDamaged) {
+		v.report(findingOf(v.files.fs.Path("."), err))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/wal"
+)
+
+type walCommand struct {
+	target
+	Records bool `help:"List every record."`
+}
+
+// Help returns the long help text.
+func (*walCommand) Help() string {
+	return `Shows the files of the log, then the streams: one for each physical partition, stream 0 for records about the log itself. "marked" is the offset up to which the file is known to be synced. What lies behind the last good record of the newest file is the torn end of a write that a crash cut off, or a write that is under way; it is no damage unless it lies below the mark.
+
+Examples:
+  pinspect wal DIR
+  pinspect wal DIR --records
+  pinspect wal DIR --json | jq 'select(.type=="log_file") | {file, records, torn_bytes}'`
+}
+
+// logRow is a file of the log.
+type logRow struct {
+	versioned
+	Type         string           `json:"type"` // "log_file"
+	File         string           `json:"file"`
+	Number       uint64           `json:"number"`
+	State        string           `json:"state"` // sealed, closed, growing, torn, empty, released, damaged
+	Bytes        int64            `json:"bytes"`
+	Length       int64            `json:"length"` // up to the end of the last good record
+	Noted        *int64           `json:"noted_length,omitempty"`
+	Mark         int64            `json:"synced_up_to"`
+	Records      int64            `json:"records"`
+	Types        map[string]int64 `json:"records_by_type"`
+	PayloadBytes int64            `json:"payload_bytes"`
+	MinSeq       uint64           `json:"min_seq"`
+	MaxSeq       uint64           `json:"max_seq"`
+	TornBytes    int64            `json:"torn_bytes,omitempty"`
+	TornReason   string           `json:"torn_reason,omitempty"`
+	Problem      *finding         `json:"problem,omitempty"`
+}
+
+// streamRow is a stream of the log.
+type streamRow struct {
+	versioned
+	Type         string     `json:"type"` // "stream"
+	Stream       wal.Stream `json:"stream"`
+	Container    string     `json:"container,omitempty"`
+	Dropped      bool       `json:"dropped,omitempty"` // the partition does not exist any more
+	Records      int64      `json:"records"`
+	Operations   int64      `json:"operations"` // of write records
+	Carried      int64      `json:"carried_records"`
+	PayloadBytes int64      `json:"payload_bytes"`
+	MinSeq       uint64     `json:"min_seq"`
+	MaxSeq       uint64     `json:"max_seq"`
+	FlushedSeq   uint64     `json:"flushed_seq"`
+	Unflushed    bool       `json:"unflushed"` // the log holds what no segment file does
+}
+
+// recordRow is a record of the log.
+type recordRow struct {
+	versioned
+	Type    string     `json:"type"` // "record"
+	File    string     `json:"file"`
+	Offset  int64      `json:"offset"`
+	Kind    string     `json:"kind"`
+	Stream  wal.Stream `json:"stream"`
+	Seq     uint64     `json:"seq"`
+	Count   uint32     `json:"count"`
+	Bytes   int        `json:"payload_bytes"`
+	Vouched bool       `json:"vouched"` // known durable from what precedes it
+}
+
+// Run runs the command.
+func (c *walCommand) Run(ctx context.Context, out *output) error {
+	f, err := openFiles(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	l, err := f.readLayout(ctx, manifestsOnly, nil)
+	if err != nil {
+		return err
+	}
+	numbers, err := f.logFiles()
+	if err != nil {
+		return err
+	}
+	w := &logView{files: f, layout: l, out: out, listRecords: c.Records, json: c.JSON, streams: make(map[wal.Stream]*streamRow)}
+	for _, n := range numbers {
+		if err := w.read(ctx, n); err != nil {
+			return err
+		}
+	}
+	w.missing(numbers)
+	if c.JSON {
+		err = w.printJSON()
+	} else {
+		w.print()
+	}
+	if err != nil {
+		return err
+	}
+	for i := range w.rows {
+		if w.rows[i].Problem != nil {
+			return errFound
+		}
+	}
+	return nil
+}
+
+// logFiles returns the numbers of the log files, ascending.
+func (f *files) logFiles() ([]uint64, error) {
+	bases, err := f.fs.List(manifest.LogDir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, base := range bases {
+		if n, ok := wal.ParseFileName(base); ok {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// logView is what the command wal found.
+type logView struct {
+	files       *files
+	layout      *layout
+	out         *output
+	listRecords bool
+	json        bool
+
+	rows    []logRow
+	streams map[wal.Stream]*streamRow
+}
+
+// checkEvery is the number of records between two looks at the context.
+const checkEvery = 1024
+
+// read reads a log file. One that is gone was let go by the writer, unless the
+// newest manifest wants it.
+func (w *logView) read(ctx context.Context, n uint64) error {
+	name := path.Join(manifest.LogDir, wal.FileName(n))
+	row := logRow{versioned: v1, Type: "log_file", File: name, Number: n, Types: make(map[string]int64)}
+	noted := int64(-1)
+	for _, c := range w.layout.state.LogClosed {
+		if c.File == n {
+			noted = c.Length
+			row.Noted = &noted
+		}
+	}
+	info, err := wal.ReadFile(w.files.fs, manifest.LogDir, n, noted, func(rec *wal.Record) error {
+		row.Records++
+		if row.Records%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return w.record(&row, rec)
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, engine.ErrMissing) || errors.Is(err, wal.ErrRecycled) {
+		if state, _, stateErr := w.files.loadStore(ctx); stateErr != nil {
+			return stateErr
+		} else if n < state.LogFirst {
+			return nil
+		}
+	}
+	if errors.Is(err, engine.ErrTooNew) {
+		return err
+	}
+	if info != nil {
+		row.Bytes, row.Length, row.Mark = info.Size, info.Length, info.Mark
+		row.TornBytes, row.TornReason = info.TornBytes, info.TornReason
+		if row.Noted != nil && err == nil && info.Length != noted {
+			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: info.Length, Err: fmt.Errorf("the records end, but the manifest notes a length of %d", noted)}
+		}
+		if info.Header.StoreID != w.layout.state.StoreID && err == nil {
+			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: 32, Err: errors.New("log file of another store")}
+		}
+	}
+	if err != nil {
+		found := findingOf(w.files.fs.Path(name), err)
+		row.Problem = &found
+	}
+	row.State = w.state(&row, info)
+	w.rows = append(w.rows, row)
+	return nil
+}
+
+// state says in a word how a log file ends.
+func (w *logView) state(row *logRow, info *wal.FileInfo) string {
+	switch {
+	case row.Problem != nil:
+		return "damaged"
+	case row.Number < w.layout.state.LogFirst:
+		return "released"
+	case info.Sealed:
+		return "sealed"
+	case row.Noted != nil:
+		return "closed"
+	case row.TornReason != "":
+		return "torn"
+	case row.Records == 0:
+		return "empty"
+	}
+	return "growing"
+}
+
+// record takes a record into account.
+func (w *logView) record(row *logRow, rec *wal.Record) error {
+	row.Types[rec.Type.String()]++
+	row.PayloadBytes += int64(len(rec.Payload))
+	s := w.streams[rec.Stream]
+	if s == nil {
+		s = w.newStream(rec.Stream)
+		w.streams[rec.Stream] = s
+	}
+	s.Records++
+	s.PayloadBytes += int64(len(rec.Payload))
+	switch rec.Type {
+	case wal.TypeWrite:
+		s.Operations += int64(rec.Count)
+		widen(&row.MinSeq, &row.MaxSeq, rec)
+		widen(&s.MinSeq, &s.MaxSeq, rec)
+	case wal.TypeCarried:
+		s.Carried++
+		widen(&row.MinSeq, &row.MaxSeq, rec)
+		widen(&s.MinSeq, &s.MaxSeq, rec)
+	}
+	s.Unflushed = s.Unflushed || !s.Dropped && s.Stream != 0 && s.MaxSeq > s.FlushedSeq
+	if !w.listRecords {
+		return nil
+	}
+	if w.json {
+		return w.out.object(&recordRow{
+			versioned: v1, Type: "record", File: row.File, Offset: rec.Offset, Kind: rec.Type.String(), Stream: rec.Stream,
+			Seq: rec.Seq, Count: rec.Count, Bytes: len(rec.Payload), Vouched: rec.Vouched,
+		})
+	}
+	if row.Records == 1 {
+		w.out.printf("%s\n%14s  %-7s  %8s  %16s  %8s  %12s\n", row.File, "offset", "type", "stream", "sequence", "writes", "payload")
+	}
+	w.out.printf("%14s  %-7s  %8d  %16s  %8d  %12s\n", formatCount(rec.Offset), rec.Type, rec.Stream, formatCount(rec.Seq), rec.Count, formatBytes(len(rec.Payload)))
+	return nil
+}
+
+// widen makes a range of sequences include those of a record. Of a carried
+// record only the highest one is known.
+func widen(lo, hi *uint64, rec *wal.Record) {
+	if *lo == 0 || rec.Seq < *lo {
+		*lo = rec.Seq
+	}
+	*hi = max(*hi, rec.Last())
+}
+
+func (w *logView) newStream(id wal.Stream) *streamRow {
+	s := &streamRow{versioned: v1, Type: "stream", Stream: id, Dropped: id != 0}
+	for _, c := range w.layout.containers {
+		for _, p := range c.partitions {
+			if wal.Stream(p.id) == id {
+				s.Container, s.FlushedSeq, s.Dropped = c.Name, p.files.FlushedSeq, false
+			}
+		}
+	}
+	return s
+}
+
+// missing adds the files that the manifest wants and that are not there.
+func (w *logView) missing(numbers []uint64) {
+	state := &w.layout.state
+	want := make(map[uint64]bool)
+	for _, c := range state.LogClosed {
+		want[c.File] = c.File >= state.LogFirst
+	}
+	if len(numbers) > 0 && state.LogFirst > 0 {
+		for n := state.LogFirst; n < numbers[len(numbers)-1]; n++ {
+			if len(want) > maxMissing {
+				break
+			}
+			want[n] = true
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(want)) {
+		if !want[n] || slices.Contains(numbers, n) {
+			continue
+		}
+		if replaced(w.files.storeManifests(), w.layout.generation) {
+			return // let go meanwhile
+		}
+		name := path.Join(manifest.LogDir, wal.FileName(n))
+		w.rows = append(w.rows, logRow{
+			versioned: v1, Type: "log_file", File: name, Number: n, State: "damaged", Types: map[string]int64{},
+			Problem: &finding{w.files.fs.Path(name), -1, "log file is missing"},
+		})
+	}
+	slices.SortFunc(w.rows, func(a, b logRow) int { return cmp.Compare(a.Number, b.Number) })
+}
+
+// maxMissing bounds how many missing files are listed.
+const maxMissing = 1000

@@ -1,0 +1,353 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Container is a set of items with one partition key definition. It is safe
+// for concurrent use.
+type Container struct {
+	db         *DB
+	id         uint32
+	name       string
+	def        ContainerDef
+	paths      *jsondoc.Paths
+	scanLimits jsondoc.Limits
+	routing    atomic.Pointer[routing]
+	dropped    atomic.Bool
+	dict       dictionary
+}
+
+// routing maps an EPK to a physical partition. It is immutable.
+type routing struct {
+	table *partmap.Table
+	parts []*partition // in table order
+}
+
+// errMoved says that a write must be routed again.
+var errMoved = errors.New("partition moved")
+
+// ContainerInfo describes a container.
+type ContainerInfo struct {
+	Name       string
+	Def        ContainerDef
+	Partitions int
+}
+
+// CreateContainer makes a container. It returns ErrExists if the name is
+// taken, ErrInvalid if the definition is refused.
+func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
+	call, err := db.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	if err := db.writable(); err != nil {
+		return nil, err
+	}
+	if def, err = def.check(name); err != nil {
+		return nil, err
+	}
+	if _, err := jsondoc.Compile(def.PartitionKey); err != nil {
+		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
+	}
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	old := *db.containers.Load()
+	if _, ok := old[name]; ok {
+		return nil, fmt.Errorf("container %q: %w", name, ErrExists)
+	}
+	if len(old) >= maxContainers {
+		return nil, invalidf("the store has %d containers, the most possible", len(old))
+	}
+	// Commit point: the store manifest. Directories made before it and not
+	// named by it are removed at the next open, or by the next attempt here.
+	state := db.structure.state
+	m := def.manifest(state.NextContainer, name)
+	entries := make([]partmap.Entry, 0, def.MinPartitions)
+	state.Partitions = slices.Clone(state.Partitions)
+	for _, rng := range partmap.Ranges(def.MinPartitions) {
+		id := state.NextPartition
+		state.NextPartition++
+		entries = append(entries, partmap.Entry{ID: PartitionID(id), Range: rng})
+		state.Partitions = append(state.Partitions, manifest.Partition{
+			ID: id, Container: m.ID,
+			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
+		})
+	}
+	state.NextContainer++
+	state.Containers = append(slices.Clone(state.Containers), m)
+	c, err := db.newContainer(&m, entries)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range c.routing.Load().parts {
+		if err := p.makeDirectory(); err != nil {
+			return nil, err
+		}
+	}
+	if err := db.fs.SyncDir(manifest.PartitionsDir); err != nil {
+		return nil, err
+	}
+	if err := db.storeManifestLocked(state); err != nil {
+		return nil, err
+	}
+	next := maps.Clone(old)
+	next[name] = c
+	db.containers.Store(&next)
+	return c, nil
+}
+
+// newContainer builds a container from its manifest, without files.
+func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Container, error) {
+	def, err := defFromManifest(m, len(entries))
+	if err != nil {
+		return nil, err
+	}
+	paths, err := jsondoc.Compile(def.PartitionKey)
+	if err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
+	}
+	table, err := partmap.NewTable(entries)
+	if err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
+	}
+	c := &Container{
+		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
+		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
+	}
+	rt := &routing{table: table}
+	for i := range table.Len() {
+		e := table.Entry(i)
+		p := &partition{db: db, c: c, id: e.ID, dir: manifest.PartitionDir(uint32(e.ID)), rng: e.Range}
+		p.span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
+		if p.span.Hi > maxHash {
+			p.span.Hi = maxHash
+		}
+		p.flushing, p.merging = newTurn(), newTurn()
+		p.install.dir = manifest.NewDir(db.fs, p.dir, manifest.PartitionKind)
+		p.version.Store(&version{active: memtable.New(db.pool, p.span, 0)})
+		rt.parts = append(rt.parts, p)
+	}
+	c.routing.Store(rt)
+	return c, nil
+}
+
+// maxHash is one past the largest first word of an EPK: two bits are clear.
+const maxHash = 1 << 62
+
+// makeDirectory makes the directory and the first manifest of a new partition.
+// What an attempt that was never committed left there is removed.
+func (p *partition) makeDirectory() error {
+	fsys := p.db.fs
+	err := fsys.Mkdir(p.dir)
+	if errors.Is(err, fs.ErrExist) {
+		if err := removeTree(fsys, p.dir); err != nil {
+			return err
+		}
+		err = fsys.Mkdir(p.dir)
+	}
+	if err != nil {
+		return err
+	}
+	return p.install.dir.Store(&manifest.Files{StoreID: p.db.id, Partition: uint32(p.id)})
+}
+
+// removeTree removes a partition directory: the files whose names this engine
+// gives, then the directory.
+func removeTree(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		_, isSegment := manifest.ParseSegmentName(name)
+		_, isManifest := manifest.ParseName(name)
+		if !isSegment && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
+			continue
+		}
+		if err := fsys.Remove(path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return fsys.Remove(dir)
+}
+
+// Container returns a container by name, or ErrNoContainer.
+func (db *DB) Container(name string) (*Container, error) {
+	if db.closing.Load() {
+		return nil, ErrClosed
+	}
+	c, ok := (*db.containers.Load())[name]
+	if !ok {
+		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
+	}
+	return c, nil
+}
+
+// Containers describes the containers of the store, by name.
+func (db *DB) Containers() iter.Seq[ContainerInfo] {
+	return func(yield func(ContainerInfo) bool) {
+		m := *db.containers.Load()
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			c := m[name]
+			if !yield(ContainerInfo{Name: name, Def: c.def, Partitions: len(c.routing.Load().parts)}) {
+				return
+			}
+		}
+	}
+}
+
+// DropContainer removes a container with all its items. When it returns nil
+// the drop is durable; the space comes back as soon as running reads are done.
+// Later calls on its handles return ErrClosed.
+func (db *DB) DropContainer(ctx context.Context, name string) error {
+	call, err := db.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	c, err := db.unlist(name)
+	if err != nil {
+		return err
+	}
+	parts := c.routing.Load().parts
+	for _, p := range parts {
+		p.install.Lock()
+		p.mu.Lock()
+		p.dropped.Store(true)
+		p.mu.Unlock()
+		p.install.Unlock()
+		db.work.releaseWaiters()
+		// Background work sees that, and gives up.
+		_ = p.flushing.take(context.Background())
+		_ = p.merging.take(context.Background())
+	}
+	var gone []*version
+	for _, p := range parts {
+		// A read that is late finds an empty partition.
+		gone = append(gone, p.swap(func(version) version {
+			return version{active: memtable.New(db.pool, p.span, 0)}
+		}))
+		p.flushing.leave()
+		p.merging.leave()
+	}
+	db.work.retire(func() {
+		for _, v := range gone {
+			for i := range v.frozen {
+				db.frozenBytes.Add(-v.frozen[i].Reserved())
+			}
+			v.release()
+		}
+		for _, p := range parts {
+			if err := removeTree(db.fs, p.dir); err != nil {
+				db.backgroundError("remove dropped partition", err)
+			}
+		}
+	})
+	db.work.reclaimIfManual()
+	return nil
+}
+
+// unlist takes a container out of the store manifest and out of reach of new
+// calls.
+func (db *DB) unlist(name string) (*Container, error) {
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	old := *db.containers.Load()
+	c, ok := old[name]
+	if !ok {
+		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
+	}
+	// Commit point: the store manifest. Directories that it no longer names
+	// are removed after it, and again at the next open. Log records of the
+	// partitions are skipped by their ids, which are never reused.
+	state := db.structure.state
+	state.Containers = slices.DeleteFunc(slices.Clone(state.Containers), func(m manifest.Container) bool { return m.ID == c.id })
+	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool { return m.Container == c.id })
+	if err := db.storeManifestLocked(state); err != nil {
+		return nil, err
+	}
+	next := maps.Clone(old)
+	delete(next, name)
+	db.containers.Store(&next)
+	c.dropped.Store(true)
+	return c, nil
+}
+
+// Name returns the container's name.
+func (c *Container) Name() string { return c.name }
+
+// Def returns the container's definition, defaults filled in.
+func (c *Container) Def() ContainerDef { return c.def }
+
+// enter begins a call on the container.
+func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {
+	call, err := c.db.enter(ctx)
+	if err == nil && c.dropped.Load() {
+		call.Leave()
+		return epoch.Guard{}, fmt.Errorf("container %q: %w", c.name, ErrClosed)
+	}
+	return call, err
+}
+
+// checkKey validates the key and id that a caller gave.
+func (c *Container) checkKey(pk PartitionKey, id string) error {
+	if err := c.checkPartitionKey(pk); err != nil {
+		return err
+	}
+	if id == "" {
+		return invalidf("empty id")
+	}
+	if len(id) > item.MaxID {
+		return &LimitError{What: "id", Size: int64(len(id)), Limit: item.MaxID, Kind: ErrTooLarge}
+	}
+	if c.def.Kind == JSON && strings.ContainsAny(id, `/\`) {
+		return invalidf("id %q contains / or \\", id)
+	}
+	return nil
+}
+
+func (c *Container) checkPartitionKey(pk PartitionKey) error {
+	if !pk.Valid() {
+		return invalidf("partition key is the zero value, not a number, bad UTF-8 or too long")
+	}
+	if pk.Len() != len(c.def.PartitionKey) {
+		return invalidf("partition key %s has %d levels, container %q has %d", pk, pk.Len(), c.name, len(c.def.PartitionKey))
+	}
+	return nil
+}
+
+// documentError gives a refused document the sentinel that callers match.
+func documentError(err error) error {
+	if errors.Is(err, jsondoc.ErrTooLarge) {
+		return fmt.Errorf("document: %w: %w", ErrTooLarge, err)
+	}
+	return fmt.Errorf("document: %w: %w", ErrInvalid, err)
+}
+
+// fillKey sets k to an item's sort key. epk holds the bytes that k borrows.
+func fillKey(k *item.Key, epk *partmap.EPK, pk, id []byte) {
+	*epk = partmap.HashEncoded(pk)
+	*k = item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk, ID: id}
+}

@@ -1,0 +1,451 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"math/rand/v2"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// story is a script that a crash may interrupt at any file-system call.
+type story struct {
+	name string
+	run  func(s *stage)
+}
+
+// stage is where a story is played: a store and the oracle beside it. Once the
+// file system has stopped, or a call of it has failed, every step is tried no
+// more.
+type stage struct {
+	t    testing.TB
+	opts *Options
+	db   *DB
+	o    *oracle
+	err  error // what ended the story
+
+	rounds  uint64 // of writes: no two write the same
+	dropped string // container whose drop was tried
+	gone    bool   // and acknowledged
+}
+
+var stories = []story{
+	{"write", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 30, 100)
+		s.remove("c", 5)
+	}},
+	{"buffered", func(s *stage) {
+		s.opts.Durability = Buffered
+		s.open()
+		s.create("c", 2)
+		s.put("c", 30, 100)
+		s.must(s.do(func() error { return s.db.Flush(context.Background()) }))
+		s.put("c", 30, 100)
+	}},
+	{"flush", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 20, 300)
+		s.flush()
+		s.put("c", 20, 300)
+		s.remove("c", 5)
+		s.flush()
+		s.put("c", 5, 10)
+	}},
+	{"merge", func(s *stage) {
+		s.open()
+		s.create("c", 1)
+		for range 3 {
+			s.put("c", 25, 400)
+			s.remove("c", 3)
+			s.flush()
+		}
+		s.settle()
+		s.put("c", 5, 10)
+		s.settle()
+	}},
+	{"reopen", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 20, 200)
+		s.close()
+		s.open()
+		s.put("c", 20, 200)
+		s.flush()
+		s.close()
+		s.open()
+		s.put("c", 2, 10)
+	}},
+	{"rotate", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 30, 9_000)
+		s.flush()
+		s.put("c", 20, 9_000)
+	}},
+	{"drop", func(s *stage) {
+		s.open()
+		s.create("a", 1)
+		s.create("b", 2)
+		s.put("a", 10, 100)
+		s.put("b", 10, 100)
+		s.flush()
+		s.put("b", 10, 100)
+		s.drop("b")
+		s.put("a", 10, 100)
+		s.close()
+		s.open()
+		s.put("a", 2, 100)
+	}},
+	{"carry", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 20, 100)
+		s.carry()
+		s.put("c", 10, 9_000)
+		s.carry()
+		s.put("c", 3, 10)
+	}},
+	{"load", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.load("c", 60)
+		s.flush()
+		s.load("c", 20)
+	}},
+}
+
+// stride says which calls a story is stopped at: all of them, but where the
+// race detector slows everything down every seventh.
+func stride(seed uint64) (first, step int64) {
+	if raceEnabled {
+		return 1 + int64(seed%7), 7
+	}
+	return 1, 1
+}
+
+// TestCrashImages stops each story at every file-system call, takes images of
+// what a power cut there could have left, and opens them.
+func TestCrashImages(t *testing.T) {
+	seed := newSeed(t)
+	for _, st := range stories {
+		t.Run(st.name, func(t *testing.T) {
+			t.Parallel()
+			first, step := stride(seed)
+			for n := first; ; n += step {
+				mem := vfs.NewMem()
+				faulty := vfs.NewFaulty(mem)
+				var images []*vfs.Mem
+				faulty.StopAt(n, func() {
+					images = append(images,
+						mem.Kill(),
+						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}),
+						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed + uint64(n)}),
+						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed + uint64(n)}))
+				})
+				s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
+				st.run(s)
+				if s.db != nil {
+					s.db.Close()
+				}
+				if images == nil {
+					if s.err != nil {
+						t.Fatalf("%s: %v", st.name, s.err)
+					}
+					return // the story ended before call n
+				}
+				for i, image := range images {
+					if err := s.survives(image, i == 0); err != nil {
+						t.Fatalf("stopped at call %d (%v), image %d: %v", n, s.err, i, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestFailedCalls makes each file-system call of each story fail, once and
+// from then on. Nothing acknowledged may be lost, and what is acknowledged
+// after an error must hold too.
+func TestFailedCalls(t *testing.T) {
+	seed := newSeed(t)
+	for _, st := range stories {
+		t.Run(st.name, func(t *testing.T) {
+			t.Parallel()
+			first, step := stride(seed)
+			for n := first; ; n += step {
+				for _, sticky := range []bool{false, true} {
+					mem := vfs.NewMem()
+					faulty := vfs.NewFaulty(mem)
+					faulty.FailAt(n, errInjected, sticky)
+					s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
+					st.run(s)
+					if s.db != nil {
+						s.db.Close()
+					}
+					if faulty.Calls() < n {
+						return
+					}
+					for i, image := range []*vfs.Mem{mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})} {
+						if err := s.survives(image, i == 0); err != nil {
+							t.Fatalf("call %d failed (sticky %v, %v), image %d: %v", n, sticky, s.err, i, err)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// survives opens an image of the file system, compares it with the oracle,
+// writes to it, and opens it once more.
+func (s *stage) survives(image *vfs.Mem, killed bool) error {
+	o := s.o.clone()
+	least := func(h *history) int {
+		if killed {
+			return h.kernel
+		}
+		return h.durable
+	}
+	opts := *testOptions(image)
+	db, err := Open(context.Background(), "image", &opts)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer func() { db.Close() }()
+	if err := s.checkDropped(db, o); err != nil {
+		return err
+	}
+	if err := o.check(db, least); err != nil {
+		return err
+	}
+	again := &stage{t: s.t, db: db, opts: &opts, o: o, rounds: s.rounds}
+	for info := range db.Containers() {
+		again.put(info.Name, 5, 50)
+	}
+	again.flush()
+	for info := range db.Containers() {
+		again.put(info.Name, 3, 50)
+	}
+	if again.err != nil {
+		return fmt.Errorf("writing to the survivor: %w", again.err)
+	}
+	if db, err = again.reopenKilled(image); err != nil {
+		return fmt.Errorf("second open: %w", err)
+	}
+	if err := o.check(db, func(h *history) int { return h.kernel }); err != nil {
+		return fmt.Errorf("second open: %w", err)
+	}
+	for f, err := range db.Verify(context.Background()) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("verify: %w", f)
+	}
+	return nil
+}
+
+func (s *stage) reopenKilled(image *vfs.Mem) (*DB, error) {
+	next := image.Kill()
+	s.db.Close()
+	db, err := Open(context.Background(), "image", testOptions(next))
+	if err == nil {
+		s.db = db
+	}
+	return s.db, err
+}
+
+// checkDropped compares the containers with what the story dropped.
+func (s *stage) checkDropped(db *DB, o *oracle) error {
+	if s.dropped == "" {
+		return nil
+	}
+	_, err := db.Container(s.dropped)
+	if err == nil && s.gone {
+		return fmt.Errorf("container %s is back after its drop was acknowledged", s.dropped)
+	}
+	if errors.Is(err, ErrNoContainer) {
+		for id, h := range o.parts {
+			if len(h.writes) > 0 && h.writes[0].container == s.dropped {
+				delete(o.parts, id)
+			}
+		}
+	}
+	return nil
+}
+
+var errInjected = fmt.Errorf("injected")
+
+// do runs a step unless the story has ended.
+func (s *stage) do(step func() error) error {
+	if s.err != nil || s.db == nil {
+		return s.err
+	}
+	return step()
+}
+
+// must ends the story on an error.
+func (s *stage) must(err error) {
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *stage) open() {
+	if s.err != nil {
+		return
+	}
+	db, err := Open(context.Background(), "story", s.opts)
+	if err != nil {
+		s.db = nil
+		s.must(err)
+		return
+	}
+	s.db = db
+}
+
+func (s *stage) close() {
+	s.must(s.do(func() error {
+		err := s.db.Close()
+		s.db = nil
+		return err
+	}))
+	if s.err != nil {
+		s.db = nil
+	}
+}
+
+func (s *stage) create(name string, partitions int) {
+	s.must(s.do(func() error {
+		_, err := s.db.CreateContainer(context.Background(), name, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions})
+		return err
+	}))
+}
+
+func (s *stage) drop(name string) {
+	s.must(s.do(func() error {
+		s.dropped = name
+		err := s.db.DropContainer(context.Background(), name)
+		s.gone = err == nil
+		return err
+	}))
+}
+
+func (s *stage) flush() {
+	s.must(s.do(func() error { return s.db.Flush(context.Background()) }))
+}
+
+func (s *stage) settle() {
+	s.must(s.do(func() error { return s.db.Settle(context.Background()) }))
+}
+
+func (s *stage) carry() {
+	s.must(s.do(func() error {
+		for _, p := range s.db.partitions() {
+			if err := p.carry(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// stageKeys are the partition keys that storyDoc gives.
+var stageKeys = []PartitionKey{StringKey("k0"), StringKey("k1"), StringKey("k2"), StringKey("k3")}
+
+func storyDoc(rng *rand.Rand, i, size int) (key PartitionKey, id, body string) {
+	k := fmt.Sprintf("k%d", i%4)
+	id = fmt.Sprintf("i%d", i%11)
+	body = fmt.Sprintf(`{"id":%q,"k":%q,"n":%d,"v":"%s"}`, id, k, rng.IntN(1e9), strings.Repeat("v", size/2)+randomText(rng, size/2))
+	return StringKey(k), id, body
+}
+
+// put upserts items, over the same ids again and again.
+func (s *stage) put(name string, n, size int) {
+	s.writes(name, n, func(c *Container, rng *rand.Rand, i int) (write, Meta, error) {
+		key, id, body := storyDoc(rng, i, size)
+		meta, err := c.Upsert(context.Background(), []byte(body), nil)
+		return write{container: name, key: key, id: id, body: body}, meta, err
+	})
+}
+
+func (s *stage) remove(name string, n int) {
+	s.writes(name, n, func(c *Container, rng *rand.Rand, i int) (write, Meta, error) {
+		key, id, _ := storyDoc(rng, i, 0)
+		err := c.Delete(context.Background(), key, id, nil)
+		return write{container: name, key: key, id: id}, Meta{}, err
+	})
+}
+
+func (s *stage) writes(name string, n int, one func(c *Container, rng *rand.Rand, i int) (write, Meta, error)) {
+	s.must(s.do(func() error {
+		c, err := s.db.Container(name)
+		if err != nil {
+			return err
+		}
+		s.rounds++
+		rng := rand.New(rand.NewPCG(s.rounds, 7))
+		for i := range n {
+			w, meta, err := one(c, rng, i)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if errors.Is(err, ErrDiskFull) {
+				return err // and nothing was written
+			}
+			w.etag = meta.ETag
+			s.o.note(partitionOf(c, w.key), w, err == nil, s.opts.Durability != Buffered)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (s *stage) load(name string, n int) {
+	s.must(s.do(func() error {
+		c, err := s.db.Container(name)
+		if err != nil {
+			return err
+		}
+		s.rounds++
+		rng := rand.New(rand.NewPCG(s.rounds, 7))
+		var tried []write
+		stats, err := c.Load(context.Background(), func(yield func([]byte, error) bool) {
+			for i := range n {
+				key, id, body := storyDoc(rng, i, 80)
+				tried = append(tried, write{container: name, key: key, id: id, body: body})
+				if !yield([]byte(body), nil) {
+					return
+				}
+			}
+		}, &LoadOptions{BatchBytes: 1000})
+		for i, w := range tried {
+			s.o.note(partitionOf(c, w.key), w, int64(i) < stats.Committed, s.opts.Durability != Buffered)
+		}
+		return err
+	}))
+}
+
+func (o *oracle) clone() *oracle {
+	c := newOracle()
+	for id, h := range o.parts {
+		c.parts[id] = &history{writes: append([]write(nil), h.writes...), durable: h.durable, kernel: h.kernel}
+	}
+	return c
+}
+
+// randomCrash draws what a power cut keeps.
+func randomCrash(rng *rand.Rand) vfs.CrashOptions {
+	return vfs.CrashOptions{
+		Keep:     []vfs.Keep{vfs.KeepNone, vfs.KeepRandom, vfs.KeepAll}[rng.IntN(3)],
+		TornLast: rng.IntN(2) == 0, Seed: rng.Uint64(),
+	}
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// mergedCursor joins the memtables and runs of a version: for each key the
+// newest version at or below a sequence, tombstones included, in either
+// direction. It is used inside one epoch guard.
+type mergedCursor struct {
+	at      uint64
+	reverse bool
+	sources []source // newest first
+	current int      // index of the source with the next key, -1 at the end
+}
+
+// source is a memtable or a run.
+type source struct {
+	mem  *memtable.Cursor
+	run  *run
+	file int // index of the open file in run
+	seg  *segment.Cursor
+	ok   bool
+}
+
+// open takes the sources of a version.
+func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
+	m.at, m.reverse = at, reverse
+	m.sources = m.sources[:0]
+	m.sources = append(m.sources, source{mem: v.active.Cursor(at)})
+	for i := range v.frozen {
+		m.sources = append(m.sources, source{mem: v.frozen[i].Cursor(at)})
+	}
+	for _, r := range v.runs {
+		m.sources = append(m.sources, source{run: r})
+	}
+}
+
+// start goes to the first key, in reverse to the last.
+func (m *mergedCursor) start() {
+	for i := range m.sources {
+		s := &m.sources[i]
+		if s.mem != nil {
+			if m.reverse {
+				s.ok = s.mem.Last()
+			} else {
+				s.ok = s.mem.First()
+			}
+			continue
+		}
+		s.file = -1
+		if m.reverse {
+			s.file = len(s.run.files)
+		}
+		s.nextFile(m)
+	}
+	m.pick()
+}
+
+// seek goes to the first key at or after k, in reverse at or before it;
+// without inclusive k itself is passed over.
+func (m *mergedCursor) seek(k *item.Key, inclusive bool) {
+	for i := range m.sources {
+		s := &m.sources[i]
+		if s.mem != nil {
+			s.ok = seekCursor(s.mem, k, m.reverse, inclusive)
+		} else {
+			s.seekRun(m, k, inclusive)
+		}
+	}
+	m.pick()
+}
+
+// positioner is what the cursors of memtables and segments have in common.
+type positioner interface {
+	SeekGE(*item.Key) bool
+	SeekLT(*item.Key) bool
+	Next() bool
+	Prev() bool
+	Key() *item.Key
+	Version() *item.Version
+}
+
+func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
+	if !reverse {
+		ok := c.SeekGE(k)
+		if ok && !inclusive && item.Compare(c.Key(), k) == 0 {
+			ok = c.Next()
+		}
+		return ok
+	}
+	if inclusive {
+		// At or before k: on k itself, or else before the first key after it.
+		if c.SeekGE(k) && item.Compare(c.Key(), k) == 0 {
+			return true
+		}
+	}
+	return c.SeekLT(k)
+}
+
+// seekRun opens the file that holds the key, or the next one in the direction
+// of the scan.
+func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
+	files := s.run.files
+	s.file = 0
+	for s.file < len(files) && item.Compare(&files[s.file].Properties().Max, k) < 0 {
+		s.file++
+	}
+	if s.file == len(files) {
+		s.ok = false
+		if m.reverse {
+			s.nextFile(m)
+		}
+		return
+	}
+	s.seg = files[s.file].Cursor(m.at)
+	s.ok = seekCursor(s.seg, k, m.reverse, inclusive)
+	if !s.ok && s.seg.Err() == nil {
+		s.nextFile(m)
+	}
+}
+
+// nextFile opens the following file of the run at its near end.
+func (s *source) nextFile(m *mergedCursor) {
+	for s.ok = false; !s.ok; {
+		if m.reverse {
+			s.file--
+		} else {
+			s.file++
+		}
+		if s.file < 0 || s.file >= len(s.run.files) {
+			return
+		}
+		s.seg = s.run.files[s.file].Cursor(m.at)
+		if m.reverse {
+			s.ok = s.seg.Last()
+		} else {
+			s.ok = s.seg.First()
+		}
+		if s.seg.Err() != nil {
+			return
+		}
+	}
+}
+
+func (s *source) cursor() positioner {
+	if s.mem != nil {
+		return s.mem
+	}
+	return s.seg
+}
+
+func (s *source) advance(m *mergedCursor) {
+	c := s.cursor()
+	if m.reverse {
+		s.ok = c.Prev()
+	} else {
+		s.ok = c.Next()
+	}
+	if !s.ok && s.mem == nil && s.seg.Err() == nil {
+		s.nextFile(m)
+	}
+}
+
+// pick finds the source with the next key. Of equal keys the newest source,
+// which comes first, wins: its version is the newest.
+func (m *mergedCursor) pick() {
+	m.current = -1
+	for i := range m.sources {
+		if !m.sources[i].ok {
+			continue
+		}
+		if m.current < 0 {
+			m.current = i
+			continue
+		}
+		c := item.Compare(m.sources[i].cursor().Key(), m.sources[m.current].cursor().Key())
+		if c < 0 != m.reverse && c != 0 {
+			m.current = i
+		}
+	}
+}
+
+// valid says whether there is a key. After the end, err tells why it ended.
+func (m *mergedCursor) valid() bool { return m.current >= 0 && m.err() == nil }
+
+// err returns the first error of a source.
+func (m *mergedCursor) err() error {
+	for i := range m.sources {
+		if seg := m.sources[i].seg; seg != nil && seg.Err() != nil {
+			return seg.Err()
+		}
+	}
+	return nil
+}
+
+// top returns the key and version; both are valid until next.
+func (m *mergedCursor) top() (*item.Key, *item.Version) {
+	c := m.sources[m.current].cursor()
+	return c.Key(), c.Version()
+}
+
+// next passes over the present key in every source.
+func (m *mergedCursor) next() {
+	cur := &m.sources[m.current]
+	k := cur.cursor().Key()
+	for i := range m.sources {
+		s := &m.sources[i]
+		if i != m.current && s.ok && item.Compare(s.cursor().Key(), k) == 0 {
+			s.advance(m)
+		}
+	}
+	cur.advance(m)
+	m.pick()
+}

@@ -1,0 +1,293 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"io"
+
+	"github.com/cleavestore/cleave/internal/arena"
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
+)
+
+const maxSequence = math.MaxUint64
+
+// sequenceReserve is how many sequences a store manifest reserves at a time.
+const sequenceReserve = 1 << 32
+
+// DB is an open store. It is safe for concurrent use.
+type DB struct {
+	fs   vfs.FS
+	dir  string
+	opts Options
+	id   manifest.ID
+
+	lock io.Closer
+	log  *wal.Log // nil when read-only
+	pool *arena.Pool
+
+	// epoch guards versions: what readers can reach is released only after
+	// every reader that could have loaded it has left.
+	epoch *epoch.Domain
+	// calls guards Close: it returns when every call has left.
+	calls    *epoch.Domain
+	closing  atomic.Bool
+	closed   chan struct{} // closed when Close is done
+	close    sync.Once
+	closeErr error
+
+	containers atomic.Pointer[map[string]*Container]
+	failure    atomic.Pointer[error]
+
+	// structure serialises changes of the store manifest.
+	structure struct {
+		sync.Mutex
+		dir   *manifest.Dir
+		state manifest.Store
+	}
+	nextFile atomic.Uint64
+
+	pins        pins
+	clockHigh   atomic.Int64 // milliseconds: time stamps never fall
+	frozenBytes atomic.Int64 // of memtables that wait for their flush
+	debt        debt
+	counters    counters
+	work        workers
+}
+
+// Open opens the store in dir, making it if dir is empty or absent. It takes
+// the store's lock, reads the manifests, opens the files and replays the log;
+// the time depends on what was not flushed, not on the size of the data. ctx
+// bounds the opening only.
+//
+// Errors: ErrLocked, ErrNotStore, ErrTooNew, ErrInvalid for options,
+// *CorruptionError and *IOError naming the file. When Open fails nothing on
+// disk has changed, but for the making of a new store.
+func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{
+		dir: dir, opts: o,
+		pool:   arena.NewPool(o.arenaBytes()),
+		epoch:  epoch.New(),
+		calls:  epoch.New(),
+		closed: make(chan struct{}),
+	}
+	db.work.init(db)
+	if o.ReadOnly {
+		err = db.openReadOnly(ctx)
+	} else {
+		err = db.open(ctx)
+	}
+	if err != nil {
+		db.abandon()
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	return db, nil
+}
+
+// Dir returns the directory that the store was opened in.
+func (db *DB) Dir() string { return db.dir }
+
+// enter begins a call; the guard must be left when it ends.
+func (db *DB) enter(ctx context.Context) (epoch.Guard, error) {
+	if err := ctx.Err(); err != nil {
+		return epoch.Guard{}, err
+	}
+	call := db.calls.Enter()
+	if db.closing.Load() {
+		call.Leave()
+		return epoch.Guard{}, ErrClosed
+	}
+	return call, nil
+}
+
+// writable returns why the store takes no writes, nil if it does.
+func (db *DB) writable() error {
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	if err := db.failure.Load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, *err)
+	}
+	return nil
+}
+
+// fail makes the store refuse writes until it is reopened. The first cause is
+// kept.
+func (db *DB) fail(cause error) {
+	if db.failure.CompareAndSwap(nil, &cause) {
+		db.opts.Logger.Error("store failed", "error", cause)
+		notify(db, db.opts.Events.BackgroundError, cause)
+		db.work.releaseWaiters()
+	}
+}
+
+// uncertain passes an error of the log or of a manifest on, and fails the store
+// if it leaves open what is durable.
+func (db *DB) uncertain(err error) error {
+	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrFailed) {
+		db.fail(err)
+	}
+	return err
+}
+
+// nowMillis returns the time in milliseconds, never before a time stamp that
+// was given out.
+func (db *DB) nowMillis() int64 {
+	return max(db.opts.clock().UnixMilli(), db.clockHigh.Load())
+}
+
+// stamp returns the time stamp of a write.
+func (db *DB) stamp() int64 {
+	now := db.opts.clock().UnixMilli()
+	for {
+		high := db.clockHigh.Load()
+		if now <= high {
+			return high
+		}
+		if db.clockHigh.CompareAndSwap(high, now) {
+			return now
+		}
+	}
+}
+
+// Close ends the store: new calls return ErrClosed, running ones are waited
+// for, background work stops, memtables worth a file are flushed, the log is
+// synced and its length noted. Close may be called more than once.
+func (db *DB) Close() error {
+	db.close.Do(func() {
+		db.closing.Store(true)
+		db.work.releaseWaiters()
+		db.calls.Synchronize()
+		db.work.stop()
+		if !db.opts.ReadOnly {
+			db.closeErr = db.settleForClose()
+			db.work.reclaimNow()
+		}
+		db.abandon()
+		close(db.closed)
+	})
+	<-db.closed
+	return db.closeErr
+}
+
+// settleForClose leaves on disk what the next open needs.
+func (db *DB) settleForClose() error {
+	var first error
+	note := func(err error) {
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	if db.writable() == nil {
+		for _, p := range db.partitions() {
+			if p.version.Load().active.Bytes() >= smallMemtable {
+				p.mu.Lock()
+				p.freezeLocked()
+				p.mu.Unlock()
+			}
+			for len(p.version.Load().frozen) > 0 {
+				if err := db.flushOldest(context.Background(), p); err != nil {
+					note(err)
+					break
+				}
+			}
+		}
+		note(db.releaseLog())
+	}
+	closed, err := db.log.Close()
+	note(err)
+	if err != nil || db.failure.Load() != nil {
+		return first
+	}
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	state := db.structure.state
+	state.Clean = true
+	state.LastSeq = db.log.LastSeq()
+	state.TimeHigh = db.clockHigh.Load()
+	state.LogClosed = append(dropClosed(state.LogClosed, state.LogFirst), closed)
+	note(db.storeManifestLocked(state))
+	return first
+}
+
+// smallMemtable is the size below which a memtable is not worth a file: the
+// log keeps it.
+const smallMemtable = 256 << 10
+
+// dropClosed returns the notes of the files from first on.
+func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
+	var out []wal.Closed
+	for _, c := range list {
+		if c.File >= first {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// storeManifestLocked makes state the durable one. structure is locked.
+func (db *DB) storeManifestLocked(state manifest.Store) error {
+	if err := db.structure.dir.Store(&state); err != nil {
+		return db.uncertain(err)
+	}
+	db.structure.state = state
+	return nil
+}
+
+// abandon releases everything without writing.
+func (db *DB) abandon() {
+	for _, p := range db.partitions() {
+		if v := p.version.Load(); v != nil {
+			v.release()
+		}
+	}
+	if db.log != nil {
+		db.log.Close() // does nothing if it was closed in order
+	}
+	db.pool.Close()
+	if c, ok := db.fs.(io.Closer); ok && db.opts.fs == nil {
+		c.Close()
+	}
+	if db.lock != nil {
+		db.lock.Close()
+	}
+}
+
+// release gives back what a version holds when nobody can read it any more.
+func (v *version) release() {
+	v.active.Release()
+	for i := range v.frozen {
+		v.frozen[i].Release()
+	}
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			f.Release()
+		}
+	}
+}
+
+// partitions returns the physical partitions of all containers.
+func (db *DB) partitions() []*partition {
+	var all []*partition
+	if m := db.containers.Load(); m != nil {
+		for _, c := range *m {
+			all = append(all, c.routing.Load().parts...)
+		}
+	}
+	return all
+}
+
+// clockSince is for durations of events.
+func (db *DB) clockSince(start time.Time) time.Duration { return db.opts.clock().Sub(start) }

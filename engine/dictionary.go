@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// dictionary is the compression dictionary that a container's flushes share,
+// so that merges copy compressed documents as they are. It is sampled anew
+// when the ratio of a flush is a tenth worse than that of the flush it was
+// made for.
+type dictionary struct {
+	mu      sync.Mutex
+	current *segment.Dictionary
+	ratio   float64 // stored bytes per raw byte of the first flush that used it
+	stale   bool    // current was given up: the next flush samples anew
+}
+
+// minDictionaryBytes is the raw size below which a file gets no dictionary.
+const minDictionaryBytes = 1 << 20
+
+// chooseDictionary gives the output the container's dictionary, sampling one
+// from the memtable if there is none.
+func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
+	if o.codec == segment.None || raw < minDictionaryBytes {
+		return nil
+	}
+	d := &o.p.c.dict
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil && !d.stale {
+		d.current = firstDictionary(o.p.version.Load().runs)
+	}
+	if d.current == nil {
+		every := max(1, mem.Versions()/dictionarySamples)
+		var samples [][]byte
+		w := mem.Walk(maxSequence)
+		for i := int64(0); w.Next(); i++ {
+			if v := w.Version(); i%every == 0 && len(v.Body) > 0 {
+				samples = append(samples, v.Body)
+			}
+		}
+		if len(samples) == 0 {
+			return nil
+		}
+		dict, err := segment.NewDictionary(segment.SampleDictionary(samples, dictionaryBytes))
+		if err != nil {
+			return err
+		}
+		d.current, d.ratio, d.stale = dict, 0, false
+	}
+	o.dict = d.current
+	return nil
+}
+
+// judge notes how well a flush compressed, and gives the dictionary up when it
+// has become worse than it was.
+func (d *dictionary) judge(used *segment.Dictionary, raw, stored int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if used == nil || used != d.current || raw == 0 {
+		return
+	}
+	ratio := float64(stored) / float64(raw)
+	if d.ratio == 0 {
+		d.ratio = ratio
+	}
+	if ratio > d.ratio*dictionaryDrift {
+		d.current, d.stale = nil, true
+	}
+}
+
+// firstDictionary returns the dictionary of the newest file that has one.
+func firstDictionary(runs []*run) *segment.Dictionary {
+	for _, r := range runs {
+		for _, f := range r.files {
+			if dicts := f.Dictionaries(); len(dicts) > 0 {
+				return dicts[0]
+			}
+		}
+	}
+	return nil
+}
+
+// mergeDictionary returns the dictionary that a merge of runs uses: the
+// container's, or theirs.
+func (c *Container) mergeDictionary(runs []*run) *segment.Dictionary {
+	c.dict.mu.Lock()
+	defer c.dict.mu.Unlock()
+	if c.dict.current == nil {
+		return firstDictionary(runs)
+	}
+	return c.dict.current
+}
+
+const (
+	dictionarySamples = 2048
+	dictionaryBytes   = 60 << 10
+	dictionaryDrift   = 1.1
+)

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+)
+
+// Errors of calls, for errors.Is.
+var (
+	// ErrNotFound: no such item, or it is deleted.
+	ErrNotFound = errors.New("item not found")
+	// ErrExists: Create found an item with this key and id; CreateContainer
+	// found a container with this name.
+	ErrExists = errors.New("already exists")
+	// ErrPrecondition: the etag given in IfMatch is not the item's.
+	ErrPrecondition = errors.New("precondition failed: etag differs")
+	// ErrNotModified: ReadIf found the etag it was given.
+	ErrNotModified = errors.New("not modified")
+	// ErrNoContainer: the store has no container of this name.
+	ErrNoContainer = errors.New("no such container")
+	// ErrInvalid: an argument or a document is refused; the text says what and
+	// where. A refused document carries a *DocumentError.
+	ErrInvalid = errors.New("invalid")
+	// ErrTooLarge: a document, id, key or batch is over its limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrLogicalPartitionFull: the write would take a logical partition over
+	// its size limit. Deletes are still accepted.
+	ErrLogicalPartitionFull = errors.New("logical partition is full")
+	// ErrClosed: the store, the container or the snapshot is closed or dropped.
+	ErrClosed = errors.New("closed")
+	// ErrReadOnly: the store was opened with ReadOnly.
+	ErrReadOnly = errors.New("store is open read-only")
+	// ErrBusy: the call's context ended while it waited for memory.
+	ErrBusy = errors.New("busy: write buffers are full")
+	// ErrNotStore: the directory has files in it but is no store.
+	ErrNotStore = errors.New("not a cleave store")
+)
+
+// Errors of the storage layers; all name the file, and the offset if there is
+// one. See also CorruptionError and IOError.
+var (
+	ErrCorrupt        = fault.ErrCorrupt        // damaged bytes: *CorruptionError
+	ErrIO             = fault.ErrIO             // a file-system call failed: *IOError
+	ErrDiskFull       = fault.ErrDiskFull       // no space: nothing was written
+	ErrResource       = fault.ErrResource       // out of files, maps or memory
+	ErrMissing        = fault.ErrMissing        // a file that must exist does not
+	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // a sync failed: the write may or may not survive
+	ErrFailed         = fault.ErrFailed         // no writes until the store is reopened
+	ErrTooNew         = fault.ErrTooNew         // written by a newer program
+	ErrLocked         = fault.ErrLocked         // another owner has the store open
+)
+
+type (
+	// CorruptionError reports damaged bytes in a file.
+	CorruptionError = fault.CorruptionError
+	// IOError reports a failed file-system call.
+	IOError = fault.IOError
+	// DocumentError says why and at which byte a document was refused.
+	DocumentError = jsondoc.Error
+)
+
+// LimitError reports a size over its limit; it matches ErrTooLarge or
+// ErrLogicalPartitionFull.
+type LimitError struct {
+	What  string // what was measured
+	Size  int64  // bytes
+	Limit int64  // bytes
+	Kind  error  // ErrTooLarge or ErrLogicalPartitionFull
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s: %v: %d bytes, limit %d", e.What, e.Kind, e.Size, e.Limit)
+}
+
+// Unwrap returns the sentinel.
+func (e *LimitError) Unwrap() error { return e.Kind }
+
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}

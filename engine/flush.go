@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// A flush goes through these steps:
+//
+//  1. Wait until everything in the oldest frozen memtable is published; if the
+//     store has failed it never will be, and nothing is flushed.
+//  2. Write it to temporary files, sync them, open them again by name and
+//     check every block.
+//  3. Rename them, sync the directory.
+//  4. Commit point: the partition's manifest names them and the flushed
+//     sequence.
+//  5. Readers get a version with the run in place of the memtable; when the
+//     last reader of the old version has left the memtable is released. Log
+//     files that no partition needs any more go.
+//
+// A crash before 4 leaves files that no manifest names; the log still holds
+// what they hold. After 4 the log is not needed.
+
+// flushOldest turns the oldest frozen memtable of a partition into a run.
+func (db *DB) flushOldest(ctx context.Context, p *partition) error {
+	v, release := p.hold()
+	defer release()
+	if len(v.frozen) == 0 || p.dropped.Load() {
+		return nil
+	}
+	// Only the flusher takes memtables away, so it stays without a guard.
+	mem := v.frozen[len(v.frozen)-1]
+	if db.log != nil {
+		if err := db.await(mem.last, mem.synced); err != nil {
+			return err
+		}
+	}
+	p.publish(mem.lastSeq)
+	start := db.opts.clock()
+	out := p.newOutput(int(mem.Versions()))
+	defer out.abandon()
+	if err := out.chooseDictionary(mem.Table, mem.RawBytes()); err != nil {
+		return err
+	}
+	guess := p.newOverlap(v.runs)
+	keep := p.db.retention(len(v.runs) == 0)
+	var in int64
+	var key item.Key // of the memtable, which outlives the loop
+	for w := mem.Walk(maxSequence); w.Next(); {
+		if k := w.Key(); in == 0 || item.Compare(k, &key) != 0 {
+			key = *k
+			keep.nextKey()
+		}
+		if in++; in%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if p.dropped.Load() {
+				return nil
+			}
+		}
+		if !keep.wants(w.Version()) {
+			continue
+		}
+		if err := out.add(w.Key(), w.Version()); err != nil {
+			return err
+		}
+		guess.note(w.Key())
+	}
+	if in != mem.Versions() || in != out.items+keep.dropped {
+		return fmt.Errorf("flush of partition %d: %d versions held, %d read, %d written, %d dropped", p.id, mem.Versions(), in, out.items, keep.dropped)
+	}
+	var flushed []*run
+	if out.items > 0 {
+		r, err := out.finish(ctx)
+		if err != nil {
+			return err
+		}
+		r.shadowed = guess.estimate()
+		flushed = []*run{r}
+		raw, stored := r.compression()
+		p.c.dict.judge(out.dict, raw, stored)
+	}
+	p.install.Lock()
+	defer p.install.Unlock()
+	if p.dropped.Load() {
+		return nil
+	}
+	runs := append(flushed, p.version.Load().runs...)
+	if err := p.storeFiles(runs, mem.lastSeq); err != nil {
+		return err
+	}
+	out.published = true
+	p.swap(func(v version) version {
+		v.frozen = v.frozen[: len(v.frozen)-1 : len(v.frozen)-1]
+		v.setRuns(runs)
+		return v
+	})
+	reserved := mem.Reserved()
+	db.work.retire(func() {
+		mem.Release()
+		db.frozenBytes.Add(-reserved)
+		db.work.releaseWaiters()
+	})
+	db.counters.flushes.Add(1)
+	var bytes int64
+	for _, r := range flushed {
+		bytes += r.bytes()
+	}
+	db.counters.flushedBytes.Add(bytes)
+	notify(db, db.opts.Events.Flushed, FlushEvent{
+		Container: p.c.name, Partition: p.id, Items: out.items, RawBytes: mem.RawBytes(), Bytes: bytes, Duration: db.clockSince(start),
+	})
+	return nil
+}
+
+// storeFiles makes a set of runs and a flushed sequence durable. install is
+// locked.
+func (p *partition) storeFiles(runs []*run, flushedSeq uint64) error {
+	m := manifest.Files{
+		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq,
+		Obsolete: p.install.obsolete, Floor: p.floor(),
+	}
+	for _, r := range runs {
+		mr := manifest.Run{Shadowed: r.shadowed}
+		for _, f := range r.files {
+			mr.Files = append(mr.Files, f.ref)
+		}
+		m.Runs = append(m.Runs, mr)
+	}
+	if err := p.install.dir.Store(&m); err != nil {
+		return p.db.uncertain(err)
+	}
+	p.install.flushedSeq.Store(flushedSeq)
+	return nil
+}
+
+// output writes items, in order, to as many files as they need.
+type output struct {
+	p         *partition
+	expect    int
+	numbers   []uint64
+	dict      *segment.Dictionary
+	codec     segment.Compression
+	w         *segment.Writer
+	temp      string
+	number    uint64
+	files     []*file
+	named     []string    // final names given
+	lo        partmap.EPK // lower bound of the file being written
+	last      item.Key    // of the last item added
+	items     int64
+	paced     int64 // size of the present file up to which the merge was held back
+	published bool
+}
+
+func (p *partition) newOutput(expect int) *output {
+	codec := p.c.def.Compression
+	if codec == segment.Small {
+		codec = segment.Fast // Small is for the oldest run: see merge
+	}
+	return &output{p: p, expect: expect, codec: codec, lo: p.rng.Min}
+}
+
+func (o *output) add(k *item.Key, v *item.Version) error {
+	if err := o.begin(k); err != nil {
+		return err
+	}
+	o.items++
+	return o.w.Add(k, v)
+}
+
+func (o *output) addFrom(w *segment.Walker) error {
+	if err := o.begin(w.Key()); err != nil {
+		return err
+	}
+	o.items++
+	return o.w.AddFrom(w)
+}
+
+// begin makes sure that a file is open, and starts the next one at a boundary
+// between logical partitions once the present one is large enough.
+func (o *output) begin(k *item.Key) error {
+	if o.w != nil && o.w.Size() >= o.p.db.opts.FileBytes && item.HashOf(k.EPK) != o.last.Hash {
+		epk := partmap.HashEncoded(k.PK)
+		if err := o.finishFile(context.Background(), epk); err != nil {
+			return err
+		}
+		o.lo = epk
+	}
+	o.last.Hash = k.Hash
+	if o.w != nil {
+		return nil
+	}
+	o.number = o.p.newFileNumber()
+	o.numbers = append(o.numbers, o.number)
+	o.temp = path.Join(o.p.dir, manifest.SegmentName(o.number)+manifest.TempSuffix)
+	f, err := o.p.db.fs.Create(o.temp)
+	if err != nil {
+		return err
+	}
+	o.w, err = segment.NewWriter(f, segment.WriterOptions{
+		FileNumber: o.number, StoreID: o.p.db.id, Levels: len(o.p.c.def.PartitionKey),
+		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, ExpectItems: o.expect,
+	})
+	return err
+}
+
+// finishFile completes the file being written, whose upper bound is hi.
+func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
+	_, err := o.w.Finish()
+	o.w = nil
+	if err != nil {
+		return err
+	}
+	final := path.Join(o.p.dir, manifest.SegmentName(o.number))
+	fsys := o.p.db.fs
+	opts := o.p.db.readerOptions()
+	check, err := segment.Open(fsys, o.temp, opts)
+	if err != nil {
+		return err
+	}
+	err = check.VerifyChecksums(ctx)
+	check.Release()
+	if err != nil {
+		return err
+	}
+	o.named = append(o.named, final)
+	if err := fsys.Rename(o.temp, final); err != nil {
+		return err
+	}
+	o.temp, o.paced = "", 0
+	opts.Warm = true
+	reader, err := segment.Open(fsys, final, opts)
+	if err != nil {
+		return err
+	}
+	info, err := fsys.Stat(final)
+	if err != nil {
+		reader.Release()
+		return err
+	}
+	f := &file{Reader: reader, name: final, min: o.lo, max: hi}
+	f.ref = manifest.File{
+		Number: o.number, Size: info.Size, FooterCRC: reader.FooterCRC(),
+		Min: append([]byte{}, o.lo.Bytes()...), Max: append([]byte{}, hi.Bytes()...),
+	}
+	o.files = append(o.files, f)
+	return nil
+}
+
+// finish completes the run and makes its names durable.
+func (o *output) finish(ctx context.Context) (*run, error) {
+	if o.w != nil {
+		if err := o.finishFile(ctx, o.p.rng.Max); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.p.db.fs.SyncDir(o.p.dir); err != nil {
+		return nil, err
+	}
+	return &run{files: o.files}, nil
+}
+
+// abandon removes what was written unless it was published. After a manifest
+// whose outcome is unknown nothing is removed. Files that stay keep their
+// numbers above the partition's floor, so that the next open removes them.
+func (o *output) abandon() {
+	if o.published {
+		o.p.built(o.numbers)
+		return
+	}
+	if o.w != nil {
+		o.w.Abort()
+	}
+	for _, f := range o.files {
+		f.Release()
+	}
+	if o.p.install.dir.Failed() != nil {
+		return
+	}
+	gone := true
+	for _, name := range append(o.named, o.temp) {
+		if name == "" {
+			continue
+		}
+		if err := o.p.db.fs.Remove(name); err != nil && !errors.Is(err, ErrMissing) {
+			gone = false
+		}
+	}
+	if gone {
+		o.p.built(o.numbers)
+	}
+}
+
+// overlap estimates how many versions in older runs a new run overwrites, by
+// looking up one key in sixteen.
+type overlap struct {
+	runs  []*run
+	seen  int64
+	found int64
+}
+
+const overlapEvery = 16
+
+func (p *partition) newOverlap(runs []*run) *overlap { return &overlap{runs: runs} }
+
+func (o *overlap) note(k *item.Key) {
+	if o.seen++; o.seen%overlapEvery != 1 || len(o.runs) == 0 {
+		return
+	}
+	epk := partmap.HashEncoded(k.PK)
+	hash := k.ItemHash()
+	var v item.Version
+	for _, r := range o.runs {
+		f := r.find(&epk)
+		if f == nil {
+			continue
+		}
+		if ok, err := f.Head(k, hash, maxSequence, &v); err == nil && ok {
+			if !v.Deleted() {
+				o.found++
+			}
+			return
+		}
+	}
+}
+
+func (o *overlap) estimate() int64 { return o.found * overlapEvery }

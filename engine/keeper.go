@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/cleavestore/cleave/wal"
+)
+
+// Times of the keeper.
+const (
+	keepEvery  = 250 * time.Millisecond // looks at the size of the log
+	vouchAfter = time.Second            // without writes
+	idleFlush  = 30 * time.Second       // without writes to a partition
+)
+
+// idleBytes is the size from which a memtable is flushed when its partition
+// takes no more writes, so that what was deleted gives its space back.
+const idleBytes = 64 << 10
+
+// keeper looks after the log and after partitions that lie still.
+type keeper struct {
+	db       *DB
+	position wal.Position // of the log when it was last seen to move
+	moved    time.Time
+	idle     map[*partition]stillness
+}
+
+type stillness struct {
+	seq   uint64
+	since time.Time
+}
+
+func (w *workers) keep() {
+	k := keeper{db: w.db, moved: time.Now(), idle: make(map[*partition]stillness)}
+	every := keepEvery
+	if d := w.db.opts.Durability; d.mode == durabilityInterval {
+		every = min(every, d.interval)
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.db.log.SpareWanted():
+			if err := w.db.log.MakeSpare(w.ctx); err != nil {
+				w.db.backgroundError("make a spare log file", err)
+			}
+		case <-ticker.C:
+			if w.db.failure.Load() == nil {
+				k.tick()
+			}
+		}
+	}
+}
+
+func (k *keeper) tick() {
+	db := k.db
+	now := time.Now()
+	if err := k.syncLog(now); err != nil {
+		db.backgroundError("sync the log", db.uncertain(err))
+		return
+	}
+	if !db.opts.manual {
+		if err := k.holdBudget(); err != nil {
+			db.backgroundError("shrink the log", err)
+		}
+		k.flushStill(now)
+	}
+	if err := db.reserveSequences(); err != nil {
+		db.backgroundError("reserve sequences", err)
+	}
+}
+
+// syncLog syncs at intervals, and vouches for the last records once nothing
+// follows them.
+func (k *keeper) syncLog(now time.Time) error {
+	log := k.db.log
+	at := log.Appended()
+	if k.db.opts.Durability.mode == durabilityInterval && log.Synced() < at {
+		if err := log.Sync(); err != nil {
+			return err
+		}
+	}
+	if at != k.position {
+		k.position, k.moved = at, now
+		return nil
+	}
+	if now.Sub(k.moved) < vouchAfter {
+		return nil
+	}
+	err := log.Vouch()
+	k.position = log.Appended()
+	return err
+}
+
+func (k *keeper) holdBudget() error {
+	for k.db.log.Stats().Bytes > k.db.opts.LogBytes {
+		more, err := k.db.shrinkLog()
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushStill flushes partitions that were written to and lie still since.
+func (k *keeper) flushStill(now time.Time) {
+	for _, p := range k.db.partitions() {
+		if p.version.Load().active.Bytes() < idleBytes {
+			delete(k.idle, p)
+			continue
+		}
+		p.mu.Lock()
+		seq := p.mu.lastSeq
+		p.mu.Unlock()
+		if was, ok := k.idle[p]; !ok || was.seq != seq {
+			k.idle[p] = stillness{seq, now}
+			continue
+		}
+		if now.Sub(k.idle[p].since) >= idleFlush {
+			p.mu.Lock()
+			p.freezeLocked()
+			p.mu.Unlock()
+			delete(k.idle, p)
+			k.db.wakeFlusher()
+		}
+	}
+}
+
+// reserveSequences raises the limit in the store manifest before the log
+// reaches it.
+func (db *DB) reserveSequences() error {
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	state := db.structure.state
+	last := db.log.LastSeq()
+	if state.SeqLimit-last > sequenceReserve/2 {
+		return nil
+	}
+	state.SeqLimit = last + sequenceReserve
+	return db.storeManifestLocked(state)
+}
+
+// releaseLog lets go of log files that no partition needs. The store manifest
+// names the first needed file before any is removed, so that a missing one is
+// told from one let go.
+func (db *DB) releaseLog() error {
+	parts := make(map[wal.Stream]*partition)
+	for _, p := range db.partitions() {
+		parts[wal.Stream(p.id)] = p
+	}
+	first := db.log.FirstNeeded(func(s wal.Stream, file uint64) uint64 {
+		if p := parts[s]; p != nil {
+			return p.needs(file)
+		}
+		return maxSequence
+	})
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	if first <= db.structure.state.LogFirst {
+		return nil
+	}
+	state := db.structure.state
+	state.LogFirst = first
+	state.LogClosed = dropClosed(state.LogClosed, first)
+	if err := db.storeManifestLocked(state); err != nil {
+		return err
+	}
+	return db.log.Drop(first)
+}

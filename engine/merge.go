@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// Merging is lazy: reads of several runs are cheap, writing them again is not.
+//
+// A merge reads age-contiguous runs and writes one in their place:
+//
+//  1. The sequences at which somebody reads are noted, with the present.
+//  2. Of each key the newest version at or below each of them is kept. In a
+//     merge that includes the oldest run, tombstones with nothing older kept
+//     below them are dropped.
+//  3. Files are written, checked and renamed as in a flush.
+//  4. Commit point: the partition's manifest.
+//  5. Readers get the new version; the old files are removed when the last
+//     reader of the old one has left.
+//
+// A crash before 4 leaves the inputs, after it the output; a merge starts over.
+const (
+	tierRuns     = 6  // runs of like size that are merged together
+	tierPercent  = 20 // how much larger than all newer ones together a run may be
+	maxRuns      = 12 // beyond it the newest are merged whatever their size
+	deadPercent  = 30 // share of dead versions at which everything is merged
+	settledRuns  = 2
+	minDeadItems = 1000
+)
+
+// plan is a choice of runs to merge: v.runs[first:end].
+type plan struct{ first, end int }
+
+func (p plan) empty() bool { return p.end-p.first < 1 }
+
+// pickMerge chooses what to merge next, if anything. settle asks for at most
+// settledRuns runs.
+func pickMerge(runs []*run, settle bool) plan {
+	if len(runs) == 0 {
+		return plan{}
+	}
+	var items, dead int64
+	for i, r := range runs {
+		items += r.items()
+		dead += r.tombstones()
+		if i < len(runs)-1 {
+			dead += r.shadowed
+		}
+	}
+	minDead := int64(minDeadItems)
+	if settle {
+		minDead = 1
+	}
+	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || runs[0].tombstones() > 0) {
+		return plan{0, len(runs)}
+	}
+	if settle {
+		if len(runs) <= settledRuns {
+			return plan{}
+		}
+		return plan{0, len(runs) - 1}
+	}
+	sum := runs[0].bytes()
+	end := 1
+	for end < len(runs) && runs[end].bytes()*100 <= sum*(100+tierPercent) {
+		sum += runs[end].bytes()
+		end++
+	}
+	if end >= tierRuns {
+		return plan{0, end}
+	}
+	if len(runs) > maxRuns {
+		return plan{0, len(runs) - maxRuns + 2}
+	}
+	return plan{}
+}
+
+// mergeRuns carries out one merge; done is false if there was nothing to do.
+func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bool, err error) {
+	// Only merges remove runs and one runs at a time, so the inputs stay; new
+	// runs come in front of them.
+	v, release := p.hold()
+	defer release()
+	runs := v.runs
+	pick := pickMerge(runs, settle)
+	if pick.empty() {
+		return false, nil
+	}
+	start := db.opts.clock()
+	inputs := runs[pick.first:pick.end]
+	older := runs[pick.end:]
+	event := MergeEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
+	var expect int64
+	for _, r := range inputs {
+		expect += r.items()
+		event.BytesIn += r.bytes()
+	}
+	out := p.newOutput(int(expect))
+	defer out.abandon()
+	if len(older) == 0 {
+		out.codec = p.c.def.Compression
+	}
+	if out.codec != segment.None {
+		out.dict = p.c.mergeDictionary(inputs)
+	}
+	m := merger{
+		out: out, keep: db.retention(len(older) == 0), overlap: p.newOverlap(older),
+	}
+	if err := m.run(ctx, db, inputs); err == errMoved {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("merge of partition %d: %w", p.id, err)
+	}
+	var replacement []*run
+	if out.items > 0 {
+		r, err := out.finish(ctx)
+		if err != nil {
+			return false, err
+		}
+		r.shadowed = m.overlap.estimate()
+		replacement = []*run{r}
+		event.BytesOut = r.bytes()
+	}
+	p.install.Lock()
+	defer p.install.Unlock()
+	if p.dropped.Load() {
+		return false, nil
+	}
+	present := p.version.Load().runs
+	newer := len(present) - len(runs)
+	next := append([]*run{}, present[:newer+pick.first]...)
+	next = append(append(next, replacement...), older...)
+	before := p.install.obsolete
+	for _, r := range inputs {
+		for _, f := range r.files {
+			p.install.obsolete = append(p.install.obsolete, f.ref.Number)
+		}
+	}
+	if err := p.storeFiles(next, p.install.flushedSeq.Load()); err != nil {
+		p.install.obsolete = before
+		return false, err
+	}
+	out.published = true
+	p.swap(func(v version) version {
+		v.setRuns(next)
+		return v
+	})
+	db.work.retire(func() {
+		for _, r := range inputs {
+			for _, f := range r.files {
+				f.Release()
+				if err := p.removeFile(f); err != nil {
+					db.backgroundError("remove a merged file", err)
+				}
+			}
+		}
+	})
+	event.ItemsIn, event.ItemsOut, event.Duration = m.in, out.items, db.clockSince(start)
+	db.counters.merges.Add(1)
+	db.counters.mergedBytes.Add(event.BytesOut)
+	notify(db, db.opts.Events.Merged, event)
+	return true, nil
+}
+
+// removeFile removes a file that the manifest does not name any more.
+func (p *partition) removeFile(f *file) error {
+	if p.db.failure.Load() != nil {
+		return nil // the manifest's outcome may be unknown: nothing is deleted
+	}
+	if err := p.db.fs.Remove(f.name); err != nil {
+		return err
+	}
+	p.install.Lock()
+	defer p.install.Unlock()
+	p.install.obsolete = slices.DeleteFunc(p.install.obsolete, func(n uint64) bool { return n == f.ref.Number })
+	return nil
+}
+
+// merger joins the versions of runs.
+type merger struct {
+	out     *output
+	keep    retention
+	overlap *overlap
+	in      int64
+	inputs  runHeap
+}
+
+// runInput walks the files of a run.
+type runInput struct {
+	files  []*file
+	walker *segment.Walker
+	age    int // 0 the newest
+}
+
+func (r *runInput) next() (bool, error) {
+	for {
+		if r.walker != nil {
+			if r.walker.Next() {
+				return true, nil
+			}
+			if err := r.walker.Err(); err != nil {
+				return false, err
+			}
+		}
+		if len(r.files) == 0 {
+			return false, nil
+		}
+		r.walker = r.files[0].Walk()
+		r.files = r.files[1:]
+	}
+}
+
+// runHeap orders inputs by key, then newest version first.
+type runHeap []*runInput
+
+func (h runHeap) Len() int { return len(h) }
+func (h runHeap) Less(i, j int) bool {
+	c := item.Compare(h[i].walker.Key(), h[j].walker.Key())
+	return c < 0 || c == 0 && h[i].age < h[j].age
+}
+func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runInput)) }
+func (h *runHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
+	for age, r := range runs {
+		in := &runInput{files: r.files, age: age}
+		ok, err := in.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			m.inputs = append(m.inputs, in)
+		}
+	}
+	heap.Init(&m.inputs)
+	var key keyCopy // of the versions being judged
+	for len(m.inputs) > 0 {
+		top := m.inputs[0]
+		k, v := top.walker.Key(), top.walker.Version()
+		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
+			key.set(k)
+			m.keep.nextKey()
+		}
+		if m.in%4096 == 0 {
+			if err := db.pace(ctx, m.out); err != nil {
+				return err
+			}
+			if m.out.p.dropped.Load() {
+				return errMoved
+			}
+		}
+		m.in++
+		if m.keep.wants(v) {
+			if err := m.out.addFrom(top.walker); err != nil {
+				return err
+			}
+			m.overlap.note(k)
+		}
+		ok, err := top.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			heap.Fix(&m.inputs, 0)
+		} else {
+			heap.Pop(&m.inputs)
+		}
+	}
+	if m.in != m.out.items+m.keep.dropped {
+		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.items, m.keep.dropped)
+	}
+	return nil
+}

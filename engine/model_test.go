@@ -1,0 +1,475 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestModel runs random operations, with flushes, merges, reopens, kills and
+// power cuts between them, and compares every answer with a map.
+func TestModel(t *testing.T) {
+	seed := newSeed(t)
+	runs, steps := 12, 1500
+	if testing.Short() {
+		runs, steps = 3, 500
+	}
+	for i := range runs {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newModel(t, rand.New(rand.NewPCG(seed, uint64(i))))
+			for range steps {
+				m.step()
+			}
+			m.reopen("close")
+			m.compareAll()
+			m.db.Close()
+		})
+	}
+}
+
+// model is a store beside the maps that it is compared with.
+type model struct {
+	t    *testing.T
+	rng  *rand.Rand
+	mem  *vfs.Mem
+	opts Options
+	db   *DB
+	o    *oracle
+
+	items     map[string]state // by container
+	snapshots []modelSnapshot
+}
+
+type modelSnapshot struct {
+	*Snapshot
+	items state
+}
+
+var modelContainers = map[string]ContainerDef{
+	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3},
+	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small},
+	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
+	"bytes":  {Kind: Opaque, MinPartitions: 2},
+}
+
+func newModel(t *testing.T, rng *rand.Rand) *model {
+	m := &model{t: t, rng: rng, mem: vfs.NewMem(), o: newOracle(), items: make(map[string]state)}
+	m.opts = *testOptions(m.mem)
+	m.opts.memtableBytes = 16<<10 + rng.Int64N(256<<10)
+	m.opts.FileBytes = 4<<10 + rng.Int64N(64<<10)
+	if rng.IntN(2) == 0 {
+		m.opts.ReadMode = ReadPositioned
+	}
+	if rng.IntN(3) == 0 {
+		m.opts.Durability = Buffered
+	}
+	m.open()
+	for name, def := range modelContainers {
+		if _, err := m.db.CreateContainer(context.Background(), name, def); err != nil {
+			t.Fatal(err)
+		}
+		m.items[name] = make(state)
+	}
+	return m
+}
+
+func (m *model) open() {
+	m.opts.fs = m.mem
+	db, err := Open(context.Background(), "model", &m.opts)
+	if err != nil {
+		m.t.Fatalf("open: %v", err)
+	}
+	m.db = db
+}
+
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *model) container() (string, *Container) {
+	names := []string{"docs", "levels", "plain", "bytes"}
+	name := names[m.rng.IntN(len(names))]
+	c, err := m.db.Container(name)
+	m.must(err)
+	return name, c
+}
+
+// key draws a partition key and the JSON members that give it.
+func (m *model) key(name string) (PartitionKey, string) {
+	n := m.rng.IntN(6)
+	text := []string{`"a"`, `"b"`, `3`, `true`, `null`, ``}[n]
+	key := []PartitionKey{StringKey("a"), StringKey("b"), NumberKey(3), BoolKey(true), NullKey(), UndefinedKey()}[n]
+	members := ""
+	if text != "" {
+		members = `,"k":` + text
+	}
+	if name == "levels" {
+		l := m.rng.IntN(4)
+		return JoinKeys(key, NumberKey(float64(l))), members + fmt.Sprintf(`,"l":%d`, l)
+	}
+	return key, members
+}
+
+func (m *model) step() {
+	switch p := m.rng.IntN(1000); {
+	case p < 550:
+		m.write()
+	case p < 800:
+		m.read()
+	case p < 900:
+		m.scan()
+	case p < 915:
+		m.must(m.db.Flush(context.Background()))
+	case p < 920:
+		m.must(m.db.Settle(context.Background()))
+	case p < 940:
+		m.mergeSome()
+	case p < 950:
+		m.takeSnapshot()
+	case p < 965:
+		m.readSnapshot()
+	case p < 970:
+		m.dropSnapshot()
+	case p < 980:
+		m.load()
+	case p < 985:
+		m.reopen("close")
+	case p < 990:
+		m.reopen("kill")
+	case p < 995:
+		m.reopen("crash")
+	default:
+		m.carry()
+	}
+}
+
+func (m *model) write() {
+	name, c := m.container()
+	key, members := m.key(name)
+	id := fmt.Sprintf("i%d", m.rng.IntN(40))
+	which := itemID{name, key, id}
+	old, exists := m.items[name][which]
+	o := &WriteOptions{}
+	precondition := true
+	switch m.rng.IntN(6) {
+	case 0:
+		o.IfMatch = old.etag
+	case 1:
+		o.IfMatch = ETag(m.rng.Uint64N(1000) + 1)
+		precondition = exists && o.IfMatch == old.etag
+	}
+	if o.IfMatch != 0 && !exists {
+		precondition = false
+	}
+	if m.rng.IntN(3) == 0 {
+		o.Durability = Buffered
+	}
+	synced := o.Durability == Durability{} && m.opts.Durability != Buffered
+	size := m.rng.IntN(300)
+	if m.rng.IntN(40) == 0 {
+		size = m.rng.IntN(20_000)
+	}
+	body := fmt.Sprintf(`{"id":%q%s,"v":"%s"}`, id, members, strings.Repeat("x", size/2)+randomText(m.rng, size/2))
+	w := write{container: name, key: key, id: id, body: body}
+	var meta Meta
+	var err, want error
+	ctx := context.Background()
+	verb := m.rng.IntN(4)
+	if name == "bytes" && (verb == 0 || verb == 2) {
+		verb = 1
+	}
+	switch verb {
+	case 0:
+		if exists {
+			want = ErrExists
+		}
+		meta, err = c.Create(ctx, []byte(body), o)
+	case 1:
+		if name == "bytes" {
+			meta, err = c.Put(ctx, key, id, []byte(body), o)
+		} else {
+			meta, err = c.Upsert(ctx, []byte(body), o)
+		}
+	case 2:
+		if !exists {
+			want = ErrNotFound
+		}
+		meta, err = c.Replace(ctx, []byte(body), o)
+	case 3:
+		if !exists {
+			want = ErrNotFound
+		}
+		w.body = ""
+		err = c.Delete(ctx, key, id, o)
+	}
+	if want == nil && !precondition {
+		want = ErrPrecondition
+	}
+	if want != nil {
+		if !errors.Is(err, want) {
+			m.t.Fatalf("write %v: %v, want %v", which, err, want)
+		}
+		return
+	}
+	m.must(err)
+	w.etag = meta.ETag
+	if w.body != "" && (meta.ID != id || meta.Key != key || meta.ETag == 0) {
+		m.t.Fatalf("write %v: meta %+v", which, meta)
+	}
+	m.apply(w, partitionOf(c, key), synced)
+}
+
+func (m *model) apply(w write, p PartitionID, synced bool) {
+	which := itemID{w.container, w.key, w.id}
+	if w.body == "" {
+		delete(m.items[w.container], which)
+	} else {
+		m.items[w.container][which] = w
+	}
+	m.o.note(p, w, true, synced)
+}
+
+func randomText(rng *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "abcdefghijklmnopqrstuvwxyz0123456789"[rng.IntN(36)]
+	}
+	return string(b)
+}
+
+func (m *model) read() {
+	name, c := m.container()
+	key, _ := m.key(name)
+	id := fmt.Sprintf("i%d", m.rng.IntN(45))
+	want, exists := m.items[name][itemID{name, key, id}]
+	got, err := c.ReadInto(context.Background(), key, id, make([]byte, m.rng.IntN(10), 1000)[:0])
+	m.compare("read", got, err, want, exists)
+}
+
+func (m *model) compare(what string, got Item, err error, want write, exists bool) {
+	m.t.Helper()
+	if !exists {
+		if !errors.Is(err, ErrNotFound) {
+			m.t.Fatalf("%s: %v, want ErrNotFound", what, err)
+		}
+		return
+	}
+	if err != nil {
+		m.t.Fatalf("%s %s/%s: %v", what, want.key, want.id, err)
+	}
+	if string(got.Body) != want.body || got.ETag != want.etag || got.ID != want.id || got.Key != want.key {
+		m.t.Fatalf("%s %s/%s: got %s/%s %.60q etag %v, want %.60q etag %v", what, want.key, want.id, got.Key, got.ID, got.Body, got.ETag, want.body, want.etag)
+	}
+}
+
+// sorted returns what a scan of a logical partition must give.
+func (s state) sorted(key PartitionKey, from string, o ScanOptions) []write {
+	var all []write
+	for id, w := range s {
+		if id.key == key && (from == "" || !o.Reverse && id.id >= from || o.Reverse && id.id <= from) {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b write) int {
+		c := strings.Compare(a.id, b.id)
+		if o.Reverse {
+			c = -c
+		}
+		return c
+	})
+	if o.Limit > 0 && len(all) > o.Limit {
+		all = all[:o.Limit]
+	}
+	return all
+}
+
+func (m *model) scan() {
+	name, c := m.container()
+	m.scanWith(name, m.items[name], c.Scan)
+}
+
+type scanFunc func(ctx context.Context, pk PartitionKey, from string, o *ScanOptions) iter.Seq2[Item, error]
+
+func (m *model) scanWith(name string, items state, scan scanFunc) {
+	key, _ := m.key(name)
+	from := ""
+	if m.rng.IntN(2) == 0 {
+		from = fmt.Sprintf("i%d", m.rng.IntN(45))
+	}
+	o := ScanOptions{Limit: m.rng.IntN(20), Reverse: m.rng.IntN(2) == 0}
+	want := items.sorted(key, from, o)
+	n := 0
+	for it, err := range scan(context.Background(), key, from, &o) {
+		m.must(err)
+		if n == len(want) {
+			m.t.Fatalf("scan %s from %q %+v: more than %d items: %s", key, from, o, n, it.ID)
+		}
+		m.compare("scan", it, nil, want[n], true)
+		n++
+	}
+	if n != len(want) {
+		m.t.Fatalf("scan %s from %q %+v: %d items, want %d", key, from, o, n, len(want))
+	}
+}
+
+func (m *model) mergeSome() {
+	parts := m.db.partitions()
+	p := parts[m.rng.IntN(len(parts))]
+	_, err := m.db.work.mergeOne(context.Background(), p, m.rng.IntN(2) == 0)
+	m.must(err)
+}
+
+func (m *model) takeSnapshot() {
+	name, c := m.container()
+	s, err := c.Snapshot(context.Background())
+	m.must(err)
+	items := make(state)
+	for id, w := range m.items[name] {
+		items[id] = w
+	}
+	m.snapshots = append(m.snapshots, modelSnapshot{s, items})
+	// Taking it made everything before it durable or at least written.
+}
+
+func (m *model) readSnapshot() {
+	if len(m.snapshots) == 0 {
+		return
+	}
+	s := m.snapshots[m.rng.IntN(len(m.snapshots))]
+	name := s.c.name
+	key, _ := m.key(name)
+	id := fmt.Sprintf("i%d", m.rng.IntN(45))
+	want, exists := s.items[itemID{name, key, id}]
+	got, err := s.Read(context.Background(), key, id)
+	m.compare("snapshot read", got, err, want, exists)
+	m.scanWith(name, s.items, s.Scan)
+}
+
+func (m *model) dropSnapshot() {
+	if len(m.snapshots) > 0 {
+		i := m.rng.IntN(len(m.snapshots))
+		m.must(m.snapshots[i].Close())
+		m.snapshots = slices.Delete(m.snapshots, i, i+1)
+	}
+}
+
+func (m *model) load() {
+	name, c := m.container()
+	if name == "bytes" {
+		return
+	}
+	n := 1 + m.rng.IntN(60)
+	var writes []write
+	var docs [][]byte
+	for range n {
+		key, members := m.key(name)
+		id := fmt.Sprintf("i%d", m.rng.IntN(40))
+		body := fmt.Sprintf(`{"id":%q%s,"load":"%s"}`, id, members, randomText(m.rng, m.rng.IntN(200)))
+		writes = append(writes, write{container: name, key: key, id: id, body: body})
+		docs = append(docs, []byte(body))
+	}
+	stats, err := c.Load(context.Background(), func(yield func([]byte, error) bool) {
+		for _, d := range docs {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}, &LoadOptions{BatchBytes: 1 + m.rng.Int64N(4000)})
+	m.must(err)
+	if stats.Committed != int64(n) {
+		m.t.Fatalf("load committed %d of %d", stats.Committed, n)
+	}
+	for _, w := range writes {
+		m.apply(w, partitionOf(c, w.key), m.opts.Durability != Buffered)
+	}
+	// A load does not tell etags: take them from the store.
+	for _, w := range writes {
+		which := itemID{name, w.key, w.id}
+		got, err := c.Read(context.Background(), w.key, w.id)
+		m.must(err)
+		w = m.items[name][which]
+		w.etag = got.ETag
+		m.items[name][which] = w
+	}
+}
+
+func (m *model) carry() {
+	parts := m.db.partitions()
+	p := parts[m.rng.IntN(len(parts))]
+	if len(p.version.Load().frozen) == 0 && p.version.Load().active.Versions() > 0 {
+		m.must(p.carry())
+	}
+}
+
+// reopen ends the store in some way and opens it again.
+func (m *model) reopen(how string) {
+	for _, s := range m.snapshots {
+		s.Close()
+	}
+	m.snapshots = nil
+	least := func(h *history) int { return len(h.writes) }
+	switch how {
+	case "close":
+		m.must(m.db.Close())
+		m.mem = m.mem.Kill()
+	case "kill":
+		next := m.mem.Kill()
+		m.db.Close()
+		m.mem = next
+		least = func(h *history) int { return h.kernel }
+	case "crash":
+		next := m.mem.Crash(randomCrash(m.rng))
+		m.db.Close()
+		m.mem = next
+		least = func(h *history) int { return h.durable }
+	}
+	m.open()
+	if err := m.o.check(m.db, least); err != nil {
+		m.t.Fatalf("after %s: %v", how, err)
+	}
+	// What survived is the truth from now on.
+	for name := range m.items {
+		m.items[name] = make(state)
+	}
+	for p, h := range m.o.parts {
+		found, err := readPartition(m.db, p)
+		m.must(err)
+		for id, w := range found {
+			m.items[id.container][id] = w
+		}
+		if h.durable != len(h.writes) {
+			m.t.Fatal("the oracle kept writes that did not survive")
+		}
+	}
+}
+
+func (m *model) compareAll() {
+	for name := range modelContainers {
+		c, err := m.db.Container(name)
+		m.must(err)
+		n := 0
+		for it, err := range c.ScanAll(context.Background(), nil) {
+			m.must(err)
+			w, ok := m.items[name][itemID{name, it.Key, it.ID}]
+			m.compare("scan of all", it, nil, w, ok)
+			n++
+		}
+		if n != len(m.items[name]) {
+			m.t.Fatalf("container %s: %d items, want %d", name, n, len(m.items[name]))
+		}
+	}
+	for f, err := range m.db.Verify(context.Background()) {
+		m.must(err)
+		m.t.Errorf("verify: %v", f)
+	}
+}

@@ -1,0 +1,521 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// Opening for writing goes through these steps. Until step 6 nothing that a
+// manifest names is changed.
+//
+//  1. Take the lock; load the store manifest (or make a new store).
+//  2. Load the manifest of each partition and open its files.
+//  3. Sync the log files whose length is not noted and drop their pages, so
+//     that what step 4 reads is on the device: pages left by a failed sync
+//     are readable and not on disk.
+//  4. Replay the log into memtables, records up to a partition's flushed
+//     sequence excepted. Damage before the synced-up-to mark ends the open. A
+//     log that may not fit into the memtables is read through once before, so
+//     that an open that fails has flushed nothing.
+//  5. Note the valid length of the old log files, "not clean", and a new
+//     sequence limit in the store manifest. Commit point of the recovery: run
+//     before it, recovery finds the same again.
+//  6. Start a new log file. Remove temporary files and the directories of
+//     partitions that the manifest does not list.
+func (db *DB) open(ctx context.Context) error {
+	if err := db.openRoot(); err != nil {
+		return err
+	}
+	var err error
+	note := fmt.Sprintf("pid %d", os.Getpid())
+	if db.lock, err = db.fs.Lock(manifest.LockName, note); err != nil {
+		return err
+	}
+	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
+	latest, err := db.structure.dir.Latest()
+	if err != nil {
+		return err
+	}
+	if latest == 0 {
+		if err := db.makeStore(); err != nil {
+			return err
+		}
+	} else if err := db.structure.dir.Load(&db.structure.state); err != nil {
+		return err
+	}
+	state := db.structure.state
+	db.id = state.StoreID
+	if err := db.openPartitions(ctx, &state); err != nil {
+		return err
+	}
+	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
+	if err := wal.Settle(db.fs, manifest.LogDir, logState); err != nil {
+		return err
+	}
+	if err := db.checkLog(ctx, logState); err != nil {
+		return err
+	}
+	recovery, err := db.replay(ctx, &state)
+	if err != nil {
+		return err
+	}
+	nextSeq := state.SeqLimit
+	if state.Clean {
+		nextSeq = state.LastSeq + 1
+	}
+	nextSeq = max(nextSeq, recovery.LastSeq+1, 1)
+	state.Clean = false
+	state.SeqLimit = nextSeq + sequenceReserve
+	state.LogFirst, state.LogClosed = firstOf(recovery), recovery.Closed
+	if err := db.structure.dir.Store(&state); err != nil {
+		return err
+	}
+	db.structure.state = state
+	db.clockHigh.Store(max(state.TimeHigh, db.clockHigh.Load()))
+	if db.log, err = wal.Create(db.fs, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
+		return err
+	}
+	if err := db.sweep(&state); err != nil {
+		return err
+	}
+	db.work.start(db)
+	return nil
+}
+
+func firstOf(r *wal.Recovery) uint64 {
+	if len(r.Closed) == 0 {
+		return r.NextFile
+	}
+	return r.Closed[0].File
+}
+
+func (db *DB) logOptions() wal.Options {
+	return wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id}
+}
+
+// openRoot finds the directory, and refuses one with files in it that is no
+// store.
+func (db *DB) openRoot() error {
+	if db.opts.fs != nil {
+		db.fs = db.opts.fs
+	} else {
+		var err error
+		if db.opts.ReadOnly {
+			db.fs, err = vfs.OpenRoot(db.dir)
+		} else {
+			db.fs, err = vfs.CreateRoot(db.dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	names, err := db.fs.List(".")
+	if err != nil {
+		return err
+	}
+	foreign := ""
+	for _, name := range names {
+		if _, ok := manifest.ParseName(name); ok {
+			return nil
+		}
+		switch {
+		case name == manifest.LockName, name == manifest.LogDir, name == manifest.PartitionsDir:
+		case strings.HasSuffix(name, manifest.TempSuffix), name == "lost+found":
+		default:
+			foreign = name
+		}
+	}
+	if foreign != "" {
+		return fmt.Errorf("%w: it has no manifest, and a file %q", ErrNotStore, foreign)
+	}
+	if db.opts.ReadOnly {
+		return fmt.Errorf("%w: it has no manifest", ErrNotStore)
+	}
+	return nil
+}
+
+// makeStore makes the directories and the first manifest of a store. A
+// directory in which files of a log or partitions are left, but no manifest,
+// lost its manifest: that is refused.
+func (db *DB) makeStore() error {
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
+		names, err := db.fs.List(dir)
+		switch {
+		case errors.Is(err, fault.ErrMissing):
+			if err := vfs.MkdirSync(db.fs, dir); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case len(names) > 0:
+			return fault.IO("open", db.fs.Path(manifest.Name(1)), -1, fmt.Errorf("the manifest is gone, %s/%s is there: %w", dir, names[0], os.ErrNotExist))
+		}
+	}
+	state := manifest.Store{StoreID: newStoreID(), Clean: true, NextContainer: 1, NextPartition: 1}
+	if err := db.structure.dir.Store(&state); err != nil {
+		return err
+	}
+	db.structure.state = state
+	return nil
+}
+
+// openPartitions builds containers and partitions and opens their files.
+func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
+	entries := make(map[uint32][]partmap.Entry)
+	for i := range state.Partitions {
+		m := &state.Partitions[i]
+		lo, err := partmap.EPKFromBytes(m.Min)
+		if err != nil {
+			return fmt.Errorf("partition %d: lower boundary: %w", m.ID, err)
+		}
+		hi, err := partmap.EPKFromBytes(m.Max)
+		if err != nil {
+			return fmt.Errorf("partition %d: upper boundary: %w", m.ID, err)
+		}
+		entries[m.Container] = append(entries[m.Container], partmap.Entry{ID: PartitionID(m.ID), Range: partmap.Range{Min: lo, Max: hi}})
+	}
+	containers := make(map[string]*Container, len(state.Containers))
+	db.containers.Store(&containers)
+	for i := range state.Containers {
+		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
+		if err != nil {
+			return err
+		}
+		containers[c.name] = c
+		for _, p := range c.routing.Load().parts {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := p.open(); err != nil {
+				return fmt.Errorf("container %q, partition %d: %w", c.name, p.id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// open loads the manifest of a partition and opens its files.
+func (p *partition) open() error {
+	var m manifest.Files
+	if err := p.install.dir.Load(&m); err != nil {
+		return err
+	}
+	if m.StoreID != p.db.id || m.Partition != uint32(p.id) {
+		return fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0,
+			"manifest of partition %d of store %x in the place of partition %d of store %x", m.Partition, m.StoreID, p.id, p.db.id)
+	}
+	p.left = m
+	p.install.flushedSeq.Store(m.FlushedSeq)
+	p.visible.Store(m.FlushedSeq)
+	p.mu.lastSeq = m.FlushedSeq
+	names, err := p.db.fs.List(p.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
+			p.db.nextFile.Store(max(p.db.nextFile.Load(), number))
+		}
+	}
+	v := *p.version.Load()
+	for i := range m.Runs {
+		r := &run{shadowed: m.Runs[i].Shadowed}
+		v.runs = append(v.runs, r)
+		p.version.Store(&v) // so that abandon closes what was opened
+		for _, ref := range m.Runs[i].Files {
+			f, err := p.openFile(ref)
+			if err != nil {
+				return err
+			}
+			r.files = append(r.files, f)
+			p.db.nextFile.Store(max(p.db.nextFile.Load(), ref.Number))
+			p.db.clockHigh.Store(max(p.db.clockHigh.Load(), f.Properties().MaxModified))
+		}
+	}
+	v.setRuns(v.runs)
+	p.version.Store(&v)
+	return nil
+}
+
+// openFile opens a file reference and checks it against the file.
+func (p *partition) openFile(ref manifest.File) (*file, error) {
+	lo, err := partmap.EPKFromBytes(ref.Min)
+	if err != nil {
+		return nil, err
+	}
+	hi, err := partmap.EPKFromBytes(ref.Max)
+	if err != nil {
+		return nil, err
+	}
+	name := path.Join(p.dir, manifest.SegmentName(ref.Number))
+	info, err := p.db.fs.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size != ref.Size {
+		return nil, fault.Corrupt(p.db.fs.Path(name), min(info.Size, ref.Size), "file has %d bytes, the manifest says %d", info.Size, ref.Size)
+	}
+	reader, err := segment.Open(p.db.fs, name, p.db.readerOptions())
+	if err != nil {
+		return nil, err
+	}
+	return &file{Reader: reader, ref: ref, min: lo, max: hi, name: name}, nil
+}
+
+func (db *DB) readerOptions() segment.ReaderOptions {
+	return segment.ReaderOptions{Mode: db.opts.ReadMode, EPK: appendEPK}
+}
+
+// appendEPK computes the EPK of an encoded partition key for the segments.
+func appendEPK(dst, pk []byte) []byte {
+	epk := partmap.HashEncoded(pk)
+	return append(dst, epk.Bytes()...)
+}
+
+// checkLog reads a log through whose records may not fit into the memtables.
+func (db *DB) checkLog(ctx context.Context, st wal.State) error {
+	names, err := db.fs.List(manifest.LogDir)
+	if err != nil {
+		return err
+	}
+	var size int64
+	for _, base := range names {
+		if n, ok := wal.ParseFileName(base); ok && n >= st.First {
+			info, err := db.fs.Stat(path.Join(manifest.LogDir, base))
+			if err != nil {
+				return err
+			}
+			size += info.Size
+		}
+	}
+	if size < db.pool.Limit()/2 {
+		return nil
+	}
+	_, err = wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil })
+	return err
+}
+
+// replay reads the log into the memtables.
+func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
+	parts := make(map[wal.Stream]*partition)
+	for _, p := range db.partitions() {
+		parts[wal.Stream(p.id)] = p
+	}
+	var op operation
+	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
+	recovery, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
+		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
+			return nil
+		}
+		p := parts[rec.Stream]
+		if p == nil {
+			if uint32(rec.Stream) < state.NextPartition {
+				return nil // dropped
+			}
+			return recordError(db, rec, fmt.Errorf("record of partition %d, which was never made", rec.Stream))
+		}
+		if err := p.replay(rec, &op); err != nil {
+			return err
+		}
+		return db.makeRoom(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if recovery.TornBytes > 0 {
+		db.opts.Logger.Warn("log ends in a torn record", "file", recovery.TornFile, "offset", recovery.TornOffset, "bytes", recovery.TornBytes, "reason", recovery.TornReason)
+	}
+	return recovery, nil
+}
+
+// makeRoom flushes the largest memtable when those that replay fills come near
+// the memory budget. The records were synced before they were read, so files
+// may hold them; if the open fails later, the next one skips them.
+func (db *DB) makeRoom(ctx context.Context) error {
+	if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
+		return nil
+	}
+	var largest *partition
+	for _, p := range db.partitions() {
+		if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
+			largest = p
+		}
+	}
+	largest.freezeLocked()
+	if err := db.flushOldest(ctx, largest); err != nil {
+		return err
+	}
+	db.work.reclaimNow()
+	return nil
+}
+
+// recordError reports a log record that does not make sense.
+func recordError(db *DB, rec *wal.Record, err error) error {
+	return fault.Corrupt(db.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
+}
+
+// replay applies a log record to the memtable. What is there already, flushed
+// or carried, is skipped by its sequence.
+func (p *partition) replay(rec *wal.Record, op *operation) error {
+	carried := rec.Type == wal.TypeCarried
+	flushed := p.install.flushedSeq.Load()
+	rest := rec.Payload
+	for i := 0; len(rest) > 0; i++ {
+		var err error
+		if rest, err = decodeOperation(rest, carried, op); err != nil {
+			return recordError(p.db, rec, fmt.Errorf("operation %d: %w", i, err))
+		}
+		if !carried {
+			op.ver.Seq = rec.Seq + uint64(i)
+		}
+		if op.ver.Seq <= flushed {
+			continue
+		}
+		if !p.rng.Contains(&op.epk) {
+			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
+		}
+		if err := p.version.Load().active.Put(&op.key, &op.ver, true); err != nil {
+			return err
+		}
+		p.mu.lastSeq = max(p.mu.lastSeq, op.ver.Seq)
+		p.visible.Store(max(p.visible.Load(), op.ver.Seq))
+		p.db.clockHigh.Store(max(p.db.clockHigh.Load(), op.ver.Modified))
+	}
+	return nil
+}
+
+// sweep removes what a crash left: temporary files and directories of
+// partitions that the store manifest does not list. Other unknown files stay.
+func (db *DB) sweep(state *manifest.Store) error {
+	bases, err := db.fs.List(manifest.PartitionsDir)
+	if err != nil {
+		return err
+	}
+	for _, base := range bases {
+		id, ok := manifest.ParsePartitionDir(base)
+		if !ok {
+			continue
+		}
+		dir := manifest.PartitionDir(id)
+		if slices.ContainsFunc(state.Partitions, func(p manifest.Partition) bool { return p.ID == id }) {
+			continue
+		}
+		if err := removeTree(db.fs, dir); err != nil {
+			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
+		}
+	}
+	for _, p := range db.partitions() {
+		if err := db.sweepDirectory(p.dir, func(number uint64) bool {
+			return p.left.Disposable(number) && !slices.Contains(p.listed(), number)
+		}); err != nil {
+			return err
+		}
+		p.left = manifest.Files{}
+		p.install.obsolete = nil
+	}
+	return db.sweepDirectory(".", nil)
+}
+
+func (db *DB) sweepDirectory(dir string, disposable func(number uint64) bool) error {
+	names, err := db.fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		base, temporary := strings.CutSuffix(name, manifest.TempSuffix)
+		number, isSegment := manifest.ParseSegmentName(base)
+		if temporary || isSegment && disposable != nil && disposable(number) {
+			if err := db.fs.Remove(path.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// openReadOnly reads a consistent past state without taking the lock: store
+// manifest, partition manifests, files, log. Each step only ever finds a newer
+// state than the one before, and what a newer state no longer needs may be
+// gone: then it starts over, as long as a live writer changes the store.
+func (db *DB) openReadOnly(ctx context.Context) error {
+	if err := db.openRoot(); err != nil {
+		return err
+	}
+	var before []uint64
+	for {
+		err := db.readState(ctx)
+		if err == nil || !errors.Is(err, ErrMissing) && !errors.Is(err, ErrCorrupt) && !errors.Is(err, errStale) {
+			return err
+		}
+		if ctxErr := ctx.Err(); ctxErr != nil {
+			return ctxErr
+		}
+		now := db.generations()
+		if before != nil && slices.Equal(now, before) {
+			return err
+		}
+		before = now
+		for _, p := range db.partitions() {
+			p.version.Load().release()
+		}
+		db.containers.Store(nil)
+	}
+}
+
+// generations tells the generations of the manifests that were found: of the
+// store and of each partition.
+func (db *DB) generations() []uint64 {
+	latest, _ := db.structure.dir.Latest() // what cannot be read is no change
+	found := []uint64{latest}
+	for _, p := range db.partitions() {
+		latest, _ := p.install.dir.Latest()
+		found = append(found, latest)
+	}
+	return found
+}
+
+var errStale = errors.New("the store changed while it was read")
+
+func (db *DB) readState(ctx context.Context) error {
+	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
+	db.structure.state = manifest.Store{}
+	if err := db.structure.dir.Load(&db.structure.state); err != nil {
+		return err
+	}
+	state := db.structure.state
+	db.id = state.StoreID
+	if err := db.openPartitions(ctx, &state); err != nil {
+		return err
+	}
+	if _, err := db.replay(ctx, &state); err != nil {
+		return err
+	}
+	// A flush since the partition manifest was read may have taken log files
+	// away before they were read here.
+	for _, p := range db.partitions() {
+		latest, err := p.install.dir.Latest()
+		if err != nil {
+			return err
+		}
+		if latest != p.install.dir.Generation() {
+			return errStale
+		}
+	}
+	latest, err := db.structure.dir.Latest()
+	if err == nil && latest != db.structure.dir.Generation() {
+		err = errStale
+	}
+	return err
+}

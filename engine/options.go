@@ -1,0 +1,345 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// Durability says when a write is acknowledged. The zero value means the
+// store's default in WriteOptions and LoadOptions, and Synced in Options.
+type Durability struct {
+	mode     durabilityMode
+	interval time.Duration
+}
+
+type durabilityMode uint8
+
+const (
+	durabilityDefault durabilityMode = iota
+	durabilitySynced
+	durabilityBuffered
+	durabilityInterval
+)
+
+var (
+	// Synced: an acknowledged write survives a killed process, a crash of the
+	// operating system and a power cut. Concurrent writes share one fsync.
+	Synced = Durability{mode: durabilitySynced}
+	// Buffered: an acknowledged write is in the kernel. It survives a killed
+	// process; a crash of the system or a power cut loses a suffix of the
+	// commit order.
+	Buffered = Durability{mode: durabilityBuffered}
+)
+
+// Interval is Buffered, and the log is synced at least every d: a power cut
+// loses at most the last d and the time of one sync. As a store default only.
+func Interval(d time.Duration) Durability {
+	return Durability{mode: durabilityInterval, interval: d}
+}
+
+// ParseDurability reads "synced", "buffered" or "interval:100ms".
+func ParseDurability(text string) (Durability, error) {
+	switch text {
+	case "synced":
+		return Synced, nil
+	case "buffered":
+		return Buffered, nil
+	}
+	if rest, ok := strings.CutPrefix(text, "interval:"); ok {
+		d, err := time.ParseDuration(rest)
+		if err == nil && d > 0 {
+			return Interval(d), nil
+		}
+	}
+	return Durability{}, invalidf("durability %q: want synced, buffered or interval:DURATION", text)
+}
+
+// String returns the form that ParseDurability reads.
+func (d Durability) String() string {
+	switch d.mode {
+	case durabilitySynced:
+		return "synced"
+	case durabilityBuffered:
+		return "buffered"
+	case durabilityInterval:
+		return "interval:" + d.interval.String()
+	}
+	return "default"
+}
+
+// Options configures a store. The zero value is usable; Open works on a copy.
+type Options struct {
+	// ReadOnly opens a consistent past state, also beside a live writer, and
+	// changes nothing on disk.
+	ReadOnly bool
+	// MemoryBudget bounds write buffers and scratch together, in bytes; at
+	// least 16 MiB. 0: 256 MiB. Documents that are read come from mapped files
+	// and count towards the page cache, not towards the budget.
+	MemoryBudget int64
+	// Durability of writes that do not ask for another. Zero: Synced.
+	Durability Durability
+	// LogFileBytes is the size at which a log file is full; 64 KiB or more.
+	// 0: 64 MiB.
+	LogFileBytes int64
+	// LogBytes is the size of the log past which the partition that holds its
+	// oldest records is flushed. 0: the larger of 256 MiB and twice the write
+	// buffers.
+	LogBytes int64
+	// MergeBytesPerSecond limits what merges write. 0: no limit beyond giving
+	// way to flushes.
+	MergeBytesPerSecond int64
+	// FileBytes is the size at which a flush or merge begins the next segment
+	// file, at the next boundary between logical partitions. 0: 256 MiB.
+	FileBytes int64
+	// ReadMode chooses how segment files are read: through a mapping (the
+	// default) or by positioned reads.
+	ReadMode ReadMode
+	// Logger receives what happens in the background. Nil: silent.
+	Logger *slog.Logger
+	// Events are called as things happen. Nil: none.
+	Events *EventListener
+
+	// fs replaces the file system in tests.
+	fs vfs.FS
+	// clock replaces time.Now in tests.
+	clock func() time.Time
+	// memtableBytes lowers the size at which a memtable is flushed in tests.
+	memtableBytes int64
+	// manual switches background work off in tests: flushes and merges happen
+	// only in Flush and Settle, on the caller's goroutine.
+	manual bool
+}
+
+// ReadMode is how segment files are read.
+type ReadMode = segment.Mode
+
+// Read modes.
+const (
+	ReadMapped     = segment.Map
+	ReadPositioned = segment.Pread
+)
+
+const (
+	defaultMemoryBudget = 256 << 20
+	minMemoryBudget     = 16 << 20
+	defaultLogFileBytes = 64 << 20
+	minLogFileBytes     = 64 << 10
+	defaultLogBytes     = 256 << 20
+	defaultFileBytes    = 256 << 20
+	maxMemtableBytes    = 32 << 20
+)
+
+func (o *Options) withDefaults() (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.MemoryBudget == 0 {
+		out.MemoryBudget = defaultMemoryBudget
+	}
+	if out.MemoryBudget < minMemoryBudget {
+		return out, invalidf("MemoryBudget %d: at least %d bytes", out.MemoryBudget, minMemoryBudget)
+	}
+	if out.Durability.mode == durabilityDefault {
+		out.Durability = Synced
+	}
+	if out.Durability.mode == durabilityInterval && out.Durability.interval <= 0 {
+		return out, invalidf("Durability: interval %v: must be positive", out.Durability.interval)
+	}
+	if out.LogFileBytes == 0 {
+		out.LogFileBytes = defaultLogFileBytes
+	}
+	if out.LogFileBytes < minLogFileBytes || out.LogFileBytes > 1<<30 {
+		return out, invalidf("LogFileBytes %d: between %d and %d", out.LogFileBytes, minLogFileBytes, 1<<30)
+	}
+	if out.LogBytes == 0 {
+		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())
+	}
+	if out.LogBytes < 0 || out.FileBytes < 0 || out.MergeBytesPerSecond < 0 {
+		return out, invalidf("negative size in Options")
+	}
+	if out.FileBytes == 0 {
+		out.FileBytes = defaultFileBytes
+	}
+	if out.memtableBytes == 0 {
+		out.memtableBytes = maxMemtableBytes
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	if out.Events == nil {
+		out.Events = &EventListener{}
+	}
+	if out.clock == nil {
+		out.clock = time.Now
+	}
+	return out, nil
+}
+
+// arenaBytes is the share of the budget that memtables may hold. The rest is
+// for what flushes and merges hold, log buffers, scratch and the Go heap.
+func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
+
+// Kind says what a container keeps.
+type Kind uint8
+
+// Kinds of containers.
+const (
+	// JSON: the document is the only source of its id and partition key.
+	JSON Kind = iota
+	// Opaque: the caller gives partition key and id, the body is bytes.
+	Opaque
+)
+
+// String returns "json" or "opaque".
+func (k Kind) String() string {
+	if k == Opaque {
+		return "opaque"
+	}
+	return "json"
+}
+
+// Compression says how the items of a container are stored.
+type Compression = segment.Compression
+
+// Compressions.
+const (
+	Fast  = segment.Fast  // S2 against a dictionary of sampled documents
+	Small = segment.Small // zstd against the same dictionary in the oldest run
+	None  = segment.None  // as they are
+)
+
+// ParseCompression reads "fast", "small" or "none".
+func ParseCompression(text string) (Compression, error) {
+	for _, c := range []Compression{Fast, Small, None} {
+		if compressionName(c) == text {
+			return c, nil
+		}
+	}
+	return Fast, invalidf("compression %q: want fast, small or none", text)
+}
+
+func compressionName(c Compression) string {
+	switch c {
+	case Small:
+		return "small"
+	case None:
+		return "none"
+	}
+	return "fast"
+}
+
+// ContainerDef defines a container. It cannot be changed afterwards.
+type ContainerDef struct {
+	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
+	// Opaque containers it only tells the number of levels; nil means one.
+	PartitionKey []string
+	// Kind is JSON or Opaque.
+	Kind Kind
+	// Compression of the stored items.
+	Compression Compression
+	// MinPartitions is the number of physical partitions to begin with, which
+	// tile the key space evenly. 0: 1. At most 4,096.
+	MinPartitions int
+	// Limits; zero fields mean the model's defaults.
+	Limits Limits
+}
+
+// Limits of a container.
+type Limits struct {
+	ItemBytes             int64 // of one document; 0: 2 MiB, at most 3 MiB
+	LogicalPartitionBytes int64 // of the documents of one partition key; 0: 20 GiB
+}
+
+const (
+	defaultItemBytes    = 2 << 20
+	maxItemBytes        = 3 << 20
+	defaultLogicalBytes = 20 << 30
+	maxPartitions       = 4096
+	maxContainers       = 10_000
+	maxNameBytes        = 255
+)
+
+// check fills defaults and validates; name errors are reported too.
+func (d ContainerDef) check(name string) (ContainerDef, error) {
+	if name == "" || len(name) > maxNameBytes {
+		return d, invalidf("container name of %d bytes: between 1 and %d", len(name), maxNameBytes)
+	}
+	for _, r := range name {
+		if r < 0x20 || r == '/' || r == '\\' || r == '#' || r == '?' || r == 0xFFFD {
+			return d, invalidf("container name %q: control characters, / \\ # ? and bad UTF-8 are refused", name)
+		}
+	}
+	if d.Kind > Opaque {
+		return d, invalidf("container kind %d", d.Kind)
+	}
+	if compressionName(d.Compression) == "fast" && d.Compression != Fast {
+		return d, invalidf("compression %d", d.Compression)
+	}
+	if d.Kind == Opaque && len(d.PartitionKey) == 0 {
+		d.PartitionKey = []string{"/key"}
+	}
+	if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
+		return d, invalidf("container %q: %d partition key paths: between 1 and 3", name, len(d.PartitionKey))
+	}
+	d.PartitionKey = append([]string(nil), d.PartitionKey...)
+	if d.MinPartitions == 0 {
+		d.MinPartitions = 1
+	}
+	if d.MinPartitions < 1 || d.MinPartitions > maxPartitions {
+		return d, invalidf("container %q: MinPartitions %d: between 1 and %d", name, d.MinPartitions, maxPartitions)
+	}
+	if d.Limits.ItemBytes == 0 {
+		d.Limits.ItemBytes = defaultItemBytes
+	}
+	if d.Limits.ItemBytes < 1 || d.Limits.ItemBytes > maxItemBytes {
+		return d, invalidf("container %q: Limits.ItemBytes %d: between 1 and %d", name, d.Limits.ItemBytes, maxItemBytes)
+	}
+	if d.Limits.LogicalPartitionBytes == 0 {
+		d.Limits.LogicalPartitionBytes = defaultLogicalBytes
+	}
+	if d.Limits.LogicalPartitionBytes < 1 || d.Limits.LogicalPartitionBytes > math.MaxInt64/2 {
+		return d, invalidf("container %q: Limits.LogicalPartitionBytes %d", name, d.Limits.LogicalPartitionBytes)
+	}
+	return d, nil
+}
+
+func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
+	return manifest.Container{
+		ID: id, Name: name,
+		PartitionKey:  d.PartitionKey,
+		Levels:        len(d.PartitionKey),
+		Kind:          d.Kind.String(),
+		Compression:   compressionName(d.Compression),
+		MaxItemBytes:  d.Limits.ItemBytes,
+		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
+	}
+}
+
+func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
+	def := ContainerDef{
+		PartitionKey:  m.PartitionKey,
+		MinPartitions: partitions,
+		Limits:        Limits{ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey},
+	}
+	switch m.Kind {
+	case JSON.String():
+	case Opaque.String():
+		def.Kind = Opaque
+	default:
+		return def, fmt.Errorf("container %q: kind %q: %w", m.Name, m.Kind, ErrTooNew)
+	}
+	compression, err := ParseCompression(m.Compression)
+	if err != nil {
+		return def, fmt.Errorf("container %q: compression %q: %w", m.Name, m.Compression, ErrTooNew)
+	}
+	def.Compression = compression
+	return def.check(m.Name)
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// The oracle keeps, outside of the store, every write in the order in which it
+// was made, and says which states a crash may leave: of each physical
+// partition, those after a prefix of its writes that holds at least the
+// durable ones.
+type oracle struct {
+	parts map[PartitionID]*history
+}
+
+// history is what was written to one physical partition.
+type history struct {
+	writes  []write
+	durable int // writes[:durable] must survive anything
+	kernel  int // writes[:kernel] must survive a killed process
+}
+
+// write is one write that was tried. Only the last of a history may have an
+// unknown outcome.
+type write struct {
+	container string
+	key       PartitionKey
+	id        string
+	body      string // "" deletes
+	etag      ETag   // 0: not known
+	unknown   bool
+}
+
+func newOracle() *oracle { return &oracle{parts: make(map[PartitionID]*history)} }
+
+func (o *oracle) history(p PartitionID) *history {
+	if o.parts[p] == nil {
+		o.parts[p] = new(history)
+	}
+	return o.parts[p]
+}
+
+// note records a write and whether it was acknowledged.
+func (o *oracle) note(p PartitionID, w write, acknowledged, synced bool) {
+	h := o.history(p)
+	w.unknown = !acknowledged
+	h.writes = append(h.writes, w)
+	if acknowledged {
+		h.kernel = len(h.writes)
+		if synced {
+			h.durable = len(h.writes)
+		}
+	}
+}
+
+type itemID struct {
+	container string
+	key       PartitionKey
+	id        string
+}
+
+type state map[itemID]write
+
+var seedOfHash = maphash.MakeSeed()
+
+func (w *write) hash() uint64 {
+	type content struct {
+		id   itemID
+		body string
+	}
+	return maphash.Comparable(seedOfHash, content{itemID{w.container, w.key, w.id}, w.body})
+}
+
+// after returns the state after the first n writes.
+func (h *history) after(n int) state {
+	s := make(state)
+	for _, w := range h.writes[:n] {
+		id := itemID{w.container, w.key, w.id}
+		if w.body == "" {
+			delete(s, id)
+		} else {
+			s[id] = w
+		}
+	}
+	return s
+}
+
+// match finds the longest prefix, of at least least writes, after which the
+// state is the one found.
+func (h *history) match(found state, least int) (n int, ok bool) {
+	var want, have uint64
+	for _, w := range found {
+		want ^= w.hash()
+	}
+	s := make(state)
+	best := -1
+	try := func(n int) {
+		if n >= least && have == want && len(s) == len(found) {
+			best = n
+		}
+	}
+	try(0)
+	for i, w := range h.writes {
+		id := itemID{w.container, w.key, w.id}
+		if old, ok := s[id]; ok {
+			have ^= old.hash()
+			delete(s, id)
+		}
+		if w.body != "" {
+			s[id] = w
+			have ^= w.hash()
+		}
+		try(i + 1)
+	}
+	return best, best >= 0
+}
+
+// check compares a reopened store with what may have survived, and makes what
+// did the new truth. least tells how many writes of a history must be there.
+func (o *oracle) check(db *DB, least func(*history) int) error {
+	for id, h := range o.parts {
+		found, err := readPartition(db, id)
+		if err != nil {
+			return err
+		}
+		n, ok := h.match(found, least(h))
+		if !ok {
+			return fmt.Errorf("partition %d: %d items found are no state after %d to %d writes\n%s", id, len(found), least(h), len(h.writes), h.explain(found, least(h)))
+		}
+		h.writes = h.writes[:n]
+		for i := range h.writes {
+			h.writes[i].unknown = false
+		}
+		h.durable, h.kernel = n, n
+		for _, w := range h.after(n) {
+			if got := found[itemID{w.container, w.key, w.id}]; w.etag != 0 && got.etag != w.etag {
+				return fmt.Errorf("partition %d: item %s: etag %v, was acknowledged as %v", id, w.id, got.etag, w.etag)
+			}
+		}
+	}
+	return nil
+}
+
+// explain lists how the found state differs from that after least writes.
+func (h *history) explain(found state, least int) string {
+	text := ""
+	want := h.after(least)
+	for id, w := range want {
+		if got, ok := found[id]; !ok {
+			text += fmt.Sprintf("  lost %s/%s/%s = %.40q\n", id.container, id.key, id.id, w.body)
+		} else if got.body != w.body {
+			text += fmt.Sprintf("  %s/%s/%s = %.40q, want %.40q\n", id.container, id.key, id.id, got.body, w.body)
+		}
+	}
+	for id, w := range found {
+		if _, ok := want[id]; !ok {
+			text += fmt.Sprintf("  extra %s/%s/%s = %.40q\n", id.container, id.key, id.id, w.body)
+		}
+	}
+	return text
+}
+
+// readPartition reads a physical partition by a scan, and each item of it by
+// point read too.
+func readPartition(db *DB, id PartitionID) (state, error) {
+	s := make(state)
+	for _, p := range db.partitions() {
+		if p.id != id {
+			continue
+		}
+		for it, err := range p.c.ScanAll(context.Background(), nil) {
+			if err != nil {
+				return nil, err
+			}
+			epk := it.Key.EPK()
+			if !p.rng.Contains(&epk) {
+				continue
+			}
+			one, err := p.c.Read(context.Background(), it.Key, it.ID)
+			if err != nil {
+				return nil, fmt.Errorf("scan found %s/%s, read did not: %w", it.Key, it.ID, err)
+			}
+			if string(one.Body) != string(it.Body) || one.ETag != it.ETag {
+				return nil, fmt.Errorf("scan and read differ on %s/%s", it.Key, it.ID)
+			}
+			s[itemID{p.c.name, it.Key, it.ID}] = write{container: p.c.name, key: it.Key, id: it.ID, body: string(it.Body), etag: it.ETag}
+		}
+	}
+	return s, nil
+}
+
+// partitionOf returns the physical partition of a key.
+func partitionOf(c *Container, key PartitionKey) PartitionID {
+	epk := key.EPK()
+	rt := c.routing.Load()
+	return rt.parts[rt.table.Find(&epk)].id
+}
+
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
+
+// newSeed returns the seed of a random test, and prints it if the test fails.
+func newSeed(t testing.TB) uint64 {
+	seed := *seedFlag
+	if text := os.Getenv("CLEAVE_SEED"); seed == 0 && text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay with: go test -run '^%s$' ./engine -seed %d", t.Name(), seed)
+		}
+	})
+	return seed
+}
+
+// testOptions are options of a small store on fsys, whose background work
+// happens only when it is asked for.
+func testOptions(fsys vfs.FS) *Options {
+	return &Options{
+		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 32 << 10,
+		fs: fsys, manual: true, memtableBytes: 64 << 10,
+	}
+}

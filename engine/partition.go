@@ -1,0 +1,298 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// partition is a physical partition.
+//
+// Locks, in the order in which they may be taken: install, mu, versionMu.
+type partition struct {
+	db   *DB
+	c    *Container
+	id   PartitionID
+	dir  string
+	rng  partmap.Range
+	span memtable.Range
+
+	// visible is the newest sequence that readers see. It only rises, and
+	// only to sequences whose records, and all before them in this partition,
+	// have the durability that was asked for.
+	visible atomic.Uint64
+	// version is what readers read; never nil.
+	version atomic.Pointer[version]
+	dropped atomic.Bool
+	carried atomic.Pointer[carried]
+
+	// mu is the commit lock: it orders the writes of the partition. No file
+	// is touched under it except by the log when its buffer is full.
+	mu struct {
+		sync.Mutex
+		last    wal.Position // end of the newest record of the partition
+		synced  wal.Position // end of its newest record that asked for a sync
+		lastSeq uint64       // of the newest write applied to the memtable
+	}
+
+	// versionMu serialises changes of version.
+	versionMu sync.Mutex
+
+	// install serialises changes of the set of files: manifest first, then
+	// version.
+	install struct {
+		sync.Mutex
+		dir        *manifest.Dir
+		flushedSeq atomic.Uint64
+		obsolete   []uint64 // numbers of merged files that are not removed yet
+	}
+
+	// building holds the numbers of files that are being written.
+	building struct {
+		sync.Mutex
+		numbers map[uint64]struct{}
+	}
+
+	left     manifest.Files // as opened, until what a crash left is removed
+	flushing turn           // whoever flushes the partition has it
+	merging  turn           // whoever merges in it has it
+	full     fullKeys
+}
+
+// version is an immutable state of a partition. Readers load it inside an
+// epoch guard and may use everything it names until they leave.
+type version struct {
+	active *memtable.Table
+	frozen []frozenTable // newest first
+	runs   []*run        // newest first
+	files  uint64        // rises when the set of runs changes
+	raw    int64         // bytes of the documents in runs
+}
+
+// hold returns the present version and keeps its files open until release is
+// called. Its memtables are not held.
+func (p *partition) hold() (v *version, release func()) {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v = p.version.Load()
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			f.Acquire()
+		}
+	}
+	return v, func() {
+		for _, r := range v.runs {
+			for _, f := range r.files {
+				f.Release()
+			}
+		}
+	}
+}
+
+// setRuns replaces the runs.
+func (v *version) setRuns(runs []*run) {
+	v.runs, v.raw = runs, 0
+	v.files++
+	for _, r := range runs {
+		raw, _ := r.compression()
+		v.raw += raw
+	}
+}
+
+// frozenTable is a memtable that takes no more writes and waits for its flush.
+type frozenTable struct {
+	*memtable.Table
+	last    wal.Position // end of its newest record
+	synced  wal.Position // end of its newest record that asked for a sync
+	lastSeq uint64
+}
+
+// run is a sorted sequence of files that do not overlap, all of one age.
+type run struct {
+	files    []*file
+	shadowed int64 // estimate of versions in older runs that it overwrites
+}
+
+// file is a segment file within the bounds of its reference.
+type file struct {
+	*segment.Reader
+	ref  manifest.File
+	min  partmap.EPK
+	max  partmap.EPK
+	name string
+}
+
+func (r *run) bytes() (n int64) {
+	for _, f := range r.files {
+		n += f.ref.Size
+	}
+	return n
+}
+
+func (r *run) items() (n int64) {
+	for _, f := range r.files {
+		n += int64(f.Properties().Items)
+	}
+	return n
+}
+
+func (r *run) tombstones() (n int64) {
+	for _, f := range r.files {
+		n += int64(f.Properties().Tombstones)
+	}
+	return n
+}
+
+// compression returns the sizes of the documents, raw and as stored.
+func (r *run) compression() (raw, stored int64) {
+	for _, f := range r.files {
+		props := f.Properties()
+		raw += int64(props.RawBytes)
+		stored += int64(props.StoredBytes)
+	}
+	return raw, stored
+}
+
+// find returns the file of the run that may hold the key, nil if none does.
+func (r *run) find(epk *partmap.EPK) *file {
+	lo, hi := 0, len(r.files)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if r.files[mid].max.Compare(epk) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == len(r.files) || r.files[lo].min.Compare(epk) > 0 {
+		return nil
+	}
+	return r.files[lo]
+}
+
+// newFileNumber gives a number to a file that the partition will write.
+func (p *partition) newFileNumber() uint64 {
+	p.building.Lock()
+	defer p.building.Unlock()
+	n := p.db.nextFile.Add(1)
+	if p.building.numbers == nil {
+		p.building.numbers = make(map[uint64]struct{})
+	}
+	p.building.numbers[n] = struct{}{}
+	return n
+}
+
+// built says that the files with these numbers are published or given up.
+func (p *partition) built(numbers []uint64) {
+	p.building.Lock()
+	defer p.building.Unlock()
+	for _, n := range numbers {
+		delete(p.building.numbers, n)
+	}
+}
+
+// floor returns a number such that no file of the partition numbered at or
+// above it is complete.
+func (p *partition) floor() uint64 {
+	p.building.Lock()
+	defer p.building.Unlock()
+	floor := p.db.nextFile.Load() + 1
+	for n := range p.building.numbers {
+		floor = min(floor, n)
+	}
+	return floor
+}
+
+// publish makes everything up to seq visible.
+func (p *partition) publish(seq uint64) {
+	for {
+		old := p.visible.Load()
+		if old >= seq || p.visible.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
+// swap publishes the version that change makes of the present one and returns
+// the old one.
+func (p *partition) swap(change func(v version) version) *version {
+	p.versionMu.Lock()
+	defer p.versionMu.Unlock()
+	old := p.version.Load()
+	next := change(*old)
+	p.version.Store(&next)
+	return old
+}
+
+// freezeLocked gives the partition a new memtable if the present one holds
+// anything. The commit lock is held.
+func (p *partition) freezeLocked() bool {
+	active := p.version.Load().active
+	if active.Versions() == 0 {
+		return false
+	}
+	next := memtable.New(p.db.pool, p.span, int(active.Items()))
+	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq}
+	p.swap(func(v version) version {
+		v.active = next
+		v.frozen = append([]frozenTable{frozen}, v.frozen...)
+		return v
+	})
+	p.db.frozenBytes.Add(active.Reserved())
+	return true
+}
+
+// lookup finds the newest version of a key at or below maxSeq. The body is
+// appended to dst unless head is set. It returns dst, grown, and whether a
+// version, perhaps a tombstone, was found. The caller is inside a guard.
+func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, head bool, out *item.Version) ([]byte, bool, error) {
+	if v.lookupMemory(k, maxSeq, out) {
+		if head {
+			return dst, true, nil
+		}
+		n := len(dst)
+		dst = append(dst, out.Body...)
+		out.Body = dst[n:]
+		return dst, true, nil
+	}
+	if len(v.runs) == 0 {
+		return dst, false, nil
+	}
+	hash := k.ItemHash()
+	for _, r := range v.runs {
+		f := r.find(epk)
+		if f == nil {
+			continue
+		}
+		var found bool
+		var err error
+		if head {
+			found, err = f.Head(k, hash, maxSeq, out)
+		} else {
+			found, dst, err = f.Get(k, hash, maxSeq, dst, out)
+		}
+		if found || err != nil {
+			return dst, found, err
+		}
+	}
+	return dst, false, nil
+}
+
+// lookupMemory is lookup in the memtables alone; the body points into them.
+func (v *version) lookupMemory(k *item.Key, maxSeq uint64, out *item.Version) bool {
+	if v.active.Get(k, maxSeq, out) {
+		return true
+	}
+	for i := range v.frozen {
+		if v.frozen[i].Get(k, maxSeq, out) {
+			return true
+		}
+	}
+	return false
+}

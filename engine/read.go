@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Read returns an item, or ErrNotFound.
+func (c *Container) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
+	return c.read(ctx, pk, id, maxSequence, nil)
+}
+
+// ReadInto is Read with the document appended to buf, whose memory Item.Body
+// shares: nothing is allocated if buf has room.
+func (c *Container) ReadInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
+	return c.read(ctx, pk, id, maxSequence, buf)
+}
+
+// ReadIf is Read, but returns ErrNotModified if the item's etag is not.
+func (c *Container) ReadIf(ctx context.Context, pk PartitionKey, id string, not ETag) (Item, error) {
+	it, err := c.read(ctx, pk, id, maxSequence, nil)
+	if err == nil && it.ETag == not {
+		return Item{Meta: it.Meta}, ErrNotModified
+	}
+	return it, err
+}
+
+// Get is Read under the name that goes with Put.
+func (c *Container) Get(ctx context.Context, pk PartitionKey, id string) (Item, error) {
+	return c.Read(ctx, pk, id)
+}
+
+// GetInto is ReadInto under the name that goes with Put.
+func (c *Container) GetInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
+	return c.ReadInto(ctx, pk, id, buf)
+}
+
+var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// Borrow calls fn with an item whose Body is valid until fn returns. It returns
+// fn's error, or ErrNotFound without calling it.
+func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn func(Item) error) error {
+	buf := borrowed.Get().(*[]byte)
+	defer borrowed.Put(buf)
+	it, err := c.read(ctx, pk, id, maxSequence, (*buf)[:0])
+	if err != nil {
+		return err
+	}
+	if cap(it.Body) <= 256<<10 {
+		*buf = it.Body[:0]
+	}
+	return fn(it)
+}
+
+// ReadMany reads items of one logical partition in the order of ids; those
+// that do not exist are left out. At most one error comes, as the last pair.
+func (c *Container) ReadMany(ctx context.Context, pk PartitionKey, ids []string) iter.Seq2[Item, error] {
+	return readMany(ids, func(id string) (Item, error) { return c.Read(ctx, pk, id) })
+}
+
+// Read returns an item as of the snapshot, or ErrNotFound.
+func (s *Snapshot) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
+	return s.ReadInto(ctx, pk, id, nil)
+}
+
+// ReadInto is Read with the document appended to buf.
+func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
+	if err := s.check(); err != nil {
+		return Item{}, err
+	}
+	return s.c.read(ctx, pk, id, s.seq, buf)
+}
+
+// ReadMany is Container.ReadMany as of the snapshot.
+func (s *Snapshot) ReadMany(ctx context.Context, pk PartitionKey, ids []string) iter.Seq2[Item, error] {
+	return readMany(ids, func(id string) (Item, error) { return s.Read(ctx, pk, id) })
+}
+
+func readMany(ids []string, read func(id string) (Item, error)) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for _, id := range ids {
+			it, err := read(id)
+			if err == ErrNotFound {
+				continue
+			}
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			if !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return Item{}, err
+	}
+	it, err := c.readEntered(pk, id, at, buf)
+	call.Leave()
+	return it, err
+}
+
+func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+	if err := c.checkKey(pk, id); err != nil {
+		return Item{}, err
+	}
+	db := c.db
+	var epk partmap.EPK
+	var k item.Key
+	fillKey(&k, &epk, pk.Encoded(), bytesOf(id))
+	rt := c.routing.Load()
+	p := rt.parts[rt.table.Find(&epk)]
+
+	guard := db.epoch.Enter()
+	// The version first, then the sequence: what is visible and not in this
+	// version was written after it was loaded.
+	v := p.version.Load()
+	seq := min(at, p.visible.Load())
+	var ver item.Version
+	n := len(buf)
+	out, found, err := v.lookup(&k, &epk, seq, buf, false, &ver)
+	guard.Leave()
+	if err != nil {
+		return Item{}, db.readError(err)
+	}
+	db.counters.reads.Add(1)
+	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
+		return Item{}, ErrNotFound
+	}
+	return Item{
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified)},
+		Body: out[n:],
+	}, nil
+}
+
+// readError reports an error of the storage layers that a read met.
+func (db *DB) readError(err error) error {
+	db.counters.readErrors.Add(1)
+	db.opts.Logger.Error("read failed", "error", err)
+	notify(db, db.opts.Events.CorruptionFound, err)
+	return fmt.Errorf("read: %w", err)
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// A log record of type Write carries the operations of one batch, in order.
+// Operation i has the sequence first+i. One operation:
+//
+//	kind      1 byte: 1 put, 2 delete
+//	key       uvarint length, encoded partition key
+//	id        uvarint length, bytes
+//	modified  uvarint, milliseconds since the Unix epoch
+//	expires   uvarint, milliseconds since the Unix epoch, 0 never
+//	body      uvarint length, bytes; absent for a delete
+//
+// A record of type Carried holds operations that an earlier record holds too,
+// each preceded by its own sequence as a uvarint. The EPK is not stored: it is
+// the hash of the key.
+const (
+	opPut    = 1
+	opDelete = 2
+)
+
+var errBadOperation = errors.New("operation does not decode")
+
+// operation is one write to one item.
+type operation struct {
+	key item.Key
+	ver item.Version // Seq is set from the record
+	epk partmap.EPK
+}
+
+// appendOperationHead encodes everything of an operation but the bytes of its
+// body, which follow it.
+func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
+	kind := byte(opPut)
+	if v.Deleted() {
+		kind = opDelete
+	}
+	dst = append(dst, kind)
+	dst = binary.AppendUvarint(dst, uint64(len(k.PK)))
+	dst = append(dst, k.PK...)
+	dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
+	dst = append(dst, k.ID...)
+	dst = binary.AppendUvarint(dst, uint64(v.Modified))
+	dst = binary.AppendUvarint(dst, uint64(v.Expires))
+	if kind == opPut {
+		dst = binary.AppendUvarint(dst, uint64(len(v.Body)))
+	}
+	return dst
+}
+
+// decodeOperation reads one operation from b and returns what follows it. The
+// slices of op point into b.
+func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
+	if carried {
+		seq, rest, err := uvarint(b)
+		if err != nil || seq == 0 {
+			return nil, errBadOperation
+		}
+		op.ver.Seq, b = seq, rest
+	}
+	if len(b) == 0 {
+		return nil, errBadOperation
+	}
+	kind := b[0]
+	b = b[1:]
+	pk, b, err := lengthPrefixed(b, item.MaxPK)
+	if err != nil {
+		return nil, err
+	}
+	id, b, err := lengthPrefixed(b, item.MaxID)
+	if err != nil {
+		return nil, err
+	}
+	modified, b, err := uvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	expires, b, err := uvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	op.ver.Modified, op.ver.Expires = int64(modified), int64(expires)
+	op.ver.Flags, op.ver.Body = 0, nil
+	switch kind {
+	case opPut:
+		if op.ver.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
+			return nil, err
+		}
+	case opDelete:
+		op.ver.Flags = item.Tombstone
+	default:
+		return nil, errBadOperation
+	}
+	op.epk = partmap.HashEncoded(pk)
+	op.key = item.Key{Hash: op.epk.Head(), EPK: op.epk.Bytes(), PK: pk, ID: id}
+	if len(op.key.EPK) == 0 || len(id) == 0 {
+		return nil, errBadOperation
+	}
+	return b, nil
+}
+
+func uvarint(b []byte) (uint64, []byte, error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, errBadOperation
+	}
+	return v, b[n:], nil
+}
+
+func lengthPrefixed(b []byte, limit int) (value, rest []byte, err error) {
+	n, b, err := uvarint(b)
+	if err != nil || n > uint64(limit) || n > uint64(len(b)) {
+		return nil, nil, errBadOperation
+	}
+	return b[:n], b[n:], nil
+}

@@ -1,0 +1,58 @@
+package engine
+
+import "github.com/cleavestore/cleave/internal/item"
+
+// retention decides which versions of a key a flush or merge keeps: the newest
+// one at or below each sequence at which somebody reads, and the present one.
+// Versions are shown to it newest first.
+type retention struct {
+	at      []uint64 // sequences at which somebody reads, falling; the first is the top
+	oldest  bool     // nothing older exists: tombstones hide nothing
+	newer   uint64   // sequence of the version shown before, of the same key
+	first   bool     // no version of the key was shown
+	dropped int64
+}
+
+// retention returns what must be kept from now on. Whoever begins to read
+// later does so at a sequence above all that a flush or merge sees.
+func (db *DB) retention(oldest bool) retention {
+	return retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest}
+}
+
+// nextKey says that another key follows.
+func (r *retention) nextKey() { r.first = true }
+
+// wants says whether to keep the version; what it refuses is counted.
+func (r *retention) wants(v *item.Version) bool {
+	first, newer := r.first, r.newer
+	r.first, r.newer = false, v.Seq
+	for _, at := range r.at {
+		if v.Seq > at {
+			break // and above all that follow
+		}
+		if !first && at >= newer {
+			continue // this reader sees the newer version
+		}
+		// A tombstone that every reader sees, with nothing older below it,
+		// hides nothing.
+		if r.oldest && v.Deleted() && v.Seq <= r.at[len(r.at)-1] {
+			break
+		}
+		return true
+	}
+	r.dropped++
+	return false
+}
+
+// keyCopy is a key that shares no memory with the one it was set to, and
+// reuses its own.
+type keyCopy struct {
+	item.Key
+	buf []byte
+}
+
+func (c *keyCopy) set(k *item.Key) {
+	c.buf = append(append(append(c.buf[:0], k.EPK...), k.PK...), k.ID...)
+	e, p := len(k.EPK), len(k.EPK)+len(k.PK)
+	c.Key = item.Key{Hash: k.Hash, EPK: c.buf[:e], PK: c.buf[e:p], ID: c.buf[p:]}
+}

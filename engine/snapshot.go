@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/wal"
+)
+
+// pins is the set of sequences at which somebody reads. A merge keeps, for
+// each key, the newest version at or below each of them.
+type pins struct {
+	mu   sync.Mutex
+	held map[uint64]*pin
+}
+
+type pin struct {
+	readers int
+	since   time.Time // of the first of them
+}
+
+// take registers the sequence that now returns; now runs under the lock, so
+// that no merge computes its horizon in between.
+func (p *pins) take(now func() uint64, clock time.Time) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seq := now()
+	if p.held == nil {
+		p.held = make(map[uint64]*pin)
+	}
+	if p.held[seq] == nil {
+		p.held[seq] = &pin{since: clock}
+	}
+	p.held[seq].readers++
+	return seq
+}
+
+func (p *pins) release(seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[seq].readers--; p.held[seq].readers == 0 {
+		delete(p.held, seq)
+	}
+}
+
+// live returns the pinned sequences, falling.
+func (p *pins) live() []uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seqs := slices.Sorted(maps.Keys(p.held))
+	slices.Reverse(seqs)
+	return seqs
+}
+
+// age returns the number of readers and the age of the oldest pin.
+func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, held := range p.held {
+		readers += held.readers
+		oldest = max(oldest, now.Sub(held.since))
+	}
+	return readers, oldest
+}
+
+// Snapshot is a container at one commit point of the store: it shows every
+// write that was acknowledged before it was taken and none that began after.
+// It holds back the reclaiming of overwritten versions until it is closed. It
+// is safe for concurrent use.
+type Snapshot struct {
+	c      *Container
+	seq    uint64
+	closed sync.Once
+	done   chan struct{}
+}
+
+// Snapshot takes a snapshot of the container. It waits for writes that have
+// their place in the order and are not yet durable.
+func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	db := c.db
+	s := &Snapshot{c: c, done: make(chan struct{})}
+	if db.log == nil {
+		s.seq = db.pins.take(func() uint64 { return maxSequence }, db.opts.clock())
+		return s, nil
+	}
+	s.seq = db.pins.take(db.log.LastSeq, db.opts.clock())
+	// Whoever took a sequence at or below this one did so under its partition's
+	// lock: once each lock was free, all of them are applied and noted.
+	var last, synced wal.Position
+	parts := c.routing.Load().parts
+	for _, p := range parts {
+		p.mu.Lock()
+		last, synced = max(last, p.mu.last), max(synced, p.mu.synced)
+		p.mu.Unlock()
+	}
+	if err := db.await(last, synced); err != nil {
+		db.pins.release(s.seq)
+		return nil, err
+	}
+	for _, p := range parts {
+		p.publish(s.seq)
+	}
+	return s, nil
+}
+
+// Seq returns the sequence of the newest write that the snapshot can show.
+func (s *Snapshot) Seq() uint64 { return s.seq }
+
+// Close releases the snapshot; later calls on it return ErrClosed. It may be
+// called more than once.
+func (s *Snapshot) Close() error {
+	s.closed.Do(func() {
+		close(s.done)
+		s.c.db.pins.release(s.seq)
+	})
+	return nil
+}
+
+func (s *Snapshot) check() error {
+	select {
+	case <-s.done:
+		return ErrClosed
+	default:
+		return nil
+	}
+}

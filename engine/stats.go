@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cleavestore/cleave/wal"
+)
+
+// counters count what happened since Open.
+type counters struct {
+	reads, readErrors                atomic.Int64
+	writes, deletes, writtenBytes    atomic.Int64
+	flushes, flushedBytes            atomic.Int64
+	merges, mergedBytes              atomic.Int64
+	stalls, stalledNanos             atomic.Int64
+	carried                          atomic.Int64
+	listenerPanics, backgroundErrors atomic.Int64
+}
+
+func (c *counters) written(bytes int, deleted bool) {
+	if deleted {
+		c.deletes.Add(1)
+	} else {
+		c.writes.Add(1)
+	}
+	c.writtenBytes.Add(int64(bytes))
+}
+
+func (c *counters) stalled(d time.Duration) {
+	c.stalls.Add(1)
+	c.stalledNanos.Add(int64(d))
+}
+
+// Stats describes a store at one moment. Counts are since Open, sizes in
+// bytes.
+type Stats struct {
+	Containers []ContainerStats
+
+	Reads, ReadErrors     int64
+	Writes, Deletes       int64
+	WrittenBytes          int64 // keys, ids and documents that writes carried
+	Flushes, FlushedBytes int64 // files written from memtables
+	Merges, MergedBytes   int64 // files written from files
+	Stalls                int64 // writes that waited a millisecond or more for memory
+	Stalled               time.Duration
+	CarriedBytes          int64 // written to the log again to free its old files
+	ListenerPanics        int64
+	BackgroundErrors      int64
+	MemoryBudget          int64
+	BufferBytes           int64 // lent to memtables
+	HeldBytes             int64 // taken from the system for memtables
+	ColdReads             int64 // reads of segment regions that were not in memory, as far as known
+	ColdWait              time.Duration
+	Log                   wal.Stats
+	Snapshots             int           // sequences held by snapshots and scans
+	OldestSnapshot        time.Duration // age, 0 if none
+	LastSeq               uint64
+	Failed                error // why the store takes no writes; nil if it does
+}
+
+// ContainerStats describes a container.
+type ContainerStats struct {
+	ContainerInfo
+	Partitions []PartitionStats
+}
+
+// PartitionStats describes a physical partition.
+type PartitionStats struct {
+	ID PartitionID
+	// Min and Max bound its effective partition keys: upper-case hexadecimal
+	// digits, Min inclusive, Max exclusive.
+	Min, Max string
+	// Items is the number of documents, at most: versions that newer ones
+	// overwrite are counted too until a merge drops them. Exact says that
+	// there are none.
+	Items         int64
+	Exact         bool
+	Tombstones    int64
+	RawBytes      int64 // of all versions' documents
+	FileBytes     int64
+	MemtableBytes int64
+	Memtables     int
+	Runs          int
+	Files         int
+	Flushed       uint64 // sequence up to which all writes are in files
+	Visible       uint64 // sequence up to which all writes are shown
+}
+
+// Stats returns a description of the store. It is cheap: nothing is read from
+// disk.
+func (db *DB) Stats() Stats {
+	c := &db.counters
+	s := Stats{
+		Reads: c.reads.Load(), ReadErrors: c.readErrors.Load(),
+		Writes: c.writes.Load(), Deletes: c.deletes.Load(), WrittenBytes: c.writtenBytes.Load(),
+		Flushes: c.flushes.Load(), FlushedBytes: c.flushedBytes.Load(),
+		Merges: c.merges.Load(), MergedBytes: c.mergedBytes.Load(),
+		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
+		CarriedBytes:   c.carried.Load(),
+		ListenerPanics: c.listenerPanics.Load(), BackgroundErrors: c.backgroundErrors.Load(),
+		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),
+	}
+	if db.log != nil {
+		s.Log = db.log.Stats()
+		s.LastSeq = db.log.LastSeq()
+	}
+	s.Snapshots, s.OldestSnapshot = db.pins.age(db.opts.clock())
+	if err := db.failure.Load(); err != nil {
+		s.Failed = *err
+	}
+	for info := range db.Containers() {
+		cs := ContainerStats{ContainerInfo: info}
+		if c, err := db.Container(info.Name); err == nil {
+			for _, p := range c.routing.Load().parts {
+				cs.Partitions = append(cs.Partitions, p.stats())
+			}
+		}
+		s.Containers = append(s.Containers, cs)
+	}
+	return s
+}
+
+// Partitions describes the physical partitions of the container in key-space
+// order.
+func (c *Container) Partitions() []PartitionStats {
+	var out []PartitionStats
+	for _, p := range c.routing.Load().parts {
+		out = append(out, p.stats())
+	}
+	return out
+}
+
+func (p *partition) stats() PartitionStats {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	s := PartitionStats{
+		ID: p.id, Min: p.rng.Min.String(), Max: p.rng.Max.String(),
+		MemtableBytes: v.active.Bytes(), Memtables: len(v.frozen),
+		Runs: len(v.runs), Flushed: p.install.flushedSeq.Load(), Visible: p.visible.Load(),
+	}
+	s.Items, s.RawBytes = v.active.Items(), v.active.RawBytes()
+	sources := 0
+	if v.active.Versions() > 0 {
+		s.Memtables++
+		sources++
+	}
+	for i := range v.frozen {
+		sources++
+		s.Items += v.frozen[i].Items()
+		s.RawBytes += v.frozen[i].RawBytes()
+		s.MemtableBytes += v.frozen[i].Bytes()
+	}
+	for _, r := range v.runs {
+		sources++
+		for _, f := range r.files {
+			props := f.Properties()
+			s.Files++
+			s.FileBytes += f.ref.Size
+			s.Items += int64(props.Items - props.Tombstones)
+			s.Tombstones += int64(props.Tombstones)
+			s.RawBytes += int64(props.RawBytes)
+		}
+	}
+	s.Exact = sources <= 1 && v.active.Versions() == 0 && s.Tombstones == 0
+	return s
+}
+
+// String returns a table for people, fit to be pasted.
+func (s Stats) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "container\tpartition\tfrom\tto\titems\truns\tfiles\tfile bytes\traw bytes\tmemtables\t")
+	for _, c := range s.Containers {
+		for _, p := range c.Partitions {
+			bound := "<= "
+			if p.Exact {
+				bound = ""
+			}
+			fmt.Fprintf(w, "%s\t%d\t%.8s\t%.8s\t%s%d\t%d\t%d\t%d\t%d\t%d\t\n",
+				c.Name, p.ID, p.Min, p.Max, bound, p.Items, p.Runs, p.Files, p.FileBytes, p.RawBytes, p.MemtableBytes)
+		}
+	}
+	w.Flush()
+	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
+	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
+	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.Snapshots, s.BackgroundErrors)
+	if s.Failed != nil {
+		fmt.Fprintf(&b, "the store takes no writes: %v\n", s.Failed)
+	}
+	return b.String()
+}

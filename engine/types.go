@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// PartitionKey is the partition key value of an item: comparable, immutable,
+// usable as a map key. The zero value is invalid.
+type PartitionKey = partmap.Key
+
+// PartitionID numbers a physical partition of a store; it is never reused.
+type PartitionID = partmap.PartitionID
+
+// StringKey returns the key for a string value of at most 2,048 bytes of valid
+// UTF-8; otherwise it is invalid and calls with it fail.
+func StringKey(s string) PartitionKey { return partmap.String(s) }
+
+// NumberKey returns the key for a number; NaN and infinities are invalid.
+func NumberKey(f float64) PartitionKey { return partmap.Number(f) }
+
+// BoolKey returns the key for true or false.
+func BoolKey(b bool) PartitionKey { return partmap.Bool(b) }
+
+// NullKey returns the key for null.
+func NullKey() PartitionKey { return partmap.Null() }
+
+// UndefinedKey returns the key of documents that lack the property.
+func UndefinedKey() PartitionKey { return partmap.Undefined() }
+
+// JoinKeys returns the hierarchical key with these levels, at most three; it
+// is invalid if one of them is, or if there are more.
+func JoinKeys(parts ...PartitionKey) PartitionKey {
+	key, err := partmap.Join(parts...)
+	if err != nil {
+		return PartitionKey{}
+	}
+	return key
+}
+
+// ParseKey reads the text form of a key: ["acme",2024,null,undefined] or one
+// scalar; {} stands for undefined too.
+func ParseKey(text string) (PartitionKey, error) {
+	key, err := partmap.Parse(text)
+	if err != nil {
+		return key, fmt.Errorf("%w: partition key: %w", ErrInvalid, err)
+	}
+	return key, nil
+}
+
+// ETag names one version of an item. It never names another one, also after a
+// delete and a create. Zero is no etag.
+type ETag uint64
+
+// String returns the quoted form, "" for zero.
+func (e ETag) String() string {
+	if e == 0 {
+		return ""
+	}
+	return `"` + strconv.FormatUint(uint64(e), 16) + `"`
+}
+
+// ParseETag reads the form that String returns.
+func ParseETag(text string) (ETag, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if n := len(text); n > 2 && text[0] == '"' && text[n-1] == '"' {
+		if v, err := strconv.ParseUint(text[1:n-1], 16, 64); err == nil && v != 0 {
+			return ETag(v), nil
+		}
+	}
+	return 0, invalidf("etag %q", text)
+}
+
+// Meta describes a version of an item.
+type Meta struct {
+	Key      PartitionKey
+	ID       string
+	ETag     ETag
+	Seq      uint64    // position in the store-wide order of writes
+	Modified time.Time // milliseconds
+	// Waited is what the call waited for write buffers; writes only.
+	Waited time.Duration
+}
+
+// Item is a document with its description. Body is the document as it was
+// given, byte for byte; the caller may keep it and must not modify it, but see
+// Borrow.
+type Item struct {
+	Meta
+	Body []byte
+}
+
+// WriteOptions are the options of one write. Nil means none.
+type WriteOptions struct {
+	// IfMatch, if not zero, must be the item's present etag; a missing item
+	// fails too.
+	IfMatch ETag
+	// Durability, if not zero, replaces the store's default. Interval is not
+	// possible here.
+	Durability Durability
+}

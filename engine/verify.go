@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// Finding is something that Verify found wrong. It is an error.
+type Finding struct {
+	File   string // path
+	Offset int64  // -1: the file as a whole
+	What   string
+}
+
+// Error implements error.
+func (f Finding) Error() string {
+	if f.Offset < 0 {
+		return fmt.Sprintf("%s: %s", f.File, f.What)
+	}
+	return fmt.Sprintf("%s: offset %d: %s", f.File, f.Offset, f.What)
+}
+
+// Verify reads the whole store and yields what is wrong with it: the checksum
+// of every byte, the order of items, their place in the range of their
+// partition, every locator entry, the log, the manifests, files that nobody
+// knows. It may run on a store in use, beside a writer in another process too;
+// then it looks at the files that the store has when each partition is
+// reached. The error of a pair is not nil only when the verification itself
+// could not go on, as the last pair.
+func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		call, err := db.enter(ctx)
+		if err != nil {
+			yield(Finding{}, err)
+			return
+		}
+		defer call.Leave()
+		v := verifier{db: db, ctx: ctx, yield: yield}
+		v.manifests()
+		for _, p := range db.partitions() {
+			v.partition(p)
+		}
+		v.log()
+		if !v.stopped && ctx.Err() != nil {
+			yield(Finding{}, ctx.Err())
+		}
+	}
+}
+
+// verifier is a verification under way.
+type verifier struct {
+	db      *DB
+	ctx     context.Context
+	yield   func(Finding, error) bool
+	stopped bool // the caller has had enough
+}
+
+func (v *verifier) done() bool { return v.stopped || v.ctx.Err() != nil }
+
+func (v *verifier) report(file string, offset int64, format string, args ...any) {
+	if !v.stopped {
+		v.stopped = !v.yield(Finding{File: file, Offset: offset, What: fmt.Sprintf(format, args...)}, nil)
+	}
+}
+
+// check reports err, if there is one, at the place that it names.
+func (v *verifier) check(file string, err error) {
+	var corrupt *CorruptionError
+	switch {
+	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &corrupt):
+		v.report(corrupt.File, corrupt.Offset, "%v", corrupt.Err)
+	default:
+		v.report(file, -1, "%v", err)
+	}
+}
+
+// manifests reads the manifests again, and looks for files that none names.
+func (v *verifier) manifests() {
+	var store manifest.Store
+	if err := manifest.NewDir(v.db.fs, ".", manifest.StoreKind).Load(&store); err != nil {
+		v.check(v.db.fs.Path("."), err)
+		return
+	}
+	bases, err := v.db.fs.List(manifest.PartitionsDir)
+	if err != nil {
+		v.check(v.db.fs.Path(manifest.PartitionsDir), err)
+		return
+	}
+	for _, base := range bases {
+		id, ok := manifest.ParsePartitionDir(base)
+		if !ok || id >= store.NextPartition {
+			v.report(v.db.fs.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store")
+		}
+	}
+}
+
+// partition checks the files of a physical partition.
+func (v *verifier) partition(p *partition) {
+	if v.done() {
+		return
+	}
+	present, release := p.hold()
+	defer release()
+	for _, r := range present.runs {
+		for _, f := range r.files {
+			if !v.done() {
+				v.file(p, f)
+			}
+		}
+	}
+	v.unknownFiles(p)
+}
+
+func (v *verifier) file(p *partition, f *file) {
+	name := v.db.fs.Path(f.name)
+	v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
+		v.report(name, found.Offset, "%s", found.What)
+	}))
+	if v.done() {
+		return
+	}
+	// The keys must lie within the reference, which lies within the partition.
+	if f.min.Compare(&p.rng.Min) < 0 || f.max.Compare(&p.rng.Max) > 0 {
+		v.report(name, -1, "reference [%s, %s) goes beyond partition %d", f.min.String(), f.max.String(), p.id)
+	}
+	bounds := partmap.Range{Min: f.min, Max: f.max}
+	walk := f.Walk()
+	var last item.Key
+	for walk.Next() {
+		if k := walk.Key(); item.ComparePartition(k, &last) != 0 {
+			epk := partmap.HashEncoded(k.PK)
+			if !bounds.Contains(&epk) {
+				v.report(name, -1, "item with EPK %s lies outside of the reference [%s, %s)", epk.String(), f.min.String(), f.max.String())
+			}
+			last = k.Clone()
+		}
+		if v.done() {
+			return
+		}
+	}
+	v.check(name, walk.Err())
+}
+
+// unknownFiles reports files in the directory of a partition that its newest
+// manifest does not name and that no crash of this engine leaves there.
+func (v *verifier) unknownFiles(p *partition) {
+	if v.done() {
+		return
+	}
+	names, err := v.db.fs.List(p.dir)
+	if err != nil {
+		v.check(v.db.fs.Path(p.dir), err)
+		return
+	}
+	var m manifest.Files
+	if err := manifest.NewDir(v.db.fs, p.dir, manifest.PartitionKind).Load(&m); err != nil {
+		if p.dropped.Load() {
+			return
+		}
+		v.check(v.db.fs.Path(p.dir), err)
+		return
+	}
+	for _, name := range names {
+		number, ok := manifest.ParseSegmentName(name)
+		if !ok || m.Lists(number) || m.Disposable(number) || slices.ContainsFunc(p.listed(), func(n uint64) bool { return n == number }) {
+			continue
+		}
+		v.report(v.db.fs.Path(path.Join(p.dir, name)), -1, "no manifest names this file")
+	}
+}
+
+// listed returns the numbers of the files of the present version.
+func (p *partition) listed() []uint64 {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	var numbers []uint64
+	for _, r := range p.version.Load().runs {
+		for _, f := range r.files {
+			numbers = append(numbers, f.ref.Number)
+		}
+	}
+	return numbers
+}
+
+// log reads the log once more.
+func (v *verifier) log() {
+	if v.done() {
+		return
+	}
+	var store manifest.Store
+	if err := manifest.NewDir(v.db.fs, ".", manifest.StoreKind).Load(&store); err != nil {
+		return // reported by manifests
+	}
+	state := wal.State{First: store.LogFirst, Closed: store.LogClosed}
+	var op operation
+	_, err := wal.Recover(v.ctx, v.db.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
+		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
+			return nil
+		}
+		for rest := rec.Payload; len(rest) > 0; {
+			var err error
+			if rest, err = decodeOperation(rest, rec.Type == wal.TypeCarried, &op); err != nil {
+				return recordError(v.db, rec, err)
+			}
+		}
+		return nil
+	})
+	v.check(v.db.fs.Path(manifest.LogDir), err)
+}

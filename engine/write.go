@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// A write goes through these steps:
+//
+//  1. The document is scanned once; id and partition key come from that scan.
+//  2. What the write demands of the present version (absent, present, etag) is
+//     looked up without a lock.
+//  3. Under the partition's commit lock the memtables are asked again,
+//     versions that are not published yet included. If the set of files
+//     changed since step 2, step 2 is repeated.
+//  4. The record is appended to the log's buffer, which gives the sequence.
+//  5. The version is put into the memtable, unpublished; the lock is released.
+//  6. The record is written, and synced if the write asks for it. A buffered
+//     write behind a synced one of its partition waits for that one's sync.
+//  7. The partition's visible sequence rises to the write's.
+//
+// Commit point: the record is durable (6). A crash before it loses the write,
+// which nobody saw; a crash after it finds the record at recovery. If 6 fails
+// the store has failed: 7 never happens, and the memtable is never flushed.
+
+// demand is what a write requires of the present version of its item.
+type demand uint8
+
+const (
+	anything demand = iota
+	absent          // Create
+	present         // Replace, Delete
+)
+
+// request is a write under way. It is pooled: the scanner's scratch and the
+// record's head are reused.
+type request struct {
+	operation
+	demand  demand
+	ifMatch ETag
+	sync    bool
+	waited  time.Duration
+
+	scanner jsondoc.Scanner
+	doc     jsondoc.Doc
+	head    []byte
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+func (r *request) release() {
+	r.ver.Body = nil
+	if cap(r.head) > 64<<10 {
+		r.head = nil
+	}
+	requests.Put(r)
+}
+
+// Create writes a new item. It returns ErrExists if the item exists,
+// *DocumentError for a document that is refused.
+func (c *Container) Create(ctx context.Context, doc []byte, o *WriteOptions) (Meta, error) {
+	return c.writeDocument(ctx, doc, o, absent)
+}
+
+// Upsert writes an item whether or not it exists.
+func (c *Container) Upsert(ctx context.Context, doc []byte, o *WriteOptions) (Meta, error) {
+	return c.writeDocument(ctx, doc, o, anything)
+}
+
+// Replace writes an item that exists; ErrNotFound otherwise.
+func (c *Container) Replace(ctx context.Context, doc []byte, o *WriteOptions) (Meta, error) {
+	return c.writeDocument(ctx, doc, o, present)
+}
+
+// Delete deletes an item; ErrNotFound if there is none.
+func (c *Container) Delete(ctx context.Context, pk PartitionKey, id string, o *WriteOptions) error {
+	_, err := c.writeBytes(ctx, pk, id, nil, o, present, item.Tombstone)
+	return err
+}
+
+// Put writes an item of an opaque container, whether or not it exists. The
+// body is any bytes.
+func (c *Container) Put(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions) (Meta, error) {
+	if c.def.Kind != Opaque {
+		return Meta{}, invalidf("Put: container %q holds documents; use Upsert", c.name)
+	}
+	return c.writeBytes(ctx, pk, id, body, o, anything, 0)
+}
+
+// Remove deletes an item of an opaque container; ErrNotFound if there is none.
+func (c *Container) Remove(ctx context.Context, pk PartitionKey, id string, o *WriteOptions) error {
+	return c.Delete(ctx, pk, id, o)
+}
+
+func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptions, d demand) (Meta, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return Meta{}, err
+	}
+	defer call.Leave()
+	if c.def.Kind != JSON {
+		return Meta{}, invalidf("container %q is opaque; use Put", c.name)
+	}
+	r := requests.Get().(*request)
+	defer r.release()
+	if err := c.scan(r, doc); err != nil {
+		return Meta{}, err
+	}
+	return c.write(ctx, r, o, d)
+}
+
+// scan fills the request's operation from a document.
+func (c *Container) scan(r *request, doc []byte) error {
+	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
+		return documentError(err)
+	}
+	return r.set(r.doc.PK, r.doc.ID, doc, 0)
+}
+
+func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, d demand, flags item.Flags) (Meta, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return Meta{}, err
+	}
+	defer call.Leave()
+	if err := c.checkKey(pk, id); err != nil {
+		return Meta{}, err
+	}
+	if int64(len(body)) > c.def.Limits.ItemBytes {
+		return Meta{}, &LimitError{What: "item body", Size: int64(len(body)), Limit: c.def.Limits.ItemBytes, Kind: ErrTooLarge}
+	}
+	r := requests.Get().(*request)
+	defer r.release()
+	if err := r.set(pk.Encoded(), bytesOf(id), body, flags); err != nil {
+		return Meta{}, err
+	}
+	return c.write(ctx, r, o, d)
+}
+
+func (r *request) set(pk, id, body []byte, flags item.Flags) error {
+	fillKey(&r.key, &r.epk, pk, id)
+	r.ver = item.Version{Flags: flags, Body: body}
+	return nil
+}
+
+func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d demand) (Meta, error) {
+	db := c.db
+	if err := db.writable(); err != nil {
+		return Meta{}, err
+	}
+	r.demand, r.ifMatch, r.waited = d, 0, 0
+	mode := db.opts.Durability.mode
+	if o != nil {
+		r.ifMatch = o.IfMatch
+		if o.Durability.mode != durabilityDefault {
+			mode = o.Durability.mode
+		}
+		if o.Durability.mode == durabilityInterval {
+			return Meta{}, invalidf("WriteOptions.Durability: interval is a store option")
+		}
+	}
+	r.sync = mode == durabilitySynced
+	for {
+		rt := c.routing.Load()
+		p := rt.parts[rt.table.Find(&r.epk)]
+		seq, pos, need, err := p.apply(ctx, r)
+		if err == errMoved {
+			continue
+		}
+		if err != nil {
+			return Meta{}, err
+		}
+		if err := db.await(pos, need); err != nil {
+			return Meta{}, err
+		}
+		p.publish(seq)
+		db.counters.written(len(r.key.PK)+len(r.key.ID)+len(r.ver.Body), r.ver.Deleted())
+		return r.meta(), nil
+	}
+}
+
+// await waits until a record is written, and until need is synced.
+func (db *DB) await(pos, need wal.Position) error {
+	if need < pos {
+		if err := db.log.Wait(pos, false); err != nil {
+			return db.uncertain(err)
+		}
+	}
+	if need > 0 {
+		if err := db.log.Wait(need, true); err != nil {
+			return db.uncertain(err)
+		}
+	}
+	return nil
+}
+
+// apply does steps 2 to 5. It returns the sequence, the end of the record and
+// up to where the log must be synced before the write may be shown.
+func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, need wal.Position, err error) {
+	size := int64(len(r.key.PK) + len(r.key.ID) + len(r.ver.Body))
+	if r.waited, err = p.db.admit(ctx, p, size); err != nil {
+		return 0, 0, 0, err
+	}
+	demanding := r.demand != anything || r.ifMatch != 0
+	for {
+		var before uint64
+		var found item.Version
+		var exists bool
+		if demanding {
+			if before, exists, err = p.lookAhead(r, &found); err != nil {
+				return 0, 0, 0, err
+			}
+		}
+		if !r.ver.Deleted() {
+			if err := p.checkFull(r, size); err != nil {
+				return 0, 0, 0, err
+			}
+		}
+		p.mu.Lock()
+		if p.dropped.Load() {
+			p.mu.Unlock()
+			if p.c.dropped.Load() {
+				return 0, 0, 0, fmt.Errorf("container %q: %w", p.c.name, ErrClosed)
+			}
+			return 0, 0, 0, errMoved
+		}
+		v := p.version.Load()
+		if demanding {
+			// What was found in files stays true while the set of files is
+			// the same; what is in memory is asked again.
+			if v.files != before {
+				p.mu.Unlock()
+				continue
+			}
+			var newer item.Version
+			if v.lookupMemory(&r.key, maxSequence, &newer) {
+				found, exists = newer, true
+			}
+			if err := r.judge(&found, exists, p.db.nowMillis()); err != nil {
+				p.mu.Unlock()
+				return 0, 0, 0, err
+			}
+		}
+		r.ver.Modified = p.db.stamp()
+		r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
+		seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
+		if err != nil {
+			p.mu.Unlock()
+			return 0, 0, 0, p.db.uncertain(err)
+		}
+		r.ver.Seq = seq
+		// The record has its place in the order, so the version must get in;
+		// admit has bounded the overdraft.
+		if err := v.active.Put(&r.key, &r.ver, true); err != nil {
+			p.db.fail(err)
+			p.mu.Unlock()
+			return 0, 0, 0, p.db.writable()
+		}
+		p.mu.last, p.mu.lastSeq = pos, seq
+		if r.sync {
+			p.mu.synced = pos
+		}
+		need = p.mu.synced
+		if v.active.Bytes() >= p.db.opts.memtableBytes {
+			p.freezeLocked()
+			p.db.wakeFlusher()
+		}
+		p.mu.Unlock()
+		return seq, pos, need, nil
+	}
+}
+
+// lookAhead finds the present version of the request's item without a lock.
+func (p *partition) lookAhead(r *request, out *item.Version) (files uint64, exists bool, err error) {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	_, exists, err = v.lookup(&r.key, &r.epk, maxSequence, nil, true, out)
+	return v.files, exists, err
+}
+
+// judge tests the request's demand against the present version.
+func (r *request) judge(v *item.Version, exists bool, now int64) error {
+	exists = exists && visible(v, now)
+	switch {
+	case r.demand == absent && exists:
+		return ErrExists
+	case r.demand == present && !exists:
+		return ErrNotFound
+	case r.ifMatch != 0 && (!exists || ETag(v.Seq) != r.ifMatch):
+		return ErrPrecondition
+	}
+	return nil
+}
+
+// visible says whether a version is a document that readers see.
+func visible(v *item.Version, now int64) bool {
+	return !v.Deleted() && (v.Expires == 0 || v.Expires > now)
+}
+
+func (r *request) meta() Meta {
+	// One string holds key and id: both are kept by whoever keeps one.
+	buf := make([]byte, 0, len(r.key.PK)+len(r.key.ID))
+	both := string(append(append(buf, r.key.PK...), r.key.ID...))
+	return Meta{
+		Key:      keyOf(both[:len(r.key.PK)]),
+		ID:       both[len(r.key.PK):],
+		ETag:     ETag(r.ver.Seq),
+		Seq:      r.ver.Seq,
+		Modified: time.UnixMilli(r.ver.Modified),
+		Waited:   r.waited,
+	}
+}

@@ -1,0 +1,132 @@
+package segment
+
+import (
+	"slices"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compression says how a writer stores items.
+type Compression uint8
+
+// Compressions.
+const (
+	Fast  Compression = iota // S2, against a dictionary if there is one
+	Small                    // zstd, against the same dictionary
+	None                     // as they are
+)
+
+// String returns "fast", "small" or "none".
+func (c Compression) String() string {
+	switch c {
+	case Fast:
+		return "fast"
+	case Small:
+		return "small"
+	case None:
+		return "none"
+	}
+	return "unknown"
+}
+
+// compressor encodes the payloads of one writer.
+type compressor struct {
+	mode Compression
+	dict *Dictionary
+	zstd *zstd.Encoder
+	buf  []byte
+}
+
+func newCompressor(mode Compression, dict *Dictionary) (c compressor, err error) {
+	c = compressor{mode: mode, dict: dict}
+	if mode == None {
+		c.dict = nil
+	}
+	if mode == Small {
+		c.zstd, err = newEncoder(dict)
+	}
+	return c, err
+}
+
+// dictBits are the bits of the coding byte for a payload that was compressed,
+// or that was found not worth it, with the writer's dictionary.
+func (c *compressor) dictBits() byte {
+	if c.dict == nil {
+		return 0
+	}
+	return codingDict // number 0
+}
+
+// encode returns the payload of raw and its coding byte. A payload that saves
+// less than an eighth is stored raw. The result is valid until the next call
+// and may alias raw.
+func (c *compressor) encode(raw []byte) (payload []byte, coding byte) {
+	if c.mode == None || len(raw) == 0 {
+		return raw, codecRaw
+	}
+	switch {
+	case c.mode == Small:
+		c.buf, coding = c.zstd.EncodeAll(raw, c.buf[:0]), codecZstd
+	default:
+		if n := s2.MaxEncodedLen(len(raw)); cap(c.buf) < n {
+			c.buf = make([]byte, 0, n)
+		}
+		coding = codecS2
+		if c.dict != nil {
+			c.buf = c.dict.s2.Encode(c.buf[:cap(c.buf)], raw)
+		} else {
+			c.buf = s2.Encode(c.buf[:cap(c.buf)], raw)
+		}
+	}
+	if len(c.buf) > len(raw)-len(raw)/8 {
+		return raw, codecRaw | c.dictBits()
+	}
+	return c.buf, coding | c.dictBits()
+}
+
+// takes reports whether a payload of that coding and dictionary can be copied
+// as it is.
+func (c *compressor) takes(coding byte, dict *Dictionary) bool {
+	codec := coding & codingCodec
+	if c.mode == None || dict != c.dict {
+		return c.mode == None && codec == codecRaw
+	}
+	return codec == codecZstd || c.mode == Fast && (codec == codecS2 || coding&codingDict != 0)
+}
+
+// decodePayload appends the n raw bytes of a payload to dst. A raw payload is
+// returned as it is: the result then aliases payload.
+func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]byte, error) {
+	if codec == codecRaw {
+		if len(payload) != n {
+			return nil, errPayload
+		}
+		return payload, nil
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, n)
+	room := dst[at : at : at+n]
+	var out []byte
+	var err error
+	if codec == codecS2 {
+		if size, lenErr := s2.DecodedLen(payload); lenErr != nil || size != n {
+			return nil, errPayload
+		}
+		if dict != nil {
+			out, err = dict.s2.Decode(room, payload)
+		} else {
+			out, err = s2.Decode(room[:n], payload)
+		}
+	} else {
+		decoder, decErr := dict.zstdDecoder()
+		if decErr != nil {
+			return nil, decErr
+		}
+		out, err = decoder.DecodeAll(payload, room)
+	}
+	if err != nil || len(out) != n {
+		return nil, errPayload
+	}
+	return dst[:at+n], nil
+}

@@ -1,0 +1,290 @@
+package segment
+
+import (
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// Cursor moves over the keys of a file in both directions and shows of each key
+// the newest version at or below its bound, tombstones included; keys without
+// one are passed over. It begins unpositioned, and is so again when a movement
+// has returned false: at an end, or on an error, which Err tells. Next and Prev
+// then return false until a First, Last or Seek succeeds.
+//
+// A cursor serves one goroutine at a time; its file must not be released before
+// the last call.
+type Cursor struct {
+	r      *Reader
+	maxSeq uint64
+	s      scratch
+	own    []byte // the open group as it is in the file
+	buf    []byte // its decoded payload
+	open   opened
+	group  int64 // index of the open group, -1: not known
+	i      int   // member of open
+	valid  bool
+	key    shownKey
+	ver    item.Version
+	err    error
+}
+
+// Cursor returns a cursor over the versions at or below maxSeq.
+func (r *Reader) Cursor(maxSeq uint64) *Cursor { return &Cursor{r: r, maxSeq: maxSeq} }
+
+// First moves to the first key.
+func (c *Cursor) First() bool {
+	return c.begin() && c.load(c.r.groups.Off, 0) && c.forward(0)
+}
+
+// Last moves to the last key.
+func (c *Cursor) Last() bool {
+	return c.begin() && c.loadIndex(int64(c.r.props.Groups)-1) && c.backward(c.open.g.count-1)
+}
+
+// SeekGE moves to the first key not before k.
+func (c *Cursor) SeekGE(k *item.Key) bool {
+	if !c.begin() {
+		return false
+	}
+	at, ok := c.lowerBound(k)
+	return ok && c.forward(at)
+}
+
+// SeekLT moves to the last key before k.
+func (c *Cursor) SeekLT(k *item.Key) bool {
+	if !c.begin() {
+		return false
+	}
+	at, ok := c.lowerBound(k)
+	if !ok {
+		return c.err == nil && c.Last()
+	}
+	return c.backward(at - 1)
+}
+
+// Next moves to the following key.
+func (c *Cursor) Next() bool {
+	if !c.valid {
+		return false
+	}
+	c.valid = false
+	at := c.pass(c.i)
+	return at >= 0 && c.forward(at)
+}
+
+// Prev moves to the preceding key.
+func (c *Cursor) Prev() bool {
+	if !c.valid {
+		return false
+	}
+	c.valid = false
+	at := c.newest(c.i)
+	return at >= 0 && c.backward(at-1)
+}
+
+// Valid reports whether the cursor is at a key.
+func (c *Cursor) Valid() bool { return c.valid }
+
+// Key returns the key at the cursor, valid until it moves. Call it only when
+// Valid.
+func (c *Cursor) Key() *item.Key { return &c.key.Key }
+
+// Version returns the version at the cursor, valid as Key is.
+func (c *Cursor) Version() *item.Version { return &c.ver }
+
+// Err returns the error that the last movement met, nil at an end.
+func (c *Cursor) Err() error { return c.err }
+
+// begin starts a movement that does not depend on where the cursor is.
+func (c *Cursor) begin() bool {
+	c.valid, c.err = false, nil
+	return true
+}
+
+// Positions are members of the open group. -1 is the last member of the group
+// before, and the number of members the first of the group after: adjust opens
+// those.
+
+// forward settles on the first key from member i on, the newest of its key,
+// that has a version to show.
+func (c *Cursor) forward(i int) bool {
+	for {
+		var ok bool
+		if i, ok = c.adjust(i); !ok {
+			return false
+		}
+		for c.open.g.sequence(i) > c.maxSeq && c.open.isFollowed(i) {
+			if i, ok = c.adjust(i + 1); !ok {
+				return c.broken()
+			}
+			if !c.open.isOlder(i) {
+				return c.broken()
+			}
+		}
+		if c.open.g.sequence(i) <= c.maxSeq {
+			return c.show(i)
+		}
+		i++
+	}
+}
+
+// backward settles on the last key up to member i, the oldest of its key, that
+// has a version to show.
+func (c *Cursor) backward(i int) bool {
+	for {
+		var ok bool
+		if i, ok = c.adjust(i); !ok {
+			return false
+		}
+		if c.open.g.sequence(i) > c.maxSeq {
+			if i = c.newest(i); i < 0 {
+				return false
+			}
+			i--
+			continue
+		}
+		for c.open.isOlder(i) {
+			// Is the next newer version still to be shown?
+			if i, ok = c.adjust(i - 1); !ok {
+				return c.broken()
+			}
+			if c.open.g.sequence(i) > c.maxSeq {
+				if i, ok = c.adjust(i + 1); !ok {
+					return c.broken()
+				}
+				break
+			}
+		}
+		return c.show(i)
+	}
+}
+
+// pass returns the position after the versions of the key at i, -1 on an error.
+func (c *Cursor) pass(i int) int {
+	for c.open.isFollowed(i) {
+		var ok bool
+		if i, ok = c.adjust(i + 1); !ok || !c.open.isOlder(i) {
+			c.broken()
+			return -1
+		}
+	}
+	return i + 1
+}
+
+// newest returns the position of the newest version of the key at i, -1 on an
+// error.
+func (c *Cursor) newest(i int) int {
+	for c.open.isOlder(i) {
+		var ok bool
+		if i, ok = c.adjust(i - 1); !ok {
+			c.broken()
+			return -1
+		}
+	}
+	return i
+}
+
+// broken reports a chain of versions that the file does not complete.
+func (c *Cursor) broken() bool {
+	if c.err == nil {
+		c.err = c.r.corrupt(c.open.off, errOlder)
+	}
+	return false
+}
+
+// adjust makes i a member of the open group. It returns false at the ends of
+// the file and on an error.
+func (c *Cursor) adjust(i int) (int, bool) {
+	switch {
+	case i < 0:
+		if c.open.off == c.r.groups.Off {
+			return 0, false
+		}
+		if c.group < 0 && !c.findIndex() {
+			return 0, false
+		}
+		if !c.loadIndex(c.group - 1) {
+			return 0, false
+		}
+		return c.open.g.count - 1, true
+	case i >= c.open.g.count:
+		off := c.open.end()
+		if off >= c.r.groups.end() {
+			return 0, false
+		}
+		next := int64(-1)
+		if c.group >= 0 {
+			next = c.group + 1
+		}
+		return 0, c.load(off, next)
+	}
+	return i, true
+}
+
+// show puts the cursor on member i.
+func (c *Cursor) show(i int) bool {
+	if c.err = c.key.set(c.r, &c.open, i); c.err != nil {
+		return false
+	}
+	c.i, c.valid = i, true
+	c.open.version(i, &c.ver)
+	return true
+}
+
+// load opens the group at off, whose index is given if it is known. The cursor
+// keeps a copy of it, so that it can be used without a guard.
+func (c *Cursor) load(off, index int64) bool {
+	if c.err = c.fetch(off); c.err != nil {
+		return false
+	}
+	c.buf, c.err = c.open.decode(c.r, c.own, off, c.buf)
+	c.group = index
+	return c.err == nil
+}
+
+func (c *Cursor) fetch(off int64) (err error) {
+	defer c.r.unguard(guard(), &err)
+	b, err := c.r.groupBytes(&c.s, off)
+	if err != nil {
+		return err
+	}
+	if n, _, _, err := groupSize(b); err == nil && n < len(b) {
+		b = b[:n]
+	}
+	c.own = append(c.own[:0], b...)
+	return nil
+}
+
+// loadIndex opens the group of an index.
+func (c *Cursor) loadIndex(index int64) bool {
+	off, _, err := c.locate(index)
+	if err != nil {
+		c.err = err
+		return false
+	}
+	return c.load(off, index)
+}
+
+// locate returns the offset of a group and the ordinal of its first member.
+func (c *Cursor) locate(index int64) (off int64, ordinal uint32, err error) {
+	defer c.r.unguard(guard(), &err)
+	if index < 0 || uint64(index) >= c.r.props.Groups {
+		return 0, 0, c.r.corrupt(c.r.offsets.Off, errEntry)
+	}
+	return c.r.groupAt(&c.s, uint32(index))
+}
+
+// findIndex finds the index of the open group.
+func (c *Cursor) findIndex() bool {
+	var at uint32
+	c.err = c.guarded(func() (err error) {
+		at, err = c.r.groupIndex(&c.s, c.open.off)
+		return err
+	})
+	c.group = int64(at)
+	return c.err == nil
+}
+
+func (c *Cursor) guarded(f func() error) (err error) {
+	defer c.r.unguard(guard(), &err)
+	return f()
+}

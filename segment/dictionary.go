@@ -1,0 +1,150 @@
+package segment
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Sizes of a dictionary, in bytes.
+const (
+	MinDictionary = s2.MinDictSize
+	MaxDictionary = s2.MaxDictSize
+)
+
+// Dictionary is a compression dictionary: plain sample documents. It is
+// immutable and safe for concurrent use. Two dictionaries of the same bytes
+// are one object as long as somebody holds it, so that files share it.
+type Dictionary struct {
+	bytes []byte
+	hash  uint64
+	s2    *s2.Dict
+
+	decoder struct {
+		once sync.Once
+		*zstd.Decoder
+		err error
+	}
+}
+
+// dictionaries holds every dictionary that is in use, by its content.
+var dictionaries = struct {
+	sync.Mutex
+	byContent map[[sha256.Size]byte]weak.Pointer[Dictionary]
+}{byContent: make(map[[sha256.Size]byte]weak.Pointer[Dictionary])}
+
+// NewDictionary returns the dictionary of the bytes, which it copies: between
+// MinDictionary and MaxDictionary of them.
+func NewDictionary(b []byte) (*Dictionary, error) {
+	if len(b) < MinDictionary || len(b) > MaxDictionary {
+		return nil, fmt.Errorf("dictionary of %d bytes: between %d and %d", len(b), MinDictionary, MaxDictionary)
+	}
+	sum := sha256.Sum256(b)
+	dictionaries.Lock()
+	defer dictionaries.Unlock()
+	if d := dictionaries.byContent[sum].Value(); d != nil {
+		return d, nil
+	}
+	own := append(make([]byte, 0, len(b)+16), b...) // s2 wants 16 spare bytes or copies
+	d := &Dictionary{bytes: own, hash: binary.LittleEndian.Uint64(sum[:])}
+	if d.s2 = s2.MakeDict(own, nil); d.s2 == nil {
+		return nil, fmt.Errorf("dictionary of %d bytes refused", len(b))
+	}
+	p := weak.Make(d)
+	dictionaries.byContent[sum] = p
+	runtime.AddCleanup(d, func(sum [sha256.Size]byte) {
+		dictionaries.Lock()
+		defer dictionaries.Unlock()
+		if dictionaries.byContent[sum] == p {
+			delete(dictionaries.byContent, sum)
+		}
+	}, sum)
+	return d, nil
+}
+
+// Hash returns the first 8 bytes of the SHA-256 of the content: the name of
+// the dictionary.
+func (d *Dictionary) Hash() uint64 { return d.hash }
+
+// Bytes returns a copy of the content.
+func (d *Dictionary) Bytes() []byte { return append([]byte{}, d.bytes...) }
+
+// SampleDictionary makes the content of a dictionary of at most max bytes (at
+// most MaxDictionary) from documents, taking them at even distances. It returns
+// nil if they are too few to be of use.
+func SampleDictionary(samples [][]byte, max int) []byte {
+	max = min(max, MaxDictionary)
+	total := 0
+	for _, s := range samples {
+		total += len(s)
+	}
+	if total < MinDictionary || max < MinDictionary {
+		return nil
+	}
+	// Take each sample at which the running sum of lengths, scaled to max,
+	// passes what was taken.
+	out := make([]byte, 0, min(max, total))
+	seen := 0
+	for _, s := range samples {
+		seen += len(s)
+		if total > max && len(out) > int(int64(seen)*int64(max)/int64(total)) {
+			continue
+		}
+		out = append(out, s[:min(len(s), max-len(out))]...)
+		if len(out) == max {
+			break
+		}
+	}
+	return out
+}
+
+// zstdDecoder returns the decoder of the dictionary; a nil dictionary has one
+// too. It is safe for concurrent use.
+func (d *Dictionary) zstdDecoder() (*zstd.Decoder, error) {
+	if d == nil {
+		plainDecoder.once.Do(func() { plainDecoder.Decoder, plainDecoder.err = newDecoder(nil) })
+		return plainDecoder.Decoder, plainDecoder.err
+	}
+	d.decoder.once.Do(func() { d.decoder.Decoder, d.decoder.err = newDecoder(d.bytes) })
+	return d.decoder.Decoder, d.decoder.err
+}
+
+var plainDecoder struct {
+	once sync.Once
+	*zstd.Decoder
+	err error
+}
+
+// zstdWindow bounds what a decoder keeps; no frame of ours has a larger one.
+const zstdWindow = 32 << 20
+
+// newDecoder makes a decoder bounded by the destination that it is given.
+func newDecoder(dict []byte) (*zstd.Decoder, error) {
+	opts := []zstd.DOption{
+		zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(zstdWindow), zstd.WithDecoderMaxWindow(zstdWindow),
+		zstd.WithDecodeAllCapLimit(true), zstd.IgnoreChecksum(true),
+	}
+	if dict != nil {
+		opts = append(opts, zstd.WithDecoderDictRaw(0, dict))
+	}
+	return zstd.NewReader(nil, opts...)
+}
+
+// newEncoder makes an encoder for one writer.
+func newEncoder(d *Dictionary) (*zstd.Encoder, error) {
+	opts := []zstd.EOption{
+		zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
+		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(1 << 20), zstd.WithLowerEncoderMem(true),
+	}
+	if d != nil {
+		opts = append(opts, zstd.WithEncoderDictRaw(0, d.bytes))
+	}
+	return zstd.NewWriter(nil, opts...)
+}

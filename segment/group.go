@@ -1,0 +1,397 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// Codecs of a group's payload; part of the format.
+const (
+	codecRaw  = 0
+	codecS2   = 1
+	codecZstd = 2
+
+	codingCodec   = 0x03
+	codingDict    = 0x04 // against the dictionary numbered by the next three bits
+	codingShift   = 3
+	codingUnknown = 0xC0
+)
+
+// Flags of a member; part of the format.
+const (
+	memberTombstone = 1 << iota // deleted as of this version
+	memberOlder                 // an older version of the item before it, in whatever group
+	memberFollowed              // an older version of the same item comes next
+	memberSamePK                // partition key of the member before it
+	memberSameID                // id at the same place of its part as in the member before it
+	memberExpires               // expiry of its own
+	memberAnnex                 // key bytes that the body does not hold follow it
+	memberUnknown               // never set
+)
+
+const (
+	preludeLen = 7                            // fixed bytes of a group
+	preludeMax = preludeLen + 2*5             // with the two lengths
+	maxPart    = MaxBody + item.MaxPK + 2<<10 // body and annex of one member
+	headMax    = 64 + groupMembers*(32+80)    // bytes of a head
+)
+
+// group is a decoded prelude with its head and payload, which alias the input.
+type group struct {
+	count   int
+	coding  byte
+	ws, wm  int // widths of the columns of sequences and of times
+	size    int // bytes of the whole group
+	seq     uint64
+	mod     int64
+	hashes  []byte
+	seqs    []byte // count × ws bytes, then count × wm bytes
+	mods    []byte
+	members []byte
+	payload []byte
+}
+
+// base is what a file's groups are relative to.
+type base struct {
+	seq      uint64
+	modified int64
+	file     uint32 // number of the file, mixed into checksums
+}
+
+// mask is mixed into the checksum of the group at off, so that the bytes of
+// another place or file never verify.
+func (b *base) mask(off int64) uint32 { return uint32(off) ^ uint32(off>>32) ^ b.file*0x9e3779b1 }
+
+var (
+	errShort    = fmt.Errorf("group: runs past its section")
+	errLengths  = fmt.Errorf("group: lengths out of range")
+	errChecksum = fmt.Errorf("group: checksum does not match")
+	errHead     = fmt.Errorf("group: malformed head")
+	errMember   = fmt.Errorf("group: malformed member")
+	errTooLarge = fmt.Errorf("group: item larger than the reader's limit")
+	errPayload  = fmt.Errorf("group: payload does not decode to its length")
+)
+
+// groupSize returns the length of the group that begins with b, of which
+// preludeMax bytes suffice. Nothing is verified yet.
+func groupSize(b []byte) (n int, head, body int, err error) {
+	if len(b) < preludeLen+2 {
+		return 0, 0, 0, errShort
+	}
+	h, i := uvarint(b, preludeLen)
+	p, j := uvarint(b, i)
+	if i == 0 || j == 0 || h > headMax || p > maxPart {
+		return 0, 0, 0, errLengths
+	}
+	return j + int(h) + int(p), j, j + int(h), nil
+}
+
+// parse verifies the checksum of the group at the start of b, which lies at
+// off in the file, and splits it.
+func (g *group) parse(b []byte, off int64, base *base) error {
+	n, head, payload, err := groupSize(b)
+	if err != nil {
+		return err
+	}
+	if n > len(b) {
+		return errShort
+	}
+	if binary.LittleEndian.Uint32(b) != checksum(b[4:n])^base.mask(off) {
+		return errChecksum
+	}
+	g.size = n
+	g.count = int(b[4]) + 1
+	g.coding = b[5]
+	g.ws, g.wm = int(b[6]&15), int(b[6]>>4)
+	if g.count > groupMembers || g.coding&codingUnknown != 0 || g.coding&codingCodec > codecZstd || g.ws > 8 || g.wm > 8 {
+		return errHead
+	}
+	seq, i := uvarint(b[:payload], head)
+	mod, j := uvarint(b[:payload], i)
+	columns := g.count * (1 + g.ws + g.wm)
+	if i == 0 || j == 0 || columns > payload-j {
+		return errHead
+	}
+	g.seq = base.seq + uint64(unzigzag(seq))
+	g.mod = base.modified + unzigzag(mod)
+	g.hashes = b[j : j+g.count]
+	g.seqs = b[j+g.count : j+g.count*(1+g.ws)]
+	g.mods = b[j+g.count*(1+g.ws) : j+columns]
+	g.members = b[j+columns : payload]
+	g.payload = b[payload:n]
+	return nil
+}
+
+func (g *group) sequence(i int) uint64 { return g.seq + column(g.seqs, i, g.ws) }
+func (g *group) modified(i int) int64  { return g.mod + int64(column(g.mods, i, g.wm)) }
+
+// column returns the i-th little-endian integer of w bytes.
+func column(b []byte, i, w int) uint64 {
+	b = b[i*w:]
+	if len(b) >= 8 {
+		return binary.LittleEndian.Uint64(b) & (1<<(8*uint(w)) - 1)
+	}
+	var v uint64
+	for j := w - 1; j >= 0; j-- {
+		v = v<<8 | uint64(b[j])
+	}
+	return v
+}
+
+// member is one version in a group. Its part of the raw payload is the body
+// and the annex.
+type member struct {
+	flags   byte
+	part    int // where the part begins
+	body    int // length
+	annex   int // length
+	expires int64
+
+	// The id lies in the part of this member or of the newest version of the
+	// same item.
+	idPart, idOff, idLen int
+	// The partition key is described at pkSpec of the members' bytes, in
+	// terms of the part at pkPart.
+	pkPart, pkEnd, pkSpec int
+}
+
+// next decodes the record at pos of g.members, given its predecessor in m, and
+// returns the position after it; 0 if it is malformed or larger than maxRaw.
+// The first record is at 0 with m.part, m.body and m.annex zero.
+func (g *group) next(m *member, i, pos, maxRaw int) (int, error) {
+	b := g.members
+	if pos >= len(b) {
+		return 0, errMember
+	}
+	flags := b[pos]
+	pos++
+	if flags&memberUnknown != 0 || i == 0 && flags&(memberSamePK|memberSameID) != 0 {
+		return 0, errMember
+	}
+	m.part += m.body + m.annex
+	m.flags = flags
+	body, pos := uvarint(b, pos)
+	if pos == 0 || body > MaxBody || flags&memberTombstone != 0 && body != 0 {
+		return 0, errMember
+	}
+	m.body, m.annex, m.expires = int(body), 0, 0
+	if flags&memberAnnex != 0 {
+		var n uint64
+		if n, pos = uvarint(b, pos); pos == 0 || n > maxKeyLen {
+			return 0, errMember
+		}
+		m.annex = int(n)
+	}
+	if m.part+m.body+m.annex > maxRaw {
+		return 0, errTooLarge
+	}
+	if flags&memberExpires != 0 {
+		var n uint64
+		if n, pos = uvarint(b, pos); pos == 0 {
+			return 0, errMember
+		}
+		m.expires = unzigzag(n)
+	}
+	if flags&memberOlder != 0 && i > 0 {
+		return pos, nil // key of the member before
+	}
+	length := m.body + m.annex
+	m.idPart = m.part
+	if flags&memberSameID == 0 {
+		var off, n uint64
+		if off, pos = uvarint(b, pos); pos != 0 {
+			n, pos = uvarint(b, pos)
+		}
+		if pos == 0 || n > item.MaxID || off > uint64(length) {
+			return 0, errMember
+		}
+		m.idOff, m.idLen = int(off), int(n)
+	}
+	if m.idLen > length-min(m.idOff, length) {
+		return 0, errMember
+	}
+	if flags&memberSamePK == 0 {
+		m.pkPart, m.pkEnd, m.pkSpec = m.part, m.part+length, pos
+		if pos = skipPK(b, pos, length); pos == 0 {
+			return 0, errMember
+		}
+	}
+	return pos, nil
+}
+
+// A partition key is described by a byte and what it announces:
+//
+//	bits 0-1  number of components, 0: the whole key is one range of the part
+//	bits 2-4  for each component: 1 if it is a string whose text is a range of
+//	          the part, 0 if its encoding follows
+//
+// A range is offset and length, as varints.
+const (
+	pkCount = 3
+	pkText  = 4
+)
+
+// Encoded components (package partmap): a marker; numbers take 8 bytes more.
+const (
+	markerNumber = 0x05
+	markerString = 0x08
+	markerEnd    = 0xFF
+)
+
+// skipPK checks a description and returns the position after it, 0 if it is
+// malformed.
+func skipPK(b []byte, pos, length int) int {
+	if pos >= len(b) {
+		return 0
+	}
+	kind := b[pos]
+	pos++
+	n := int(kind & pkCount)
+	if kind>>(2+n) != 0 {
+		return 0
+	}
+	if n == 0 {
+		_, _, pos = cutRange(b, pos, length)
+		return pos
+	}
+	for i := range n {
+		if kind&(pkText<<i) != 0 {
+			if _, _, pos = cutRange(b, pos, length); pos == 0 {
+				return 0
+			}
+			continue
+		}
+		if pos >= len(b) {
+			return 0
+		}
+		size := literalLen(b[pos])
+		if size == 0 || size > len(b)-pos {
+			return 0
+		}
+		pos += size
+	}
+	return pos
+}
+
+// literalLen is the length of a component that is no string, 0 for others.
+func literalLen(marker byte) int {
+	switch {
+	case marker == markerNumber:
+		return 9
+	case marker < markerNumber:
+		return 1
+	}
+	return 0
+}
+
+// cutRange decodes a range within a part of the given length.
+func cutRange(b []byte, pos, length int) (off, n, next int) {
+	o, pos := uvarint(b, pos)
+	if pos == 0 {
+		return 0, 0, 0
+	}
+	l, pos := uvarint(b, pos)
+	if pos == 0 || l > item.MaxPK || o > uint64(length) || l > uint64(length)-o {
+		return 0, 0, 0
+	}
+	return int(o), int(l), pos
+}
+
+// appendPK appends the encoded partition key of m, given the raw payload. The
+// description was checked by next.
+func (g *group) appendPK(dst []byte, m *member, raw []byte) []byte {
+	b, pos := g.members, m.pkSpec+1
+	part := raw[m.pkPart:m.pkEnd]
+	kind := b[m.pkSpec]
+	n := int(kind & pkCount)
+	if n == 0 {
+		off, l, _ := cutRange(b, pos, len(part))
+		return append(dst, part[off:off+l]...)
+	}
+	for i := range n {
+		if kind&(pkText<<i) == 0 {
+			size := literalLen(b[pos])
+			dst = append(dst, b[pos:pos+size]...)
+			pos += size
+			continue
+		}
+		off, l, next := cutRange(b, pos, len(part))
+		dst = append(append(append(dst, markerString), part[off:off+l]...), markerEnd)
+		pos = next
+	}
+	return dst
+}
+
+// matchPK reports whether m has the encoded partition key pk.
+func (g *group) matchPK(m *member, raw, pk []byte) bool {
+	b, pos := g.members, m.pkSpec+1
+	part := raw[m.pkPart:m.pkEnd]
+	kind := b[m.pkSpec]
+	n := int(kind & pkCount)
+	if n == 0 {
+		off, l, _ := cutRange(b, pos, len(part))
+		return bytes.Equal(part[off:off+l], pk)
+	}
+	for i := range n {
+		if kind&(pkText<<i) == 0 {
+			size := literalLen(b[pos])
+			if len(pk) < size || !bytes.Equal(pk[:size], b[pos:pos+size]) {
+				return false
+			}
+			pk, pos = pk[size:], pos+size
+			continue
+		}
+		off, l, next := cutRange(b, pos, len(part))
+		if len(pk) < l+2 || pk[0] != markerString || pk[l+1] != markerEnd || !bytes.Equal(pk[1:l+1], part[off:off+l]) {
+			return false
+		}
+		pk, pos = pk[l+2:], next
+	}
+	return len(pk) == 0
+}
+
+func (m *member) id(raw []byte) []byte {
+	at := m.idPart + m.idOff
+	return raw[at : at+m.idLen]
+}
+
+// version fills v with all but the body.
+func (g *group) version(i int, m *member, v *item.Version) {
+	v.Seq, v.Modified, v.Expires, v.Flags, v.Body = g.sequence(i), g.modified(i), 0, 0, nil
+	if m.flags&memberExpires != 0 {
+		v.Expires = v.Modified + m.expires
+	}
+	if m.flags&memberTombstone != 0 {
+		v.Flags = item.Tombstone
+	}
+}
+
+// uvarint decodes the varint at pos, of at most 63 bits, and returns the
+// position after it, 0 if there is none or pos is 0 or beyond the end.
+func uvarint(b []byte, pos int) (uint64, int) {
+	if uint(pos) >= uint(len(b)) {
+		return 0, 0
+	}
+	c := b[pos]
+	if c < 0x80 {
+		return uint64(c), pos + 1
+	}
+	v, shift := uint64(c&0x7f), uint(7)
+	for pos++; pos < len(b); pos++ {
+		c = b[pos]
+		v |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return v, pos + 1
+		}
+		if shift += 7; shift > 63 {
+			break
+		}
+	}
+	return 0, 0
+}
+
+func zigzag(n int64) uint64   { return uint64(n)<<1 ^ uint64(n>>63) }
+func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }

@@ -1,0 +1,126 @@
+package segment
+
+import (
+	"bytes"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// opened is a group being read: its head decoded, then its payload.
+type opened struct {
+	g       group
+	off     int64
+	dict    *Dictionary // nil if the payload was made without one
+	members []member
+	rawLen  int
+	raw     []byte
+}
+
+// parse verifies the group at the start of b, which lies at off.
+func (o *opened) parse(r *Reader, b []byte, off int64) error {
+	if err := o.g.parse(b, off, &r.base); err != nil {
+		return r.corrupt(off, err)
+	}
+	o.off, o.dict = off, nil
+	if c := o.g.coding; c&codingDict != 0 {
+		n := int(c >> codingShift & 7)
+		if n >= len(r.dicts) {
+			return r.corrupt(off, errNoDict)
+		}
+		o.dict = r.dicts[n]
+	}
+	return nil
+}
+
+// head decodes the members.
+func (o *opened) head(r *Reader) error {
+	o.members = o.members[:0]
+	var m member
+	pos := 0
+	for i := range o.g.count {
+		var err error
+		if pos, err = o.g.next(&m, i, pos, r.opts.MaxRaw); err != nil {
+			return r.corrupt(o.off, err)
+		}
+		o.members = append(o.members, m)
+	}
+	if pos != len(o.g.members) {
+		return r.corrupt(o.off, errMember)
+	}
+	o.rawLen = m.part + m.body + m.annex
+	return nil
+}
+
+// expand decodes the payload behind dst and returns dst, grown. A payload that
+// was stored raw stays where it is.
+func (o *opened) expand(r *Reader, dst []byte) ([]byte, error) {
+	codec := o.g.coding & codingCodec
+	out, err := decodePayload(dst, o.g.payload, codec, o.dict, o.rawLen)
+	if err != nil {
+		return dst, r.corrupt(o.off, err)
+	}
+	if codec == codecRaw {
+		o.raw = out
+		return dst, nil
+	}
+	o.raw = out[len(dst):]
+	return out, nil
+}
+
+// decode is parse, head and expand, into buf, which it returns grown. b must
+// live as long as o is used.
+func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
+	if err := o.parse(r, b, off); err != nil {
+		return buf, err
+	}
+	if err := o.head(r); err != nil {
+		return buf, err
+	}
+	buf, err := o.expand(r, buf[:0])
+	return buf, err
+}
+
+func (o *opened) end() int64 { return o.off + int64(o.g.size) }
+
+// is reports whether member i has the key's partition key and id.
+func (o *opened) is(i int, k *item.Key) bool {
+	m := &o.members[i]
+	return bytes.Equal(m.id(o.raw), k.ID) && o.g.matchPK(m, o.raw, k.PK)
+}
+
+func (o *opened) isOlder(i int) bool    { return o.members[i].flags&memberOlder != 0 }
+func (o *opened) isFollowed(i int) bool { return o.members[i].flags&memberFollowed != 0 }
+
+func (o *opened) body(i int) []byte {
+	m := &o.members[i]
+	return o.raw[m.part : m.part+m.body : m.part+m.body]
+}
+
+// version fills v; the body aliases the payload.
+func (o *opened) version(i int, v *item.Version) {
+	o.g.version(i, &o.members[i], v)
+	v.Body = o.body(i)
+}
+
+// shownKey is the key of the version that a cursor or walker is on.
+type shownKey struct {
+	item.Key
+	valid   bool
+	pk, epk []byte
+}
+
+// set makes it the key of member i. The id aliases the payload.
+func (k *shownKey) set(r *Reader, o *opened, i int) error {
+	m := &o.members[i]
+	k.ID = m.id(o.raw)
+	if k.valid && o.g.matchPK(m, o.raw, k.pk) {
+		return nil
+	}
+	k.pk = o.g.appendPK(k.pk[:0], m, o.raw)
+	k.epk = r.opts.EPK(k.epk[:0], k.pk)
+	if k.valid = len(k.epk) == 16*r.props.Levels; !k.valid {
+		return r.corrupt(o.off, errEPK)
+	}
+	k.Hash, k.EPK, k.PK = item.HashOf(k.epk), k.epk, k.pk
+	return nil
+}

@@ -1,0 +1,269 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// pending is the group that a writer collects.
+type pending struct {
+	raw     []byte // parts one after the other, unless copied
+	members []pendingMember
+	specs   []byte // descriptions of partition keys
+	keys    int    // members that are the newest of their item
+	first   keyCopy
+
+	// A single member may come compressed from another file.
+	copied  bool
+	payload []byte
+	coding  byte
+
+	head []byte // scratch
+}
+
+type pendingMember struct {
+	seq         uint64
+	modified    int64
+	expires     int64
+	hash        uint64
+	flags       byte
+	body, annex int
+	idOff       int
+	idLen       int
+	pkFrom      int // description within specs
+	pkTo        int
+}
+
+// keyCopy is a key with memory of its own that is used again.
+type keyCopy struct {
+	item.Key
+	buf []byte
+}
+
+func (c *keyCopy) set(k *item.Key) {
+	c.buf = append(append(append(c.buf[:0], k.EPK...), k.PK...), k.ID...)
+	e, p := len(k.EPK), len(k.EPK)+len(k.PK)
+	c.Key = item.Key{Hash: k.Hash, EPK: c.buf[:e:e], PK: c.buf[e:p:p], ID: c.buf[p:]}
+}
+
+func (p *pending) reset() {
+	p.raw, p.members, p.specs, p.keys = p.raw[:0], p.members[:0], p.specs[:0], 0
+	p.copied = false
+	if cap(p.raw) > 1<<20 {
+		p.raw = nil
+	}
+}
+
+// takes reports whether a body of n bytes may join the group.
+func (p *pending) takes(n int) bool {
+	return len(p.members) == 0 || !p.copied && len(p.members) < groupMembers && len(p.raw)+n <= groupRaw
+}
+
+// add appends a version. samePK and older tell how it relates to the version
+// added before it to the file.
+func (p *pending) add(k *item.Key, v *item.Version, samePK, older bool) {
+	m := p.begin(k, v, older)
+	start := len(p.raw)
+	p.raw = append(p.raw, v.Body...)
+	if older && len(p.members) > 0 {
+		p.members = append(p.members, m)
+		return
+	}
+	var last *pendingMember
+	if n := len(p.members); n > 0 {
+		last = &p.members[n-1]
+	}
+	m.idLen = len(k.ID)
+	m.idOff = p.place(start, k.ID, last)
+	if last != nil && !last.isKeyless() && m.idOff == last.idOff && m.idLen == last.idLen {
+		m.flags |= memberSameID
+	}
+	if samePK && last != nil {
+		m.flags |= memberSamePK
+	} else {
+		m.pkFrom = len(p.specs)
+		p.describePK(start, k.PK)
+		m.pkTo = len(p.specs)
+	}
+	if m.annex = len(p.raw) - start - m.body; m.annex > 0 {
+		m.flags |= memberAnnex
+	}
+	p.members = append(p.members, m)
+}
+
+// begin makes the member of a version without its key.
+func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember {
+	m := pendingMember{seq: v.Seq, modified: v.Modified, hash: k.ItemHash(), body: len(v.Body)}
+	if v.Deleted() {
+		m.flags |= memberTombstone
+	}
+	if v.Expires != 0 {
+		m.flags |= memberExpires
+		m.expires = v.Expires - v.Modified
+	}
+	if older {
+		m.flags |= memberOlder
+	} else {
+		if p.keys == 0 {
+			p.first.set(k)
+		}
+		p.keys++
+	}
+	return m
+}
+
+// isKeyless says that a member has no id of its own.
+func (m *pendingMember) isKeyless() bool { return m.idLen == 0 && m.flags&memberOlder != 0 }
+
+// place returns where in the part that begins at start the text lies, trying
+// the place of the member before first; what the part does not hold is
+// appended to it.
+func (p *pending) place(start int, text []byte, last *pendingMember) int {
+	part := p.raw[start:]
+	if last != nil && last.idOff <= len(part) && bytes.HasPrefix(part[last.idOff:], text) {
+		return last.idOff
+	}
+	if i := bytes.Index(part, text); i >= 0 {
+		return i
+	}
+	p.raw = append(p.raw, text...)
+	return len(part)
+}
+
+// describePK appends the description of an encoded partition key to specs.
+func (p *pending) describePK(start int, pk []byte) {
+	from := len(p.specs)
+	p.specs = append(p.specs, 0)
+	kind, rest := byte(0), pk
+	n := 0
+	for ; len(rest) > 0; n++ {
+		if n == item.MaxLevels {
+			n = 0
+			break
+		}
+		if rest[0] == markerString {
+			end := bytes.IndexByte(rest, markerEnd)
+			if end < 0 {
+				n = 0
+				break
+			}
+			p.appendRange(start, rest[1:end])
+			kind |= pkText << n
+			rest = rest[end+1:]
+			continue
+		}
+		size := literalLen(rest[0])
+		if size == 0 || size > len(rest) {
+			n = 0
+			break
+		}
+		p.specs = append(p.specs, rest[:size]...)
+		rest = rest[size:]
+	}
+	if n == 0 { // no encoding that we know: one range
+		p.specs = p.specs[:from+1]
+		p.appendRange(start, pk)
+		kind = 0
+	}
+	p.specs[from] = byte(n) | kind
+}
+
+func (p *pending) appendRange(start int, text []byte) {
+	p.specs = binary.AppendUvarint(p.specs, uint64(p.place(start, text, nil)))
+	p.specs = binary.AppendUvarint(p.specs, uint64(len(text)))
+}
+
+// addCopied takes over the only member of another file's group with its
+// payload. The group must be empty.
+func (p *pending) addCopied(k *item.Key, v *item.Version, g *group, m *member, older bool) {
+	to := p.begin(k, v, older)
+	to.body, to.annex = m.body, m.annex
+	if m.annex > 0 {
+		to.flags |= memberAnnex
+	}
+	to.idOff, to.idLen = m.idOff, m.idLen
+	end := skipPK(g.members, m.pkSpec, m.body+m.annex)
+	p.specs = append(p.specs[:0], g.members[m.pkSpec:end]...)
+	to.pkTo = len(p.specs)
+	p.members = append(p.members, to)
+	p.payload = append(p.payload[:0], g.payload...)
+	p.copied, p.coding = true, g.coding
+}
+
+// appendTo appends the encoded group, which will lie at off, to dst.
+func (p *pending) appendTo(dst []byte, off int64, base *base, c *compressor) []byte {
+	var payload []byte
+	var coding byte
+	if p.copied {
+		payload, coding = p.payload, p.coding&codingCodec|c.dictBits() // takes saw to it that this is true
+	} else {
+		payload, coding = c.encode(p.raw)
+	}
+	minSeq, maxSeq := p.members[0].seq, p.members[0].seq
+	minMod, maxMod := p.members[0].modified, p.members[0].modified
+	for i := range p.members {
+		m := &p.members[i]
+		minSeq, maxSeq = min(minSeq, m.seq), max(maxSeq, m.seq)
+		minMod, maxMod = min(minMod, m.modified), max(maxMod, m.modified)
+	}
+	ws, wm := widthOf(maxSeq-minSeq), widthOf(uint64(maxMod-minMod))
+	h := p.head[:0]
+	h = binary.AppendUvarint(h, zigzag(int64(minSeq-base.seq)))
+	h = binary.AppendUvarint(h, zigzag(minMod-base.modified))
+	for i := range p.members {
+		h = append(h, byte(p.members[i].hash>>8))
+	}
+	for i := range p.members {
+		h = appendColumn(h, p.members[i].seq-minSeq, ws)
+	}
+	for i := range p.members {
+		h = appendColumn(h, uint64(p.members[i].modified-minMod), wm)
+	}
+	for i := range p.members {
+		h = p.appendMember(h, i)
+	}
+	p.head = h
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, byte(len(p.members)-1), coding, byte(ws)|byte(wm)<<4)
+	dst = binary.AppendUvarint(dst, uint64(len(h)))
+	dst = binary.AppendUvarint(dst, uint64(len(payload)))
+	dst = append(append(dst, h...), payload...)
+	binary.LittleEndian.PutUint32(dst[start:], checksum(dst[start+4:])^base.mask(off))
+	return dst
+}
+
+func (p *pending) appendMember(h []byte, i int) []byte {
+	m := &p.members[i]
+	h = append(h, m.flags)
+	h = binary.AppendUvarint(h, uint64(m.body))
+	if m.flags&memberAnnex != 0 {
+		h = binary.AppendUvarint(h, uint64(m.annex))
+	}
+	if m.flags&memberExpires != 0 {
+		h = binary.AppendUvarint(h, zigzag(m.expires))
+	}
+	if m.flags&memberOlder != 0 && i > 0 {
+		return h
+	}
+	if m.flags&memberSameID == 0 {
+		h = binary.AppendUvarint(h, uint64(m.idOff))
+		h = binary.AppendUvarint(h, uint64(m.idLen))
+	}
+	if m.flags&memberSamePK == 0 {
+		h = append(h, p.specs[m.pkFrom:m.pkTo]...)
+	}
+	return h
+}
+
+func widthOf(n uint64) int { return (bits.Len64(n) + 7) / 8 }
+
+func appendColumn(b []byte, n uint64, w int) []byte {
+	for range w {
+		b = append(b, byte(n))
+		n >>= 8
+	}
+	return b
+}

@@ -1,0 +1,296 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// Mode says how a reader reaches the bytes of its file.
+type Mode uint8
+
+// Modes.
+const (
+	Map   Mode = iota // through a mapping; what may not be in memory is read first
+	Pread             // through positioned reads; nothing is mapped
+)
+
+// ReaderOptions are the options of a reader.
+type ReaderOptions struct {
+	Mode Mode
+	// EPK appends the effective partition key of an encoded partition key,
+	// 16 bytes a level, to dst.
+	EPK func(dst, pk []byte) []byte
+	// MaxRaw is the most raw bytes that a group may decode to; 0 means the
+	// format's own limit. It bounds the memory of a call.
+	MaxRaw int
+	// Warm says that the file was just written, so that its bytes are in
+	// memory.
+	Warm bool
+	// Cold bounds the reads of bytes that may have to come from the device: each
+	// holds a place in the channel meanwhile. Readers may share it; nil: no
+	// bound.
+	Cold chan struct{}
+}
+
+// Reader reads a segment. It is safe for concurrent use, and counts its users:
+// the opener is the first, and the file is closed when the last has called
+// Release. Nothing of a reader, its cursors and walkers included, may be used
+// after that.
+type Reader struct {
+	file    vfs.File
+	name    string // full path, for messages
+	opts    ReaderOptions
+	mapping *vfs.Mapping
+	data    []byte // of mapping; nil in Pread mode
+	refs    atomic.Int64
+
+	props   Properties
+	base    base
+	dicts   []*Dictionary
+	groups  Section
+	offsets Section
+	tables  tablePages
+	hints   residency
+
+	ix struct {
+		sync.Mutex // held while it is loaded
+		loaded     atomic.Pointer[index]
+	}
+}
+
+// index is what a reader keeps of the tables in memory. It is loaded by the
+// first read, so that opening a file reads little.
+type index struct {
+	chunks     chunkTable
+	partitions partitionTable
+}
+
+// scratch is the memory of one call.
+type scratch struct {
+	table []byte // bytes of a table that were not mapped
+	group []byte // bytes of a group that were not mapped
+	raw   []byte // a decoded payload
+	cold  []byte // bytes read only to have them in memory
+	open  opened
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+const scratchKeep = 1 << 20 // larger buffers are not kept between calls
+
+func (s *scratch) free() {
+	if cap(s.group) > scratchKeep {
+		s.group = nil
+	}
+	if cap(s.raw) > scratchKeep {
+		s.raw = nil
+	}
+	s.open.raw, s.open.dict = nil, nil
+	scratches.Put(s)
+}
+
+var (
+	errEntry   = errors.New("table: entry points outside of what it describes")
+	errPage    = errors.New("table: checksum of a page does not match")
+	errRange   = errors.New("table: read outside of the tables")
+	errEnded   = errors.New("file is shorter than it was")
+	errNoDict  = errors.New("group: names a dictionary that the file does not have")
+	errOlder   = errors.New("group: chain of versions is broken")
+	errEPK     = errors.New("group: partition key does not hash to its level")
+	errOrdinal = errors.New("group: holds another number of items than the tables say")
+)
+
+// Open opens a segment file. It reads header, footer, properties, dictionaries
+// and the checksums of the tables, and verifies them; everything else is
+// verified when it is read. A damaged file is a *fault.CorruptionError, one of
+// a newer format matches fault.ErrTooNew.
+func Open(fsys vfs.FS, name string, o ReaderOptions) (*Reader, error) {
+	if o.EPK == nil || o.Mode > Pread || o.MaxRaw < 0 {
+		return nil, fmt.Errorf("segment: mode %d, EPK function %t, limit %d", o.Mode, o.EPK != nil, o.MaxRaw)
+	}
+	if o.MaxRaw == 0 || o.MaxRaw > maxPart {
+		o.MaxRaw = maxPart
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, fault.IO("open", fsys.Path(name), -1, err)
+	}
+	r := &Reader{file: f, name: f.Name(), opts: o}
+	r.refs.Store(1)
+	if err := r.load(); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// load reads what a reader always holds.
+func (r *Reader) load() error {
+	info, err := r.file.Stat()
+	if err != nil {
+		return fault.IO("stat", r.name, -1, err)
+	}
+	var head [headerLen]byte
+	var foot [footerLen]byte
+	if info.Size < headerLen+footerLen {
+		return fault.Corrupt(r.name, 0, "file of %d bytes is too short", info.Size)
+	}
+	if err := r.readAt(foot[:], info.Size-footerLen); err != nil {
+		return err
+	}
+	if err := r.readAt(head[:], 0); err != nil {
+		return err
+	}
+	h, err := decodeHeader(r.name, head[:])
+	if err != nil {
+		return err
+	}
+	f, err := DecodeFooter(r.name, foot[:], info.Size)
+	if err != nil {
+		return err
+	}
+	if f.FileNumber != h.fileNumber || f.StoreID != h.storeID {
+		return fault.Corrupt(r.name, info.Size-footerLen, "footer: not that of this header")
+	}
+	r.props = Properties{
+		FormatVersion: FormatVersion, FileNumber: h.fileNumber, StoreID: h.storeID, Levels: h.levels,
+		Sections: f.Sections, FooterCRC: f.CRC, FileBytes: f.FileBytes,
+	}
+	r.groups, r.offsets = f.section(SectionGroups), f.section(SectionOffsets)
+	s := f.section(SectionProperties)
+	b, err := r.section(s, propertiesMax)
+	if err != nil {
+		return err
+	}
+	if err := r.props.decode(r.name, s.Off, b); err != nil {
+		return err
+	}
+	if blocks := (int64(r.props.Groups) + blockGroups - 1) / blockGroups; blocks > r.offsets.Len/blockLen {
+		return fault.Corrupt(r.name, r.offsets.Off, "offsets: %d bytes for %d groups", r.offsets.Len, r.props.Groups)
+	}
+	r.base = base{seq: r.props.baseSeq, modified: r.props.baseModified, file: uint32(h.fileNumber)}
+	if s = f.section(SectionDictionaries); s.Kind != 0 {
+		if b, err = r.section(s, dictionariesMax); err != nil {
+			return err
+		}
+		if r.dicts, err = decodeDictionaries(r.name, s.Off, b); err != nil {
+			return err
+		}
+	}
+	s = f.section(SectionChecksums)
+	sums, err := r.section(s, f.FileBytes)
+	if err != nil {
+		return err
+	}
+	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
+	r.hints = newResidency(r.groups, r.opts.Warm)
+	r.file.Advise(0, 0, vfs.Random)
+	if r.opts.Mode == Pread {
+		return nil
+	}
+	if r.mapping, err = r.file.Map(); err != nil {
+		return fault.IO("map", r.name, -1, err)
+	}
+	if int64(len(r.mapping.Data)) < f.FileBytes {
+		return fault.Corrupt(r.name, int64(len(r.mapping.Data)), "%w", errEnded)
+	}
+	r.mapping.Advise(0, 0, vfs.Random)
+	r.data = r.mapping.Data[:f.FileBytes]
+	return nil
+}
+
+// section reads a section whose checksum is that of its bytes.
+func (r *Reader) section(s Section, limit int64) ([]byte, error) {
+	if s.Len > limit {
+		return nil, fault.Corrupt(r.name, s.Off, "%v: %d bytes, at most %d", s.Kind, s.Len, limit)
+	}
+	b := make([]byte, s.Len)
+	if err := r.readAt(b, s.Off); err != nil {
+		return nil, err
+	}
+	if got := checksum(b); got != s.CRC {
+		return nil, fault.Corrupt(r.name, s.Off, "%v: checksum %08x, computed %08x", s.Kind, s.CRC, got)
+	}
+	return b, nil
+}
+
+// readAt fills b with the bytes at off.
+func (r *Reader) readAt(b []byte, off int64) error {
+	n, err := r.file.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		return fault.Corrupt(r.name, off+int64(n), "%w", errEnded)
+	}
+	return fault.IO("read", r.name, off, err)
+}
+
+// corrupt reports damage found at an offset of the file.
+func (r *Reader) corrupt(at int64, err error) error { return fault.Corrupt(r.name, at, "%w", err) }
+
+// index returns the index, which the first call loads.
+func (r *Reader) index() (*index, error) {
+	if ix := r.ix.loaded.Load(); ix != nil {
+		return ix, nil
+	}
+	r.ix.Lock()
+	defer r.ix.Unlock()
+	if ix := r.ix.loaded.Load(); ix != nil {
+		return ix, nil
+	}
+	f := Footer{Sections: r.props.Sections}
+	ix := new(index)
+	s := f.section(SectionPartitions)
+	b, err := r.readTable(s.Off, min(partitionsHeader, s.Len))
+	if err != nil {
+		return nil, err
+	}
+	if ix.partitions, err = decodePartitions(r.name, s, &r.props, b); err != nil {
+		return nil, err
+	}
+	s = f.section(SectionLocator)
+	read := func(off, n int64) ([]byte, error) { return r.readTable(s.Off+off, n) }
+	if ix.chunks, err = decodeChunks(r.name, s, r.groups, &r.props, read); err != nil {
+		return nil, err
+	}
+	r.ix.loaded.Store(ix)
+	return ix, nil
+}
+
+// Properties describes the file. The caller may not change them.
+func (r *Reader) Properties() *Properties { return &r.props }
+
+// Size returns the length of the file in bytes.
+func (r *Reader) Size() int64 { return r.props.FileBytes }
+
+// FooterCRC returns the CRC32C of the footer, which identifies the content.
+func (r *Reader) FooterCRC() uint32 { return r.props.FooterCRC }
+
+// Dictionaries returns the dictionaries of the file. The caller may not change
+// the slice.
+func (r *Reader) Dictionaries() []*Dictionary { return r.dicts }
+
+// Acquire adds a user; the caller must be sure that there is one.
+func (r *Reader) Acquire() { r.refs.Add(1) }
+
+// Release takes a user away. The last one closes the file.
+func (r *Reader) Release() {
+	if r.refs.Add(-1) == 0 {
+		r.close()
+	}
+}
+
+func (r *Reader) close() {
+	if r.mapping != nil {
+		r.mapping.Unmap()
+		r.mapping, r.data = nil, nil
+	}
+	r.file.Close()
+}

@@ -1,0 +1,159 @@
+package segment
+
+import (
+	"bytes"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// lowerBound opens a group and returns the position in it of the first version
+// whose key is not before k; ok is false if there is none, or on an error. The
+// version is the newest of its key.
+func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
+	if at, ok = c.lookUp(k); ok || c.err != nil {
+		return at, ok
+	}
+	lo, hi, first, err := c.groupRange(k)
+	if err != nil {
+		c.err = err
+		return 0, false
+	}
+	if lo > hi {
+		return 0, false
+	}
+	// Where the scan of a logical partition begins: at its first item.
+	if at, ok = c.openAt(lo, first); !ok {
+		return 0, false
+	}
+	if cmp, ok := c.compare(at, k); !ok || cmp >= 0 {
+		return at, ok
+	}
+	// The last group in (lo, hi] whose first key is not above k, else lo. The
+	// last two are the likely ones: there the logical partition ends.
+	for n := 0; lo < hi; n++ {
+		probe := hi
+		if n >= 2 {
+			probe = (lo + hi + 1) / 2
+		}
+		if !c.loadIndex(probe) {
+			return 0, false
+		}
+		cmp, ok := c.compare(0, k)
+		if !ok {
+			return 0, false
+		}
+		if cmp <= 0 {
+			lo = probe
+		} else {
+			hi = probe - 1
+		}
+	}
+	if c.group != lo && !c.loadIndex(lo) {
+		return 0, false
+	}
+	for i := 0; ; i++ {
+		if i, ok = c.adjust(i); !ok {
+			return 0, false
+		}
+		cmp, ok := c.compare(i, k)
+		if !ok {
+			return 0, false
+		}
+		if cmp >= 0 {
+			return i, true
+		}
+	}
+}
+
+// compare orders the key of member i of the open group and k.
+func (c *Cursor) compare(i int, k *item.Key) (cmp int, ok bool) {
+	if c.err = c.key.set(c.r, &c.open, i); c.err != nil {
+		return 0, false
+	}
+	return item.Compare(&c.key.Key, k), true
+}
+
+// lookUp opens the group that holds the newest version of k, by the locator.
+func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
+	hash := k.ItemHash()
+	p := probe{r: c.r, hash: hash}
+	if c.err = c.guarded(func() error {
+		ix, err := c.r.index()
+		if err == nil {
+			p.chunk = ix.chunks.find(k)
+		}
+		return err
+	}); c.err != nil {
+		return 0, false
+	}
+	for {
+		var off int64
+		if c.err = c.guarded(func() (err error) {
+			off, err = p.next(&c.s)
+			return err
+		}); c.err != nil || off == 0 {
+			return 0, false
+		}
+		if !c.load(off, -1) {
+			return 0, false
+		}
+		if i := bytes.IndexByte(c.open.g.hashes, memberHash(hash)); i >= 0 {
+			if i = c.open.find(i, k, hash); i >= 0 {
+				return i, true
+			}
+		}
+	}
+}
+
+// groupRange returns the groups among which the first key not before k lies,
+// and the ordinal of the first item that may be it; lo > hi if there is none.
+func (c *Cursor) groupRange(k *item.Key) (lo, hi int64, first uint32, err error) {
+	r := c.r
+	defer r.unguard(guard(), &err)
+	ix, err := r.index()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	i, equal, err := r.lowerPartition(&c.s, ix, k.Hash, k.EPK)
+	if err != nil || i == ix.partitions.n {
+		return 0, -1, 0, err
+	}
+	e, err := r.partition(&c.s, ix, i)
+	if err != nil {
+		return 0, -1, 0, err
+	}
+	lo, hi, first = int64(e.group), int64(e.group), e.ordinal
+	if !equal {
+		return lo, hi, first, nil
+	}
+	if i, err = r.upperPartition(&c.s, ix, i, k.EPK); err != nil {
+		return 0, -1, 0, err
+	}
+	if hi = int64(r.props.Groups) - 1; i < ix.partitions.n {
+		if e, err = r.partition(&c.s, ix, i); err != nil {
+			return 0, -1, 0, err
+		}
+		hi = int64(e.group)
+	}
+	if hi < lo {
+		err = r.corrupt(ix.partitions.entries, errEntry)
+	}
+	return lo, hi, first, err
+}
+
+// openAt opens a group and returns the position in it of an ordinal.
+func (c *Cursor) openAt(index int64, ordinal uint32) (at int, ok bool) {
+	off, base, err := c.locate(index)
+	if err != nil {
+		c.err = err
+		return 0, false
+	}
+	if !c.load(off, index) {
+		return 0, false
+	}
+	if ordinal < base || ordinal-base >= uint32(c.open.g.count) {
+		c.err = c.r.corrupt(off, errOrdinal)
+		return 0, false
+	}
+	return int(ordinal - base), true
+}

@@ -1,0 +1,94 @@
+package segment
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+)
+
+// tablePages are the pages between the groups and the checksums section, each
+// of which has a checksum. A page is verified when it is first touched.
+type tablePages struct {
+	off, end int64 // in the file
+	sums     []byte
+	checked  []atomic.Uint64 // a bit a page
+}
+
+func newTablePages(off, end int64, sums []byte) tablePages {
+	return tablePages{off: off, end: end, sums: sums, checked: make([]atomic.Uint64, len(sums)/4/64+1)}
+}
+
+func (t *tablePages) isChecked(page int64) bool {
+	return t.checked[page/64].Load()&(1<<(page%64)) != 0
+}
+
+func (t *tablePages) check(page int64, b []byte) bool {
+	if checksum(b) != binary.LittleEndian.Uint32(t.sums[4*page:]) {
+		return false
+	}
+	t.checked[page/64].Or(1 << (page % 64))
+	return true
+}
+
+// table returns n verified bytes of the tables, valid until the next call with
+// the same scratch. They may be mapped: the caller is guarded.
+func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
+	t := &r.tables
+	if at < t.off || n < 1 || n > t.end-at {
+		return nil, r.corrupt(at, errRange)
+	}
+	first, last := (at-t.off)/pageLen, (at+n-1-t.off)/pageLen
+	for page := first; page <= last; page++ {
+		if !t.isChecked(page) {
+			if err := r.checkPage(s, page); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.data != nil {
+		return r.data[at : at+n], nil
+	}
+	s.table = grow(s.table, n)
+	return s.table, r.readAt(s.table, at)
+}
+
+// checkPage verifies a page of the tables. It comes from the file first, so
+// that the mapping need not fetch it.
+func (r *Reader) checkPage(s *scratch, page int64) error {
+	at := r.tables.off + page*pageLen
+	n := min(pageLen, r.tables.end-at)
+	var b []byte
+	if r.data == nil || !r.opts.Warm {
+		s.cold = grow(s.cold, n)
+		if err := r.readCold(s.cold, at); err != nil {
+			return err
+		}
+		b = s.cold
+	}
+	if r.data != nil {
+		b = r.data[at : at+n]
+	}
+	if !r.tables.check(page, b) {
+		return r.corrupt(at, errPage)
+	}
+	return nil
+}
+
+// readTable returns a copy of n bytes of the tables, read from the file.
+func (r *Reader) readTable(at, n int64) ([]byte, error) {
+	t := &r.tables
+	if at < t.off || n < 1 || n > t.end-at {
+		return nil, r.corrupt(at, errRange)
+	}
+	start := t.off + (at-t.off)/pageLen*pageLen
+	end := min(t.end, t.off+(at+n-t.off+pageLen-1)/pageLen*pageLen)
+	b := make([]byte, end-start)
+	if err := r.readCold(b, start); err != nil {
+		return nil, err
+	}
+	for i := int64(0); i < int64(len(b)); i += pageLen {
+		if !t.check((start+i-t.off)/pageLen, b[i:min(i+pageLen, int64(len(b)))]) {
+			return nil, r.corrupt(start+i, errPage)
+		}
+	}
+	return b[at-start : at-start+n], nil
+}

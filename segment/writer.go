@@ -1,0 +1,435 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// WriterOptions are the options of a writer.
+type WriterOptions struct {
+	FileNumber  uint64
+	StoreID     [16]byte
+	Levels      int         // of the partition key, 1 to 3
+	Compression Compression // Fast if not set
+	Dictionary  *Dictionary // nil: compress without one
+	// EPK appends the effective partition key of an encoded partition key,
+	// 16 bytes a level, to dst.
+	EPK func(dst, pk []byte) []byte
+	// ExpectItems is a guess at the number of items; 0: none.
+	ExpectItems int
+}
+
+// Errors of a writer.
+var (
+	// ErrOrder says that an item was not added in the order of keys, or a
+	// version not by falling sequence.
+	ErrOrder = errors.New("segment: item out of order")
+	// ErrItem says that an item cannot be stored: its key or body is too long,
+	// or contradicts itself.
+	ErrItem = errors.New("segment: item cannot be stored")
+	// ErrEmpty says that a segment without items was finished.
+	ErrEmpty = errors.New("segment: no items")
+)
+
+// Writer writes a segment. It holds in memory the group being filled, about
+// 5.4 bytes a key, 24 to 56 bytes a logical partition and 4 bytes a group. It
+// is not safe for concurrent use. After an error only Abort may be called.
+type Writer struct {
+	f    vfs.File
+	opts WriterOptions
+	enc  compressor
+	base base
+	err  error
+
+	buf     []byte // not yet written
+	flushed int64  // bytes written
+
+	pend       pending
+	last       keyCopy
+	lastSeq    uint64
+	partitions partitionBuilder
+	locator    locatorBuilder
+	offsets    offsetBuilder
+	groupsCRC  uint32
+	sections   []Section
+	props      Properties
+}
+
+const writeBuffer = 1 << 20
+
+// NewWriter starts a segment at the beginning of f, which is empty. The writer
+// owns f: Finish, Abort and a failing NewWriter close it.
+func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
+	if o.Levels < 1 || o.Levels > item.MaxLevels || o.EPK == nil || o.Compression > None {
+		f.Close()
+		return nil, fmt.Errorf("segment: %d levels, EPK function %t, compression %v", o.Levels, o.EPK != nil, o.Compression)
+	}
+	enc, err := newCompressor(o.Compression, o.Dictionary)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("segment: %w", err)
+	}
+	w := &Writer{f: f, opts: o, enc: enc, buf: make([]byte, 0, writeBuffer+64<<10)}
+	w.partitions.prefix = prefixLen(o.Levels)
+	w.props = Properties{
+		FormatVersion: FormatVersion, FileNumber: o.FileNumber, StoreID: o.StoreID, Levels: o.Levels,
+		MinSeq: math.MaxUint64, MaxModified: math.MinInt64,
+	}
+	h := header{levels: o.Levels, fileNumber: o.FileNumber, storeID: o.StoreID}
+	w.buf = append(w.buf, h.encode()...)
+	if w.enc.dict != nil {
+		w.section(SectionDictionaries, appendDictionaries(nil, w.enc.dict))
+	}
+	w.pad()
+	w.sections = append(w.sections, Section{Kind: SectionGroups, Off: w.offset()})
+	return w, nil
+}
+
+// offset is where the next byte goes.
+func (w *Writer) offset() int64 { return w.flushed + int64(len(w.buf)) }
+
+// Size returns about how many bytes the file would have if it were finished.
+func (w *Writer) Size() int64 {
+	return w.offset() + int64(len(w.pend.raw)) + w.partitions.size() + w.locator.size() + w.offsets.size() + footerLen
+}
+
+// Items returns the number of versions added.
+func (w *Writer) Items() int64 { return int64(w.props.Items) }
+
+// Add appends a version. Keys must rise strictly, and the sequences of versions
+// of one key fall; ErrOrder otherwise. Nothing is kept of k and v.
+func (w *Writer) Add(k *item.Key, v *item.Version) error {
+	samePK, older, err := w.accept(k, v)
+	if err != nil {
+		return w.fail(err)
+	}
+	if !w.pend.takes(len(v.Body)) {
+		if err := w.flushGroup(); err != nil {
+			return err
+		}
+	}
+	w.note(k, v, samePK, older)
+	w.pend.add(k, v, samePK, older)
+	return nil
+}
+
+// AddFrom appends the version that the walker is on. Where its compressed bytes
+// fit this writer they are copied, else it is the same as Add.
+func (w *Writer) AddFrom(src *Walker) error {
+	k, v := src.Key(), src.Version()
+	g := &src.open.g
+	if g.count != 1 || len(v.Body) <= groupRaw/2 || !w.enc.takes(g.coding, src.open.dict) {
+		return w.Add(k, v)
+	}
+	samePK, older, err := w.accept(k, v)
+	if err != nil {
+		return w.fail(err)
+	}
+	if len(w.pend.members) > 0 {
+		if err := w.flushGroup(); err != nil {
+			return err
+		}
+	}
+	w.note(k, v, samePK, older)
+	w.pend.addCopied(k, v, g, &src.open.members[0], older)
+	return nil
+}
+
+// accept checks the order of a version and tells how it relates to the one
+// before it.
+func (w *Writer) accept(k *item.Key, v *item.Version) (samePK, older bool, err error) {
+	if w.err != nil {
+		return false, false, w.err
+	}
+	if len(k.EPK) != 16*w.opts.Levels || k.Hash != item.HashOf(k.EPK) || len(k.PK) > item.MaxPK || len(k.ID) > item.MaxID {
+		return false, false, fmt.Errorf("%w: key of %d+%d+%d bytes", ErrItem, len(k.EPK), len(k.PK), len(k.ID))
+	}
+	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags&^item.Tombstone != 0 {
+		return false, false, fmt.Errorf("%w: body of %d bytes, sequence %d, flags %#x", ErrItem, len(v.Body), v.Seq, v.Flags)
+	}
+	if w.props.Items == 0 {
+		return false, false, nil
+	}
+	if w.props.Items == math.MaxUint32 {
+		return false, false, fmt.Errorf("%w: file is full", ErrItem)
+	}
+	c := item.ComparePartition(&w.last.Key, k)
+	samePK = c == 0
+	if samePK {
+		c = bytes.Compare(w.last.ID, k.ID)
+	}
+	if c > 0 || c == 0 && v.Seq >= w.lastSeq {
+		return false, false, fmt.Errorf("%w: after %d items, sequence %d after %d", ErrOrder, w.props.Items, v.Seq, w.lastSeq)
+	}
+	if older = c == 0; older {
+		w.pend.members[len(w.pend.members)-1].flags |= memberFollowed
+	}
+	return samePK, older, nil
+}
+
+// note counts a version that is about to join the pending group.
+func (w *Writer) note(k *item.Key, v *item.Version, samePK, older bool) {
+	p := &w.props
+	if p.Items == 0 {
+		w.base = base{seq: v.Seq, modified: v.Modified, file: uint32(w.opts.FileNumber)}
+		p.baseSeq, p.baseModified = v.Seq, v.Modified
+		p.Min = k.Clone()
+	}
+	if !samePK {
+		w.partitions.add(k.EPK, k.Hash, uint32(p.Items), w.offsets.n, p.RawBytes)
+	}
+	if !older {
+		w.last.set(k)
+		p.Keys++
+		if !v.Deleted() {
+			p.Live++
+		}
+	}
+	if v.Deleted() {
+		p.Tombstones++
+	}
+	w.lastSeq = v.Seq
+	p.Items++
+	p.RawBytes += uint64(len(v.Body))
+	p.MinSeq, p.MaxSeq = min(p.MinSeq, v.Seq), max(p.MaxSeq, v.Seq)
+	p.MaxModified = max(p.MaxModified, v.Modified)
+}
+
+// flushGroup encodes the pending group.
+func (w *Writer) flushGroup() error {
+	p := &w.pend
+	if len(p.members) == 0 {
+		return nil
+	}
+	off, at := w.offset(), len(w.buf)
+	w.buf = p.appendTo(w.buf, off, &w.base, &w.enc)
+	w.groupsCRC = crc32.Update(w.groupsCRC, castagnoli, w.buf[at:at+4])
+	w.locator.add(p, off, w.offsets.n)
+	w.offsets.add(off, len(w.buf)-at, len(p.members))
+	p.reset()
+	return w.spill(false)
+}
+
+// spill writes the buffer once it is large, or in any case.
+func (w *Writer) spill(all bool) error {
+	if len(w.buf) == 0 || !all && len(w.buf) < writeBuffer {
+		return nil
+	}
+	if _, err := w.f.WriteAt(w.buf, w.flushed); err != nil {
+		return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
+	}
+	w.flushed += int64(len(w.buf))
+	if w.buf = w.buf[:0]; cap(w.buf) > 4*writeBuffer {
+		w.buf = make([]byte, 0, writeBuffer+64<<10)
+	}
+	return nil
+}
+
+func (w *Writer) fail(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return err
+}
+
+// pad appends zeros up to the next section.
+func (w *Writer) pad() {
+	for n := aligned(w.offset()) - w.offset(); n > 0; n-- {
+		w.buf = append(w.buf, 0)
+	}
+}
+
+// section appends a section whose checksum is that of its bytes.
+func (w *Writer) section(kind SectionKind, b []byte) {
+	w.pad()
+	w.sections = append(w.sections, Section{Kind: kind, Off: w.offset(), Len: int64(len(b)), CRC: checksum(b)})
+	w.buf = append(w.buf, b...)
+}
+
+// Finish writes the tables and the footer, syncs the file and closes it. Its
+// name is not yet durable. On an error the file is closed too.
+func (w *Writer) Finish() (*Properties, error) {
+	if w.err == nil && w.props.Items == 0 {
+		w.fail(ErrEmpty)
+	}
+	if w.err == nil {
+		w.finish()
+	}
+	if w.err != nil {
+		w.Abort()
+		return nil, w.err
+	}
+	name := w.f.Name()
+	if err := w.f.Sync(); err != nil {
+		w.fail(fault.IO("sync", name, -1, err))
+	}
+	err := w.f.Close()
+	w.f = nil
+	if err != nil {
+		w.fail(fault.IO("close", name, -1, err))
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	w.err = errFinished
+	p := w.props
+	return &p, nil
+}
+
+var errFinished = errors.New("segment: writer is finished")
+
+// finish writes all that follows the groups.
+func (w *Writer) finish() {
+	if w.flushGroup() != nil {
+		return
+	}
+	p := &w.props
+	groups := &w.sections[len(w.sections)-1]
+	groups.Len, groups.CRC = w.offset()-groups.Off, w.groupsCRC
+	p.Groups, p.LogicalPartitions = uint64(w.offsets.n), uint64(len(w.partitions.hashes))
+	p.StoredBytes = uint64(groups.Len)
+	p.Max = w.last.Clone()
+	w.pad()
+
+	t := tableWriter{w: w}
+	t.begin(SectionPartitions)
+	t.write(w.partitions.appendTo(nil))
+	t.write(w.partitions.entries)
+	t.begin(SectionLocator)
+	t.write(w.locator.appendTo(nil))
+	t.write(w.locator.buckets)
+	t.begin(SectionOffsets)
+	blocks, wide := w.offsets.finish()
+	t.write(blocks)
+	t.write(wide)
+	t.begin(SectionProperties)
+	props := p.encode()
+	t.write(props)
+	t.end(checksum(props))
+	sums := t.finish()
+	w.section(SectionChecksums, sums)
+	w.pad()
+	f := Footer{FileBytes: w.offset() + footerLen, FileNumber: p.FileNumber, StoreID: p.StoreID, Sections: w.sections}
+	w.buf = append(w.buf, f.encode()...)
+	p.Sections, p.FooterCRC, p.FileBytes = w.sections, f.CRC, f.FileBytes
+	w.spill(true)
+}
+
+// Abort closes the file, which is of no use then. After Finish it does nothing.
+func (w *Writer) Abort() {
+	w.fail(errFinished)
+	if w.f != nil {
+		w.f.Close()
+		w.f = nil
+	}
+}
+
+// tableWriter writes the tables and computes the checksums of their pages.
+type tableWriter struct {
+	w    *Writer
+	open bool
+	page int // bytes of the page being filled
+	crc  uint32
+	sums []byte
+}
+
+// begin starts a section after ending the one before it.
+func (t *tableWriter) begin(kind SectionKind) {
+	t.end(0)
+	t.w.sections = append(t.w.sections, Section{Kind: kind, Off: t.w.offset()})
+	t.open = true
+}
+
+// end completes the open section, with padding.
+func (t *tableWriter) end(crc uint32) {
+	if !t.open {
+		return
+	}
+	t.open = false
+	s := &t.w.sections[len(t.w.sections)-1]
+	s.Len, s.CRC = t.w.offset()-s.Off, crc
+	t.write(make([]byte, aligned(t.w.offset())-t.w.offset()))
+}
+
+func (t *tableWriter) write(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), pageLen-t.page)
+		t.crc = crc32.Update(t.crc, castagnoli, b[:n])
+		t.w.buf = append(t.w.buf, b[:n]...)
+		b = b[n:]
+		if t.page += n; t.page == pageLen {
+			t.endPage()
+			if t.w.spill(false) != nil {
+				t.w.buf = t.w.buf[:0]
+			}
+		}
+	}
+}
+
+func (t *tableWriter) endPage() {
+	t.sums = binary.LittleEndian.AppendUint32(t.sums, t.crc)
+	t.page, t.crc = 0, 0
+}
+
+func (t *tableWriter) finish() []byte {
+	t.end(0)
+	if t.page > 0 {
+		t.endPage()
+	}
+	return t.sums
+}
+
+// appendDictionaries encodes the dictionaries section: their number 4, zero 4,
+// for each its hash 8, offset in the section 4 and length 4, then the bytes.
+func appendDictionaries(dst []byte, dicts ...*Dictionary) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint32(dst, uint32(len(dicts)))
+	dst = le.AppendUint32(dst, 0)
+	at := 8 + 16*len(dicts)
+	for _, d := range dicts {
+		dst = le.AppendUint64(dst, d.hash)
+		dst = le.AppendUint32(dst, uint32(at))
+		dst = le.AppendUint32(dst, uint32(len(d.bytes)))
+		at += len(d.bytes)
+	}
+	for _, d := range dicts {
+		dst = append(dst, d.bytes...)
+	}
+	return dst
+}
+
+const dictionariesMax = 8 + maxDicts*(16+MaxDictionary)
+
+// decodeDictionaries decodes the section, whose checksum was verified.
+func decodeDictionaries(file string, at int64, b []byte) ([]*Dictionary, error) {
+	le := binary.LittleEndian
+	bad := func(err error) ([]*Dictionary, error) { return nil, fault.Corrupt(file, at, "dictionaries: %w", err) }
+	if len(b) < 8 || le.Uint32(b) > maxDicts || int(le.Uint32(b))*16 > len(b)-8 {
+		return bad(errLengths)
+	}
+	dicts := make([]*Dictionary, le.Uint32(b))
+	for i := range dicts {
+		e := b[8+16*i:]
+		off, n := uint64(le.Uint32(e[8:])), uint64(le.Uint32(e[12:]))
+		if off > uint64(len(b)) || n > uint64(len(b))-off {
+			return bad(errLengths)
+		}
+		d, err := NewDictionary(b[off : off+n])
+		if err != nil {
+			return bad(err)
+		}
+		if d.hash != le.Uint64(e) {
+			return bad(errChecksum)
+		}
+		dicts[i] = d
+	}
+	return dicts, nil
+}

@@ -1,0 +1,168 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// readAll reads a file and returns what was found.
+func readAll(fs vfs.FS, n uint64, length int64) (entries []entry, vouched int, info *FileInfo, err error) {
+	info, err = ReadFile(fs, logDir, n, length, func(r *Record) error {
+		if r.Type != TypeSeal && r.Type != TypeVouch {
+			entries = append(entries, entry{r.Stream, r.Type, r.Seq, r.Count, string(r.Payload)})
+		}
+		if r.Vouched {
+			vouched++
+		}
+		return nil
+	})
+	return entries, vouched, info, err
+}
+
+func TestReadFile(t *testing.T) {
+	d := makeDamagedLog(t)
+	got, vouched, info, err := readAll(d.fs, 1, -1)
+	must(t, err)
+	wantEntries(t, got, d.first)
+	end := d.sealed[len(d.sealed)-1].end
+	if !info.Sealed || info.Length != end || info.Records != int64(len(d.sealed)) || info.TornReason != "" || info.Size != minFileBytes ||
+		info.Header.Number != 1 || info.Header.StoreID != d.opts.StoreID || info.LastSeq != d.first[len(d.first)-1].seq {
+		t.Errorf("sealed file: %+v", info)
+	}
+	if vouched != 0 { // no mark covers a record before it was read
+		t.Errorf("%d vouched for", vouched)
+	}
+	all := entriesBefore(d.list, d.end)
+	got, vouched, info, err = readAll(d.fs, 2, d.end)
+	must(t, err)
+	wantEntries(t, got, all)
+	if vouched != len(all) || info.Sealed || info.Mark != d.end {
+		t.Errorf("noted file: %d vouched for, %+v", vouched, info)
+	}
+	// Torn at its last record.
+	last := d.list[len(d.list)-1]
+	data := slices.Clone(d.sound[1])
+	data[last.off+headerBytes]++
+	must(t, d.fs.WriteFile(name(2), data))
+	got, _, info, err = readAll(d.fs, 2, -1)
+	must(t, err)
+	wantEntries(t, got, all[:len(all)-1])
+	if info.Length != last.off || info.TornBytes != last.end-last.off || info.TornReason == "" {
+		t.Errorf("torn file: %+v", info)
+	}
+	_, _, info, err = readAll(d.fs, 2, d.end)
+	wantCorrupt(t, err, name(2), last.off, "torn file of noted length")
+	if info == nil || info.Records != int64(len(d.list)-1) {
+		t.Errorf("what was found: %+v", info)
+	}
+	// Damaged below the mark.
+	data[d.list[2].off+headerBytes]++
+	must(t, d.fs.WriteFile(name(2), data))
+	got, _, info, err = readAll(d.fs, 2, -1)
+	wantCorrupt(t, err, name(2), d.list[2].off, "damaged record")
+	wantEntries(t, got, entriesBefore(d.list, d.list[2].off))
+	if info.Length != d.list[2].off || info.Mark <= info.Length {
+		t.Errorf("damaged file: %+v", info)
+	}
+	// No file, no header.
+	if _, _, info, err := readAll(d.fs, 9, -1); info != nil || !errors.Is(err, fault.ErrMissing) {
+		t.Errorf("missing file: %+v, %v", info, err)
+	}
+	must(t, d.fs.WriteFile(name(2), data[:fileHeaderBytes-1]))
+	_, _, info, err = readAll(d.fs, 2, -1)
+	wantCorrupt(t, err, name(2), 0, "short header")
+	if info != nil {
+		t.Errorf("short header: %+v", info)
+	}
+}
+
+// TestReadWhileWriting reads the file that takes records, of which more are
+// vouched for as it is read.
+func TestReadWhileWriting(t *testing.T) {
+	fs, o, st := newMem(t), smallOptions(1), State{}
+	l, _ := mustOpen(t, fs, &st, o)
+	var all []entry
+	write := func(n int) {
+		for range n {
+			e, pos := put(t, l, 1, filler(len(all), 40))
+			all = append(all, e)
+			must(t, l.Wait(pos, true))
+		}
+	}
+	write(10)
+	// Behind the place where the reader stops, records appear that vouch for
+	// it: it looks again instead of calling that damage.
+	faulty, reads := vfs.NewFaulty(fs), 0
+	stop := l.mu.offset
+	before, err := fs.ReadFile(name(1))
+	must(t, err)
+	write(5)
+	after, err := fs.ReadFile(name(1))
+	must(t, err)
+	must(t, fs.WriteFile(name(1), slices.Concat(before[:stop+32], after[stop+32:]))) // the page that came last
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead {
+			if reads++; reads == 3 { // the header, the records, the search beyond
+				must(t, fs.WriteFile(name(1), after))
+			}
+		}
+		return nil
+	})
+	got, _, info, err := readAll(faulty, 1, -1)
+	must(t, err)
+	wantEntries(t, got, all)
+	if info.Length != l.mu.offset {
+		t.Errorf("%+v", info)
+	}
+}
+
+// TestReadRecycled: a file that gets another use while it is read.
+func TestReadRecycled(t *testing.T) {
+	fs, o, st := newMem(t), smallOptions(1), State{}
+	l, _ := mustOpen(t, fs, &st, o)
+	put(t, l, 1, "a")
+	put(t, l, 1, "b")
+	must(t, l.Sync())
+	n := 0
+	_, err := ReadFile(fs, logDir, 1, -1, func(*Record) error {
+		if n++; n == 1 {
+			data, err := fs.ReadFile(name(1))
+			must(t, err)
+			h := appendFileHeader(nil, &FileHeader{Version: FormatVersion, Number: 3, ID: 99})
+			must(t, fs.WriteFile(name(1), append(h, data[len(h):]...)))
+		}
+		return nil
+	})
+	if !errors.Is(err, ErrRecycled) {
+		t.Errorf("recycled file: %v", err)
+	}
+}
+
+// TestCallbackError: what the callback returns ends the reading.
+func TestCallbackError(t *testing.T) {
+	d := makeDamagedLog(t)
+	stop, n := errors.New("stop"), 0
+	fn := func(*Record) error {
+		if n++; n == 2 {
+			return stop
+		}
+		return nil
+	}
+	if _, err := ReadFile(d.fs, logDir, 1, -1, fn); err != stop || n != 2 {
+		t.Errorf("ReadFile after %d records: %v", n, err)
+	}
+	n = 0
+	if _, err := Recover(t.Context(), d.fs, logDir, State{}, d.opts, fn); err != stop || n != 2 {
+		t.Errorf("Recover after %d records: %v", n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Recover(ctx, d.fs, logDir, State{}, d.opts, fn); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
