@@ -55,6 +55,8 @@ type DB struct {
 	}
 	nextFile atomic.Uint64
 
+	replaying bool // the log is being read: see makeRoom
+
 	pins        pins
 	clockHigh   atomic.Int64 // milliseconds: time stamps never fall
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
@@ -205,6 +207,7 @@ func (db *DB) settleForClose() error {
 			}
 		}
 		note(db.releaseLog())
+		note(db.trimLog())
 	}
 	closed, err := db.log.Close()
 	note(err)
@@ -221,6 +224,36 @@ func (db *DB) settleForClose() error {
 	note(db.storeManifestLocked(state))
 	return first
 }
+
+// trimLog leaves a log of about the size of what only the log holds: where it
+// is much larger, that is written anew, to a file of its own.
+func (db *DB) trimLog() error {
+	var rest int64
+	for _, p := range db.partitions() {
+		rest += p.version.Load().active.Bytes()
+	}
+	if db.log.Stats().Bytes <= smallLog+2*rest {
+		return nil
+	}
+	if err := db.log.Rotate(); err != nil {
+		if errors.Is(err, ErrDiskFull) {
+			return nil // the log stays as it is
+		}
+		return db.uncertain(err)
+	}
+	for _, p := range db.partitions() {
+		if p.version.Load().active.Versions() == 0 {
+			continue
+		}
+		if err := p.carry(); err != nil {
+			return err
+		}
+	}
+	return db.releaseLog()
+}
+
+// smallLog is the size up to which a closed log is not worth trimming.
+const smallLog = 64 << 10
 
 // smallMemtable is the size below which a memtable is not worth a file: the
 // log keeps it.

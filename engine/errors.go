@@ -33,7 +33,8 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrReadOnly: the store was opened with ReadOnly.
 	ErrReadOnly = errors.New("store is open read-only")
-	// ErrBusy: the call's context ended while it waited for memory.
+	// ErrBusy: the call waited for memory until its context ended, or until a
+	// flush failed, for instance with ErrDiskFull; nothing was written.
 	ErrBusy = errors.New("busy: write buffers are full")
 	// ErrNotStore: the directory has files in it but is no store.
 	ErrNotStore = errors.New("not a cleave store")

@@ -94,7 +94,11 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return nil
 	}
 	runs := append(flushed, p.version.Load().runs...)
-	if err := p.storeFiles(runs, mem.lastSeq); err != nil {
+	upTo := mem.lastSeq
+	if db.replaying {
+		upTo, p.install.behind = p.install.flushedSeq.Load(), true
+	}
+	if err := p.storeFiles(runs, upTo); err != nil {
 		return err
 	}
 	out.published = true

@@ -68,26 +68,11 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	if mode == durabilityDefault {
 		mode = c.db.opts.Durability.mode
 	}
-	l := loader{c: c, sync: mode == durabilitySynced}
-	var stats LoadStats
+	l := loader{c: c, sync: mode == durabilitySynced, progress: opts.Progress}
+	l.stats.Committed = opts.Skip
 	r := requests.Get().(*request)
 	defer r.release()
-	var index, inBatch, bytes int64
-	commit := func() error {
-		if inBatch == 0 {
-			return nil
-		}
-		if err := l.commit(ctx); err != nil {
-			return err
-		}
-		stats.Committed, stats.Bytes, stats.Batches = index, stats.Bytes+bytes, stats.Batches+1
-		inBatch, bytes = 0, 0
-		if opts.Progress != nil {
-			opts.Progress(stats)
-		}
-		return nil
-	}
-	stats.Committed = opts.Skip
+	var index int64
 	for doc, err := range docs {
 		if err == nil && index < opts.Skip {
 			index++
@@ -97,31 +82,41 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 			err = l.add(ctx, r, doc)
 		}
 		if err != nil {
-			if commitErr := commit(); commitErr != nil {
-				return stats, commitErr
+			if commitErr := l.finish(ctx); commitErr != nil {
+				return l.stats, commitErr
 			}
-			return stats, &InputError{Index: index, Err: err}
+			return l.stats, &InputError{Index: index, Err: err}
 		}
 		index++
-		inBatch++
-		bytes += int64(len(doc))
-		if bytes >= opts.BatchBytes {
-			if err := commit(); err != nil {
-				return stats, err
+		l.batch.documents, l.batch.bytes = index, l.batch.bytes+int64(len(doc))
+		if l.batch.bytes >= opts.BatchBytes {
+			if err := l.commit(ctx); err != nil {
+				return l.stats, err
 			}
 		}
 	}
-	return stats, commit()
+	return l.stats, l.finish(ctx)
 }
 
-// loader puts documents into the log and the memtables as they come, and waits
-// for the log once a batch.
+// loader puts documents into the log and the memtables as they come. It waits
+// for the log once a batch, while the next batch comes.
 type loader struct {
-	c     *Container
-	sync  bool
-	last  wal.Position
-	need  wal.Position
-	parts []loaded
+	c        *Container
+	sync     bool
+	progress func(LoadStats)
+	stats    LoadStats
+	batch    batch      // being filled
+	waiting  *batch     // one that waits for the log, nil if none does
+	waited   chan error // how that ended
+}
+
+// batch is what is committed together.
+type batch struct {
+	documents int64 // of the input, up to its end
+	bytes     int64
+	last      wal.Position
+	need      wal.Position
+	parts     []loaded
 }
 
 // loaded is what a batch wrote to a partition.
@@ -157,36 +152,70 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		if err != nil {
 			return err
 		}
-		l.last, l.need = max(l.last, pos), max(l.need, need)
-		l.note(p, seq)
+		l.batch.note(p, seq, pos, need)
 		l.c.db.counters.written(len(r.key.PK)+len(r.key.ID)+len(doc), false)
 		return nil
 	}
 }
 
-func (l *loader) note(p *partition, seq uint64) {
-	for i := range l.parts {
-		if l.parts[i].p == p {
-			l.parts[i].seq = seq
+func (b *batch) note(p *partition, seq uint64, pos, need wal.Position) {
+	b.last, b.need = max(b.last, pos), max(b.need, need)
+	for i := range b.parts {
+		if b.parts[i].p == p {
+			b.parts[i].seq = seq
 			return
 		}
 	}
-	l.parts = append(l.parts, loaded{p, seq})
+	b.parts = append(b.parts, loaded{p, seq})
 }
 
-// commit waits for the batch and publishes it.
+// commit ends the batch: the one before it is waited for, this one begins to
+// wait.
 func (l *loader) commit(ctx context.Context) error {
+	if err := l.settle(); err != nil || l.batch.bytes == 0 {
+		return err
+	}
 	call, err := l.c.db.enter(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
-	defer call.Leave()
-	if err := l.c.db.await(l.last, l.need); err != nil {
+	b := l.batch
+	l.waiting, l.batch = &b, batch{}
+	l.waited = make(chan error, 1)
+	go func() {
+		defer call.Leave()
+		err := l.c.db.await(b.last, b.need)
+		if err == nil {
+			for _, e := range b.parts {
+				e.p.publish(e.seq)
+			}
+		}
+		l.waited <- err
+	}()
+	return nil
+}
+
+// settle waits for the batch that waits for the log, and counts it.
+func (l *loader) settle() error {
+	if l.waiting == nil {
+		return nil
+	}
+	b := l.waiting
+	l.waiting = nil
+	if err := <-l.waited; err != nil {
 		return err
 	}
-	for _, e := range l.parts {
-		e.p.publish(e.seq)
+	l.stats.Committed, l.stats.Bytes, l.stats.Batches = b.documents, l.stats.Bytes+b.bytes, l.stats.Batches+1
+	if l.progress != nil {
+		l.progress(l.stats)
 	}
-	l.parts = l.parts[:0]
 	return nil
+}
+
+// finish commits what is left.
+func (l *loader) finish(ctx context.Context) error {
+	if err := l.commit(ctx); err != nil {
+		return err
+	}
+	return l.settle()
 }

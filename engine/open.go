@@ -67,8 +67,13 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.checkLog(ctx, logState); err != nil {
 		return err
 	}
+	db.replaying = true
 	recovery, err := db.replay(ctx, &state)
+	db.replaying = false
 	if err != nil {
+		return err
+	}
+	if err := db.noteFlushed(ctx); err != nil {
 		return err
 	}
 	nextSeq := state.SeqLimit
@@ -341,8 +346,10 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 }
 
 // makeRoom flushes the largest memtable when those that replay fills come near
-// the memory budget. The records were synced before they were read, so files
-// may hold them; if the open fails later, the next one skips them.
+// the memory budget. The flushed sequence stays as it was: carried records
+// further on in the log may hold older items that are nowhere else. If the open
+// fails, the next one reads the same log again, and finds versions that are in
+// files too; a merge keeps one of each.
 func (db *DB) makeRoom(ctx context.Context) error {
 	if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
 		return nil
@@ -356,6 +363,28 @@ func (db *DB) makeRoom(ctx context.Context) error {
 	largest.freezeLocked()
 	if err := db.flushOldest(ctx, largest); err != nil {
 		return err
+	}
+	db.work.reclaimNow()
+	return nil
+}
+
+// noteFlushed makes the flushed sequences true of the partitions that makeRoom
+// flushed, now that the whole log was read.
+func (db *DB) noteFlushed(ctx context.Context) error {
+	for _, p := range db.partitions() {
+		if !p.install.behind {
+			continue
+		}
+		p.install.behind = false
+		if p.freezeLocked() {
+			if err := db.flushOldest(ctx, p); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq); err != nil {
+			return err
+		}
 	}
 	db.work.reclaimNow()
 	return nil
@@ -499,23 +528,25 @@ func (db *DB) readState(ctx context.Context) error {
 	if err := db.openPartitions(ctx, &state); err != nil {
 		return err
 	}
-	if _, err := db.replay(ctx, &state); err != nil {
+	recovery, err := db.replay(ctx, &state)
+	if err != nil {
 		return err
 	}
-	// A flush since the partition manifest was read may have taken log files
-	// away before they were read here.
-	for _, p := range db.partitions() {
-		latest, err := p.install.dir.Latest()
-		if err != nil {
-			return err
-		}
-		if latest != p.install.dir.Generation() {
-			return errStale
+	// Log files that a newer manifest let go were read before they went, or are
+	// missing, or got another use, which their records and seals tell: but not
+	// in the last one, which may end anywhere.
+	last := state.LogFirst
+	for _, f := range recovery.Files {
+		if len(f.Streams) > 0 {
+			last = max(last, f.Number)
 		}
 	}
-	latest, err := db.structure.dir.Latest()
-	if err == nil && latest != db.structure.dir.Generation() {
-		err = errStale
+	var now manifest.Store
+	if err := manifest.NewDir(db.fs, ".", manifest.StoreKind).Load(&now); err != nil {
+		return err
 	}
-	return err
+	if now.LogFirst > last {
+		return errStale
+	}
+	return nil
 }

@@ -51,6 +51,7 @@ type partition struct {
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
 		obsolete   []uint64 // numbers of merged files that are not removed yet
+		behind     bool     // replay flushed, and flushedSeq does not say so yet
 	}
 
 	// building holds the numbers of files that are being written.

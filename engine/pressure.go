@@ -38,6 +38,10 @@ func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duratio
 		if err := db.writable(); err != nil {
 			return time.Since(start), err
 		}
+		if err := db.work.flushError.Load(); err != nil {
+			db.counters.stalled(time.Since(start))
+			return time.Since(start), fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
+		}
 		room := db.work.roomChanged()
 		db.wakeFlusher()
 		if db.pool.Used()+size <= limit {

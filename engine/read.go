@@ -115,9 +115,9 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 		return Item{}, err
 	}
 	db := c.db
-	var epk partmap.EPK
-	var k item.Key
-	fillKey(&k, &epk, pk.Encoded(), bytesOf(id))
+	encoded := pk.Encoded()
+	epk := partmap.HashEncoded(encoded)
+	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(&epk)]
 

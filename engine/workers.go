@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type workers struct {
 
 	flushWanted chan struct{}
 	mergeWanted chan struct{}
+	flushError  atomic.Pointer[error] // of the last flush in the background
 
 	mu      sync.Mutex
 	retired []func()
@@ -168,6 +170,8 @@ func (w *workers) flush() {
 		}
 		if err != nil {
 			w.db.backgroundError("flush", err)
+			w.flushError.Store(&err)
+			w.releaseWaiters()
 			if !w.pause(&retry) {
 				return
 			}
@@ -175,6 +179,7 @@ func (w *workers) flush() {
 			continue
 		}
 		retry = firstRetry
+		w.flushError.Store(nil)
 		if err := w.db.releaseLog(); err != nil {
 			w.db.backgroundError("release log files", err)
 		}

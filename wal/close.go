@@ -2,6 +2,7 @@ package wal
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
 )
@@ -71,29 +72,30 @@ func (l *Log) abandon() {
 
 // counters count since Create.
 type counters struct {
-	records, bytes, writes, syncs, waits, rotations, made, recycled atomic.Int64
+	records, bytes, writes, syncs, waits, waited, rotations, made, recycled atomic.Int64
 }
 
 // Stats describes a log. The counts are since Create.
 type Stats struct {
-	Files     int   // needed ones
-	Bytes     int64 // in their records
-	Spares    int   // files made ahead or waiting for another use
-	Records   int64 // appended, those about the log itself included
-	Written   int64 // bytes of records written
-	Writes    int64 // calls that wrote records
-	Waits     int64 // calls of Wait that had to wait for a sync
-	Syncs     int64 // syncs of records
-	Rotations int64 // files filled
-	Made      int64 // files made
-	Recycled  int64 // of them, out of old ones
+	Files     int           // needed ones
+	Bytes     int64         // in their records
+	Spares    int           // files made ahead or waiting for another use
+	Records   int64         // appended, those about the log itself included
+	Written   int64         // bytes of records written
+	Writes    int64         // calls that wrote records
+	Waits     int64         // calls of Wait that had to wait for a sync
+	Waited    time.Duration // by all of them
+	Syncs     int64         // syncs of records
+	Rotations int64         // files filled
+	Made      int64         // files made
+	Recycled  int64         // of them, out of old ones
 }
 
 // Stats returns the present figures.
 func (l *Log) Stats() Stats {
 	s := Stats{
 		Records: l.count.records.Load(), Written: l.count.bytes.Load(), Writes: l.count.writes.Load(),
-		Waits: l.count.waits.Load(), Syncs: l.count.syncs.Load(), Rotations: l.count.rotations.Load(),
+		Waits: l.count.waits.Load(), Waited: time.Duration(l.count.waited.Load()), Syncs: l.count.syncs.Load(), Rotations: l.count.rotations.Load(),
 		Made: l.count.made.Load(), Recycled: l.count.recycled.Load(),
 		Spares: int(l.maker.idle.Load()),
 	}

@@ -161,6 +161,30 @@ func TestFailedDirectorySync(t *testing.T) {
 	}
 }
 
+// TestDropError: what cannot be removed is left for the next call.
+func TestDropError(t *testing.T) {
+	mem, o, st, on := newMem(t), smallOptions(1), State{}, true
+	fs := onCall(mem, vfs.OpRemove, syscall.EIO, &on)
+	l, _ := mustOpen(t, fs, &st, o)
+	for i := 0; l.Stats().Rotations < 4; i++ {
+		_, pos := put(t, l, 1, filler(i, 3000))
+		must(t, l.Wait(pos, false))
+	}
+	first := l.FirstNeeded(func(Stream, uint64) uint64 { return l.LastSeq() })
+	if err := l.Drop(first); !errors.Is(err, fault.ErrIO) {
+		t.Errorf("Drop: %v", err)
+	}
+	if l.First() != first || l.Stats().Files != 1 {
+		t.Errorf("first file %d of %d, want %d", l.First(), l.Stats().Files, first)
+	}
+	on = false
+	must(t, mem.Remove(name(2))) // one that somebody else removed
+	must(t, l.Drop(first))
+	if names := mem.Names(); len(names) != 1 {
+		t.Errorf("files %v", names)
+	}
+}
+
 // TestDiskFull: a full disk refuses records for lack of the next file, changes
 // nothing else, and once there is space again the log goes on.
 func TestDiskFull(t *testing.T) {

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"sync"
+	"time"
 )
 
 // group lets one of those who wait for a sync do it for all that have come by
@@ -39,8 +40,11 @@ func (l *Log) Wait(pos Position, sync bool) error {
 	if l.Synced() >= pos {
 		return nil
 	}
+	start := time.Now()
+	err := l.waitSynced(pos)
 	l.count.waits.Add(1)
-	return l.waitSynced(pos)
+	l.count.waited.Add(int64(time.Since(start)))
+	return err
 }
 
 // Sync makes durable what was appended before the call.

@@ -366,6 +366,31 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+func TestDefaults(t *testing.T) {
+	fs, st := newMem(t), State{}
+	l, _ := mustOpen(t, fs, &st, Options{})
+	if info, err := fs.Stat(name(1)); err != nil || info.Size != 1<<20 {
+		t.Errorf("first file: %+v, %v", info, err)
+	}
+	var pos Position
+	for i := range 5 {
+		_, pos = put(t, l, 1, filler(i, 1<<20))
+	}
+	// Much is unsynced: MakeSpare syncs ahead.
+	must(t, l.MakeSpare(t.Context()))
+	if l.Synced() < pos {
+		t.Errorf("synced up to %d, want %d", l.Synced(), pos)
+	}
+	mustClose(t, l, &st)
+	o := Options{MaxFileBytes: 1 << 40, FirstFileBytes: 1, MaxRecordBytes: 1 << 40}.withDefaults()
+	if o.MaxFileBytes != maxFileBytes || o.FirstFileBytes != minFileBytes || o.MaxRecordBytes != maxPayload {
+		t.Errorf("options %+v", o)
+	}
+	if a, b := randomID(), randomID(); a == b {
+		t.Errorf("random numbers %d, %d", a, b)
+	}
+}
+
 func TestFileNames(t *testing.T) {
 	for _, n := range []uint64{1, 9999999999, 10000000000, 1<<64 - 1} {
 		if got, ok := ParseFileName(FileName(n)); !ok || got != n {

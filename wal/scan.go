@@ -245,12 +245,5 @@ func (s *scanner) close() { s.file.Close() }
 // zeros is never written to.
 var zeros [256 << 10]byte
 
-func zero(b []byte) bool {
-	for len(b) > len(zeros) {
-		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
-			return false
-		}
-		b = b[len(zeros):]
-	}
-	return bytes.Equal(b, zeros[:len(b)])
-}
+// zero reports whether b, of len(zeros) at most, is all zeros.
+func zero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }
