@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -58,12 +59,11 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 			key = *k
 			keep.nextKey()
 		}
-		if in++; in%4096 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if p.dropped.Load() {
+		if in++; in%breathEvery == 0 {
+			if err := p.breathe(ctx); err == errMoved {
 				return nil
+			} else if err != nil {
+				return err
 			}
 		}
 		if !keep.wants(w.Version()) {
@@ -123,6 +123,21 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		Container: p.c.name, Partition: p.id, Items: out.items, RawBytes: mem.RawBytes(), Bytes: bytes, Duration: db.clockSince(start),
 	})
 	return nil
+}
+
+// breathEvery is after how many items background work lets others run: where
+// it has a processor to itself for the 10 ms of a time slice, callers wait that
+// long for theirs.
+const breathEvery = 64
+
+// breathe lets others run, and says whether to go on: errMoved if the partition
+// was dropped.
+func (p *partition) breathe(ctx context.Context) error {
+	runtime.Gosched()
+	if p.dropped.Load() {
+		return errMoved
+	}
+	return ctx.Err()
 }
 
 // storeFiles makes a set of runs and a flushed sequence durable. install is

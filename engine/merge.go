@@ -252,12 +252,14 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 			key.set(k)
 			m.keep.nextKey()
 		}
+		if m.in%breathEvery == 0 {
+			if err := m.out.p.breathe(ctx); err != nil {
+				return err
+			}
+		}
 		if m.in%4096 == 0 {
 			if err := db.pace(ctx, m.out); err != nil {
 				return err
-			}
-			if m.out.p.dropped.Load() {
-				return errMoved
 			}
 		}
 		m.in++

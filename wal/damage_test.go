@@ -16,7 +16,6 @@ func crcOf(payload []byte) uint32 { return crc32.Checksum(payload, castagnoli) }
 // span is a record of a file as it lies there.
 type span struct {
 	off, end, mark int64
-	length         int64 // without padding
 	entry          entry // of a stream, else of no type
 }
 
@@ -33,7 +32,7 @@ func spans(t testing.TB, data []byte) []span {
 		if _, ok := p.get(data[off:], off, &r); !ok {
 			t.Fatalf("no record at %d", off)
 		}
-		s := span{off: off, end: r.end(off), mark: r.mark, length: r.length}
+		s := span{off: off, end: r.end(off), mark: r.mark}
 		if r.typ != TypeSeal && r.typ != TypeVouch {
 			s.entry = entry{r.stream, r.typ, r.seq, r.count, string(data[off+headerBytes : off+r.length])}
 		}

@@ -47,6 +47,7 @@
 //	Append                 nothing; the record is in memory
 //	Wait(pos, false)       the end of the process loses nothing up to pos
 //	Wait(pos, true), Sync  a power cut loses nothing up to pos, or before the call
+//	Vouch, Rotate          the same, before the call
 //	Close                  everything, and once the owner has noted what it
 //	                       returns, damage to any byte is found
 //

@@ -98,6 +98,10 @@ type file struct {
 	nextWish int64  // offset at which background work is asked for
 }
 
+// wishEvery is after how many bytes background work is asked for: often, so
+// that the sync of a full file, which holds up who rotates, finds little to do.
+func (f *file) wishEvery() int64 { return min(f.size/4, syncAheadBytes) }
+
 // failure is why a log takes no more records.
 type failure struct{ cause error }
 
@@ -135,7 +139,7 @@ func (l *Log) useLocked(f *file) {
 	l.mu.place.setID(f.id)
 	f.streams = make(map[Stream]uint64)
 	f.lastEnd, f.vouched = fileHeaderBytes, fileHeaderBytes
-	f.nextWish = f.size / 4
+	f.nextWish = f.wishEvery()
 }
 
 // Append puts a record at the end of the log, in memory: Wait writes it. The
@@ -218,7 +222,7 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 	l.appended.Store(int64(end))
 	l.lastSeq.Store(last)
 	if l.mu.offset >= f.nextWish {
-		f.nextWish += f.size / 4
+		f.nextWish += f.wishEvery()
 		l.maker.wish()
 	}
 	l.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -112,6 +113,38 @@ func TestLargeRecord(t *testing.T) {
 	o.MaxRecordBytes = 0
 	got, _ := mustReplay(t, fs, st, o)
 	wantEntries(t, got, want)
+}
+
+// Rotate leaves a complete file that can be let go of, and an empty one.
+func TestRotate(t *testing.T) {
+	fs, o, st := newMem(t), smallOptions(11), State{}
+	l, _ := mustOpen(t, fs, &st, o)
+	must(t, l.Rotate())
+	if s := l.Stats(); s.Rotations != 0 {
+		t.Errorf("an empty file was sealed: %+v", s)
+	}
+	e, pos := put(t, l, 1, "a")
+	must(t, l.Rotate())
+	must(t, l.Rotate())
+	if s := l.Stats(); s.Rotations != 1 || l.Synced() <= pos {
+		t.Errorf("synced up to %d; %+v", l.Synced(), s)
+	}
+	crashed := fs.Crash(vfs.CrashOptions{})
+	got, rec := mustReplay(t, crashed, st, o)
+	wantEntries(t, got, []entry{e})
+	if len(rec.Files) != 2 || rec.Files[1].Length != fileHeaderBytes {
+		t.Errorf("files %+v", rec.Files)
+	}
+	if first := l.FirstNeeded(func(Stream, uint64) uint64 { return e.seq }); first != 2 {
+		t.Errorf("first needed file %d, want 2", first)
+	}
+	e2, _ := put(t, l, 1, "b")
+	mustClose(t, l, &st)
+	if err := l.Rotate(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Rotate after Close: %v", err)
+	}
+	got, _ = mustReplay(t, fs, st, o)
+	wantEntries(t, got, []entry{e, e2})
 }
 
 // Files go when no stream needs them, and only then.

@@ -141,8 +141,17 @@ func (w *world) step() {
 		w.wait(false)
 	case n < 82:
 		w.wait(true)
-	case n < 85:
+	case n < 84:
 		w.afterSync(w.log.Sync())
+	case n < 85:
+		err := w.log.Rotate()
+		w.allowed(err)
+		if err == nil {
+			w.afterSync(nil)
+			if w.log.mu.offset != fileHeaderBytes {
+				w.fatal("the file after Rotate is not empty")
+			}
+		}
 	case n < 91:
 		w.allowed(w.log.MakeSpare(context.Background()))
 	case n < 93:

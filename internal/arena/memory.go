@@ -4,9 +4,11 @@ package arena
 
 import "github.com/edsrzf/mmap-go"
 
-// allocate returns fresh memory outside of the Go heap.
+// allocate returns fresh memory outside of the Go heap. It is private to the
+// process (COPY): shared memory gets no huge pages and is not counted as the
+// process's own.
 func allocate(size int) ([]byte, error) {
-	m, err := mmap.MapRegion(nil, size, mmap.RDWR, mmap.ANON, 0)
+	m, err := mmap.MapRegion(nil, size, mmap.COPY, mmap.ANON, 0)
 	if err != nil {
 		return nil, err
 	}
