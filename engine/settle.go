@@ -36,6 +36,7 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 		if err != nil {
 			return err
 		}
+		db.work.flushError.Store(nil)
 	}
 	return nil
 }
