@@ -15,10 +15,14 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
 
 const maxSequence = math.MaxUint64
+
+// coldReads bounds the reads from the device at one time: each takes a thread.
+const coldReads = 256
 
 // sequenceReserve is how many sequences a store manifest reserves at a time.
 const sequenceReserve = 1 << 32
@@ -60,6 +64,7 @@ type DB struct {
 	pins        pins
 	clockHigh   atomic.Int64 // milliseconds: time stamps never fall
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
+	cold        *segment.ColdReads
 	debt        debt
 	counters    counters
 	work        workers
@@ -83,6 +88,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		pool:   arena.NewPool(o.arenaBytes()),
 		epoch:  epoch.New(),
 		calls:  epoch.New(),
+		cold:   segment.NewColdReads(coldReads),
 		closed: make(chan struct{}),
 	}
 	db.work.init(db)

@@ -280,7 +280,7 @@ func (p *partition) openFile(ref manifest.File) (*file, error) {
 }
 
 func (db *DB) readerOptions() segment.ReaderOptions {
-	return segment.ReaderOptions{Mode: db.opts.ReadMode, EPK: appendEPK}
+	return segment.ReaderOptions{Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold}
 }
 
 // appendEPK computes the EPK of an encoded partition key for the segments.

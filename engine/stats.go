@@ -51,10 +51,10 @@ type Stats struct {
 	ListenerPanics        int64
 	BackgroundErrors      int64
 	MemoryBudget          int64
-	BufferBytes           int64 // lent to memtables
-	HeldBytes             int64 // taken from the system for memtables
-	ColdReads             int64 // reads of segment regions that were not in memory, as far as known
-	ColdWait              time.Duration
+	BufferBytes           int64         // lent to memtables
+	HeldBytes             int64         // taken from the system for memtables
+	ColdReads             int64         // reads of segment pages that were not known to be in memory
+	ColdWait              time.Duration // that they took altogether
 	Log                   wal.Stats
 	Snapshots             int           // sequences held by snapshots and scans
 	OldestSnapshot        time.Duration // age, 0 if none
@@ -108,6 +108,7 @@ func (db *DB) Stats() Stats {
 		s.Log = db.log.Stats()
 		s.LastSeq = db.log.LastSeq()
 	}
+	s.ColdReads, s.ColdWait = db.cold.Stats()
 	s.Snapshots, s.OldestSnapshot = db.pins.age(db.opts.clock())
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err

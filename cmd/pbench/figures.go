@@ -110,9 +110,9 @@ type engineFigures struct {
 
 // waits tell how often and for how long calls waited, by cause.
 type waits struct {
-	SyncCalls    int64 `json:"sync_calls"`
-	BackPressure wait  `json:"back_pressure"`
-	ColdRead     wait  `json:"cold_read"`
+	Sync         wait `json:"sync"`
+	BackPressure wait `json:"back_pressure"`
+	ColdRead     wait `json:"cold_read"`
 }
 
 type wait struct {
@@ -150,7 +150,7 @@ func newEngineFigures(s store, before storeStats, mem memory) *engineFigures {
 		LogBytes: d.LogBytes, FlushBytes: d.FlushBytes, MergeBytes: d.MergeBytes,
 		Syncs: d.Syncs, Flushes: d.Flushes, Merges: d.Merges,
 		Waited: waits{
-			SyncCalls:    d.SyncWaits,
+			Sync:         wait{d.SyncWaits, micros(d.SyncWait)},
 			BackPressure: wait{d.Stalls, micros(d.PressureWait)},
 			ColdRead:     wait{d.ColdReads, micros(d.ColdWait)},
 		},
@@ -188,8 +188,8 @@ func (f *engineFigures) print(w io.Writer) {
 			formatBytes(f.WrittenBytes), formatBytes(f.LogBytes), formatCount(f.Flushes), formatBytes(f.FlushBytes),
 			formatCount(f.Merges), formatBytes(f.MergeBytes), f.WriteAmplification)
 	}
-	fmt.Fprintf(w, "  waited   %s calls for %s syncs, back-pressure %v, cold reads %v\n",
-		formatCount(f.Waited.SyncCalls), formatCount(f.Syncs), f.Waited.BackPressure, f.Waited.ColdRead)
+	fmt.Fprintf(w, "  waited   sync %v (%s syncs), back-pressure %v, cold reads %v; all workers together\n",
+		f.Waited.Sync, formatCount(f.Syncs), f.Waited.BackPressure, f.Waited.ColdRead)
 	if f.Memory != (memory{}) {
 		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", formatBytes(f.Memory.Resident),
 			formatBytes(f.Memory.PeakResident), formatBytes(f.Memory.Anonymous), formatBytes(f.Memory.PeakAnonymous))

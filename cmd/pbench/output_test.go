@@ -122,7 +122,7 @@ func TestReportText(t *testing.T) {
 	o.tallies[workload.Read].bytes = 8_000_000
 	f := &engineFigures{
 		Writes: 4, WrittenBytes: 1000, LogBytes: 1500, FlushBytes: 500, Flushes: 1, Syncs: 2, WriteAmplification: 2,
-		Waited:   waits{SyncCalls: 3, BackPressure: wait{2, 1.5e6}},
+		Waited:   waits{Sync: wait{3, 2e6}, BackPressure: wait{2, 1.5e6}},
 		Memory:   memory{Resident: 2000, PeakResident: 3000, Anonymous: 1000, PeakAnonymous: 1000},
 		RawBytes: 1000, DiskBytes: 500, SpaceAmplification: 0.5,
 		Process: &processFigures{CPUSeconds: 0.9, Collections: 3},
@@ -135,7 +135,7 @@ func TestReportText(t *testing.T) {
 read           4      4  8.00      1.0     1.0     1.0       1.0     1.0       0
 ALL            4      4  8.00      1.0     1.0     1.0       1.0     1.0       0
   written  1.00 kB by the caller; log 1.50 kB, 1 flushes 500 B, 0 merges 0 B: write amplification 2.00
-  waited   3 calls for 2 syncs, back-pressure 1.50 s in 2, cold reads 0.00 s in 0
+  waited   sync 2.00 s in 3 (2 syncs), back-pressure 1.50 s in 2, cold reads 0.00 s in 0; all workers together
   memory   resident 2.00 kB (peak 3.00 kB), anonymous 1.00 kB (peak 1.00 kB)
   disk     500 B after close, 0.50 of the 1.00 kB of documents in it
   process  0.90 s of processor time, 0.00 allocations an operation, 3 garbage collections

@@ -100,6 +100,7 @@ type storeStats struct {
 	SyncWaits    int64
 	Stalls       int64
 	ColdReads    int64
+	SyncWait     time.Duration
 	PressureWait time.Duration
 	ColdWait     time.Duration
 }
@@ -118,6 +119,7 @@ func (s storeStats) since(before storeStats) storeStats {
 		SyncWaits:    s.SyncWaits - before.SyncWaits,
 		Stalls:       s.Stalls - before.Stalls,
 		ColdReads:    s.ColdReads - before.ColdReads,
+		SyncWait:     s.SyncWait - before.SyncWait,
 		PressureWait: s.PressureWait - before.PressureWait,
 		ColdWait:     s.ColdWait - before.ColdWait,
 	}
@@ -193,8 +195,8 @@ func (s engineStore) Stats() storeStats {
 		Writes: e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
 		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.MergedBytes,
 		Syncs: e.Log.Syncs, Flushes: e.Flushes, Merges: e.Merges,
-		SyncWaits: e.Log.Waits,
-		Stalls:    e.Stalls, PressureWait: e.Stalled,
+		SyncWaits: e.Log.Waits, SyncWait: e.Log.Waited,
+		Stalls: e.Stalls, PressureWait: e.Stalled,
 		ColdReads: e.ColdReads, ColdWait: e.ColdWait,
 	}
 }
