@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -166,6 +167,61 @@ func BenchmarkCursor(b *testing.B) {
 			})
 		}
 	})
+}
+
+// BenchmarkShortScan seeks and moves 20 times, as a scan with a limit does.
+func BenchmarkShortScan(b *testing.B) {
+	benchReaders(b, func(b *testing.B, r *Reader, c *corpus) {
+		l := c.lookups("")
+		var cur Cursor
+		b.ReportAllocs()
+		for b.Loop() {
+			cur.Reset(r, math.MaxUint64)
+			k, _ := l.key()
+			ok := cur.SeekGE(k)
+			for range 20 {
+				ok = ok && cur.Next()
+			}
+			if cur.Err() != nil {
+				b.Fatal(cur.Err())
+			}
+		}
+	})
+}
+
+func BenchmarkOpen(b *testing.B) {
+	c := load(b, "food", 100_000)
+	fsys, err := vfs.OpenRoot(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	write(b, fsys, "a", c.model, WriterOptions{Dictionary: c.dict, Levels: 1})
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Release()
+	}
+}
+
+// BenchmarkVerifyChecksums reads a file that is in memory; bytes are those of
+// the file.
+func BenchmarkVerifyChecksums(b *testing.B) {
+	c := load(b, "food", 100_000)
+	fsys, err := vfs.OpenRoot(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := write(b, fsys, "a", c.model, WriterOptions{Dictionary: c.dict, Levels: 1})
+	r := open(b, fsys, "a", Map)
+	b.SetBytes(p.FileBytes)
+	for b.Loop() {
+		if err := r.VerifyChecksums(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkWalk(b *testing.B) {

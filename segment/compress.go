@@ -98,30 +98,31 @@ func (c *compressor) takes(coding byte, dict *Dictionary) bool {
 // decodePayload appends the n raw bytes of a payload to dst. A raw payload is
 // returned as it is: the result then aliases payload.
 func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]byte, error) {
-	if codec == codecRaw {
+	switch codec {
+	case codecRaw:
 		if len(payload) != n {
 			return nil, errPayload
 		}
 		return payload, nil
+	case codecS2:
+		if size, err := s2.DecodedLen(payload); err != nil || size != n {
+			return nil, errPayload
+		}
 	}
 	at := len(dst)
 	dst = slices.Grow(dst, n)
 	room := dst[at : at : at+n]
 	var out []byte
 	var err error
-	if codec == codecS2 {
-		if size, lenErr := s2.DecodedLen(payload); lenErr != nil || size != n {
-			return nil, errPayload
-		}
-		if dict != nil {
-			out, err = dict.s2.Decode(room, payload)
-		} else {
-			out, err = s2.Decode(room[:n], payload)
-		}
-	} else {
-		decoder, decErr := dict.zstdDecoder()
-		if decErr != nil {
-			return nil, decErr
+	switch {
+	case codec == codecS2 && dict != nil:
+		out, err = dict.s2.Decode(room, payload)
+	case codec == codecS2:
+		out, err = s2.Decode(room[:n], payload)
+	default:
+		decoder, broken := dict.zstdDecoder()
+		if broken != nil {
+			return nil, broken
 		}
 		out, err = decoder.DecodeAll(payload, room)
 	}

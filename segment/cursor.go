@@ -28,7 +28,20 @@ type Cursor struct {
 }
 
 // Cursor returns a cursor over the versions at or below maxSeq.
-func (r *Reader) Cursor(maxSeq uint64) *Cursor { return &Cursor{r: r, maxSeq: maxSeq} }
+func (r *Reader) Cursor(maxSeq uint64) *Cursor {
+	c := new(Cursor)
+	c.Reset(r, maxSeq)
+	return c
+}
+
+// Reset makes c an unpositioned cursor over r that keeps its buffers. A nil
+// reader lets go of the file: c must be Reset again before it moves.
+func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
+	c.r, c.maxSeq = r, maxSeq
+	c.valid, c.err = false, nil
+	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
+	c.open.off, c.key.valid = 0, false
+}
 
 // First moves to the first key.
 func (c *Cursor) First() bool {
@@ -243,6 +256,11 @@ func (c *Cursor) load(off, index int64) bool {
 
 func (c *Cursor) fetch(off int64) (err error) {
 	defer c.r.unguard(guard(), &err)
+	if at := c.open.off; off == c.open.end() || off < at && at-off < coldAhead {
+		if err := c.r.warmAhead(&c.s, at, off); err != nil {
+			return err
+		}
+	}
 	b, err := c.r.groupBytes(&c.s, off)
 	if err != nil {
 		return err

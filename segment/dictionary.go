@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/internal/fault"
 )
 
 // Sizes of a dictionary, in bytes.
@@ -147,4 +149,51 @@ func newEncoder(d *Dictionary) (*zstd.Encoder, error) {
 		opts = append(opts, zstd.WithEncoderDictRaw(0, d.bytes))
 	}
 	return zstd.NewWriter(nil, opts...)
+}
+
+// appendDictionaries encodes the dictionaries section: their number 4, zero 4,
+// for each its hash 8, offset in the section 4 and length 4, then the bytes.
+func appendDictionaries(dst []byte, dicts ...*Dictionary) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint32(dst, uint32(len(dicts)))
+	dst = le.AppendUint32(dst, 0)
+	at := 8 + 16*len(dicts)
+	for _, d := range dicts {
+		dst = le.AppendUint64(dst, d.hash)
+		dst = le.AppendUint32(dst, uint32(at))
+		dst = le.AppendUint32(dst, uint32(len(d.bytes)))
+		at += len(d.bytes)
+	}
+	for _, d := range dicts {
+		dst = append(dst, d.bytes...)
+	}
+	return dst
+}
+
+const dictionariesMax = 8 + maxDicts*(16+MaxDictionary)
+
+// decodeDictionaries decodes the section, whose checksum was verified.
+func decodeDictionaries(file string, at int64, b []byte) ([]*Dictionary, error) {
+	le := binary.LittleEndian
+	bad := func(err error) ([]*Dictionary, error) { return nil, fault.Corrupt(file, at, "dictionaries: %w", err) }
+	if len(b) < 8 || le.Uint32(b) > maxDicts || int(le.Uint32(b))*16 > len(b)-8 {
+		return bad(errLengths)
+	}
+	dicts := make([]*Dictionary, le.Uint32(b))
+	for i := range dicts {
+		e := b[8+16*i:]
+		off, n := uint64(le.Uint32(e[8:])), uint64(le.Uint32(e[12:]))
+		if off > uint64(len(b)) || n > uint64(len(b))-off {
+			return bad(errLengths)
+		}
+		d, err := NewDictionary(b[off : off+n])
+		if err != nil {
+			return bad(err)
+		}
+		if d.hash != le.Uint64(e) {
+			return bad(errChecksum)
+		}
+		dicts[i] = d
+	}
+	return dicts, nil
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
 )
@@ -34,7 +35,7 @@ func (o *opened) parse(r *Reader, b []byte, off int64) error {
 
 // head decodes the members.
 func (o *opened) head(r *Reader) error {
-	o.members = o.members[:0]
+	o.members = slices.Grow(o.members[:0], o.g.count)
 	var m member
 	pos := 0
 	for i := range o.g.count {

@@ -32,10 +32,9 @@ type ReaderOptions struct {
 	// Warm says that the file was just written, so that its bytes are in
 	// memory.
 	Warm bool
-	// Cold bounds the reads of bytes that may have to come from the device: each
-	// holds a place in the channel meanwhile. Readers may share it; nil: no
-	// bound.
-	Cold chan struct{}
+	// Cold bounds the reads of bytes that may have to come from the device. Nil:
+	// no bound.
+	Cold *ColdReads
 }
 
 // Reader reads a segment. It is safe for concurrent use, and counts its users:
@@ -78,6 +77,8 @@ type scratch struct {
 	raw   []byte // a decoded payload
 	cold  []byte // bytes read only to have them in memory
 	open  opened
+
+	touches uint32 // of mapped groups
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -189,7 +190,7 @@ func (r *Reader) load() error {
 		return err
 	}
 	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
-	r.hints = newResidency(r.groups, r.opts.Warm)
+	r.hints.init(r.groups, r.opts.Warm)
 	r.file.Advise(0, 0, vfs.Random)
 	if r.opts.Mode == Pread {
 		return nil

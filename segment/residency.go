@@ -3,27 +3,58 @@ package segment
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // A page of a mapping that is not in memory stops the processor that touches
 // it, and with it other goroutines. So a reader remembers which pages of the
 // groups were read: those it touches in the mapping, the others it reads from
-// the file first, where a goroutine that waits is in nobody's way. A hint that
-// is wrong costs time only.
+// the file first, where a goroutine that waits is in nobody's way. No system
+// call is made for a page that was read before.
+//
+// A hint is wrong once the system has dropped the page. One touch in 32 is
+// timed: one so slow that a device must have been asked takes back the hints of
+// its 256 KiB, and several of them those of the whole file. A wrong hint costs
+// time only.
 type residency struct {
-	off   int64           // of page 0 in the file
-	words []atomic.Uint64 // a bit a page, a word for each 256 KiB
+	off    int64           // of page 0 in the file
+	words  []atomic.Uint64 // a bit a page, a word for each 256 KiB
+	faults atomic.Int32    // slow touches lately
 }
 
-func newResidency(groups Section, warm bool) residency {
-	h := residency{off: groups.Off &^ (pageLen - 1)}
+const (
+	touchesPerTimed = 32
+	slowTouch       = 40 * time.Microsecond
+	faultWeight     = 8 // timed touches by which one slow one is forgotten
+	faultLimit      = 4 * faultWeight
+)
+
+func (h *residency) init(groups Section, warm bool) {
+	h.off = groups.Off &^ (pageLen - 1)
 	h.words = make([]atomic.Uint64, (groups.end()-h.off)/(64*pageLen)+1)
 	if warm {
 		for i := range h.words {
 			h.words[i].Store(^uint64(0))
 		}
 	}
-	return h
+}
+
+// observe takes into account how long it took to touch the page at off.
+func (h *residency) observe(off int64, took time.Duration) {
+	if took < slowTouch {
+		if h.faults.Load() > 0 {
+			h.faults.Add(-1)
+		}
+		return
+	}
+	if h.faults.Add(faultWeight) < faultLimit {
+		h.words[(off-h.off)/(64*pageLen)].Store(0)
+		return
+	}
+	h.faults.Store(0)
+	for i := range h.words {
+		h.words[i].Store(0)
+	}
 }
 
 // has reports whether all pages of [off, off+n) were read.
@@ -47,29 +78,66 @@ func (h *residency) note(off, n int64) {
 
 // readCold fills b with bytes that may have to come from the device.
 func (r *Reader) readCold(b []byte, off int64) error {
-	if cold := r.opts.Cold; cold != nil {
-		cold <- struct{}{}
-		defer func() { <-cold }()
+	cold := r.opts.Cold
+	if cold == nil {
+		return r.readAt(b, off)
 	}
-	return r.readAt(b, off)
+	start := time.Now()
+	cold.places <- struct{}{}
+	err := r.readAt(b, off)
+	<-cold.places
+	cold.reads.Add(1)
+	cold.waited.Add(int64(time.Since(start)))
+	return err
+}
+
+// ColdReads bounds and counts the reads of bytes that may have to come from
+// the device. Readers may share one; it is safe for concurrent use.
+type ColdReads struct {
+	places        chan struct{}
+	reads, waited atomic.Int64
+}
+
+// NewColdReads returns a bound of n reads at the same time.
+func NewColdReads(n int) *ColdReads { return &ColdReads{places: make(chan struct{}, n)} }
+
+// Stats returns the number of reads, and how long they took altogether, the
+// wait for a place included.
+func (c *ColdReads) Stats() (reads int64, waited time.Duration) {
+	return c.reads.Load(), time.Duration(c.waited.Load())
 }
 
 const (
 	coldRead  = 1 << 10   // read ahead of knowing how long a group is
+	coldAhead = 64 << 10  // read ahead of a cursor
 	coldPiece = 256 << 10 // read at once
 )
 
-// warm reads the pages of [off, off+n), which lies in the groups.
+// warmAhead reads what a cursor that goes from the group at from to that at to
+// will want next, if it follows and was not read.
+func (r *Reader) warmAhead(s *scratch, from, to int64) error {
+	lo, hi := to, to+coldAhead
+	if r.data == nil || from == to || r.hints.has(to, min(2*pageLen, r.groups.end()-to)) {
+		return nil
+	}
+	if to < from {
+		lo, hi = to+pageLen-coldAhead, to+pageLen
+	}
+	lo, hi = max(lo, r.groups.Off), min(hi, r.groups.end())
+	return r.warm(s, lo, hi-lo)
+}
+
+// warm reads the pages of [off, off+n), which lies in the groups, so that they
+// are in memory.
 func (r *Reader) warm(s *scratch, off, n int64) error {
 	end := min((off+n+pageLen-1)&^(pageLen-1), r.props.FileBytes)
-	for off &^= pageLen - 1; off < end; {
-		n := min(coldPiece, end-off)
-		s.cold = grow(s.cold, n)
-		if err := r.readCold(s.cold, off); err != nil {
+	for at := off &^ (pageLen - 1); at < end; at += coldPiece {
+		s.cold = grow(s.cold, min(coldPiece, end-at))
+		if err := r.readCold(s.cold, at); err != nil {
 			return err
 		}
-		off += n
 	}
+	r.hints.note(off, n)
 	return nil
 }
 
@@ -89,10 +157,18 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 		if err := r.warm(s, off, n); err != nil {
 			return nil, err
 		}
-		r.hints.note(off, n)
 	}
 	b := r.data[off:r.groups.end()]
-	size, _, _, err := groupSize(b)
+	var start time.Time
+	s.touches++
+	timed := s.touches%touchesPerTimed == 0
+	if timed {
+		start = time.Now()
+	}
+	size, _, _, err := groupSize(b) // the first touch
+	if timed {
+		r.hints.observe(off, time.Since(start))
+	}
 	if err != nil || int64(size) > limit {
 		return b, nil // parse tells what is wrong
 	}
@@ -100,7 +176,6 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 		if err := r.warm(s, off, n); err != nil {
 			return nil, err
 		}
-		r.hints.note(off, n)
 	}
 	return b[:size], nil
 }

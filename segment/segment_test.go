@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -22,7 +23,7 @@ func contents(rng *rand.Rand) map[string]model {
 	return map[string]model{
 		"documents":         maker{rng: rng, levels: levels, partitions: 20, ids: 40, versions: 4, body: document}.make(),
 		"one version":       maker{rng: rng, levels: 1, partitions: 300, ids: 3, versions: 1, body: document}.make(),
-		"many versions":     maker{rng: rng, levels: levels, partitions: 3, ids: 5, versions: 200, body: document}.make(),
+		"many versions":     maker{rng: rng, levels: levels, partitions: 3, ids: 5, versions: 100, body: document}.make(),
 		"one partition":     maker{rng: rng, levels: levels, partitions: 1, ids: 500, versions: 2, body: document}.make(),
 		"noise":             maker{rng: rng, levels: levels, partitions: 5, ids: 40, versions: 2, body: noise(2000)}.make(),
 		"large":             maker{rng: rng, levels: 1, partitions: 3, ids: 20, versions: 2, body: large}.make(),
@@ -139,6 +140,9 @@ func checkStats(t *testing.T, r *Reader, m model) {
 	}
 }
 
+// cursors go from file to file.
+var cursors = sync.Pool{New: func() any { return new(Cursor) }}
+
 // checkCursor moves a cursor at random and compares it with the model.
 func checkCursor(t *testing.T, r *Reader, m model, rng *rand.Rand) {
 	t.Helper()
@@ -150,7 +154,9 @@ func checkCursor(t *testing.T, r *Reader, m model, rng *rand.Rand) {
 		maxSeq = rng.Uint64N(r.Properties().MaxSeq + 2)
 	}
 	want := m.visible(maxSeq)
-	c := r.Cursor(maxSeq)
+	c := cursors.Get().(*Cursor)
+	defer cursors.Put(c)
+	c.Reset(r, maxSeq)
 	at := -1 // where the cursor must be
 	check := func(op string, ok bool, to int) {
 		t.Helper()
@@ -253,7 +259,7 @@ func TestConcurrentReads(t *testing.T) {
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", m, WriterOptions{Compression: Small, Dictionary: testDictionary(t)})
 	for _, mode := range []Mode{Map, Pread} {
-		r, err := Open(fsys, "a", ReaderOptions{Mode: mode, EPK: hashEPK, Cold: make(chan struct{}, 1)})
+		r, err := Open(fsys, "a", ReaderOptions{Mode: mode, EPK: hashEPK, Cold: NewColdReads(1)})
 		if err != nil {
 			t.Fatal(err)
 		}

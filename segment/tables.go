@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"sync/atomic"
 )
 
@@ -91,4 +92,59 @@ func (r *Reader) readTable(at, n int64) ([]byte, error) {
 		}
 	}
 	return b[at-start : at-start+n], nil
+}
+
+// tableWriter writes the tables and computes the checksums of their pages.
+type tableWriter struct {
+	w    *Writer
+	open bool
+	page int // bytes of the page being filled
+	crc  uint32
+	sums []byte
+}
+
+// begin starts a section after ending the one before it.
+func (t *tableWriter) begin(kind SectionKind) {
+	t.end(0)
+	t.w.sections = append(t.w.sections, Section{Kind: kind, Off: t.w.offset()})
+	t.open = true
+}
+
+// end completes the open section, with padding.
+func (t *tableWriter) end(crc uint32) {
+	if !t.open {
+		return
+	}
+	t.open = false
+	s := &t.w.sections[len(t.w.sections)-1]
+	s.Len, s.CRC = t.w.offset()-s.Off, crc
+	t.write(make([]byte, aligned(t.w.offset())-t.w.offset()))
+}
+
+func (t *tableWriter) write(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), pageLen-t.page)
+		t.crc = crc32.Update(t.crc, castagnoli, b[:n])
+		t.w.buf = append(t.w.buf, b[:n]...)
+		b = b[n:]
+		if t.page += n; t.page == pageLen {
+			t.endPage()
+			if t.w.spill(false) != nil {
+				t.w.buf = t.w.buf[:0]
+			}
+		}
+	}
+}
+
+func (t *tableWriter) endPage() {
+	t.sums = binary.LittleEndian.AppendUint32(t.sums, t.crc)
+	t.page, t.crc = 0, 0
+}
+
+func (t *tableWriter) finish() []byte {
+	t.end(0)
+	if t.page > 0 {
+		t.endPage()
+	}
+	return t.sums
 }

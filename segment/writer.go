@@ -2,7 +2,6 @@ package segment
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -79,6 +78,7 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 	}
 	w := &Writer{f: f, opts: o, enc: enc, buf: make([]byte, 0, writeBuffer+64<<10)}
 	w.partitions.prefix = prefixLen(o.Levels)
+	w.locator.slots = make([]locatorSlot, 0, max(0, min(o.ExpectItems, chunkKeys)))
 	w.props = Properties{
 		FormatVersion: FormatVersion, FileNumber: o.FileNumber, StoreID: o.StoreID, Levels: o.Levels,
 		MinSeq: math.MaxUint64, MaxModified: math.MinInt64,
@@ -100,9 +100,6 @@ func (w *Writer) offset() int64 { return w.flushed + int64(len(w.buf)) }
 func (w *Writer) Size() int64 {
 	return w.offset() + int64(len(w.pend.raw)) + w.partitions.size() + w.locator.size() + w.offsets.size() + footerLen
 }
-
-// Items returns the number of versions added.
-func (w *Writer) Items() int64 { return int64(w.props.Items) }
 
 // Add appends a version. Keys must rise strictly, and the sequences of versions
 // of one key fall; ErrOrder otherwise. Nothing is kept of k and v.
@@ -330,106 +327,4 @@ func (w *Writer) Abort() {
 		w.f.Close()
 		w.f = nil
 	}
-}
-
-// tableWriter writes the tables and computes the checksums of their pages.
-type tableWriter struct {
-	w    *Writer
-	open bool
-	page int // bytes of the page being filled
-	crc  uint32
-	sums []byte
-}
-
-// begin starts a section after ending the one before it.
-func (t *tableWriter) begin(kind SectionKind) {
-	t.end(0)
-	t.w.sections = append(t.w.sections, Section{Kind: kind, Off: t.w.offset()})
-	t.open = true
-}
-
-// end completes the open section, with padding.
-func (t *tableWriter) end(crc uint32) {
-	if !t.open {
-		return
-	}
-	t.open = false
-	s := &t.w.sections[len(t.w.sections)-1]
-	s.Len, s.CRC = t.w.offset()-s.Off, crc
-	t.write(make([]byte, aligned(t.w.offset())-t.w.offset()))
-}
-
-func (t *tableWriter) write(b []byte) {
-	for len(b) > 0 {
-		n := min(len(b), pageLen-t.page)
-		t.crc = crc32.Update(t.crc, castagnoli, b[:n])
-		t.w.buf = append(t.w.buf, b[:n]...)
-		b = b[n:]
-		if t.page += n; t.page == pageLen {
-			t.endPage()
-			if t.w.spill(false) != nil {
-				t.w.buf = t.w.buf[:0]
-			}
-		}
-	}
-}
-
-func (t *tableWriter) endPage() {
-	t.sums = binary.LittleEndian.AppendUint32(t.sums, t.crc)
-	t.page, t.crc = 0, 0
-}
-
-func (t *tableWriter) finish() []byte {
-	t.end(0)
-	if t.page > 0 {
-		t.endPage()
-	}
-	return t.sums
-}
-
-// appendDictionaries encodes the dictionaries section: their number 4, zero 4,
-// for each its hash 8, offset in the section 4 and length 4, then the bytes.
-func appendDictionaries(dst []byte, dicts ...*Dictionary) []byte {
-	le := binary.LittleEndian
-	dst = le.AppendUint32(dst, uint32(len(dicts)))
-	dst = le.AppendUint32(dst, 0)
-	at := 8 + 16*len(dicts)
-	for _, d := range dicts {
-		dst = le.AppendUint64(dst, d.hash)
-		dst = le.AppendUint32(dst, uint32(at))
-		dst = le.AppendUint32(dst, uint32(len(d.bytes)))
-		at += len(d.bytes)
-	}
-	for _, d := range dicts {
-		dst = append(dst, d.bytes...)
-	}
-	return dst
-}
-
-const dictionariesMax = 8 + maxDicts*(16+MaxDictionary)
-
-// decodeDictionaries decodes the section, whose checksum was verified.
-func decodeDictionaries(file string, at int64, b []byte) ([]*Dictionary, error) {
-	le := binary.LittleEndian
-	bad := func(err error) ([]*Dictionary, error) { return nil, fault.Corrupt(file, at, "dictionaries: %w", err) }
-	if len(b) < 8 || le.Uint32(b) > maxDicts || int(le.Uint32(b))*16 > len(b)-8 {
-		return bad(errLengths)
-	}
-	dicts := make([]*Dictionary, le.Uint32(b))
-	for i := range dicts {
-		e := b[8+16*i:]
-		off, n := uint64(le.Uint32(e[8:])), uint64(le.Uint32(e[12:]))
-		if off > uint64(len(b)) || n > uint64(len(b))-off {
-			return bad(errLengths)
-		}
-		d, err := NewDictionary(b[off : off+n])
-		if err != nil {
-			return bad(err)
-		}
-		if d.hash != le.Uint64(e) {
-			return bad(errChecksum)
-		}
-		dicts[i] = d
-	}
-	return dicts, nil
 }
