@@ -8,7 +8,8 @@ import (
 
 // mergedCursor joins the memtables and runs of a version: for each key the
 // newest version at or below a sequence, tombstones included, in either
-// direction. It is used inside one epoch guard.
+// direction. It is used inside one epoch guard, from open to close; its buffers
+// serve the next use.
 type mergedCursor struct {
 	at      uint64
 	reverse bool
@@ -16,25 +17,53 @@ type mergedCursor struct {
 	current int      // index of the source with the next key, -1 at the end
 }
 
-// source is a memtable or a run.
+// source is a memtable or, if run is set, a run.
 type source struct {
-	mem  *memtable.Cursor
+	mem  memtable.Cursor
 	run  *run
-	file int // index of the open file in run
-	seg  *segment.Cursor
+	file int             // index of the open file in run
+	seg  *segment.Cursor // over that file; kept for another use
 	ok   bool
 }
 
 // open takes the sources of a version.
 func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
 	m.at, m.reverse = at, reverse
-	m.sources = m.sources[:0]
-	m.sources = append(m.sources, source{mem: v.active.Cursor(at)})
-	for i := range v.frozen {
-		m.sources = append(m.sources, source{mem: v.frozen[i].Cursor(at)})
+	tables := 1 + len(v.frozen)
+	n := tables + len(v.runs)
+	if cap(m.sources) < n {
+		m.sources = append(m.sources[:cap(m.sources)], make([]source, n-cap(m.sources))...)
 	}
-	for _, r := range v.runs {
-		m.sources = append(m.sources, source{run: r})
+	m.sources = m.sources[:n]
+	m.sources[0].mem.Reset(v.active, at)
+	for i := range v.frozen {
+		m.sources[1+i].mem.Reset(v.frozen[i].Table, at)
+	}
+	for i, r := range v.runs {
+		m.sources[tables+i].run = r
+	}
+}
+
+// close lets go of memtables and files.
+func (m *mergedCursor) close() {
+	for i := range m.sources {
+		s := &m.sources[i]
+		s.mem.Reset(nil, 0)
+		if s.seg != nil {
+			s.seg.Reset(nil, 0)
+		}
+		s.run, s.ok = nil, false
+	}
+	m.sources, m.current = m.sources[:0], -1
+}
+
+// use points the source's cursor at a file of its run.
+func (s *source) use(file int, at uint64) {
+	s.file = file
+	if s.seg == nil {
+		s.seg = s.run.files[file].Cursor(at)
+	} else {
+		s.seg.Reset(s.run.files[file].Reader, at)
 	}
 }
 
@@ -42,7 +71,7 @@ func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
 func (m *mergedCursor) start() {
 	for i := range m.sources {
 		s := &m.sources[i]
-		if s.mem != nil {
+		if s.run == nil {
 			if m.reverse {
 				s.ok = s.mem.Last()
 			} else {
@@ -64,8 +93,8 @@ func (m *mergedCursor) start() {
 func (m *mergedCursor) seek(k *item.Key, inclusive bool) {
 	for i := range m.sources {
 		s := &m.sources[i]
-		if s.mem != nil {
-			s.ok = seekCursor(s.mem, k, m.reverse, inclusive)
+		if s.run == nil {
+			s.ok = seekCursor(&s.mem, k, m.reverse, inclusive)
 		} else {
 			s.seekRun(m, k, inclusive)
 		}
@@ -115,7 +144,7 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 		}
 		return
 	}
-	s.seg = files[s.file].Cursor(m.at)
+	s.use(s.file, m.at)
 	s.ok = seekCursor(s.seg, k, m.reverse, inclusive)
 	if !s.ok && s.seg.Err() == nil {
 		s.nextFile(m)
@@ -133,7 +162,7 @@ func (s *source) nextFile(m *mergedCursor) {
 		if s.file < 0 || s.file >= len(s.run.files) {
 			return
 		}
-		s.seg = s.run.files[s.file].Cursor(m.at)
+		s.use(s.file, m.at)
 		if m.reverse {
 			s.ok = s.seg.Last()
 		} else {
@@ -146,8 +175,8 @@ func (s *source) nextFile(m *mergedCursor) {
 }
 
 func (s *source) cursor() positioner {
-	if s.mem != nil {
-		return s.mem
+	if s.run == nil {
+		return &s.mem
 	}
 	return s.seg
 }
@@ -159,7 +188,7 @@ func (s *source) advance(m *mergedCursor) {
 	} else {
 		s.ok = c.Next()
 	}
-	if !s.ok && s.mem == nil && s.seg.Err() == nil {
+	if !s.ok && s.run != nil && s.seg.Err() == nil {
 		s.nextFile(m)
 	}
 }
@@ -189,8 +218,8 @@ func (m *mergedCursor) valid() bool { return m.current >= 0 && m.err() == nil }
 // err returns the first error of a source.
 func (m *mergedCursor) err() error {
 	for i := range m.sources {
-		if seg := m.sources[i].seg; seg != nil && seg.Err() != nil {
-			return seg.Err()
+		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
+			return s.seg.Err()
 		}
 	}
 	return nil

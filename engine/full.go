@@ -99,6 +99,7 @@ func (p *partition) keyBytes(k *item.Key) (total, same int64, err error) {
 	defer guard.Leave()
 	var m mergedCursor
 	m.open(p.version.Load(), maxSequence, false)
+	defer m.close()
 	first := item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK}
 	now := p.db.nowMillis()
 	for m.seek(&first, true); m.valid(); m.next() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -57,15 +58,18 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 			yield(Item{}, err)
 			return
 		}
-		sc := scanner{c: c, ctx: ctx, snapshot: s, pk: pk, onlyKey: true}
-		sc.init(o)
-		var epk partmap.EPK
-		fillKey(&sc.bound, &epk, pk.Encoded(), bytesOf(from))
-		sc.bounded = true
-		sc.inclusive = true
+		sc := scanners.Get().(*scanner)
+		defer sc.release()
+		sc.begin(ctx, c, s, o)
+		sc.pk, sc.onlyKey = pk, true
+		encoded := pk.Encoded()
+		epk := partmap.HashEncoded(encoded)
+		first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(from)}
 		if sc.reverse && from == "" {
-			sc.bound.ID = afterAllIDs
+			first.ID = afterAllIDs
 		}
+		sc.bound.set(&first)
+		sc.bounded, sc.inclusive = true, true
 		rt := c.routing.Load()
 		sc.run(rt.parts[rt.table.Find(&epk)], yield)
 	}
@@ -73,8 +77,9 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		sc := scanner{c: c, ctx: ctx, snapshot: s}
-		sc.init(o)
+		sc := scanners.Get().(*scanner)
+		defer sc.release()
+		sc.begin(ctx, c, s, o)
 		parts := c.routing.Load().parts
 		for i := range parts {
 			p := parts[i]
@@ -92,7 +97,7 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 // afterAllIDs sorts after every id: it is longer than an id can be.
 var afterAllIDs = bytes.Repeat([]byte{0xFF}, item.MaxID+1)
 
-// scanner is a scan under way.
+// scanner is a scan under way. It is pooled, for its buffers.
 type scanner struct {
 	c        *Container
 	ctx      context.Context
@@ -102,15 +107,38 @@ type scanner struct {
 	reverse  bool
 	left     int // items still wanted
 
-	bound     item.Key // where the next batch begins, if bounded
+	bound     keyCopy // where the next batch begins, if bounded
 	bounded   bool
 	inclusive bool
 
 	cursors mergedCursor
-	batch   []Item
+	found   []found // the batch, its bytes in text
+	text    []byte
 }
 
-func (s *scanner) init(o *ScanOptions) {
+// found is an item of a batch: body, id and, in a scan of a container, the
+// partition key lie behind each other.
+type found struct {
+	seq          uint64
+	modified     int64
+	body, id, pk int // lengths
+}
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// release gives the scanner back. The caller's context and what the scan was
+// about are let go.
+func (s *scanner) release() {
+	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0]}
+	if cap(kept.text) > 2*scanBatchBytes {
+		kept.text = nil
+	}
+	*s = kept
+	scanners.Put(s)
+}
+
+func (s *scanner) begin(ctx context.Context, c *Container, snapshot *Snapshot, o *ScanOptions) {
+	s.ctx, s.c, s.snapshot = ctx, c, snapshot
 	s.left = int(^uint(0) >> 1)
 	if o != nil {
 		s.reverse = o.Reverse
@@ -136,9 +164,12 @@ func (s *scanner) run(p *partition, yield func(Item, error) bool) bool {
 			yield(Item{}, err)
 			return false
 		}
-		for i := range s.batch {
+		// Exactly as much as the items need: the caller may keep them.
+		text := append([]byte(nil), s.text...)
+		for i := range s.found {
 			s.left--
-			if !yield(s.batch[i], nil) {
+			var it Item
+			if it, text = s.item(&s.found[i], text); !yield(it, nil) {
 				return false
 			}
 		}
@@ -164,22 +195,21 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	db := s.c.db
 	guard := db.epoch.Enter()
 	defer guard.Leave()
-	s.batch = s.batch[:0]
+	s.found, s.text = s.found[:0], s.text[:0]
 	s.cursors.open(p.version.Load(), at, s.reverse)
+	defer s.cursors.close()
 	s.seek()
 	now := db.nowMillis()
-	slab := make([]byte, 0, min(scanBatchBytes, 4<<10))
-	size := 0
 	for s.cursors.valid() {
 		k, v := s.cursors.top()
-		if s.onlyKey && item.ComparePartition(k, &s.bound) != 0 {
+		if s.onlyKey && item.ComparePartition(k, &s.bound.Key) != 0 {
 			return false, nil
 		}
 		if visible(v, now) {
-			slab = s.take(slab, k, v)
-			size += len(v.Body)
-			if len(s.batch) == s.left || len(s.batch) == scanBatchItems || size >= scanBatchBytes {
-				s.bound, s.bounded, s.inclusive = k.Clone(), true, false
+			s.take(k, v)
+			if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes {
+				s.bound.set(k)
+				s.bounded, s.inclusive = true, false
 				return true, nil
 			}
 		}
@@ -197,34 +227,30 @@ func (s *scanner) seek() {
 		s.cursors.start()
 		return
 	}
-	s.cursors.seek(&s.bound, s.inclusive)
+	s.cursors.seek(&s.bound.Key, s.inclusive)
 }
 
-// take adds an item to the batch, its bytes to a slab that the batch's items
-// share.
-func (s *scanner) take(slab []byte, k *item.Key, v *item.Version) []byte {
-	need := len(k.ID) + len(v.Body)
+// take adds an item to the batch.
+func (s *scanner) take(k *item.Key, v *item.Version) {
+	f := found{seq: v.Seq, modified: v.Modified, body: len(v.Body), id: len(k.ID)}
+	s.text = append(append(s.text, v.Body...), k.ID...)
 	if !s.onlyKey {
-		need += len(k.PK)
+		f.pk = len(k.PK)
+		s.text = append(s.text, k.PK...)
 	}
-	if cap(slab)-len(slab) < need {
-		slab = make([]byte, 0, max(need, min(2*cap(slab), scanBatchBytes)))
-	}
-	n := len(slab)
-	slab = append(slab, v.Body...)
-	body := slab[n:len(slab):len(slab)]
-	n = len(slab)
-	slab = append(slab, k.ID...)
-	id := stringOf(slab[n:])
+	s.found = append(s.found, f)
+}
+
+// item makes an item of the first bytes of text, and returns the others.
+func (s *scanner) item(f *found, text []byte) (Item, []byte) {
+	body, text := text[:f.body:f.body], text[f.body:]
+	id, text := stringOf(text[:f.id]), text[f.id:]
 	pk := s.pk
 	if !s.onlyKey {
-		n = len(slab)
-		slab = append(slab, k.PK...)
-		pk = keyOf(stringOf(slab[n:]))
+		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
 	}
-	s.batch = append(s.batch, Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified)},
+	return Item{
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified)},
 		Body: body,
-	})
-	return slab
+	}, text
 }

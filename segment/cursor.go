@@ -41,6 +41,9 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.valid, c.err = false, nil
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
 	c.open.off, c.key.valid = 0, false
+	if r == nil && cap(c.own)+cap(c.buf) > scratchKeep {
+		c.own, c.buf = nil, nil
+	}
 }
 
 // First moves to the first key.
