@@ -68,37 +68,37 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if _, err := jsondoc.Compile(def.PartitionKey); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
+	// Only one creates at a time, so the next numbers stay what they are while
+	// directories are made.
+	db.creating.Lock()
+	defer db.creating.Unlock()
+	if err := db.mayCreate(name); err != nil {
+		return nil, err
+	}
 	db.structure.Lock()
-	defer db.structure.Unlock()
-	old := *db.containers.Load()
-	if _, ok := old[name]; ok {
-		return nil, fmt.Errorf("container %q: %w", name, ErrExists)
-	}
-	if len(old) >= maxContainers {
-		return nil, invalidf("the store has %d containers, the most possible", len(old))
-	}
-	// Commit point: the store manifest. Directories made before it and not
-	// named by it are removed at the next open, or by the next attempt here.
-	state := db.structure.state
-	m := def.manifest(state.NextContainer, name)
-	entries := make([]partmap.Entry, 0, def.MinPartitions)
-	state.Partitions = slices.Clone(state.Partitions)
-	for _, rng := range partmap.Ranges(def.MinPartitions) {
-		id := state.NextPartition
-		state.NextPartition++
+	m := def.manifest(db.structure.state.NextContainer, name)
+	first := db.structure.state.NextPartition
+	db.structure.Unlock()
+	var entries []partmap.Entry
+	var partitions []manifest.Partition
+	for i, rng := range partmap.Ranges(def.MinPartitions) {
+		id := first + uint32(i)
 		entries = append(entries, partmap.Entry{ID: PartitionID(id), Range: rng})
-		state.Partitions = append(state.Partitions, manifest.Partition{
+		partitions = append(partitions, manifest.Partition{
 			ID: id, Container: m.ID,
 			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 		})
 	}
-	state.NextContainer++
-	state.Containers = append(slices.Clone(state.Containers), m)
 	c, err := db.newContainer(&m, entries)
 	if err != nil {
 		return nil, err
 	}
+	// Commit point: the store manifest. Directories made before it and not
+	// named by it are removed at the next open, or by the next attempt here.
 	for _, p := range c.routing.Load().parts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := p.makeDirectory(); err != nil {
 			return nil, err
 		}
@@ -106,13 +106,32 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if err := db.fs.SyncDir(manifest.PartitionsDir); err != nil {
 		return nil, err
 	}
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	state := db.structure.state
+	state.NextContainer = m.ID + 1
+	state.NextPartition = first + uint32(len(partitions))
+	state.Containers = append(slices.Clone(state.Containers), m)
+	state.Partitions = append(slices.Clone(state.Partitions), partitions...)
 	if err := db.storeManifestLocked(state); err != nil {
 		return nil, err
 	}
-	next := maps.Clone(old)
+	next := maps.Clone(*db.containers.Load())
 	next[name] = c
 	db.containers.Store(&next)
 	return c, nil
+}
+
+// mayCreate says why no container of this name can be made.
+func (db *DB) mayCreate(name string) error {
+	present := *db.containers.Load()
+	if _, ok := present[name]; ok {
+		return fmt.Errorf("container %q: %w", name, ErrExists)
+	}
+	if len(present) >= maxContainers {
+		return invalidf("the store has %d containers, the most possible", len(present))
+	}
+	return nil
 }
 
 // newContainer builds a container from its manifest, without files.
@@ -259,6 +278,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 			}
 			v.release()
 		}
+		db.work.releaseWaiters()
 		for _, p := range parts {
 			if err := removeTree(db.fs, p.dir); err != nil {
 				db.backgroundError("remove dropped partition", err)
@@ -306,10 +326,13 @@ func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {
 	call, err := c.db.enter(ctx)
 	if err == nil && c.dropped.Load() {
 		call.Leave()
-		return epoch.Guard{}, fmt.Errorf("container %q: %w", c.name, ErrClosed)
+		return epoch.Guard{}, c.gone()
 	}
 	return call, err
 }
+
+// gone is the error of calls on a dropped container.
+func (c *Container) gone() error { return fmt.Errorf("container %q: %w", c.name, ErrClosed) }
 
 // checkKey validates the key and id that a caller gave.
 func (c *Container) checkKey(pk PartitionKey, id string) error {

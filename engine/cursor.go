@@ -125,6 +125,9 @@ func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
 		if c.SeekGE(k) && item.Compare(c.Key(), k) == 0 {
 			return true
 		}
+		if seg, ok := c.(*segment.Cursor); ok && seg.Err() != nil {
+			return false // the next seek would forget it
+		}
 	}
 	return c.SeekLT(k)
 }

@@ -51,6 +51,9 @@ type DB struct {
 	containers atomic.Pointer[map[string]*Container]
 	failure    atomic.Pointer[error]
 
+	// creating is held while a container is made; structure only when the store
+	// manifest then changes.
+	creating sync.Mutex
 	// structure serialises changes of the store manifest.
 	structure struct {
 		sync.Mutex
@@ -63,7 +66,9 @@ type DB struct {
 
 	pins        pins
 	clockHigh   atomic.Int64 // milliseconds: time stamps never fall
+	promised    atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
+	heldBack    atomic.Bool  // some merge waits until somebody has read
 	cold        *segment.ColdReads
 	debt        debt
 	counters    counters
@@ -101,6 +106,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		db.abandon()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
+	db.work.events.start(db)
 	return db, nil
 }
 
@@ -251,7 +257,9 @@ func (db *DB) trimLog() error {
 		if p.version.Load().active.Versions() == 0 {
 			continue
 		}
-		if err := p.carry(); err != nil {
+		if err := p.carry(); errors.Is(err, ErrDiskFull) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,15 @@
 package engine
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // EventListener is a set of optional functions that the engine calls as things
-// happen, without holding a lock. They run on engine goroutines and on those
-// of callers: they should return soon. A panic in one is recovered, counted in
+// happen: one at a time, in order, on a goroutine of its own, so that they may
+// call the store, except Close, which waits for them. While 4,096 events wait
+// for a slow listener further ones are dropped and counted in
+// Stats.EventsDropped. A panic in one is recovered, counted in
 // Stats.ListenerPanics and logged.
 type EventListener struct {
 	Flushed         func(FlushEvent)
@@ -42,15 +47,83 @@ type StallEvent struct {
 	Waited    time.Duration
 }
 
+// maxQueuedEvents bounds the events that wait for a slow listener.
+const maxQueuedEvents = 4096
+
+// eventQueue calls the listener, in order, on a goroutine of its own: whoever
+// reports an event may hold locks.
+type eventQueue struct {
+	mu      sync.Mutex
+	waiting []func()
+	closed  bool
+	wake    chan struct{}
+	done    chan struct{}
+}
+
+// start begins the goroutine. Events that come before wait for it.
+func (q *eventQueue) start(db *DB) {
+	q.mu.Lock()
+	q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
+	signal(q.wake)
+	q.mu.Unlock()
+	go func() {
+		defer close(q.done)
+		for range q.wake {
+			for _, call := range q.take() {
+				db.callListener(call)
+			}
+		}
+	}()
+}
+
+func (q *eventQueue) take() []func() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	calls := q.waiting
+	q.waiting = nil
+	return calls
+}
+
+// stop ends the goroutine when it has called the listener with what came
+// before.
+func (q *eventQueue) stop() {
+	q.mu.Lock()
+	running := q.wake != nil && !q.closed
+	q.closed = true
+	if running {
+		close(q.wake)
+	}
+	q.mu.Unlock()
+	if running {
+		<-q.done
+	}
+}
+
+// notify reports an event. It never waits.
 func notify[E any](db *DB, fn func(E), event E) {
 	if fn == nil {
 		return
 	}
+	q := &db.work.events
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || len(q.waiting) >= maxQueuedEvents {
+		db.counters.eventsDropped.Add(1)
+		return
+	}
+	q.waiting = append(q.waiting, func() { fn(event) })
+	if q.wake != nil {
+		signal(q.wake)
+	}
+}
+
+// callListener makes one call, whose panic does not reach the engine.
+func (db *DB) callListener(call func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			db.counters.listenerPanics.Add(1)
 			db.opts.Logger.Error("event listener panicked", "panic", r)
 		}
 	}()
-	fn(event)
+	call()
 }

@@ -1,70 +1,128 @@
 package engine
 
 import (
+	"context"
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// fullKeys bounds the size of logical partitions.
+// fullKeys bounds the size of logical partitions: the bytes of their documents.
 //
 // While a physical partition holds less than the limit of a logical one,
-// nothing is counted. Beyond it an upper bound is kept for each key that is
-// written: what the partition tables of the runs and the memtables hold of it,
-// overwritten versions included, and what is written from then on. When the
-// bound would pass the limit, the key's documents are counted exactly, and a
-// write is refused only if they are too many.
+// nothing is counted. Beyond it a size is kept for each key that is written: at
+// first an upper bound, what the partition tables of the runs and the memtables
+// hold of it, overwritten versions included. When that would pass the limit the
+// key's documents are counted exactly, once, and from then on each write and
+// delete is added as it changes them.
 type fullKeys struct {
 	mu    sync.Mutex
-	bound map[string]int64 // by encoded key: bytes at most
+	sizes map[string]*fullKey // by encoded partition key
+}
+
+// fullKey is the size of a logical partition.
+type fullKey struct {
+	bytes   int64
+	counted bool // exact but for writes that fail later; else an upper bound
 }
 
 // maxFullKeys bounds the memory of the table; it is forgotten when full.
 const maxFullKeys = 4096
 
-// checkFull tests the limit for a write of size bytes.
-func (p *partition) checkFull(r *request, size int64) error {
+// checkFull tests the limit for a write, and counts it.
+func (p *partition) checkFull(ctx context.Context, r *request) error {
 	limit := p.c.def.Limits.LogicalPartitionBytes
+	size := int64(len(r.ver.Body))
 	if p.heldBytes()+size <= limit {
 		return nil
 	}
 	p.full.mu.Lock()
 	defer p.full.mu.Unlock()
-	pk := r.key.PK
-	bound, ok := p.full.bound[string(pk)]
-	if !ok {
-		var err error
-		if bound, err = p.keyBound(&r.key); err != nil {
+	k, err := p.fullKeyLocked(r)
+	if err != nil {
+		return err
+	}
+	if !k.counted && k.bytes+size > limit {
+		if k.bytes, err = p.countBytes(ctx, &r.key); err != nil {
+			return err
+		}
+		k.counted = true
+	}
+	var replaced int64
+	if k.counted {
+		if replaced, err = p.itemBytes(r); err != nil {
 			return err
 		}
 	}
-	if bound+size > limit {
-		exact, replaced, err := p.keyBytes(&r.key)
-		if err != nil {
-			return err
-		}
-		bound = exact
-		if exact-replaced+size > limit {
-			return &LimitError{What: "logical partition " + keyOf(string(pk)).String(), Size: exact - replaced + size, Limit: limit, Kind: ErrLogicalPartitionFull}
-		}
+	after := k.bytes - replaced + size
+	if after > limit && size > replaced {
+		return &LimitError{What: "logical partition " + keyOf(string(r.key.PK)).String(), Size: after, Limit: limit, Kind: ErrLogicalPartitionFull}
 	}
-	if p.full.bound == nil || len(p.full.bound) >= maxFullKeys {
-		p.full.bound = make(map[string]int64)
-	}
-	p.full.bound[string(pk)] = bound + size
+	k.bytes = after
 	return nil
 }
 
-// heldBytes is the raw size of everything in the partition.
+// measure tests a write against the limit of its logical partition.
+func (p *partition) measure(ctx context.Context, r *request) error {
+	if r.ver.Deleted() {
+		return p.noteDelete(r)
+	}
+	return p.checkFull(ctx, r)
+}
+
+// forget drops what is known of the size of a request's logical partition: a
+// write of it that was counted has failed.
+func (f *fullKeys) forget(r *request) {
+	f.mu.Lock()
+	delete(f.sizes, string(r.key.PK))
+	f.mu.Unlock()
+}
+
+// noteDelete counts a delete.
+func (p *partition) noteDelete(r *request) error {
+	if p.heldBytes() <= p.c.def.Limits.LogicalPartitionBytes {
+		return nil
+	}
+	p.full.mu.Lock()
+	defer p.full.mu.Unlock()
+	k := p.full.sizes[string(r.key.PK)]
+	if k == nil || !k.counted {
+		return nil
+	}
+	replaced, err := p.itemBytes(r)
+	k.bytes -= replaced
+	return err
+}
+
+// fullKeyLocked returns what is known of the size of a request's logical
+// partition.
+func (p *partition) fullKeyLocked(r *request) (*fullKey, error) {
+	if k := p.full.sizes[string(r.key.PK)]; k != nil {
+		return k, nil
+	}
+	bound, err := p.keyBound(&r.key)
+	if err != nil {
+		return nil, err
+	}
+	if p.full.sizes == nil || len(p.full.sizes) >= maxFullKeys {
+		p.full.sizes = make(map[string]*fullKey)
+	}
+	k := &fullKey{bytes: bound}
+	p.full.sizes[string(r.key.PK)] = k
+	return k, nil
+}
+
+// heldBytes is the size of all documents in the partition, overwritten ones
+// included.
 func (p *partition) heldBytes() int64 {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
-	return v.raw + v.memoryBytes()
+	return v.raw + v.documentBytes()
 }
 
-// memoryBytes is the raw size of the documents in memtables.
-func (v *version) memoryBytes() int64 {
+// documentBytes is the size of the documents in memtables.
+func (v *version) documentBytes() int64 {
 	n := v.active.RawBytes()
 	for i := range v.frozen {
 		n += v.frozen[i].RawBytes()
@@ -77,7 +135,7 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
-	n := v.memoryBytes()
+	n := v.documentBytes()
 	for _, r := range v.runs {
 		for _, f := range r.files {
 			_, raw, ok, err := f.PartitionStats(k)
@@ -92,29 +150,63 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 	return n, nil
 }
 
-// keyBytes counts the documents of a logical partition, unpublished ones
-// included, and tells the size of the one with the key's id.
-func (p *partition) keyBytes(k *item.Key) (total, same int64, err error) {
+// itemBytes returns the size of the present document of a request's item.
+func (p *partition) itemBytes(r *request) (int64, error) {
+	buf := borrowed.Get().(*[]byte)
+	defer borrowed.Put(buf)
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	var v item.Version
+	body, found, err := p.version.Load().lookup(&r.key, &r.epk, maxSequence, (*buf)[:0], false, &v)
+	if err != nil || !found || !visible(&v, p.db.nowMillis()) {
+		return 0, err
+	}
+	return int64(len(body)), nil
+}
+
+// countBatch is how many items are counted inside one epoch guard.
+const countBatch = 1024
+
+// countBytes sums the documents of a logical partition, unpublished ones
+// included.
+func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, err error) {
+	var from keyCopy
+	from.set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
+	for more, inclusive := true, true; more; inclusive = false {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		var n int64
+		if n, more, err = p.countSome(&from, inclusive); err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// countSome counts on from an item, and moves from to where it stopped.
+func (p *partition) countSome(from *keyCopy, inclusive bool) (total int64, more bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	var m mergedCursor
 	m.open(p.version.Load(), maxSequence, false)
 	defer m.close()
-	first := item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK}
 	now := p.db.nowMillis()
-	for m.seek(&first, true); m.valid(); m.next() {
+	m.seek(&from.Key, inclusive)
+	for n := 0; m.valid(); n++ {
 		key, v := m.top()
-		if item.ComparePartition(key, k) != 0 {
-			break
+		if item.ComparePartition(key, &from.Key) != 0 {
+			return total, false, nil
 		}
-		if !visible(v, now) {
-			continue
+		if visible(v, now) {
+			total += int64(len(v.Body))
 		}
-		size := int64(len(key.PK) + len(key.ID) + len(v.Body))
-		total += size
-		if item.Compare(key, k) == 0 {
-			same = size
+		if n == countBatch {
+			from.set(key)
+			return total, true, nil
 		}
+		m.next()
 	}
-	return total, same, m.err()
+	return total, false, m.err()
 }

@@ -32,11 +32,7 @@ type stillness struct {
 
 func (w *workers) keep() {
 	k := keeper{db: w.db, moved: time.Now(), idle: make(map[*partition]stillness)}
-	every := keepEvery
-	if d := w.db.opts.Durability; d.mode == durabilityInterval {
-		every = min(every, d.interval)
-	}
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -44,7 +40,7 @@ func (w *workers) keep() {
 			return
 		case <-w.db.log.SpareWanted():
 			if err := w.db.log.MakeSpare(w.ctx); err != nil {
-				w.db.backgroundError("make a spare log file", err)
+				w.db.backgroundError("make a spare log file", w.db.uncertain(err))
 			}
 		case <-ticker.C:
 			if w.db.failure.Load() == nil {
@@ -54,34 +50,50 @@ func (w *workers) keep() {
 	}
 }
 
+// syncAtIntervals syncs the log where that is the durability of the store.
+func (w *workers) syncAtIntervals(interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-ticker.C:
+			if w.db.failure.Load() != nil {
+				return
+			}
+			if err := w.db.log.Sync(); err != nil {
+				w.db.backgroundError("sync the log", w.db.uncertain(err))
+			}
+		}
+	}
+}
+
 func (k *keeper) tick() {
 	db := k.db
 	now := time.Now()
-	if err := k.syncLog(now); err != nil {
+	if err := k.vouch(now); err != nil {
 		db.backgroundError("sync the log", db.uncertain(err))
 		return
 	}
 	if !db.opts.manual {
-		if err := k.holdBudget(); err != nil {
+		if err := db.holdLog(); err != nil {
 			db.backgroundError("shrink the log", err)
 		}
 		k.flushStill(now)
+	}
+	if db.heldBack.Swap(false) {
+		signal(db.work.mergeWanted) // whoever read may be gone
 	}
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)
 	}
 }
 
-// syncLog syncs at intervals, and vouches for the last records once nothing
-// follows them.
-func (k *keeper) syncLog(now time.Time) error {
+// vouch vouches for the last records once nothing follows them.
+func (k *keeper) vouch(now time.Time) error {
 	log := k.db.log
 	at := log.Appended()
-	if k.db.opts.Durability.mode == durabilityInterval && log.Synced() < at {
-		if err := log.Sync(); err != nil {
-			return err
-		}
-	}
 	if at != k.position {
 		k.position, k.moved = at, now
 		return nil
@@ -94,9 +106,25 @@ func (k *keeper) syncLog(now time.Time) error {
 	return err
 }
 
-func (k *keeper) holdBudget() error {
-	for k.db.log.Stats().Bytes > k.db.opts.LogBytes {
-		more, err := k.db.shrinkLog()
+// keptLogFiles is how many log files there may be whatever their size: each
+// process that is killed leaves one.
+const keptLogFiles = 8
+
+// holdLog holds the log to its budget. It goes once around: what is carried
+// meanwhile is in newer files. A log cannot be smaller than what memtables
+// hold, and is not written again before it is twice as large.
+func (db *DB) holdLog() error {
+	end := db.log.Newest()
+	for db.work.ctx.Err() == nil && db.log.First() < end {
+		log := db.log.Stats()
+		var held int64
+		for _, p := range db.partitions() {
+			held += p.version.Load().tableBytes()
+		}
+		if log.Files <= keptLogFiles && log.Bytes <= max(db.opts.LogBytes, 2*held) {
+			return nil
+		}
+		more, err := db.shrinkLog()
 		if err != nil || !more {
 			return err
 		}
@@ -106,6 +134,11 @@ func (k *keeper) holdBudget() error {
 
 // flushStill flushes partitions that were written to and lie still since.
 func (k *keeper) flushStill(now time.Time) {
+	for p := range k.idle {
+		if p.dropped.Load() {
+			delete(k.idle, p)
+		}
+	}
 	for _, p := range k.db.partitions() {
 		if p.version.Load().active.Bytes() < idleBytes {
 			delete(k.idle, p)
@@ -147,14 +180,20 @@ func (db *DB) reserveSequences() error {
 // told from one let go.
 func (db *DB) releaseLog() error {
 	parts := make(map[wal.Stream]*partition)
-	for _, p := range db.partitions() {
-		parts[wal.Stream(p.id)] = p
+	list := func() {
+		for _, p := range db.partitions() {
+			parts[wal.Stream(p.id)] = p
+		}
 	}
+	list()
 	first := db.log.FirstNeeded(func(s wal.Stream, file uint64) uint64 {
+		if parts[s] == nil {
+			list() // made since? A partition is listed before its first record.
+		}
 		if p := parts[s]; p != nil {
 			return p.needs(file)
 		}
-		return maxSequence
+		return maxSequence // dropped
 	})
 	db.structure.Lock()
 	defer db.structure.Unlock()

@@ -64,6 +64,12 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	if opts.BatchBytes < 0 || opts.BatchBytes > maxBatchBytes {
 		return LoadStats{}, invalidf("LoadOptions.BatchBytes %d: at most %d", opts.BatchBytes, maxBatchBytes)
 	}
+	if opts.Durability.mode == durabilityInterval {
+		return LoadStats{}, invalidf("LoadOptions.Durability: interval is a store option")
+	}
+	if opts.Skip < 0 {
+		return LoadStats{}, invalidf("LoadOptions.Skip %d", opts.Skip)
+	}
 	mode := opts.Durability.mode
 	if mode == durabilityDefault {
 		mode = c.db.opts.Durability.mode

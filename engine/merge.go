@@ -40,14 +40,16 @@ func (p plan) empty() bool { return p.end-p.first < 1 }
 
 // pickMerge chooses what to merge next, if anything. settle asks for at most
 // settledRuns runs.
-func pickMerge(runs []*run, settle bool) plan {
+func (p *partition) pickMerge(runs []*run, settle bool) plan {
 	if len(runs) == 0 {
 		return plan{}
 	}
 	var items, dead int64
 	for i, r := range runs {
 		items += r.items()
-		dead += r.tombstones()
+		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {
+			dead += r.tombstones()
+		}
 		if i < len(runs)-1 {
 			dead += r.shadowed
 		}
@@ -87,7 +89,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	v, release := p.hold()
 	defer release()
 	runs := v.runs
-	pick := pickMerge(runs, settle)
+	pick := p.pickMerge(runs, settle)
 	if pick.empty() {
 		return false, nil
 	}
@@ -123,6 +125,9 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 			return false, err
 		}
 		r.shadowed = m.overlap.estimate()
+		if lowest := m.keep.lowest(); len(older) == 0 && lowest != maxSequence {
+			r.heldFor = lowest
+		}
 		replacement = []*run{r}
 		event.BytesOut = r.bytes()
 	}
@@ -160,6 +165,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 			}
 		}
 	})
+	db.work.releaseWaiters() // those that wait for fewer runs
 	event.ItemsIn, event.ItemsOut, event.Duration = m.in, out.items, db.clockSince(start)
 	db.counters.merges.Add(1)
 	db.counters.mergedBytes.Add(event.BytesOut)
@@ -257,7 +263,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 				return err
 			}
 		}
-		if m.in%4096 == 0 {
+		if m.in%paceItems == 0 {
 			if err := db.pace(ctx, m.out); err != nil {
 				return err
 			}

@@ -95,6 +95,9 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.sweep(&state); err != nil {
 		return err
 	}
+	if err := db.holdLog(); err != nil {
+		return err
+	}
 	db.work.start(db)
 	return nil
 }
@@ -345,8 +348,8 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	return recovery, nil
 }
 
-// makeRoom flushes the largest memtable when those that replay fills come near
-// the memory budget. The flushed sequence stays as it was: carried records
+// makeRoom flushes the largest memtables when those that replay fills come near
+// the memory budget, until half of it is free. The flushed sequence stays as it was: carried records
 // further on in the log may hold older items that are nowhere else. If the open
 // fails, the next one reads the same log again, and finds versions that are in
 // files too; a merge keeps one of each.
@@ -354,17 +357,21 @@ func (db *DB) makeRoom(ctx context.Context) error {
 	if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
 		return nil
 	}
-	var largest *partition
-	for _, p := range db.partitions() {
-		if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
-			largest = p
+	for db.pool.Used() > db.pool.Limit()/2 {
+		var largest *partition
+		for _, p := range db.partitions() {
+			if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
+				largest = p
+			}
 		}
+		if !largest.freezeLocked() {
+			return nil
+		}
+		if err := db.flushOldest(ctx, largest); err != nil {
+			return err
+		}
+		db.work.reclaimNow()
 	}
-	largest.freezeLocked()
-	if err := db.flushOldest(ctx, largest); err != nil {
-		return err
-	}
-	db.work.reclaimNow()
 	return nil
 }
 

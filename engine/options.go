@@ -81,7 +81,9 @@ type Options struct {
 	ReadOnly bool
 	// MemoryBudget bounds write buffers and scratch together, in bytes; at
 	// least 16 MiB. 0: 256 MiB. Documents that are read come from mapped files
-	// and count towards the page cache, not towards the budget.
+	// and count towards the page cache, not towards the budget. What calls hold
+	// of single documents comes on top: allow some 30 times the largest. A
+	// read-only store holds what only the log has, up to LogBytes.
 	MemoryBudget int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
@@ -89,8 +91,9 @@ type Options struct {
 	// 0: 64 MiB.
 	LogFileBytes int64
 	// LogBytes is the size of the log past which the partition that holds its
-	// oldest records is flushed. 0: the larger of 256 MiB and twice the write
-	// buffers.
+	// oldest records gives way: it is flushed, or, if it holds little, that is
+	// written to the log again. A log may always be twice as large as what only
+	// it holds. 0: the larger of 256 MiB and twice the write buffers.
 	LogBytes int64
 	// MergeBytesPerSecond limits what merges write. 0: no limit beyond giving
 	// way to flushes.
@@ -133,6 +136,7 @@ const (
 	minLogFileBytes     = 64 << 10
 	defaultLogBytes     = 256 << 20
 	defaultFileBytes    = 256 << 20
+	minFileBytes        = 4 << 10
 	maxMemtableBytes    = 32 << 20
 )
 
@@ -150,8 +154,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.Durability.mode == durabilityDefault {
 		out.Durability = Synced
 	}
-	if out.Durability.mode == durabilityInterval && out.Durability.interval <= 0 {
-		return out, invalidf("Durability: interval %v: must be positive", out.Durability.interval)
+	if out.Durability.mode == durabilityInterval && out.Durability.interval < time.Millisecond {
+		return out, invalidf("Durability: interval %v: at least 1ms", out.Durability.interval)
 	}
 	if out.LogFileBytes == 0 {
 		out.LogFileBytes = defaultLogFileBytes
@@ -167,6 +171,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.FileBytes == 0 {
 		out.FileBytes = defaultFileBytes
+	}
+	if out.FileBytes < minFileBytes {
+		return out, invalidf("FileBytes %d: at least %d", out.FileBytes, minFileBytes)
 	}
 	if out.memtableBytes == 0 {
 		out.memtableBytes = maxMemtableBytes

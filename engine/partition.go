@@ -64,6 +64,8 @@ type partition struct {
 	flushing turn           // whoever flushes the partition has it
 	merging  turn           // whoever merges in it has it
 	full     fullKeys
+
+	flushBackoff, mergeBackoff backoff
 }
 
 // version is an immutable state of a partition. Readers load it inside an
@@ -96,6 +98,15 @@ func (p *partition) hold() (v *version, release func()) {
 	}
 }
 
+// tableBytes is the memory that versions take in memtables.
+func (v *version) tableBytes() int64 {
+	n := v.active.Bytes()
+	for i := range v.frozen {
+		n += v.frozen[i].Bytes()
+	}
+	return n
+}
+
 // setRuns replaces the runs.
 func (v *version) setRuns(runs []*run) {
 	v.runs, v.raw = runs, 0
@@ -118,6 +129,9 @@ type frozenTable struct {
 type run struct {
 	files    []*file
 	shadowed int64 // estimate of versions in older runs that it overwrites
+	// heldFor is the lowest sequence at which somebody read when the run was
+	// merged: its tombstones had to stay. 0: nobody did.
+	heldFor uint64
 }
 
 // file is a segment file within the bounds of its reference.

@@ -7,62 +7,68 @@ import (
 	"time"
 )
 
-// Back-pressure: while memtables fill their share of the budget, writes slow
-// down in proportion, before they would have to stop. From half of it on each
-// written byte costs time, more the fuller it is; the time is owed by all
-// writers together and paid in sleeps of a millisecond or more. At the whole of
-// it a write waits for memory.
+// Back-pressure: writes slow down in proportion, before they would have to
+// stop, while memtables fill their share of the budget, and while a partition
+// has more runs than merges keep up with. From pressureFrom on each written byte
+// costs time, more the fuller it is; the time is owed by all writers together
+// and paid in sleeps of a millisecond or more. At the whole of the budget, or at
+// mostRuns runs, a write waits.
 const (
-	pressureFrom    = 0.60
-	pressureRate    = 100 << 20 // bytes a second at the full budget
-	smallestPause   = time.Millisecond
-	overdraftPerOne = 4 << 20
+	pressureFrom  = 0.60
+	pressureRate  = 100 << 20 // bytes a second at full pressure
+	smallestPause = time.Millisecond
+	manyRuns      = maxRuns + 4 // from here on writes slow down
+	mostRuns      = 3 * maxRuns
 )
 
 // debt is the time owed by writers, in nanoseconds.
 type debt struct{ owed atomic.Int64 }
 
-// admit lets a write of size bytes go on, slows it or makes it wait. It
-// returns what it waited.
+// fullness says how far write buffers are filled beyond where writes begin to
+// slow down: 0 to 1.
+func (db *DB) fullness() float64 {
+	part := float64(db.pool.Used()) / float64(db.pool.Limit())
+	return max(0, min(1, (part-pressureFrom)/(1-pressureFrom)))
+}
+
+// pressure says how much writes to the partition are to be slowed: 0 to 1.
+func (p *partition) pressure() float64 {
+	runs := float64(len(p.version.Load().runs)-manyRuns) / (mostRuns - manyRuns)
+	return max(p.db.fullness(), min(runs, 1))
+}
+
+// overrun says that a write must wait until runs of the partition are merged.
+// Where merges fail that would not help.
+func (p *partition) overrun() bool {
+	return len(p.version.Load().runs) >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
+}
+
+// promise sets memory aside for a write, if there is some.
+func (db *DB) promise(size int64) bool {
+	if db.pool.Used()+db.promised.Add(size) <= db.pool.Limit() {
+		return true
+	}
+	db.promised.Add(-size)
+	return false
+}
+
+// admit lets a write of size bytes go on, slows it or makes it wait. The memory
+// is promised to it until admitted is called. It returns what it waited.
 func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duration, error) {
-	limit := db.pool.Limit()
-	used := db.pool.Used()
-	if float64(used) < pressureFrom*float64(limit) {
+	pressure := p.pressure()
+	if pressure == 0 && db.promise(size) {
 		return 0, nil
 	}
 	start := time.Now()
-	if used-db.frozenBytes.Load() > db.opts.arenaBytes()/2 {
+	if db.pool.Used()-db.frozenBytes.Load() > db.opts.arenaBytes()/2 {
 		db.wakeFlusher()
 	}
-	for db.pool.Used()+size > limit {
-		if err := db.writable(); err != nil {
-			return time.Since(start), err
-		}
-		if err := db.work.flushError.Load(); err != nil {
-			db.counters.stalled(time.Since(start))
-			return time.Since(start), fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
-		}
-		room := db.work.roomChanged()
-		db.wakeFlusher()
-		if db.pool.Used()+size <= limit {
-			break
-		}
-		select {
-		case <-room:
-		case <-ctx.Done():
-			db.counters.stalled(time.Since(start))
-			return time.Since(start), fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
-		}
-		if db.closing.Load() {
-			return time.Since(start), ErrClosed
-		}
+	if err := p.waitForRoom(ctx, size); err != nil {
+		waited := time.Since(start)
+		db.counters.stalled(waited)
+		return waited, err
 	}
-	fullness := (float64(used)/float64(limit) - pressureFrom) / (1 - pressureFrom)
-	cost := int64(fullness * fullness * float64(size) / pressureRate * float64(time.Second))
-	owed := db.debt.owed.Add(cost)
-	if owed >= int64(smallestPause) && db.debt.owed.CompareAndSwap(owed, 0) {
-		time.Sleep(time.Duration(owed))
-	}
+	db.slowDown(ctx, size, pressure)
 	waited := time.Since(start)
 	if waited >= smallestPause {
 		db.counters.stalled(waited)
@@ -71,23 +77,87 @@ func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duratio
 	return waited, nil
 }
 
-// pace holds a merge back while flushes are behind, and to its rate limit.
-func (db *DB) pace(ctx context.Context, out *output) error {
+// admitted ends what admit began: the write is in a memtable, or has failed.
+func (db *DB) admitted(size int64) {
+	db.promised.Add(-size)
+	if db.work.waiting.Load() > 0 {
+		db.work.releaseWaiters()
+	}
+}
+
+// waitForRoom waits until memory can be promised.
+func (p *partition) waitForRoom(ctx context.Context, size int64) error {
+	db := p.db
+	if !p.overrun() && db.promise(size) {
+		return nil
+	}
+	db.work.waiting.Add(1)
+	defer db.work.waiting.Add(-1)
 	for {
-		if err := ctx.Err(); err != nil {
+		room := db.work.roomChanged() // before the looks at what it tells of
+		overrun := p.overrun()
+		if !overrun && db.promise(size) {
+			return nil
+		}
+		if err := db.writable(); err != nil {
 			return err
 		}
-		if db.opts.manual || float64(db.pool.Used()) < pressureFrom*float64(db.pool.Limit()) {
-			break
+		if db.closing.Load() {
+			return ErrClosed
 		}
-		room := db.work.roomChanged()
-		if out.p.dropped.Load() || float64(db.pool.Used()) < pressureFrom*float64(db.pool.Limit()) {
-			break
+		if p.dropped.Load() {
+			return p.c.gone()
 		}
+		if err := db.work.flushError.Load(); err != nil && !overrun {
+			return fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
+		}
+		db.wakeFlusher()
+		signal(db.work.mergeWanted)
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		}
+	}
+}
+
+// slowDown has a write pay for the memory that it takes. When ctx ends the
+// write goes on: it has its memory.
+func (db *DB) slowDown(ctx context.Context, size int64, pressure float64) {
+	cost := int64(pressure * pressure * float64(size) / pressureRate * float64(time.Second))
+	owed := db.debt.owed.Add(cost)
+	if owed >= int64(smallestPause) && db.debt.owed.CompareAndSwap(owed, 0) {
+		_ = pause(ctx, time.Duration(owed))
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A merge gives way to flushes: it pauses for giveWay after every paceItems
+// items, unless there are many runs. paceSlice bounds how long it looks at
+// nothing else.
+const (
+	paceItems = 4096
+	giveWay   = 10 * time.Millisecond
+	paceSlice = 100 * time.Millisecond
+)
+
+// pace holds a merge back while flushes are behind, and to its rate limit. It
+// returns errMoved if the partition was dropped.
+func (db *DB) pace(ctx context.Context, out *output) error {
+	if len(out.p.version.Load().runs) <= maxRuns && db.fullness() > 0 {
+		if err := pause(ctx, giveWay); err != nil {
+			return err
 		}
 	}
 	rate := db.opts.MergeBytesPerSecond
@@ -96,15 +166,13 @@ func (db *DB) pace(ctx context.Context, out *output) error {
 	}
 	written := out.w.Size() - out.paced
 	out.paced = out.w.Size()
-	if written <= 0 {
-		return nil
+	for left := time.Duration(float64(written) / float64(rate) * float64(time.Second)); left > 0; left -= paceSlice {
+		if err := pause(ctx, min(left, paceSlice)); err != nil {
+			return err
+		}
+		if out.p.dropped.Load() {
+			return errMoved
+		}
 	}
-	timer := time.NewTimer(time.Duration(float64(written) / float64(rate) * float64(time.Second)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }

@@ -134,6 +134,9 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 		return Item{}, db.readError(err)
 	}
 	db.counters.reads.Add(1)
+	if !found && c.dropped.Load() {
+		return Item{}, c.gone() // what was loaded may be empty
+	}
 	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
 		return Item{}, ErrNotFound
 	}

@@ -19,6 +19,10 @@ func (db *DB) retention(oldest bool) retention {
 	return retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest}
 }
 
+// lowest returns the lowest sequence at which somebody reads, maxSequence if
+// nobody does.
+func (r *retention) lowest() uint64 { return r.at[len(r.at)-1] }
+
 // nextKey says that another key follows.
 func (r *retention) nextKey() { r.first = true }
 
@@ -35,7 +39,7 @@ func (r *retention) wants(v *item.Version) bool {
 		}
 		// A tombstone that every reader sees, with nothing older below it,
 		// hides nothing.
-		if r.oldest && v.Deleted() && v.Seq <= r.at[len(r.at)-1] {
+		if r.oldest && v.Deleted() && v.Seq <= r.lowest() {
 			break
 		}
 		return true

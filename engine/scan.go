@@ -23,8 +23,9 @@ type ScanOptions struct {
 // sequence can see. Each batch begins after the last key of the one before, in
 // whatever version of the partition is then the newest.
 const (
-	scanBatchItems = 256
-	scanBatchBytes = 128 << 10
+	scanBatchItems  = 256
+	scanBatchBytes  = 128 << 10
+	scanBatchPassed = 4096 // deleted items passed over
 )
 
 // Scan returns the items of one logical partition in the order of their ids by
@@ -196,22 +197,26 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	guard := db.epoch.Enter()
 	defer guard.Leave()
 	s.found, s.text = s.found[:0], s.text[:0]
-	s.cursors.open(p.version.Load(), at, s.reverse)
+	v := p.version.Load()
+	if s.c.dropped.Load() {
+		return false, s.c.gone() // what was loaded may be empty
+	}
+	s.cursors.open(v, at, s.reverse)
 	defer s.cursors.close()
 	s.seek()
 	now := db.nowMillis()
-	for s.cursors.valid() {
+	for passed := 0; s.cursors.valid(); passed++ {
 		k, v := s.cursors.top()
 		if s.onlyKey && item.ComparePartition(k, &s.bound.Key) != 0 {
 			return false, nil
 		}
 		if visible(v, now) {
 			s.take(k, v)
-			if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes {
-				s.bound.set(k)
-				s.bounded, s.inclusive = true, false
-				return true, nil
-			}
+		}
+		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == scanBatchPassed {
+			s.bound.set(k)
+			s.bounded, s.inclusive = true, false
+			return true, nil
 		}
 		s.cursors.next()
 	}

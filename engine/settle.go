@@ -53,7 +53,7 @@ func (db *DB) Settle(ctx context.Context) error {
 	}
 	defer call.Leave()
 	for _, p := range db.partitions() {
-		for !pickMerge(p.version.Load().runs, true).empty() {
+		for !p.pickMerge(p.version.Load().runs, true).empty() {
 			if _, err := db.work.mergeOne(ctx, p, true); err != nil {
 				return err
 			}

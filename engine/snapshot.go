@@ -55,6 +55,28 @@ func (p *pins) live() []uint64 {
 	return seqs
 }
 
+// holds says whether somebody reads at seq or below.
+func (p *pins) holds(seq uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at := range p.held {
+		if at <= seq {
+			return true
+		}
+	}
+	return false
+}
+
+// heldAt is pins.holds for merges: what they leave alone for it is looked at
+// again.
+func (db *DB) heldAt(seq uint64) bool {
+	held := db.pins.holds(seq)
+	if held {
+		db.heldBack.Store(true)
+	}
+	return held
+}
+
 // age returns the number of readers and the age of the oldest pin.
 func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 	p.mu.Lock()

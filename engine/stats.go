@@ -12,13 +12,14 @@ import (
 
 // counters count what happened since Open.
 type counters struct {
-	reads, readErrors                atomic.Int64
-	writes, deletes, writtenBytes    atomic.Int64
-	flushes, flushedBytes            atomic.Int64
-	merges, mergedBytes              atomic.Int64
-	stalls, stalledNanos             atomic.Int64
-	carried                          atomic.Int64
-	listenerPanics, backgroundErrors atomic.Int64
+	reads, readErrors             atomic.Int64
+	writes, deletes, writtenBytes atomic.Int64
+	flushes, flushedBytes         atomic.Int64
+	merges, mergedBytes           atomic.Int64
+	stalls, stalledNanos          atomic.Int64
+	carried                       atomic.Int64
+	listenerPanics, eventsDropped atomic.Int64
+	backgroundErrors              atomic.Int64
 }
 
 func (c *counters) written(bytes int, deleted bool) {
@@ -49,6 +50,7 @@ type Stats struct {
 	Stalled               time.Duration
 	CarriedBytes          int64 // written to the log again to free its old files
 	ListenerPanics        int64
+	EventsDropped         int64
 	BackgroundErrors      int64
 	MemoryBudget          int64
 	BufferBytes           int64         // lent to memtables
@@ -101,7 +103,7 @@ func (db *DB) Stats() Stats {
 		Merges: c.merges.Load(), MergedBytes: c.mergedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		CarriedBytes:   c.carried.Load(),
-		ListenerPanics: c.listenerPanics.Load(), BackgroundErrors: c.backgroundErrors.Load(),
+		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),
 	}
 	if db.log != nil {

@@ -39,37 +39,51 @@ func (f Finding) Error() string {
 // could not go on, as the last pair.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		call, err := db.enter(ctx)
-		if err != nil {
-			yield(Finding{}, err)
-			return
-		}
-		defer call.Leave()
-		v := verifier{db: db, ctx: ctx, yield: yield}
-		v.manifests()
+		v := verifier{db: db, ctx: ctx}
+		steps := []func(){v.manifests}
 		for _, p := range db.partitions() {
-			v.partition(p)
+			steps = append(steps, func() { v.partition(p) })
 		}
-		v.log()
-		if !v.stopped && ctx.Err() != nil {
-			yield(Finding{}, ctx.Err())
+		for _, step := range append(steps, v.log) {
+			// No call is held while the caller looks at the findings.
+			call, err := db.enter(ctx)
+			if err == nil {
+				step()
+				call.Leave()
+				err = ctx.Err()
+			}
+			for _, f := range v.found {
+				if !yield(f, nil) {
+					return
+				}
+			}
+			v.found = v.found[:0]
+			if err != nil {
+				yield(Finding{}, err)
+				return
+			}
 		}
 	}
 }
 
+// maxFindings bounds what is kept of one step of a verification.
+const maxFindings = 1000
+
 // verifier is a verification under way.
 type verifier struct {
-	db      *DB
-	ctx     context.Context
-	yield   func(Finding, error) bool
-	stopped bool // the caller has had enough
+	db    *DB
+	ctx   context.Context
+	found []Finding // by the present step
 }
 
-func (v *verifier) done() bool { return v.stopped || v.ctx.Err() != nil }
+func (v *verifier) done() bool { return v.ctx.Err() != nil }
 
 func (v *verifier) report(file string, offset int64, format string, args ...any) {
-	if !v.stopped {
-		v.stopped = !v.yield(Finding{File: file, Offset: offset, What: fmt.Sprintf(format, args...)}, nil)
+	switch n := len(v.found); {
+	case n < maxFindings:
+		v.found = append(v.found, Finding{File: file, Offset: offset, What: fmt.Sprintf(format, args...)})
+	case n == maxFindings:
+		v.found = append(v.found, Finding{File: file, Offset: -1, What: "more findings than are listed"})
 	}
 }
 
@@ -156,28 +170,30 @@ func (v *verifier) file(p *partition, f *file) {
 // unknownFiles reports files in the directory of a partition that its newest
 // manifest does not name and that no crash of this engine leaves there.
 func (v *verifier) unknownFiles(p *partition) {
-	if v.done() {
+	if v.done() || p.dropped.Load() {
 		return
 	}
 	names, err := v.db.fs.List(p.dir)
-	if err != nil {
-		v.check(v.db.fs.Path(p.dir), err)
-		return
-	}
 	var m manifest.Files
-	if err := manifest.NewDir(v.db.fs, p.dir, manifest.PartitionKind).Load(&m); err != nil {
-		if p.dropped.Load() {
-			return
+	if err == nil {
+		err = manifest.NewDir(v.db.fs, p.dir, manifest.PartitionKind).Load(&m)
+	}
+	if err != nil {
+		if !p.dropped.Load() {
+			v.check(v.db.fs.Path(p.dir), err)
 		}
-		v.check(v.db.fs.Path(p.dir), err)
 		return
 	}
-	for _, name := range names {
-		number, ok := manifest.ParseSegmentName(name)
-		if !ok || m.Lists(number) || m.Disposable(number) || slices.ContainsFunc(p.listed(), func(n uint64) bool { return n == number }) {
+	for _, base := range names {
+		number, ok := manifest.ParseSegmentName(base)
+		if !ok || m.Lists(number) || m.Disposable(number) || slices.Contains(p.listed(), number) {
 			continue
 		}
-		v.report(v.db.fs.Path(path.Join(p.dir, name)), -1, "no manifest names this file")
+		name := path.Join(p.dir, base)
+		if _, err := v.db.fs.Stat(name); errors.Is(err, ErrMissing) {
+			continue // removed since
+		}
+		v.report(v.db.fs.Path(name), -1, "no manifest names this file")
 	}
 }
 
@@ -194,18 +210,35 @@ func (p *partition) listed() []uint64 {
 	return numbers
 }
 
-// log reads the log once more.
+// log reads the log once more; again if files of it were let go meanwhile.
 func (v *verifier) log() {
-	if v.done() {
+	for !v.done() {
+		first, err := v.readLog()
+		if err != nil {
+			if now, _ := v.logState(); now.First != first {
+				continue
+			}
+		}
+		v.check(v.db.fs.Path(manifest.LogDir), err)
 		return
 	}
+}
+
+// logState returns what the newest manifest says of the log.
+func (v *verifier) logState() (wal.State, error) {
 	var store manifest.Store
-	if err := manifest.NewDir(v.db.fs, ".", manifest.StoreKind).Load(&store); err != nil {
-		return // reported by manifests
+	err := manifest.NewDir(v.db.fs, ".", manifest.StoreKind).Load(&store)
+	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
+}
+
+// readLog decodes every record; first is the number of the first file.
+func (v *verifier) readLog() (first uint64, err error) {
+	state, err := v.logState()
+	if err != nil {
+		return 0, nil // reported by manifests
 	}
-	state := wal.State{First: store.LogFirst, Closed: store.LogClosed}
 	var op operation
-	_, err := wal.Recover(v.ctx, v.db.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
+	_, err = wal.Recover(v.ctx, v.db.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
 		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
 			return nil
 		}
@@ -217,5 +250,5 @@ func (v *verifier) log() {
 		}
 		return nil
 	})
-	v.check(v.db.fs.Path(manifest.LogDir), err)
+	return state.First, err
 }

@@ -14,8 +14,9 @@ import (
 //	flusher   freezes memtables when memory or the log asks for it, flushes them
 //	merger    merges runs, one partition at a time
 //	reclaimer releases what no reader can reach any more
-//	keeper    makes spare log files, syncs at intervals, vouches when idle, holds
-//	          the log to its budget
+//	keeper    makes spare log files, vouches when idle, holds the log to its budget
+//	syncer    syncs the log at intervals, if that is the durability
+//	events    calls the listener
 type workers struct {
 	db   *DB
 	ctx  context.Context
@@ -25,11 +26,14 @@ type workers struct {
 	flushWanted chan struct{}
 	mergeWanted chan struct{}
 	flushError  atomic.Pointer[error] // of the last flush in the background
+	waiting     atomic.Int64          // writes that wait for memory
 
 	mu      sync.Mutex
 	retired []func()
 	wake    chan struct{} // reclaimer
 	room    chan struct{} // closed and replaced when memory was released
+
+	events eventQueue
 }
 
 const flushers = 2
@@ -53,6 +57,9 @@ func (w *workers) start(db *DB) {
 		w.wg.Go(w.flush)
 	}
 	w.wg.Go(w.merge)
+	if d := db.opts.Durability; d.mode == durabilityInterval {
+		w.wg.Go(func() { w.syncAtIntervals(d.interval) })
+	}
 	signal(w.flushWanted)
 	signal(w.mergeWanted)
 }
@@ -70,6 +77,7 @@ func (w *workers) stop() {
 	}
 	w.halt()
 	w.wg.Wait()
+	w.events.stop()
 }
 
 // retire calls fn when every reader that may hold what it releases has left.
@@ -151,19 +159,46 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
+// backoff says when to try again what has failed. Whoever has the turn uses it.
+type backoff struct {
+	retry time.Duration
+	next  atomic.Int64 // nanoseconds since the Unix epoch
+}
+
+func (b *backoff) failed() {
+	b.retry = min(max(2*b.retry, firstRetry), lastRetry)
+	b.next.Store(time.Now().Add(b.retry).UnixNano())
+}
+
+func (b *backoff) succeeded() {
+	b.retry = 0
+	b.next.Store(0)
+}
+
+// left returns how long to wait yet.
+func (b *backoff) left() time.Duration {
+	next := b.next.Load()
+	if next == 0 {
+		return 0
+	}
+	return time.Until(time.Unix(0, next))
+}
+
 func (w *workers) flush() {
-	retry := firstRetry
 	for {
-		p := w.nextFlush()
+		p, wait := w.nextFlush()
 		if p == nil {
-			select {
-			case <-w.flushWanted:
-				continue
-			case <-w.ctx.Done():
+			if !w.sleep(w.flushWanted, wait) {
 				return
 			}
+			continue
 		}
 		err := w.db.flushOldest(w.ctx, p)
+		if err != nil {
+			p.flushBackoff.failed()
+		} else {
+			p.flushBackoff.succeeded()
+		}
 		p.flushing.leave()
 		if w.ctx.Err() != nil {
 			return
@@ -172,13 +207,8 @@ func (w *workers) flush() {
 			w.db.backgroundError("flush", err)
 			w.flushError.Store(&err)
 			w.releaseWaiters()
-			if !w.pause(&retry) {
-				return
-			}
-			signal(w.flushWanted)
 			continue
 		}
-		retry = firstRetry
 		w.flushError.Store(nil)
 		if err := w.db.releaseLog(); err != nil {
 			w.db.backgroundError("release log files", err)
@@ -188,81 +218,114 @@ func (w *workers) flush() {
 	}
 }
 
-func (w *workers) pause(retry *time.Duration) bool {
-	timer := time.NewTimer(*retry)
-	defer timer.Stop()
-	*retry = min(2**retry, lastRetry)
+// sleep waits until something is wanted, or for d if that is not 0. False: the
+// store closes.
+func (w *workers) sleep(wanted <-chan struct{}, d time.Duration) bool {
+	var again <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		again = timer.C
+	}
 	select {
-	case <-timer.C:
-		return w.db.failure.Load() == nil
+	case <-wanted:
+		return true
+	case <-again:
+		return true
 	case <-w.ctx.Done():
 		return false
 	}
 }
 
-// nextFlush freezes a memtable if memory asks for it, and takes the partition
-// with the most frozen bytes.
-func (w *workers) nextFlush() *partition {
+// nextFlush takes the partition with the most frozen bytes, and freezes a
+// memtable if memory asks for it. Partitions whose flush failed are left alone
+// for a while; if there is nothing else, it returns for how long.
+func (w *workers) nextFlush() (*partition, time.Duration) {
 	db := w.db
 	if db.failure.Load() != nil {
-		return nil
+		return nil, 0
 	}
 	parts := db.partitions()
-	if db.pool.Used()-db.frozenBytes.Load() > db.opts.arenaBytes()/2 {
-		var largest *partition
-		for _, p := range parts {
-			if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
-				largest = p
-			}
-		}
-		if largest != nil {
-			largest.mu.Lock()
-			largest.freezeLocked()
-			largest.mu.Unlock()
+	limit := db.opts.arenaBytes()
+	if db.pool.Used()-db.frozenBytes.Load() > limit/2 {
+		freezeLargest(parts)
+	}
+	best, wait := mostFrozen(parts)
+	if wait > 0 && best == nil && db.pool.Used() > limit/4*3 && freezeLargest(parts) {
+		best, wait = mostFrozen(parts) // the others must not suffer
+	}
+	if best == nil || !best.flushing.try() {
+		return nil, wait
+	}
+	return best, 0
+}
+
+// freezeLargest freezes the largest memtable that can be flushed now.
+func freezeLargest(parts []*partition) bool {
+	var largest *partition
+	var most int64
+	for _, p := range parts {
+		if n := p.version.Load().active.Reserved(); n > most && p.flushBackoff.left() <= 0 {
+			largest, most = p, n
 		}
 	}
-	var best *partition
+	if largest == nil {
+		return false
+	}
+	largest.mu.Lock()
+	defer largest.mu.Unlock()
+	return largest.freezeLocked()
+}
+
+// mostFrozen returns the partition with the most to flush that nobody flushes,
+// or how long to wait for one that failed.
+func mostFrozen(parts []*partition) (best *partition, wait time.Duration) {
 	var most int64
 	for _, p := range parts {
 		var n int64
 		for _, f := range p.version.Load().frozen {
 			n += f.Reserved()
 		}
-		if n > most && !p.flushing.taken() {
+		if n == 0 || p.flushing.taken() {
+			continue
+		}
+		if left := p.flushBackoff.left(); left > 0 {
+			if wait == 0 || left < wait {
+				wait = left
+			}
+			continue
+		}
+		if n > most {
 			best, most = p, n
 		}
 	}
-	if best == nil || !best.flushing.try() {
-		return nil
-	}
-	return best
+	return best, wait
 }
 
 func (w *workers) merge() {
-	retry := firstRetry
 	for {
 		worked := false
+		var wait time.Duration
 		for _, p := range w.db.partitions() {
 			if w.ctx.Err() != nil || w.db.failure.Load() != nil {
 				return
 			}
-			done, err := w.mergeOne(w.ctx, p, false)
-			if err != nil {
-				w.db.backgroundError("merge", err)
-				if !w.pause(&retry) {
-					return
+			if left := p.mergeBackoff.left(); left > 0 {
+				if wait == 0 || left < wait {
+					wait = left
 				}
 				continue
 			}
+			done, err := w.mergeOne(w.ctx, p, false)
+			if err != nil {
+				w.db.backgroundError("merge", err)
+				p.mergeBackoff.failed()
+				continue
+			}
+			p.mergeBackoff.succeeded()
 			worked = worked || done
 		}
-		if worked {
-			retry = firstRetry
-			continue
-		}
-		select {
-		case <-w.mergeWanted:
-		case <-w.ctx.Done():
+		if !worked && !w.sleep(w.mergeWanted, wait) {
 			return
 		}
 	}

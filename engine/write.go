@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"time"
 
@@ -207,83 +207,122 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 	if r.waited, err = p.db.admit(ctx, p, size); err != nil {
 		return 0, 0, 0, err
 	}
-	demanding := r.demand != anything || r.ifMatch != 0
+	defer p.db.admitted(size)
 	for {
-		var before uint64
-		var found item.Version
-		var exists bool
-		if demanding {
-			if before, exists, err = p.lookAhead(r, &found); err != nil {
+		var ahead incumbent
+		if r.demanding() {
+			if ahead, err = p.lookAhead(r); err != nil {
 				return 0, 0, 0, err
 			}
 		}
-		if !r.ver.Deleted() {
-			if err := p.checkFull(r, size); err != nil {
-				return 0, 0, 0, err
-			}
+		if err := p.measure(ctx, r); err != nil {
+			return 0, 0, 0, err
 		}
 		p.mu.Lock()
-		if p.dropped.Load() {
-			p.mu.Unlock()
-			if p.c.dropped.Load() {
-				return 0, 0, 0, fmt.Errorf("container %q: %w", p.c.name, ErrClosed)
-			}
-			return 0, 0, 0, errMoved
+		seq, pos, need, err = p.applyLocked(r, &ahead)
+		p.mu.Unlock()
+		if err == nil {
+			return seq, pos, need, nil
 		}
-		v := p.version.Load()
-		if demanding {
-			// What was found in files stays true while the set of files is
-			// the same; what is in memory is asked again.
-			if v.files != before {
-				p.mu.Unlock()
-				continue
-			}
-			var newer item.Version
-			if v.lookupMemory(&r.key, maxSequence, &newer) {
-				found, exists = newer, true
-			}
-			if err := r.judge(&found, exists, p.db.nowMillis()); err != nil {
-				p.mu.Unlock()
+		p.full.forget(r)
+		if err == errFilesChanged {
+			continue
+		}
+		if need > 0 {
+			// A refusal that rests on a version that a crash may take back.
+			if err := p.db.await(pos, need); err != nil {
 				return 0, 0, 0, err
 			}
 		}
-		r.ver.Modified = p.db.stamp()
-		r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
-		seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
-		if err != nil {
-			p.mu.Unlock()
-			return 0, 0, 0, p.db.uncertain(err)
-		}
-		r.ver.Seq = seq
-		// The record has its place in the order, so the version must get in;
-		// admit has bounded the overdraft.
-		if err := v.active.Put(&r.key, &r.ver, true); err != nil {
-			p.db.fail(err)
-			p.mu.Unlock()
-			return 0, 0, 0, p.db.writable()
-		}
-		p.mu.last, p.mu.lastSeq = pos, seq
-		if r.sync {
-			p.mu.synced = pos
-		}
-		need = p.mu.synced
-		if v.active.Bytes() >= p.db.opts.memtableBytes {
-			p.freezeLocked()
-			p.db.wakeFlusher()
-		}
-		p.mu.Unlock()
-		return seq, pos, need, nil
+		return 0, 0, 0, err
 	}
 }
 
+// errFilesChanged says that what was looked up ahead may be true no more.
+var errFilesChanged = errors.New("set of files changed")
+
+// applyLocked does steps 3 to 5. With a refusal need may be set: then it rests
+// on what must be awaited first. The commit lock is held.
+func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, need wal.Position, err error) {
+	if p.dropped.Load() {
+		if p.c.dropped.Load() {
+			return 0, 0, 0, p.c.gone()
+		}
+		return 0, 0, 0, errMoved
+	}
+	if r.demanding() {
+		if early, err := p.judgeLocked(r, ahead); early {
+			return 0, p.mu.last, max(p.mu.synced, 1), err
+		} else if err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	r.ver.Modified = p.db.stamp()
+	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
+	seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
+	if err != nil {
+		return 0, 0, 0, p.db.uncertain(err)
+	}
+	r.ver.Seq = seq
+	// The record has its place in the order, so the version must get in; admit
+	// has bounded the overdraft. Only under the commit lock is a memtable taken
+	// out of use.
+	active := p.version.Load().active
+	if err := active.Put(&r.key, &r.ver, true); err != nil {
+		p.db.fail(err)
+		return 0, 0, 0, p.db.writable()
+	}
+	p.mu.last, p.mu.lastSeq = pos, seq
+	if r.sync {
+		p.mu.synced = pos
+	}
+	need = p.mu.synced
+	if active.Bytes() >= p.db.opts.memtableBytes {
+		p.freezeLocked()
+		p.db.wakeFlusher()
+	}
+	return seq, pos, need, nil
+}
+
+// incumbent is the newest version of an item as it was found without a lock.
+type incumbent struct {
+	files   uint64 // state of the set of files that was looked at
+	version item.Version
+	exists  bool
+}
+
 // lookAhead finds the present version of the request's item without a lock.
-func (p *partition) lookAhead(r *request, out *item.Version) (files uint64, exists bool, err error) {
+func (p *partition) lookAhead(r *request) (found incumbent, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
-	_, exists, err = v.lookup(&r.key, &r.epk, maxSequence, nil, true, out)
-	return v.files, exists, err
+	found.files = v.files
+	_, found.exists, err = v.lookup(&r.key, &r.epk, maxSequence, nil, true, &found.version)
+	return found, err
 }
+
+// judgeLocked tests the request's demand. What was found in files stays true
+// while the set of files is the same; what is in memory is asked again. early
+// says that a refusal rests on a version that is not published yet. The commit
+// lock is held.
+func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err error) {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	if v.files != ahead.files {
+		return false, errFilesChanged
+	}
+	found, exists := ahead.version, ahead.exists
+	var newer item.Version
+	if v.lookupMemory(&r.key, maxSequence, &newer) {
+		found, exists = newer, true
+	}
+	err = r.judge(&found, exists, p.db.nowMillis())
+	return err != nil && exists && found.Seq > p.visible.Load(), err
+}
+
+// demanding says whether the write depends on the present version.
+func (r *request) demanding() bool { return r.demand != anything || r.ifMatch != 0 }
 
 // judge tests the request's demand against the present version.
 func (r *request) judge(v *item.Version, exists bool, now int64) error {

@@ -63,6 +63,13 @@ func (v *live) firstLocked() uint64 {
 	return max(v.first, v.files[0].number)
 }
 
+// Newest returns the number of the file that takes records.
+func (l *Log) Newest() uint64 {
+	l.live.Lock()
+	defer l.live.Unlock()
+	return l.live.files[len(l.live.files)-1].number
+}
+
 // FirstNeeded returns the number of the first file that somebody needs. done
 // tells for a stream up to which sequence its records in a file are not
 // needed any more; what was done stays done. It is called without a lock held.

@@ -1,6 +1,6 @@
 // Package arena lends chunks of memory outside of the Go heap, for memtables.
 //
-// Chunks come in classes of 64 KiB to 2 MiB, each twice the one before; larger
+// Chunks come in classes of 8 KiB to 2 MiB, each twice the one before; larger
 // ones are whole multiples of 2 MiB. They are reused: the first touch of fresh
 // memory costs a page fault, which on virtual machines is dearer than all else
 // that a memtable does. Nothing in a chunk is seen by the garbage collector.
@@ -23,9 +23,9 @@ import (
 
 // Sizes of chunks, in bytes.
 const (
-	MinChunkBytes = 64 << 10
+	MinChunkBytes = 8 << 10
 	MaxChunkBytes = 2 << 20
-	classes       = 6
+	classes       = 9
 )
 
 // ErrFull says that the pool has lent as much as it may.

@@ -10,7 +10,7 @@
 // # Layout
 //
 // A link is 32 bits: chunk number (14) and offset in the chunk in units of 8
-// bytes (18); link 0 is none. Chunks grow from 64 KiB to 2 MiB; an entry over
+// bytes (18); link 0 is none. Chunks grow from 8 KiB to 2 MiB; an entry over
 // 2 MiB has a chunk of its own. Widths in bytes, native byte order:
 //
 //	first chunk: | unused 8 | directory 4 x pages | slots 8 x 256 | ...
