@@ -49,10 +49,13 @@ func (c *keyCopy) set(k *item.Key) {
 	c.Key = item.Key{Hash: k.Hash, EPK: c.buf[:e:e], PK: c.buf[e:p:p], ID: c.buf[p:]}
 }
 
+// pendingKeep bounds the buffer that a writer keeps from group to group.
+const pendingKeep = 8 << 20
+
 func (p *pending) reset() {
 	p.raw, p.members, p.specs, p.keys = p.raw[:0], p.members[:0], p.specs[:0], 0
 	p.copied = false
-	if cap(p.raw) > 1<<20 {
+	if cap(p.raw) > pendingKeep {
 		p.raw = nil
 	}
 }

@@ -81,7 +81,7 @@ type stream struct {
 
 const (
 	streamPiece = 256 << 10
-	streamKeep  = 4 * streamPiece // a larger buffer is not kept
+	streamKeep  = 16 * streamPiece // a larger buffer is not kept
 )
 
 // bytes returns n bytes at off, which lie in the file and not before those
