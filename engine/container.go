@@ -122,6 +122,28 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	return c, nil
 }
 
+// EnsureContainer returns the container of this name, made with def if there is
+// none. It returns ErrExists if there is one of another kind or with other
+// partition key paths; the rest of def is not compared.
+func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
+	c, err := db.Container(name)
+	if errors.Is(err, ErrNoContainer) {
+		if c, err = db.CreateContainer(ctx, name, def); errors.Is(err, ErrExists) {
+			c, err = db.Container(name) // somebody was faster
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if def, err = def.check(name); err != nil {
+		return nil, err
+	}
+	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) {
+		return nil, fmt.Errorf("container %q: %w as %v with partition key %v", name, ErrExists, c.def.Kind, c.def.PartitionKey)
+	}
+	return c, nil
+}
+
 // mayCreate says why no container of this name can be made.
 func (db *DB) mayCreate(name string) error {
 	present := *db.containers.Load()
@@ -361,12 +383,24 @@ func (c *Container) checkPartitionKey(pk PartitionKey) error {
 	return nil
 }
 
+// refused is the error of a document that is refused. It matches kind.
+type refused struct {
+	cause error // *DocumentError
+	kind  error // ErrTooLarge or ErrInvalid
+}
+
+// Error implements error.
+func (e refused) Error() string { return "document: " + e.cause.Error() }
+
+// Unwrap returns the cause and the kind.
+func (e refused) Unwrap() []error { return []error{e.cause, e.kind} }
+
 // documentError gives a refused document the sentinel that callers match.
 func documentError(err error) error {
 	if errors.Is(err, jsondoc.ErrTooLarge) {
-		return fmt.Errorf("document: %w: %w", ErrTooLarge, err)
+		return refused{err, ErrTooLarge}
 	}
-	return fmt.Errorf("document: %w: %w", ErrInvalid, err)
+	return refused{err, ErrInvalid}
 }
 
 // fillKey sets k to an item's sort key. epk holds the bytes that k borrows.

@@ -88,6 +88,9 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if dir == "" {
+		return nil, invalidf("Open: no directory is named")
+	}
 	db := &DB{
 		dir: dir, opts: o,
 		pool:   arena.NewPool(o.arenaBytes()),

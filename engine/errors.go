@@ -24,7 +24,9 @@ var (
 	// ErrInvalid: an argument or a document is refused; the text says what and
 	// where. A refused document carries a *DocumentError.
 	ErrInvalid = errors.New("invalid")
-	// ErrTooLarge: a document, id, key or batch is over its limit.
+	// ErrTooLarge: a document, the body of an opaque item or an id that was
+	// given as an argument is over its limit. What is wrong inside of a
+	// document, its id and key included, is ErrInvalid.
 	ErrTooLarge = errors.New("too large")
 	// ErrLogicalPartitionFull: the write would take a logical partition over
 	// its size limit. Deletes are still accepted.
@@ -47,7 +49,7 @@ var (
 	ErrIO             = fault.ErrIO             // a file-system call failed: *IOError
 	ErrDiskFull       = fault.ErrDiskFull       // no space: nothing was written
 	ErrResource       = fault.ErrResource       // out of files, maps or memory
-	ErrMissing        = fault.ErrMissing        // a file that must exist does not
+	ErrMissing        = fault.ErrMissing        // a manifest or segment file that must exist does not; a log file: ErrCorrupt
 	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // a sync failed: the write may or may not survive
 	ErrFailed         = fault.ErrFailed         // no writes until the store is reopened
 	ErrTooNew         = fault.ErrTooNew         // written by a newer program
@@ -63,8 +65,8 @@ type (
 	DocumentError = jsondoc.Error
 )
 
-// LimitError reports a size over its limit; it matches ErrTooLarge or
-// ErrLogicalPartitionFull.
+// LimitError reports a size over its limit, but for that of a JSON document,
+// which is a *DocumentError; it matches ErrTooLarge or ErrLogicalPartitionFull.
 type LimitError struct {
 	What  string // what was measured
 	Size  int64  // bytes

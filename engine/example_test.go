@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	cities, err := db.CreateContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}})
+	cities, err := db.EnsureContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 type LoadOptions struct {
 	// Durability of each batch; zero: the store's default.
 	Durability Durability
-	// BatchBytes is the raw size at which a batch is committed. 0: 1 MiB.
+	// BatchBytes is the raw size at which a batch is committed; at most 8 MiB.
+	// 0: 1 MiB.
 	BatchBytes int64
 	// Skip passes over the first documents of the input: LoadStats.Committed
 	// of a load that was broken off.

@@ -130,23 +130,39 @@ func (db *DB) openRoot() error {
 		}
 	}
 	names, err := db.fs.List(".")
-	if err != nil {
+	if err != nil || hasManifest(names) {
 		return err
 	}
-	foreign := ""
-	for _, name := range names {
-		if _, ok := manifest.ParseName(name); ok {
+	refusal := db.foreign(names)
+	if refusal == nil {
+		return nil
+	}
+	if err := db.checkOrphans(); err != nil {
+		// Unless somebody has just made the store.
+		if names, listErr := db.fs.List("."); listErr == nil && hasManifest(names) {
 			return nil
 		}
+		return err
+	}
+	return refusal
+}
+
+func hasManifest(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := manifest.ParseName(name)
+		return ok
+	})
+}
+
+// foreign says why a directory without a manifest is not made a store.
+func (db *DB) foreign(names []string) error {
+	for _, name := range names {
 		switch {
 		case name == manifest.LockName, name == manifest.LogDir, name == manifest.PartitionsDir:
 		case strings.HasSuffix(name, manifest.TempSuffix), name == "lost+found":
 		default:
-			foreign = name
+			return fmt.Errorf("%w: it has no manifest, and a file %q", ErrNotStore, name)
 		}
-	}
-	if foreign != "" {
-		return fmt.Errorf("%w: it has no manifest, and a file %q", ErrNotStore, foreign)
 	}
 	if db.opts.ReadOnly {
 		return fmt.Errorf("%w: it has no manifest", ErrNotStore)
@@ -154,21 +170,29 @@ func (db *DB) openRoot() error {
 	return nil
 }
 
-// makeStore makes the directories and the first manifest of a store. A
-// directory in which files of a log or partitions are left, but no manifest,
-// lost its manifest: that is refused.
-func (db *DB) makeStore() error {
+// checkOrphans refuses a directory without a manifest in which files of a log
+// or of partitions are left: it has lost its manifest.
+func (db *DB) checkOrphans() error {
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
 		names, err := db.fs.List(dir)
-		switch {
-		case errors.Is(err, fault.ErrMissing):
-			if err := vfs.MkdirSync(db.fs, dir); err != nil {
-				return err
-			}
-		case err != nil:
+		if err != nil && !errors.Is(err, fault.ErrMissing) {
 			return err
-		case len(names) > 0:
+		}
+		if len(names) > 0 {
 			return fault.IO("open", db.fs.Path(manifest.Name(1)), -1, fmt.Errorf("the manifest is gone, %s/%s is there: %w", dir, names[0], os.ErrNotExist))
+		}
+	}
+	return nil
+}
+
+// makeStore makes the directories and the first manifest of a store.
+func (db *DB) makeStore() error {
+	if err := db.checkOrphans(); err != nil {
+		return err
+	}
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
+		if err := vfs.MkdirSync(db.fs, dir); err != nil {
+			return err
 		}
 	}
 	state := manifest.Store{StoreID: newStoreID(), Clean: true, NextContainer: 1, NextPartition: 1}

@@ -87,7 +87,7 @@ type Options struct {
 	MemoryBudget int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
-	// LogFileBytes is the size at which a log file is full; 64 KiB or more.
+	// LogFileBytes is the size at which a log file is full; 64 KiB to 1 GiB.
 	// 0: 64 MiB.
 	LogFileBytes int64
 	// LogBytes is the size of the log past which the partition that holds its
@@ -253,7 +253,9 @@ type ContainerDef struct {
 	// Compression of the stored items.
 	Compression Compression
 	// MinPartitions is the number of physical partitions to begin with, which
-	// tile the key space evenly. 0: 1. At most 4,096.
+	// tile the key space evenly. 0: 1. At most 4,096. One that is written to
+	// takes 8 KiB of write buffers or more, and a file descriptor for each of
+	// its files.
 	MinPartitions int
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
@@ -262,7 +264,7 @@ type ContainerDef struct {
 // Limits of a container.
 type Limits struct {
 	ItemBytes             int64 // of one document; 0: 2 MiB, at most 3 MiB
-	LogicalPartitionBytes int64 // of the documents of one partition key; 0: 20 GiB
+	LogicalPartitionBytes int64 // of the documents of one partition key, ids not counted; 0: 20 GiB
 }
 
 const (

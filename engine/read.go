@@ -43,8 +43,9 @@ func (c *Container) GetInto(ctx context.Context, pk PartitionKey, id string, buf
 
 var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// Borrow calls fn with an item whose Body is valid until fn returns. It returns
-// fn's error, or ErrNotFound without calling it.
+// Borrow calls fn with an item whose Body is valid until fn returns, in a buffer
+// that is used again; nothing else is held meanwhile. It returns fn's error, or
+// ErrNotFound without calling it.
 func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn func(Item) error) error {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)

@@ -13,7 +13,7 @@ import (
 
 // ScanOptions are the options of a scan. Nil means none.
 type ScanOptions struct {
-	Limit   int  // items at most; 0: all
+	Limit   int  // items at most; 0 or less: all
 	Reverse bool // from the end
 }
 
@@ -31,7 +31,7 @@ const (
 // Scan returns the items of one logical partition in the order of their ids by
 // bytes, beginning at the id from, or at the first (with Reverse the last) if
 // from is empty. Items are safe to keep. At most one error comes, as the last
-// pair. It may be ranged over more than once; each time it reads anew.
+// pair. Each loop shows one commit point, that at which it began.
 func (c *Container) Scan(ctx context.Context, pk PartitionKey, from string, o *ScanOptions) iter.Seq2[Item, error] {
 	return c.scanKey(ctx, pk, from, o, nil)
 }

@@ -97,8 +97,10 @@ type Item struct {
 
 // WriteOptions are the options of one write. Nil means none.
 type WriteOptions struct {
-	// IfMatch, if not zero, must be the item's present etag; a missing item
-	// fails too.
+	// IfMatch, if not zero, must be the item's present etag, or the write fails
+	// with ErrPrecondition, also where there is no item; but Create of an
+	// existing item is ErrExists, Replace and Delete of a missing one
+	// ErrNotFound.
 	IfMatch ETag
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.

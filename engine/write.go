@@ -68,7 +68,9 @@ func (c *Container) Create(ctx context.Context, doc []byte, o *WriteOptions) (Me
 	return c.writeDocument(ctx, doc, o, absent)
 }
 
-// Upsert writes an item whether or not it exists.
+// Upsert writes an item whether or not it exists. Errors: *DocumentError,
+// ErrPrecondition, ErrLogicalPartitionFull, ErrBusy, ErrDiskFull, ErrClosed,
+// ErrReadOnly, ErrFailed.
 func (c *Container) Upsert(ctx context.Context, doc []byte, o *WriteOptions) (Meta, error) {
 	return c.writeDocument(ctx, doc, o, anything)
 }
@@ -85,7 +87,8 @@ func (c *Container) Delete(ctx context.Context, pk PartitionKey, id string, o *W
 }
 
 // Put writes an item of an opaque container, whether or not it exists. The
-// body is any bytes.
+// body is any bytes, the id any text, also with slashes. Errors are those of
+// Upsert, with ErrTooLarge for body and id.
 func (c *Container) Put(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions) (Meta, error) {
 	if c.def.Kind != Opaque {
 		return Meta{}, invalidf("Put: container %q holds documents; use Upsert", c.name)

@@ -1,0 +1,69 @@
+// Package engine is Cleave: an embedded, partitioned document store.
+//
+// A store is a directory that one process at a time writes to. It holds
+// containers; a container holds items. An item has a partition key value and an
+// id, which together name it, and a document: JSON, or any bytes in an opaque
+// container. All items with one key value are a logical partition: they lie
+// next to each other and are read in the order of their ids. The key is hashed
+// into a key space that physical partitions tile.
+//
+//	db, err := engine.Open(ctx, dir, nil)
+//	c, err := db.EnsureContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}})
+//	meta, err := c.Upsert(ctx, []byte(`{"id":"porto","country":"PT"}`), nil)
+//	item, err := c.Read(ctx, engine.StringKey("PT"), "porto")
+//	for item, err := range c.Scan(ctx, engine.StringKey("PT"), "", nil) { … }
+//	err = db.Close()
+//
+// # Documents
+//
+// A JSON document is the only source of its id (the member "id", a string) and
+// of its partition key (the members that the container's paths name: string,
+// number, boolean, null, or absent, which is a value of its own). One strict
+// scan finds them and refuses what is not JSON, has duplicate names or bad
+// UTF-8, or is too large or too deep. The bytes are stored as given. In an
+// opaque container the caller gives key, id and body: Put, Get, GetInto, Remove.
+// Reading and deleting are the same for both kinds.
+//
+// # Concurrency and lifetimes
+//
+// DB, Container and Snapshot are safe for concurrent use; an iterator serves one
+// goroutine. Readers wait for nobody. The body of a loop over an iterator may
+// call the store, also to write what is being read: each loop sees the items as
+// they were when it began, a ScanAll each physical partition as it was when it
+// got there.
+//
+// Items that are returned may be kept and must not be modified, but for Borrow,
+// whose item is valid until its function returns. ReadInto appends the document
+// to the caller's buffer; Item.Body is then the document alone, in that buffer.
+// A Snapshot must be closed: what it can see is kept on disk until then.
+//
+// Close waits for running calls and refuses further ones with ErrClosed. So do
+// the handles of a container that was dropped.
+//
+// # Durability
+//
+// A write that returned nil has the durability of the store or of its
+// WriteOptions: see Synced, Buffered and Interval. A reader sees it only then.
+// What a crash leaves of a physical partition is a prefix of its writes, each in
+// full or not at all.
+//
+// A write ends early with the error of its context only while it waits for
+// memory; it has then not happened. Afterwards it is carried through. After an
+// error that matches ErrOutcomeUnknown it may or may not be found by the next
+// Open; after any other error it has not happened. A store in which a sync
+// failed refuses writes with ErrFailed until it is opened again, and goes on
+// reading.
+//
+// # Errors
+//
+// Errors of calls are the Err… variables, for errors.Is. A refused document
+// carries a *DocumentError with the byte and the path; sizes over their limits a
+// *LimitError or *DocumentError; damage a *CorruptionError and failed
+// file-system calls an *IOError, both with file and offset. Damage in one place
+// concerns only the calls that meet it.
+//
+// # Sizes
+//
+// Sizes are in bytes, sequences are store-wide numbers of writes, time stamps
+// are in milliseconds.
+package engine
