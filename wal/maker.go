@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // maker makes files: new ones, or out of old ones that nobody needs.
@@ -123,8 +124,7 @@ func (m *maker) take(size int64, fill bool) (*file, error) {
 	m.hurry.Store(false)
 	size += fileHeaderBytes + sealBytes
 	if m.next == nil {
-		want := max(m.size, size)
-		f, err := m.makeLocked(context.Background(), want, want <= fillAtOnce && (fill || m.busyLocked()))
+		f, err := m.makeFitLocked(size, fill)
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +139,17 @@ func (m *maker) take(size int64, fill bool) (*file, error) {
 	}
 	m.setLocked(nil)
 	return f, nil
+}
+
+// makeFitLocked makes the file that follows while somebody waits for it: of at
+// least size bytes, and no larger than the disk has room for.
+func (m *maker) makeFitLocked(size int64, fill bool) (*file, error) {
+	for want := max(m.size, size); ; want = max(want/2, size) {
+		f, err := m.makeLocked(context.Background(), want, want <= fillAtOnce && (fill || m.busyLocked()))
+		if err == nil || want <= max(size, minFileBytes) || !errors.Is(err, fault.ErrDiskFull) {
+			return f, err
+		}
+	}
 }
 
 // makeLocked makes the file that follows, of at least size bytes.
@@ -157,7 +168,7 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 		l.fs.Remove(temp)
 		return nil, fault.IO("rename", l.fs.Path(temp), -1, err)
 	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := vfs.SyncDirPatiently(l.fs, l.dir); err != nil {
 		// Whether the name lasts is unknown, and another sync proves nothing.
 		l.fail(fault.IO("sync", l.fs.Path(l.dir), -1, err))
 		return nil, l.failed.Load().refuse()

@@ -37,7 +37,7 @@ func WriteFileAtomic(fsys FS, tmp, name string, data []byte) error {
 		return err // it was not renamed
 	}
 	if err == nil {
-		err = syncDirPatiently(fsys, dir)
+		err = SyncDirPatiently(fsys, dir)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", fault.ErrOutcomeUnknown, err)
@@ -50,9 +50,9 @@ const (
 	syncPause = 20 * time.Millisecond
 )
 
-// syncDirPatiently is SyncDir, tried again where the directory could not even be
+// SyncDirPatiently is SyncDir, tried again where the directory could not even be
 // opened for lack of file descriptors: then nothing was asked of it.
-func syncDirPatiently(fsys FS, dir string) error {
+func SyncDirPatiently(fsys FS, dir string) error {
 	for try := 1; ; try++ {
 		err := fsys.SyncDir(dir)
 		if !errors.Is(err, fault.ErrResource) || try == syncTries {
