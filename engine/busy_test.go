@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -59,6 +60,110 @@ func TestBusy(t *testing.T) {
 	for i := range acknowledged {
 		if _, err := c.Read(ctx, NumberKey(float64(i%10)), fmt.Sprint(i)); err != nil {
 			t.Fatalf("item %d of %d: %v", i, acknowledged, err)
+		}
+	}
+}
+
+// TestWaiterOfDrop: a write that waits for memory goes on when a drop gives
+// some back.
+func TestWaiterOfDrop(t *testing.T) {
+	ctx := context.Background()
+	gate := newGate(vfs.NewMem())
+	db, _ := openMem(t, &Options{MemoryBudget: minMemoryBudget, Durability: Buffered, fs: gate})
+	full, err := db.CreateContainer(ctx, "full", ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, err := db.CreateContainer(ctx, "waits", ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate.segments.Store(true)
+	for i := 0; db.pool.Used()+1<<20 <= db.pool.Limit(); i++ {
+		upsert(t, full, fmt.Sprint(i), 500_000)
+	}
+	wrote := make(chan error)
+	go func() {
+		_, err := waits.Upsert(ctx, smallDocument("x", "a", 1_500_000), nil)
+		wrote <- err
+	}()
+	until(func() bool { return db.work.waiting.Load() > 0 })
+	dropped := make(chan error)
+	go func() { dropped <- db.DropContainer(ctx, "full") }()
+	until(func() bool { return full.dropped.Load() })
+	gate.release()
+	if err := <-dropped; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-wrote; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBudgetOfManyWriters: writers of large items together stay within the
+// memory that there is.
+func TestBudgetOfManyWriters(t *testing.T) {
+	ctx := context.Background()
+	db, err := Open(ctx, t.TempDir(), &Options{MemoryBudget: minMemoryBudget, Durability: Buffered})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{Kind: Opaque, Limits: Limits{ItemBytes: 3 << 20}, Compression: None})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, 2_900_000)
+	var writing sync.WaitGroup
+	for w := range 16 {
+		writing.Go(func() {
+			for i := range 2 {
+				if _, err := c.Put(ctx, StringKey("a"), fmt.Sprint(w, " ", i), body, nil); err != nil {
+					t.Error(err)
+				}
+				if held := db.pool.Held(); held > db.opts.MemoryBudget {
+					t.Errorf("write buffers hold %d bytes with a budget of %d", held, db.opts.MemoryBudget)
+				}
+			}
+		})
+	}
+	writing.Wait()
+}
+
+// badPartition refuses the making of segment files in one directory.
+type badPartition struct {
+	vfs.FS
+	dir string
+}
+
+func (f *badPartition) Create(name string) (vfs.File, error) {
+	if strings.HasPrefix(name, f.dir+"/") && strings.HasSuffix(name, ".seg"+manifest.TempSuffix) {
+		return nil, errInjected
+	}
+	return f.FS.Create(name)
+}
+
+// TestOneBadPartition: a partition that cannot be flushed does not keep others
+// from it.
+func TestOneBadPartition(t *testing.T) {
+	ctx := context.Background()
+	db, bad := openMem(t, &Options{MemoryBudget: minMemoryBudget, Durability: Buffered, fs: &badPartition{vfs.NewMem(), "p/000001"}})
+	good, err := db.CreateContainer(ctx, "good", ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 13 {
+		upsert(t, bad, fmt.Sprint(i), 500_000)
+	}
+	written := 0
+	for ; db.Stats().Flushes < 3; written++ {
+		if _, err := good.Upsert(ctx, smallDocument(fmt.Sprint(written), "a", 200_000), nil); err != nil && !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	for i := range 13 {
+		if _, err := bad.Read(ctx, StringKey("a"), fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -33,15 +33,18 @@ func (db *DB) fullness() float64 {
 
 // pressure says how much writes to the partition are to be slowed: 0 to 1.
 func (p *partition) pressure() float64 {
-	runs := float64(len(p.version.Load().runs)-manyRuns) / (mostRuns - manyRuns)
+	runs := float64(p.version.Load().ages()-manyRuns) / (mostRuns - manyRuns)
 	return max(p.db.fullness(), min(runs, 1))
 }
 
 // overrun says that a write must wait until runs of the partition are merged.
 // Where merges fail that would not help.
 func (p *partition) overrun() bool {
-	return len(p.version.Load().runs) >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
+	return p.version.Load().ages() >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
 }
+
+// ages is the number of runs, those that frozen memtables will be included.
+func (v *version) ages() int { return len(v.runs) + len(v.frozen) }
 
 // promise sets memory aside for a write, if there is some.
 func (db *DB) promise(size int64) bool {

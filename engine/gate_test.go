@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// openMem opens a store on mem with a container "c" of one partition.
+func openMem(t *testing.T, o *Options) (*DB, *Container) {
+	t.Helper()
+	db, err := Open(context.Background(), "mem", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	c, err := db.EnsureContainer(context.Background(), "c", ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, c
+}
+
+func smallDocument(id, k string, size int) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"k":%q,"x":%q}`, id, k, strings.Repeat("x", size))
+}
+
+func upsert(t *testing.T, c *Container, id string, size int) {
+	t.Helper()
+	if _, err := c.Upsert(context.Background(), smallDocument(id, "a", size), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for something that another goroutine brings about.
+func until(holds func() bool) {
+	for !holds() {
+		runtime.Gosched()
+	}
+}
+
+// gateFS holds back the making of segment files, or the syncs of log files,
+// until it is released.
+type gateFS struct {
+	vfs.FS
+	segments, syncs atomic.Bool
+	open            chan struct{}
+}
+
+func newGate(inner vfs.FS) *gateFS { return &gateFS{FS: inner, open: make(chan struct{})} }
+
+func (f *gateFS) pass(shut *atomic.Bool) {
+	if shut.Load() {
+		<-f.open
+	}
+}
+
+// release opens the gate for good.
+func (f *gateFS) release() { close(f.open) }
+
+func (f *gateFS) Create(name string) (vfs.File, error) {
+	if strings.HasSuffix(name, ".seg.tmp") {
+		f.pass(&f.segments)
+	}
+	return f.FS.Create(name)
+}
+
+func (f *gateFS) OpenWrite(name string) (vfs.File, error) {
+	file, err := f.FS.OpenWrite(name)
+	if err == nil && strings.HasPrefix(name, "wal/") {
+		return gateFile{file, f}, nil
+	}
+	return file, err
+}
+
+type gateFile struct {
+	vfs.File
+	gate *gateFS
+}
+
+func (f gateFile) Sync() error {
+	f.gate.pass(&f.gate.syncs)
+	return f.File.Sync()
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestSettleBesideSnapshot: tombstones that a snapshot holds back are no reason
+// to merge again and again; when it is closed they go.
+func TestSettleBesideSnapshot(t *testing.T) {
+	ctx := context.Background()
+	db, c := openMem(t, testOptions(vfs.NewMem()))
+	for i := range 10 {
+		upsert(t, c, fmt.Sprint(i), 10)
+	}
+	s, err := c.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := c.Delete(ctx, StringKey("a"), fmt.Sprint(i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Stats().Merges; n > 2 {
+		t.Errorf("%d merges beside a snapshot", n)
+	}
+	if it, err := s.Read(ctx, StringKey("a"), "3"); err != nil || it.ID != "3" {
+		t.Errorf("snapshot: %v", err)
+	}
+	s.Close()
+	if err := db.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Partitions()[0]; p.Items != 0 || p.Tombstones != 0 || p.FileBytes != 0 {
+		t.Errorf("after the snapshot: %+v", p)
+	}
+}
+
+// TestRunsAreBounded writes faster than small merges can keep up with.
+func TestRunsAreBounded(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.manual, opts.Durability, opts.memtableBytes, opts.MergeBytesPerSecond = false, Buffered, 8<<10, 1<<20
+	opts.LogFileBytes = 1 << 20
+	db, c := openMem(t, opts)
+	most := 0
+	for i := range 3000 {
+		upsert(t, c, fmt.Sprint(i%1000), 400)
+		most = max(most, c.Partitions()[0].Runs)
+	}
+	// A memtable may be on its way when the limit is reached, and each writer
+	// and flusher may be past the test.
+	if most > mostRuns+8 {
+		t.Errorf("%d runs at most, with a limit of %d", most, mostRuns)
+	}
+	if s := db.Stats(); s.BackgroundErrors > 0 || s.Flushes < mostRuns {
+		t.Errorf("%d background errors, %d flushes", s.BackgroundErrors, s.Flushes)
+	}
+}
