@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -245,5 +246,46 @@ func TestTornTail(t *testing.T) {
 	}
 	if text := clean(t, s.dir); !strings.Contains(text, "not closed") {
 		t.Error(text)
+	}
+}
+
+// A file of the log that others with records follow was sealed once: if it
+// ends without, records are lost.
+func TestTornFileThatOthersFollow(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(t.TempDir(), "store")
+	db, err := engine.Open(ctx, dir, &engine.Options{LogFileBytes: 64 << 10})
+	check(t, err)
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "docs", engine.ContainerDef{PartitionKey: []string{"/k"}})
+	check(t, err)
+	for i := range 40 {
+		_, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a","text":"%s"}`, i, strings.Repeat("x", 10_000)), nil)
+		check(t, err)
+	}
+	killed := copyStore(t, dir)
+	files := ofType(objects(t, clean(t, "wal", killed, "--json")), "log_file")
+	if len(files) < 4 || files[1]["state"] != "sealed" || files[2]["records"] == 0.0 {
+		t.Fatalf("%v", files)
+	}
+	for name, length := range map[string]int64{"in a record": 30_000, "before the first record": 4096} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyStore(t, killed)
+			file := files[1]["file"].(string)
+			check(t, os.Truncate(filepath.Join(dir, file), length))
+			r := pinspect(t, "wal", dir, "--json")
+			row := ofType(objects(t, r.stdout), "log_file")[1]
+			problem, _ := row["problem"].(map[string]any)
+			if r.status != exitFindings || row["state"] != "damaged" || problem["offset"] != row["length"] {
+				t.Errorf("status %d: %v", r.status, row)
+			}
+			r = pinspect(t, "wal", dir)
+			if r.status != exitFindings || !strings.Contains(r.stdout, "without a seal, but records follow") {
+				t.Errorf("status %d:\n%s", r.status, r.stdout)
+			}
+			if what := findings(t, dir)[0]["what"]; what != problem["what"] {
+				t.Errorf("verify says %q, wal %q", what, problem["what"])
+			}
+		})
 	}
 }

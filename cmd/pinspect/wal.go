@@ -21,7 +21,7 @@ type walCommand struct {
 
 // Help returns the long help text.
 func (*walCommand) Help() string {
-	return `Shows the files of the log, then the streams: one for each physical partition, stream 0 for records about the log itself. "marked" is the offset up to which the file is known to be synced. What lies behind the last good record of the newest file is the torn end of a write that a crash cut off, or a write that is under way; it is no damage unless it lies below the mark.
+	return `Shows the files of the log, then the streams: one for each physical partition, stream 0 for records about the log itself. "marked" is the offset up to which the file is known to be synced. What lies behind the last good record of the newest file is the torn end of a write that a crash cut off, or a write that is under way; it is no damage unless it lies below the mark. A file that others with records follow has to end with a seal.
 
 Examples:
   pinspect wal DIR
@@ -48,6 +48,8 @@ type logRow struct {
 	TornBytes    int64            `json:"torn_bytes,omitempty"`
 	TornReason   string           `json:"torn_reason,omitempty"`
 	Problem      *finding         `json:"problem,omitempty"`
+
+	sealed bool
 }
 
 // streamRow is a stream of the log.
@@ -101,6 +103,9 @@ func (c *walCommand) Run(ctx context.Context, out *output) error {
 		if err := w.read(ctx, n); err != nil {
 			return err
 		}
+	}
+	if err := w.unsealed(ctx); err != nil {
+		return err
 	}
 	w.missing(numbers)
 	if c.JSON {
@@ -184,7 +189,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 	}
 	if info != nil {
 		row.Bytes, row.Length, row.Mark = info.Size, info.Length, info.Mark
-		row.TornBytes, row.TornReason = info.TornBytes, info.TornReason
+		row.TornBytes, row.TornReason, row.sealed = info.TornBytes, info.TornReason, info.Sealed
 		if row.Noted != nil && err == nil && info.Length != noted {
 			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: info.Length, Err: fmt.Errorf("the records end, but the manifest notes a length of %d", noted)}
 		}
@@ -196,19 +201,19 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 		found := findingOf(w.files.fs.Path(name), err)
 		row.Problem = &found
 	}
-	row.State = w.state(&row, info)
+	row.State = w.state(&row)
 	w.rows = append(w.rows, row)
 	return nil
 }
 
 // state says in a word how a log file ends.
-func (w *logView) state(row *logRow, info *wal.FileInfo) string {
+func (w *logView) state(row *logRow) string {
 	switch {
 	case row.Problem != nil:
 		return "damaged"
 	case row.Number < w.layout.state.LogFirst:
 		return "released"
-	case info.Sealed:
+	case row.sealed:
 		return "sealed"
 	case row.Noted != nil:
 		return "closed"
@@ -277,6 +282,41 @@ func (w *logView) newStream(id wal.Stream) *streamRow {
 		}
 	}
 	return s
+}
+
+// unsealed looks for files that end without a seal although records follow in
+// a later one: the first record of a file is written after the file before it
+// was sealed and synced. A writer may have sealed a file since it was read, so
+// it is read again.
+func (w *logView) unsealed(ctx context.Context) error {
+	last := len(w.rows) - 1
+	for last >= 0 && w.rows[last].Records == 0 {
+		last--
+	}
+	for i := range max(last, 0) {
+		row := &w.rows[i]
+		if row.sealed || row.Noted != nil || row.Problem != nil || row.Number < w.layout.state.LogFirst {
+			continue
+		}
+		info, err := wal.ReadFile(w.files.fs, manifest.LogDir, row.Number, -1, func(*wal.Record) error { return ctx.Err() })
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil && info.Sealed {
+			continue
+		}
+		state, _, stateErr := w.files.loadStore(ctx)
+		if stateErr != nil {
+			return stateErr
+		}
+		noted := slices.ContainsFunc(state.LogClosed, func(c wal.Closed) bool { return c.File == row.Number })
+		if noted || row.Number < state.LogFirst {
+			continue // another process opened the store, or let the file go
+		}
+		found := finding{w.files.fs.Path(row.File), row.Length, cmp.Or(row.TornReason, "the records end") + " without a seal, but records follow in later files"}
+		row.Problem, row.State = &found, "damaged"
+	}
+	return nil
 }
 
 // missing adds the files that the manifest wants and that are not there.
