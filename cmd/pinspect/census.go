@@ -47,13 +47,16 @@ type logicalPartition struct {
 	bytes     int64
 }
 
-// takeCensus reads the documents of a container at one snapshot. parts are its
-// physical partitions in key-space order; top is how many of the largest
-// logical partitions are kept.
-func takeCensus(ctx context.Context, c *engine.Container, parts []engine.PartitionStats, top int, line *progress) (*census, error) {
+// takeCensus reads the documents of a container at one snapshot. top is how
+// many of the largest logical partitions are kept. Damage is a findingError.
+func takeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, top int, line *progress) (*census, error) {
+	c, err := db.Container(cs.Name)
+	if err != nil {
+		return nil, err
+	}
+	parts := cs.Partitions
 	ends := make([]partmap.EPK, len(parts))
 	for i := range parts {
-		var err error
 		if ends[i], err = partmap.ParseEPK(parts[i].Max); err != nil {
 			return nil, err
 		}
@@ -75,7 +78,7 @@ func takeCensus(ctx context.Context, c *engine.Container, parts []engine.Partiti
 	}
 	for it, err := range snapshot.ScanAll(ctx, nil) {
 		if err != nil {
-			return nil, findingError{err}
+			return nil, readFailure(err)
 		}
 		if it.Key != now.key {
 			finish()

@@ -21,10 +21,11 @@ type environment struct {
 
 // Exit statuses.
 const (
-	exitClean      = 0
-	exitFindings   = 1
-	exitUsage      = 2
-	exitCannotOpen = 3
+	exitClean       = 0
+	exitFindings    = 1
+	exitUsage       = 2
+	exitCannotOpen  = 3
+	exitInterrupted = 130
 )
 
 type commands struct {
@@ -40,7 +41,7 @@ type commands struct {
 
 const description = `Look into a Cleave store, also beside a process that writes to it. Nothing on disk is changed.
 
-Exit status: 0 clean, 1 something is damaged or not found, 2 wrong usage, 3 cannot open.`
+Exit status: 0 clean, 1 something is damaged or a document is not found, 2 wrong usage or no such container or partition, 3 the store cannot be opened, 130 interrupted.`
 
 // target names the store and the form of the output.
 type target struct {
@@ -117,7 +118,16 @@ func (e *environment) fail(command string, err error) int {
 	if errors.Is(err, errFound) {
 		return exitFindings
 	}
-	fmt.Fprintf(e.stderr, "pinspect: %v\n", err)
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(e.stderr, "pinspect: interrupted")
+		return exitInterrupted
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(e.stderr, "pinspect: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	if damaged := errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt); damaged && !errors.As(err, new(usageError)) {
+		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store.")
+	}
 	switch {
 	case errors.As(err, new(usageError)):
 		if command == "info" {
@@ -127,8 +137,6 @@ func (e *environment) fail(command string, err error) int {
 		return exitUsage
 	case errors.As(err, new(findingError)):
 		return exitFindings
-	case errors.Is(err, errDamaged), errors.Is(err, engine.ErrCorrupt):
-		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store.")
 	}
 	return exitCannotOpen
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ type infoCommand struct {
 
 // Help returns the long help text.
 func (*infoCommand) Help() string {
-	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact.
+	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 
 Examples:
   pinspect DIR
@@ -62,33 +63,39 @@ type containerInfo struct {
 
 // Run runs the command.
 func (c *infoCommand) Run(ctx context.Context, env *environment, out *output) error {
-	report, err := c.collect(ctx, env)
+	f, err := openFiles(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	db, err := openStore(ctx, c.Dir)
+	if errors.Is(err, errDamaged) {
+		return showDamaged(ctx, f, nil, c.JSON, out, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	report, damage, err := c.collect(ctx, env, f, db)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return out.object(report)
+		err = out.object(report)
+	} else {
+		report.print(out)
 	}
-	report.print(out)
-	return nil
+	return errors.Join(err, damage)
 }
 
-func (c *infoCommand) collect(ctx context.Context, env *environment) (*infoReport, error) {
-	f, err := openFiles(c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.close()
+// collect describes the store. damage is why documents could not be counted:
+// then there are bounds.
+func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, db *engine.DB) (r *infoReport, damage, err error) {
 	l, err := f.readLayout(ctx, properties, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	db, err := openStore(ctx, c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	r := &infoReport{
+	r = &infoReport{
 		versioned: v1, Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
 		Generation: l.generation, Clean: l.state.Clean, Owner: owner(f), Exact: true, Containers: []containerInfo{},
 	}
@@ -100,16 +107,16 @@ func (c *infoCommand) collect(ctx context.Context, env *environment) (*infoRepor
 			r.LastSeq = max(r.LastSeq, p.Visible)
 		}
 		if !info.Exact && (c.Count || info.RawBytes < cheapBytes) {
-			handle, err := db.Container(cs.Name)
-			if err != nil {
-				return nil, err
+			counted, err := takeCensus(ctx, db, &cs, 0, line)
+			switch {
+			case err == nil:
+				sum := counted.total()
+				info.Documents, info.Logical, info.RawBytes, info.Exact = sum.documents, sum.logical, sum.bytes, true
+			case errors.As(err, new(findingError)):
+				damage = errors.Join(damage, err)
+			default:
+				return nil, nil, err
 			}
-			counted, err := takeCensus(ctx, handle, cs.Partitions, 0, line)
-			if err != nil {
-				return nil, err
-			}
-			sum := counted.total()
-			info.Documents, info.Logical, info.RawBytes, info.Exact = sum.documents, sum.logical, sum.bytes, true
 		}
 		r.Documents += info.Documents
 		r.Logical += info.Logical
@@ -121,7 +128,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment) (*infoRepor
 		r.LastSeq = l.state.LastSeq
 	}
 	r.Disk, err = f.diskSpace(ctx)
-	return r, err
+	return r, damage, err
 }
 
 // describeContainer adds up a container. The counts are exact if each

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,22 @@ func TestBadInput(t *testing.T) {
 	f(exitUsage, "--top", "partitions", s.dir, "--top=-7")
 	f(exitFindings, `no document with key "C1" and id "nobody"`, "get", s.dir, "cities", `"C1"`, "nobody")
 	f(exitFindings, "no document", "get", s.dir, "cities", `"C0"`, "city-0000") // deleted
+}
+
+// An interrupt ends every command in the same way.
+func TestInterrupted(t *testing.T) {
+	s := newSample(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range everyCommand(s.dir) {
+		var out, errs bytes.Buffer
+		if status := execute(ctx, args, &environment{stdout: &out, stderr: &errs}); status != exitInterrupted || errs.String() != "pinspect: interrupted\n" {
+			t.Errorf("pinspect %s: status %d: %s", strings.Join(args, " "), status, &errs)
+		}
+	}
+	if text := clean(t, "--help"); !strings.Contains(text, "130 interrupted") {
+		t.Error(text)
+	}
 }
 
 // Every command refuses what is no store it can open.

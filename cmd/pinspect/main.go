@@ -4,9 +4,11 @@
 // nothing, and starts over where the writer replaced a file under it. What it
 // shows is the state of one moment.
 //
-// Exit status: 0 clean, 1 something is damaged, missing or not found, 2 wrong
-// usage, 3 the store cannot be opened. Data goes to standard output, messages
-// and progress to standard error.
+// Exit status: 0 clean, 1 something is damaged or a document is not found, 2
+// wrong usage or no such container or partition, 3 the store cannot be opened,
+// 130 interrupted (what was found until then is printed; a second interrupt
+// ends the program at once). Data goes to standard output, messages and
+// progress to standard error.
 //
 // JSON output is for programs: every object has "v":1, sizes are in bytes,
 // times in RFC 3339, offsets from the start of the file. Fields are only ever
@@ -22,7 +24,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], &environment{
 		stdout: os.Stdout, stderr: os.Stderr, width: terminalWidth(os.Stderr),
 	}))

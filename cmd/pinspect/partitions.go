@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
@@ -16,7 +17,7 @@ type partitionsCommand struct {
 
 // Help returns the long help text.
 func (*partitionsCommand) Help() string {
-	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. The largest logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
+	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. The largest logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 
 Examples:
   pinspect partitions DIR
@@ -76,10 +77,14 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 		return err
 	}
 	defer f.close()
-	if _, err := c.picked(ctx, f); err != nil {
+	pick, err := c.picked(ctx, f)
+	if err != nil {
 		return err
 	}
 	db, err := openStore(ctx, c.Dir)
+	if errors.Is(err, errDamaged) {
+		return showDamaged(ctx, f, pick, c.JSON, out, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -87,12 +92,15 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 	line := newProgress(env)
 	defer line.clear()
 	shown := 0
+	var damage error // why documents could not be counted
 	for _, cs := range db.Stats().Containers {
 		if c.Container != "" && cs.Name != c.Container {
 			continue
 		}
 		rows, top, err := c.container(ctx, db, &cs, line)
-		if err != nil {
+		if errors.As(err, new(findingError)) {
+			damage = errors.Join(damage, err)
+		} else if err != nil {
 			return err
 		}
 		if len(rows) == 0 {
@@ -114,27 +122,26 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 	if shown == 0 && !c.JSON {
 		out.printf("no containers\n")
 	}
-	return nil
+	return damage
 }
 
-// container collects the rows of a container.
+// container collects the rows of a container. With a findingError they hold
+// bounds.
 func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, line *progress) ([]partitionRow, []logicalRow, error) {
 	var raw int64
 	for _, p := range cs.Partitions {
 		raw += p.RawBytes
 	}
 	var counted *census
+	var damage error
 	if c.Top > 0 || c.Top < 0 && raw < cheapBytes {
-		handle, err := db.Container(cs.Name)
-		if err != nil {
-			return nil, nil, err
-		}
 		limit := c.Top
 		if limit < 0 {
 			limit = defaultTop
 		}
-		if counted, err = takeCensus(ctx, handle, cs.Partitions, limit, line); err != nil {
-			return nil, nil, err
+		counted, damage = takeCensus(ctx, db, cs, limit, line)
+		if damage != nil && !errors.As(damage, new(findingError)) {
+			return nil, nil, damage
 		}
 	}
 	var rows []partitionRow
@@ -166,7 +173,7 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 		rows = append(rows, row)
 	}
 	if counted == nil {
-		return rows, nil, nil
+		return rows, nil, damage
 	}
 	var top []logicalRow
 	for _, l := range counted.top {

@@ -70,12 +70,18 @@ func (c *treeCommand) Run(ctx context.Context, out *output) error {
 	if err != nil {
 		return err
 	}
+	return showTree(ctx, f, pick, c.JSON, out)
+}
+
+// showTree prints the tree of the partitions that pick wants; errFound if
+// something in it is damaged.
+func showTree(ctx context.Context, f *files, pick picker, json bool, out *output) error {
 	l, err := f.readLayout(ctx, properties, pick)
 	if err != nil {
 		return err
 	}
-	report := c.build(f, l, pick)
-	if c.JSON {
+	report := newTree(f, l, pick)
+	if json {
 		if err := out.object(report); err != nil {
 			return err
 		}
@@ -88,7 +94,16 @@ func (c *treeCommand) Run(ctx context.Context, out *output) error {
 	return nil
 }
 
-func (c *treeCommand) build(f *files, l *layout, pick picker) *treeReport {
+// showDamaged prints what can be seen of a store that cannot be opened, and
+// returns err, the reason.
+func showDamaged(ctx context.Context, f *files, pick picker, json bool, out *output, err error) error {
+	if showErr := showTree(ctx, f, pick, json, out); ctx.Err() != nil {
+		return showErr
+	}
+	return err
+}
+
+func newTree(f *files, l *layout, pick picker) *treeReport {
 	report := &treeReport{versioned: v1, Directory: f.fs.Path("."), Containers: []treeContainer{}, Problems: l.problems}
 	for _, view := range l.containers {
 		tc := treeContainer{Name: view.Name, Partitions: []treePartition{}}

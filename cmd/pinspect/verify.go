@@ -25,7 +25,7 @@ type verifyCommand struct {
 func (*verifyCommand) Help() string {
 	return `Reads the whole store: the manifests; of each segment file the checksum of every byte, the order of items, their place in the range of the partition, every locator entry; of the log every record; files that nothing names; and at last whether the store opens. Each finding names file, offset and what is wrong. Beside a live writer it checks the files that the store has when each partition is reached.
 
-Exit status: 0 nothing is wrong, 1 findings, 3 the store cannot be verified (no store, a newer format).
+Exit status: 0 nothing is wrong, 1 findings, 3 the store cannot be verified (no store, a newer format), 130 interrupted: the findings until then are printed.
 
 Examples:
   pinspect verify DIR

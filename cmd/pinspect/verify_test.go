@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/wal"
 )
 
 // findings runs verify, which must find something, and returns it.
@@ -205,6 +207,17 @@ func TestDamageIsShown(t *testing.T) {
 	if r.status != exitFindings || !strings.Contains(r.stdout, "! "+filepath.Join(s.dir, log)) || !strings.Contains(r.stdout, "damaged") {
 		t.Errorf("wal: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
+	// A store that cannot be opened: the tree is all that there is to show.
+	for _, args := range [][]string{{s.dir}, {"partitions", s.dir}, {"partitions", s.dir, "--container", "cities"}} {
+		r := pinspect(t, args...)
+		if r.status != exitCannotOpen || !strings.Contains(r.stdout, "! "+filepath.Join(s.dir, segment)) || !strings.Contains(r.stdout, others[0]) {
+			t.Errorf("%v: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
+		}
+		v := objects(t, pinspect(t, append(args, "--json")...).stdout)
+		if len(v) != 1 || v[0]["containers"].([]any)[0].(map[string]any)["partitions"] == nil {
+			t.Errorf("%v: %v", args, v)
+		}
+	}
 	for _, args := range [][]string{{s.dir}, {"partitions", s.dir}, {"dump", s.dir, "cities"}, {"get", s.dir, "cities", `"C1"`, "x"}} {
 		r := pinspect(t, args...)
 		if r.status != exitCannotOpen || !strings.Contains(r.stderr, filepath.Join(s.dir, segment)) || !strings.Contains(r.stderr, "verify") {
@@ -213,19 +226,27 @@ func TestDamageIsShown(t *testing.T) {
 	}
 }
 
-func TestTornTail(t *testing.T) {
-	s := newSample(t)
-	// A file that is not closed may end in a write that was cut off.
-	name := storeFiles(t, s.dir, "MANIFEST-*")[0]
-	data, err := os.ReadFile(filepath.Join(s.dir, name))
+// neverClosed makes a closed store one whose writer was killed, and returns
+// what was noted of the last file of its log.
+func neverClosed(t *testing.T, dir string) wal.Closed {
+	t.Helper()
+	name := storeFiles(t, dir, "MANIFEST-*")[0]
+	data, err := os.ReadFile(filepath.Join(dir, name))
 	check(t, err)
 	var state manifest.Store
 	check(t, manifest.Decode(name, manifest.StoreKind, data, &state))
 	last := state.LogClosed[len(state.LogClosed)-1]
-	state.Clean, state.LogClosed = false, state.LogClosed[:len(state.LogClosed)-1]
+	state.Clean, state.LogClosed = false, nil
 	data, err = manifest.Encode(manifest.StoreKind, &state)
 	check(t, err)
-	check(t, os.WriteFile(filepath.Join(s.dir, name), data, 0o600))
+	check(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	return last
+}
+
+// A file that is not closed may end in a write that was cut off.
+func TestTornTail(t *testing.T) {
+	s := newSample(t)
+	last := neverClosed(t, s.dir)
 	full := filepath.Join(s.dir, "wal", fmt.Sprintf("%010d.log", last.File))
 	f, err := os.OpenFile(full, os.O_RDWR, 0)
 	check(t, err)
@@ -256,21 +277,21 @@ func TestTornFileThatOthersFollow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db, err := engine.Open(ctx, dir, &engine.Options{LogFileBytes: 64 << 10})
 	check(t, err)
-	defer db.Close()
 	c, err := db.CreateContainer(ctx, "docs", engine.ContainerDef{PartitionKey: []string{"/k"}})
 	check(t, err)
-	for i := range 40 {
+	for i := range 22 {
 		_, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a","text":"%s"}`, i, strings.Repeat("x", 10_000)), nil)
 		check(t, err)
 	}
-	killed := copyStore(t, dir)
-	files := ofType(objects(t, clean(t, "wal", killed, "--json")), "log_file")
+	check(t, db.Close())
+	neverClosed(t, dir)
+	files := ofType(objects(t, clean(t, "wal", dir, "--json")), "log_file")
 	if len(files) < 4 || files[1]["state"] != "sealed" || files[2]["records"] == 0.0 {
 		t.Fatalf("%v", files)
 	}
 	for name, length := range map[string]int64{"in a record": 30_000, "before the first record": 4096} {
 		t.Run(name, func(t *testing.T) {
-			dir := copyStore(t, killed)
+			dir := copyStore(t, dir)
 			file := files[1]["file"].(string)
 			check(t, os.Truncate(filepath.Join(dir, file), length))
 			r := pinspect(t, "wal", dir, "--json")
@@ -287,5 +308,23 @@ func TestTornFileThatOthersFollow(t *testing.T) {
 				t.Errorf("verify says %q, wal %q", what, problem["what"])
 			}
 		})
+	}
+}
+
+// Documents that cannot be read leave bounds in place of counts.
+func TestDamagedGroup(t *testing.T) {
+	s := newSample(t)
+	segment := storeFiles(t, s.dir, "p/000001/*.seg")[0]
+	patch(t, filepath.Join(s.dir, segment), 100, func(b byte) byte { return b ^ 1 })
+	for _, args := range [][]string{{s.dir}, {"info", s.dir, "--count"}, {"partitions", s.dir}, {"partitions", s.dir, "--top", "3"}} {
+		r := pinspect(t, args...)
+		if r.status != exitFindings || !strings.Contains(r.stdout, "≤") || !strings.Contains(r.stdout, "blobs") ||
+			!strings.Contains(r.stderr, filepath.Join(s.dir, segment)) || !strings.Contains(r.stderr, "verify") {
+			t.Errorf("%v: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
+		}
+		r = pinspect(t, append(args, "--json")...)
+		if r.status != exitFindings || !slices.ContainsFunc(objects(t, r.stdout), func(v map[string]any) bool { return v["exact"] == false }) {
+			t.Errorf("%v: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
+		}
 	}
 }
