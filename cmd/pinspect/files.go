@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ type files struct {
 
 // openFiles finds the store in a directory; nothing is read yet.
 func openFiles(dir string) (*files, error) {
+	if dir == "" {
+		return nil, usagef("the name of the directory is empty")
+	}
 	fs, err := vfs.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -86,7 +90,7 @@ func (f *files) loadStore(ctx context.Context) (state manifest.Store, generation
 		return state, 0, err
 	}
 	if latest == 0 {
-		return state, 0, fmt.Errorf("%s: %w: it has no manifest", f.dir, engine.ErrNotStore)
+		return state, 0, f.noManifest()
 	}
 	state, err = loadNewest[manifest.Store](ctx, dir)
 	if err != nil {
@@ -97,6 +101,28 @@ func (f *files) loadStore(ctx context.Context) (state manifest.Store, generation
 		return state, 0, err
 	}
 	return state, dir.Generation(), nil
+}
+
+// errNoManifest says that a directory has lost the manifest of its store.
+var errNoManifest = errors.New("the store manifest is missing")
+
+// noManifest says what a directory without a store manifest is: no store, or
+// one that has lost it, if there are files of a log or of partitions.
+func (f *files) noManifest() error {
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
+		names, err := f.fs.List(dir)
+		if err != nil && !errors.Is(err, engine.ErrMissing) {
+			return err
+		}
+		if len(names) == 0 {
+			continue
+		}
+		if latest, err := f.storeManifests().Latest(); err != nil || latest > 0 {
+			return cmp.Or(err, errRestless) // somebody has just made the store
+		}
+		return &engine.IOError{Op: "open", File: f.fs.Path("."), Offset: -1, Err: fmt.Errorf("%w: no MANIFEST file is there, but %s/%s is", errNoManifest, dir, names[0])}
+	}
+	return fmt.Errorf("%s: %w: it has no manifest", f.dir, engine.ErrNotStore)
 }
 
 // replaced reports whether a newer manifest than this generation is in place.

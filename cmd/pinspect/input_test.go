@@ -24,6 +24,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	f(exitUsage, "<dir>")
+	f(exitUsage, "empty", "")
 	f(exitUsage, "unexpected argument", "frob", s.dir)
 	f(exitUsage, "--frob", "info", s.dir, "--frob")
 	f(exitUsage, "<id>", "get", s.dir, "cities", `"C1"`)
@@ -89,7 +90,7 @@ func TestNoStore(t *testing.T) {
 		return dir
 	})
 	f("partition", "partition 1 of one", exitCannotOpen, func(dir string) string { return filepath.Join(dir, "p/000001") })
-	f("lost manifest", "no manifest", exitCannotOpen, func(dir string) string {
+	f("lost manifest", "the store manifest is missing", exitFindings, func(dir string) string {
 		check(t, os.Remove(filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0])))
 		return dir
 	})

@@ -162,11 +162,11 @@ func (v *verifier) run() error {
 	return v.ctx.Err()
 }
 
-// structure reads the store manifest. A damaged one is a finding, and the
-// layout nil: nothing else can be believed.
+// structure reads the store manifest. A damaged or lost one is a finding, and
+// the layout nil: nothing else can be believed.
 func (v *verifier) structure() (*layout, error) {
 	l, err := v.files.readStructure(v.ctx)
-	if errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrNotStore) {
+	if errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrNotStore) || errors.Is(err, errNoManifest) {
 		v.report(findingOf(v.files.fs.Path("."), err))
 		return nil, nil
 	}
