@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -70,6 +71,7 @@ func execute(ctx context.Context, args []string, env *environment) (status int) 
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.NamedMapper("directory", kong.MapperFunc(decodeDirectory)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env),
 	)
@@ -86,6 +88,19 @@ func execute(ctx context.Context, args []string, env *environment) (status int) 
 		return env.fail(command, usageError{err})
 	}
 	return env.fail(parsed.Selected().Name, parsed.Run())
+}
+
+// decodeDirectory reads a flag that names a directory.
+func decodeDirectory(ctx *kong.DecodeContext, target reflect.Value) error {
+	var name string
+	if err := ctx.Scan.PopValueInto("directory", &name); err != nil {
+		return err
+	}
+	if name == "" {
+		return errors.New("the name of the directory is empty")
+	}
+	target.SetString(name)
+	return nil
 }
 
 // fail prints an error and returns the exit status that goes with it.

@@ -52,7 +52,7 @@ func TestEndToEndFile(t *testing.T) {
 	db := filepath.Join(dir, "db")
 	s := newEngineSession(t)
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
-	wants(t, s.errOut.String(), name+": line 4: document: invalid", "3 documents were written", "--skip 3")
+	wants(t, s.errOut.String(), name+": line 4: document: ", "3 documents were written", "--skip 3")
 	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
 	wants(t, s.out.String(), "loaded   1 documents")
 	s.do(t, exitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
@@ -88,6 +88,38 @@ func TestEndToEndErrors(t *testing.T) {
 	wants(t, s.errOut.String(), db, "locked")
 	s.do(t, exitUsage, "load", "--db", filepath.Join(dir, "new"), "--memory-budget", "1MiB")
 	wants(t, s.errOut.String(), "MemoryBudget")
+}
+
+// Wrong usage leaves nothing behind.
+func TestUsageMakesNoStore(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "in.ndjson")
+	if err := os.WriteFile(file, []byte(`{"id":"1","k":"a"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := filepath.Join(dir, "db")
+	for _, c := range []struct{ args, text string }{
+		{"--partition-key a", `"a"`},
+		{"--partition-key /a,/b,/c,/d", "4 partition key paths"},
+		{"--partition-key /k --partitions 5000", "--partitions 5000"},
+		{"--partition-key /k --partitions 0", `"0"`},
+		{"--partition-key /k --container ../x", `"../x"`},
+		{"--partition-key /k --container a#", `"a#"`},
+		{"--partition-key /k --container=", `""`},
+		{"--partition-key /k --compression much", "much"},
+		{"--partition-key /k --batch-bytes 100GiB", "--batch-bytes: at most 8"},
+		{"--partition-key /k --batch-bytes 0", "at least 1"},
+		{"--partition-key /k --max-errors=-1", "--max-errors -1"},
+		{"--partition-key /k --memory-budget 1MiB", "MemoryBudget"},
+		{"", "it needs --partition-key"},
+	} {
+		s := newEngineSession(t)
+		s.do(t, exitUsage, append([]string{"load", "--db", db, "--data", file}, strings.Fields(c.args)...)...)
+		wants(t, s.errOut.String(), c.text, "See pbench load --help.")
+		if _, err := os.Stat(db); err == nil {
+			t.Fatalf("%s: a store is left behind", c.args)
+		}
+	}
 }
 
 // A load that is broken off and gone on with gives the same store.

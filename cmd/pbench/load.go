@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +18,7 @@ import (
 type generatorFlags struct {
 	Generator         string  `placeholder:"NAME" help:"food (nested documents of 0.8 to 2 KB), ycsb (1.2 KB) or small (72 bytes); default food."`
 	Docs              count   `placeholder:"N" help:"Number of documents, such as 250000 or 1M; default 250k."`
-	LogicalPartitions int     `placeholder:"N" help:"Number of distinct partition key values; default 1000."`
+	LogicalPartitions count   `placeholder:"N" help:"Number of distinct partition key values; default 1000."`
 	Skew              float64 `placeholder:"X" help:"Exponent of the sizes of logical partitions; 0: all alike, 1: the largest holds twice as much as the second."`
 	Seed              uint64  `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
@@ -35,7 +37,7 @@ func (f *generatorFlags) given() bool {
 // generator returns the generator that the flags describe, and the number of
 // documents.
 func (f *generatorFlags) generator() (*workload.Generator, int64, error) {
-	p := workload.Params{Shape: f.Generator, Seed: f.Seed, LogicalPartitions: f.LogicalPartitions, Skew: f.Skew}
+	p := workload.Params{Shape: f.Generator, Seed: f.Seed, LogicalPartitions: f.LogicalPartitions.int(), Skew: f.Skew}
 	if p.Shape == "" {
 		p.Shape = defaultGenerator
 	}
@@ -70,14 +72,14 @@ func (f *engineFlags) options(env *environment) storeOptions {
 
 // newContainerFlags say what a container is when it is made.
 type newContainerFlags struct {
-	Partitions  int    `placeholder:"N" help:"Physical partitions of a new container; default 4."`
+	Partitions  count  `placeholder:"N" help:"Physical partitions of a new container; default 4."`
 	Compression string `placeholder:"HOW" help:"Compression of a new container: fast, small or none; default fast."`
 }
 
 const defaultPartitions = 4
 
 func (f *newContainerFlags) def(paths []string) containerDef {
-	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions}
+	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions.int()}
 	if d.compression == "" {
 		d.compression = "fast"
 	}
@@ -88,7 +90,7 @@ func (f *newContainerFlags) def(paths []string) containerDef {
 }
 
 type loadCommand struct {
-	DB           string   `name:"db" required:"" placeholder:"DIR" help:"Directory of the store; made if it is absent."`
+	DB           string   `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store; made if it is absent."`
 	Container    string   `default:"docs" placeholder:"NAME" help:"Container to load into; made if the store has none of this name; default ${default}."`
 	Data         string   `placeholder:"FILE" help:"NDJSON file, plain or compressed with gzip or zstd; - is standard input. Without it documents are generated."`
 	PartitionKey []string `placeholder:"/PATH" help:"Partition key of a new container, 1 to 3 paths; generated documents know theirs."`
@@ -96,7 +98,7 @@ type loadCommand struct {
 	newContainerFlags
 	engineFlags
 	BatchBytes byteCount `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
-	Skip       count     `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
+	Skip       position  `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
 	MaxErrors  int64     `placeholder:"N" help:"Name refused documents and go on, up to so many; default: stop at the first."`
 	NoSettle   bool      `help:"Do not wait for flushes and merges at the end."`
 }
@@ -119,7 +121,14 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
+	defer func() {
+		if closeErr := in.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if err := l.check(paths); err != nil {
+		return err
+	}
 	s, err := env.open(ctx, l.DB, l.options(env))
 	if err != nil {
 		return err
@@ -172,7 +181,7 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 // input opens what is to be loaded, and returns the partition key paths for a
 // new container.
 func (l *loadCommand) input(env *environment) (in *input, paths []string, from *origin, err error) {
-	if l.Docs > 0 && l.Skip > l.Docs {
+	if l.Docs > 0 && int64(l.Skip) > int64(l.Docs) {
 		return nil, nil, nil, usagef("--skip %d is more than --docs %d", l.Skip, l.Docs)
 	}
 	if l.Data != "" {
@@ -193,12 +202,36 @@ func (l *loadCommand) input(env *environment) (in *input, paths []string, from *
 	return in, []string{g.KeyPath()}, &origin{Generator: g.Params()}, nil
 }
 
+// check refuses wrong usage before a store is made for it.
+func (l *loadCommand) check(paths []string) error {
+	if l.MaxErrors < 0 {
+		return usagef("--max-errors %d: cannot be negative", l.MaxErrors)
+	}
+	if l.BatchBytes > maxBatchBytes {
+		return usagef("--batch-bytes: at most %s", formatBytes(int64(maxBatchBytes)))
+	}
+	if len(paths) > 0 {
+		return checkNewContainer(l.Container, l.def(paths))
+	}
+	if names, err := os.ReadDir(l.DB); errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return l.needsPartitionKey()
+	}
+	return nil
+}
+
+// maxBatchBytes is what the engine takes at most.
+const maxBatchBytes = 8 << 20
+
+func (l *loadCommand) needsPartitionKey() error {
+	return usagef("container %q is new: it needs --partition-key /PATH[,/PATH]", l.Container)
+}
+
 // container returns the container to load into.
 func (l *loadCommand) container(ctx context.Context, s store, paths []string) (container, error) {
 	c, err := s.Container(l.Container)
 	if errors.Is(err, errNoContainer) {
 		if len(paths) == 0 {
-			return nil, usagef("container %q is new: it needs --partition-key /PATH[,/PATH]", l.Container)
+			return nil, l.needsPartitionKey()
 		}
 		return s.CreateContainer(ctx, l.Container, l.def(paths))
 	}
@@ -209,7 +242,7 @@ func (l *loadCommand) container(ctx context.Context, s store, paths []string) (c
 	if len(paths) > 0 && !slices.Equal(paths, is.partitionKey) {
 		return nil, usagef("container %q has the partition key %v, not %v", l.Container, is.partitionKey, paths)
 	}
-	if l.Partitions != 0 && l.Partitions != is.partitions {
+	if l.Partitions != 0 && l.Partitions.int() != is.partitions {
 		return nil, usagef("container %q exists with %d partitions; --partitions is for new ones", l.Container, is.partitions)
 	}
 	if l.Compression != "" && l.Compression != is.compression {

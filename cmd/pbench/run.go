@@ -28,7 +28,7 @@ type runFlags struct {
 const defaultDuration = 20 * time.Second
 
 type runCommand struct {
-	DB        string         `name:"db" placeholder:"DIR" help:"Directory of a store that was loaded before. Without it a temporary one is loaded with generated documents."`
+	DB        string         `name:"db" type:"directory" placeholder:"DIR" help:"Directory of a store that was loaded before. Without it a temporary one is loaded with generated documents."`
 	Container string         `placeholder:"NAME" help:"Container; default the only one of the store."`
 	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert or scan; see pbench list; default ${default}."`
 	Mix       *workload.Mix  `placeholder:"OP=WEIGHT,..." help:"Operations in place of those of the workload, such as read=95,update=5; it is then called mix."`

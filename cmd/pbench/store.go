@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -146,6 +148,28 @@ func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
 	}
 	return engineStore{db}, nil
 }
+
+// checkNewContainer refuses, as wrong usage, what the engine would refuse to
+// make a container of.
+func checkNewContainer(name string, def containerDef) error {
+	bad := name == "" || len(name) > 255 || !utf8.ValidString(name)
+	if bad || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || strings.ContainsRune(`/\#?\uFFFD`, r) }) {
+		return usagef("container %q: a name has 1 to 255 bytes, and no control characters and none of / \\ # ?", name)
+	}
+	if _, err := jsondoc.Compile(def.partitionKey); err != nil {
+		return usageError{err}
+	}
+	if _, err := engine.ParseCompression(def.compression); err != nil {
+		return usageError{err}
+	}
+	if def.partitions > maxPartitions {
+		return usagef("--partitions %d: at most %d", def.partitions, maxPartitions)
+	}
+	return nil
+}
+
+// maxPartitions is how many a new container may have.
+const maxPartitions = 4096
 
 // argumentError makes a refused option wrong usage.
 func argumentError(err error) error {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// byteCount is a number of bytes as a flag: "65536", "64KiB", "1.5GiB", "100MB".
+// byteCount is a number of bytes as a flag, at least 1: "65536", "64KiB",
+// "1.5GiB", "100MB".
 type byteCount int64
 
 var byteUnits = map[string]float64{
@@ -23,23 +24,48 @@ func (b *byteCount) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%q is no number of bytes: want something like 256MiB", text)
 	}
+	if n < 1 {
+		return fmt.Errorf("%q: want at least 1 byte", text)
+	}
 	*b = byteCount(n)
 	return nil
 }
 
-// count is a number of things as a flag: "250000", "250_000", "250k", "1.5M".
+// count is a number of things as a flag, at least 1: "250000", "250_000",
+// "250k", "1.5M".
 type count int64
-
-var countUnits = map[string]float64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
 
 // UnmarshalText reads a flag.
 func (c *count) UnmarshalText(text []byte) error {
-	n, err := parseUnits(string(text), countUnits)
-	if err != nil {
-		return fmt.Errorf("%q is no count: want something like 250000, 250k or 1M", text)
+	n, err := parseCount(text)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%q: want at least 1", text)
 	}
 	*c = count(n)
-	return nil
+	return err
+}
+
+// int returns the number; what is out of every range stays so.
+func (c count) int() int { return int(min(c, math.MaxInt32)) }
+
+// position is a place in an input as a flag: a count, or 0.
+type position int64
+
+// UnmarshalText reads a flag.
+func (p *position) UnmarshalText(text []byte) error {
+	n, err := parseCount(text)
+	*p = position(n)
+	return err
+}
+
+var countUnits = map[string]float64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
+
+func parseCount(text []byte) (int64, error) {
+	n, err := parseUnits(string(text), countUnits)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no count: want something like 250000, 250k or 1M", text)
+	}
+	return n, nil
 }
 
 func parseUnits(text string, units map[string]float64) (int64, error) {
@@ -82,7 +108,7 @@ func formatShort(x float64) string {
 }
 
 // formatCount returns an integer with separators: "1,234,567".
-func formatCount[N int | int64 | count](n N) string {
+func formatCount[N int | int64 | count | position](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
 	if digits[0] == '-' {

@@ -7,7 +7,7 @@ import (
 
 func TestParseUnits(t *testing.T) {
 	for text, want := range map[string]byteCount{
-		"0": 0, "65536": 65536, "64KiB": 64 << 10, "64k": 64 << 10, "1.5GiB": 3 << 29, "100MB": 100_000_000, "2 GB": 2_000_000_000, "7b": 7,
+		"65536": 65536, "64KiB": 64 << 10, "64k": 64 << 10, "1.5GiB": 3 << 29, "100MB": 100_000_000, "2 GB": 2_000_000_000, "7b": 7,
 	} {
 		var b byteCount
 		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
@@ -20,7 +20,7 @@ func TestParseUnits(t *testing.T) {
 			t.Errorf("%q reads as %d: %v", text, c, err)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "1.2.3", "1 KiBi", "99999999999999999999", "KiB", "1e3"} {
+	for _, text := range []string{"", "x", "-1", "1.2.3", "1 KiBi", "99999999999999999999", "KiB", "1e3", "0", "0.5"} {
 		if err := new(byteCount).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q reads as bytes", text)
 		}
@@ -30,6 +30,10 @@ func TestParseUnits(t *testing.T) {
 	}
 	if err := new(count).UnmarshalText([]byte("1MiB")); err == nil {
 		t.Error("a count in bytes")
+	}
+	var p position
+	if err := p.UnmarshalText([]byte("0")); err != nil || p != 0 {
+		t.Errorf("position 0: %v", err)
 	}
 }
 
