@@ -42,10 +42,10 @@ func readCatalog(dir string) (catalog, error) {
 		return c, err
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
+		return c, fmt.Errorf("%s: %w; delete it to go on", name, err)
 	}
 	if c.V != catalogVersion {
-		return c, fmt.Errorf("%s: version %d: this program knows version %d", name, c.V, catalogVersion)
+		return c, fmt.Errorf("%s: version %d: this program knows version %d; delete it to go on", name, c.V, catalogVersion)
 	}
 	return c, nil
 }

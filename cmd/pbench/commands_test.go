@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -168,7 +170,62 @@ func TestRunJSONFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, string(text), `"workload": "ycsb-b"`)
-	s.do(t, exitFailed, "run", "--docs", "50", "--ops", "50", "--warmup", "0s", "--json", filepath.Join(name, "x"))
+
+	// A file that cannot be written ends the command before the work.
+	s.environment.open = func(context.Context, string, storeOptions) (store, error) { return nil, errors.New("opened") }
+	for _, args := range []string{"run --docs 50", "", "load --docs 10 --db " + t.TempDir(), "run --db " + filepath.Dir(name)} {
+		s.do(t, exitFailed, append(strings.Fields(args), "--json", filepath.Join(name, "x"))...)
+		if !strings.Contains(s.errOut.String(), name) {
+			t.Errorf("%s: %s", args, &s.errOut)
+		}
+	}
+	// A command that fails leaves what was there, and nothing new.
+	s.do(t, exitFailed, "run", "--docs", "50", "--json", name)
+	if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("%v: %s", err, now)
+	}
+	s.do(t, exitFailed, "run", "--docs", "50", "--json", name+"2")
+	if _, err := os.Stat(name + "2"); err == nil {
+		t.Error("an empty file is left behind")
+	}
+	s.do(t, exitUsage, "run", "--docs", "50", "--json=")
+}
+
+func TestLoadJSON(t *testing.T) {
+	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "load.json")
+	s := newSession(t)
+	s.stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\"\n{\"id\":\"3\",\"k\":\"a\"}")
+	s.do(t, exitOK, "load", "--db", dir, "--data", "-", "--partition-key", "/k", "--max-errors", "1", "--json", "-")
+	printed := bytes.Clone(s.out.Bytes())
+	if got := keysOf(t, printed); !slices.Equal(got, []string{"all", "engine", "v", "workload"}) {
+		t.Errorf("fields %q", got)
+	}
+	var r loadReport
+	if err := json.Unmarshal(printed, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.V != 1 || r.Workload != "load" || r.All.Ops != 2 || r.All.Errors != 1 || r.All.Bytes != 36 || r.All.OpsPerS <= 0 ||
+		r.Engine.DiskBytes == 0 || r.Engine.Run.Documents != 2 || r.Engine.From.Go == "" {
+		t.Errorf("%s", printed)
+	}
+	s.do(t, exitOK, "load", "--db", t.TempDir(), "--container", "c2", "--docs", "10", "--json", name)
+	wants(t, s.out.String(), "loaded   10 documents")
+	text, err := os.ReadFile(name)
+	if err != nil || !slices.Equal(keysOf(t, text), keysOf(t, printed)) {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+func TestListJSON(t *testing.T) {
+	s := newSession(t)
+	s.do(t, exitOK, "list", "--json")
+	var r listReport
+	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Workloads) != len(workload.Workloads()) || len(r.Generators) != len(workload.Shapes()) || r.Workloads[0].Mix == "" || r.Generators[0].KeyPath == "" {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestLoadFile(t *testing.T) {
@@ -267,6 +324,43 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
+// Before anything is measured there is nothing to print.
+func TestRunInterruptedInWarmup(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.store.containers["docs"].onRead = cancel
+	s.store.closed = false
+	s.doContext(t, ctx, exitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "1h", "--workload", "c")
+	wants(t, s.errOut.String(), "pbench: interrupted before measuring\n")
+	if s.out.Len() > 0 || !s.store.closed {
+		t.Errorf("closed %v, printed\n%s", s.store.closed, &s.out)
+	}
+}
+
+// What is wrong with an input is told once.
+func TestLoadBrokenInput(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for i := range 1000 {
+		fmt.Fprintf(z, "{\"id\":\"%d\",\"k\":\"%x\"}\n", i, i*i*i)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "in.gz")
+	if err := os.WriteFile(name, b.Bytes()[:b.Len()/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(t)
+	s.do(t, exitFailed, "load", "--db", t.TempDir(), "--data", name, "--partition-key", "/k")
+	if n := strings.Count(s.errOut.String(), "unexpected EOF"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, &s.errOut)
+	}
+}
+
 func TestRunErrors(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
@@ -312,8 +406,8 @@ func TestCatalog(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, catalogName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readCatalog(dir); err == nil {
-			t.Errorf("%s is read", text)
+		if _, err := readCatalog(dir); err == nil || !strings.Contains(err.Error(), "delete it to go on") {
+			t.Errorf("%s is read: %v", text, err)
 		}
 	}
 }

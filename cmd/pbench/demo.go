@@ -13,10 +13,10 @@ import (
 // demoCommand is the whole way of data in one go, in at most a minute: a load
 // that ends when its time is over, a YCSB-B run, a table.
 type demoCommand struct {
-	Docs         count     `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 20 s; default ${default}."`
-	JSON         string    `name:"json" placeholder:"FILE" help:"Write the figures of the run as JSON; - is standard output, in place of the table."`
-	MemoryBudget byteCount `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
-	Seed         uint64    `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
+	Docs         count      `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 20 s; default ${default}."`
+	JSON         jsonOutput `name:"json" placeholder:"FILE" help:"Write the figures of the run as JSON; - is standard output, in place of the table."`
+	MemoryBudget byteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
+	Seed         uint64     `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
 
 const (
@@ -50,6 +50,10 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 		runFlags:    runFlags{Workers: 16, Duration: demoRunTime, Warmup: demoWarmup, JSON: d.JSON},
 		engineFlags: engineFlags{MemoryBudget: d.MemoryBudget},
 	}
+	if err := r.JSON.open(); err != nil {
+		return err
+	}
+	defer r.JSON.discard()
 	if err := r.Durability.UnmarshalText([]byte("synced")); err != nil {
 		return err
 	}
@@ -93,7 +97,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 	if result.documents == 0 {
 		return errors.New("nothing was loaded in " + demoLoadTime.String())
 	}
-	if d.JSON != "-" {
+	if !r.JSON.replacesText() {
 		fmt.Fprintln(env.stdout, "load, then run, in a temporary directory that is removed at the end")
 		result.print(env.stdout, in.about, b.c.Def().partitions)
 	}

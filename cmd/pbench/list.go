@@ -6,23 +6,60 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-type listCommand struct{}
+type listCommand struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// listReport is what list prints as JSON.
+type listReport struct {
+	V          int             `json:"v"`
+	Workloads  []listWorkload  `json:"workloads"`
+	Generators []listGenerator `json:"generators"`
+}
+
+type listWorkload struct {
+	Name  string `json:"name"`
+	Mix   string `json:"mix"`
+	Keys  string `json:"keys"`
+	About string `json:"about"`
+}
+
+type listGenerator struct {
+	Name    string `json:"name"`
+	KeyPath string `json:"key_path"`
+	About   string `json:"about"`
+}
+
+func newListReport() *listReport {
+	r := &listReport{V: 1}
+	for _, w := range workload.Workloads() {
+		r.Workloads = append(r.Workloads, listWorkload{w.Name, w.Mix.String(), w.Keys.String(), w.About})
+	}
+	for _, s := range workload.Shapes() {
+		r.Generators = append(r.Generators, listGenerator{s.Name, s.KeyPath, s.About})
+	}
+	return r
+}
 
 // Run prints what there is to choose from.
-func (listCommand) Run(env *environment) error {
+func (l *listCommand) Run(env *environment) error {
+	list := newListReport()
+	if l.JSON {
+		return writeJSON(env.stdout, list)
+	}
 	t := newTable("workload", "operations", "keys", "")
 	for column := range 4 {
 		t.left(column)
 	}
-	for _, w := range workload.Workloads() {
-		t.row(w.Name, w.Mix.String(), w.Keys.String(), w.About)
+	for _, w := range list.Workloads {
+		t.row(w.Name, w.Mix, w.Keys, w.About)
 	}
 	t.print(env.stdout)
 	fmt.Fprintln(env.stdout)
 	t = newTable("generator", "key", "")
 	t.left(1)
 	t.left(2)
-	for _, s := range workload.Shapes() {
+	for _, s := range list.Generators {
 		t.row(s.Name, s.KeyPath, s.About)
 	}
 	t.print(env.stdout)

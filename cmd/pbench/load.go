@@ -97,10 +97,11 @@ type loadCommand struct {
 	generatorFlags
 	newContainerFlags
 	engineFlags
-	BatchBytes byteCount `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
-	Skip       position  `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
-	MaxErrors  int64     `placeholder:"N" help:"Name refused documents and go on, up to so many; default: stop at the first."`
-	NoSettle   bool      `help:"Do not wait for flushes and merges at the end."`
+	BatchBytes byteCount  `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
+	Skip       position   `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
+	MaxErrors  int64      `placeholder:"N" help:"Name refused documents and go on, up to so many; default: stop at the first."`
+	NoSettle   bool       `help:"Do not wait for flushes and merges at the end."`
+	JSON       jsonOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON, in the form of those of pbench run; - is standard output, in place of the text."`
 }
 
 // Help returns what follows the short help.
@@ -129,6 +130,10 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	if err := l.check(paths); err != nil {
 		return err
 	}
+	if err := l.JSON.open(); err != nil {
+		return err
+	}
+	defer l.JSON.discard()
 	s, err := env.open(ctx, l.DB, l.options(env))
 	if err != nil {
 		return err
@@ -172,10 +177,18 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	if err := figures.addDisk(l.DB); err != nil {
 		return err
 	}
-	describeMachine(l.DB).print(env.stdout, env.args)
-	result.print(env.stdout, in.about, partitions)
-	figures.print(env.stdout)
-	return nil
+	host := describeMachine(l.DB)
+	if !l.JSON.replacesText() {
+		host.print(env.stdout, env.args)
+		result.print(env.stdout, in.about, partitions)
+		figures.print(env.stdout)
+	}
+	figures.From = &host
+	figures.Run = &settings{
+		Container: l.Container, Documents: result.documents, Partitions: partitions, Seconds: round(result.elapsed.Seconds(), 3),
+		Durability: l.Durability.String(), MemoryBudget: int64(l.MemoryBudget), Seed: l.Seed,
+	}
+	return l.JSON.write(env, result.report(figures))
 }
 
 // input opens what is to be loaded, and returns the partition key paths for a
@@ -209,6 +222,9 @@ func (l *loadCommand) check(paths []string) error {
 	}
 	if l.BatchBytes > maxBatchBytes {
 		return usagef("--batch-bytes: at most %s", formatBytes(int64(maxBatchBytes)))
+	}
+	if _, err := readCatalog(l.DB); err != nil {
+		return err
 	}
 	if len(paths) > 0 {
 		return checkNewContainer(l.Container, l.def(paths))
@@ -274,6 +290,33 @@ type loadResult struct {
 	bytes     int64 // of the documents
 	elapsed   time.Duration
 	settled   time.Duration
+}
+
+// loadReport is what a load prints as JSON: that of a run, but that latencies
+// are not measured.
+type loadReport struct {
+	V        int            `json:"v"`
+	Workload string         `json:"workload"` // "load"
+	All      loadFigures    `json:"all"`
+	Engine   *engineFigures `json:"engine"`
+}
+
+// loadFigures describe the writing of documents.
+type loadFigures struct {
+	Ops           int64   `json:"ops"` // documents written
+	OpsPerS       float64 `json:"ops_per_s"`
+	Errors        int64   `json:"errors"` // documents refused
+	Bytes         int64   `json:"bytes"`  // of the documents
+	BytesPerS     float64 `json:"bytes_per_s"`
+	SettleSeconds float64 `json:"settle_s"` // flushes and merges afterwards
+}
+
+func (r *loadResult) report(figures *engineFigures) *loadReport {
+	seconds := max(r.elapsed.Seconds(), 1e-9)
+	return &loadReport{V: 1, Workload: "load", Engine: figures, All: loadFigures{
+		Ops: r.documents, OpsPerS: round(float64(r.documents)/seconds, 1), Errors: r.refused,
+		Bytes: r.bytes, BytesPerS: round(float64(r.bytes)/seconds, 1), SettleSeconds: round(r.settled.Seconds(), 3),
+	}}
 }
 
 // load writes an input to a container.

@@ -44,6 +44,10 @@ func describeMachine(dir string) machine {
 // print writes the command line and what it ran on, as two lines.
 func (m machine) print(w io.Writer, args []string) {
 	fmt.Fprintln(w, strings.TrimSpace("$ pbench "+strings.Join(args, " ")))
-	fmt.Fprintf(w, "%s, %s, %s, %d cores, %s, revision %s\n",
-		m.Go, m.Platform, cmp.Or(m.CPU, "CPU unknown"), m.Cores, cmp.Or(m.FileSystem, "file system unknown"), cmp.Or(m.Revision, "unknown"))
+	revision := ""
+	if m.Revision != "" {
+		revision = ", revision " + m.Revision
+	}
+	fmt.Fprintf(w, "%s, %s, %s, %d cores, %s%s\n",
+		m.Go, m.Platform, cmp.Or(m.CPU, "CPU unknown"), m.Cores, cmp.Or(m.FileSystem, "file system unknown"), revision)
 }

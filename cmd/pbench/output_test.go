@@ -154,7 +154,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	text := func() string { return "x documents and much more of what does not fit into the line" }
 	p.show(start.Add(65*time.Second), 0.5, text)
 	line := b.String()
-	if !strings.HasPrefix(line, "\rload 01:05 ▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░  50 %  x doc") || !strings.HasSuffix(line, "\x1b[K") {
+	if !strings.HasPrefix(line, "\rload 01:05   50 %  x doc") || !strings.HasSuffix(line, "\x1b[K") {
 		t.Errorf("drawn %q", line)
 	}
 	if n := len([]rune(line)); n > 60+len("\r\x1b[K") {
@@ -169,6 +169,24 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.end()
 	if b.String() != "\r\x1b[K" {
 		t.Errorf("not removed: %q", &b)
+	}
+}
+
+// The bar gives way to the text.
+func TestProgressBar(t *testing.T) {
+	start := time.Unix(1000, 0)
+	const text = "12,345,000 documents  13.5 GiB  125,000/s  135 MiB/s"
+	for width, want := range map[int]string{
+		200: "\rload 01:05 ▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░  50 %  " + text + "\x1b[K",
+		80:  "\rload 01:05 ▓▓▓▓░░░░  50 %  " + text + "\x1b[K",
+		76:  "\rload 01:05 ▓▓░░  50 %  " + text + "\x1b[K",
+	} {
+		var b bytes.Buffer
+		p := newProgress(&environment{stderr: &b, width: width}, "load", start)
+		p.show(start.Add(65*time.Second), 0.5, func() string { return text })
+		if b.String() != want {
+			t.Errorf("%d columns: drawn %q", width, &b)
+		}
 	}
 }
 
@@ -198,4 +216,15 @@ func TestParseMemory(t *testing.T) {
 			t.Errorf("%q is taken", text)
 		}
 	}
+}
+
+func TestMachineWithoutRevision(t *testing.T) {
+	var b bytes.Buffer
+	machine{Go: "go1", Platform: "p/q", Cores: 2}.print(&b, []string{"run"})
+	if want := "$ pbench run\ngo1, p/q, CPU unknown, 2 cores, file system unknown\n"; b.String() != want {
+		t.Errorf("printed %q", &b)
+	}
+	b.Reset()
+	machine{Revision: "abc"}.print(&b, nil)
+	wants(t, b.String(), ", revision abc\n")
 }

@@ -14,6 +14,7 @@ import (
 const (
 	redrawEvery = 250 * time.Millisecond // on a terminal
 	lineEvery   = 10 * time.Second       // elsewhere
+	maxBar      = 20                     // columns
 )
 
 // terminalWidth returns the columns of a terminal, 0 if f is none.
@@ -61,7 +62,9 @@ func (p *progress) show(now time.Time, done float64, text func() string) {
 		return
 	}
 	p.next = now.Add(redrawEvery)
-	line := fmt.Sprintf("%s %s %s%s  %s", p.label, elapsed, bar(done, 20), percent(done), text())
+	before, after := fmt.Sprintf("%s %s ", p.label, elapsed), fmt.Sprintf("%s  %s", percent(done), text())
+	room := p.width - 1 - utf8.RuneCountInString(before) - utf8.RuneCountInString(after)
+	line := before + bar(done, max(0, min(maxBar, p.width/10, room))) + after
 	if n := utf8.RuneCountInString(line); n >= p.width {
 		line = string([]rune(line)[:p.width-1])
 	}

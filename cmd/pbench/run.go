@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,7 @@ type runFlags struct {
 	Duration   time.Duration `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
 	Ops        count         `placeholder:"N" help:"Number of operations after which to stop."`
 	Warmup     time.Duration `default:"2s" placeholder:"TIME" help:"Run so long before measuring; default ${default}."`
-	JSON       string        `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	JSON       jsonOutput    `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 	Profile    profileKinds  `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
 	ProfileOut string        `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof."`
 }
@@ -52,15 +51,16 @@ Examples:
     pbench run --db /tmp/cities --mix read=99,scan=1 --keys hot:0.01/0.9 --json -`
 }
 
-// settings are what a run depends on.
+// settings are what a run or a load depends on; a load has no operations to
+// choose.
 type settings struct {
 	Container    string  `json:"container"`
 	Documents    int64   `json:"documents"`
 	Partitions   int     `json:"partitions"`
-	Mix          string  `json:"mix"`
-	Keys         string  `json:"keys"`
-	Loop         string  `json:"loop"`
-	Workers      int     `json:"workers"`
+	Mix          string  `json:"mix,omitempty"`
+	Keys         string  `json:"keys,omitempty"`
+	Loop         string  `json:"loop,omitempty"`
+	Workers      int     `json:"workers,omitempty"`
 	Seconds      float64 `json:"seconds"`
 	Durability   string  `json:"durability"`
 	MemoryBudget int64   `json:"memory_budget"`
@@ -82,6 +82,10 @@ func (r *runCommand) Run(ctx context.Context, env *environment) (err error) {
 		if err != nil {
 			return err
 		}
+		if err := r.JSON.open(); err != nil {
+			return err
+		}
+		defer r.JSON.discard()
 		return inTemporary(func(dir string) error { return r.runOnGenerated(ctx, env, dir, g, n, b) })
 	}
 	if r.given() || r.Docs != 0 || r.newContainerFlags != (newContainerFlags{}) {
@@ -92,6 +96,10 @@ func (r *runCommand) Run(ctx context.Context, env *environment) (err error) {
 	} else if len(names) == 0 {
 		return fmt.Errorf("%s is empty: load something first", r.DB)
 	}
+	if err := r.JSON.open(); err != nil {
+		return err
+	}
+	defer r.JSON.discard()
 	s, err := env.open(ctx, r.DB, r.options(env))
 	if err != nil {
 		return err
@@ -201,7 +209,7 @@ func (r *runCommand) runOnGenerated(ctx context.Context, env *environment, dir s
 	if err != nil {
 		return err
 	}
-	if r.JSON != "-" {
+	if !r.JSON.replacesText() {
 		result.print(env.stdout, in.about, b.c.Def().partitions)
 	}
 	b.docs = newGenerated(g, n)
@@ -224,6 +232,9 @@ func (r *runCommand) measure(ctx context.Context, env *environment, s store, shu
 		func() (err error) { captures, err = p.stop(); return err })
 	if err != nil {
 		return nil, err
+	}
+	if o.interrupted && !o.measured() {
+		return o, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), shut())
 	}
 	// What writes owe to the disk belongs to them.
 	if mix.Writes() && o.firstErr == nil && !o.interrupted {
@@ -271,11 +282,8 @@ func (r *runCommand) measure(ctx context.Context, env *environment, s store, shu
 // deliver prints the results and writes the files that were asked for.
 func (r *runFlags) deliver(env *environment, rep *report, captures []capture) error {
 	text := env.stdout
-	if r.JSON == "-" {
+	if r.JSON.replacesText() {
 		text = env.stderr
-		if err := writeJSON(env.stdout, rep); err != nil {
-			return err
-		}
 	} else {
 		rep.Engine.From.print(text, env.args)
 		rep.Engine.Run.print(text, rep.Workload)
@@ -295,24 +303,11 @@ func (r *runFlags) deliver(env *environment, rep *report, captures []capture) er
 			}
 		}
 	}
-	if r.JSON == "" || r.JSON == "-" {
-		return nil
-	}
-	file, err := os.Create(r.JSON)
-	if err != nil {
-		return err
-	}
-	return errors.Join(writeJSON(file, rep), file.Close())
+	return r.JSON.write(env, rep)
 }
 
 // topFunctions is how many lines the profiles take together.
 const topFunctions = 24
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 // print writes what a run depends on as a line.
 func (s *settings) print(w io.Writer, name string) {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// jsonOutput is a flag that says where a command writes its results as JSON:
+// to a file, or with "-" to standard output in place of text. The zero value
+// writes nothing.
+type jsonOutput struct {
+	name string
+	file *os.File
+	made bool // the file was not there before
+}
+
+// UnmarshalText reads a flag.
+func (j *jsonOutput) UnmarshalText(text []byte) error {
+	if j.name = string(text); j.name == "" {
+		return errors.New("the name of the file is empty")
+	}
+	return nil
+}
+
+// replacesText reports whether standard output is for JSON alone.
+func (j *jsonOutput) replacesText() bool { return j.name == "-" }
+
+// open opens the file, so that a command does not fail at its end for want of
+// it. What is in it stays there until write. After open, discard must be called.
+func (j *jsonOutput) open() (err error) {
+	if j.name == "" || j.name == "-" {
+		return nil
+	}
+	j.file, err = os.OpenFile(j.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	j.made = err == nil
+	if errors.Is(err, fs.ErrExist) {
+		j.file, err = os.OpenFile(j.name, os.O_WRONLY, 0)
+	}
+	return err
+}
+
+// write writes v and closes the file.
+func (j *jsonOutput) write(env *environment, v any) error {
+	if j.name == "-" {
+		return writeJSON(env.stdout, v)
+	}
+	if j.file == nil {
+		return nil
+	}
+	if info, err := j.file.Stat(); err == nil && info.Mode().IsRegular() {
+		if err := j.file.Truncate(0); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(writeJSON(j.file, v), j.file.Close())
+	j.file = nil
+	return err
+}
+
+// discard closes the file if nothing was written to it, and removes it if it
+// was not there before.
+func (j *jsonOutput) discard() {
+	if j.file == nil {
+		return
+	}
+	j.file.Close()
+	j.file = nil
+	if j.made {
+		os.Remove(j.name)
+	}
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
