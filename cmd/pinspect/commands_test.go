@@ -43,9 +43,12 @@ func fields(path string, v any, into map[string]bool) {
 // Programs read the JSON: its fields may be added to and never change.
 func TestJSONFields(t *testing.T) {
 	s := newSample(t)
+	killed := copyStore(t, s.dir)
+	neverClosed(t, killed)
 	all := make(map[string]bool)
 	for _, args := range [][]string{
 		{"info", s.dir},
+		{"info", killed},
 		{"tree", s.dir},
 		{"partitions", s.dir, "--show-keys"},
 		{"segments", s.dir},
@@ -84,6 +87,9 @@ func TestInfo(t *testing.T) {
 	documents := float64(len(s.cities) + 1)
 	if v["documents"] != documents || v["exact"] != true || v["clean"] != true || v["logical_partitions"] != 8.0 {
 		t.Errorf("want %v documents in 8 logical partitions: %v", documents, v)
+	}
+	if v["owner"] != nil {
+		t.Errorf("a closed store has an owner: %v", v["owner"])
 	}
 	raw := len("\x00\xff bytes")
 	for _, doc := range s.cities {
@@ -307,5 +313,7 @@ func TestHelpHasExamples(t *testing.T) {
 			t.Errorf("help of %s lacks examples:\n%s", command, text)
 		}
 	}
-	clean(t, "--help")
+	if text := clean(t, "--help"); !strings.Contains(text, "no such container") {
+		t.Error(text)
+	}
 }

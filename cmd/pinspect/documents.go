@@ -25,7 +25,7 @@ func (*getCommand) Help() string {
 	return `Prints a document as it is stored. The key is written as JSON: "acme", 2024, true, null, ["acme",2024]; undefined (or {}) is the key of documents without the property. Mind the shell's quotes; write -- before a negative number. Exit status 1: there is no such document.
 
 Examples:
-  pinspect get DIR cities '"PT"' 2735943
+  pinspect get DIR cities '"PT"' 89245
   pinspect get DIR orders '["acme",2024]' order-17 --json`
 }
 

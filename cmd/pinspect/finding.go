@@ -3,34 +3,58 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/cleavestore/cleave/engine"
 )
 
-// finding is something wrong in a file.
+// finding is something wrong in a file of a store.
 type finding struct {
-	File   string `json:"file"`
+	File   string `json:"file"`   // below the directory of the store, with slashes
 	Offset int64  `json:"offset"` // -1: the file as a whole
 	What   string `json:"what"`
+
+	root string // full name of the directory of the store
 }
 
+// String tells the finding with the full name of the file.
 func (f finding) String() string {
-	if f.Offset < 0 {
-		return f.File + ": " + f.What
+	name := f.File
+	if f.root != "" {
+		name = filepath.Join(f.root, filepath.FromSlash(name))
 	}
-	return fmt.Sprintf("%s: offset %d: %s", f.File, f.Offset, f.What)
+	if f.Offset < 0 {
+		return name + ": " + f.What
+	}
+	return fmt.Sprintf("%s: offset %d: %s", name, f.Offset, f.What)
+}
+
+// finding returns a finding about a file of the store, at offset or, if that
+// is negative, about the file as a whole.
+func (f *files) finding(name string, offset int64, format string, args ...any) finding {
+	return finding{File: name, Offset: offset, What: fmt.Sprintf(format, args...), root: f.fs.Path(".")}
 }
 
 // findingOf turns an error into a finding, at the place that the error names
-// or else in file.
-func findingOf(file string, err error) finding {
+// or else in a file of the store.
+func (f *files) findingOf(name string, err error) finding {
 	var corrupt *engine.CorruptionError
 	if errors.As(err, &corrupt) {
-		return finding{corrupt.File, corrupt.Offset, corrupt.Err.Error()}
+		return f.findingAt(corrupt.File, corrupt.Offset, corrupt.Err.Error())
 	}
 	var io *engine.IOError
 	if errors.As(err, &io) {
-		return finding{io.File, io.Offset, fmt.Sprintf("%s: %v", io.Op, io.Err)}
+		return f.findingAt(io.File, io.Offset, fmt.Sprintf("%s: %v", io.Op, io.Err))
 	}
-	return finding{file, -1, err.Error()}
+	return f.finding(name, -1, "%v", err)
+}
+
+// findingAt returns a finding about a file with its full name.
+func (f *files) findingAt(full string, offset int64, what string) finding {
+	root := f.fs.Path(".")
+	name, err := filepath.Rel(root, full)
+	if err != nil || !filepath.IsLocal(name) {
+		return finding{File: full, Offset: offset, What: what}
+	}
+	return finding{filepath.ToSlash(name), offset, what, root}
 }

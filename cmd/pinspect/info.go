@@ -34,7 +34,7 @@ type infoReport struct {
 	Format     int             `json:"format"`
 	Generation uint64          `json:"manifest_generation"`
 	Clean      bool            `json:"clean"`
-	Owner      string          `json:"owner,omitempty"` // note of the last process that had it open for writing
+	Owner      string          `json:"owner,omitempty"` // note of the process that has it open for writing, or had and did not close it
 	LastSeq    uint64          `json:"last_seq"`
 	Documents  int64           `json:"documents"`
 	Logical    int64           `json:"logical_partitions"`
@@ -97,7 +97,10 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 	}
 	r = &infoReport{
 		versioned: v1, Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
-		Generation: l.generation, Clean: l.state.Clean, Owner: owner(f), Exact: true, Containers: []containerInfo{},
+		Generation: l.generation, Clean: l.state.Clean, Exact: true, Containers: []containerInfo{},
+	}
+	if !r.Clean {
+		r.Owner = owner(f)
 	}
 	line := newProgress(env)
 	defer line.clear()

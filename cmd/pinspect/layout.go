@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 
 	"github.com/cleavestore/cleave/engine"
@@ -89,9 +88,8 @@ func (f *files) readStructure(ctx context.Context) (*layout, error) {
 		return nil, err
 	}
 	l := &layout{state: state, generation: generation}
-	file := f.fs.Path(manifest.Name(generation))
 	report := func(format string, args ...any) {
-		l.problems = append(l.problems, finding{file, -1, fmt.Sprintf(format, args...)})
+		l.problems = append(l.problems, f.finding(manifest.Name(generation), -1, format, args...))
 	}
 	entries := make(map[uint32][]partmap.Entry)
 	for _, p := range state.Partitions {
@@ -157,13 +155,13 @@ func (f *files) readPartition(ctx context.Context, l *layout, p *partitionLayout
 			if replaced(f.storeManifests(), l.generation) {
 				return errReplaced
 			}
-			p.problems = append(p.problems, findingOf(f.fs.Path(p.dir), err))
+			p.problems = append(p.problems, f.findingOf(p.dir, err))
 			return nil
 		}
 		p.generation = dir.Generation()
 		if m.StoreID != l.state.StoreID || m.Partition != p.id {
-			p.problems = append(p.problems, finding{f.fs.Path(path.Join(p.dir, manifest.Name(p.generation))), -1,
-				fmt.Sprintf("manifest of partition %d of store %x in the place of partition %d of store %x", m.Partition, m.StoreID, p.id, l.state.StoreID)})
+			p.problems = append(p.problems, f.finding(path.Join(p.dir, manifest.Name(p.generation)), -1,
+				"manifest of partition %d of store %x in the place of partition %d of store %x", m.Partition, m.StoreID, p.id, l.state.StoreID))
 		}
 		if d == manifestsOnly {
 			return nil
@@ -196,7 +194,7 @@ func (f *files) readRuns(ctx context.Context, l *layout, p *partitionLayout, d d
 				return false, err
 			}
 			if err != nil {
-				found := findingOf(f.fs.Path(s.name), err)
+				found := f.findingOf(s.name, err)
 				s.problem, missing = &found, true
 			}
 		}

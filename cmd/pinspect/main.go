@@ -11,8 +11,9 @@
 // progress to standard error.
 //
 // JSON output is for programs: every object has "v":1, sizes are in bytes,
-// times in RFC 3339, offsets from the start of the file. Fields are only ever
-// added. Commands that list print one object a line.
+// times in RFC 3339, offsets from the start of the file, names of files relative
+// to the directory of the store. Fields are only ever added. Commands that list
+// print one object a line.
 package main
 
 import (

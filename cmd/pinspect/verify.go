@@ -167,7 +167,7 @@ func (v *verifier) run() error {
 func (v *verifier) structure() (*layout, error) {
 	l, err := v.files.readStructure(v.ctx)
 	if errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrNotStore) || errors.Is(err, errNoManifest) {
-		v.report(findingOf(v.files.fs.Path("."), err))
+		v.report(v.files.findingOf(".", err))
 		return nil, nil
 	}
 	return l, err
@@ -178,22 +178,22 @@ func (v *verifier) structure() (*layout, error) {
 func (v *verifier) strangers() {
 	bases, err := v.files.fs.List(manifest.PartitionsDir)
 	if err != nil {
-		v.report(findingOf(v.files.fs.Path(manifest.PartitionsDir), err))
+		v.report(v.files.findingOf(manifest.PartitionsDir, err))
 		return
 	}
 	for _, base := range bases {
 		if _, ok := manifest.ParsePartitionDir(base); !ok {
-			v.report(finding{v.files.fs.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store"})
+			v.report(v.files.finding(path.Join(manifest.PartitionsDir, base), -1, "not a partition of this store"))
 		}
 	}
 	bases, err = v.files.fs.List(manifest.LogDir)
 	if err != nil {
-		v.report(findingOf(v.files.fs.Path(manifest.LogDir), err))
+		v.report(v.files.findingOf(manifest.LogDir, err))
 		return
 	}
 	for _, base := range bases {
 		if _, ok := wal.ParseFileName(base); !ok && path.Ext(base) != ".spare" && path.Ext(base) != manifest.TempSuffix {
-			v.report(finding{v.files.fs.Path(path.Join(manifest.LogDir, base)), -1, "not a file of the log"})
+			v.report(v.files.finding(path.Join(manifest.LogDir, base), -1, "not a file of the log"))
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (v *verifier) partition(l *layout, p *partitionLayout) error {
 				return err
 			}
 			if before != nil && item.Compare(&before.props.Max, &s.props.Min) >= 0 {
-				v.report(finding{v.files.fs.Path(s.name), -1, "begins before the end of " + path.Base(before.name) + ", the file before it in its run"})
+				v.report(v.files.finding(s.name, -1, "begins before the end of %s, the file before it in its run", path.Base(before.name)))
 			}
 			before = s
 		}
@@ -242,18 +242,17 @@ func (v *verifier) partition(l *layout, p *partitionLayout) error {
 
 // segment verifies a segment file and its reference.
 func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) error {
-	name := v.files.fs.Path(s.name)
 	v.line.show(func() string {
 		return fmt.Sprintf("%s: %s read, %s", s.name, formatBytes(v.sum.Bytes), plural(v.sum.Findings, "finding", "findings"))
 	})
 	err := s.reader.Verify(v.ctx, func(found segment.Finding) {
-		v.report(finding{name, found.Offset, found.What})
+		v.report(v.files.finding(s.name, found.Offset, "%s", found.What))
 	})
 	if v.ctx.Err() != nil {
 		return v.ctx.Err()
 	}
 	if err != nil {
-		v.report(findingOf(name, err))
+		v.report(v.files.findingOf(s.name, err))
 	}
 	v.sum.Segments++
 	v.sum.Bytes += s.ref.Size
@@ -267,9 +266,9 @@ func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) erro
 // reference checks that a file is the one that the manifest means, and that
 // what is in it belongs there. The items lie between the first and the last.
 func (v *verifier) reference(l *layout, p *partitionLayout, s *segmentLayout) {
-	name, props := v.files.fs.Path(s.name), s.props
+	props := s.props
 	report := func(offset int64, format string, args ...any) {
-		v.report(finding{name, offset, fmt.Sprintf(format, args...)})
+		v.report(v.files.finding(s.name, offset, format, args...))
 	}
 	if s.ref.FooterCRC != s.reader.FooterCRC() {
 		report(s.ref.Size-4, "footer checksum %08x, the manifest says %08x", s.reader.FooterCRC(), s.ref.FooterCRC)
@@ -322,7 +321,7 @@ func (v *verifier) unknown(p *partitionLayout) error {
 			_, isManifest := manifest.ParseName(name)
 			known := isSegment && (m.Lists(number) || m.Disposable(number))
 			if !known && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
-				strange = append(strange, finding{v.files.fs.Path(path.Join(p.dir, name)), -1, "no manifest names this file"})
+				strange = append(strange, v.files.finding(path.Join(p.dir, name), -1, "no manifest names this file"))
 			}
 		}
 		if len(strange) > 0 && replaced(dir, dir.Generation()) {
@@ -347,7 +346,7 @@ func (v *verifier) gone(p *partitionLayout, err error) error {
 		return loadErr
 	}
 	if lists(&state, p.id) {
-		v.report(findingOf(v.files.fs.Path(p.dir), err))
+		v.report(v.files.findingOf(p.dir, err))
 	}
 	return nil
 }
@@ -362,7 +361,7 @@ func lists(state *manifest.Store, id uint32) bool {
 func (v *verifier) opens() error {
 	db, err := openStore(v.ctx, v.dir)
 	if errors.Is(err, errDamaged) {
-		v.report(findingOf(v.files.fs.Path("."), err))
+		v.report(v.files.findingOf(".", err))
 		return nil
 	}
 	if err != nil {

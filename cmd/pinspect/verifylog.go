@@ -45,7 +45,7 @@ func (v *verifier) log() error {
 		if errors.Is(err, engine.ErrTooNew) {
 			return err
 		}
-		found := findingOf(v.files.fs.Path(manifest.LogDir), err)
+		found := v.files.findingOf(manifest.LogDir, err)
 		if found == last && generation == lastGeneration {
 			v.report(found)
 			return nil

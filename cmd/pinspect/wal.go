@@ -45,7 +45,7 @@ type logRow struct {
 	PayloadBytes int64            `json:"payload_bytes"`
 	MinSeq       uint64           `json:"min_seq"`
 	MaxSeq       uint64           `json:"max_seq"`
-	TornBytes    int64            `json:"torn_bytes,omitempty"`
+	TornBytes    int64            `json:"torn_bytes"`
 	TornReason   string           `json:"torn_reason,omitempty"`
 	Problem      *finding         `json:"problem,omitempty"`
 
@@ -198,7 +198,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 		}
 	}
 	if err != nil {
-		found := findingOf(w.files.fs.Path(name), err)
+		found := w.files.findingOf(name, err)
 		row.Problem = &found
 	}
 	row.State = w.state(&row)
@@ -313,7 +313,7 @@ func (w *logView) unsealed(ctx context.Context) error {
 		if noted || row.Number < state.LogFirst {
 			continue // another process opened the store, or let the file go
 		}
-		found := finding{w.files.fs.Path(row.File), row.Length, cmp.Or(row.TornReason, "the records end") + " without a seal, but records follow in later files"}
+		found := w.files.finding(row.File, row.Length, "%s without a seal, but records follow in later files", cmp.Or(row.TornReason, "the records end"))
 		row.Problem, row.State = &found, "damaged"
 	}
 	return nil
@@ -342,9 +342,10 @@ func (w *logView) missing(numbers []uint64) {
 			return // let go meanwhile
 		}
 		name := path.Join(manifest.LogDir, wal.FileName(n))
+		found := w.files.finding(name, -1, "log file is missing")
 		w.rows = append(w.rows, logRow{
 			versioned: v1, Type: "log_file", File: name, Number: n, State: "damaged", Types: map[string]int64{},
-			Problem: &finding{w.files.fs.Path(name), -1, "log file is missing"},
+			Problem: &found,
 		})
 	}
 	slices.SortFunc(w.rows, func(a, b logRow) int { return cmp.Compare(a.Number, b.Number) })
