@@ -5,8 +5,10 @@ import (
 	"container/heap"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -49,7 +51,7 @@ type logicalPartition struct {
 
 // takeCensus reads the documents of a container at one snapshot. top is how
 // many of the largest logical partitions are kept. Damage is a findingError.
-func takeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, top int, line *progress) (*census, error) {
+func takeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, top int, line *cli.Line) (*census, error) {
 	c, err := db.Container(cs.Name)
 	if err != nil {
 		return nil, err
@@ -92,11 +94,11 @@ func takeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, t
 		now.documents++
 		now.bytes += int64(len(it.Body))
 		if seen++; seen%1024 == 0 {
-			line.show(func() string { return c.Name() + ": " + formatCount(seen) + " documents read" })
+			line.Show(time.Now(), func() string { return c.Name() + ": " + cli.Count(seen) + " documents read" })
 		}
 	}
 	finish()
-	line.clear()
+	line.Clear()
 	result.top = largest.sorted()
 	return result, nil
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // environment is what commands use of the outside.
@@ -19,13 +20,10 @@ type environment struct {
 	width          int // columns of the terminal that stderr is; 0: it is none
 }
 
-// Exit statuses.
+// Exit statuses beside those of package cli.
 const (
-	exitClean       = 0
-	exitFindings    = 1
-	exitUsage       = 2
-	exitCannotOpen  = 3
-	exitInterrupted = 130
+	exitFindings   = 1
+	exitCannotOpen = 3
 )
 
 type commands struct {
@@ -49,13 +47,6 @@ type target struct {
 	JSON bool   `name:"json" help:"Print JSON: one object, or one a line where there are several."`
 }
 
-// usageError is a mistake in the arguments.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // findingError is something wrong that was met in a store that could be
 // opened.
 type findingError struct{ error }
@@ -65,78 +56,44 @@ func (e findingError) Unwrap() error { return e.error }
 // errFound ends a command whose output shows what it found.
 var errFound = errors.New("something was found")
 
-// exited carries the status out of the parser, which ends the program itself
-// after printing help.
-type exited int
-
 // execute runs one command line and returns the exit status.
-func execute(ctx context.Context, args []string, env *environment) (status int) {
-	defer func() {
-		if r := recover(); r != nil {
-			code, ok := r.(exited)
-			if !ok {
-				panic(r)
-			}
-			status = int(code)
-		}
-	}()
-	var c commands
+func execute(ctx context.Context, args []string, env *environment) int {
 	out := &output{w: bufio.NewWriterSize(env.stdout, 64<<10)}
-	parser, err := kong.New(&c,
-		kong.Name("pinspect"),
+	err := cli.Run("pinspect", new(commands), args,
 		kong.Description(description),
 		kong.Writers(env.stdout, env.stderr),
-		kong.Exit(func(code int) { panic(exited(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env, out),
 	)
-	if err != nil {
-		return env.fail("", err)
-	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		command := ""
-		var parseErr *kong.ParseError
-		if errors.As(err, &parseErr) && parseErr.Context.Selected() != nil {
-			command = parseErr.Context.Selected().Name
-		}
-		return env.fail(command, usageError{err})
-	}
-	err = parsed.Run()
 	if flushErr := out.w.Flush(); flushErr != nil {
 		err = fmt.Errorf("write: %w", flushErr)
 	}
-	return env.fail(parsed.Selected().Name, err)
+	return env.fail(err)
 }
 
 // fail prints an error and returns the exit status that goes with it.
-func (e *environment) fail(command string, err error) int {
-	if err == nil {
-		return exitClean
-	}
-	if errors.Is(err, errFound) {
+func (e *environment) fail(err error) int {
+	switch {
+	case err == nil:
+		return cli.ExitOK
+	case errors.Is(err, errFound):
 		return exitFindings
+	case errors.Is(err, context.Canceled):
+		cli.PrintError(e.stderr, "pinspect", errors.New("interrupted"))
+		return cli.ExitInterrupted
 	}
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(e.stderr, "pinspect: interrupted")
-		return exitInterrupted
+	cli.PrintError(e.stderr, "pinspect", err)
+	if errors.As(err, new(*cli.UsageError)) {
+		return cli.ExitUsage
 	}
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(e.stderr, "pinspect: %s\n", strings.TrimSuffix(line, "\n"))
-	}
-	if damaged := errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt); damaged && !errors.As(err, new(usageError)) {
+	if errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt) {
 		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store.")
 	}
-	switch {
-	case errors.As(err, new(usageError)):
-		if command == "info" {
-			command = ""
-		}
-		fmt.Fprintf(e.stderr, "See %s --help.\n", strings.TrimSpace("pinspect "+command))
-		return exitUsage
-	case errors.As(err, new(findingError)):
+	if errors.As(err, new(findingError)) {
 		return exitFindings
 	}
 	return exitCannotOpen
 }
+
+// newLine returns a line for the progress of a command.
+func (e *environment) newLine() *cli.Line { return cli.NewLine(e.stderr, e.width, time.Now()) }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 var rewrite = flag.Bool("rewrite", false, "accept the JSON fields as they are")
@@ -99,7 +101,7 @@ func TestInfo(t *testing.T) {
 		t.Errorf("raw bytes %v, want %d", v["raw_bytes"], raw)
 	}
 	text := clean(t, "info", s.dir)
-	for _, want := range []string{"cities", "/country", "blobs", "/a,/b", "empty", "closed cleanly", formatCount(len(s.cities) + 1)} {
+	for _, want := range []string{"cities", "/country", "blobs", "/a,/b", "empty", "closed cleanly", cli.Count(len(s.cities) + 1)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("info lacks %q:\n%s", want, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -76,7 +77,7 @@ func describeItem(it *engine.Item, kind engine.Kind) *documentRow {
 func parseKey(text string) (partmap.Key, error) {
 	key, err := partmap.Parse(text)
 	if err != nil {
-		return key, usagef("key %s: %w; a string wants quotes: '\"text\"'", text, err)
+		return key, cli.Usagef("key %s: %w; a string wants quotes: '\"text\"'", text, err)
 	}
 	return key, nil
 }
@@ -116,7 +117,7 @@ func (c *getCommand) Run(ctx context.Context, out *output) error {
 // Run runs the command.
 func (c *dumpCommand) Run(ctx context.Context, out *output) error {
 	if c.Limit < 0 {
-		return usagef("--limit %d: must not be negative", c.Limit)
+		return cli.Usagef("--limit %d: must not be negative", c.Limit)
 	}
 	var key partmap.Key
 	if c.Key != "" {

@@ -8,25 +8,6 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-func TestFormatBytes(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0 B", 999: "999 B", 1000: "0.98 KiB", 1024: "1.00 KiB", 10 << 10: "10.0 KiB", 100 << 10: "100 KiB",
-		1 << 20: "1.00 MiB", 5<<30 + 1<<29: "5.50 GiB", 1 << 40: "1.00 TiB", 1 << 50: "1024 TiB",
-	} {
-		if got := formatBytes(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}
-
-func TestFormatCount(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", 1<<64 - 1: "18,446,744,073,709,551,615"} {
-		if got := formatCount(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestBar(t *testing.T) {
 	f := func(part, whole int, want string) {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -36,7 +37,7 @@ type files struct {
 // openFiles finds the store in a directory; nothing is read yet.
 func openFiles(dir string) (*files, error) {
 	if dir == "" {
-		return nil, usagef("the name of the directory is empty")
+		return nil, cli.Usagef("the name of the directory is empty")
 	}
 	fs, err := vfs.OpenRoot(dir)
 	if err != nil {

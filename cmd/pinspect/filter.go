@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // filter narrows what is listed.
@@ -40,10 +41,10 @@ func (o *filter) picked(ctx context.Context, f *files) (picker, error) {
 		}
 	}
 	if !container {
-		return nil, usagef("container %q: %w", o.Container, engine.ErrNoContainer)
+		return nil, cli.Usagef("container %q: %w", o.Container, engine.ErrNoContainer)
 	}
 	if !some {
-		return nil, usagef("there is no such physical partition: %d", o.Partition)
+		return nil, cli.Usagef("there is no such physical partition: %d", o.Partition)
 	}
 	return pick, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // result is what a command left behind.
@@ -32,7 +33,7 @@ func pinspect(t *testing.T, args ...string) result {
 func clean(t *testing.T, args ...string) string {
 	t.Helper()
 	r := pinspect(t, args...)
-	if r.status != exitClean || r.stderr != "" {
+	if r.status != cli.ExitOK || r.stderr != "" {
 		t.Fatalf("pinspect %s: status %d\n%s%s", strings.Join(args, " "), r.status, r.stdout, r.stderr)
 	}
 	return r.stdout

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -102,8 +103,8 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 	if !r.Clean {
 		r.Owner = owner(f)
 	}
-	line := newProgress(env)
-	defer line.clear()
+	line := env.newLine()
+	defer line.Clear()
 	for _, cs := range db.Stats().Containers {
 		info := describeContainer(&cs, l)
 		for _, p := range cs.Partitions {
@@ -191,13 +192,13 @@ func (r *infoReport) print(out *output) {
 			state += " (last writer: " + printable(r.Owner) + ")"
 		}
 	}
-	p.add("state", state+", last sequence "+formatCount(r.LastSeq))
+	p.add("state", state+", last sequence "+cli.Count(r.LastSeq))
 	p.add("documents", fmt.Sprintf("%s in %s logical partitions, %s",
-		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), formatBytes(r.RawBytes)))
-	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", formatBytes(r.Disk.Total),
-		formatBytes(r.Disk.Segments), formatBytes(r.Disk.Log), formatBytes(r.Disk.Manifests))
+		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), cli.Bytes(r.RawBytes)))
+	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", cli.Bytes(r.Disk.Total),
+		cli.Bytes(r.Disk.Segments), cli.Bytes(r.Disk.Log), cli.Bytes(r.Disk.Manifests))
 	if r.Disk.Other > 0 {
-		disk += ", other " + formatBytes(r.Disk.Other)
+		disk += ", other " + cli.Bytes(r.Disk.Other)
 	}
 	p.add("on disk", disk)
 	if r.RawBytes > 0 {
@@ -218,8 +219,8 @@ func (r *infoReport) print(out *output) {
 			break
 		}
 		t.row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
-			formatCount(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), formatBytes(c.RawBytes),
-			formatBytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), formatBytes(c.Unflushed), bar(c.FileBytes, largest, 16))
+			cli.Count(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), cli.Bytes(c.RawBytes),
+			cli.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), cli.Bytes(c.Unflushed), bar(c.FileBytes, largest, 16))
 	}
 	out.printf("\n")
 	t.print(out.w, "")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -23,26 +24,26 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("message: %s", r.stderr)
 		}
 	}
-	f(exitUsage, "<dir>")
-	f(exitUsage, "empty", "")
-	f(exitUsage, "unexpected argument", "frob", s.dir)
-	f(exitUsage, "--frob", "info", s.dir, "--frob")
-	f(exitUsage, "<id>", "get", s.dir, "cities", `"C1"`)
-	f(exitUsage, `"nowhere"`, "get", s.dir, "nowhere", `"C1"`, "x")
-	f(exitUsage, `"nowhere"`, "dump", s.dir, "nowhere")
-	f(exitUsage, `"nowhere"`, "tree", s.dir, "--container", "nowhere")
-	f(exitUsage, `"nowhere"`, "partitions", s.dir, "--container", "nowhere")
-	f(exitUsage, "99", "segments", s.dir, "--partition", "99")
-	f(exitUsage, "99", "partitions", s.dir, "--container", "cities", "--partition", "99")
-	f(exitUsage, "quotes", "get", s.dir, "cities", "C1", "x")
-	f(exitUsage, "quotes", "dump", s.dir, "cities", `"C1`)
-	f(exitUsage, "levels", "get", s.dir, "cities", `["C1",2]`, "x")
-	f(exitUsage, "levels", "dump", s.dir, "blobs", `"C1"`)
-	f(exitUsage, "empty id", "get", s.dir, "cities", `"C1"`, "")
-	f(exitUsage, "id", "get", s.dir, "cities", `"C1"`, "a/b")
-	f(exitUsage, "id", "get", s.dir, "cities", `"C1"`, strings.Repeat("x", 1024))
-	f(exitUsage, "--limit", "dump", s.dir, "cities", "--limit=-1")
-	f(exitUsage, "--top", "partitions", s.dir, "--top=-7")
+	f(cli.ExitUsage, "<dir>")
+	f(cli.ExitUsage, "empty", "")
+	f(cli.ExitUsage, "unexpected argument", "frob", s.dir)
+	f(cli.ExitUsage, "--frob", "info", s.dir, "--frob")
+	f(cli.ExitUsage, "<id>", "get", s.dir, "cities", `"C1"`)
+	f(cli.ExitUsage, `"nowhere"`, "get", s.dir, "nowhere", `"C1"`, "x")
+	f(cli.ExitUsage, `"nowhere"`, "dump", s.dir, "nowhere")
+	f(cli.ExitUsage, `"nowhere"`, "tree", s.dir, "--container", "nowhere")
+	f(cli.ExitUsage, `"nowhere"`, "partitions", s.dir, "--container", "nowhere")
+	f(cli.ExitUsage, "99", "segments", s.dir, "--partition", "99")
+	f(cli.ExitUsage, "99", "partitions", s.dir, "--container", "cities", "--partition", "99")
+	f(cli.ExitUsage, "quotes", "get", s.dir, "cities", "C1", "x")
+	f(cli.ExitUsage, "quotes", "dump", s.dir, "cities", `"C1`)
+	f(cli.ExitUsage, "levels", "get", s.dir, "cities", `["C1",2]`, "x")
+	f(cli.ExitUsage, "levels", "dump", s.dir, "blobs", `"C1"`)
+	f(cli.ExitUsage, "empty id", "get", s.dir, "cities", `"C1"`, "")
+	f(cli.ExitUsage, "id", "get", s.dir, "cities", `"C1"`, "a/b")
+	f(cli.ExitUsage, "id", "get", s.dir, "cities", `"C1"`, strings.Repeat("x", 1024))
+	f(cli.ExitUsage, "--limit", "dump", s.dir, "cities", "--limit=-1")
+	f(cli.ExitUsage, "--top", "partitions", s.dir, "--top=-7")
 	f(exitFindings, `no document with key "C1" and id "nobody"`, "get", s.dir, "cities", `"C1"`, "nobody")
 	f(exitFindings, "no document", "get", s.dir, "cities", `"C0"`, "city-0000") // deleted
 }
@@ -54,7 +55,7 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	for _, args := range everyCommand(s.dir) {
 		var out, errs bytes.Buffer
-		if status := execute(ctx, args, &environment{stdout: &out, stderr: &errs}); status != exitInterrupted || errs.String() != "pinspect: interrupted\n" {
+		if status := execute(ctx, args, &environment{stdout: &out, stderr: &errs}); status != cli.ExitInterrupted || errs.String() != "pinspect: interrupted\n" {
 			t.Errorf("pinspect %s: status %d: %s", strings.Join(args, " "), status, &errs)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // liveDocuments is the number of documents that the live writer overwrites in
@@ -87,7 +88,7 @@ func TestBesideAWriter(t *testing.T) {
 	for round := range rounds {
 		for _, args := range commands {
 			r := pinspect(t, args...)
-			if r.status != exitClean || r.stderr != "" {
+			if r.status != cli.ExitOK || r.stderr != "" {
 				t.Fatalf("round %d: pinspect %s: status %d\n%s%s", round, strings.Join(args, " "), r.status, r.stdout, r.stderr)
 			}
 		}

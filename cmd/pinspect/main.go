@@ -21,12 +21,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], &environment{
-		stdout: os.Stdout, stderr: os.Stderr, width: terminalWidth(os.Stderr),
+		stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr),
 	}))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -70,7 +71,7 @@ const (
 // Run runs the command.
 func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *output) error {
 	if c.Top < -1 || c.Top > maxTop {
-		return usagef("--top %d: between 0 and %d", c.Top, maxTop)
+		return cli.Usagef("--top %d: between 0 and %d", c.Top, maxTop)
 	}
 	f, err := openFiles(c.Dir)
 	if err != nil {
@@ -89,8 +90,8 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 		return err
 	}
 	defer db.Close()
-	line := newProgress(env)
-	defer line.clear()
+	line := env.newLine()
+	defer line.Clear()
 	shown := 0
 	var damage error // why documents could not be counted
 	for _, cs := range db.Stats().Containers {
@@ -127,7 +128,7 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 
 // container collects the rows of a container. With a findingError they hold
 // bounds.
-func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, line *progress) ([]partitionRow, []logicalRow, error) {
+func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, line *cli.Line) ([]partitionRow, []logicalRow, error) {
 	var raw int64
 	for _, p := range cs.Partitions {
 		raw += p.RawBytes
@@ -212,7 +213,7 @@ func printRows(out *output, rows []partitionRow, top []logicalRow) error {
 }
 
 func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow) {
-	out.printf("container %s: %s\n", printable(cs.Name), plural(len(cs.Partitions), "physical partition", "physical partitions"))
+	out.printf("container %s: %s\n", printable(cs.Name), cli.Plural(len(cs.Partitions), "physical partition", "physical partitions"))
 	t := newTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "runs", "files", "not flushed", "<bytes")
 	var largest int64
 	for i := range rows {
@@ -222,11 +223,11 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 		r := &rows[i]
 		logical := "-"
 		if r.Logical != nil {
-			logical = formatCount(*r.Logical)
+			logical = cli.Count(*r.Logical)
 		}
-		t.row(formatCount(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
-			formatBound(r.Documents, r.Exact), logical, formatBytes(r.RawBytes), formatBytes(r.FileBytes),
-			formatCount(r.Runs), formatCount(r.Files), formatBytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
+		t.row(cli.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
+			formatBound(r.Documents, r.Exact), logical, cli.Bytes(r.RawBytes), cli.Bytes(r.FileBytes),
+			cli.Count(r.Runs), cli.Count(r.Files), cli.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
 	}
 	t.print(out.w, "  ")
 	if len(top) == 0 {
@@ -239,7 +240,7 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 	}
 	lt := newTable(head...)
 	for _, l := range top {
-		cells := []string{l.EPK[:min(len(l.EPK), 12)], formatCount(uint64(l.Partition)), formatCount(l.Documents), formatBytes(l.RawBytes),
+		cells := []string{l.EPK[:min(len(l.EPK), 12)], cli.Count(uint64(l.Partition)), cli.Count(l.Documents), cli.Bytes(l.RawBytes),
 			formatPercent(l.Share) + " " + bar(int64(l.Share*1000), 1000, 12)}
 		if c.ShowKeys {
 			cells = append(cells, l.Key)

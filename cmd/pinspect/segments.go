@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -145,23 +146,23 @@ func (c *segmentsCommand) print(out *output, rows []segmentRow) {
 	for i := range rows {
 		r := &rows[i]
 		if r.Problem != nil {
-			t.row(printable(r.Container), formatCount(uint64(r.Partition)), formatCount(r.Run), r.File, formatBytes(r.Bytes), "cannot be read: see below")
+			t.row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), "cannot be read: see below")
 			continue
 		}
 		dictionary := "none"
 		for i, d := range r.Dictionaries {
 			if i == 0 {
-				dictionary = d.Name[:8] + " " + formatBytes(d.Bytes)
+				dictionary = d.Name[:8] + " " + cli.Bytes(d.Bytes)
 			} else if i == len(r.Dictionaries)-1 {
-				dictionary += " +" + formatCount(i)
+				dictionary += " +" + cli.Count(i)
 			}
 		}
-		t.row(printable(r.Container), formatCount(uint64(r.Partition)), formatCount(r.Run), r.File, formatBytes(r.Bytes), bar(r.Bytes, largest, 10),
-			formatCount(r.Items), formatCount(r.Tombstones), formatCount(r.Logical), formatBytes(r.RawBytes),
+		t.row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), bar(r.Bytes, largest, 10),
+			cli.Count(r.Items), cli.Count(r.Tombstones), cli.Count(r.Logical), cli.Bytes(r.RawBytes),
 			formatRatio(r.StoredBytes, r.RawBytes), formatRatio(uint64(r.Bytes), r.RawBytes), formatSpan(r.MinSeq, r.MaxSeq), dictionary)
 		if c.Sections {
 			for _, s := range r.Sections {
-				t.row("", "", "", "  "+s.Name, formatBytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", formatCount(s.Offset)))
+				t.row("", "", "", "  "+s.Name, cli.Bytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", cli.Count(s.Offset)))
 			}
 		}
 	}
@@ -196,9 +197,9 @@ func printSections(out *output, rows []segmentRow) {
 		if total > 0 {
 			share = float64(sum[name]) / float64(total)
 		}
-		t.row(name, formatBytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
+		t.row(name, cli.Bytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
 	}
-	t.row("all", formatBytes(total), formatPercent(1))
+	t.row("all", cli.Bytes(total), formatPercent(1))
 	out.printf("\n")
 	t.print(out.w, "")
 }

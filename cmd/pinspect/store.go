@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // errDamaged says that a store is there and cannot be opened as it is.
@@ -32,7 +33,7 @@ func openStore(ctx context.Context, dir string) (*engine.DB, error) {
 func openContainer(db *engine.DB, name string) (*engine.Container, error) {
 	c, err := db.Container(name)
 	if errors.Is(err, engine.ErrNoContainer) {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	return c, err
 }
@@ -43,7 +44,7 @@ func readFailure(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge):
-		return usageError{err}
+		return cli.Usage(err)
 	case errors.Is(err, context.Canceled):
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 type treeCommand struct {
@@ -141,13 +143,13 @@ func newTree(f *files, l *layout, pick picker) *treeReport {
 }
 
 func (r *treeReport) print(out *output) {
-	root := &branch{cells: []string{printable(r.Directory), formatBytes(r.Bytes)}}
+	root := &branch{cells: []string{printable(r.Directory), cli.Bytes(r.Bytes)}}
 	for _, problem := range r.Problems {
 		root.add("! " + problem.String())
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		node := root.add("container "+printable(c.Name), formatBytes(c.Bytes), plural(len(c.Partitions), "partition", "partitions"))
+		node := root.add("container "+printable(c.Name), cli.Bytes(c.Bytes), cli.Plural(len(c.Partitions), "partition", "partitions"))
 		for j := range c.Partitions {
 			c.Partitions[j].addTo(node, c.Bytes)
 		}
@@ -163,21 +165,21 @@ func (p *treePartition) addTo(parent *branch, whole int64) {
 	if lo == "" {
 		lo = "-"
 	}
-	node := parent.add(fmt.Sprintf("partition %d  [%.12s, %.12s)", p.ID, lo, hi), formatBytes(p.Bytes),
-		plural(len(p.Runs), "run", "runs"), bar(p.Bytes, whole, treeBar))
+	node := parent.add(fmt.Sprintf("partition %d  [%.12s, %.12s)", p.ID, lo, hi), cli.Bytes(p.Bytes),
+		cli.Plural(len(p.Runs), "run", "runs"), bar(p.Bytes, whole, treeBar))
 	for _, problem := range p.Problems {
 		node.add("! " + problem.String())
 	}
 	for i, run := range p.Runs {
-		at := node.add(fmt.Sprintf("run %d", i+1), formatBytes(run.Bytes),
-			plural(run.Items, "item", "items"), bar(run.Bytes, whole, treeBar))
+		at := node.add(fmt.Sprintf("run %d", i+1), cli.Bytes(run.Bytes),
+			cli.Plural(run.Items, "item", "items"), bar(run.Bytes, whole, treeBar))
 		for _, f := range run.Files {
 			if f.Problem != nil {
 				at.add("! " + f.Problem.String())
 				continue
 			}
-			at.add(f.File, formatBytes(f.Bytes),
-				plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), bar(f.Bytes, whole, treeBar))
+			at.add(f.File, cli.Bytes(f.Bytes),
+				cli.Plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), bar(f.Bytes, whole, treeBar))
 		}
 	}
 }

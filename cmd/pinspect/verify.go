@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
@@ -60,13 +61,13 @@ func (c *verifyCommand) Run(ctx context.Context, env *environment, out *output) 
 		return err
 	}
 	defer f.close()
-	v := &verifier{ctx: ctx, files: f, dir: c.Dir, line: newProgress(env), out: out, json: c.JSON, seen: make(map[finding]bool)}
-	defer v.line.clear()
+	v := &verifier{ctx: ctx, files: f, dir: c.Dir, line: env.newLine(), out: out, json: c.JSON, seen: make(map[finding]bool)}
+	defer v.line.Clear()
 	start := time.Now()
 	if err := v.run(); err != nil {
 		return err
 	}
-	v.line.clear()
+	v.line.Clear()
 	s := &v.sum
 	s.versioned, s.Type, s.Seconds = v1, "summary", time.Since(start).Seconds()
 	if c.JSON {
@@ -85,12 +86,12 @@ func (c *verifyCommand) Run(ctx context.Context, env *environment, out *output) 
 func (s *verifySummary) print(out *output) {
 	verdict := "clean"
 	if s.Findings > 0 {
-		verdict = plural(s.Findings, "finding", "findings")
+		verdict = cli.Plural(s.Findings, "finding", "findings")
 	}
-	out.printf("%s: %s, %s, %s, %s; log: %s", verdict, plural(s.Partitions, "partition", "partitions"),
-		plural(s.Segments, "segment", "segments"), plural(s.Items, "item", "items"), formatBytes(s.Bytes), plural(s.LogRecords, "record", "records"))
+	out.printf("%s: %s, %s, %s, %s; log: %s", verdict, cli.Plural(s.Partitions, "partition", "partitions"),
+		cli.Plural(s.Segments, "segment", "segments"), cli.Plural(s.Items, "item", "items"), cli.Bytes(s.Bytes), cli.Plural(s.LogRecords, "record", "records"))
 	if s.TornBytes > 0 {
-		out.printf(", %s torn at its end", formatBytes(s.TornBytes))
+		out.printf(", %s torn at its end", cli.Bytes(s.TornBytes))
 	}
 	out.printf("; %.1f s\n", s.Seconds)
 }
@@ -100,7 +101,7 @@ type verifier struct {
 	ctx   context.Context
 	files *files
 	dir   string
-	line  *progress
+	line  *cli.Line
 	out   *output
 	json  bool
 	err   error // of the output
@@ -119,7 +120,7 @@ func (v *verifier) report(f finding) {
 		v.seen[f] = true
 	}
 	v.sum.Findings++
-	v.line.clear()
+	v.line.Clear()
 	var err error
 	if v.json {
 		err = v.out.object(&findingRow{v1, "finding", f})
@@ -242,8 +243,8 @@ func (v *verifier) partition(l *layout, p *partitionLayout) error {
 
 // segment verifies a segment file and its reference.
 func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) error {
-	v.line.show(func() string {
-		return fmt.Sprintf("%s: %s read, %s", s.name, formatBytes(v.sum.Bytes), plural(v.sum.Findings, "finding", "findings"))
+	v.line.Show(time.Now(), func() string {
+		return fmt.Sprintf("%s: %s read, %s", s.name, cli.Bytes(v.sum.Bytes), cli.Plural(v.sum.Findings, "finding", "findings"))
 	})
 	err := s.reader.Verify(v.ctx, func(found segment.Finding) {
 		v.report(v.files.finding(s.name, found.Offset, "%s", found.What))

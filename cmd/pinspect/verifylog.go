@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -23,7 +25,7 @@ func (v *verifier) log() error {
 		var records, bytes int64
 		streams := func(rec *wal.Record) error {
 			if records++; records%checkEvery == 0 {
-				v.line.show(func() string { return "log: " + plural(records, "record", "records") })
+				v.line.Show(time.Now(), func() string { return "log: " + cli.Plural(records, "record", "records") })
 			}
 			bytes += int64(len(rec.Payload))
 			if uint32(rec.Stream) >= state.NextPartition {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -259,7 +260,7 @@ func (w *logView) record(row *logRow, rec *wal.Record) error {
 	if row.Records == 1 {
 		w.out.printf("%s\n%14s  %-7s  %8s  %16s  %8s  %12s\n", row.File, "offset", "type", "stream", "sequence", "writes", "payload")
 	}
-	w.out.printf("%14s  %-7s  %8d  %16s  %8d  %12s\n", formatCount(rec.Offset), rec.Type, rec.Stream, formatCount(rec.Seq), rec.Count, formatBytes(len(rec.Payload)))
+	w.out.printf("%14s  %-7s  %8d  %16s  %8d  %12s\n", cli.Count(rec.Offset), rec.Type, rec.Stream, cli.Count(rec.Seq), rec.Count, cli.Bytes(len(rec.Payload)))
 	return nil
 }
 

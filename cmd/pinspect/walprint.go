@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // sortedStreams returns the streams by number.
@@ -41,14 +43,14 @@ func (w *logView) print() {
 	t := newTable("<file", "<state", "bytes", "used", "marked", "records", "write", "carried", "fence", "vouch", "seal", "<sequences", "<size")
 	for i := range w.rows {
 		r := &w.rows[i]
-		t.row(r.File, r.State, formatBytes(r.Bytes), formatBytes(r.Length), formatBytes(r.Mark), formatCount(r.Records),
-			formatCount(r.Types["write"]), formatCount(r.Types["carried"]), formatCount(r.Types["fence"]), formatCount(r.Types["vouch"]), formatCount(r.Types["seal"]),
+		t.row(r.File, r.State, cli.Bytes(r.Bytes), cli.Bytes(r.Length), cli.Bytes(r.Mark), cli.Count(r.Records),
+			cli.Count(r.Types["write"]), cli.Count(r.Types["carried"]), cli.Count(r.Types["fence"]), cli.Count(r.Types["vouch"]), cli.Count(r.Types["seal"]),
 			formatSpan(r.MinSeq, r.MaxSeq), bar(r.Bytes, largest, 10))
 		switch {
 		case r.Problem != nil:
 			t.row("  ! " + r.Problem.String())
 		case r.State == "torn":
-			t.row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, formatBytes(r.TornBytes)))
+			t.row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, cli.Bytes(r.TornBytes)))
 		}
 	}
 	t.print(w.out.w, "")
@@ -72,10 +74,10 @@ func (w *logView) print() {
 		}
 		flushed := "-"
 		if s.Stream != 0 && !s.Dropped {
-			flushed = formatCount(s.FlushedSeq)
+			flushed = cli.Count(s.FlushedSeq)
 		}
-		st.row(formatCount(uint64(s.Stream)), name, formatCount(s.Records), formatCount(s.Operations), formatCount(s.Carried),
-			formatBytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, bar(s.PayloadBytes, most, 16))
+		st.row(cli.Count(uint64(s.Stream)), name, cli.Count(s.Records), cli.Count(s.Operations), cli.Count(s.Carried),
+			cli.Bytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, bar(s.PayloadBytes, most, 16))
 	}
 	w.out.printf("\n")
 	st.print(w.out.w, "")

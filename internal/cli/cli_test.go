@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+type fetchCommand struct {
+	N    int  `default:"1"`
+	Fail bool `help:"Fail."`
+	Bad  bool `help:"Find the arguments wrong."`
+}
+
+// Run runs the command.
+func (c *fetchCommand) Run(out *bytes.Buffer) error {
+	switch {
+	case c.Fail:
+		return errors.Join(errors.New("first"), errors.New("second"))
+	case c.Bad:
+		return fmt.Errorf("here: %w", Usagef("n is %d", c.N))
+	}
+	fmt.Fprintf(out, "fetched %d", c.N)
+	return nil
+}
+
+func TestRun(t *testing.T) {
+	for _, c := range []struct{ args, out, errs string }{
+		{"fetch --n 7", "fetched 7", ""},
+		{"other", "fetched 1", ""},
+		{"", "fetched 1", ""},
+		{"fetch --n x", "", "tool: --n: expected a valid 64 bit int but got \"x\"\nSee tool fetch --help.\n"},
+		{"fetch --bad", "", "tool: here: n is 1\nSee tool fetch --help.\n"},
+		{"--bad", "", "tool: here: n is 1\nSee tool --help.\n"},
+		{"other --bad", "", "tool: here: n is 1\nSee tool --help.\n"},
+		{"fetch --fail", "", "tool: first\ntool: second\n"},
+		{"bogus", "", "tool: unexpected argument bogus\nSee tool --help.\n"},
+	} {
+		var grammar struct {
+			Fetch fetchCommand `cmd:""`
+			Other fetchCommand `cmd:"" default:"withargs"`
+		}
+		var out, errs bytes.Buffer
+		err := Run("tool", &grammar, strings.Fields(c.args), kong.Writers(&out, &errs), kong.Bind(&out))
+		if err != nil {
+			PrintError(&errs, "tool", err)
+		}
+		if out.String() != c.out || errs.String() != c.errs {
+			t.Errorf("%q printed %q and %q", c.args, &out, &errs)
+		}
+		if wrong := errors.As(err, new(*UsageError)); wrong != strings.Contains(c.errs, "See ") {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+}
+
+func TestRunHelp(t *testing.T) {
+	var grammar struct {
+		Fetch fetchCommand `cmd:"" help:"Fetch something."`
+	}
+	var out bytes.Buffer
+	if err := Run("tool", &grammar, []string{"--help"}, kong.Writers(&out, &out)); err != nil || !strings.Contains(out.String(), "Fetch something.") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	cause := errors.New("cause")
+	if err := Usage(cause); !errors.Is(err, cause) || err.Error() != "cause" {
+		t.Error(err)
+	}
+	if err := Usage(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{Bytes(0), "0 B"},
+		{Bytes(999), "999 B"},
+		{Bytes(1000), "0.98 KiB"},
+		{Bytes(1024), "1.00 KiB"},
+		{Bytes(10 << 10), "10.0 KiB"},
+		{Bytes(100 << 10), "100 KiB"},
+		{Bytes(uint64(1 << 20)), "1.00 MiB"},
+		{Bytes(int64(5<<30 + 1<<29)), "5.50 GiB"},
+		{Bytes(int64(1 << 50)), "1024 TiB"},
+		{Bytes(-1.5 * (1 << 20)), "-1.50 MiB"},
+		{Number(9.994), "9.99"},
+		{Number(9.996), "10.0"},
+		{Number(99.96), "100"},
+		{Count(0), "0"},
+		{Count(999), "999"},
+		{Count(1000), "1,000"},
+		{Count(int64(-1234567)), "-1,234,567"},
+		{Count(int64(math.MinInt64)), "-9,223,372,036,854,775,808"},
+		{Count(uint64(math.MaxUint64)), "18,446,744,073,709,551,615"},
+		{Plural(1, "box", "boxes"), "1 box"},
+		{Plural(2000, "box", "boxes"), "2,000 boxes"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	var b bytes.Buffer
+	start := time.Unix(1000, 0)
+	l := NewLine(&b, 10, start)
+	show := func(after time.Duration, text, want string) {
+		t.Helper()
+		b.Reset()
+		l.Show(start.Add(after), func() string { return text })
+		if b.String() != want {
+			t.Errorf("drawn %q, want %q", &b, want)
+		}
+	}
+	show(RedrawEvery-1, "a", "")
+	show(RedrawEvery, "größer als die Zeile", "\rgrößer al")
+	show(2*RedrawEvery-1, "b", "")
+	show(2*RedrawEvery, "bb", "\rbb       ")
+	for range 2 {
+		l.Clear()
+	}
+	if want := "\rbb       \r  \r"; b.String() != want {
+		t.Errorf("drawn %q", &b)
+	}
+	l = NewLine(&b, 0, start)
+	show(time.Hour, "c", "")
+	l.Clear()
+	if b.Len() > 0 {
+		t.Errorf("drawn without a terminal: %q", &b)
+	}
+}

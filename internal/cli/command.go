@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses that all commands share. The others are those of each command.
+const (
+	ExitOK          = 0
+	ExitUsage       = 2   // wrong usage
+	ExitInterrupted = 130 // by the user, as shells have it
+)
+
+// UsageError is a mistake in the arguments.
+type UsageError struct {
+	Err  error
+	hint string // where to read on, set by Run
+}
+
+// Error returns the text of the mistake.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the mistake.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usage makes an error that is not nil a UsageError.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &UsageError{Err: err}
+}
+
+// Usagef returns a UsageError with a text, as fmt.Errorf does.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// finished carries the wish of the parser to end the program out of it: it has
+// printed the help that was asked for.
+type finished struct{}
+
+// Run parses args into grammar, a pointer to a struct as kong wants it, and
+// runs the command that they select. Help goes to the first writer of
+// kong.Writers. Arguments that do not parse are a UsageError; that and a
+// UsageError of the command itself are told by PrintError with a hint.
+func Run(name string, grammar any, args []string, options ...kong.Option) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(finished); !ok {
+				panic(r)
+			}
+			err = nil
+		}
+	}()
+	options = append([]kong.Option{
+		kong.Name(name),
+		kong.Exit(func(int) { panic(finished{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	}, options...)
+	parser, err := kong.New(grammar, options...)
+	if err != nil {
+		return err
+	}
+	parsed, err := parser.Parse(args)
+	if err == nil {
+		err = parsed.Run()
+	} else {
+		var bad *kong.ParseError
+		if errors.As(err, &bad) {
+			parsed = bad.Context
+		}
+		err = Usage(err)
+	}
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		usage.hint = "See " + commandName(parser, parsed) + " --help."
+	}
+	return err
+}
+
+// commandName returns how a command is called that was selected; the default
+// one by the name of the program alone.
+func commandName(parser *kong.Kong, parsed *kong.Context) string {
+	name := parser.Model.Name
+	if parsed == nil {
+		return name
+	}
+	if node := parsed.Selected(); node != nil && node != parser.Model.DefaultCmd {
+		name += " " + node.Name
+	}
+	return name
+}
+
+// PrintError prints an error for people, each of its lines after the name of
+// the program, and behind wrong usage where to read on.
+func PrintError(w io.Writer, name string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(w, "%s: %s\n", name, strings.TrimSuffix(line, "\n"))
+	}
+	var usage *UsageError
+	if errors.As(err, &usage) && usage.hint != "" {
+		fmt.Fprintln(w, usage.hint)
+	}
+}

@@ -1,0 +1,5 @@
+// Package cli is what the commands of this module have in common: a command
+// line is parsed and run, its error is printed and becomes an exit status;
+// sizes and counts are written in one form; a line of the terminal shows how
+// far a command came.
+package cli
