@@ -7,9 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
-	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // environment is what commands use of the outside.
@@ -21,13 +22,8 @@ type environment struct {
 	args           []string
 }
 
-// Exit statuses.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
-)
+// exitFailed is the exit status beside those of package cli.
+const exitFailed = 1
 
 // errInterrupted says that the user ended the command; what was measured until
 // then is printed.
@@ -44,50 +40,29 @@ const description = `Load and measure Cleave stores. Without a command: a demons
 
 Exit status: 0 success, 1 something failed, 2 wrong usage, 130 interrupted.`
 
-// usageError is a mistake in the arguments that the parser does not see.
-type usageError struct{ error }
-
-// Unwrap returns the mistake.
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// exited carries the status out of the parser, which ends the program itself
-// after printing help.
-type exited int
+func usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
 // execute runs one command line and returns the exit status.
-func execute(ctx context.Context, args []string, env *environment) (status int) {
-	defer func() {
-		if code, ok := recover().(exited); ok {
-			status = int(code)
-		}
-	}()
+func execute(ctx context.Context, args []string, env *environment) int {
 	env.args = args
-	var c commands
-	parser, err := kong.New(&c,
-		kong.Name("pbench"),
+	err := cli.Run("pbench", new(commands), args,
 		kong.Description(description),
 		kong.Writers(env.stdout, env.stderr),
-		kong.Exit(func(code int) { panic(exited(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.NamedMapper("directory", kong.MapperFunc(decodeDirectory)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env),
 	)
-	if err != nil {
-		return env.fail("", err)
+	if err == nil {
+		return cli.ExitOK
 	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		command := ""
-		var parseErr *kong.ParseError
-		if errors.As(err, &parseErr) && parseErr.Context.Selected() != nil {
-			command = parseErr.Context.Selected().Name
-		}
-		return env.fail(command, usageError{err})
+	cli.PrintError(env.stderr, "pbench", err)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return cli.ExitInterrupted
+	case errors.As(err, new(*cli.UsageError)):
+		return cli.ExitUsage
 	}
-	return env.fail(parsed.Selected().Name, parsed.Run())
+	return exitFailed
 }
 
 // decodeDirectory reads a flag that names a directory.
@@ -101,25 +76,6 @@ func decodeDirectory(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	target.SetString(name)
 	return nil
-}
-
-// fail prints an error and returns the exit status that goes with it.
-func (e *environment) fail(command string, err error) int {
-	if err == nil {
-		return exitOK
-	}
-	fmt.Fprintf(e.stderr, "pbench: %v\n", err)
-	if errors.Is(err, errInterrupted) {
-		return exitInterrupted
-	}
-	if !errors.As(err, new(usageError)) {
-		return exitFailed
-	}
-	if command == "demo" {
-		command = ""
-	}
-	fmt.Fprintf(e.stderr, "See %s --help.\n", strings.TrimSpace("pbench "+command))
-	return exitUsage
 }
 
 // notef prints a message for people.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -32,37 +33,37 @@ func TestUsage(t *testing.T) {
 		want int
 		text string
 	}{
-		{"bogus", exitUsage, "unexpected argument bogus"},
-		{"--docs x", exitUsage, "no count"},
-		{"load", exitUsage, "--db"},
-		{"load --db= --docs 10", exitUsage, "--db"},
-		{"load --db D --docs 0", exitUsage, `"0": want at least 1`},
-		{"load --db D --logical-partitions 0", exitUsage, "at least 1"},
-		{"run --db= --ops 10", exitUsage, "--db"},
-		{"run --docs 0", exitUsage, "at least 1"},
-		{"run --partitions 0", exitUsage, "at least 1"},
-		{"--docs 0", exitUsage, "at least 1"},
-		{"load --db D --data F", exitUsage, "it needs --partition-key"},
-		{"load --db D --data F --skew 1", exitUsage, "do not go with --data"},
+		{"bogus", cli.ExitUsage, "unexpected argument bogus"},
+		{"--docs x", cli.ExitUsage, "no count"},
+		{"load", cli.ExitUsage, "--db"},
+		{"load --db= --docs 10", cli.ExitUsage, "--db"},
+		{"load --db D --docs 0", cli.ExitUsage, `"0": want at least 1`},
+		{"load --db D --logical-partitions 0", cli.ExitUsage, "at least 1"},
+		{"run --db= --ops 10", cli.ExitUsage, "--db"},
+		{"run --docs 0", cli.ExitUsage, "at least 1"},
+		{"run --partitions 0", cli.ExitUsage, "at least 1"},
+		{"--docs 0", cli.ExitUsage, "at least 1"},
+		{"load --db D --data F", cli.ExitUsage, "it needs --partition-key"},
+		{"load --db D --data F --skew 1", cli.ExitUsage, "do not go with --data"},
 		{"load --db D --data nothing-here", exitFailed, "nothing-here"},
 		{"load --db D --data D", exitFailed, "is a directory"},
-		{"load --db D --generator wood", exitUsage, `unknown generator "wood"`},
-		{"load --db D --skew=-1", exitUsage, "skew -1"},
-		{"load --db D --partition-key /x", exitUsage, "food documents is /foodGroup"},
-		{"load --db D --docs 10 --skip 11", exitUsage, "--skip 11"},
-		{"load --db D --durability maybe", exitUsage, `durability "maybe"`},
-		{"load --db D --memory-budget lots", exitUsage, `"lots" is no number of bytes`},
-		{"run --workload z", exitUsage, `unknown workload "z"`},
-		{"run --mix read=0", exitUsage, "all weights are 0"},
-		{"run --keys some", exitUsage, `keys "some"`},
-		{"run --workers 0", exitUsage, "--workers 0"},
-		{"run --duration=-1s", exitUsage, "negative"},
-		{"run --profile cpu,lunch", exitUsage, `unknown profile "lunch"`},
-		{"run --profile-out D", exitUsage, "goes with --profile"},
-		{"run --profile cpu --profile-out D/none", exitUsage, "is no directory"},
-		{"run --container c", exitUsage, "--container"},
-		{"run --db D --docs 10", exitUsage, "loaded before"},
-		{"run --db D --partitions 10", exitUsage, "loaded before"},
+		{"load --db D --generator wood", cli.ExitUsage, `unknown generator "wood"`},
+		{"load --db D --skew=-1", cli.ExitUsage, "skew -1"},
+		{"load --db D --partition-key /x", cli.ExitUsage, "food documents is /foodGroup"},
+		{"load --db D --docs 10 --skip 11", cli.ExitUsage, "--skip 11"},
+		{"load --db D --durability maybe", cli.ExitUsage, `durability "maybe"`},
+		{"load --db D --memory-budget lots", cli.ExitUsage, `"lots" is no number of bytes`},
+		{"run --workload z", cli.ExitUsage, `unknown workload "z"`},
+		{"run --mix read=0", cli.ExitUsage, "all weights are 0"},
+		{"run --keys some", cli.ExitUsage, `keys "some"`},
+		{"run --workers 0", cli.ExitUsage, "--workers 0"},
+		{"run --duration=-1s", cli.ExitUsage, "negative"},
+		{"run --profile cpu,lunch", cli.ExitUsage, `unknown profile "lunch"`},
+		{"run --profile-out D", cli.ExitUsage, "goes with --profile"},
+		{"run --profile cpu --profile-out D/none", cli.ExitUsage, "is no directory"},
+		{"run --container c", cli.ExitUsage, "--container"},
+		{"run --db D --docs 10", cli.ExitUsage, "loaded before"},
+		{"run --db D --partitions 10", cli.ExitUsage, "loaded before"},
 		{"run --db D/none", exitFailed, "none"},
 		{"run --db D", exitFailed, "is empty"},
 		{"run --db full", exitFailed, "no container"},
@@ -83,7 +84,7 @@ func TestUsage(t *testing.T) {
 		}
 		s.do(t, c.want, args...)
 		wants(t, s.errOut.String(), "pbench: ", c.text)
-		if hint := strings.Contains(s.errOut.String(), "--help."); hint != (c.want == exitUsage) {
+		if hint := strings.Contains(s.errOut.String(), "--help."); hint != (c.want == cli.ExitUsage) {
 			t.Errorf("%s: %s", c.args, &s.errOut)
 		}
 		if s.out.Len() > 0 {
@@ -95,7 +96,7 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, command := range []string{"", "demo", "load", "run", "list"} {
 		s := newSession(t)
-		s.do(t, exitOK, strings.Fields(command+" --help")...)
+		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" && command != "list" {
 			wants(t, s.out.String(), "Examples:", "pbench ", "default ")
 		}
@@ -104,22 +105,22 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	s := newSession(t)
-	s.do(t, exitOK, "--help")
+	s.do(t, cli.ExitOK, "--help")
 	wants(t, s.out.String(), "Exit status: 0 success, 1 something failed, 2 wrong usage, 130 interrupted.")
-	s.do(t, exitOK, "list")
+	s.do(t, cli.ExitOK, "list")
 	wants(t, s.out.String(), "ycsb-a", "zipf:0.99", "/foodGroup", "hot:F/S")
 }
 
 func TestLoadAndRun(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "300", "--logical-partitions", "7", "--generator", "small")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "300", "--logical-partitions", "7", "--generator", "small")
 	wants(t, s.out.String(), "small documents, 7 logical partitions, seed 1 into 4 physical partitions", "300 documents", "write amplification 2.00", "disk ")
 	if !s.store.closed {
 		t.Error("the store is left open")
 	}
 	for _, w := range workload.Workloads() {
-		s.do(t, exitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "500", "--warmup", "0s", "--workers", "3", "--json", "-")
+		s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "500", "--warmup", "0s", "--workers", "3", "--json", "-")
 		var r report
 		if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v in\n%s", w.Name, err, &s.out)
@@ -145,7 +146,7 @@ func TestLoadAndRun(t *testing.T) {
 
 func TestRunWithoutStore(t *testing.T) {
 	s := newSession(t)
-	s.do(t, exitOK, "run", "--docs", "200", "--ops", "100", "--warmup", "1ms", "--partitions", "2", "--profile", "heap,mutex", "--workload", "a")
+	s.do(t, cli.ExitOK, "run", "--docs", "200", "--ops", "100", "--warmup", "1ms", "--partitions", "2", "--profile", "heap,mutex", "--workload", "a")
 	text := s.out.String()
 	wants(t, text, "food documents", "into 2 physical partitions", "loaded   200 documents", "$ pbench run --docs 200",
 		"200 documents in 2 physical partitions; ycsb-a (read=50,update=50), zipf:0.99 keys, seed 1\n16 workers, closed loop, synced, memory budget 256 MiB, ", "ALL  ", "heap profile", "mutex profile")
@@ -156,14 +157,14 @@ func TestRunWithoutStore(t *testing.T) {
 
 func TestRunMix(t *testing.T) {
 	s := newSession(t)
-	s.do(t, exitOK, "run", "--docs", "100", "--ops", "100", "--warmup", "0s", "--mix", "read=1,scan=1", "--keys", "hot:0.1/0.9", "--workers", "1")
+	s.do(t, cli.ExitOK, "run", "--docs", "100", "--ops", "100", "--warmup", "0s", "--mix", "read=1,scan=1", "--keys", "hot:0.1/0.9", "--workers", "1")
 	wants(t, s.out.String(), "mix (read=50,scan=50), hot:0.1/0.9 keys", "1 worker, ", "read ", "scan ", "the one worker would make")
 }
 
 func TestRunJSONFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "run.json")
 	s := newSession(t)
-	s.do(t, exitOK, "run", "--docs", "50", "--ops", "50", "--warmup", "0s", "--json", name)
+	s.do(t, cli.ExitOK, "run", "--docs", "50", "--ops", "50", "--warmup", "0s", "--json", name)
 	wants(t, s.out.String(), "ALL ")
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -188,14 +189,14 @@ func TestRunJSONFile(t *testing.T) {
 	if _, err := os.Stat(name + "2"); err == nil {
 		t.Error("an empty file is left behind")
 	}
-	s.do(t, exitUsage, "run", "--docs", "50", "--json=")
+	s.do(t, cli.ExitUsage, "run", "--docs", "50", "--json=")
 }
 
 func TestLoadJSON(t *testing.T) {
 	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "load.json")
 	s := newSession(t)
 	s.stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\"\n{\"id\":\"3\",\"k\":\"a\"}")
-	s.do(t, exitOK, "load", "--db", dir, "--data", "-", "--partition-key", "/k", "--max-errors", "1", "--json", "-")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--data", "-", "--partition-key", "/k", "--max-errors", "1", "--json", "-")
 	printed := bytes.Clone(s.out.Bytes())
 	if got := keysOf(t, printed); !slices.Equal(got, []string{"all", "engine", "v", "workload"}) {
 		t.Errorf("fields %q", got)
@@ -208,7 +209,7 @@ func TestLoadJSON(t *testing.T) {
 		r.Engine.DiskBytes == 0 || r.Engine.Run.Documents != 2 || r.Engine.From.Go == "" {
 		t.Errorf("%s", printed)
 	}
-	s.do(t, exitOK, "load", "--db", t.TempDir(), "--container", "c2", "--docs", "10", "--json", name)
+	s.do(t, cli.ExitOK, "load", "--db", t.TempDir(), "--container", "c2", "--docs", "10", "--json", name)
 	wants(t, s.out.String(), "loaded   10 documents")
 	text, err := os.ReadFile(name)
 	if err != nil || !slices.Equal(keysOf(t, text), keysOf(t, printed)) {
@@ -218,7 +219,7 @@ func TestLoadJSON(t *testing.T) {
 
 func TestListJSON(t *testing.T) {
 	s := newSession(t)
-	s.do(t, exitOK, "list", "--json")
+	s.do(t, cli.ExitOK, "list", "--json")
 	var r listReport
 	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
 		t.Fatal(err)
@@ -253,37 +254,37 @@ func TestLoadFile(t *testing.T) {
 	}
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--skip", "3")
 	wants(t, s.errOut.String(), "line 6: document without id", "1 documents were written", "--skip 4")
-	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "2")
+	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "2")
 	wants(t, s.errOut.String(), "refused: "+name+": line 4", "refused: "+name+": line 6")
 	wants(t, s.out.String(), "4 documents", "refused  2 documents")
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "1")
 	wants(t, s.errOut.String(), "--skip 4")
-	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--docs", "2")
+	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--docs", "2")
 	wants(t, s.out.String(), "loaded   2 documents")
 
-	s.do(t, exitUsage, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/other")
+	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/other")
 	wants(t, s.errOut.String(), "partition key [/k], not [/other]")
-	s.do(t, exitUsage, "load", "--db", db, "--container", "c", "--data", name, "--partitions", "9")
-	s.do(t, exitUsage, "load", "--db", db, "--container", "c", "--data", name, "--compression", "small")
+	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "c", "--data", name, "--partitions", "9")
+	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "c", "--data", name, "--compression", "small")
 
 	// A run on documents from elsewhere reads what is there, and inserts nothing.
-	s.do(t, exitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f")
+	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f")
 	wants(t, s.out.String(), "rmw ")
-	s.do(t, exitUsage, "run", "--db", db, "--ops", "100", "--workload", "d")
+	s.do(t, cli.ExitUsage, "run", "--db", db, "--ops", "100", "--workload", "d")
 	wants(t, s.errOut.String(), "cannot insert")
 }
 
 func TestLoadStandardInput(t *testing.T) {
 	s := newSession(t)
 	s.stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\",\"k\":\"a\"}")
-	s.do(t, exitOK, "load", "--db", t.TempDir(), "--data", "-", "--partition-key", "/k", "--partitions", "1")
+	s.do(t, cli.ExitOK, "load", "--db", t.TempDir(), "--data", "-", "--partition-key", "/k", "--partitions", "1")
 	wants(t, s.out.String(), "standard input into 1 physical partition\n", "2 documents")
 }
 
 func TestLoadInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.store.containers["docs"].onLoad = func(n int64) {
@@ -291,9 +292,9 @@ func TestLoadInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	s.doContext(t, ctx, exitInterrupted, "load", "--db", dir, "--docs", "100")
+	s.doContext(t, ctx, cli.ExitInterrupted, "load", "--db", dir, "--docs", "100")
 	wants(t, s.errOut.String(), "50 documents were written", "--skip 50", "interrupted")
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "100", "--skip", "50")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "100", "--skip", "50")
 	if n := len(s.store.containers["docs"].docs); n != 100 {
 		t.Errorf("%d documents", n)
 	}
@@ -306,7 +307,7 @@ func TestLoadInterrupted(t *testing.T) {
 func TestRunInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var reads atomic.Int64
@@ -315,10 +316,10 @@ func TestRunInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	s.doContext(t, ctx, exitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "0s")
+	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "0s")
 	wants(t, s.out.String(), "INTERRUPTED", "ALL ", "disk ")
-	s.doContext(t, ctx, exitInterrupted, "run", "--docs", "10")
-	s.doContext(t, ctx, exitInterrupted)
+	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--docs", "10")
+	s.doContext(t, ctx, cli.ExitInterrupted)
 	if s.out.Len() > 0 {
 		t.Errorf("nothing was measured, printed\n%s", &s.out)
 	}
@@ -328,12 +329,12 @@ func TestRunInterrupted(t *testing.T) {
 func TestRunInterruptedInWarmup(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.store.containers["docs"].onRead = cancel
 	s.store.closed = false
-	s.doContext(t, ctx, exitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "1h", "--workload", "c")
+	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "1h", "--workload", "c")
 	wants(t, s.errOut.String(), "pbench: interrupted before measuring\n")
 	if s.out.Len() > 0 || !s.store.closed {
 		t.Errorf("closed %v, printed\n%s", s.store.closed, &s.out)
@@ -364,7 +365,7 @@ func TestLoadBrokenInput(t *testing.T) {
 func TestRunErrors(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "10")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	s.store.containers["docs"].readErr = errors.New("the disk is gone")
 	s.do(t, exitFailed, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--workers", "2", "--workload", "c")
 	wants(t, s.errOut.String(), "2,000 operations failed, the first: read: the disk is gone")

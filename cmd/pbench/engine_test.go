@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -22,11 +23,11 @@ func newEngineSession(t *testing.T) *session {
 func TestEndToEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := newEngineSession(t)
-	s.do(t, exitOK, "load", "--db", dir, "--docs", "500", "--logical-partitions", "20", "--skew", "1", "--batch-bytes", "64KiB", "--durability", "buffered")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "500", "--logical-partitions", "20", "--skew", "1", "--batch-bytes", "64KiB", "--durability", "buffered")
 	wants(t, s.out.String(), "loaded   500 documents", "flushes", "after close")
 
 	for _, w := range workload.Workloads() {
-		s.do(t, exitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "300", "--warmup", "0s", "--workers", "2", "--durability", "buffered", "--json", "-")
+		s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "300", "--warmup", "0s", "--workers", "2", "--durability", "buffered", "--json", "-")
 		var r report
 		if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v in\n%s", w.Name, err, &s.out)
@@ -38,7 +39,7 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("%s: %+v", w.Name, r.Engine)
 		}
 	}
-	s.do(t, exitOK, "run", "--db", dir, "--ops", "200", "--warmup", "0s", "--positioned", "--profile", "heap")
+	s.do(t, cli.ExitOK, "run", "--db", dir, "--ops", "200", "--warmup", "0s", "--positioned", "--profile", "heap")
 	wants(t, s.out.String(), "ALL ", "heap profile")
 }
 
@@ -53,15 +54,15 @@ func TestEndToEndFile(t *testing.T) {
 	s := newEngineSession(t)
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
 	wants(t, s.errOut.String(), name+": line 4: document: ", "3 documents were written", "--skip 3")
-	s.do(t, exitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
+	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
 	wants(t, s.out.String(), "loaded   1 documents")
-	s.do(t, exitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
+	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
 	wants(t, s.out.String(), "4 documents in 4 physical partitions", "rmw ")
 	s.do(t, exitFailed, "run", "--db", db, "--container", "other")
 	wants(t, s.errOut.String(), `container "other": no such container`)
-	s.do(t, exitUsage, "load", "--db", db, "--container", "d", "--data", name, "--partition-key", "a")
-	s.do(t, exitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--compression", "much")
-	s.do(t, exitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--partitions", "100000")
+	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "d", "--data", name, "--partition-key", "a")
+	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--compression", "much")
+	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--partitions", "100000")
 }
 
 func TestEndToEndErrors(t *testing.T) {
@@ -86,7 +87,7 @@ func TestEndToEndErrors(t *testing.T) {
 	defer open.Close()
 	s.do(t, exitFailed, "load", "--db", db, "--docs", "10")
 	wants(t, s.errOut.String(), db, "locked")
-	s.do(t, exitUsage, "load", "--db", filepath.Join(dir, "new"), "--memory-budget", "1MiB")
+	s.do(t, cli.ExitUsage, "load", "--db", filepath.Join(dir, "new"), "--memory-budget", "1MiB")
 	wants(t, s.errOut.String(), "MemoryBudget")
 }
 
@@ -114,7 +115,7 @@ func TestUsageMakesNoStore(t *testing.T) {
 		{"", "it needs --partition-key"},
 	} {
 		s := newEngineSession(t)
-		s.do(t, exitUsage, append([]string{"load", "--db", db, "--data", file}, strings.Fields(c.args)...)...)
+		s.do(t, cli.ExitUsage, append([]string{"load", "--db", db, "--data", file}, strings.Fields(c.args)...)...)
 		wants(t, s.errOut.String(), c.text, "See pbench load --help.")
 		if _, err := os.Stat(db); err == nil {
 			t.Fatalf("%s: a store is left behind", c.args)
@@ -129,11 +130,11 @@ func TestEndToEndInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.stdin = &cancelling{text: strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + strings.Repeat("{\"id\":\"b\",\"k\":1}\n", 100_000)), cancel: cancel}
-	s.doContext(t, ctx, exitInterrupted, "load", "--db", db, "--data", "-", "--partition-key", "/k", "--partitions", "1", "--batch-bytes", "4KiB")
+	s.doContext(t, ctx, cli.ExitInterrupted, "load", "--db", db, "--data", "-", "--partition-key", "/k", "--partitions", "1", "--batch-bytes", "4KiB")
 	wants(t, s.errOut.String(), "documents were written; to go on there", "--skip ", "interrupted")
 	s.stdin = strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + "{\"id\":\"b\",\"k\":1}\n")
-	s.do(t, exitOK, "load", "--db", db, "--data", "-", "--partition-key", "/k")
-	s.do(t, exitOK, "run", "--db", db, "--ops", "10", "--warmup", "0s", "--workload", "c")
+	s.do(t, cli.ExitOK, "load", "--db", db, "--data", "-", "--partition-key", "/k")
+	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "10", "--warmup", "0s", "--workload", "c")
 	wants(t, s.out.String(), "2 documents in 1 physical partition;")
 }
 

@@ -67,9 +67,9 @@ func newReport(name string, o *outcome, figures *engineFigures) *report {
 
 // print writes the table of operations.
 func (r *report) print(w io.Writer) {
-	t := newTable("operation", "count", "ops/s", "MB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors")
+	t := newTable("operation", "count", "ops/s", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors")
 	row := func(name string, f operationFigures) {
-		t.row(name, formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS/1e6), formatMicros(f.mean),
+		t.row(name, formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS/(1<<20)), formatMicros(f.mean),
 			formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros), formatCount(f.Errors))
 	}
 	for op := range workload.NumOps {

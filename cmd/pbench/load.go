@@ -11,12 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
 // generatorFlags say which documents to make.
 type generatorFlags struct {
-	Generator         string  `placeholder:"NAME" help:"food (nested documents of 0.8 to 2 KB), ycsb (1.2 KB) or small (72 bytes); default food."`
+	Generator         string  `placeholder:"NAME" help:"food (nested documents of 0.8 to 2 KiB), ycsb (1.2 KiB) or small (72 bytes); default food."`
 	Docs              count   `placeholder:"N" help:"Number of documents, such as 250000 or 1M; default 250k."`
 	LogicalPartitions count   `placeholder:"N" help:"Number of distinct partition key values; default 1000."`
 	Skew              float64 `placeholder:"X" help:"Exponent of the sizes of logical partitions; 0: all alike, 1: the largest holds twice as much as the second."`
@@ -46,7 +47,7 @@ func (f *generatorFlags) generator() (*workload.Generator, int64, error) {
 	}
 	g, err := workload.NewGenerator(p)
 	if err != nil {
-		return nil, 0, usageError{err}
+		return nil, 0, cli.Usage(err)
 	}
 	n := int64(f.Docs)
 	if n == 0 {

@@ -15,12 +15,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], &environment{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: terminalWidth(os.Stderr), open: openStore,
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr), open: openStore,
 	}))
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -148,7 +149,7 @@ func theContainer(s store, name string) (string, error) {
 func (r *runCommand) benchmark() (*benchmark, error) {
 	w, err := workload.FindWorkload(r.Workload)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	if r.Mix != nil {
 		w.Name, w.Mix = "mix", *r.Mix
@@ -233,7 +234,7 @@ func (r *runCommand) measure(ctx context.Context, env *environment, s store, shu
 	if err != nil {
 		return nil, err
 	}
-	if o.interrupted && !o.measured() {
+	if all := newReport("", o, nil).All; o.interrupted && all.Ops+all.Errors == 0 {
 		return o, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), shut())
 	}
 	// What writes owe to the disk belongs to them.
@@ -289,7 +290,7 @@ func (r *runFlags) deliver(env *environment, rep *report, captures []capture) er
 		rep.Engine.Run.print(text, rep.Workload)
 		fmt.Fprintln(text)
 		rep.print(text)
-		fmt.Fprintln(text, "latencies are those of the calls, without the making of documents; MB are of documents read and written")
+		fmt.Fprintln(text, "latencies are those of the calls, without the making of documents; MiB are of documents read and written")
 		fmt.Fprintln(text)
 		rep.Engine.print(text)
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -157,10 +158,10 @@ func checkNewContainer(name string, def containerDef) error {
 		return usagef("container %q: a name has 1 to 255 bytes, and no control characters and none of / \\ # ?", name)
 	}
 	if _, err := jsondoc.Compile(def.partitionKey); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if _, err := engine.ParseCompression(def.compression); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if def.partitions > maxPartitions {
 		return usagef("--partitions %d: at most %d", def.partitions, maxPartitions)
@@ -174,7 +175,7 @@ const maxPartitions = 4096
 // argumentError makes a refused option wrong usage.
 func argumentError(err error) error {
 	if errors.Is(err, engine.ErrInvalid) {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // byteCount is a number of bytes as a flag, at least 1: "65536", "64KiB",
@@ -81,48 +83,14 @@ func parseUnits(text string, units map[string]float64) (int64, error) {
 	return int64(number * unit), nil
 }
 
-// formatBytes returns a size with a decimal unit: "1.41 GB".
-func formatBytes[N int | int64 | float64](n N) string {
-	x, unit := float64(n), "B"
-	for _, next := range []string{"kB", "MB", "GB", "TB"} {
-		if math.Abs(x) < 999.5 {
-			break
-		}
-		x, unit = x/1000, next
-	}
-	if unit == "B" {
-		return strconv.FormatFloat(x, 'f', 0, 64) + " B"
-	}
-	return formatShort(x) + " " + unit
-}
+// formatBytes returns a size with a binary unit: "1.41 GiB".
+func formatBytes[N int | int64 | float64](n N) string { return cli.Bytes(n) }
 
 // formatShort returns a number with three digits at least.
-func formatShort(x float64) string {
-	switch abs := math.Abs(x); {
-	case abs < 9.995:
-		return strconv.FormatFloat(x, 'f', 2, 64)
-	case abs < 99.95:
-		return strconv.FormatFloat(x, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(x, 'f', 0, 64)
-}
+func formatShort(x float64) string { return cli.Number(x) }
 
 // formatCount returns an integer with separators: "1,234,567".
-func formatCount[N int | int64 | count | position](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if digits[0] == '-' {
-		sign, digits = "-", digits[1:]
-	}
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return sign + b.String()
-}
+func formatCount[N cli.Integer](n N) string { return cli.Count(n) }
 
 // formatMicros returns microseconds with separators, with one decimal below a
 // thousand.
@@ -134,9 +102,4 @@ func formatMicros(us float64) string {
 }
 
 // plural returns "1 thing" or "2 things".
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return formatCount(n) + " " + thing + "s"
-}
+func plural(n int, thing string) string { return cli.Plural(n, thing, thing+"s") }
