@@ -320,14 +320,14 @@ func (o *output) abandon() {
 }
 
 // overlap estimates how many versions in older runs a new run overwrites, by
-// looking up one key in sixteen.
+// looking up one key in 64.
 type overlap struct {
 	runs  []*run
 	seen  int64
 	found int64
 }
 
-const overlapEvery = 16
+const overlapEvery = 64
 
 func (p *partition) newOverlap(runs []*run) *overlap { return &overlap{runs: runs} }
 

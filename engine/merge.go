@@ -25,10 +25,10 @@ import (
 //
 // A crash before 4 leaves the inputs, after it the output; a merge starts over.
 const (
-	tierRuns     = 6  // runs of like size that are merged together
+	tierRuns     = 8  // runs of like size that are merged together
 	tierPercent  = 20 // how much larger than all newer ones together a run may be
 	maxRuns      = 12 // beyond it the newest are merged whatever their size
-	deadPercent  = 30 // share of dead versions at which everything is merged
+	deadPercent  = 50 // share of dead versions at which everything is merged
 	settledRuns  = 2
 	minDeadItems = 1000
 )
