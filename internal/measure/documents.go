@@ -45,6 +45,9 @@ func NewGenerated(g *workload.Generator, n int64) *Generated {
 	return d
 }
 
+// Generator returns what makes the documents.
+func (d *Generated) Generator() *workload.Generator { return d.generator }
+
 // Count implements Documents.
 func (d *Generated) Count() int64 { return d.n }
 

@@ -15,7 +15,8 @@ var ErrNotFound = errors.New("document not found")
 type Store interface {
 	// Upsert writes a document, whether or not it exists.
 	Upsert(ctx context.Context, key partmap.Key, id string, doc []byte) error
-	// Read appends the document to buf, or returns ErrNotFound.
+	// Read returns a document, or ErrNotFound. buf is empty; its memory is used
+	// if there is room.
 	Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error)
 	// Scan calls visit with the documents of a logical partition in the order
 	// of their ids, beginning at the id from, at most limit of them (0: all).
