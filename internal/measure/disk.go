@@ -25,27 +25,17 @@ func DiskBytes(dir, except string) (n int64, err error) {
 
 // WrittenBytes returns how many bytes this process has caused to be written to
 // storage, -1 if unknown: what it wrote to files, page by page when the pages
-// became dirty, without what was truncated or deleted before it reached the
-// device.
+// became dirty, also what was deleted before it reached the device.
 func WrittenBytes() int64 { return parseWritten(readIO()) }
 
 // parseWritten reads the form of /proc/PID/io: lines "name: 1234".
 func parseWritten(text string) int64 {
-	written := int64(-1)
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		if err != nil {
-			continue
-		}
-		switch name {
-		case "write_bytes":
-			written = n
-		case "cancelled_write_bytes":
-			if written >= 0 {
-				written = max(written-n, 0)
-			}
+		if name == "write_bytes" && err == nil {
+			return n
 		}
 	}
-	return written
+	return -1
 }
