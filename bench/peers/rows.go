@@ -64,6 +64,7 @@ type storeInfo struct {
 	Version  string `json:"version"`
 	Settings string `json:"settings"`
 	Ours     bool   `json:"ours,omitempty"`
+	Probe    bool   `json:"probe,omitempty"`
 }
 
 // rowValues are the values of a row. Ratios are above 1 where Cleave is ahead
@@ -96,7 +97,7 @@ func (v value) spread() float64 {
 func newReport(command string, machine measure.Machine, s scale, chosen []candidate, samples []sample) *report {
 	r := &report{V: 1, Command: command, Machine: machine, Scale: s, Samples: samples}
 	for _, c := range chosen {
-		r.Stores = append(r.Stores, storeInfo{Name: c.name, Version: c.about(), Settings: c.settings, Ours: c.ours})
+		r.Stores = append(r.Stores, storeInfo{Name: c.name, Version: c.about(), Settings: c.settings, Ours: c.ours, Probe: c.probe})
 	}
 	for _, line := range tableRows {
 		if values := r.values(line); len(values.Values) > 0 {
@@ -129,7 +130,7 @@ func (r *report) values(line row) rowValues {
 	}
 	for _, s := range r.Stores {
 		x, ok := v.Values[s.Name]
-		if !ok || s.Ours {
+		if !ok || s.Ours || s.Probe {
 			continue
 		}
 		if best, ok := v.Values[v.Best]; !ok || better(line.lower, x.Median, best.Median) {

@@ -74,7 +74,7 @@ func (d *runner) step(ctx context.Context, s step) error {
 		}
 		for turn := range d.candidates {
 			c := d.candidates[(turn+repeat)%len(d.candidates)]
-			if s.reads && c.writesOnly {
+			if !c.takesPart(s) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -106,7 +106,7 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 		t.Dir += "-" + s.name
 		defer func() { err = errors.Join(err, os.RemoveAll(t.Dir)) }()
 	}
-	if s.fresh || s.kind == loadTask {
+	if s.fresh || s.kind == loadTask || c.probe {
 		if err := errors.Join(os.RemoveAll(t.Dir), os.MkdirAll(t.Dir, 0o755)); err != nil {
 			return r, err
 		}
@@ -115,7 +115,9 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 	case fillTask:
 		t.Warmup = 0
 	case runTask:
-		t.Documents = d.exist[c.name]
+		if n, ok := d.exist[c.name]; ok {
+			t.Documents = n
+		}
 	case reopenTask:
 		t.Documents = 1
 	case killTask:

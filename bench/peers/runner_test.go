@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 		}
 		for _, c := range all {
 			v, ok := rows[line.name].Values[c.name]
-			if reads := steps[line.step].reads && c.writesOnly; ok == reads {
+			if ok != c.takesPart(steps[line.step]) {
 				t.Errorf("%s of %s: %+v", line.name, c.name, v)
 			}
 			if ok && line.figure != figureLost && v.Median <= 0 {

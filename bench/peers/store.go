@@ -46,6 +46,7 @@ type candidate struct {
 	about    func() string // library and version
 	settings string        // what differs from the defaults
 	ours     bool
+	probe    bool // neither ours nor a peer: a limit, printed beside the synced puts
 	// open opens the store in a directory, making it if that is empty.
 	open func(ctx context.Context, dir string, m mode) (store, error)
 	// writesOnly: for rows about reading alone another candidate stands for it.
@@ -55,7 +56,7 @@ type candidate struct {
 // candidates are all stores of this build, Cleave's variants first.
 func candidates() []candidate {
 	all := append(cleaveVariants(), pebbleStore, badgerStore, bboltStore, sqliteStore)
-	return append(all, cgoStores...)
+	return append(append(all, cgoStores...), bareLog)
 }
 
 // cgoStores are those that need a C library and a build tag.
@@ -119,6 +120,11 @@ func batches(docs iter.Seq[document]) iter.Seq[[]pair] {
 			yield(pairs)
 		}
 	}
+}
+
+// takesPart reports whether a step is for a store.
+func (c *candidate) takesPart(s step) bool {
+	return !(s.reads && c.writesOnly) && (s.synced || !c.probe)
 }
 
 // restInterval is how often atRest looks, restPeriod how long nothing must be
