@@ -1,3 +1,5 @@
+//go:build cgo
+
 package main
 
 import (
@@ -27,6 +29,8 @@ var sqliteStore = candidate{
 		"page cache 256 MiB a connection; mmap_size 16 GiB, of which SQLite takes 2; prepared statements, one connection that writes; loads in transactions of 1 MiB",
 	open: openSQLite,
 }
+
+func init() { cgoStores = append(cgoStores, sqliteStore) }
 
 // The page size must be set before anything is written, the WAL mode included.
 const sqlitePragmas = `

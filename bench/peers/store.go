@@ -55,11 +55,12 @@ type candidate struct {
 
 // candidates are all stores of this build, Cleave's variants first.
 func candidates() []candidate {
-	all := append(cleaveVariants(), pebbleStore, badgerStore, bboltStore, sqliteStore)
+	all := append(cleaveVariants(), pebbleStore, badgerStore, bboltStore)
 	return append(append(all, cgoStores...), bareLog)
 }
 
-// cgoStores are those that need a C library and a build tag.
+// cgoStores are those that need a C compiler: SQLite, and by a build tag those
+// that need a library too.
 var cgoStores []candidate
 
 // keys lends buffers for the keys of stores that have one key space: the
