@@ -62,7 +62,7 @@ type scale struct {
 
 var (
 	fullScale  = scale{Documents: 1_000_000, KillDocuments: 200_000, Repeats: 3, Warmup: 3 * time.Second, Duration: 4 * time.Second, Seed: 1}
-	quickScale = scale{Documents: 100_000, KillDocuments: 50_000, Repeats: 3, Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond, Seed: 1, Limit: 6 * time.Minute}
+	quickScale = scale{Documents: 100_000, KillDocuments: 50_000, Repeats: 3, Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond, Seed: 1, Limit: 7 * time.Minute}
 )
 
 // execute runs one command line and returns the exit status.

@@ -58,7 +58,7 @@ func (r *report) printRatios(w io.Writer) {
 		for _, name := range ours {
 			cell := ""
 			if ratio, ok := v.Ratios[name]; ok {
-				cell = formatRatio(ratio)
+				cell = number(ratio)
 			}
 			line = append(line, cell)
 		}
@@ -77,7 +77,7 @@ func (r *report) printLosses(w io.Writer) {
 		var behind []string
 		for _, s := range r.Stores {
 			if ratio, ok := v.Ratios[s.Name]; ok && ratio < 1 {
-				behind = append(behind, s.Name+" "+formatRatio(ratio))
+				behind = append(behind, s.Name+" "+number(ratio))
 			}
 		}
 		if len(behind) > 0 {
@@ -189,13 +189,13 @@ func measured(v value, unit string) string {
 	return number(v.Median) + " " + unit
 }
 
-func formatRatio(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
-
-// number returns three digits at least, with separators.
+// number returns two digits at least, with separators.
 func number(x float64) string {
 	switch abs := math.Abs(x); {
 	case x == 0:
 		return "0"
+	case abs < 0.00995:
+		return strconv.FormatFloat(x, 'f', 4, 64)
 	case abs < 0.0995:
 		return strconv.FormatFloat(x, 'f', 3, 64)
 	case abs < 9.995:
