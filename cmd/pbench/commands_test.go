@@ -17,6 +17,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 func TestUsage(t *testing.T) {
@@ -421,7 +422,7 @@ func TestSampledDocuments(t *testing.T) {
 	}
 	const n = 10_000
 	for i := range n {
-		if err := c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%d","k":"%d"}`, i, i%7)); err != nil {
+		if err := c.Upsert(t.Context(), partmap.Key{}, "", fmt.Appendf(nil, `{"id":"%d","k":"%d"}`, i, i%7)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -431,12 +432,12 @@ func TestSampledDocuments(t *testing.T) {
 		if err != nil || progress != 2 {
 			t.Fatalf("%v: %d calls", err, progress)
 		}
-		if d.count() > limit || d.count() < limit*9/20 || d.memory() < d.count() {
-			t.Errorf("limit %d: %d documents", limit, d.count())
+		if d.Count() > limit || d.Count() < limit*9/20 || d.Memory() < d.Count() {
+			t.Errorf("limit %d: %d documents", limit, d.Count())
 		}
-		for i := range d.count() {
-			doc, err := d.appendVersion(t.Context(), nil, i, 0)
-			if want := fmt.Sprintf(`{"id":"%s",`, d.appendID(nil, i)); err != nil || !strings.HasPrefix(string(doc), want) || !d.check(doc, "") {
+		for i := range d.Count() {
+			doc, err := d.AppendVersion(t.Context(), nil, i, 0)
+			if want := fmt.Sprintf(`{"id":"%s",`, d.AppendID(nil, i)); err != nil || !strings.HasPrefix(string(doc), want) || !d.Check(doc, "") {
 				t.Fatalf("%d: %v: %s", i, err, doc)
 			}
 		}

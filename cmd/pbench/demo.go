@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -74,7 +75,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 	if b.c, err = s.CreateContainer(ctx, "food", r.def([]string{g.KeyPath()})); err != nil {
 		return err
 	}
-	var mem memory
+	var mem measure.Memory
 	in := generatedInput(g, 0, n)
 	deadline := time.Now().Add(demoLoadTime)
 	in.docs = until(in.docs, func() bool { return time.Now().After(deadline) })
@@ -101,7 +102,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 		fmt.Fprintln(env.stdout, "load, then run, in a temporary directory that is removed at the end")
 		result.print(env.stdout, in.about, b.c.Def().partitions)
 	}
-	b.docs = newGenerated(g, result.documents)
+	b.docs = measure.NewGenerated(g, result.documents)
 	_, err = r.measure(ctx, env, s, shut, dir, "food", b)
 	return err
 }

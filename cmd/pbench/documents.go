@@ -6,72 +6,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// documents are what a run reads and writes, by index. They are safe for
-// concurrent use.
+// documents are what a run reads and writes.
 type documents interface {
-	count() int64
-	key(i int64) partmap.Key
-	appendID(dst []byte, i int64) []byte
-	// appendVersion appends another version of document i.
-	appendVersion(ctx context.Context, dst []byte, i int64, version uint64) ([]byte, error)
-	// check reports whether body is some version of the document with this id.
-	check(body []byte, id string) bool
-	// inserts reports whether documents at and past count can be made.
-	inserts() bool
-	// memory is about what is kept to know them, in bytes.
-	memory() int64
+	measure.Documents
+	// Memory is about what is kept to know them, in bytes.
+	Memory() int64
 }
 
-// generated are the documents of a generator.
-type generated struct {
-	generator *workload.Generator
-	n         int64
-	keys      []partmap.Key // by logical partition; nil if there are many
-}
-
-// maxKeptKeys bounds generated.keys to a few megabytes.
-const maxKeptKeys = 1 << 17
-
-func newGenerated(g *workload.Generator, n int64) *generated {
-	d := &generated{generator: g, n: n}
-	if partitions := g.Params().LogicalPartitions; partitions <= maxKeptKeys {
-		d.keys = make([]partmap.Key, partitions)
-		for p := range d.keys {
-			d.keys[p] = partmap.String(string(g.AppendKey(nil, p)))
-		}
-	}
-	return d
-}
-
-func (d *generated) count() int64 { return d.n }
-
-func (d *generated) key(i int64) partmap.Key {
-	p := d.generator.Partition(i)
-	if d.keys != nil {
-		return d.keys[p]
-	}
-	return partmap.String(string(d.generator.AppendKey(nil, p)))
-}
-
-func (d *generated) appendID(dst []byte, i int64) []byte { return d.generator.AppendID(dst, i) }
-
-func (d *generated) appendVersion(_ context.Context, dst []byte, i int64, version uint64) ([]byte, error) {
-	return d.generator.Append(dst, i, version), nil
-}
-
-func (d *generated) check(body []byte, id string) bool { return workload.IsDocument(body, id) }
-
-func (d *generated) inserts() bool { return true }
-
-// keyBytes is about what a partition key takes in memory.
-const keyBytes = 48
-
-func (d *generated) memory() int64 {
-	return int64(d.generator.Params().LogicalPartitions*8 + len(d.keys)*keyBytes)
+// canInsert reports whether documents past the existing ones can be made.
+func canInsert(d documents) bool {
+	_, ok := d.(*measure.Generated)
+	return ok
 }
 
 // sampled are documents that were loaded from elsewhere: their names are read
@@ -118,27 +68,32 @@ func sampleDocuments(ctx context.Context, c container, limit int64, progress fun
 	return d, nil
 }
 
-func (d *sampled) count() int64 { return int64(len(d.names)) }
+// Count implements measure.Documents.
+func (d *sampled) Count() int64 { return int64(len(d.names)) }
 
-func (d *sampled) key(i int64) partmap.Key { return d.keys[d.names[i].key] }
+// Key implements measure.Documents.
+func (d *sampled) Key(i int64) partmap.Key { return d.keys[d.names[i].key] }
 
 func (d *sampled) id(i int64) []byte {
 	n := d.names[i]
 	return d.ids[n.id : n.id+uint32(n.idBytes)]
 }
 
-func (d *sampled) appendID(dst []byte, i int64) []byte { return append(dst, d.id(i)...) }
+// AppendID implements measure.Documents.
+func (d *sampled) AppendID(dst []byte, i int64) []byte { return append(dst, d.id(i)...) }
 
-func (d *sampled) appendVersion(ctx context.Context, dst []byte, i int64, _ uint64) ([]byte, error) {
-	return d.c.Read(ctx, d.key(i), string(d.id(i)), dst)
+// AppendVersion implements measure.Documents: a document is written again as
+// it is.
+func (d *sampled) AppendVersion(ctx context.Context, dst []byte, i int64, _ uint64) ([]byte, error) {
+	return d.c.Read(ctx, d.Key(i), string(d.id(i)), dst)
 }
 
-func (d *sampled) check(body []byte, _ string) bool { return len(body) > 0 }
+// Check implements measure.Documents.
+func (d *sampled) Check(body []byte, _ string) bool { return len(body) > 0 }
 
-func (d *sampled) inserts() bool { return false }
-
-func (d *sampled) memory() int64 {
-	return int64(cap(d.keys)*keyBytes + cap(d.names)*12 + cap(d.ids))
+// Memory implements documents.
+func (d *sampled) Memory() int64 {
+	return int64(cap(d.keys)*measure.KeyBytes + cap(d.names)*12 + cap(d.ids))
 }
 
 // findDocuments returns the documents of a container: those of the generator
@@ -155,7 +110,7 @@ func findDocuments(ctx context.Context, env *environment, dir, name string, c co
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: container %q: %w", catalogName, name, err)
 		}
-		d, from = newGenerated(g, o.Documents), &o
+		d, from = measure.NewGenerated(g, o.Documents), &o
 	} else {
 		bar := newProgress(env, "read the keys", time.Now())
 		defer bar.end()
@@ -166,7 +121,7 @@ func findDocuments(ctx context.Context, env *environment, dir, name string, c co
 			return nil, nil, err
 		}
 	}
-	if d.count() == 0 {
+	if d.Count() == 0 {
 		return nil, nil, errors.New("container " + name + " is empty: load something first")
 	}
 	return d, from, nil

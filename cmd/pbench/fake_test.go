@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -87,7 +88,7 @@ func (c *fakeContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error],
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return committed, size, err
 		}
-		if err := c.Upsert(ctx, doc); err != nil {
+		if err := c.Upsert(ctx, partmap.Key{}, "", doc); err != nil {
 			return committed, size, &inputError{index: committed, err: err}
 		}
 		committed++
@@ -99,7 +100,7 @@ func (c *fakeContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error],
 	return committed, size, nil
 }
 
-func (c *fakeContainer) Upsert(_ context.Context, doc []byte) error {
+func (c *fakeContainer) Upsert(_ context.Context, _ partmap.Key, _ string, doc []byte) error {
 	var properties map[string]any
 	if err := json.Unmarshal(doc, &properties); err != nil {
 		return fmt.Errorf("document: %w", err)
@@ -131,21 +132,22 @@ func (c *fakeContainer) Read(_ context.Context, key partmap.Key, id string, buf 
 	defer c.s.mu.Unlock()
 	doc, ok := c.docs[documentName{key, id}]
 	if !ok {
-		return nil, fmt.Errorf("document %q: not found", id)
+		return nil, measure.ErrNotFound
 	}
 	return append(buf, doc...), nil
 }
 
-func (c *fakeContainer) Scan(_ context.Context, key partmap.Key, from string, limit int) (items, size int64, err error) {
+func (c *fakeContainer) Scan(_ context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
+	items := 0
 	for name, doc := range c.docs {
-		if name.key == key && name.id >= from && items < int64(limit) {
+		if name.key == key && name.id >= from && (items < limit || limit == 0) {
 			items++
-			size += int64(len(doc))
+			visit(doc)
 		}
 	}
-	return items, size, nil
+	return nil
 }
 
 func (c *fakeContainer) Keys(context.Context) iter.Seq2[documentName, error] {

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -35,33 +35,32 @@ type operationFigures struct {
 	mean, bytesPerS float64
 }
 
-func newOperationFigures(t *tally, elapsed time.Duration) operationFigures {
+func newOperationFigures(t *measure.Tally, elapsed time.Duration) operationFigures {
 	f := operationFigures{
-		Ops: t.successes(), Errors: t.errors,
-		P50Micros: t.micros(50), P99Micros: t.micros(99), P999: t.micros(99.9), MaxMicros: t.micros(100),
+		Ops: t.Successes(), Errors: t.Errors,
+		P50Micros: t.Micros(50), P99Micros: t.Micros(99), P999: t.Micros(99.9), MaxMicros: t.Micros(100),
 	}
 	if seconds := elapsed.Seconds(); seconds > 0 {
 		f.OpsPerS = round(float64(f.Ops)/seconds, 1)
-		f.bytesPerS = float64(t.bytes) / seconds
+		f.bytesPerS = float64(t.Bytes) / seconds
 	}
 	if f.Ops > 0 {
-		f.mean = micros(t.busy) / float64(f.Ops)
+		f.mean = micros(t.Busy) / float64(f.Ops)
 	}
 	return f
 }
 
-func newReport(name string, o *outcome, figures *engineFigures) *report {
+func newReport(name string, o *measure.Outcome, figures *engineFigures) *report {
 	r := &report{V: 1, Workload: name, Ops: make(map[string]operationFigures), Engine: figures}
-	var all tally
-	for op := range o.tallies {
-		t := &o.tallies[op]
-		if t.successes()+t.errors == 0 {
+	all := o.All()
+	for op := range o.Tallies {
+		t := &o.Tallies[op]
+		if t.Successes()+t.Errors == 0 {
 			continue
 		}
-		r.Ops[workload.Op(op).String()] = newOperationFigures(t, o.elapsed)
-		all.add(t)
+		r.Ops[workload.Op(op).String()] = newOperationFigures(t, o.Elapsed)
 	}
-	r.All = newOperationFigures(&all, o.elapsed)
+	r.All = newOperationFigures(&all, o.Elapsed)
 	return r
 }
 
@@ -95,17 +94,17 @@ type engineFigures struct {
 	Flushes            int64   `json:"flushes"`
 	Merges             int64   `json:"merges"`
 
-	Waited waits  `json:"waited"`
-	Memory memory `json:"memory"`
+	Waited waits          `json:"waited"`
+	Memory measure.Memory `json:"memory"`
 
 	RawBytes           int64   `json:"raw_bytes"`  // of the documents in the store, old versions that merges left too
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
-	Process *processFigures `json:"process,omitempty"`
-	Client  *clientFigures  `json:"client,omitempty"`
-	Run     *settings       `json:"run,omitempty"`
-	From    *machine        `json:"machine,omitempty"`
+	Process *processFigures  `json:"process,omitempty"`
+	Client  *clientFigures   `json:"client,omitempty"`
+	Run     *settings        `json:"run,omitempty"`
+	From    *measure.Machine `json:"machine,omitempty"`
 }
 
 // waits tell how often and for how long calls waited, by cause.
@@ -143,7 +142,7 @@ type clientFigures struct {
 }
 
 // newEngineFigures returns what s did since before.
-func newEngineFigures(s store, before storeStats, mem memory) *engineFigures {
+func newEngineFigures(s store, before storeStats, mem measure.Memory) *engineFigures {
 	d := s.Stats().since(before)
 	f := &engineFigures{
 		Writes: d.Writes, WrittenBytes: d.WrittenBytes,
@@ -166,17 +165,8 @@ func newEngineFigures(s store, before storeStats, mem memory) *engineFigures {
 }
 
 // addDisk adds what a closed store takes on disk.
-func (f *engineFigures) addDisk(dir string) error {
-	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || entry.Name() == catalogName {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			f.DiskBytes += info.Size()
-		}
-		return err
-	})
+func (f *engineFigures) addDisk(dir string) (err error) {
+	f.DiskBytes, err = measure.DiskBytes(dir, catalogName)
 	f.SpaceAmplification = ratio(f.DiskBytes, f.RawBytes)
 	return err
 }
@@ -190,7 +180,7 @@ func (f *engineFigures) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  waited   sync %v (%s syncs), back-pressure %v, cold reads %v; all workers together\n",
 		f.Waited.Sync, formatCount(f.Syncs), f.Waited.BackPressure, f.Waited.ColdRead)
-	if f.Memory != (memory{}) {
+	if f.Memory != (measure.Memory{}) {
 		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", formatBytes(f.Memory.Resident),
 			formatBytes(f.Memory.PeakResident), formatBytes(f.Memory.Anonymous), formatBytes(f.Memory.PeakAnonymous))
 	}
@@ -207,8 +197,6 @@ func (f *engineFigures) print(w io.Writer) {
 	}
 }
 
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
 // ratio returns a/b with three decimals, 0 if b is 0.
 func ratio(a, b int64) float64 {
 	if b == 0 {
@@ -220,4 +208,10 @@ func ratio(a, b int64) float64 {
 func round(x float64, decimals int) float64 {
 	scale := math.Pow10(decimals)
 	return math.Round(x*scale) / scale
+}
+
+// printMachine writes the command line and what it ran on, as two lines.
+func printMachine(w io.Writer, args []string, m measure.Machine) {
+	fmt.Fprintln(w, strings.TrimSpace("$ pbench "+strings.Join(args, " ")))
+	fmt.Fprintln(w, m)
 }

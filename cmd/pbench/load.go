@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -146,7 +147,7 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		return err
 	}
 	before := s.Stats()
-	var mem memory
+	var mem measure.Memory
 	result, err := load(ctx, env, c, in, int64(l.BatchBytes), l.MaxErrors, &mem)
 	position := int64(l.Skip) + result.position
 	if ctx.Err() != nil {
@@ -178,9 +179,9 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	if err := figures.addDisk(l.DB); err != nil {
 		return err
 	}
-	host := describeMachine(l.DB)
+	host := measure.DescribeMachine(l.DB)
 	if !l.JSON.replacesText() {
-		host.print(env.stdout, env.args)
+		printMachine(env.stdout, env.args, host)
 		result.print(env.stdout, in.about, partitions)
 		figures.print(env.stdout)
 	}
@@ -321,7 +322,7 @@ func (r *loadResult) report(figures *engineFigures) *loadReport {
 }
 
 // load writes an input to a container.
-func load(ctx context.Context, env *environment, c container, in *input, batchBytes, maxErrors int64, mem *memory) (r loadResult, err error) {
+func load(ctx context.Context, env *environment, c container, in *input, batchBytes, maxErrors int64, mem *measure.Memory) (r loadResult, err error) {
 	start := time.Now()
 	bar := newProgress(env, "load", start)
 	defer bar.end()
@@ -329,7 +330,7 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 	show := func(documents, bytes int64) {
 		now := time.Now()
 		bar.show(now, in.part(), func() string {
-			mem.sample()
+			mem.Sample()
 			seconds := now.Sub(start).Seconds()
 			documents, bytes := r.documents+documents, r.bytes+bytes
 			return fmt.Sprintf("%s documents  %s  %s/s  %s/s", formatCount(documents), formatBytes(bytes),
@@ -356,12 +357,12 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 }
 
 // settle waits for flushes and merges.
-func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem *memory) error {
+func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem *measure.Memory) error {
 	start := time.Now()
 	bar := newProgress(env, "settle", start)
 	defer bar.end()
-	err := whileWaiting(func() error { return s.Settle(ctx) }, func(now time.Time) {
-		mem.sample()
+	err := measure.WhileWaiting(func() error { return s.Settle(ctx) }, func(now time.Time) {
+		mem.Sample()
 		bar.show(now, -1, func() string { return "flush and merge" })
 	})
 	r.settled = time.Since(start)

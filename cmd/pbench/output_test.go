@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -28,37 +28,6 @@ long name      7
 	}
 }
 
-func TestTally(t *testing.T) {
-	var a, b tally
-	if a.micros(50) != 0 || a.successes() != 0 {
-		t.Error("an empty tally has latencies")
-	}
-	for us := 1; us <= 1000; us++ {
-		a.record(time.Duration(us) * time.Microsecond)
-	}
-	b.record(0)
-	b.record(2 * time.Hour)
-	b.errors, b.bytes = 3, 5
-	b.add(&a)
-	if b.successes() != 1002 || b.errors != 3 || b.bytes != 5 {
-		t.Errorf("%d successes, %d errors, %d bytes", b.successes(), b.errors, b.bytes)
-	}
-	for percentile, want := range map[float64]float64{50: 500, 99: 990, 100: 60e6} {
-		if got := b.micros(percentile); math.Abs(got-want) > want/500 {
-			t.Errorf("p%v is %v µs, want %v", percentile, got, want)
-		}
-	}
-	b.reset()
-	if b.successes() != 0 || b.errors != 0 || b.busy != 0 || b.bytes != 0 {
-		t.Error("reset leaves something")
-	}
-	var empty tally
-	empty.add(&a)
-	if empty.successes() != 1000 {
-		t.Error("added to nothing it is lost")
-	}
-}
-
 func keysOf(t *testing.T, text []byte) []string {
 	t.Helper()
 	var object map[string]json.RawMessage
@@ -70,12 +39,12 @@ func keysOf(t *testing.T, text []byte) []string {
 
 // The form that programs read: fields may be added to engine only.
 func TestJSONForm(t *testing.T) {
-	o := &outcome{elapsed: 2 * time.Second}
+	o := &measure.Outcome{Elapsed: 2 * time.Second}
 	for range 1000 {
-		o.tallies[workload.Read].record(2 * time.Microsecond)
+		o.Tallies[workload.Read].Record(2 * time.Microsecond)
 	}
-	o.tallies[workload.Update].record(40 * time.Microsecond)
-	o.tallies[workload.Update].errors = 2
+	o.Tallies[workload.Update].Record(40 * time.Microsecond)
+	o.Tallies[workload.Update].Errors = 2
 	var b bytes.Buffer
 	if err := writeJSON(&b, newReport("ycsb-b", o, &engineFigures{})); err != nil {
 		t.Fatal(err)
@@ -114,15 +83,15 @@ func TestJSONForm(t *testing.T) {
 }
 
 func TestReportText(t *testing.T) {
-	o := &outcome{elapsed: time.Second}
+	o := &measure.Outcome{Elapsed: time.Second}
 	for range 4 {
-		o.tallies[workload.Read].record(1000 * time.Nanosecond)
+		o.Tallies[workload.Read].Record(1000 * time.Nanosecond)
 	}
-	o.tallies[workload.Read].bytes = 8 << 20
+	o.Tallies[workload.Read].Bytes = 8 << 20
 	f := &engineFigures{
 		Writes: 4, WrittenBytes: 1 << 20, LogBytes: 3 << 19, FlushBytes: 512, Flushes: 1, Syncs: 2, WriteAmplification: 2,
 		Waited:   waits{Sync: wait{3, 2e6}, BackPressure: wait{2, 1.5e6}},
-		Memory:   memory{Resident: 2 << 10, PeakResident: 3 << 10, Anonymous: 1 << 10, PeakAnonymous: 1 << 10},
+		Memory:   measure.Memory{Resident: 2 << 10, PeakResident: 3 << 10, Anonymous: 1 << 10, PeakAnonymous: 1 << 10},
 		RawBytes: 1 << 10, DiskBytes: 512, SpaceAmplification: 0.5,
 		Process: &processFigures{CPUSeconds: 0.9, Collections: 3},
 		Client:  &clientFigures{MicrosPerOp: 0.7, CallsPerS: 1e6},
@@ -181,25 +150,13 @@ func TestProgressElsewhere(t *testing.T) {
 	}
 }
 
-func TestParseMemory(t *testing.T) {
-	m, ok := parseMemory("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t      12 kB\nRssFile:\t 1 kB\n")
-	if want := (memory{Resident: 1 << 20, PeakResident: 2 << 20, Anonymous: 12 << 10, PeakAnonymous: 12 << 10}); !ok || m != want {
-		t.Errorf("%v: %+v", ok, m)
-	}
-	for _, text := range []string{"", "VmRSS: 1 kB\n", "VmHWM: x kB\nVmRSS: 1 kB\nRssAnon: 1 kB\n", "VmRSS"} {
-		if _, ok := parseMemory(text); ok {
-			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
 func TestMachineWithoutRevision(t *testing.T) {
 	var b bytes.Buffer
-	machine{Go: "go1", Platform: "p/q", Cores: 2}.print(&b, []string{"run"})
+	printMachine(&b, []string{"run"}, measure.Machine{Go: "go1", Platform: "p/q", Cores: 2})
 	if want := "$ pbench run\ngo1, p/q, CPU unknown, 2 cores, file system unknown\n"; b.String() != want {
 		t.Errorf("printed %q", &b)
 	}
 	b.Reset()
-	machine{Revision: "abc"}.print(&b, nil)
+	printMachine(&b, nil, measure.Machine{Revision: "abc"})
 	wants(t, b.String(), ", revision abc\n")
 }

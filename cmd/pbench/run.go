@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -30,7 +31,7 @@ const defaultDuration = 20 * time.Second
 type runCommand struct {
 	DB        string         `name:"db" type:"directory" placeholder:"DIR" help:"Directory of a store that was loaded before. Without it a temporary one is loaded with generated documents."`
 	Container string         `placeholder:"NAME" help:"Container; default the only one of the store."`
-	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert or scan; see pbench list; default ${default}."`
+	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert, scan, absent or partition; see pbench list; default ${default}."`
 	Mix       *workload.Mix  `placeholder:"OP=WEIGHT,..." help:"Operations in place of those of the workload, such as read=95,update=5; it is then called mix."`
 	Keys      *workload.Keys `placeholder:"HOW" help:"Key distribution in place of that of the workload: uniform, zipf:0.99, latest or hot:0.01/0.9."`
 	runFlags
@@ -123,8 +124,8 @@ func (r *runCommand) Run(ctx context.Context, env *environment) (err error) {
 	}
 	b.docs = docs
 	o, err := r.measure(ctx, env, s, shut, r.DB, name, b)
-	if o != nil && from != nil && o.inserted > from.Documents {
-		from.Documents = o.inserted
+	if o != nil && from != nil && o.Documents > from.Documents {
+		from.Documents = o.Documents
 		err = errors.Join(err, setOrigin(r.DB, name, from))
 	}
 	return err
@@ -167,9 +168,9 @@ func (r *runFlags) closedLoop(w workload.Workload, seed uint64) (*benchmark, err
 	if r.Duration < 0 || r.Warmup < 0 {
 		return nil, usagef("--duration and --warmup cannot be negative")
 	}
-	b := &benchmark{workload: w, workers: r.Workers, seed: seed, warmup: r.Warmup, duration: r.Duration, limit: int64(r.Ops)}
-	if b.duration == 0 && b.limit == 0 {
-		b.duration = defaultDuration
+	b := &benchmark{Loop: measure.Loop{Workload: w, Workers: r.Workers, Seed: seed, Warmup: r.Warmup, Duration: r.Duration, Limit: int64(r.Ops)}}
+	if b.Duration == 0 && b.Limit == 0 {
+		b.Duration = defaultDuration
 	}
 	if r.ProfileOut != "" {
 		if len(r.Profile) == 0 {
@@ -198,7 +199,7 @@ func (r *runCommand) runOnGenerated(ctx context.Context, env *environment, dir s
 	if b.c, err = s.CreateContainer(ctx, name, r.def([]string{g.KeyPath()})); err != nil {
 		return err
 	}
-	var mem memory
+	var mem measure.Memory
 	in := generatedInput(g, 0, n)
 	result, err := load(ctx, env, b.c, in, 0, 0, &mem)
 	if ctx.Err() != nil {
@@ -213,32 +214,32 @@ func (r *runCommand) runOnGenerated(ctx context.Context, env *environment, dir s
 	if !r.JSON.replacesText() {
 		result.print(env.stdout, in.about, b.c.Def().partitions)
 	}
-	b.docs = newGenerated(g, n)
+	b.docs = measure.NewGenerated(g, n)
 	_, err = r.measure(ctx, env, s, shut, dir, name, b)
 	return err
 }
 
 // measure runs a benchmark, closes the store and prints the results.
-func (r *runCommand) measure(ctx context.Context, env *environment, s store, shut func() error, dir, name string, b *benchmark) (*outcome, error) {
-	mix := &b.workload.Mix
-	if mix[workload.Insert] > 0 && !b.docs.inserts() {
-		return nil, usagef("container %q was not filled by a generator: workload %s cannot insert into it", name, b.workload.Name)
+func (r *runCommand) measure(ctx context.Context, env *environment, s store, shut func() error, dir, name string, b *benchmark) (*measure.Outcome, error) {
+	mix := &b.Workload.Mix
+	if mix[workload.Insert] > 0 && !canInsert(b.docs) {
+		return nil, usagef("container %q was not filled by a generator: workload %s cannot insert into it", name, b.Workload.Name)
 	}
 	p := profiler{kinds: r.Profile}
 	var captures []capture
 	var before storeStats
-	var mem memory
+	var mem measure.Memory
 	o, err := b.run(ctx, env, &mem,
 		func() error { before = s.Stats(); return p.start() },
 		func() (err error) { captures, err = p.stop(); return err })
 	if err != nil {
 		return nil, err
 	}
-	if all := newReport("", o, nil).All; o.interrupted && all.Ops+all.Errors == 0 {
+	if o.Interrupted && !o.Measured() {
 		return o, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), shut())
 	}
 	// What writes owe to the disk belongs to them.
-	if mix.Writes() && o.firstErr == nil && !o.interrupted {
+	if mix.Writes() && o.Err == nil && !o.Interrupted {
 		if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
 			return o, err
 		}
@@ -251,20 +252,20 @@ func (r *runCommand) measure(ctx context.Context, env *environment, s store, shu
 	if err := f.addDisk(dir); err != nil {
 		return o, err
 	}
-	host := describeMachine(dir)
+	host := measure.DescribeMachine(dir)
 	f.From = &host
-	f.Process = &processFigures{CPUSeconds: round(o.cpu.Seconds(), 3), Collections: o.collections}
-	f.Client = &clientFigures{MicrosPerOp: round(micros(o.client), 3), MemoryBytes: o.histograms + b.docs.memory()}
+	f.Process = &processFigures{CPUSeconds: round(o.CPU.Seconds(), 3), Collections: o.Collections}
+	f.Client = &clientFigures{MicrosPerOp: round(micros(o.Client), 3), MemoryBytes: o.Memory + b.docs.Memory()}
 	f.Run = &settings{
-		Container: name, Documents: b.docs.count(), Partitions: partitions,
-		Mix: mix.String(), Keys: b.workload.Keys.String(), Loop: "closed", Workers: b.workers,
-		Seconds: round(o.elapsed.Seconds(), 3), Durability: r.Durability.String(), MemoryBudget: int64(r.MemoryBudget),
-		Seed: b.seed, Interrupted: o.interrupted,
+		Container: name, Documents: b.docs.Count(), Partitions: partitions,
+		Mix: mix.String(), Keys: b.Workload.Keys.String(), Loop: "closed", Workers: b.Workers,
+		Seconds: round(o.Elapsed.Seconds(), 3), Durability: r.Durability.String(), MemoryBudget: int64(r.MemoryBudget),
+		Seed: b.Seed, Interrupted: o.Interrupted,
 	}
-	rep := newReport(b.workload.Name, o, f)
+	rep := newReport(b.Workload.Name, o, f)
 	if n := rep.All.Ops; n > 0 {
-		f.Process.AllocationsPerOp = round(float64(o.allocations)/float64(n), 3)
-		if b.workers == 1 {
+		f.Process.AllocationsPerOp = round(float64(o.Allocations)/float64(n), 3)
+		if b.Workers == 1 {
 			f.Client.CallsPerS = round(1e6/rep.All.mean, 1)
 		}
 	}
@@ -272,9 +273,9 @@ func (r *runCommand) measure(ctx context.Context, env *environment, s store, shu
 		return o, err
 	}
 	switch {
-	case o.firstErr != nil:
-		return o, fmt.Errorf("%s operations failed, the first: %w", formatCount(rep.All.Errors), o.firstErr)
-	case o.interrupted:
+	case o.Err != nil:
+		return o, fmt.Errorf("%s operations failed, the first: %w", formatCount(rep.All.Errors), o.Err)
+	case o.Interrupted:
 		return o, errInterrupted
 	}
 	return o, nil
@@ -286,7 +287,7 @@ func (r *runFlags) deliver(env *environment, rep *report, captures []capture) er
 	if r.JSON.replacesText() {
 		text = env.stderr
 	} else {
-		rep.Engine.From.print(text, env.args)
+		printMachine(text, env.args, *rep.Engine.From)
 		rep.Engine.Run.print(text, rep.Workload)
 		fmt.Fprintln(text)
 		rep.print(text)

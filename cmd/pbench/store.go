@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -39,12 +40,7 @@ type container interface {
 	// Load upserts documents in input order. committed counts those that are
 	// durable. It ends at a document that is refused: an *inputError.
 	Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, bytes int64, err error)
-	Upsert(ctx context.Context, doc []byte) error
-	// Read appends the document to buf. It keeps nothing of id.
-	Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error)
-	// Scan returns how many documents it found in the logical partition from
-	// the id on, at most limit, and their bytes. It keeps nothing of from.
-	Scan(ctx context.Context, key partmap.Key, from string, limit int) (items, bytes int64, err error)
+	measure.Store
 	// Keys yields the key and id of each document, in key-space order.
 	Keys(ctx context.Context) iter.Seq2[documentName, error]
 }
@@ -270,25 +266,27 @@ func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error]
 	return s.Committed, s.Bytes, err
 }
 
-func (c engineContainer) Upsert(ctx context.Context, doc []byte) error {
+func (c engineContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
 	_, err := c.c.Upsert(ctx, doc, nil)
 	return err
 }
 
 func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {
 	it, err := c.c.ReadInto(ctx, key, id, buf)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = measure.ErrNotFound
+	}
 	return it.Body, err
 }
 
-func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int) (items, bytes int64, err error) {
+func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
 	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit}) {
 		if err != nil {
-			return items, bytes, err
+			return err
 		}
-		items++
-		bytes += int64(len(it.Body))
+		visit(it.Body)
 	}
-	return items, bytes, nil
+	return nil
 }
 
 func (c engineContainer) Keys(ctx context.Context) iter.Seq2[documentName, error] {

@@ -13,18 +13,20 @@ type Op uint8
 
 // Operations.
 const (
-	Read   Op  = iota // one document by key and id
-	Update            // overwrite a document that exists
-	Insert            // write the next new document
-	Scan              // 1 to MaxScan documents of a logical partition, from a document on
-	RMW               // read a document and write it again
-	NumOps int = iota
+	Read      Op  = iota // one document by key and id
+	Update               // overwrite a document that exists
+	Insert               // write the next new document
+	Scan                 // 1 to MaxScan documents of a logical partition, from a document on
+	RMW                  // read a document and write it again
+	Absent               // look for a document that does not exist
+	Partition            // all documents of a logical partition
+	NumOps    int = iota
 )
 
 // MaxScan is the largest limit of a scan; limits are uniform from 1.
 const MaxScan = 100
 
-var opNames = [NumOps]string{"read", "update", "insert", "scan", "rmw"}
+var opNames = [NumOps]string{"read", "update", "insert", "scan", "rmw", "absent", "partition"}
 
 // String returns the name in tables and in ParseMix.
 func (o Op) String() string { return opNames[o] }
@@ -41,7 +43,7 @@ func ParseMix(text string) (Mix, error) {
 		op := slices.Index(opNames[:], name)
 		w, err := strconv.ParseFloat(weight, 64)
 		if !ok || op < 0 || err != nil || !(w >= 0 && w <= 1e9) || mix[op] != 0 {
-			return Mix{}, fmt.Errorf("mix %q: at %q: want OP=WEIGHT,… with read, update, insert, scan, rmw, such as read=95,update=5", text, part)
+			return Mix{}, fmt.Errorf("mix %q: at %q: want OP=WEIGHT,… with %s, such as read=95,update=5", text, part, strings.Join(opNames[:], ", "))
 		}
 		mix[op] = w
 		sum += w
@@ -136,6 +138,8 @@ func Workloads() []Workload {
 		{"put", Mix{Update: 1}, Keys{}, "uniform overwrites"},
 		{"insert", Mix{Insert: 1}, Keys{}, "new documents, one by one"},
 		{"scan", Mix{Scan: 1}, Keys{}, "short ranges in a logical partition"},
+		{"absent", Mix{Absent: 1}, Keys{}, "uniform point reads of what does not exist"},
+		{"partition", Mix{Partition: 1}, Keys{}, "whole logical partitions"},
 	}
 }
 

@@ -1,22 +1,22 @@
-package main
+package measure
 
 import (
 	"strconv"
 	"strings"
 )
 
-// memory is what the process occupies, in bytes. Resident counts mapped files
+// Memory is what the process occupies, in bytes. Resident counts mapped files
 // too, which the system takes back when it needs room; anonymous does not.
-type memory struct {
+type Memory struct {
 	Resident      int64 `json:"resident_bytes"`
-	PeakResident  int64 `json:"peak_resident_bytes"`
+	PeakResident  int64 `json:"peak_resident_bytes"` // of the samples
 	Anonymous     int64 `json:"anonymous_bytes"`
-	PeakAnonymous int64 `json:"peak_anonymous_bytes"`
+	PeakAnonymous int64 `json:"peak_anonymous_bytes"` // of the samples
 }
 
-// sample takes what the process occupies now, and keeps the peaks. It does
+// Sample takes what the process occupies now, and keeps the peaks. It does
 // nothing on systems that do not tell.
-func (m *memory) sample() {
+func (m *Memory) Sample() {
 	now, ok := readMemory()
 	if !ok {
 		return
@@ -27,7 +27,7 @@ func (m *memory) sample() {
 }
 
 // parseMemory reads the form of /proc/PID/status: lines "Name:  1234 kB".
-func parseMemory(text string) (m memory, ok bool) {
+func parseMemory(text string) (m Memory, ok bool) {
 	found := 0
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")
@@ -45,7 +45,7 @@ func parseMemory(text string) (m memory, ok bool) {
 		number, _, _ := strings.Cut(strings.TrimSpace(value), " ")
 		kib, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
-			return memory{}, false
+			return Memory{}, false
 		}
 		*field = kib << 10
 		found++

@@ -1,16 +1,14 @@
-package main
+package measure
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
-	"strings"
 )
 
-// machine is where figures come from.
-type machine struct {
+// Machine is where figures come from.
+type Machine struct {
 	Revision   string `json:"revision,omitempty"` // of the source, if the build knows it
 	Go         string `json:"go"`
 	Platform   string `json:"platform"`
@@ -19,8 +17,9 @@ type machine struct {
 	FileSystem string `json:"file_system,omitempty"` // of the store's directory
 }
 
-func describeMachine(dir string) machine {
-	m := machine{
+// DescribeMachine describes this machine, and the file system of dir.
+func DescribeMachine(dir string) Machine {
+	m := Machine{
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		CPU: cpuName(), Cores: runtime.GOMAXPROCS(0), FileSystem: fileSystem(dir),
 	}
@@ -41,13 +40,13 @@ func describeMachine(dir string) machine {
 	return m
 }
 
-// print writes the command line and what it ran on, as two lines.
-func (m machine) print(w io.Writer, args []string) {
-	fmt.Fprintln(w, strings.TrimSpace("$ pbench "+strings.Join(args, " ")))
+// String returns the description as a line; a revision that is not known is
+// left out.
+func (m Machine) String() string {
 	revision := ""
 	if m.Revision != "" {
 		revision = ", revision " + m.Revision
 	}
-	fmt.Fprintf(w, "%s, %s, %s, %d cores, %s%s\n",
-		m.Go, m.Platform, cmp.Or(m.CPU, "CPU unknown"), m.Cores, cmp.Or(m.FileSystem, "file system unknown"), revision)
+	return fmt.Sprintf("%s, %s, %s, %d cores, %s%s", m.Go, m.Platform, cmp.Or(m.CPU, "CPU unknown"), m.Cores,
+		cmp.Or(m.FileSystem, "file system unknown"), revision)
 }

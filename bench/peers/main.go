@@ -1,0 +1,185 @@
+// Command peers measures Cleave beside the embedded stores that a Go program
+// could use in its place: Pebble, Badger, bbolt, SQLite, and, if they are built
+// in, LMDB (-tags lmdb) and RocksDB (-tags rocksdb).
+//
+//	go run . --quick     a small set, in less than ten minutes on two cores
+//	go run .             the full set: a million documents, more than an hour
+//
+// All stores get the same documents, operations, durability and measuring
+// code: that of pbench, in internal/measure. Each store is configured as its
+// documentation advises; what differs from its defaults is printed. Every
+// workload on a store runs in a process of its own, which is this program
+// again. Stores take turns within a workload, and each turn is repeated; what
+// is printed is the median and how far the repeats are apart.
+//
+// A rate is the number of goroutines divided by the mean time of a call: what
+// the loop itself needs to make the next document is not the store's. A load
+// is timed by the clock, the making of documents included.
+//
+// The tables go to standard output as Markdown, the same and all samples as
+// JSON to files in --out. Exit status: 0 success, 1 something failed, 2 wrong
+// usage.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/measure"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if isChild() {
+		os.Exit(child(ctx, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(execute(ctx, os.Args[1:]))
+}
+
+// scale is how much is done.
+type scale struct {
+	Documents     int64         `json:"documents"`
+	KillDocuments int64         `json:"kill_documents"` // written before the kill
+	Repeats       int           `json:"repeats"`
+	Warmup        time.Duration `json:"warmup_ns"`
+	Duration      time.Duration `json:"duration_ns"` // of each workload
+	Seed          uint64        `json:"seed"`
+	// Limit is the time after which no further repeat begins: a workload that
+	// has one measurement then keeps that one.
+	Limit time.Duration `json:"limit_ns,omitempty"`
+}
+
+var (
+	fullScale  = scale{Documents: 1_000_000, KillDocuments: 200_000, Repeats: 3, Warmup: 3 * time.Second, Duration: 4 * time.Second, Seed: 1}
+	quickScale = scale{Documents: 100_000, KillDocuments: 50_000, Repeats: 3, Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond, Seed: 1, Limit: 7 * time.Minute}
+)
+
+// execute runs one command line and returns the exit status.
+func execute(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "the small set")
+	documents := flags.Int64("docs", 0, "number of documents, in logical partitions of 1,000")
+	repeats := flags.Int("repeats", 0, "how often each workload is measured")
+	duration := flags.Duration("duration", 0, "how long each workload is measured")
+	warmup := flags.Duration("warmup", -1, "how long each workload runs before that")
+	seed := flags.Uint64("seed", 1, "seed of documents and operations")
+	stores := flags.String("stores", "", "comma-separated stores; default: all of this build")
+	steps := flags.String("workloads", "", "comma-separated workloads, after the load that all need; default: all")
+	dir := flags.String("dir", "", "directory for the stores; default: a temporary one")
+	out := flags.String("out", "runs", "directory for the tables and the JSON file")
+	list := flags.Bool("list", false, "list stores and workloads")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	name, s := "full", fullScale
+	if *quick {
+		name, s = "quick", quickScale
+	}
+	if *documents > 0 {
+		s.KillDocuments = max(s.KillDocuments**documents/s.Documents, 1)
+		s.Documents = *documents
+	}
+	if *repeats > 0 {
+		s.Repeats = *repeats
+	}
+	if *duration > 0 {
+		s.Duration = *duration
+	}
+	if *warmup >= 0 {
+		s.Warmup = *warmup
+	}
+	s.Seed = *seed
+	all := candidates()
+	if *list {
+		printList(os.Stdout, all)
+		return 0
+	}
+	chosen, err := choose(all, *stores, func(c candidate) string { return c.name })
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	var plan []step
+	if err == nil {
+		plan, err = choose(allSteps, *steps, func(s step) string { return s.name })
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "peers: %v\n", err)
+		return 2
+	}
+	command := strings.TrimSpace("go run . " + strings.Join(args, " "))
+	if err := runAndPrint(ctx, name, command, s, chosen, plan, *dir, *out); err != nil {
+		fmt.Fprintf(os.Stderr, "peers: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// choose returns those of all that a list names, in the order of all.
+func choose[T any](all []T, list string, name func(T) string) ([]T, error) {
+	if list == "" {
+		return all, nil
+	}
+	names := strings.Split(list, ",")
+	var chosen []T
+	var known []string
+	for _, x := range all {
+		known = append(known, name(x))
+		if slices.Contains(names, name(x)) {
+			chosen = append(chosen, x)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("unknown %q: there are %s", n, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func runAndPrint(ctx context.Context, name, command string, s scale, chosen []candidate, plan []step, dir, out string) (err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if dir, err = os.MkdirTemp(dir, "peers-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d := &runner{scale: s, candidates: chosen, dir: dir, log: os.Stderr}
+	failed := d.run(ctx, plan)
+	machine := measure.DescribeMachine(dir)
+	machine.Revision = revision()
+	r := newReport(command, machine, s, chosen, d.samples)
+	text, err := os.Create(filepath.Join(out, name+".md"))
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	r.print(text)
+	r.print(os.Stdout)
+	if err := text.Close(); err != nil {
+		return errors.Join(failed, err)
+	}
+	encoded, err := json.MarshalIndent(r, "", " ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(out, name+".json"), append(encoded, '\n'), 0o644)
+	}
+	return errors.Join(failed, err)
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// Documents of every run: those of pbench, in logical partitions of 1,000.
+const (
+	shapeName      = "food"
+	keyPath        = "/foodGroup"
+	partitionItems = 1000
+)
+
+// task is what one process does with one store.
+type task struct {
+	Store     string        `json:"store"`
+	Kind      taskKind      `json:"kind"`
+	Dir       string        `json:"dir"`
+	Mode      mode          `json:"mode"`
+	Seed      uint64        `json:"seed"`
+	Loaded    int64         `json:"loaded"`    // documents of a whole load: they fix the number of logical partitions
+	Documents int64         `json:"documents"` // that exist, or that are to be written
+	Workload  string        `json:"workload,omitempty"`
+	Keys      string        `json:"keys,omitempty"` // in place of those of the workload
+	Warmup    time.Duration `json:"warmup,omitempty"`
+	Duration  time.Duration `json:"duration,omitempty"`
+}
+
+type taskKind string
+
+const (
+	loadTask   taskKind = "load"   // load a new store, settle, close
+	runTask    taskKind = "run"    // open a store, run a workload on it, settle, close
+	fillTask   taskKind = "fill"   // run a workload on a new store until Documents are written or Duration is over
+	killTask   taskKind = "kill"   // write Documents to a new store, one by one, and be killed
+	reopenTask taskKind = "reopen" // open a store, read a document, see how many there are, close
+)
+
+// result is what a process reports.
+type result struct {
+	Figures   map[string]float64 `json:"figures"`
+	Documents int64              `json:"documents"` // that exist afterwards
+	Memory    measure.Memory     `json:"memory"`
+	Error     string             `json:"error,omitempty"`
+}
+
+// Figures of results.
+const (
+	figureRate       = "calls_per_s" // goroutines divided by the mean latency
+	figureWall       = "ops_per_s"   // by the clock, with what the loop itself takes
+	figureP50        = "p50_us"
+	figureP99        = "p99_us"
+	figureP999       = "p99.9_us"
+	figureP9999      = "p99.99_us"
+	figureMax        = "max_us"
+	figureCPU        = "cpu_us_per_op"
+	figureAllocs     = "allocations_per_op"
+	figureClient     = "client_us_per_op"
+	figureOpen       = "open_ms" // until the first read was answered, where there is one
+	figureClose      = "close_s"
+	figureSettle     = "settle_s"
+	figureSlowest    = "slowest_second_per_s"
+	figureDisk       = "disk_share"    // of the documents' bytes
+	figureWritten    = "written_share" // to storage, of the documents' bytes
+	figureAnonymous  = "peak_anonymous_mb"
+	figureResident   = "peak_resident_mb"
+	figureLost       = "lost_documents"
+	figureMaking     = "making_us_per_document"
+	figureSettledRun = "settle_after_s"
+)
+
+// job is a task under way.
+type job struct {
+	task
+	ctx     context.Context
+	c       candidate
+	docs    *measure.Generated
+	figures map[string]float64
+	memory  measure.Memory
+}
+
+// perform does a task in this process. A kill task does not return.
+func perform(ctx context.Context, t task, report func(result)) (r result, err error) {
+	c, err := findCandidate(t.Store)
+	if err != nil {
+		return r, err
+	}
+	g, err := workload.NewGenerator(workload.Params{
+		Shape: shapeName, Seed: t.Seed, LogicalPartitions: int(max(t.Loaded/partitionItems, 1)),
+	})
+	if err != nil {
+		return r, err
+	}
+	j := &job{task: t, ctx: ctx, c: c, docs: measure.NewGenerated(g, t.Documents), figures: make(map[string]float64)}
+	r.Documents = t.Documents
+	switch t.Kind {
+	case loadTask:
+		err = j.load()
+	case runTask, fillTask:
+		r.Documents, err = j.run()
+	case killTask:
+		if err = j.fillAll(); err == nil {
+			report(result{Figures: j.figures, Documents: t.Documents, Memory: j.memory})
+			err = killSelf()
+		}
+	case reopenTask:
+		err = j.reopen()
+	default:
+		err = fmt.Errorf("unknown task %q", t.Kind)
+	}
+	j.memory.Sample()
+	r.Figures, r.Memory = j.figures, j.memory
+	return r, err
+}
+
+// open opens the store and notes how long it took.
+func (j *job) open() (store, error) {
+	start := time.Now()
+	s, err := j.c.open(j.ctx, j.Dir, j.Mode)
+	j.figures[figureOpen] = milliseconds(time.Since(start))
+	return s, err
+}
+
+// all yields the documents to be written, as loads read them.
+func (j *job) all() iter.Seq[document] {
+	return func(yield func(document) bool) {
+		var id, body []byte
+		for i := range j.Documents {
+			id = j.docs.AppendID(id[:0], i)
+			body, _ = j.docs.AppendVersion(j.ctx, body[:0], i, 0) // generators have no errors
+			if !yield(document{key: j.docs.Key(i), id: string(id), body: body}) {
+				return
+			}
+		}
+	}
+}
+
+// makingCost is what it takes to make a document: the best of some rounds.
+func (j *job) makingCost() time.Duration {
+	best := time.Duration(math.MaxInt64)
+	for range 20 {
+		const n = 500
+		made := 0
+		start := time.Now()
+		for range j.all() {
+			if made++; made == n {
+				break
+			}
+		}
+		best = min(best, time.Since(start)/time.Duration(made))
+	}
+	return best
+}
+
+func (j *job) load() (err error) {
+	j.figures[figureMaking] = microseconds(j.makingCost())
+	written := measure.WrittenBytes()
+	s, err := j.open()
+	if err != nil {
+		return err
+	}
+	m := newMeter()
+	start := time.Now()
+	err = measure.WhileWaiting(func() error { return s.Load(j.ctx, m.count(j.all())) }, func(time.Time) { j.memory.Sample() })
+	elapsed := time.Since(start)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	j.figures[figureWall] = float64(j.Documents) / elapsed.Seconds()
+	if slowest, ok := m.slowest(); ok {
+		j.figures[figureSlowest] = slowest
+	}
+	if err := j.settle(s, figureSettle); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	start = time.Now()
+	if err := s.Close(); err != nil {
+		return err
+	}
+	j.figures[figureClose] = time.Since(start).Seconds()
+	j.memory.Sample()
+	j.figures[figureAnonymous] = float64(j.memory.PeakAnonymous) / 1e6
+	j.figures[figureResident] = float64(j.memory.PeakResident) / 1e6
+	disk, err := measure.DiskBytes(j.Dir, "")
+	if err != nil {
+		return err
+	}
+	j.figures[figureDisk] = float64(disk) / float64(m.bytes)
+	if written >= 0 {
+		j.figures[figureWritten] = float64(measure.WrittenBytes()-written) / float64(m.bytes)
+	}
+	return nil
+}
+
+// settle waits until the store is at rest, and notes how long it took.
+func (j *job) settle(s store, figure string) error {
+	start := time.Now()
+	var quiet time.Duration
+	err := measure.WhileWaiting(func() (err error) {
+		quiet, err = s.Settle(j.ctx)
+		return err
+	}, func(time.Time) { j.memory.Sample() })
+	j.figures[figure] = (time.Since(start) - quiet).Seconds()
+	return err
+}
+
+// run runs a workload, and returns the number of documents that exist then.
+func (j *job) run() (documents int64, err error) {
+	w, err := workload.FindWorkload(j.Workload)
+	if err != nil {
+		return 0, err
+	}
+	if j.Keys != "" {
+		if w.Keys, err = workload.ParseKeys(j.Keys); err != nil {
+			return 0, err
+		}
+	}
+	s, err := j.open()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	loop := measure.Loop{
+		Workload: w, Documents: j.docs, Store: s, Workers: j.Mode.Workers, Seed: j.Seed,
+		Warmup: j.Warmup, Duration: j.Duration, Memory: &j.memory,
+	}
+	if j.Kind == fillTask {
+		loop.Documents, loop.Limit = measure.NewGenerated(j.docs.Generator(), 0), j.Documents
+	}
+	o, err := loop.Run(j.ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(o.Err, j.ctx.Err()); err != nil {
+		return 0, err
+	}
+	j.note(o)
+	if w.Mix.Writes() {
+		if err := j.settle(s, figureSettledRun); err != nil {
+			return 0, err
+		}
+	}
+	return o.Documents, nil
+}
+
+// note takes the figures of a loop.
+func (j *job) note(o *measure.Outcome) {
+	all := o.All()
+	n := float64(all.Successes())
+	if n == 0 {
+		return
+	}
+	f := j.figures
+	f[figureRate] = n * float64(j.Mode.Workers) / all.Busy.Seconds()
+	f[figureWall] = n / o.Elapsed.Seconds()
+	for figure, percentile := range map[string]float64{figureP50: 50, figureP99: 99, figureP999: 99.9, figureP9999: 99.99, figureMax: 100} {
+		f[figure] = all.Micros(percentile)
+	}
+	f[figureCPU] = microseconds(o.CPU) / n
+	f[figureAllocs] = float64(o.Allocations) / n
+	f[figureClient] = microseconds(o.Client)
+	f[figureAnonymous] = float64(j.memory.PeakAnonymous) / 1e6
+	f[figureResident] = float64(j.memory.PeakResident) / 1e6
+}
+
+// fillAll writes all documents, one by one.
+func (j *job) fillAll() error {
+	s, err := j.open()
+	if err != nil {
+		return err
+	}
+	for doc := range j.all() {
+		if err := s.Upsert(j.ctx, doc.key, doc.id, doc.body); err != nil {
+			return errors.Join(err, s.Close())
+		}
+	}
+	return nil
+}
+
+// killSelf ends the process without giving it a chance to do anything more.
+func killSelf() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := self.Kill(); err != nil {
+		return err
+	}
+	select {}
+}
+
+// reopen measures how long it takes until a read is answered, and counts the
+// documents that are missing.
+func (j *job) reopen() (err error) {
+	ctx := context.WithoutCancel(j.ctx)
+	start := time.Now()
+	s, err := j.c.open(ctx, j.Dir, j.Mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	lost := int64(0)
+	var body []byte
+	for i := range j.Documents {
+		id := string(j.docs.AppendID(nil, i))
+		body, err = s.Read(ctx, j.docs.Key(i), id, body[:0])
+		if i == 0 {
+			j.figures[figureOpen] = milliseconds(time.Since(start))
+		}
+		switch {
+		case errors.Is(err, measure.ErrNotFound):
+			lost++
+		case err != nil:
+			return err
+		case !j.docs.Check(body, id):
+			return fmt.Errorf("document %q: wrong body of %d bytes", id, len(body))
+		}
+		if err := j.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	j.figures[figureLost] = float64(lost)
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

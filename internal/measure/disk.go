@@ -1,0 +1,41 @@
+package measure
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// DiskBytes returns the length of all regular files in dir and below, but for
+// those that have the base name except.
+func DiskBytes(dir, except string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == except {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// WrittenBytes returns how many bytes this process has caused to be written to
+// storage, -1 if unknown: what it wrote to files, page by page when the pages
+// became dirty, also what was deleted before it reached the device.
+func WrittenBytes() int64 { return parseWritten(readIO()) }
+
+// parseWritten reads the form of /proc/PID/io: lines "name: 1234".
+func parseWritten(text string) int64 {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if name == "write_bytes" && err == nil {
+			return n
+		}
+	}
+	return -1
+}

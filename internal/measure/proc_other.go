@@ -1,0 +1,9 @@
+//go:build !linux
+
+package measure
+
+// readMemory has no source on this system.
+func readMemory() (Memory, bool) { return Memory{}, false }
+
+// readIO has no source on this system.
+func readIO() string { return "" }

@@ -1,0 +1,68 @@
+package measure
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestParseMemory(t *testing.T) {
+	m, ok := parseMemory("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t      12 kB\nRssFile:\t 1 kB\n")
+	if want := (Memory{Resident: 1 << 20, PeakResident: 2 << 20, Anonymous: 12 << 10, PeakAnonymous: 12 << 10}); !ok || m != want {
+		t.Errorf("%v: %+v", ok, m)
+	}
+	for _, text := range []string{"", "VmRSS: 1 kB\n", "VmHWM: x kB\nVmRSS: 1 kB\nRssAnon: 1 kB\n", "VmRSS"} {
+		if _, ok := parseMemory(text); ok {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+func TestParseWritten(t *testing.T) {
+	for text, want := range map[string]int64{
+		"":                   -1,
+		"rchar: 7\n":         -1,
+		"write_bytes: x\n":   -1,
+		"write_bytes: 100\n": 100,
+		"rchar: 7\nwrite_bytes: 100\ncancelled_write_bytes: 30\n": 100,
+	} {
+		if got := parseWritten(text); got != want {
+			t.Errorf("%q: %d bytes, want %d", text, got, want)
+		}
+	}
+}
+
+func TestDiskBytes(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int{"a": 3, "b": 5, "skip": 100, "below/c": 7, "below/skip": 100} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := DiskBytes(dir, "skip"); n != 15 || err != nil {
+		t.Errorf("%d bytes: %v", n, err)
+	}
+	if _, err := DiskBytes(filepath.Join(dir, "none"), ""); err == nil {
+		t.Error("a directory that is not there has a size")
+	}
+}
+
+func TestMachine(t *testing.T) {
+	m := DescribeMachine(t.TempDir())
+	if m.Go == "" || m.Platform == "" || m.Cores < 1 {
+		t.Errorf("%+v", m)
+	}
+	m = Machine{Go: "go1", Platform: "os/arch", Cores: 2}
+	if want := "go1, os/arch, CPU unknown, 2 cores, file system unknown"; m.String() != want {
+		t.Errorf("got %q", m)
+	}
+	m.Revision = "abc"
+	if want := ", file system unknown, revision abc"; !strings.HasSuffix(m.String(), want) {
+		t.Errorf("got %q", m)
+	}
+}

@@ -1,0 +1,125 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/workload"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// What is measured must be the store: the loop around it allocates nothing.
+func TestClientAllocatesNothing(t *testing.T) {
+	for _, name := range []string{"read", "put", "ycsb-a", "scan", "ycsb-f", "absent", "partition"} {
+		l := newLoop(t, name, 10_000, nothing{})
+		w := l.newWorker(0, l.Store, newFrontier(10_000))
+		never := new(atomic.Bool)
+		w.run(context.Background(), never, 1000) // buffers and histograms
+		if n := testing.AllocsPerRun(10, func() { w.run(context.Background(), never, 100) }); n > 0 {
+			t.Errorf("%s: %v allocations for 100 operations", name, n)
+		}
+		if w.firstErr != nil {
+			t.Error(w.firstErr)
+		}
+	}
+}
+
+func TestFrontier(t *testing.T) {
+	f := newFrontier(100)
+	var taken []int64
+	for range 50 {
+		taken = append(taken, f.take())
+	}
+	rand.Shuffle(len(taken), func(i, j int) { taken[i], taken[j] = taken[j], taken[i] })
+	is := make(map[int64]bool)
+	for _, i := range taken {
+		f.written(i)
+		is[i] = true
+		want := int64(100)
+		for is[want] {
+			want++
+		}
+		if got := f.done.Load(); got != want {
+			t.Fatalf("all up to %d are written, it says %d", want, got)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 100 {
+				f.written(f.take())
+			}
+		})
+	}
+	wg.Wait()
+	if got := f.done.Load(); got != 550 || len(f.ahead) != 0 {
+		t.Errorf("done up to %d, %d ahead", got, len(f.ahead))
+	}
+}
+
+// wrong answers each call wrongly.
+type wrong struct {
+	body []byte
+	err  error
+}
+
+func (s wrong) Upsert(context.Context, partmap.Key, string, []byte) error { return s.err }
+
+func (s wrong) Read(context.Context, partmap.Key, string, []byte) ([]byte, error) {
+	return s.body, s.err
+}
+
+func (s wrong) Scan(context.Context, partmap.Key, string, int, func([]byte)) error { return s.err }
+
+func TestWorkerNoticesErrors(t *testing.T) {
+	refused := errors.New("refused")
+	for _, c := range []struct {
+		workload string
+		store    Store
+	}{
+		{"ycsb-a", wrong{err: refused}},
+		{"ycsb-f", wrong{err: refused}},
+		{"absent", wrong{err: refused}},
+		{"partition", wrong{err: refused}},
+		{"read", wrong{err: ErrNotFound}},
+		{"read", wrong{body: []byte(`{"id":"another"}`)}},
+		{"absent", wrong{body: []byte(`{"id":"another"}`)}},
+		{"scan", wrong{}},
+	} {
+		l := newLoop(t, c.workload, 10, c.store)
+		w := l.newWorker(0, l.Store, newFrontier(10))
+		w.run(t.Context(), new(atomic.Bool), 100)
+		errs := int64(0)
+		for op := range w.tallies {
+			errs += w.tallies[op].Errors
+			if n := w.tallies[op].Successes(); n > 0 {
+				t.Errorf("%s: %d successes", c.workload, n)
+			}
+		}
+		if errs != 100 || w.firstErr == nil {
+			t.Errorf("%s: %d errors, the first: %v", c.workload, errs, w.firstErr)
+		}
+	}
+	l := newLoop(t, "put", 10, wrong{err: refused})
+	w := l.newWorker(0, l.Store, newFrontier(10))
+	w.run(t.Context(), new(atomic.Bool), 0)
+	if n := w.tallies[workload.Update].Errors; n != hopeless {
+		t.Errorf("gives up after %d errors", n)
+	}
+}
+
+func BenchmarkClient(b *testing.B) {
+	for _, name := range []string{"read", "put", "ycsb-b"} {
+		b.Run(name, func(b *testing.B) {
+			l := newLoop(b, name, 1_000_000, nothing{})
+			w := l.newWorker(0, l.Store, newFrontier(1_000_000))
+			b.ReportAllocs()
+			b.ResetTimer()
+			w.run(context.Background(), new(atomic.Bool), int64(b.N))
+		})
+	}
+}
