@@ -39,6 +39,16 @@ type outcome struct {
 	histograms  int64 // bytes of memory that the latencies take
 }
 
+// measured reports whether there are operations to tell of.
+func (o *outcome) measured() bool {
+	for op := range o.tallies {
+		if t := &o.tallies[op]; t.successes()+t.errors > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // sampleEvery is how often memory and progress are looked at.
 const sampleEvery = 200 * time.Millisecond
 

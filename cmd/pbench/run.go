@@ -234,7 +234,7 @@ func (r *runCommand) measure(ctx context.Context, env *environment, s store, shu
 	if err != nil {
 		return nil, err
 	}
-	if all := newReport("", o, nil).All; o.interrupted && all.Ops+all.Errors == 0 {
+	if o.interrupted && !o.measured() {
 		return o, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), shut())
 	}
 	// What writes owe to the disk belongs to them.
