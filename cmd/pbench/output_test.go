@@ -12,22 +12,6 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-func TestTable(t *testing.T) {
-	table := newTable("name", "n", "note")
-	table.left(2)
-	table.row("é", "1,000", "x")
-	table.row("long name", "7", "")
-	var b bytes.Buffer
-	table.print(&b)
-	const want = `name           n  note
-é          1,000  x
-long name      7
-`
-	if b.String() != want {
-		t.Errorf("got\n%s", &b)
-	}
-}
-
 func TestTally(t *testing.T) {
 	var a, b tally
 	if a.micros(50) != 0 || a.successes() != 0 {
