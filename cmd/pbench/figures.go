@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -66,9 +67,9 @@ func newReport(name string, o *measure.Outcome, figures *engineFigures) *report 
 
 // print writes the table of operations.
 func (r *report) print(w io.Writer) {
-	t := newTable("operation", "count", "ops/s", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors")
+	t := cli.NewTable("<operation", "count", "ops/s", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors")
 	row := func(name string, f operationFigures) {
-		t.row(name, formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS/(1<<20)), formatMicros(f.mean),
+		t.Row(name, formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS/(1<<20)), formatMicros(f.mean),
 			formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros), formatCount(f.Errors))
 	}
 	for op := range workload.NumOps {
@@ -78,7 +79,7 @@ func (r *report) print(w io.Writer) {
 		}
 	}
 	row("ALL", r.All)
-	t.print(w)
+	t.Print(w, "")
 }
 
 // engineFigures are what the engine and the process did while something was

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -47,22 +48,17 @@ func (l *listCommand) Run(env *environment) error {
 	if l.JSON {
 		return writeJSON(env.stdout, list)
 	}
-	t := newTable("workload", "operations", "keys", "")
-	for column := range 4 {
-		t.left(column)
-	}
+	t := cli.NewTable("<workload", "<operations", "<keys", "<")
 	for _, w := range list.Workloads {
-		t.row(w.Name, w.Mix, w.Keys, w.About)
+		t.Row(w.Name, w.Mix, w.Keys, w.About)
 	}
-	t.print(env.stdout)
+	t.Print(env.stdout, "")
 	fmt.Fprintln(env.stdout)
-	t = newTable("generator", "key", "")
-	t.left(1)
-	t.left(2)
+	t = cli.NewTable("<generator", "<key", "<")
 	for _, s := range list.Generators {
-		t.row(s.Name, s.KeyPath, s.About)
+		t.Row(s.Name, s.KeyPath, s.About)
 	}
-	t.print(env.stdout)
+	t.Print(env.stdout, "")
 	fmt.Fprint(env.stdout, `
 keys         which documents the operations are about
 uniform      all alike

@@ -12,22 +12,6 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-func TestTable(t *testing.T) {
-	table := newTable("name", "n", "note")
-	table.left(2)
-	table.row("é", "1,000", "x")
-	table.row("long name", "7", "")
-	var b bytes.Buffer
-	table.print(&b)
-	const want = `name           n  note
-é          1,000  x
-long name      7
-`
-	if b.String() != want {
-		t.Errorf("got\n%s", &b)
-	}
-}
-
 func keysOf(t *testing.T, text []byte) []string {
 	t.Helper()
 	var object map[string]json.RawMessage

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // profileKinds is a list of profiles as a flag.
@@ -160,15 +162,14 @@ func (c *capture) printTop(w io.Writer, n int) error {
 		return fmt.Errorf("profile %s: %w", c.kind, err)
 	}
 	fmt.Fprintf(w, "\n%s profile, %s\n", c.kind, formatUnit(total, unit))
-	t := newTable("", "self", "", "with calls", "", "function")
-	t.left(5)
+	t := cli.NewTable("<", "self", "", "with calls", "", "<function")
 	for _, f := range functions[:min(n, len(functions))] {
 		if f.flat == 0 {
 			break
 		}
-		t.row("", formatUnit(f.flat, unit), formatShare(f.flat, total), formatUnit(f.cum, unit), formatShare(f.cum, total), f.name)
+		t.Row("", formatUnit(f.flat, unit), formatShare(f.flat, total), formatUnit(f.cum, unit), formatShare(f.cum, total), f.name)
 	}
-	t.print(w)
+	t.Print(w, "")
 	return nil
 }
 

@@ -213,17 +213,17 @@ func (r *infoReport) print(out *output) {
 	for _, c := range r.Containers {
 		largest = max(largest, c.FileBytes)
 	}
-	t := newTable("<container", "<kind", "<partition key", "<compression", "physical", "logical", "documents", "raw", "in files", "files/raw", "not flushed", "<")
+	t := cli.NewTable("<container", "<kind", "<partition key", "<compression", "physical", "logical", "documents", "raw", "in files", "files/raw", "not flushed", "<")
 	for i, c := range r.Containers {
 		if i == maxInfoContainers {
 			break
 		}
-		t.row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
+		t.Row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
 			cli.Count(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), cli.Bytes(c.RawBytes),
 			cli.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), cli.Bytes(c.Unflushed), bar(c.FileBytes, largest, 16))
 	}
 	out.printf("\n")
-	t.print(out.w, "")
+	t.Print(out.w, "")
 	if more := len(r.Containers) - maxInfoContainers; more > 0 {
 		out.printf("and %d more; see pinspect tree\n", more)
 	}

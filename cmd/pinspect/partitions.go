@@ -214,7 +214,7 @@ func printRows(out *output, rows []partitionRow, top []logicalRow) error {
 
 func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow) {
 	out.printf("container %s: %s\n", printable(cs.Name), cli.Plural(len(cs.Partitions), "physical partition", "physical partitions"))
-	t := newTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "runs", "files", "not flushed", "<bytes")
+	t := cli.NewTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "runs", "files", "not flushed", "<bytes")
 	var largest int64
 	for i := range rows {
 		largest = max(largest, rows[i].FileBytes+rows[i].Unflushed)
@@ -225,11 +225,11 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 		if r.Logical != nil {
 			logical = cli.Count(*r.Logical)
 		}
-		t.row(cli.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
+		t.Row(cli.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
 			formatBound(r.Documents, r.Exact), logical, cli.Bytes(r.RawBytes), cli.Bytes(r.FileBytes),
 			cli.Count(r.Runs), cli.Count(r.Files), cli.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
 	}
-	t.print(out.w, "  ")
+	t.Print(out.w, "  ")
 	if len(top) == 0 {
 		return
 	}
@@ -238,14 +238,14 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 	if c.ShowKeys {
 		head = append(head, "<key")
 	}
-	lt := newTable(head...)
+	lt := cli.NewTable(head...)
 	for _, l := range top {
 		cells := []string{l.EPK[:min(len(l.EPK), 12)], cli.Count(uint64(l.Partition)), cli.Count(l.Documents), cli.Bytes(l.RawBytes),
 			formatPercent(l.Share) + " " + bar(int64(l.Share*1000), 1000, 12)}
 		if c.ShowKeys {
 			cells = append(cells, l.Key)
 		}
-		lt.row(cells...)
+		lt.Row(cells...)
 	}
-	lt.print(out.w, "  ")
+	lt.Print(out.w, "  ")
 }

@@ -142,11 +142,11 @@ func (c *segmentsCommand) print(out *output, rows []segmentRow) {
 	for i := range rows {
 		largest = max(largest, rows[i].Bytes)
 	}
-	t := newTable("<container", "partition", "run", "<file", "bytes", "<", "items", "tombstones", "logical", "raw", "stored/raw", "file/raw", "<sequences", "<dictionary")
+	t := cli.NewTable("<container", "partition", "run", "<file", "bytes", "<", "items", "tombstones", "logical", "raw", "stored/raw", "file/raw", "<sequences", "<dictionary")
 	for i := range rows {
 		r := &rows[i]
 		if r.Problem != nil {
-			t.row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), "cannot be read: see below")
+			t.Row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), "cannot be read: see below")
 			continue
 		}
 		dictionary := "none"
@@ -157,16 +157,16 @@ func (c *segmentsCommand) print(out *output, rows []segmentRow) {
 				dictionary += " +" + cli.Count(i)
 			}
 		}
-		t.row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), bar(r.Bytes, largest, 10),
+		t.Row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), bar(r.Bytes, largest, 10),
 			cli.Count(r.Items), cli.Count(r.Tombstones), cli.Count(r.Logical), cli.Bytes(r.RawBytes),
 			formatRatio(r.StoredBytes, r.RawBytes), formatRatio(uint64(r.Bytes), r.RawBytes), formatSpan(r.MinSeq, r.MaxSeq), dictionary)
 		if c.Sections {
 			for _, s := range r.Sections {
-				t.row("", "", "", "  "+s.Name, cli.Bytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", cli.Count(s.Offset)))
+				t.Row("", "", "", "  "+s.Name, cli.Bytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", cli.Count(s.Offset)))
 			}
 		}
 	}
-	t.print(out.w, "")
+	t.Print(out.w, "")
 	printSections(out, rows)
 }
 
@@ -191,15 +191,15 @@ func printSections(out *output, rows []segmentRow) {
 	}
 	const rest = "header, footer, padding"
 	order, sum[rest] = append(order, rest), total-known
-	t := newTable("<section", "bytes", "share", "<")
+	t := cli.NewTable("<section", "bytes", "share", "<")
 	for _, name := range order {
 		share := 0.0
 		if total > 0 {
 			share = float64(sum[name]) / float64(total)
 		}
-		t.row(name, cli.Bytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
+		t.Row(name, cli.Bytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
 	}
-	t.row("all", cli.Bytes(total), formatPercent(1))
+	t.Row("all", cli.Bytes(total), formatPercent(1))
 	out.printf("\n")
-	t.print(out.w, "")
+	t.Print(out.w, "")
 }

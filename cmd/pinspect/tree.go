@@ -154,10 +154,9 @@ func (r *treeReport) print(out *output) {
 			c.Partitions[j].addTo(node, c.Bytes)
 		}
 	}
-	t := newTable("<", "", "<", "<")
-	t.rows = nil
+	t := cli.NewTable("<", "", "<", "<")
 	root.appendTo(t, "", "")
-	t.print(out.w, "")
+	t.Print(out.w, "")
 }
 
 func (p *treePartition) addTo(parent *branch, whole int64) {
@@ -201,9 +200,9 @@ func (b *branch) add(cells ...string) *branch {
 
 // appendTo adds the branch to a table. first is what its line begins with,
 // rest what the lines below it begin with.
-func (b *branch) appendTo(t *table, first, rest string) {
+func (b *branch) appendTo(t *cli.Table, first, rest string) {
 	cells := append([]string{first + b.cells[0]}, b.cells[1:]...)
-	t.row(cells...)
+	t.Row(cells...)
 	for i, child := range b.branches {
 		if i == len(b.branches)-1 {
 			child.appendTo(t, rest+"└─ ", rest+"   ")

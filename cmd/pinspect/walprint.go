@@ -40,20 +40,20 @@ func (w *logView) print() {
 	for i := range w.rows {
 		largest = max(largest, w.rows[i].Bytes)
 	}
-	t := newTable("<file", "<state", "bytes", "used", "marked", "records", "write", "carried", "fence", "vouch", "seal", "<sequences", "<size")
+	t := cli.NewTable("<file", "<state", "bytes", "used", "marked", "records", "write", "carried", "fence", "vouch", "seal", "<sequences", "<size")
 	for i := range w.rows {
 		r := &w.rows[i]
-		t.row(r.File, r.State, cli.Bytes(r.Bytes), cli.Bytes(r.Length), cli.Bytes(r.Mark), cli.Count(r.Records),
+		t.Row(r.File, r.State, cli.Bytes(r.Bytes), cli.Bytes(r.Length), cli.Bytes(r.Mark), cli.Count(r.Records),
 			cli.Count(r.Types["write"]), cli.Count(r.Types["carried"]), cli.Count(r.Types["fence"]), cli.Count(r.Types["vouch"]), cli.Count(r.Types["seal"]),
 			formatSpan(r.MinSeq, r.MaxSeq), bar(r.Bytes, largest, 10))
 		switch {
 		case r.Problem != nil:
-			t.row("  ! " + r.Problem.String())
+			t.Row("  ! " + r.Problem.String())
 		case r.State == "torn":
-			t.row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, cli.Bytes(r.TornBytes)))
+			t.Row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, cli.Bytes(r.TornBytes)))
 		}
 	}
-	t.print(w.out.w, "")
+	t.Print(w.out.w, "")
 	if len(w.streams) == 0 {
 		return
 	}
@@ -61,7 +61,7 @@ func (w *logView) print() {
 	for _, s := range w.streams {
 		most = max(most, s.PayloadBytes)
 	}
-	st := newTable("stream", "<container", "records", "writes", "carried", "payload", "<sequences", "flushed up to", "<", "<payload")
+	st := cli.NewTable("stream", "<container", "records", "writes", "carried", "payload", "<sequences", "flushed up to", "<", "<payload")
 	for _, s := range w.sortedStreams() {
 		name, state := printable(s.Container), "flushed"
 		switch {
@@ -76,9 +76,9 @@ func (w *logView) print() {
 		if s.Stream != 0 && !s.Dropped {
 			flushed = cli.Count(s.FlushedSeq)
 		}
-		st.row(cli.Count(uint64(s.Stream)), name, cli.Count(s.Records), cli.Count(s.Operations), cli.Count(s.Carried),
+		st.Row(cli.Count(uint64(s.Stream)), name, cli.Count(s.Records), cli.Count(s.Operations), cli.Count(s.Carried),
 			cli.Bytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, bar(s.PayloadBytes, most, 16))
 	}
 	w.out.printf("\n")
-	st.print(w.out.w, "")
+	st.Print(w.out.w, "")
 }

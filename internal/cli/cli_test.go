@@ -139,3 +139,28 @@ func TestLine(t *testing.T) {
 		t.Errorf("drawn without a terminal: %q", &b)
 	}
 }
+
+func TestTable(t *testing.T) {
+	table := NewTable("<name", "n", "<note")
+	table.Row("é", "1,000", "x")
+	table.Row("a line that is longer than the columns")
+	table.Row("long name", "7", "")
+	var b bytes.Buffer
+	table.Print(&b, "  ")
+	const want = `  name           n  note
+  é          1,000  x
+  a line that is longer than the columns
+  long name      7
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", &b)
+	}
+	b.Reset()
+	table = NewTable("", "<")
+	table.Row("1", "a")
+	table.Row("10", "b")
+	table.Print(&b, "")
+	if b.String() != " 1  a\n10  b\n" {
+		t.Errorf("without headings:\n%s", &b)
+	}
+}
