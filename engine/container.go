@@ -378,7 +378,7 @@ func (c *Container) checkPartitionKey(pk PartitionKey) error {
 		return invalidf("partition key is the zero value, not a number, bad UTF-8 or too long")
 	}
 	if pk.Len() != len(c.def.PartitionKey) {
-		return invalidf("partition key %s has %d levels, container %q has %d", pk, pk.Len(), c.name, len(c.def.PartitionKey))
+		return invalidf("partition key %s: number of levels %d, of container %q %d", pk, pk.Len(), c.name, len(c.def.PartitionKey))
 	}
 	return nil
 }

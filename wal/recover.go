@@ -89,7 +89,12 @@ func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn
 		return nil, err
 	}
 	for i, n := range numbers {
-		if err := r.file(n, i >= tail); err != nil {
+		if i > tail {
+			err = r.ahead(n)
+		} else {
+			err = r.file(n, i == tail)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -243,6 +248,34 @@ func (r *reader) file(n uint64, last bool) error {
 	r.result.Files = append(r.result.Files, state)
 	r.result.Closed = append(r.result.Closed, Closed{File: n, Length: f.end})
 	r.window = s.window
+	return nil
+}
+
+// ahead notes a file that was made ahead. Records that a live writer has put
+// there since findTail looked are not delivered: of the file before it only
+// what was there then may have been.
+func (r *reader) ahead(n uint64) error {
+	s, err := r.open(n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	length := noted(r.state, n)
+	if length > s.limit {
+		return fault.Corrupt(s.file.Name(), s.limit, "the file ends, but the manifest notes a length of %d", length)
+	}
+	size := s.limit
+	if length < 0 {
+		if _, _, err := s.next(); err != nil {
+			return err
+		}
+		if s.found.reason != "" && r.result.TornFile == 0 {
+			r.result.TornFile, r.result.TornOffset = n, s.found.end
+			r.result.TornBytes, r.result.TornReason = s.found.torn, s.found.reason
+		}
+	}
+	r.result.Files = append(r.result.Files, FileState{Number: n, Length: fileHeaderBytes, Size: size})
+	r.result.Closed = append(r.result.Closed, Closed{File: n, Length: fileHeaderBytes})
 	return nil
 }
 
