@@ -19,6 +19,7 @@ import (
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/wal"
 )
 
 // Container is a set of items with one partition key definition. It is safe
@@ -54,14 +55,11 @@ type ContainerInfo struct {
 // CreateContainer makes a container. It returns ErrExists if the name is
 // taken, ErrInvalid if the definition is refused.
 func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
-	call, err := db.enter(ctx)
+	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer call.Leave()
-	if err := db.writable(); err != nil {
-		return nil, err
-	}
 	if def, err = def.check(name); err != nil {
 		return nil, err
 	}
@@ -260,14 +258,11 @@ func (db *DB) Containers() iter.Seq[ContainerInfo] {
 // the drop is durable; the space comes back as soon as running reads are done.
 // Later calls on its handles return ErrClosed.
 func (db *DB) DropContainer(ctx context.Context, name string) error {
-	call, err := db.enter(ctx)
+	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
-	if err := db.writable(); err != nil {
-		return err
-	}
 	c, err := db.unlist(name)
 	if err != nil {
 		return err
@@ -283,6 +278,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		// Background work sees that, and gives up.
 		_ = p.flushing.take(context.Background())
 		_ = p.merging.take(context.Background())
+		db.log.Forget(wal.Stream(p.id)) // nothing more will be appended to it
 	}
 	var gone []*version
 	for _, p := range parts {
@@ -308,6 +304,9 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		}
 	})
 	db.work.reclaimIfManual()
+	if err := db.releaseLog(); err != nil {
+		db.backgroundError("release log files", err)
+	}
 	return nil
 }
 

@@ -81,8 +81,9 @@ type DB struct {
 // bounds the opening only.
 //
 // Errors: ErrLocked, ErrNotStore, ErrTooNew, ErrInvalid for options,
-// *CorruptionError and *IOError naming the file. When Open fails nothing on
-// disk has changed, but for the making of a new store.
+// *CorruptionError and *IOError naming the file. An Open that meets damage has
+// changed nothing on disk; one that fails later leaves what the next one, or
+// one after a crash, finds in order.
 func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -125,6 +126,19 @@ func (db *DB) enter(ctx context.Context) (epoch.Guard, error) {
 	if db.closing.Load() {
 		call.Leave()
 		return epoch.Guard{}, ErrClosed
+	}
+	return call, nil
+}
+
+// enterWriting begins a call that changes the store.
+func (db *DB) enterWriting(ctx context.Context) (epoch.Guard, error) {
+	call, err := db.enter(ctx)
+	if err != nil {
+		return epoch.Guard{}, err
+	}
+	if err := db.writable(); err != nil {
+		call.Leave()
+		return epoch.Guard{}, err
 	}
 	return call, nil
 }
@@ -243,11 +257,7 @@ func (db *DB) settleForClose() error {
 // trimLog leaves a log of about the size of what only the log holds: where it
 // is much larger, that is written anew, to a file of its own.
 func (db *DB) trimLog() error {
-	var rest int64
-	for _, p := range db.partitions() {
-		rest += p.version.Load().active.Bytes()
-	}
-	if db.log.Stats().Bytes <= smallLog+2*rest {
+	if db.log.Stats().Bytes <= smallLog+2*db.tableBytes() {
 		return nil
 	}
 	if err := db.log.Rotate(); err != nil {

@@ -113,10 +113,8 @@ func (p *partition) fullKeyLocked(r *request) (*fullKey, error) {
 }
 
 // heldBytes is the size of all documents in the partition, overwritten ones
-// included.
+// included. It needs no guard: it looks at counts only.
 func (p *partition) heldBytes() int64 {
-	guard := p.db.epoch.Enter()
-	defer guard.Leave()
 	v := p.version.Load()
 	return v.raw + v.documentBytes()
 }
@@ -170,8 +168,8 @@ const countBatch = 1024
 // countBytes sums the documents of a logical partition, unpublished ones
 // included.
 func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, err error) {
-	var from keyCopy
-	from.set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
+	var from item.KeyCopy
+	from.Set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
 	for more, inclusive := true, true; more; inclusive = false {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -186,7 +184,7 @@ func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, e
 }
 
 // countSome counts on from an item, and moves from to where it stopped.
-func (p *partition) countSome(from *keyCopy, inclusive bool) (total int64, more bool, err error) {
+func (p *partition) countSome(from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	var m mergedCursor
@@ -203,7 +201,7 @@ func (p *partition) countSome(from *keyCopy, inclusive bool) (total int64, more 
 			total += int64(len(v.Body))
 		}
 		if n == countBatch {
-			from.set(key)
+			from.Set(key)
 			return total, true, nil
 		}
 		m.next()

@@ -117,11 +117,7 @@ func (db *DB) holdLog() error {
 	end := db.log.Newest()
 	for db.work.ctx.Err() == nil && db.log.First() < end {
 		log := db.log.Stats()
-		var held int64
-		for _, p := range db.partitions() {
-			held += p.version.Load().tableBytes()
-		}
-		if log.Files <= keptLogFiles && log.Bytes <= max(db.opts.LogBytes, 2*held) {
+		if log.Files <= keptLogFiles && (log.Bytes <= db.opts.LogBytes || log.Bytes <= 2*db.tableBytes()) {
 			return nil
 		}
 		more, err := db.shrinkLog()

@@ -250,12 +250,12 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 		}
 	}
 	heap.Init(&m.inputs)
-	var key keyCopy // of the versions being judged
+	var key item.KeyCopy // of the versions being judged
 	for len(m.inputs) > 0 {
 		top := m.inputs[0]
 		k, v := top.walker.Key(), top.walker.Version()
 		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
-			key.set(k)
+			key.Set(k)
 			m.keep.nextKey()
 		}
 		if m.in%breathEvery == 0 {

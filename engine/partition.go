@@ -107,6 +107,14 @@ func (v *version) tableBytes() int64 {
 	return n
 }
 
+// tableBytes is the memory that versions take in all memtables.
+func (db *DB) tableBytes() (n int64) {
+	for _, p := range db.partitions() {
+		n += p.version.Load().tableBytes()
+	}
+	return n
+}
+
 // setRuns replaces the runs.
 func (v *version) setRuns(runs []*run) {
 	v.runs, v.raw = runs, 0

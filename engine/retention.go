@@ -47,16 +47,3 @@ func (r *retention) wants(v *item.Version) bool {
 	r.dropped++
 	return false
 }
-
-// keyCopy is a key that shares no memory with the one it was set to, and
-// reuses its own.
-type keyCopy struct {
-	item.Key
-	buf []byte
-}
-
-func (c *keyCopy) set(k *item.Key) {
-	c.buf = append(append(append(c.buf[:0], k.EPK...), k.PK...), k.ID...)
-	e, p := len(k.EPK), len(k.EPK)+len(k.PK)
-	c.Key = item.Key{Hash: k.Hash, EPK: c.buf[:e], PK: c.buf[e:p], ID: c.buf[p:]}
-}

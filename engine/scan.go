@@ -69,7 +69,7 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 		if sc.reverse && from == "" {
 			first.ID = afterAllIDs
 		}
-		sc.bound.set(&first)
+		sc.bound.Set(&first)
 		sc.bounded, sc.inclusive = true, true
 		rt := c.routing.Load()
 		sc.run(rt.parts[rt.table.Find(&epk)], yield)
@@ -108,7 +108,7 @@ type scanner struct {
 	reverse  bool
 	left     int // items still wanted
 
-	bound     keyCopy // where the next batch begins, if bounded
+	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
 	inclusive bool
 
@@ -214,7 +214,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 			s.take(k, v)
 		}
 		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == scanBatchPassed {
-			s.bound.set(k)
+			s.bound.Set(k)
 			s.bounded, s.inclusive = true, false
 			return true, nil
 		}

@@ -5,14 +5,11 @@ import "context"
 // Flush writes every memtable to files. When it returns nil, everything that
 // was acknowledged before the call is in segment files.
 func (db *DB) Flush(ctx context.Context) error {
-	call, err := db.enter(ctx)
+	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
-	if err := db.writable(); err != nil {
-		return err
-	}
 	for _, p := range db.partitions() {
 		p.mu.Lock()
 		p.freezeLocked()

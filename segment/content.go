@@ -15,7 +15,7 @@ type contentCheck struct {
 	index    int64 // of the open group
 	ordinal  uint64
 	key      shownKey
-	last     keyCopy // key of the version before
+	last     item.KeyCopy // key of the version before
 	lastSeq  uint64
 	followed bool // the version before announces an older one
 	seen     Properties
@@ -146,7 +146,7 @@ func (c *contentCheck) member(i int) error {
 		if p.Keys == 1 {
 			p.Min = k.Clone()
 		}
-		c.last.set(k)
+		c.last.Set(k)
 	}
 	if ver.Deleted() {
 		p.Tombstones++

@@ -14,7 +14,7 @@ type pending struct {
 	members []pendingMember
 	specs   []byte // descriptions of partition keys
 	keys    int    // members that are the newest of their item
-	first   keyCopy
+	first   item.KeyCopy
 
 	// A single member may come compressed from another file.
 	copied  bool
@@ -37,21 +37,10 @@ type pendingMember struct {
 	pkTo        int
 }
 
-// keyCopy is a key with memory of its own that is used again.
-type keyCopy struct {
-	item.Key
-	buf []byte
-}
-
-func (c *keyCopy) set(k *item.Key) {
-	c.buf = append(append(append(c.buf[:0], k.EPK...), k.PK...), k.ID...)
-	e, p := len(k.EPK), len(k.EPK)+len(k.PK)
-	c.Key = item.Key{Hash: k.Hash, EPK: c.buf[:e:e], PK: c.buf[e:p:p], ID: c.buf[p:]}
-}
-
 // pendingKeep bounds the buffer that a writer keeps from group to group.
 const pendingKeep = 8 << 20
 
+// reset begins another group.
 func (p *pending) reset() {
 	p.raw, p.members, p.specs, p.keys = p.raw[:0], p.members[:0], p.specs[:0], 0
 	p.copied = false
@@ -111,7 +100,7 @@ func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember 
 		m.flags |= memberOlder
 	} else {
 		if p.keys == 0 {
-			p.first.set(k)
+			p.first.Set(k)
 		}
 		p.keys++
 	}

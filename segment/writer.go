@@ -52,7 +52,7 @@ type Writer struct {
 	flushed int64  // bytes written
 
 	pend       pending
-	last       keyCopy
+	last       item.KeyCopy
 	lastSeq    uint64
 	partitions partitionBuilder
 	locator    locatorBuilder
@@ -184,7 +184,7 @@ func (w *Writer) note(k *item.Key, v *item.Version, samePK, older bool) {
 		w.partitions.add(k.EPK, k.Hash, uint32(p.Items), w.offsets.n, p.RawBytes)
 	}
 	if !older {
-		w.last.set(k)
+		w.last.Set(k)
 		p.Keys++
 		if !v.Deleted() {
 			p.Live++

@@ -113,9 +113,9 @@ Documents are upserted in the order of the input, with one durable point a batch
 
 Examples:
 
-    pbench load --db /tmp/food --docs 1M --logical-partitions 5000 --skew 0.8
-    pbench load --db /tmp/cities --container cities --data world-cities.ndjson.zst --partition-key /country_code
-    pbench load --db /tmp/routes --data routes.ndjson.gz --partition-key /from,/airline --partitions 8`
+    pbench load --db food --docs 1M --logical-partitions 5000 --skew 0.8
+    pbench load --db cities --container cities --data world-cities.ndjson.zst --partition-key /country_code
+    pbench load --db routes --data routes.ndjson.gz --partition-key /from,/airline --partitions 8`
 }
 
 // Run loads.

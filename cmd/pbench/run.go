@@ -48,9 +48,9 @@ Workers call the store in a closed loop. A latency is that of the call; the docu
 Examples:
 
     pbench run --docs 1M --workload read --workers 1
-    pbench run --db /tmp/food --workload put --workers 64 --durability synced --duration 30s
-    pbench run --db /tmp/food --workload ycsb-a --keys zipf:1.2 --profile cpu,mutex
-    pbench run --db /tmp/cities --mix read=99,scan=1 --keys hot:0.01/0.9 --json -`
+    pbench run --db food --workload put --workers 64 --durability synced --duration 30s
+    pbench run --db food --workload ycsb-a --keys zipf:1.2 --profile cpu,mutex
+    pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --json -`
 }
 
 // settings are what a run or a load depends on; a load has no operations to

@@ -20,6 +20,21 @@ func (p picker) wants(c *containerLayout, partition *partitionLayout) bool {
 	return p == nil || p(c, partition)
 }
 
+// within opens the files of a store and calls show with them and the filter as
+// a function.
+func (o *filter) within(ctx context.Context, dir string, show func(*files, picker) error) error {
+	f, err := openFiles(dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	pick, err := o.picked(ctx, f)
+	if err != nil {
+		return err
+	}
+	return show(f, pick)
+}
+
 // picked returns the filter as a function, and an error if it names something
 // that the store does not have.
 func (o *filter) picked(ctx context.Context, f *files) (picker, error) {

@@ -17,18 +17,13 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	os.Exit(execute(ctx, os.Args[1:], &environment{
+	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{
 		stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr),
 	}))
 }

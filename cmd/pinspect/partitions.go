@@ -73,15 +73,10 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 	if c.Top < -1 || c.Top > maxTop {
 		return cli.Usagef("--top %d: between 0 and %d", c.Top, maxTop)
 	}
-	f, err := openFiles(c.Dir)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	pick, err := c.picked(ctx, f)
-	if err != nil {
-		return err
-	}
+	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, env, f, pick, out) })
+}
+
+func (c *partitionsCommand) show(ctx context.Context, env *environment, f *files, pick picker, out *output) error {
 	db, err := openStore(ctx, c.Dir)
 	if errors.Is(err, errDamaged) {
 		return showDamaged(ctx, f, pick, c.JSON, out, err)

@@ -66,15 +66,10 @@ type sectionRow struct {
 
 // Run runs the command.
 func (c *segmentsCommand) Run(ctx context.Context, out *output) error {
-	f, err := openFiles(c.Dir)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	pick, err := c.picked(ctx, f)
-	if err != nil {
-		return err
-	}
+	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, f, pick, out) })
+}
+
+func (c *segmentsCommand) show(ctx context.Context, f *files, pick picker, out *output) error {
 	l, err := f.readLayout(ctx, properties, pick)
 	if err != nil {
 		return err

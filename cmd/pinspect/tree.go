@@ -63,16 +63,7 @@ type treeFile struct {
 
 // Run runs the command.
 func (c *treeCommand) Run(ctx context.Context, out *output) error {
-	f, err := openFiles(c.Dir)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	pick, err := c.picked(ctx, f)
-	if err != nil {
-		return err
-	}
-	return showTree(ctx, f, pick, c.JSON, out)
+	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return showTree(ctx, f, pick, c.JSON, out) })
 }
 
 // showTree prints the tree of the partitions that pick wants; errFound if

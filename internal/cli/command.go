@@ -39,26 +39,15 @@ func Usage(err error) error {
 // Usagef returns a UsageError with a text, as fmt.Errorf does.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// finished carries the wish of the parser to end the program out of it: it has
-// printed the help that was asked for.
-type finished struct{}
-
 // Run parses args into grammar, a pointer to a struct as kong wants it, and
 // runs the command that they select. Help goes to the first writer of
 // kong.Writers. Arguments that do not parse are a UsageError; that and a
 // UsageError of the command itself are told by PrintError with a hint.
-func Run(name string, grammar any, args []string, options ...kong.Option) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(finished); !ok {
-				panic(r)
-			}
-			err = nil
-		}
-	}()
+func Run(name string, grammar any, args []string, options ...kong.Option) error {
+	helped := false // the parser has printed help, and would have ended the program
 	options = append([]kong.Option{
 		kong.Name(name),
-		kong.Exit(func(int) { panic(finished{}) }),
+		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	}, options...)
 	parser, err := kong.New(grammar, options...)
@@ -66,6 +55,9 @@ func Run(name string, grammar any, args []string, options ...kong.Option) (err e
 		return err
 	}
 	parsed, err := parser.Parse(args)
+	if helped {
+		return nil
+	}
 	if err == nil {
 		err = parsed.Run()
 	} else {

@@ -69,6 +69,20 @@ func (k *Key) Clone() Key {
 	return Key{Hash: k.Hash, EPK: buf[:e:e], PK: buf[e:p:p], ID: buf[p:]}
 }
 
+// KeyCopy is a key with memory of its own, which is used again by each Set.
+type KeyCopy struct {
+	Key
+	buf []byte
+}
+
+// Set makes c a copy of k that shares no memory with it. What was set before is
+// overwritten.
+func (c *KeyCopy) Set(k *Key) {
+	c.buf = append(append(append(c.buf[:0], k.EPK...), k.PK...), k.ID...)
+	e, p := len(k.EPK), len(k.EPK)+len(k.PK)
+	c.Key = Key{Hash: k.Hash, EPK: c.buf[:e:e], PK: c.buf[e:p:p], ID: c.buf[p:]}
+}
+
 // ItemHash returns the 64-bit hash by which point-read tables find an item.
 // It is part of the segment format: it must never change. The EPK, itself a
 // hash of the partition key, is folded with the id, eight bytes at a time, by

@@ -267,7 +267,7 @@ func TestStructure(t *testing.T) {
 		for i := 1; i < int(h.height); i++ {
 			for link := h.tower[i]; link != 0; link = *level(table.node(link).tower(), i) {
 				n := table.node(link)
-				if n.height() <= i || table.buckets.of(n.hash) != b {
+				if int(n.lengths>>48) <= i || table.buckets.of(n.hash) != b {
 					t.Fatalf("level %d of bucket %d has a foreign node", i, b)
 				}
 			}

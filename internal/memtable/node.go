@@ -53,8 +53,6 @@ func (n *node) fill(k *item.Key, height int) {
 	copy(buf[c:], k.ID)
 }
 
-func (n *node) height() int { return int(n.lengths >> 48) }
-
 // tower returns the array of next links, lowest level first.
 func (n *node) tower() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(n), nodeBytes) }
 
