@@ -13,13 +13,18 @@ import (
 	"testing"
 )
 
-// victimEnv names the store that a child process of TestKilled writes to.
-const victimEnv = "CLEAVE_TEST_VICTIM"
+// What a child process of TestKilled is told: the store that it writes to, and
+// whether its writes are buffered.
+const (
+	victimEnv   = "CLEAVE_TEST_VICTIM"
+	bufferedEnv = "CLEAVE_TEST_BUFFERED"
+)
 
 const victimWriters = 4
 
-// TestKilled kills a process in the middle of synced writes, again and again,
-// and finds in the store everything that the process had said is acknowledged.
+// TestKilled kills a process in the middle of synced writes or of buffered ones,
+// again and again, and finds in the store everything that the process had said
+// is acknowledged.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv(victimEnv); dir != "" {
 		victim(dir)
@@ -34,7 +39,11 @@ func TestKilled(t *testing.T) {
 	acknowledged := make(map[string]int) // writer: highest number
 	total := 0
 	for kill := range kills {
-		lines := runVictim(t, dir, 5+rng.IntN(60))
+		buffered, after := kill%2 == 1, 5+rng.IntN(60)
+		if buffered {
+			after += rng.IntN(2000) // some log files
+		}
+		lines := runVictim(t, dir, after, buffered)
 		total += len(lines)
 		for _, line := range lines {
 			var writer string
@@ -53,9 +62,12 @@ func TestKilled(t *testing.T) {
 
 // runVictim starts a process that writes to the store, kills it after it has
 // acknowledged a number of writes, and returns what it said.
-func runVictim(t *testing.T, dir string, after int) (lines []string) {
+func runVictim(t *testing.T, dir string, after int, buffered bool) (lines []string) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 	cmd.Env = append(os.Environ(), victimEnv+"="+dir)
+	if buffered {
+		cmd.Env = append(cmd.Env, bufferedEnv+"=yes")
+	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -95,7 +107,12 @@ func victimDocument(writer string, n int) string {
 // standard output, after the fact.
 func victim(dir string) {
 	ctx := context.Background()
-	db, err := Open(ctx, dir, victimOptions())
+	opts := victimOptions()
+	buffered := os.Getenv(bufferedEnv) != ""
+	if buffered {
+		opts.Durability = Buffered
+	}
+	db, err := Open(ctx, dir, opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -129,6 +146,9 @@ func victim(dir string) {
 				say(writer, n)
 			}
 		})
+	}
+	if buffered {
+		wg.Wait()
 	}
 	wg.Go(func() {
 		const writer = "load"

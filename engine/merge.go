@@ -216,7 +216,7 @@ func (r *runInput) next() (bool, error) {
 		if len(r.files) == 0 {
 			return false, nil
 		}
-		r.walker = r.files[0].Walk()
+		r.walker = r.files[0].WalkKeys()
 		r.files = r.files[1:]
 	}
 }

@@ -14,7 +14,7 @@ import (
 // and paid in sleeps of a millisecond or more. At the whole of the budget, or at
 // mostRuns runs, a write waits.
 const (
-	pressureFrom  = 0.60
+	pressureFrom  = 0.80
 	pressureRate  = 100 << 20 // bytes a second at full pressure
 	smallestPause = time.Millisecond
 	manyRuns      = maxRuns + 4 // from here on writes slow down

@@ -287,7 +287,7 @@ func BenchmarkMerge(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for walk := r.Walk(); walk.Next(); {
+			for walk := r.WalkKeys(); walk.Next(); {
 				if err := w.AddFrom(walk); err != nil {
 					b.Fatal(err)
 				}

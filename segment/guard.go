@@ -1,12 +1,10 @@
 package segment
 
 import (
-	"errors"
-	"runtime"
 	"runtime/debug"
-	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // A mapped file that shrinks, or whose device fails, answers with a memory
@@ -17,8 +15,6 @@ import (
 //
 // No lock is held and no state shared with other calls is changed in between.
 
-var errFault = errors.New("memory fault in the mapping: the file shrank or its device failed")
-
 // guard makes memory faults panics of this goroutine and returns what was so
 // before.
 func guard() bool { return debug.SetPanicOnFault(true) }
@@ -28,24 +24,10 @@ func guard() bool { return debug.SetPanicOnFault(true) }
 func (r *Reader) unguard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {
-		off, ok := r.faultOffset(p)
+		off, ok := vfs.FaultOffset(p, r.data)
 		if !ok {
 			panic(p)
 		}
-		*err = fault.IO("read mapped", r.name, off, errFault)
+		*err = fault.IO("read mapped", r.name, off, vfs.ErrFault)
 	}
-}
-
-// faultOffset returns where in the file a fault happened, if it was one of the
-// mapping.
-func (r *Reader) faultOffset(p any) (int64, bool) {
-	e, ok := p.(interface {
-		runtime.Error
-		Addr() uintptr
-	})
-	if !ok || len(r.data) == 0 {
-		return 0, false
-	}
-	off := e.Addr() - uintptr(unsafe.Pointer(unsafe.SliceData(r.data)))
-	return int64(off), off < uintptr(len(r.data))
 }

@@ -81,6 +81,27 @@ func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, err
 	return buf, err
 }
 
+// decodeKey is decode, but for the payload of a single member, of which it
+// decodes only what the key takes. raw is as long as it is, with undefined
+// bytes behind that.
+func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
+	if err := o.parse(r, b, off); err != nil {
+		return buf, err
+	}
+	if err := o.head(r); err != nil {
+		return buf, err
+	}
+	if o.g.count > 1 || o.g.coding&codingCodec != codecS2 {
+		buf, err := o.expand(r, buf[:0])
+		return buf, err
+	}
+	o.raw = grow(buf, int64(o.rawLen))
+	if !decodePrefix(o.raw, o.g.payload, o.dict, o.g.keyEnd(&o.members[0])) {
+		return buf, r.corrupt(off, errPayload)
+	}
+	return o.raw, nil
+}
+
 func (o *opened) end() int64 { return o.off + int64(o.g.size) }
 
 // is reports whether member i has the key's partition key and id.

@@ -109,6 +109,27 @@ func (g *group) appendPK(dst []byte, m *member, raw []byte) []byte {
 	return dst
 }
 
+// keyEnd returns how much of the part of a group's first member the key takes.
+func (g *group) keyEnd(m *member) int {
+	end := m.idOff + m.idLen
+	b, pos := g.members, m.pkSpec+1
+	kind := b[m.pkSpec]
+	n := int(kind & pkCount)
+	if n == 0 {
+		off, l, _ := cutRange(b, pos, m.pkEnd)
+		return max(end, off+l)
+	}
+	for i := range n {
+		if kind&(pkText<<i) == 0 {
+			pos += literalLen(b[pos])
+			continue
+		}
+		off, l, next := cutRange(b, pos, m.pkEnd)
+		end, pos = max(end, off+l), next
+	}
+	return end
+}
+
 // matchPK reports whether m has the encoded partition key pk.
 func (g *group) matchPK(m *member, raw, pk []byte) bool {
 	b, pos := g.members, m.pkSpec+1

@@ -17,6 +17,7 @@ type Walker struct {
 	open opened
 	buf  []byte // decoded payload
 	i    int    // member of open
+	keys bool   // only as much of the payload is decoded as the key takes
 	key  shownKey
 	ver  item.Version
 	err  error
@@ -26,6 +27,14 @@ type Walker struct {
 func (r *Reader) Walk() *Walker {
 	w := &Walker{r: r, in: stream{r: r}}
 	w.open.off = r.groups.Off
+	return w
+}
+
+// WalkKeys is Walk without the bodies of single items: those of Version are nil. It is for
+// merges, which compare keys and copy most bodies as they are stored.
+func (r *Reader) WalkKeys() *Walker {
+	w := r.Walk()
+	w.keys = true
 	return w
 }
 
@@ -45,7 +54,9 @@ func (w *Walker) Next() bool {
 	if w.err = w.key.set(w.r, &w.open, w.i); w.err != nil {
 		return false
 	}
-	w.open.version(w.i, &w.ver)
+	if w.open.version(w.i, &w.ver); w.keys && w.open.g.count == 1 {
+		w.ver.Body = nil
+	}
 	return true
 }
 
@@ -55,10 +66,26 @@ func (w *Walker) nextGroup() bool {
 		return false
 	}
 	var b []byte
-	if b, w.err = w.in.group(off); w.err == nil {
+	if b, w.err = w.in.group(off); w.err != nil {
+		return false
+	}
+	if w.keys {
+		w.buf, w.err = w.open.decodeKey(w.r, b, off, w.buf)
+	} else {
 		w.buf, w.err = w.open.decode(w.r, b, off, w.buf)
 	}
 	return w.err == nil
+}
+
+// complete decodes what WalkKeys left out.
+func (w *Walker) complete() error {
+	if !w.keys || w.open.g.count > 1 {
+		return nil
+	}
+	// The bytes that are decoded again are the same: the key stays valid.
+	_, err := w.open.expand(w.r, w.buf[:0])
+	w.ver.Body = w.open.body(w.i)
+	return err
 }
 
 // Key returns the key of the version that the walker is on, valid until the

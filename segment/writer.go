@@ -113,7 +113,7 @@ func (w *Writer) Add(k *item.Key, v *item.Version) error {
 			return err
 		}
 	}
-	w.note(k, v, samePK, older)
+	w.note(k, v, len(v.Body), samePK, older)
 	w.pend.add(k, v, samePK, older)
 	return nil
 }
@@ -122,8 +122,11 @@ func (w *Writer) Add(k *item.Key, v *item.Version) error {
 // fit this writer they are copied, else it is the same as Add.
 func (w *Writer) AddFrom(src *Walker) error {
 	k, v := src.Key(), src.Version()
-	g := &src.open.g
-	if g.count != 1 || len(v.Body) <= groupRaw/2 || !w.enc.takes(g.coding, src.open.dict) {
+	g, m := &src.open.g, &src.open.members[src.i]
+	if g.count != 1 || m.body <= groupRaw/2 || !w.enc.takes(g.coding, src.open.dict) {
+		if err := src.complete(); err != nil {
+			return err
+		}
 		return w.Add(k, v)
 	}
 	samePK, older, err := w.accept(k, v)
@@ -135,8 +138,8 @@ func (w *Writer) AddFrom(src *Walker) error {
 			return err
 		}
 	}
-	w.note(k, v, samePK, older)
-	w.pend.addCopied(k, v, g, &src.open.members[0], older)
+	w.note(k, v, m.body, samePK, older)
+	w.pend.addCopied(k, v, g, m, older)
 	return nil
 }
 
@@ -172,8 +175,9 @@ func (w *Writer) accept(k *item.Key, v *item.Version) (samePK, older bool, err e
 	return samePK, older, nil
 }
 
-// note counts a version that is about to join the pending group.
-func (w *Writer) note(k *item.Key, v *item.Version, samePK, older bool) {
+// note counts a version, with a body of so many bytes, that is about to join
+// the pending group.
+func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool) {
 	p := &w.props
 	if p.Items == 0 {
 		w.base = base{seq: v.Seq, modified: v.Modified, file: uint32(w.opts.FileNumber)}
@@ -195,7 +199,7 @@ func (w *Writer) note(k *item.Key, v *item.Version, samePK, older bool) {
 	}
 	w.lastSeq = v.Seq
 	p.Items++
-	p.RawBytes += uint64(len(v.Body))
+	p.RawBytes += uint64(body)
 	p.MinSeq, p.MaxSeq = min(p.MinSeq, v.Seq), max(p.MaxSeq, v.Seq)
 	p.MaxModified = max(p.MaxModified, v.Modified)
 }

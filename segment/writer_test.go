@@ -43,15 +43,26 @@ func TestAddFrom(t *testing.T) {
 				t.Fatal(err)
 			}
 			keep = keep[:0]
+			keys := src.WalkKeys()
 			for walk := src.Walk(); walk.Next(); {
+				if !keys.Next() || item.Compare(keys.Key(), walk.Key()) != 0 || keys.Version().Seq != walk.Version().Seq {
+					t.Fatalf("WalkKeys is at %v, %v; Walk at %v", keys.Key(), keys.Err(), walk.Key())
+				}
 				if rng.IntN(4) == 0 {
 					continue // what a merge drops
 				}
 				keep = append(keep, entry{walk.Key().Clone(), *walk.Version()})
 				keep[len(keep)-1].ver.Body = bytes.Clone(walk.Version().Body)
-				if err := w.AddFrom(walk); err != nil {
+				from := walk
+				if rng.IntN(2) == 0 {
+					from = keys
+				}
+				if err := w.AddFrom(from); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if keys.Next() || keys.Err() != nil {
+				t.Fatalf("WalkKeys goes on: %v", keys.Err())
 			}
 			if _, err := w.Finish(); err != nil {
 				t.Fatal(err)

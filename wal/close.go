@@ -54,6 +54,10 @@ func cut(f *file, length int64) error {
 
 // abandon closes the files of a log that has failed.
 func (l *Log) abandon() {
+	l.write.Lock() // nobody writes to a mapping
+	defer l.write.Unlock()
+	l.maker.Lock()
+	defer l.maker.Unlock()
 	l.live.Lock()
 	defer l.live.Unlock()
 	for _, f := range l.live.files {
@@ -61,8 +65,6 @@ func (l *Log) abandon() {
 			f.file.Close()
 		}
 	}
-	l.maker.Lock()
-	defer l.maker.Unlock()
 	l.maker.closed = true
 	if l.maker.next != nil {
 		l.maker.next.Close()

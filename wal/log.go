@@ -86,8 +86,9 @@ type file struct {
 	vfs.File
 	number uint64
 	id     uint64
-	size   int64        // records must end below
-	synced atomic.Int64 // durable length
+	size   int64             // records must end below
+	memory *vfs.WriteMapping // guarded by Log.write; nil: none
+	synced atomic.Int64      // durable length
 
 	// Guarded by Log.mu.
 	streams  map[Stream]uint64 // highest sequence of each
@@ -96,6 +97,25 @@ type file struct {
 	lastEnd  int64  // end of the last record but vouches
 	vouched  int64  // highest mark in a record
 	nextWish int64  // offset at which background work is asked for
+}
+
+// Close closes the file and what it is mapped to. No one may be writing to it.
+func (f *file) Close() error {
+	err := f.unmap()
+	if closeErr := f.File.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// unmap gives the mapping back, if there is one.
+func (f *file) unmap() error {
+	if f.memory == nil {
+		return nil
+	}
+	memory := f.memory
+	f.memory = nil
+	return memory.Unmap()
 }
 
 // wishEvery is after how many bytes background work is asked for: often, so

@@ -24,8 +24,8 @@ import (
 // Overwriting blocks that were written once costs a sync half as much as
 // growing the file or filling reserved blocks, and a write, whose pages are in
 // the cache already, about 0.8 of 2.1 microseconds less. So files let go of are
-// used again; while synced writes come, a file made ahead is filled with zeros,
-// else it grows into reserved space.
+// used again. While synced writes come, a file made ahead is filled with zeros;
+// else it is mapped, and grows into reserved space.
 type maker struct {
 	sync.Mutex
 	log    *Log
@@ -57,6 +57,8 @@ const (
 	// fillAtOnce is the size up to which a file is filled while somebody
 	// waits for it.
 	fillAtOnce = 1 << 20
+	// readAheadBytes is the piece in which a file is read ahead.
+	readAheadBytes = 1 << 20
 	// syncAheadBytes is how much may be unsynced before MakeSpare syncs, so
 	// that the sync of a full file finds little to do.
 	syncAheadBytes = 4 << 20
@@ -98,7 +100,11 @@ func (m *maker) makeAhead(ctx context.Context) error {
 	if m.next != nil || m.closed {
 		return nil
 	}
-	f, err := m.makeLocked(ctx, m.size, m.busyLocked())
+	busy := m.busyLocked()
+	f, err := m.makeLocked(ctx, m.size, busy)
+	if err == nil && !busy {
+		m.mapAhead(ctx, f)
+	}
 	m.setLocked(f)
 	return err
 }
@@ -137,6 +143,9 @@ func (m *maker) take(size int64, fill bool) (*file, error) {
 			return nil, fault.IO("allocate", f.Name(), size, err)
 		}
 		f.size = size
+		if err := f.unmap(); err != nil { // it is too small
+			return nil, err
+		}
 	}
 	m.setLocked(nil)
 	return f, nil
@@ -186,6 +195,25 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 	m.busy, m.waits = waits-m.waits >= fewWaits, waits
 	l.count.made.Add(1)
 	return f, nil
+}
+
+// mapAhead maps a file that is not likely to be synced often, and brings all of
+// it into the kernel's cache: in large pages, where reading in large pieces
+// gets them. It leaves the file unmapped if somebody waits for it, or where a
+// mapping is of no use.
+func (m *maker) mapAhead(ctx context.Context, f *file) {
+	piece := make([]byte, readAheadBytes)
+	for off := int64(0); off < f.size; off += readAheadBytes {
+		if ctx.Err() != nil || m.hurry.Load() {
+			return
+		}
+		if _, err := f.ReadAt(piece[:min(f.size-off, readAheadBytes)], off); err != nil {
+			return // a call of write will say so
+		}
+	}
+	if memory, err := f.MapWrite(f.size); err == nil {
+		f.memory = memory
+	}
 }
 
 // prepareLocked makes a synced file of at least size bytes with header h,

@@ -12,11 +12,11 @@ func (l *Log) flush(pos Position) error {
 	if l.Written() >= pos {
 		return nil
 	}
-	return l.writeLocked()
+	return l.writeLocked(false)
 }
 
-// writeLocked writes all that was appended.
-func (l *Log) writeLocked() error {
+// writeLocked writes all that was appended. sync says that a sync follows.
+func (l *Log) writeLocked(sync bool) error {
 	if f := l.failed.Load(); f != nil {
 		return f.unknown()
 	}
@@ -37,7 +37,7 @@ func (l *Log) writeLocked() error {
 
 	var err error
 	for i := range chunks {
-		if err = l.writeChunk(&chunks[i]); err != nil {
+		if err = l.writeChunk(&chunks[i], sync); err != nil {
 			break
 		}
 	}
@@ -56,7 +56,7 @@ func (l *Log) writeLocked() error {
 
 // writeChunk writes a chunk, and syncs the file if it is complete with it. The
 // write lock is held.
-func (l *Log) writeChunk(c *chunk) error {
+func (l *Log) writeChunk(c *chunk, sync bool) error {
 	f, b := c.file, c.buf
 	if !c.seals {
 		// Zeros behind the last record make the end clean in a file that was
@@ -64,7 +64,7 @@ func (l *Log) writeChunk(c *chunk) error {
 		b = b[:len(b)+int(min(terminatorBytes, f.size-c.off))]
 		clear(b[len(c.buf):])
 	}
-	if _, err := f.WriteAt(b, c.start); err != nil {
+	if err := f.write(b, c.start, sync); err != nil {
 		return l.fail(fault.IO("write", f.Name(), c.start, err))
 	}
 	l.count.writes.Add(1)
@@ -73,6 +73,9 @@ func (l *Log) writeChunk(c *chunk) error {
 	l.written.Store(int64(c.pos))
 	if !c.seals {
 		return nil
+	}
+	if err := f.unmap(); err != nil {
+		return l.fail(err)
 	}
 	if err := l.syncExtent(c.extent); err != nil {
 		return err
@@ -86,6 +89,20 @@ func (l *Log) writeChunk(c *chunk) error {
 	l.live.complete(f.number, c.off)
 	l.count.rotations.Add(1)
 	return nil
+}
+
+// memoryAtMost is up to how many bytes are written through memory: a call costs
+// 1 to 4 microseconds more, the faults of a page less.
+const memoryAtMost = 16 << 10
+
+// write writes b at off. Behind a write through memory a sync takes 2.5 times
+// as long, since it has to take the page from the process: then it is a call.
+func (f *file) write(b []byte, off int64, sync bool) error {
+	if f.memory != nil && !sync && len(b) <= memoryAtMost {
+		return f.memory.WriteAt(b, off)
+	}
+	_, err := f.WriteAt(b, off)
+	return err
 }
 
 // syncExtent makes durable what was written up to e.
@@ -111,12 +128,15 @@ func (l *Log) syncExtent(e extent) error {
 func (l *Log) syncAll() error {
 	l.write.Lock()
 	if l.Written() < l.Appended() {
-		if err := l.writeLocked(); err != nil {
+		if err := l.writeLocked(true); err != nil {
 			l.write.Unlock()
 			return err
 		}
 	}
 	at := l.write.at
+	if at.file.memory != nil {
+		at.file.memory.Release(at.off)
+	}
 	l.write.Unlock()
 	return l.syncExtent(at)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -379,6 +380,57 @@ func TestMap(t *testing.T) {
 		m.Advise(0, 0, Random)
 		if len(m.Data) != 0 {
 			t.Errorf("%d bytes", len(m.Data))
+		}
+		check(t, m.Unmap())
+	})
+}
+
+func TestMapWrite(t *testing.T) {
+	everywhere(t, func(t *testing.T, fsys FS) {
+		f := create(t, fsys, "a", strings.Repeat(".", 50_000))
+		defer func() { check(t, f.Close()) }()
+		m, err := f.MapWrite(40_000)
+		check(t, err)
+		if m == nil {
+			t.Skip("no mapping for writing here")
+		}
+		check(t, m.WriteAt([]byte("begin"), 0))
+		check(t, m.WriteAt([]byte("end"), 39_997))
+		m.Release(20_000)
+		m.Release(10_000)
+		check(t, m.WriteAt([]byte("after"), 19_000)) // no gain, but no harm
+		_, err = f.WriteAt([]byte("BEG"), 0)
+		check(t, err)
+		m.Release(1 << 40)
+		check(t, f.Sync())
+		for _, off := range []int64{-1, 39_998, 40_000, 40_001, math.MaxInt64} {
+			if err := m.WriteAt([]byte("out"), off); !errors.Is(err, fault.ErrIO) {
+				t.Errorf("written at %d of 40,000: %v", off, err)
+			}
+		}
+		check(t, m.Unmap())
+		want := []byte(strings.Repeat(".", 50_000))
+		copy(want, "BEGin")
+		copy(want[19_000:], "after")
+		copy(want[39_997:], "end")
+		wantContent(t, fsys, "a", string(want))
+	})
+}
+
+func TestMapWriteShrunk(t *testing.T) {
+	everywhere(t, func(t *testing.T, fsys FS) {
+		f := create(t, fsys, "a", strings.Repeat(".", 100_000))
+		defer f.Close()
+		m, err := f.MapWrite(100_000)
+		check(t, err)
+		if m == nil {
+			t.Skip("no mapping for writing here")
+		}
+		check(t, f.Truncate(10_000))
+		err = m.WriteAt([]byte("lost"), 90_000)
+		var where *fault.IOError
+		if !errors.As(err, &where) || where.File != fsys.Path("a") || where.Offset/4096 != 90_000/4096 {
+			t.Errorf("written where the file has shrunk: %v", err)
 		}
 		check(t, m.Unmap())
 	})

@@ -84,3 +84,6 @@ func (f *faultyFile) Map() (*Mapping, error) {
 	}
 	return f.File.Map()
 }
+
+// MapWrite returns nil, so that every write is a call that can fail.
+func (f *faultyFile) MapWrite(int64) (*WriteMapping, error) { return nil, nil }

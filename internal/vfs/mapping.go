@@ -1,6 +1,28 @@
 package vfs
 
-import "os"
+import (
+	"errors"
+	"os"
+	"runtime"
+	"unsafe"
+)
+
+// ErrFault is the cause of an error that a memory fault in a mapping became.
+var ErrFault = errors.New("memory fault in the mapping: the file shrank or its device failed")
+
+// FaultOffset returns where in data, a mapping, the memory fault happened that
+// was recovered as r; false if r is something else.
+func FaultOffset(r any, data []byte) (int64, bool) {
+	e, ok := r.(interface {
+		runtime.Error
+		Addr() uintptr
+	})
+	if !ok || len(data) == 0 {
+		return 0, false
+	}
+	off := e.Addr() - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	return int64(off), off < uintptr(len(data))
+}
 
 // Mapping is a file mapped for reading; Data is as long as the file was when
 // it was mapped. The bytes must not be written, and neither they nor slices of

@@ -271,4 +271,6 @@ func (f *memFile) Map() (*Mapping, error) {
 	return &Mapping{Data: slices.Clone(f.node.live.b)}, nil
 }
 
+func (f *memFile) MapWrite(int64) (*WriteMapping, error) { return nil, nil }
+
 func (f *memFile) Advise(int64, int64, Advice) {}

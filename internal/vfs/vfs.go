@@ -84,6 +84,10 @@ type File interface {
 	Sync() error
 	// Map maps the whole file for reading. Length is that of Stat at the call.
 	Map() (*Mapping, error)
+	// MapWrite maps the first size bytes of the file, which it must have, for
+	// writing. It returns nil where that is no gain or not of one mind with
+	// ReadAt and WriteAt.
+	MapWrite(size int64) (*WriteMapping, error)
 	// Advise tells how [off, off+n) will be read through ReadAt; n 0 is the
 	// rest of the file. It is a hint: errors are not reported.
 	Advise(off, n int64, advice Advice)
