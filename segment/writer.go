@@ -62,7 +62,7 @@ type Writer struct {
 	props      Properties
 }
 
-const writeBuffer = 1 << 20
+const writeBuffer = 2 << 20
 
 // NewWriter starts a segment at the beginning of f, which is empty. The writer
 // owns f: Finish, Abort and a failing NewWriter close it.
@@ -221,16 +221,22 @@ func (w *Writer) flushGroup() error {
 
 // spill writes the buffer once it is large, or in any case.
 func (w *Writer) spill(all bool) error {
-	if len(w.buf) == 0 || !all && len(w.buf) < writeBuffer {
+	n := len(w.buf)
+	if !all {
+		n -= n % writeBuffer
+	}
+	if n == 0 {
 		return nil
 	}
-	if _, err := w.f.WriteAt(w.buf, w.flushed); err != nil {
+	if _, err := w.f.WriteAt(w.buf[:n], w.flushed); err != nil {
 		return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
 	}
-	w.flushed += int64(len(w.buf))
-	if w.buf = w.buf[:0]; cap(w.buf) > 4*writeBuffer {
+	w.flushed += int64(n)
+	rest := w.buf[n:]
+	if cap(w.buf) > 4*writeBuffer {
 		w.buf = make([]byte, 0, writeBuffer+64<<10)
 	}
+	w.buf = append(w.buf[:0], rest...)
 	return nil
 }
 
