@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -146,21 +147,30 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A merge gives way to flushes: it pauses for giveWay after every paceItems
-// items, unless there are many runs. paceSlice bounds how long it looks at
-// nothing else.
+// A merge looks after every paceItems items whether it is to be held back. It
+// does nothing for giveWay while flushes need the processors, and for paceSlice
+// at most to keep to its rate.
 const (
-	paceItems = 4096
-	giveWay   = 10 * time.Millisecond
+	paceItems = 128
+	giveWay   = time.Millisecond
 	paceSlice = 100 * time.Millisecond
 )
+
+// crowded says that flushes and one writer have all processors: a merge beside
+// them would take its share from the writer.
+func (w *workers) crowded() bool {
+	return int(w.flushes.Load()) >= max(1, runtime.GOMAXPROCS(0)-1)
+}
 
 // pace holds a merge back while flushes are behind, and to its rate limit. It
 // returns errMoved if the partition was dropped.
 func (db *DB) pace(ctx context.Context, out *output) error {
-	if len(out.p.version.Load().runs) <= maxRuns && db.fullness() > 0 {
+	for len(out.p.version.Load().runs) <= maxRuns && (db.work.crowded() || db.fullness() > 0) {
 		if err := pause(ctx, giveWay); err != nil {
 			return err
+		}
+		if out.p.dropped.Load() {
+			return errMoved
 		}
 	}
 	rate := db.opts.MergeBytesPerSecond

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type workers struct {
 	mergeWanted chan struct{}
 	flushError  atomic.Pointer[error] // of the last flush in the background
 	waiting     atomic.Int64          // writes that wait for memory
+	flushes     atomic.Int32          // running in the background
 
 	mu      sync.Mutex
 	retired []func()
@@ -36,7 +38,9 @@ type workers struct {
 	events eventQueue
 }
 
-const flushers = 2
+// flushers is how many goroutines flush: two, but for machines where a writer
+// would have no processor left beside them.
+func flushers() int { return min(2, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 func (w *workers) init(db *DB) {
 	w.db = db
@@ -53,7 +57,7 @@ func (w *workers) start(db *DB) {
 	}
 	w.wg.Go(w.reclaim)
 	w.wg.Go(w.keep)
-	for range flushers {
+	for range flushers() {
 		w.wg.Go(w.flush)
 	}
 	w.wg.Go(w.merge)
@@ -193,7 +197,9 @@ func (w *workers) flush() {
 			}
 			continue
 		}
+		w.flushes.Add(1)
 		err := w.db.flushOldest(w.ctx, p)
+		w.flushes.Add(-1)
 		if err != nil {
 			p.flushBackoff.failed()
 		} else {
