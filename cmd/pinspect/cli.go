@@ -16,6 +16,7 @@ import (
 
 // environment is what commands use of the outside.
 type environment struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	width          int // columns of the terminal that stderr is; 0: it is none
 }
@@ -34,6 +35,7 @@ type commands struct {
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`
 	Dump       dumpCommand       `cmd:"" help:"Print the documents of a container as NDJSON."`
+	Advise     adviseCommand     `cmd:"" help:"Which partition key to take for documents in a file or a store, and why."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
 }
 
