@@ -31,6 +31,8 @@ type commands struct {
 	Info       infoCommand       `cmd:"" default:"withargs" help:"What the store holds: containers, documents, bytes, state (the default)."`
 	Tree       treeCommand       `cmd:"" help:"Containers, physical partitions, runs and segment files as a tree."`
 	Partitions partitionsCommand `cmd:"" help:"Physical partitions with their ranges and sizes, and the largest logical ones."`
+	Top        topCommand        `cmd:"" help:"The largest logical partitions, and how near they are to their limit."`
+	Map        mapCommand        `cmd:"" help:"The key space of each container as a bar, or as a picture."`
 	Segments   segmentsCommand   `cmd:"" help:"Segment files: items, compression, sequences, dictionaries, sections."`
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`
