@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 
 type adviseCommand struct {
 	Inputs     []string     `arg:"" name:"file|dir" help:"NDJSON files, plain or compressed (gzip, zstd), - for standard input, or directories of stores. Together they are one sample."`
-	Key        []string     `sep:"none" placeholder:"PATH[,PATH]" help:"A candidate: 1 to 3 paths, as /tenant or /tenant,/user/id. May be given several times. Without it candidates are proposed."`
+	Key        []string     `sep:"none" placeholder:"PATH[,PATH]" help:"A candidate: 1 to 3 paths, as /tenant or /tenant,/user/id. May be given several times. Without it candidates are proposed, beside the key that a container has."`
 	Container  string       `placeholder:"NAME" help:"The container of a store; needed where it has several."`
 	Partitions int          `placeholder:"N" help:"Physical partitions to spread over; 8, or more if the target needs them."`
 	Growth     growthFactor `placeholder:"N" help:"Judge for N times the sample, as 1000x."`
@@ -22,7 +23,7 @@ type adviseCommand struct {
 	Top        int          `default:"3" placeholder:"N" help:"Name the N largest logical partitions of each candidate (${default})."`
 	ShowKeys   bool         `help:"Show partition keys as they are, not only their hash."`
 	Limit      int64        `placeholder:"N" help:"Read only the first N documents."`
-	MaxKeys    int          `default:"1000000" placeholder:"N" help:"Count up to N logical partitions of each candidate one by one, in about 150 bytes each; with more of them, numbers are estimates (${default})."`
+	MaxKeys    int          `default:"500000" placeholder:"N" help:"Count up to N logical partitions of each candidate one by one, in about 150 bytes each; with more of them, numbers are estimates (${default})."`
 	JSON       bool         `name:"json" help:"Print one JSON object."`
 }
 
@@ -89,6 +90,11 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 		}
 		if survey.Documents() > 0 {
 			keys = survey.Propose()
+		}
+		for _, present := range s.present {
+			if !slices.ContainsFunc(keys, func(paths []string) bool { return slices.Equal(paths, present) }) {
+				keys = append(keys, present)
+			}
 		}
 	}
 	study, err := keyadvice.NewStudy(keys, options)

@@ -25,7 +25,7 @@ func (r *adviseReport) print(out *output, s *inputs) {
 	}
 	p.add("judged for", r.purpose())
 	if r.Proposed {
-		p.add("candidates", "proposed from the properties that most documents have; --key names others")
+		p.add("candidates", "proposed from the properties that most documents have; name others with --key")
 	}
 	p.print(out.w)
 	out.printf("\n")

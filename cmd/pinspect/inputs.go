@@ -23,8 +23,9 @@ type inputs struct {
 	stdin     io.Reader
 	line      *cli.Line
 
-	about []string // what was read, by input
-	read  int64    // documents of the present pass
+	about   []string   // what was read, by input
+	present [][]string // partition keys of the containers that were read
+	read    int64      // documents of the present pass
 }
 
 // stdinName is what standard input is called in messages.
@@ -33,7 +34,7 @@ const stdinName = "standard input"
 // each hands every document to add, which may keep none. What add refuses ends
 // it with a findingError that names the place.
 func (s *inputs) each(ctx context.Context, doing string, add func(doc []byte) error) error {
-	s.read, s.about = 0, nil
+	s.read, s.about, s.present = 0, nil, nil
 	for _, name := range s.names {
 		if s.done() {
 			break
@@ -136,6 +137,7 @@ func (s *inputs) store(ctx context.Context, doing, dir string, add func([]byte) 
 	if err != nil {
 		return err
 	}
+	s.present = append(s.present, c.Def().PartitionKey)
 	s.about = append(s.about, "container "+printable(c.Name())+" (partition key "+printable(strings.Join(c.Def().PartitionKey, ","))+")")
 	snapshot, err := c.Snapshot(ctx)
 	if err != nil {

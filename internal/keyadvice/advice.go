@@ -70,7 +70,7 @@ func (c *Candidate) single() bool { return c.alone() && c.grouped < singleItems 
 // alone reports whether almost every document has a full key of its own, and no
 // key has many of them.
 func (c *Candidate) alone() bool {
-	return c.average < singleItems && c.LargestShare*float64(c.Logical) < manyTimes
+	return c.average < singleItems && c.surely*float64(c.Logical) < manyTimes
 }
 
 // headroom is the size at which a logical partition is full; what is more than

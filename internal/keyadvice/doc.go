@@ -17,7 +17,7 @@
 //   - The keys whose hash ends in z zero bits are counted on, exactly; z is as
 //     large as it takes to keep at most MaxKeys of them. Their number times 2^z
 //     estimates the number of keys, with a standard error of 1 / sqrt(kept), at
-//     most 0.15 % where MaxKeys is a million; the median and other ranks are
+//     most 0.2 % where MaxKeys is 500,000; the median and other ranks are
 //     those of the kept keys.
 //   - The largest keys are followed by the algorithm Space-Saving with heavyKeys
 //     counters. Each size is known up to an error that is told with it, at most

@@ -66,6 +66,7 @@ type Candidate struct {
 
 	average float64 // documents of a logical partition
 	grouped float64 // documents of a value of the first level
+	surely  float64 // LargestShare at least
 }
 
 // LogicalPartition is one of the largest ones of a candidate.
@@ -129,6 +130,7 @@ func (c *candidate) describe(top int) Candidate {
 		if i == 0 {
 			d.LargestShare = p.Share
 		}
+		d.surely = max(d.surely, share(l.size.bytes-l.err.bytes, c.total.bytes))
 		if ranks[2] > 1 || l.size.documents-l.err.documents > 1 { // it is known of some key to have more than one
 			d.Max = max(d.Max, p.Documents)
 		}

@@ -12,7 +12,7 @@ const (
 	PartitionUnits     = 10_000   // RU/s of a logical or physical partition
 	defaultPartitions  = 8
 	maxAutoPartitions  = 256
-	defaultMaxKeys     = 1_000_000
+	defaultMaxKeys     = 500_000
 	defaultTop         = 5
 	heavyKeys          = 8192
 	firstKeys          = 1 << 16 // values of a first level that are counted one by one
@@ -35,7 +35,7 @@ type Options struct {
 	Throughput  float64 // RU/s of the container some day; 0: unknown
 	Proposed    bool    // the candidates were proposed: leave out hierarchical ones that divide no further
 	Top         int     // largest keys that a report names; 0: 5
-	MaxKeys     int     // logical partitions that are counted one by one for each candidate; 0: a million
+	MaxKeys     int     // logical partitions that are counted one by one for each candidate; 0: 500,000
 }
 
 // withDefaults fills in what is not set.

@@ -193,6 +193,27 @@ func TestVerdicts(t *testing.T) {
 	f("/twenty,/tenant", Options{}, Usable, "to begin with")
 }
 
+// Estimates give the same verdict.
+func TestVerdictOfEstimates(t *testing.T) {
+	docs := makeDocs(50_000, func(i int) string {
+		return fmt.Sprintf(`{"id":"%05d","tenant":"t%d","hot":"%s"}`, i, i%700, []string{"all", fmt.Sprint(i)}[min(i%4, 1)])
+	})
+	r := study(t, Options{MaxKeys: 1000}, docs, "/id", "/tenant", "/tenant,/id", "/hot")
+	for key, alone := range map[string]bool{"/id": true, "/tenant": false, "/tenant,/id": true, "/hot": false} {
+		c := candidateOf(t, r, key)
+		if c.alone() != alone || c.Estimate != (key != "/tenant") || alone != (c.LimitBytes == 0) {
+			t.Errorf("%s: alone %v, %+v", key, c.alone(), c)
+		}
+	}
+	if r.Advice.Take != "/tenant" || len(r.Notes) != 1 {
+		t.Errorf("take %s: %q", r.Advice.Take, r.Notes)
+	}
+	c := candidateOf(t, r, "/hot")
+	if l := c.Largest[0]; l.Documents != 12_500 || l.Error != 0 {
+		t.Errorf("largest: %+v", l)
+	}
+}
+
 // Which key is taken, and why not the others.
 func TestAdvice(t *testing.T) {
 	docs := makeDocs(4000, func(i int) string {
