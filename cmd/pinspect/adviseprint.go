@@ -69,8 +69,8 @@ func formatFactor(x float64) string {
 
 // printTable prints the candidates side by side.
 func (r *adviseReport) printTable(out *output) {
-	t := cli.NewTable("<", "<", "logical", "documents in one", "", "largest", "no", "<spread", "fullest", "limit")
-	t.Row("key", "verdict", "partitions", "median", "most", "has", "value", fmt.Sprintf("over %d", r.Partitions), "has", "at")
+	t := cli.NewTable("<", "<", "logical", "documents", "documents", "largest", "no", "<spread", "fullest", "limit")
+	t.Row("key", "verdict", "partitions", "(median)", "(most)", "has", "value", fmt.Sprintf("over %d", r.Partitions), "has", "at")
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		about := ""
@@ -90,8 +90,15 @@ func (r *adviseReport) printTable(out *output) {
 	}
 	t.Print(out.w, "")
 	out.printf("\n")
-	paragraph(out, "", fmt.Sprintf("largest has: its share of all bytes. no value: documents in which the property is missing or null. spread: the bytes in each of %d physical partitions; the fullest should have little more than %s. limit at: size of the container at which the largest logical partition, if it keeps its share, has %s and takes no more writes.",
-		r.Partitions, keyadvice.Percent(1/float64(r.Partitions)), cli.Bytes(int64(keyadvice.LogicalBytes))))
+	paragraph(out, "", "A logical partition is all documents with one key: it is never divided. A physical partition holds many of them, gets an even part of the throughput, and splits when it is full.")
+	out.printf("\n")
+	var p pairs
+	p.add("  documents", "how many a logical partition has: half of them at most (median), the largest one (most)")
+	p.add("  largest has", "the share of all bytes that is in the largest logical partition")
+	p.add("  no value", "documents in which the property is missing or null")
+	p.add("  spread", fmt.Sprintf("the bytes in each of %d physical partitions; the fullest should have little more than %s", r.Partitions, keyadvice.Percent(1/float64(r.Partitions))))
+	p.add("  limit at", fmt.Sprintf("size of the container at which the largest logical partition is full (%s), if it keeps its share", cli.Bytes(int64(keyadvice.LogicalBytes))))
+	p.print(out.w)
 }
 
 const spreadCells = 32

@@ -44,12 +44,15 @@ func Members(object []byte, visit func(name, value []byte)) {
 	}
 }
 
-// valueEnd returns the offset after the value at i.
+// valueEnd returns the offset after the value at i; i if no value is there.
 func valueEnd(doc []byte, i int) int {
 	for depth := 0; i < len(doc); {
 		switch doc[i] {
 		case '"':
 			end, _, f := restOfString(doc, i+1)
+			if f != nil && depth == 0 {
+				return i
+			}
 			if f != nil {
 				return len(doc)
 			}

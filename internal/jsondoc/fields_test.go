@@ -26,9 +26,9 @@ func TestMembers(t *testing.T) {
 
 // Members ends on whatever it is given.
 func TestMembersOfNoDocument(t *testing.T) {
-	const doc = `{"a":{"b":[1,2,{"c":"d\n"}]},"e":"f","g":1.5,"h":null}`
+	const doc = `{"a":{"b":[1,2,{"c":"d\n"}]},"e":"f\u00e9","g":1.5,"h":null}`
 	for cut := range len(doc) {
-		for _, c := range []string{"", "}", "]", `"`, ":", ",", "x", `\`} {
+		for _, c := range []string{"", "}", "]", `"`, ":", ",", "x", `\`, `"`, `\"`, `\u`, `"\ud800"`} {
 			Members([]byte(doc[:cut]+c), func(_, value []byte) {
 				AppendKey(nil, value)
 				Members(value, func(_, _ []byte) {})

@@ -145,7 +145,7 @@ func (r *Report) later(best *Candidate) string {
 			break
 		}
 	}
-	return fmt.Sprintf("If one value of %s may outgrow %s or %s RU/s, take the hierarchical key %s: queries by %s still go to the few partitions that hold it, and the limits hold for the full key.",
+	return fmt.Sprintf("If one value of %s may outgrow %s or %s RU/s, take the hierarchical key %s: queries by %s still go to the few partitions that hold it, and each full key has these limits to itself.",
 		best.Key, cli.Bytes(int64(LogicalBytes)), cli.Count(PartitionUnits), deeper, best.Key)
 }
 
