@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/keyadvice"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // textColumns is how wide sentences are printed.
@@ -31,6 +32,7 @@ func (r *adviseReport) print(out *output, s *inputs) {
 	out.printf("\n")
 	r.printTable(out)
 	out.printf("\n")
+	r.printGrowth(out)
 	r.printLargest(out)
 	r.printAdvice(out)
 	if len(r.Notes) > 0 {
@@ -69,24 +71,17 @@ func formatFactor(x float64) string {
 
 // printTable prints the candidates side by side.
 func (r *adviseReport) printTable(out *output) {
-	t := cli.NewTable("<", "<", "logical", "documents", "documents", "largest", "no", "<spread", "fullest", "limit")
-	t.Row("key", "verdict", "partitions", "(median)", "(most)", "has", "value", fmt.Sprintf("over %d", r.Partitions), "has", "at")
+	t := cli.NewTable("<", "<", "logical", "documents", "documents", "largest", "no", "<spread", "fullest")
+	t.Row("key", "verdict", "partitions", "(median)", "(most)", "has", "value", fmt.Sprintf("over %d", r.Partitions), "has")
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		about := ""
 		if c.Estimate {
 			about = "~"
 		}
-		limit := "never"
-		switch {
-		case c.TooLong+c.NotScalar > 0:
-			limit = "now"
-		case c.LimitBytes > 0:
-			limit = cli.Bytes(c.LimitBytes)
-		}
 		t.Row(printable(c.Key), c.Verdict.String(), about+cli.Count(c.Logical),
 			about+cli.Count(c.Median), about+cli.Count(c.Max), keyadvice.Percent(c.LargestShare),
-			keyadvice.Percent(c.UndefinedShare+c.NullShare), skyline(c.Physical, spreadCells), keyadvice.Percent(c.FullestShare), limit)
+			keyadvice.Percent(c.UndefinedShare+c.NullShare), skyline(c.Physical, spreadCells), keyadvice.Percent(c.FullestShare))
 	}
 	t.Print(out.w, "")
 	out.printf("\n")
@@ -97,7 +92,6 @@ func (r *adviseReport) printTable(out *output) {
 	p.add("  largest has", "the share of all bytes that is in the largest logical partition")
 	p.add("  no value", "documents in which the property is missing or null")
 	p.add("  spread", fmt.Sprintf("the bytes in each of %d physical partitions; the fullest should have little more than %s", r.Partitions, keyadvice.Percent(1/float64(r.Partitions))))
-	p.add("  limit at", fmt.Sprintf("size of the container at which the largest logical partition is full (%s), if it keeps its share", cli.Bytes(int64(keyadvice.LogicalBytes))))
 	p.print(out.w)
 }
 
@@ -126,6 +120,43 @@ func skyline(parts []keyadvice.PhysicalPartition, cells int) string {
 		}
 	}
 	return string(text)
+}
+
+// printGrowth prints when each candidate meets the limits of the model.
+func (r *adviseReport) printGrowth(out *output) {
+	out.printf("As the container grows, and each logical partition keeps its share:\n\n")
+	t := cli.NewTable("<", "the fullest physical", "the largest logical", "the largest logical", "longest string")
+	t.Row("key", fmt.Sprintf("splits (%s) at", cli.Bytes(int64(keyadvice.PhysicalBytes))), fmt.Sprintf("is full (%s) at", cli.Bytes(int64(keyadvice.LogicalBytes))),
+		fmt.Sprintf("is throttled (%s RU/s) at", cli.Count(keyadvice.PartitionUnits)), fmt.Sprintf("of %s bytes", cli.Count(partmap.MaxString)))
+	met := false
+	mark := func(text string, is bool) string {
+		met = met || is
+		if is {
+			return "! " + text
+		}
+		return text
+	}
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		full, throttled, split := "never", "never", "never"
+		if c.SplitBytes > 0 {
+			split = cli.Bytes(c.SplitBytes)
+		}
+		if c.LimitBytes > 0 {
+			full = mark(cli.Bytes(c.LimitBytes), c.LimitBytes <= r.TargetBytes)
+			throttled = mark(cli.Count(int64(c.LimitUnits))+" RU/s", r.Throughput > 0 && c.LimitUnits < r.Throughput)
+		}
+		longest := "-"
+		if c.LongestString > 0 {
+			longest = mark(cli.Count(c.LongestString), c.TooLong > 0)
+		}
+		t.Row(printable(c.Key), split, full, throttled, longest)
+	}
+	t.Print(out.w, "")
+	if met {
+		out.printf("! this limit is met: requests are refused at it\n")
+	}
+	out.printf("\n")
 }
 
 // printLargest names the largest logical partitions of each candidate.

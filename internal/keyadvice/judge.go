@@ -181,13 +181,11 @@ func (r *Report) weighSize(c *Candidate, say func(Verdict, string, ...any)) {
 	default:
 		say(Good, "The largest logical partition reaches its limit of %s when the container holds %s, if it keeps its share.", limit, cli.Bytes(c.LimitBytes))
 	}
-	if c.LargestShare == 0 || c.LimitBytes == 0 {
+	if r.Throughput == 0 || c.LargestShare == 0 || c.LimitBytes == 0 {
 		return
 	}
 	wants := r.Throughput * c.LargestShare
 	switch {
-	case r.Throughput == 0:
-		say(Good, "If requests follow the bytes, the largest logical partition is at its limit of %s RU/s when the container serves %s RU/s.", cli.Count(PartitionUnits), cli.Count(int64(c.LimitUnits)))
 	case wants > PartitionUnits:
 		say(Poor, "Of %s RU/s the largest logical partition would want %s if requests follow the bytes; it gets %s at most, the rest is refused (429).", cli.Count(int64(r.Throughput)), cli.Count(int64(wants)), cli.Count(PartitionUnits))
 	case wants > PartitionUnits/comfortFactor:
@@ -208,8 +206,7 @@ func (r *Report) weighSpread(c *Candidate, say func(Verdict, string, ...any)) {
 	case over >= uneven:
 		say(Usable, "Uneven: the fullest of %d physical partitions holds %s where %s is even. Throughput is divided evenly, so only %s of it can be used.", r.Partitions, percent(c.FullestShare), percent(even), percent(c.UsableUnits))
 	default:
-		say(Good, "Spread over %d physical partitions the fullest holds %s, where %s is even. It reaches %s, and splits, when the container holds %s.",
-			r.Partitions, percent(c.FullestShare), percent(even), cli.Bytes(int64(PhysicalBytes)), cli.Bytes(c.SplitBytes))
+		say(Good, "Spread over %d physical partitions the fullest holds %s, where %s is even.", r.Partitions, percent(c.FullestShare), percent(even))
 	}
 }
 
