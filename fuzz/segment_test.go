@@ -242,6 +242,12 @@ func readAll(t *testing.T, s *segStory, file []byte, mode segment.Mode, found fu
 		c.Next()
 		typed(c.Err())
 	}
+	partitions := r.WalkPartitions()
+	for partitions.Next() {
+		_, err := partitions.AppendKey(nil)
+		typed(err)
+	}
+	typed(partitions.Err())
 	for _, maxSeq := range []uint64{math.MaxUint64, 20, 0} {
 		c := r.Cursor(maxSeq)
 		for ok := c.First(); ok; ok = c.Next() {

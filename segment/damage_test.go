@@ -88,6 +88,18 @@ func checkDamaged(t testing.TB, r *Reader, m model) {
 			t.Fatalf("stats: %t, %d bytes", ok, raw)
 		}
 	}
+	partitions := r.WalkPartitions()
+	for n := 0; partitions.Next(); n++ {
+		if _, err := partitions.AppendKey(nil); err != nil {
+			isDamage(t, err, size)
+		}
+		if n == len(m) {
+			t.Fatal("the walk over the partitions does not end")
+		}
+	}
+	if err := partitions.Err(); err != nil {
+		isDamage(t, err, size)
+	}
 	w := r.Walk()
 	i := 0
 	for ; w.Next(); i++ {

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -121,6 +122,7 @@ func (m model) someKey(rng *rand.Rand) item.Key {
 // checkStats compares what the file says of its logical partitions.
 func checkStats(t *testing.T, r *Reader, m model) {
 	t.Helper()
+	w := r.WalkPartitions()
 	for i := 0; i < len(m); {
 		k := &m[i].key
 		var items, raw uint64
@@ -132,11 +134,20 @@ func checkStats(t *testing.T, r *Reader, m model) {
 		if gotItems != items || gotRaw != raw || !ok || err != nil {
 			t.Fatalf("partition %x: %d items, %d bytes, %t, %v, want %d, %d", k.PK, gotItems, gotRaw, ok, err, items, raw)
 		}
+		if !w.Next() || w.Items() != items || w.RawBytes() != raw || !bytes.Equal(w.EPK(), k.EPK[:len(k.EPK)-8]) {
+			t.Fatalf("partition %x: the walk is at another one: %v", k.PK, w.Err())
+		}
+		if pk, err := w.AppendKey([]byte("x")); err != nil || string(pk[1:]) != string(k.PK) {
+			t.Fatalf("partition %x: key %x, %v", k.PK, pk, err)
+		}
 		absent := *k
 		absent.PK = append([]byte("no such key"), k.PK...)
 		if _, _, ok, err := r.PartitionStats(&absent); ok || err != nil {
 			t.Fatalf("partition %x: %t, %v", absent.PK, ok, err)
 		}
+	}
+	if w.Next() || w.Err() != nil {
+		t.Fatalf("the walk goes on behind the last partition: %v", w.Err())
 	}
 }
 

@@ -88,6 +88,9 @@ func everyRead(r *Reader, m model) {
 	for range 2 * len(m) {
 		c.Next()
 	}
+	for w := r.WalkPartitions(); w.Next(); {
+		w.AppendKey(nil)
+	}
 }
 
 func sectionStart(sections []Section, at int64) int64 {

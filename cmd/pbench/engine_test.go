@@ -151,3 +151,18 @@ func (c *cancelling) Read(p []byte) (int, error) {
 	}
 	return c.text.Read(p)
 }
+
+// A container may have any name that the engine takes.
+func TestContainerNames(t *testing.T) {
+	def := containerDef{partitionKey: []string{"/k"}, compression: "fast", partitions: 1}
+	for _, name := range []string{"routes", "FD u", "größe", strings.Repeat("x", 255)} {
+		if err := checkNewContainer(name, def); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"", "a/b", `a\b`, "a#", "a?", "a\n", "a\xff", "a\uFFFD", strings.Repeat("x", 256)} {
+		if err := checkNewContainer(name, def); err == nil {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}

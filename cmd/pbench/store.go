@@ -150,7 +150,7 @@ func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
 // make a container of.
 func checkNewContainer(name string, def containerDef) error {
 	bad := name == "" || len(name) > 255 || !utf8.ValidString(name)
-	if bad || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || strings.ContainsRune(`/\#?\uFFFD`, r) }) {
+	if bad || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || strings.ContainsRune("/\\#?\uFFFD", r) }) {
 		return usagef("container %q: a name has 1 to 255 bytes, and no control characters and none of / \\ # ?", name)
 	}
 	if _, err := jsondoc.Compile(def.partitionKey); err != nil {

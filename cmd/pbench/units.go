@@ -4,34 +4,12 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
-// byteCount is a number of bytes as a flag, at least 1: "65536", "64KiB",
-// "1.5GiB", "100MB".
-type byteCount int64
-
-var byteUnits = map[string]float64{
-	"": 1, "b": 1,
-	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
-	"m": 1 << 20, "mib": 1 << 20, "mb": 1e6,
-	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
-}
-
-// UnmarshalText reads a flag.
-func (b *byteCount) UnmarshalText(text []byte) error {
-	n, err := parseUnits(string(text), byteUnits)
-	if err != nil {
-		return fmt.Errorf("%q is no number of bytes: want something like 256MiB", text)
-	}
-	if n < 1 {
-		return fmt.Errorf("%q: want at least 1 byte", text)
-	}
-	*b = byteCount(n)
-	return nil
-}
+// byteCount is a number of bytes as a flag.
+type byteCount = cli.Size
 
 // count is a number of things as a flag, at least 1: "250000", "250_000",
 // "250k", "1.5M".
@@ -63,24 +41,11 @@ func (p *position) UnmarshalText(text []byte) error {
 var countUnits = map[string]float64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
 
 func parseCount(text []byte) (int64, error) {
-	n, err := parseUnits(string(text), countUnits)
+	n, err := cli.ParseUnits(string(text), countUnits)
 	if err != nil {
 		return 0, fmt.Errorf("%q is no count: want something like 250000, 250k or 1M", text)
 	}
 	return n, nil
-}
-
-func parseUnits(text string, units map[string]float64) (int64, error) {
-	at := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != '_' })
-	if at < 0 {
-		at = len(text)
-	}
-	unit, ok := units[strings.ToLower(strings.TrimSpace(text[at:]))]
-	number, err := strconv.ParseFloat(strings.ReplaceAll(text[:at], "_", ""), 64)
-	if !ok || err != nil || number*unit > math.MaxInt64/2 {
-		return 0, strconv.ErrSyntax
-	}
-	return int64(number * unit), nil
 }
 
 // formatBytes returns a size with a binary unit: "1.41 GiB".

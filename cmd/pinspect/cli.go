@@ -16,6 +16,7 @@ import (
 
 // environment is what commands use of the outside.
 type environment struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	width          int // columns of the terminal that stderr is; 0: it is none
 }
@@ -30,10 +31,13 @@ type commands struct {
 	Info       infoCommand       `cmd:"" default:"withargs" help:"What the store holds: containers, documents, bytes, state (the default)."`
 	Tree       treeCommand       `cmd:"" help:"Containers, physical partitions, runs and segment files as a tree."`
 	Partitions partitionsCommand `cmd:"" help:"Physical partitions with their ranges and sizes, and the largest logical ones."`
+	Top        topCommand        `cmd:"" help:"The largest logical partitions, and how near they are to their limit."`
+	Map        mapCommand        `cmd:"" help:"The key space of each container as a bar, or as a picture."`
 	Segments   segmentsCommand   `cmd:"" help:"Segment files: items, compression, sequences, dictionaries, sections."`
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`
 	Dump       dumpCommand       `cmd:"" help:"Print the documents of a container as NDJSON."`
+	Advise     adviseCommand     `cmd:"" help:"Which partition key to take for documents in a file or a store, and why."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
 }
 

@@ -57,6 +57,9 @@ func TestJSONFields(t *testing.T) {
 		{"wal", s.dir, "--records"},
 		{"get", s.dir, "cities", `"C6"`, "city-0601"},
 		{"dump", s.dir, "blobs"},
+		{"top", s.dir, "--show-keys"},
+		{"map", s.dir, "--show-keys"},
+		{"advise", s.dir, "--container", "cities", "--show-keys"},
 		{"verify", s.dir},
 	} {
 		for _, v := range objects(t, clean(t, append(args, "--json")...)) {
@@ -310,7 +313,7 @@ func TestNothingOnDiskChanges(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "dump", "verify"} {
+	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "dump", "top", "map", "advise", "verify"} {
 		if text := clean(t, command, "--help"); !strings.Contains(text, "pinspect "+command) || !strings.Contains(text, "Examples:") {
 			t.Errorf("help of %s lacks examples:\n%s", command, text)
 		}

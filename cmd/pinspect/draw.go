@@ -23,9 +23,12 @@ func bar[N int | int64 | uint64](part, whole N, width int) string {
 }
 
 // position returns the place of an EPK in the key space, between 0 and 1.
-func position(e *partmap.EPK) float64 {
+func position(e *partmap.EPK) float64 { return place(e.Head()) }
+
+// place is position of an EPK that begins with these 8 bytes.
+func place(head uint64) float64 {
 	const keys = 1 << 62 // the two highest bits of a key's EPK are clear
-	return math.Min(float64(e.Head())/keys, 1)
+	return math.Min(float64(head)/keys, 1)
 }
 
 // strip draws a range as the part of the key space that it covers. A range

@@ -176,6 +176,12 @@ func everyCommand(dir string) [][]string {
 		{"get", dir, "cities", `"C6"`, "city-0601"},
 		{"dump", dir, "cities"},
 		{"dump", dir, "cities", `"C1"`, "--json"},
+		{"top", dir},
+		{"top", dir, "--each", "--json"},
+		{"map", dir},
+		{"map", dir, "--json"},
+		{"advise", dir, "--container", "cities"},
+		{"advise", dir, "--container", "cities", "--key", "/people", "--json"},
 		{"verify", dir},
 		{"verify", dir, "--json"},
 	}

@@ -24,6 +24,6 @@ import (
 
 func main() {
 	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{
-		stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr),
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr),
 	}))
 }

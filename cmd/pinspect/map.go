@@ -1,0 +1,345 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+type mapCommand struct {
+	target
+	filter
+	SVG      string `name:"svg" placeholder:"FILE" help:"Write a picture for browsers into FILE (-: to standard output)."`
+	From     string `placeholder:"EPK" help:"Begin at this place of the key space, the first hexadecimal digits of an EPK."`
+	To       string `placeholder:"EPK" help:"End there."`
+	Top      int    `default:"3" placeholder:"N" help:"Name the N largest logical partitions of each container (${default})."`
+	ShowKeys bool   `help:"Name them by their keys, not only their hash."`
+	Rows     int    `default:"32" placeholder:"N" help:"List at most N physical partitions of each container; the bar shows all (${default})."`
+}
+
+// Help returns the long help text.
+func (*mapCommand) Help() string {
+	return `Draws the key space of each container as one bar: where its physical partitions begin and end, how much is in each, and how the bytes lie along the key space. Hashing spreads logical partitions evenly, so many small ones make a flat line, and a peak is a large one (with a hierarchical key also a large value of its first level). That shows at a glance whether a split can help: it cuts between peaks, never through one.
+
+The sizes come from the tables of the files and from the log; no document is read. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. --from and --to look closer at a part of the key space, which runs from 00 to 3F.
+
+Examples:
+  pinspect map DIR
+  pinspect map DIR --container cities --svg map.svg
+  pinspect map DIR --from 2A --to 2C
+  pinspect map DIR --json | jq '.partitions[] | .raw_bytes'`
+}
+
+// window is a part of the key space, by positions. The zero window is all.
+type window struct{ lo, hi float64 }
+
+// part returns where in the window a position lies: 0 to 1, and beyond.
+func (w window) part(position float64) float64 {
+	if w.hi == 0 {
+		return position
+	}
+	return (position - w.lo) / (w.hi - w.lo)
+}
+
+// clip is part, moved to the nearer end of the window if it lies outside.
+func (w window) clip(e *partmap.EPK) float64 { return min(max(w.part(position(e)), 0), 1) }
+
+// mapReport is the map of a container.
+type mapReport struct {
+	versioned
+	Type       string         `json:"type"` // "map"
+	Container  string         `json:"container"`
+	Key        []string       `json:"partition_key"`
+	Logical    int64          `json:"logical_partitions"` // of the partitions that are listed
+	RawBytes   int64          `json:"raw_bytes"`
+	Partitions []mapPartition `json:"partitions"` // in key-space order
+	Largest    []mapLogical   `json:"largest"`
+	Density    []int64        `json:"raw_bytes_by_place"` // even parts of the key space, or of --from to --to
+
+	window window
+}
+
+// mapPartition is a physical partition on a map.
+type mapPartition struct {
+	ID        engine.PartitionID `json:"id"`
+	Min       string             `json:"min"`
+	Max       string             `json:"max"`
+	Share     float64            `json:"share"` // of the key space
+	Logical   int64              `json:"logical_partitions"`
+	Documents int64              `json:"documents"`
+	Exact     bool               `json:"exact"`
+	RawBytes  int64              `json:"raw_bytes"`
+	FileBytes int64              `json:"file_bytes"`
+
+	rng partmap.Range
+}
+
+// mapLogical is one of the largest logical partitions.
+type mapLogical struct {
+	EPK       string             `json:"epk"`
+	Key       string             `json:"key,omitempty"`
+	Partition engine.PartitionID `json:"partition"`
+	RawBytes  int64              `json:"raw_bytes"`
+	Place     float64            `json:"place"` // in the key space, between 0 and 1
+}
+
+const (
+	mapCells = 96  // of the bar in text
+	mapBins  = 480 // of the density in JSON and pictures; a multiple of mapCells
+)
+
+// Run runs the command.
+func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) error {
+	if c.Top < 0 || c.Top > maxTop {
+		return cli.Usagef("--top %d: between 0 and %d", c.Top, maxTop)
+	}
+	if c.Rows < 0 {
+		return cli.Usagef("--rows %d: must not be negative", c.Rows)
+	}
+	if c.SVG != "" && c.JSON {
+		return cli.Usagef("--svg and --json: choose one")
+	}
+	w, err := c.window()
+	if err != nil {
+		return err
+	}
+	var maps []*mapReport
+	err = c.within(ctx, c.Dir, func(f *files, pick picker) error {
+		return eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
+			m, err := c.container(ctx, env, db, cs, w)
+			if err == nil {
+				maps = append(maps, m)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.JSON:
+		for _, m := range maps {
+			if err := out.object(m); err != nil {
+				return err
+			}
+		}
+	case c.SVG == "-":
+		drawSVG(out.w, maps)
+	case c.SVG != "":
+		return c.writeSVG(maps)
+	default:
+		for i, m := range maps {
+			if i > 0 {
+				out.printf("\n")
+			}
+			m.print(out, c.Rows)
+		}
+		if len(maps) == 0 {
+			out.printf("no containers\n")
+		}
+	}
+	return nil
+}
+
+func (c *mapCommand) writeSVG(maps []*mapReport) error {
+	var b strings.Builder
+	drawSVG(&b, maps)
+	if err := os.WriteFile(c.SVG, []byte(b.String()), 0o666); err != nil {
+		return cli.Usagef("--svg: %w", err)
+	}
+	return nil
+}
+
+// window reads --from and --to.
+func (c *mapCommand) window() (w window, err error) {
+	w.hi = 1
+	for _, end := range []struct {
+		name, text string
+		to         *float64
+	}{{"--from", c.From, &w.lo}, {"--to", c.To, &w.hi}} {
+		if end.text == "" {
+			continue
+		}
+		digits := end.text
+		if len(digits)%2 == 1 {
+			digits += "0"
+		}
+		epk, err := partmap.ParseEPK(digits)
+		if err != nil {
+			return w, cli.Usagef("%s %s: %w", end.name, end.text, err)
+		}
+		*end.to = position(&epk)
+	}
+	if w.lo >= w.hi {
+		return w, cli.Usagef("--from %s lies behind the end of what is shown", c.From)
+	}
+	return w, nil
+}
+
+// container collects the map of a container.
+func (c *mapCommand) container(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats, w window) (*mapReport, error) {
+	line := env.newLine()
+	defer line.Clear()
+	survey, err := surveyTables(ctx, db, cs, surveyOptions{top: c.Top, only: c.Partition, bins: mapBins, window: w}, line)
+	if err != nil {
+		return nil, err
+	}
+	m := &mapReport{
+		versioned: v1, Type: "map", Container: cs.Name, Key: cs.Def.PartitionKey,
+		Partitions: []mapPartition{}, Largest: []mapLogical{}, Density: survey.bins, window: w,
+	}
+	for _, p := range cs.Partitions {
+		if c.Partition != 0 && uint32(p.ID) != c.Partition {
+			continue
+		}
+		lo, err := partmap.ParseEPK(p.Min)
+		if err != nil {
+			return nil, err
+		}
+		hi, err := partmap.ParseEPK(p.Max)
+		if err != nil {
+			return nil, err
+		}
+		if w.part(position(&lo)) >= 1 || w.part(position(&hi)) <= 0 {
+			continue
+		}
+		t := survey.partitions[p.ID]
+		m.Logical += t.logical
+		m.RawBytes += t.bytes
+		m.Partitions = append(m.Partitions, mapPartition{
+			ID: p.ID, Min: p.Min, Max: p.Max, Share: position(&hi) - position(&lo), Logical: t.logical, Documents: t.documents,
+			Exact: p.Exact, RawBytes: t.bytes, FileBytes: p.FileBytes, rng: partmap.Range{Min: lo, Max: hi},
+		})
+	}
+	for _, l := range survey.top {
+		epk := l.key.EPK()
+		at := position(&epk)
+		if part := w.part(at); part < 0 || part >= 1 {
+			continue
+		}
+		row := mapLogical{EPK: epk.String(), Partition: l.partition, RawBytes: l.bytes, Place: at}
+		if c.ShowKeys {
+			row.Key = l.key.String()
+		}
+		m.Largest = append(m.Largest, row)
+	}
+	return m, nil
+}
+
+// name is how a logical partition is called on a map.
+func (l *mapLogical) name() string {
+	if l.Key != "" {
+		return l.Key
+	}
+	return l.EPK[:min(len(l.EPK), 8)]
+}
+
+// caption describes a container in a line.
+func (m *mapReport) caption() string {
+	return fmt.Sprintf("%s, %s, %s of documents", cli.Plural(len(m.Partitions), "physical partition", "physical partitions"),
+		cli.Plural(m.Logical, "logical partition", "logical partitions"), cli.Bytes(m.RawBytes))
+}
+
+// print draws the map with characters.
+func (m *mapReport) print(out *output, rows int) {
+	out.printf("container %s, partition key %s: %s\n\n", printable(m.Container), printable(strings.Join(m.Key, ",")), m.caption())
+	out.printf("  %s  bytes along the key space\n", m.densityLine())
+	out.printf("  %s  physical partitions\n", m.barLine())
+	out.printf("  %s\n", m.scaleLine())
+	var most int64
+	for i := range m.Partitions {
+		most = max(most, m.Partitions[i].RawBytes)
+	}
+	out.printf("\n")
+	t := cli.NewTable("id", "<from", "key space", "logical", "documents", "raw", "in files", "<bytes")
+	for i := range m.Partitions {
+		if i == rows {
+			break
+		}
+		p := &m.Partitions[i]
+		bound := ""
+		if !p.Exact && p.Documents > 0 {
+			bound = "≤ "
+		}
+		share := ""
+		if m.RawBytes > 0 {
+			share = formatPercent(float64(p.RawBytes)/float64(m.RawBytes)) + " " + bar(p.RawBytes, most, 24)
+		}
+		t.Row(cli.Count(uint64(p.ID)), shortEPK(&p.rng.Min), formatPercent(p.Share), cli.Count(p.Logical), bound+cli.Count(p.Documents),
+			bound+cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes), share)
+	}
+	t.Print(out.w, "  ")
+	if more := len(m.Partitions) - rows; more > 0 {
+		out.printf("  and %s more: --rows\n", cli.Count(more))
+	}
+	var largest []string
+	for i := range m.Largest {
+		l := &m.Largest[i]
+		largest = append(largest, fmt.Sprintf("%s with %s in %d", l.name(), cli.Bytes(l.RawBytes), l.Partition))
+	}
+	if len(largest) > 0 {
+		out.printf("\n  largest logical partitions: %s\n", strings.Join(largest, ", "))
+	}
+}
+
+// densityLine draws how the bytes lie along the key space.
+func (m *mapReport) densityLine() string {
+	cells := make([]int64, mapCells)
+	var most int64
+	for i, n := range m.Density {
+		c := i * mapCells / len(m.Density)
+		cells[c] += n
+		most = max(most, cells[c])
+	}
+	blocks := []rune("▁▂▃▄▅▆▇█")
+	text := make([]rune, mapCells)
+	for i, n := range cells {
+		text[i] = ' '
+		if n > 0 {
+			text[i] = blocks[min(int(float64(n)/float64(most)*8), 7)]
+		}
+	}
+	return string(text)
+}
+
+// barLine draws the partitions with their ids, the boundary of each at its
+// place. Of those that share a cell the last shows.
+func (m *mapReport) barLine() string {
+	text := []rune(strings.Repeat("─", mapCells))
+	starts := make([]int, len(m.Partitions)+1)
+	starts[len(m.Partitions)] = mapCells
+	for i := range m.Partitions {
+		starts[i] = min(int(m.window.clip(&m.Partitions[i].rng.Min)*mapCells), mapCells-1)
+		text[starts[i]] = '├'
+	}
+	for i := range m.Partitions {
+		label := []rune(fmt.Sprint(m.Partitions[i].ID))
+		if starts[i]+1+len(label) <= starts[i+1] {
+			copy(text[starts[i]+1:], label)
+		}
+	}
+	return string(text)
+}
+
+// scaleLine names places of the key space below the bar.
+func (m *mapReport) scaleLine() string {
+	text := []rune(strings.Repeat(" ", mapCells+4))
+	for i := range 5 {
+		copy(text[i*mapCells/4:], []rune(m.placeName(float64(i)/4)))
+	}
+	return strings.TrimRight(string(text), " ")
+}
+
+// placeName returns the first digits of the EPK at a part of the window.
+func (m *mapReport) placeName(part float64) string {
+	at := m.window.lo + part*(m.window.hi-m.window.lo)
+	if m.window.hi-m.window.lo > 0.1 {
+		return fmt.Sprintf("%02X", int(at*64))
+	}
+	return fmt.Sprintf("%04X", int(at*(1<<14)))
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+// Measures of the picture, in pixels.
+const (
+	svgWidth   = 1200
+	svgMargin  = 40
+	svgBar     = svgWidth - 2*svgMargin // the key space
+	svgHead    = 62                     // title and caption
+	svgSkyline = 120
+	svgPart    = 44 // height of the partitions
+	svgFoot    = 56 // scale and what is below it
+	svgEach    = svgHead + svgSkyline + svgPart + svgFoot
+	svgLegend  = 50
+)
+
+// Colours: partitions from light to dark by their size; ink by its weight.
+const (
+	svgInk   = "#1f2933"
+	svgFaint = "#7b8794"
+	svgLine  = "#ffffff"
+	svgPeak  = "#c2410c"
+)
+
+// shades run from an empty partition to the fullest.
+var shades = [...][3]int{{226, 236, 245}, {158, 197, 226}, {86, 148, 199}, {37, 99, 160}, {16, 56, 106}}
+
+// shade returns the colour of a partition that has this part of the fullest
+// one's bytes, and that of text on it.
+func shade(part float64) (fill, text string) {
+	at := min(max(part, 0), 1) * float64(len(shades)-1)
+	i := min(int(at), len(shades)-2)
+	rest := at - float64(i)
+	var c [3]int
+	for k := range c {
+		c[k] = int(float64(shades[i][k])*(1-rest) + float64(shades[i+1][k])*rest)
+	}
+	text = svgInk
+	if c[0]+c[1]+c[2] < 480 {
+		text = "#ffffff"
+	}
+	return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]), text
+}
+
+// svg writes a picture. Errors are those of w, met when it is flushed or
+// closed.
+type svg struct{ w io.Writer }
+
+func (s svg) printf(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }
+
+// text writes a line of text; anchor is start, middle or end.
+func (s svg) text(x, y float64, size int, anchor, colour, text string) {
+	s.printf(`<text x="%.1f" y="%.1f" font-size="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, size, anchor, colour, escape(text))
+}
+
+// escape makes text part of a document.
+func escape(text string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(text)); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// drawSVG draws the maps one below the other.
+func drawSVG(w io.Writer, maps []*mapReport) {
+	s := svg{w}
+	height := len(maps)*svgEach + svgLegend
+	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif">`+"\n", svgWidth, height, svgWidth, height)
+	s.printf("<title>Key space</title>\n")
+	s.printf(`<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", svgWidth, height)
+	for i, m := range maps {
+		s.container(m, float64(i*svgEach))
+	}
+	s.legend(float64(len(maps) * svgEach))
+	s.printf("</svg>\n")
+}
+
+// container draws one map with its upper edge at y.
+func (s svg) container(m *mapReport, y float64) {
+	s.printf(`<text x="%d" y="%.1f" font-size="18" fill="%s"><tspan font-weight="600">%s</tspan><tspan fill="%s" dx="10" font-size="14">%s</tspan></text>`+"\n",
+		svgMargin, y+28, svgInk, escape(m.Container), svgFaint, escape(strings.Join(m.Key, ", ")))
+	s.text(svgMargin, y+48, 12, "start", svgFaint, m.caption())
+	top := y + svgHead
+	base := top + svgSkyline
+	s.skyline(m, top, base)
+	s.partitions(m, base)
+	s.peaks(m, top, base)
+	s.scale(m, base+svgPart)
+}
+
+func (m *mapReport) most() (partition, bin int64) {
+	for i := range m.Partitions {
+		partition = max(partition, m.Partitions[i].RawBytes)
+	}
+	for _, n := range m.Density {
+		bin = max(bin, n)
+	}
+	return partition, bin
+}
+
+// skyline draws the bytes along the key space, in the colours of the partitions.
+func (s svg) skyline(m *mapReport, top, base float64) {
+	most, highest := m.most()
+	if highest == 0 {
+		s.text(svgWidth/2, base-10, 12, "middle", svgFaint, "no documents")
+		return
+	}
+	width := float64(svgBar) / float64(len(m.Density))
+	at := 0 // partition
+	open := ""
+	for i, n := range m.Density {
+		middle := (float64(i) + 0.5) / float64(len(m.Density))
+		for at+1 < len(m.Partitions) && m.window.clip(&m.Partitions[at].rng.Max) <= middle {
+			at++
+		}
+		fill := svgFaint
+		if at < len(m.Partitions) {
+			fill, _ = shade(0.3 + 0.7*float64(m.Partitions[at].RawBytes)/float64(max(most, 1)))
+		}
+		if n == 0 {
+			continue
+		}
+		if fill != open {
+			if open != "" {
+				s.printf("</g>\n")
+			}
+			s.printf(`<g fill="%s" shape-rendering="crispEdges">`+"\n", fill)
+			open = fill
+		}
+		h := max(float64(n)/float64(highest)*(svgSkyline-22), 0.5)
+		s.printf(`<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`+"\n", svgMargin+float64(i)*width, base-h-2, width+0.05, h)
+	}
+	if open != "" {
+		s.printf("</g>\n")
+	}
+}
+
+// partitions draws the bar.
+func (s svg) partitions(m *mapReport, y float64) {
+	most, _ := m.most()
+	for i := range m.Partitions {
+		p := &m.Partitions[i]
+		x0 := svgMargin + m.window.clip(&p.rng.Min)*svgBar
+		x1 := svgMargin + m.window.clip(&p.rng.Max)*svgBar
+		width := x1 - x0
+		fill, text := shade(float64(p.RawBytes) / float64(max(most, 1)))
+		gap := 1.0
+		if width < 4 {
+			gap = 0
+		}
+		bound := ""
+		if !p.Exact && p.Documents > 0 {
+			bound = "≤ "
+		}
+		s.printf(`<g><rect x="%.2f" y="%.1f" width="%.2f" height="%d" fill="%s"/>`, x0+gap/2, y, max(width-gap, 0.5), svgPart, fill)
+		s.printf("<title>%s</title></g>\n", escape(fmt.Sprintf("physical partition %d: from %s, %s of the key space\n%s, %s%s, %s%s of JSON, %s in files",
+			p.ID, shortEPK(&p.rng.Min), strings.TrimSpace(formatPercent(p.Share)), cli.Plural(p.Logical, "logical partition", "logical partitions"),
+			bound, cli.Plural(p.Documents, "document", "documents"), bound, cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes))))
+		middle := (x0 + x1) / 2
+		size := cli.Bytes(p.RawBytes)
+		switch {
+		case width > float64(8*len(size)+8):
+			s.text(middle, y+19, 13, "middle", text, fmt.Sprint(p.ID))
+			s.text(middle, y+36, 11, "middle", text, size)
+		case width > 26:
+			s.text(middle, y+27, 12, "middle", text, fmt.Sprint(p.ID))
+		}
+	}
+}
+
+// peaks names the largest logical partitions over the skyline, where there is
+// room.
+func (s svg) peaks(m *mapReport, top, base float64) {
+	_, highest := m.most()
+	if highest == 0 {
+		return
+	}
+	type span struct{ from, to float64 }
+	var taken []span
+	for i := range m.Largest {
+		l := &m.Largest[i]
+		x := svgMargin + m.window.part(l.Place)*svgBar
+		bin := min(int(m.window.part(l.Place)*float64(len(m.Density))), len(m.Density)-1)
+		if l.RawBytes < m.Density[bin]/2 {
+			continue // it is no peak
+		}
+		peak := base - 2 - float64(m.Density[bin])/float64(highest)*(svgSkyline-22)
+		label := fmt.Sprintf("%s %s", l.name(), cli.Bytes(l.RawBytes))
+		half := 3.3*float64(len([]rune(label))) + 4
+		middle := min(max(x, svgMargin+half), svgMargin+svgBar-half)
+		room := true
+		for _, t := range taken {
+			room = room && (middle+half < t.from || middle-half > t.to)
+		}
+		if !room {
+			continue
+		}
+		taken = append(taken, span{middle - half, middle + half})
+		s.printf(`<circle cx="%.1f" cy="%.1f" r="2.2" fill="%s"/>`+"\n", x, peak, svgPeak)
+		s.printf(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="0.8" stroke-dasharray="2 2"/>`+"\n", x, top+10, x, peak, svgPeak)
+		s.text(middle, top+6, 11, "middle", svgPeak, label)
+	}
+}
+
+// scale names places of the key space.
+func (s svg) scale(m *mapReport, y float64) {
+	const marks = 8
+	for i := range marks + 1 {
+		part := float64(i) / marks
+		x := svgMargin + part*svgBar
+		s.printf(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"/>`+"\n", x, y+2, x, y+7, svgFaint)
+		s.text(x, y+20, 11, "middle", svgFaint, m.placeName(part))
+	}
+}
+
+// legend explains the picture.
+func (s svg) legend(y float64) {
+	const width, steps = 120.0, 24
+	x := float64(svgMargin)
+	s.text(x, y+20, 11, "start", svgFaint, "empty")
+	x += 42
+	for i := range steps {
+		fill, _ := shade(float64(i) / (steps - 1))
+		s.printf(`<rect x="%.2f" y="%.1f" width="%.2f" height="10" fill="%s"/>`+"\n", x+float64(i)*width/steps, y+11, width/steps+0.1, fill)
+	}
+	s.text(x+width+8, y+20, 11, "start", svgFaint, "fullest physical partition of its container")
+	s.text(svgWidth-svgMargin, y+20, 11, "end", svgFaint, "left to right: the hash of the key, 00 to 3F; hills: bytes of documents there; a lone peak: one large logical partition")
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type topCommand struct {
+	target
+	filter
+	Top      int  `default:"10" placeholder:"N" help:"List the N largest (${default})."`
+	Each     bool `help:"The N largest of each physical partition, not of each container."`
+	ShowKeys bool `help:"Show partition keys as they are, not only their hash."`
+}
+
+// Help returns the long help text.
+func (*topCommand) Help() string {
+	return `Lists the largest logical partitions of each container, with their share of the physical partition that they lie in and of the limit of a logical partition (20 GiB unless the container has another). A logical partition is never divided: one that has more than half of its physical partition makes splits useless, one that nears the limit will refuse writes.
+
+The sizes come from the tables of the files and from the log; no document is read. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them (pinspect partitions --top counts documents exactly, by reading them all). Logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
+
+Examples:
+  pinspect top DIR
+  pinspect top DIR --container cities --top 20 --show-keys
+  pinspect top DIR --partition 3
+  pinspect top DIR --each --top 3
+  pinspect top DIR --json | jq 'select(.limit_share > 0.5)'`
+}
+
+// topRow is a logical partition.
+type topRow struct {
+	versioned
+	Type      string             `json:"type"` // "logical_partition"
+	Container string             `json:"container"`
+	Partition engine.PartitionID `json:"partition"`
+	EPK       string             `json:"epk"`
+	Key       string             `json:"key,omitempty"`
+	Documents int64              `json:"documents"`
+	RawBytes  int64              `json:"raw_bytes"`
+	Exact     bool               `json:"exact"`       // documents and raw bytes; else upper bounds
+	Share     float64            `json:"share"`       // of its physical partition's raw bytes
+	Limit     float64            `json:"limit_share"` // of what a logical partition may hold
+}
+
+// Run runs the command.
+func (c *topCommand) Run(ctx context.Context, env *environment, out *output) error {
+	if c.Top < 1 || c.Top > maxTop {
+		return cli.Usagef("--top %d: between 1 and %d", c.Top, maxTop)
+	}
+	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, env, f, pick, out) })
+}
+
+func (c *topCommand) show(ctx context.Context, env *environment, f *files, pick picker, out *output) error {
+	shown := 0
+	err := eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
+		rows, survey, err := c.container(ctx, env, db, cs)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			for i := range rows {
+				if err := out.object(&rows[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if shown++; shown > 1 {
+			out.printf("\n")
+		}
+		c.print(out, cs, rows, survey)
+		return nil
+	})
+	if err == nil && shown == 0 && !c.JSON {
+		out.printf("no containers\n")
+	}
+	return err
+}
+
+// eachContainer opens a store and calls show for the containers that a filter
+// wants; a store that is damaged so that it cannot be opened is shown as by
+// tree.
+func eachContainer(ctx context.Context, dir string, only *filter, f *files, pick picker, json bool, out *output, show func(*engine.DB, *engine.ContainerStats) error) error {
+	db, err := openStore(ctx, dir)
+	if errors.Is(err, errDamaged) {
+		return showDamaged(ctx, f, pick, json, out, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for _, cs := range db.Stats().Containers {
+		if only.Container != "" && cs.Name != only.Container {
+			continue
+		}
+		if only.Partition != 0 && !slices.ContainsFunc(cs.Partitions, func(p engine.PartitionStats) bool { return uint32(p.ID) == only.Partition }) {
+			continue
+		}
+		if err := show(db, &cs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// container collects the rows of a container.
+func (c *topCommand) container(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats) ([]topRow, *tableSurvey, error) {
+	line := env.newLine()
+	defer line.Clear()
+	survey, err := surveyTables(ctx, db, cs, surveyOptions{top: c.Top, each: c.Each, only: c.Partition}, line)
+	if err != nil {
+		return nil, nil, err
+	}
+	limit := cs.Def.Limits.LogicalPartitionBytes
+	var rows []topRow
+	for _, l := range survey.top {
+		epk := l.key.EPK()
+		row := topRow{
+			versioned: v1, Type: "logical_partition", Container: cs.Name, Partition: l.partition, EPK: epk.String(),
+			Documents: l.documents, RawBytes: l.bytes, Exact: survey.exact[l.partition],
+			Limit: float64(l.bytes) / float64(limit),
+		}
+		if whole := survey.partitions[l.partition].bytes; whole > 0 {
+			row.Share = float64(l.bytes) / float64(whole)
+		}
+		if c.ShowKeys {
+			row.Key = l.key.String()
+		}
+		rows = append(rows, row)
+	}
+	return rows, survey, nil
+}
+
+func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow, survey *tableSurvey) {
+	limit := cs.Def.Limits.LogicalPartitionBytes
+	where := cli.Plural(len(cs.Partitions), "physical partition", "physical partitions")
+	if c.Partition != 0 {
+		where = "physical partition " + cli.Count(c.Partition)
+	}
+	out.printf("container %s: %s in %s; at most %s each\n", printable(cs.Name),
+		cli.Plural(survey.total.logical, "logical partition", "logical partitions"), where, cli.Bytes(limit))
+	if len(rows) == 0 {
+		return
+	}
+	head := []string{"<EPK", "partition", "documents", "raw", "<share of its partition", "<of the limit"}
+	if c.ShowKeys {
+		head = append(head, "<key")
+	}
+	t := cli.NewTable(head...)
+	for _, r := range rows {
+		bound := ""
+		if !r.Exact {
+			bound = "≤ "
+		}
+		cells := []string{r.EPK[:min(len(r.EPK), 12)], cli.Count(uint64(r.Partition)), bound + cli.Count(r.Documents), bound + cli.Bytes(r.RawBytes),
+			formatPercent(r.Share) + " " + bar(int64(r.Share*1000), 1000, 12), formatPercent(r.Limit) + " " + bar(int64(r.Limit*1000), 1000, 12)}
+		if c.ShowKeys {
+			cells = append(cells, r.Key)
+		}
+		t.Row(cells...)
+	}
+	t.Print(out.w, "  ")
+	if warning := c.warning(rows, survey); warning != "" {
+		out.printf("  %s\n", warning)
+	}
+}
+
+// warning says what a newcomer may not see in the table.
+func (c *topCommand) warning(rows []topRow, survey *tableSurvey) string {
+	for _, r := range rows {
+		switch {
+		case r.Limit > 0.8:
+			return "The largest logical partition is near its limit: at it, writes other than deletes are refused."
+		case r.Share > 0.5 && survey.partitions[r.Partition].logical > 1 && r.RawBytes > 1<<30:
+			return "A logical partition has more than half of its physical partition: no split can divide it."
+		}
+	}
+	return ""
+}

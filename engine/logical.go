@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// LogicalPartition describes a logical partition as tables and memtables know
+// it: what has been overwritten or deleted counts until a merge drops it, so
+// that Versions and Bytes are upper bounds; they are exact where
+// PartitionStats.Exact says so. It is valid until the loop goes on.
+type LogicalPartition struct {
+	Partition PartitionID
+	Place     uint64 // first 8 bytes of its effective partition key, big-endian
+	Versions  int64
+	Bytes     int64 // of the versions' documents
+
+	sources []*logicalSource // that hold it
+}
+
+// Key returns the partition key, for which an item is read. It is safe to keep.
+func (l *LogicalPartition) Key() (PartitionKey, error) {
+	s := l.sources[0]
+	if s.walk == nil {
+		return keyOf(string(s.list[s.at].pk)), nil
+	}
+	pk, err := s.walk.AppendKey(nil)
+	return keyOf(stringOf(pk)), err
+}
+
+// LogicalPartitions returns the logical partitions of the container in
+// key-space order, without reading documents: it takes time and device reads in
+// proportion to the number of logical partitions. Those of a physical partition
+// are seen as of the moment when the loop reaches it. Keys that agree in all but
+// the last 8 bytes of their effective partition keys may be taken for one. At
+// most one error comes, as the last pair.
+func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
+	return func(yield func(LogicalPartition, error) bool) {
+		for _, p := range c.routing.Load().parts {
+			t, err := c.tour(ctx, p)
+			if err != nil {
+				yield(LogicalPartition{}, err)
+				return
+			}
+			more, err := t.run(ctx, yield)
+			t.release()
+			if err != nil {
+				if ctx.Err() == nil {
+					err = c.db.readError(err)
+				}
+				yield(LogicalPartition{}, err)
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// tour joins what the sources of a physical partition know of logical ones.
+type tour struct {
+	p       *partition
+	sources []*logicalSource
+	release func()
+}
+
+// logicalSource is a memtable or a run.
+type logicalSource struct {
+	list  []logicalTally // of a memtable
+	at    int
+	files []*file // of a run, those not begun yet
+	walk  *segment.PartitionWalker
+	epk   []byte // all but the last 8 bytes; nil: at the end
+}
+
+// logicalTally is a logical partition in a memtable.
+type logicalTally struct {
+	epk, pk         []byte
+	versions, bytes int64
+}
+
+// tour notes what is in memtables, and holds the files.
+func (c *Container) tour(ctx context.Context, p *partition) (*tour, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	guard := c.db.epoch.Enter()
+	defer guard.Leave()
+	v, release := p.hold()
+	t := &tour{p: p, release: release}
+	for i := -1; i < len(v.frozen); i++ {
+		table := v.active
+		if i >= 0 {
+			table = v.frozen[i].Table
+		}
+		t.sources = append(t.sources, &logicalSource{list: tallies(table), at: -1})
+	}
+	for _, r := range v.runs {
+		t.sources = append(t.sources, &logicalSource{files: r.files})
+	}
+	return t, nil
+}
+
+// tallies adds up a memtable by logical partition.
+func tallies(table *memtable.Table) (list []logicalTally) {
+	for w := table.Walk(maxSequence); w.Next(); {
+		k := w.Key()
+		if n := len(list); n == 0 || !bytes.Equal(list[n-1].pk, k.PK) {
+			list = append(list, logicalTally{epk: slices.Clone(k.EPK[:len(k.EPK)-8]), pk: slices.Clone(k.PK)})
+		}
+		last := &list[len(list)-1]
+		last.versions++
+		last.bytes += int64(len(w.Version().Body))
+	}
+	return list
+}
+
+// run yields the logical partitions. more says that the loop goes on.
+func (t *tour) run(ctx context.Context, yield func(LogicalPartition, error) bool) (more bool, err error) {
+	for _, s := range t.sources {
+		if err := s.next(); err != nil {
+			return false, err
+		}
+	}
+	l := LogicalPartition{Partition: t.p.id}
+	for n := 0; ; n++ {
+		if n%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+		}
+		var least []byte
+		for _, s := range t.sources {
+			if s.epk != nil && (least == nil || bytes.Compare(s.epk, least) < 0) {
+				least = s.epk
+			}
+		}
+		if least == nil {
+			return true, nil
+		}
+		l.Place, l.Versions, l.Bytes, l.sources = item.HashOf(least), 0, 0, l.sources[:0]
+		for _, s := range t.sources {
+			if bytes.Equal(s.epk, least) {
+				l.sources = append(l.sources, s)
+				versions, bytes := s.size()
+				l.Versions += versions
+				l.Bytes += bytes
+			}
+		}
+		if inside, err := t.holds(least); err != nil {
+			return false, err
+		} else if inside && !yield(l, nil) {
+			return false, nil
+		}
+		for _, s := range l.sources {
+			if err := s.next(); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// holds reports whether an EPK lies in the partition: a file may hold more.
+func (t *tour) holds(prefix []byte) (bool, error) {
+	epk, err := partmap.EPKFromBytes(prefix)
+	if err != nil {
+		return false, err
+	}
+	return t.p.rng.Contains(&epk), nil
+}
+
+// size returns what the source has of the logical partition that it is at.
+func (s *logicalSource) size() (versions, bytes int64) {
+	if s.walk == nil {
+		return s.list[s.at].versions, s.list[s.at].bytes
+	}
+	return int64(s.walk.Items()), int64(s.walk.RawBytes())
+}
+
+// next moves on.
+func (s *logicalSource) next() error {
+	s.epk = nil
+	if s.walk == nil && len(s.files) == 0 {
+		if s.at++; s.at < len(s.list) {
+			s.epk = s.list[s.at].epk
+		}
+		return nil
+	}
+	for {
+		if s.walk != nil {
+			if s.walk.Next() {
+				s.epk = s.walk.EPK()
+				return nil
+			}
+			if err := s.walk.Err(); err != nil {
+				return err
+			}
+		}
+		if len(s.files) == 0 {
+			return nil
+		}
+		s.walk, s.files = s.files[0].WalkPartitions(), s.files[1:]
+	}
+}
