@@ -137,8 +137,8 @@ func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
 	}
 	if inclusive {
 		// At or before k: on k itself, or else before the first key after it.
-		if c.SeekGE(k) && item.Compare(c.Key(), k) == 0 {
-			return true
+		if c.SeekGE(k) {
+			return item.Compare(c.Key(), k) == 0 || c.Prev()
 		}
 		if seg, ok := c.(*segment.Cursor); ok && seg.Err() != nil {
 			return false // the next seek would forget it
