@@ -25,6 +25,33 @@ const benchPartitions = 100
 
 func newBenchStore(b *testing.B, n int64, d Durability) *benchStore {
 	b.Helper()
+	s := makeBenchStore(b, n, d, Fast)
+	s.load(b, 0, n)
+	return s
+}
+
+// newBenchStoreOf makes a store whose documents lie in so many runs a
+// partition, each with a share of every logical partition; in memtables if
+// there are none.
+func newBenchStoreOf(b *testing.B, n int64, runs int, compression Compression) *benchStore {
+	b.Helper()
+	s := makeBenchStore(b, n, Buffered, compression)
+	for i := range int64(max(runs, 1)) {
+		s.load(b, i*n/int64(max(runs, 1)), (i+1)*n/int64(max(runs, 1)))
+		switch {
+		case runs == 1:
+			s.settle(b)
+		case runs > 1:
+			if err := s.db.Flush(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return s
+}
+
+func makeBenchStore(b *testing.B, n int64, d Durability, compression Compression) *benchStore {
+	b.Helper()
 	ctx := context.Background()
 	g, err := workload.NewGenerator(workload.Params{Shape: "food", Seed: 1, LogicalPartitions: benchPartitions})
 	if err != nil {
@@ -35,7 +62,7 @@ func newBenchStore(b *testing.B, n int64, d Durability) *benchStore {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(ctx, "food", ContainerDef{PartitionKey: []string{g.KeyPath()}, MinPartitions: 4})
+	c, err := db.CreateContainer(ctx, "food", ContainerDef{PartitionKey: []string{g.KeyPath()}, MinPartitions: 4, Compression: compression})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -47,10 +74,14 @@ func newBenchStore(b *testing.B, n int64, d Durability) *benchStore {
 		s.ids = append(s.ids, string(g.AppendID(nil, i)))
 		s.of = append(s.of, int32(g.Partition(i)))
 	}
-	if _, err := c.Load(ctx, g.All(0, n), nil); err != nil {
+	return s
+}
+
+func (s *benchStore) load(b *testing.B, from, to int64) {
+	b.Helper()
+	if _, err := s.c.Load(context.Background(), s.g.All(from, to), nil); err != nil {
 		b.Fatal(err)
 	}
-	return s
 }
 
 func (s *benchStore) settle(b *testing.B) {
@@ -138,26 +169,6 @@ func BenchmarkUpsert(b *testing.B) {
 				return
 			}
 			b.RunParallel(func(pb *testing.PB) { work(pb.Next) })
-		})
-	}
-}
-
-// BenchmarkScan reads a logical partition of about 1,000 documents, 20 of it
-// and all of it; a figure is of one document.
-func BenchmarkScan(b *testing.B) {
-	s := newBenchStore(b, 100_000, Buffered)
-	s.settle(b)
-	for _, limit := range []int{20, 0} {
-		b.Run(fmt.Sprintf("limit=%d", limit), func(b *testing.B) {
-			b.ReportAllocs()
-			for n := 0; n < b.N; {
-				for _, err := range s.c.Scan(context.Background(), s.keys[n%benchPartitions], "", &ScanOptions{Limit: limit}) {
-					if err != nil {
-						b.Fatal(err)
-					}
-					n++
-				}
-			}
 		})
 	}
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/segment"
@@ -8,13 +10,16 @@ import (
 
 // mergedCursor joins the memtables and runs of a version: for each key the
 // newest version at or below a sequence, tombstones included, in either
-// direction. It is used inside one epoch guard, from open to close; its buffers
-// serve the next use.
+// direction. From open to close it is used inside epoch guards in which its
+// version is still that of the partition: what that names is then there. Its
+// buffers serve the next use.
 type mergedCursor struct {
+	version *version // nil: closed
 	at      uint64
 	reverse bool
 	sources []source // newest first
 	current int      // index of the source with the next key, -1 at the end
+	equal   []int    // the other sources that are at the same key
 }
 
 // source is a memtable or, if run is set, a run.
@@ -24,27 +29,30 @@ type source struct {
 	file int             // index of the open file in run
 	seg  *segment.Cursor // over that file; kept for another use
 	ok   bool
+	key  *item.Key     // of the open cursor, if ok
+	ver  *item.Version // the same
 }
 
 // open takes the sources of a version.
 func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
-	m.at, m.reverse = at, reverse
+	m.close()
+	m.version, m.at, m.reverse = v, at, reverse
 	tables := 1 + len(v.frozen)
 	n := tables + len(v.runs)
 	if cap(m.sources) < n {
 		m.sources = append(m.sources[:cap(m.sources)], make([]source, n-cap(m.sources))...)
 	}
 	m.sources = m.sources[:n]
-	m.sources[0].mem.Reset(v.active, at)
+	m.sources[0].useTable(v.active, at)
 	for i := range v.frozen {
-		m.sources[1+i].mem.Reset(v.frozen[i].Table, at)
+		m.sources[1+i].useTable(v.frozen[i].Table, at)
 	}
 	for i, r := range v.runs {
 		m.sources[tables+i].run = r
 	}
 }
 
-// close lets go of memtables and files.
+// close lets go of memtables and files, which need not be there any more.
 func (m *mergedCursor) close() {
 	for i := range m.sources {
 		s := &m.sources[i]
@@ -52,9 +60,15 @@ func (m *mergedCursor) close() {
 		if s.seg != nil {
 			s.seg.Reset(nil, 0)
 		}
-		s.run, s.ok = nil, false
+		s.run, s.key, s.ver, s.ok = nil, nil, nil, false
 	}
-	m.sources, m.current = m.sources[:0], -1
+	m.version, m.sources, m.current = nil, m.sources[:0], -1
+}
+
+// useTable points the source's cursor at a memtable.
+func (s *source) useTable(t *memtable.Table, at uint64) {
+	s.mem.Reset(t, at)
+	s.key, s.ver = s.mem.Key(), s.mem.Version()
 }
 
 // use points the source's cursor at a file of its run.
@@ -65,6 +79,7 @@ func (s *source) use(file int, at uint64) {
 	} else {
 		s.seg.Reset(s.run.files[file].Reader, at)
 	}
+	s.key, s.ver = s.seg.Key(), s.seg.Version()
 }
 
 // start goes to the first key, in reverse to the last.
@@ -122,8 +137,8 @@ func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
 	}
 	if inclusive {
 		// At or before k: on k itself, or else before the first key after it.
-		if c.SeekGE(k) && item.Compare(c.Key(), k) == 0 {
-			return true
+		if c.SeekGE(k) {
+			return item.Compare(c.Key(), k) == 0 || c.Prev()
 		}
 		if seg, ok := c.(*segment.Cursor); ok && seg.Err() != nil {
 			return false // the next seek would forget it
@@ -177,19 +192,17 @@ func (s *source) nextFile(m *mergedCursor) {
 	}
 }
 
-func (s *source) cursor() positioner {
-	if s.run == nil {
-		return &s.mem
-	}
-	return s.seg
-}
-
+// advance moves to the following key.
 func (s *source) advance(m *mergedCursor) {
-	c := s.cursor()
-	if m.reverse {
-		s.ok = c.Prev()
-	} else {
-		s.ok = c.Next()
+	switch {
+	case s.run == nil && m.reverse:
+		s.ok = s.mem.Prev()
+	case s.run == nil:
+		s.ok = s.mem.Next()
+	case m.reverse:
+		s.ok = s.seg.Prev()
+	default:
+		s.ok = s.seg.Next()
 	}
 	if !s.ok && s.run != nil && s.seg.Err() == nil {
 		s.nextFile(m)
@@ -199,20 +212,32 @@ func (s *source) advance(m *mergedCursor) {
 // pick finds the source with the next key. Of equal keys the newest source,
 // which comes first, wins: its version is the newest.
 func (m *mergedCursor) pick() {
-	m.current = -1
+	m.current, m.equal = -1, m.equal[:0]
 	for i := range m.sources {
-		if !m.sources[i].ok {
+		s := &m.sources[i]
+		if !s.ok {
 			continue
 		}
 		if m.current < 0 {
 			m.current = i
 			continue
 		}
-		c := item.Compare(m.sources[i].cursor().Key(), m.sources[m.current].cursor().Key())
-		if c < 0 != m.reverse && c != 0 {
-			m.current = i
+		switch c := compareKeys(s.key, m.sources[m.current].key); {
+		case c == 0:
+			m.equal = append(m.equal, i)
+		case c < 0 != m.reverse:
+			m.current, m.equal = i, m.equal[:0]
 		}
 	}
+}
+
+// compareKeys is item.Compare for keys of cursors, most of which are of one
+// logical partition.
+func compareKeys(a, b *item.Key) int {
+	if item.SamePartition(a, b) {
+		return bytes.Compare(a.ID, b.ID)
+	}
+	return item.Compare(a, b)
 }
 
 // valid says whether there is a key. After the end, err tells why it ended.
@@ -230,20 +255,15 @@ func (m *mergedCursor) err() error {
 
 // top returns the key and version; both are valid until next.
 func (m *mergedCursor) top() (*item.Key, *item.Version) {
-	c := m.sources[m.current].cursor()
-	return c.Key(), c.Version()
+	s := &m.sources[m.current]
+	return s.key, s.ver
 }
 
 // next passes over the present key in every source.
 func (m *mergedCursor) next() {
-	cur := &m.sources[m.current]
-	k := cur.cursor().Key()
-	for i := range m.sources {
-		s := &m.sources[i]
-		if i != m.current && s.ok && item.Compare(s.cursor().Key(), k) == 0 {
-			s.advance(m)
-		}
+	for _, i := range m.equal {
+		m.sources[i].advance(m)
 	}
-	cur.advance(m)
+	m.sources[m.current].advance(m)
 	m.pick()
 }

@@ -33,7 +33,8 @@
 // got there.
 //
 // Items that are returned may be kept and must not be modified, but for Borrow,
-// whose item is valid until its function returns. ReadInto appends the document
+// whose item is valid until its function returns, and scans with
+// ScanOptions.Borrow, whose items are valid until the loop goes on. ReadInto appends the document
 // to the caller's buffer; Item.Body is then the document alone, in that buffer.
 // A Snapshot must be closed: what it can see is kept on disk until then.
 //

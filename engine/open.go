@@ -26,9 +26,9 @@ import (
 //     that what step 4 reads is on the device: pages left by a failed sync
 //     are readable and not on disk.
 //  4. Replay the log into memtables, records up to a partition's flushed
-//     sequence excepted. Damage before the synced-up-to mark ends the open. A
-//     log that may not fit into the memtables is read through once before, so
-//     that an open that fails has flushed nothing.
+//     sequence excepted. Damage before the synced-up-to mark ends the open. If
+//     the memtables get full and must be flushed, the log is first read through
+//     to its end, so that an open that fails has flushed nothing.
 //  5. Note the valid length of the old log files, "not clean", and a new
 //     sequence limit in the store manifest. Commit point of the recovery: run
 //     before it, recovery finds the same again.
@@ -62,9 +62,6 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	if err := wal.Settle(db.fs, manifest.LogDir, logState); err != nil {
-		return err
-	}
-	if err := db.checkLog(ctx, logState); err != nil {
 		return err
 	}
 	db.replaying = true
@@ -316,29 +313,6 @@ func appendEPK(dst, pk []byte) []byte {
 	return append(dst, epk.Bytes()...)
 }
 
-// checkLog reads a log through whose records may not fit into the memtables.
-func (db *DB) checkLog(ctx context.Context, st wal.State) error {
-	names, err := db.fs.List(manifest.LogDir)
-	if err != nil {
-		return err
-	}
-	var size int64
-	for _, base := range names {
-		if n, ok := wal.ParseFileName(base); ok && n >= st.First {
-			info, err := db.fs.Stat(path.Join(manifest.LogDir, base))
-			if err != nil {
-				return err
-			}
-			size += info.Size
-		}
-	}
-	if size < db.pool.Limit()/2 {
-		return nil
-	}
-	_, err = wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil })
-	return err
-}
-
 // replay reads the log into the memtables.
 func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
 	parts := make(map[wal.Stream]*partition)
@@ -347,6 +321,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	}
 	var op operation
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
+	checked := false
 	recovery, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
 		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
 			return nil
@@ -361,6 +336,16 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 		if err := p.replay(rec, &op); err != nil {
 			return err
 		}
+		if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
+			return nil
+		}
+		if !checked {
+			// Nothing is flushed before all of the log is known to be good.
+			if _, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
+				return err
+			}
+			checked = true
+		}
 		return db.makeRoom(ctx)
 	})
 	if err != nil {
@@ -372,15 +357,12 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	return recovery, nil
 }
 
-// makeRoom flushes the largest memtables when those that replay fills come near
+// makeRoom flushes the largest memtables, when those that replay fills come near
 // the memory budget, until half of it is free. The flushed sequence stays as it was: carried records
 // further on in the log may hold older items that are nowhere else. If the open
 // fails, the next one reads the same log again, and finds versions that are in
 // files too; a merge keeps one of each.
 func (db *DB) makeRoom(ctx context.Context) error {
-	if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
-		return nil
-	}
 	for db.pool.Used() > db.pool.Limit()/2 {
 		var largest *partition
 		for _, p := range db.partitions() {

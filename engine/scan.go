@@ -15,16 +15,22 @@ import (
 type ScanOptions struct {
 	Limit   int  // items at most; 0 or less: all
 	Reverse bool // from the end
+	// Borrow says that the loop keeps nothing of an item: what it points to is
+	// valid only until the loop goes on, in memory that is used again. Such a
+	// scan allocates nothing for each item.
+	Borrow bool
 }
 
 // A scan sees one commit point, taken when its loop begins. It copies a batch
 // of items inside an epoch guard and hands them out outside of it, so that a
 // slow loop holds neither memtables nor files, only the versions that its
-// sequence can see. Each batch begins after the last key of the one before, in
-// whatever version of the partition is then the newest.
+// sequence can see. The next batch goes on where the cursors stand if the
+// version of the partition is still the newest; else it begins after the last
+// key of the one before, in whatever version is. A batch is small enough for
+// the nearest caches.
 const (
 	scanBatchItems  = 256
-	scanBatchBytes  = 128 << 10
+	scanBatchBytes  = 24 << 10
 	scanBatchPassed = 4096 // deleted items passed over
 )
 
@@ -106,6 +112,7 @@ type scanner struct {
 	pk       PartitionKey // of the results, if onlyKey
 	onlyKey  bool
 	reverse  bool
+	borrow   bool
 	left     int // items still wanted
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
@@ -130,6 +137,7 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 // release gives the scanner back. The caller's context and what the scan was
 // about are let go.
 func (s *scanner) release() {
+	s.cursors.close()
 	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0]}
 	if cap(kept.text) > 2*scanBatchBytes {
 		kept.text = nil
@@ -142,7 +150,7 @@ func (s *scanner) begin(ctx context.Context, c *Container, snapshot *Snapshot, o
 	s.ctx, s.c, s.snapshot = ctx, c, snapshot
 	s.left = int(^uint(0) >> 1)
 	if o != nil {
-		s.reverse = o.Reverse
+		s.reverse, s.borrow = o.Reverse, o.Borrow
 		if o.Limit > 0 {
 			s.left = o.Limit
 		}
@@ -165,8 +173,11 @@ func (s *scanner) run(p *partition, yield func(Item, error) bool) bool {
 			yield(Item{}, err)
 			return false
 		}
-		// Exactly as much as the items need: the caller may keep them.
-		text := append([]byte(nil), s.text...)
+		text := s.text
+		if !s.borrow {
+			// Exactly as much as the items need: the caller may keep them.
+			text = append([]byte(nil), text...)
+		}
 		for i := range s.found {
 			s.left--
 			var it Item
@@ -201,13 +212,16 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if s.c.dropped.Load() {
 		return false, s.c.gone() // what was loaded may be empty
 	}
-	s.cursors.open(v, at, s.reverse)
-	defer s.cursors.close()
-	s.seek()
+	if s.cursors.version == v {
+		s.cursors.next() // from the last key of the batch before
+	} else {
+		s.cursors.open(v, at, s.reverse)
+		s.seek()
+	}
 	now := db.nowMillis()
 	for passed := 0; s.cursors.valid(); passed++ {
 		k, v := s.cursors.top()
-		if s.onlyKey && item.ComparePartition(k, &s.bound.Key) != 0 {
+		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
 			return false, nil
 		}
 		if visible(v, now) {

@@ -60,6 +60,77 @@ func TestReverseScanReadError(t *testing.T) {
 	}
 }
 
+// TestScanBorrow scans with and without Borrow while flushes and merges change
+// the version of the partition between batches, and items are overwritten. All
+// see the same.
+func TestScanBorrow(t *testing.T) {
+	ctx := context.Background()
+	const n = 400
+	for _, reverse := range []bool{false, true} {
+		db, c := openMem(t, testOptions(vfs.NewMem()))
+		for i := range n {
+			upsert(t, c, fmt.Sprintf("%03d", i), 300+i)
+			if i%150 == 149 {
+				if err := db.Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var want []Item
+		for it, err := range c.Scan(ctx, StringKey("a"), "", &ScanOptions{Reverse: reverse}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, it)
+		}
+		if len(want) != n {
+			t.Fatalf("%d items", len(want))
+		}
+		for _, all := range []bool{false, true} {
+			o := &ScanOptions{Reverse: reverse, Borrow: true}
+			items := c.Scan(ctx, StringKey("a"), "", o)
+			snapshot, err := c.Snapshot(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all {
+				items = snapshot.ScanAll(ctx, o)
+			}
+			i := 0
+			for it, err := range items {
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := &want[i]
+				if it.ID != w.ID || string(it.Body) != string(w.Body) || it.Seq != w.Seq || it.Key.String() != w.Key.String() {
+					t.Fatalf("item %d: %q of %d bytes, want %q of %d", i, it.ID, len(it.Body), w.ID, len(w.Body))
+				}
+				if i++; i%60 == 0 {
+					upsert(t, c, w.ID, 50)
+					err := db.Flush(ctx)
+					if i%180 == 0 {
+						err = db.Settle(ctx)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if i != n {
+				t.Errorf("reverse %t, all %t: %d items", reverse, all, i)
+			}
+			if err := snapshot.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range want { // some are overwritten
+				if want[i], err = c.Read(ctx, want[i].Key, want[i].ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
 // TestScanBodies: the body of a loop may do anything to the store.
 func TestScanBodies(t *testing.T) {
 	ctx := context.Background()

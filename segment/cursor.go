@@ -23,6 +23,7 @@ type Cursor struct {
 	i      int   // member of open
 	valid  bool
 	key    shownKey
+	first  shownKey // that a search compared last
 	ver    item.Version
 	err    error
 }
@@ -40,7 +41,8 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
 	c.valid, c.err = false, nil
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
-	c.open.off, c.key.valid = 0, false
+	c.open.off, c.key.valid, c.first.valid = 0, false, false
+	c.s.open.g, c.s.open.dict, c.s.open.raw = group{}, nil, nil
 	if r == nil && cap(c.own)+cap(c.buf) > scratchKeep {
 		c.own, c.buf = nil, nil
 	}

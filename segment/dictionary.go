@@ -74,6 +74,14 @@ func NewDictionary(b []byte) (*Dictionary, error) {
 // the dictionary.
 func (d *Dictionary) Hash() uint64 { return d.hash }
 
+// content returns the content; a nil dictionary has none.
+func (d *Dictionary) content() []byte {
+	if d == nil {
+		return nil
+	}
+	return d.bytes
+}
+
 // Bytes returns a copy of the content.
 func (d *Dictionary) Bytes() []byte { return append([]byte{}, d.bytes...) }
 

@@ -68,6 +68,46 @@ func (o *opened) expand(r *Reader, dst []byte) ([]byte, error) {
 	return out, nil
 }
 
+// expandFirst decodes behind dst as much of the members and the payload as the
+// key of the first member takes, and returns dst, grown. What else o.raw holds
+// has no meaning.
+func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
+	codec := o.g.coding & codingCodec
+	if codec == codecZstd {
+		if err := o.head(r); err != nil {
+			return dst, err
+		}
+		return o.expand(r, dst)
+	}
+	var m member
+	if _, err := o.g.next(&m, 0, 0, r.opts.MaxRaw); err != nil {
+		return dst, r.corrupt(o.off, err)
+	}
+	o.members = append(o.members[:0], m)
+	size := len(o.g.payload)
+	if codec == codecS2 {
+		n, at := uvarint(o.g.payload, 0)
+		if at == 0 || n > uint64(r.opts.MaxRaw) {
+			return dst, r.corrupt(o.off, errPayload)
+		}
+		size = int(n)
+	}
+	if size < m.body+m.annex {
+		return dst, r.corrupt(o.off, errPayload)
+	}
+	if codec == codecRaw {
+		o.raw = o.g.payload
+		return dst, nil
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, size)[:at+size]
+	o.raw = dst[at:]
+	if _, ok := beginS2(o.raw, o.g.payload, o.dict.content(), max(m.idOff+m.idLen, o.g.reachPK(&m))); !ok {
+		return dst, r.corrupt(o.off, errPayload)
+	}
+	return dst, nil
+}
+
 // decode is parse, head and expand, into buf, which it returns grown. b must
 // live as long as o is used.
 func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
@@ -81,25 +121,24 @@ func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, err
 	return buf, err
 }
 
-// decodeKey is decode, but for the payload of a single member, of which it
-// decodes only what the key takes. raw is as long as it is, with undefined
-// bytes behind that.
+// decodeKey is decode, but for a single member, of which it decodes as much as
+// its key takes: what else raw holds has no meaning.
 func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
 	if err := o.parse(r, b, off); err != nil {
 		return buf, err
 	}
+	if o.g.count == 1 {
+		buf, err := o.expandFirst(r, buf[:0])
+		if err != nil {
+			return buf, err
+		}
+		o.rawLen = o.members[0].body + o.members[0].annex
+		return buf, nil
+	}
 	if err := o.head(r); err != nil {
 		return buf, err
 	}
-	if o.g.count > 1 || o.g.coding&codingCodec != codecS2 {
-		buf, err := o.expand(r, buf[:0])
-		return buf, err
-	}
-	o.raw = grow(buf, int64(o.rawLen))
-	if !decodePrefix(o.raw, o.g.payload, o.dict, o.g.keyEnd(&o.members[0])) {
-		return buf, r.corrupt(off, errPayload)
-	}
-	return o.raw, nil
+	return o.expand(r, buf[:0])
 }
 
 func (o *opened) end() int64 { return o.off + int64(o.g.size) }

@@ -109,25 +109,26 @@ func (g *group) appendPK(dst []byte, m *member, raw []byte) []byte {
 	return dst
 }
 
-// keyEnd returns how much of the part of a group's first member the key takes.
-func (g *group) keyEnd(m *member) int {
-	end := m.idOff + m.idLen
+// reachPK returns how much of m's part its partition key takes, from the part's
+// beginning.
+func (g *group) reachPK(m *member) (reach int) {
 	b, pos := g.members, m.pkSpec+1
+	length := m.pkEnd - m.pkPart
 	kind := b[m.pkSpec]
 	n := int(kind & pkCount)
 	if n == 0 {
-		off, l, _ := cutRange(b, pos, m.pkEnd)
-		return max(end, off+l)
+		off, l, _ := cutRange(b, pos, length)
+		return off + l
 	}
 	for i := range n {
 		if kind&(pkText<<i) == 0 {
 			pos += literalLen(b[pos])
 			continue
 		}
-		off, l, next := cutRange(b, pos, m.pkEnd)
-		end, pos = max(end, off+l), next
+		off, l, next := cutRange(b, pos, length)
+		reach, pos = max(reach, off+l), next
 	}
-	return end
+	return reach
 }
 
 // matchPK reports whether m has the encoded partition key pk.

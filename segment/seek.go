@@ -21,34 +21,16 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 	if lo > hi {
 		return 0, false
 	}
-	// Where the scan of a logical partition begins: at its first item.
-	if at, ok = c.openAt(lo, first); !ok {
-		return 0, false
-	}
-	if cmp, ok := c.compare(at, k); !ok || cmp >= 0 {
-		return at, ok
-	}
-	// The last group in (lo, hi] whose first key is not above k, else lo. The
-	// last two are the likely ones: there the logical partition ends.
-	for n := 0; lo < hi; n++ {
-		probe := hi
-		if n >= 2 {
-			probe = (lo + hi + 1) / 2
-		}
-		if !c.loadIndex(probe) {
+	if len(k.ID) == 0 {
+		// Where the scan of a logical partition begins: at its first item.
+		if at, ok = c.openAt(lo, first); !ok {
 			return 0, false
 		}
-		cmp, ok := c.compare(0, k)
-		if !ok {
-			return 0, false
-		}
-		if cmp <= 0 {
-			lo = probe
-		} else {
-			hi = probe - 1
+		if cmp, ok := c.compare(at, k); !ok || cmp >= 0 {
+			return at, ok
 		}
 	}
-	if c.group != lo && !c.loadIndex(lo) {
+	if lo, c.err = c.search(lo, hi, k); c.err != nil || !c.loadIndex(lo) {
 		return 0, false
 	}
 	for i := 0; ; i++ {
@@ -63,6 +45,55 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 			return i, true
 		}
 	}
+}
+
+// search returns the last group in (lo, hi] whose first key is not above k, else
+// lo.
+func (c *Cursor) search(lo, hi int64, k *item.Key) (at int64, err error) {
+	defer c.r.unguard(guard(), &err)
+	for n := 0; lo < hi; n++ {
+		probe := (lo + hi + 1) / 2
+		if n < 2 && len(k.ID) > item.MaxID {
+			probe = hi // the logical partition ends in one of the last two
+		}
+		cmp, err := c.compareFirst(uint32(probe), k)
+		if err != nil {
+			return 0, err
+		}
+		if cmp <= 0 {
+			lo = probe
+		} else {
+			hi = probe - 1
+		}
+	}
+	return lo, nil
+}
+
+// compareFirst orders the first key of a group and k. It neither opens the
+// group nor decodes more of it than that key. The caller is guarded.
+func (c *Cursor) compareFirst(index uint32, k *item.Key) (int, error) {
+	off, _, err := c.r.groupAt(&c.s, index)
+	if err != nil {
+		return 0, err
+	}
+	b, err := c.r.groupBytes(&c.s, off)
+	if err != nil {
+		return 0, err
+	}
+	o := &c.s.open
+	if err := o.parse(c.r, b, off); err != nil {
+		return 0, err
+	}
+	if c.s.raw, err = o.expandFirst(c.r, c.s.raw[:0]); err != nil {
+		return 0, err
+	}
+	if m := &o.members[0]; o.g.matchPK(m, o.raw, k.PK) {
+		return bytes.Compare(m.id(o.raw), k.ID), nil
+	}
+	if err := c.first.set(c.r, o, 0); err != nil {
+		return 0, err
+	}
+	return item.Compare(&c.first.Key, k), nil
 }
 
 // compare orders the key of member i of the open group and k.

@@ -185,6 +185,10 @@ func (s *scanner) beyond(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		// The checksums at the front of a header are data.
+		if base = s.file.NextData(base) &^ (alignment - 1); s.limit-base < headerBytes {
+			return nil
+		}
 		b, err := s.at(base, windowBytes)
 		if err != nil {
 			return err
@@ -194,6 +198,10 @@ func (s *scanner) beyond(ctx context.Context) error {
 		}
 		last := len(b) - headerBytes
 		for i := 0; i <= last; i += alignment {
+			if i%zeroPiece == 0 && i+zeroPiece <= len(b) && zero(b[i:i+zeroPiece]) {
+				i += zeroPiece - alignment
+				continue
+			}
 			// The checksums of a record are not both zero but by a chance of 2^-64.
 			if binary.LittleEndian.Uint64(b[i:]) == 0 {
 				continue
@@ -241,6 +249,9 @@ func (s *scanner) judge() error {
 }
 
 func (s *scanner) close() { s.file.Close() }
+
+// zeroPiece is how many zeros beyond passes over at once.
+const zeroPiece = 4 << 10
 
 // zeros is never written to.
 var zeros [256 << 10]byte

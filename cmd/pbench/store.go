@@ -280,7 +280,7 @@ func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, b
 }
 
 func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
-	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit}) {
+	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
 		if err != nil {
 			return err
 		}

@@ -61,6 +61,10 @@ func ComparePartition(a, b *Key) int {
 	return bytes.Compare(a.PK, b.PK)
 }
 
+// SamePartition reports whether two keys, whose EPKs are known to be those of
+// their partition keys, are of one logical partition.
+func SamePartition(a, b *Key) bool { return a.Hash == b.Hash && bytes.Equal(a.PK, b.PK) }
+
 // Clone returns a key that shares no memory with k.
 func (k *Key) Clone() Key {
 	buf := make([]byte, 0, len(k.EPK)+len(k.PK)+len(k.ID))

@@ -163,6 +163,25 @@ func TestFileLength(t *testing.T) {
 	})
 }
 
+// TestNextData: what is passed over reads as zeros.
+func TestNextData(t *testing.T) {
+	everywhere(t, func(t *testing.T, fsys FS) {
+		const size, at = 1 << 20, 512<<10 + 100
+		f := create(t, fsys, "a", "0123456789")
+		defer f.Close()
+		check(t, f.Allocate(size))
+		if _, err := f.WriteAt([]byte("x"), at); err != nil {
+			t.Fatal(err)
+		}
+		check(t, f.Sync())
+		for off, limit := range map[int64]int64{0: 0, 9: 9, 10: at, 300 << 10: at, at: at, at + 1: size, size - 1: size, size: size, size + 5: size + 5} {
+			if next := f.NextData(off); next < off || next > limit {
+				t.Errorf("from %d: %d, want at most %d", off, next, limit)
+			}
+		}
+	})
+}
+
 func TestOpenModes(t *testing.T) {
 	everywhere(t, func(t *testing.T, fsys FS) {
 		put1(t, fsys, "a", "one")

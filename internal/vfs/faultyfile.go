@@ -2,8 +2,8 @@ package vfs
 
 import "github.com/cleavestore/cleave/internal/fault"
 
-// faultyFile is an open file of a Faulty. Name, Close and Advise are those of
-// the inner file.
+// faultyFile is an open file of a Faulty. Name, Close, Advise and NextData
+// are those of the inner file.
 type faultyFile struct {
 	File
 	fs   *Faulty

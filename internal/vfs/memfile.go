@@ -273,4 +273,27 @@ func (f *memFile) Map() (*Mapping, error) {
 
 func (f *memFile) MapWrite(int64) (*WriteMapping, error) { return nil, nil }
 
+// NextData passes over whole pages of zeros, written or not.
+func (f *memFile) NextData(off int64) int64 {
+	const page = 4 << 10
+	info, err := f.Stat()
+	if err != nil || off < 0 || off >= info.Size {
+		return off
+	}
+	b := make([]byte, page)
+	for at := off; at < info.Size; {
+		n, _ := f.ReadAt(b[:min(page-at%page, info.Size-at)], at)
+		for _, c := range b[:n] {
+			if c != 0 {
+				return at
+			}
+		}
+		if n == 0 {
+			return at
+		}
+		at += int64(n)
+	}
+	return info.Size
+}
+
 func (f *memFile) Advise(int64, int64, Advice) {}

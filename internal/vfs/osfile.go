@@ -96,6 +96,14 @@ func (f *osFile) Map() (*Mapping, error) {
 	return m, f.err("map", -1, err)
 }
 
+func (f *osFile) NextData(off int64) int64 {
+	info, err := f.file.Stat()
+	if err != nil || off < 0 || off >= info.Size() {
+		return off
+	}
+	return min(max(nextData(f.file, off, info.Size()), off), info.Size())
+}
+
 func (f *osFile) Advise(off, n int64, advice Advice) {
 	if off >= 0 && n >= 0 {
 		adviseFile(f.file, off, n, advice)

@@ -19,6 +19,23 @@ func allocate(f *os.File, size int64) error {
 	return err
 }
 
+// nextData returns the offset of the first data at or after off, size if there
+// is none. Space that was allocated and never written holds no data.
+func nextData(f *os.File, off, size int64) int64 {
+	next := off
+	err := control(f, func(fd int) (err error) {
+		next, err = unix.Seek(fd, off, unix.SEEK_DATA)
+		return err
+	})
+	if err == unix.ENXIO {
+		return size
+	}
+	if err != nil {
+		return off
+	}
+	return next
+}
+
 func adviseFile(f *os.File, off, n int64, advice Advice) {
 	var flag int
 	switch advice {

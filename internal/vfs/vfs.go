@@ -91,6 +91,10 @@ type File interface {
 	// Advise tells how [off, off+n) will be read through ReadAt; n 0 is the
 	// rest of the file. It is a hint: errors are not reported.
 	Advise(off, n int64, advice Advice)
+	// NextData returns the offset, not below off, up to which the file is
+	// known to read as zeros because nothing was ever written there: off itself
+	// where the system does not tell, at most the length of the file.
+	NextData(off int64) int64
 }
 
 // Advice is a hint about the use of a range of a file or mapping.

@@ -1,0 +1,198 @@
+package segment
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// TestBeginS2 decodes blocks as the library does: whole ones, damaged ones,
+// and the beginnings of whole ones.
+func TestBeginS2(t *testing.T) {
+	rng := newRand(t)
+	words := make([][]byte, 300)
+	for i := range words {
+		words[i] = make([]byte, 1+rng.IntN(60))
+		for j := range words[i] {
+			words[i][j] = byte(rng.IntN(256))
+		}
+	}
+	text := func(n int) (b []byte) {
+		for len(b) < n {
+			switch rng.IntN(12) {
+			case 0: // a short period
+				w := words[rng.IntN(len(words))]
+				b = append(b, bytes.Repeat(w[:1+rng.IntN(min(len(w), 20))], 1+rng.IntN(40))...)
+			case 1: // nothing like what came before
+				for range rng.IntN(100) {
+					b = append(b, byte(rng.IntN(256)))
+				}
+			default:
+				b = append(b, words[rng.IntN(len(words))]...)
+			}
+		}
+		return b[:n]
+	}
+	valid, damaged := 0, 0
+	for range 3000 {
+		d, err := NewDictionary(text(MinDictionary + rng.IntN(20000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := text(1 + rng.IntN(3000))
+		if rng.IntN(50) == 0 {
+			raw = bytes.Repeat(text(1+rng.IntN(40)), 5000)
+		}
+		var block []byte
+		switch rng.IntN(3) {
+		case 0:
+			block = d.s2.Encode(nil, raw)
+		case 1:
+			block = d.s2.EncodeBetter(nil, raw)
+		default:
+			block = d.s2.EncodeBest(nil, raw)
+		}
+		decode := func(b []byte, need int) ([]byte, bool) {
+			n, err := s2.DecodedLen(b)
+			if err != nil || n != len(raw) {
+				return nil, false
+			}
+			dst := make([]byte, n)
+			at, ok := beginS2(dst, b, d.bytes, need)
+			return dst[:at], ok
+		}
+		got, ok := decode(block, len(raw))
+		if !ok || !bytes.Equal(got, raw) {
+			t.Fatalf("block of %d bytes, raw %d: %t, %d bytes", len(block), len(raw), ok, len(got))
+		}
+		valid++
+		need := rng.IntN(len(raw) + 1)
+		if got, ok = decode(block, need); !ok || len(got) < need || !bytes.HasPrefix(raw, got) {
+			t.Fatalf("beginning of %d bytes of %d: %t, %d bytes", need, len(raw), ok, len(got))
+		}
+		for range 20 {
+			b := bytes.Clone(block)
+			if rng.IntN(4) == 0 {
+				b = b[:rng.IntN(len(b)+1)]
+			}
+			for range rng.IntN(3) {
+				if len(b) > 3 {
+					b[3+rng.IntN(len(b)-3)] = byte(rng.IntN(256))
+				}
+			}
+			got, ok := decode(b, len(raw))
+			want, err := d.s2.Decode(nil, b)
+			if err == nil && len(want) == len(raw) {
+				if !ok || !bytes.Equal(got, want) {
+					t.Fatalf("damaged block of %d bytes: %t, %d bytes, the library accepts it", len(b), ok, len(got))
+				}
+			} else if ok {
+				t.Fatalf("damaged block of %d bytes: accepted, the library says %v", len(b), err)
+			}
+			damaged++
+		}
+	}
+	if valid == 0 || damaged == 0 {
+		t.Error("the test reached too little")
+	}
+}
+
+// BenchmarkBeginS2 decodes documents of 0.8 to 2 KB, the whole and the first 64
+// bytes.
+func BenchmarkBeginS2(b *testing.B) {
+	c := load(b, "food", 20_000)
+	var blocks, raws [][]byte
+	for i := range 2000 {
+		raw := c.model[i*7].ver.Body
+		raws, blocks = append(raws, raw), append(blocks, c.dict.s2.Encode(nil, raw))
+	}
+	dst := make([]byte, 8<<10)
+	for _, decoder := range []struct {
+		name   string
+		decode func(i int) bool
+	}{
+		{"whole", func(i int) bool {
+			_, ok := beginS2(dst[:len(raws[i])], blocks[i], c.dict.bytes, len(raws[i]))
+			return ok
+		}},
+		{"whole-library", func(i int) bool { _, err := c.dict.s2.Decode(dst[:len(raws[i])], blocks[i]); return err == nil }},
+		{"begin", func(i int) bool { _, ok := beginS2(dst[:len(raws[i])], blocks[i], c.dict.bytes, 64); return ok }},
+	} {
+		b.Run(decoder.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if !decoder.decode(i % len(blocks)) {
+					b.Fatal("does not decode")
+				}
+			}
+		})
+	}
+}
+
+// s2Dict is the dictionary of the tests of beginS2.
+func s2Dict(t testing.TB) *Dictionary {
+	t.Helper()
+	d, err := NewDictionary(bytes.Repeat([]byte(`{"name":"Protein","units":"g","value":12.5},`), 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// s2Text makes text that repeats itself, the dictionary and nothing.
+func s2Text(rng *rand.Rand, dict *Dictionary) (text []byte) {
+	for n := rng.IntN(12); n >= 0; n-- {
+		switch rng.IntN(4) {
+		case 0:
+			from := rng.IntN(len(dict.bytes))
+			text = append(text, dict.bytes[from:from+rng.IntN(len(dict.bytes)-from)]...)
+		case 1:
+			for range rng.IntN(100) {
+				text = append(text, byte(rng.Uint32()))
+			}
+		case 2:
+			text = append(text, bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(70_000)>>rng.IntN(16))...)
+		case 3:
+			if len(text) > 0 {
+				from := rng.IntN(len(text))
+				text = append(text, text[from:]...)
+			}
+		}
+	}
+	return text
+}
+
+// FuzzBeginS2 decodes any bytes: what the library decodes is the same, and
+// nothing panics.
+func FuzzBeginS2(f *testing.F) {
+	dict := s2Dict(f)
+	rng := rand.New(rand.NewPCG(1, 0))
+	for range 20 {
+		f.Add(dict.s2.Encode(nil, s2Text(rng, dict)), 30)
+	}
+	f.Fuzz(func(t *testing.T, block []byte, need int) {
+		n, err := s2.DecodedLen(block)
+		if err != nil || n > 1<<20 {
+			return
+		}
+		need = max(0, min(need, n))
+		check := func(dict *Dictionary, want []byte, err error) error {
+			got := make([]byte, n)
+			if _, ok := beginS2(got, block, dict.content(), need); err == nil && (!ok || !bytes.Equal(got[:need], want[:need])) {
+				return fmt.Errorf("%d of %d bytes differ: decoded %v", need, n, ok)
+			}
+			return nil
+		}
+		plain, plainErr := s2.Decode(nil, block)
+		if err := check(nil, plain, plainErr); err != nil {
+			t.Error(err)
+		}
+		with, withErr := dict.s2.Decode(nil, block)
+		if err := check(dict, with, withErr); err != nil {
+			t.Error("with a dictionary:", err)
+		}
+	})
+}
