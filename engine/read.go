@@ -119,6 +119,9 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 	encoded := pk.Encoded()
 	epk := partmap.HashEncoded(encoded)
 	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
+	var ver item.Version
+	n := len(buf)
+again:
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(&epk)]
 
@@ -127,17 +130,18 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 	// version was written after it was loaded.
 	v := p.version.Load()
 	seq := min(at, p.visible.Load())
-	var ver item.Version
-	n := len(buf)
 	out, found, err := v.lookup(&k, &epk, seq, buf, false, &ver)
 	guard.Leave()
 	if err != nil {
 		return Item{}, db.readError(err)
 	}
-	db.counters.reads.Add(1)
-	if !found && c.dropped.Load() {
-		return Item{}, c.gone() // what was loaded may be empty
+	if !found && p.dropped.Load() { // what was loaded may be empty
+		if c.dropped.Load() {
+			return Item{}, c.gone()
+		}
+		goto again // others have taken its place
 	}
+	db.counters.reads.Add(1)
 	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
 		return Item{}, ErrNotFound
 	}
