@@ -244,7 +244,7 @@ func (m *mergedCursor) valid() bool { return m.current >= 0 && m.err() == nil }
 func (m *mergedCursor) err() error {
 	for i := range m.sources {
 		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
-			return s.seg.Err()
+			return s.run.files[min(max(s.file, 0), len(s.run.files)-1)].named(s.seg.Err())
 		}
 	}
 	return nil

@@ -271,6 +271,7 @@ func (r *run) inherit(of *run, child *partition) error {
 			continue
 		}
 		next := &file{Reader: f.Reader, ref: f.ref, name: path.Join(child.dir, manifest.SegmentName(f.ref.Number))}
+		next.path = child.db.fs.Path(next.name)
 		next.setBounds(rng, child.c.levels())
 		if next.holdsNothing() {
 			continue
@@ -315,10 +316,11 @@ func (f *file) walk() *segment.Walker {
 // advance moves the walker to the next version within the bounds.
 func (r *runInput) advance() bool {
 	for r.walker.Next() {
-		if r.clip == nil || r.clip.holds(r.walker.Key()) {
+		clip := r.file.clip
+		if clip == nil || clip.holds(r.walker.Key()) {
 			return true
 		}
-		if r.clip.hi.Hash < r.walker.Key().Hash {
+		if clip.hi.Hash < r.walker.Key().Hash {
 			return false // far behind the upper bound
 		}
 	}

@@ -172,7 +172,7 @@ type merger struct {
 // runInput walks the files of a run.
 type runInput struct {
 	files  []*file
-	clip   *bounds // of the file being walked
+	file   *file // that is walked
 	walker *segment.Walker
 	age    int // 0 the newest
 }
@@ -184,13 +184,13 @@ func (r *runInput) next() (bool, error) {
 				return true, nil
 			}
 			if err := r.walker.Err(); err != nil {
-				return false, err
+				return false, r.file.named(err)
 			}
 		}
 		if len(r.files) == 0 {
 			return false, nil
 		}
-		r.walker, r.clip = r.files[0].walk(), r.files[0].clip
+		r.file, r.walker = r.files[0], r.files[0].walk()
 		r.files = r.files[1:]
 	}
 }

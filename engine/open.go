@@ -308,7 +308,7 @@ func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &file{Reader: reader, ref: ref, min: lo, max: hi, name: name}
+	f := &file{Reader: reader, ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
 	f.clipTo(p.c.levels())
 	return f, nil
 }

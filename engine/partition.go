@@ -181,6 +181,22 @@ type file struct {
 	max  partmap.EPK
 	clip *bounds // the bounds as keys; nil: all of the file lies within
 	name string
+	path string // for messages, if the reader was opened by another name; else empty
+}
+
+// named gives an error of the reader the name that the partition has for the
+// file.
+func (f *file) named(err error) error {
+	if f.path == "" {
+		return err
+	}
+	switch e := err.(type) {
+	case *CorruptionError:
+		return &CorruptionError{File: f.path, Offset: e.Offset, Err: e.Err}
+	case *IOError:
+		return &IOError{Op: e.Op, File: f.path, Offset: e.Offset, Err: e.Err}
+	}
+	return err
 }
 
 func (r *run) bytes() (n int64) {
@@ -343,8 +359,11 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 		} else {
 			found, dst, err = f.Get(k, hash, maxSeq, dst, out)
 		}
-		if found || err != nil {
-			return dst, found, err
+		if err != nil {
+			return dst, false, f.named(err)
+		}
+		if found {
+			return dst, true, nil
 		}
 	}
 	return dst, false, nil

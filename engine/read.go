@@ -120,26 +120,28 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 	epk := partmap.HashEncoded(encoded)
 	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
 	var ver item.Version
+	var out []byte
+	var err error
 	n := len(buf)
-again:
-	rt := c.routing.Load()
-	p := rt.parts[rt.table.Find(&epk)]
+	found := false
+	for routed := false; !routed; {
+		rt := c.routing.Load()
+		p := rt.parts[rt.table.Find(&epk)]
 
-	guard := db.epoch.Enter()
-	// The version first, then the sequence: what is visible and not in this
-	// version was written after it was loaded.
-	v := p.version.Load()
-	seq := min(at, p.visible.Load())
-	out, found, err := v.lookup(&k, &epk, seq, buf, false, &ver)
-	guard.Leave()
-	if err != nil {
-		return Item{}, db.readError(err)
-	}
-	if !found && p.dropped.Load() { // what was loaded may be empty
-		if c.dropped.Load() {
+		guard := db.epoch.Enter()
+		// The version first, then the sequence: what is visible and not in this
+		// version was written after it was loaded.
+		v := p.version.Load()
+		seq := min(at, p.visible.Load())
+		out, found, err = v.lookup(&k, &epk, seq, buf, false, &ver)
+		guard.Leave()
+		if err != nil {
+			return Item{}, db.readError(err)
+		}
+		// What was loaded may be empty: others have taken its place.
+		if routed = found || !p.dropped.Load(); !routed && c.dropped.Load() {
 			return Item{}, c.gone()
 		}
-		goto again // others have taken its place
 	}
 	db.counters.reads.Add(1)
 	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {

@@ -16,8 +16,8 @@ import (
 // through these steps, which docs/splits.md draws:
 //
 //  1. Intent: the store manifest takes up the ids of the children.
-//  2. Prepare: with install of the parents locked, so that their files and what
-//     they need of the log stand still, the children get directories with links
+//  2. Prepare: while nobody flushes in the parents, and with their install
+//     locked, so that their files and what they need of the log stand still, the children get directories with links
 //     of the files, and manifests with bounds and the inherited streams.
 //  3. Commit point: the store manifest names the children.
 //  4. Swap (swap.go): fences, inherited memtables, the routing table.
@@ -90,6 +90,11 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	if err := r.decide(); err != nil {
 		return err
 	}
+	stop, err := r.stillParents(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
 	r.c.shape.Lock() // its container is not dropped meanwhile
 	defer r.c.shape.Unlock()
 	if r.c.dropped.Load() {
@@ -104,7 +109,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		p.install.Lock()
 		defer p.install.Unlock()
 	}
-	err := r.prepare(ctx)
+	err = r.prepare(ctx)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -144,6 +149,31 @@ func (r *reshape) settle(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// stillParents waits until nobody flushes in a parent and, if nobody waits for
+// the job, until nobody merges in one: the work would be lost. stop lets others
+// do so again.
+func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
+	var taken []turn
+	stop = func() {
+		for _, t := range taken {
+			t.leave()
+		}
+	}
+	for _, p := range r.parents {
+		turns := []turn{p.flushing}
+		if r.job.auto {
+			turns = append(turns, p.merging)
+		}
+		for _, t := range turns {
+			if err := t.take(ctx); err != nil {
+				return stop, err
+			}
+			taken = append(taken, t)
+		}
+	}
+	return stop, nil
 }
 
 // decide makes the plan.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -498,4 +499,53 @@ func TestFileTwice(t *testing.T) {
 	}
 	s.must(s.db.Settle(context.Background()))
 	s.check()
+}
+
+// TestSharedDamage damages a file that two partitions share: it is found once,
+// with both, and reads of either name the file as theirs.
+func TestSharedDamage(t *testing.T) {
+	for _, reopened := range []bool{false, true} {
+		s := newSplitStore(t, byK, func(o *Options) { o.ReadMode = ReadPositioned })
+		for i := range 300 {
+			s.put(i%40, fmt.Sprint(i), "text")
+		}
+		s.must(s.db.Flush(context.Background()))
+		s.split(0, nil)
+		if reopened {
+			s.reopen(s.mem.Kill())
+		}
+		shared := s.db.partitions()[0].version.Load().runs[0].files[0].Reader
+		groups := shared.Properties().Sections[0]
+		f, err := s.mem.OpenWrite(s.db.partitions()[1].version.Load().runs[0].files[0].name)
+		s.must(err)
+		_, err = f.WriteAt(make([]byte, groups.Len/2+groups.Len/4), groups.Off+groups.Len/8)
+		s.must(err)
+		s.must(f.Close())
+		found := 0
+		for finding, err := range s.db.Verify(context.Background()) {
+			s.must(err)
+			found++
+			other := fmt.Sprintf("shared with partition %d", s.ids()[1])
+			if !strings.Contains(finding.File, fmt.Sprintf("p/%06d/", s.ids()[0])) || !strings.Contains(finding.What, other) {
+				t.Errorf("finding %v", finding)
+			}
+		}
+		if found == 0 {
+			t.Error("the damage is not found")
+		}
+		failed := make(map[PartitionID]bool)
+		for id := range s.docs {
+			p := partitionOf(s.c, id.key)
+			var corrupt *CorruptionError
+			if _, err := s.c.Read(context.Background(), id.key, id.id); errors.As(err, &corrupt) {
+				failed[p] = true
+				if !strings.Contains(corrupt.File, fmt.Sprintf("p/%06d/", p)) {
+					t.Errorf("read in partition %d: %v", p, err)
+				}
+			}
+		}
+		if len(failed) != 2 {
+			t.Errorf("reads failed in partitions %v", failed)
+		}
+	}
 }

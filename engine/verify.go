@@ -186,7 +186,7 @@ func (v *verifier) file(p *partition, f *file) {
 			return
 		}
 	}
-	v.check(name, walk.Err())
+	v.check(name, f.named(walk.Err()))
 }
 
 // newest loads a manifest, which may be replaced at any time.
