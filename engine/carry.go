@@ -66,6 +66,7 @@ func (db *DB) shrinkLog() (bool, error) {
 		}
 		return false, nil // dropped, or its flush is on the way
 	}
+	db.wakeFlusher() // somebody inherited it, or nobody needs it
 	return false, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/epoch"
@@ -34,6 +35,7 @@ type Container struct {
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	dict       dictionary
+	shape      sync.Mutex // held while partitions are replaced, before install
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -174,19 +176,23 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	}
 	rt := &routing{table: table}
 	for i := range table.Len() {
-		e := table.Entry(i)
-		p := &partition{db: db, c: c, id: e.ID, dir: manifest.PartitionDir(uint32(e.ID)), rng: e.Range}
-		p.span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
-		if p.span.Hi > maxHash {
-			p.span.Hi = maxHash
-		}
-		p.flushing, p.merging = newTurn(), newTurn()
-		p.install.dir = manifest.NewDir(db.fs, p.dir, manifest.PartitionKind)
-		p.version.Store(&version{active: memtable.New(db.pool, p.span, 0)})
-		rt.parts = append(rt.parts, p)
+		rt.parts = append(rt.parts, c.newPartition(table.Entry(i)))
 	}
 	c.routing.Store(rt)
 	return c, nil
+}
+
+// newPartition builds an empty partition, without files.
+func (c *Container) newPartition(e partmap.Entry) *partition {
+	p := &partition{db: c.db, c: c, id: e.ID, dir: manifest.PartitionDir(uint32(e.ID)), rng: e.Range}
+	p.span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
+	if p.span.Hi > maxHash {
+		p.span.Hi = maxHash
+	}
+	p.flushing, p.merging = newTurn(), newTurn()
+	p.install.dir = manifest.NewDir(c.db.fs, p.dir, manifest.PartitionKind)
+	p.version.Store(&version{active: memtable.New(c.db.pool, p.span, 0)})
+	return p
 }
 
 // maxHash is one past the largest first word of an EPK: two bits are clear.
@@ -263,18 +269,11 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		return err
 	}
 	defer call.Leave()
-	c, err := db.unlist(name)
+	parts, err := db.unlist(name)
 	if err != nil {
 		return err
 	}
-	parts := c.routing.Load().parts
 	for _, p := range parts {
-		p.install.Lock()
-		p.mu.Lock()
-		p.dropped.Store(true)
-		p.mu.Unlock()
-		p.install.Unlock()
-		db.work.releaseWaiters()
 		// Background work sees that, and gives up.
 		_ = p.flushing.take(context.Background())
 		_ = p.merging.take(context.Background())
@@ -291,10 +290,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 	}
 	db.work.retire(func() {
 		for _, v := range gone {
-			for i := range v.frozen {
-				db.frozenBytes.Add(-v.frozen[i].Reserved())
-			}
-			v.release()
+			v.release(db)
 		}
 		db.work.releaseWaiters()
 		for _, p := range parts {
@@ -311,14 +307,35 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 }
 
 // unlist takes a container out of the store manifest and out of reach of new
-// calls.
-func (db *DB) unlist(name string) (*Container, error) {
+// calls. It returns its partitions, to which nothing is added any more.
+func (db *DB) unlist(name string) ([]*partition, error) {
+	c, ok := (*db.containers.Load())[name]
+	if !ok {
+		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
+	}
+	c.shape.Lock()
+	defer c.shape.Unlock()
+	if err := db.unlistContainer(c); err != nil {
+		return nil, err
+	}
+	parts := c.routing.Load().parts
+	for _, p := range parts {
+		p.install.Lock()
+		p.mu.Lock()
+		p.dropped.Store(true)
+		p.mu.Unlock()
+		p.install.Unlock()
+		db.work.releaseWaiters()
+	}
+	return parts, nil
+}
+
+func (db *DB) unlistContainer(c *Container) error {
 	db.structure.Lock()
 	defer db.structure.Unlock()
 	old := *db.containers.Load()
-	c, ok := old[name]
-	if !ok {
-		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
+	if old[c.name] != c {
+		return fmt.Errorf("container %q: %w", c.name, ErrNoContainer)
 	}
 	// Commit point: the store manifest. Directories that it no longer names
 	// are removed after it, and again at the next open. Log records of the
@@ -327,13 +344,13 @@ func (db *DB) unlist(name string) (*Container, error) {
 	state.Containers = slices.DeleteFunc(slices.Clone(state.Containers), func(m manifest.Container) bool { return m.ID == c.id })
 	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool { return m.Container == c.id })
 	if err := db.storeManifestLocked(state); err != nil {
-		return nil, err
+		return err
 	}
 	next := maps.Clone(old)
-	delete(next, name)
+	delete(next, c.name)
 	db.containers.Store(&next)
 	c.dropped.Store(true)
-	return c, nil
+	return nil
 }
 
 // Name returns the container's name.
@@ -350,6 +367,15 @@ func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {
 		return epoch.Guard{}, c.gone()
 	}
 	return call, err
+}
+
+// gone says why a partition takes no more writes: errMoved if the write is to
+// be routed again.
+func (p *partition) gone() error {
+	if p.c.dropped.Load() {
+		return p.c.gone()
+	}
+	return errMoved
 }
 
 // gone is the error of calls on a dropped container.

@@ -112,6 +112,91 @@ var stories = []story{
 		s.carry()
 		s.put("c", 3, 10)
 	}},
+	{"split", func(s *stage) {
+		s.open()
+		s.create("c", 1)
+		s.put("c", 12, 100)
+		s.flush()
+		s.put("c", 8, 100)
+		s.split("c", 0)
+		s.put("c", 8, 100)
+		s.remove("c", 3)
+		s.split("c", 1)
+		s.put("c", 5, 100)
+		s.close()
+		s.open()
+		s.put("c", 3, 10)
+	}},
+	{"inherit", func(s *stage) {
+		s.opts.keepInheritance = true
+		s.open()
+		s.create("c", 1)
+		s.put("c", 8, 100)
+		s.flush()
+		s.put("c", 8, 100)
+		s.split("c", 0)
+		s.put("c", 8, 100)
+		s.carry()
+		s.flush()
+		s.put("c", 5, 100)
+	}},
+	{"buffered split", func(s *stage) {
+		s.opts.Durability = Buffered
+		s.opts.keepInheritance = true
+		s.open()
+		s.create("c", 1)
+		s.put("c", 8, 100)
+		s.split("c", 0)
+		s.put("c", 8, 100)
+		s.mergeParts("c")
+		s.put("c", 8, 100)
+	}},
+	{"one flushed", func(s *stage) {
+		s.opts.Durability = Buffered
+		s.opts.keepInheritance = true
+		s.open()
+		s.create("c", 2)
+		s.put("c", 8, 100)
+		s.flushPart(0)
+		s.mergeParts("c")
+		s.put("c", 8, 100)
+		s.flushPart(0)
+	}},
+	{"merge of partitions", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 8, 100)
+		s.flush()
+		s.put("c", 8, 100)
+		s.mergeParts("c")
+		s.put("c", 5, 100)
+		s.remove("c", 2)
+		s.settle()
+		s.put("c", 2, 10)
+	}},
+	{"move", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 8, 100)
+		s.flush()
+		s.put("c", 8, 100)
+		s.move("c", "10")
+		s.put("c", 5, 100)
+		s.move("c", "30")
+		s.put("c", 2, 10)
+	}},
+	{"trim", func(s *stage) {
+		s.open()
+		s.create("c", 1)
+		s.put("c", 24, 100)
+		s.flush()
+		s.split("c", 0)
+		s.settle()
+		s.put("c", 5, 100)
+		s.mergeParts("c")
+		s.settle()
+		s.put("c", 2, 10)
+	}},
 	{"load", func(s *stage) {
 		s.open()
 		s.create("c", 2)
@@ -341,14 +426,74 @@ func (s *stage) flush() {
 	s.must(s.do(func() error { return s.db.Flush(context.Background()) }))
 }
 
+// flushPart flushes what a partition holds at this moment.
+func (s *stage) flushPart(i int) {
+	s.must(s.do(func() error {
+		p := s.db.partitions()[i]
+		p.mu.Lock()
+		p.freezeLocked()
+		p.mu.Unlock()
+		err := s.db.flushAll(context.Background(), p)
+		s.db.work.reclaimIfManual()
+		return err
+	}))
+}
+
 func (s *stage) settle() {
 	s.must(s.do(func() error { return s.db.Settle(context.Background()) }))
+}
+
+// reshape carries out a job. One that fails has changed nothing, unless the
+// store has failed.
+func (s *stage) reshape(name string, start func(c *Container, ids []PartitionID) (*Job, error)) {
+	s.must(s.do(func() error {
+		c, err := s.db.Container(name)
+		if err != nil {
+			return err
+		}
+		var ids []PartitionID
+		for _, p := range c.Partitions() {
+			ids = append(ids, p.ID)
+		}
+		job, err := start(c, ids)
+		if err == nil {
+			err = job.Wait(context.Background())
+		}
+		if failed := s.db.writable(); failed != nil {
+			return failed
+		}
+		if err == nil {
+			s.o.follow(s.db)
+		}
+		return nil
+	}))
+}
+
+func (s *stage) split(name string, i int) {
+	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
+		return c.Split(context.Background(), ids[min(i, len(ids)-1)], nil)
+	})
+}
+
+func (s *stage) mergeParts(name string) {
+	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
+		if len(ids) < 2 {
+			return nil, ErrNotFound // the split before it has failed
+		}
+		return c.Merge(context.Background(), ids[0], ids[1])
+	})
+}
+
+func (s *stage) move(name, at string) {
+	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
+		return c.MoveBoundary(context.Background(), ids[0], ids[1], at)
+	})
 }
 
 func (s *stage) carry() {
 	s.must(s.do(func() error {
 		for _, p := range s.db.partitions() {
-			if err := p.carry(); err != nil {
+			if err := p.carry(); err != nil && err != errMoved {
 				return err
 			}
 		}
@@ -436,6 +581,7 @@ func (s *stage) load(name string, n int) {
 
 func (o *oracle) clone() *oracle {
 	c := newOracle()
+	c.order = o.order
 	for id, h := range o.parts {
 		c.parts[id] = &history{writes: append([]write(nil), h.writes...), durable: h.durable, kernel: h.kernel}
 	}

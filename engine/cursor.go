@@ -26,6 +26,7 @@ type mergedCursor struct {
 type source struct {
 	mem  memtable.Cursor
 	run  *run
+	clip *bounds         // the cursor shows only what lies within; nil: all
 	file int             // index of the open file in run
 	seg  *segment.Cursor // over that file; kept for another use
 	ok   bool
@@ -46,6 +47,7 @@ func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
 	m.sources[0].useTable(v.active, at)
 	for i := range v.frozen {
 		m.sources[1+i].useTable(v.frozen[i].Table, at)
+		m.sources[1+i].clip = v.frozen[i].clip
 	}
 	for i, r := range v.runs {
 		m.sources[tables+i].run = r
@@ -60,7 +62,7 @@ func (m *mergedCursor) close() {
 		if s.seg != nil {
 			s.seg.Reset(nil, 0)
 		}
-		s.run, s.key, s.ver, s.ok = nil, nil, nil, false
+		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
 	m.version, m.sources, m.current = nil, m.sources[:0], -1
 }
@@ -73,7 +75,7 @@ func (s *source) useTable(t *memtable.Table, at uint64) {
 
 // use points the source's cursor at a file of its run.
 func (s *source) use(file int, at uint64) {
-	s.file = file
+	s.file, s.clip = file, s.run.files[file].clip
 	if s.seg == nil {
 		s.seg = s.run.files[file].Cursor(at)
 	} else {
@@ -87,11 +89,7 @@ func (m *mergedCursor) start() {
 	for i := range m.sources {
 		s := &m.sources[i]
 		if s.run == nil {
-			if m.reverse {
-				s.ok = s.mem.Last()
-			} else {
-				s.ok = s.mem.First()
-			}
+			s.ok = s.clip.start(&s.mem, m.reverse)
 			continue
 		}
 		s.file = -1
@@ -109,7 +107,7 @@ func (m *mergedCursor) seek(k *item.Key, inclusive bool) {
 	for i := range m.sources {
 		s := &m.sources[i]
 		if s.run == nil {
-			s.ok = seekCursor(&s.mem, k, m.reverse, inclusive)
+			s.ok = s.clip.seek(&s.mem, k, m.reverse, inclusive)
 		} else {
 			s.seekRun(m, k, inclusive)
 		}
@@ -123,6 +121,8 @@ type positioner interface {
 	SeekLT(*item.Key) bool
 	Next() bool
 	Prev() bool
+	First() bool
+	Last() bool
 	Key() *item.Key
 	Version() *item.Version
 }
@@ -152,7 +152,7 @@ func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
 func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 	files := s.run.files
 	s.file = 0
-	for s.file < len(files) && item.Compare(&files[s.file].Properties().Max, k) < 0 {
+	for s.file < len(files) && files[s.file].before(k) {
 		s.file++
 	}
 	if s.file == len(files) {
@@ -163,7 +163,7 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 		return
 	}
 	s.use(s.file, m.at)
-	s.ok = seekCursor(s.seg, k, m.reverse, inclusive)
+	s.ok = s.clip.seek(s.seg, k, m.reverse, inclusive)
 	if !s.ok && s.seg.Err() == nil {
 		s.nextFile(m)
 	}
@@ -181,11 +181,7 @@ func (s *source) nextFile(m *mergedCursor) {
 			return
 		}
 		s.use(s.file, m.at)
-		if m.reverse {
-			s.ok = s.seg.Last()
-		} else {
-			s.ok = s.seg.First()
-		}
+		s.ok = s.clip.start(s.seg, m.reverse)
 		if s.seg.Err() != nil {
 			return
 		}
@@ -204,6 +200,7 @@ func (s *source) advance(m *mergedCursor) {
 	default:
 		s.ok = s.seg.Next()
 	}
+	s.ok = s.ok && (s.clip == nil || s.clip.holds(s.key))
 	if !s.ok && s.run != nil && s.seg.Err() == nil {
 		s.nextFile(m)
 	}
@@ -247,7 +244,7 @@ func (m *mergedCursor) valid() bool { return m.current >= 0 && m.err() == nil }
 func (m *mergedCursor) err() error {
 	for i := range m.sources {
 		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
-			return s.seg.Err()
+			return s.run.files[min(max(s.file, 0), len(s.run.files)-1)].named(s.seg.Err())
 		}
 	}
 	return nil

@@ -234,6 +234,7 @@ func (db *DB) settleForClose() error {
 					break
 				}
 			}
+			note(db.endInheritance(context.Background(), p))
 		}
 		note(db.releaseLog())
 		note(db.trimLog())
@@ -310,7 +311,7 @@ func (db *DB) storeManifestLocked(state manifest.Store) error {
 func (db *DB) abandon() {
 	for _, p := range db.partitions() {
 		if v := p.version.Load(); v != nil {
-			v.release()
+			v.release(db)
 		}
 	}
 	if db.log != nil {
@@ -326,10 +327,10 @@ func (db *DB) abandon() {
 }
 
 // release gives back what a version holds when nobody can read it any more.
-func (v *version) release() {
+func (v *version) release(db *DB) {
 	v.active.Release()
 	for i := range v.frozen {
-		v.frozen[i].Release()
+		v.frozen[i].letGo(db)
 	}
 	for _, r := range v.runs {
 		for _, f := range r.files {

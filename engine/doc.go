@@ -63,6 +63,13 @@
 // file-system calls an *IOError, both with file and offset. Damage in one place
 // concerns only the calls that meet it.
 //
+// # Physical partitions
+//
+// A physical partition splits by itself when it holds more than
+// Options.MaxPartitionBytes; Split, Merge and MoveBoundary do so on demand and
+// return a Job. Reads, writes, scans and loads go on meanwhile and notice
+// nothing. A logical partition is never divided.
+//
 // # Sizes
 //
 // Sizes are in bytes, sequences are store-wide numbers of writes, time stamps

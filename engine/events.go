@@ -17,6 +17,7 @@ type EventListener struct {
 	Stalled         func(StallEvent)
 	CorruptionFound func(error)
 	BackgroundError func(error)
+	Reshaped        func(ReshapeEvent)
 }
 
 // FlushEvent tells of a memtable that became a run of segment files.
@@ -33,12 +34,20 @@ type FlushEvent struct {
 type MergeEvent struct {
 	Container string
 	Partition PartitionID
+	Trim      bool  // a shared file was written anew without what is foreign
 	Runs      int   // merged
 	ItemsIn   int64 // versions read
 	ItemsOut  int64 // versions kept
 	BytesIn   int64
 	BytesOut  int64
 	Duration  time.Duration
+}
+
+// ReshapeEvent tells of a split, merge or move of a boundary that has ended. Its
+// Phase is the one that it came to.
+type ReshapeEvent struct {
+	Progress
+	Err error // nil: the children serve and inherit nothing any more
 }
 
 // StallEvent tells of a write that waited because write buffers were full.

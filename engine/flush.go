@@ -43,7 +43,9 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 			return err
 		}
 	}
-	p.publish(mem.lastSeq)
+	if err := p.publish(mem.lastSeq); err != nil {
+		return err
+	}
 	start := db.opts.clock()
 	out := p.newOutput(int(mem.Versions()))
 	defer out.abandon()
@@ -52,9 +54,15 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	}
 	guess := p.newOverlap(v.runs)
 	keep := p.db.retention(len(v.runs) == 0)
-	var in int64
+	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
+		if mem.clip != nil && !mem.clip.holds(w.Key()) {
+			if foreign++; foreign%breathEvery == 0 {
+				runtime.Gosched()
+			}
+			continue
+		}
 		if k := w.Key(); in == 0 || item.Compare(k, &key) != 0 {
 			key = *k
 			keep.nextKey()
@@ -74,8 +82,8 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		}
 		guess.note(w.Key())
 	}
-	if in != mem.Versions() || in != out.items+keep.dropped {
-		return fmt.Errorf("flush of partition %d: %d versions held, %d read, %d written, %d dropped", p.id, mem.Versions(), in, out.items, keep.dropped)
+	if in+foreign != mem.Versions() || in != out.items+keep.dropped {
+		return fmt.Errorf("flush of partition %d: %d versions held, %d read, %d foreign, %d written, %d dropped", p.id, mem.Versions(), in, foreign, out.items, keep.dropped)
 	}
 	var flushed []*run
 	if out.items > 0 {
@@ -94,11 +102,11 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return nil
 	}
 	runs := append(flushed, p.version.Load().runs...)
-	upTo := mem.lastSeq
+	upTo, inherits := p.flushed(&mem)
 	if db.replaying {
-		upTo, p.install.behind = p.install.flushedSeq.Load(), true
+		upTo, inherits, p.install.behind = p.install.flushedSeq.Load(), p.inherited(), true
 	}
-	if err := p.storeFiles(runs, upTo); err != nil {
+	if err := p.storeFiles(runs, upTo, inherits); err != nil {
 		return err
 	}
 	out.published = true
@@ -107,10 +115,8 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		v.setRuns(runs)
 		return v
 	})
-	reserved := mem.Reserved()
 	db.work.retire(func() {
-		mem.Release()
-		db.frozenBytes.Add(-reserved)
+		mem.letGo(db)
 		db.work.releaseWaiters()
 	})
 	db.counters.flushes.Add(1)
@@ -140,12 +146,22 @@ func (p *partition) breathe(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// storeFiles makes a set of runs and a flushed sequence durable. install is
-// locked.
-func (p *partition) storeFiles(runs []*run, flushedSeq uint64) error {
+// storeFiles makes a set of runs, a flushed sequence and what of the log is
+// inherited durable. install is locked.
+func (p *partition) storeFiles(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) error {
+	if err := p.install.dir.Store(p.manifest(runs, flushedSeq, inherits)); err != nil {
+		return p.db.uncertain(err)
+	}
+	p.install.flushedSeq.Store(flushedSeq)
+	p.inherits.Store(&inherits)
+	return nil
+}
+
+// manifest describes the partition with this set of runs.
+func (p *partition) manifest(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) *manifest.Files {
 	m := manifest.Files{
 		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq,
-		Obsolete: p.install.obsolete, Floor: p.floor(),
+		Obsolete: p.obsoleteFiles(), Floor: p.floor(), Inherits: inherits,
 	}
 	for _, r := range runs {
 		mr := manifest.Run{Shadowed: r.shadowed}
@@ -154,11 +170,7 @@ func (p *partition) storeFiles(runs []*run, flushedSeq uint64) error {
 		}
 		m.Runs = append(m.Runs, mr)
 	}
-	if err := p.install.dir.Store(&m); err != nil {
-		return p.db.uncertain(err)
-	}
-	p.install.flushedSeq.Store(flushedSeq)
-	return nil
+	return &m
 }
 
 // output writes items, in order, to as many files as they need.
@@ -174,9 +186,11 @@ type output struct {
 	files     []*file
 	named     []string    // final names given
 	lo        partmap.EPK // lower bound of the file being written
+	hi        partmap.EPK // upper bound of the last file
 	last      item.Key    // of the last item added
 	items     int64
 	paced     int64 // size of the present file up to which the merge was held back
+	rate      int64 // bytes a second, if not 0: beside that of merges
 	published bool
 }
 
@@ -185,7 +199,7 @@ func (p *partition) newOutput(expect int) *output {
 	if codec == segment.Small {
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
-	return &output{p: p, expect: expect, codec: codec, lo: p.rng.Min}
+	return &output{p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max}
 }
 
 func (o *output) add(k *item.Key, v *item.Version) error {
@@ -278,7 +292,7 @@ func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
 // finish completes the run and makes its names durable.
 func (o *output) finish(ctx context.Context) (*run, error) {
 	if o.w != nil {
-		if err := o.finishFile(ctx, o.p.rng.Max); err != nil {
+		if err := o.finishFile(ctx, o.hi); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // fullKeys bounds the size of logical partitions: the bytes of their documents.
@@ -134,15 +135,18 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 	defer guard.Leave()
 	v := p.version.Load()
 	n := v.documentBytes()
+	epk := partmap.HashEncoded(k.PK)
 	for _, r := range v.runs {
-		for _, f := range r.files {
-			_, raw, ok, err := f.PartitionStats(k)
-			if err != nil {
-				return 0, err
-			}
-			if ok {
-				n += int64(raw)
-			}
+		f := r.find(&epk)
+		if f == nil {
+			continue
+		}
+		_, raw, ok, err := f.PartitionStats(k)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			n += int64(raw)
 		}
 	}
 	return n, nil

@@ -81,6 +81,7 @@ func (k *keeper) tick() {
 			db.backgroundError("shrink the log", err)
 		}
 		k.flushStill(now)
+		db.splitLarge()
 	}
 	if db.heldBack.Swap(false) {
 		signal(db.work.mergeWanted) // whoever read may be gone
@@ -175,21 +176,12 @@ func (db *DB) reserveSequences() error {
 // names the first needed file before any is removed, so that a missing one is
 // told from one let go.
 func (db *DB) releaseLog() error {
-	parts := make(map[wal.Stream]*partition)
-	list := func() {
-		for _, p := range db.partitions() {
-			parts[wal.Stream(p.id)] = p
-		}
-	}
-	list()
+	owners := db.streamOwners()
 	first := db.log.FirstNeeded(func(s wal.Stream, file uint64) uint64 {
-		if parts[s] == nil {
-			list() // made since? A partition is listed before its first record.
+		if owners[s] == nil {
+			owners = db.streamOwners() // made since? A partition is listed before its first record.
 		}
-		if p := parts[s]; p != nil {
-			return p.needs(file)
-		}
-		return maxSequence // dropped
+		return owners.done(s, file) // the highest sequence if nobody needs it: dropped
 	})
 	db.structure.Lock()
 	defer db.structure.Unlock()

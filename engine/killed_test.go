@@ -147,6 +147,7 @@ func victim(dir string) {
 			}
 		})
 	}
+	wg.Go(func() { fail(replacePartitions(c)) })
 	if buffered {
 		wg.Wait()
 	}
@@ -160,6 +161,30 @@ func victim(dir string) {
 		fail(err)
 	})
 	wg.Wait()
+}
+
+// replacePartitions splits, merges and moves partitions until something fails.
+func replacePartitions(c *Container) error {
+	ctx := context.Background()
+	for {
+		parts := c.Partitions()
+		var job *Job
+		var err error
+		switch i := rand.IntN(len(parts)); {
+		case i+1 == len(parts) || len(parts) < 3:
+			job, err = c.Split(ctx, parts[i].ID, nil)
+		case rand.IntN(2) == 0:
+			job, err = c.MoveBoundary(ctx, parts[i].ID, parts[i+1].ID, "")
+		default:
+			job, err = c.Merge(ctx, parts[i].ID, parts[i+1].ID)
+		}
+		if err == nil {
+			err = job.Wait(ctx)
+		}
+		if err != nil && !errors.Is(err, ErrRefused) {
+			return err
+		}
+	}
 }
 
 // nextNumber returns the number after the highest that a writer has stored.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -194,7 +195,7 @@ func (l *loader) commit(ctx context.Context) error {
 		err := l.c.db.await(b.last, b.need)
 		if err == nil {
 			for _, e := range b.parts {
-				e.p.publish(e.seq)
+				err = errors.Join(err, e.p.publish(e.seq))
 			}
 		}
 		l.waited <- err

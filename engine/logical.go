@@ -43,12 +43,16 @@ func (l *LogicalPartition) Key() (PartitionKey, error) {
 // most one error comes, as the last pair.
 func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
 	return func(yield func(LogicalPartition, error) bool) {
-		for _, p := range c.routing.Load().parts {
-			t, err := c.tour(ctx, p)
+		for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
+			t, err := c.tour(ctx, rest)
+			if err == errMoved {
+				continue
+			}
 			if err != nil {
 				yield(LogicalPartition{}, err)
 				return
 			}
+			rest.Min = t.rng.Max
 			more, err := t.run(ctx, yield)
 			t.release()
 			if err != nil {
@@ -67,6 +71,7 @@ func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPart
 // tour joins what the sources of a physical partition know of logical ones.
 type tour struct {
 	p       *partition
+	rng     partmap.Range // what is shown of it
 	sources []*logicalSource
 	release func()
 }
@@ -76,6 +81,7 @@ type logicalSource struct {
 	list  []logicalTally // of a memtable
 	at    int
 	files []*file // of a run, those not begun yet
+	clip  *bounds // of the one begun
 	walk  *segment.PartitionWalker
 	epk   []byte // all but the last 8 bytes; nil: at the end
 }
@@ -86,8 +92,9 @@ type logicalTally struct {
 	versions, bytes int64
 }
 
-// tour notes what is in memtables, and holds the files.
-func (c *Container) tour(ctx context.Context, p *partition) (*tour, error) {
+// tour notes what is in the memtables of the partition in which a range begins,
+// and holds the files. It returns errMoved if the partition was replaced.
+func (c *Container) tour(ctx context.Context, rest partmap.Range) (*tour, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -95,8 +102,14 @@ func (c *Container) tour(ctx context.Context, p *partition) (*tour, error) {
 	defer call.Leave()
 	guard := c.db.epoch.Enter()
 	defer guard.Leave()
+	rt := c.routing.Load()
+	p := rt.parts[rt.table.Find(&rest.Min)]
 	v, release := p.hold()
-	t := &tour{p: p, release: release}
+	if p.dropped.Load() {
+		release() // what was held may be empty
+		return nil, p.gone()
+	}
+	t := &tour{p: p, rng: partmap.Range{Min: rest.Min, Max: p.rng.Max}, release: release}
 	for i := -1; i < len(v.frozen); i++ {
 		table := v.active
 		if i >= 0 {
@@ -156,7 +169,7 @@ func (t *tour) run(ctx context.Context, yield func(LogicalPartition, error) bool
 				l.Bytes += bytes
 			}
 		}
-		if inside, err := t.holds(least); err != nil {
+		if inside, err := t.holds(&l, least); err != nil {
 			return false, err
 		} else if inside && !yield(l, nil) {
 			return false, nil
@@ -169,13 +182,25 @@ func (t *tour) run(ctx context.Context, yield func(LogicalPartition, error) bool
 	}
 }
 
-// holds reports whether an EPK lies in the partition: a file may hold more.
-func (t *tour) holds(prefix []byte) (bool, error) {
+// holds reports whether a logical partition lies in the physical one: a file or
+// memtable may hold more. Where the bytes that are known of its EPK are those of
+// a boundary, its key tells.
+func (t *tour) holds(l *LogicalPartition, prefix []byte) (bool, error) {
 	epk, err := partmap.EPKFromBytes(prefix)
 	if err != nil {
 		return false, err
 	}
-	return t.p.rng.Contains(&epk), nil
+	for _, boundary := range []*partmap.EPK{&t.rng.Min, &t.rng.Max} {
+		b := boundary.Bytes()
+		if len(b) > len(prefix) && bytes.Equal(b[:len(prefix)], prefix) {
+			key, err := l.Key()
+			if err != nil {
+				return false, err
+			}
+			epk = key.EPK()
+		}
+	}
+	return t.rng.Contains(&epk), nil
 }
 
 // size returns what the source has of the logical partition that it is at.
@@ -197,9 +222,11 @@ func (s *logicalSource) next() error {
 	}
 	for {
 		if s.walk != nil {
-			if s.walk.Next() {
-				s.epk = s.walk.EPK()
-				return nil
+			for s.walk.Next() {
+				if epk := s.walk.EPK(); s.clip.holdsPrefix(epk) {
+					s.epk = epk
+					return nil
+				}
 			}
 			if err := s.walk.Err(); err != nil {
 				return err
@@ -208,6 +235,6 @@ func (s *logicalSource) next() error {
 		if len(s.files) == 0 {
 			return nil
 		}
-		s.walk, s.files = s.files[0].WalkPartitions(), s.files[1:]
+		s.walk, s.clip, s.files = s.files[0].WalkPartitions(), s.files[0].clip, s.files[1:]
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/segment"
@@ -140,14 +139,11 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	newer := len(present) - len(runs)
 	next := append([]*run{}, present[:newer+pick.first]...)
 	next = append(append(next, replacement...), older...)
-	before := p.install.obsolete
+	var gone []*file
 	for _, r := range inputs {
-		for _, f := range r.files {
-			p.install.obsolete = append(p.install.obsolete, f.ref.Number)
-		}
+		gone = append(gone, r.files...)
 	}
-	if err := p.storeFiles(next, p.install.flushedSeq.Load()); err != nil {
-		p.install.obsolete = before
+	if err := p.replaceFiles(next, gone); err != nil {
 		return false, err
 	}
 	out.published = true
@@ -155,36 +151,13 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		v.setRuns(next)
 		return v
 	})
-	db.work.retire(func() {
-		for _, r := range inputs {
-			for _, f := range r.files {
-				f.Release()
-				if err := p.removeFile(f); err != nil {
-					db.backgroundError("remove a merged file", err)
-				}
-			}
-		}
-	})
+	db.work.retire(func() { p.removeFiles(gone) })
 	db.work.releaseWaiters() // those that wait for fewer runs
 	event.ItemsIn, event.ItemsOut, event.Duration = m.in, out.items, db.clockSince(start)
 	db.counters.merges.Add(1)
 	db.counters.mergedBytes.Add(event.BytesOut)
 	notify(db, db.opts.Events.Merged, event)
 	return true, nil
-}
-
-// removeFile removes a file that the manifest does not name any more.
-func (p *partition) removeFile(f *file) error {
-	if p.db.failure.Load() != nil {
-		return nil // the manifest's outcome may be unknown: nothing is deleted
-	}
-	if err := p.db.fs.Remove(f.name); err != nil {
-		return err
-	}
-	p.install.Lock()
-	defer p.install.Unlock()
-	p.install.obsolete = slices.DeleteFunc(p.install.obsolete, func(n uint64) bool { return n == f.ref.Number })
-	return nil
 }
 
 // merger joins the versions of runs.
@@ -199,6 +172,7 @@ type merger struct {
 // runInput walks the files of a run.
 type runInput struct {
 	files  []*file
+	file   *file // that is walked
 	walker *segment.Walker
 	age    int // 0 the newest
 }
@@ -206,17 +180,17 @@ type runInput struct {
 func (r *runInput) next() (bool, error) {
 	for {
 		if r.walker != nil {
-			if r.walker.Next() {
+			if r.advance() {
 				return true, nil
 			}
 			if err := r.walker.Err(); err != nil {
-				return false, err
+				return false, r.file.named(err)
 			}
 		}
 		if len(r.files) == 0 {
 			return false, nil
 		}
-		r.walker = r.files[0].WalkKeys()
+		r.file, r.walker = r.files[0], r.files[0].walk()
 		r.files = r.files[1:]
 	}
 }

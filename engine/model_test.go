@@ -64,6 +64,7 @@ func newModel(t *testing.T, rng *rand.Rand) *model {
 	m.opts = *testOptions(m.mem)
 	m.opts.memtableBytes = 16<<10 + rng.Int64N(256<<10)
 	m.opts.FileBytes = 4<<10 + rng.Int64N(64<<10)
+	m.opts.keepInheritance = rng.IntN(2) == 0
 	if rng.IntN(2) == 0 {
 		m.opts.ReadMode = ReadPositioned
 	}
@@ -140,8 +141,10 @@ func (m *model) step() {
 		m.readSnapshot()
 	case p < 970:
 		m.dropSnapshot()
-	case p < 980:
+	case p < 977:
 		m.load()
+	case p < 980:
+		m.reshape()
 	case p < 985:
 		m.reopen("close")
 	case p < 990:
@@ -295,6 +298,10 @@ func (s state) sorted(key PartitionKey, from string, o ScanOptions) []write {
 
 func (m *model) scan() {
 	name, c := m.container()
+	if m.rng.IntN(20) == 0 {
+		m.scanAll(name, c)
+		return
+	}
 	m.scanWith(name, m.items[name], c.Scan)
 }
 
@@ -327,6 +334,59 @@ func (m *model) mergeSome() {
 	p := parts[m.rng.IntN(len(parts))]
 	_, err := m.db.work.mergeOne(context.Background(), p, m.rng.IntN(2) == 0)
 	m.must(err)
+}
+
+// reshape splits, merges or moves partitions of some container.
+func (m *model) reshape() {
+	_, c := m.container()
+	m.reshapeOf(c)
+}
+
+func (m *model) reshapeOf(c *Container) {
+	parts := c.Partitions()
+	i := m.rng.IntN(len(parts))
+	ctx := context.Background()
+	at := ""
+	if m.rng.IntN(3) == 0 {
+		at = fmt.Sprintf("%02X%02X", m.rng.IntN(0x40), m.rng.IntN(256))
+	}
+	var job *Job
+	var err error
+	switch verb := m.rng.IntN(3); {
+	case verb == 0 && len(parts) < 8 || len(parts) == 1:
+		job, err = c.Split(ctx, parts[i].ID, &SplitOptions{At: at})
+	case verb == 1:
+		i = min(i, len(parts)-2)
+		job, err = c.MoveBoundary(ctx, parts[i].ID, parts[i+1].ID, at)
+	default:
+		i = min(i, len(parts)-2)
+		job, err = c.Merge(ctx, parts[i].ID, parts[i+1].ID)
+	}
+	m.must(err)
+	if err := job.Wait(ctx); err != nil && !errors.Is(err, ErrRefused) {
+		m.t.Fatalf("%+v: %v", job.Progress(), err)
+	}
+	m.o.follow(m.db)
+}
+
+// scanAll scans a container, in which partitions may be replaced meanwhile.
+func (m *model) scanAll(name string, c *Container) {
+	o := &ScanOptions{Reverse: m.rng.IntN(2) == 0}
+	n := 0
+	var last PartitionKey
+	for it, err := range c.ScanAll(context.Background(), o) {
+		m.must(err)
+		w, ok := m.items[name][itemID{name, it.Key, it.ID}]
+		m.compare("scan of all", it, nil, w, ok)
+		n++
+		if it.Key != last && m.rng.IntN(8) == 0 {
+			m.reshapeOf(c)
+		}
+		last = it.Key
+	}
+	if n != len(m.items[name]) {
+		m.t.Fatalf("container %s, reverse %v: %d items, want %d", name, o.Reverse, n, len(m.items[name]))
+	}
 }
 
 func (m *model) takeSnapshot() {
@@ -384,7 +444,11 @@ func (m *model) load() {
 				return
 			}
 		}
-	}, &LoadOptions{BatchBytes: 1 + m.rng.Int64N(4000)})
+	}, &LoadOptions{BatchBytes: 1 + m.rng.Int64N(4000), Progress: func(LoadStats) {
+		if m.rng.IntN(50) == 0 {
+			m.reshapeOf(c)
+		}
+	}})
 	m.must(err)
 	if stats.Committed != int64(n) {
 		m.t.Fatalf("load committed %d of %d", stats.Committed, n)
@@ -457,16 +521,7 @@ func (m *model) compareAll() {
 	for name := range modelContainers {
 		c, err := m.db.Container(name)
 		m.must(err)
-		n := 0
-		for it, err := range c.ScanAll(context.Background(), nil) {
-			m.must(err)
-			w, ok := m.items[name][itemID{name, it.Key, it.ID}]
-			m.compare("scan of all", it, nil, w, ok)
-			n++
-		}
-		if n != len(m.items[name]) {
-			m.t.Fatalf("container %s: %d items, want %d", name, n, len(m.items[name]))
-		}
+		m.scanAll(name, c)
 	}
 	for f, err := range m.db.Verify(context.Background()) {
 		m.must(err)

@@ -203,6 +203,7 @@ func (db *DB) makeStore() error {
 // openPartitions builds containers and partitions and opens their files.
 func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	entries := make(map[uint32][]partmap.Entry)
+	parents := make(map[PartitionID][]PartitionID)
 	for i := range state.Partitions {
 		m := &state.Partitions[i]
 		lo, err := partmap.EPKFromBytes(m.Min)
@@ -213,10 +214,14 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		if err != nil {
 			return fmt.Errorf("partition %d: upper boundary: %w", m.ID, err)
 		}
+		for _, id := range m.Parents {
+			parents[PartitionID(m.ID)] = append(parents[PartitionID(m.ID)], PartitionID(id))
+		}
 		entries[m.Container] = append(entries[m.Container], partmap.Entry{ID: PartitionID(m.ID), Range: partmap.Range{Min: lo, Max: hi}})
 	}
 	containers := make(map[string]*Container, len(state.Containers))
 	db.containers.Store(&containers)
+	opened := make(sharedFiles)
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
 		if err != nil {
@@ -227,7 +232,8 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := p.open(); err != nil {
+			p.parents = parents[p.id]
+			if err := p.open(opened); err != nil {
 				return fmt.Errorf("container %q, partition %d: %w", c.name, p.id, err)
 			}
 		}
@@ -236,7 +242,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 }
 
 // open loads the manifest of a partition and opens its files.
-func (p *partition) open() error {
+func (p *partition) open(opened sharedFiles) error {
 	var m manifest.Files
 	if err := p.install.dir.Load(&m); err != nil {
 		return err
@@ -249,6 +255,8 @@ func (p *partition) open() error {
 	p.install.flushedSeq.Store(m.FlushedSeq)
 	p.visible.Store(m.FlushedSeq)
 	p.mu.lastSeq = m.FlushedSeq
+	p.inherits.Store(&m.Inherits)
+	p.mu.mixed = len(m.Inherits) > 0
 	names, err := p.db.fs.List(p.dir)
 	if err != nil {
 		return err
@@ -264,7 +272,7 @@ func (p *partition) open() error {
 		v.runs = append(v.runs, r)
 		p.version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {
-			f, err := p.openFile(ref)
+			f, err := p.openFile(ref, opened)
 			if err != nil {
 				return err
 			}
@@ -279,7 +287,7 @@ func (p *partition) open() error {
 }
 
 // openFile opens a file reference and checks it against the file.
-func (p *partition) openFile(ref manifest.File) (*file, error) {
+func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, error) {
 	lo, err := partmap.EPKFromBytes(ref.Min)
 	if err != nil {
 		return nil, err
@@ -296,11 +304,32 @@ func (p *partition) openFile(ref manifest.File) (*file, error) {
 	if info.Size != ref.Size {
 		return nil, fault.Corrupt(p.db.fs.Path(name), min(info.Size, ref.Size), "file has %d bytes, the manifest says %d", info.Size, ref.Size)
 	}
-	reader, err := segment.Open(p.db.fs, name, p.db.readerOptions())
+	reader, err := opened.open(p.db, name, ref.Number, info)
 	if err != nil {
 		return nil, err
 	}
-	return &file{Reader: reader, ref: ref, min: lo, max: hi, name: name}, nil
+	f := &file{Reader: reader, ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
+	f.clipTo(p.c.levels())
+	return f, nil
+}
+
+// sharedFiles are the files that an open has opened so far: partitions that
+// share one share its reader.
+type sharedFiles map[sharedFile]*segment.Reader
+
+type sharedFile struct{ number, inode uint64 }
+
+func (s sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*segment.Reader, error) {
+	key := sharedFile{number, info.ID}
+	if r := s[key]; r != nil && info.Links > 1 {
+		r.Acquire()
+		return r, nil
+	}
+	r, err := segment.Open(db.fs, name, db.readerOptions())
+	if err == nil {
+		s[key] = r
+	}
+	return r, err
 }
 
 func (db *DB) readerOptions() segment.ReaderOptions {
@@ -315,26 +344,32 @@ func appendEPK(dst, pk []byte) []byte {
 
 // replay reads the log into the memtables.
 func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
-	parts := make(map[wal.Stream]*partition)
-	for _, p := range db.partitions() {
-		parts[wal.Stream(p.id)] = p
-	}
+	owners := db.streamOwners()
+	fenced := make(map[wal.Stream]bool)
 	var op operation
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	checked := false
 	recovery, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
+		if rec.Type == wal.TypeFence {
+			fenced[rec.Stream] = true
+		}
 		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
 			return nil
 		}
-		p := parts[rec.Stream]
-		if p == nil {
+		if fenced[rec.Stream] {
+			return recordError(db, rec, fmt.Errorf("record of partition %d behind its fence", rec.Stream))
+		}
+		parts := owners[rec.Stream]
+		if parts == nil {
 			if uint32(rec.Stream) < state.NextPartition {
 				return nil // dropped
 			}
 			return recordError(db, rec, fmt.Errorf("record of partition %d, which was never made", rec.Stream))
 		}
-		if err := p.replay(rec, &op); err != nil {
-			return err
+		for _, p := range parts {
+			if err := p.replay(rec, &op); err != nil {
+				return err
+			}
 		}
 		if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
 			return nil
@@ -395,7 +430,7 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq); err != nil {
+		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq, nil); err != nil {
 			return err
 		}
 	}
@@ -412,7 +447,8 @@ func recordError(db *DB, rec *wal.Record, err error) error {
 // or carried, is skipped by its sequence.
 func (p *partition) replay(rec *wal.Record, op *operation) error {
 	carried := rec.Type == wal.TypeCarried
-	flushed := p.install.flushedSeq.Load()
+	own := rec.Stream == wal.Stream(p.id)
+	flushed := p.flushedOf(rec.Stream)
 	rest := rec.Payload
 	for i := 0; len(rest) > 0; i++ {
 		var err error
@@ -426,6 +462,9 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 			continue
 		}
 		if !p.rng.Contains(&op.epk) {
+			if !own {
+				continue // another one inherits it, or has flushed it
+			}
 			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
 		}
 		if err := p.version.Load().active.Put(&op.key, &op.ver, true); err != nil {
@@ -465,7 +504,6 @@ func (db *DB) sweep(state *manifest.Store) error {
 			return err
 		}
 		p.left = manifest.Files{}
-		p.install.obsolete = nil
 	}
 	return db.sweepDirectory(".", nil)
 }
@@ -510,7 +548,7 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		}
 		before = now
 		for _, p := range db.partitions() {
-			p.version.Load().release()
+			p.version.Load().release(db)
 		}
 		db.containers.Store(nil)
 	}
@@ -558,8 +596,21 @@ func (db *DB) readState(ctx context.Context) error {
 	if err := manifest.NewDir(db.fs, ".", manifest.StoreKind).Load(&now); err != nil {
 		return err
 	}
-	if now.LogFirst > last {
+	if now.LogFirst > last || !samePartitions(state.Partitions, now.Partitions) {
 		return errStale
 	}
 	return nil
+}
+
+// samePartitions says whether no partition of a container that is still there
+// was replaced: what was read of the log then belongs to those that were read.
+func samePartitions(read, now []manifest.Partition) bool {
+	for _, m := range read {
+		same := func(other manifest.Partition) bool { return other.ID == m.ID }
+		sameContainer := func(other manifest.Partition) bool { return other.Container == m.Container }
+		if slices.ContainsFunc(now, sameContainer) && !slices.ContainsFunc(now, same) {
+			return false
+		}
+	}
+	return true
 }

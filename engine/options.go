@@ -98,6 +98,12 @@ type Options struct {
 	// MergeBytesPerSecond limits what merges write. 0: no limit beyond giving
 	// way to flushes.
 	MergeBytesPerSecond int64
+	// TrimBytesPerSecond limits what is written to rid partitions of the parts
+	// of shared files that belong to others. 0: 64 MiB.
+	TrimBytesPerSecond int64
+	// MaxPartitionBytes is the size of the documents in a physical partition
+	// past which it splits by itself. 0: 50 GiB. Less than 0: none does.
+	MaxPartitionBytes int64
 	// FileBytes is the size at which a flush or merge begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
@@ -118,6 +124,8 @@ type Options struct {
 	// manual switches background work off in tests: flushes and merges happen
 	// only in Flush and Settle, on the caller's goroutine.
 	manual bool
+	// keepInheritance leaves what children inherited to the next flush in tests.
+	keepInheritance bool
 }
 
 // ReadMode is how segment files are read.
@@ -138,6 +146,8 @@ const (
 	defaultFileBytes    = 256 << 20
 	minFileBytes        = 4 << 10
 	maxMemtableBytes    = 32 << 20
+	defaultTrimRate     = 64 << 20
+	defaultMaxPartition = 50 << 30
 )
 
 func (o *Options) withDefaults() (Options, error) {
@@ -162,6 +172,15 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.LogFileBytes < minLogFileBytes || out.LogFileBytes > 1<<30 {
 		return out, invalidf("LogFileBytes %d: between %d and %d", out.LogFileBytes, minLogFileBytes, 1<<30)
+	}
+	if out.TrimBytesPerSecond == 0 {
+		out.TrimBytesPerSecond = defaultTrimRate
+	}
+	if out.TrimBytesPerSecond < 0 {
+		return out, invalidf("TrimBytesPerSecond %d", out.TrimBytesPerSecond)
+	}
+	if out.MaxPartitionBytes == 0 {
+		out.MaxPartitionBytes = defaultMaxPartition
 	}
 	if out.LogBytes == 0 {
 		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -19,6 +21,7 @@ import (
 // durable ones.
 type oracle struct {
 	parts map[PartitionID]*history
+	order uint64 // of the newest write
 }
 
 // history is what was written to one physical partition.
@@ -37,6 +40,7 @@ type write struct {
 	body      string // "" deletes
 	etag      ETag   // 0: not known
 	unknown   bool
+	order     uint64 // among all writes
 }
 
 func newOracle() *oracle { return &oracle{parts: make(map[PartitionID]*history)} }
@@ -52,6 +56,8 @@ func (o *oracle) history(p PartitionID) *history {
 func (o *oracle) note(p PartitionID, w write, acknowledged, synced bool) {
 	h := o.history(p)
 	w.unknown = !acknowledged
+	o.order++
+	w.order = o.order
 	h.writes = append(h.writes, w)
 	if acknowledged {
 		h.kernel = len(h.writes)
@@ -59,6 +65,63 @@ func (o *oracle) note(p PartitionID, w write, acknowledged, synced bool) {
 			h.durable = len(h.writes)
 		}
 	}
+}
+
+// follow gives the histories of partitions that are gone to those that took
+// their place. What was durable is so still: where there were two, all that was
+// written before the newest durable write of either, since the log is one.
+func (o *oracle) follow(db *DB) {
+	present := make(map[PartitionID]bool)
+	for _, p := range db.partitions() {
+		present[p.id] = true
+	}
+	for _, p := range db.partitions() {
+		if o.parts[p.id] != nil {
+			continue
+		}
+		h := new(history)
+		var durable, kernel uint64
+		for id, old := range o.parts {
+			if present[id] || len(old.writes) == 0 || old.writes[0].container != p.c.name {
+				continue
+			}
+			mine := false
+			for _, w := range old.writes {
+				if epk := w.key.EPK(); p.rng.Contains(&epk) {
+					h.writes = append(h.writes, w)
+					mine = true
+				}
+			}
+			if mine && old.durable > 0 {
+				durable = max(durable, old.writes[old.durable-1].order)
+			}
+			if mine && old.kernel > 0 {
+				kernel = max(kernel, old.writes[old.kernel-1].order)
+			}
+		}
+		slices.SortFunc(h.writes, func(a, b write) int { return cmp.Compare(a.order, b.order) })
+		for i, w := range h.writes {
+			if w.order <= durable {
+				h.durable = i + 1
+			}
+			if w.order <= kernel {
+				h.kernel = i + 1
+			}
+		}
+		if len(h.writes) > 0 {
+			o.parts[p.id] = h
+		}
+	}
+	for id, h := range o.parts {
+		if len(h.writes) > 0 && !present[id] && db.has(h.writes[0].container) {
+			delete(o.parts, id)
+		}
+	}
+}
+
+func (db *DB) has(container string) bool {
+	_, err := db.Container(container)
+	return err == nil
 }
 
 type itemID struct {
@@ -126,6 +189,7 @@ func (h *history) match(found state, least int) (n int, ok bool) {
 // check compares a reopened store with what may have survived, and makes what
 // did the new truth. least tells how many writes of a history must be there.
 func (o *oracle) check(db *DB, least func(*history) int) error {
+	o.follow(db)
 	for id, h := range o.parts {
 		found, err := readPartition(db, id)
 		if err != nil {

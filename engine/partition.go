@@ -29,8 +29,16 @@ type partition struct {
 	visible atomic.Uint64
 	// version is what readers read; never nil.
 	version atomic.Pointer[version]
-	dropped atomic.Bool
+	dropped atomic.Bool // with its container, or because others took its place
 	carried atomic.Pointer[carried]
+	// heirs took its place; nil while it is alive.
+	heirs atomic.Pointer[heirs]
+	// inherits are the streams of its parents that it needs yet.
+	inherits  atomic.Pointer[[]manifest.Inherited]
+	refusedAt atomic.Int64 // bytes that it held when a split was refused
+	queued    atomic.Bool  // an automatic split is under way
+	cutting   backoff      // of automatic splits that failed
+	parents   []PartitionID
 
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
@@ -38,7 +46,9 @@ type partition struct {
 		sync.Mutex
 		last    wal.Position // end of the newest record of the partition
 		synced  wal.Position // end of its newest record that asked for a sync
+		lazy    wal.Position // end of its newest record that asked for none
 		lastSeq uint64       // of the newest write applied to the memtable
+		mixed   bool         // replay put records of inherited streams into the active memtable
 	}
 
 	// versionMu serialises changes of version.
@@ -50,8 +60,13 @@ type partition struct {
 		sync.Mutex
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
-		obsolete   []uint64 // numbers of merged files that are not removed yet
-		behind     bool     // replay flushed, and flushedSeq does not say so yet
+		behind     bool // replay flushed, and flushedSeq does not say so yet
+	}
+
+	// obsolete holds the numbers of merged files that are not removed yet.
+	obsolete struct {
+		sync.Mutex
+		numbers []uint64
 	}
 
 	// building holds the numbers of files that are being written.
@@ -131,6 +146,22 @@ type frozenTable struct {
 	last    wal.Position // end of its newest record
 	synced  wal.Position // end of its newest record that asked for a sync
 	lastSeq uint64
+
+	// Of one that a partition inherited:
+	from  wal.Stream    // whose it was; 0: its own
+	clip  *bounds       // what of it belongs to the partition; nil: all
+	refs  *atomic.Int32 // partitions that have it; nil: one
+	mixed bool          // replay put records of inherited streams into it
+}
+
+// letGo gives the memtable back when no partition has it any more. It cannot be
+// read then.
+func (f *frozenTable) letGo(db *DB) {
+	if f.refs != nil && f.refs.Add(-1) > 0 {
+		return
+	}
+	db.frozenBytes.Add(-f.Reserved())
+	f.Release()
 }
 
 // run is a sorted sequence of files that do not overlap, all of one age.
@@ -148,26 +179,43 @@ type file struct {
 	ref  manifest.File
 	min  partmap.EPK
 	max  partmap.EPK
+	clip *bounds // the bounds as keys; nil: all of the file lies within
 	name string
+	path string // for messages, if the reader was opened by another name; else empty
+}
+
+// named gives an error of the reader the name that the partition has for the
+// file.
+func (f *file) named(err error) error {
+	if f.path == "" {
+		return err
+	}
+	switch e := err.(type) {
+	case *CorruptionError:
+		return &CorruptionError{File: f.path, Offset: e.Offset, Err: e.Err}
+	case *IOError:
+		return &IOError{Op: e.Op, File: f.path, Offset: e.Offset, Err: e.Err}
+	}
+	return err
 }
 
 func (r *run) bytes() (n int64) {
 	for _, f := range r.files {
-		n += f.ref.Size
+		n += f.bytes()
 	}
 	return n
 }
 
 func (r *run) items() (n int64) {
 	for _, f := range r.files {
-		n += int64(f.Properties().Items)
+		n += f.items()
 	}
 	return n
 }
 
 func (r *run) tombstones() (n int64) {
 	for _, f := range r.files {
-		n += int64(f.Properties().Tombstones)
+		n += f.share(f.Properties().Tombstones)
 	}
 	return n
 }
@@ -175,9 +223,8 @@ func (r *run) tombstones() (n int64) {
 // compression returns the sizes of the documents, raw and as stored.
 func (r *run) compression() (raw, stored int64) {
 	for _, f := range r.files {
-		props := f.Properties()
-		raw += int64(props.RawBytes)
-		stored += int64(props.StoredBytes)
+		raw += f.raw()
+		stored += f.share(f.Properties().StoredBytes)
 	}
 	return raw, stored
 }
@@ -232,8 +279,17 @@ func (p *partition) floor() uint64 {
 	return floor
 }
 
-// publish makes everything up to seq visible.
-func (p *partition) publish(seq uint64) {
+// publish makes everything up to seq visible, in the partitions that took its
+// place too. An error leaves it invisible there: the store has failed.
+func (p *partition) publish(seq uint64) error {
+	p.raise(seq)
+	if h := p.heirs.Load(); h != nil {
+		return h.publish(p.db, seq)
+	}
+	return nil
+}
+
+func (p *partition) raise(seq uint64) {
 	for {
 		old := p.visible.Load()
 		if old >= seq || p.visible.CompareAndSwap(old, seq) {
@@ -257,11 +313,14 @@ func (p *partition) swap(change func(v version) version) *version {
 // anything. The commit lock is held.
 func (p *partition) freezeLocked() bool {
 	active := p.version.Load().active
-	if active.Versions() == 0 {
+	if active.Versions() == 0 || p.dropped.Load() {
 		return false
 	}
 	next := memtable.New(p.db.pool, p.span, int(active.Items()))
-	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq}
+	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, mixed: p.mu.mixed}
+	if !p.db.replaying {
+		p.mu.mixed = false
+	}
 	p.swap(func(v version) version {
 		v.active = next
 		v.frozen = append([]frozenTable{frozen}, v.frozen...)
@@ -300,8 +359,11 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 		} else {
 			found, dst, err = f.Get(k, hash, maxSeq, dst, out)
 		}
-		if found || err != nil {
-			return dst, found, err
+		if err != nil {
+			return dst, false, f.named(err)
+		}
+		if found {
+			return dst, true, nil
 		}
 	}
 	return dst, false, nil

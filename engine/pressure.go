@@ -110,7 +110,7 @@ func (p *partition) waitForRoom(ctx context.Context, size int64) error {
 			return ErrClosed
 		}
 		if p.dropped.Load() {
-			return p.c.gone()
+			return p.gone()
 		}
 		if err := db.work.flushError.Load(); err != nil && !overrun {
 			return fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
@@ -174,6 +174,9 @@ func (db *DB) pace(ctx context.Context, out *output) error {
 		}
 	}
 	rate := db.opts.MergeBytesPerSecond
+	if out.rate > 0 && (rate == 0 || out.rate < rate) {
+		rate = out.rate
+	}
 	if rate == 0 || out.w == nil {
 		return nil
 	}

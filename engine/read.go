@@ -119,25 +119,31 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 	encoded := pk.Encoded()
 	epk := partmap.HashEncoded(encoded)
 	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
-	rt := c.routing.Load()
-	p := rt.parts[rt.table.Find(&epk)]
-
-	guard := db.epoch.Enter()
-	// The version first, then the sequence: what is visible and not in this
-	// version was written after it was loaded.
-	v := p.version.Load()
-	seq := min(at, p.visible.Load())
 	var ver item.Version
+	var out []byte
+	var err error
 	n := len(buf)
-	out, found, err := v.lookup(&k, &epk, seq, buf, false, &ver)
-	guard.Leave()
-	if err != nil {
-		return Item{}, db.readError(err)
+	found := false
+	for routed := false; !routed; {
+		rt := c.routing.Load()
+		p := rt.parts[rt.table.Find(&epk)]
+
+		guard := db.epoch.Enter()
+		// The version first, then the sequence: what is visible and not in this
+		// version was written after it was loaded.
+		v := p.version.Load()
+		seq := min(at, p.visible.Load())
+		out, found, err = v.lookup(&k, &epk, seq, buf, false, &ver)
+		guard.Leave()
+		if err != nil {
+			return Item{}, db.readError(err)
+		}
+		// What was loaded may be empty: others have taken its place.
+		if routed = found || !p.dropped.Load(); !routed && c.dropped.Load() {
+			return Item{}, c.gone()
+		}
 	}
 	db.counters.reads.Add(1)
-	if !found && c.dropped.Load() {
-		return Item{}, c.gone() // what was loaded may be empty
-	}
 	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
 		return Item{}, ErrNotFound
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -77,8 +78,7 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 		}
 		sc.bound.Set(&first)
 		sc.bounded, sc.inclusive = true, true
-		rt := c.routing.Load()
-		sc.run(rt.parts[rt.table.Find(&epk)], yield)
+		sc.run(partmap.Range{Min: epk, Max: epk}, yield)
 	}
 }
 
@@ -87,16 +87,8 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 		sc := scanners.Get().(*scanner)
 		defer sc.release()
 		sc.begin(ctx, c, s, o)
-		parts := c.routing.Load().parts
-		for i := range parts {
-			p := parts[i]
-			if sc.reverse {
-				p = parts[len(parts)-1-i]
-			}
-			sc.bounded = false
-			if !sc.run(p, yield) {
-				return
-			}
+		for rest, more := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}), true; more && !rest.Empty(); {
+			rest, more = sc.run(rest, yield)
 		}
 	}
 }
@@ -118,6 +110,7 @@ type scanner struct {
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
 	inclusive bool
+	within    *bounds // where it ends; nil: with the partition
 
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
@@ -157,21 +150,115 @@ func (s *scanner) begin(ctx context.Context, c *Container, snapshot *Snapshot, o
 	}
 }
 
-// run scans one physical partition; false means the loop is over.
-func (s *scanner) run(p *partition, yield func(Item, error) bool) bool {
+// run scans what one physical partition has of rest, at one commit point: that
+// in which rest begins, in reverse ends. It returns what is left of rest; false
+// means the loop is over. If the partition is replaced meanwhile, the scan goes
+// on in those that took its place, within the same bounds, at the same commit
+// point.
+func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap.Range, bool) {
 	db := s.c.db
+	p := s.route(rest)
 	var at uint64
 	if s.snapshot != nil {
 		at = s.snapshot.seq
 	} else {
 		at = db.pins.take(p.visible.Load, db.opts.clock())
+		for p.dropped.Load() && !s.c.dropped.Load() {
+			// Who took its place may have flushed before the sequence was taken.
+			db.pins.release(at)
+			p = s.route(rest)
+			at = db.pins.take(p.visible.Load, db.opts.clock())
+		}
 		defer db.pins.release(at)
 	}
+	part, rest := s.divide(rest, p.rng)
+	s.bounded = s.onlyKey
+	for {
+		s.limit(p, part)
+		s.cursors.close()
+		err := s.batches(p, at, yield)
+		if err == errMoved {
+			p = s.route(part)
+			continue
+		}
+		if err != nil {
+			return rest, false
+		}
+		if s.left == 0 || s.onlyKey {
+			return rest, s.left > 0
+		}
+		if _, part = s.divide(part, p.rng); part.Empty() {
+			return rest, true
+		}
+		// It may have got further in the partition that was replaced.
+		s.bounded = s.bounded && newBounds(part, s.c.levels()).holds(&s.bound.Key)
+		p = s.route(part)
+	}
+}
+
+// route returns the partition in which a range begins, in reverse ends.
+func (s *scanner) route(r partmap.Range) *partition {
+	rt := s.c.routing.Load()
+	if !s.reverse || s.onlyKey {
+		return rt.parts[rt.table.Find(&r.Min)]
+	}
+	i := rt.table.Find(&r.Max)
+	if rt.parts[i].rng.Min.Compare(&r.Max) >= 0 {
+		i-- // the end does not belong to the range
+	}
+	return rt.parts[i]
+}
+
+// divide cuts the part of a range that comes first in the scan, and lies in
+// another one, off the rest.
+func (s *scanner) divide(r, by partmap.Range) (first, rest partmap.Range) {
+	first, rest = r, r
+	if s.reverse {
+		if by.Min.Compare(&r.Min) > 0 {
+			first.Min = by.Min
+		}
+		rest.Max = first.Min
+	} else {
+		if by.Max.Compare(&r.Max) < 0 {
+			first.Max = by.Max
+		}
+		rest.Min = first.Max
+	}
+	return first, rest
+}
+
+// limit keeps the scan of a partition within a range.
+func (s *scanner) limit(p *partition, r partmap.Range) {
+	s.within = nil
+	if s.onlyKey || r.Min.Compare(&p.rng.Min) <= 0 && p.rng.Max.Compare(&r.Max) <= 0 {
+		return
+	}
+	s.within = newBounds(r, s.c.levels())
+	if s.bounded {
+		return
+	}
+	if s.reverse {
+		s.bound.Set(&s.within.hi)
+	} else {
+		s.bound.Set(&s.within.lo)
+	}
+	s.bounded, s.inclusive = true, true // no item has that key
+}
+
+// errStopped says that the loop is over.
+var errStopped = errors.New("the loop is over")
+
+// batches scans a partition to its end. It returns errMoved if the partition
+// was replaced, errStopped if the loop has had an error or is over.
+func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool) error {
 	for s.left > 0 {
 		more, err := s.fill(p, at)
+		if err == errMoved {
+			return err
+		}
 		if err != nil {
 			yield(Item{}, err)
-			return false
+			return errStopped
 		}
 		text := s.text
 		if !s.borrow {
@@ -182,14 +269,14 @@ func (s *scanner) run(p *partition, yield func(Item, error) bool) bool {
 			s.left--
 			var it Item
 			if it, text = s.item(&s.found[i], text); !yield(it, nil) {
-				return false
+				return errStopped
 			}
 		}
 		if !more {
-			return s.left > 0
+			return nil
 		}
 	}
-	return false
+	return nil
 }
 
 // fill reads the next batch. more says that the partition may hold more.
@@ -209,8 +296,8 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	defer guard.Leave()
 	s.found, s.text = s.found[:0], s.text[:0]
 	v := p.version.Load()
-	if s.c.dropped.Load() {
-		return false, s.c.gone() // what was loaded may be empty
+	if p.dropped.Load() {
+		return false, p.gone() // what was loaded may be empty
 	}
 	if s.cursors.version == v {
 		s.cursors.next() // from the last key of the batch before
@@ -221,6 +308,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	now := db.nowMillis()
 	for passed := 0; s.cursors.valid(); passed++ {
 		k, v := s.cursors.top()
+		if s.within != nil && !s.within.holds(k) {
+			return false, nil
+		}
 		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
 			return false, nil
 		}

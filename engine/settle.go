@@ -10,13 +10,13 @@ func (db *DB) Flush(ctx context.Context) error {
 		return err
 	}
 	defer call.Leave()
-	for _, p := range db.partitions() {
+	if err := db.eachPartition(func(p *partition) error {
 		p.mu.Lock()
 		p.freezeLocked()
 		p.mu.Unlock()
-		if err := db.flushAll(ctx, p); err != nil {
-			return err
-		}
+		return db.flushAll(ctx, p)
+	}); err != nil {
+		return err
 	}
 	db.work.reclaimIfManual()
 	return db.releaseLog()
@@ -24,7 +24,7 @@ func (db *DB) Flush(ctx context.Context) error {
 
 // flushAll flushes what is frozen in a partition now.
 func (db *DB) flushAll(ctx context.Context, p *partition) error {
-	for len(p.version.Load().frozen) > 0 {
+	for len(p.version.Load().frozen) > 0 && !p.dropped.Load() {
 		if err := p.flushing.take(ctx); err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// Settle flushes, and merges until each partition has at most two runs and
-// dead versions are gone.
+// Settle flushes, and merges until each partition has at most two runs, dead
+// versions are gone, and no file is shared of which much belongs to others.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -49,12 +49,37 @@ func (db *DB) Settle(ctx context.Context) error {
 		return err
 	}
 	defer call.Leave()
-	for _, p := range db.partitions() {
-		for !p.pickMerge(p.version.Load().runs, true).empty() {
+	return db.eachPartition(func(p *partition) error {
+		for !p.dropped.Load() && !p.pickMerge(p.version.Load().runs, true).empty() {
 			if _, err := db.work.mergeOne(ctx, p, true); err != nil {
 				return err
 			}
 			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		for done := true; done; {
+			var err error
+			if done, err = db.work.trimOne(ctx, p, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachPartition calls fn with each partition, those included that take the
+// place of others meanwhile.
+func (db *DB) eachPartition(fn func(*partition) error) error {
+	seen := make(map[*partition]bool)
+	for again := true; again; {
+		again = false
+		for _, p := range db.partitions() {
+			if seen[p] {
+				continue
+			}
+			seen[p], again = true, true
+			if err := fn(p); err != nil {
 				return err
 			}
 		}

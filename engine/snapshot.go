@@ -128,7 +128,10 @@ func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	for _, p := range parts {
-		p.publish(s.seq)
+		if err := p.publish(s.seq); err != nil {
+			db.pins.release(s.seq)
+			return nil, err
+		}
 	}
 	return s, nil
 }

@@ -16,6 +16,7 @@ type counters struct {
 	writes, deletes, writtenBytes atomic.Int64
 	flushes, flushedBytes         atomic.Int64
 	merges, mergedBytes           atomic.Int64
+	trims, trimmedBytes           atomic.Int64
 	stalls, stalledNanos          atomic.Int64
 	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
@@ -46,6 +47,7 @@ type Stats struct {
 	WrittenBytes          int64 // keys, ids and documents that writes carried
 	Flushes, FlushedBytes int64 // files written from memtables
 	Merges, MergedBytes   int64 // files written from files
+	Trims, TrimmedBytes   int64 // shared files written anew without what is foreign
 	Stalls                int64 // writes that waited a millisecond or more for memory
 	Stalled               time.Duration
 	CarriedBytes          int64 // written to the log again to free its old files
@@ -82,8 +84,11 @@ type PartitionStats struct {
 	Items         int64
 	Exact         bool
 	Tombstones    int64
-	RawBytes      int64 // of all versions' documents
-	FileBytes     int64
+	RawBytes      int64         // of all versions' documents
+	FileBytes     int64         // estimated, where files are shared with other partitions
+	ForeignBytes  int64         // of shared files, beyond what belongs to the partition
+	Parents       []PartitionID // whose place it took; none if made with its container
+	Inherits      bool          // it has not flushed all that its parents left it
 	MemtableBytes int64
 	Memtables     int
 	Runs          int
@@ -101,6 +106,7 @@ func (db *DB) Stats() Stats {
 		Writes: c.writes.Load(), Deletes: c.deletes.Load(), WrittenBytes: c.writtenBytes.Load(),
 		Flushes: c.flushes.Load(), FlushedBytes: c.flushedBytes.Load(),
 		Merges: c.merges.Load(), MergedBytes: c.mergedBytes.Load(),
+		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		CarriedBytes:   c.carried.Load(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
@@ -144,6 +150,7 @@ func (p *partition) stats() PartitionStats {
 	s := PartitionStats{
 		ID: p.id, Min: p.rng.Min.String(), Max: p.rng.Max.String(),
 		MemtableBytes: v.active.Bytes(), Memtables: len(v.frozen),
+		Parents: p.parents, Inherits: len(p.inherited()) > 0,
 		Runs: len(v.runs), Flushed: p.install.flushedSeq.Load(), Visible: p.visible.Load(),
 	}
 	s.Items, s.RawBytes = v.active.Items(), v.active.RawBytes()
@@ -163,10 +170,11 @@ func (p *partition) stats() PartitionStats {
 		for _, f := range r.files {
 			props := f.Properties()
 			s.Files++
-			s.FileBytes += f.ref.Size
-			s.Items += int64(props.Items - props.Tombstones)
-			s.Tombstones += int64(props.Tombstones)
-			s.RawBytes += int64(props.RawBytes)
+			s.FileBytes += f.bytes()
+			s.ForeignBytes += f.foreign()
+			s.Items += f.share(props.Items - props.Tombstones)
+			s.Tombstones += f.share(props.Tombstones)
+			s.RawBytes += f.raw()
 		}
 	}
 	s.Exact = sources <= 1 && v.active.Versions() == 0 && s.Tombstones == 0

@@ -39,12 +39,8 @@ func (f Finding) Error() string {
 // could not go on, as the last pair.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		v := verifier{db: db, ctx: ctx}
-		steps := []func(){v.manifests}
-		for _, p := range db.partitions() {
-			steps = append(steps, func() { v.partition(p) })
-		}
-		for _, step := range append(steps, v.log) {
+		v := verifier{db: db, ctx: ctx, seen: make(map[any]bool)}
+		for step := v.manifests; step != nil; step = v.nextStep() {
 			// No call is held while the caller looks at the findings.
 			call, err := db.enter(ctx)
 			if err == nil {
@@ -73,7 +69,25 @@ const maxFindings = 1000
 type verifier struct {
 	db    *DB
 	ctx   context.Context
-	found []Finding // by the present step
+	found []Finding    // by the present step
+	seen  map[any]bool // partitions, and readers: a shared file is read once
+	ended bool         // the log was the last step
+}
+
+// nextStep returns what to look at next, nil after all: a partition that was
+// not seen, those included that took the place of others since, or the log.
+func (v *verifier) nextStep() func() {
+	for _, p := range v.db.partitions() {
+		if !v.seen[p] {
+			v.seen[p] = true
+			return func() { v.partition(p) }
+		}
+	}
+	if v.ended {
+		return nil
+	}
+	v.ended = true
+	return v.log
 }
 
 func (v *verifier) done() bool { return v.ctx.Err() != nil }
@@ -101,8 +115,7 @@ func (v *verifier) check(file string, err error) {
 
 // manifests reads the manifests again, and looks for files that none names.
 func (v *verifier) manifests() {
-	var store manifest.Store
-	if err := manifest.NewDir(v.db.fs, ".", manifest.StoreKind).Load(&store); err != nil {
+	if _, err := newest[manifest.Store](v.db, ".", manifest.StoreKind); err != nil {
 		v.check(v.db.fs.Path("."), err)
 		return
 	}
@@ -128,9 +141,12 @@ func (v *verifier) partition(p *partition) {
 	present, release := p.hold()
 	defer release()
 	for _, r := range present.runs {
-		for _, f := range r.files {
+		for i, f := range r.files {
 			if !v.done() {
 				v.file(p, f)
+			}
+			if i > 0 && f.min.Compare(&r.files[i-1].max) < 0 {
+				v.report(v.db.fs.Path(f.name), -1, "reference [%s, %s) overlaps that of another file of its run", f.min.String(), f.max.String())
 			}
 		}
 	}
@@ -139,15 +155,21 @@ func (v *verifier) partition(p *partition) {
 
 func (v *verifier) file(p *partition, f *file) {
 	name := v.db.fs.Path(f.name)
-	v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
-		v.report(name, found.Offset, "%s", found.What)
-	}))
+	if !v.seen[f.Reader] {
+		v.seen[f.Reader] = true
+		v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
+			v.report(name, found.Offset, "%s%s", found.What, v.sharers(p, f))
+		}))
+	}
 	if v.done() {
 		return
 	}
 	// The keys must lie within the reference, which lies within the partition.
 	if f.min.Compare(&p.rng.Min) < 0 || f.max.Compare(&p.rng.Max) > 0 {
 		v.report(name, -1, "reference [%s, %s) goes beyond partition %d", f.min.String(), f.max.String(), p.id)
+	}
+	if f.ref.Part != nil {
+		return // some of them belong to other partitions
 	}
 	bounds := partmap.Range{Min: f.min, Max: f.max}
 	walk := f.Walk()
@@ -164,7 +186,39 @@ func (v *verifier) file(p *partition, f *file) {
 			return
 		}
 	}
-	v.check(name, walk.Err())
+	v.check(name, f.named(walk.Err()))
+}
+
+// newest loads a manifest, which may be replaced at any time.
+func newest[M any](db *DB, name string, kind manifest.Kind) (m M, err error) {
+	for before := uint64(0); ; {
+		dir := manifest.NewDir(db.fs, name, kind)
+		latest, err := dir.Latest()
+		if err != nil {
+			return m, err
+		}
+		if err = dir.Load(&m); !errors.Is(err, ErrMissing) || latest == before {
+			return m, err
+		}
+		before = latest
+	}
+}
+
+// sharers names the other partitions that a damaged file belongs to.
+func (v *verifier) sharers(p *partition, f *file) (text string) {
+	guard := v.db.epoch.Enter()
+	defer guard.Leave()
+	for _, other := range p.c.routing.Load().parts {
+		if other == p {
+			continue
+		}
+		if slices.ContainsFunc(other.version.Load().runs, func(r *run) bool {
+			return slices.ContainsFunc(r.files, func(o *file) bool { return o.Reader == f.Reader })
+		}) {
+			text += fmt.Sprintf("; shared with partition %d", other.id)
+		}
+	}
+	return text
 }
 
 // unknownFiles reports files in the directory of a partition that its newest
@@ -176,7 +230,7 @@ func (v *verifier) unknownFiles(p *partition) {
 	names, err := v.db.fs.List(p.dir)
 	var m manifest.Files
 	if err == nil {
-		err = manifest.NewDir(v.db.fs, p.dir, manifest.PartitionKind).Load(&m)
+		m, err = newest[manifest.Files](v.db, p.dir, manifest.PartitionKind)
 	}
 	if err != nil {
 		if !p.dropped.Load() {
@@ -226,8 +280,7 @@ func (v *verifier) log() {
 
 // logState returns what the newest manifest says of the log.
 func (v *verifier) logState() (wal.State, error) {
-	var store manifest.Store
-	err := manifest.NewDir(v.db.fs, ".", manifest.StoreKind).Load(&store)
+	store, err := newest[manifest.Store](v.db, ".", manifest.StoreKind)
 	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
 }
 

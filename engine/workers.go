@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/splitter"
 )
 
 // workers are the engine's goroutines. They are started by Open and stopped by
@@ -15,6 +17,7 @@ import (
 //	flusher   freezes memtables when memory or the log asks for it, flushes them
 //	merger    merges runs, one partition at a time
 //	reclaimer releases what no reader can reach any more
+//	reshapes  splits, merges and moves partitions, one job at a time
 //	keeper    makes spare log files, vouches when idle, holds the log to its budget
 //	syncer    syncs the log at intervals, if that is the durability
 //	events    calls the listener
@@ -29,6 +32,9 @@ type workers struct {
 	flushError  atomic.Pointer[error] // of the last flush in the background
 	waiting     atomic.Int64          // writes that wait for memory
 	flushes     atomic.Int32          // running in the background
+
+	jobs       splitter.Queue[*Job]
+	jobsWanted chan struct{}
 
 	mu      sync.Mutex
 	retired []func()
@@ -47,6 +53,7 @@ func (w *workers) init(db *DB) {
 	w.ctx, w.halt = context.WithCancel(context.Background())
 	w.flushWanted = make(chan struct{}, 1)
 	w.mergeWanted = make(chan struct{}, 1)
+	w.jobsWanted = make(chan struct{}, 1)
 	w.wake = make(chan struct{}, 1)
 	w.room = make(chan struct{})
 }
@@ -61,6 +68,7 @@ func (w *workers) start(db *DB) {
 		w.wg.Go(w.flush)
 	}
 	w.wg.Go(w.merge)
+	w.wg.Go(w.reshapes)
 	if d := db.opts.Durability; d.mode == durabilityInterval {
 		w.wg.Go(func() { w.syncAtIntervals(d.interval) })
 	}
@@ -323,6 +331,9 @@ func (w *workers) merge() {
 				continue
 			}
 			done, err := w.mergeOne(w.ctx, p, false)
+			if err == nil && !done {
+				done, err = w.trimOne(w.ctx, p, false)
+			}
 			if err != nil {
 				w.db.backgroundError("merge", err)
 				p.mergeBackoff.failed()

@@ -182,7 +182,9 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		if err := db.await(pos, need); err != nil {
 			return Meta{}, err
 		}
-		p.publish(seq)
+		if err := p.publish(seq); err != nil {
+			return Meta{}, err
+		}
 		db.counters.written(len(r.key.PK)+len(r.key.ID)+len(r.ver.Body), r.ver.Deleted())
 		return r.meta(), nil
 	}
@@ -248,10 +250,7 @@ var errFilesChanged = errors.New("set of files changed")
 // on what must be awaited first. The commit lock is held.
 func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, need wal.Position, err error) {
 	if p.dropped.Load() {
-		if p.c.dropped.Load() {
-			return 0, 0, 0, p.c.gone()
-		}
-		return 0, 0, 0, errMoved
+		return 0, 0, 0, p.gone()
 	}
 	if r.demanding() {
 		if early, err := p.judgeLocked(r, ahead); early {
@@ -278,6 +277,8 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 	p.mu.last, p.mu.lastSeq = pos, seq
 	if r.sync {
 		p.mu.synced = pos
+	} else {
+		p.mu.lazy = pos
 	}
 	need = p.mu.synced
 	if active.Bytes() >= p.db.opts.memtableBytes {

@@ -15,6 +15,7 @@ type opened struct {
 	members []member
 	rawLen  int
 	raw     []byte
+	begun   bool // only the beginning of raw is decoded: see decodeKey
 }
 
 // parse verifies the group at the start of b, which lies at off.
@@ -121,13 +122,13 @@ func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, err
 	return buf, err
 }
 
-// decodeKey is decode, but for a single member, of which it decodes as much as
-// its key takes: what else raw holds has no meaning.
+// decodeKey is decode, but for a single member in S2, of which it decodes as
+// much as its key takes: what else raw holds has no meaning.
 func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
 	if err := o.parse(r, b, off); err != nil {
 		return buf, err
 	}
-	if o.g.count == 1 {
+	if o.begun = o.g.count == 1 && o.g.coding&codingCodec == codecS2; o.begun {
 		buf, err := o.expandFirst(r, buf[:0])
 		if err != nil {
 			return buf, err

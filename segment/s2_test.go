@@ -165,6 +165,31 @@ func s2Text(rng *rand.Rand, dict *Dictionary) (text []byte) {
 	return text
 }
 
+func TestBeginS2Refuses(t *testing.T) {
+	for name, block := range map[string][]byte{
+		"empty":                    {},
+		"another length":           {9, 9 << 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		"no literal":               {10},
+		"literal cut short":        {10, 9 << 2, 1},
+		"literal's length cut":     {10, 63 << 2, 9, 0},
+		"literal of 2 GiB":         {10, 63 << 2, 0xff, 0xff, 0xff, 0x7f, 1},
+		"literal of 2 GiB and 1":   {10, 63 << 2, 0, 0, 0, 0x80, 1},
+		"literal beyond the end":   {10, 10 << 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+		"copy of nothing":          {10, 9<<2 | 2, 1, 0},
+		"copy at distance 0":       {10, 0, 1, 8<<2 | 2, 0, 0},
+		"copy at distance 2 GiB":   {10, 0, 1, 8<<2 | 3, 0, 0, 0, 0x80},
+		"copy beyond the end":      {10, 0, 1, 9<<2 | 2, 1, 0},
+		"copy cut short":           {10, 0, 1, 9<<2 | 2, 1},
+		"repetition's length cut":  {10, 0, 1, 6<<2 | 1, 0, 1},
+		"repetition of 16 MiB":     {10, 0, 1, 7<<2 | 1, 0, 0xff, 0xff, 0xff},
+		"repetition of what is no": {10, 1 | 4<<2, 0},
+	} {
+		if _, ok := beginS2(make([]byte, 10), block, nil, 10); ok {
+			t.Errorf("%s: decoded", name)
+		}
+	}
+}
+
 // FuzzBeginS2 decodes any bytes: what the library decodes is the same, and
 // nothing panics.
 func FuzzBeginS2(f *testing.F) {

@@ -30,7 +30,7 @@ func (r *Reader) Walk() *Walker {
 	return w
 }
 
-// WalkKeys is Walk without the bodies of single items: those of Version are nil. It is for
+// WalkKeys is Walk without the bodies of most single items: those of Version are nil. It is for
 // merges, which compare keys and copy most bodies as they are stored.
 func (r *Reader) WalkKeys() *Walker {
 	w := r.Walk()
@@ -54,7 +54,7 @@ func (w *Walker) Next() bool {
 	if w.err = w.key.set(w.r, &w.open, w.i); w.err != nil {
 		return false
 	}
-	if w.open.version(w.i, &w.ver); w.keys && w.open.g.count == 1 {
+	if w.open.version(w.i, &w.ver); w.open.begun {
 		w.ver.Body = nil
 	}
 	return true
@@ -79,7 +79,7 @@ func (w *Walker) nextGroup() bool {
 
 // complete decodes what WalkKeys left out.
 func (w *Walker) complete() error {
-	if !w.keys || w.open.g.count > 1 {
+	if !w.open.begun {
 		return nil
 	}
 	// The bytes that are decoded again are the same: the key stays valid.

@@ -231,6 +231,10 @@ func (w *Writer) spill(all bool) error {
 	if _, err := w.f.WriteAt(w.buf[:n], w.flushed); err != nil {
 		return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
 	}
+	if !all {
+		// One sync of the whole file would hold up those of the log.
+		w.f.Advise(w.flushed, int64(n), vfs.WriteBack)
+	}
 	w.flushed += int64(n)
 	rest := w.buf[n:]
 	if cap(w.buf) > 4*writeBuffer {

@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +14,7 @@ type group struct {
 	sync.Mutex
 	led         bool
 	first, last *waiter // those who wait, in the order in which they came
+	waiting     atomic.Int64
 	pool        sync.Pool
 }
 
@@ -84,12 +87,23 @@ func (l *Log) waitSynced(pos Position) error {
 		g.led = true
 		g.Unlock()
 	}
+	g.gather()
 	err := l.syncAll()
 	l.handOver()
 	if l.Synced() >= pos {
 		return nil
 	}
 	return err
+}
+
+// gather lets those run who are ready to: most of those whom the last sync has
+// served are about to append again, and this sync can serve them too. It ends
+// when no more come, at once for a committer that is alone.
+func (g *group) gather() {
+	for before := int64(-1); before < g.waiting.Load(); {
+		before = g.waiting.Load()
+		runtime.Gosched()
+	}
 }
 
 func (g *group) pushLocked(w *waiter) {
@@ -100,6 +114,7 @@ func (g *group) pushLocked(w *waiter) {
 		g.last.next = w
 	}
 	g.last = w
+	g.waiting.Add(1)
 }
 
 // handOver ends a leader's turn: it wakes those who are served, and the next
@@ -111,6 +126,7 @@ func (l *Log) handOver() {
 	var served, lead, next *waiter
 	all := g.first
 	g.first, g.last = nil, nil
+	g.waiting.Store(0)
 	for w := all; w != nil; w = next {
 		next = w.next
 		switch {

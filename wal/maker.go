@@ -57,6 +57,9 @@ const (
 	// fillAtOnce is the size up to which a file is filled while somebody
 	// waits for it.
 	fillAtOnce = 1 << 20
+	// mappedAtMost is the size up to which a file is mapped: a record that is
+	// larger than all others may have made it huge.
+	mappedAtMost = 128 << 20
 	// readAheadBytes is the piece in which a file is read ahead.
 	readAheadBytes = 1 << 20
 	// syncAheadBytes is how much may be unsynced before MakeSpare syncs, so
@@ -202,6 +205,9 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 // gets them. It leaves the file unmapped if somebody waits for it, or where a
 // mapping is of no use.
 func (m *maker) mapAhead(ctx context.Context, f *file) {
+	if f.size > mappedAtMost {
+		return
+	}
 	piece := make([]byte, readAheadBytes)
 	for off := int64(0); off < f.size; off += readAheadBytes {
 		if ctx.Err() != nil || m.hurry.Load() {

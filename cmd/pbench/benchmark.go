@@ -2,44 +2,136 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// benchmark is a loop of operations on documents of a container.
-type benchmark struct {
-	measure.Loop
-	c    container
-	docs documents
+// loopFlags are those of everything that performs operations.
+type loopFlags struct {
+	Workers int           `placeholder:"N" help:"Goroutines that call the store, so many operations at a time at most; default 64, in a closed loop 16."`
+	Warmup  time.Duration `default:"2s" placeholder:"TIME" help:"Run so long before measuring; default ${default}."`
+	Spin    bool          `help:"Wait for the due moments in a loop that takes a core: exact to a microsecond, for stores that answer in a few."`
 }
 
-// run warms up and measures, with progress shown. before and after are called
-// around what is measured. A cancelled ctx ends it early, with what was
-// measured so far.
-func (b *benchmark) run(ctx context.Context, env *environment, mem *measure.Memory, before, after func() error) (*measure.Outcome, error) {
-	loop := b.Loop
-	loop.Store, loop.Documents, loop.Memory = b.c, b.docs, mem
-	loop.Before, loop.After = before, after
-	var bar *progress
-	loop.Watch = func(p measure.Progress) {
-		if bar == nil {
-			label := "run"
-			if p.WarmUp {
-				label = "warm up"
-			}
-			bar = newProgress(env, label, p.Now.Add(-p.Elapsed))
-		}
-		if p.Done {
-			bar.end()
-			bar = nil
-			return
-		}
-		bar.show(p.Now, p.Part, func() string {
-			return formatCount(p.Operations) + " operations  " + formatCount(int64(float64(p.Operations)/p.Elapsed.Seconds())) + "/s"
-		})
+const (
+	// defaultOpenWorkers leaves some free while others wait for a sync.
+	defaultOpenWorkers   = 64
+	defaultClosedWorkers = 16
+	maxWorkers           = 4096
+)
+
+// check refuses wrong usage.
+func (f *loopFlags) check() error {
+	if f.Workers < 0 || f.Workers > maxWorkers {
+		return usagef("--workers %d: want 1 to %d", f.Workers, maxWorkers)
 	}
-	return loop.Run(ctx)
+	if f.Warmup < 0 {
+		return usagef("--warmup cannot be negative")
+	}
+	return nil
+}
+
+// settle gives what is not set its default.
+func (f *loopFlags) settle(closed bool) {
+	if f.Workers == 0 {
+		f.Workers = defaultOpenWorkers
+		if closed {
+			f.Workers = defaultClosedWorkers
+		}
+	}
+}
+
+// benchmark performs loops of operations on a target, one after the other.
+type benchmark struct {
+	*loopFlags
+	env      *environment
+	target   *target
+	workload workload.Workload
+	seed     uint64
+	clock    *measure.Clock // nil before the first open loop
+	mem      measure.Memory
+	warm     bool // it needs no warm-up any more
+
+	// Set by those who want them.
+	before, after func() error
+	interval      func(measure.Interval)
+}
+
+func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload, seed uint64) (*benchmark, error) {
+	if w.Mix[workload.Insert] > 0 && !canInsert(t.docs) {
+		return nil, usagef("container %q was not filled by a generator: workload %s cannot insert into it", t.name, w.Name)
+	}
+	return &benchmark{loopFlags: f, env: env, target: t, workload: w, seed: seed}, nil
+}
+
+// maximum returns the rate of a closed loop, in operations a second.
+func (b *benchmark) maximum(ctx context.Context) (float64, error) {
+	quiet := *b
+	quiet.before, quiet.after, quiet.interval = nil, nil, nil
+	quiet.seed++ // other operations than those that are measured
+	o, err := quiet.perform(ctx, "maximum", 0, b.env.trial.maximum, 0)
+	b.mem = quiet.mem
+	switch {
+	case err != nil:
+		return 0, err
+	case o.Interrupted:
+		return 0, fmt.Errorf("%w before measuring", errInterrupted)
+	case o.Err != nil:
+		all := o.All()
+		return 0, fmt.Errorf("%s operations failed, the first: %w", formatCount(all.Errors), o.Err)
+	}
+	return o.Achieved(), nil
+}
+
+// calibrated makes and calibrates the clock if that was not done.
+func (b *benchmark) calibrated(ctx context.Context) {
+	if b.clock != nil {
+		return
+	}
+	b.clock = measure.NewClock(b.Spin)
+	bar := newProgress(b.env, "calibrate", time.Now())
+	defer bar.end()
+	_ = measure.WhileWaiting(func() error {
+		b.clock.Calibrate(ctx, b.env.trial.calibration)
+		return nil
+	}, func(now time.Time) {
+		bar.show(now, -1, func() string { return "how late the clock wakes" })
+	})
+}
+
+// perform warms up and measures a loop, with progress shown: at a rate, or as
+// fast as it goes (0), for a time or a number of operations, 0 being no limit. A
+// cancelled ctx ends it early, with what was measured so far.
+func (b *benchmark) perform(ctx context.Context, label string, perSecond float64, d time.Duration, limit int64) (*measure.Outcome, error) {
+	if perSecond > 0 {
+		b.calibrated(ctx)
+	}
+	live := liveLine{env: b.env, label: label, stats: b.target.store.Stats, offered: perSecond}
+	loop := measure.Loop{
+		Workload: b.workload, Documents: b.target.docs, Store: b.target.c,
+		Workers: b.Workers, Seed: b.seed, Rate: perSecond, Clock: b.clock,
+		Duration: d, Limit: limit, Memory: &b.mem, Before: b.before, After: b.after,
+		Watch: live.watch,
+		Interval: func(i measure.Interval) {
+			live.interval(i)
+			if b.interval != nil && !i.WarmUp {
+				b.interval(i)
+			}
+		},
+	}
+	if !b.warm {
+		loop.Warmup = b.Warmup
+	}
+	o, err := loop.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.warm = true // for a further loop of this kind
+	b.target.grown(o.Documents)
+	return o, nil
 }
 
 // micros returns a duration in microseconds.

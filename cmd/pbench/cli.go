@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -20,7 +21,16 @@ type environment struct {
 	width          int // columns of the terminal that stderr is; 0: it is none
 	open           func(ctx context.Context, dir string, o storeOptions) (store, error)
 	args           []string
+	trial          trialTimes
 }
+
+// trialTimes say how long to try something out before it is measured.
+type trialTimes struct {
+	calibration time.Duration // of the clock
+	maximum     time.Duration // the closed loop that finds a rate
+}
+
+var trialsOfUsers = trialTimes{calibration: time.Second, maximum: 4 * time.Second}
 
 // exitFailed is the exit status beside those of package cli.
 const exitFailed = 1
@@ -30,10 +40,12 @@ const exitFailed = 1
 var errInterrupted = errors.New("interrupted")
 
 type commands struct {
-	Demo demoCommand `cmd:"" default:"withargs" help:"Load generated documents into a temporary directory, run YCSB-B, print the figures (the default; under a minute)."`
-	Load loadCommand `cmd:"" help:"Load generated documents, or NDJSON, into a container."`
-	Run  runCommand  `cmd:"" help:"Run a workload on a container and print throughput and latencies."`
-	List listCommand `cmd:"" help:"List generators, workloads and key distributions."`
+	Demo    demoCommand    `cmd:"" default:"withargs" help:"Load generated documents into a temporary directory, run YCSB-B, print the figures (the default; under a minute)."`
+	Load    loadCommand    `cmd:"" help:"Load generated documents, or NDJSON, into a container."`
+	Run     runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
+	Sweep   sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
+	Compare compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
+	List    listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
 }
 
 const description = `Load and measure Cleave stores. Without a command: a demonstration of at most a minute.

@@ -57,11 +57,28 @@ func TestUsage(t *testing.T) {
 		{"run --workload z", cli.ExitUsage, `unknown workload "z"`},
 		{"run --mix read=0", cli.ExitUsage, "all weights are 0"},
 		{"run --keys some", cli.ExitUsage, `keys "some"`},
-		{"run --workers 0", cli.ExitUsage, "--workers 0"},
+		{"run --workers=-1", cli.ExitUsage, "--workers -1"},
 		{"run --duration=-1s", cli.ExitUsage, "negative"},
 		{"run --profile cpu,lunch", cli.ExitUsage, `unknown profile "lunch"`},
 		{"run --profile-out D", cli.ExitUsage, "goes with --profile"},
 		{"run --profile cpu --profile-out D/none", cli.ExitUsage, "is no directory"},
+		{"run --rate fast", cli.ExitUsage, `"fast" is no rate`},
+		{"run --rate 100 --closed", cli.ExitUsage, "--rate does not go with --closed"},
+		{"run --spin --closed", cli.ExitUsage, "--spin does not go with --closed"},
+		{"run --count 0", cli.ExitUsage, "--count 0"},
+		{"run --out full", cli.ExitUsage, "is not empty"},
+		{"run --fail-if read.p98>1ms", cli.ExitUsage, `"read.p98>1ms"`},
+		{"run --fail-if scan.p99>1ms", cli.ExitUsage, "has no scan"},
+		{"sweep", cli.ExitUsage, "--slo"},
+		{"sweep --slo read.p99>1ms", cli.ExitUsage, "want an upper bound"},
+		{"sweep --slo scan.p99<1ms", cli.ExitUsage, "has no scan"},
+		{"sweep --slo read.p99<1ms --duration 0s", cli.ExitUsage, "--duration"},
+		{"sweep --slo read.p99<1ms --db full", exitFailed, "no container"},
+		{"compare D", cli.ExitUsage, "<new>"},
+		{"compare D D", exitFailed, "no results of pbench run in it"},
+		{"compare F F", exitFailed, "no result of pbench run"},
+		{"compare nothing-here F", exitFailed, "nothing-here"},
+		{"compare F F --fail-on 0", cli.ExitUsage, "no percentage"},
 		{"run --container c", cli.ExitUsage, "--container"},
 		{"run --db D --docs 10", cli.ExitUsage, "loaded before"},
 		{"run --db D --partitions 10", cli.ExitUsage, "loaded before"},
@@ -95,11 +112,11 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "demo", "load", "run", "list"} {
+	for _, command := range []string{"", "demo", "load", "run", "sweep", "compare", "list"} {
 		s := newSession(t)
 		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" && command != "list" {
-			wants(t, s.out.String(), "Examples:", "pbench ", "default ")
+			wants(t, s.out.String(), "Examples:", "pbench ")
 		}
 		if strings.Contains(s.out.String(), "${") {
 			t.Errorf("%s: a variable is left in\n%s", command, &s.out)
@@ -147,7 +164,7 @@ func TestLoadAndRun(t *testing.T) {
 
 func TestRunWithoutStore(t *testing.T) {
 	s := newSession(t)
-	s.do(t, cli.ExitOK, "run", "--docs", "200", "--ops", "100", "--warmup", "1ms", "--partitions", "2", "--profile", "heap,mutex", "--workload", "a")
+	s.do(t, cli.ExitOK, "run", "--docs", "200", "--ops", "100", "--warmup", "1ms", "--partitions", "2", "--profile", "heap,mutex", "--workload", "a", "--closed")
 	text := s.out.String()
 	wants(t, text, "food documents", "into 2 physical partitions", "loaded   200 documents", "$ pbench run --docs 200",
 		"200 documents in 2 physical partitions; ycsb-a (read=50,update=50), zipf:0.99 keys, seed 1\n16 workers, closed loop, synced, memory budget 256 MiB, ", "ALL  ", "heap profile", "mutex profile")
@@ -158,7 +175,7 @@ func TestRunWithoutStore(t *testing.T) {
 
 func TestRunMix(t *testing.T) {
 	s := newSession(t)
-	s.do(t, cli.ExitOK, "run", "--docs", "100", "--ops", "100", "--warmup", "0s", "--mix", "read=1,scan=1", "--keys", "hot:0.1/0.9", "--workers", "1")
+	s.do(t, cli.ExitOK, "run", "--docs", "100", "--ops", "100", "--warmup", "0s", "--mix", "read=1,scan=1", "--keys", "hot:0.1/0.9", "--workers", "1", "--closed")
 	wants(t, s.out.String(), "mix (read=50,scan=50), hot:0.1/0.9 keys", "1 worker, ", "read ", "scan ", "the one worker would make")
 }
 
@@ -317,7 +334,7 @@ func TestRunInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "0s")
+	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--closed")
 	wants(t, s.out.String(), "INTERRUPTED", "ALL ", "disk ")
 	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--docs", "10")
 	s.doContext(t, ctx, cli.ExitInterrupted)
@@ -368,7 +385,7 @@ func TestRunErrors(t *testing.T) {
 	s := newSession(t)
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	s.store.containers["docs"].readErr = errors.New("the disk is gone")
-	s.do(t, exitFailed, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--workers", "2", "--workload", "c")
+	s.do(t, exitFailed, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--workers", "2", "--workload", "c", "--closed")
 	wants(t, s.errOut.String(), "2,000 operations failed, the first: read: the disk is gone")
 	wants(t, s.out.String(), "ALL ")
 	s.store.containers["docs"].readErr = nil

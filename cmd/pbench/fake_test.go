@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/partmap"
@@ -172,6 +173,7 @@ func newSession(t *testing.T) *session {
 	s := &session{store: newFakeStore()}
 	s.environment = environment{
 		stdin: strings.NewReader(""), stdout: &s.out, stderr: &s.errOut,
+		trial: trialTimes{calibration: 5 * time.Millisecond, maximum: 20 * time.Millisecond},
 		open: func(_ context.Context, dir string, _ storeOptions) (store, error) {
 			return s.store, os.WriteFile(filepath.Join(dir, "fake"), []byte("a store"), 0o600)
 		},

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/measure"
@@ -15,33 +14,62 @@ import (
 // report is what a run prints as JSON. Its form is fixed; fields may be added
 // to engine.
 type report struct {
-	V        int                         `json:"v"`
-	Workload string                      `json:"workload"`
-	All      operationFigures            `json:"all"`
-	Ops      map[string]operationFigures `json:"ops"`
-	Engine   *engineFigures              `json:"engine"`
+	V        int    `json:"v"`
+	Workload string `json:"workload"`
+	results
+	Engine *engineFigures `json:"engine"`
+}
+
+// results are the figures of the operations of a run, or of a part of it.
+type results struct {
+	All operationFigures            `json:"all"`
+	Ops map[string]operationFigures `json:"ops"`
 }
 
 // operationFigures describe operations of one kind, or of all. Latencies are
-// those of calls that succeeded, in microseconds.
+// those of operations that succeeded, in microseconds: response times in an
+// open loop, service times in a closed one.
 type operationFigures struct {
-	Ops       int64   `json:"ops"` // that succeeded
-	OpsPerS   float64 `json:"ops_per_s"`
-	Errors    int64   `json:"errors"`
+	Ops     int64   `json:"ops"` // that succeeded
+	OpsPerS float64 `json:"ops_per_s"`
+	Errors  int64   `json:"errors"`
+	latencyFigures
+
+	service         latencyFigures
+	mean, bytesPerS float64
+}
+
+// latencyFigures are percentiles in microseconds.
+type latencyFigures struct {
 	P50Micros float64 `json:"p50_us"`
 	P99Micros float64 `json:"p99_us"`
 	P999      float64 `json:"p999_us"`
 	MaxMicros float64 `json:"max_us"`
-
-	mean, bytesPerS float64
 }
 
-func newOperationFigures(t *measure.Tally, elapsed time.Duration) operationFigures {
+func newLatencyFigures(l *measure.Latencies) latencyFigures {
+	return latencyFigures{P50Micros: l.Micros(50), P99Micros: l.Micros(99), P999: l.Micros(99.9), MaxMicros: l.Micros(100)}
+}
+
+// percentile returns one of percentiles.
+func (f *latencyFigures) percentile(name string) float64 {
+	switch name {
+	case "p50":
+		return f.P50Micros
+	case "p99":
+		return f.P99Micros
+	case "p99.9":
+		return f.P999
+	}
+	return f.MaxMicros
+}
+
+func newOperationFigures(t *measure.Tally, seconds float64) operationFigures {
 	f := operationFigures{
 		Ops: t.Successes(), Errors: t.Errors,
-		P50Micros: t.Micros(50), P99Micros: t.Micros(99), P999: t.Micros(99.9), MaxMicros: t.Micros(100),
+		latencyFigures: newLatencyFigures(t.Latencies()), service: newLatencyFigures(&t.Service),
 	}
-	if seconds := elapsed.Seconds(); seconds > 0 {
+	if seconds > 0 {
 		f.OpsPerS = round(float64(f.Ops)/seconds, 1)
 		f.bytesPerS = float64(t.Bytes) / seconds
 	}
@@ -51,35 +79,79 @@ func newOperationFigures(t *measure.Tally, elapsed time.Duration) operationFigur
 	return f
 }
 
-func newReport(name string, o *measure.Outcome, figures *engineFigures) *report {
-	r := &report{V: 1, Workload: name, Ops: make(map[string]operationFigures), Engine: figures}
-	all := o.All()
-	for op := range o.Tallies {
-		t := &o.Tallies[op]
-		if t.Successes()+t.Errors == 0 {
-			continue
+func newResults(o *measure.Outcome) results { return resultsOf(&o.Tallies, o.Elapsed.Seconds()) }
+
+func resultsOf(t *measure.Tallies, seconds float64) results {
+	r := results{Ops: make(map[string]operationFigures)}
+	for op := range t {
+		if t[op].Successes()+t[op].Errors > 0 {
+			r.Ops[workload.Op(op).String()] = newOperationFigures(&t[op], seconds)
 		}
-		r.Ops[workload.Op(op).String()] = newOperationFigures(t, o.Elapsed)
 	}
-	r.All = newOperationFigures(&all, o.Elapsed)
+	all := t.All()
+	r.All = newOperationFigures(&all, seconds)
 	return r
+}
+
+// operation returns the figures of one kind of operation, or of all.
+func (r *results) operation(name string) (operationFigures, bool) {
+	if name == allName {
+		return r.All, true
+	}
+	f, ok := r.Ops[name]
+	return f, ok
+}
+
+// names returns the kinds of operations there are, in the order of tables, and
+// allName.
+func (r *results) names() (names []string) {
+	for op := range workload.NumOps {
+		if name := workload.Op(op).String(); r.Ops[name] != (operationFigures{}) {
+			names = append(names, name)
+		}
+	}
+	return append(names, allName)
+}
+
+// displayName is how tables call operations.
+func displayName(name string) string {
+	if name == allName {
+		return "ALL"
+	}
+	return name
+}
+
+func newReport(name string, o *measure.Outcome, figures *engineFigures) *report {
+	return &report{V: 1, Workload: name, results: newResults(o), Engine: figures}
 }
 
 // print writes the table of operations.
 func (r *report) print(w io.Writer) {
-	t := cli.NewTable("<operation", "count", "ops/s", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors")
-	row := func(name string, f operationFigures) {
-		t.Row(name, formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS/(1<<20)), formatMicros(f.mean),
-			formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros), formatCount(f.Errors))
+	open := r.Engine.Loop != nil && r.Engine.Loop.Kind == openLoop
+	headings := []string{"<operation", "count", "ops/s", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors"}
+	if open {
+		headings = []string{"<operation", "count", "ops/s", "MiB/s", "service p50", "p99", "p99.9", "max", "response p50", "p99", "p99.9", "max", "errors"}
 	}
-	for op := range workload.NumOps {
-		name := workload.Op(op).String()
-		if f, ok := r.Ops[name]; ok {
-			row(name, f)
+	latencies := func(f latencyFigures) []string {
+		return []string{formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros)}
+	}
+	t := cli.NewTable(headings...)
+	for _, name := range r.names() {
+		f, _ := r.operation(name)
+		row := []string{displayName(name), formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS / (1 << 20))}
+		if open {
+			row = append(row, latencies(f.service)...)
+		} else {
+			row = append(row, formatMicros(f.mean))
 		}
+		t.Row(append(append(row, latencies(f.latencyFigures)...), formatCount(f.Errors))...)
 	}
-	row("ALL", r.All)
 	t.Print(w, "")
+	if open {
+		fmt.Fprintln(w, "latencies are in µs; service: of the call, without the making of documents; response: from when it was due; MiB are of documents")
+	} else {
+		fmt.Fprintln(w, "latencies are those of the calls, without the making of documents; MiB are of documents read and written")
+	}
 }
 
 // engineFigures are what the engine and the process did while something was
@@ -102,6 +174,8 @@ type engineFigures struct {
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
+	Loop    *loopFigures     `json:"loop,omitempty"`
+	Repeats []repeat         `json:"repeats,omitempty"` // if there is more than one
 	Process *processFigures  `json:"process,omitempty"`
 	Client  *clientFigures   `json:"client,omitempty"`
 	Run     *settings        `json:"run,omitempty"`

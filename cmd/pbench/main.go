@@ -1,11 +1,11 @@
 // Command pbench loads and measures Cleave stores.
 //
-// With no arguments it shows what the engine does on this machine in less than
-// a minute: it loads generated documents into a temporary directory, runs a
+// With no arguments it shows what the engine does on this machine in at most a
+// minute: it loads generated documents into a temporary directory, runs a
 // read-mostly workload on them, prints the figures and removes everything.
 //
-// Exit status: 0 success, 1 something failed or an operation returned an
-// error, 2 wrong usage, 130 interrupted (what was measured until then is
+// Exit status: 0 success, 1 something failed, an operation returned an error or
+// a bound was not kept, 2 wrong usage, 130 interrupted (what was measured until then is
 // printed; a second interrupt ends the program at once). Data goes to standard
 // output, messages and progress to standard error.
 package main
@@ -19,5 +19,6 @@ import (
 func main() {
 	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr), open: openStore,
+		trial: trialsOfUsers,
 	}))
 }

@@ -1,56 +1,300 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// runFlags say what to run and where the results go.
+// runFlags say how to run and where the results go.
 type runFlags struct {
-	Workers    int           `default:"16" placeholder:"N" help:"Goroutines, each of which begins an operation when its last one is done; default ${default}."`
+	Rate *rate `placeholder:"RATE" help:"Operations a second that are due, such as 20000, 20k or 60%, a share of what a closed loop reaches just before; default 60%."`
+	// In place of a rate.
+	Closed bool `help:"Closed loop: each worker begins an operation when its last one is done. It finds the maximum; its latencies leave out who would have waited."`
+	loopFlags
 	Duration   time.Duration `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
 	Ops        count         `placeholder:"N" help:"Number of operations after which to stop."`
-	Warmup     time.Duration `default:"2s" placeholder:"TIME" help:"Run so long before measuring; default ${default}."`
+	Count      int           `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
+	Out        string        `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
 	JSON       jsonOutput    `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	FailIf     conditions    `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
 	Profile    profileKinds  `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
-	ProfileOut string        `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof."`
+	ProfileOut string        `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
 }
 
-const defaultDuration = 20 * time.Second
+const (
+	defaultDuration = 20 * time.Second
+	maxCount        = 100
+)
 
 type runCommand struct {
-	DB        string         `name:"db" type:"directory" placeholder:"DIR" help:"Directory of a store that was loaded before. Without it a temporary one is loaded with generated documents."`
-	Container string         `placeholder:"NAME" help:"Container; default the only one of the store."`
-	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert, scan, absent or partition; see pbench list; default ${default}."`
-	Mix       *workload.Mix  `placeholder:"OP=WEIGHT,..." help:"Operations in place of those of the workload, such as read=95,update=5; it is then called mix."`
-	Keys      *workload.Keys `placeholder:"HOW" help:"Key distribution in place of that of the workload: uniform, zipf:0.99, latest or hot:0.01/0.9."`
+	targetFlags
 	runFlags
-	generatorFlags
-	newContainerFlags
-	engineFlags
 }
 
 // Help returns what follows the short help.
 func (*runCommand) Help() string {
 	return `
-Workers call the store in a closed loop. A latency is that of the call; the document is made before it, and what that takes is printed apart. Interrupting a run prints what was measured so far. In a container that no generator filled, at most a million documents, evenly spread over the key space, take part; an update writes them as they are.
+The loop is open unless --closed is given: operation i is due i/RATE after the start, whatever became of those before it, and a free worker begins it then. The response time counts from the due moment, so that a stall is charged to all who would have waited; the service time is that of the call. The document is made before, and what that takes is printed apart. A run is marked OVERLOADED if the rate was missed by over 1 %: response times then only say how long it lasted. It is marked SUSPECT if the lag, by which the clock woke the workers late, is at p99 above a tenth of the response time: look at the service times then, or take --spin.
+
+Interrupting a run prints what was measured so far. In a container that no generator filled, at most a million documents, evenly spread over the key space, take part; an update writes them as they are.
 
 Examples:
 
-    pbench run --docs 1M --workload read --workers 1
-    pbench run --db food --workload put --workers 64 --durability synced --duration 30s
-    pbench run --db food --workload ycsb-a --keys zipf:1.2 --profile cpu,mutex
-    pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --json -`
+    pbench run --docs 1M --workload read --workers 1 --closed
+    pbench run --db food --workload ycsb-a --rate 20k --duration 5m --out runs/a
+    pbench run --db food --workload put --workers 64 --rate 60% --fail-if 'update.p99.9>5ms'
+    pbench run --db food --workload ycsb-a --keys zipf:1.2 --closed --profile cpu,mutex
+    pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --count 5 --json -`
+}
+
+// Run runs a workload.
+func (r *runCommand) Run(ctx context.Context, env *environment) (err error) {
+	w, err := r.workload()
+	if err != nil {
+		return err
+	}
+	if err := r.runFlags.check(w); err != nil {
+		return err
+	}
+	if err := r.targetFlags.check(); err != nil {
+		return err
+	}
+	if err := r.JSON.open(); err != nil {
+		return err
+	}
+	defer r.JSON.discard()
+	r.settle(r.Closed)
+	return r.with(ctx, env, r.JSON.replacesText(), func(t *target) error {
+		b, err := newBenchmark(env, t, &r.loopFlags, w, r.Seed)
+		if err != nil {
+			return err
+		}
+		rep, err := r.measure(ctx, b, &r.engineFlags)
+		if rep != nil {
+			err = errors.Join(err, r.judge(rep))
+		}
+		return err
+	})
+}
+
+// check refuses wrong usage.
+func (r *runFlags) check(w workload.Workload) error {
+	if err := r.loopFlags.check(); err != nil {
+		return err
+	}
+	if r.Rate != nil && r.Closed {
+		return usagef("--rate does not go with --closed")
+	}
+	if r.Spin && r.Closed {
+		return usagef("--spin does not go with --closed")
+	}
+	if r.Duration < 0 {
+		return usagef("--duration cannot be negative")
+	}
+	if r.Count < 1 || r.Count > maxCount {
+		return usagef("--count %d: want 1 to %d", r.Count, maxCount)
+	}
+	if err := r.FailIf.check(w); err != nil {
+		return err
+	}
+	if r.Out != "" {
+		if err := checkOut(r.Out); err != nil {
+			return err
+		}
+	}
+	if r.ProfileOut != "" {
+		if len(r.Profile) == 0 {
+			return usagef("--profile-out goes with --profile")
+		}
+		if info, err := os.Stat(r.ProfileOut); err != nil || !info.IsDir() {
+			return usagef("--profile-out %s is no directory", r.ProfileOut)
+		}
+	}
+	return nil
+}
+
+// measure performs the repetitions, closes the store and delivers the results;
+// none if there are none to tell of.
+func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlags) (rep *report, err error) {
+	t := b.target
+	var maximum, perSecond float64
+	if !r.Closed {
+		pace := defaultRate
+		if r.Rate != nil {
+			pace = *r.Rate
+		}
+		if pace.share > 0 {
+			if maximum, err = b.maximum(ctx); err != nil {
+				return nil, errors.Join(err, t.shut())
+			}
+		}
+		perSecond = pace.of(maximum)
+		b.calibrated(ctx)
+	}
+	duration := r.Duration
+	if duration == 0 && r.Ops == 0 {
+		duration = defaultDuration
+	}
+	var rec *recorder
+	if r.Out != "" {
+		if rec, err = newRecorder(r.Out, b.workload.Name, func() (storeStats, measure.Memory) { return t.store.Stats(), b.mem }); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, rec.close()) }()
+		b.interval = rec.interval
+	}
+	p := profiler{kinds: r.Profile}
+	var before storeStats
+	b.before = func() error { before = t.store.Stats(); return p.start() }
+	var outcomes []*measure.Outcome
+	documents := t.docs.Count()
+	for i := range r.Count {
+		label := "run"
+		if r.Count > 1 {
+			label = fmt.Sprintf("run %d/%d", i+1, r.Count)
+		}
+		if rec != nil {
+			rec.begin(i+1, perSecond)
+		}
+		o, err := b.perform(ctx, label, perSecond, duration, int64(r.Ops))
+		if err != nil {
+			return nil, err
+		}
+		b.before = nil
+		if outcomes = append(outcomes, o); o.Interrupted || o.Err != nil {
+			break
+		}
+	}
+	captures, err := p.stop()
+	if err != nil {
+		return nil, err
+	}
+	o := outcomes[0]
+	if len(outcomes) > 1 {
+		o = together(outcomes)
+	}
+	if o.Interrupted && !o.Measured() {
+		return nil, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), t.shut())
+	}
+	// What writes owe to the disk belongs to them.
+	if b.workload.Mix.Writes() && o.Err == nil && !o.Interrupted {
+		if err := t.store.Flush(ctx); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+	}
+	f := newEngineFigures(t.store, before, b.mem)
+	partitions := t.c.Def().partitions
+	if err := t.shut(); err != nil {
+		return nil, err
+	}
+	if err := f.addDisk(t.dir); err != nil {
+		return nil, err
+	}
+	host := measure.DescribeMachine(t.dir)
+	f.From = &host
+	f.Process = &processFigures{CPUSeconds: round(o.CPU.Seconds(), 3), Collections: o.Collections}
+	f.Client = &clientFigures{MicrosPerOp: round(micros(o.Client), 3), MemoryBytes: o.Memory + t.docs.Memory()}
+	f.Loop = newLoopFigures(outcomes, maximum)
+	f.Run = &settings{
+		Container: t.name, Documents: documents, Partitions: partitions,
+		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: round(perSecond, 1), Workers: b.Workers,
+		Seconds: round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget),
+		Seed: b.seed, Interrupted: o.Interrupted,
+	}
+	rep = newReport(b.workload.Name, o, f)
+	if len(outcomes) > 1 {
+		for _, one := range outcomes {
+			f.Repeats = append(f.Repeats, repeat{newResults(one), newLoopFigures([]*measure.Outcome{one}, 0)})
+		}
+	}
+	if n := rep.All.Ops; n > 0 {
+		f.Process.AllocationsPerOp = round(float64(o.Allocations)/float64(n), 3)
+		if b.Workers == 1 {
+			f.Client.CallsPerS = round(1e6/rep.All.mean, 1)
+		}
+	}
+	if err := r.deliver(b.env, rep, captures, rec); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Err != nil:
+		return rep, fmt.Errorf("%s operations failed, the first: %w", formatCount(rep.All.Errors), o.Err)
+	case o.Interrupted:
+		return rep, errInterrupted
+	}
+	return rep, nil
+}
+
+// together returns the outcome of repetitions as if they were one.
+func together(outcomes []*measure.Outcome) *measure.Outcome {
+	all := *outcomes[0]
+	all.Tallies = measure.Tallies{}
+	all.Elapsed, all.CPU, all.Allocations, all.Collections = 0, 0, 0, 0
+	all.Pacing.Missed = 0
+	for _, o := range outcomes {
+		all.Tallies.Add(&o.Tallies)
+		all.Elapsed += o.Elapsed
+		all.CPU += o.CPU
+		all.Allocations += o.Allocations
+		all.Collections += o.Collections
+		all.Pacing.Missed += o.Pacing.Missed
+		all.Interrupted = all.Interrupted || o.Interrupted
+		all.Err = cmp.Or(all.Err, o.Err)
+		all.Documents = max(all.Documents, o.Documents)
+	}
+	return &all
+}
+
+// deliver prints the results and writes the files that were asked for.
+func (r *runFlags) deliver(env *environment, rep *report, captures []capture, rec *recorder) error {
+	text := env.stdout
+	if r.JSON.replacesText() {
+		text = env.stderr
+	} else {
+		printMachine(text, env.args, *rep.Engine.From)
+		rep.Engine.Run.print(text, rep.Workload)
+		fmt.Fprintln(text)
+		rep.print(text)
+		fmt.Fprintln(text)
+		rep.Engine.Loop.print(text)
+		rep.Engine.print(text)
+	}
+	saved := cmp.Or(r.ProfileOut, r.Out)
+	for i := range captures {
+		if err := captures[i].printTop(text, topFunctions/len(captures)); err != nil {
+			return err
+		}
+		if saved != "" {
+			if err := captures[i].save(saved); err != nil {
+				return err
+			}
+		}
+	}
+	if rec != nil {
+		if err := rec.finish(rep); err != nil {
+			return err
+		}
+	}
+	return r.JSON.write(env, rep)
+}
+
+// topFunctions is how many lines the profiles take together.
+const topFunctions = 24
+
+// judge returns an error if a condition of --fail-if holds.
+func (r *runFlags) judge(rep *report) error {
+	if met := r.FailIf.met(&rep.results); len(met) > 0 {
+		return fmt.Errorf("failed, as asked for: %s", met)
+	}
+	return nil
 }
 
 // settings are what a run or a load depends on; a load has no operations to
@@ -62,6 +306,7 @@ type settings struct {
 	Mix          string  `json:"mix,omitempty"`
 	Keys         string  `json:"keys,omitempty"`
 	Loop         string  `json:"loop,omitempty"`
+	Rate         float64 `json:"rate_per_s,omitempty"` // of an open loop
 	Workers      int     `json:"workers,omitempty"`
 	Seconds      float64 `json:"seconds"`
 	Durability   string  `json:"durability"`
@@ -70,265 +315,18 @@ type settings struct {
 	Interrupted  bool    `json:"interrupted,omitempty"`
 }
 
-// Run runs a workload.
-func (r *runCommand) Run(ctx context.Context, env *environment) (err error) {
-	b, err := r.benchmark()
-	if err != nil {
-		return err
-	}
-	if r.DB == "" {
-		if r.Container != "" {
-			return usagef("--container does not go without --db")
-		}
-		g, n, err := r.generator()
-		if err != nil {
-			return err
-		}
-		if err := r.JSON.open(); err != nil {
-			return err
-		}
-		defer r.JSON.discard()
-		return inTemporary(func(dir string) error { return r.runOnGenerated(ctx, env, dir, g, n, b) })
-	}
-	if r.given() || r.Docs != 0 || r.newContainerFlags != (newContainerFlags{}) {
-		return usagef("--db names a store that was loaded before: flags about documents and partitions belong to pbench load")
-	}
-	if names, err := os.ReadDir(r.DB); err != nil {
-		return err
-	} else if len(names) == 0 {
-		return fmt.Errorf("%s is empty: load something first", r.DB)
-	}
-	if err := r.JSON.open(); err != nil {
-		return err
-	}
-	defer r.JSON.discard()
-	s, err := env.open(ctx, r.DB, r.options(env))
-	if err != nil {
-		return err
-	}
-	shut := sync.OnceValue(s.Close)
-	defer func() { err = errors.Join(err, shut()) }()
-	name, err := theContainer(s, r.Container)
-	if err != nil {
-		return err
-	}
-	if b.c, err = s.Container(name); err != nil {
-		return err
-	}
-	docs, from, err := findDocuments(ctx, env, r.DB, name, b.c)
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	if err != nil {
-		return err
-	}
-	b.docs = docs
-	o, err := r.measure(ctx, env, s, shut, r.DB, name, b)
-	if o != nil && from != nil && o.Documents > from.Documents {
-		from.Documents = o.Documents
-		err = errors.Join(err, setOrigin(r.DB, name, from))
-	}
-	return err
-}
-
-// theContainer returns name, or the only container of a store.
-func theContainer(s store, name string) (string, error) {
-	if name != "" {
-		return name, nil
-	}
-	switch names := s.Names(); len(names) {
-	case 0:
-		return "", errors.New("the store has no container: load something first")
-	case 1:
-		return names[0], nil
-	default:
-		return "", usagef("which --container? The store has %s", strings.Join(names, ", "))
-	}
-}
-
-// benchmark checks the flags of the workload.
-func (r *runCommand) benchmark() (*benchmark, error) {
-	w, err := workload.FindWorkload(r.Workload)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	if r.Mix != nil {
-		w.Name, w.Mix = "mix", *r.Mix
-	}
-	if r.Keys != nil {
-		w.Keys = *r.Keys
-	}
-	return r.closedLoop(w, r.Seed)
-}
-
-func (r *runFlags) closedLoop(w workload.Workload, seed uint64) (*benchmark, error) {
-	if r.Workers < 1 || r.Workers > maxWorkers {
-		return nil, usagef("--workers %d: want 1 to %d", r.Workers, maxWorkers)
-	}
-	if r.Duration < 0 || r.Warmup < 0 {
-		return nil, usagef("--duration and --warmup cannot be negative")
-	}
-	b := &benchmark{Loop: measure.Loop{Workload: w, Workers: r.Workers, Seed: seed, Warmup: r.Warmup, Duration: r.Duration, Limit: int64(r.Ops)}}
-	if b.Duration == 0 && b.Limit == 0 {
-		b.Duration = defaultDuration
-	}
-	if r.ProfileOut != "" {
-		if len(r.Profile) == 0 {
-			return nil, usagef("--profile-out goes with --profile")
-		}
-		if info, err := os.Stat(r.ProfileOut); err != nil || !info.IsDir() {
-			return nil, usagef("--profile-out %s is no directory", r.ProfileOut)
-		}
-	}
-	return b, nil
-}
-
-// maxWorkers bounds the memory of the histograms: a quarter of a megabyte for
-// each worker and kind of operation.
-const maxWorkers = 4096
-
-// runOnGenerated loads a new store in dir and runs on it.
-func (r *runCommand) runOnGenerated(ctx context.Context, env *environment, dir string, g *workload.Generator, n int64, b *benchmark) (err error) {
-	s, err := env.open(ctx, dir, r.options(env))
-	if err != nil {
-		return err
-	}
-	shut := sync.OnceValue(s.Close)
-	defer func() { err = errors.Join(err, shut()) }()
-	const name = "docs"
-	if b.c, err = s.CreateContainer(ctx, name, r.def([]string{g.KeyPath()})); err != nil {
-		return err
-	}
-	var mem measure.Memory
-	in := generatedInput(g, 0, n)
-	result, err := load(ctx, env, b.c, in, 0, 0, &mem)
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	if err == nil {
-		err = result.settle(ctx, env, s, &mem)
-	}
-	if err != nil {
-		return err
-	}
-	if !r.JSON.replacesText() {
-		result.print(env.stdout, in.about, b.c.Def().partitions)
-	}
-	b.docs = measure.NewGenerated(g, n)
-	_, err = r.measure(ctx, env, s, shut, dir, name, b)
-	return err
-}
-
-// measure runs a benchmark, closes the store and prints the results.
-func (r *runCommand) measure(ctx context.Context, env *environment, s store, shut func() error, dir, name string, b *benchmark) (*measure.Outcome, error) {
-	mix := &b.Workload.Mix
-	if mix[workload.Insert] > 0 && !canInsert(b.docs) {
-		return nil, usagef("container %q was not filled by a generator: workload %s cannot insert into it", name, b.Workload.Name)
-	}
-	p := profiler{kinds: r.Profile}
-	var captures []capture
-	var before storeStats
-	var mem measure.Memory
-	o, err := b.run(ctx, env, &mem,
-		func() error { before = s.Stats(); return p.start() },
-		func() (err error) { captures, err = p.stop(); return err })
-	if err != nil {
-		return nil, err
-	}
-	if o.Interrupted && !o.Measured() {
-		return o, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), shut())
-	}
-	// What writes owe to the disk belongs to them.
-	if mix.Writes() && o.Err == nil && !o.Interrupted {
-		if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
-			return o, err
-		}
-	}
-	f := newEngineFigures(s, before, mem)
-	partitions := b.c.Def().partitions
-	if err := shut(); err != nil {
-		return o, err
-	}
-	if err := f.addDisk(dir); err != nil {
-		return o, err
-	}
-	host := measure.DescribeMachine(dir)
-	f.From = &host
-	f.Process = &processFigures{CPUSeconds: round(o.CPU.Seconds(), 3), Collections: o.Collections}
-	f.Client = &clientFigures{MicrosPerOp: round(micros(o.Client), 3), MemoryBytes: o.Memory + b.docs.Memory()}
-	f.Run = &settings{
-		Container: name, Documents: b.docs.Count(), Partitions: partitions,
-		Mix: mix.String(), Keys: b.Workload.Keys.String(), Loop: "closed", Workers: b.Workers,
-		Seconds: round(o.Elapsed.Seconds(), 3), Durability: r.Durability.String(), MemoryBudget: int64(r.MemoryBudget),
-		Seed: b.Seed, Interrupted: o.Interrupted,
-	}
-	rep := newReport(b.Workload.Name, o, f)
-	if n := rep.All.Ops; n > 0 {
-		f.Process.AllocationsPerOp = round(float64(o.Allocations)/float64(n), 3)
-		if b.Workers == 1 {
-			f.Client.CallsPerS = round(1e6/rep.All.mean, 1)
-		}
-	}
-	if err := r.deliver(env, rep, captures); err != nil {
-		return o, err
-	}
-	switch {
-	case o.Err != nil:
-		return o, fmt.Errorf("%s operations failed, the first: %w", formatCount(rep.All.Errors), o.Err)
-	case o.Interrupted:
-		return o, errInterrupted
-	}
-	return o, nil
-}
-
-// deliver prints the results and writes the files that were asked for.
-func (r *runFlags) deliver(env *environment, rep *report, captures []capture) error {
-	text := env.stdout
-	if r.JSON.replacesText() {
-		text = env.stderr
-	} else {
-		printMachine(text, env.args, *rep.Engine.From)
-		rep.Engine.Run.print(text, rep.Workload)
-		fmt.Fprintln(text)
-		rep.print(text)
-		fmt.Fprintln(text, "latencies are those of the calls, without the making of documents; MiB are of documents read and written")
-		fmt.Fprintln(text)
-		rep.Engine.print(text)
-	}
-	for i := range captures {
-		if err := captures[i].printTop(text, topFunctions/len(captures)); err != nil {
-			return err
-		}
-		if r.ProfileOut != "" {
-			if err := captures[i].save(r.ProfileOut); err != nil {
-				return err
-			}
-		}
-	}
-	return r.JSON.write(env, rep)
-}
-
-// topFunctions is how many lines the profiles take together.
-const topFunctions = 24
-
-// print writes what a run depends on as a line.
+// print writes what a run depends on as two lines.
 func (s *settings) print(w io.Writer, name string) {
 	note := ""
 	if s.Interrupted {
 		note = ", INTERRUPTED"
 	}
+	loop := s.Loop + " loop"
+	if s.Rate > 0 {
+		loop += " at " + formatRate(s.Rate)
+	}
 	fmt.Fprintf(w, "%s documents in %s; %s (%s), %s keys, seed %d\n", formatCount(s.Documents), plural(s.Partitions, "physical partition"),
 		name, s.Mix, s.Keys, s.Seed)
-	fmt.Fprintf(w, "%s, closed loop, %s, memory budget %s MiB, %s s%s\n",
-		plural(s.Workers, "worker"), s.Durability, formatShort(float64(s.MemoryBudget)/(1<<20)), formatShort(s.Seconds), note)
-}
-
-// inTemporary calls fn with a directory that is removed afterwards.
-func inTemporary(fn func(dir string) error) (err error) {
-	dir, err := os.MkdirTemp("", "pbench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return fn(dir)
+	fmt.Fprintf(w, "%s, %s, %s, memory budget %s MiB, %s s%s\n",
+		plural(s.Workers, "worker"), loop, s.Durability, formatShort(float64(s.MemoryBudget)/(1<<20)), formatShort(s.Seconds), note)
 }

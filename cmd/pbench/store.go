@@ -88,6 +88,7 @@ type containerStats struct {
 
 // storeStats counts since the store was opened.
 type storeStats struct {
+	BufferBytes  int64 // in memory now, to be flushed
 	Writes       int64
 	WrittenBytes int64 // keys, ids and documents that were written
 	LogBytes     int64
@@ -107,6 +108,7 @@ type storeStats struct {
 // since returns what was counted after before.
 func (s storeStats) since(before storeStats) storeStats {
 	return storeStats{
+		BufferBytes:  s.BufferBytes,
 		Writes:       s.Writes - before.Writes,
 		WrittenBytes: s.WrittenBytes - before.WrittenBytes,
 		LogBytes:     s.LogBytes - before.LogBytes,
@@ -213,7 +215,8 @@ func (s engineStore) Names() (names []string) {
 func (s engineStore) Stats() storeStats {
 	e := s.db.Stats()
 	return storeStats{
-		Writes: e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
+		BufferBytes: e.BufferBytes,
+		Writes:      e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
 		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.MergedBytes,
 		Syncs: e.Log.Syncs, Flushes: e.Flushes, Merges: e.Merges,
 		SyncWaits: e.Log.Waits, SyncWait: e.Log.Waited,

@@ -66,5 +66,13 @@ func formatMicros(us float64) string {
 	return formatCount(int64(us + 0.5))
 }
 
+// formatMillis returns microseconds as milliseconds, with three digits.
+func formatMillis(us float64) string {
+	if us < 1000 {
+		return strconv.FormatFloat(us/1000, 'f', 3, 64)
+	}
+	return formatShort(us / 1000)
+}
+
 // plural returns "1 thing" or "2 things".
 func plural(n int, thing string) string { return cli.Plural(n, thing, thing+"s") }

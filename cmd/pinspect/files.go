@@ -147,6 +147,7 @@ func (f *files) openSegment(s *segmentLayout, l *layout, d depth) error {
 	if err != nil {
 		return err
 	}
+	s.inode = info.ID
 	props := *r.Properties()
 	s.props = &props
 	for _, dict := range r.Dictionaries() {

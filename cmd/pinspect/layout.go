@@ -42,6 +42,7 @@ type partitionLayout struct {
 type segmentLayout struct {
 	name         string
 	ref          manifest.File
+	inode        uint64              // the same for all names of a file
 	props        *segment.Properties // nil: the file cannot be read
 	dictionaries []dictionaryLayout
 	problem      *finding

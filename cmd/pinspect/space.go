@@ -23,7 +23,7 @@ type space struct {
 // count nothing.
 func (f *files) diskSpace(ctx context.Context) (space, error) {
 	var s space
-	if err := f.addDirectory(ctx, ".", 0, &s); err != nil {
+	if err := f.addDirectory(ctx, ".", 0, &s, make(map[uint64]bool)); err != nil {
 		return s, err
 	}
 	s.Total = s.Segments + s.Log + s.Manifests + s.Other
@@ -33,7 +33,8 @@ func (f *files) diskSpace(ctx context.Context) (space, error) {
 // maxDepth bounds how deep addDirectory looks; a store is three levels deep.
 const maxDepth = 4
 
-func (f *files) addDirectory(ctx context.Context, dir string, level int, s *space) error {
+// seen holds the inodes that were counted: partitions share files.
+func (f *files) addDirectory(ctx context.Context, dir string, level int, s *space, seen map[uint64]bool) error {
 	names, err := f.fs.List(dir)
 	if errors.Is(err, engine.ErrMissing) {
 		return nil
@@ -55,12 +56,16 @@ func (f *files) addDirectory(ctx context.Context, dir string, level int, s *spac
 		}
 		if info.Dir {
 			if level < maxDepth {
-				if err := f.addDirectory(ctx, name, level+1, s); err != nil {
+				if err := f.addDirectory(ctx, name, level+1, s, seen); err != nil {
 					return err
 				}
 			}
 			continue
 		}
+		if info.Links > 1 && seen[info.ID] {
+			continue
+		}
+		seen[info.ID] = true
 		_, isManifest := manifest.ParseName(base)
 		_, isSegment := manifest.ParseSegmentName(base)
 		switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -107,6 +108,13 @@ type verifier struct {
 	err   error // of the output
 	seen  map[finding]bool
 	sum   verifySummary
+	read  map[uint64]readFile // by inode: partitions share files
+}
+
+// readFile is a file that was read by one of its names.
+type readFile struct {
+	name    string
+	damaged bool
 }
 
 // maxRemembered bounds the findings that are remembered to report each once.
@@ -232,7 +240,8 @@ func (v *verifier) partition(l *layout, p *partitionLayout) error {
 			if err := v.segment(l, p, s); err != nil {
 				return err
 			}
-			if before != nil && item.Compare(&before.props.Max, &s.props.Min) >= 0 {
+			whole := before != nil && before.ref.Part == nil && s.ref.Part == nil
+			if whole && item.Compare(&before.props.Max, &s.props.Min) >= 0 || before != nil && bytes.Compare(before.ref.Max, s.ref.Min) > 0 {
 				v.report(v.files.finding(s.name, -1, "begins before the end of %s, the file before it in its run", path.Base(before.name)))
 			}
 			before = s
@@ -246,7 +255,24 @@ func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) erro
 	v.line.Show(time.Now(), func() string {
 		return fmt.Sprintf("%s: %s read, %s", s.name, cli.Bytes(v.sum.Bytes), cli.Plural(v.sum.Findings, "finding", "findings"))
 	})
+	if before, ok := v.read[s.inode]; ok && s.inode != 0 {
+		if before.damaged && before.name != s.name {
+			v.report(v.files.finding(s.name, -1, "is the same file as %s, which is damaged", before.name))
+		}
+	} else if err := v.content(s); err != nil {
+		return err
+	}
+	v.reference(l, p, s)
+	s.reader.Release()
+	s.reader = nil
+	return nil
+}
+
+// content verifies what is in a file.
+func (v *verifier) content(s *segmentLayout) error {
+	damaged := false
 	err := s.reader.Verify(v.ctx, func(found segment.Finding) {
+		damaged = true
 		v.report(v.files.finding(s.name, found.Offset, "%s", found.What))
 	})
 	if v.ctx.Err() != nil {
@@ -255,12 +281,13 @@ func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) erro
 	if err != nil {
 		v.report(v.files.findingOf(s.name, err))
 	}
+	if v.read == nil {
+		v.read = make(map[uint64]readFile)
+	}
+	v.read[s.inode] = readFile{s.name, damaged || err != nil}
 	v.sum.Segments++
 	v.sum.Bytes += s.ref.Size
 	v.sum.Items += s.props.Items
-	v.reference(l, p, s)
-	s.reader.Release()
-	s.reader = nil
 	return nil
 }
 
@@ -291,6 +318,9 @@ func (v *verifier) reference(l *layout, p *partitionLayout, s *segmentLayout) {
 	}
 	if lo.Compare(&p.rng.Min) < 0 || hi.Compare(&p.rng.Max) > 0 {
 		report(-1, "reference [%s, %s) goes beyond partition %d", lo.String(), hi.String(), p.id)
+	}
+	if s.ref.Part != nil {
+		return // some of its items belong to other partitions
 	}
 	bounds := partmap.Range{Min: lo, Max: hi}
 	for _, key := range []*item.Key{&props.Min, &props.Max} {

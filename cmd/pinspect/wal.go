@@ -280,6 +280,14 @@ func (w *logView) newStream(id wal.Stream) *streamRow {
 			if wal.Stream(p.id) == id {
 				s.Container, s.FlushedSeq, s.Dropped = c.Name, p.files.FlushedSeq, false
 			}
+			for _, in := range p.files.Inherits {
+				if wal.Stream(in.Stream) == id { // needed as far as the one that has flushed least
+					if s.Dropped || in.FlushedSeq < s.FlushedSeq {
+						s.FlushedSeq = in.FlushedSeq
+					}
+					s.Container, s.Dropped = c.Name, false
+				}
+			}
 		}
 	}
 	return s

@@ -22,6 +22,17 @@ type Store struct {
 	TimeHigh      int64        `json:"time_high"` // milliseconds: no time stamp above it was given out, if Clean
 	LogFirst      uint64       `json:"log_first"` // first log file that is needed; 0: none
 	LogClosed     []wal.Closed `json:"log_closed"`
+	Intents       []Intent     `json:"intents,omitempty"` // reshapes under way
+}
+
+// Intent is a split, merge or move of a boundary that is not committed: the
+// parents exist, of the children at most directories, which are removed at
+// open. The ids of the children are used up.
+type Intent struct {
+	Container uint32      `json:"container"`
+	Kind      string      `json:"kind"`
+	Parents   []uint32    `json:"parents"`
+	Children  []Partition `json:"children"`
 }
 
 // Container is a container of a store.
@@ -42,6 +53,9 @@ type Partition struct {
 	Container uint32 `json:"container"`
 	Min       Bytes  `json:"min"` // EPK, inclusive
 	Max       Bytes  `json:"max"` // EPK, exclusive
+	// Parents are the partitions whose place it took; none if it was made with
+	// its container.
+	Parents []uint32 `json:"parents,omitempty"`
 }
 
 // Files is the manifest of a physical partition.
@@ -55,6 +69,15 @@ type Files struct {
 	// into others) or at or above Floor (never committed). Others stay.
 	Obsolete []uint64 `json:"obsolete,omitempty"`
 	Floor    uint64   `json:"floor"`
+	// Inherits are streams of the partitions whose place it took. Their records
+	// within the range of the partition belong to it.
+	Inherits []Inherited `json:"inherits,omitempty"`
+}
+
+// Inherited is a stream of the log that a partition inherits.
+type Inherited struct {
+	Stream     uint32 `json:"stream"`
+	FlushedSeq uint64 `json:"flushed_seq"` // every record up to it is in Runs
 }
 
 // Lists reports whether a run names the file.
@@ -80,13 +103,24 @@ type Run struct {
 	Files    []File `json:"files"`
 }
 
-// File is a reference to a segment file. Its bounds only ever shrink.
+// File is a reference to a segment file. Its bounds only ever shrink. A file may
+// be referred to by several partitions, each with its own name for it, and by
+// one several times, with bounds that do not overlap.
 type File struct {
 	Number    uint64 `json:"number"`
 	Size      int64  `json:"size"`
 	FooterCRC uint32 `json:"footer_crc"`
 	Min       Bytes  `json:"min"` // EPK, inclusive
 	Max       Bytes  `json:"max"` // EPK, exclusive
+	// Part estimates what lies within the bounds; nil: all of the file.
+	Part *Part `json:"part,omitempty"`
+}
+
+// Part is a part of a segment file.
+type Part struct {
+	Items    uint64 `json:"items"`     // versions
+	RawBytes uint64 `json:"raw_bytes"` // of their documents
+	Bytes    int64  `json:"bytes"`     // of the file
 }
 
 // ID is the random identity of a store, the same in all of its files.

@@ -4,21 +4,24 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// Loop is a closed loop of operations: each worker begins the next one when
-// the one before is done.
+// Loop is a loop of operations. Without a Rate it is closed: each worker begins
+// the next operation when the one before is done. With a Rate it is open: each
+// operation is due at a moment that does not depend on those before it, and a
+// free worker begins it then, or late if there is none.
 type Loop struct {
 	Workload  workload.Workload
 	Documents Documents
 	Store     Store
 	Workers   int
 	Seed      uint64
+	Rate      float64       // operations a second; 0: closed loop
+	Clock     *Clock        // of an open loop
 	Warmup    time.Duration // 0: none
 	Duration  time.Duration // 0: no limit
 	Limit     int64         // operations; 0: no limit
@@ -29,6 +32,9 @@ type Loop struct {
 	Before, After func() error
 	// Watch, if not nil, is called now and then, and at the end of each phase.
 	Watch func(Progress)
+	// Interval, if not nil, is called about every second with what was counted
+	// since the last time, and at the end of each phase.
+	Interval func(Interval)
 }
 
 // Progress tells how far a Loop is.
@@ -39,11 +45,22 @@ type Progress struct {
 	Elapsed    time.Duration // since the phase began
 	Part       float64       // of the phase, 0 to 1
 	Operations int64         // begun in it
+	Behind     int64         // due and not begun, in an open loop
 }
+
+// Interval is a part of a phase.
+type Interval struct {
+	Progress
+	Start   time.Duration // since the phase began; it ends at Progress.Elapsed
+	Tallies *Tallies      // until the function returns
+}
+
+// Seconds is how long the interval is.
+func (i *Interval) Seconds() float64 { return (i.Elapsed - i.Start).Seconds() }
 
 // Outcome is what a Loop measured.
 type Outcome struct {
-	Tallies     [workload.NumOps]Tally
+	Tallies     Tallies
 	Elapsed     time.Duration
 	Interrupted bool          // ctx ended first
 	Err         error         // the first of an operation
@@ -53,24 +70,16 @@ type Outcome struct {
 	Allocations uint64
 	Collections uint32 // of garbage
 	Memory      int64  // bytes that the latencies take
+	Pacing      Pacing // of an open loop
 }
 
 // All returns the tallies of all operations together.
-func (o *Outcome) All() (all Tally) {
-	for op := range o.Tallies {
-		all.Add(&o.Tallies[op])
-	}
-	return all
-}
+func (o *Outcome) All() (all Tally) { return o.Tallies.All() }
 
 // Measured reports whether there are operations to tell of.
 func (o *Outcome) Measured() bool {
-	for op := range o.Tallies {
-		if t := &o.Tallies[op]; t.Successes()+t.Errors > 0 {
-			return true
-		}
-	}
-	return false
+	all := o.All()
+	return all.Successes()+all.Errors > 0
 }
 
 // SampleEvery is how often memory and progress are looked at.
@@ -94,22 +103,26 @@ func WhileWaiting(fn func() error, tick func(now time.Time)) error {
 	}
 }
 
+// SeriesEvery is the time between two intervals.
+const SeriesEvery = time.Second
+
 // Run warms up and measures. A cancelled ctx ends it early, with what was
 // measured so far; calls that have begun are not cancelled. The error is one
 // of Before or After; those of operations are in the outcome.
 func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 	o := &Outcome{Client: l.clientCost()}
 	front := newFrontier(l.Documents.Count())
+	mix, open := l.Workload.Mix, l.Rate > 0
+	counts := newCollector(newCounters(l.Workers, mix, open), prepared(mix, open))
 	workers := make([]*worker, l.Workers)
 	for i := range workers {
-		workers[i] = l.newWorker(i, l.Store, front)
+		workers[i] = l.newWorker(i, l.Store, front, counts.counters)
 	}
 	if l.Warmup > 0 {
-		o.Interrupted = l.phase(ctx, true, workers, l.Warmup, 0)
+		p := phase{Loop: l, workers: workers, counts: counts, warmUp: true, duration: l.Warmup}
+		o.Interrupted = p.run(ctx)
+		counts.total.Reset()
 		for _, w := range workers {
-			for op := range w.tallies {
-				w.tallies[op].Reset()
-			}
 			w.started.Store(0)
 		}
 	}
@@ -120,96 +133,41 @@ func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 	}
 	var m0, m1 runtime.MemStats
 	runtime.ReadMemStats(&m0)
-	cpu0, start := CPUTime(), time.Now()
+	cpu0 := CPUTime()
+	p := phase{Loop: l, workers: workers, counts: counts, duration: l.Duration, limit: l.Limit}
 	if !o.Interrupted {
-		o.Interrupted = l.phase(ctx, false, workers, l.Duration, l.Limit)
+		o.Interrupted = p.run(ctx)
 	}
-	o.Elapsed, o.CPU = time.Since(start), CPUTime()-cpu0
+	o.Elapsed, o.CPU = p.finished.Sub(p.start), CPUTime()-cpu0
 	runtime.ReadMemStats(&m1)
 	o.Allocations, o.Collections = m1.Mallocs-m0.Mallocs, m1.NumGC-m0.NumGC
+	if s := p.schedule; s != nil {
+		o.Pacing = Pacing{Rate: l.Rate, Lag: l.Clock.Lag(), Spins: l.Clock.Spins()}
+		if !o.Interrupted {
+			// The last operation is due before its interval is over.
+			o.Elapsed = max(o.Elapsed, time.Duration(float64(s.limit)*s.interval))
+			o.Pacing.Missed = s.limit - s.next.Load()
+		}
+	}
 	if l.After != nil {
 		if err := l.After(); err != nil {
 			return nil, err
 		}
 	}
+	o.Tallies, o.Memory, o.Documents = counts.total, counts.memory(), front.done.Load()
 	for _, w := range workers {
-		for op := range w.tallies {
-			t := &w.tallies[op]
-			o.Tallies[op].Add(t)
-			o.Memory += t.Memory()
-		}
 		if o.Err == nil {
 			o.Err = w.firstErr
 		}
 	}
-	o.Documents = front.done.Load()
 	return o, nil
-}
-
-// phase lets the workers work for a time or a number of operations, and
-// reports whether it was interrupted. What is under way is finished.
-func (l *Loop) phase(ctx context.Context, warmUp bool, workers []*worker, d time.Duration, limit int64) bool {
-	var stop atomic.Bool
-	start := time.Now()
-	calls := context.WithoutCancel(ctx)
-	progress := Progress{WarmUp: warmUp}
-	_ = WhileWaiting(func() error {
-		var wg sync.WaitGroup
-		for i, w := range workers {
-			share := limit / int64(len(workers))
-			if int64(i) < limit%int64(len(workers)) {
-				share++
-			}
-			if limit == 0 || share > 0 {
-				wg.Go(func() { w.run(calls, &stop, share) })
-			}
-		}
-		finished := make(chan struct{})
-		go func() { wg.Wait(); close(finished) }()
-		var timeUp <-chan time.Time
-		if d > 0 {
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			timeUp = timer.C
-		}
-		select {
-		case <-finished:
-		case <-timeUp:
-		case <-ctx.Done():
-		}
-		stop.Store(true)
-		<-finished
-		return nil
-	}, func(now time.Time) {
-		if l.Memory != nil {
-			l.Memory.Sample()
-		}
-		progress.Now, progress.Elapsed, progress.Part, progress.Operations = now, now.Sub(start), 0, 0
-		for _, w := range workers {
-			progress.Operations += w.started.Load()
-		}
-		if d > 0 {
-			progress.Part = float64(progress.Elapsed) / float64(d)
-		}
-		if limit > 0 {
-			progress.Part = max(progress.Part, float64(progress.Operations)/float64(limit))
-		}
-		if l.Watch != nil {
-			l.Watch(progress)
-		}
-	})
-	if l.Watch != nil {
-		progress.Done = true
-		l.Watch(progress)
-	}
-	return ctx.Err() != nil
 }
 
 // clientCost measures, on one goroutine and without a store, what it takes to
 // choose, make, time and count an operation: the best of some rounds, as
 // whatever else the machine does only adds to it.
 func (l *Loop) clientCost() time.Duration {
-	w := l.newWorker(l.Workers, nothing{}, newFrontier(l.Documents.Count()))
+	w := l.newWorker(l.Workers, nothing{}, newFrontier(l.Documents.Count()), newCounters(1, l.Workload.Mix, false))
 	never := new(atomic.Bool)
 	best := time.Duration(math.MaxInt64)
 	for range 20 {

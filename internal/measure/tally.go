@@ -3,30 +3,42 @@ package measure
 import (
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/cleavestore/cleave/internal/workload"
 )
-
-// longestLatency is what anything that takes longer counts as.
-const longestLatency = time.Minute
 
 // Tally counts operations of one kind. The zero value has counted none. It is
 // for one goroutine.
 type Tally struct {
-	Busy   time.Duration // the sum of the latencies
+	Busy   time.Duration // the sum of the service times
 	Errors int64         // operations that failed; they have no latency
 	Bytes  int64         // of documents read or written
 
-	latencies *hdrhistogram.Histogram // of successes; nil before the first
+	Service  Latencies // of successes, from the call to its return
+	Response Latencies // from the moment the operation was due; of an open loop only
+	Lag      Latencies // how late the clock woke the worker, with two digits; of an open loop only
 }
 
-// Record counts an operation that succeeded.
+// prepare takes the memory for counting.
+func (t *Tally) prepare(open bool) {
+	t.Service.prepare()
+	if open {
+		t.Lag.coarse = true
+		t.Response.prepare()
+		t.Lag.prepare()
+	}
+}
+
+// Record counts an operation of a closed loop that succeeded.
 func (t *Tally) Record(d time.Duration) {
 	t.Busy += d
-	if t.latencies == nil {
-		t.latencies = hdrhistogram.New(1, int64(longestLatency), 3)
-	}
-	// The only error is a value out of range, which min and max rule out.
-	_ = t.latencies.RecordValue(int64(min(max(d, 1), longestLatency)))
+	t.Service.Record(d)
+}
+
+// RecordDue counts an operation of an open loop that succeeded.
+func (t *Tally) RecordDue(service, response, lag time.Duration) {
+	t.Record(service)
+	t.Response.Record(response)
+	t.Lag.Record(lag)
 }
 
 // Add adds what another tally counted.
@@ -34,44 +46,78 @@ func (t *Tally) Add(other *Tally) {
 	t.Busy += other.Busy
 	t.Errors += other.Errors
 	t.Bytes += other.Bytes
-	if other.latencies == nil {
-		return
-	}
-	if t.latencies == nil {
-		t.latencies = hdrhistogram.New(1, int64(longestLatency), 3)
-	}
-	t.latencies.Merge(other.latencies)
+	t.Service.Add(&other.Service)
+	t.Response.Add(&other.Response)
+	t.Lag.Add(&other.Lag)
 }
 
 // Reset forgets what was counted.
 func (t *Tally) Reset() {
-	if t.latencies != nil {
-		t.latencies.Reset()
-	}
 	t.Busy, t.Errors, t.Bytes = 0, 0, 0
+	t.Service.Reset()
+	t.Response.Reset()
+	t.Lag.Reset()
 }
 
 // Successes is the number of operations without error.
-func (t *Tally) Successes() int64 {
-	if t.latencies == nil {
-		return 0
-	}
-	return t.latencies.TotalCount()
-}
+func (t *Tally) Successes() int64 { return t.Service.Count() }
 
-// Micros returns a percentile of the latencies in microseconds, 0 if there are
-// none.
-func (t *Tally) Micros(percentile float64) float64 {
-	if t.latencies == nil {
-		return 0
+// Micros returns a percentile of the service times in microseconds, 0 if there
+// are none.
+func (t *Tally) Micros(percentile float64) float64 { return t.Service.Micros(percentile) }
+
+// Latencies returns the latencies that a caller sees: the response times if
+// operations were due, else the service times.
+func (t *Tally) Latencies() *Latencies {
+	if t.Response.Count() > 0 {
+		return &t.Response
 	}
-	return float64(t.latencies.ValueAtPercentile(percentile)) / 1e3
+	return &t.Service
 }
 
 // Memory is what the tally takes, in bytes.
-func (t *Tally) Memory() int64 {
-	if t.latencies == nil {
-		return 0
+func (t *Tally) Memory() int64 { return t.Service.Memory() + t.Response.Memory() + t.Lag.Memory() }
+
+// Tallies count operations by their kind.
+type Tallies [workload.NumOps]Tally
+
+// prepared returns tallies for the operations of a mix.
+func prepared(mix workload.Mix, open bool) *Tallies {
+	t := new(Tallies)
+	for op, share := range mix {
+		if share > 0 {
+			t[op].prepare(open)
+		}
 	}
-	return int64(t.latencies.ByteSize())
+	return t
+}
+
+// All returns the tallies of all operations together.
+func (t *Tallies) All() (all Tally) {
+	for op := range t {
+		all.Add(&t[op])
+	}
+	return all
+}
+
+// Add adds what others counted.
+func (t *Tallies) Add(other *Tallies) {
+	for op := range t {
+		t[op].Add(&other[op])
+	}
+}
+
+// Reset forgets what was counted.
+func (t *Tallies) Reset() {
+	for op := range t {
+		t[op].Reset()
+	}
+}
+
+// Memory is what the tallies take, in bytes.
+func (t *Tallies) Memory() (n int64) {
+	for op := range t {
+		n += t[op].Memory()
+	}
+	return n
 }

@@ -26,8 +26,12 @@ func TestTally(t *testing.T) {
 			t.Errorf("p%v is %v µs, want %v", percentile, got, want)
 		}
 	}
+	b.RecordDue(3*time.Microsecond, 5*time.Microsecond, time.Microsecond)
+	if b.Service.Count() != 1003 || !about(b.Response.Micros(50), 5) || !about(b.Lag.Micros(100), 1) || b.Latencies() != &b.Response || a.Latencies() != &a.Service {
+		t.Errorf("%v, %v, %v", b.Service.Count(), b.Response.Micros(50), b.Lag.Micros(100))
+	}
 	b.Reset()
-	if b.Successes() != 0 || b.Errors != 0 || b.Busy != 0 || b.Bytes != 0 {
+	if b.Successes() != 0 || b.Errors != 0 || b.Busy != 0 || b.Bytes != 0 || b.Response.Count() != 0 || b.Lag.Count() != 0 {
 		t.Error("reset leaves something")
 	}
 	var empty Tally

@@ -21,7 +21,11 @@ type worker struct {
 	picker *workload.Picker
 	front  *frontier
 
-	tallies  [workload.NumOps]Tally
+	schedule *schedule // nil: closed loop
+	watch    *watch    // in an open loop
+	ticket   ticket    // of the operation, in an open loop
+
+	counters counters
 	started  atomic.Int64 // operations, for the progress
 	failures int          // in a row
 	firstErr error
@@ -38,9 +42,9 @@ type worker struct {
 	}
 }
 
-func (l *Loop) newWorker(id int, s Store, front *frontier) *worker {
+func (l *Loop) newWorker(id int, s Store, front *frontier, c counters) *worker {
 	w := &worker{
-		id: id, store: s, docs: l.Documents, front: front,
+		id: id, store: s, docs: l.Documents, front: front, counters: c,
 		keys:   l.Workload.Keys.NewChooser(l.Documents.Count(), l.Seed, uint64(id)),
 		picker: l.Workload.Mix.NewPicker(l.Seed, uint64(id)),
 	}
@@ -58,53 +62,106 @@ func (l *Loop) newWorker(id int, s Store, front *frontier) *worker {
 // recover.
 const hopeless = 1000
 
+// errOver says that an operation did not begin: the loop is over.
+var errOver = errors.New("the loop is over")
+
 // run performs operations until stop is set, limit of them are done (0: no
-// limit), or too many failed in a row.
+// limit), none is due any more, or too many failed in a row.
 func (w *worker) run(ctx context.Context, stop *atomic.Bool, limit int64) {
 	for n := int64(0); limit == 0 || n < limit; n++ {
 		if stop.Load() {
 			return
 		}
-		w.started.Add(1)
 		op := w.picker.Next()
-		if err := w.step(ctx, op); err != nil {
-			w.tallies[op].Errors++
-			if w.firstErr == nil {
-				w.firstErr = fmt.Errorf("%s: %w", op, err)
-			}
-			if w.failures++; w.failures == hopeless {
+		err := w.step(ctx, op)
+		switch {
+		case err == nil:
+			w.failures = 0
+		case err == errOver:
+			return
+		default:
+			w.fail(op, err)
+			if w.failures == hopeless {
 				return
 			}
-			continue
 		}
-		w.failures = 0
+	}
+}
+
+// begin returns when the operation begins: now, or when it is due; not ok: it
+// does not.
+func (w *worker) begin() (start time.Time, ok bool) {
+	if w.schedule != nil {
+		if w.ticket, ok = w.schedule.take(w.watch); !ok {
+			return start, false
+		}
+	}
+	w.started.Add(1)
+	return time.Now(), true
+}
+
+// done counts an operation that succeeded.
+func (w *worker) done(op workload.Op, start time.Time, service time.Duration, bytes int64) {
+	counted, place := w.counters.take(w.id)
+	t := &counted[op]
+	if s := w.schedule; s == nil {
+		t.Record(service)
+	} else {
+		t.RecordDue(service, start.Sub(s.start)+service-w.ticket.from, w.ticket.lag)
+	}
+	t.Bytes += bytes
+	place.Store(counted)
+}
+
+// fail counts an operation that failed.
+func (w *worker) fail(op workload.Op, err error) {
+	counted, place := w.counters.take(w.id)
+	counted[op].Errors++
+	place.Store(counted)
+	w.failures++
+	if w.firstErr == nil {
+		w.firstErr = fmt.Errorf("%s: %w", op, err)
 	}
 }
 
 // step performs one operation. What is timed is the call of the store, not the
 // making of its arguments.
 func (w *worker) step(ctx context.Context, op workload.Op) error {
-	t := &w.tallies[op]
 	if op == workload.Insert {
-		i := w.front.take()
-		defer w.front.written(i)
-		return w.write(ctx, t, i)
+		return w.insert(ctx)
 	}
 	i := w.keys.Next(w.front.done.Load())
 	switch op {
 	case workload.Update:
-		return w.write(ctx, t, i)
+		return w.update(ctx, i)
 	case workload.Read:
-		return w.read(ctx, t, i)
+		return w.read(ctx, i)
 	case workload.Absent:
-		return w.absent(ctx, t, i)
+		return w.absent(ctx, i)
 	case workload.Scan:
-		return w.scan(ctx, t, w.docs.Key(i), w.name(i), 1+w.keys.Rand(workload.MaxScan))
+		return w.scan(ctx, op, w.docs.Key(i), w.name(i), 1+w.keys.Rand(workload.MaxScan))
 	case workload.Partition:
-		return w.scan(ctx, t, w.docs.Key(i), "", 0)
+		return w.scan(ctx, op, w.docs.Key(i), "", 0)
 	default:
-		return w.modify(ctx, t, i)
+		return w.modify(ctx, i)
 	}
+}
+
+// insert writes the next new document. Which one that is and what is in it is
+// found when it is due: else the documents behind it would wait for a worker
+// that prepared it and was not needed for a while.
+func (w *worker) insert(ctx context.Context) error {
+	if _, ok := w.begin(); !ok {
+		return errOver
+	}
+	i := w.front.take()
+	defer w.front.written(i)
+	doc, err := w.version(ctx, i)
+	if err != nil {
+		return err
+	}
+	key, id := w.docs.Key(i), w.name(i)
+	return w.upsert(ctx, workload.Insert, time.Now(), key, id, doc)
 }
 
 // name returns the id of document i, valid until the next call.
@@ -113,9 +170,12 @@ func (w *worker) name(i int64) string {
 	return unsafe.String(unsafe.SliceData(w.idBuf), len(w.idBuf)) // the store keeps nothing of it
 }
 
-func (w *worker) read(ctx context.Context, t *Tally, i int64) error {
+func (w *worker) read(ctx context.Context, i int64) error {
 	key, id := w.docs.Key(i), w.name(i)
-	start := time.Now()
+	start, ok := w.begin()
+	if !ok {
+		return errOver
+	}
 	body, err := w.store.Read(ctx, key, id, w.readBuf[:0])
 	elapsed := time.Since(start)
 	if err != nil {
@@ -125,19 +185,21 @@ func (w *worker) read(ctx context.Context, t *Tally, i int64) error {
 	if !w.docs.Check(body, id) {
 		return fmt.Errorf("document %q: wrong body of %d bytes", id, len(body))
 	}
-	t.Record(elapsed)
-	t.Bytes += int64(len(body))
+	w.done(workload.Read, start, elapsed, int64(len(body)))
 	return nil
 }
 
 // absentMark at the end of an id makes one that no document has.
 const absentMark = '~'
 
-func (w *worker) absent(ctx context.Context, t *Tally, i int64) error {
+func (w *worker) absent(ctx context.Context, i int64) error {
 	key := w.docs.Key(i)
 	w.idBuf = append(w.docs.AppendID(w.idBuf[:0], i), absentMark)
 	id := unsafe.String(unsafe.SliceData(w.idBuf), len(w.idBuf))
-	start := time.Now()
+	start, ok := w.begin()
+	if !ok {
+		return errOver
+	}
 	body, err := w.store.Read(ctx, key, id, w.readBuf[:0])
 	elapsed := time.Since(start)
 	if err == nil {
@@ -146,13 +208,16 @@ func (w *worker) absent(ctx context.Context, t *Tally, i int64) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	t.Record(elapsed)
+	w.done(workload.Absent, start, elapsed, 0)
 	return nil
 }
 
-func (w *worker) scan(ctx context.Context, t *Tally, key partmap.Key, from string, limit int) error {
+func (w *worker) scan(ctx context.Context, op workload.Op, key partmap.Key, from string, limit int) error {
 	w.scanned.items, w.scanned.bytes = 0, 0
-	start := time.Now()
+	start, ok := w.begin()
+	if !ok {
+		return errOver
+	}
 	err := w.store.Scan(ctx, key, from, limit, w.visit)
 	elapsed := time.Since(start)
 	if err != nil {
@@ -161,19 +226,21 @@ func (w *worker) scan(ctx context.Context, t *Tally, key partmap.Key, from strin
 	if n := w.scanned.items; n == 0 || limit > 0 && n > int64(limit) {
 		return fmt.Errorf("scan from %q: %d documents where there are 1 to %d", from, n, limit)
 	}
-	t.Record(elapsed)
-	t.Bytes += w.scanned.bytes
+	w.done(op, start, elapsed, w.scanned.bytes)
 	return nil
 }
 
 // modify reads a document and writes it again.
-func (w *worker) modify(ctx context.Context, t *Tally, i int64) error {
+func (w *worker) modify(ctx context.Context, i int64) error {
 	doc, err := w.version(ctx, i)
 	if err != nil {
 		return err
 	}
 	key, id := w.docs.Key(i), w.name(i)
-	start := time.Now()
+	start, ok := w.begin()
+	if !ok {
+		return errOver
+	}
 	body, err := w.store.Read(ctx, key, id, w.readBuf[:0])
 	if err != nil {
 		return err
@@ -182,24 +249,30 @@ func (w *worker) modify(ctx context.Context, t *Tally, i int64) error {
 	if err := w.store.Upsert(ctx, key, id, doc); err != nil {
 		return err
 	}
-	t.Record(time.Since(start))
-	t.Bytes += int64(len(body) + len(doc))
+	w.done(workload.RMW, start, time.Since(start), int64(len(body)+len(doc)))
 	return nil
 }
 
-// write writes a version of document i.
-func (w *worker) write(ctx context.Context, t *Tally, i int64) error {
+// update writes another version of document i.
+func (w *worker) update(ctx context.Context, i int64) error {
 	doc, err := w.version(ctx, i)
 	if err != nil {
 		return err
 	}
 	key, id := w.docs.Key(i), w.name(i)
-	start := time.Now()
+	start, ok := w.begin()
+	if !ok {
+		return errOver
+	}
+	return w.upsert(ctx, workload.Update, start, key, id, doc)
+}
+
+// upsert writes a document in an operation that has begun.
+func (w *worker) upsert(ctx context.Context, op workload.Op, start time.Time, key partmap.Key, id string, doc []byte) error {
 	if err := w.store.Upsert(ctx, key, id, doc); err != nil {
 		return err
 	}
-	t.Record(time.Since(start))
-	t.Bytes += int64(len(doc))
+	w.done(op, start, time.Since(start), int64(len(doc)))
 	return nil
 }
 

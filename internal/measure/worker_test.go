@@ -16,7 +16,7 @@ import (
 func TestClientAllocatesNothing(t *testing.T) {
 	for _, name := range []string{"read", "put", "ycsb-a", "scan", "ycsb-f", "absent", "partition"} {
 		l := newLoop(t, name, 10_000, nothing{})
-		w := l.newWorker(0, l.Store, newFrontier(10_000))
+		w := l.newWorker(0, l.Store, newFrontier(10_000), newCounters(1, l.Workload.Mix, false))
 		never := new(atomic.Bool)
 		w.run(context.Background(), never, 1000) // buffers and histograms
 		if n := testing.AllocsPerRun(10, func() { w.run(context.Background(), never, 100) }); n > 0 {
@@ -91,23 +91,20 @@ func TestWorkerNoticesErrors(t *testing.T) {
 		{"scan", wrong{}},
 	} {
 		l := newLoop(t, c.workload, 10, c.store)
-		w := l.newWorker(0, l.Store, newFrontier(10))
+		w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false))
 		w.run(t.Context(), new(atomic.Bool), 100)
-		errs := int64(0)
-		for op := range w.tallies {
-			errs += w.tallies[op].Errors
-			if n := w.tallies[op].Successes(); n > 0 {
-				t.Errorf("%s: %d successes", c.workload, n)
-			}
+		all := w.counters[0].Load().All()
+		if n := all.Successes(); n > 0 {
+			t.Errorf("%s: %d successes", c.workload, n)
 		}
-		if errs != 100 || w.firstErr == nil {
-			t.Errorf("%s: %d errors, the first: %v", c.workload, errs, w.firstErr)
+		if all.Errors != 100 || w.firstErr == nil {
+			t.Errorf("%s: %d errors, the first: %v", c.workload, all.Errors, w.firstErr)
 		}
 	}
 	l := newLoop(t, "put", 10, wrong{err: refused})
-	w := l.newWorker(0, l.Store, newFrontier(10))
+	w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false))
 	w.run(t.Context(), new(atomic.Bool), 0)
-	if n := w.tallies[workload.Update].Errors; n != hopeless {
+	if n := w.counters[0].Load()[workload.Update].Errors; n != hopeless {
 		t.Errorf("gives up after %d errors", n)
 	}
 }
@@ -116,7 +113,7 @@ func BenchmarkClient(b *testing.B) {
 	for _, name := range []string{"read", "put", "ycsb-b"} {
 		b.Run(name, func(b *testing.B) {
 			l := newLoop(b, name, 1_000_000, nothing{})
-			w := l.newWorker(0, l.Store, newFrontier(1_000_000))
+			w := l.newWorker(0, l.Store, newFrontier(1_000_000), newCounters(1, l.Workload.Mix, false))
 			b.ReportAllocs()
 			b.ResetTimer()
 			w.run(context.Background(), new(atomic.Bool), int64(b.N))

@@ -47,6 +47,9 @@ func adviseFile(f *os.File, off, n int64, advice Advice) {
 		flag = unix.FADV_WILLNEED
 	case DontNeed:
 		flag = unix.FADV_DONTNEED
+	case WriteBack:
+		_ = control(f, func(fd int) error { return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE) })
+		return
 	default:
 		return
 	}

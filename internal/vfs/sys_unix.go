@@ -78,3 +78,7 @@ func adviseMemory(b []byte, advice Advice) {
 	}
 	_ = unix.Madvise(b, flag)
 }
+
+// linkRefusals are the errors of a link that call for a copy, beside those that
+// say that it is not permitted or not known.
+var linkRefusals = []error{syscall.EMLINK, syscall.EXDEV}

@@ -92,3 +92,9 @@ func classify(err error) error {
 	}
 	return err
 }
+
+// linkRefusals are the errors of a link that call for a copy.
+var linkRefusals = []error{
+	windows.ERROR_INVALID_FUNCTION, windows.ERROR_NOT_SAME_DEVICE, windows.ERROR_TOO_MANY_LINKS,
+	syscall.EMLINK, syscall.EXDEV,
+}

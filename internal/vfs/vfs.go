@@ -106,4 +106,5 @@ const (
 	Sequential               // front to back, once
 	WillNeed                 // soon: start reading
 	DontNeed                 // not again soon: drop what is cached
+	WriteBack                // written and final: start to bring it to the device
 )

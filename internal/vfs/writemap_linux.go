@@ -1,10 +1,18 @@
 package vfs
 
-import "github.com/edsrzf/mmap-go"
+import (
+	"math"
+	"syscall"
+
+	"github.com/edsrzf/mmap-go"
+)
 
 // MapWrite works where one cache serves mappings and calls alike. On Linux it
 // does for every local file system.
 func (f *osFile) MapWrite(size int64) (*WriteMapping, error) {
+	if size < 1 || size > math.MaxInt {
+		return nil, f.err("map", -1, syscall.EINVAL)
+	}
 	data, err := mmap.MapRegion(f.file, int(size), mmap.RDWR, 0, 0)
 	if err != nil {
 		return nil, f.err("map", -1, err)

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type compareCommand struct {
+	Old    string     `arg:"" help:"File that pbench run --json wrote, or a directory of --out, or one with several of these."`
+	New    string     `arg:"" help:"What is compared with it."`
+	FailOn percentage `placeholder:"PERCENT" help:"Exit with status 1 if a figure is worse by more than so much, such as 5%, and its values do not overlap."`
+	JSON   jsonOutput `name:"json" placeholder:"FILE" help:"Write the comparison as JSON; - is standard output, in place of the table."`
+}
+
+// Help returns what follows the short help.
+func (*compareCommand) Help() string {
+	return `
+Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. If the values of both sides overlap, no difference is seen. If not, the difference may still be chance, which is said when two sets of so few values from one source would lie apart in over 5 of 100 cases: with fewer than 4 repetitions on each side. Response times of OVERLOADED runs are not compared. Results in bench.txt are for benchstat.
+
+Examples:
+
+    pbench compare runs/a runs/b
+    pbench compare old.json new.json --fail-on 5%`
+}
+
+// percentage is a flag such as "5%" or "5".
+type percentage float64
+
+// UnmarshalText reads a flag.
+func (p *percentage) UnmarshalText(text []byte) error {
+	x, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "%"), 64)
+	if err != nil || !(x > 0 && x <= 1e6) {
+		return fmt.Errorf("%q is no percentage above 0", text)
+	}
+	*p = percentage(x)
+	return nil
+}
+
+// comparison is what compare prints as JSON.
+type comparison struct {
+	V        int             `json:"v"`
+	Old      string          `json:"old"`
+	New      string          `json:"new"`
+	Settings []settingChange `json:"settings"` // that differ
+	Rows     []comparedRow   `json:"rows"`
+}
+
+type settingChange struct {
+	Workload string `json:"workload"`
+	Name     string `json:"name"`
+	Old      string `json:"old"`
+	New      string `json:"new"`
+}
+
+// comparedRow is a figure on both sides.
+type comparedRow struct {
+	Workload  string  `json:"workload"`
+	Operation string  `json:"operation"`
+	Figure    string  `json:"figure"`
+	Old       spread  `json:"old"`
+	New       spread  `json:"new"`
+	Percent   float64 `json:"change_percent"`
+	Verdict   string  `json:"verdict"`
+	Chance    float64 `json:"chance"` // that values from one source lie apart
+}
+
+// Verdicts on a figure.
+const (
+	same        = "same"
+	better      = "better"
+	worse       = "worse"
+	notCompared = "not compared" // a response time of an OVERLOADED run
+)
+
+// figure is something that is compared.
+type figure struct {
+	name     string
+	higher   bool // is better
+	response bool // a response time, in an open loop
+	of       func(r *repeat, operation string) float64
+}
+
+var figures = func() []figure {
+	all := []figure{{name: "ops/s", higher: true, of: func(r *repeat, operation string) float64 {
+		f, _ := r.operation(operation)
+		return f.OpsPerS
+	}}}
+	for _, p := range percentiles {
+		all = append(all, figure{name: p + " µs", response: true, of: func(r *repeat, operation string) float64 {
+			f, _ := r.operation(operation)
+			return f.percentile(p)
+		}})
+	}
+	for _, p := range percentiles[:2] {
+		all = append(all, figure{name: "service " + p + " µs", of: func(r *repeat, operation string) float64 {
+			if r.Loop == nil {
+				return 0
+			}
+			f := r.Loop.Service[operation]
+			return f.percentile(p)
+		}})
+	}
+	return all
+}()
+
+// Run compares.
+func (c *compareCommand) Run(env *environment) error {
+	old, err := readRuns(c.Old)
+	if err != nil {
+		return err
+	}
+	now, err := readRuns(c.New)
+	if err != nil {
+		return err
+	}
+	if err := c.JSON.open(); err != nil {
+		return err
+	}
+	defer c.JSON.discard()
+	rep, err := compare(old, now)
+	if err != nil {
+		return err
+	}
+	if !c.JSON.replacesText() {
+		rep.print(env.stdout)
+	}
+	if err := c.JSON.write(env, rep); err != nil {
+		return err
+	}
+	if c.FailOn > 0 {
+		return rep.failed(float64(c.FailOn))
+	}
+	return nil
+}
+
+// compare compares the workloads that both sets have.
+func compare(old, now *runSet) (*comparison, error) {
+	c := &comparison{V: 1, Old: old.name, New: now.name, Settings: []settingChange{}}
+	for _, workload := range old.workloads() {
+		before, after := old.repeats(workload), now.repeats(workload)
+		if len(after) == 0 {
+			continue
+		}
+		a, b := old.settings(workload), now.settings(workload)
+		names := maps.Clone(a)
+		maps.Copy(names, b)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if a[name] != b[name] {
+				c.Settings = append(c.Settings, settingChange{workload, name, a[name], b[name]})
+			}
+		}
+		for _, operation := range before[0].names() {
+			for _, f := range figures {
+				if row, ok := f.compare(operation, before, after); ok {
+					row.Workload = workload
+					c.Rows = append(c.Rows, row)
+				}
+			}
+		}
+	}
+	if len(c.Rows) == 0 {
+		return nil, errors.New("the results have no workload in common: " +
+			strings.Join(old.workloads(), ", ") + " and " + strings.Join(now.workloads(), ", "))
+	}
+	return c, nil
+}
+
+// compare compares a figure of an operation; not ok if one side has none.
+func (f *figure) compare(operation string, before, after []repeat) (row comparedRow, ok bool) {
+	overload := false
+	values := func(all []repeat) (values []float64) {
+		for i := range all {
+			if x := f.of(&all[i], operation); x > 0 {
+				values = append(values, x)
+			}
+			overload = overload || all[i].Loop.is(overloaded)
+		}
+		return values
+	}
+	a, b := values(before), values(after)
+	if len(a) == 0 || len(b) == 0 {
+		return row, false
+	}
+	row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), New: newSpread(b), Verdict: same}
+	row.Percent = round(100*(row.New.Median/row.Old.Median-1), 2)
+	row.Chance = round(chance(len(a), len(b)), 4)
+	switch apart := row.New.apart(row.Old); {
+	case overload && f.response:
+		row.Verdict = notCompared
+	case apart == 0:
+	case apart > 0 == f.higher:
+		row.Verdict = better
+	default:
+		row.Verdict = worse
+	}
+	return row, true
+}
+
+// unlikely is a chance that is small enough to take a difference for one.
+const unlikely = 0.05
+
+// print writes the comparison as a table, and in a line what differs.
+func (c *comparison) print(w io.Writer) {
+	fmt.Fprintf(w, "old: %s\nnew: %s\n", c.Old, c.New)
+	for _, s := range c.Settings {
+		fmt.Fprintf(w, "%s: %s differs: %s, then %s\n", s.Workload, s.Name, cmp.Or(s.Old, "unknown"), cmp.Or(s.New, "unknown"))
+	}
+	fmt.Fprintln(w)
+	t := cli.NewTable("<workload", "<operation", "<figure", "old", "±", "new", "±", "runs", "<")
+	counts := make(map[string]int)
+	few := false
+	var last comparedRow
+	for _, r := range c.Rows {
+		note := ""
+		switch r.Verdict {
+		case same:
+			note = "no difference seen"
+		case notCompared:
+			note = "not compared: " + overloaded
+		default:
+			note = fmt.Sprintf("%+.1f %%  %s", r.Percent, r.Verdict)
+			if r.Chance > unlikely {
+				note += ", or chance"
+				few = true
+			}
+		}
+		counts[r.Verdict]++
+		workload, operation := r.Workload, displayName(r.Operation)
+		if r.Workload == last.Workload {
+			workload = ""
+			if r.Operation == last.Operation {
+				operation = ""
+			}
+		}
+		last = r
+		t.Row(workload, operation, r.Figure, formatFigure(r.Old.Median), formatSpread(r.Old), formatFigure(r.New.Median), formatSpread(r.New),
+			fmt.Sprintf("%d, %d", r.Old.N, r.New.N), note)
+	}
+	t.Print(w, "")
+	fmt.Fprintf(w, "\nof %s %d better, %d worse, %d without a difference that can be seen", plural(len(c.Rows), "figure"), counts[better], counts[worse], counts[same])
+	if n := counts[notCompared]; n > 0 {
+		fmt.Fprintf(w, ", %d not compared", n)
+	}
+	fmt.Fprintln(w)
+	if few {
+		fmt.Fprintln(w, "so few runs lie apart by chance too: repeat them with --count 5")
+	}
+}
+
+func formatFigure(x float64) string {
+	if x >= 1000 {
+		return formatCount(int64(x + 0.5))
+	}
+	return formatShort(x)
+}
+
+func formatSpread(s spread) string {
+	if s.N < 2 {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f %%", 100*s.half())
+}
+
+// failed returns an error if a figure is worse by more than percent.
+func (c *comparison) failed(percent float64) error {
+	var failed []string
+	for _, r := range c.Rows {
+		loss := r.Percent // of a figure that is better when lower
+		if r.Figure == figures[0].name {
+			loss = -loss
+		}
+		if r.Verdict == worse && loss > percent {
+			failed = append(failed, fmt.Sprintf("%s %s %s %+.1f %%", r.Workload, r.Operation, r.Figure, r.Percent))
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("worse by over %s %%: %s", formatNumber(percent), strings.Join(failed, ", "))
+}
+
+func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+// writeRun writes the result of a run as JSON, with these rates and p99 of its
+// repetitions.
+func writeRun(t *testing.T, name, workload, durability string, verdicts []string, rates, p99s []float64) {
+	t.Helper()
+	rep := &report{V: 1, Workload: workload, Engine: &engineFigures{Run: &settings{Durability: durability}}}
+	for i := range rates {
+		f := operationFigures{Ops: 10, OpsPerS: rates[i], latencyFigures: latencyFigures{P99Micros: p99s[i]}}
+		loop := &loopFigures{Kind: openLoop, Verdicts: verdicts, Service: map[string]latencyFigures{"read": {P50Micros: 1}}}
+		rep.results = results{All: f, Ops: map[string]operationFigures{"read": f}}
+		rep.Engine.Loop = loop
+		if len(rates) > 1 {
+			rep.Engine.Repeats = append(rep.Engine.Repeats, repeat{rep.results, loop})
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := writeJSON(file, rep); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	writeRun(t, filepath.Join(a, runFile), "ycsb-b", "synced", nil, []float64{100, 102, 98, 101}, []float64{10, 11, 12, 10})
+	writeRun(t, filepath.Join(b, runFile), "ycsb-b", "buffered", nil, []float64{120, 122, 119, 121}, []float64{11, 12, 13, 12})
+	s := newSession(t)
+	s.do(t, cli.ExitOK, "compare", a, b)
+	text := s.out.String()
+	wants(t, text, "old: "+a, "ycsb-b: durability differs: synced, then buffered", "+19.9 %  better", "no difference seen", "4, 4",
+		"of 5 figures 2 better, 0 worse, 3 without a difference that can be seen")
+	if strings.Contains(text, "chance") {
+		t.Errorf("four runs on each side tell\n%s", text)
+	}
+	s.do(t, exitFailed, "compare", b, a, "--fail-on", "5%", "--json", "-")
+	wants(t, s.errOut.String(), "worse by over 5 %: ycsb-b read ops/s -16.6 %, ycsb-b all ops/s -16.6 %")
+	var c comparison
+	if err := json.Unmarshal(s.out.Bytes(), &c); err != nil || c.V != 1 || len(c.Rows) != 5 || c.Rows[0].Verdict != worse || c.Rows[0].Old.N != 4 || len(c.Settings) != 1 {
+		t.Errorf("%v: %s", err, &s.out)
+	}
+	s.do(t, cli.ExitOK, "compare", b, a, "--fail-on", "20%")
+	s.do(t, cli.ExitOK, "compare", a, b, "--fail-on", "1%") // better is no failure
+}
+
+// Single runs, also several of them in a directory.
+func TestCompareFewRuns(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	writeRun(t, old, "read", "synced", nil, []float64{100}, []float64{10})
+	writeRun(t, now, "read", "synced", nil, []float64{90}, []float64{12})
+	s := newSession(t)
+	s.do(t, cli.ExitOK, "compare", old, now)
+	wants(t, s.out.String(), "-10.0 %  worse, or chance", "+20.0 %  worse, or chance", "repeat them with --count 5", "?")
+
+	many := filepath.Join(dir, "many")
+	for i, rate := range []float64{80, 81, 82, 83} {
+		writeRun(t, filepath.Join(many, "run"+string(rune('0'+i)), runFile), "read", "synced", nil, []float64{rate}, []float64{10})
+	}
+	s.do(t, cli.ExitOK, "compare", old, many)
+	wants(t, s.out.String(), "1, 4", "of 5 figures 0 better, 2 worse")
+	other := filepath.Join(dir, "flat")
+	writeRun(t, filepath.Join(other, "1.json"), "put", "synced", nil, []float64{1}, []float64{1})
+	s.do(t, exitFailed, "compare", old, other)
+	wants(t, s.errOut.String(), "no workload in common: read and put")
+	if err := os.WriteFile(filepath.Join(other, "2.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, exitFailed, "compare", old, other)
+	wants(t, s.errOut.String(), "2.json: unexpected end of JSON")
+}
+
+// Response times of an overloaded run are not compared.
+func TestCompareOverloaded(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	writeRun(t, old, "read", "synced", nil, []float64{100}, []float64{10})
+	writeRun(t, now, "read", "synced", []string{overloaded}, []float64{90}, []float64{1e6})
+	s := newSession(t)
+	s.do(t, exitFailed, "compare", old, now, "--fail-on", "1")
+	wants(t, s.out.String(), "not compared: OVERLOADED", "2 not compared")
+	if strings.Contains(s.errOut.String(), "p99") {
+		t.Errorf("%s", &s.errOut)
+	}
+}
+
+// What a run writes can be compared.
+func TestCompareRuns(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "run.json")
+	s := newSession(t)
+	s.do(t, cli.ExitOK, "run", "--docs", "100", "--closed", "--ops", "200", "--warmup", "0s", "--count", "2", "--json", name)
+	s.do(t, cli.ExitOK, "compare", name, name)
+	wants(t, s.out.String(), "ycsb-b", "read", "update", "ALL", "0 better, 0 worse")
+}
+
+func TestSpread(t *testing.T) {
+	s := newSpread([]float64{5, 1, 3, 2})
+	if s != (spread{Median: 2.5, Min: 1, Max: 5, N: 4}) || s.half() != 0.8 || (spread{}).half() != 0 {
+		t.Errorf("%+v: %v", s, s.half())
+	}
+	low, high := newSpread([]float64{1, 2}), newSpread([]float64{3})
+	if low.apart(high) != -1 || high.apart(low) != 1 || low.apart(newSpread([]float64{2, 3})) != 0 || high.apart(high) != 0 {
+		t.Error("apart")
+	}
+	for _, c := range []struct {
+		n, m int
+		want float64
+	}{{1, 1, 1}, {2, 2, 1. / 3}, {3, 3, 0.1}, {4, 4, 2. / 70}, {1, 5, 1. / 3}, {5, 5, 2. / 252}} {
+		if got := chance(c.n, c.m); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%d and %d: %v, want %v", c.n, c.m, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"sort"
+
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/splitter"
+)
+
+// itemWeight is what an item weighs beyond its document when a cut is chosen.
+const itemWeight = 64
+
+// memoryShare is the part of the weight from which memtables are counted too:
+// one in memoryShare.
+const memoryShare = 8
+
+// chooseCut finds the cut that best halves what the partitions hold within a
+// range.
+func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice, error) {
+	var sources []splitter.Source
+	var files, memory int64
+	for _, p := range parts {
+		v, release := p.hold()
+		defer release()
+		for _, r := range v.runs {
+			s, err := newRunSource(r, p.c.levels())
+			if err != nil {
+				return splitter.Choice{}, err
+			}
+			sources = append(sources, s)
+		}
+		files += v.raw
+		memory += v.documentBytes() + itemWeight*v.tableVersions()
+	}
+	if memory*memoryShare >= files {
+		for _, p := range parts {
+			sources = append(sources, p.memoryHistogram())
+		}
+	}
+	return splitter.Cut(rng, sources)
+}
+
+// tableVersions counts the versions in memtables.
+func (v *version) tableVersions() int64 {
+	n := v.active.Versions()
+	for i := range v.frozen {
+		n += v.frozen[i].Versions()
+	}
+	return n
+}
+
+// memoryHistogram tells where the documents in the memtables lie.
+func (p *partition) memoryHistogram() *splitter.Histogram {
+	h := new(splitter.Histogram)
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	var m mergedCursor
+	inMemory := version{active: v.active, frozen: v.frozen}
+	m.open(&inMemory, maxSequence, false)
+	defer m.close()
+	for m.start(); m.valid(); m.next() {
+		k, ver := m.top()
+		at, err := partmap.EPKFromBytes(k.EPK[:len(k.EPK)-8]) // as tables have it
+		if err == nil {
+			h.Add(at, int64(len(ver.Body))+itemWeight)
+		}
+	}
+	return h
+}
+
+// runSource shows a run, within the bounds of its files, to the splitter. A
+// place is a logical partition of a file.
+type runSource struct {
+	run    *run
+	levels int
+	lower  []int // first place of each file, in the file
+	first  []int // first place of each file, and the number of all
+	before []int64
+}
+
+func newRunSource(r *run, levels int) (*runSource, error) {
+	s := &runSource{run: r, levels: levels, first: []int{0}, before: []int64{0}}
+	for i, f := range r.files {
+		lo, hi := 0, int(f.Properties().LogicalPartitions)
+		if f.clip != nil {
+			var err error
+			if lo, err = f.LowerLogicalPartition(f.clip.lo.EPK); err != nil {
+				return nil, err
+			}
+			if hi, err = f.LowerLogicalPartition(f.clip.hi.EPK); err != nil {
+				return nil, err
+			}
+		}
+		from, err := f.weightBefore(lo)
+		if err != nil {
+			return nil, err
+		}
+		to, err := f.weightBefore(hi)
+		if err != nil {
+			return nil, err
+		}
+		s.lower = append(s.lower, lo)
+		s.first = append(s.first, s.first[i]+max(0, hi-lo))
+		s.before = append(s.before, s.before[i]+max(0, to-from))
+	}
+	return s, nil
+}
+
+// weightBefore is the weight of the logical partitions of a file before one.
+func (f *file) weightBefore(i int) (int64, error) {
+	p := f.Properties()
+	items, raw := p.Items, p.RawBytes
+	if i < int(p.LogicalPartitions) {
+		at, err := f.LogicalPartition(i)
+		if err != nil {
+			return 0, err
+		}
+		items, raw = at.ItemsBefore, at.RawBefore
+	}
+	return int64(raw) + itemWeight*int64(items), nil
+}
+
+// Len implements splitter.Source.
+func (s *runSource) Len() int { return s.first[len(s.run.files)] }
+
+// fileOf returns the file that place i lies in; i is below Len.
+func (s *runSource) fileOf(i int) int {
+	return sort.Search(len(s.run.files), func(n int) bool { return s.first[n+1] > i })
+}
+
+// At implements splitter.Source.
+func (s *runSource) At(i int) (at partmap.EPK, err error) {
+	n := s.fileOf(i)
+	p, err := s.run.files[n].LogicalPartition(s.lower[n] + i - s.first[n])
+	if err != nil {
+		return at, err
+	}
+	return partmap.EPKFromBytes(p.EPK)
+}
+
+// Find implements splitter.Source.
+func (s *runSource) Find(at *partmap.EPK) (int, error) {
+	n := sort.Search(len(s.run.files), func(n int) bool { return s.run.files[n].max.Compare(at) > 0 })
+	if n == len(s.run.files) {
+		return s.Len(), nil
+	}
+	key := boundaryKey(at, s.levels)
+	i, err := s.run.files[n].LowerLogicalPartition(key.EPK)
+	return min(max(s.first[n], s.first[n]+i-s.lower[n]), s.first[n+1]), err
+}
+
+// Before implements splitter.Source.
+func (s *runSource) Before(i int) (int64, error) {
+	if i == s.Len() {
+		return s.before[len(s.run.files)], nil
+	}
+	n := s.fileOf(i)
+	f := s.run.files[n]
+	from, err := f.weightBefore(s.lower[n])
+	if err != nil {
+		return 0, err
+	}
+	to, err := f.weightBefore(s.lower[n] + i - s.first[n])
+	return s.before[n] + to - from, err
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestSplitByItself loads a container whose partitions split when they hold too
+// much.
+func TestSplitByItself(t *testing.T) {
+	var mu sync.Mutex
+	var events []ReshapeEvent
+	o := &Options{
+		MemoryBudget: minMemoryBudget, FileBytes: 64 << 10, MaxPartitionBytes: 200 << 10, fs: vfs.NewMem(), memtableBytes: 64 << 10,
+		Durability: Buffered,
+		Events: &EventListener{Reshaped: func(e ReshapeEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e)
+		}},
+	}
+	db, c := openMem(t, o)
+	const n = 4000
+	for i := range n {
+		if _, err := c.Upsert(context.Background(), smallDocument(fmt.Sprint(i), fmt.Sprintf("k%d", i%200), 200), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settled := func() bool {
+		for _, p := range db.partitions() {
+			if p.dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.inherited()) > 0 || p.queued.Load() {
+				return false
+			}
+		}
+		return true
+	}
+	until(settled)
+	found := 0
+	for _, err := range c.ScanAll(context.Background(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+	}
+	if found != n {
+		t.Errorf("%d items of %d", found, n)
+	}
+	parts := c.Partitions()
+	if len(parts) < 4 {
+		t.Errorf("%d partitions", len(parts))
+	}
+	db.Close() // hands out the events
+	if len(events) != len(parts)-1 {
+		t.Errorf("%d events, %d partitions", len(events), len(parts))
+	}
+	for _, e := range events {
+		if e.Err != nil || e.Kind != KindSplit || len(e.Parents) != 1 || len(e.Children) != 2 || e.Phase != Inheriting || e.CopiedBytes != 0 {
+			t.Errorf("event %+v", e)
+		}
+	}
+}
+
+// TestOneKeyIsNotSplit has one logical partition grow past the limit.
+func TestOneKeyIsNotSplit(t *testing.T) {
+	s := newSplitStore(t, byK, func(o *Options) { o.MaxPartitionBytes = 10 << 10 })
+	for i := range 100 {
+		s.put(1, fmt.Sprint(i), strings.Repeat("x", 200))
+	}
+	p := s.db.partitions()[0]
+	s.db.splitLarge()
+	if len(s.ids()) != 1 || p.refusedAt.Load() == 0 {
+		t.Errorf("partitions %v, refused at %d", s.ids(), p.refusedAt.Load())
+	}
+	job := s.db.partitions()[0].queued.Load()
+	if job {
+		t.Error("the job is not over")
+	}
+	for i := range 100 {
+		s.put(i, "x", strings.Repeat("x", 200))
+	}
+	p.cutting.succeeded() // as if the time had passed
+	s.db.splitLarge()
+	if len(s.ids()) != 2 {
+		t.Errorf("partitions %v after it has grown", s.ids())
+	}
+	s.check()
+}
+
+// TestCancelJob cancels a job that waits and one that prepares.
+func TestCancelJob(t *testing.T) {
+	gate := newGate(vfs.NewMem())
+	linking := make(chan struct{})
+	o := &Options{MemoryBudget: minMemoryBudget, fs: &linkGate{FS: gate, reached: linking, open: gate.open}}
+	db, c := openMem(t, o)
+	ctx := context.Background()
+	for i := range 50 {
+		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	id := c.Partitions()[0].ID
+	split := func() *Job {
+		job, err := c.Split(ctx, id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job
+	}
+	first, second := split(), split()
+	<-linking
+	second.Cancel()
+	if err := second.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a job that waited: %v", err)
+	}
+	if p := first.Progress(); p.Phase != Preparing || len(p.Children) != 2 {
+		t.Errorf("progress %+v", p)
+	}
+	// Writes go on meanwhile.
+	if _, err := c.Upsert(ctx, smallDocument("more", "more", 50), nil); err != nil {
+		t.Error(err)
+	}
+	first.Cancel()
+	gate.release()
+	if err := first.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a job that prepared: %v", err)
+	}
+	if parts := c.Partitions(); len(parts) != 1 || parts[0].ID != id {
+		t.Errorf("partitions %+v", parts)
+	}
+	if names, err := gate.List("p"); err != nil || len(names) != 1 {
+		t.Errorf("directories %v, %v", names, err)
+	}
+	third := split()
+	if err := third.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	third.Cancel() // too late
+	if err := third.Wait(ctx); err != nil || len(c.Partitions()) != 2 {
+		t.Errorf("cancelled when it was done: %v", err)
+	}
+	if p := third.Progress(); p.Children[0] != 4 {
+		t.Errorf("ids %v: those of the cancelled job are used up", p.Children)
+	}
+	late, err := c.Split(ctx, third.Progress().Children[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := late.Wait(ctx); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, context.Canceled) {
+		t.Errorf("a job of a store that closed: %v", err)
+	}
+}
+
+// linkGate tells when the first link is made, and holds links back until it is
+// opened.
+type linkGate struct {
+	vfs.FS
+	once    sync.Once
+	reached chan struct{}
+	open    chan struct{}
+}
+
+func (g *linkGate) Link(from, to string) error {
+	g.once.Do(func() { close(g.reached) })
+	<-g.open
+	return g.FS.Link(from, to)
+}
+
+// TestDropWhileSplit drops a container whose partition is about to be split.
+func TestDropWhileSplit(t *testing.T) {
+	mem := vfs.NewMem()
+	gate := newGate(mem)
+	linking := make(chan struct{})
+	o := &Options{MemoryBudget: minMemoryBudget, fs: &linkGate{FS: gate, reached: linking, open: gate.open}}
+	db, c := openMem(t, o)
+	ctx := context.Background()
+	for i := range 50 {
+		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-linking
+	dropped := make(chan error)
+	go func() { dropped <- db.DropContainer(ctx, "c") }()
+	gate.release()
+	if err := <-dropped; err != nil {
+		t.Error(err)
+	}
+	if err := job.Wait(ctx); err != nil && !errors.Is(err, ErrClosed) {
+		t.Errorf("job: %v", err)
+	}
+	if _, err := c.Split(ctx, 1, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("split of a dropped container: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if names, err := mem.List("p"); err != nil || len(names) != 0 {
+		t.Errorf("directories %v, %v", names, err)
+	}
+}

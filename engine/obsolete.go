@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+)
+
+// A file that a merge has replaced is obsolete until its name is removed. The
+// manifest lists it so that the next open removes it if this run does not. A
+// partition may refer to one file several times, with other bounds; the name
+// goes with the last reference.
+
+// obsoleteFiles returns the numbers of files that are not removed yet.
+func (p *partition) obsoleteFiles() []uint64 {
+	p.obsolete.Lock()
+	defer p.obsolete.Unlock()
+	return slices.Clone(p.obsolete.numbers)
+}
+
+// replaceFiles makes a set of runs durable that takes the place of one with the
+// files gone in it. install is locked.
+func (p *partition) replaceFiles(runs []*run, gone []*file) error {
+	kept := make(map[uint64]bool)
+	for _, r := range runs {
+		for _, f := range r.files {
+			kept[f.ref.Number] = true
+		}
+	}
+	var added []uint64
+	for _, f := range gone {
+		if n := f.ref.Number; !kept[n] && !slices.Contains(added, n) {
+			added = append(added, n)
+		}
+	}
+	p.obsolete.Lock()
+	p.obsolete.numbers = append(p.obsolete.numbers, added...)
+	p.obsolete.Unlock()
+	err := p.storeFiles(runs, p.install.flushedSeq.Load(), p.inherited())
+	if err != nil {
+		p.notObsolete(added)
+	}
+	return err
+}
+
+func (p *partition) notObsolete(numbers []uint64) {
+	p.obsolete.Lock()
+	defer p.obsolete.Unlock()
+	p.obsolete.numbers = slices.DeleteFunc(p.obsolete.numbers, func(n uint64) bool { return slices.Contains(numbers, n) })
+}
+
+// removeFiles lets go of files that the partition does not refer to any more,
+// when nobody reads them, and removes their names.
+func (p *partition) removeFiles(gone []*file) {
+	var removed []uint64
+	for _, f := range gone {
+		f.Release()
+		n := f.ref.Number
+		if p.db.failure.Load() != nil {
+			continue // the manifest's outcome may be unknown: nothing is deleted
+		}
+		if slices.Contains(removed, n) || slices.Contains(p.listed(), n) {
+			continue
+		}
+		if err := p.db.fs.Remove(f.name); err != nil && !errors.Is(err, ErrMissing) {
+			p.db.backgroundError("remove a merged file", err)
+			continue
+		}
+		removed = append(removed, n)
+	}
+	p.notObsolete(removed)
+}

@@ -1,0 +1,303 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/splitter"
+)
+
+// A reshape replaces one or two partitions by one or two new ones. It goes
+// through these steps, which docs/splits.md draws:
+//
+//  1. Intent: the store manifest takes up the ids of the children.
+//  2. Prepare: while nobody flushes in the parents, and with their install
+//     locked, so that their files and what they need of the log stand still, the children get directories with links
+//     of the files, and manifests with bounds and the inherited streams.
+//  3. Commit point: the store manifest names the children.
+//  4. Swap (swap.go): fences, inherited memtables, the routing table.
+//  5. The parents' directories go when nobody reads through them.
+//  6. The children flush what they inherited.
+//
+// A crash before 3 leaves directories that no manifest names; after it children
+// that replay the parents' streams. docs/crash-safety.md has the argument.
+type reshape struct {
+	db  *DB
+	c   *Container
+	job *Job
+
+	parents  []*partition
+	plan     splitter.Plan
+	children []*partition
+	routing  *routing // with the children
+	ids      []manifest.Partition
+	left     []*inheritance    // of the parents
+	names    map[uint64]string // of the parents' files
+}
+
+// run carries the job out.
+func (r *reshape) run(ctx context.Context) error {
+	err := r.toChildren(ctx)
+	r.forget(err)
+	if err != nil {
+		return err
+	}
+	// From here on the job only goes forward.
+	swapped := r.db.opts.clock()
+	r.retireParents()
+	if !r.db.opts.keepInheritance {
+		for _, p := range r.children {
+			if err := r.db.endInheritance(r.db.work.ctx, p); err != nil {
+				r.db.backgroundError("end an inheritance", err) // flushers try again
+			}
+		}
+	}
+	if err := r.db.releaseLog(); err != nil {
+		r.db.backgroundError("release log files", err)
+	}
+	r.job.update(func(p *Progress) { p.Inherit = r.db.clockSince(swapped) })
+	signal(r.db.work.mergeWanted)
+	return nil
+}
+
+// forget notes on the partition how an automatic split of it ended.
+func (r *reshape) forget(err error) {
+	for _, p := range r.parents {
+		if errors.Is(err, splitter.ErrRefused) {
+			p.refusedAt.Store(max(1, p.liveBytes()))
+		}
+		if r.job.auto {
+			if err != nil {
+				p.cutting.failed()
+			}
+			p.queued.Store(false)
+		}
+	}
+}
+
+// toChildren does steps 1 to 4.
+func (r *reshape) toChildren(ctx context.Context) error {
+	begun := r.db.opts.clock()
+	r.job.update(func(p *Progress) { p.Phase = Settling })
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	if err := r.decide(); err != nil {
+		return err
+	}
+	stop, err := r.stillParents(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	r.c.shape.Lock() // its container is not dropped meanwhile
+	defer r.c.shape.Unlock()
+	if r.c.dropped.Load() {
+		return r.c.gone()
+	}
+	if err := r.intend(); err != nil {
+		return err
+	}
+	prepared := r.db.opts.clock()
+	r.job.update(func(p *Progress) { p.Phase, p.Settle = Preparing, prepared.Sub(begun) })
+	for _, p := range r.parents {
+		p.install.Lock()
+		defer p.install.Unlock()
+	}
+	err = r.prepare(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		r.rollBack()
+		return err
+	}
+	committing := r.db.opts.clock()
+	r.job.update(func(p *Progress) { p.Phase, p.Prepare = Committing, committing.Sub(prepared) })
+	if err := r.commit(); err != nil {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			r.release() // what is on disk stays for the next open
+		} else {
+			r.rollBack()
+		}
+		return err
+	}
+	r.job.update(func(p *Progress) { p.Phase, p.Commit = Inheriting, r.db.clockSince(committing) })
+	return r.swap()
+}
+
+// settle finds the parents and ends what they inherited themselves.
+func (r *reshape) settle(ctx context.Context) error {
+	for _, id := range r.job.Progress().Parents {
+		p := r.c.partition(id)
+		if p == nil {
+			return r.c.noPartition(id)
+		}
+		r.parents = append(r.parents, p)
+	}
+	for _, p := range r.parents {
+		if err := r.db.endInheritance(ctx, p); err != nil {
+			return err
+		}
+		if p.dropped.Load() {
+			return p.c.gone()
+		}
+	}
+	return ctx.Err()
+}
+
+// stillParents waits until nobody flushes in a parent and, if nobody waits for
+// the job, until nobody merges in one: the work would be lost. stop lets others
+// do so again.
+func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
+	var taken []turn
+	stop = func() {
+		for _, t := range taken {
+			t.leave()
+		}
+	}
+	for _, p := range r.parents {
+		turns := []turn{p.flushing}
+		if r.job.auto {
+			turns = append(turns, p.merging)
+		}
+		for _, t := range turns {
+			if err := t.take(ctx); err != nil {
+				return stop, err
+			}
+			taken = append(taken, t)
+		}
+	}
+	return stop, nil
+}
+
+// decide makes the plan.
+func (r *reshape) decide() error {
+	left, right := r.parents[0].rng, r.parents[len(r.parents)-1].rng
+	kind := r.job.Progress().Kind
+	if kind == splitter.Merge {
+		var err error
+		r.plan, err = splitter.PlanMerge(left, right)
+		return err
+	}
+	if kind == splitter.Split && r.c.routing.Load().table.Len() >= maxPartitions {
+		return &Refusal{Reason: splitter.TooMany}
+	}
+	at, err := r.boundary(partmap.Range{Min: left.Min, Max: right.Max})
+	if err != nil {
+		return err
+	}
+	if kind == splitter.Split {
+		r.plan, err = splitter.PlanSplit(left, at)
+	} else {
+		r.plan, err = splitter.PlanMove(left, right, at)
+	}
+	r.job.update(func(p *Progress) { p.At = at.String() })
+	return err
+}
+
+// boundary returns the cut that was asked for, or the best one.
+func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
+	if r.job.at != "" {
+		if at, err = partmap.ParseEPK(r.job.at); err != nil {
+			return at, err
+		}
+		return splitter.Boundary(at, r.c.levels())
+	}
+	choice, err := r.db.chooseCut(rng, r.parents)
+	if err != nil {
+		return at, err
+	}
+	r.job.update(func(p *Progress) { p.LeftBytes, p.RightBytes = choice.Left, choice.Right })
+	return splitter.Boundary(choice.At, r.c.levels())
+}
+
+// intend is step 1. Whoever makes a container counts on the next ids to stay
+// what they are.
+func (r *reshape) intend() error {
+	db := r.db
+	db.creating.Lock()
+	defer db.creating.Unlock()
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	state := db.structure.state
+	intent := manifest.Intent{Container: r.c.id, Kind: r.plan.Kind.String()}
+	for _, p := range r.parents {
+		intent.Parents = append(intent.Parents, uint32(p.id))
+	}
+	var children []PartitionID
+	for _, rng := range r.plan.Children {
+		intent.Children = append(intent.Children, manifest.Partition{
+			ID: state.NextPartition, Container: r.c.id, Parents: intent.Parents,
+			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
+		})
+		children = append(children, PartitionID(state.NextPartition))
+		state.NextPartition++
+	}
+	state.Intents = []manifest.Intent{intent} // one at a time
+	if err := db.storeManifestLocked(state); err != nil {
+		return err
+	}
+	r.ids = intent.Children
+	r.job.update(func(p *Progress) { p.Children = children })
+	return nil
+}
+
+// commit is step 3.
+func (r *reshape) commit() error {
+	db := r.db
+	if len(r.parents) > 1 {
+		// One may have flushed what is newer than what the log has made durable
+		// of the other: a crash must leave a prefix of the writes of both.
+		if err := db.uncertain(db.log.Sync()); err != nil {
+			return err
+		}
+	}
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	state := db.structure.state
+	state.Intents = nil
+	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool {
+		return slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID })
+	})
+	state.Partitions = append(state.Partitions, r.ids...)
+	return db.storeManifestLocked(state)
+}
+
+// rollBack undoes steps 1 and 2. What cannot be removed now the next open
+// removes.
+func (r *reshape) rollBack() {
+	r.release()
+	for _, child := range r.children {
+		if err := removeTree(r.db.fs, child.dir); err != nil && !errors.Is(err, ErrMissing) {
+			r.db.backgroundError("remove an unfinished partition", err)
+		}
+	}
+	db := r.db
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	if db.writable() != nil {
+		return
+	}
+	state := db.structure.state
+	state.Intents = nil
+	if err := db.storeManifestLocked(state); err != nil {
+		db.backgroundError("take back an intent", err)
+	}
+}
+
+// release lets go of the children's files.
+func (r *reshape) release() {
+	for _, child := range r.children {
+		releaseRuns(child.version.Load().runs)
+	}
+}

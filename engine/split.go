@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/splitter"
+)
+
+// ErrRefused is what a *Refusal matches: a partition that cannot be split,
+// merged or moved, and why.
+var ErrRefused = splitter.ErrRefused
+
+// Refusal is the error of a job that is refused, with its reason.
+type Refusal = splitter.Refusal
+
+// SplitOptions are the options of a split. Nil means none.
+type SplitOptions struct {
+	// At is the boundary to cut at: an effective partition key in hexadecimal
+	// digits, as PartitionStats gives them. Empty: where it halves the bytes
+	// best.
+	At string
+}
+
+// Split cuts a physical partition in two, online, and returns the job that does
+// so. The children have new ids. A logical partition is never divided: where one
+// is everything the job ends with a *Refusal. Errors: ErrNotFound if the
+// container has no such partition, ErrInvalid for the boundary.
+func (c *Container) Split(ctx context.Context, id PartitionID, o *SplitOptions) (*Job, error) {
+	at := ""
+	if o != nil {
+		at = o.At
+	}
+	return c.reshape(ctx, KindSplit, at, id)
+}
+
+// Merge makes one physical partition of two neighbours, the lower one first,
+// and returns the job that does so.
+func (c *Container) Merge(ctx context.Context, left, right PartitionID) (*Job, error) {
+	return c.reshape(ctx, KindMerge, "", left, right)
+}
+
+// MoveBoundary puts the boundary of two neighbours, the lower one first, to at,
+// in hexadecimal digits, or, if at is empty, to where it halves the bytes of both
+// best. It returns the job that does so.
+func (c *Container) MoveBoundary(ctx context.Context, left, right PartitionID, at string) (*Job, error) {
+	return c.reshape(ctx, KindMove, at, left, right)
+}
+
+func (c *Container) reshape(ctx context.Context, kind ReshapeKind, at string, ids ...PartitionID) (*Job, error) {
+	call, err := c.db.enterWriting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	if c.dropped.Load() {
+		return nil, c.gone()
+	}
+	if _, err := partmap.ParseEPK(at); err != nil {
+		return nil, fmt.Errorf("%w: boundary: %w", ErrInvalid, err)
+	}
+	for _, id := range ids {
+		if c.partition(id) == nil {
+			return nil, c.noPartition(id)
+		}
+	}
+	j := c.newJob(kind, at, ids...)
+	c.db.submit(j)
+	return j, nil
+}
+
+// partition returns a physical partition by its id, nil if there is none.
+func (c *Container) partition(id PartitionID) *partition {
+	for _, p := range c.routing.Load().parts {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+func (c *Container) noPartition(id PartitionID) error {
+	return fmt.Errorf("container %q: physical partition %d: %w", c.name, id, ErrNotFound)
+}
+
+// splitLarge queues splits of partitions that hold more than they should.
+func (db *DB) splitLarge() {
+	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
+	for _, p := range db.partitions() {
+		if policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.inherited()) > 0, RefusedAt: p.refusedAt.Load()}) &&
+			!p.dropped.Load() && p.cutting.left() <= 0 && p.queued.CompareAndSwap(false, true) {
+			j := p.c.newJob(KindSplit, "", p.id)
+			j.auto = true
+			db.submit(j)
+		}
+	}
+}
+
+// liveBytes estimates the size of the documents in the partition, without
+// those that newer ones overwrite.
+func (p *partition) liveBytes() int64 {
+	v := p.version.Load()
+	n := v.documentBytes()
+	for i, r := range v.runs {
+		raw, _ := r.compression()
+		n += raw
+		if items := v.olderItems(i); items > 0 {
+			n -= int64(float64(v.olderRaw(i)) * float64(min(r.shadowed, items)) / float64(items))
+		}
+	}
+	return max(n, 0)
+}
+
+// olderItems and olderRaw sum the runs older than run i.
+func (v *version) olderItems(i int) (n int64) {
+	for _, r := range v.runs[i+1:] {
+		n += r.items()
+	}
+	return n
+}
+
+func (v *version) olderRaw(i int) (n int64) {
+	for _, r := range v.runs[i+1:] {
+		raw, _ := r.compression()
+		n += raw
+	}
+	return n
+}

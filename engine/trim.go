@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cleavestore/cleave/segment"
+)
+
+// foreignPercent is the share of a file that must lie beyond the bounds of its
+// reference for the file to be written anew within them.
+const foreignPercent = 30
+
+// trimmable says whether enough of the file is foreign.
+func (f *file) trimmable() bool {
+	return f.foreign()*100 >= f.ref.Size*foreignPercent
+}
+
+// trimOne writes one file of a partition anew, within the bounds of its
+// reference, if much of it is foreign; done is false if there is none, or,
+// without settle, somebody merges in the partition. All versions are kept.
+//
+// The steps are those of a merge (merge.go), with one file as the input.
+func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
+	if settle {
+		if err := p.merging.take(ctx); err != nil {
+			return false, err
+		}
+	} else if !p.merging.try() {
+		return false, nil
+	}
+	defer p.merging.leave()
+	done, err = w.db.trimFile(ctx, p)
+	w.reclaimIfManual()
+	return done, err
+}
+
+func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error) {
+	// Only merges remove files and one runs at a time, so the file stays.
+	v, release := p.hold()
+	defer release()
+	for i, r := range v.runs {
+		for _, f := range r.files {
+			if f.trimmable() && !p.dropped.Load() {
+				oldest := i == len(v.runs)-1
+				if err := db.trim(ctx, p, f, oldest); err == errMoved {
+					return false, nil
+				} else if err != nil {
+					return false, fmt.Errorf("trim of partition %d: %w", p.id, err)
+				}
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) error {
+	start := db.opts.clock()
+	out := p.newOutput(int(f.items()))
+	defer out.abandon()
+	out.lo, out.hi, out.rate = f.min, f.max, db.opts.TrimBytesPerSecond
+	if oldest {
+		out.codec = p.c.def.Compression
+	}
+	if out.codec != segment.None {
+		out.dict = p.c.mergeDictionary([]*run{{files: []*file{f}}})
+	}
+	in := runInput{files: []*file{f}}
+	for n := 0; ; n++ {
+		more, err := in.next()
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if n%breathEvery == 0 {
+			if err := p.breathe(ctx); err != nil {
+				return err
+			}
+		}
+		if n%paceItems == 0 {
+			if err := db.pace(ctx, out); err != nil {
+				return err
+			}
+		}
+		if err := out.addFrom(in.walker); err != nil {
+			return err
+		}
+	}
+	var written []*file
+	if out.items > 0 {
+		r, err := out.finish(ctx)
+		if err != nil {
+			return err
+		}
+		written = r.files
+	}
+	p.install.Lock()
+	defer p.install.Unlock()
+	if p.dropped.Load() {
+		return errMoved
+	}
+	next := replaceInRuns(p.version.Load().runs, f, written)
+	if err := p.replaceFiles(next, []*file{f}); err != nil {
+		return err
+	}
+	out.published = true
+	p.swap(func(v version) version {
+		v.setRuns(next)
+		return v
+	})
+	db.work.retire(func() { p.removeFiles([]*file{f}) })
+	var bytes int64
+	for _, f := range written {
+		bytes += f.bytes()
+	}
+	db.counters.trims.Add(1)
+	db.counters.trimmedBytes.Add(bytes)
+	notify(db, db.opts.Events.Merged, MergeEvent{
+		Container: p.c.name, Partition: p.id, Runs: 1, Trim: true, ItemsIn: out.items, ItemsOut: out.items,
+		BytesIn: f.bytes(), BytesOut: bytes, Duration: db.clockSince(start),
+	})
+	return nil
+}
+
+// replaceInRuns returns the runs with other files in the place of one. A run
+// that is left without files goes.
+func replaceInRuns(runs []*run, old *file, files []*file) []*run {
+	var next []*run
+	for _, r := range runs {
+		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor}
+		found := false
+		for _, f := range r.files {
+			if f == old {
+				replaced.files = append(replaced.files, files...)
+				found = true
+			} else {
+				replaced.files = append(replaced.files, f)
+			}
+		}
+		switch {
+		case !found:
+			next = append(next, r)
+		case len(replaced.files) > 0:
+			next = append(next, replaced)
+		}
+	}
+	return next
+}

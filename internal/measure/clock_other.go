@@ -1,0 +1,5 @@
+//go:build !linux
+
+package measure
+
+func newAlarm() alarm { return newTimer() }

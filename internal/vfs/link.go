@@ -1,0 +1,74 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/fault"
+)
+
+// LinkOrCopy gives a file that nobody writes to any more a second name. Where
+// the file system makes no link of it, since the inode has all the names that
+// it can have, the directories lie on different devices, or links are not
+// permitted or not known, the file is copied and the copy synced. It returns
+// how many bytes were copied. The new name is not durable before SyncDir; after
+// an error there is none.
+func LinkOrCopy(fsys FS, from, to string) (copied int64, err error) {
+	err = fsys.Link(from, to)
+	if err == nil || !linkRefused(err) {
+		return 0, err
+	}
+	copied, err = copySynced(fsys, from, to)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		_ = fsys.Remove(to) // an orphan at worst
+	}
+	return copied, err
+}
+
+// linkRefused reports whether a link cannot be made where a copy can.
+func linkRefused(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) ||
+		slices.ContainsFunc(linkRefusals, func(refusal error) bool { return errors.Is(err, refusal) })
+}
+
+const copyBytes = 1 << 20
+
+func copySynced(fsys FS, from, to string) (copied int64, err error) {
+	in, err := fsys.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return 0, err
+	}
+	out, err := fsys.Create(to)
+	if err != nil {
+		return 0, err
+	}
+	buf := make([]byte, min(copyBytes, info.Size))
+	for err == nil && copied < info.Size {
+		b := buf[:min(int64(len(buf)), info.Size-copied)]
+		var n int
+		if n, err = in.ReadAt(b, copied); n < len(b) {
+			if err == nil || err == io.EOF {
+				err = fmt.Errorf("ends before its length of %d: %w", info.Size, io.ErrUnexpectedEOF)
+			}
+			err = fault.IO("read", in.Name(), copied+int64(n), err)
+			break
+		}
+		_, err = out.WriteAt(b, copied)
+		copied += int64(len(b))
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	return copied, err
+}

@@ -1,0 +1,130 @@
+package segment
+
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// Span is how much of a file lies in a part of the key space.
+type Span struct {
+	Items    uint64 // versions
+	RawBytes uint64 // of their bodies
+	Bytes    int64  // of the file, in proportion
+}
+
+// Span returns how much of the file lies between two EPKs, lo inclusive and hi
+// exclusive, each of 16 bytes a level. It reads a few pages of the tables; an
+// EPK that agrees with that of a logical partition in all but its last 8 bytes
+// is taken for it.
+func (r *Reader) Span(lo, hi []byte) (Span, error) {
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	from, err := r.below(s, lo)
+	if err != nil {
+		return Span{}, err
+	}
+	to, err := r.below(s, hi)
+	if err != nil || to.Items < from.Items || to.RawBytes < from.RawBytes || to.Bytes < from.Bytes {
+		return Span{}, err
+	}
+	return Span{Items: to.Items - from.Items, RawBytes: to.RawBytes - from.RawBytes, Bytes: to.Bytes - from.Bytes}, nil
+}
+
+// below returns how much of the file lies below an EPK.
+func (r *Reader) below(s *scratch, epk []byte) (n Span, err error) {
+	defer r.unguard(guard(), &err)
+	ix, i, err := r.lower(s, epk)
+	if err != nil {
+		return n, err
+	}
+	if i == ix.partitions.n {
+		return Span{Items: r.props.Items, RawBytes: r.props.RawBytes, Bytes: r.props.FileBytes}, nil
+	}
+	e, err := r.partition(s, ix, i)
+	if err != nil {
+		return n, err
+	}
+	off, _, err := r.groupAt(s, e.group)
+	share := float64(off-r.groups.Off) / float64(r.groups.Len)
+	return Span{Items: uint64(e.ordinal), RawBytes: e.rawBefore, Bytes: int64(share * float64(r.props.FileBytes))}, err
+}
+
+// lower returns the first logical partition that is not below an EPK in the
+// bytes that the table holds.
+func (r *Reader) lower(s *scratch, epk []byte) (*index, int, error) {
+	ix, err := r.index()
+	if err != nil {
+		return nil, 0, err
+	}
+	i, _, err := r.lowerPartition(s, ix, item.HashOf(epk), epk)
+	return ix, i, err
+}
+
+// LogicalPartition is an entry of the table of logical partitions.
+type LogicalPartition struct {
+	// EPK holds all but the last 8 bytes of the effective partition key.
+	EPK []byte
+	// ItemsBefore and RawBefore count the versions before it, and the bytes of
+	// their bodies.
+	ItemsBefore, RawBefore uint64
+}
+
+// LogicalPartition returns entry i of Properties.LogicalPartitions, in the
+// order of EPKs.
+func (r *Reader) LogicalPartition(i int) (p LogicalPartition, err error) {
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	defer r.unguard(guard(), &err)
+	ix, err := r.index()
+	if err != nil {
+		return p, err
+	}
+	e, err := r.partition(s, ix, i)
+	if err != nil {
+		return p, err
+	}
+	t := &ix.partitions
+	b, err := r.table(s, t.entries+int64(i)*t.stride(), t.stride())
+	if err != nil {
+		return p, err
+	}
+	return LogicalPartition{EPK: slices.Clone(b[:t.prefix]), ItemsBefore: uint64(e.ordinal), RawBefore: e.rawBefore}, nil
+}
+
+// LowerLogicalPartition returns the index of the first logical partition that
+// is not below an EPK of 16 bytes a level, in the bytes that LogicalPartition
+// gives.
+func (r *Reader) LowerLogicalPartition(epk []byte) (i int, err error) {
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	defer r.unguard(guard(), &err)
+	_, i, err = r.lower(s, epk)
+	return i, err
+}
+
+// WalkKeysFrom is WalkKeys from the first version at or after an EPK of 16 bytes
+// a level, or a little before that.
+func (r *Reader) WalkKeysFrom(epk []byte) *Walker {
+	w := r.WalkKeys()
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	w.open.off, w.err = r.groupFrom(s, epk)
+	return w
+}
+
+// groupFrom returns the offset of the group in which the first version at or
+// after an EPK lies, or one before it.
+func (r *Reader) groupFrom(s *scratch, epk []byte) (off int64, err error) {
+	defer r.unguard(guard(), &err)
+	ix, i, err := r.lower(s, epk)
+	if err != nil || i == ix.partitions.n {
+		return r.groups.end(), err
+	}
+	e, err := r.partition(s, ix, i)
+	if err != nil {
+		return 0, err
+	}
+	off, _, err = r.groupAt(s, e.group)
+	return off, err
+}

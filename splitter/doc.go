@@ -1,0 +1,19 @@
+// Package splitter decides when and where physical partitions are cut. It knows
+// nothing of files or goroutines: it plans, the engine acts.
+//
+// A reshape gives the range of one or two neighbouring partitions, the parents,
+// to one or two new ones, the children:
+//
+//	split   [a ............ c)          ->  [a .... b) [b .... c)
+//	merge   [a .... b) [b .... c)       ->  [a ............ c)
+//	move    [a .... b) [b .... c)       ->  [a .. x) [x ...... c)
+//
+// Invariants:
+//
+//  1. A cut is an EPK, so it never divides a logical partition, and keys with
+//     equal hashes stay together. Keys of several levels may be cut inside a
+//     first level.
+//  2. The children of a plan tile the range of its parents.
+//  3. Cut reads of each Source a number of places that is logarithmic in its
+//     length.
+package splitter
