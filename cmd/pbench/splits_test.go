@@ -300,7 +300,7 @@ func TestSplitBounds(t *testing.T) {
 		"":                          func(*sizeFigures) {},
 		"1 of 2 splits":             func(f *sizeFigures) { f.Splits = 1 },
 		"the rate of ":              func(f *sizeFigures) { f.Overloaded = true },
-		"201.0 µs under the lock":     func(f *sizeFigures) { f.Pause.Max = 201 },
+		"201.0 µs under the lock":   func(f *sizeFigures) { f.Pause.Max = 201 },
 		"median gap of 11.0 µs":     func(f *sizeFigures) { f.Gap.P50 = 11 },
 		"µs around the cuts":        func(f *sizeFigures) { f.Around.P999 = 201 },
 		"µs after the cuts":         func(f *sizeFigures) { f.After.P999 = 201 },
