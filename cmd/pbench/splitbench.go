@@ -21,7 +21,7 @@ import (
 
 // splitsCommand measures what splits cost under a steady load.
 type splitsCommand struct {
-	Size   []byteCount   `default:"100MB,1GB" placeholder:"SIZE,..." help:"Bytes of documents in the partition that is split, such as 10GB; default ${default}."`
+	Size   []byteCount   `placeholder:"SIZE,..." help:"Bytes of documents in the partition that is split, such as 10GB; default 100MB,1GB, with --beside none."`
 	Splits int           `default:"100" placeholder:"N" help:"Splits of each size; after each one the halves are merged again; default ${default}."`
 	Every  time.Duration `default:"1.2s" placeholder:"TIME" help:"From one split to the next; default ${default}."`
 	Window time.Duration `default:"1m" placeholder:"TIME" help:"How long to measure before the first split and after the last; default ${default}."`
@@ -43,7 +43,8 @@ Examples:
 
     pbench splits --size 100MB --splits 20 --window 10s
     pbench splits --size 100MB --json small.json
-    pbench splits --size 1GB,10GB --beside small.json --svg splits.svg --json all.json`
+    pbench splits --size 1GB,10GB --beside small.json --svg splits.svg --json all.json
+    pbench splits --beside small.json,large.json --svg splits.svg`
 }
 
 // check refuses wrong usage.
@@ -55,6 +56,9 @@ func (s *splitsCommand) check() error {
 		return usagef("--every %v: at least 20ms", s.Every)
 	case s.Window < 100*time.Millisecond:
 		return usagef("--window %v: at least 100ms", s.Window)
+	}
+	if len(s.Size) == 0 && len(s.Beside) == 0 {
+		s.Size = []byteCount{100e6, 1e9}
 	}
 	for _, size := range s.Size {
 		if size < 1<<20 {
@@ -91,6 +95,9 @@ func (s *splitsCommand) Run(ctx context.Context, env *environment) error {
 		}
 		r.Sizes = append(r.Sizes, *f)
 	}
+	if len(r.Sizes) == 0 {
+		return errors.New("--beside: there are no sizes in it")
+	}
 	slices.SortStableFunc(r.Sizes, func(a, b sizeFigures) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	r.judge()
 	if !s.JSON.replacesText() {
@@ -111,7 +118,9 @@ func (s *splitsCommand) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-const splitWorkers = 64
+// splitWorkers are so many that reads find a free one while synced writes wait
+// for a disk that stalls.
+const splitWorkers = 512
 
 // halfDurable writes in turn with one durability and another.
 type halfDurable struct {

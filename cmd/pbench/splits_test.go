@@ -61,14 +61,14 @@ func namesLines(t *testing.T, n int) []byte {
 // and it takes no more room than one that is loaded into as many partitions.
 func TestLoadSplits(t *testing.T) {
 	dir := t.TempDir()
-	lines := namesLines(t, 40_000)
+	lines := namesLines(t, 24_000)
 	file := filepath.Join(dir, "names.ndjson")
 	if err := os.WriteFile(file, lines, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := newEngineSession(t)
 	db := filepath.Join(dir, "db")
-	s.do(t, cli.ExitOK, "load", "--db", db, "--data", file, "--partition-key", "/year", "--partitions", "1", "--max-partition-bytes", "128KiB",
+	s.do(t, cli.ExitOK, "load", "--db", db, "--data", file, "--partition-key", "/year", "--partitions", "1", "--max-partition-bytes", "80KiB",
 		"--batch-bytes", "64KiB", "--durability", "buffered", "--json", "-")
 	var r loadReport
 	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
@@ -286,6 +286,11 @@ func TestSplitsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, string(text), "<svg ", "2.00 MB, 3 splits", "3.00 MB, 3 splits", "</svg>")
+	s.out.Reset()
+	if status = execute(t.Context(), []string{"splits", "--beside", file}, &s.environment); status == cli.ExitUsage {
+		t.Errorf("status %d: %s", status, &s.errOut)
+	}
+	wants(t, s.out.String(), "2.00 MB", "split, under the lock")
 	s.do(t, exitFailed, "splits", "--beside", chart)
 	wants(t, s.errOut.String(), "no result of pbench splits")
 }
