@@ -294,9 +294,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		}
 		db.work.releaseWaiters()
 		for _, p := range parts {
-			if err := removeTree(db.fs, p.dir); err != nil {
-				db.backgroundError("remove dropped partition", err)
-			}
+			db.remove("remove a dropped partition", func() error { return removeTree(db.fs, p.dir) })
 		}
 	})
 	db.work.reclaimIfManual()

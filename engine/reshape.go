@@ -278,9 +278,7 @@ func (r *reshape) commit() error {
 func (r *reshape) rollBack() {
 	r.release()
 	for _, child := range r.children {
-		if err := removeTree(r.db.fs, child.dir); err != nil && !errors.Is(err, ErrMissing) {
-			r.db.backgroundError("remove an unfinished partition", err)
-		}
+		r.db.remove("remove an unfinished partition", func() error { return removeTree(r.db.fs, child.dir) })
 	}
 	db := r.db
 	db.structure.Lock()
