@@ -341,6 +341,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	state := db.structure.state
 	state.Containers = slices.DeleteFunc(slices.Clone(state.Containers), func(m manifest.Container) bool { return m.ID == c.id })
 	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool { return m.Container == c.id })
+	state.DropHistory(c.id)
 	if err := db.storeManifestLocked(state); err != nil {
 		return err
 	}
