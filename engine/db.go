@@ -60,7 +60,8 @@ type DB struct {
 		dir   *manifest.Dir
 		state manifest.Store
 	}
-	nextFile atomic.Uint64
+	nextFile  atomic.Uint64
+	leftovers leftovers
 
 	replaying bool // the log is being read: see makeRoom
 
@@ -314,6 +315,7 @@ func (db *DB) abandon() {
 			v.release(db)
 		}
 	}
+	db.removeLeftovers()
 	if db.log != nil {
 		db.log.Close() // does nothing if it was closed in order
 	}
