@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -35,7 +36,7 @@ func TestSplitByItself(t *testing.T) {
 	}
 	settled := func() bool {
 		for _, p := range db.partitions() {
-			if p.dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.inherited()) > 0 || p.queued.Load() {
+			if p.dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.inherited()) > 0 || p.queued.Load() != nil {
 				return false
 			}
 		}
@@ -74,19 +75,19 @@ func TestOneKeyIsNotSplit(t *testing.T) {
 		s.put(1, fmt.Sprint(i), strings.Repeat("x", 200))
 	}
 	p := s.db.partitions()[0]
-	s.db.splitLarge()
+	s.db.splitLarge(s.db.partitions())
 	if len(s.ids()) != 1 || p.refusedAt.Load() == 0 {
 		t.Errorf("partitions %v, refused at %d", s.ids(), p.refusedAt.Load())
 	}
 	job := s.db.partitions()[0].queued.Load()
-	if job {
+	if job != nil {
 		t.Error("the job is not over")
 	}
 	for i := range 100 {
 		s.put(i, "x", strings.Repeat("x", 200))
 	}
 	p.cutting.succeeded() // as if the time had passed
-	s.db.splitLarge()
+	s.db.splitLarge(s.db.partitions())
 	if len(s.ids()) != 2 {
 		t.Errorf("partitions %v after it has grown", s.ids())
 	}
@@ -392,4 +393,75 @@ func TestQueuedJobs(t *testing.T) {
 	if !slices.Equal(ended, order) {
 		t.Errorf("jobs ended in the order %v, not %v", ended, order)
 	}
+}
+
+// TestSettleSplits closes right after a load: Settle has waited for the splits
+// that the load calls for, and for what they leave to trims.
+func TestSettleSplits(t *testing.T) {
+	for _, manual := range []bool{false, true} {
+		s := newSplitStore(t, byK, func(o *Options) {
+			o.manual, o.MaxPartitionBytes, o.FileBytes, o.Durability = manual, 32<<10, 16<<10, Buffered
+		})
+		for i := range 2000 {
+			s.put(i%60, fmt.Sprint(i), strings.Repeat("x", 100))
+		}
+		for i := range 500 { // one logical partition that is too much for any
+			s.put(1000, fmt.Sprint(i), strings.Repeat("x", 100))
+		}
+		s.must(s.db.Settle(context.Background()))
+		refused := 0
+		for _, p := range s.db.partitions() {
+			over := p.liveBytes() > s.db.opts.MaxPartitionBytes
+			if over && p.refusedAt.Load() > 0 {
+				refused++
+			} else if over {
+				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.id, p.liveBytes())
+			}
+			if p.queued.Load() != nil || len(p.inherited()) > 0 || len(p.version.Load().runs) > settledRuns {
+				t.Errorf("manual %v: partition %d is not at rest", manual, p.id)
+			}
+			for _, r := range p.version.Load().runs {
+				for _, f := range r.files {
+					if f.trimmable() {
+						t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.id, f.foreign(), f.ref.Size)
+					}
+				}
+			}
+		}
+		if n := len(s.ids()); n < 8 || refused != 1 {
+			t.Errorf("manual %v: %d partitions, %d refused", manual, n, refused)
+		}
+		s.check()
+	}
+}
+
+// TestSettleSplitFails has the split fail that Settle waits for.
+func TestSettleSplitFails(t *testing.T) {
+	mem := vfs.NewMem()
+	faulty := vfs.NewFaulty(mem)
+	s := newSplitStore(t, byK, func(o *Options) { o.fs, o.MaxPartitionBytes = faulty, 32<<10 })
+	s.mem = mem
+	for i := range 500 {
+		s.put(i, "a", strings.Repeat("x", 100))
+	}
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpLink {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := s.db.Settle(context.Background()); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a settle without links: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.db.Settle(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a settle that was cancelled: %v", err)
+	}
+	faulty.SetHook(nil)
+	s.must(s.db.Settle(context.Background()))
+	if len(s.ids()) < 2 {
+		t.Errorf("partitions %v", s.ids())
+	}
+	s.check()
 }

@@ -70,10 +70,10 @@ func (r *reshape) forget(err error) {
 			p.refusedAt.Store(max(1, p.liveBytes()))
 		}
 		if r.job.auto {
-			if err != nil {
+			if err != nil && !errors.Is(err, splitter.ErrRefused) {
 				p.cutting.failed()
 			}
-			p.queued.Store(false)
+			p.queued.Store(nil)
 		}
 	}
 }

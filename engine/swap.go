@@ -54,12 +54,12 @@ func (r *reshape) swap() (err error) {
 	}
 	start := db.opts.clock()
 	err = r.swapLocked()
-	pause := db.clockSince(start)
+	swapped := db.opts.clock()
 	r.unlockParents()
 	if err != nil {
 		return err
 	}
-	r.job.update(func(p *Progress) { p.Pause = pause })
+	r.job.update(func(p *Progress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
 	db.work.releaseWaiters() // those that wait for room in a parent
 	return nil
 }
