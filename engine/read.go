@@ -148,7 +148,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 		return Item{}, ErrNotFound
 	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Charge: readCharge(len(out) - n)},
 		Body: out[n:],
 	}, nil
 }

@@ -105,7 +105,8 @@ type scanner struct {
 	onlyKey  bool
 	reverse  bool
 	borrow   bool
-	left     int // items still wanted
+	left     int     // items still wanted
+	visit    float64 // RU that the next item carries beside its own
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
@@ -172,6 +173,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 		defer db.pins.release(at)
 	}
 	part, rest := s.divide(rest, p.rng)
+	s.visit = visitCharge
 	s.bounded = s.onlyKey
 	for {
 		s.limit(p, part)
@@ -358,8 +360,10 @@ func (s *scanner) item(f *found, text []byte) (Item, []byte) {
 	if !s.onlyKey {
 		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
 	}
+	charge := s.visit + readCharge(f.body)
+	s.visit = 0
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Charge: charge},
 		Body: body,
 	}, text
 }

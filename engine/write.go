@@ -357,6 +357,7 @@ func (r *request) meta() Meta {
 		ETag:     ETag(r.ver.Seq),
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
+		Charge:   r.charge(),
 		Waited:   r.waited,
 	}
 }
