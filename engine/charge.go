@@ -48,3 +48,11 @@ func (r *request) charge() float64 {
 	}
 	return insertCharge(len(r.ver.Body))
 }
+
+// outcome returns the RU of the request, which ended with err.
+func (r *request) outcome(err error) float64 {
+	if err != nil {
+		return failedCharge
+	}
+	return r.charge()
+}

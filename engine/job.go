@@ -77,6 +77,7 @@ type Job struct {
 
 	at   string // the cut asked for; empty: none
 	auto bool
+	even bool // for throughput: afterwards all partitions have equal shares of it
 }
 
 // Wait returns when the job has ended, with its error, or when ctx ends, with

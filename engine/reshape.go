@@ -47,6 +47,7 @@ func (r *reshape) run(ctx context.Context) error {
 	}
 	// From here on the job only goes forward.
 	swapped := r.db.opts.clock()
+	r.c.divide()
 	r.retireParents()
 	if !r.db.opts.keepInheritance {
 		for _, p := range r.children {
@@ -208,6 +209,9 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 		return splitter.Boundary(at, r.c.levels())
 	}
 	choice, err := r.db.chooseCut(rng, r.parents)
+	if errors.Is(err, splitter.ErrRefused) && r.job.even {
+		return splitter.Boundary(partmap.Midpoint(rng), r.c.levels()) // of what is empty, or one key
+	}
 	if err != nil {
 		return at, err
 	}
@@ -266,10 +270,22 @@ func (r *reshape) commit() error {
 	}
 	state := db.structure.state
 	state.Intents = nil
+	var share float64
+	for i := range state.Partitions {
+		if m := &state.Partitions[i]; slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID }) {
+			share += m.ShareOr1()
+		}
+	}
+	for i := range r.ids {
+		r.ids[i].Share = share / float64(len(r.ids))
+	}
 	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool {
 		return slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID })
 	})
 	state.Partitions = append(state.Partitions, r.ids...)
+	if r.job.even {
+		state.Partitions = evenShares(state.Partitions, r.c.id)
+	}
 	return db.storeManifestLocked(state)
 }
 

@@ -106,6 +106,7 @@ type scanner struct {
 	reverse  bool
 	borrow   bool
 	left     int     // items still wanted
+	begun    bool    // its first page was read: it waits where it is throttled
 	visit    float64 // RU that the next item carries beside its own
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
@@ -258,6 +259,12 @@ func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool)
 		if err == errMoved {
 			return err
 		}
+		if s.begun && errors.Is(err, ErrThrottled) {
+			if err = s.c.db.untilAdmitted(s.ctx, err); err == nil {
+				continue
+			}
+		}
+		s.begun = true
 		if err != nil {
 			yield(Item{}, err)
 			return errStopped
@@ -297,6 +304,12 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	guard := db.epoch.Enter()
 	defer guard.Leave()
 	s.found, s.text = s.found[:0], s.text[:0]
+	if m := p.meter.Load(); m != nil {
+		if err := m.admit(p); err != nil {
+			return false, err
+		}
+		defer func() { m.charge(db.uptime(), s.pageCharge()) }()
+	}
 	v := p.version.Load()
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
@@ -330,6 +343,15 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		return false, db.readError(err)
 	}
 	return false, nil
+}
+
+// pageCharge returns the RU of the batch.
+func (s *scanner) pageCharge() float64 {
+	charge := s.visit
+	for i := range s.found {
+		charge += readCharge(s.found[i].body)
+	}
+	return charge
 }
 
 // seek puts the cursors at the first item of the next batch.

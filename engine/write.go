@@ -172,9 +172,18 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return Meta{}, err
+			}
+		}
 		seq, pos, need, err := p.apply(ctx, r)
 		if err == errMoved {
 			continue
+		}
+		if m != nil {
+			m.charge(db.uptime(), r.outcome(err))
 		}
 		if err != nil {
 			return Meta{}, err
