@@ -65,6 +65,7 @@ uniform      all alike
 zipf:0.99    a few of them often, spread over the key space
 latest:0.99  the newest ones often
 hot:F/S      the fraction F of the documents for the share S of the operations
+moving:F/S   so, but they are a range of the key space, which goes through it in a minute
 `)
 	return nil
 }

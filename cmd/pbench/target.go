@@ -17,9 +17,9 @@ import (
 type targetFlags struct {
 	DB        string         `name:"db" type:"directory" placeholder:"DIR" help:"Directory of a store that was loaded before. Without it a temporary one is loaded with generated documents."`
 	Container string         `placeholder:"NAME" help:"Container; default the only one of the store."`
-	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert, scan, absent or partition; see pbench list; default ${default}."`
+	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert, scan, absent, partition, moving-hot-spot or tenant-skew; see pbench list; default ${default}."`
 	Mix       *workload.Mix  `placeholder:"OP=WEIGHT,..." help:"Operations in place of those of the workload, such as read=95,update=5; it is then called mix."`
-	Keys      *workload.Keys `placeholder:"HOW" help:"Key distribution in place of that of the workload: uniform, zipf:0.99, latest or hot:0.01/0.9."`
+	Keys      *workload.Keys `placeholder:"HOW" help:"Key distribution in place of that of the workload: uniform, zipf:0.99, latest, hot:0.01/0.9 or moving:0.05/0.9."`
 	generatorFlags
 	newContainerFlags
 	engineFlags
@@ -36,11 +36,15 @@ type target struct {
 	from  *origin // of the documents; nil: unknown, or not to be remembered
 }
 
-// workload returns the workload that the flags describe.
+// workload returns the workload that the flags describe, and makes the
+// documents that are generated for it as it wants them.
 func (f *targetFlags) workload() (workload.Workload, error) {
 	w, err := workload.FindWorkload(f.Workload)
 	if err != nil {
 		return w, cli.Usage(err)
+	}
+	if f.DB == "" && f.Skew == 0 {
+		f.Skew = w.Skew
 	}
 	if f.Mix != nil {
 		w.Name, w.Mix = "mix", *f.Mix

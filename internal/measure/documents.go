@@ -1,7 +1,9 @@
 package measure
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
@@ -20,6 +22,38 @@ type Documents interface {
 	AppendVersion(ctx context.Context, dst []byte, i int64, version uint64) ([]byte, error)
 	// Check reports whether body is some version of the document with this id.
 	Check(body []byte, id string) bool
+}
+
+// keySpaceOrder returns the indexes of documents in the order of their effective
+// partition keys.
+func keySpaceOrder(d Documents) []int64 {
+	type place struct {
+		epk   []byte
+		index int64
+	}
+	known := make(map[partmap.Key][]byte)
+	places := make([]place, d.Count())
+	for i := range places {
+		key := d.Key(int64(i))
+		epk, ok := known[key]
+		if !ok {
+			e := key.EPK()
+			epk = bytes.Clone(e.Bytes())
+			known[key] = epk
+		}
+		places[i] = place{epk, int64(i)}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if order := bytes.Compare(a.epk, b.epk); order != 0 {
+			return order
+		}
+		return int(a.index - b.index)
+	})
+	indexes := make([]int64, len(places))
+	for i, p := range places {
+		indexes[i] = p.index
+	}
+	return indexes
 }
 
 // Generated are the first documents of a generator; those behind them can be

@@ -35,6 +35,8 @@ type Loop struct {
 	// Interval, if not nil, is called about every second with what was counted
 	// since the last time, and at the end of each phase.
 	Interval func(Interval)
+
+	places []int64 // indexes of the documents in key-space order, for moving keys
 }
 
 // Progress tells how far a Loop is.
@@ -110,6 +112,9 @@ const SeriesEvery = time.Second
 // measured so far; calls that have begun are not cancelled. The error is one
 // of Before or After; those of operations are in the outcome.
 func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
+	if l.Workload.Keys.Moving() {
+		l.places = keySpaceOrder(l.Documents)
+	}
 	o := &Outcome{Client: l.clientCost()}
 	front := newFrontier(l.Documents.Count())
 	mix, open := l.Workload.Mix, l.Rate > 0
@@ -154,7 +159,7 @@ func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	o.Tallies, o.Memory, o.Documents = counts.total, counts.memory(), front.done.Load()
+	o.Tallies, o.Memory, o.Documents = counts.total, counts.memory()+8*int64(len(l.places)), front.done.Load()
 	for _, w := range workers {
 		if o.Err == nil {
 			o.Err = w.firstErr

@@ -19,6 +19,8 @@ type worker struct {
 	docs   Documents
 	keys   *workload.Chooser
 	picker *workload.Picker
+	places []int64   // the documents in key-space order, for moving keys
+	begun  time.Time // when the hot range began to move
 	front  *frontier
 
 	schedule *schedule // nil: closed loop
@@ -46,6 +48,7 @@ func (l *Loop) newWorker(id int, s Store, front *frontier, c counters) *worker {
 	w := &worker{
 		id: id, store: s, docs: l.Documents, front: front, counters: c,
 		keys:   l.Workload.Keys.NewChooser(l.Documents.Count(), l.Seed, uint64(id)),
+		places: l.places, begun: time.Now(),
 		picker: l.Workload.Mix.NewPicker(l.Seed, uint64(id)),
 	}
 	w.visit = func(doc []byte) {
@@ -130,7 +133,7 @@ func (w *worker) step(ctx context.Context, op workload.Op) error {
 	if op == workload.Insert {
 		return w.insert(ctx)
 	}
-	i := w.keys.Next(w.front.done.Load())
+	i := w.choose()
 	switch op {
 	case workload.Update:
 		return w.update(ctx, i)
@@ -145,6 +148,15 @@ func (w *worker) step(ctx context.Context, op workload.Op) error {
 	default:
 		return w.modify(ctx, i)
 	}
+}
+
+// choose returns the index of an existing document.
+func (w *worker) choose() int64 {
+	if w.places == nil {
+		return w.keys.Next(w.front.done.Load())
+	}
+	w.keys.MoveTo(time.Since(w.begun))
+	return w.places[w.keys.Next(int64(len(w.places)))]
 }
 
 // insert writes the next new document. Which one that is and what is in it is

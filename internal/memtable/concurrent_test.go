@@ -20,14 +20,18 @@ type history struct {
 	seqs [][]uint64 // per key, rising
 }
 
-func newHistory(rnd *rand.Rand, keys, writes int) *history {
+// newHistory draws the keys of the writes, or lets them rise.
+func newHistory(rnd *rand.Rand, keys, writes, perPartition int, rising bool) *history {
 	h := &history{seqs: make([][]uint64, keys)}
 	for i := range keys {
-		h.keys = append(h.keys, makeKey(scatter(i/20), "p", fmt.Sprint(i)))
+		h.keys = append(h.keys, makeKey(scatter(i/perPartition), "p", fmt.Sprint(i)))
 	}
 	slices.SortFunc(h.keys, func(a, b item.Key) int { return item.Compare(&a, &b) })
 	for i := range writes {
 		k := rnd.IntN(keys)
+		if rising {
+			k = i * keys / writes
+		}
 		h.of = append(h.of, k)
 		h.seqs[k] = append(h.seqs[k], uint64(i+1))
 	}
@@ -60,15 +64,26 @@ func (h *history) newest(key int, maxSeq uint64) uint64 {
 func TestConcurrent(t *testing.T) {
 	rnd := newRand(t)
 	for range 12 {
-		runConcurrent(t, rnd)
+		runConcurrent(t, rnd, newHistory(rnd, 2000+rnd.IntN(3000), 20_000, 20, false))
 		if testing.Short() || t.Failed() {
 			return
 		}
 	}
 }
 
-func runConcurrent(t *testing.T, rnd *rand.Rand) {
-	h := newHistory(rnd, 2000+rnd.IntN(3000), 20_000)
+// TestConcurrentSplits is TestConcurrent in one logical partition, whose leaves
+// split beneath the readers.
+func TestConcurrentSplits(t *testing.T) {
+	rnd := newRand(t)
+	for i := range 6 {
+		runConcurrent(t, rnd, newHistory(rnd, 4000, 10_000, 4000, i%3 == 0))
+		if testing.Short() || t.Failed() {
+			return
+		}
+	}
+}
+
+func runConcurrent(t *testing.T, rnd *rand.Rand, h *history) {
 	table := newTable(t, 1<<rnd.IntN(18))
 	var published atomic.Uint64
 	var done atomic.Bool

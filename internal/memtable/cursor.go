@@ -12,9 +12,9 @@ import "github.com/cleavestore/cleave/internal/item"
 // not see what is put meanwhile. It allocates nothing; the zero value, Reset,
 // can be pooled.
 type Cursor struct {
-	table  *Table
+	pos    position
 	maxSeq uint64
-	node   *node
+	valid  bool
 	key    item.Key
 	ver    item.Version
 }
@@ -29,39 +29,31 @@ func (t *Table) Cursor(maxSeq uint64) *Cursor {
 // Reset makes c an unpositioned cursor over t. A nil table lets go of the
 // memory that c points to: c must be Reset again before it moves.
 func (c *Cursor) Reset(t *Table, maxSeq uint64) {
-	*c = Cursor{table: t, maxSeq: maxSeq}
+	c.pos.table, c.pos.leaf = t, nil
+	c.maxSeq, c.valid = maxSeq, false
+	c.key, c.ver = item.Key{}, item.Version{}
 }
 
 // First moves to the first key.
-func (c *Cursor) First() bool { return c.forward(c.table.first()) }
+func (c *Cursor) First() bool { return c.forward(c.pos.first()) }
 
 // Last moves to the last key.
-func (c *Cursor) Last() bool { return c.backward(c.table.seekLT(nil)) }
+func (c *Cursor) Last() bool { return c.backward(c.pos.seekLT(nil)) }
 
 // SeekGE moves to the first key not before k.
-func (c *Cursor) SeekGE(k *item.Key) bool { return c.forward(c.table.seekGE(k)) }
+func (c *Cursor) SeekGE(k *item.Key) bool { return c.forward(c.pos.seekGE(k)) }
 
 // SeekLT moves to the last key before k.
-func (c *Cursor) SeekLT(k *item.Key) bool { return c.backward(c.table.seekLT(k)) }
+func (c *Cursor) SeekLT(k *item.Key) bool { return c.backward(c.pos.seekLT(k)) }
 
 // Next moves to the following key.
-func (c *Cursor) Next() bool {
-	if c.node == nil {
-		return false
-	}
-	return c.forward(c.table.nodeOrNil(c.node.next()))
-}
+func (c *Cursor) Next() bool { return c.valid && c.forward(c.pos.next()) }
 
 // Prev moves to the preceding key.
-func (c *Cursor) Prev() bool {
-	if c.node == nil {
-		return false
-	}
-	return c.backward(c.table.nodeOrNil(loadLink(&c.node.previous)))
-}
+func (c *Cursor) Prev() bool { return c.valid && c.backward(c.pos.prev()) }
 
 // Valid reports whether the cursor is at a key.
-func (c *Cursor) Valid() bool { return c.node != nil }
+func (c *Cursor) Valid() bool { return c.valid }
 
 // Key returns the key at the cursor. The Key is valid until the cursor moves,
 // its bytes until the table is released. Call it only when Valid.
@@ -72,32 +64,28 @@ func (c *Cursor) Version() *item.Version { return &c.ver }
 
 // forward settles on the first visible key from n on.
 func (c *Cursor) forward(n *node) bool {
-	for ; n != nil; n = c.table.nodeOrNil(n.next()) {
-		if c.settle(n) {
-			return true
-		}
+	for n != nil && !c.settle(n) {
+		n = c.pos.next()
 	}
-	c.node = nil
-	return false
+	c.valid = n != nil
+	return c.valid
 }
 
 // backward settles on the last visible key up to n.
 func (c *Cursor) backward(n *node) bool {
-	for ; n != nil; n = c.table.nodeOrNil(loadLink(&n.previous)) {
-		if c.settle(n) {
-			return true
-		}
+	for n != nil && !c.settle(n) {
+		n = c.pos.prev()
 	}
-	c.node = nil
-	return false
+	c.valid = n != nil
+	return c.valid
 }
 
+// settle takes the key and version of n, if it has a visible one.
 func (c *Cursor) settle(n *node) bool {
-	v := c.table.visible(n, c.maxSeq)
+	v := c.pos.table.visible(n, c.maxSeq)
 	if v == nil {
 		return false
 	}
-	c.node = n
 	n.borrow(&c.key)
 	v.borrow(&c.ver)
 	return true

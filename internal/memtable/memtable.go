@@ -93,21 +93,20 @@ func (t *Table) add(k *item.Key, v *item.Version, force bool) error {
 	if err := t.prepare(force); err != nil {
 		return err
 	}
-	var at place
-	if err := t.locate(k, &at, force); err != nil {
+	at, err := t.locate(k, force)
+	if err != nil {
 		return err
 	}
-	height := t.randomHeight()
-	size := nodeSize(k, height)
+	size := nodeSize(k)
 	link, mem, err := t.alloc(size+versionSize(v), force)
 	if err != nil {
 		return err
 	}
 	n := (*node)(mem)
-	n.fill(k, height)
+	n.fill(k)
 	(*version)(unsafe.Add(mem, size)).fill(v, 0)
 	n.newest = link + uint32(size/unitBytes)
-	t.insert(n, link, height, &at)
+	t.insert(k, link, &at)
 	t.publishSlot(k, link)
 	t.items.Add(1)
 	return nil
@@ -165,16 +164,10 @@ func (t *Table) visible(n *node, maxSeq uint64) *version {
 }
 
 func (t *Table) node(link uint32) *node       { return (*node)(t.at(link)) }
+func (t *Table) leaf(link uint32) *leaf       { return (*leaf)(t.at(link)) }
 func (t *Table) version(link uint32) *version { return (*version)(t.at(link)) }
 
-func (t *Table) nodeOrNil(link uint32) *node {
-	if link == 0 {
-		return nil
-	}
-	return t.node(link)
-}
-
-// Bytes returns the bytes in use: entries, heads and slots.
+// Bytes returns the bytes in use: entries, their order and slots.
 func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
 // Reserved returns the bytes of the chunks that the table holds.

@@ -225,78 +225,8 @@ func checkCursor(t *testing.T, table *Table, m model, maxSeq uint64, source *key
 	}
 }
 
-// TestStructure checks invariants 3, 4 and 5 and the levels from the inside.
-func TestStructure(t *testing.T) {
-	rnd := newRand(t)
-	table := New(dirtyPool(t), Range{Lo: 1 << 60, Hi: 1 << 62}, 2000)
-	defer table.Release()
-	source := newKeySource(rnd, 300)
-	for i := range 8000 {
-		k := source.draw()
-		mustPut(t, table, &k, &item.Version{Seq: uint64(i + 1)})
-	}
-	perBucket := map[int]int{}
-	var before *node
-	for n := table.first(); n != nil; n = table.nodeOrNil(n.next()) {
-		var k item.Key
-		n.borrow(&k)
-		if before != nil && !before.below(&k) {
-			t.Fatal("nodes out of order")
-		}
-		if table.nodeOrNil(n.previous) != before {
-			t.Fatal("back link leads elsewhere")
-		}
-		for v := table.version(n.newest); v.older != 0; v = table.version(v.older) {
-			if table.version(v.older).seq >= v.seq {
-				t.Fatal("versions out of order")
-			}
-		}
-		perBucket[table.buckets.of(n.hash)]++
-		before = n
-	}
-	for b := range table.buckets.count {
-		p, set := table.occupied(b / pageBuckets)
-		occupied := set>>(b%pageBuckets)&1 != 0
-		if occupied != (perBucket[b] > 0) {
-			t.Fatalf("bucket %d: occupied %v with %d nodes", b, occupied, perBucket[b])
-		}
-		if !occupied {
-			continue
-		}
-		h := table.head(p, b%pageBuckets)
-		for i := 1; i < int(h.height); i++ {
-			for link := h.tower[i]; link != 0; link = *level(table.node(link).tower(), i) {
-				n := table.node(link)
-				if int(n.lengths>>48) <= i || table.buckets.of(n.hash) != b {
-					t.Fatalf("level %d of bucket %d has a foreign node", i, b)
-				}
-			}
-		}
-	}
-}
-
-// TestBackBelow plays the writer that inserts several nodes in front of the one
-// from which a reader goes back.
-func TestBackBelow(t *testing.T) {
-	table := newTable(t, 0)
-	k := makeKey(1<<40, "", "9")
-	mustPut(t, table, &k, &item.Version{Seq: 1})
-	from := table.first()
-	for i := 8; i >= 0; i-- {
-		k := makeKey(1<<40, "", fmt.Sprint(i))
-		mustPut(t, table, &k, &item.Version{Seq: uint64(10 - i)})
-	}
-	for i := range 10 {
-		k := makeKey(1<<40, "", fmt.Sprint(i))
-		n := table.backBelow(from, &k)
-		if (n == nil) != (i == 0) {
-			t.Fatalf("below %d: node %v", i, n)
-		}
-		if n == nil {
-			continue
-		}
-		if _, _, id := n.parts(); string(id) != fmt.Sprint(i-1) {
-			t.Fatalf("below %d: %s", i, id)
-		}
-	}
+// sorted returns m in key order.
+func sorted(m model) model {
+	slices.SortFunc(m, func(a, b *modelEntry) int { return item.Compare(&a.key, &b.key) })
+	return m
 }

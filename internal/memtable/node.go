@@ -7,12 +7,10 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// node begins the entry of one key; the tower and the key bytes follow it.
+// node begins the entry of one key; the key bytes (EPK, PK, id) follow it.
 type node struct {
-	newest   uint32 // link of the newest version; published
-	previous uint32 // link of the node before it, 0 for the first; published
-	hash     uint64
-	lengths  uint64 // see packLengths
+	newest  uint32 // link of the newest version; published
+	lengths uint32 // see packLengths
 }
 
 // version begins one version; the body follows the flags.
@@ -30,85 +28,86 @@ const (
 	versionBytes = int(unsafe.Offsetof(version{}.flags)) + 1
 	linkBytes    = 4
 
-	lengthsMask = 1<<48 - 1 // the part of node.lengths that belongs to the key
+	epkBits, pkBits = 6, 13 // for item.MaxEPK and item.MaxPK; the rest is the id's
+	partitionMask   = 1<<(epkBits+pkBits) - 1
 )
 
-// packLengths packs the lengths of a key; bits 48 to 63 take a node's height.
-func packLengths(k *item.Key) uint64 {
-	return uint64(len(k.EPK)) | uint64(len(k.PK))<<16 | uint64(len(k.ID))<<32
+// packLengths packs the lengths of the parts of a key.
+func packLengths(k *item.Key) uint32 {
+	return uint32(len(k.EPK) | len(k.PK)<<epkBits | len(k.ID)<<(epkBits+pkBits))
 }
 
-func nodeSize(k *item.Key, height int) int {
-	return roundUp(nodeBytes + linkBytes*height + len(k.EPK) + len(k.PK) + len(k.ID))
+func nodeSize(k *item.Key) int {
+	return roundUp(nodeBytes + len(k.EPK) + len(k.PK) + len(k.ID))
 }
 
 func versionSize(v *item.Version) int { return roundUp(versionBytes + len(v.Body)) }
 
-// fill writes a node without a version and without neighbours.
-func (n *node) fill(k *item.Key, height int) {
-	*n = node{hash: k.Hash, lengths: packLengths(k) | uint64(height)<<48}
-	buf := unsafe.Slice((*byte)(n.key(height)), len(k.EPK)+len(k.PK)+len(k.ID))
+// fill writes a node without a version.
+func (n *node) fill(k *item.Key) {
+	*n = node{lengths: packLengths(k)}
+	buf := n.bytes()
 	c := copy(buf, k.EPK)
 	c += copy(buf[c:], k.PK)
 	copy(buf[c:], k.ID)
 }
 
-// tower returns the array of next links, lowest level first.
-func (n *node) tower() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(n), nodeBytes) }
-
-// key returns the start of the key bytes.
-func (n *node) key(height int) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(n), nodeBytes+linkBytes*height)
-}
-
-// level returns the link of a tower at a level.
-func level(tower unsafe.Pointer, i int) *uint32 {
-	return (*uint32)(unsafe.Add(tower, linkBytes*i))
-}
-
-// next returns the link of the following node.
-func (n *node) next() uint32 { return loadLink(level(n.tower(), 0)) }
-
-// parts returns the key bytes. They are never at the end of a chunk: a version
-// follows every node.
-func (n *node) parts() (epk, pk, id []byte) {
+// split returns the lengths of the parts of the key.
+func (n *node) split() (epk, pk, id int) {
 	l := n.lengths
-	e, p, i := int(l&0xffff), int(l>>16&0xffff), int(l>>32&0xffff)
-	buf := unsafe.Slice((*byte)(n.key(int(l>>48))), e+p+i)
+	return int(l & (1<<epkBits - 1)), int(l >> epkBits & (1<<pkBits - 1)), int(l >> (epkBits + pkBits))
+}
+
+// bytes returns the key bytes, one part after the other. They are never at the
+// end of a chunk: a version follows every node.
+func (n *node) bytes() []byte {
+	e, p, i := n.split()
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(n), nodeBytes)), e+p+i)
+}
+
+// end returns the byte behind the key: a pad or the version's first.
+func (n *node) end() byte {
+	return *(*byte)(unsafe.Add(unsafe.Pointer(n), nodeBytes+len(n.bytes())))
+}
+
+// parts returns the parts of the key.
+func (n *node) parts() (epk, pk, id []byte) {
+	e, p, _ := n.split()
+	buf := n.bytes()
 	return buf[:e:e], buf[e : e+p : e+p], buf[e+p:]
 }
 
 // borrow sets k to the node's key.
 func (n *node) borrow(k *item.Key) {
-	k.Hash = n.hash
 	k.EPK, k.PK, k.ID = n.parts()
+	k.Hash = item.HashOf(k.EPK)
 }
 
 // equals reports whether the node's key is k, whose packed lengths are given.
-func (n *node) equals(k *item.Key, lengths uint64) bool {
-	if n.hash != k.Hash || n.lengths&lengthsMask != lengths {
+func (n *node) equals(k *item.Key, lengths uint32) bool {
+	if n.lengths != lengths {
 		return false
 	}
 	epk, pk, id := n.parts()
 	return string(id) == string(k.ID) && string(epk) == string(k.EPK) && string(pk) == string(k.PK)
 }
 
-// below reports whether the node's key sorts before k; nil is after all keys.
-func (n *node) below(k *item.Key) bool {
-	if k == nil {
-		return true
-	}
-	if n.hash != k.Hash {
-		return n.hash < k.Hash
-	}
-	epk, pk, id := n.parts()
+// comparePartition orders the node's key and k by logical partition.
+func (n *node) comparePartition(k *item.Key) int {
+	epk, pk, _ := n.parts()
 	if c := bytes.Compare(epk, k.EPK); c != 0 {
-		return c < 0
+		return c
 	}
-	if c := bytes.Compare(pk, k.PK); c != 0 {
-		return c < 0
+	return bytes.Compare(pk, k.PK)
+}
+
+// compare orders the node's key and k.
+func (n *node) compare(k *item.Key) int {
+	if c := n.comparePartition(k); c != 0 {
+		return c
 	}
-	return bytes.Compare(id, k.ID) < 0
+	_, _, id := n.parts()
+	return bytes.Compare(id, k.ID)
 }
 
 // fill writes a version and its body.

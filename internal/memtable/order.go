@@ -7,279 +7,233 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-const (
-	maxHeight      = 13 // a quarter of the nodes of a level reach the next
-	minBuckets     = 64
-	maxBuckets     = 16 << 10
-	itemsPerBucket = 16
-	pageBuckets    = 64
-)
+// path is the way to a leaf: per level the link that leads to it or, above its
+// height, past it.
+type path [maxHeight]*uint32
 
-// buckets maps hashes to buckets: bucket = (hash - lo) * scale >> 64.
-type buckets struct {
-	lo, last uint64 // first and last hash of the range
-	scale    uint64
-	count    int
-}
-
-func makeBuckets(r Range, expectItems int) buckets {
-	b := buckets{lo: r.Lo, last: r.Hi - 1}
-	b.count = min(max(expectItems/itemsPerBucket, minBuckets), maxBuckets)
-	if b.last < b.lo {
-		b.lo, b.last = 0, ^uint64(0)
-	}
-	switch span := b.last - b.lo + 1; {
-	case span == 0: // all of the key space
-		b.scale = uint64(b.count)
-	case span <= uint64(b.count):
-		b.scale = ^uint64(0)
-	default:
-		b.scale, _ = bits.Div64(uint64(b.count), 0, span)
-	}
-	return b
-}
-
-func (b *buckets) of(hash uint64) int {
-	if hash < b.lo {
-		return 0
-	}
-	if hash > b.last {
-		return b.count - 1
-	}
-	i, _ := bits.Mul64(hash-b.lo, b.scale)
-	return int(i)
-}
-
-func (b *buckets) pages() int { return (b.count + pageBuckets - 1) / pageBuckets }
-
-// page holds the heads of neighbouring buckets; it is made with the first one.
-type page struct {
-	occupied uint64 // published, invariant 5
-	heads    [pageBuckets]uint32
-}
-
-// head is the tower from which searches in a bucket start.
-type head struct {
-	height uint32 // levels in use; published
-	tower  [maxHeight]uint32
-}
-
-// directory is the array of links to the pages.
-func (t *Table) directory(i int) *uint32 { return level(t.at(1), i) }
-
-// page returns page i, nil if none of its buckets was used.
-func (t *Table) page(i int) *page {
-	link := loadLink(t.directory(i))
+// tower returns the tower of a bucket, whose first leaf is given; nil: no leaf
+// is above the lowest level.
+func (t *Table) tower(first *leaf) *tower {
+	link := loadWord(&first.lead)
 	if link == 0 {
 		return nil
 	}
-	return (*page)(t.at(link))
+	return (*tower)(t.at(uint32(link)))
 }
 
-// occupied returns the set of occupied buckets of page i, as bits.
-func (t *Table) occupied(i int) (*page, uint64) {
-	p := t.page(i)
-	if p == nil {
-		return nil, 0
-	}
-	return p, loadWord(&p.occupied)
-}
-
-// headFrom returns the head of the first occupied bucket not before b, nil if
-// there is none.
-func (t *Table) headFrom(b int) *head {
-	want := ^uint64(0) << (b % pageBuckets)
-	for i := b / pageBuckets; i < t.buckets.pages(); i++ {
-		if p, set := t.occupied(i); set&want != 0 {
-			return t.head(p, bits.TrailingZeros64(set&want))
-		}
-		want = ^uint64(0)
-	}
-	return nil
-}
-
-// headUpTo returns the head of the last occupied bucket not after b, nil if
-// there is none.
-func (t *Table) headUpTo(b int) *head {
-	want := ^uint64(0) >> (pageBuckets - 1 - b%pageBuckets)
-	for i := b / pageBuckets; i >= 0; i-- {
-		if p, set := t.occupied(i); set&want != 0 {
-			return t.head(p, bits.Len64(set&want)-1)
-		}
-		want = ^uint64(0)
-	}
-	return nil
-}
-
-func (t *Table) head(p *page, i int) *head { return (*head)(t.at(loadLink(&p.heads[i]))) }
-
-// path is the way of a search: per level the link that leads past the key.
-type path [maxHeight]*uint32
-
-// descend searches from h: before is the last node found below k (nil: none in
-// this bucket or after it), after the link to the first node that is not. It
-// records its way in p unless p is nil. A nil key is after all keys.
-func (t *Table) descend(h *head, k *item.Key, p *path) (before *node, beforeLink, after uint32) {
-	tower := unsafe.Pointer(&h.tower)
-	known := uint32(0) // link to a node known not to be below k
-	for i := int(loadLink(&h.height)) - 1; i >= 0; i-- {
-		at := level(tower, i)
-		after = loadLink(at)
-		for after != known && after != 0 {
-			n := t.node(after)
-			if !n.below(k) {
-				known = after
-				break
+// descend returns the last leaf of a bucket whose bound compares with the key
+// of s as less than limit says: 0 for bounds below the key, 1 for bounds not
+// above it. The first leaf is below all keys. descend records its way in p
+// unless p is nil.
+func (t *Table) descend(head *uint32, s *search, limit int, p *path) *leaf {
+	first := t.leaf(loadLink(head))
+	at := first
+	known := uint32(0) // link of a leaf known to be beyond
+	if tower := t.tower(first); tower != nil {
+		for level := int(loadLink(&tower.levels)); level > 0; level-- {
+			link := &tower.next[level-1]
+			if at != first {
+				link = at.next(level)
 			}
-			before, beforeLink, tower = n, after, n.tower()
-			at = level(tower, i)
-			after = loadLink(at)
-		}
-		if p != nil {
-			p[i] = at
+			at, link, known = t.along(at, link, level, s, limit, known)
+			if p != nil {
+				p[level] = link
+			}
 		}
 	}
-	return before, beforeLink, after
+	at, link, _ := t.along(at, at.next(0), 0, s, limit, known)
+	if p != nil {
+		p[0] = link
+	}
+	return at
 }
 
-// seekGE returns the first node not below k, nil if there is none.
-func (t *Table) seekGE(k *item.Key) *node {
-	if t.slots.Load() == 0 {
-		return nil
+// along goes on from a leaf at a level. It returns the last leaf within limit,
+// its link at the level, and where that leads.
+func (t *Table) along(at *leaf, link *uint32, level int, s *search, limit int, known uint32) (*leaf, *uint32, uint32) {
+	for {
+		to := loadLink(link)
+		if to == 0 || to == known {
+			return at, link, known
+		}
+		l := t.leaf(to)
+		if s.compare(t, l) >= limit {
+			return at, link, to
+		}
+		at, link = l, l.next(level)
 	}
-	b := t.buckets.of(k.Hash)
-	p, set := t.occupied(b / pageBuckets)
-	if i := b % pageBuckets; set>>i&1 != 0 {
-		_, _, after := t.descend(t.head(p, i), k, nil)
-		return t.nodeOrNil(after)
-	}
-	// Not from b: what has since been inserted there may be below k.
-	return t.firstFrom(b + 1)
-}
-
-// firstFrom returns the first node of the buckets from b on.
-func (t *Table) firstFrom(b int) *node {
-	if h := t.headFrom(b); h != nil {
-		return t.node(loadLink(&h.tower[0]))
-	}
-	return nil
-}
-
-// first returns the first node of all.
-func (t *Table) first() *node {
-	if t.slots.Load() == 0 {
-		return nil
-	}
-	return t.firstFrom(0)
-}
-
-// seekLT returns the last node below k, nil if there is none. A nil key is
-// after all keys.
-func (t *Table) seekLT(k *item.Key) *node {
-	if t.slots.Load() == 0 {
-		return nil
-	}
-	b := t.buckets.count - 1
-	if k != nil {
-		b = t.buckets.of(k.Hash)
-	}
-	h := t.headUpTo(b)
-	if h == nil {
-		return nil
-	}
-	n, _, after := t.descend(h, k, nil)
-	if n != nil {
-		return n
-	}
-	// k is not above the first node of its bucket.
-	return t.backBelow(t.nodeOrNil(after), k)
-}
-
-// backBelow goes back from n to the last node below k. Nodes inserted since n
-// was found may lie between.
-func (t *Table) backBelow(n *node, k *item.Key) *node {
-	for n != nil && !n.below(k) {
-		n = t.nodeOrNil(loadLink(&n.previous))
-	}
-	return n
 }
 
 // place is where a new node goes.
 type place struct {
-	page          *page
-	bucket        int // in the page
-	head          *head
-	path          path
-	before, after uint32 // neighbours on the lowest level, 0: none
+	page   *page
+	bucket int   // in the page
+	leaf   *leaf // nil: the bucket is empty
 }
 
-// locate finds the place of a key that the table does not have. It makes the
-// page and the head of its bucket if they are missing.
-func (t *Table) locate(k *item.Key, at *place, force bool) error {
+func (p *place) head() *uint32 { return &p.page.heads[p.bucket] }
+
+// locate finds the place of a key that the table does not have, and makes sure
+// that insert has the memory that it needs.
+func (t *Table) locate(k *item.Key, force bool) (at place, err error) {
 	b := t.buckets.of(k.Hash)
 	at.bucket = b % pageBuckets
 	if at.page = t.page(b / pageBuckets); at.page == nil {
 		link, mem, err := t.alloc(int(unsafe.Sizeof(page{})), force)
 		if err != nil {
-			return err
+			return at, err
 		}
 		at.page = (*page)(mem)
 		*at.page = page{}
 		storeLink(t.directory(b/pageBuckets), link)
 	}
-	if at.page.heads[at.bucket] == 0 {
-		link, mem, err := t.alloc(int(unsafe.Sizeof(head{})), force)
-		if err != nil {
-			return err
-		}
-		*(*head)(mem) = head{}
-		storeLink(&at.page.heads[at.bucket], link)
-	}
-	at.head = t.head(at.page, at.bucket)
-	_, at.before, at.after = t.descend(at.head, k, &at.path)
-	switch {
-	case at.before != 0:
-	case at.after != 0:
-		at.before = t.node(at.after).previous
-	default: // the first node of its bucket
-		if h := t.headUpTo(b); h != nil {
-			_, at.before, at.after = t.descend(h, k, nil)
-		} else if h := t.headFrom(b); h != nil {
-			at.after = h.tower[0]
+	if *at.head() != 0 {
+		at.leaf = t.descend(at.head(), &search{k: k}, 1, nil)
+		if !at.leaf.full() {
+			return at, nil
 		}
 	}
-	return nil
+	return at, t.reserve(2*leafLines*lineBytes+towerBytes, force)
 }
 
-// insert links a filled node of the given height at its place: first the
-// lowest level in both directions, then the others upwards.
-func (t *Table) insert(n *node, link uint32, height int, at *place) {
-	n.previous = at.before
-	for i := int(at.head.height); i < height; i++ {
-		at.path[i] = &at.head.tower[i]
+// insert adds the filled node of k at its place.
+func (t *Table) insert(k *item.Key, link uint32, at *place) {
+	switch l := at.leaf; {
+	case l == nil:
+		t.begin(link, at)
+	case !l.full():
+		l.entries()[l.count] = link
+		storeLink(&l.count, l.count+1)
+	case l.lines() < leafLines:
+		t.grow(link, at)
+	default:
+		t.split(k, link, at)
 	}
-	*level(n.tower(), 0) = at.after
-	for i := 1; i < height; i++ {
-		*level(n.tower(), i) = *at.path[i]
+}
+
+// newLeaf takes a leaf of the given shape.
+func (t *Table) newLeaf(shape uint8) (uint32, *leaf) {
+	link, mem := t.take(int(shape&15) * lineBytes)
+	l := (*leaf)(mem)
+	*l = leaf{shape: shape}
+	return link, l
+}
+
+// replacement takes a leaf with the bound and the next links of l.
+func (t *Table) replacement(l *leaf, lines int) (uint32, *leaf) {
+	link, to := t.newLeaf(makeShape(lines, l.height()))
+	shape := to.shape
+	*to = *l
+	to.shape = shape
+	for i := range l.height() {
+		*to.next(i) = *l.next(i)
 	}
-	if at.before != 0 {
-		storeLink(level(t.node(at.before).tower(), 0), link)
+	return link, to
+}
+
+// begin makes the first leaf of a bucket.
+func (t *Table) begin(link uint32, at *place) {
+	to, l := t.newLeaf(makeShape(1, 1))
+	*l.next(0) = 0
+	l.kin = link
+	l.setEntries(link)
+	storeLink(at.head(), to)
+	storeWord(&at.page.occupied, at.page.occupied|1<<at.bucket)
+}
+
+// grow replaces the full first leaf of a bucket by a larger one.
+func (t *Table) grow(link uint32, at *place) {
+	to, l := t.replacement(at.leaf, at.leaf.lines()+1)
+	n := copy(l.entries(), at.leaf.entries())
+	l.entries()[n] = link
+	l.count = uint32(n + 1)
+	storeLink(at.head(), to)
+}
+
+// setEntries fills a leaf that is not yet published with links in key order.
+func (l *leaf) setEntries(links ...uint32) {
+	copy(l.entries(), links)
+	l.count, l.ordered = uint32(len(links)), uint8(len(links))
+}
+
+// split replaces a full leaf by two, in the middle, or where keys are put in
+// rising order behind the last one; then the lower leaf stays full. If no key
+// of the leaf is above the new one, the leaf stays as it is.
+func (t *Table) split(k *item.Key, link uint32, at *place) {
+	var links [maxEntries + 1]uint32
+	old := at.leaf
+	n := copy(links[:], old.entries())
+	latest := links[n-1]
+	t.sort(links[:n], int(old.ordered))
+	i := t.lowerBound(links[:n], k)
+	cut := (n + 1) / 2
+	if i == n || i > cut && links[i-1] == latest {
+		cut = i
 	}
-	if at.after != 0 {
-		storeLink(&t.node(at.after).previous, link)
-	}
+	copy(links[i+1:], links[i:n])
+	links[i] = link
+	n++
+
+	height := t.randomHeight()
+	var p path
+	t.pathTo(at.head(), old, height, &p)
+	right, r := t.newLeaf(makeShape(leafLines, height))
+	t.setBound(r, links[cut], old.kin)
+	r.setEntries(links[cut:n]...)
 	for i := range height {
-		storeLink(at.path[i], link)
+		*r.next(i) = *p[i]
+		if i < old.height() {
+			*r.next(i) = *old.next(i)
+		}
 	}
-	if height > int(at.head.height) {
-		storeLink(&at.head.height, uint32(height))
+	if cut < n-1 {
+		left, l := t.replacement(old, leafLines)
+		l.setEntries(links[:cut]...)
+		for i := range min(height, l.height()) {
+			*l.next(i) = right
+		}
+		for i := range l.height() {
+			storeLink(p[i], left)
+		}
+	} else {
+		for i := range min(height, old.height()) {
+			storeLink(old.next(i), right)
+		}
 	}
-	if bit := uint64(1) << at.bucket; at.page.occupied&bit == 0 {
-		storeWord(&at.page.occupied, at.page.occupied|bit)
+	for i := old.height(); i < height; i++ {
+		storeLink(p[i], right)
+	}
+	if height > 1 {
+		if tower := t.tower(t.leaf(*at.head())); int(tower.levels) < height-1 {
+			storeLink(&tower.levels, uint32(height-1))
+		}
 	}
 }
 
-// randomHeight draws the height of a node.
+// pathTo finds the way to l at all levels below height and its own. A bucket
+// that needs a tower for that gets it.
+func (t *Table) pathTo(head *uint32, l *leaf, height int, p *path) {
+	first := t.leaf(*head)
+	up := t.tower(first)
+	if up == nil && height > 1 {
+		link, mem := t.take(towerBytes)
+		up = (*tower)(mem)
+		*up = tower{}
+		storeWord(&first.lead, uint64(link))
+	}
+	if up != nil {
+		for i := range up.next {
+			p[i+1] = &up.next[i]
+		}
+	}
+	if p[0] = head; l.bound != 0 {
+		var k item.Key
+		t.node(l.bound).borrow(&k)
+		t.descend(head, &search{k: &k}, 0, p)
+	}
+}
+
+// randomHeight draws the height of a leaf.
 func (t *Table) randomHeight() int {
 	t.random ^= t.random << 13
 	t.random ^= t.random >> 7

@@ -12,6 +12,9 @@ const (
 	offsetBits = 18 // low bits of a link: offset in the chunk, in units
 	maxChunks  = 1 << (32 - offsetBits)
 	reachBytes = unitBytes << offsetBits // part of a chunk that links reach: 2 MiB
+	lineBytes  = 64                      // of the processor's cache
+	blockBytes = 4 << 10
+	firstBlock = 1 << 10 // bytes of a table's first block
 )
 
 // space is the memory of one table: chunks filled from the front, given back
@@ -24,6 +27,10 @@ type space struct {
 	chunks     [][]byte // what the pool gets back
 	filling    int      // chunk that allocations come from
 	used, size int      // bytes of it: handed out, usable
+
+	block     unsafe.Pointer // rest of the block that take hands out
+	blockLink uint32
+	blockLeft int // bytes of it
 
 	bytes    atomic.Int64 // handed out
 	reserved atomic.Int64 // sum of the chunks
@@ -59,6 +66,37 @@ func (s *space) alloc(n int, force bool) (uint32, unsafe.Pointer, error) {
 	return link, unsafe.Pointer(&s.chunks[chunk][offset]), nil
 }
 
+// reserve makes sure that the next calls of take can hand out n bytes, at most
+// firstBlock.
+func (s *space) reserve(n int, force bool) error {
+	if n <= s.blockLeft {
+		return nil
+	}
+	size := blockBytes
+	if s.block == nil {
+		size = firstBlock
+	}
+	link, mem, err := s.alloc(size+lineBytes-unitBytes, force)
+	if err != nil {
+		return err
+	}
+	skip := int(-uintptr(mem) % lineBytes)
+	s.block, s.blockLink, s.blockLeft = unsafe.Add(mem, skip), link+uint32(skip/unitBytes), size
+	return nil
+}
+
+// take returns n reserved bytes, whole lines and not zeroed, and their link.
+// What is taken lies together, apart from the entries: searches in it then need
+// few lines and pages.
+func (s *space) take(n int) (uint32, unsafe.Pointer) {
+	link, mem := s.blockLink, s.block
+	if s.blockLeft -= n; s.blockLeft > 0 { // the end may be that of the chunk
+		s.block = unsafe.Add(mem, n)
+	}
+	s.blockLink += uint32(n / unitBytes)
+	return link, mem
+}
+
 // addChunk takes a chunk of at least n bytes from the pool and returns how many
 // of its bytes links can reach.
 func (s *space) addChunk(n int, force bool) (int, error) {
@@ -90,6 +128,7 @@ func (s *space) release() {
 	}
 	s.chunks = nil
 	s.filling, s.used, s.size = 0, 0, 0
+	s.block, s.blockLink, s.blockLeft = nil, 0, 0
 	s.bytes.Store(0)
 	s.reserved.Store(0)
 }

@@ -6,7 +6,7 @@ import "github.com/cleavestore/cleave/internal/item"
 // versions of a key newest first. It serves one goroutine, beside the writer
 // as a Cursor does.
 type Walker struct {
-	table  *Table
+	pos    position
 	maxSeq uint64
 	node   *node    // of the version at hand; nil before the first and at the end
 	at     *version // nil: the node has no more
@@ -17,29 +17,29 @@ type Walker struct {
 
 // Walk returns a walker over the versions up to maxSeq, before the first.
 func (t *Table) Walk(maxSeq uint64) *Walker {
-	return &Walker{table: t, maxSeq: maxSeq}
+	return &Walker{pos: position{table: t}, maxSeq: maxSeq}
 }
 
 // Next moves to the next version; false: there is none.
 func (w *Walker) Next() bool {
 	if w.at != nil && w.at.older != 0 {
-		w.at = w.table.version(w.at.older)
+		w.at = w.pos.table.version(w.at.older)
 		w.at.borrow(&w.ver)
 		return true
 	}
 	for {
 		switch {
 		case w.node != nil:
-			w.node = w.table.nodeOrNil(w.node.next())
+			w.node = w.pos.next()
 		case !w.begun:
 			w.begun = true
-			w.node = w.table.first()
+			w.node = w.pos.first()
 		}
 		w.at = nil
 		if w.node == nil {
 			return false
 		}
-		if w.at = w.table.visible(w.node, w.maxSeq); w.at != nil {
+		if w.at = w.pos.table.visible(w.node, w.maxSeq); w.at != nil {
 			w.node.borrow(&w.key)
 			w.at.borrow(&w.ver)
 			return true

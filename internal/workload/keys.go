@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type keyKind uint8
@@ -15,6 +16,7 @@ const (
 	zipfKeys
 	latestKeys
 	hotKeys
+	movingKeys
 )
 
 // Keys is a distribution of operations over documents. The zero value is
@@ -22,15 +24,15 @@ const (
 type Keys struct {
 	kind     keyKind
 	theta    float64 // zipf, latest
-	hotShare float64 // hot: fraction of the documents
-	hotOps   float64 // hot: share of the operations
+	hotShare float64 // hot, moving: fraction of the documents
+	hotOps   float64 // hot, moving: share of the operations
 }
 
 // DefaultTheta is the exponent of zipf and latest when none is given.
 const DefaultTheta = 0.99
 
-// ParseKeys reads "uniform", "zipf", "zipf:0.99", "latest", "latest:0.99" or
-// "hot:0.01/0.9".
+// ParseKeys reads "uniform", "zipf", "zipf:0.99", "latest", "latest:0.99",
+// "hot:0.01/0.9" or "moving:0.05/0.9".
 func ParseKeys(text string) (Keys, error) {
 	name, arg, hasArg := strings.Cut(text, ":")
 	bad := func(want string) (Keys, error) {
@@ -54,16 +56,20 @@ func ParseKeys(text string) (Keys, error) {
 			k.theta = theta
 		}
 		return k, nil
-	case "hot":
+	case "hot", "moving":
 		share, ops, ok := strings.Cut(arg, "/")
 		f, err1 := strconv.ParseFloat(share, 64)
 		s, err2 := strconv.ParseFloat(ops, 64)
 		if !ok || err1 != nil || err2 != nil || !(f > 0 && f <= 1) || !(s >= 0 && s <= 1) {
-			return bad("hot:F/S, F of the documents for S of the operations, such as hot:0.01/0.9")
+			return bad(name + ":F/S, F of the documents for S of the operations, such as " + name + ":0.01/0.9")
 		}
-		return Keys{kind: hotKeys, hotShare: f, hotOps: s}, nil
+		kind := hotKeys
+		if name == "moving" {
+			kind = movingKeys
+		}
+		return Keys{kind: kind, hotShare: f, hotOps: s}, nil
 	}
-	return bad("uniform, zipf:0.99, latest or hot:0.01/0.9")
+	return bad("uniform, zipf:0.99, latest, hot:0.01/0.9 or moving:0.05/0.9")
 }
 
 // String returns the form that ParseKeys reads.
@@ -76,6 +82,8 @@ func (k Keys) String() string {
 		return "latest:" + number(k.theta)
 	case hotKeys:
 		return "hot:" + number(k.hotShare) + "/" + number(k.hotOps)
+	case movingKeys:
+		return "moving:" + number(k.hotShare) + "/" + number(k.hotOps)
 	}
 	return "uniform"
 }
@@ -86,6 +94,14 @@ func (k *Keys) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// MovingPeriod is in what time the hot range of moving keys goes once through
+// the key space.
+const MovingPeriod = time.Minute
+
+// Moving reports whether what is chosen are places in the key space, and the
+// Chooser wants to be told by MoveTo where the hot range is.
+func (k Keys) Moving() bool { return k.kind == movingKeys }
+
 // Chooser picks documents. It is for one goroutine.
 type Chooser struct {
 	keys   Keys
@@ -93,6 +109,7 @@ type Chooser struct {
 	rng    rand.PCG
 	zipf   zipf
 	hot    int64 // documents
+	from   int64 // the first of the hot range that moves
 	stride int64 // of the permutation; no common factor with n
 }
 
@@ -104,15 +121,22 @@ func (k Keys) NewChooser(n int64, seed, stream uint64) *Chooser {
 	switch k.kind {
 	case zipfKeys, latestKeys:
 		c.zipf = newZipf(k.theta, n)
-	case hotKeys:
+	case hotKeys, movingKeys:
 		c.hot = min(max(int64(k.hotShare*float64(n)+0.5), 1), n)
 	}
 	return c
 }
 
+// MoveTo puts the hot range of moving keys to where it is after a time.
+func (c *Chooser) MoveTo(after time.Duration) {
+	part := float64(after%MovingPeriod) / float64(MovingPeriod)
+	c.from = min(int64(part*float64(c.n)), c.n-1)
+}
+
 // Next returns an index. limit is the number of documents there are now, at
 // least as many as at the beginning: latest counts back from it, the others
-// choose among those of the beginning.
+// choose among those of the beginning. Moving keys give places in the key space
+// in place of indexes.
 func (c *Chooser) Next(limit int64) int64 {
 	switch c.keys.kind {
 	case zipfKeys:
@@ -127,6 +151,12 @@ func (c *Chooser) Next(limit int64) int64 {
 			return c.place(below64(&c.rng, c.hot))
 		}
 		return c.place(c.hot + below64(&c.rng, c.n-c.hot))
+	case movingKeys:
+		rank := below64(&c.rng, c.hot)
+		if unit(&c.rng) >= c.keys.hotOps && c.hot < c.n {
+			rank = c.hot + below64(&c.rng, c.n-c.hot)
+		}
+		return (c.from + rank) % c.n // beyond the end it goes on at the beginning
 	}
 	return below64(&c.rng, c.n)
 }

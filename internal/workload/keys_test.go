@@ -3,6 +3,7 @@ package workload
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func parseKeys(t testing.TB, text string) Keys {
@@ -28,13 +29,14 @@ func TestKeysText(t *testing.T) {
 	for in, out := range map[string]string{
 		"uniform": "uniform", "zipf": "zipf:0.99", "zipf:0.5": "zipf:0.5", "zipf:1": "zipf:1", "latest": "latest:0.99",
 		"latest:1.2": "latest:1.2", "hot:0.01/0.9": "hot:0.01/0.9", "hot:1/0": "hot:1/0",
+		"moving:0.05/0.9": "moving:0.05/0.9",
 	} {
 		k := parseKeys(t, in)
 		if k.String() != out || parseKeys(t, out) != k {
 			t.Errorf("%q reads as %q", in, k)
 		}
 	}
-	for _, bad := range []string{"", "uniform:1", "zip", "zipf:", "zipf:0", "zipf:-1", "zipf:nan", "zipf:11", "hot", "hot:0.1", "hot:0/1", "hot:2/1", "hot:0.1/2", "hot:0.1/0.9/3"} {
+	for _, bad := range []string{"", "uniform:1", "zip", "zipf:", "zipf:0", "zipf:-1", "zipf:nan", "zipf:11", "hot", "hot:0.1", "hot:0/1", "hot:2/1", "hot:0.1/2", "hot:0.1/0.9/3", "moving", "moving:0/1"} {
 		if k, err := ParseKeys(bad); err == nil {
 			t.Errorf("%q reads as %q", bad, k)
 		}
@@ -158,5 +160,30 @@ func BenchmarkChooser(b *testing.B) {
 				c.Next(1e6)
 			}
 		})
+	}
+}
+
+// The hot range goes through all places in a period, and over the end to the
+// beginning.
+func TestMovingKeys(t *testing.T) {
+	const n, hot, draws = 100, 10, 50_000
+	c := parseKeys(t, "moving:0.1/0.9").NewChooser(n, 7, 0)
+	for _, from := range []int{0, 30, 95, 30} {
+		// Three periods later it is there again.
+		c.MoveTo(3*MovingPeriod + MovingPeriod*time.Duration(2*from+1)/(2*n))
+		counts, weights := make([]float64, n), make([]float64, n)
+		for range draws {
+			counts[c.Next(n)]++
+		}
+		for i := range n {
+			weights[(from+i)%n] = 0.1 / (n - hot)
+			if i < hot {
+				weights[(from+i)%n] = 0.9 / hot
+			}
+		}
+		checkShares(t, counts, weights)
+	}
+	if !parseKeys(t, "moving:0.1/0.9").Moving() || parseKeys(t, "hot:0.1/0.9").Moving() {
+		t.Error("Moving is wrong")
 	}
 }

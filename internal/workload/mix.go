@@ -119,27 +119,30 @@ type Workload struct {
 	Name  string
 	Mix   Mix
 	Keys  Keys
-	About string // one line
+	About string  // one line
+	Skew  float64 // of the sizes of logical partitions, where documents are generated for it
 }
 
 // Workloads lists the workloads that have a name: the core workloads of YCSB,
-// and single operations.
+// single operations, and uneven loads on the key space.
 func Workloads() []Workload {
 	popular := Keys{kind: zipfKeys, theta: DefaultTheta}
 	newest := Keys{kind: latestKeys, theta: DefaultTheta}
 	return []Workload{
-		{"ycsb-a", Mix{Read: 0.5, Update: 0.5}, popular, "update heavy: a session store"},
-		{"ycsb-b", Mix{Read: 0.95, Update: 0.05}, popular, "read mostly: photo tags"},
-		{"ycsb-c", Mix{Read: 1}, popular, "read only: a profile cache"},
-		{"ycsb-d", Mix{Read: 0.95, Insert: 0.05}, newest, "read latest: status updates"},
-		{"ycsb-e", Mix{Scan: 0.95, Insert: 0.05}, popular, "short ranges in a logical partition: threads"},
-		{"ycsb-f", Mix{Read: 0.5, RMW: 0.5}, popular, "read, modify, write: a user database"},
-		{"read", Mix{Read: 1}, Keys{}, "uniform point reads"},
-		{"put", Mix{Update: 1}, Keys{}, "uniform overwrites"},
-		{"insert", Mix{Insert: 1}, Keys{}, "new documents, one by one"},
-		{"scan", Mix{Scan: 1}, Keys{}, "short ranges in a logical partition"},
-		{"absent", Mix{Absent: 1}, Keys{}, "uniform point reads of what does not exist"},
-		{"partition", Mix{Partition: 1}, Keys{}, "whole logical partitions"},
+		{"ycsb-a", Mix{Read: 0.5, Update: 0.5}, popular, "update heavy: a session store", 0},
+		{"ycsb-b", Mix{Read: 0.95, Update: 0.05}, popular, "read mostly: photo tags", 0},
+		{"ycsb-c", Mix{Read: 1}, popular, "read only: a profile cache", 0},
+		{"ycsb-d", Mix{Read: 0.95, Insert: 0.05}, newest, "read latest: status updates", 0},
+		{"ycsb-e", Mix{Scan: 0.95, Insert: 0.05}, popular, "short ranges in a logical partition: threads", 0},
+		{"ycsb-f", Mix{Read: 0.5, RMW: 0.5}, popular, "read, modify, write: a user database", 0},
+		{"read", Mix{Read: 1}, Keys{}, "uniform point reads", 0},
+		{"put", Mix{Update: 1}, Keys{}, "uniform overwrites", 0},
+		{"insert", Mix{Insert: 1}, Keys{}, "new documents, one by one", 0},
+		{"scan", Mix{Scan: 1}, Keys{}, "short ranges in a logical partition", 0},
+		{"absent", Mix{Absent: 1}, Keys{}, "uniform point reads of what does not exist", 0},
+		{"partition", Mix{Partition: 1}, Keys{}, "whole logical partitions", 0},
+		{"moving-hot-spot", Mix{Read: 0.5, Update: 0.5}, Keys{kind: movingKeys, hotShare: 0.05, hotOps: 0.9}, "a hot range that goes through the key space in a minute", 0},
+		{"tenant-skew", Mix{Read: 0.5, Update: 0.5}, Keys{}, "few large tenants, many small ones; load with --skew 1.2", 1.2},
 	}
 }
 
