@@ -77,7 +77,8 @@ type Job struct {
 
 	at   string // the cut asked for; empty: none
 	auto bool
-	even bool // for throughput: afterwards all partitions have equal shares of it
+	// midpoint says to cut what is empty, or a single key, in the middle of its range.
+	midpoint bool
 }
 
 // Wait returns when the job has ended, with its error, or when ctx ends, with

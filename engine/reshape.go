@@ -209,8 +209,8 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 		return splitter.Boundary(at, r.c.levels())
 	}
 	choice, err := r.db.chooseCut(rng, r.parents)
-	if errors.Is(err, splitter.ErrRefused) && r.job.even {
-		return splitter.Boundary(partmap.Midpoint(rng), r.c.levels()) // of what is empty, or one key
+	if errors.Is(err, splitter.ErrRefused) && r.job.midpoint {
+		return splitter.Boundary(partmap.Midpoint(rng), r.c.levels())
 	}
 	if err != nil {
 		return at, err
@@ -270,10 +270,10 @@ func (r *reshape) commit() error {
 	}
 	state := db.structure.state
 	state.Intents = nil
-	var share float64
+	var share float64 // 0: all partitions have equal parts of the throughput
 	for i := range state.Partitions {
 		if m := &state.Partitions[i]; slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID }) {
-			share += m.ShareOr1()
+			share += m.Share
 		}
 	}
 	for i := range r.ids {
@@ -283,9 +283,6 @@ func (r *reshape) commit() error {
 		return slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID })
 	})
 	state.Partitions = append(state.Partitions, r.ids...)
-	if r.job.even {
-		state.Partitions = evenShares(state.Partitions, r.c.id)
-	}
 	return db.storeManifestLocked(state)
 }
 

@@ -31,11 +31,13 @@ func (e *ThrottledError) Error() string {
 func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 
 // SetThroughput provisions the container with so many request units per second,
-// 0: unlimited, divided evenly over its physical partitions. It is durable when
-// SetThroughput returns nil, and holds at once. Where a partition would get more
-// than Limits.PartitionThroughput the container splits until none does; until
-// then each has at most that. Less throughput merges nothing. Errors:
-// ErrInvalid, those of a full or failed disk, ErrReadOnly, ErrClosed.
+// 0: unlimited, divided evenly over its physical partitions, or in the
+// proportions that Redistribute has left. It is durable when SetThroughput
+// returns nil, and holds at once. If even parts are above
+// Limits.PartitionThroughput the container splits until they are not. A
+// partition never has more than that, whatever its part. Less throughput merges
+// nothing. Errors: ErrInvalid, those of a full or failed disk, ErrReadOnly,
+// ErrClosed.
 func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error {
 	db := c.db
 	call, err := db.enterWriting(ctx)
@@ -46,15 +48,24 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 	if err := checkThroughput(perSecond, c.def.Limits.PartitionThroughput); err != nil {
 		return err
 	}
-	if err := c.provide(perSecond); err != nil {
+	err = c.provide(func(state *manifest.Store) error {
+		for i := range state.Containers {
+			if state.Containers[i].ID == c.id {
+				state.Containers[i].Throughput = perSecond
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	c.splitForThroughput()
 	return nil
 }
 
-// provide makes the throughput durable and divides it.
-func (c *Container) provide(perSecond float64) error {
+// provide changes what the manifest says of the container's throughput, a copy
+// of which change is given, and divides it.
+func (c *Container) provide(change func(*manifest.Store) error) error {
 	db := c.db
 	db.structure.Lock()
 	defer db.structure.Unlock()
@@ -62,30 +73,20 @@ func (c *Container) provide(perSecond float64) error {
 		return c.gone()
 	}
 	state := db.structure.state
-	state.Containers = slices.Clone(state.Containers)
-	for i := range state.Containers {
-		if state.Containers[i].ID == c.id {
-			state.Containers[i].Throughput = perSecond
-		}
+	state.Containers, state.Partitions = slices.Clone(state.Containers), slices.Clone(state.Partitions)
+	if err := change(&state); err != nil {
+		return err
 	}
-	state.Partitions = evenShares(state.Partitions, c.id)
 	if err := db.storeManifestLocked(state); err != nil {
 		return err
 	}
-	c.throughput.Store(math.Float64bits(perSecond))
-	c.divideLocked()
-	return nil
-}
-
-// evenShares returns the partitions, those of a container with equal shares.
-func evenShares(list []manifest.Partition, container uint32) []manifest.Partition {
-	list = slices.Clone(list)
-	for i := range list {
-		if list[i].Container == container {
-			list[i].Share = 0
+	for i := range state.Containers {
+		if state.Containers[i].ID == c.id {
+			c.throughput.Store(math.Float64bits(state.Containers[i].Throughput))
 		}
 	}
-	return list
+	c.divideLocked()
+	return nil
 }
 
 func checkThroughput(perSecond, most float64) error {
@@ -133,6 +134,13 @@ func (c *Container) divideLocked() {
 
 // leastRate is what a partition has at least, in RU/s.
 const leastRate = 1e-3
+
+// shares is sharesLocked with structure unlocked.
+func (c *Container) shares() map[PartitionID]float64 {
+	c.db.structure.Lock()
+	defer c.db.structure.Unlock()
+	return c.sharesLocked()
+}
 
 // sharesLocked returns how the partitions' parts of the throughput weigh.
 // Between the commit and the swap of a reshape the manifest knows the children,
@@ -191,7 +199,9 @@ func (m *meter) admit(p *partition) error {
 func (db *DB) uptime() time.Duration { return db.opts.clock().Sub(db.opened) }
 
 // untilAdmitted waits as long as a *ThrottledError says. Loads and scans that
-// have begun do so; they hold nothing meanwhile. It returns other errors.
+// have begun do so. They hold no lock, file or memtable meanwhile, but what a
+// batch of a load has applied waits with it, and versions that a scan can see
+// stay. It returns other errors.
 func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 	var throttled *ThrottledError
 	if !errors.As(err, &throttled) {
@@ -220,8 +230,8 @@ func (c *Container) splitForThroughput() {
 	}
 }
 
-// queueSplits queues splits of the largest partitions, each at most once, and
-// reports whether it did.
+// queueSplits queues splits of the partitions with the largest parts, of equal
+// ones the largest, each at most once, and reports whether it did.
 func (c *Container) queueSplits() (some bool) {
 	missing := partitionsFor(math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput)
 	if missing == 0 {
@@ -237,13 +247,15 @@ func (c *Container) queueSplits() (some bool) {
 	if missing <= 0 {
 		return false
 	}
+	shares := c.shares()
 	slices.SortStableFunc(parts, func(a, b *partition) int {
-		return cmp.Or(cmp.Compare(b.liveBytes(), a.liveBytes()), cmp.Compare(b.span.Hi-b.span.Lo, a.span.Hi-a.span.Lo))
+		return cmp.Or(cmp.Compare(shares[b.id], shares[a.id]), cmp.Compare(b.liveBytes(), a.liveBytes()),
+			cmp.Compare(b.span.Hi-b.span.Lo, a.span.Hi-a.span.Lo))
 	})
 	for _, p := range parts {
 		if missing > 0 && !p.dropped.Load() && p.cutting.left() <= 0 && p.queued.CompareAndSwap(false, true) {
 			j := c.newJob(KindSplit, "", p.id)
-			j.auto, j.even = true, true
+			j.auto, j.midpoint = true, true
 			c.db.submit(j)
 			missing--
 			some = true

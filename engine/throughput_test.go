@@ -87,6 +87,40 @@ func (s *meteredStore) wantRates(want ...float64) {
 	}
 }
 
+// fill writes documents of as many keys, one a second.
+func (s *meteredStore) fill(n int) {
+	s.t.Helper()
+	for i := range n {
+		s.pass(time.Second)
+		if _, err := s.c.Upsert(context.Background(), documentOf(fmt.Sprint(i), fmt.Sprint("k", i), 1<<10), nil); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// split splits the partition with this place.
+func (s *meteredStore) split(place int) {
+	s.t.Helper()
+	s.done(s.c.Split(context.Background(), s.c.Partitions()[place].ID, nil))
+}
+
+// merge merges the partition with this place and the next one.
+func (s *meteredStore) merge(place int) {
+	s.t.Helper()
+	parts := s.c.Partitions()
+	s.done(s.c.Merge(context.Background(), parts[place].ID, parts[place+1].ID))
+}
+
+func (s *meteredStore) done(j *Job, err error) {
+	s.t.Helper()
+	if err == nil {
+		err = j.Wait(context.Background())
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // keyIn returns a key that lies in the partition with this place.
 func (s *meteredStore) keyIn(place int) string {
 	for i := 0; ; i++ {
@@ -252,40 +286,92 @@ func TestThroughputAtCreation(t *testing.T) {
 	s.wantRates(2500.0/3, 2500.0/3, 2500.0/3)
 }
 
-// TestChildrenShareThroughput splits and merges partitions of a container.
+// TestChildrenShareThroughput splits and merges partitions of a container: the
+// parts stay equal, and what has been saved goes to the children.
 func TestChildrenShareThroughput(t *testing.T) {
-	ctx := context.Background()
-	s := newMeteredStore(t, ContainerDef{MinPartitions: 2, Throughput: 1000})
+	s := newMeteredStore(t, ContainerDef{MinPartitions: 2, Throughput: 900})
 	s.pass(time.Hour)
-	for i := range 20 {
-		if _, err := s.c.Upsert(ctx, documentOf(fmt.Sprint(i), fmt.Sprint("k", i), 1<<10), nil); err != nil {
-			t.Fatal(err)
-		}
-		s.pass(time.Second)
-	}
-	job, err := s.c.Split(ctx, s.c.Partitions()[0].ID, nil)
-	if err == nil {
-		err = job.Wait(ctx)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.wantRates(250, 250, 500)
-	if b := s.c.routing.Load().parts[0].meter.Load().bank.balance(s.db.uptime()); math.Abs(b-75_000) > 1000 {
+	s.fill(20)
+	s.split(0)
+	s.wantRates(300, 300, 300)
+	if b := s.c.routing.Load().parts[0].meter.Load().bank.balance(s.db.uptime()); math.Abs(b-67_500) > 1000 {
 		t.Errorf("a child may spend %v RU", b)
 	}
 	s.reopen()
-	s.wantRates(250, 250, 500)
-	parts := s.c.Partitions()
-	if job, err = s.c.Merge(ctx, parts[1].ID, parts[2].ID); err == nil {
-		err = job.Wait(ctx)
+	s.wantRates(300, 300, 300)
+	s.merge(1)
+	s.wantRates(450, 450)
+}
+
+// TestRedistribute moves throughput between partitions. The proportions stay, at
+// the next open and for children.
+func TestRedistribute(t *testing.T) {
+	ctx := context.Background()
+	s := newMeteredStore(t, ContainerDef{MinPartitions: 4, Throughput: 4000, Limits: Limits{PartitionThroughput: 3000}})
+	s.fill(40)
+	ids := func() (ids []PartitionID) {
+		for _, p := range s.c.Partitions() {
+			ids = append(ids, p.ID)
+		}
+		return ids
 	}
-	if err != nil {
+	id := ids()
+	for _, bad := range []struct {
+		targets map[PartitionID]float64
+		sources []PartitionID
+		want    error
+	}{
+		{map[PartitionID]float64{id[0]: 2000}, nil, ErrInvalid},
+		{map[PartitionID]float64{id[0]: 2000}, []PartitionID{id[1]}, ErrInvalid}, // nothing would be left
+		{map[PartitionID]float64{id[0]: 2000}, []PartitionID{id[0], id[1]}, ErrInvalid},
+		{map[PartitionID]float64{id[0]: 3001}, []PartitionID{id[1], id[2], id[3]}, ErrInvalid},
+		{map[PartitionID]float64{id[0]: 1, id[1]: 1, id[2]: 1}, []PartitionID{id[3]}, ErrInvalid}, // too much for it
+		{map[PartitionID]float64{id[0]: 0}, []PartitionID{id[1]}, ErrInvalid},
+		{map[PartitionID]float64{id[0]: math.NaN()}, []PartitionID{id[1]}, ErrInvalid},
+		{map[PartitionID]float64{999: 1000}, []PartitionID{id[1]}, ErrNotFound},
+		{map[PartitionID]float64{id[0]: 1000}, []PartitionID{999}, ErrNotFound},
+	} {
+		if err := s.c.Redistribute(ctx, bad.targets, bad.sources...); !errors.Is(err, bad.want) {
+			t.Errorf("%v from %v: %v", bad.targets, bad.sources, err)
+		}
+		s.wantRates(1000, 1000, 1000, 1000)
+	}
+	if err := s.c.Redistribute(ctx, map[PartitionID]float64{id[0]: 2500}, id[1], id[2], id[1]); err != nil {
 		t.Fatal(err)
 	}
-	s.wantRates(250, 750)
+	s.wantRates(2500, 250, 250, 1000)
+	s.reopen()
+	s.wantRates(2500, 250, 250, 1000)
+	s.split(0)
+	s.wantRates(1250, 1250, 250, 250, 1000)
+	s.merge(3)
+	s.wantRates(1250, 1250, 250, 1250)
 	if err := s.c.SetThroughput(ctx, 2000); err != nil {
 		t.Fatal(err)
 	}
-	s.wantRates(1000, 1000)
+	s.wantRates(625, 625, 125, 625)
+	s.reopen()
+	id = ids()
+	if err := s.c.Redistribute(ctx, map[PartitionID]float64{id[0]: 25, id[1]: 25}, id[2]); err != nil {
+		t.Fatal(err)
+	}
+	s.wantRates(25, 25, 1325, 625)
+	if err := s.c.SetThroughput(ctx, 12_000); err != nil {
+		t.Fatal(err)
+	}
+	s.wantRates(150, 150, 3000, 3000) // of 7,950 and 3,750: no partition has more than 3,000
+	if err := s.c.SetThroughput(ctx, 15_000); err != nil {
+		t.Fatal(err)
+	}
+	s.wantRates(187.5, 187.5, 3000, 3000, 3000) // the largest part was split
+	if err := s.c.Redistribute(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.wantRates(3000, 3000, 3000, 3000, 3000)
+	if err := s.c.SetThroughput(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.c.Redistribute(ctx, map[PartitionID]float64{id[0]: 25}, id[1]); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an unlimited container: %v", err)
+	}
 }

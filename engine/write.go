@@ -46,6 +46,8 @@ type request struct {
 	ifMatch ETag
 	sync    bool
 	waited  time.Duration
+	full    *fullKey // where measure has counted the write, nil if it has not
+	growth  int64    // bytes that it has counted
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -55,7 +57,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body = nil
+	r.ver.Body, r.full = nil, nil
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -238,7 +240,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err == nil {
 			return seq, pos, need, nil
 		}
-		p.full.forget(r)
+		p.full.failed(r)
 		if err == errFilesChanged {
 			continue
 		}

@@ -59,12 +59,12 @@ type Partition struct {
 	// Parents are the partitions whose place it took; none if it was made with
 	// its container.
 	Parents []uint32 `json:"parents,omitempty"`
-	// Share weighs its part of the container's throughput. 0: 1.
+	// Share weighs its part of the container's throughput. All partitions of a
+	// container have one, or none has: then the parts are equal.
 	Share float64 `json:"share,omitempty"`
 }
 
-// ShareOr1 returns the share of the container's throughput, 1 where none is
-// noted.
+// ShareOr1 returns how its part of the container's throughput weighs.
 func (p *Partition) ShareOr1() float64 {
 	if p.Share > 0 {
 		return p.Share
