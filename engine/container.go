@@ -37,6 +37,7 @@ type Container struct {
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	dict       dictionary
+	heat       heat
 	shape      sync.Mutex // held while partitions are replaced, before install
 }
 

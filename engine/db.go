@@ -63,6 +63,8 @@ type DB struct {
 	}
 	nextFile atomic.Uint64
 
+	unsampled uint32 // heatSample-1
+
 	replaying bool // the log is being read: see makeRoom
 
 	pins        pins
@@ -94,7 +96,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		return nil, invalidf("Open: no directory is named")
 	}
 	db := &DB{
-		dir: dir, opts: o, opened: o.clock(),
+		dir: dir, opts: o, opened: o.clock(), unsampled: heatSample - 1,
 		pool:   arena.NewPool(o.arenaBytes()),
 		epoch:  epoch.New(),
 		calls:  epoch.New(),

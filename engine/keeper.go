@@ -82,6 +82,7 @@ func (k *keeper) tick() {
 		}
 		k.flushStill(now)
 		db.splitLarge()
+		db.splitHot()
 		for _, c := range *db.containers.Load() {
 			c.splitForThroughput()
 		}

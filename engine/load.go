@@ -170,6 +170,9 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		if m != nil {
 			m.charge(l.c.db.uptime(), r.outcome(err))
 		}
+		if l.c.db.sampled() {
+			p.sample(r.key.PK, r.outcome(err))
+		}
 		if err != nil {
 			return err
 		}

@@ -104,6 +104,11 @@ type Options struct {
 	// MaxPartitionBytes is the size of the documents in a physical partition
 	// past which it splits by itself. 0: 50 GiB. Less than 0: none does.
 	MaxPartitionBytes int64
+	// MaxPartitionThroughput is how many request units a second, over a minute
+	// or so, a physical partition may consume before it splits by itself, at the
+	// median of its load. It limits nothing: see ContainerDef.Throughput for
+	// that. 0: no partition splits for its load.
+	MaxPartitionThroughput float64
 	// FileBytes is the size at which a flush or merge begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
@@ -183,6 +188,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.MaxPartitionBytes == 0 {
 		out.MaxPartitionBytes = defaultMaxPartition
+	}
+	if !(out.MaxPartitionThroughput >= 0) {
+		return out, invalidf("MaxPartitionThroughput %v", out.MaxPartitionThroughput)
 	}
 	if out.LogBytes == 0 {
 		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())

@@ -81,6 +81,7 @@ type partition struct {
 	flushing turn           // whoever flushes the partition has it
 	merging  turn           // whoever merges in it has it
 	full     fullKeys
+	heat     partitionHeat
 
 	flushBackoff, mergeBackoff backoff
 }

@@ -67,7 +67,9 @@ func (r *reshape) run(ctx context.Context) error {
 // forget notes on the partition how an automatic split of it ended.
 func (r *reshape) forget(err error) {
 	for _, p := range r.parents {
-		if errors.Is(err, splitter.ErrRefused) {
+		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
+			p.leaveHot()
+		} else if refused {
 			p.refusedAt.Store(max(1, p.liveBytes()))
 		}
 		if r.job.auto {
@@ -207,6 +209,13 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 			return at, err
 		}
 		return splitter.Boundary(at, r.c.levels())
+	}
+	if r.job.load != nil {
+		choice, err := splitter.CutLoad(rng, r.job.load)
+		if err != nil {
+			return at, err
+		}
+		return splitter.Boundary(choice.At, r.c.levels())
 	}
 	choice, err := r.db.chooseCut(rng, r.parents)
 	if errors.Is(err, splitter.ErrRefused) && r.job.midpoint {

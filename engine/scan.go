@@ -304,12 +304,13 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	guard := db.epoch.Enter()
 	defer guard.Leave()
 	s.found, s.text = s.found[:0], s.text[:0]
-	if m := p.meter.Load(); m != nil {
+	m := p.meter.Load()
+	if m != nil {
 		if err := m.admit(p); err != nil {
 			return false, err
 		}
-		defer func() { m.charge(db.uptime(), s.pageCharge()) }()
 	}
+	defer s.charge(p, m)
 	v := p.version.Load()
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
@@ -343,6 +344,16 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		return false, db.readError(err)
 	}
 	return false, nil
+}
+
+// charge takes the batch out of the partition's bucket, if it has one.
+func (s *scanner) charge(p *partition, m *meter) {
+	if m != nil {
+		m.charge(p.db.uptime(), s.pageCharge())
+	}
+	if s.onlyKey && p.db.sampled() {
+		p.sample(s.bound.PK, s.pageCharge())
+	}
 }
 
 // pageCharge returns the RU of the batch.

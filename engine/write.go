@@ -187,6 +187,9 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		if m != nil {
 			m.charge(db.uptime(), r.outcome(err))
 		}
+		if db.sampled() {
+			p.sample(r.key.PK, r.outcome(err))
+		}
 		if err != nil {
 			return Meta{}, err
 		}
