@@ -18,7 +18,7 @@ const (
 	// e^(-t/heatSpan) after t.
 	heatSpan = time.Minute
 	// heatSample: one operation in heatSample is looked at, a power of two.
-	heatSample = 128
+	heatSample = 256
 	// heatKeys is how many logical partitions of a container have a counter.
 	heatKeys = 256
 	// hotPause is how long a partition is left alone when one hot key was all
@@ -108,7 +108,7 @@ type HotKey struct {
 
 // Hot returns the logical partitions of the container that consume the most, n
 // at most, the hottest first. The figures are a mean in which the last minute
-// counts most, estimated from one operation in 128: reads, writes, and scans of
+// counts most, estimated from one operation in 256: reads, writes, and scans of
 // one logical partition. One that has more than 1/256 of the load is not missed.
 func (c *Container) Hot(n int) []HotKey {
 	c.heat.mu.Lock()

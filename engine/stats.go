@@ -96,7 +96,7 @@ type PartitionStats struct {
 	Flushed       uint64 // sequence up to which all writes are in files
 	Visible       uint64 // sequence up to which all writes are shown
 	// Load is what operations on single logical partitions consume, in RU/s: a
-	// mean in which the last minute counts most, estimated from one in 128.
+	// mean in which the last minute counts most, estimated from one in 256.
 	Load float64
 	// Of a container with provisioned throughput:
 	Throughput float64 // RU/s that the partition may consume; 0: unlimited
