@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -215,5 +216,180 @@ func TestDropWhileSplit(t *testing.T) {
 	}
 	if names, err := mem.List("p"); err != nil || len(names) != 0 {
 		t.Errorf("directories %v, %v", names, err)
+	}
+}
+
+// TestCancelAtEveryCall cancels each kind of job at each of its file-system
+// calls: it is undone without a trace, or carried through.
+func TestCancelAtEveryCall(t *testing.T) {
+	for _, kind := range []ReshapeKind{KindSplit, KindMerge, KindMove} {
+		undone, done := 0, 0
+		for n := int64(1); ; n++ {
+			mem := vfs.NewMem()
+			faulty := vfs.NewFaulty(mem)
+			def := byK
+			def.MinPartitions = 2
+			s := newSplitStore(t, def, func(o *Options) { o.fs = faulty })
+			s.mem = mem
+			for i := range 60 {
+				s.put(i%20, fmt.Sprint(i), "in a file")
+				if i == 40 {
+					s.must(s.db.Flush(context.Background()))
+				}
+			}
+			before := s.ids()
+			parents, at := before, ""
+			if kind == KindSplit {
+				parents = before[:1]
+			}
+			if kind == KindMove {
+				at = "11"
+			}
+			job := s.c.newJob(kind, at, parents...)
+			first := faulty.Calls()
+			faulty.SetHook(func(c vfs.Call) error {
+				if c.N == first+n {
+					job.Cancel()
+				}
+				return nil
+			})
+			s.db.submit(job)
+			faulty.SetHook(nil)
+			reached := faulty.Calls() >= first+n
+			switch err := job.Wait(context.Background()); {
+			case err == nil:
+				done++
+			case errors.Is(err, context.Canceled):
+				undone++
+				if !slices.Equal(s.ids(), before) || job.Progress().Pause != 0 {
+					t.Fatalf("%v cancelled at call %d: partitions %v, were %v", kind, n, s.ids(), before)
+				}
+			default:
+				t.Fatalf("%v cancelled at call %d: %v", kind, n, err)
+			}
+			names, err := mem.List("p")
+			if err != nil || len(names) != len(s.ids()) {
+				t.Fatalf("%v cancelled at call %d: directories %v of partitions %v, %v", kind, n, names, s.ids(), err)
+			}
+			if state := s.db.structure.state; len(state.Intents) != 0 || len(state.Partitions) != len(s.ids()) {
+				t.Fatalf("%v cancelled at call %d: store manifest %+v", kind, n, state)
+			}
+			s.put(3, "after", "written after it")
+			s.check()
+			ids := s.ids()
+			s.reopen(mem.Crash(vfs.CrashOptions{}))
+			if !slices.Equal(s.ids(), ids) {
+				t.Fatalf("%v cancelled at call %d: partitions %v after a crash, were %v", kind, n, s.ids(), ids)
+			}
+			s.check()
+			s.db.Close()
+			if !reached {
+				break
+			}
+		}
+		if undone < 5 || done < 5 {
+			t.Errorf("%v: %d times undone, %d times carried through: the test reached too little", kind, undone, done)
+		}
+	}
+}
+
+// TestQueuedJobs queues many jobs at once. They are carried out one at a time
+// in their order: a job on a partition that an earlier one replaces finds it
+// gone, others go on.
+func TestQueuedJobs(t *testing.T) {
+	gate := newGate(vfs.NewMem())
+	linking := make(chan struct{})
+	var mu sync.Mutex
+	var ended []PartitionID // first parents, in the order in which jobs end
+	o := &Options{
+		MemoryBudget: minMemoryBudget, fs: &linkGate{FS: gate, reached: linking, open: gate.open},
+		Events: &EventListener{Reshaped: func(e ReshapeEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, e.Parents[0])
+		}},
+	}
+	db, err := Open(context.Background(), "mem", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	ctx := context.Background()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	parts := c.Partitions()
+	var jobs []*Job
+	var want []error
+	add := func(outcome error, start func() (*Job, error)) {
+		t.Helper()
+		job, err := start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, want = append(jobs, job), append(want, outcome)
+	}
+	split := func(i int) func() (*Job, error) {
+		return func() (*Job, error) { return c.Split(ctx, parts[i].ID, nil) }
+	}
+	add(nil, split(0))
+	<-linking // it prepares, and the others wait
+	for i := 1; i < 3; i++ {
+		add(nil, split(i))
+	}
+	add(ErrNotFound, split(1)) // replaced by then
+	add(ErrNotFound, func() (*Job, error) { return c.Merge(ctx, parts[2].ID, parts[3].ID) })
+	add(nil, func() (*Job, error) { return c.Merge(ctx, parts[3].ID, parts[4].ID) })
+	add(ErrNotFound, split(4))
+	for i, job := range jobs[1:] {
+		if p := job.Progress(); p.Phase != Queued {
+			t.Errorf("job %d: %v", i+1, p.Phase)
+		}
+	}
+	for i := 200; i < 300; i++ { // writes go on meanwhile
+		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate.release()
+	for i, job := range jobs {
+		if err := job.Wait(ctx); !errors.Is(err, want[i]) {
+			t.Errorf("job %d: %v, want %v", i, err, want[i])
+		}
+	}
+	if n := len(c.Partitions()); n != 3*2+1 {
+		t.Errorf("%d partitions", n)
+	}
+	found := 0
+	for _, err := range c.ScanAll(ctx, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+	}
+	if found != 300 {
+		t.Errorf("%d items", found)
+	}
+	for f, err := range db.Verify(ctx) {
+		t.Errorf("verify: %v, %v", f, err)
+	}
+	if err := db.Close(); err != nil { // hands out the events
+		t.Error(err)
+	}
+	var order []PartitionID
+	for _, job := range jobs {
+		order = append(order, job.Progress().Parents[0])
+	}
+	if !slices.Equal(ended, order) {
+		t.Errorf("jobs ended in the order %v, not %v", ended, order)
 	}
 }

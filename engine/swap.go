@@ -193,9 +193,7 @@ func (r *reshape) retireParents() {
 		}
 		db.work.releaseWaiters()
 		for _, p := range parents {
-			if err := removeTree(db.fs, p.dir); err != nil {
-				db.backgroundError("remove a replaced partition", err)
-			}
+			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, p.dir) })
 		}
 	})
 	db.work.reclaimIfManual()
