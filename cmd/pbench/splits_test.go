@@ -61,14 +61,14 @@ func namesLines(t *testing.T, n int) []byte {
 // and it takes no more room than one that is loaded into as many partitions.
 func TestLoadSplits(t *testing.T) {
 	dir := t.TempDir()
-	lines := namesLines(t, 24_000)
+	lines := namesLines(t, 48_000)
 	file := filepath.Join(dir, "names.ndjson")
 	if err := os.WriteFile(file, lines, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := newEngineSession(t)
 	db := filepath.Join(dir, "db")
-	s.do(t, cli.ExitOK, "load", "--db", db, "--data", file, "--partition-key", "/year", "--partitions", "1", "--max-partition-bytes", "80KiB",
+	s.do(t, cli.ExitOK, "load", "--db", db, "--data", file, "--partition-key", "/year", "--partitions", "1", "--max-partition-bytes", "160KiB",
 		"--batch-bytes", "64KiB", "--durability", "buffered", "--json", "-")
 	var r loadReport
 	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
@@ -257,7 +257,7 @@ func TestSplitsCommand(t *testing.T) {
 	dir := t.TempDir()
 	file, chart := filepath.Join(dir, "splits.json"), filepath.Join(dir, "splits.svg")
 	s := newEngineSession(t)
-	args := []string{"splits", "--splits", "3", "--every", "60ms", "--window", "600ms", "--rate", "500"}
+	args := []string{"splits", "--splits", "3", "--every", "60ms", "--window", "1500ms", "--rate", "500"}
 	status := execute(t.Context(), append(args, "--size", "2MB", "--json", file), &s.environment) // whether bounds are kept, is not the question
 	if status != cli.ExitOK && status != exitFailed {
 		t.Fatalf("status %d: %s", status, &s.errOut)
@@ -269,7 +269,7 @@ func TestSplitsCommand(t *testing.T) {
 	}
 	f := sizes[0]
 	if f.Splits != 3 || f.Merges != 3 || f.Failed != 0 || f.CopiedBytes != 0 || f.Pause.Max <= 0 || f.Pause.P50 > f.Pause.Max ||
-		f.Gap.P50 <= 0 || f.ControlGap.P90 <= 0 || f.Before.Ops == 0 || f.Around.Ops == 0 || f.After.Ops == 0 || len(f.Curve) == 0 || f.Documents < 1000 {
+		f.Gap.P50 <= 0 || f.ControlGap.P90 <= 0 || f.Before.Ops == 0 || f.Around.Ops == 0 || !f.Overloaded && f.After.Ops == 0 || len(f.Curve) == 0 || f.Documents < 1000 {
 		t.Errorf("%+v", f)
 	}
 	s.out.Reset()

@@ -75,7 +75,7 @@ func (c *collector) collect() {
 	c.interval.Reset()
 	for _, counted := range c.spares {
 		for op := range counted {
-			if t := &counted[op]; t.Successes() > 0 || t.Errors > 0 {
+			if t := &counted[op]; t.Ended() > 0 {
 				c.interval[op].Add(t)
 				t.Reset()
 				time.Sleep(breath)

@@ -339,6 +339,7 @@ func TestCollector(t *testing.T) {
 			w.run(context.Background(), new(atomic.Bool), n)
 			for range 10 {
 				w.fail(workload.Read, errors.New("refused"))
+				w.throttled(workload.Scan) // an operation with nothing else to count
 			}
 			done <- struct{}{}
 		}()
@@ -353,7 +354,7 @@ func TestCollector(t *testing.T) {
 	}
 	c.collect()
 	all := c.total.All()
-	if all.Successes() != 3*n || all.Errors != 30 || all.Bytes == 0 || c.memory() < c.total.Memory() {
+	if all.Successes() != 3*n || all.Errors != 30 || all.Throttled != 30 || all.Bytes == 0 || c.memory() < c.total.Memory() {
 		t.Errorf("%d operations, %d errors", all.Successes(), all.Errors)
 	}
 	c.collect()
