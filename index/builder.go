@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -36,17 +37,27 @@ type Builder struct {
 	text    []byte
 	ordinal uint32
 
-	terms []builtTerm
-	table []uint64 // tag 32 | index of term + 1, 32; open addressing
-	texts []byte   // values of strings
-	pairs []uint64 // term 32 | ordinal 32
-
+	*builderMemory
 	versions versionTerms
 	inputs   []input
 	spill    vfs.File
 	spilled  []spilledRun
 	spillEnd int64
 }
+
+// builderMemory is what a builder gives to the next one: fresh memory is dear.
+type builderMemory struct {
+	terms []builtTerm
+	table []uint64 // tag 32 | index of term + 1, 32; open addressing
+	texts []byte   // values of strings
+	pairs []uint64 // term 32 | ordinal 32
+
+	// Of sorting.
+	order, place, ordinals []uint32
+	keys                   []sortKey
+}
+
+var builderMemories = sync.Pool{New: func() any { return new(builderMemory) }}
 
 // builtTerm is a term of the documents.
 type builtTerm struct {
@@ -101,7 +112,7 @@ func NewBuilder(c *Compiled, limit int64, temp func() (vfs.File, error)) *Builde
 	if limit == 0 {
 		limit = DefaultLimit
 	}
-	return &Builder{c: c, limit: limit, temp: temp, tree: newPathTree(c)}
+	return &Builder{c: c, limit: limit, temp: temp, tree: newPathTree(c), builderMemory: builderMemories.Get().(*builderMemory)}
 }
 
 // Note adds what is said of a version as such: that it is deleted, that it
@@ -309,7 +320,13 @@ func (b *Builder) find(h uint64, same func(*builtTerm) bool) (uint32, bool) {
 }
 
 func (b *Builder) growTable() {
-	b.table = make([]uint64, max(1<<10, 2*len(b.table)))
+	n := max(1<<10, 2*len(b.table))
+	if cap(b.table) >= n {
+		b.table = b.table[:n]
+		clear(b.table)
+	} else {
+		b.table = make([]uint64, n)
+	}
 	mask := uint64(len(b.table) - 1)
 	for i := range b.terms {
 		h := b.terms[i].hash
@@ -334,7 +351,12 @@ func (b *Builder) note(i uint32) {
 
 // reset forgets the documents.
 func (b *Builder) reset() {
-	b.terms, b.texts, b.pairs = b.terms[:0], b.texts[:0], b.pairs[:0]
-	clear(b.table)
+	b.forget()
 	b.tree = newPathTree(b.c)
+}
+
+// forget empties the memory.
+func (m *builderMemory) forget() {
+	m.terms, m.texts, m.pairs = m.terms[:0], m.texts[:0], m.pairs[:0]
+	m.table = m.table[:0]
 }

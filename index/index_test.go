@@ -211,6 +211,7 @@ func merged(t *testing.T, g *generator, c *Compiled, docs []string) {
 // TestVersions covers the terms that say something of versions.
 func TestVersions(t *testing.T) {
 	b := NewBuilder(mustCompile(t, All()), 0, nil)
+	defer b.Close()
 	b.Note(0, &item.Version{}, false)
 	b.Note(1, &item.Version{Flags: item.Tombstone}, false)
 	b.Note(2, &item.Version{Expires: 500}, true)
@@ -327,6 +328,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"a":[[[[`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		b := NewBuilder(c, 0, nil)
+		defer b.Close()
 		if err := b.Add(0, doc); err != nil {
 			t.Fatal(err)
 		}
