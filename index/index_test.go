@@ -314,24 +314,3 @@ func readAll(t testing.TB, b []byte) {
 	}
 	check(c.Err())
 }
-
-func FuzzIndex(f *testing.F) {
-	c := mustCompile(f, All())
-	f.Add(build(f, c, []string{`{"a":1,"b":["x","y"]}`, "", `{"a":2}`}, 0, newTempFiles()))
-	f.Add([]byte(magic))
-	f.Fuzz(func(t *testing.T, b []byte) { readAll(t, b) })
-}
-
-func FuzzDocument(f *testing.F) {
-	c := mustCompile(f, testPolicies[2])
-	f.Add([]byte(`{"a":{"b":[1,{"c":"\u00e9"}]},"b":null}`))
-	f.Add([]byte(`{"a":[[[[`))
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		b := NewBuilder(c, 0, nil)
-		defer b.Close()
-		if err := b.Add(0, doc); err != nil {
-			t.Fatal(err)
-		}
-		mustOpen(t, written(t, b, 1))
-	})
-}
