@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -33,11 +34,13 @@ type Container struct {
 	def        ContainerDef
 	paths      *jsondoc.Paths
 	scanLimits jsondoc.Limits
+	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	dict       dictionary
 	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
 	reindexing indexJobs
+	heat       heat
 	shape      sync.Mutex // held while partitions are replaced, before install
 }
 
@@ -78,6 +81,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if err := db.mayCreate(name); err != nil {
 		return nil, err
 	}
+	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
 	db.structure.Lock()
 	m := def.manifest(db.structure.state.NextContainer, name)
 	first := db.structure.state.NextPartition
@@ -119,6 +123,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if err := db.storeManifestLocked(state); err != nil {
 		return nil, err
 	}
+	c.divideLocked()
 	next := maps.Clone(*db.containers.Load())
 	next[name] = c
 	db.containers.Store(&next)
@@ -182,6 +187,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
 	c.indexing.Store(policy)
+	c.throughput.Store(math.Float64bits(def.Throughput))
 	rt := &routing{table: table}
 	for i := range table.Len() {
 		rt.parts = append(rt.parts, c.newPartition(table.Entry(i)))
@@ -302,9 +308,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		}
 		db.work.releaseWaiters()
 		for _, p := range parts {
-			if err := removeTree(db.fs, p.dir); err != nil {
-				db.backgroundError("remove dropped partition", err)
-			}
+			db.remove("remove a dropped partition", func() error { return removeTree(db.fs, p.dir) })
 		}
 	})
 	db.work.reclaimIfManual()
@@ -351,6 +355,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	state := db.structure.state
 	state.Containers = slices.DeleteFunc(slices.Clone(state.Containers), func(m manifest.Container) bool { return m.ID == c.id })
 	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool { return m.Container == c.id })
+	state.DropHistory(c.id)
 	if err := db.storeManifestLocked(state); err != nil {
 		return err
 	}
@@ -371,6 +376,7 @@ func (c *Container) Def() ContainerDef {
 	if policy := c.indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}
+	def.Throughput = math.Float64frombits(c.throughput.Load())
 	return def
 }
 

@@ -29,10 +29,11 @@ const sequenceReserve = 1 << 32
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	fs   vfs.FS
-	dir  string
-	opts Options
-	id   manifest.ID
+	fs     vfs.FS
+	dir    string
+	opts   Options
+	opened time.Time
+	id     manifest.ID
 
 	lock io.Closer
 	log  *wal.Log // nil when read-only
@@ -60,7 +61,10 @@ type DB struct {
 		dir   *manifest.Dir
 		state manifest.Store
 	}
-	nextFile atomic.Uint64
+	nextFile  atomic.Uint64
+	leftovers leftovers
+
+	unsampled uint32 // heatSample-1
 
 	replaying bool // the log is being read: see makeRoom
 
@@ -94,7 +98,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		return nil, invalidf("Open: no directory is named")
 	}
 	db := &DB{
-		dir: dir, opts: o,
+		dir: dir, opts: o, opened: o.clock(), unsampled: heatSample - 1,
 		pool:   arena.NewPool(o.arenaBytes()),
 		epoch:  epoch.New(),
 		calls:  epoch.New(),
@@ -315,6 +319,7 @@ func (db *DB) abandon() {
 			v.release(db)
 		}
 	}
+	db.removeLeftovers()
 	if db.log != nil {
 		db.log.Close() // does nothing if it was closed in order
 	}

@@ -10,12 +10,12 @@ import (
 
 // fullKeys bounds the size of logical partitions: the bytes of their documents.
 //
-// While a physical partition holds less than the limit of a logical one,
-// nothing is counted. Beyond it a size is kept for each key that is written: at
-// first an upper bound, what the partition tables of the runs and the memtables
-// hold of it, overwritten versions included. When that would pass the limit the
-// key's documents are counted exactly, once, and from then on each write and
-// delete is added as it changes them.
+// While a physical partition holds less than a logical one may without being
+// nearly full, nothing is counted. Beyond it a size is kept for each key that is
+// written: at first an upper bound, what the partition tables of the runs and the
+// memtables hold of it, overwritten versions included. When that would be nearly
+// full the key's documents are counted exactly, once, and from then on each write
+// and delete is added as it changes them.
 type fullKeys struct {
 	mu    sync.Mutex
 	sizes map[string]*fullKey // by encoded partition key
@@ -24,26 +24,35 @@ type fullKeys struct {
 // fullKey is the size of a logical partition.
 type fullKey struct {
 	bytes   int64
-	counted bool // exact but for writes that fail later; else an upper bound
+	counted bool // exact but for writes under way; else an upper bound
+	told    bool // the listener knows that it is nearly full
 }
 
 // maxFullKeys bounds the memory of the table; it is forgotten when full.
 const maxFullKeys = 4096
 
-// checkFull tests the limit for a write, and counts it.
-func (p *partition) checkFull(ctx context.Context, r *request) error {
-	limit := p.c.def.Limits.LogicalPartitionBytes
+// nearlyFull is the size from which a logical partition is nearly full.
+func (l *Limits) nearlyFull() int64 { return l.LogicalPartitionBytes / 5 * 4 }
+
+// measure tests a write against the limit of its logical partition, and counts
+// it.
+func (p *partition) measure(ctx context.Context, r *request) error {
+	r.full, r.growth = nil, 0
+	limits := &p.c.def.Limits
 	size := int64(len(r.ver.Body))
-	if p.heldBytes()+size <= limit {
+	if p.heldBytes()+size <= limits.nearlyFull() {
 		return nil
 	}
 	p.full.mu.Lock()
 	defer p.full.mu.Unlock()
+	if r.ver.Deleted() {
+		return p.noteDeleteLocked(r)
+	}
 	k, err := p.fullKeyLocked(r)
 	if err != nil {
 		return err
 	}
-	if !k.counted && k.bytes+size > limit {
+	if !k.counted && k.bytes+size > limits.nearlyFull() {
 		if k.bytes, err = p.countBytes(ctx, &r.key); err != nil {
 			return err
 		}
@@ -56,43 +65,39 @@ func (p *partition) checkFull(ctx context.Context, r *request) error {
 		}
 	}
 	after := k.bytes - replaced + size
-	if after > limit && size > replaced {
-		return &LimitError{What: "logical partition " + keyOf(string(r.key.PK)).String(), Size: after, Limit: limit, Kind: ErrLogicalPartitionFull}
+	if after > limits.LogicalPartitionBytes && size > replaced {
+		return &LimitError{What: "logical partition " + keyOf(string(r.key.PK)).String(), Size: after, Limit: limits.LogicalPartitionBytes, Kind: ErrLogicalPartitionFull}
 	}
-	k.bytes = after
+	if k.bytes = after; k.counted && after > limits.nearlyFull() && !k.told {
+		k.told = true
+		notify(p.db, p.db.opts.Events.NearlyFull, NearlyFullEvent{
+			Container: p.c.name, Partition: p.id, Key: keyOf(string(r.key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
+		})
+	}
+	r.full, r.growth = k, size-replaced
 	return nil
 }
 
-// measure tests a write against the limit of its logical partition.
-func (p *partition) measure(ctx context.Context, r *request) error {
-	if r.ver.Deleted() {
-		return p.noteDelete(r)
-	}
-	return p.checkFull(ctx, r)
-}
-
-// forget drops what is known of the size of a request's logical partition: a
-// write of it that was counted has failed.
-func (f *fullKeys) forget(r *request) {
-	f.mu.Lock()
-	delete(f.sizes, string(r.key.PK))
-	f.mu.Unlock()
-}
-
-// noteDelete counts a delete.
-func (p *partition) noteDelete(r *request) error {
-	if p.heldBytes() <= p.c.def.Limits.LogicalPartitionBytes {
-		return nil
-	}
-	p.full.mu.Lock()
-	defer p.full.mu.Unlock()
+// noteDeleteLocked counts a delete.
+func (p *partition) noteDeleteLocked(r *request) error {
 	k := p.full.sizes[string(r.key.PK)]
 	if k == nil || !k.counted {
 		return nil
 	}
 	replaced, err := p.itemBytes(r)
 	k.bytes -= replaced
+	r.full, r.growth = k, -replaced
 	return err
+}
+
+// failed takes back what measure has counted: the write was not made.
+func (f *fullKeys) failed(r *request) {
+	if r.full == nil {
+		return
+	}
+	f.mu.Lock()
+	r.full.bytes -= r.growth
+	f.mu.Unlock()
 }
 
 // fullKeyLocked returns what is known of the size of a request's logical

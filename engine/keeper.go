@@ -81,7 +81,11 @@ func (k *keeper) tick() {
 			db.backgroundError("shrink the log", err)
 		}
 		k.flushStill(now)
-		db.splitLarge()
+		db.splitLarge(db.partitions())
+		db.splitHot()
+		for _, c := range *db.containers.Load() {
+			c.splitForThroughput()
+		}
 	}
 	if db.heldBack.Swap(false) {
 		signal(db.work.mergeWanted) // whoever read may be gone

@@ -46,7 +46,7 @@ func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
 		}
 		made := &memIndex{table: t, policy: policy}
 		if !ok {
-			if found, ok = m.byTable.LoadOrStore(t, made); !ok {
+			if _, ok = m.byTable.LoadOrStore(t, made); !ok {
 				return made
 			}
 		} else if m.byTable.CompareAndSwap(t, found, made) {

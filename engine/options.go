@@ -106,6 +106,11 @@ type Options struct {
 	// MaxPartitionBytes is the size of the documents in a physical partition
 	// past which it splits by itself. 0: 50 GiB. Less than 0: none does.
 	MaxPartitionBytes int64
+	// MaxPartitionThroughput is how many request units a second, over a minute
+	// or so, a physical partition may consume before it splits by itself, at the
+	// median of its load. It limits nothing: see ContainerDef.Throughput for
+	// that. 0: no partition splits for its load.
+	MaxPartitionThroughput float64
 	// FileBytes is the size at which a flush or merge begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
@@ -121,6 +126,8 @@ type Options struct {
 	fs vfs.FS
 	// clock replaces time.Now in tests.
 	clock func() time.Time
+	// pause replaces waiting for a throttled partition in tests.
+	pause func(time.Duration)
 	// memtableBytes lowers the size at which a memtable is flushed in tests.
 	memtableBytes int64
 	// manual switches background work off in tests: flushes and merges happen
@@ -183,6 +190,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.MaxPartitionBytes == 0 {
 		out.MaxPartitionBytes = defaultMaxPartition
+	}
+	if !(out.MaxPartitionThroughput >= 0) {
+		return out, invalidf("MaxPartitionThroughput %v", out.MaxPartitionThroughput)
 	}
 	if out.LogBytes == 0 {
 		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())
@@ -264,7 +274,8 @@ func compressionName(c Compression) string {
 	return "fast"
 }
 
-// ContainerDef defines a container. All but Index cannot be changed afterwards.
+// ContainerDef defines a container. But for Throughput and Index it cannot be
+// changed afterwards.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
@@ -278,6 +289,13 @@ type ContainerDef struct {
 	// takes 8 KiB of write buffers or more, and a file descriptor for each of
 	// its files.
 	MinPartitions int
+	// Throughput is what the container may consume, in request units per second,
+	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
+	// container begins with as many partitions as it takes. See SetThroughput.
+	Throughput float64
+	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
+	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
+	NoBurst bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
 	// Index says which values are indexed. The zero value: none are, unlike in
@@ -296,12 +314,16 @@ func IndexAll() IndexPolicy { return index.All() }
 type Limits struct {
 	ItemBytes             int64 // of one document; 0: 2 MiB, at most 3 MiB
 	LogicalPartitionBytes int64 // of the documents of one partition key, ids not counted; 0: 20 GiB
+	// PartitionThroughput is the most that a physical partition may consume of
+	// the throughput of the container, in RU/s, at least 1. 0: 10,000.
+	PartitionThroughput float64
 }
 
 const (
 	defaultItemBytes    = 2 << 20
 	maxItemBytes        = 3 << 20
 	defaultLogicalBytes = 20 << 30
+	defaultPartitionRU  = 10_000
 	maxPartitions       = 4096
 	maxContainers       = 10_000
 	maxNameBytes        = 255
@@ -352,6 +374,15 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	d.Index = d.Index.Clone()
+	if d.Limits.PartitionThroughput == 0 {
+		d.Limits.PartitionThroughput = defaultPartitionRU
+	}
+	if !(d.Limits.PartitionThroughput >= 1 && d.Limits.PartitionThroughput <= 1e9) {
+		return d, invalidf("container %q: Limits.PartitionThroughput %v: between 1 and 1e9", name, d.Limits.PartitionThroughput)
+	}
+	if err := checkThroughput(d.Throughput, d.Limits.PartitionThroughput); err != nil {
+		return d, fmt.Errorf("container %q: %w", name, err)
+	}
 	return d, nil
 }
 
@@ -376,6 +407,9 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Compression:   compressionName(d.Compression),
 		MaxItemBytes:  d.Limits.ItemBytes,
 		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
+		Throughput:    d.Throughput,
+		MaxThroughput: d.Limits.PartitionThroughput,
+		NoBurst:       d.NoBurst,
 	}
 	m.Index = indexToManifest(d.Index)
 	return m
@@ -393,7 +427,9 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
 		MinPartitions: partitions,
-		Limits:        Limits{ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey},
+		Limits:        Limits{ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput},
+		Throughput:    m.Throughput,
+		NoBurst:       m.NoBurst,
 	}
 	switch m.Kind {
 	case JSON.String():

@@ -30,15 +30,17 @@ type partition struct {
 	visible atomic.Uint64
 	// version is what readers read; never nil.
 	version atomic.Pointer[version]
+	// meter bounds what is consumed; nil: nothing does.
+	meter   atomic.Pointer[meter]
 	dropped atomic.Bool // with its container, or because others took its place
 	carried atomic.Pointer[carried]
 	// heirs took its place; nil while it is alive.
 	heirs atomic.Pointer[heirs]
 	// inherits are the streams of its parents that it needs yet.
 	inherits  atomic.Pointer[[]manifest.Inherited]
-	refusedAt atomic.Int64 // bytes that it held when a split was refused
-	queued    atomic.Bool  // an automatic split is under way
-	cutting   backoff      // of automatic splits that failed
+	refusedAt atomic.Int64        // bytes that it held when a split was refused
+	queued    atomic.Pointer[Job] // the automatic split that is under way, nil if none is
+	cutting   backoff             // of automatic splits that failed
 	parents   []PartitionID
 
 	// mu is the commit lock: it orders the writes of the partition. No file
@@ -80,6 +82,7 @@ type partition struct {
 	flushing turn           // whoever flushes the partition has it
 	merging  turn           // whoever merges in it has it
 	full     fullKeys
+	heat     partitionHeat
 
 	flushBackoff, mergeBackoff backoff
 }

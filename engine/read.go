@@ -124,10 +124,16 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 	var err error
 	n := len(buf)
 	found := false
+	var p *partition
+	var m *meter
 	for routed := false; !routed; {
 		rt := c.routing.Load()
-		p := rt.parts[rt.table.Find(&epk)]
-
+		p = rt.parts[rt.table.Find(&epk)]
+		if m = p.meter.Load(); m != nil {
+			if err := m.admit(p); err != nil {
+				return Item{}, err
+			}
+		}
 		guard := db.epoch.Enter()
 		// The version first, then the sequence: what is visible and not in this
 		// version was written after it was loaded.
@@ -144,11 +150,25 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 		}
 	}
 	db.counters.reads.Add(1)
+	sampled := db.sampled()
 	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
+		if m != nil {
+			m.charge(db.uptime(), failedCharge)
+		}
+		if sampled {
+			p.sample(encoded, failedCharge)
+		}
 		return Item{}, ErrNotFound
 	}
+	charge := readCharge(len(out) - n)
+	if m != nil {
+		m.charge(db.uptime(), charge)
+	}
+	if sampled {
+		p.sample(encoded, charge)
+	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Charge: charge},
 		Body: out[n:],
 	}, nil
 }

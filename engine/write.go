@@ -46,6 +46,8 @@ type request struct {
 	ifMatch ETag
 	sync    bool
 	waited  time.Duration
+	full    *fullKey // where measure has counted the write, nil if it has not
+	growth  int64    // bytes that it has counted
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -55,7 +57,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body = nil
+	r.ver.Body, r.full = nil, nil
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -172,9 +174,21 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return Meta{}, err
+			}
+		}
 		seq, pos, need, err := p.apply(ctx, r)
 		if err == errMoved {
 			continue
+		}
+		if m != nil {
+			m.charge(db.uptime(), r.outcome(err))
+		}
+		if db.sampled() {
+			p.sample(r.key.PK, r.outcome(err))
 		}
 		if err != nil {
 			return Meta{}, err
@@ -229,7 +243,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err == nil {
 			return seq, pos, need, nil
 		}
-		p.full.forget(r)
+		p.full.failed(r)
 		if err == errFilesChanged {
 			continue
 		}
@@ -357,6 +371,7 @@ func (r *request) meta() Meta {
 		ETag:     ETag(r.ver.Seq),
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
+		Charge:   r.charge(),
 		Waited:   r.waited,
 	}
 }

@@ -19,8 +19,7 @@ type pathNode struct {
 	element    int32 // 0: none yet
 	first      int32 // member that came first the last time; 0: none
 	following  int32 // member that came behind this one the last time; 0: none
-	rank       int32 // in the order of paths, when the builder writes
-	terms      int32
+	terms      int32 // that the builder holds
 	fixed      [5]uint32 // indexes + 1 of the terms null, false, true, array, object; 0: none yet
 }
 
