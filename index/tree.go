@@ -16,10 +16,10 @@ type pathNode struct {
 	containers bool
 	dead       bool // nothing is indexed here or below
 	members    map[string]int32
-	element    int32 // 0: none yet
-	first      int32 // member that came first the last time; 0: none
-	following  int32 // member that came behind this one the last time; 0: none
-	terms      int32 // that the builder holds
+	element    int32     // 0: none yet
+	first      int32     // member that came first the last time; 0: none
+	following  int32     // member that came behind this one the last time; 0: none
+	terms      int32     // that the builder holds
 	fixed      [5]uint32 // indexes + 1 of the terms null, false, true, array, object; 0: none yet
 }
 
