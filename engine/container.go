@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -37,6 +38,8 @@ type Container struct {
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	dict       dictionary
+	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
+	reindexing indexJobs
 	heat       heat
 	shape      sync.Mutex // held while partitions are replaced, before install
 }
@@ -179,6 +182,11 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
+	policy, err := def.compileIndex(def.Index)
+	if err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
+	}
+	c.indexing.Store(policy)
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	rt := &routing{table: table}
 	for i := range table.Len() {
@@ -364,6 +372,10 @@ func (c *Container) Name() string { return c.name }
 // Def returns the container's definition, defaults filled in.
 func (c *Container) Def() ContainerDef {
 	def := c.def
+	def.Index = IndexPolicy{}
+	if policy := c.indexing.Load(); policy != nil {
+		def.Index = policy.Policy()
+	}
 	def.Throughput = math.Float64frombits(c.throughput.Load())
 	return def
 }

@@ -43,8 +43,9 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 
 // Settle flushes, lets partitions that hold more than Options.MaxPartitionBytes
 // split, and merges until each partition has at most two runs, dead versions are
-// gone, and no file is shared of which much belongs to others. Partitions that
-// cannot be split, as one logical partition is everything, stay as they are.
+// gone, no file is shared of which much belongs to others, and all have an index
+// for the policy of their container. Partitions that cannot be split, as one
+// logical partition is everything, stay as they are.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (db *DB) Settle(ctx context.Context) error {
 	return nil
 }
 
-// settleRuns merges and trims in a partition.
+// settleRuns merges, trims and indexes in a partition.
 func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 	for !p.dropped.Load() && !p.pickMerge(p.version.Load().runs, true).empty() {
 		if _, err := db.work.mergeOne(ctx, p, true); err != nil {
@@ -82,6 +83,12 @@ func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 	for done := true; done; {
 		var err error
 		if done, err = db.work.trimOne(ctx, p, true); err != nil {
+			return err
+		}
+	}
+	for done := true; done; {
+		var err error
+		if done, err = db.work.reindexOne(ctx, p, true); err != nil {
 			return err
 		}
 	}

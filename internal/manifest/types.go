@@ -82,6 +82,14 @@ type Container struct {
 	Throughput    float64  `json:"throughput,omitempty"`               // RU/s; 0: unlimited
 	MaxThroughput float64  `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
 	NoBurst       bool     `json:"no_burst,omitempty"`
+	// Index says what is indexed; nil: nothing.
+	Index *IndexPolicy `json:"index,omitempty"`
+}
+
+// IndexPolicy is the index policy of a container: see package index.
+type IndexPolicy struct {
+	Include []string `json:"include"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // Partition is a physical partition: an immutable range of the key space.

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// verifyMemory is what the index of the documents may take that a verification
+// makes at a time.
+const verifyMemory = 48 << 20
+
+// VerifyIndex compares the index of a segment file, if it has one, with one that
+// is made anew of its documents: each term must stand for the versions that have
+// it, and for no others. report is called with what is wrong and the place of the
+// index in the file; values are not shown. The error, if any, is that of reading
+// the file.
+func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
+	section, ok := r.Index(true)
+	if !ok {
+		return nil
+	}
+	v := indexVerifier{r: r, report: report}
+	var place *CorruptionError
+	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
+	v.at = place.Offset
+	var err error
+	if v.stored, err = index.Open(section); err != nil {
+		return err
+	}
+	text, err := v.stored.Policy()
+	if err != nil {
+		return err
+	}
+	if v.policy, err = index.Compile(text); err != nil {
+		return section.Corrupt(0, err)
+	}
+	info := v.stored.Info()
+	if uint64(info.Items) != r.Properties().Items || info.Fingerprint != v.policy.Fingerprint() {
+		report(v.at, fmt.Sprintf("index: of %d versions, where there are %d, or not of the policy that it names", info.Items, r.Properties().Items))
+		return nil
+	}
+	return v.run(ctx)
+}
+
+// indexVerifier is the verification of one index.
+type indexVerifier struct {
+	r      *segment.Reader
+	stored *index.Reader
+	policy *index.Compiled
+	at     int64
+	report func(int64, string)
+}
+
+// run makes the index of the documents, of as many as memory allows at a time.
+func (v *indexVerifier) run(ctx context.Context) error {
+	walk := v.r.Walk()
+	var builder *index.Builder
+	lo, next := uint32(0), uint32(0)
+	for walk.Next() {
+		if builder == nil {
+			builder = index.NewBuilder(v.policy, 0, nil)
+		}
+		builder.Note(next, walk.Version(), walk.Older())
+		if !walk.Version().Deleted() {
+			if err := builder.Add(next, walk.Version().Body); err != nil {
+				return err
+			}
+		}
+		if next++; builder.Memory() >= verifyMemory {
+			if err := v.compare(builder, lo, next); err != nil {
+				return err
+			}
+			builder, lo = nil, next
+		}
+		if next%breathEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err := walk.Err(); err != nil || builder == nil {
+		return err
+	}
+	return v.compare(builder, lo, next)
+}
+
+// compare compares what the index says of the versions from lo to hi with what
+// was built of them.
+func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
+	defer b.Close()
+	var bytes []byte
+	if err := b.WriteTo(func(piece []byte) error {
+		bytes = append(bytes, piece...)
+		return nil
+	}, v.stored.Info().Items); err != nil {
+		return err
+	}
+	built, err := index.Open(index.Memory(bytes))
+	if err != nil {
+		return err
+	}
+	found := 0
+	return index.Compare(v.stored, built, lo, hi, func(term []byte, more, less []uint32) bool {
+		what := "a term of versions"
+		if t, ok := index.DecodeTerm(term); ok {
+			what = fmt.Sprintf("a %v at %v", t.Value.Type, t.Path)
+		}
+		if len(more) > 0 {
+			v.report(v.at, fmt.Sprintf("index: %s is said of version %d, which has it not", what, more[0]))
+		}
+		if len(less) > 0 {
+			v.report(v.at, fmt.Sprintf("index: %s is not said of version %d, which has it", what, less[0]))
+		}
+		found++
+		return found < maxFindings
+	})
+}
