@@ -33,6 +33,7 @@ const (
 	scanBatchItems  = 256
 	scanBatchBytes  = 24 << 10
 	scanBatchPassed = 4096 // deleted items passed over
+	scanBatchTested = 512  // items shown to scanner.accept
 )
 
 // Scan returns the items of one logical partition in the order of their ids by
@@ -112,6 +113,10 @@ type scanner struct {
 	inclusive bool
 	within    *bounds // where it ends; nil: with the partition
 
+	// accept, if set, is called inside of the guard for each item and says which
+	// are results and with which body. What it is given is valid during the call.
+	accept func(*item.Key, *item.Version) (body []byte, ok bool, err error)
+
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
 	text    []byte
@@ -173,6 +178,13 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	}
 	part, rest := s.divide(rest, p.rng)
 	s.bounded = s.onlyKey
+	return rest, s.runAt(p, part, at, yield)
+}
+
+// runAt scans part, which begins, in reverse ends, in p, as of a sequence that
+// somebody has pinned. If bounded is set it begins at the bound. It returns
+// false if the loop is over.
+func (s *scanner) runAt(p *partition, part partmap.Range, at uint64, yield func(Item, error) bool) bool {
 	for {
 		s.limit(p, part)
 		s.cursors.close()
@@ -182,13 +194,13 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 			continue
 		}
 		if err != nil {
-			return rest, false
+			return false
 		}
 		if s.left == 0 || s.onlyKey {
-			return rest, s.left > 0
+			return s.left > 0
 		}
 		if _, part = s.divide(part, p.rng); part.Empty() {
-			return rest, true
+			return true
 		}
 		// It may have got further in the partition that was replaced.
 		s.bounded = s.bounded && newBounds(part, s.c.levels()).holds(&s.bound.Key)
@@ -306,7 +318,11 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		s.seek()
 	}
 	now := db.nowMillis()
-	for passed := 0; s.cursors.valid(); passed++ {
+	limit := scanBatchPassed
+	if s.accept != nil {
+		limit = scanBatchTested
+	}
+	for passed := 1; s.cursors.valid(); passed++ {
 		k, v := s.cursors.top()
 		if s.within != nil && !s.within.holds(k) {
 			return false, nil
@@ -315,9 +331,17 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 			return false, nil
 		}
 		if visible(v, now) {
-			s.take(k, v)
+			body, ok := v.Body, true
+			if s.accept != nil {
+				if body, ok, err = s.accept(k, v); err != nil {
+					return false, err
+				}
+			}
+			if ok {
+				s.take(k, v, body)
+			}
 		}
-		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == scanBatchPassed {
+		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == limit {
 			s.bound.Set(k)
 			s.bounded, s.inclusive = true, false
 			return true, nil
@@ -340,9 +364,9 @@ func (s *scanner) seek() {
 }
 
 // take adds an item to the batch.
-func (s *scanner) take(k *item.Key, v *item.Version) {
-	f := found{seq: v.Seq, modified: v.Modified, body: len(v.Body), id: len(k.ID)}
-	s.text = append(append(s.text, v.Body...), k.ID...)
+func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
+	f := found{seq: v.Seq, modified: v.Modified, body: len(body), id: len(k.ID)}
+	s.text = append(append(s.text, body...), k.ID...)
 	if !s.onlyKey {
 		f.pk = len(k.PK)
 		s.text = append(s.text, k.PK...)

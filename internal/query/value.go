@@ -249,8 +249,8 @@ func appendOrderText(dst, text []byte) []byte {
 	}
 }
 
-// invert turns the order of a key round.
-func invert(key []byte) {
+// Invert turns the order of a key round.
+func Invert(key []byte) {
 	for i := range key {
 		key[i] = ^key[i]
 	}
