@@ -103,3 +103,44 @@ func double(text []byte) (float64, bool) {
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
 	return f, err == nil && !math.IsInf(f, 0)
 }
+
+// Float returns the double nearest to a JSON number; beyond the range of doubles
+// it is infinite. Of anything else it returns some value.
+func Float(text []byte) float64 {
+	// Digits that fit 53 bits, divided by a power of ten that is exact, give the
+	// nearest double.
+	var digits uint64
+	i, scale, point := 0, 0, false
+	negative := len(text) > 0 && text[0] == '-'
+	if negative {
+		i = 1
+	}
+	for ; i < len(text); i++ {
+		c := text[i]
+		if c-'0' < 10 && digits < 1<<49 {
+			digits = digits*10 + uint64(c-'0')
+			if point {
+				scale++
+			}
+			continue
+		}
+		if c != '.' || point {
+			break
+		}
+		point = true
+	}
+	if i < len(text) || digits >= 1<<53 || scale >= len(powersOfTen) {
+		f, _ := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+		return f
+	}
+	f := float64(digits) / powersOfTen[scale]
+	if negative {
+		return -f
+	}
+	return f
+}
+
+var powersOfTen = [...]float64{
+	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}

@@ -1,0 +1,340 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// DefaultLimit is the memory in bytes at which a builder without another limit
+// writes what it has to a temporary file.
+const DefaultLimit = 24 << 20
+
+// Builder makes the index of a file: of documents, in the order of ordinals, of
+// the indexes of other files whose versions the file takes over, or of both.
+//
+//	documents ── scan ── terms and pairs (term, ordinal) ── sort ─┐
+//	            (past the limit: to a temporary file, as an index)├─ merge ── writer
+//	indexes of other files, ordinals exchanged ───────────────────┘
+//
+// It is not safe for concurrent use.
+type Builder struct {
+	c     *Compiled
+	limit int64
+	temp  func() (vfs.File, error)
+
+	tree    pathTree
+	tokens  jsondoc.Tokens
+	stack   []openNode
+	text    []byte
+	ordinal uint32
+
+	terms []builtTerm
+	table []uint64 // tag 32 | index of term + 1, 32; open addressing
+	texts []byte   // values of strings
+	pairs []uint64 // term 32 | ordinal 32
+
+	versions versionTerms
+	inputs   []input
+	spill    vfs.File
+	spilled  []spilledRun
+	spillEnd int64
+}
+
+// builtTerm is a term of the documents.
+type builtTerm struct {
+	hash  uint64
+	value uint64 // of a number its bits, of a string where it begins in texts
+	path  int32
+	last  uint32 // newest ordinal that has it
+	count uint32
+	size  uint8 // of a string
+	kind  Type
+}
+
+// openNode is an object or array of a document that is being read.
+type openNode struct {
+	node   int32
+	before int32 // member before
+	array  bool
+}
+
+// versionTerms are the terms that say something of versions.
+type versionTerms struct {
+	deleted, older []uint32
+	expires        []expiry
+}
+
+type expiry struct {
+	at      int64
+	ordinal uint32
+}
+
+// input is the index of another file.
+type input struct {
+	r     *Reader
+	remap Remap
+}
+
+// Remap says which ordinals versions get that come from another file.
+type Remap struct {
+	First uint32   // ordinal, in the file they come from, of the first of New
+	New   []uint32 // ordinals that they get, rising; or Dropped
+}
+
+// Dropped is what Remap has for a version that is not taken over.
+const Dropped = math.MaxUint32
+
+type spilledRun struct{ off, size int64 }
+
+// NewBuilder returns a builder for a policy. temp makes a temporary file, which
+// the builder closes, for what does not find place in limit bytes of memory (0:
+// DefaultLimit); if it is nil everything is kept in memory.
+func NewBuilder(c *Compiled, limit int64, temp func() (vfs.File, error)) *Builder {
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	return &Builder{c: c, limit: limit, temp: temp, tree: newPathTree(c)}
+}
+
+// Note adds what is said of a version as such: that it is deleted, that it
+// expires, and that it is older than the one before it, of the same item.
+func (b *Builder) Note(ordinal uint32, v *item.Version, older bool) {
+	if v.Deleted() {
+		b.versions.deleted = append(b.versions.deleted, ordinal)
+	}
+	if older {
+		b.versions.older = append(b.versions.older, ordinal)
+	}
+	if v.Expires != 0 {
+		b.versions.expires = append(b.versions.expires, expiry{v.Expires, ordinal})
+	}
+}
+
+// Take adds the terms of the versions that come from another file. The reader is
+// used until WriteTo returns.
+func (b *Builder) Take(r *Reader, remap Remap) {
+	b.inputs = append(b.inputs, input{r, remap})
+}
+
+// Add adds the terms of a document. The ordinals of documents rise.
+func (b *Builder) Add(ordinal uint32, doc []byte) error {
+	b.ordinal = ordinal
+	b.scan(doc)
+	if b.temp != nil && b.memory() >= b.limit {
+		return b.spillTerms()
+	}
+	return nil
+}
+
+// memory is about what the builder holds.
+func (b *Builder) memory() int64 {
+	const termBytes = 40 + 12 // with its share of what sorts them
+	return 12*int64(len(b.pairs)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
+}
+
+// scan reads a document.
+func (b *Builder) scan(doc []byte) {
+	t := &b.tokens
+	t.Reset(doc)
+	if t.Next() != jsondoc.ObjectOpen {
+		return
+	}
+	b.stack = append(b.stack[:0], openNode{})
+	for len(b.stack) > 0 {
+		top := &b.stack[len(b.stack)-1]
+		token := t.Next()
+		var at int32
+		switch {
+		case token == jsondoc.End:
+			return
+		case token == jsondoc.ObjectClose || token == jsondoc.ArrayClose:
+			b.stack = b.stack[:len(b.stack)-1]
+			continue
+		case top.array:
+			at = b.tree.elementOf(top.node)
+		default:
+			if token != jsondoc.Text {
+				return
+			}
+			name := t.Body()
+			if t.Escaped() {
+				b.text = t.Unescape(b.text[:0])
+				name = b.text
+			}
+			at = b.tree.memberOf(top.node, top.before, name)
+			top.before = at
+			token = t.Next()
+		}
+		n := &b.tree.nodes[at]
+		switch token {
+		case jsondoc.Text:
+			if n.scalars {
+				text := t.Body()
+				if t.Escaped() {
+					b.text = t.Unescape(b.text[:0])
+					text = b.text
+				}
+				b.addString(at, text)
+			}
+		case jsondoc.Number:
+			if n.scalars {
+				b.addValue(at, Number, numberBits(t.Float()))
+			}
+		case jsondoc.True:
+			if n.scalars {
+				b.addValue(at, Bool, 1)
+			}
+		case jsondoc.False:
+			if n.scalars {
+				b.addValue(at, Bool, 0)
+			}
+		case jsondoc.Null:
+			if n.scalars {
+				b.addValue(at, Null, 0)
+			}
+		case jsondoc.ObjectOpen, jsondoc.ArrayOpen:
+			array := token == jsondoc.ArrayOpen
+			if n.containers {
+				if array {
+					b.addValue(at, Array, 0)
+				} else {
+					b.addValue(at, Object, 0)
+				}
+			}
+			if n.dead {
+				b.skip()
+			} else {
+				b.stack = append(b.stack, openNode{node: at, array: array})
+			}
+		default:
+			return // no document
+		}
+	}
+}
+
+// skip passes over the rest of an object or array.
+func (b *Builder) skip() {
+	for depth := 1; depth > 0; {
+		switch b.tokens.Next() {
+		case jsondoc.ObjectOpen, jsondoc.ArrayOpen:
+			depth++
+		case jsondoc.ObjectClose, jsondoc.ArrayClose:
+			depth--
+		case jsondoc.End:
+			return
+		}
+	}
+}
+
+// Keys of the hash of terms: secret, so that no documents can be made in which
+// many collide.
+var (
+	hashSeed = rand.Uint64()
+	hashMul  = rand.Uint64() | 1
+)
+
+func mix(h, w uint64) uint64 {
+	hi, lo := bits.Mul64(h^w, hashMul)
+	return hi ^ lo
+}
+
+// addValue adds a term that is no string.
+func (b *Builder) addValue(path int32, kind Type, value uint64) {
+	h := mix(mix(hashSeed, uint64(path)<<8|uint64(kind)), value)
+	i, found := b.find(h, func(t *builtTerm) bool { return t.path == path && t.kind == kind && t.value == value })
+	if !found {
+		b.terms = append(b.terms, builtTerm{hash: h, value: value, path: path, kind: kind})
+		b.tree.nodes[path].terms++
+	}
+	b.note(i)
+}
+
+// addString adds the term of a string.
+func (b *Builder) addString(path int32, text []byte) {
+	if len(text) > MaxString {
+		sum := crc32.Checksum(text, castagnoli)
+		b.text = binary.BigEndian.AppendUint32(append(b.text[:0], text[:MaxString]...), sum)
+		text = b.text
+	}
+	h := mix(hashSeed, uint64(path)<<8|uint64(String))
+	rest := text
+	for ; len(rest) >= 8; rest = rest[8:] {
+		h = mix(h, binary.LittleEndian.Uint64(rest))
+	}
+	w := uint64(len(text)) << 56
+	for i, c := range rest {
+		w |= uint64(c) << (8 * i)
+	}
+	h = mix(h, w)
+	i, found := b.find(h, func(t *builtTerm) bool {
+		return t.path == path && t.kind == String && int(t.size) == len(text) && bytes.Equal(b.texts[t.value:][:t.size], text)
+	})
+	if !found {
+		b.terms = append(b.terms, builtTerm{hash: h, value: uint64(len(b.texts)), path: path, kind: String, size: uint8(len(text))})
+		b.texts = append(b.texts, text...)
+		b.tree.nodes[path].terms++
+	}
+	b.note(i)
+}
+
+// find returns the index of the term with a hash for which same holds; if there
+// is none, a place for the next term.
+func (b *Builder) find(h uint64, same func(*builtTerm) bool) (uint32, bool) {
+	if 4*len(b.terms) >= 3*len(b.table) {
+		b.growTable()
+	}
+	mask := uint64(len(b.table) - 1)
+	tag := h &^ (1<<32 - 1)
+	for at := h & mask; ; at = (at + 1) & mask {
+		slot := b.table[at]
+		if slot == 0 {
+			b.table[at] = tag | uint64(len(b.terms)+1)
+			return uint32(len(b.terms)), false
+		}
+		if slot&^(1<<32-1) == tag {
+			i := uint32(slot) - 1
+			if t := &b.terms[i]; t.hash == h && same(t) {
+				return i, true
+			}
+		}
+	}
+}
+
+func (b *Builder) growTable() {
+	b.table = make([]uint64, max(1<<10, 2*len(b.table)))
+	mask := uint64(len(b.table) - 1)
+	for i := range b.terms {
+		h := b.terms[i].hash
+		at := h & mask
+		for b.table[at] != 0 {
+			at = (at + 1) & mask
+		}
+		b.table[at] = h&^(1<<32-1) | uint64(i+1)
+	}
+}
+
+// note adds the present ordinal to a term.
+func (b *Builder) note(i uint32) {
+	t := &b.terms[i]
+	if t.count > 0 && t.last == b.ordinal {
+		return
+	}
+	t.last = b.ordinal
+	t.count++
+	b.pairs = append(b.pairs, uint64(i)<<32|uint64(b.ordinal))
+}
+
+// reset forgets the documents.
+func (b *Builder) reset() {
+	b.terms, b.texts, b.pairs = b.terms[:0], b.texts[:0], b.pairs[:0]
+	clear(b.table)
+	b.tree = newPathTree(b.c)
+}

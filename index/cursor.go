@@ -1,0 +1,237 @@
+package index
+
+// Cursor moves over the terms of an index in both directions. It begins
+// unpositioned, and is so again when a movement has returned false: at an end,
+// or on an error, which Err tells. It serves one goroutine at a time, and its
+// zero value, Reset, can be pooled.
+type Cursor struct {
+	r       *Reader
+	block   int // that entries are of; -1: none
+	i       int // of entries; the cursor is valid while it is one
+	keys    []byte
+	entries []cursorEntry
+	err     error
+}
+
+type cursorEntry struct {
+	from, to int // in keys
+	p        Posting
+}
+
+// Cursor returns a cursor over the terms.
+func (r *Reader) Cursor() *Cursor {
+	c := new(Cursor)
+	c.Reset(r)
+	return c
+}
+
+// Reset makes c an unpositioned cursor over r that keeps its memory.
+func (c *Cursor) Reset(r *Reader) {
+	clear(c.entries)
+	*c = Cursor{r: r, block: -1, keys: c.keys[:0], entries: c.entries[:0]}
+}
+
+// Seek moves to the first term at or after key.
+func (c *Cursor) Seek(key []byte) bool {
+	if !c.seek(key) {
+		return false
+	}
+	if c.i == len(c.entries) {
+		return c.load(c.block+1) && c.at(0)
+	}
+	return true
+}
+
+// SeekBefore moves to the last term before key.
+func (c *Cursor) SeekBefore(key []byte) bool {
+	return c.seek(key) && c.Prev()
+}
+
+// seek opens the block that key would be in, at the first of its terms that is
+// not before it, or behind the last.
+func (c *Cursor) seek(key []byte) bool {
+	c.err = nil
+	i, err := c.r.find(key)
+	if c.err = err; err != nil || i < 0 || !c.load(i) {
+		c.at(-1)
+		return false
+	}
+	lo, hi := 0, len(c.entries)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if e := &c.entries[mid]; string(c.keys[e.from:e.to]) < string(key) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	c.i = lo
+	return true
+}
+
+// First moves to the first term.
+func (c *Cursor) First() bool {
+	c.err = nil
+	return c.load(0) && c.at(0)
+}
+
+// Next moves to the next term.
+func (c *Cursor) Next() bool {
+	if c.i < 0 || c.i >= len(c.entries) {
+		return c.at(-1)
+	}
+	if c.i+1 < len(c.entries) {
+		c.i++
+		return true
+	}
+	return c.load(c.block+1) && c.at(0)
+}
+
+// Prev moves to the term before.
+func (c *Cursor) Prev() bool {
+	if c.i < 0 || c.block < 0 {
+		return c.at(-1)
+	}
+	if c.i > 0 {
+		c.i--
+		return true
+	}
+	return c.load(c.block-1) && c.at(len(c.entries)-1)
+}
+
+func (c *Cursor) at(i int) bool {
+	c.i = i
+	return i >= 0
+}
+
+// load decodes a block; false leaves the cursor unpositioned.
+func (c *Cursor) load(i int) bool {
+	if i == c.block && i >= 0 {
+		return true
+	}
+	if c.i = -1; i < 0 || i >= c.r.info.Blocks {
+		return false
+	}
+	c.block, c.keys, c.entries = -1, c.keys[:0], c.entries[:0]
+	b, err := c.r.openBlock(i)
+	for err == nil {
+		var ok bool
+		if ok, err = b.next(); !ok {
+			break
+		}
+		from, last := len(c.keys), 0
+		if n := len(c.entries); n > 0 {
+			last = c.entries[n-1].from
+		}
+		if b.shared > from-last {
+			err = b.corrupt()
+			break
+		}
+		c.keys = append(append(c.keys, c.keys[last:last+b.shared]...), b.rest...)
+		c.entries = append(c.entries, cursorEntry{from, len(c.keys), b.p})
+	}
+	if err == nil && len(c.entries) == 0 {
+		err = b.corrupt()
+	}
+	if c.err = err; err != nil {
+		c.entries = c.entries[:0]
+		return false
+	}
+	c.block = i
+	return true
+}
+
+// Valid says whether the cursor is at a term.
+func (c *Cursor) Valid() bool { return c.i >= 0 && c.i < len(c.entries) && c.err == nil }
+
+// Key returns the term's bytes, valid until the next movement.
+func (c *Cursor) Key() []byte {
+	e := &c.entries[c.i]
+	return c.keys[e.from:e.to:e.to]
+}
+
+// Term returns what the term says; false: it says something of versions, or its
+// bytes do not decode.
+func (c *Cursor) Term() (Term, bool) { return decodeTerm(c.Key()) }
+
+// Posting returns the ordinals that have the term, valid until the next
+// movement.
+func (c *Cursor) Posting() *Posting { return &c.entries[c.i].p }
+
+// Err returns the error that ended a movement, nil at an end.
+func (c *Cursor) Err() error { return c.err }
+
+// each calls visit with the postings of the terms of a span.
+func (r *Reader) each(s Span, visit func(*Posting) error) error {
+	if s.Empty() {
+		return nil
+	}
+	i, err := r.find(s.From)
+	if err != nil || i < 0 {
+		return err
+	}
+	var key []byte
+	for ; i < r.info.Blocks; i++ {
+		f, err := r.fence(i)
+		if err != nil {
+			return err
+		}
+		if string(f.key) >= string(s.To) {
+			return nil
+		}
+		inside := string(f.key) >= string(s.From)
+		if inside = inside && i+1 < r.info.Blocks; inside {
+			following, err := r.fence(i + 1)
+			if err != nil {
+				return err
+			}
+			inside = string(following.key) <= string(s.To)
+		}
+		b := block{r: r, off: f.off}
+		if b.b, err = r.view(f.off, f.size); err != nil {
+			return err
+		}
+		key = key[:0]
+		for {
+			ok, err := b.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if !inside {
+				if b.shared > len(key) {
+					return b.corrupt()
+				}
+				key = append(key[:b.shared], b.rest...)
+				if string(key) < string(s.From) {
+					continue
+				}
+				if string(key) >= string(s.To) {
+					return nil
+				}
+			}
+			if err := visit(&b.p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Union adds to set the ordinals of all terms of a span that lie in its range.
+func (r *Reader) Union(s Span, set *Set) error {
+	return r.each(s, func(p *Posting) error { return p.AddTo(set) })
+}
+
+// Count returns how many terms a span has, and how many ordinals they have
+// together: that many versions, if none has two of the terms.
+func (r *Reader) Count(s Span) (terms, postings int64, err error) {
+	err = r.each(s, func(p *Posting) error {
+		terms++
+		postings += int64(p.n)
+		return nil
+	})
+	return terms, postings, err
+}

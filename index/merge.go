@@ -1,0 +1,406 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// stream yields terms in order with the ordinals that have them.
+type stream interface {
+	// next moves to the next term; false: there is none, or it failed.
+	next() (bool, error)
+	// key returns the term, valid until next.
+	key() []byte
+	// appendTo appends the ordinals, in order and at least one.
+	appendTo(dst []uint32) []uint32
+}
+
+// WriteTo writes the index of a file of so many versions, in pieces, to emit.
+// Nothing may be added to the builder afterwards, which Close ends.
+func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
+	if items > MaxItems {
+		return fmt.Errorf("index: %d versions, limit %d", items, MaxItems)
+	}
+	w := newWriter(emit)
+	streams := []stream{newVersionStream(&b.versions)}
+	if len(b.terms) > 0 {
+		streams = append(streams, b.sorted())
+	}
+	for _, run := range b.spilled {
+		r, err := Open(&spillSource{b.spill, run})
+		if err != nil {
+			return err
+		}
+		streams = append(streams, newTaken(input{r: r}))
+	}
+	for _, in := range b.inputs {
+		streams = append(streams, newTaken(in))
+	}
+	if err := mergeTo(w, streams); err != nil {
+		return err
+	}
+	return w.finish(items, b.c)
+}
+
+// Close lets go of the temporary file. It may be called more than once.
+func (b *Builder) Close() {
+	if b.spill != nil {
+		b.spill.Close()
+		b.spill = nil
+	}
+}
+
+// mergeTo writes the terms of streams, those of one term together.
+func mergeTo(w *writer, streams []stream) error {
+	var heap mergeHeap
+	for _, s := range streams {
+		ok, err := s.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			heap = append(heap, s)
+		}
+	}
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		heap.down(i)
+	}
+	var key []byte
+	var ordinals []uint32
+	for len(heap) > 0 {
+		key = append(key[:0], heap[0].key()...)
+		ordinals = ordinals[:0]
+		ordered := true
+		for len(heap) > 0 && bytes.Equal(heap[0].key(), key) {
+			n := len(ordinals)
+			ordinals = heap[0].appendTo(ordinals)
+			if n > 0 && ordinals[n] < ordinals[n-1] {
+				ordered = false
+			}
+			ok, err := heap[0].next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				heap[0] = heap[len(heap)-1]
+				heap = heap[:len(heap)-1]
+			}
+			heap.down(0)
+		}
+		if !ordered {
+			slices.Sort(ordinals)
+		}
+		if err := w.add(key, ordinals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeHeap has the stream with the lowest term in front.
+type mergeHeap []stream
+
+func (h mergeHeap) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if bytes.Compare(h[child].key(), h[least].key()) < 0 {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+}
+
+// sortedTerms yields the terms of documents.
+type sortedTerms struct {
+	b        *Builder
+	order    []uint32 // terms in order
+	ordinals []uint32 // of all terms, in order
+	at       int      // of order, -1 before the first
+	from, to uint32   // of ordinals
+	buf      []byte
+}
+
+// sorted sorts the terms of the documents: paths first, then what each has.
+func (b *Builder) sorted() *sortedTerms {
+	nodes := b.tree.nodes
+	paths := make([]int32, 0, len(nodes))
+	for i := range nodes {
+		if nodes[i].terms > 0 {
+			paths = append(paths, int32(i))
+		}
+	}
+	slices.SortFunc(paths, func(x, y int32) int { return comparePaths(nodes[x].steps, nodes[y].steps) })
+	starts := make([]int, len(nodes)) // where a path's terms begin in order
+	n := 0
+	for _, p := range paths {
+		starts[p] = n
+		n += int(nodes[p].terms)
+	}
+	s := &sortedTerms{b: b, order: make([]uint32, n), at: -1}
+	next := slices.Clone(starts)
+	for i := range b.terms {
+		p := b.terms[i].path
+		s.order[next[p]] = uint32(i)
+		next[p]++
+	}
+	var keys []sortKey
+	for _, p := range paths {
+		keys = b.sortTerms(s.order[starts[p]:next[p]], keys[:0])
+	}
+	place := make([]uint32, len(b.terms)) // of a term's next ordinal
+	sum := uint32(0)
+	for _, i := range s.order {
+		place[i] = sum
+		sum += b.terms[i].count
+	}
+	s.ordinals = make([]uint32, sum)
+	for _, pair := range b.pairs {
+		i := pair >> 32
+		s.ordinals[place[i]] = uint32(pair)
+		place[i]++
+	}
+	return s
+}
+
+// comparePaths orders encoded paths as their terms sort: an end, which is not
+// part of them, comes before a step.
+func comparePaths(a, b string) int { return bytes.Compare([]byte(a), []byte(b)) }
+
+// sortKey is a term of one path with the first 8 bytes of its value.
+type sortKey struct {
+	head uint64
+	term uint32
+	kind Type
+}
+
+// sortTerms sorts terms of one path.
+func (b *Builder) sortTerms(terms []uint32, keys []sortKey) []sortKey {
+	for _, i := range terms {
+		t := &b.terms[i]
+		k := sortKey{head: t.value, term: i, kind: t.kind}
+		if t.kind == String {
+			var head [8]byte
+			copy(head[:], b.texts[t.value:][:t.size])
+			k.head = binary.BigEndian.Uint64(head[:])
+		}
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(x, y sortKey) int {
+		switch {
+		case x.kind != y.kind:
+			return int(x.kind) - int(y.kind)
+		case x.head != y.head && x.head < y.head:
+			return -1
+		case x.head != y.head:
+			return 1
+		case x.kind != String:
+			return 0
+		}
+		s, t := &b.terms[x.term], &b.terms[y.term]
+		return bytes.Compare(b.texts[s.value:][:s.size], b.texts[t.value:][:t.size])
+	})
+	for i := range keys {
+		terms[i] = keys[i].term
+	}
+	return keys
+}
+
+func (s *sortedTerms) next() (bool, error) {
+	if s.at++; s.at >= len(s.order) {
+		return false, nil
+	}
+	t := &s.b.terms[s.order[s.at]]
+	s.from, s.to = s.to, s.to+t.count
+	s.buf = append(append(s.buf[:0], s.b.tree.nodes[t.path].steps...), pathEnd, byte(t.kind))
+	switch t.kind {
+	case Bool:
+		s.buf = append(s.buf, byte(t.value))
+	case Number:
+		s.buf = appendNumber(s.buf, t.value)
+	case String:
+		s.buf = append(s.buf, s.b.texts[t.value:][:t.size]...)
+	}
+	return true, nil
+}
+
+func (s *sortedTerms) key() []byte { return s.buf }
+
+func (s *sortedTerms) appendTo(dst []uint32) []uint32 {
+	return append(dst, s.ordinals[s.from:s.to]...)
+}
+
+// versionStream yields the terms that say something of versions.
+type versionStream struct {
+	keys     [][]byte
+	ordinals [][]uint32
+	at       int
+}
+
+func newVersionStream(v *versionTerms) *versionStream {
+	s := &versionStream{at: -1}
+	add := func(key []byte, ordinals []uint32) {
+		if len(ordinals) > 0 {
+			s.keys, s.ordinals = append(s.keys, key), append(s.ordinals, ordinals)
+		}
+	}
+	add(termDeleted, v.deleted)
+	add(termOlder, v.older)
+	slices.SortStableFunc(v.expires, func(x, y expiry) int {
+		switch {
+		case x.at < y.at:
+			return -1
+		case x.at > y.at:
+			return 1
+		}
+		return 0
+	})
+	for i := 0; i < len(v.expires); {
+		at, from := v.expires[i].at, i
+		var ordinals []uint32
+		for ; i < len(v.expires) && v.expires[i].at == at; i++ {
+			ordinals = append(ordinals, v.expires[i].ordinal)
+		}
+		add(appendExpires(nil, v.expires[from].at), ordinals)
+	}
+	return s
+}
+
+func (s *versionStream) next() (bool, error) {
+	s.at++
+	return s.at < len(s.keys), nil
+}
+
+func (s *versionStream) key() []byte { return s.keys[s.at] }
+
+func (s *versionStream) appendTo(dst []uint32) []uint32 { return append(dst, s.ordinals[s.at]...) }
+
+// taken yields the terms of documents of another index, with their new ordinals.
+type taken struct {
+	in       input
+	c        *Cursor
+	ordinals []uint32
+}
+
+func newTaken(in input) *taken { return &taken{in: in} }
+
+func (s *taken) next() (bool, error) {
+	for {
+		ok := false
+		if s.c == nil {
+			s.c = s.in.r.Cursor()
+			ok = s.c.Seek(Documents().From)
+		} else {
+			ok = s.c.Next()
+		}
+		if !ok {
+			return false, s.c.Err()
+		}
+		p := s.c.Posting()
+		s.ordinals = s.ordinals[:0]
+		remap := &s.in.remap
+		err := p.each(func(o uint32) {
+			if remap.New != nil {
+				i := o - remap.First
+				if o < remap.First || uint64(i) >= uint64(len(remap.New)) {
+					return
+				}
+				if o = remap.New[i]; o == Dropped {
+					return
+				}
+			}
+			s.ordinals = append(s.ordinals, o)
+		})
+		if err != nil {
+			return false, err
+		}
+		if len(s.ordinals) > 0 {
+			return true, nil
+		}
+	}
+}
+
+func (s *taken) key() []byte { return s.c.Key() }
+
+func (s *taken) appendTo(dst []uint32) []uint32 { return append(dst, s.ordinals...) }
+
+// spillTerms writes the terms of the documents to the temporary file, as an
+// index, and forgets them.
+func (b *Builder) spillTerms() error {
+	if b.spill == nil {
+		f, err := b.temp()
+		if err != nil {
+			return err
+		}
+		b.spill = f
+	}
+	run := spilledRun{off: b.spillEnd}
+	var buf []byte
+	flush := func() error {
+		_, err := b.spill.WriteAt(buf, b.spillEnd)
+		if err != nil {
+			return fault.IO("write", b.spill.Name(), b.spillEnd, err)
+		}
+		b.spillEnd += int64(len(buf))
+		buf = buf[:0]
+		return nil
+	}
+	w := newWriter(func(p []byte) error {
+		if buf = append(buf, p...); len(buf) >= spillPiece {
+			return flush()
+		}
+		return nil
+	})
+	if err := mergeTo(w, []stream{b.sorted()}); err != nil {
+		return err
+	}
+	if err := w.finish(b.ordinal+1, b.c); err != nil {
+		return err
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	run.size = b.spillEnd - run.off
+	b.spilled = append(b.spilled, run)
+	b.reset()
+	return nil
+}
+
+const spillPiece = 256 << 10
+
+// spillSource reads a spilled run.
+type spillSource struct {
+	f   vfs.File
+	run spilledRun
+}
+
+// Size implements Source.
+func (s *spillSource) Size() int64 { return s.run.size }
+
+// View implements Source.
+func (s *spillSource) View(off, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	if got, err := s.f.ReadAt(b, s.run.off+off); got < len(b) {
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fault.IO("read", s.f.Name(), s.run.off+off, err)
+	}
+	return b, nil
+}
+
+// Corrupt implements Source.
+func (s *spillSource) Corrupt(off int64, cause error) error {
+	return fault.Corrupt(s.f.Name(), s.run.off+off, "%w", cause)
+}

@@ -1,0 +1,262 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// Kind is how a posting is stored.
+type Kind uint8
+
+// Kinds of postings.
+const (
+	Single Kind = iota // one ordinal
+	Short              // differences as varints, fewer than largePosting of them
+	Large              // a roaring bitmap in the frozen format
+)
+
+// String returns the name of the kind.
+func (k Kind) String() string {
+	if names := [...]string{"single", "short", "large"}; int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// largePosting is the number of ordinals from which on a posting is Large.
+const largePosting = 512
+
+// Posting is the set of ordinals that have a term. It points into the bytes of
+// its index: it is valid as long as these are. The zero value is empty.
+type Posting struct {
+	r    *Reader
+	n    uint32
+	kind Kind
+	one  uint32 // Single
+	list []byte // Short
+	at   int64  // of a Large one in the index; else of the block, for errors
+	size int64  // bytes of a Large one
+}
+
+// Len returns the number of ordinals.
+func (p *Posting) Len() int { return int(p.n) }
+
+// Kind returns how the posting is stored.
+func (p *Posting) Kind() Kind { return p.kind }
+
+// Bytes returns the bytes that it takes, the term not counted.
+func (p *Posting) Bytes() int64 {
+	switch p.kind {
+	case Short:
+		return int64(len(p.list))
+	case Large:
+		return p.size
+	}
+	return int64(bits.Len32(p.one)+6) / 7
+}
+
+var (
+	errPosting  = errors.New("posting: not a list of rising ordinals")
+	errFrozen   = errors.New("posting: not a roaring bitmap in the frozen format")
+	errOrdinal  = errors.New("posting: ordinal beyond the items of the file")
+	errUnwanted = errors.New("posting: bitmap of another number of ordinals than the dictionary says")
+)
+
+// each calls visit with the ordinals, in order.
+func (p *Posting) each(visit func(o uint32)) error {
+	switch p.kind {
+	case Short:
+		rest := p.list
+		next := uint64(0)
+		for range p.n {
+			d, n := uvarint(rest)
+			if n <= 0 {
+				return p.r.corrupt(p.at, errPosting)
+			}
+			rest = rest[n:]
+			if next += d; next >= uint64(p.r.info.Items) {
+				return p.r.corrupt(p.at, errOrdinal)
+			}
+			visit(uint32(next))
+			next++
+		}
+		if len(rest) > 0 {
+			return p.r.corrupt(p.at, errPosting)
+		}
+	case Large:
+		f, err := p.frozen()
+		if err != nil {
+			return err
+		}
+		for f.next() {
+			if err := f.each(visit); err != nil {
+				return err
+			}
+		}
+		return f.err
+	default:
+		if p.n > 0 {
+			visit(p.one)
+		}
+	}
+	return nil
+}
+
+// AppendTo appends the ordinals to dst, in order.
+func (p *Posting) AppendTo(dst []uint32) ([]uint32, error) {
+	err := p.each(func(o uint32) { dst = append(dst, o) })
+	return dst, err
+}
+
+// AddTo adds the ordinals that lie in the range of s to it.
+func (p *Posting) AddTo(s *Set) error {
+	if p.kind != Large {
+		if p.kind == Single && p.n > 0 {
+			s.Add(p.one)
+			return nil
+		}
+		return p.each(s.Add)
+	}
+	f, err := p.frozen()
+	if err != nil {
+		return err
+	}
+	for f.nextIn(s.lo, s.hi) {
+		base := uint32(f.key) << 16
+		whole := base >= s.lo && uint64(base)+1<<16 <= uint64(s.hi)
+		switch {
+		case f.kind == frozenBitmap && whole:
+			words := s.words[(base-s.base)/64:][:frozenWords]
+			for i := range words {
+				words[i] |= f.word(i)
+			}
+		case f.kind == frozenBitmap:
+			for i := range frozenWords {
+				for w := f.word(i); w != 0; w &= w - 1 {
+					s.Add(base + uint32(i*64+bits.TrailingZeros64(w)))
+				}
+			}
+		case f.kind == frozenArray && whole:
+			words := s.words[(base-s.base)/64:][:frozenWords]
+			for data := f.data; len(data) >= 2; data = data[2:] {
+				o := binary.LittleEndian.Uint16(data)
+				words[o/64] |= 1 << (o % 64)
+			}
+		case f.kind == frozenArray:
+			for i := 0; i < len(f.data); i += 2 {
+				s.Add(base + uint32(binary.LittleEndian.Uint16(f.data[i:])))
+			}
+		case f.kind == frozenRuns:
+			for i := 0; i < len(f.data); i += 4 {
+				from, to := f.run(i)
+				s.AddRange(base+from, base+to)
+			}
+		}
+	}
+	return f.err
+}
+
+// CountIn returns how many of the ordinals are in s.
+func (p *Posting) CountIn(s *Set) (int, error) {
+	count := 0
+	if p.kind != Large {
+		err := p.each(func(o uint32) {
+			if s.Contains(o) {
+				count++
+			}
+		})
+		return count, err
+	}
+	f, err := p.frozen()
+	if err != nil {
+		return 0, err
+	}
+	for f.nextIn(s.lo, s.hi) {
+		base := uint32(f.key) << 16
+		whole := base >= s.lo && uint64(base)+1<<16 <= uint64(s.hi)
+		switch {
+		case f.kind == frozenBitmap && whole:
+			words := s.words[(base-s.base)/64:][:frozenWords]
+			for i := range words {
+				count += bits.OnesCount64(words[i] & f.word(i))
+			}
+		case f.kind == frozenBitmap:
+			for i := range frozenWords {
+				for w := f.word(i); w != 0; w &= w - 1 {
+					if s.Contains(base + uint32(i*64+bits.TrailingZeros64(w))) {
+						count++
+					}
+				}
+			}
+		case f.kind == frozenArray && whole:
+			words := s.words[(base-s.base)/64:][:frozenWords]
+			for data := f.data; len(data) >= 2; data = data[2:] {
+				o := binary.LittleEndian.Uint16(data)
+				count += int(words[o/64] >> (o % 64) & 1)
+			}
+		case f.kind == frozenArray:
+			for i := 0; i < len(f.data); i += 2 {
+				if s.Contains(base + uint32(binary.LittleEndian.Uint16(f.data[i:]))) {
+					count++
+				}
+			}
+		case f.kind == frozenRuns:
+			for i := 0; i < len(f.data); i += 4 {
+				from, to := f.run(i)
+				count += s.countRange(base+from, base+to)
+			}
+		}
+	}
+	return count, f.err
+}
+
+// AndTo leaves in s what the posting has too. scratch is used meanwhile.
+func (p *Posting) AndTo(s, scratch *Set) error {
+	scratch.Reset(s.lo, s.hi)
+	if err := p.AddTo(scratch); err != nil {
+		return err
+	}
+	s.And(scratch)
+	return nil
+}
+
+// Bitmap returns the posting as a roaring bitmap, checked. Of a Large posting it
+// is a view of the bytes of the index: it must not be changed, nor be used when
+// these are gone, and neither must what the library makes of it, other than
+// numbers, since that may share its memory. Others are copied.
+func (p *Posting) Bitmap() (*roaring.Bitmap, error) {
+	bm := roaring.New()
+	if p.kind != Large {
+		list, err := p.AppendTo(nil)
+		if err != nil {
+			return nil, err
+		}
+		bm.AddMany(list)
+		return bm, nil
+	}
+	b, err := p.r.view(p.at, p.size)
+	if err != nil {
+		return nil, err
+	}
+	if err := bm.FrozenView(b); err != nil {
+		return nil, p.r.corrupt(p.at, errFrozen)
+	}
+	if err := bm.Validate(); err != nil {
+		return nil, p.r.corrupt(p.at, errFrozen)
+	}
+	if bm.GetCardinality() != uint64(p.n) {
+		return nil, p.r.corrupt(p.at, errUnwanted)
+	}
+	return bm, nil
+}
+
+// uvarint is binary.Uvarint with a short way for one byte.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
+}

@@ -1,0 +1,85 @@
+package index
+
+// pathTree holds the paths of the documents that a builder has seen. Documents
+// of one kind have their members in one order: each place remembers what
+// followed it the last time, so that most names are compared once.
+type pathTree struct {
+	nodes []pathNode
+	bytes int64 // about what they take
+}
+
+type pathNode struct {
+	name       string // of the member; of an element nothing
+	steps      string // encoded path
+	scope      scope
+	scalars    bool // are indexed here
+	containers bool
+	dead       bool // nothing is indexed here or below
+	members    map[string]int32
+	element    int32 // 0: none yet
+	first      int32 // member that came first the last time; 0: none
+	following  int32 // member that came behind this one the last time; 0: none
+	rank       int32 // in the order of paths, when the builder writes
+	terms      int32
+}
+
+const pathNodeBytes = 256
+
+func newPathTree(c *Compiled) pathTree {
+	t := pathTree{}
+	t.add("", "", scope{c.root, c.root.below})
+	t.nodes[0].scalars, t.nodes[0].containers = false, false
+	return t
+}
+
+func (t *pathTree) add(name, steps string, s scope) int32 {
+	n := pathNode{name: name, steps: steps, scope: s}
+	short := len(steps) <= maxPath
+	n.scalars, n.containers = short && s.scalars(), short && s.containers()
+	n.dead = !short || s.dead()
+	t.nodes = append(t.nodes, n)
+	t.bytes += pathNodeBytes + 2*int64(len(steps))
+	return int32(len(t.nodes) - 1)
+}
+
+// elementOf returns the node of the elements of a node.
+func (t *pathTree) elementOf(at int32) int32 {
+	n := &t.nodes[at]
+	if n.element == 0 {
+		child := t.add("", n.steps+string(rune(pathElement)), n.scope.element())
+		t.nodes[at].element = child
+		return child
+	}
+	return n.element
+}
+
+// memberOf returns the node of a member of a node. before is the node of the
+// member before it, 0 if it is the first.
+func (t *pathTree) memberOf(at, before int32, name []byte) int32 {
+	guess := &t.nodes[at].first
+	if before != 0 {
+		guess = &t.nodes[before].following
+	}
+	if g := *guess; g != 0 && t.nodes[g].name == string(name) {
+		return g
+	}
+	n := &t.nodes[at]
+	child, ok := n.members[string(name)]
+	if !ok {
+		if n.members == nil {
+			n.members = make(map[string]int32)
+		}
+		own := string(name)
+		child = int32(len(t.nodes))
+		n.members[own] = child
+		t.add(own, n.steps+string(appendMember(nil, name)), n.scope.member(name))
+		if before != 0 {
+			t.nodes[before].following = child
+		} else {
+			t.nodes[at].first = child
+		}
+		return child
+	}
+	*guess = child
+	return child
+}
