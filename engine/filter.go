@@ -136,12 +136,12 @@ type Type uint8
 
 // Types of values.
 const (
-	TypeNull   = Type(jsondoc.Null)
-	TypeBool   = Type(jsondoc.Bool)
-	TypeNumber = Type(jsondoc.Number)
-	TypeString = Type(jsondoc.String)
-	TypeArray  = Type(jsondoc.Array)
-	TypeObject = Type(jsondoc.Object)
+	TypeNull   = Type(jsondoc.KindNull)
+	TypeBool   = Type(jsondoc.KindBool)
+	TypeNumber = Type(jsondoc.KindNumber)
+	TypeString = Type(jsondoc.KindString)
+	TypeArray  = Type(jsondoc.KindArray)
+	TypeObject = Type(jsondoc.KindObject)
 )
 
 // String returns the name of the type.

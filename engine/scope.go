@@ -117,13 +117,13 @@ func keyPath(text string) (p query.Path) {
 // there can be none.
 func keyOfValue(v query.Value) PartitionKey {
 	switch v.Kind {
-	case jsondoc.Null:
+	case jsondoc.KindNull:
 		return NullKey()
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		return BoolKey(v.Bool)
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		return NumberKey(v.Number)
-	case jsondoc.String:
+	case jsondoc.KindString:
 		return StringKey(v.Text)
 	}
 	return PartitionKey{}

@@ -84,17 +84,17 @@ func (w *selection) value(i int, p *place) int {
 	end := i
 	switch c := doc[i]; c {
 	case '"':
-		v.Kind = String
+		v.Kind = KindString
 		end, v.Escaped = skipString(doc, i+1)
 	case '{':
-		v.Kind = Object
+		v.Kind = KindObject
 		if len(p.members) > 0 {
 			end = w.object(i+1, p, false)
 		} else {
 			end = skipContainer(doc, i+1)
 		}
 	case '[':
-		v.Kind = Array
+		v.Kind = KindArray
 		if p.elements >= 0 {
 			end = w.array(i+1, p)
 		} else {
@@ -103,16 +103,16 @@ func (w *selection) value(i int, p *place) int {
 	default:
 		switch {
 		case c == 'n':
-			v.Kind = Null
+			v.Kind = KindNull
 		case c == 't' || c == 'f':
-			v.Kind = Bool
+			v.Kind = KindBool
 		case c-'0' < 10 || c == '-':
-			v.Kind = Number
+			v.Kind = KindNumber
 		}
 		for end = i; end < len(doc) && !endsLiteral(doc[end]); end++ {
 		}
 	}
-	if p.slot >= 0 && v.Kind != Undefined && (v.Kind != String || end-i >= 2) {
+	if p.slot >= 0 && v.Kind != KindUndefined && (v.Kind != KindString || end-i >= 2) {
 		v.Text = doc[i:end:end]
 		w.visit(int(p.slot), v)
 	}

@@ -13,13 +13,13 @@ type Kind uint8
 
 // Kinds.
 const (
-	Undefined Kind = iota // no value: it is absent
-	Null
-	Bool
-	Number
-	String
-	Array
-	Object
+	KindUndefined Kind = iota // no value: it is absent
+	KindNull
+	KindBool
+	KindNumber
+	KindString
+	KindArray
+	KindObject
 )
 
 var kindNames = [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}

@@ -108,7 +108,7 @@ func (p *parser) reversed(v Value, at int) (*Filter, error) {
 	sign := p.tok
 	mirrored, ok := map[string]string{"=": "=", "!=": "!=", "<>": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}[sign.text]
 	if sign.kind != tokenSign || !ok {
-		if v.Kind == jsondoc.Bool {
+		if v.Kind == jsondoc.KindBool {
 			if v.Bool {
 				return &Filter{}, nil
 			}
@@ -158,7 +158,7 @@ func (p *parser) compared(path Path) (*Filter, error) {
 	case not:
 		return nil, p.unexpected("IN or BETWEEN")
 	default:
-		return &Filter{Op: Eq, Path: path, Value: Value{Kind: jsondoc.Bool, Bool: true}}, nil
+		return &Filter{Op: Eq, Path: path, Value: Value{Kind: jsondoc.KindBool, Bool: true}}, nil
 	}
 	if err == nil && not {
 		f = not1(f)
@@ -233,9 +233,9 @@ func comparison(path Path, sign string, v Value) *Filter {
 
 // tests are the functions of a path alone, as sets of types.
 var tests = map[string]uint8{
-	"IS_NULL": 1 << jsondoc.Null, "IS_BOOL": 1 << jsondoc.Bool, "IS_NUMBER": 1 << jsondoc.Number, "IS_STRING": 1 << jsondoc.String,
-	"IS_ARRAY": 1 << jsondoc.Array, "IS_OBJECT": 1 << jsondoc.Object,
-	"IS_PRIMITIVE": 1<<jsondoc.Null | 1<<jsondoc.Bool | 1<<jsondoc.Number | 1<<jsondoc.String,
+	"IS_NULL": 1 << jsondoc.KindNull, "IS_BOOL": 1 << jsondoc.KindBool, "IS_NUMBER": 1 << jsondoc.KindNumber, "IS_STRING": 1 << jsondoc.KindString,
+	"IS_ARRAY": 1 << jsondoc.KindArray, "IS_OBJECT": 1 << jsondoc.KindObject,
+	"IS_PRIMITIVE": 1<<jsondoc.KindNull | 1<<jsondoc.KindBool | 1<<jsondoc.KindNumber | 1<<jsondoc.KindString,
 }
 
 // function reads a function that is a condition.
@@ -277,7 +277,7 @@ func (p *parser) function() (*Filter, error) {
 		if f.Value, err = p.constant(); err != nil {
 			return nil, err
 		}
-		if f.Op != ArrayContains && f.Value.Kind != jsondoc.String {
+		if f.Op != ArrayContains && f.Value.Kind != jsondoc.KindString {
 			return nil, p.errorf(at, "expected a string, found %s", f.Value)
 		}
 	}

@@ -181,13 +181,13 @@ func (e *Evaluator) test(f *Filter, v *jsondoc.Value) truth {
 		if v.Kind != f.kind() {
 			return undefined
 		}
-		if f.Lo.Value.Kind != jsondoc.Undefined {
+		if f.Lo.Value.Kind != jsondoc.KindUndefined {
 			order, _ := compare(v, &f.Lo.Value, &e.text)
 			if order < 0 || order == 0 && !f.Lo.Inclusive {
 				return no
 			}
 		}
-		if f.Hi.Value.Kind != jsondoc.Undefined {
+		if f.Hi.Value.Kind != jsondoc.KindUndefined {
 			order, _ := compare(v, &f.Hi.Value, &e.text)
 			if order > 0 || order == 0 && !f.Hi.Inclusive {
 				return no
@@ -195,7 +195,7 @@ func (e *Evaluator) test(f *Filter, v *jsondoc.Value) truth {
 		}
 		return yes
 	case Prefix, Contains:
-		if v.Kind != jsondoc.String {
+		if v.Kind != jsondoc.KindString {
 			return undefined
 		}
 		text, part := v.Bytes(&e.text), f.Value.Text
@@ -204,7 +204,7 @@ func (e *Evaluator) test(f *Filter, v *jsondoc.Value) truth {
 		}
 		return truthOf(bytes.Contains(text, unsafe.Slice(unsafe.StringData(part), len(part))))
 	case ArrayContains:
-		if v.Kind != jsondoc.Array {
+		if v.Kind != jsondoc.KindArray {
 			return undefined
 		}
 		return no // unless an element is equal

@@ -79,14 +79,14 @@ func (f *Filter) check(depth int, leaves *int) error {
 		}
 		return nil
 	case Range:
-		if f.Lo.Value.Kind == jsondoc.Undefined && f.Hi.Value.Kind == jsondoc.Undefined {
+		if f.Lo.Value.Kind == jsondoc.KindUndefined && f.Hi.Value.Kind == jsondoc.KindUndefined {
 			return fmt.Errorf("range of %s: no bound", f.Path)
 		}
-		if f.Lo.Value.Kind != jsondoc.Undefined && f.Hi.Value.Kind != jsondoc.Undefined && f.Lo.Value.Kind != f.Hi.Value.Kind {
+		if f.Lo.Value.Kind != jsondoc.KindUndefined && f.Hi.Value.Kind != jsondoc.KindUndefined && f.Lo.Value.Kind != f.Hi.Value.Kind {
 			return fmt.Errorf("range of %s: bounds are a %s and a %s", f.Path, f.Lo.Value.Kind, f.Hi.Value.Kind)
 		}
 	case Prefix, Contains:
-		if f.Value.Kind != jsondoc.String {
+		if f.Value.Kind != jsondoc.KindString {
 			return fmt.Errorf("%s: the text to look for is a %s", f.Path, f.Value.Kind)
 		}
 	}
@@ -157,9 +157,9 @@ func (f *Filter) print(b *strings.Builder, nested bool) {
 			return first
 		}
 		switch {
-		case hi.Value.Kind == jsondoc.Undefined:
+		case hi.Value.Kind == jsondoc.KindUndefined:
 			fmt.Fprintf(b, "%s %s %s", path, sign(">", lo.Inclusive), lo.Value)
-		case lo.Value.Kind == jsondoc.Undefined:
+		case lo.Value.Kind == jsondoc.KindUndefined:
 			fmt.Fprintf(b, "%s %s %s", path, sign("<", hi.Inclusive), hi.Value)
 		default:
 			fmt.Fprintf(b, "%s %s %s %s %s", lo.Value, sign("<", lo.Inclusive), path, sign("<", hi.Inclusive), hi.Value)
@@ -174,7 +174,7 @@ func (f *Filter) print(b *strings.Builder, nested bool) {
 		fmt.Fprintf(b, "IS_DEFINED(%s)", path)
 	case IsKind:
 		var names []string
-		for k := jsondoc.Null; k <= jsondoc.Object; k++ {
+		for k := jsondoc.KindNull; k <= jsondoc.KindObject; k++ {
 			if f.Kinds&(1<<k) != 0 {
 				names = append(names, k.String())
 			}
@@ -245,7 +245,7 @@ func joinRanges(list []*Filter) []*Filter {
 			continue
 		}
 		name := f.Path.String()
-		noLo, noHi := f.Lo.Value.Kind == jsondoc.Undefined, f.Hi.Value.Kind == jsondoc.Undefined
+		noLo, noHi := f.Lo.Value.Kind == jsondoc.KindUndefined, f.Hi.Value.Kind == jsondoc.KindUndefined
 		if i, ok := lower[name]; ok && noLo && out[i].kind() == f.kind() {
 			out[i] = &Filter{Op: Range, Path: f.Path, Lo: out[i].Lo, Hi: f.Hi}
 			delete(lower, name)

@@ -87,19 +87,19 @@ func (g *Grouper) Add(values []jsondoc.Value) {
 }
 
 func (a *aggregate) add(f Func, v *jsondoc.Value, scratch *[]byte) {
-	if v.Kind == jsondoc.Undefined {
+	if v.Kind == jsondoc.KindUndefined {
 		return
 	}
 	a.count++
 	switch f {
 	case Sum, Avg:
-		if v.Kind != jsondoc.Number {
+		if v.Kind != jsondoc.KindNumber {
 			a.bad = true
 			return
 		}
 		a.sum += v.Number()
 	case Min, Max:
-		if v.Kind >= jsondoc.Array {
+		if v.Kind >= jsondoc.KindArray {
 			a.bad = true
 			return
 		}
@@ -177,7 +177,7 @@ func (g *Grouper) Append(dst []byte, key string) ([]byte, bool) {
 		} else {
 			v = values[g.s.group(c.Path)]
 		}
-		if v.Kind == jsondoc.Undefined {
+		if v.Kind == jsondoc.KindUndefined {
 			continue
 		}
 		if !g.s.Value {
@@ -196,7 +196,7 @@ func (g *Grouper) Append(dst []byte, key string) ([]byte, bool) {
 }
 
 func (a *aggregate) result(f Func) Value {
-	number := func(f float64) Value { return Value{Kind: jsondoc.Number, Number: f} }
+	number := func(f float64) Value { return Value{Kind: jsondoc.KindNumber, Number: f} }
 	switch {
 	case f == Count:
 		return number(float64(a.count))

@@ -380,7 +380,7 @@ func (p *parser) count(least int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if v.Kind != jsondoc.Number || v.Number != math.Trunc(v.Number) || v.Number < float64(least) || v.Number > 1<<31-1 {
+	if v.Kind != jsondoc.KindNumber || v.Number != math.Trunc(v.Number) || v.Number < float64(least) || v.Number > 1<<31-1 {
 		return 0, p.errorf(at, "expected a whole number from %d to %d, found %s", least, 1<<31-1, v)
 	}
 	return int(v.Number), nil
@@ -460,9 +460,9 @@ func (p *parser) literal() (v Value, ok bool, err error) {
 	tok := p.tok
 	switch tok.kind {
 	case tokenNumber:
-		return Value{Kind: jsondoc.Number, Number: tok.number}, true, nil
+		return Value{Kind: jsondoc.KindNumber, Number: tok.number}, true, nil
 	case tokenString:
-		return Value{Kind: jsondoc.String, Text: tok.text}, true, nil
+		return Value{Kind: jsondoc.KindString, Text: tok.text}, true, nil
 	case tokenParameter:
 		given, found := p.parameters["@"+tok.text]
 		if !found {
@@ -483,14 +483,14 @@ func (p *parser) literal() (v Value, ok bool, err error) {
 			if p.tok.kind != tokenNumber {
 				return v, false, p.unexpected("a number")
 			}
-			return Value{Kind: jsondoc.Number, Number: 0 - p.tok.number}, true, nil
+			return Value{Kind: jsondoc.KindNumber, Number: 0 - p.tok.number}, true, nil
 		}
 	case tokenWord:
 		switch {
 		case p.is("TRUE"), p.is("FALSE"):
-			return Value{Kind: jsondoc.Bool, Bool: p.is("TRUE")}, true, nil
+			return Value{Kind: jsondoc.KindBool, Bool: p.is("TRUE")}, true, nil
 		case p.is("NULL"):
-			return Value{Kind: jsondoc.Null}, true, nil
+			return Value{Kind: jsondoc.KindNull}, true, nil
 		}
 	}
 	return v, false, nil

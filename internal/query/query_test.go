@@ -141,7 +141,7 @@ func TestOrderKeys(t *testing.T) {
 		if n != len(k) {
 			t.Fatalf("%s: key of %d bytes reads as %d", text, len(k), n)
 		}
-		if v.Kind < jsondoc.Array {
+		if v.Kind < jsondoc.KindArray {
 			if back := reference.Parse([]byte(v.String())); reference.Compare(back, reference.Parse([]byte(text))) != 0 || !bytes.Equal(v.AppendOrder(nil), k) {
 				t.Fatalf("%s reads as %s", text, v)
 			}

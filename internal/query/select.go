@@ -175,12 +175,12 @@ func (s *Select) Projector() *Projector {
 // returns false if there is none: the value of the only column is undefined.
 func (p *Projector) Append(dst []byte, values []jsondoc.Value) ([]byte, bool) {
 	if p.value {
-		return append(dst, values[0].Text...), values[0].Kind != jsondoc.Undefined
+		return append(dst, values[0].Text...), values[0].Kind != jsondoc.KindUndefined
 	}
 	dst = append(dst, '{')
 	first := true
 	for i := range values {
-		if values[i].Kind == jsondoc.Undefined {
+		if values[i].Kind == jsondoc.KindUndefined {
 			continue
 		}
 		if !first {

@@ -43,20 +43,20 @@ func ValueOf(v any) (Value, error) {
 		if f == 0 {
 			f = 0
 		}
-		return Value{Kind: jsondoc.Number, Number: f}, nil
+		return Value{Kind: jsondoc.KindNumber, Number: f}, nil
 	}
 	switch v := v.(type) {
 	case Value:
 		return v, nil
 	case nil:
-		return Value{Kind: jsondoc.Null}, nil
+		return Value{Kind: jsondoc.KindNull}, nil
 	case bool:
-		return Value{Kind: jsondoc.Bool, Bool: v}, nil
+		return Value{Kind: jsondoc.KindBool, Bool: v}, nil
 	case string:
 		if !utf8.ValidString(v) {
 			return Value{}, fmt.Errorf("a string is not valid UTF-8")
 		}
-		return Value{Kind: jsondoc.String, Text: v}, nil
+		return Value{Kind: jsondoc.KindString, Text: v}, nil
 	case float64:
 		return number(v)
 	case float32:
@@ -94,15 +94,15 @@ func ValueOf(v any) (Value, error) {
 // Append appends the value as JSON; undefined as nothing.
 func (v *Value) Append(dst []byte) []byte {
 	switch v.Kind {
-	case jsondoc.Null:
+	case jsondoc.KindNull:
 		return append(dst, "null"...)
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		return strconv.AppendBool(dst, v.Bool)
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		return jsondoc.AppendNumber(dst, v.Number)
-	case jsondoc.String:
+	case jsondoc.KindString:
 		return jsondoc.AppendString(dst, v.Text)
-	case jsondoc.Array, jsondoc.Object:
+	case jsondoc.KindArray, jsondoc.KindObject:
 		return append(dst, v.Text...)
 	}
 	return dst
@@ -110,7 +110,7 @@ func (v *Value) Append(dst []byte) []byte {
 
 // String returns the value as JSON, "undefined" where there is none.
 func (v Value) String() string {
-	if v.Kind == jsondoc.Undefined {
+	if v.Kind == jsondoc.KindUndefined {
 		return "undefined"
 	}
 	return string(v.Append(nil))
@@ -123,13 +123,13 @@ func compare(v *jsondoc.Value, o *Value, scratch *[]byte) (order int, ok bool) {
 		return 0, false
 	}
 	switch v.Kind {
-	case jsondoc.Null:
+	case jsondoc.KindNull:
 		return 0, true
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		return compareBool(v.Bool(), o.Bool), true
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		return cmp.Compare(v.Number(), o.Number), true
-	case jsondoc.String:
+	case jsondoc.KindString:
 		return compareText(v.Bytes(scratch), o.Text), true
 	}
 	return 0, false
@@ -162,13 +162,13 @@ func Compare(a, b *Value) (order int, ok bool) {
 		return 0, false
 	}
 	switch a.Kind {
-	case jsondoc.Null:
+	case jsondoc.KindNull:
 		return 0, true
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		return compareBool(a.Bool, b.Bool), true
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		return cmp.Compare(a.Number, b.Number), true
-	case jsondoc.String:
+	case jsondoc.KindString:
 		return strings.Compare(a.Text, b.Text), true
 	}
 	return 0, false
@@ -189,20 +189,20 @@ func Compare(a, b *Value) (order int, ok bool) {
 func AppendOrder(dst []byte, v *jsondoc.Value, whole bool) []byte {
 	dst = append(dst, byte(v.Kind))
 	switch v.Kind {
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		b := byte(0)
 		if v.Bool() {
 			b = 1
 		}
 		return append(dst, b)
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		return appendOrderNumber(dst, v.Number())
-	case jsondoc.String:
+	case jsondoc.KindString:
 		if !v.Escaped {
 			return appendOrderText(dst, v.Text[1:len(v.Text)-1])
 		}
 		return appendOrderText(dst, v.AppendText(nil))
-	case jsondoc.Array, jsondoc.Object:
+	case jsondoc.KindArray, jsondoc.KindObject:
 		if whole {
 			return appendOrderText(dst, v.Text)
 		}
@@ -214,15 +214,15 @@ func AppendOrder(dst []byte, v *jsondoc.Value, whole bool) []byte {
 func (v *Value) AppendOrder(dst []byte) []byte {
 	dst = append(dst, byte(v.Kind))
 	switch v.Kind {
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		b := byte(0)
 		if v.Bool {
 			b = 1
 		}
 		return append(dst, b)
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		return appendOrderNumber(dst, v.Number)
-	case jsondoc.String:
+	case jsondoc.KindString:
 		return appendOrderText(dst, []byte(v.Text))
 	}
 	return dst
@@ -272,15 +272,15 @@ func ReadOrder(b []byte, falling, whole bool) (v Value, n int) {
 	}
 	v.Kind = Kind(at(0))
 	switch v.Kind {
-	case jsondoc.Undefined, jsondoc.Null:
+	case jsondoc.KindUndefined, jsondoc.KindNull:
 		return v, 1
-	case jsondoc.Bool:
+	case jsondoc.KindBool:
 		if len(b) < 2 || at(1) > 1 {
 			return v, 0
 		}
 		v.Bool = at(1) == 1
 		return v, 2
-	case jsondoc.Number:
+	case jsondoc.KindNumber:
 		if len(b) < 9 {
 			return v, 0
 		}
@@ -295,11 +295,11 @@ func ReadOrder(b []byte, falling, whole bool) (v Value, n int) {
 		}
 		v.Number = math.Float64frombits(bits)
 		return v, 9
-	case jsondoc.Array, jsondoc.Object:
+	case jsondoc.KindArray, jsondoc.KindObject:
 		if !whole {
 			return v, 1
 		}
-	case jsondoc.String:
+	case jsondoc.KindString:
 	default:
 		return v, 0
 	}

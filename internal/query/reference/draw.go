@@ -171,7 +171,7 @@ func (d Draw) Filter(depth int) *query.Filter {
 			f.Hi = query.Limit{}
 		}
 	case query.Prefix, query.Contains:
-		for f.Value.Kind != jsondoc.String {
+		for f.Value.Kind != jsondoc.KindString {
 			f.Value = d.Constant()
 		}
 	case query.IsKind:
