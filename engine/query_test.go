@@ -197,15 +197,6 @@ func (m *queryModel) query() {
 		pin := &query.Filter{Op: query.Eq, Path: keyPath("/k"), Value: m.d.Constant()}
 		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, pin}}
 	}
-	if s.Grouped() {
-		// Arrays and objects are told apart by how they are written.
-		for _, p := range append(s.GroupBy, s.ColumnPaths()...) {
-			if p != nil {
-				scalar := &query.Filter{Op: query.IsKind, Path: p, Kinds: 1<<TypeArray | 1<<TypeObject}
-				s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, {Op: query.Not, Sub: []*query.Filter{scalar}}}}
-			}
-		}
-	}
 	scope, docs := m.scope()
 	want := reference.Rows(docs, s)
 	offset := m.d.IntN(3) * m.d.IntN(2)
