@@ -24,14 +24,14 @@ type Result struct {
 
 // QueryStats is what the last loop over a Result took.
 type QueryStats struct {
-	Partitions int           // physical partitions that were asked
-	Documents  int64         // that were read to see whether they are wanted, or for their values
-	Bytes      int64         // of those documents
-	Candidates int64         // that indexes named
-	Matched    int64         // documents for which the filter is true, as far as they were looked for
-	Results    int64         // that were given to the loop
-	Passes     int           // over the scope: more than one where an order does not fit into memory
-	Elapsed    time.Duration // until the loop ended, its body included
+	Partitions int           `json:"partitions"` // physical partitions that were asked
+	Documents  int64         `json:"documents"`  // that were read to see whether they are wanted, or for their values
+	Bytes      int64         `json:"bytes"`      // of those documents
+	Candidates int64         `json:"candidates"` // that indexes named
+	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as they were looked for
+	Results    int64         `json:"results"`    // that were given to the loop
+	Passes     int           `json:"passes"`     // over the scope: more than one where an order does not fit into memory
+	Elapsed    time.Duration `json:"-"`          // until the loop ended, its body included
 }
 
 // All runs the query and returns its results, in order. Items are safe to keep.
