@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -35,6 +36,8 @@ type Container struct {
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	dict       dictionary
+	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
+	reindexing indexJobs
 	shape      sync.Mutex // held while partitions are replaced, before install
 }
 
@@ -174,6 +177,11 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
+	policy, err := def.compileIndex(def.Index)
+	if err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
+	}
+	c.indexing.Store(policy)
 	rt := &routing{table: table}
 	for i := range table.Len() {
 		rt.parts = append(rt.parts, c.newPartition(table.Entry(i)))
@@ -253,7 +261,7 @@ func (db *DB) Containers() iter.Seq[ContainerInfo] {
 		m := *db.containers.Load()
 		for _, name := range slices.Sorted(maps.Keys(m)) {
 			c := m[name]
-			if !yield(ContainerInfo{Name: name, Def: c.def, Partitions: len(c.routing.Load().parts)}) {
+			if !yield(ContainerInfo{Name: name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
 				return
 			}
 		}
@@ -357,7 +365,14 @@ func (db *DB) unlistContainer(c *Container) error {
 func (c *Container) Name() string { return c.name }
 
 // Def returns the container's definition, defaults filled in.
-func (c *Container) Def() ContainerDef { return c.def }
+func (c *Container) Def() ContainerDef {
+	def := c.def
+	def.Index = IndexPolicy{}
+	if policy := c.indexing.Load(); policy != nil {
+		def.Index = policy.Policy()
+	}
+	return def
+}
 
 // enter begins a call on the container.
 func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {

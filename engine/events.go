@@ -34,6 +34,7 @@ type FlushEvent struct {
 type MergeEvent struct {
 	Container string
 	Partition PartitionID
+	Reindex   bool  // a file was written anew with another index
 	Trim      bool  // a shared file was written anew without what is foreign
 	Runs      int   // merged
 	ItemsIn   int64 // versions read

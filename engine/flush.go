@@ -191,6 +191,7 @@ type output struct {
 	items     int64
 	paced     int64 // size of the present file up to which the merge was held back
 	rate      int64 // bytes a second, if not 0: beside that of merges
+	index     outputIndex
 	published bool
 }
 
@@ -199,7 +200,9 @@ func (p *partition) newOutput(expect int) *output {
 	if codec == segment.Small {
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
-	return &output{p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max}
+	o := &output{p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max}
+	o.index.policy = p.c.indexing.Load()
+	return o
 }
 
 func (o *output) add(k *item.Key, v *item.Version) error {
@@ -207,15 +210,35 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 		return err
 	}
 	o.items++
-	return o.w.Add(k, v)
+	if err := o.w.Add(k, v); err != nil {
+		return err
+	}
+	return o.indexDocument(v)
 }
 
-func (o *output) addFrom(w *segment.Walker) error {
-	if err := o.begin(w.Key()); err != nil {
+// addFrom adds the version that an input is at.
+func (o *output) addFrom(in *runInput) error {
+	if err := o.begin(in.walker.Key()); err != nil {
 		return err
 	}
 	o.items++
-	return o.w.AddFrom(w)
+	reads, err := o.takesFrom(in)
+	if err != nil {
+		return err
+	}
+	if reads {
+		if err := in.walker.Complete(); err != nil {
+			return err
+		}
+	}
+	if err := o.w.AddFrom(in.walker); err != nil {
+		return err
+	}
+	if reads {
+		return o.indexDocument(in.walker.Version())
+	}
+	o.takeIndex(in)
+	return nil
 }
 
 // begin makes sure that a file is open, and starts the next one at a boundary
@@ -243,13 +266,17 @@ func (o *output) begin(k *item.Key) error {
 		FileNumber: o.number, StoreID: o.p.db.id, Levels: len(o.p.c.def.PartitionKey),
 		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, ExpectItems: o.expect,
 	})
+	o.beginIndex()
 	return err
 }
 
 // finishFile completes the file being written, whose upper bound is hi.
 func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
+	o.finishIndex(ctx)
 	_, err := o.w.Finish()
 	o.w = nil
+	o.failIndex(err)
+	o.endIndex()
 	if err != nil {
 		return err
 	}
@@ -313,6 +340,7 @@ func (o *output) abandon() {
 	if o.w != nil {
 		o.w.Abort()
 	}
+	o.endIndex()
 	for _, f := range o.files {
 		f.Release()
 	}

@@ -174,7 +174,8 @@ type runInput struct {
 	files  []*file
 	file   *file // that is walked
 	walker *segment.Walker
-	age    int // 0 the newest
+	age    int         // 0 the newest
+	taken  *takenIndex // of file, for the present file of the output
 }
 
 func (r *runInput) next() (bool, error) {
@@ -244,7 +245,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 		}
 		m.in++
 		if m.keep.wants(v) {
-			if err := m.out.addFrom(top.walker); err != nil {
+			if err := m.out.addFrom(top); err != nil {
 				return err
 			}
 			m.overlap.note(k)

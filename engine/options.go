@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -262,7 +264,7 @@ func compressionName(c Compression) string {
 	return "fast"
 }
 
-// ContainerDef defines a container. It cannot be changed afterwards.
+// ContainerDef defines a container. All but Index cannot be changed afterwards.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
@@ -278,7 +280,17 @@ type ContainerDef struct {
 	MinPartitions int
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
+	// Index says which values are indexed. The zero value: none are, unlike in
+	// the model, where all are; IndexAll indexes everything. It is the one part
+	// of a definition that can be changed: see Container.SetIndexPolicy.
+	Index IndexPolicy
 }
+
+// IndexPolicy says which values of documents are indexed: see index.Policy.
+type IndexPolicy = index.Policy
+
+// IndexAll is the policy that indexes everything.
+func IndexAll() IndexPolicy { return index.All() }
 
 // Limits of a container.
 type Limits struct {
@@ -336,11 +348,27 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Limits.LogicalPartitionBytes < 1 || d.Limits.LogicalPartitionBytes > math.MaxInt64/2 {
 		return d, invalidf("container %q: Limits.LogicalPartitionBytes %d", name, d.Limits.LogicalPartitionBytes)
 	}
+	if _, err := d.compileIndex(d.Index); err != nil {
+		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
+	}
+	d.Index = d.Index.Clone()
 	return d, nil
 }
 
+// compileIndex makes a policy for the container ready; nil: nothing is indexed.
+func (d *ContainerDef) compileIndex(p IndexPolicy) (*index.Compiled, error) {
+	c, err := index.Compile(p)
+	if err != nil || p.Empty() {
+		return nil, err
+	}
+	if d.Kind == Opaque {
+		return nil, errors.New("index policy: documents of an opaque container are not read")
+	}
+	return c, nil
+}
+
 func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
-	return manifest.Container{
+	m := manifest.Container{
 		ID: id, Name: name,
 		PartitionKey:  d.PartitionKey,
 		Levels:        len(d.PartitionKey),
@@ -349,6 +377,16 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		MaxItemBytes:  d.Limits.ItemBytes,
 		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
 	}
+	m.Index = indexToManifest(d.Index)
+	return m
+}
+
+func indexToManifest(p IndexPolicy) *manifest.IndexPolicy {
+	if p.Empty() {
+		return nil
+	}
+	p = p.Clone()
+	return &manifest.IndexPolicy{Include: p.Include, Exclude: p.Exclude}
 }
 
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
@@ -369,5 +407,8 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		return def, fmt.Errorf("container %q: compression %q: %w", m.Name, m.Compression, ErrTooNew)
 	}
 	def.Compression = compression
+	if m.Index != nil {
+		def.Index = IndexPolicy{Include: m.Index.Include, Exclude: m.Index.Exclude}
+	}
 	return def.check(m.Name)
 }

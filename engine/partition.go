@@ -182,6 +182,9 @@ type file struct {
 	clip *bounds // the bounds as keys; nil: all of the file lies within
 	name string
 	path string // for messages, if the reader was opened by another name; else empty
+
+	fingerprint atomic.Pointer[uint64] // of its index; nil: not looked at
+	badIndex    atomic.Bool            // a merge found its index damaged
 }
 
 // named gives an error of the reader the name that the partition has for the

@@ -39,7 +39,8 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 }
 
 // Settle flushes, and merges until each partition has at most two runs, dead
-// versions are gone, and no file is shared of which much belongs to others.
+// versions are gone, no file is shared of which much belongs to others, and all
+// have an index for the policy of their container.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -61,6 +62,12 @@ func (db *DB) Settle(ctx context.Context) error {
 		for done := true; done; {
 			var err error
 			if done, err = db.work.trimOne(ctx, p, true); err != nil {
+				return err
+			}
+		}
+		for done := true; done; {
+			var err error
+			if done, err = db.work.reindexOne(ctx, p, true); err != nil {
 				return err
 			}
 		}

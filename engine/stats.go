@@ -17,6 +17,7 @@ type counters struct {
 	flushes, flushedBytes         atomic.Int64
 	merges, mergedBytes           atomic.Int64
 	trims, trimmedBytes           atomic.Int64
+	reindexes, reindexedBytes     atomic.Int64
 	stalls, stalledNanos          atomic.Int64
 	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
@@ -48,6 +49,8 @@ type Stats struct {
 	Flushes, FlushedBytes int64 // files written from memtables
 	Merges, MergedBytes   int64 // files written from files
 	Trims, TrimmedBytes   int64 // shared files written anew without what is foreign
+	Reindexes             int64 // files written anew for their indexes
+	ReindexedBytes        int64
 	Stalls                int64 // writes that waited a millisecond or more for memory
 	Stalled               time.Duration
 	CarriedBytes          int64 // written to the log again to free its old files
@@ -108,6 +111,7 @@ func (db *DB) Stats() Stats {
 		Merges: c.merges.Load(), MergedBytes: c.mergedBytes.Load(),
 		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
+		Reindexes: c.reindexes.Load(), ReindexedBytes: c.reindexedBytes.Load(),
 		CarriedBytes:   c.carried.Load(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),

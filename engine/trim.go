@@ -43,7 +43,7 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 		for _, f := range r.files {
 			if f.trimmable() && !p.dropped.Load() {
 				oldest := i == len(v.runs)-1
-				if err := db.trim(ctx, p, f, oldest); err == errMoved {
+				if err := db.rewrite(ctx, p, f, oldest, true); err == errMoved {
 					return false, nil
 				} else if err != nil {
 					return false, fmt.Errorf("trim of partition %d: %w", p.id, err)
@@ -55,11 +55,16 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 	return false, nil
 }
 
-func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) error {
+// rewrite writes a file anew within the bounds of its reference, to trim it or
+// for its index.
+func (db *DB) rewrite(ctx context.Context, p *partition, f *file, oldest, trim bool) error {
 	start := db.opts.clock()
 	out := p.newOutput(int(f.items()))
 	defer out.abandon()
-	out.lo, out.hi, out.rate = f.min, f.max, db.opts.TrimBytesPerSecond
+	out.lo, out.hi = f.min, f.max
+	if trim {
+		out.rate = db.opts.TrimBytesPerSecond
+	}
 	if oldest {
 		out.codec = p.c.def.Compression
 	}
@@ -85,7 +90,7 @@ func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) erro
 				return err
 			}
 		}
-		if err := out.addFrom(in.walker); err != nil {
+		if err := out.addFrom(&in); err != nil {
 			return err
 		}
 	}
@@ -116,10 +121,15 @@ func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) erro
 	for _, f := range written {
 		bytes += f.bytes()
 	}
-	db.counters.trims.Add(1)
-	db.counters.trimmedBytes.Add(bytes)
+	if trim {
+		db.counters.trims.Add(1)
+		db.counters.trimmedBytes.Add(bytes)
+	} else {
+		db.counters.reindexes.Add(1)
+		db.counters.reindexedBytes.Add(bytes)
+	}
 	notify(db, db.opts.Events.Merged, MergeEvent{
-		Container: p.c.name, Partition: p.id, Runs: 1, Trim: true, ItemsIn: out.items, ItemsOut: out.items,
+		Container: p.c.name, Partition: p.id, Runs: 1, Trim: trim, Reindex: !trim, ItemsIn: out.items, ItemsOut: out.items,
 		BytesIn: f.bytes(), BytesOut: bytes, Duration: db.clockSince(start),
 	})
 	return nil

@@ -334,6 +334,9 @@ func (w *workers) merge() {
 			if err == nil && !done {
 				done, err = w.trimOne(w.ctx, p, false)
 			}
+			if err == nil && !done {
+				done, err = w.reindexOne(w.ctx, p, false)
+			}
 			if err != nil {
 				w.db.backgroundError("merge", err)
 				p.mergeBackoff.failed()

@@ -26,6 +26,9 @@ type Cursor struct {
 	first  shownKey // that a search compared last
 	ver    item.Version
 	err    error
+
+	ordinal   uint32 // of the first member of the group at ordinalOf
+	ordinalOf int64  // 0: not known
 }
 
 // Cursor returns a cursor over the versions at or below maxSeq.
@@ -42,6 +45,7 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.valid, c.err = false, nil
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
 	c.open.off, c.key.valid, c.first.valid = 0, false, false
+	c.ordinalOf = 0
 	c.s.open.g, c.s.open.dict, c.s.open.raw = group{}, nil, nil
 	if r == nil && cap(c.own)+cap(c.buf) > scratchKeep {
 		c.own, c.buf = nil, nil

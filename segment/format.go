@@ -58,7 +58,7 @@ const (
 	SectionShadows       SectionKind = 7  // reserved: ordinals overwritten in older files
 	SectionUniqueTerms   SectionKind = 8  // reserved: terms of unique keys
 	SectionDeletedBefore SectionKind = 9  // reserved: logical partitions deleted up to a sequence
-	SectionIndex         SectionKind = 10 // reserved: secondary indexes
+	SectionIndex         SectionKind = 10 // secondary indexes
 	SectionProperties    SectionKind = 11 // counts and key range
 	SectionChecksums     SectionKind = 12 // CRC32C of each page of the tables
 )

@@ -109,22 +109,21 @@ func (r *Reader) WalkKeysFrom(epk []byte) *Walker {
 	w := r.WalkKeys()
 	s := scratches.Get().(*scratch)
 	defer s.free()
-	w.open.off, w.err = r.groupFrom(s, epk)
+	w.open.off, w.base, w.err = r.groupFrom(s, epk)
 	return w
 }
 
 // groupFrom returns the offset of the group in which the first version at or
-// after an EPK lies, or one before it.
-func (r *Reader) groupFrom(s *scratch, epk []byte) (off int64, err error) {
+// after an EPK lies, or one before it, and the ordinal of its first member.
+func (r *Reader) groupFrom(s *scratch, epk []byte) (off int64, ordinal uint32, err error) {
 	defer r.unguard(guard(), &err)
 	ix, i, err := r.lower(s, epk)
 	if err != nil || i == ix.partitions.n {
-		return r.groups.end(), err
+		return r.groups.end(), 0, err
 	}
 	e, err := r.partition(s, ix, i)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	off, _, err = r.groupAt(s, e.group)
-	return off, err
+	return r.groupAt(s, e.group)
 }

@@ -17,6 +17,7 @@ type Walker struct {
 	open opened
 	buf  []byte // decoded payload
 	i    int    // member of open
+	base uint32 // ordinal of the first member of open
 	keys bool   // only as much of the payload is decoded as the key takes
 	key  shownKey
 	ver  item.Version
@@ -65,6 +66,7 @@ func (w *Walker) nextGroup() bool {
 	if off == w.r.groups.end() {
 		return false
 	}
+	w.base += uint32(w.open.g.count)
 	var b []byte
 	if b, w.err = w.in.group(off); w.err != nil {
 		return false
@@ -95,6 +97,15 @@ func (w *Walker) Key() *item.Key { return &w.key.Key }
 // Version returns the version that the walker is on, valid until the next call
 // of Next.
 func (w *Walker) Version() *item.Version { return &w.ver }
+
+// Ordinal returns the ordinal of the version that the walker is on.
+func (w *Walker) Ordinal() uint32 { return w.base + uint32(w.i) }
+
+// Complete makes the Version of a walk without bodies have its body.
+func (w *Walker) Complete() error {
+	w.err = w.complete()
+	return w.err
+}
 
 // Err returns the error that ended the walk, nil at the end of the file.
 func (w *Walker) Err() error { return w.err }

@@ -54,12 +54,14 @@ type Writer struct {
 	pend       pending
 	last       item.KeyCopy
 	lastSeq    uint64
+	lastOlder  bool // the version before has a newer one of its key before it
 	partitions partitionBuilder
 	locator    locatorBuilder
 	offsets    offsetBuilder
 	groupsCRC  uint32
 	sections   []Section
 	props      Properties
+	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
 const writeBuffer = 2 << 20
@@ -197,7 +199,7 @@ func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool
 	if v.Deleted() {
 		p.Tombstones++
 	}
-	w.lastSeq = v.Seq
+	w.lastSeq, w.lastOlder = v.Seq, older
 	p.Items++
 	p.RawBytes += uint64(body)
 	p.MinSeq, p.MaxSeq = min(p.MinSeq, v.Seq), max(p.MaxSeq, v.Seq)
@@ -321,6 +323,7 @@ func (w *Writer) finish() {
 	blocks, wide := w.offsets.finish()
 	t.write(blocks)
 	t.write(wide)
+	w.writeIndex(&t)
 	t.begin(SectionProperties)
 	props := p.encode()
 	t.write(props)
@@ -331,7 +334,9 @@ func (w *Writer) finish() {
 	f := Footer{FileBytes: w.offset() + footerLen, FileNumber: p.FileNumber, StoreID: p.StoreID, Sections: w.sections}
 	w.buf = append(w.buf, f.encode()...)
 	p.Sections, p.FooterCRC, p.FileBytes = w.sections, f.CRC, f.FileBytes
-	w.spill(true)
+	if w.err == nil {
+		w.spill(true)
+	}
 }
 
 // Abort closes the file, which is of no use then. After Finish it does nothing.

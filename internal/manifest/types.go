@@ -45,6 +45,14 @@ type Container struct {
 	Compression   string   `json:"compression"`
 	MaxItemBytes  int64    `json:"max_item_bytes"`
 	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
+	// Index says what is indexed; nil: nothing.
+	Index *IndexPolicy `json:"index,omitempty"`
+}
+
+// IndexPolicy is the index policy of a container: see package index.
+type IndexPolicy struct {
+	Include []string `json:"include"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // Partition is a physical partition: an immutable range of the key space.

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"path"
+	"runtime"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// The index of a file is a section of it. A flush makes it of the documents; a
+// merge of the indexes of its inputs, whose ordinals it exchanges, and of the
+// documents of inputs that have none for the present policy. It is written,
+// checked and published with the file.
+
+// outputIndex is the index of the file that an output writes.
+type outputIndex struct {
+	policy  *index.Compiled // nil: there is none
+	builder *index.Builder
+	temp    string // name of the builder's temporary file; empty: it has none
+	taken   []*takenIndex
+}
+
+// takenIndex is an input's index of which an output file takes a part.
+type takenIndex struct {
+	file   *file
+	number uint64        // of the output file
+	r      *index.Reader // nil: there is none for the policy
+	remap  index.Remap
+}
+
+// beginIndex begins the index of another file.
+func (o *output) beginIndex() {
+	if o.index.policy == nil {
+		return
+	}
+	o.index.taken = nil
+	o.index.builder = index.NewBuilder(o.index.policy, 0, func() (vfs.File, error) {
+		o.index.temp = path.Join(o.p.dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
+		return o.p.db.fs.Create(o.index.temp)
+	})
+}
+
+// indexDocument adds the version that was added last.
+func (o *output) indexDocument(v *item.Version) error {
+	b := o.index.builder
+	if b == nil {
+		return nil
+	}
+	ordinal := o.w.Items() - 1
+	b.Note(ordinal, v, o.w.LastOlder())
+	if v.Deleted() {
+		return nil
+	}
+	return b.Add(ordinal, v.Body)
+}
+
+// takesFrom says whether the document of the version that an input is at must
+// be read, because its file has no index that fits.
+func (o *output) takesFrom(in *runInput) (reads bool, err error) {
+	if o.index.builder == nil {
+		return false, nil
+	}
+	t := in.taken
+	if t == nil || t.file != in.file || t.number != o.number {
+		t = &takenIndex{file: in.file, number: o.number}
+		// One that is damaged is made anew of the documents.
+		t.r, err = in.file.openIndex(o.index.policy, true)
+		if in.file.badIndex.Load() || errors.Is(err, ErrCorrupt) {
+			t.r, err = nil, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		in.taken = t
+		o.index.taken = append(o.index.taken, t)
+	}
+	return t.r == nil, nil
+}
+
+// takeIndex notes the ordinal that the version of an input got.
+func (o *output) takeIndex(in *runInput) {
+	b := o.index.builder
+	if b == nil {
+		return
+	}
+	ordinal, was := o.w.Items()-1, in.walker.Ordinal()
+	b.Note(ordinal, in.walker.Version(), o.w.LastOlder())
+	m := &in.taken.remap
+	if m.New == nil {
+		m.First = was
+	}
+	for m.First+uint32(len(m.New)) < was {
+		m.New = append(m.New, index.Dropped)
+	}
+	m.New = append(m.New, ordinal)
+}
+
+// finishIndex makes the file's writer write the index with the tables.
+func (o *output) finishIndex(ctx context.Context) {
+	b := o.index.builder
+	if b == nil {
+		return
+	}
+	for _, t := range o.index.taken {
+		if t.r != nil && t.remap.New != nil {
+			b.Take(t.r, t.remap)
+		}
+	}
+	w := o.w
+	w.SetIndex(func(emit func([]byte) error) error {
+		pieces := 0
+		return b.WriteTo(func(piece []byte) error {
+			if pieces++; pieces%4 == 0 {
+				runtime.Gosched()
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+			}
+			return emit(piece)
+		}, w.Items())
+	})
+}
+
+// failIndex notes, if a file could not be written because the index of an input
+// is damaged, that the documents are to be read the next time.
+func (o *output) failIndex(err error) {
+	if errors.Is(err, ErrCorrupt) {
+		for _, t := range o.index.taken {
+			t.file.badIndex.Store(true)
+		}
+	}
+}
+
+// endIndex lets go of what the builder holds.
+func (o *output) endIndex() {
+	if o.index.builder == nil {
+		return
+	}
+	o.index.builder.Close()
+	o.index.builder, o.index.taken = nil, nil
+	if o.index.temp != "" {
+		// What stays is removed at the next open.
+		if err := o.p.db.fs.Remove(o.index.temp); err != nil {
+			o.p.db.backgroundError("remove a temporary file", err)
+		}
+		o.index.temp = ""
+	}
+}
+
+// guardedIndex opens the file's index.
+func (f *file) guardedIndex(section segment.IndexBytes) (r *index.Reader, err error) {
+	err = f.Guard(func() error {
+		r, err = index.Open(section)
+		return err
+	})
+	return r, err
+}
+
+// openIndex returns the file's index if it is one for the policy, else nil. With
+// read it is read past the mapping, and needs no guard.
+func (f *file) openIndex(policy *index.Compiled, read bool) (*index.Reader, error) {
+	section, ok := f.Index(read)
+	if !ok || policy == nil {
+		return nil, nil
+	}
+	r, err := f.guardedIndex(section)
+	if err != nil {
+		return nil, f.named(err)
+	}
+	if r.Info().Fingerprint != policy.Fingerprint() {
+		return nil, nil
+	}
+	return r, nil
+}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// A policy changes in one step: the store manifest names the new one, then
+// queries and background work go by it. An index says which policy it was made
+// for. One for another policy is no index: queries read the documents of its
+// file, until the file is written anew with an index, by a merge or for that
+// reason. What happens to the file then is a trim (trim.go) within the bounds
+// that it has; the versions stay what they are.
+
+// ErrIndexReplaced says that another policy took the place of the one that a job
+// applied.
+var ErrIndexReplaced = errors.New("another index policy was set")
+
+// IndexJob applies an index policy to the files that a container has. It is
+// safe for concurrent use.
+type IndexJob struct {
+	c      *Container
+	policy uint64 // its fingerprint
+	files  int
+	bytes  int64
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// IndexProgress tells how far an index job has come.
+type IndexProgress struct {
+	Files, FilesLeft int   // to be written, and those left; merges may change both
+	Bytes, BytesLeft int64 // of them
+	Done             bool
+}
+
+// indexJobs holds the job under way.
+type indexJobs struct {
+	sync.Mutex
+	job *IndexJob // nil: none
+}
+
+// SetIndexPolicy gives the container another index policy. When it returns the
+// change is durable and queries go by it: they give the right answers all the
+// while, but read the documents of each file that has no index for it yet. The
+// job it returns ends when all files have one; it goes on by itself after the
+// store was reopened. Setting an empty policy ends indexing; what indexes take
+// comes back with merges.
+func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJob, error) {
+	db := c.db
+	call, err := db.enterWriting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	policy, err := c.def.compileIndex(p)
+	if err != nil {
+		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, c.name, err)
+	}
+	if err := c.storePolicy(p, policy); err != nil {
+		return nil, err
+	}
+	j := &IndexJob{c: c, done: make(chan struct{})}
+	if policy != nil {
+		j.policy = policy.Fingerprint()
+	}
+	j.files, j.bytes = c.stale()
+	c.reindexing.Lock()
+	old := c.reindexing.job
+	c.reindexing.job = j
+	c.reindexing.Unlock()
+	old.end(ErrIndexReplaced)
+	if db.opts.manual {
+		err = c.reindexAll(ctx)
+	}
+	c.endReindexing()
+	signal(db.work.mergeWanted)
+	return j, err
+}
+
+// storePolicy makes a policy durable, then the one that is gone by.
+func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
+	db := c.db
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	if c.dropped.Load() {
+		return c.gone()
+	}
+	state := db.structure.state
+	state.Containers = slices.Clone(state.Containers)
+	i := slices.IndexFunc(state.Containers, func(m manifest.Container) bool { return m.ID == c.id })
+	state.Containers[i].Index = indexToManifest(p)
+	if err := db.storeManifestLocked(state); err != nil {
+		return err
+	}
+	c.indexing.Store(policy)
+	return nil
+}
+
+// Wait returns when the job has ended, with its error: nil, ErrIndexReplaced, or
+// ErrClosed if the store or container went. When ctx ends before, it returns the
+// error of ctx and the job goes on.
+func (j *IndexJob) Wait(ctx context.Context) error {
+	select {
+	case <-j.done:
+		return j.err
+	default:
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-j.c.db.work.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Progress tells how far the job has come.
+func (j *IndexJob) Progress() IndexProgress {
+	select {
+	case <-j.done:
+		return IndexProgress{Files: j.files, Bytes: j.bytes, Done: true}
+	default:
+	}
+	p := IndexProgress{Files: j.files, Bytes: j.bytes}
+	if call, err := j.c.enter(context.Background()); err == nil {
+		p.FilesLeft, p.BytesLeft = j.c.stale()
+		call.Leave()
+	}
+	p.Files, p.Bytes = max(p.Files, p.FilesLeft), max(p.Bytes, p.BytesLeft)
+	return p
+}
+
+// end ends the job, if there is one and it has not ended.
+func (j *IndexJob) end(err error) {
+	if j == nil {
+		return
+	}
+	j.c.reindexing.Lock()
+	defer j.c.reindexing.Unlock()
+	select {
+	case <-j.done:
+	default:
+		j.err = err
+		close(j.done)
+	}
+}
+
+// endReindexing ends the job under way if no file is left to be written.
+func (c *Container) endReindexing() {
+	c.reindexing.Lock()
+	j := c.reindexing.job
+	c.reindexing.Unlock()
+	if j == nil {
+		return
+	}
+	if c.dropped.Load() {
+		j.end(c.gone())
+		return
+	}
+	if files, _ := c.stale(); files == 0 {
+		j.end(nil)
+	}
+}
+
+// stale returns how many files have no index for the present policy, and their
+// bytes.
+func (c *Container) stale() (files int, bytes int64) {
+	policy := c.indexing.Load()
+	if policy == nil {
+		return 0, 0
+	}
+	for _, p := range c.routing.Load().parts {
+		v, release := p.hold()
+		for _, r := range v.runs {
+			for _, f := range r.files {
+				if f.staleFor(policy) {
+					files++
+					bytes += f.bytes()
+				}
+			}
+		}
+		release()
+	}
+	return files, bytes
+}
+
+// staleFor says whether the file has no index for a policy. One that cannot be
+// read counts as none.
+func (f *file) staleFor(policy *index.Compiled) bool {
+	known := f.fingerprint.Load()
+	if known == nil {
+		found := uint64(0)
+		if section, ok := f.Index(true); ok {
+			if r, err := f.guardedIndex(section); err == nil {
+				found = r.Info().Fingerprint
+			}
+		}
+		known = &found
+		f.fingerprint.Store(known)
+	}
+	return *known != policy.Fingerprint()
+}
+
+// reindexOne writes one file of a partition that has no index for the policy of
+// its container anew; done is false if there is none, or, without settle,
+// somebody merges in the partition.
+func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
+	policy := p.c.indexing.Load()
+	if policy == nil {
+		return false, nil
+	}
+	if settle {
+		if err := p.merging.take(ctx); err != nil {
+			return false, err
+		}
+	} else if !p.merging.try() {
+		return false, nil
+	}
+	defer p.merging.leave()
+	done, err = w.db.reindexFile(ctx, p, policy)
+	w.reclaimIfManual()
+	if !done && err == nil {
+		p.c.endReindexing()
+	}
+	return done, err
+}
+
+func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compiled) (done bool, err error) {
+	v, release := p.hold()
+	defer release()
+	for i, r := range v.runs {
+		for _, f := range r.files {
+			if !f.staleFor(policy) || p.dropped.Load() {
+				continue
+			}
+			if err := db.rewrite(ctx, p, f, i == len(v.runs)-1, false); err == errMoved {
+				return false, nil
+			} else if err != nil {
+				return false, fmt.Errorf("index of partition %d: %w", p.id, err)
+			}
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// reindexAll writes all files of the container that need it.
+func (c *Container) reindexAll(ctx context.Context) error {
+	for _, p := range c.routing.Load().parts {
+		for done := true; done; {
+			var err error
+			if done, err = c.db.work.reindexOne(ctx, p, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package segment
+
+import (
+	"bytes"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// The index section is a table like the others: its pages have checksums. What
+// it holds is the business of whoever writes it (package index).
+
+// SetIndex makes Finish write an index section: write is called once all
+// versions are added, and gives its bytes to emit, in pieces.
+func (w *Writer) SetIndex(write func(emit func([]byte) error) error) { w.index = write }
+
+// Items returns the number of versions added so far, which is the ordinal of
+// the next.
+func (w *Writer) Items() uint32 { return uint32(w.props.Items) }
+
+// LastOlder says whether the version added last follows a newer one of its key.
+func (w *Writer) LastOlder() bool { return w.lastOlder }
+
+// writeIndex writes the index section.
+func (w *Writer) writeIndex(t *tableWriter) {
+	if w.index == nil || w.err != nil {
+		return
+	}
+	t.begin(SectionIndex)
+	err := w.index(func(b []byte) error {
+		t.write(b)
+		return w.err
+	})
+	if err != nil {
+		w.fail(err)
+	}
+}
+
+// IndexBytes are the bytes of the index section of a file. They are safe for
+// concurrent use.
+type IndexBytes struct {
+	r    *Reader
+	s    Section
+	read bool
+}
+
+// Index returns the index section; false: the file has none. Where the file is
+// mapped View gives slices of the mapping: it is called, and what it gave is
+// used, within Guard only. With read it gives copies that are read past the
+// mapping.
+func (r *Reader) Index(read bool) (IndexBytes, bool) {
+	f := Footer{Sections: r.props.Sections}
+	s := f.section(SectionIndex)
+	return IndexBytes{r: r, s: s, read: read || r.data == nil}, s.Kind != 0
+}
+
+// Size returns the length of the section.
+func (x IndexBytes) Size() int64 { return x.s.Len }
+
+// View returns n bytes at off of the section, verified.
+func (x IndexBytes) View(off, n int64) ([]byte, error) {
+	at := x.s.Off + off
+	if off < 0 || n < 1 || n > x.s.Len-off {
+		return nil, x.r.corrupt(at, errRange)
+	}
+	if x.read {
+		return x.r.readTable(at, n)
+	}
+	t := &x.r.tables
+	first, last := (at-t.off)/pageLen, (at+n-1-t.off)/pageLen
+	for page := first; page <= last; page++ {
+		if t.isChecked(page) {
+			continue
+		}
+		s := scratches.Get().(*scratch)
+		err := x.r.checkPage(s, page)
+		s.free()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return x.r.data[at : at+n : at+n], nil
+}
+
+// Corrupt returns the error for damage at off of the section.
+func (x IndexBytes) Corrupt(off int64, cause error) error { return x.r.corrupt(x.s.Off+off, cause) }
+
+// Guard calls fn, in which the bytes that IndexBytes.View gives may be used. A
+// memory fault in the mapping ends it and becomes an error. fn holds no lock and
+// changes nothing that others share.
+func (r *Reader) Guard(fn func() error) (err error) {
+	defer r.unguard(guard(), &err)
+	return fn()
+}
+
+// SeekOrdinal moves to the version with an ordinal, whatever its sequence. The
+// keys around it are then those that Next and Prev move to.
+func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
+	c.valid, c.err = false, nil
+	if uint64(ordinal) >= c.r.props.Items {
+		return false
+	}
+	if c.ordinalOf == 0 || c.ordinalOf != c.open.off || ordinal < c.ordinal || ordinal-c.ordinal >= uint32(c.open.g.count) {
+		c.ordinalOf = 0
+		var at uint32
+		c.err = c.guarded(func() (err error) {
+			at, c.ordinal, err = c.r.groupOf(&c.s, ordinal)
+			return err
+		})
+		if c.err != nil || !c.loadIndex(int64(at)) {
+			return false
+		}
+		c.ordinalOf = c.open.off
+	}
+	i := int(ordinal - c.ordinal)
+	if i >= c.open.g.count {
+		c.err = c.r.corrupt(c.open.off, errOrdinal)
+		return false
+	}
+	return c.show(i)
+}
+
+// Ordinal returns the ordinal of the version at the cursor. Call it only when
+// Valid.
+func (c *Cursor) Ordinal() (uint32, error) {
+	if c.group < 0 && !c.findIndex() {
+		return 0, c.err
+	}
+	_, ordinal, err := c.locate(c.group)
+	return ordinal + uint32(c.i), err
+}
+
+// Older says whether the version at the cursor follows a newer one of its key in
+// the file.
+func (c *Cursor) Older() bool { return c.open.isOlder(c.i) }
+
+// Followed says whether an older version of the key follows in the file.
+func (c *Cursor) Followed() bool { return c.open.isFollowed(c.i) }
+
+// groupOf returns the index of the group that holds an ordinal, and the ordinal
+// of its first member.
+func (r *Reader) groupOf(s *scratch, ordinal uint32) (index, first uint32, err error) {
+	lo, hi := uint32(0), uint32(r.props.Groups) // lo begins at or before it, hi behind
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		if mid-lo >= blockGroups {
+			mid -= mid % blockGroups // the start of a block is cheap
+		}
+		_, at, err := r.groupAt(s, mid)
+		if err != nil {
+			return 0, 0, err
+		}
+		if at <= ordinal {
+			lo, first = mid, at
+		} else {
+			hi = mid
+		}
+	}
+	return lo, first, nil
+}
+
+// Lookup finds the versions of a key: the ordinal of the newest, which the
+// others follow, and how many there are; 0: none. hash is k.ItemHash().
+func (r *Reader) Lookup(k *item.Key, hash uint64) (ordinal, versions uint32, err error) {
+	s := scratches.Get().(*scratch)
+	ordinal, versions, err = r.lookup(s, k, hash)
+	s.free()
+	return ordinal, versions, err
+}
+
+func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions uint32, err error) {
+	defer r.unguard(guard(), &err)
+	ix, err := r.index()
+	if err != nil {
+		return 0, 0, err
+	}
+	p := probe{r: r, chunk: ix.chunks.find(k), hash: hash}
+	o := &s.open
+	for {
+		off, err := p.next(s)
+		if off == 0 || err != nil {
+			return 0, 0, err
+		}
+		if err := r.openGroup(s, off); err != nil {
+			return 0, 0, err
+		}
+		first := bytes.IndexByte(o.g.hashes, memberHash(hash))
+		if first < 0 {
+			continue
+		}
+		i := o.find(first, k, hash)
+		if i < 0 {
+			continue
+		}
+		at, err := r.groupIndex(s, off)
+		if err != nil {
+			return 0, 0, err
+		}
+		if _, ordinal, err = r.groupAt(s, at); err != nil {
+			return 0, 0, err
+		}
+		ordinal += uint32(i)
+		for versions = 1; o.isFollowed(i); versions++ {
+			if i++; i == o.g.count {
+				if err := r.openGroup(s, o.end()); err != nil {
+					return 0, 0, err
+				}
+				i = 0
+			}
+			if !o.isOlder(i) {
+				return 0, 0, r.corrupt(o.off, errOlder)
+			}
+		}
+		return ordinal, versions, nil
+	}
+}
+
+// openGroup opens the group at off. The caller is guarded.
+func (r *Reader) openGroup(s *scratch, off int64) error {
+	b, err := r.groupBytes(s, off)
+	if err == nil {
+		s.raw, err = s.open.decode(r, b, off, s.raw)
+	}
+	return err
+}
