@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
@@ -31,9 +32,12 @@ type execution struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	units   []unit
+	look    *lookup        // nil: all documents in scope are read
+	counts  bool           // groups are counted in indexes
+	ordered *indexOrder    // nil: no index has the order
 	program *query.Program // with the paths that the kind of the query wants
 
-	documents, bytes, matched atomic.Int64
+	documents, bytes, matched, found atomic.Int64
 }
 
 // unit is a part of the scope that is seen at one sequence.
@@ -46,9 +50,11 @@ type unit struct {
 // plan decides how the query is answered.
 func (e *execution) plan() error {
 	var wanted []query.Path
+	var groups *query.Grouper
 	switch {
 	case e.s.Grouped():
-		wanted = e.s.Grouper().Paths()
+		groups = e.s.Grouper()
+		wanted = groups.Paths()
 	case len(e.s.OrderBy) > 0:
 		for _, o := range e.s.OrderBy {
 			wanted = append(wanted, o.Path)
@@ -57,10 +63,63 @@ func (e *execution) plan() error {
 		wanted = e.s.ColumnPaths()
 	}
 	e.program = query.Compile(e.s.Where, wanted)
-	if e.r.q.NoScan && (e.s.Where.Op != query.All || e.s.Grouped() || len(e.s.OrderBy) > 0) {
+	all := e.s.Where.Op == query.All
+	if policy := e.c.indexing.Load(); policy != nil {
+		p := planner{policy}
+		look := &lookup{policy: policy}
+		look.plan, look.exact = p.plan(e.s.Where, false)
+		e.counts = groups != nil && e.countable(policy, groups) && look.exact
+		if len(e.s.OrderBy) > 0 && !e.s.Grouped() && look.exact {
+			e.ordered = e.orderSpan(policy)
+		}
+		if look.plan.op != planAll || e.counts || e.ordered != nil {
+			e.look = look
+		}
+	}
+	reads := e.look == nil || e.look.plan.op == planAll && !e.counts && e.ordered == nil
+	if e.r.q.NoScan && reads && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
 		return fmt.Errorf("%w: %s", ErrNeedsScan, e.s.Where)
 	}
 	return nil
+}
+
+// countable says whether the dictionaries of indexes have what the groups of
+// the query need.
+func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
+	paths := g.Paths()
+	if !g.OnlyCounts() || len(paths) > 1 {
+		return false
+	}
+	if len(paths) == 0 {
+		return true
+	}
+	scalars, _ := policy.Covers(indexPath(paths[0]))
+	return scalars
+}
+
+// orderSpan returns the terms of the first path of the order that candidates can
+// have; nil if the index does not have that path.
+func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
+	first := e.s.OrderBy[0]
+	path := indexPath(first.Path)
+	if scalars, containers := policy.Covers(path); !scalars || !containers {
+		return nil
+	}
+	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.s.OrderBy) == 1}
+	name := first.Path.String()
+	e.s.Where.Every(func(f *query.Filter) {
+		if !o.all || f.Path.String() != name {
+			return
+		}
+		p := planner{policy}
+		switch f.Op {
+		case query.Eq, query.Range, query.Prefix:
+			if n, _ := p.leaf(f); n.op == planSpans && len(n.spans) == 1 {
+				o.span, o.all = n.spans[0], false
+			}
+		}
+	})
+	return o
 }
 
 // pin takes the units. Somebody is inside of a call on the container.
@@ -111,6 +170,7 @@ func (e *execution) close() {
 	}
 	st := &e.r.stats
 	st.Documents, st.Bytes, st.Matched = e.documents.Load(), e.bytes.Load(), e.matched.Load()
+	st.Candidates = e.found.Load()
 }
 
 // run gives the results to yield. It returns errStopped if the loop is over
@@ -169,13 +229,17 @@ func (t *tester) done() {
 }
 
 // match says whether a document is wanted, and finds the values that are.
-func (t *tester) match(k *item.Key, v *item.Version) bool {
+func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	if len(k.PK) < len(t.prefix) || string(k.PK[:len(t.prefix)]) != string(t.prefix) {
 		return false
 	}
 	t.documents++
 	t.bytes += int64(len(v.Body))
-	if !t.eval.Match(v.Body) {
+	if known && len(t.eval.Wanted) == 0 {
+		t.matched++
+		return true
+	}
+	if !t.eval.Match(v.Body) && !known {
 		return false
 	}
 	t.matched++
@@ -183,12 +247,19 @@ func (t *tester) match(k *item.Key, v *item.Version) bool {
 }
 
 // scan goes through the documents of a unit in the order of their keys, those
-// after a key if that is not nil. Accept is that of a scanner.
-func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, accept func(*item.Key, *item.Version) ([]byte, bool, error), yield func(Item, error) bool) error {
+// after a key if that is not nil. Accept is that of a scanner. With order only
+// documents that can be among the first in it are shown.
+func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(Item, error) bool) error {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
 	sc.accept = accept
+	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
+		c := candidatesPool.Get().(*candidates)
+		c.lookup, c.few, c.order = e.look, e.scope.kind == scopeOne, order
+		sc.candidates = c
+		defer func() { e.found.Add(c.found) }()
+	}
 	if e.scope.kind == scopeOne {
 		sc.pk, sc.onlyKey = e.scope.key, true
 		sc.bound.Set(&item.Key{Hash: u.rng.Min.Head(), EPK: u.rng.Min.Bytes(), PK: sc.pk.Encoded()})

@@ -56,11 +56,21 @@ func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
 	if rng.IntN(2) == 0 {
 		def.PartitionKey = []string{"/k", "/o/a"}
 	}
+	def.Index = m.policy()
 	_, err := m.db.CreateContainer(context.Background(), "docs", def)
 	m.must(err)
 	m.c, err = m.db.Container("docs")
 	m.must(err)
 	return m
+}
+
+// policy draws an index policy.
+func (m *queryModel) policy() IndexPolicy {
+	return []IndexPolicy{
+		{}, IndexAll(), IndexAll(), IndexAll(),
+		{Include: []string{"/n/?", "/s/?", "/o/*", "/t/[]/?"}},
+		{Include: []string{"/*"}, Exclude: []string{"/a/?", "/t/*", "/l/[]/b/?"}},
+	}[m.d.IntN(6)]
 }
 
 func (m *queryModel) must(err error) {
@@ -99,6 +109,10 @@ func (m *queryModel) step() {
 		m.reshape()
 	case p < 99:
 		m.must(m.db.Settle(ctx))
+		if m.d.IntN(4) == 0 {
+			_, err := m.c.SetIndexPolicy(ctx, m.policy())
+			m.must(err)
+		}
 	default:
 		m.must(m.db.Close())
 		m.mem = m.mem.Kill()

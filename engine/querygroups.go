@@ -19,14 +19,20 @@ func (e *execution) runGroups(yield func(Item, error) bool) error {
 	err := e.each(func() (func(context.Context, int) error, func() error) {
 		groups := e.s.Grouper()
 		t := e.tester()
-		accept := func(k *item.Key, v *item.Version) ([]byte, bool, error) {
-			if t.match(k, v) {
+		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
+			if t.match(k, v, known) {
 				groups.Add(t.eval.Wanted)
 			}
 			return nil, false, checkGroups(groups)
 		}
 		work := func(ctx context.Context, i int) error {
-			return e.scan(ctx, &e.units[i], nil, 0, accept, func(Item, error) bool { return true })
+			if e.counts {
+				done, err := e.countUnit(ctx, &e.units[i], groups, t)
+				if done || err != nil {
+					return err
+				}
+			}
+			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(Item, error) bool { return true })
 		}
 		return work, func() error {
 			t.done()

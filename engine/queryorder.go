@@ -8,7 +8,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -171,13 +173,17 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
 	var all *topRows
 	var mu sync.Mutex
-	err := e.each(func() (func(context.Context, int) error, func() error) {
+	order, err := e.orderFrom(after, most)
+	if err != nil {
+		return nil, err
+	}
+	err = e.each(func() (func(context.Context, int) error, func() error) {
 		top := &topRows{most: most, memory: orderMemory}
 		t := e.tester()
 		var key []byte
 		at := 0
-		accept := func(k *item.Key, v *item.Version) ([]byte, bool, error) {
-			if !t.match(k, v) {
+		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
+			if !t.match(k, v, known) {
 				return nil, false, nil
 			}
 			key = e.appendOrder(key[:0], t)
@@ -191,7 +197,7 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 		}
 		work := func(ctx context.Context, i int) error {
 			at = i
-			return e.scan(ctx, &e.units[i], nil, 0, accept, func(Item, error) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(Item, error) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -206,6 +212,54 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 		}
 	})
 	return all, err
+}
+
+// maxIndexOrder is the number of results up to which an index gives the order:
+// for more it is cheaper to sort.
+const maxIndexOrder = 10_000
+
+// orderFrom returns the order that an index has for a pass; nil: it has none.
+func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
+	if e.ordered == nil || most > maxIndexOrder {
+		return nil, nil
+	}
+	o := *e.ordered
+	o.most = most
+	if after == nil {
+		return &o, nil
+	}
+	v, n := query.ReadOrder(after, o.falling, false)
+	if n == 0 {
+		return nil, ErrBadContinuation
+	}
+	o.after = &orderPoint{whole: true}
+	switch v.Kind {
+	case jsondoc.KindUndefined:
+	case jsondoc.KindArray, jsondoc.KindObject:
+		o.after.value = index.OfType(o.path, indexType(v.Kind))
+	default:
+		o.after.value = index.Equal(o.path, indexValue(v))
+		if o.after.value.Loose {
+			o.after.value = index.HasPrefix(o.path, v.Text[:index.MaxString])
+			o.after.whole = false
+		}
+	}
+	rest := after[n:]
+	if !o.single {
+		o.after.whole = false
+		return &o, nil
+	}
+	width := e.c.levels() * item.MaxEPK / item.MaxLevels
+	if len(rest) < width {
+		return nil, ErrBadContinuation
+	}
+	epk, err := partmap.EPKFromBytes(rest[:width])
+	if err != nil {
+		return nil, ErrBadContinuation
+	}
+	pk := partmap.PrefixLen(rest[width:], e.c.levels())
+	o.after.key = item.Key{Hash: epk.Head(), EPK: rest[:width], PK: rest[width : width+pk], ID: rest[width+pk:]}
+	return &o, nil
 }
 
 // appendOrder appends the order key of the document that was matched last.

@@ -31,18 +31,20 @@ func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(It
 	}
 	t := e.tester()
 	defer t.done()
-	return e.scan(ctx, u, after, limit, e.rowsOf(t), yield)
+	return e.scan(ctx, u, after, limit, nil, e.rowsOf(t), yield)
 }
 
 // rowsOf returns the accept function of a scan for the rows of documents.
-func (e *execution) rowsOf(t *tester) func(*item.Key, *item.Version) ([]byte, bool, error) {
+func (e *execution) rowsOf(t *tester) accept {
 	if len(e.s.Columns) == 0 {
-		return func(k *item.Key, v *item.Version) ([]byte, bool, error) { return v.Body, t.match(k, v), nil }
+		return func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
+			return v.Body, t.match(k, v, known), nil
+		}
 	}
 	projector := e.s.Projector()
 	var row []byte
-	return func(k *item.Key, v *item.Version) (_ []byte, ok bool, _ error) {
-		if !t.match(k, v) {
+	return func(k *item.Key, v *item.Version, known bool) (_ []byte, ok bool, _ error) {
+		if !t.match(k, v, known) {
 			return nil, false, nil
 		}
 		row, ok = projector.Append(row[:0], t.eval.Wanted)

@@ -114,13 +114,18 @@ type scanner struct {
 	within    *bounds // where it ends; nil: with the partition
 
 	// accept, if set, is called inside of the guard for each item and says which
-	// are results and with which body. What it is given is valid during the call.
-	accept func(*item.Key, *item.Version) (body []byte, ok bool, err error)
+	// are results and with which body. known says that the item is known to be
+	// wanted. What it is given is valid during the call.
+	accept accept
+	// candidates, if set, take the place of the cursors where indexes allow it.
+	candidates *candidates
 
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
 	text    []byte
 }
+
+type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool, err error)
 
 // found is an item of a batch: body, id and, in a scan of a container, the
 // partition key lie behind each other.
@@ -136,6 +141,9 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 // about are let go.
 func (s *scanner) release() {
 	s.cursors.close()
+	if s.candidates != nil {
+		s.candidates.release()
+	}
 	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0]}
 	if cap(kept.text) > 2*scanBatchBytes {
 		kept.text = nil
@@ -188,6 +196,9 @@ func (s *scanner) runAt(p *partition, part partmap.Range, at uint64, yield func(
 	for {
 		s.limit(p, part)
 		s.cursors.close()
+		if s.candidates != nil {
+			s.candidates.close()
+		}
 		err := s.batches(p, at, yield)
 		if err == errMoved {
 			p = s.route(part)
@@ -311,19 +322,42 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
 	}
+	now := db.nowMillis()
+	if c := s.candidates; c != nil {
+		fits, err := s.findCandidates(p, v, at, now)
+		if err != nil {
+			return false, db.readError(err)
+		}
+		if fits {
+			return s.collect(c, now)
+		}
+	}
 	if s.cursors.version == v {
 		s.cursors.next() // from the last key of the batch before
 	} else {
 		s.cursors.open(v, at, s.reverse)
 		s.seek()
 	}
-	now := db.nowMillis()
+	return s.collect(&s.cursors, now)
+}
+
+// keyCursor is what a scan goes over: all items, or those that indexes name.
+type keyCursor interface {
+	valid() bool
+	top() (*item.Key, *item.Version)
+	known() bool // the item at the cursor is known to be wanted
+	next()
+	err() error
+}
+
+// collect fills the batch from a cursor.
+func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 	limit := scanBatchPassed
 	if s.accept != nil {
 		limit = scanBatchTested
 	}
-	for passed := 1; s.cursors.valid(); passed++ {
-		k, v := s.cursors.top()
+	for passed := 1; c.valid(); passed++ {
+		k, v := c.top()
 		if s.within != nil && !s.within.holds(k) {
 			return false, nil
 		}
@@ -333,7 +367,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		if visible(v, now) {
 			body, ok := v.Body, true
 			if s.accept != nil {
-				if body, ok, err = s.accept(k, v); err != nil {
+				if body, ok, err = s.accept(k, v, c.known()); err != nil {
 					return false, err
 				}
 			}
@@ -346,10 +380,10 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 			s.bounded, s.inclusive = true, false
 			return true, nil
 		}
-		s.cursors.next()
+		c.next()
 	}
-	if err := s.cursors.err(); err != nil {
-		return false, db.readError(err)
+	if err := c.err(); err != nil {
+		return false, s.c.db.readError(err)
 	}
 	return false, nil
 }
