@@ -72,6 +72,7 @@ type DB struct {
 	cold        *segment.ColdReads
 	debt        debt
 	counters    counters
+	memIndexes  memIndexes
 	work        workers
 }
 
@@ -328,6 +329,7 @@ func (db *DB) abandon() {
 
 // release gives back what a version holds when nobody can read it any more.
 func (v *version) release(db *DB) {
+	db.memIndexes.forget(v.active)
 	v.active.Release()
 	for i := range v.frozen {
 		v.frozen[i].letGo(db)

@@ -53,8 +53,8 @@ type modelSnapshot struct {
 }
 
 var modelContainers = map[string]ContainerDef{
-	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3},
-	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small},
+	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
+	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1]},
 	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
 	"bytes":  {Kind: Opaque, MinPartitions: 2},
 }
@@ -127,8 +127,10 @@ func (m *model) step() {
 		m.write()
 	case p < 800:
 		m.read()
-	case p < 900:
+	case p < 890:
 		m.scan()
+	case p < 900:
+		m.sources()
 	case p < 915:
 		m.must(m.db.Flush(context.Background()))
 	case p < 920:
@@ -143,8 +145,10 @@ func (m *model) step() {
 		m.dropSnapshot()
 	case p < 977:
 		m.load()
-	case p < 980:
+	case p < 979:
 		m.reshape()
+	case p < 980:
+		m.changePolicy()
 	case p < 985:
 		m.reopen("close")
 	case p < 990:

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -161,6 +162,7 @@ func (f *frozenTable) letGo(db *DB) {
 		return
 	}
 	db.frozenBytes.Add(-f.Reserved())
+	db.memIndexes.forget(f.Table)
 	f.Release()
 }
 
@@ -183,6 +185,9 @@ type file struct {
 	name string
 	path string // for messages, if the reader was opened by another name; else empty
 
+	opened      atomic.Pointer[index.Reader] // its index, once it was looked for
+	span        atomic.Pointer[ordinals]     // what of it lies within the bounds, once that was asked
+	shadows     shadowCache
 	fingerprint atomic.Pointer[uint64] // of its index; nil: not looked at
 	badIndex    atomic.Bool            // a merge found its index damaged
 }

@@ -32,7 +32,7 @@ func (f Finding) Error() string {
 
 // Verify reads the whole store and yields what is wrong with it: the checksum
 // of every byte, the order of items, their place in the range of their
-// partition, every locator entry, the log, the manifests, files that nobody
+// partition, every locator entry, every term of the indexes, the log, the manifests, files that nobody
 // knows. It may run on a store in use, beside a writer in another process too;
 // then it looks at the files that the store has when each partition is
 // reached. The error of a pair is not nil only when the verification itself
@@ -160,6 +160,7 @@ func (v *verifier) file(p *partition, f *file) {
 		v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
 			v.report(name, found.Offset, "%s%s", found.What, v.sharers(p, f))
 		}))
+		v.index(f, name)
 	}
 	if v.done() {
 		return

@@ -128,14 +128,14 @@ func (b *Builder) Take(r *Reader, remap Remap) {
 func (b *Builder) Add(ordinal uint32, doc []byte) error {
 	b.ordinal = ordinal
 	b.scan(doc)
-	if b.temp != nil && b.memory() >= b.limit {
+	if b.temp != nil && b.Memory() >= b.limit {
 		return b.spillTerms()
 	}
 	return nil
 }
 
-// memory is about what the builder holds.
-func (b *Builder) memory() int64 {
+// Memory returns about how many bytes the builder holds.
+func (b *Builder) Memory() int64 {
 	const termBytes = 40 + 12 // with its share of what sorts them
 	return 12*int64(len(b.pairs)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
 }

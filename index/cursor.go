@@ -152,7 +152,7 @@ func (c *Cursor) Key() []byte {
 
 // Term returns what the term says; false: it says something of versions, or its
 // bytes do not decode.
-func (c *Cursor) Term() (Term, bool) { return decodeTerm(c.Key()) }
+func (c *Cursor) Term() (Term, bool) { return DecodeTerm(c.Key()) }
 
 // Posting returns the ordinals that have the term, valid until the next
 // movement.

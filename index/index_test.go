@@ -94,7 +94,7 @@ func compare(t *testing.T, how string, got, want map[string][]uint32) {
 	}
 	for key := range got {
 		if want[key] == nil {
-			term, ok := decodeTerm([]byte(key))
+			term, ok := DecodeTerm([]byte(key))
 			t.Fatalf("%s: term %q (%v, %t) is in no document", how, key, term, ok)
 		}
 	}

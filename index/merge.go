@@ -296,14 +296,22 @@ type taken struct {
 func newTaken(in input) *taken { return &taken{in: in} }
 
 func (s *taken) next() (bool, error) {
-	for {
-		ok := false
-		if s.c == nil {
-			s.c = s.in.r.Cursor()
-			ok = s.c.Seek(Documents().From)
-		} else {
-			ok = s.c.Next()
-		}
+	if s.c == nil {
+		return s.nextFrom(Documents().From)
+	}
+	return s.take(s.c.Next())
+}
+
+// nextFrom begins with the first term at or after key.
+func (s *taken) nextFrom(key []byte) (bool, error) {
+	s.c = s.in.r.Cursor()
+	return s.take(s.c.Seek(key))
+}
+
+// take exchanges the ordinals of the term that the cursor has come to, and goes
+// on to the first that has one.
+func (s *taken) take(ok bool) (bool, error) {
+	for ; ; ok = s.c.Next() {
 		if !ok {
 			return false, s.c.Err()
 		}

@@ -131,9 +131,9 @@ type Term struct {
 	Cut bool
 }
 
-// decodeTerm reads a term; false: the bytes are none, or one of those that say
+// DecodeTerm reads a term; false: the bytes are none, or one of those that say
 // something of versions.
-func decodeTerm(key []byte) (t Term, ok bool) {
+func DecodeTerm(key []byte) (t Term, ok bool) {
 	n := pathLen(key)
 	if n < 0 || n+2 > len(key) {
 		return t, false

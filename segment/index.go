@@ -99,6 +99,14 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 	if uint64(ordinal) >= c.r.props.Items {
 		return false
 	}
+	if c.ordinalOf != 0 && c.ordinalOf == c.open.off && ordinal-c.ordinal == uint32(c.open.g.count) && c.group >= 0 {
+		// The first of the group that follows.
+		c.ordinalOf = 0
+		if !c.load(c.open.end(), c.group+1) {
+			return false
+		}
+		c.ordinal, c.ordinalOf = ordinal, c.open.off
+	}
 	if c.ordinalOf == 0 || c.ordinalOf != c.open.off || ordinal < c.ordinal || ordinal-c.ordinal >= uint32(c.open.g.count) {
 		c.ordinalOf = 0
 		var at uint32

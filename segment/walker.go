@@ -101,6 +101,9 @@ func (w *Walker) Version() *item.Version { return &w.ver }
 // Ordinal returns the ordinal of the version that the walker is on.
 func (w *Walker) Ordinal() uint32 { return w.base + uint32(w.i) }
 
+// Older says whether the version follows a newer one of its key.
+func (w *Walker) Older() bool { return w.open.isOlder(w.i) }
+
 // Complete makes the Version of a walk without bodies have its body.
 func (w *Walker) Complete() error {
 	w.err = w.complete()

@@ -1,0 +1,449 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// sourceSet is what a partition holds, as a query sees it: each segment file
+// within its bounds, and each memtable whole or in indexed parts. It belongs to
+// one goroutine, and to the epoch guard in which its version was loaded.
+type sourceSet struct {
+	p      *partition
+	v      *version
+	at     uint64 // sequence at which the query reads
+	now    int64  // milliseconds: what expires up to then is gone
+	policy *index.Compiled
+	list   []*indexSource // newest first; files of one run one after the other
+}
+
+// indexSource is a set of versions in the order of keys, those of one key newest
+// first. A version has an ordinal, except in a memtable without an index.
+type indexSource struct {
+	set *sourceSet
+	i   int // in the list of the set
+
+	file  *file
+	run   *run            // of file
+	part  *memPart        // of a memtable
+	table *memtable.Table // a whole one, without an index
+	clip  *bounds         // of part and table: what of it belongs to the partition; nil: all
+
+	lo, hi uint32        // ordinals that belong to the partition
+	r      *index.Reader // nil: there is no index for the policy
+	cursor *segment.Cursor
+}
+
+// ordinals is a range of ordinals.
+type ordinals struct{ lo, hi uint32 }
+
+// sourcesAt lists what a version of a partition holds at a sequence that is
+// visible there, or lower. With tables, memtables have indexes, of which what is
+// missing is made; else they have none, which is right for a query of few keys.
+// A nil policy means that nothing has an index.
+func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
+	q := &sourceSet{p: p, v: v, at: at, now: now, policy: policy}
+	known := p.visible.Load()
+	if err := q.addTable(v.active, nil, known, tables); err != nil {
+		return nil, err
+	}
+	for i := range v.frozen {
+		if err := q.addTable(v.frozen[i].Table, v.frozen[i].clip, known, tables); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			s := &indexSource{set: q, i: len(q.list), file: f, run: r}
+			span, err := f.ordinalSpan()
+			if err != nil {
+				return nil, err
+			}
+			s.lo, s.hi = span.lo, span.hi
+			if s.r, err = f.mappedIndex(policy); err != nil {
+				return nil, err
+			}
+			q.list = append(q.list, s)
+		}
+	}
+	return q, nil
+}
+
+// addTable adds a memtable.
+func (q *sourceSet) addTable(t *memtable.Table, clip *bounds, known uint64, indexed bool) error {
+	if t.Versions() == 0 {
+		return nil
+	}
+	if !indexed || q.policy == nil {
+		q.list = append(q.list, &indexSource{set: q, i: len(q.list), table: t, clip: clip})
+		return nil
+	}
+	parts, err := q.p.db.memIndexes.of(t, q.policy).partsAt(known)
+	if err != nil {
+		return err
+	}
+	for i := len(parts) - 1; i >= 0; i-- {
+		s := &indexSource{set: q, i: len(q.list), part: parts[i], clip: clip, r: parts[i].r}
+		if s.hi = uint32(len(parts[i].refs)); clip != nil {
+			s.lo, s.hi = parts[i].lower(&clip.lo), parts[i].lower(&clip.hi)
+		}
+		q.list = append(q.list, s)
+	}
+	return nil
+}
+
+// ordinalSpan returns the ordinals within the bounds of the reference.
+func (f *file) ordinalSpan() (*ordinals, error) {
+	if s := f.span.Load(); s != nil {
+		return s, nil
+	}
+	s := &ordinals{hi: uint32(f.Properties().Items)}
+	if f.clip != nil {
+		c := f.Cursor(maxSequence)
+		var err error
+		if s.lo, err = f.lower(c, &f.clip.lo); err == nil {
+			s.hi, err = f.lower(c, &f.clip.hi)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	f.span.Store(s)
+	return s, nil
+}
+
+// lower returns the ordinal of the first version whose key is not before k.
+func (f *file) lower(c *segment.Cursor, k *item.Key) (uint32, error) {
+	if !c.SeekGE(k) {
+		return uint32(f.Properties().Items), f.named(c.Err())
+	}
+	ordinal, err := c.Ordinal()
+	return ordinal, f.named(err)
+}
+
+// mappedIndex returns the file's index if it is one for the policy, else nil.
+func (f *file) mappedIndex(policy *index.Compiled) (*index.Reader, error) {
+	if policy == nil {
+		return nil, nil
+	}
+	if r := f.opened.Load(); r != nil && r.Info().Fingerprint == policy.Fingerprint() {
+		return r, nil
+	}
+	r, err := f.openIndex(policy, false)
+	if r != nil {
+		f.opened.Store(r)
+	}
+	return r, err
+}
+
+// indexed says whether the source has an index for the policy.
+func (s *indexSource) indexed() bool { return s.r != nil }
+
+// use calls fn with the source's index. What the index gives may be used in fn
+// only, which must hold no lock.
+func (s *indexSource) use(fn func(*index.Reader) error) error {
+	if s.file == nil {
+		return fn(s.r)
+	}
+	return s.file.named(s.file.Guard(func() error { return fn(s.r) }))
+}
+
+// cut returns the ordinals, of those that belong to the partition, of the keys
+// from lo, inclusive, to hi, exclusive.
+func (s *indexSource) cut(lo, hi *item.Key) (from, to uint32, err error) {
+	switch {
+	case s.part != nil:
+		from, to = s.part.lower(lo), s.part.lower(hi)
+	case s.file != nil:
+		c := s.segmentCursor()
+		if from, err = s.file.lower(c, lo); err == nil {
+			to, err = s.file.lower(c, hi)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	from, to = max(from, s.lo), min(to, s.hi)
+	return from, max(from, to), nil
+}
+
+func (s *indexSource) segmentCursor() *segment.Cursor {
+	if s.cursor == nil {
+		s.cursor = s.file.Cursor(maxSequence)
+	}
+	return s.cursor
+}
+
+// version returns the version with an ordinal; it is valid until the next call
+// on the source.
+func (s *indexSource) version(ordinal uint32, k *item.Key, v *item.Version) error {
+	if s.part != nil {
+		s.part.table.Borrow(s.part.refs[ordinal], k, v)
+		return nil
+	}
+	c := s.segmentCursor()
+	if !c.SeekOrdinal(ordinal) {
+		if err := c.Err(); err != nil {
+			return s.file.named(err)
+		}
+		return fmt.Errorf("%s: no version with ordinal %d", s.file.name, ordinal)
+	}
+	*k, *v = *c.Key(), *c.Version()
+	return nil
+}
+
+// maxSeq returns the highest sequence in the source.
+func (s *indexSource) maxSeq() uint64 {
+	if s.part != nil {
+		return s.part.maxSeq
+	}
+	return s.file.Properties().MaxSeq
+}
+
+// dead adds to the set, within its range, the ordinals of versions that the
+// query does not see: tombstones, what has expired, what is newer than its
+// sequence, and what others overwrite up to it. The source has an index. The set
+// is that of the keys from lo, inclusive, to hi, exclusive; nil are no bounds: they
+// matter for memtables without an index.
+//
+// The first query looks up all keys of each newer source in it, which a query of
+// few versions should not do: it asks overwritten.
+func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
+	if err := s.use(func(r *index.Reader) error {
+		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.set.now)} {
+			if err := r.Union(span, set); err != nil {
+				return err
+			}
+		}
+		if s.maxSeq() <= s.set.at {
+			return r.Union(index.Older(), set)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if s.maxSeq() > s.set.at {
+		if err := s.deadVersions(set); err != nil {
+			return err
+		}
+	}
+	for i, n := range s.set.list[:s.i] {
+		if n.table != nil {
+			if err := s.deadIn(n, set, lo, hi); err != nil {
+				return err
+			}
+			continue
+		}
+		list, err := s.set.shadowsOn(i, s)
+		if err != nil {
+			return err
+		}
+		for j, seq := range list.seqs {
+			if seq <= s.set.at {
+				set.Add(list.ordinals[j])
+			}
+		}
+	}
+	return nil
+}
+
+// deadIn adds what a memtable without an index overwrites.
+func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) error {
+	return n.walkTable(lo, hi, func(k *item.Key, v *item.Version) (bool, error) {
+		var first, versions uint32
+		var err error
+		if s.part != nil {
+			first, versions = s.part.lookup(k)
+		} else if first, versions, err = s.file.Lookup(k, k.ItemHash()); err != nil {
+			return false, s.file.named(err)
+		}
+		set.AddRange(first, first+versions)
+		return true, nil
+	})
+}
+
+// deadVersions adds what is newer than the sequence of the query, and what a
+// version of the same key in the source overwrites up to it.
+func (s *indexSource) deadVersions(set *index.Set) error {
+	lo, hi := set.Range()
+	lo, hi = max(lo, s.lo), min(hi, s.hi)
+	var k item.Key
+	var v item.Version
+	var last item.KeyCopy
+	covered := false
+	for o := lo; o < hi; o++ {
+		if err := s.version(o, &k, &v); err != nil {
+			return err
+		}
+		if o == lo || item.Compare(&k, &last.Key) != 0 {
+			last.Set(&k)
+			covered = false
+		}
+		if covered || v.Seq > s.set.at {
+			set.Add(o)
+		} else {
+			covered = true
+		}
+	}
+	return nil
+}
+
+// clean says that no version of the source is dead.
+func (s *indexSource) clean() (bool, error) {
+	if s.maxSeq() > s.set.at {
+		return false, nil
+	}
+	none := true
+	if err := s.use(func(r *index.Reader) error {
+		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.set.now)} {
+			terms, _, err := r.Count(span)
+			if err != nil {
+				return err
+			}
+			none = none && terms == 0
+		}
+		return nil
+	}); err != nil || !none {
+		return false, err
+	}
+	for i, n := range s.set.list[:s.i] {
+		if n.table != nil {
+			return false, nil
+		}
+		list, err := s.set.shadowsOn(i, s)
+		if err != nil || len(list.ordinals) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// overwritten says whether a source before this one in the list has a version of
+// the key up to the sequence of the query.
+func (s *indexSource) overwritten(k *item.Key) (bool, error) {
+	var v item.Version
+	var hash uint64
+	for _, n := range s.set.list[:s.i] {
+		switch {
+		case n.table != nil:
+			if n.table.Get(k, s.set.at, &v) {
+				return true, nil
+			}
+		case n.part != nil:
+			if n.part.table != s.partTable() && n.part.table.Get(k, s.set.at, &v) {
+				return true, nil
+			}
+			if n.part.table == s.partTable() {
+				if ok := n.part.has(k, s.set.at); ok {
+					return true, nil
+				}
+			}
+		case n.run != s.run && !n.file.before(k):
+			if hash == 0 {
+				hash = k.ItemHash()
+			}
+			if n.file.clip != nil && !n.file.clip.holds(k) {
+				continue
+			}
+			found, err := n.file.Head(k, hash, s.set.at, &v)
+			if err != nil {
+				return false, n.file.named(err)
+			}
+			if found {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (s *indexSource) partTable() *memtable.Table {
+	if s.part == nil {
+		return nil
+	}
+	return s.part.table
+}
+
+// has says whether the part has a version of the key up to a sequence.
+func (p *memPart) has(k *item.Key, at uint64) bool {
+	first, versions := p.lookup(k)
+	return versions > 0 && p.seqs[first+versions-1] <= at
+}
+
+// scan calls visit with the keys from lo, inclusive, to hi, exclusive, and the
+// newest version of each up to the sequence of the query: no tombstones, nothing
+// that has expired, and nothing that newer sources overwrite. nil bounds are those
+// of the partition. Key and version are valid in visit; the ordinal is of no
+// use in a memtable without an index.
+func (s *indexSource) scan(lo, hi *item.Key, visit func(ordinal uint32, k *item.Key, v *item.Version) (bool, error)) error {
+	show := func(ordinal uint32, k *item.Key, v *item.Version) (bool, error) {
+		if !visible(v, s.set.now) {
+			return true, nil
+		}
+		if hidden, err := s.overwritten(k); hidden || err != nil {
+			return err == nil, err
+		}
+		return visit(ordinal, k, v)
+	}
+	if s.table != nil {
+		return s.walkTable(lo, hi, func(k *item.Key, v *item.Version) (bool, error) { return show(0, k, v) })
+	}
+	from, to := s.lo, s.hi
+	if lo != nil {
+		var err error
+		if from, to, err = s.cut(lo, hi); err != nil {
+			return err
+		}
+	}
+	var k item.Key
+	var v item.Version
+	var last item.KeyCopy
+	covered := false
+	for o := from; o < to; o++ {
+		if err := s.version(o, &k, &v); err != nil {
+			return err
+		}
+		if o == from || item.Compare(&k, &last.Key) != 0 {
+			last.Set(&k)
+			covered = false
+		}
+		if covered || v.Seq > s.set.at {
+			continue
+		}
+		covered = true
+		if more, err := show(o, &k, &v); !more || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkTable calls visit with the keys of a memtable without an index, and the
+// newest version of each up to the sequence of the query.
+func (s *indexSource) walkTable(lo, hi *item.Key, visit func(*item.Key, *item.Version) (bool, error)) error {
+	if s.clip != nil {
+		if lo == nil || item.Compare(lo, &s.clip.lo) < 0 {
+			lo = &s.clip.lo
+		}
+		if hi == nil || item.Compare(&s.clip.hi, hi) < 0 {
+			hi = &s.clip.hi
+		}
+	}
+	c := s.table.Cursor(s.set.at)
+	ok := false
+	if lo == nil {
+		ok = c.First()
+	} else {
+		ok = c.SeekGE(lo)
+	}
+	for ; ok && (hi == nil || item.Compare(c.Key(), hi) < 0); ok = c.Next() {
+		if more, err := visit(c.Key(), c.Version()); !more || err != nil {
+			return err
+		}
+	}
+	return nil
+}
