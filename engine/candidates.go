@@ -16,6 +16,9 @@ type candidates struct {
 	*lookup
 	few   bool // the scope is one logical partition
 	order *indexOrder
+	// leftOut says that there are candidates, after the first ones in the order,
+	// that are not looked at.
+	leftOut bool
 
 	sets    planSets
 	version *version // nil: closed
@@ -97,7 +100,7 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 		}
 		c.sources = append(c.sources, cs)
 	}
-	if c.order != nil {
+	if c.order != nil && !c.few {
 		for _, s := range c.sources {
 			if err := c.order.restrict(c, s); err != nil {
 				return false, err
@@ -332,6 +335,7 @@ type indexOrder struct {
 	single  bool // no other path decides between candidates with one value
 	most    int  // candidates that are wanted
 	after   *orderPoint
+	leftOut bool // of scans with it: they have left out candidates
 }
 
 // orderPoint is where candidates begin: at a value, behind a key.
@@ -341,8 +345,8 @@ type orderPoint struct {
 	key   item.Key
 }
 
-// restrict leaves out the candidates of a source that come after the first ones
-// in the order.
+// restrict leaves out candidates of a source that come after the first ones in
+// the order, as many as are wanted, behind the point at which it begins.
 func (o *indexOrder) restrict(c *candidates, s *candidateSource) error {
 	if s.set == nil || s.set.Count() <= o.most {
 		return nil
@@ -359,6 +363,7 @@ func (o *indexOrder) restrict(c *candidates, s *candidateSource) error {
 		c.sets.put(out)
 		return err
 	}
+	c.leftOut = c.leftOut || out.Count() < s.set.Count()
 	c.sets.put(s.set)
 	s.set = out
 	return nil
@@ -424,8 +429,13 @@ func (w *orderWalk) take(c *index.Cursor) (bool, error) {
 	o := w.o
 	term, _ := c.Term()
 	cut := term.Cut
-	if cut && term.Value.Text == w.group {
-		return true, w.takeSome(c.Posting(), nil, false)
+	if a := o.after; cut && term.Value.Text == w.group {
+		taken := w.taken
+		err := w.takeSome(c.Posting(), nil, false)
+		if a != nil && !a.whole && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
+			w.taken = taken
+		}
+		return true, err
 	}
 	if w.taken >= o.most {
 		return false, nil
@@ -435,7 +445,13 @@ func (w *orderWalk) take(c *index.Cursor) (bool, error) {
 		w.group = term.Value.Text
 	}
 	var after *item.Key
-	if a := o.after; a != nil && a.whole && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
+	if a := o.after; a != nil && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
+		if !a.whole {
+			// Which of these come behind the point is not known.
+			err := w.takeSome(c.Posting(), nil, false)
+			w.taken = 0
+			return true, err
+		}
 		after = &a.key
 	}
 	return true, w.takeSome(c.Posting(), after, o.single && !cut)
@@ -511,5 +527,8 @@ func (w *orderWalk) takeRest(r *index.Reader) error {
 		}
 	}
 	w.takeSet(without, from, most)
+	if a := w.o.after; a != nil && a.value.Empty() && !w.o.single {
+		w.taken = 0 // which of these come behind the point is not known
+	}
 	return nil
 }

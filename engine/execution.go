@@ -258,7 +258,12 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 		c := candidatesPool.Get().(*candidates)
 		c.lookup, c.few, c.order = e.look, e.scope.kind == scopeOne, order
 		sc.candidates = c
-		defer func() { e.found.Add(c.found) }()
+		defer func() {
+			e.found.Add(c.found)
+			if order != nil && c.leftOut {
+				order.leftOut = true
+			}
+		}()
 	}
 	if e.scope.kind == scopeOne {
 		sc.pk, sc.onlyKey = e.scope.key, true

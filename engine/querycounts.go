@@ -152,23 +152,18 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			return nil
 		}
 		// Those without a term have no value.
-		without := c.sets.get(s.lo, s.hi)
-		defer c.sets.put(without)
-		if err := r.Union(span, without); err != nil {
+		none, valued := c.sets.get(s.lo, s.hi), c.sets.get(s.lo, s.hi)
+		defer c.sets.put(none)
+		defer c.sets.put(valued)
+		if err := r.Union(span, valued); err != nil {
 			return err
 		}
-		none := s.set.Count() - s.set.CountAnd(without)
-		if none > 0 {
-			undefined := query.Value{}
-			to.AddCount(undefined.AppendOrder(nil), int64(none))
-			counted += none
-			valued := c.sets.get(s.lo, s.hi)
-			defer c.sets.put(valued)
-			valued.Or(s.set)
-			valued.AndNot(without)
-			rest.Or(s.set)
-			rest.AndNot(valued)
-			return unionScalars(r, p, rest)
+		none.Or(s.set)
+		none.AndNot(valued)
+		if n := none.Count(); n > 0 {
+			to.AddCount(new(query.Value).AppendOrder(nil), int64(n))
+			counted += n
+			rest.Or(none)
 		}
 		return nil
 	})

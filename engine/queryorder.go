@@ -86,7 +86,7 @@ func (t *topRows) offer(r orderRow) {
 func (t *topRows) merge(o *topRows) {
 	var ends [][]byte
 	for _, side := range []*topRows{t, o} {
-		if side.missed {
+		if side.missed && len(side.rows) > 0 {
 			ends = append(ends, side.rows[0].key)
 		}
 	}
@@ -149,6 +149,10 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 		if !top.missed {
 			return nil
 		}
+		if len(top.rows) == 0 {
+			e.ordered = nil // what the index named first has expired meanwhile
+			continue
+		}
 		after = top.rows[len(top.rows)-1].key
 	}
 }
@@ -173,13 +177,18 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
 	var all *topRows
 	var mu sync.Mutex
-	order, err := e.orderFrom(after, most)
+	first, err := e.orderFrom(after, most)
 	if err != nil {
 		return nil, err
 	}
 	err = e.each(func() (func(context.Context, int) error, func() error) {
 		top := &topRows{most: most, memory: orderMemory}
 		t := e.tester()
+		var order *indexOrder
+		if first != nil {
+			mine := *first
+			order = &mine
+		}
 		var key []byte
 		at := 0
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
@@ -201,6 +210,7 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 		}
 		return work, func() error {
 			t.done()
+			top.missed = top.missed || order != nil && order.leftOut
 			mu.Lock()
 			defer mu.Unlock()
 			if all == nil {
@@ -232,6 +242,7 @@ func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	if n == 0 {
 		return nil, ErrBadContinuation
 	}
+	o.most++ // the item at the point itself
 	o.after = &orderPoint{whole: true}
 	switch v.Kind {
 	case jsondoc.KindUndefined:
