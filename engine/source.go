@@ -153,22 +153,29 @@ func (s *indexSource) use(fn func(*index.Reader) error) error {
 }
 
 // cut returns the ordinals, of those that belong to the partition, of the keys
-// from lo, inclusive, to hi, exclusive.
+// from lo, inclusive, to hi, exclusive; nil are no bounds.
 func (s *indexSource) cut(lo, hi *item.Key) (from, to uint32, err error) {
-	switch {
-	case s.part != nil:
-		from, to = s.part.lower(lo), s.part.lower(hi)
-	case s.file != nil:
-		c := s.segmentCursor()
-		if from, err = s.file.lower(c, lo); err == nil {
-			to, err = s.file.lower(c, hi)
+	from, to = s.lo, s.hi
+	if lo != nil {
+		if from, err = s.lower(lo); err != nil {
+			return 0, 0, err
 		}
-		if err != nil {
+	}
+	if hi != nil {
+		if to, err = s.lower(hi); err != nil {
 			return 0, 0, err
 		}
 	}
 	from, to = max(from, s.lo), min(to, s.hi)
 	return from, max(from, to), nil
+}
+
+// lower returns the ordinal of the first version whose key is not before k.
+func (s *indexSource) lower(k *item.Key) (uint32, error) {
+	if s.part != nil {
+		return s.part.lower(k), nil
+	}
+	return s.file.lower(s.segmentCursor(), k)
 }
 
 func (s *indexSource) segmentCursor() *segment.Cursor {
@@ -213,23 +220,8 @@ func (s *indexSource) maxSeq() uint64 {
 // The first query looks up all keys of each newer source in it, which a query of
 // few versions should not do: it asks overwritten.
 func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
-	if err := s.use(func(r *index.Reader) error {
-		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.set.now)} {
-			if err := r.Union(span, set); err != nil {
-				return err
-			}
-		}
-		if s.maxSeq() <= s.set.at {
-			return r.Union(index.Older(), set)
-		}
-		return nil
-	}); err != nil {
+	if err := s.deadHere(set); err != nil {
 		return err
-	}
-	if s.maxSeq() > s.set.at {
-		if err := s.deadVersions(set); err != nil {
-			return err
-		}
 	}
 	for i, n := range s.set.list[:s.i] {
 		if n.table != nil {
@@ -247,6 +239,27 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 				set.Add(list.ordinals[j])
 			}
 		}
+	}
+	return nil
+}
+
+// deadHere is dead without what other sources overwrite.
+func (s *indexSource) deadHere(set *index.Set) error {
+	if err := s.use(func(r *index.Reader) error {
+		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.set.now)} {
+			if err := r.Union(span, set); err != nil {
+				return err
+			}
+		}
+		if s.maxSeq() <= s.set.at {
+			return r.Union(index.Older(), set)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if s.maxSeq() > s.set.at {
+		return s.deadVersions(set)
 	}
 	return nil
 }
@@ -392,12 +405,9 @@ func (s *indexSource) scan(lo, hi *item.Key, visit func(ordinal uint32, k *item.
 	if s.table != nil {
 		return s.walkTable(lo, hi, func(k *item.Key, v *item.Version) (bool, error) { return show(0, k, v) })
 	}
-	from, to := s.lo, s.hi
-	if lo != nil {
-		var err error
-		if from, to, err = s.cut(lo, hi); err != nil {
-			return err
-		}
+	from, to, err := s.cut(lo, hi)
+	if err != nil {
+		return err
 	}
 	var k item.Key
 	var v item.Version

@@ -160,7 +160,9 @@ func (v *verifier) file(p *partition, f *file) {
 		v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
 			v.report(name, found.Offset, "%s%s", found.What, v.sharers(p, f))
 		}))
-		v.index(f, name)
+		if !v.done() {
+			v.check(name, f.named(VerifyIndex(v.ctx, f.Reader, func(at int64, what string) { v.report(name, at, "%s", what) })))
+		}
 	}
 	if v.done() {
 		return

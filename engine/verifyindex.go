@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -13,76 +14,56 @@ import (
 // makes at a time.
 const verifyMemory = 48 << 20
 
-// index compares the index of a file with one that is made anew of its
-// documents, piece by piece: each term must stand for the versions that have it,
-// and for no others.
-func (v *verifier) index(f *file, name string) {
-	section, ok := f.Index(true)
+// VerifyIndex compares the index of a segment file, if it has one, with one that
+// is made anew of its documents: each term must stand for the versions that have
+// it, and for no others. report is called with what is wrong and the place of the
+// index in the file; values are not shown. The error, if any, is that of reading
+// the file.
+func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
+	section, ok := r.Index(true)
 	if !ok {
-		return
-	}
-	err := v.compareIndex(f, section, func(at int64, what string) { v.report(name, at, "%s", what) })
-	if errors.Is(err, ErrTooNew) {
-		return
-	}
-	v.check(name, f.named(err))
-}
-
-func (v *verifier) compareIndex(f *file, section segment.IndexBytes, report func(at int64, what string)) error {
-	var corrupt *CorruptionError
-	errors.As(section.Corrupt(0, fault.ErrCorrupt), &corrupt) // tells where the section lies
-	at := corrupt.Offset
-	r, err := index.Open(section)
-	if err != nil {
-		return err
-	}
-	text, err := r.Policy()
-	if err != nil {
-		return err
-	}
-	policy, err := index.Compile(text)
-	if err != nil {
-		return section.Corrupt(0, err)
-	}
-	items := uint32(f.Properties().Items)
-	if r.Info().Items != items || r.Info().Fingerprint != policy.Fingerprint() {
-		report(at, fmt.Sprintf("index: of %d versions, not %d, or of another policy than it says", r.Info().Items, items))
 		return nil
 	}
-	walk := f.Walk()
-	var builder *index.Builder
-	lo, next := uint32(0), uint32(0)
-	finish := func() error {
-		var bytes []byte
-		if err := builder.WriteTo(func(piece []byte) error {
-			bytes = append(bytes, piece...)
-			return nil
-		}, items); err != nil {
-			return err
-		}
-		made, err := index.Open(index.Memory(bytes))
-		if err != nil {
-			return err
-		}
-		err = index.Compare(r, made, lo, next, func(term []byte, more, less []uint32) bool {
-			what := "a term of versions"
-			if t, ok := index.DecodeTerm(term); ok { // values are not shown
-				what = fmt.Sprintf("a %v at %v", t.Value.Type, t.Path)
-			}
-			for _, o := range more {
-				report(at, fmt.Sprintf("index: %s is said of version %d, which has it not", what, o))
-			}
-			for _, o := range less {
-				report(at, fmt.Sprintf("index: %s is not said of version %d, which has it", what, o))
-			}
-			return len(v.found) < maxFindings
-		})
-		builder, lo = nil, next
+	v := indexVerifier{r: r, report: report}
+	var place *CorruptionError
+	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
+	v.at = place.Offset
+	var err error
+	if v.stored, err = index.Open(section); err != nil {
 		return err
 	}
-	for walk.Next() && !v.done() {
+	text, err := v.stored.Policy()
+	if err != nil {
+		return err
+	}
+	if v.policy, err = index.Compile(text); err != nil {
+		return section.Corrupt(0, err)
+	}
+	info := v.stored.Info()
+	if uint64(info.Items) != r.Properties().Items || info.Fingerprint != v.policy.Fingerprint() {
+		report(v.at, fmt.Sprintf("index: of %d versions, where there are %d, or not of the policy that it names", info.Items, r.Properties().Items))
+		return nil
+	}
+	return v.run(ctx)
+}
+
+// indexVerifier is the verification of one index.
+type indexVerifier struct {
+	r      *segment.Reader
+	stored *index.Reader
+	policy *index.Compiled
+	at     int64
+	report func(int64, string)
+}
+
+// run makes the index of the documents, of as many as memory allows at a time.
+func (v *indexVerifier) run(ctx context.Context) error {
+	walk := v.r.Walk()
+	var builder *index.Builder
+	lo, next := uint32(0), uint32(0)
+	for walk.Next() {
 		if builder == nil {
-			builder = index.NewBuilder(policy, 0, nil)
+			builder = index.NewBuilder(v.policy, 0, nil)
 		}
 		builder.Note(next, walk.Version(), walk.Older())
 		if !walk.Version().Deleted() {
@@ -91,13 +72,48 @@ func (v *verifier) compareIndex(f *file, section segment.IndexBytes, report func
 			}
 		}
 		if next++; builder.Memory() >= verifyMemory {
-			if err := finish(); err != nil {
+			if err := v.compare(builder, lo, next); err != nil {
 				return err
 			}
+			builder, lo = nil, next
+		}
+		if next%breathEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
-	if err := walk.Err(); err != nil || builder == nil || v.done() {
+	if err := walk.Err(); err != nil || builder == nil {
 		return err
 	}
-	return finish()
+	return v.compare(builder, lo, next)
+}
+
+// compare compares what the index says of the versions from lo to hi with what
+// was built of them.
+func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
+	var bytes []byte
+	if err := b.WriteTo(func(piece []byte) error {
+		bytes = append(bytes, piece...)
+		return nil
+	}, v.stored.Info().Items); err != nil {
+		return err
+	}
+	built, err := index.Open(index.Memory(bytes))
+	if err != nil {
+		return err
+	}
+	found := 0
+	return index.Compare(v.stored, built, lo, hi, func(term []byte, more, less []uint32) bool {
+		what := "a term of versions"
+		if t, ok := index.DecodeTerm(term); ok {
+			what = fmt.Sprintf("a %v at %v", t.Value.Type, t.Path)
+		}
+		if len(more) > 0 {
+			v.report(v.at, fmt.Sprintf("index: %s is said of version %d, which has it not", what, more[0]))
+		}
+		if len(less) > 0 {
+			v.report(v.at, fmt.Sprintf("index: %s is not said of version %d, which has it", what, less[0]))
+		}
+		found++
+		return found < maxFindings
+	})
 }

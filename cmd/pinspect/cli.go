@@ -34,6 +34,7 @@ type commands struct {
 	Top        topCommand        `cmd:"" help:"The largest logical partitions, and how near they are to their limit."`
 	Map        mapCommand        `cmd:"" help:"The key space of each container as a bar, or as a picture."`
 	Segments   segmentsCommand   `cmd:"" help:"Segment files: items, compression, sequences, dictionaries, sections."`
+	Index      indexCommand      `cmd:"" help:"Secondary indexes: paths, terms, postings by kind, bytes, largest terms."`
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`
 	Dump       dumpCommand       `cmd:"" help:"Print the documents of a container as NDJSON."`

@@ -54,6 +54,7 @@ func TestJSONFields(t *testing.T) {
 		{"tree", s.dir},
 		{"partitions", s.dir, "--show-keys"},
 		{"segments", s.dir},
+		{"index", s.dir, "--show-values"},
 		{"wal", s.dir, "--records"},
 		{"get", s.dir, "cities", `"C6"`, "city-0601"},
 		{"dump", s.dir, "blobs"},

@@ -87,7 +87,7 @@ func newSample(t *testing.T) *sample {
 	ctx := t.Context()
 	db, err := engine.Open(ctx, s.dir, &engine.Options{Durability: engine.Buffered, LogFileBytes: 64 << 10})
 	check(t, err)
-	cities, err := db.CreateContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}, MinPartitions: 3})
+	cities, err := db.CreateContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}, MinPartitions: 3, Index: engine.IndexAll()})
 	check(t, err)
 	blobs, err := db.CreateContainer(ctx, "blobs", engine.ContainerDef{Kind: engine.Opaque, PartitionKey: []string{"/a", "/b"}})
 	check(t, err)

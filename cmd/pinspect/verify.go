@@ -25,7 +25,7 @@ type verifyCommand struct {
 
 // Help returns the long help text.
 func (*verifyCommand) Help() string {
-	return `Reads the whole store: the manifests; of each segment file the checksum of every byte, the order of items, their place in the range of the partition, every locator entry; of the log every record; files that nothing names; and at last whether the store opens. Each finding names file, offset and what is wrong. Beside a live writer it checks the files that the store has when each partition is reached.
+	return `Reads the whole store: the manifests; of each segment file the checksum of every byte, the order of items, their place in the range of the partition, every locator entry, and its index against the documents, both ways; of the log every record; files that nothing names; and at last whether the store opens. Each finding names file, offset and what is wrong. Beside a live writer it checks the files that the store has when each partition is reached.
 
 Exit status: 0 nothing is wrong, 1 findings, 3 the store cannot be verified (no store, a newer format), 130 interrupted: the findings until then are printed.
 
@@ -280,6 +280,18 @@ func (v *verifier) content(s *segmentLayout) error {
 	}
 	if err != nil {
 		v.report(v.files.findingOf(s.name, err))
+	}
+	if !damaged && err == nil {
+		err = engine.VerifyIndex(v.ctx, s.reader, func(at int64, what string) {
+			damaged = true
+			v.report(v.files.finding(s.name, at, "%s", what))
+		})
+		if v.ctx.Err() != nil {
+			return v.ctx.Err()
+		}
+		if err != nil {
+			v.report(v.files.findingOf(s.name, err))
+		}
 	}
 	if v.read == nil {
 		v.read = make(map[uint64]readFile)

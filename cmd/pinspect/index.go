@@ -1,0 +1,363 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/segment"
+)
+
+type indexCommand struct {
+	target
+	filter
+	Paths      int  `default:"40" placeholder:"N" help:"Show the N paths with the most bytes (${default})."`
+	Top        int  `default:"10" placeholder:"N" help:"Show the N terms with the most versions (${default})."`
+	ShowValues bool `help:"Show the values of terms, not only their types."`
+}
+
+// Help returns the long help text.
+func (*indexCommand) Help() string {
+	return `Shows the secondary indexes of each container: its policy; how many of its segment files have an index for it; what the indexes take, by path; how their postings are stored (single: one version, short: a list, large: a bitmap); and the terms with the most versions. Versions count that newer ones overwrite. Values are shown with --show-values only, so that the output can be posted.
+
+Examples:
+  pinspect index DIR
+  pinspect index DIR --container cities --paths 5 --top 20 --show-values
+  pinspect index DIR --json | jq 'select(.type=="path") | [.path, .bytes]'`
+}
+
+// indexRow is the indexes of a container.
+type indexRow struct {
+	versioned
+	Type       string   `json:"type"` // "index"
+	Container  string   `json:"container"`
+	Include    []string `json:"include,omitempty"`
+	Exclude    []string `json:"exclude,omitempty"`
+	Files      int      `json:"files"`
+	Indexed    int      `json:"indexed_files"` // with an index for the policy
+	Bytes      int64    `json:"bytes"`         // of these indexes
+	RawBytes   uint64   `json:"raw_bytes"`     // of all documents of the files
+	Terms      int64    `json:"terms"`
+	Postings   int64    `json:"postings"`
+	Singles    int64    `json:"single_terms"`
+	Shorts     int64    `json:"short_terms"`
+	ShortBytes int64    `json:"short_bytes"`
+	Larges     int64    `json:"large_terms"`
+	LargeBytes int64    `json:"large_bytes"`
+	Blocks     int64    `json:"dictionary_bytes"` // single and short postings in it
+	Fences     int64    `json:"fence_bytes"`
+}
+
+// pathRow is what is indexed at a path.
+type pathRow struct {
+	versioned
+	Type      string `json:"type"` // "path"
+	Container string `json:"container"`
+	Path      string `json:"path"`
+	Terms     int64  `json:"terms"`
+	Postings  int64  `json:"postings"`
+	Bytes     int64  `json:"bytes"` // of terms and postings
+}
+
+// termRow is a term of many versions.
+type termRow struct {
+	versioned
+	Type      string `json:"type"` // "term"
+	Container string `json:"container"`
+	Path      string `json:"path"`
+	Of        string `json:"value_type"`
+	Value     string `json:"value,omitempty"`
+	Postings  int64  `json:"postings"`
+	File      string `json:"file"`
+}
+
+// indexReport collects what is shown of a container.
+type indexReport struct {
+	indexRow
+	paths map[string]*pathRow
+	terms []termRow
+	least int // of terms the one with the fewest versions
+}
+
+// Run runs the command.
+func (c *indexCommand) Run(ctx context.Context, out *output) error {
+	if c.Paths < 0 || c.Top < 0 || c.Top > maxTop {
+		return cli.Usagef("--paths %d, --top %d: not negative, and at most %d", c.Paths, c.Top, maxTop)
+	}
+	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, f, pick, out) })
+}
+
+func (c *indexCommand) show(ctx context.Context, f *files, pick picker, out *output) error {
+	l, err := f.readLayout(ctx, readers, pick)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	damage := l.damage()
+	for i, view := range l.containers {
+		if c.Container != "" && view.Name != c.Container {
+			continue
+		}
+		r, err := c.container(ctx, f, view, &damage)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = r.printJSON(out)
+		} else {
+			if i > 0 {
+				out.printf("\n")
+			}
+			r.print(out, c.Paths)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(damage) == 0 {
+		return nil
+	}
+	if !c.JSON {
+		out.printf("\n")
+		for _, d := range damage {
+			out.printf("! %v\n", d)
+		}
+	}
+	return errFound
+}
+
+// container reads the indexes of a container.
+func (c *indexCommand) container(ctx context.Context, f *files, view *containerLayout, damage *[]finding) (*indexReport, error) {
+	r := &indexReport{paths: make(map[string]*pathRow)}
+	r.versioned, r.Type, r.Container = v1, "index", view.Name
+	var policy index.Policy
+	if view.Index != nil {
+		policy = index.Policy{Include: view.Index.Include, Exclude: view.Index.Exclude}
+	}
+	r.Include, r.Exclude = policy.Include, policy.Exclude
+	compiled, err := index.Compile(policy)
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[uint64]bool)
+	for _, p := range view.partitions {
+		for _, run := range p.runs {
+			for _, s := range run {
+				if s.reader == nil || s.inode != 0 && seen[s.inode] {
+					continue
+				}
+				seen[s.inode] = true
+				r.Files++
+				r.RawBytes += s.props.RawBytes
+				if err := c.file(ctx, r, s, compiled); err != nil {
+					if ctx.Err() != nil {
+						return nil, ctx.Err()
+					}
+					*damage = append(*damage, f.findingOf(s.name, err))
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(r.terms, func(a, b termRow) int { return cmp.Compare(b.Postings, a.Postings) })
+	r.terms = r.terms[:min(len(r.terms), c.Top)]
+	return r, nil
+}
+
+// file reads the index of a file, if it has one for the policy.
+func (c *indexCommand) file(ctx context.Context, r *indexReport, s *segmentLayout, policy *index.Compiled) error {
+	section, ok := s.reader.Index(true)
+	if !ok {
+		return nil
+	}
+	x, err := index.Open(section)
+	if err != nil {
+		return err
+	}
+	info := x.Info()
+	if info.Fingerprint != policy.Fingerprint() {
+		return nil
+	}
+	r.Indexed++
+	r.Bytes += info.Bytes
+	r.Terms += info.Terms
+	r.Postings += info.Postings
+	r.Singles += info.Singles
+	r.Shorts += info.Shorts
+	r.ShortBytes += info.ShortBytes
+	r.Larges += info.Larges
+	r.LargeBytes += info.LargeBytes
+	r.Blocks += info.BlockBytes
+	r.Fences += info.FenceBytes
+	var last []byte
+	at := (*pathRow)(nil)
+	var path index.Path
+	cursor := x.Cursor()
+	for n, ok := 0, cursor.Seek(index.Documents().From); ok; n, ok = n+1, cursor.Next() {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		term, ok := cursor.Term()
+		if !ok {
+			return section.Corrupt(0, errors.New("index: a term does not decode"))
+		}
+		if at == nil || term.Path != path {
+			path, at = term.Path, r.path(term.Path.String())
+		}
+		posting := cursor.Posting()
+		key := cursor.Key()
+		own := len(key) - commonPrefix(last, key)
+		last = append(last[:0], key...)
+		at.Terms++
+		at.Postings += int64(posting.Len())
+		at.Bytes += int64(own) + 3 + posting.Bytes()
+		c.note(r, s, &term, at.Path, posting.Len())
+	}
+	return cursor.Err()
+}
+
+func (r *indexReport) path(name string) *pathRow {
+	row := r.paths[name]
+	if row == nil {
+		row = &pathRow{versioned: v1, Type: "path", Container: r.Container, Path: name}
+		r.paths[name] = row
+	}
+	return row
+}
+
+// note keeps the term if it is one of the largest.
+func (c *indexCommand) note(r *indexReport, s *segmentLayout, t *index.Term, path string, postings int) {
+	if c.Top == 0 || len(r.terms) == c.Top && int64(postings) <= r.terms[r.least].Postings {
+		return
+	}
+	row := termRow{versioned: v1, Type: "term", Container: r.Container, Path: path, Of: t.Value.Type.String(), Postings: int64(postings), File: s.name}
+	if c.ShowValues {
+		row.Value = valueText(t)
+	}
+	if len(r.terms) < c.Top {
+		r.terms = append(r.terms, row)
+	} else {
+		r.terms[r.least] = row
+	}
+	for i := range r.terms {
+		if i == 0 || r.terms[i].Postings < r.terms[r.least].Postings {
+			r.least = i
+		}
+	}
+}
+
+func valueText(t *index.Term) string {
+	switch t.Value.Type {
+	case index.Bool:
+		return strconv.FormatBool(t.Value.Bool)
+	case index.Number:
+		return strconv.FormatFloat(t.Value.Number, 'g', -1, 64)
+	case index.String:
+		if t.Cut {
+			return strconv.Quote(t.Value.Text) + " …"
+		}
+		return strconv.Quote(t.Value.Text)
+	}
+	return ""
+}
+
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// sorted returns the paths, those with the most bytes first.
+func (r *indexReport) sorted() []*pathRow {
+	rows := make([]*pathRow, 0, len(r.paths))
+	for _, row := range r.paths {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b *pathRow) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), bytes.Compare([]byte(a.Path), []byte(b.Path)))
+	})
+	return rows
+}
+
+func (r *indexReport) printJSON(out *output) error {
+	if err := out.object(&r.indexRow); err != nil {
+		return err
+	}
+	for _, row := range r.sorted() {
+		if err := out.object(row); err != nil {
+			return err
+		}
+	}
+	for i := range r.terms {
+		if err := out.object(&r.terms[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *indexReport) print(out *output, paths int) {
+	if len(r.Include) == 0 {
+		out.printf("%s: not indexed\n", printable(r.Container))
+		return
+	}
+	out.printf("%s: include %s", printable(r.Container), printableList(r.Include))
+	if len(r.Exclude) > 0 {
+		out.printf(", exclude %s", printableList(r.Exclude))
+	}
+	out.printf("\n%s of %s indexed, %s, %s of the raw documents; %s, %s\n",
+		cli.Count(r.Indexed), cli.Plural(r.Files, "file", "files"), cli.Bytes(r.Bytes), formatRatio(uint64(r.Bytes), r.RawBytes),
+		cli.Plural(r.Terms, "term", "terms"), cli.Plural(r.Postings, "posting", "postings"))
+	if r.Indexed == 0 {
+		return
+	}
+	t := cli.NewTable("<postings", "terms", "bytes", "<")
+	t.Row("single", cli.Count(r.Singles), "", "in the dictionary")
+	t.Row("short", cli.Count(r.Shorts), cli.Bytes(r.ShortBytes), "in the dictionary")
+	t.Row("large", cli.Count(r.Larges), cli.Bytes(r.LargeBytes), "bitmaps")
+	t.Row("dictionary", cli.Count(r.Terms), cli.Bytes(r.Blocks), "")
+	t.Row("fences", "", cli.Bytes(r.Fences), "")
+	out.printf("\n")
+	t.Print(out.w, "")
+	rows := r.sorted()
+	var largest int64
+	if len(rows) > 0 {
+		largest = rows[0].Bytes
+	}
+	t = cli.NewTable("<path", "terms", "postings", "about bytes", "<")
+	for _, row := range rows[:min(len(rows), paths)] {
+		t.Row(printable(row.Path), cli.Count(row.Terms), cli.Count(row.Postings), cli.Bytes(row.Bytes), bar(row.Bytes, largest, 20))
+	}
+	out.printf("\n")
+	t.Print(out.w, "")
+	if len(r.terms) == 0 {
+		return
+	}
+	t = cli.NewTable("<largest terms", "<type", "<value", "postings", "<file")
+	for _, row := range r.terms {
+		t.Row(printable(row.Path), row.Of, row.Value, cli.Count(row.Postings), row.File)
+	}
+	out.printf("\n")
+	t.Print(out.w, "")
+}
+
+func printableList(list []string) string {
+	text := ""
+	for i, s := range list {
+		if i > 0 {
+			text += " "
+		}
+		text += printable(s)
+	}
+	return text
+}
+
+var _ index.Source = segment.IndexBytes{}
