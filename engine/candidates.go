@@ -124,7 +124,7 @@ func (c *candidates) evaluate(s *candidateSource) error {
 	dead := c.sets.get(s.lo, s.hi)
 	defer c.sets.put(dead)
 	if c.few {
-		err = s.deadAlone(dead)
+		err = s.deadHere(dead)
 	} else {
 		var clean bool
 		if clean, err = s.clean(); clean || err != nil {
@@ -134,27 +134,6 @@ func (c *candidates) evaluate(s *candidateSource) error {
 	}
 	s.set.AndNot(dead)
 	return err
-}
-
-// deadAlone adds the ordinals that a query does not see, whatever other sources
-// hold.
-func (s *indexSource) deadAlone(set *index.Set) error {
-	err := s.use(func(r *index.Reader) error {
-		spans := []index.Span{index.Deleted(), index.Expired(s.set.now)}
-		if s.maxSeq() <= s.set.at {
-			spans = append(spans, index.Older())
-		}
-		for _, span := range spans {
-			if err := r.Union(span, set); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil || s.maxSeq() <= s.set.at {
-		return err
-	}
-	return s.deadVersions(set)
 }
 
 // close lets go of the sources.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
 )
 
 // shadowList names the versions of an older source that a newer one overwrites,
@@ -27,10 +28,16 @@ type shadowCache struct {
 	lists map[any]*shadowList // by identity of the older source
 }
 
+// part of a file: two partitions that are merged may each have had one.
+type filePart struct {
+	r      *segment.Reader
+	lo, hi uint32
+}
+
 // identity is equal for sources with the same versions at the same ordinals.
 func (s *indexSource) identity() any {
 	if s.file != nil {
-		return s.file.Reader
+		return filePart{s.file.Reader, s.lo, s.hi}
 	}
 	return s.part
 }

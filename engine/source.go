@@ -234,9 +234,16 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 		if err != nil {
 			return err
 		}
+		lo, hi := set.Range()
+		if n.clip != nil {
+			// Keys of the memtable beyond the bounds are not of this source.
+			if lo, hi, err = s.cut(&n.clip.lo, &n.clip.hi); err != nil {
+				return err
+			}
+		}
 		for j, seq := range list.seqs {
-			if seq <= s.set.at {
-				set.Add(list.ordinals[j])
+			if o := list.ordinals[j]; seq <= s.set.at && lo <= o && o < hi {
+				set.Add(o)
 			}
 		}
 	}
@@ -341,6 +348,9 @@ func (s *indexSource) overwritten(k *item.Key) (bool, error) {
 	var v item.Version
 	var hash uint64
 	for _, n := range s.set.list[:s.i] {
+		if n.clip != nil && !n.clip.holds(k) {
+			continue // not of this source, though its memtable may have it
+		}
 		switch {
 		case n.table != nil:
 			if n.table.Get(k, s.set.at, &v) {
