@@ -28,6 +28,9 @@ type candidates struct {
 	current *candidateSource
 	failure error
 	found   int64 // what the plan has given of all sources
+	counted int64 // of these, what was only counted
+	// onlyCount says that nothing but the number of candidates is wanted.
+	onlyCount bool
 }
 
 var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
@@ -51,6 +54,7 @@ type candidateSource struct {
 	*indexSource
 	lo, hi uint32     // the ordinals in scope
 	set    *index.Set // nil in a memtable without an index
+	count  int64      // of set
 	ok     bool
 	at     uint32
 	mem    memtable.Cursor // over a memtable without an index
@@ -60,9 +64,10 @@ type candidateSource struct {
 }
 
 // open evaluates the plan for the keys from lo, inclusive, to hi, exclusive, all
-// of which belong to the partition. It returns false if a file has no index for
-// the policy: its documents must be read.
-func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi *item.Key) (bool, error) {
+// of which belong to the partition; whole says that all of its keys lie between
+// them. It returns false if a file has no index for the policy: its documents
+// must be read.
+func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version = v
 	c.lo, c.hi = lo, hi
@@ -78,8 +83,10 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	for _, s := range set.list {
 		cs := &candidateSource{indexSource: s, end: hi}
 		if s.table == nil {
-			if cs.lo, cs.hi, err = s.cut(lo, hi); err != nil {
-				return false, err
+			if cs.lo, cs.hi = s.lo, s.hi; !whole {
+				if cs.lo, cs.hi, err = s.cut(lo, hi); err != nil {
+					return false, err
+				}
 			}
 			if cs.lo >= cs.hi {
 				continue
@@ -87,11 +94,16 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 			if err := c.evaluate(cs); err != nil {
 				return false, err
 			}
-			if cs.set.Empty() {
+			if cs.set == nil {
+				c.counted += cs.count
+				continue
+			}
+			cs.count = int64(cs.set.Count())
+			c.found += cs.count
+			if cs.count == 0 {
 				c.sets.put(cs.set)
 				continue
 			}
-			c.found += int64(cs.set.Count())
 		} else {
 			cs.mem.Reset(s.table, at)
 			if s.clip != nil && item.Compare(&s.clip.hi, hi) < 0 {
@@ -114,6 +126,11 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 // evaluate sets what the plan gives of a source. What is dead is left out, but
 // for few keys what others overwrite is found out for each.
 func (c *candidates) evaluate(s *candidateSource) error {
+	if c.onlyCount && s.lo == 0 && !c.few {
+		if known, err := c.countTerms(s); known || err != nil {
+			return err
+		}
+	}
 	err := s.use(func(r *index.Reader) (err error) {
 		s.set, err = c.sets.eval(c.plan, r, s.lo, s.hi)
 		return err
@@ -136,6 +153,43 @@ func (c *candidates) evaluate(s *candidateSource) error {
 	return err
 }
 
+// countTerms counts the candidates of a source by the lengths of postings alone.
+// It returns false if that is not possible: something of the source is dead or
+// beyond the scope, or a document can have several of the terms.
+func (c *candidates) countTerms(s *candidateSource) (bool, error) {
+	n := c.plan
+	if n.op != planSpans || !n.apart || !c.exact {
+		return false, nil
+	}
+	if clean, err := s.clean(); !clean || err != nil {
+		return false, err
+	}
+	all := false
+	err := s.use(func(r *index.Reader) error {
+		if all = s.hi == r.Info().Items; !all {
+			return nil
+		}
+		for _, span := range n.spans {
+			if oneTerm(&span) {
+				p, _, err := r.Lookup(span.From)
+				if err != nil {
+					return err
+				}
+				s.count += int64(p.Len())
+				continue
+			}
+			_, postings, err := r.Count(span)
+			if err != nil {
+				return err
+			}
+			s.count += postings
+		}
+		return nil
+	})
+	c.found += s.count
+	return all, err
+}
+
 // close lets go of the sources.
 func (c *candidates) close() {
 	for _, s := range c.sources {
@@ -145,6 +199,7 @@ func (c *candidates) close() {
 		}
 	}
 	clear(c.sources)
+	c.counted = 0
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
 
@@ -159,8 +214,11 @@ func (c *candidates) seek(from *item.Key, inclusive bool) {
 			}
 			s.ok = s.mem.SeekGE(at)
 			c.settle(s)
+		} else if from == c.lo {
+			s.at = s.lo
+			c.move(s)
 		} else {
-			at, _, err := s.cut(from, s.end)
+			at, _, err := s.cut(from, nil)
 			if err != nil {
 				c.failure = err
 				return
@@ -251,11 +309,12 @@ func (c *candidates) next() {
 
 // count returns the number of candidates; false: they must be looked at.
 func (c *candidates) count() (n int64, ok bool) {
+	n = c.counted
 	for _, s := range c.sources {
 		if s.set == nil || c.few {
 			return 0, false
 		}
-		n += int64(s.set.Count())
+		n += s.count
 	}
 	return n, c.exact
 }
@@ -271,7 +330,7 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 		return c.fits, nil
 	}
 	lo, hi := s.limits(p)
-	if fits, err := c.open(p, v, at, now, lo, hi); !fits || err != nil {
+	if fits, err := c.open(p, v, at, now, lo, hi, !s.onlyKey && s.within == nil); !fits || err != nil {
 		return false, err
 	}
 	if s.bounded && item.Compare(lo, &s.bound.Key) < 0 {
@@ -442,7 +501,7 @@ func (w *orderWalk) takeSome(p *index.Posting, after *item.Key, first bool) erro
 	from := w.s.lo
 	if first && after != nil {
 		var err error
-		if from, _, err = w.s.cut(after, w.s.end); err != nil {
+		if from, _, err = w.s.cut(after, nil); err != nil {
 			return err
 		}
 	}
@@ -500,7 +559,7 @@ func (w *orderWalk) takeRest(r *index.Reader) error {
 		most = w.o.most - w.taken
 		if a := w.o.after; a != nil && a.value.Empty() {
 			var err error
-			if from, _, err = w.s.cut(&a.key, w.s.end); err != nil {
+			if from, _, err = w.s.cut(&a.key, nil); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // them.
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := 6, 900
+	runs, steps := 5, 700
 	if testing.Short() {
 		runs, steps = 2, 300
 	}

@@ -15,11 +15,12 @@ import (
 func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
 	all := true
 	unit := e.s.Grouper()
-	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key) error {
+	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
 		c.lookup, c.few = e.look, e.scope.kind == scopeOne
-		fits, err := c.open(p, v, u.at, now, lo, hi)
+		c.onlyCount = len(unit.Paths()) == 0
+		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
 			all = all && err != nil
 			return err
@@ -51,10 +52,11 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 }
 
 // inParts calls visit, inside of an epoch guard, for each physical partition
-// that has a part of a unit, with the keys between which that lies. A partition
+// that has a part of a unit, with the keys between which that lies; whole says
+// that it is all of the partition. A partition
 // that is replaced meanwhile is left to those that took its place: visit is then
 // not called for it.
-func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partition, v *version, now int64, lo, hi *item.Key) error) error {
+func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := e.scope.kind == scopeOne
 	for one || !part.Empty() {
@@ -63,10 +65,11 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 		err := e.inPart(ctx, p, func(v *version) error {
 			if one {
 				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: e.scope.key.Encoded()})
-				return visit(p, v, e.c.db.nowMillis(), lo, hi)
+				return visit(p, v, e.c.db.nowMillis(), lo, hi, false)
 			}
-			within := newBounds(intersection(part, p.rng), e.c.levels())
-			return visit(p, v, e.c.db.nowMillis(), &within.lo, &within.hi)
+			common := intersection(part, p.rng)
+			within := newBounds(common, e.c.levels())
+			return visit(p, v, e.c.db.nowMillis(), &within.lo, &within.hi, common == p.rng)
 		})
 		if err == errMoved {
 			continue

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
@@ -17,11 +18,12 @@ import (
 
 // An order that no index has is made in passes: each goes over all units and
 // keeps the first rows of what comes after the last one of the pass before, as
-// many as are wanted or find room. A row is its order key and its key; the
-// document is read again when it is given out.
+// many as are wanted or find room. A row is its order key and its key; if many
+// are wanted, the document is read again when it is given out.
 const (
-	orderMemory = 16 << 20 // of the rows of one pass, over all goroutines
-	rowOverhead = 96
+	orderMemory = 16 << 20 // of the rows of one pass, on each goroutine
+	rowOverhead = 128
+	keptRows    = 1000 // up to so many rows the documents are kept
 )
 
 // orderRow is a row of a pass. Its sort key is the order key, EPK, encoded
@@ -32,9 +34,11 @@ type orderRow struct {
 	epk   int // of the EPK
 	pk    int // of the encoded partition key
 	unit  int
+	// ver is the document, where it is kept: then seq is not 0.
+	ver item.Version
 }
 
-func (r *orderRow) size() int64 { return int64(len(r.key)) + rowOverhead }
+func (r *orderRow) size() int64 { return int64(len(r.key)+len(r.ver.Body)) + rowOverhead }
 
 func (r *orderRow) position() *position {
 	at := r.order + r.epk
@@ -65,14 +69,14 @@ func (t *topRows) Pop() any {
 	return last
 }
 
-// offer takes a row if it is among the first; r.key is copied.
+// offer takes a row if it is among the first. What it points to is copied.
 func (t *topRows) offer(r orderRow) {
 	full := len(t.rows) >= t.most || t.bytes+r.size() > t.memory && len(t.rows) > 0
 	if full && bytes.Compare(r.key, t.rows[0].key) > 0 {
 		t.missed = true
 		return
 	}
-	r.key = bytes.Clone(r.key)
+	r.key, r.ver.Body = bytes.Clone(r.key), bytes.Clone(r.ver.Body)
 	heap.Push(t, r)
 	for t.bytes += r.size(); len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1; {
 		last := heap.Pop(t).(orderRow)
@@ -200,6 +204,9 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
 			if after == nil || bytes.Compare(key, after) > 0 {
 				row.key = key
+				if most <= keptRows {
+					row.ver = *v
+				}
 				top.offer(row)
 			}
 			return nil, false, nil
@@ -306,7 +313,14 @@ func (e *execution) rowReader() *rowReader {
 func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
 	at := row.order + row.epk
 	pk := keyOf(stringOf(row.key[at : at+row.pk])).Clone()
-	it, err = r.e.c.read(r.e.ctx, pk, string(row.key[at+row.pk:]), r.e.units[row.unit].at, nil)
+	if v := &row.ver; v.Seq != 0 {
+		it = Item{
+			Meta: Meta{Key: pk, ID: string(row.key[at+row.pk:]), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified)},
+			Body: v.Body,
+		}
+	} else {
+		it, err = r.e.c.read(r.e.ctx, pk, string(row.key[at+row.pk:]), r.e.units[row.unit].at, nil)
+	}
 	if errors.Is(err, ErrNotFound) {
 		return it, false, nil
 	}

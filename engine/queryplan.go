@@ -15,7 +15,7 @@ type planNode struct {
 	op    planOp
 	spans []index.Span
 	sub   []*planNode
-	label string // the condition, for people
+	apart bool // no document has terms of two spans, or two of one
 }
 
 type planOp uint8
@@ -54,9 +54,8 @@ func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) 
 	if negated {
 		yes, exact = p.opposite(f, yes, exact)
 	}
-	yes.label = f.String()
-	if negated {
-		yes.label = "NOT " + yes.label
+	if yes.op == planSpans && !negated {
+		yes.apart = !f.Path.Many() && f.Op != query.ArrayContains && (f.Op != query.In || len(f.Values) == 1)
 	}
 	return yes, exact
 }

@@ -16,7 +16,7 @@ type Draw struct{ *rand.Rand }
 
 var drawnStrings = []string{"", "a", "ab", "abc", "b", "é", "\u0000", "\"q\"", "z😀", "longer than a word", strings.Repeat("x", 70) + "1", strings.Repeat("x", 70) + "2"}
 
-var drawnNumbers = []float64{0, 1, 2, 3, -1, 0.5, 10, 1e15, -2.5, 100}
+var drawnNumbers = []float64{0, 1, 2, 3, -1, 0.5, 10, 1e12, -2.5, 100}
 
 var drawnPaths = []string{"/a", "/b", "/n", "/s", "/o/a", "/o/b", "/t", "/id"}
 
