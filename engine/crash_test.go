@@ -70,6 +70,20 @@ var stories = []story{
 		s.put("c", 5, 10)
 		s.settle()
 	}},
+	{"index policy", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 12, 200)
+		s.flush()
+		s.put("c", 8, 200)
+		s.flush()
+		s.index("c", IndexPolicy{Include: []string{"/v/?"}})
+		s.put("c", 5, 100)
+		s.index("c", IndexPolicy{})
+		s.flush()
+		s.index("c", IndexAll())
+		s.settle()
+	}},
 	{"reopen", func(s *stage) {
 		s.open()
 		s.create("c", 2)
@@ -408,7 +422,18 @@ func (s *stage) close() {
 
 func (s *stage) create(name string, partitions int) {
 	s.must(s.do(func() error {
-		_, err := s.db.CreateContainer(context.Background(), name, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions})
+		_, err := s.db.CreateContainer(context.Background(), name, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions, Index: IndexAll()})
+		return err
+	}))
+}
+
+// index sets an index policy, which is applied at once.
+func (s *stage) index(name string, p IndexPolicy) {
+	s.must(s.do(func() error {
+		c, err := s.db.Container(name)
+		if err == nil {
+			_, err = c.SetIndexPolicy(context.Background(), p)
+		}
 		return err
 	}))
 }

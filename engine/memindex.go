@@ -117,6 +117,7 @@ func joinParts(older, newer *memPart) *memPart {
 // build indexes the versions.
 func (p *memPart) build(policy *index.Compiled) error {
 	b := index.NewBuilder(policy, 0, nil)
+	defer b.Close()
 	var key, last item.Key
 	var v item.Version
 	for i, r := range p.refs {

@@ -90,6 +90,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 // compare compares what the index says of the versions from lo to hi with what
 // was built of them.
 func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
+	defer b.Close()
 	var bytes []byte
 	if err := b.WriteTo(func(piece []byte) error {
 		bytes = append(bytes, piece...)

@@ -63,6 +63,7 @@ func BenchmarkMerge(b *testing.B) {
 			builder.Take(readers[f], remaps[f])
 		}
 		written(b, builder, len(docs))
+		builder.Close()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(docs)), "ns/doc")
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -15,7 +16,7 @@ import (
 
 // DefaultLimit is the memory in bytes at which a builder without another limit
 // writes what it has to a temporary file.
-const DefaultLimit = 24 << 20
+const DefaultLimit = 32 << 20
 
 // Builder makes the index of a file: of documents, in the order of ordinals, of
 // the indexes of other files whose versions the file takes over, or of both.
@@ -36,17 +37,27 @@ type Builder struct {
 	text    []byte
 	ordinal uint32
 
-	terms []builtTerm
-	table []uint64 // tag 32 | index of term + 1, 32; open addressing
-	texts []byte   // values of strings
-	pairs []uint64 // term 32 | ordinal 32
-
+	*builderMemory
 	versions versionTerms
 	inputs   []input
 	spill    vfs.File
 	spilled  []spilledRun
 	spillEnd int64
 }
+
+// builderMemory is what a builder gives to the next one: fresh memory is dear.
+type builderMemory struct {
+	terms []builtTerm
+	table []uint64 // tag 32 | index of term + 1, 32; open addressing
+	texts []byte   // values of strings
+	pairs []uint64 // term 32 | ordinal 32
+
+	// Of sorting.
+	order, place, ordinals []uint32
+	keys                   []sortKey
+}
+
+var builderMemories = sync.Pool{New: func() any { return new(builderMemory) }}
 
 // builtTerm is a term of the documents.
 type builtTerm struct {
@@ -101,7 +112,7 @@ func NewBuilder(c *Compiled, limit int64, temp func() (vfs.File, error)) *Builde
 	if limit == 0 {
 		limit = DefaultLimit
 	}
-	return &Builder{c: c, limit: limit, temp: temp, tree: newPathTree(c)}
+	return &Builder{c: c, limit: limit, temp: temp, tree: newPathTree(c), builderMemory: builderMemories.Get().(*builderMemory)}
 }
 
 // Note adds what is said of a version as such: that it is deleted, that it
@@ -136,7 +147,7 @@ func (b *Builder) Add(ordinal uint32, doc []byte) error {
 
 // Memory returns about how many bytes the builder holds.
 func (b *Builder) Memory() int64 {
-	const termBytes = 40 + 12 // with its share of what sorts them
+	const termBytes = 40 + 8 // with its share of what sorts them
 	return 12*int64(len(b.pairs)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
 }
 
@@ -186,27 +197,27 @@ func (b *Builder) scan(doc []byte) {
 			}
 		case jsondoc.Number:
 			if n.scalars {
-				b.addValue(at, Number, numberBits(t.Float()))
+				b.addNumber(at, numberBits(t.Float()))
 			}
 		case jsondoc.True:
 			if n.scalars {
-				b.addValue(at, Bool, 1)
+				b.addFixed(n, at, fixedTrue, Bool, 1)
 			}
 		case jsondoc.False:
 			if n.scalars {
-				b.addValue(at, Bool, 0)
+				b.addFixed(n, at, fixedFalse, Bool, 0)
 			}
 		case jsondoc.Null:
 			if n.scalars {
-				b.addValue(at, Null, 0)
+				b.addFixed(n, at, fixedNull, Null, 0)
 			}
 		case jsondoc.ObjectOpen, jsondoc.ArrayOpen:
 			array := token == jsondoc.ArrayOpen
 			if n.containers {
 				if array {
-					b.addValue(at, Array, 0)
+					b.addFixed(n, at, fixedArray, Array, 0)
 				} else {
-					b.addValue(at, Object, 0)
+					b.addFixed(n, at, fixedObject, Object, 0)
 				}
 			}
 			if n.dead {
@@ -246,12 +257,22 @@ func mix(h, w uint64) uint64 {
 	return hi ^ lo
 }
 
-// addValue adds a term that is no string.
-func (b *Builder) addValue(path int32, kind Type, value uint64) {
-	h := mix(mix(hashSeed, uint64(path)<<8|uint64(kind)), value)
-	i, found := b.find(h, func(t *builtTerm) bool { return t.path == path && t.kind == kind && t.value == value })
+// addFixed adds a term of a type with few values.
+func (b *Builder) addFixed(n *pathNode, path int32, place int, kind Type, value uint64) {
+	if n.fixed[place] == 0 {
+		b.terms = append(b.terms, builtTerm{value: value, path: path, kind: kind})
+		n.terms++
+		n.fixed[place] = uint32(len(b.terms))
+	}
+	b.note(n.fixed[place] - 1)
+}
+
+// addNumber adds the term of a number.
+func (b *Builder) addNumber(path int32, value uint64) {
+	h := max(1, mix(hashSeed^uint64(path), value))
+	i, found := b.find(h, func(t *builtTerm) bool { return t.path == path && t.kind == Number && t.value == value })
 	if !found {
-		b.terms = append(b.terms, builtTerm{hash: h, value: value, path: path, kind: kind})
+		b.terms = append(b.terms, builtTerm{hash: h, value: value, path: path, kind: Number})
 		b.tree.nodes[path].terms++
 	}
 	b.note(i)
@@ -273,7 +294,7 @@ func (b *Builder) addString(path int32, text []byte) {
 	for i, c := range rest {
 		w |= uint64(c) << (8 * i)
 	}
-	h = mix(h, w)
+	h = max(1, mix(h, w))
 	i, found := b.find(h, func(t *builtTerm) bool {
 		return t.path == path && t.kind == String && int(t.size) == len(text) && bytes.Equal(b.texts[t.value:][:t.size], text)
 	})
@@ -309,10 +330,19 @@ func (b *Builder) find(h uint64, same func(*builtTerm) bool) (uint32, bool) {
 }
 
 func (b *Builder) growTable() {
-	b.table = make([]uint64, max(1<<10, 2*len(b.table)))
+	n := max(1<<10, 2*len(b.table))
+	if cap(b.table) >= n {
+		b.table = b.table[:n]
+		clear(b.table)
+	} else {
+		b.table = make([]uint64, n)
+	}
 	mask := uint64(len(b.table) - 1)
 	for i := range b.terms {
 		h := b.terms[i].hash
+		if h == 0 {
+			continue // not found by its hash
+		}
 		at := h & mask
 		for b.table[at] != 0 {
 			at = (at + 1) & mask
@@ -334,7 +364,12 @@ func (b *Builder) note(i uint32) {
 
 // reset forgets the documents.
 func (b *Builder) reset() {
-	b.terms, b.texts, b.pairs = b.terms[:0], b.texts[:0], b.pairs[:0]
-	clear(b.table)
+	b.forget()
 	b.tree = newPathTree(b.c)
+}
+
+// forget empties the memory.
+func (m *builderMemory) forget() {
+	m.terms, m.texts, m.pairs = m.terms[:0], m.texts[:0], m.pairs[:0]
+	m.table = m.table[:0]
 }

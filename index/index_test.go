@@ -211,6 +211,7 @@ func merged(t *testing.T, g *generator, c *Compiled, docs []string) {
 // TestVersions covers the terms that say something of versions.
 func TestVersions(t *testing.T) {
 	b := NewBuilder(mustCompile(t, All()), 0, nil)
+	defer b.Close()
 	b.Note(0, &item.Version{}, false)
 	b.Note(1, &item.Version{Flags: item.Tombstone}, false)
 	b.Note(2, &item.Version{Expires: 500}, true)
@@ -312,24 +313,4 @@ func readAll(t testing.TB, b []byte) {
 		terms--
 	}
 	check(c.Err())
-}
-
-func FuzzIndex(f *testing.F) {
-	c := mustCompile(f, All())
-	f.Add(build(f, c, []string{`{"a":1,"b":["x","y"]}`, "", `{"a":2}`}, 0, newTempFiles()))
-	f.Add([]byte(magic))
-	f.Fuzz(func(t *testing.T, b []byte) { readAll(t, b) })
-}
-
-func FuzzDocument(f *testing.F) {
-	c := mustCompile(f, testPolicies[2])
-	f.Add([]byte(`{"a":{"b":[1,{"c":"\u00e9"}]},"b":null}`))
-	f.Add([]byte(`{"a":[[[[`))
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		b := NewBuilder(c, 0, nil)
-		if err := b.Add(0, doc); err != nil {
-			t.Fatal(err)
-		}
-		mustOpen(t, written(t, b, 1))
-	})
 }

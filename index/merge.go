@@ -42,14 +42,19 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	for _, in := range b.inputs {
 		streams = append(streams, newTaken(in))
 	}
-	if err := mergeTo(w, streams); err != nil {
+	if err := mergeTo(w, streams, items); err != nil {
 		return err
 	}
 	return w.finish(items, b.c)
 }
 
-// Close lets go of the temporary file. It may be called more than once.
+// Close lets go of what the builder holds. It may be called more than once.
 func (b *Builder) Close() {
+	if b.builderMemory != nil {
+		b.forget()
+		builderMemories.Put(b.builderMemory)
+		b.builderMemory = nil
+	}
 	if b.spill != nil {
 		b.spill.Close()
 		b.spill = nil
@@ -57,7 +62,7 @@ func (b *Builder) Close() {
 }
 
 // mergeTo writes the terms of streams, those of one term together.
-func mergeTo(w *writer, streams []stream) error {
+func mergeTo(w *writer, streams []stream, items uint32) error {
 	var heap mergeHeap
 	for _, s := range streams {
 		ok, err := s.next()
@@ -73,6 +78,7 @@ func mergeTo(w *writer, streams []stream) error {
 	}
 	var key []byte
 	var ordinals []uint32
+	var set Set
 	for len(heap) > 0 {
 		key = append(key[:0], heap[0].key()...)
 		ordinals = ordinals[:0]
@@ -94,13 +100,26 @@ func mergeTo(w *writer, streams []stream) error {
 			heap.down(0)
 		}
 		if !ordered {
-			slices.Sort(ordinals)
+			ordinals = sortOrdinals(ordinals, &set, items)
 		}
 		if err := w.add(key, ordinals); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sortOrdinals sorts distinct ordinals below items, many of them by way of a set.
+func sortOrdinals(ordinals []uint32, set *Set, items uint32) []uint32 {
+	if uint64(len(ordinals))*512 < uint64(items) {
+		slices.Sort(ordinals)
+		return ordinals
+	}
+	set.Reset(0, items)
+	for _, o := range ordinals {
+		set.Add(o)
+	}
+	return set.AppendTo(ordinals[:0])
 }
 
 // mergeHeap has the stream with the lowest term in front.
@@ -148,24 +167,26 @@ func (b *Builder) sorted() *sortedTerms {
 		starts[p] = n
 		n += int(nodes[p].terms)
 	}
-	s := &sortedTerms{b: b, order: make([]uint32, n), at: -1}
+	b.order = resized(b.order, n)
+	s := &sortedTerms{b: b, order: b.order, at: -1}
 	next := slices.Clone(starts)
 	for i := range b.terms {
 		p := b.terms[i].path
 		s.order[next[p]] = uint32(i)
 		next[p]++
 	}
-	var keys []sortKey
 	for _, p := range paths {
-		keys = b.sortTerms(s.order[starts[p]:next[p]], keys[:0])
+		b.keys = b.sortTerms(s.order[starts[p]:next[p]], b.keys[:0])
 	}
-	place := make([]uint32, len(b.terms)) // of a term's next ordinal
+	b.place = resized(b.place, len(b.terms))
+	place := b.place // of a term's next ordinal
 	sum := uint32(0)
 	for _, i := range s.order {
 		place[i] = sum
 		sum += b.terms[i].count
 	}
-	s.ordinals = make([]uint32, sum)
+	b.ordinals = resized(b.ordinals, int(sum))
+	s.ordinals = b.ordinals
 	for _, pair := range b.pairs {
 		i := pair >> 32
 		s.ordinals[place[i]] = uint32(pair)
@@ -173,6 +194,9 @@ func (b *Builder) sorted() *sortedTerms {
 	}
 	return s
 }
+
+// resized returns s with length n, its content lost.
+func resized(s []uint32, n int) []uint32 { return slices.Grow(s[:0], n)[:n] }
 
 // comparePaths orders encoded paths as their terms sort: an end, which is not
 // part of them, comes before a step.
@@ -370,7 +394,7 @@ func (b *Builder) spillTerms() error {
 		}
 		return nil
 	})
-	if err := mergeTo(w, []stream{b.sorted()}); err != nil {
+	if err := mergeTo(w, []stream{b.sorted()}, b.ordinal+1); err != nil {
 		return err
 	}
 	if err := w.finish(b.ordinal+1, b.c); err != nil {

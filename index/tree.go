@@ -21,7 +21,17 @@ type pathNode struct {
 	following  int32 // member that came behind this one the last time; 0: none
 	rank       int32 // in the order of paths, when the builder writes
 	terms      int32
+	fixed      [5]uint32 // indexes + 1 of the terms null, false, true, array, object; 0: none yet
 }
+
+// Places in pathNode.fixed.
+const (
+	fixedNull = iota
+	fixedFalse
+	fixedTrue
+	fixedArray
+	fixedObject
+)
 
 const pathNodeBytes = 256
 

@@ -6,8 +6,10 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// The index section is a table like the others: its pages have checksums. What
-// it holds is the business of whoever writes it (package index).
+// The index section is a table like the others: its pages have checksums. It
+// begins with zeros up to the next page, so that where it is damaged the other
+// tables are not. What it holds is the business of whoever writes it (package
+// index).
 
 // SetIndex makes Finish write an index section: write is called once all
 // versions are added, and gives its bytes to emit, in pieces.
@@ -26,6 +28,9 @@ func (w *Writer) writeIndex(t *tableWriter) {
 		return
 	}
 	t.begin(SectionIndex)
+	if t.page > 0 {
+		t.write(make([]byte, pageLen-t.page))
+	}
 	err := w.index(func(b []byte) error {
 		t.write(b)
 		return w.err
@@ -50,6 +55,8 @@ type IndexBytes struct {
 func (r *Reader) Index(read bool) (IndexBytes, bool) {
 	f := Footer{Sections: r.props.Sections}
 	s := f.section(SectionIndex)
+	pad := min(-(s.Off-r.tables.off)&(pageLen-1), s.Len)
+	s.Off, s.Len = s.Off+pad, s.Len-pad
 	return IndexBytes{r: r, s: s, read: read || r.data == nil}, s.Kind != 0
 }
 

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestSetIndexPolicy changes policies beside writers, splits and merges.
+func TestSetIndexPolicy(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	opts := *testOptions(mem)
+	opts.manual = false
+	db, err := Open(ctx, "store", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			for i := range 1500 {
+				doc := fmt.Appendf(nil, `{"id":"%d","k":"%d","n":%d,"tags":["x",%d]}`, i%400, i%7, i, w)
+				if _, err := c.Upsert(ctx, doc, &WriteOptions{Durability: Buffered}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	policies := []IndexPolicy{IndexAll(), {Include: []string{"/n/?"}}, {}, {Include: []string{"/*"}, Exclude: []string{"/tags/*"}}}
+	for i, p := range policies {
+		if err := db.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		job, err := c.SetIndexPolicy(ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			if _, err := c.Split(ctx, c.Partitions()[0].ID, nil); err != nil && !errors.Is(err, ErrRefused) {
+				t.Fatal(err)
+			}
+		}
+		job.Progress()
+		if err := job.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Def().Index; !reflect.DeepEqual(got, p) {
+			t.Fatalf("policy %v, not %v", got, p)
+		}
+	}
+	writers.Wait()
+	first, err := c.SetIndexPolicy(ctx, IndexAll())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := c.SetIndexPolicy(ctx, policies[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(ctx); err != nil && !errors.Is(err, ErrIndexReplaced) {
+		t.Fatal(err)
+	}
+	if err := last.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if files, bytes := c.stale(); files != 0 {
+		t.Fatalf("%d files, %d bytes without an index after Settle", files, bytes)
+	}
+	noFindings(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(ctx, "store", &opts); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if c, err = db.Container("c"); err != nil || !reflect.DeepEqual(c.Def().Index, policies[1]) {
+		t.Fatalf("after a reopen: %v, %v", c.Def().Index, err)
+	}
+}
+
+func noFindings(t *testing.T, db *DB) {
+	t.Helper()
+	for f, err := range db.Verify(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Error(f)
+	}
+}
+
+func TestIndexPolicyRefused(t *testing.T) {
+	ctx := context.Background()
+	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	bad := IndexPolicy{Include: []string{"/a"}}
+	if _, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, Index: bad}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a bad policy: %v", err)
+	}
+	if _, err := db.CreateContainer(ctx, "o", ContainerDef{Kind: Opaque, Index: IndexAll()}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an index of an opaque container: %v", err)
+	}
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetIndexPolicy(ctx, bad); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a bad policy: %v", err)
+	}
+	job, err := c.SetIndexPolicy(ctx, IndexAll())
+	if err != nil || job.Wait(ctx) != nil {
+		t.Errorf("a container without files: %v", err)
+	}
+}
+
+// TestDamagedIndex damages an index: queries get an error that names the file and
+// a place in the index; point reads do not notice; a merge fails, and the next one
+// makes the index anew of the documents.
+func TestDamagedIndex(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	opts := testOptions(mem)
+	opts.memtableBytes = 1 << 20
+	db, err := Open(ctx, "store", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a","n":%d,"s":"the %dth"}`, i, i%5, i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f := c.routing.Load().parts[0].version.Load().runs[0].files[0]
+	section, ok := f.Index(true)
+	if !ok {
+		t.Fatal("no index")
+	}
+	var place *CorruptionError
+	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
+	from, name := place.Offset, f.name
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mem = mem.Kill()
+	good, err := mem.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := append([]byte{}, good...)
+	damaged[from+100] ^= 4
+	if err := mem.WriteFile(name, damaged); err != nil {
+		t.Fatal(err)
+	}
+	opts.fs = mem
+	if db, err = Open(ctx, "store", opts); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if c, err = db.Container("c"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(ctx, StringKey("a"), "7"); err != nil {
+		t.Errorf("point read: %v", err)
+	}
+	p := c.routing.Load().parts[0]
+	query := func() error {
+		guard := db.epoch.Enter()
+		defer guard.Leave()
+		q, err := p.sourcesAt(p.version.Load(), p.visible.Load(), 0, c.indexing.Load(), true)
+		if err != nil {
+			return err
+		}
+		return q.list[len(q.list)-1].use(func(r *index.Reader) error {
+			var all index.Set
+			all.Reset(0, r.Info().Items)
+			return r.Union(index.Documents(), &all)
+		})
+	}
+	err = query()
+	if !errors.As(err, &place) || place.File != mem.Path(name) || place.Offset < from || place.Offset > from+4096 {
+		t.Fatalf("query: %v", err)
+	}
+	findings := 0
+	for f, err := range db.Verify(ctx) {
+		if err != nil || f.File != mem.Path(name) {
+			t.Fatal(f, err)
+		}
+		findings++
+	}
+	if findings == 0 {
+		t.Error("verify does not notice")
+	}
+	// Merges write it anew: the first finds it damaged.
+	for i := range 3 {
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a","n":%d}`, i, i%5), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merge := func() error {
+		v := p.version.Load()
+		oldest := v.runs[len(v.runs)-1].files[0]
+		return db.rewrite(ctx, p, oldest, true, false)
+	}
+	if err := merge(); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("first merge: %v", err)
+	}
+	if err := merge(); err != nil {
+		t.Fatalf("second merge: %v", err)
+	}
+	if err := query(); err != nil {
+		t.Fatalf("query: %v", err)
+	}
+	noFindings(t, db)
+}
