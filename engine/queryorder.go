@@ -21,10 +21,13 @@ import (
 // many as are wanted or find room. A row is its order key and its key; if many
 // are wanted, the document is read again when it is given out.
 const (
-	orderMemory = 16 << 20 // of the rows of one pass, on each goroutine
 	rowOverhead = 128
 	keptRows    = 1000 // up to so many rows the documents are kept
 )
+
+// orderMemory is what the rows of one pass take on each goroutine, in bytes. Only
+// tests change it.
+var orderMemory = int64(16 << 20)
 
 // orderRow is a row of a pass. Its sort key is the order key, EPK, encoded
 // partition key and id behind each other, which compare as bytes.

@@ -18,7 +18,6 @@ type Result struct {
 	hash     uint64
 	at       *position // of the newest result
 	finished bool
-	began    bool
 	stats    QueryStats
 }
 
@@ -45,12 +44,11 @@ type QueryStats struct {
 func (r *Result) All() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		start := time.Now()
-		r.at, r.finished, r.began, r.stats = nil, false, false, QueryStats{}
+		r.at, r.finished, r.stats = nil, false, QueryStats{}
 		defer func() { r.stats.Elapsed = time.Since(start) }()
 		e, err := r.prepare()
 		if err == nil {
 			defer e.close()
-			r.began = true
 			err = e.run(yield)
 		}
 		switch err {
