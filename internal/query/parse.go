@@ -78,7 +78,6 @@ type parser struct {
 	lexer
 	parameters map[string]any
 	alias      string
-	aliasAt    int      // offset of the alias in FROM
 	roots      []nameAt // names with which paths began before FROM told the alias
 	tok        token    // the next token
 }

@@ -175,7 +175,8 @@ func (d Draw) Filter(depth int) *query.Filter {
 			f.Value = d.Constant()
 		}
 	case query.IsKind:
-		f.Kinds = uint8(1<<(1+d.IntN(6)) | 1<<(1+d.IntN(6)))
+		f.Kinds = 1 << (1 + d.IntN(6))
+		f.Kinds |= 1 << (1 + d.IntN(6))
 	}
 	return f
 }
