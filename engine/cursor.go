@@ -256,6 +256,9 @@ func (m *mergedCursor) top() (*item.Key, *item.Version) {
 	return s.key, s.ver
 }
 
+// known says that nothing is known of the item.
+func (m *mergedCursor) known() bool { return false }
+
 // next passes over the present key in every source.
 func (m *mergedCursor) next() {
 	for _, i := range m.equal {

@@ -38,6 +38,12 @@ var (
 	// ErrBusy: the call waited for memory until its context ended, or until a
 	// flush failed, for instance with ErrDiskFull; nothing was written.
 	ErrBusy = errors.New("busy: write buffers are full")
+	// ErrNeedsScan: a query with NoScan would have to read documents one by one to
+	// find those wanted.
+	ErrNeedsScan = errors.New("query needs a scan")
+	// ErrBadContinuation: the text is no continuation of this query over this
+	// scope.
+	ErrBadContinuation = errors.New("bad continuation")
 	// ErrNotStore: the directory has files in it but is no store.
 	ErrNotStore = errors.New("not a cleave store")
 )

@@ -33,6 +33,7 @@ const (
 	scanBatchItems  = 256
 	scanBatchBytes  = 24 << 10
 	scanBatchPassed = 4096 // deleted items passed over
+	scanBatchTested = 512  // items shown to scanner.accept
 )
 
 // Scan returns the items of one logical partition in the order of their ids by
@@ -114,10 +115,19 @@ type scanner struct {
 	inclusive bool
 	within    *bounds // where it ends; nil: with the partition
 
+	// accept, if set, is called inside of the guard for each item and says which
+	// are results and with which body. known says that the item is known to be
+	// wanted. What it is given is valid during the call.
+	accept accept
+	// candidates, if set, take the place of the cursors where indexes allow it.
+	candidates *candidates
+
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
 	text    []byte
 }
+
+type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool, err error)
 
 // found is an item of a batch: body, id and, in a scan of a container, the
 // partition key lie behind each other.
@@ -133,6 +143,9 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 // about are let go.
 func (s *scanner) release() {
 	s.cursors.close()
+	if s.candidates != nil {
+		s.candidates.release()
+	}
 	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0]}
 	if cap(kept.text) > 2*scanBatchBytes {
 		kept.text = nil
@@ -176,22 +189,32 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	part, rest := s.divide(rest, p.rng)
 	s.visit = visitCharge
 	s.bounded = s.onlyKey
+	return rest, s.runAt(p, part, at, yield)
+}
+
+// runAt scans part, which begins, in reverse ends, in p, as of a sequence that
+// somebody has pinned. If bounded is set it begins at the bound. It returns
+// false if the loop is over.
+func (s *scanner) runAt(p *partition, part partmap.Range, at uint64, yield func(Item, error) bool) bool {
 	for {
 		s.limit(p, part)
 		s.cursors.close()
+		if s.candidates != nil {
+			s.candidates.close()
+		}
 		err := s.batches(p, at, yield)
 		if err == errMoved {
 			p = s.route(part)
 			continue
 		}
 		if err != nil {
-			return rest, false
+			return false
 		}
 		if s.left == 0 || s.onlyKey {
-			return rest, s.left > 0
+			return s.left > 0
 		}
 		if _, part = s.divide(part, p.rng); part.Empty() {
-			return rest, true
+			return true
 		}
 		// It may have got further in the partition that was replaced.
 		s.bounded = s.bounded && newBounds(part, s.c.levels()).holds(&s.bound.Key)
@@ -315,15 +338,42 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
 	}
+	now := db.nowMillis()
+	if c := s.candidates; c != nil {
+		fits, err := s.findCandidates(p, v, at, now)
+		if err != nil {
+			return false, db.readError(err)
+		}
+		if fits {
+			return s.collect(c, now)
+		}
+	}
 	if s.cursors.version == v {
 		s.cursors.next() // from the last key of the batch before
 	} else {
 		s.cursors.open(v, at, s.reverse)
 		s.seek()
 	}
-	now := db.nowMillis()
-	for passed := 0; s.cursors.valid(); passed++ {
-		k, v := s.cursors.top()
+	return s.collect(&s.cursors, now)
+}
+
+// keyCursor is what a scan goes over: all items, or those that indexes name.
+type keyCursor interface {
+	valid() bool
+	top() (*item.Key, *item.Version)
+	known() bool // the item at the cursor is known to be wanted
+	next()
+	err() error
+}
+
+// collect fills the batch from a cursor.
+func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
+	limit := scanBatchPassed
+	if s.accept != nil {
+		limit = scanBatchTested
+	}
+	for passed := 1; c.valid(); passed++ {
+		k, v := c.top()
 		if s.within != nil && !s.within.holds(k) {
 			return false, nil
 		}
@@ -331,17 +381,25 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 			return false, nil
 		}
 		if visible(v, now) {
-			s.take(k, v)
+			body, ok := v.Body, true
+			if s.accept != nil {
+				if body, ok, err = s.accept(k, v, c.known()); err != nil {
+					return false, err
+				}
+			}
+			if ok {
+				s.take(k, v, body)
+			}
 		}
-		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == scanBatchPassed {
+		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == limit {
 			s.bound.Set(k)
 			s.bounded, s.inclusive = true, false
 			return true, nil
 		}
-		s.cursors.next()
+		c.next()
 	}
-	if err := s.cursors.err(); err != nil {
-		return false, db.readError(err)
+	if err := c.err(); err != nil {
+		return false, s.c.db.readError(err)
 	}
 	return false, nil
 }
@@ -375,9 +433,9 @@ func (s *scanner) seek() {
 }
 
 // take adds an item to the batch.
-func (s *scanner) take(k *item.Key, v *item.Version) {
-	f := found{seq: v.Seq, modified: v.Modified, body: len(v.Body), id: len(k.ID)}
-	s.text = append(append(s.text, v.Body...), k.ID...)
+func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
+	f := found{seq: v.Seq, modified: v.Modified, body: len(body), id: len(k.ID)}
+	s.text = append(append(s.text, body...), k.ID...)
 	if !s.onlyKey {
 		f.pk = len(k.PK)
 		s.text = append(s.text, k.PK...)

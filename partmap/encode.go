@@ -133,3 +133,12 @@ func validPrefix(s []byte) int {
 	}
 	return at
 }
+
+// PrefixLen returns the length of the first components of an encoding, as many
+// as levels, or of what there is of them.
+func PrefixLen(enc []byte, levels int) (n int) {
+	for range levels {
+		n += componentLen(enc[n:])
+	}
+	return n
+}

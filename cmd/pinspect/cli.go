@@ -40,6 +40,7 @@ type commands struct {
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`
 	Dump       dumpCommand       `cmd:"" help:"Print the documents of a container as NDJSON."`
+	Query      queryCommand      `cmd:"" help:"Answer a query: SELECT … FROM c WHERE …"`
 	Advise     adviseCommand     `cmd:"" help:"Which partition key to take for documents in a file or a store, and why."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
 }

@@ -59,6 +59,7 @@ func TestJSONFields(t *testing.T) {
 		{"wal", s.dir, "--records"},
 		{"get", s.dir, "cities", `"C6"`, "city-0601"},
 		{"dump", s.dir, "blobs"},
+		{"query", s.dir, "cities", "SELECT c.id FROM c WHERE c.country = 'C1'", "--explain"},
 		{"top", s.dir, "--show-keys"},
 		{"map", s.dir, "--show-keys"},
 		{"hot", s.dir, "--show-keys"},

@@ -176,6 +176,8 @@ func everyCommand(dir string) [][]string {
 		{"get", dir, "cities", `"C6"`, "city-0601"},
 		{"dump", dir, "cities"},
 		{"dump", dir, "cities", `"C1"`, "--json"},
+		{"query", dir, "cities", "SELECT TOP 3 c.id, c.people FROM c WHERE c.people > 1000 ORDER BY c.people", "--explain"},
+		{"query", dir, "cities", "SELECT * FROM c WHERE c.country = @c", "--param", "c=C1", "--json"},
 		{"top", dir},
 		{"top", dir, "--each", "--json"},
 		{"map", dir},

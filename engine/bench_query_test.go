@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// BenchmarkQuery queries generated food documents, a million of them if
+// CLEAVE_QUERY_DOCS is not set. CLEAVE_QUERY_DIR keeps the store.
+func BenchmarkQuery(b *testing.B) {
+	docs := int64(1_000_000)
+	if n, err := strconv.ParseInt(os.Getenv("CLEAVE_QUERY_DOCS"), 10, 64); err == nil {
+		docs = n
+	}
+	dir := os.Getenv("CLEAVE_QUERY_DIR")
+	if dir == "" {
+		dir = filepath.Join(b.TempDir(), "store")
+	}
+	db, c := foodStore(b, dir, docs)
+	defer db.Close()
+	ctx := context.Background()
+	group := StringKey("Snacks")
+	for _, q := range []struct {
+		name, text string
+		scope      Scope
+	}{
+		{"count/equal", `SELECT VALUE COUNT(1) FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, AllPartitions()},
+		{"count/and", `SELECT VALUE COUNT(1) FROM c WHERE c.manufacturer = "Rowan Hill Organics" AND ARRAY_CONTAINS(c.tags, "frozen")`, AllPartitions()},
+		{"count/range", `SELECT VALUE COUNT(1) FROM c WHERE c.kcal >= 300 AND c.kcal < 600`, AllPartitions()},
+		{"first100/equal", `SELECT TOP 100 * FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, AllPartitions()},
+		{"first100/and", `SELECT TOP 100 * FROM c WHERE c.manufacturer = "Rowan Hill Organics" AND ARRAY_CONTAINS(c.tags, "frozen")`, AllPartitions()},
+		{"first100/ordered", `SELECT TOP 100 * FROM c WHERE c.kcal >= 300 AND c.kcal < 600 ORDER BY c.kcal`, AllPartitions()},
+		{"facets", `SELECT c.manufacturer, COUNT(1) AS n FROM c GROUP BY c.manufacturer`, AllPartitions()},
+		{"partition/10", `SELECT TOP 10 * FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, OnePartition(group)},
+		{"scan/contains", `SELECT VALUE COUNT(1) FROM c WHERE CONTAINS(c.upc, "00000")`, AllPartitions()},
+	} {
+		b.Run(q.name, func(b *testing.B) {
+			parsed, err := ParseQuery(q.text, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			var stats QueryStats
+			for range b.N {
+				r := c.Query(ctx, q.scope, parsed)
+				for _, err := range r.All() {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				stats = r.Stats()
+			}
+			b.ReportMetric(float64(stats.Results), "results")
+			b.ReportMetric(float64(stats.Documents), "docs-read")
+		})
+	}
+}
+
+// foodStore opens a store of generated documents with an index on everything,
+// 1,000 to a logical partition, and makes it if it is not there.
+func foodStore(b *testing.B, dir string, docs int64) (*DB, *Container) {
+	ctx := context.Background()
+	db, err := Open(ctx, dir, &Options{Durability: Buffered})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := db.Container("food")
+	if err == nil {
+		return db, c
+	}
+	c, err = db.CreateContainer(ctx, "food", ContainerDef{PartitionKey: []string{"/foodGroup"}, Index: IndexAll()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g, err := workload.NewGenerator(workload.Params{Shape: "food", Seed: 1, LogicalPartitions: int(max(1, docs/1000))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.Load(ctx, g.All(0, docs), nil); err != nil {
+		b.Fatal(err)
+	}
+	if err := db.Settle(ctx); err != nil {
+		b.Fatal(err)
+	}
+	return db, c
+}

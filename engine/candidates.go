@@ -1,0 +1,572 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+)
+
+// candidates goes through the documents of a partition that a plan gives, in
+// the order of their keys, as mergedCursor does through all of them, and under
+// the same rules: from open to close it is used inside epoch guards in which its
+// version is still that of the partition.
+type candidates struct {
+	*lookup
+	few   bool // the scope is one logical partition
+	order *indexOrder
+	// leftOut says that there are candidates, after the first ones in the order,
+	// that are not looked at.
+	leftOut bool
+
+	sets    planSets
+	version *version // nil: closed
+	lo, hi  *item.Key
+	fits    bool // indexes have answered for version
+	sources []*candidateSource
+	current *candidateSource
+	failure error
+	found   int64 // what the plan has given of all sources
+	counted int64 // of these, what was only counted
+	// onlyCount says that nothing but the number of candidates is wanted.
+	onlyCount bool
+}
+
+var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
+
+// release gives the candidates back, for their memory.
+func (c *candidates) release() {
+	c.close()
+	*c = candidates{sets: c.sets, sources: c.sources}
+	candidatesPool.Put(c)
+}
+
+// lookup is how indexes answer a query.
+type lookup struct {
+	policy *index.Compiled
+	plan   *planNode
+	exact  bool // the plan gives no documents but those wanted
+}
+
+// candidateSource is a source with what the plan gives of it.
+type candidateSource struct {
+	*indexSource
+	lo, hi uint32     // the ordinals in scope
+	set    *index.Set // nil in a memtable without an index
+	count  int64      // of set
+	ok     bool
+	at     uint32
+	mem    memtable.Cursor // over a memtable without an index
+	end    *item.Key       // of mem; nil: none
+	key    item.Key
+	ver    item.Version
+}
+
+// open evaluates the plan for the keys from lo, inclusive, to hi, exclusive, all
+// of which belong to the partition; whole says that all of its keys lie between
+// them. It returns false if a file has no index for the policy: its documents
+// must be read.
+func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
+	c.close()
+	c.version = v
+	c.lo, c.hi = lo, hi
+	set, err := p.sourcesAt(v, at, now, c.policy, !c.few)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range set.list {
+		if s.table == nil && !s.indexed() {
+			return false, nil
+		}
+	}
+	for _, s := range set.list {
+		cs := &candidateSource{indexSource: s, end: hi}
+		if s.table == nil {
+			if cs.lo, cs.hi = s.lo, s.hi; !whole {
+				if cs.lo, cs.hi, err = s.cut(lo, hi); err != nil {
+					return false, err
+				}
+			}
+			if cs.lo >= cs.hi {
+				continue
+			}
+			if err := c.evaluate(cs); err != nil {
+				return false, err
+			}
+			if cs.set == nil {
+				c.counted += cs.count
+				continue
+			}
+			cs.count = int64(cs.set.Count())
+			c.found += cs.count
+			if cs.count == 0 {
+				c.sets.put(cs.set)
+				continue
+			}
+		} else {
+			cs.mem.Reset(s.table, at)
+			if s.clip != nil && item.Compare(&s.clip.hi, hi) < 0 {
+				cs.end = &s.clip.hi
+			}
+		}
+		c.sources = append(c.sources, cs)
+	}
+	if c.order != nil && !c.few {
+		for _, s := range c.sources {
+			if err := c.order.restrict(c, s); err != nil {
+				return false, err
+			}
+		}
+	}
+	c.fits = true
+	return true, nil
+}
+
+// evaluate sets what the plan gives of a source. What is dead is left out, but
+// for few keys what others overwrite is found out for each.
+func (c *candidates) evaluate(s *candidateSource) error {
+	if c.onlyCount && s.lo == 0 && !c.few {
+		if known, err := c.countTerms(s); known || err != nil {
+			return err
+		}
+	}
+	err := s.use(func(r *index.Reader) (err error) {
+		s.set, err = c.sets.eval(c.plan, r, s.lo, s.hi)
+		return err
+	})
+	if err != nil || s.set.Empty() {
+		return err
+	}
+	dead := c.sets.get(s.lo, s.hi)
+	defer c.sets.put(dead)
+	if c.few {
+		err = s.deadHere(dead)
+	} else {
+		var clean bool
+		if clean, err = s.clean(); clean || err != nil {
+			return err
+		}
+		err = s.dead(dead, c.lo, c.hi)
+	}
+	s.set.AndNot(dead)
+	return err
+}
+
+// countTerms counts the candidates of a source by the lengths of postings alone.
+// It returns false if that is not possible: something of the source is dead or
+// beyond the scope, or a document can have several of the terms.
+func (c *candidates) countTerms(s *candidateSource) (bool, error) {
+	n := c.plan
+	if n.op != planSpans || !n.apart || !c.exact {
+		return false, nil
+	}
+	if clean, err := s.clean(); !clean || err != nil {
+		return false, err
+	}
+	all := false
+	err := s.use(func(r *index.Reader) error {
+		if all = s.hi == r.Info().Items; !all {
+			return nil
+		}
+		for _, span := range n.spans {
+			if oneTerm(&span) {
+				p, _, err := r.Lookup(span.From)
+				if err != nil {
+					return err
+				}
+				s.count += int64(p.Len())
+				continue
+			}
+			_, postings, err := r.Count(span)
+			if err != nil {
+				return err
+			}
+			s.count += postings
+		}
+		return nil
+	})
+	c.found += s.count
+	return all, err
+}
+
+// close lets go of the sources.
+func (c *candidates) close() {
+	for _, s := range c.sources {
+		s.mem.Reset(nil, 0)
+		if s.set != nil {
+			c.sets.put(s.set)
+		}
+	}
+	clear(c.sources)
+	c.counted = 0
+	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
+}
+
+// seek goes to the first candidate at or after a key; without inclusive it
+// passes over that one.
+func (c *candidates) seek(from *item.Key, inclusive bool) {
+	for _, s := range c.sources {
+		if s.set == nil {
+			at := from
+			if s.clip != nil && item.Compare(at, &s.clip.lo) < 0 {
+				at = &s.clip.lo
+			}
+			s.ok = s.mem.SeekGE(at)
+			c.settle(s)
+		} else if from == c.lo {
+			s.at = s.lo
+			c.move(s)
+		} else {
+			at, _, err := s.cut(from, nil)
+			if err != nil {
+				c.failure = err
+				return
+			}
+			s.at = at
+			c.move(s)
+		}
+		if !inclusive && s.ok && item.Compare(&s.key, from) == 0 {
+			c.advance(s)
+		}
+	}
+	c.pick()
+}
+
+// advance goes to the following candidate of a source.
+func (c *candidates) advance(s *candidateSource) {
+	if s.set == nil {
+		s.ok = s.mem.Next()
+		c.settle(s)
+		return
+	}
+	s.at++
+	c.move(s)
+}
+
+// move goes to the first candidate of a source at or after its ordinal.
+func (c *candidates) move(s *candidateSource) {
+	for ; ; s.at++ {
+		if s.at, s.ok = s.set.Next(s.at); !s.ok || c.failure != nil {
+			return
+		}
+		if err := s.indexSource.version(s.at, &s.key, &s.ver); err != nil {
+			c.failure, s.ok = err, false
+			return
+		}
+		if !c.few || !c.hidden(s) {
+			return
+		}
+	}
+}
+
+// settle goes to the first key of a memtable, at or after the present one, that
+// is not overwritten.
+func (c *candidates) settle(s *candidateSource) {
+	for ; s.ok; s.ok = s.mem.Next() {
+		if s.ok = item.Compare(s.mem.Key(), s.end) < 0; !s.ok {
+			return
+		}
+		s.key, s.ver = *s.mem.Key(), *s.mem.Version()
+		if !c.hidden(s) {
+			return
+		}
+	}
+}
+
+// hidden says whether another source overwrites the candidate.
+func (c *candidates) hidden(s *candidateSource) bool {
+	hidden, err := s.overwritten(&s.key)
+	if err != nil {
+		c.failure = err
+	}
+	return hidden && err == nil
+}
+
+// pick finds the source with the next candidate. No two have the same key: all
+// but the newest are dead.
+func (c *candidates) pick() {
+	c.current = nil
+	for _, s := range c.sources {
+		if s.ok && (c.current == nil || compareKeys(&s.key, &c.current.key) < 0) {
+			c.current = s
+		}
+	}
+}
+
+func (c *candidates) valid() bool { return c.current != nil && c.failure == nil }
+
+func (c *candidates) top() (*item.Key, *item.Version) { return &c.current.key, &c.current.ver }
+
+func (c *candidates) known() bool { return c.exact && c.current.set != nil }
+
+func (c *candidates) err() error { return c.failure }
+
+func (c *candidates) next() {
+	c.advance(c.current)
+	c.pick()
+}
+
+// count returns the number of candidates; false: they must be looked at.
+func (c *candidates) count() (n int64, ok bool) {
+	n = c.counted
+	for _, s := range c.sources {
+		if s.set == nil || c.few {
+			return 0, false
+		}
+		n += s.count
+	}
+	return n, c.exact
+}
+
+// findCandidates puts the candidates where the next batch of a scan begins. It
+// returns false if indexes cannot answer for the version.
+func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64) (bool, error) {
+	c := s.candidates
+	if c.version == v {
+		if c.fits {
+			c.next()
+		}
+		return c.fits, nil
+	}
+	lo, hi := s.limits(p)
+	if fits, err := c.open(p, v, at, now, lo, hi, !s.onlyKey && s.within == nil); !fits || err != nil {
+		return false, err
+	}
+	if s.bounded && item.Compare(lo, &s.bound.Key) < 0 {
+		c.seek(&s.bound.Key, s.inclusive)
+	} else {
+		c.seek(lo, true)
+	}
+	return true, nil
+}
+
+// limits returns the keys between which a scan has something of a partition.
+func (s *scanner) limits(p *partition) (lo, hi *item.Key) {
+	if s.onlyKey {
+		return limitsOf(&s.bound.Key)
+	}
+	within := s.within
+	if within == nil {
+		within = newBounds(p.rng, s.c.levels())
+	}
+	return &within.lo, &within.hi
+}
+
+// limitsOf returns the keys between which the logical partition of a key lies.
+func limitsOf(k *item.Key) (lo, hi *item.Key) {
+	at := k.Clone()
+	at.ID = nil
+	end := at
+	end.ID = afterAllIDs
+	return &at, &end
+}
+
+// indexOrder is an order of which an index has the first path: of each source
+// only the first candidates are looked at. What order they have among each other,
+// and with those of other sources, is seen in the documents.
+type indexOrder struct {
+	path    index.Path
+	span    index.Span // of the terms that candidates can have
+	all     bool       // span is that of all values at the path: there may be candidates without
+	falling bool
+	single  bool // no other path decides between candidates with one value
+	most    int  // candidates that are wanted
+	after   *orderPoint
+	leftOut bool // of scans with it: they have left out candidates
+}
+
+// orderPoint is where candidates begin: at a value, behind a key.
+type orderPoint struct {
+	value index.Span // the terms of the value; empty: candidates without one
+	whole bool       // a candidate with a term of value has that value
+	key   item.Key
+}
+
+// restrict leaves out candidates of a source that come after the first ones in
+// the order, as many as are wanted, behind the point at which it begins.
+func (o *indexOrder) restrict(c *candidates, s *candidateSource) error {
+	if s.set == nil || s.set.Count() <= o.most {
+		return nil
+	}
+	out := c.sets.get(s.lo, s.hi)
+	w := orderWalk{o: o, s: s, out: out, sets: &c.sets}
+	err := s.use(func(r *index.Reader) error {
+		if o.falling {
+			return w.falling(r)
+		}
+		return w.rising(r)
+	})
+	if err != nil {
+		c.sets.put(out)
+		return err
+	}
+	c.leftOut = c.leftOut || out.Count() < s.set.Count()
+	c.sets.put(s.set)
+	s.set = out
+	return nil
+}
+
+// orderWalk takes candidates of one source term by term.
+type orderWalk struct {
+	o     *indexOrder
+	s     *candidateSource
+	sets  *planSets
+	out   *index.Set
+	taken int
+	group string // beginning that the strings of the present group share; see take
+	list  []uint32
+}
+
+func (w *orderWalk) rising(r *index.Reader) error {
+	o := w.o
+	from := o.span.From
+	if o.after != nil && !o.after.value.Empty() {
+		from = o.after.value.From
+	} else if o.all {
+		if err := w.takeRest(r); err != nil || w.taken >= o.most {
+			return err
+		}
+	}
+	c := r.Cursor()
+	for ok := c.Seek(from); ok && string(c.Key()) < string(o.span.To); ok = c.Next() {
+		if more, err := w.take(c); !more || err != nil {
+			return err
+		}
+	}
+	return c.Err()
+}
+
+func (w *orderWalk) falling(r *index.Reader) error {
+	o := w.o
+	to := o.span.To
+	if o.after != nil {
+		to = o.after.value.To
+	}
+	if o.after == nil || !o.after.value.Empty() {
+		c := r.Cursor()
+		for ok := c.SeekBefore(to); ok && string(c.Key()) >= string(o.span.From); ok = c.Prev() {
+			if more, err := w.take(c); !more || err != nil {
+				return err
+			}
+		}
+		if c.Err() != nil {
+			return c.Err()
+		}
+	}
+	if o.all {
+		return w.takeRest(r)
+	}
+	return nil
+}
+
+// take takes candidates with a term; it returns false after the last that are
+// wanted. Strings that were cut can have any order among those that begin alike:
+// they are taken together, and whole.
+func (w *orderWalk) take(c *index.Cursor) (bool, error) {
+	o := w.o
+	term, _ := c.Term()
+	cut := term.Cut
+	if a := o.after; cut && term.Value.Text == w.group {
+		taken := w.taken
+		err := w.takeSome(c.Posting(), nil, false)
+		if a != nil && !a.whole && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
+			w.taken = taken
+		}
+		return true, err
+	}
+	if w.taken >= o.most {
+		return false, nil
+	}
+	w.group = ""
+	if cut {
+		w.group = term.Value.Text
+	}
+	var after *item.Key
+	if a := o.after; a != nil && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
+		if !a.whole {
+			// Which of these come behind the point is not known.
+			err := w.takeSome(c.Posting(), nil, false)
+			w.taken = 0
+			return true, err
+		}
+		after = &a.key
+	}
+	return true, w.takeSome(c.Posting(), after, o.single && !cut)
+}
+
+// takeSome takes candidates with a posting, those behind a key, and no more than
+// are wanted if first is set.
+func (w *orderWalk) takeSome(p *index.Posting, after *item.Key, first bool) error {
+	from := w.s.lo
+	if first && after != nil {
+		var err error
+		if from, _, err = w.s.cut(after, nil); err != nil {
+			return err
+		}
+	}
+	most := int(^uint(0) >> 1)
+	if first {
+		most = w.o.most - w.taken
+	}
+	if p.Kind() != index.Large {
+		var err error
+		if w.list, err = p.AppendTo(w.list[:0]); err != nil {
+			return err
+		}
+		for _, at := range w.list {
+			if at >= from && w.s.set.Contains(at) {
+				if most--; most < 0 {
+					return nil
+				}
+				w.out.Add(at)
+				w.taken++
+			}
+		}
+		return nil
+	}
+	both := w.sets.get(w.s.lo, w.s.hi)
+	defer w.sets.put(both)
+	if err := p.AddTo(both); err != nil {
+		return err
+	}
+	both.And(w.s.set)
+	w.takeSet(both, from, most)
+	return nil
+}
+
+func (w *orderWalk) takeSet(set *index.Set, from uint32, most int) {
+	for at, ok := set.Next(from); ok && most > 0; at, ok = set.Next(at + 1) {
+		w.out.Add(at)
+		w.taken++
+		most--
+	}
+}
+
+// takeRest takes candidates without a value.
+func (w *orderWalk) takeRest(r *index.Reader) error {
+	rest := w.sets.get(w.s.lo, w.s.hi)
+	defer w.sets.put(rest)
+	if err := r.Union(index.Exists(w.o.path), rest); err != nil {
+		return err
+	}
+	without := w.sets.get(w.s.lo, w.s.hi)
+	defer w.sets.put(without)
+	without.Or(w.s.set)
+	without.AndNot(rest)
+	from, most := w.s.lo, int(^uint(0)>>1)
+	if w.o.single {
+		most = w.o.most - w.taken
+		if a := w.o.after; a != nil && a.value.Empty() {
+			var err error
+			if from, _, err = w.s.cut(&a.key, nil); err != nil {
+				return err
+			}
+		}
+	}
+	w.takeSet(without, from, most)
+	if a := w.o.after; a != nil && a.value.Empty() && !w.o.single {
+		w.taken = 0 // which of these come behind the point is not known
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// execution is a query under way.
+//
+// It pins, of each physical partition in its scope, the sequence at which that
+// is seen. The scope is so cut into units, which several goroutines work on.
+// Partitions may be replaced meanwhile: a unit names a part of the key space,
+// and goes on in whatever partitions have it.
+type execution struct {
+	r     *Result
+	c     *Container
+	s     *query.Select
+	scope Scope
+	after *position // results begin after it; nil: with the first
+	skip  int       // results to pass over
+	left  int       // results still wanted
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	units   []unit
+	look    *lookup        // nil: all documents in scope are read
+	counts  bool           // groups are counted in indexes
+	ordered *indexOrder    // nil: no index has the order
+	program *query.Program // with the paths that the kind of the query wants
+
+	documents, bytes, matched, found atomic.Int64
+}
+
+// unit is a part of the scope that is seen at one sequence.
+type unit struct {
+	rng partmap.Range
+	at  uint64
+	pin bool // at is pinned
+}
+
+// plan decides how the query is answered.
+func (e *execution) plan() error {
+	var wanted []query.Path
+	var groups *query.Grouper
+	switch {
+	case e.s.Grouped():
+		groups = e.s.Grouper()
+		wanted = groups.Paths()
+	case len(e.s.OrderBy) > 0:
+		for _, o := range e.s.OrderBy {
+			wanted = append(wanted, o.Path)
+		}
+	default:
+		wanted = e.s.ColumnPaths()
+	}
+	e.program = query.Compile(e.s.Where, wanted)
+	all := e.s.Where.Op == query.All
+	if policy := e.c.indexing.Load(); policy != nil {
+		p := planner{policy}
+		look := &lookup{policy: policy}
+		look.plan, look.exact = p.plan(e.s.Where, false)
+		e.counts = groups != nil && e.countable(policy, groups) && look.exact
+		if len(e.s.OrderBy) > 0 && !e.s.Grouped() && look.exact {
+			e.ordered = e.orderSpan(policy)
+		}
+		if look.plan.op != planAll || e.counts || e.ordered != nil {
+			e.look = look
+		}
+	}
+	reads := e.look == nil || e.look.plan.op == planAll && !e.counts && e.ordered == nil
+	if e.r.q.NoScan && reads && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
+		return fmt.Errorf("%w: %s", ErrNeedsScan, e.s.Where)
+	}
+	return nil
+}
+
+// countable says whether the dictionaries of indexes have what the groups of
+// the query need.
+func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
+	paths := g.Paths()
+	if !g.OnlyCounts() || len(paths) > 1 {
+		return false
+	}
+	if len(paths) == 0 {
+		return true
+	}
+	scalars, _ := policy.Covers(indexPath(paths[0]))
+	return scalars
+}
+
+// orderSpan returns the terms of the first path of the order that candidates can
+// have; nil if the index does not have that path.
+func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
+	first := e.s.OrderBy[0]
+	path := indexPath(first.Path)
+	if scalars, containers := policy.Covers(path); !scalars || !containers {
+		return nil
+	}
+	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.s.OrderBy) == 1}
+	name := first.Path.String()
+	e.s.Where.Every(func(f *query.Filter) {
+		if !o.all || f.Path.String() != name {
+			return
+		}
+		p := planner{policy}
+		switch f.Op {
+		case query.Eq, query.Range, query.Prefix:
+			if n, _ := p.leaf(f); n.op == planSpans && len(n.spans) == 1 {
+				o.span, o.all = n.spans[0], false
+			}
+		}
+	})
+	return o
+}
+
+// pin takes the units. Somebody is inside of a call on the container.
+func (e *execution) pin() error {
+	e.ctx, e.cancel = context.WithCancel(e.r.ctx)
+	rest, err := e.scope.bounds()
+	if err != nil {
+		return err
+	}
+	one := e.scope.kind == scopeOne
+	db := e.c.db
+	for one || !rest.Empty() {
+		rt := e.c.routing.Load()
+		p := rt.parts[rt.table.Find(&rest.Min)]
+		u := unit{rng: rest, pin: e.r.snapshot == nil}
+		if u.pin {
+			u.at = db.pins.take(p.visible.Load, db.opts.clock())
+			if p.dropped.Load() && !e.c.dropped.Load() {
+				// Who took its place may have flushed before the sequence was taken.
+				db.pins.release(u.at)
+				continue
+			}
+		} else {
+			u.at = e.r.snapshot.seq
+		}
+		if !one && p.rng.Max.Compare(&rest.Max) < 0 {
+			u.rng.Max = p.rng.Max
+		}
+		e.units = append(e.units, u)
+		if one {
+			break
+		}
+		rest.Min = u.rng.Max
+	}
+	e.r.stats.Partitions = len(e.units)
+	return nil
+}
+
+// close ends the execution: nothing is held after it.
+func (e *execution) close() {
+	if e.cancel != nil {
+		e.cancel()
+	}
+	for _, u := range e.units {
+		if u.pin {
+			e.c.db.pins.release(u.at)
+		}
+	}
+	st := &e.r.stats
+	st.Documents, st.Bytes, st.Matched = e.documents.Load(), e.bytes.Load(), e.matched.Load()
+	st.Candidates = e.found.Load()
+}
+
+// run gives the results to yield. It returns errStopped if the loop is over
+// before the results are.
+func (e *execution) run(yield func(Item, error) bool) error {
+	switch {
+	case e.s.Grouped():
+		return e.runGroups(yield)
+	case len(e.s.OrderBy) > 0:
+		return e.runOrdered(yield)
+	}
+	return e.runByKey(yield)
+}
+
+// give passes over a result or gives it to yield.
+func (e *execution) give(it Item, at *position, yield func(Item, error) bool) error {
+	if e.skip > 0 {
+		e.skip--
+		return nil
+	}
+	e.r.at = at
+	e.r.stats.Results++
+	e.left--
+	if !yield(it, nil) {
+		return errStopped
+	}
+	if e.left == 0 {
+		return errStopped
+	}
+	return nil
+}
+
+// tester looks at the documents of units, on one goroutine.
+type tester struct {
+	e         *execution
+	eval      *query.Evaluator
+	prefix    []byte // of the partition keys in the scope
+	documents int64
+	bytes     int64
+	matched   int64
+}
+
+func (e *execution) tester() *tester {
+	t := &tester{e: e, eval: e.program.Evaluator()}
+	if e.scope.kind == scopePrefix {
+		t.prefix = e.scope.key.Encoded()
+	}
+	return t
+}
+
+// done adds what the tester has counted.
+func (t *tester) done() {
+	t.e.documents.Add(t.documents)
+	t.e.bytes.Add(t.bytes)
+	t.e.matched.Add(t.matched)
+}
+
+// match says whether a document is wanted, and finds the values that are.
+func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
+	if len(k.PK) < len(t.prefix) || string(k.PK[:len(t.prefix)]) != string(t.prefix) {
+		return false
+	}
+	t.documents++
+	t.bytes += int64(len(v.Body))
+	if known && len(t.eval.Wanted) == 0 {
+		t.matched++
+		return true
+	}
+	if !t.eval.Match(v.Body) && !known {
+		return false
+	}
+	t.matched++
+	return true
+}
+
+// scan goes through the documents of a unit in the order of their keys, those
+// after a key if that is not nil. Accept is that of a scanner. With order only
+// documents that can be among the first in it are shown.
+func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(Item, error) bool) error {
+	sc := scanners.Get().(*scanner)
+	defer sc.release()
+	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
+	sc.accept = accept
+	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
+		c := candidatesPool.Get().(*candidates)
+		c.lookup, c.few, c.order = e.look, e.scope.kind == scopeOne, order
+		sc.candidates = c
+		defer func() {
+			e.found.Add(c.found)
+			if order != nil && c.leftOut {
+				order.leftOut = true
+			}
+		}()
+	}
+	if e.scope.kind == scopeOne {
+		sc.pk, sc.onlyKey = e.scope.key, true
+		sc.bound.Set(&item.Key{Hash: u.rng.Min.Head(), EPK: u.rng.Min.Bytes(), PK: sc.pk.Encoded()})
+		sc.bounded, sc.inclusive = true, true
+	}
+	part := u.rng
+	if after != nil {
+		sc.bound.Set(after)
+		sc.bounded, sc.inclusive = true, false
+		if at, err := partmap.EPKFromBytes(after.EPK); err == nil && !sc.onlyKey {
+			part.Min = at
+		}
+	}
+	var failure error
+	stopped := false
+	sc.runAt(sc.route(part), part, u.at, func(it Item, err error) bool {
+		if err != nil {
+			failure = err
+			return false
+		}
+		stopped = !yield(it, nil)
+		return !stopped
+	})
+	if failure == nil && stopped {
+		failure = errStopped
+	}
+	return failure
+}
+
+// skips says whether a unit, or what of it, lies before a position: it returns
+// the key after which the unit begins, nil if with its first.
+func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
+	if e.after == nil {
+		return nil, false
+	}
+	epk := e.after.pk.EPK()
+	if e.scope.kind != scopeOne {
+		if u.rng.Max.Compare(&epk) <= 0 {
+			return nil, true
+		}
+		if epk.Compare(&u.rng.Min) < 0 {
+			return nil, false
+		}
+	}
+	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.after.pk.Encoded(), ID: bytesOf(e.after.id)}, false
+}
+
+// each works on all units, several at a time. Each goroutine makes a worker and
+// gives it units, in their order, until one has an error.
+func (e *execution) each(worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	var next atomic.Int64
+	n := min(runtime.GOMAXPROCS(0), len(e.units))
+	failures := make([]error, n)
+	var group sync.WaitGroup
+	loop := func(slot int) {
+		work, done := worker()
+		var err error
+		for err == nil {
+			i := int(next.Add(1)) - 1
+			if i >= len(e.units) {
+				break
+			}
+			err = work(ctx, i)
+		}
+		if err == nil {
+			err = done()
+		}
+		if failures[slot] = err; err != nil {
+			cancel()
+		}
+	}
+	for slot := 1; slot < n; slot++ {
+		group.Go(func() { loop(slot) })
+	}
+	loop(0)
+	group.Wait()
+	if err := e.r.ctx.Err(); err != nil {
+		return err
+	}
+	for _, err := range failures {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return errors.Join(failures...)
+}

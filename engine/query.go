@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/cleavestore/cleave/internal/query"
+)
+
+// Query says which documents are wanted, in which order, and what of them.
+type Query struct {
+	// Where selects documents. The zero Filter selects all.
+	Where Filter
+	// OrderBy orders the results; nil: by EPK, partition key and id, which also
+	// decides between results that are alike. Undefined comes first, then null,
+	// false, true, numbers, strings, arrays, objects.
+	OrderBy []Order
+	// Fields are the columns of the results; nil: whole documents. A result is
+	// an object with a member for each column that has a value.
+	Fields []Field
+	// Value makes the results bare values of the only column; documents without
+	// that value give none.
+	Value bool
+	// Distinct leaves out results that are like another. They come in the order
+	// of their values.
+	Distinct bool
+	// GroupBy makes one result of the documents with the same values at these
+	// paths, which come in the order of these values. Columns are then such
+	// paths, or aggregates. Aggregates without it give one result. The groups
+	// are held in memory, up to 64 MiB of them.
+	GroupBy []string
+	// Offset passes over the first results; not with Continue.
+	Offset int
+	// Limit is the number of results; 0: all.
+	Limit int
+	// Continue is what Result.Continue gave after another run of the same query
+	// over the same scope; Limit and NoScan may differ.
+	Continue string
+	// NoScan makes the query fail with ErrNeedsScan where documents would have to
+	// be read one by one to find those wanted.
+	NoScan bool
+}
+
+// Order is a path by which results are ordered.
+type Order struct {
+	Path string
+	Desc bool
+}
+
+// Field is a column of the results.
+type Field struct {
+	Path string
+	// As is the name of the member; "": the last name of the path.
+	As string
+	// Aggregate, if not zero, is computed of the values at Path.
+	Aggregate Aggregate
+}
+
+// Aggregate is a function of many values. Undefined values are passed over.
+type Aggregate uint8
+
+// Aggregates.
+const (
+	Count = Aggregate(query.Count) // of the values, without a path of the documents
+	Sum   = Aggregate(query.Sum)   // of numbers; undefined if there are other values
+	Avg   = Aggregate(query.Avg)   // of numbers; undefined if there are other values, or none
+	Min   = Aggregate(query.Min)   // undefined if there are arrays or objects, or no values
+	Max   = Aggregate(query.Max)
+)
+
+// ParseQuery reads a query in the text form, docs/queries.md, with parameters
+// in place of constants. What it cannot read is ErrInvalid with a
+// *QuerySyntaxError that tells the place. The name behind FROM only names the
+// document.
+//
+//	SELECT TOP 10 c.name, c.address.city AS city FROM c WHERE c.age >= @age ORDER BY c.name
+func ParseQuery(text string, parameters map[string]any) (Query, error) {
+	s, err := query.Parse(text, parameters)
+	if err != nil {
+		return Query{}, fmt.Errorf("%w: query: %w", ErrInvalid, err)
+	}
+	q := Query{
+		Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct, Offset: s.Offset, Limit: s.Limit,
+	}
+	for _, c := range s.Columns {
+		f := Field{As: c.Name, Aggregate: Aggregate(c.Func)}
+		if c.Path != nil {
+			f.Path = c.Path.String()
+		}
+		q.Fields = append(q.Fields, f)
+	}
+	for _, p := range s.GroupBy {
+		q.GroupBy = append(q.GroupBy, p.String())
+	}
+	for _, o := range s.OrderBy {
+		q.OrderBy = append(q.OrderBy, Order{Path: o.Path.String(), Desc: o.Falling})
+	}
+	return q, nil
+}
+
+// QuerySyntaxError says where a text is no query.
+type QuerySyntaxError = query.SyntaxError
+
+// compile checks the query.
+func (q *Query) compile() (*query.Select, error) {
+	s := &query.Select{
+		Where: q.Where.tree(), Value: q.Value, Distinct: q.Distinct, Offset: q.Offset, Limit: q.Limit,
+	}
+	err := q.Where.err
+	path := func(text string) (p query.Path) {
+		if err == nil {
+			p, err = query.ParsePath(text)
+		}
+		return p
+	}
+	for i, f := range q.Fields {
+		c := query.Column{Func: query.Func(f.Aggregate), Name: f.As}
+		if f.Aggregate > Max && err == nil {
+			err = fmt.Errorf("aggregate %d", f.Aggregate)
+		}
+		if f.Path != "" || f.Aggregate != Count {
+			c.Path = path(f.Path)
+		}
+		switch n := len(c.Path); {
+		case c.Name != "":
+		case f.Aggregate != 0 || n == 0:
+			c.Name = "$" + strconv.Itoa(i+1)
+		default:
+			c.Name = c.Path[n-1].Name
+		}
+		s.Columns = append(s.Columns, c)
+	}
+	for _, text := range q.GroupBy {
+		s.GroupBy = append(s.GroupBy, path(text))
+	}
+	for _, o := range q.OrderBy {
+		s.OrderBy = append(s.OrderBy, query.Order{Path: path(o.Path), Falling: o.Desc})
+	}
+	if err == nil {
+		err = s.Check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: query: %w", ErrInvalid, err)
+	}
+	s.Where = s.Where.Simplify()
+	return s, nil
+}
+
+// Query runs a query over a scope when the result is ranged over. Nothing is
+// read and nothing held before.
+func (c *Container) Query(ctx context.Context, scope Scope, q Query) *Result {
+	return &Result{ctx: ctx, c: c, scope: scope, q: q}
+}
+
+// Query is Container.Query as of the snapshot.
+func (s *Snapshot) Query(ctx context.Context, scope Scope, q Query) *Result {
+	return &Result{ctx: ctx, c: s.c, snapshot: s, scope: scope, q: q}
+}
+
+// Count returns the number of documents for which a filter is true.
+func (c *Container) Count(ctx context.Context, scope Scope, f Filter) (int64, error) {
+	return count(c.Query(ctx, scope, countQuery(f)))
+}
+
+// Count is Container.Count as of the snapshot.
+func (s *Snapshot) Count(ctx context.Context, scope Scope, f Filter) (int64, error) {
+	return count(s.Query(ctx, scope, countQuery(f)))
+}
+
+func countQuery(f Filter) Query {
+	return Query{Where: f, Fields: []Field{{Aggregate: Count}}, Value: true}
+}
+
+func count(r *Result) (n int64, err error) {
+	for it, err := range r.All() {
+		if err != nil {
+			return 0, err
+		}
+		if n, err = strconv.ParseInt(string(it.Body), 10, 64); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}

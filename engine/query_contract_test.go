@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// queryStore is a container of 400 documents in four partitions, half of them
+// flushed.
+func queryStore(t *testing.T, policy IndexPolicy) *Container {
+	ctx := context.Background()
+	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 4, Index: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"i%03d","k":%d,"n":%d,"s":"text %d"}`, i, i%20, i, i%7), nil); err != nil {
+			t.Fatal(err)
+		}
+		if i == 200 {
+			if err := db.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return c
+}
+
+func results(r *Result) (list []string, err error) {
+	for it, err := range r.All() {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, string(it.Body))
+	}
+	return list, nil
+}
+
+// TestQueryErrors: what is wrong with a query is told, and nothing is held.
+func TestQueryErrors(t *testing.T) {
+	c := queryStore(t, IndexPolicy{Include: []string{"/n/?"}})
+	ctx := context.Background()
+	all := AllPartitions()
+	good := c.Query(ctx, all, Query{Where: Eq("/s", "text 1"), Limit: 3})
+	if _, err := results(good); err != nil {
+		t.Fatal(err)
+	}
+	next := good.Continue()
+	for name, test := range map[string]struct {
+		scope Scope
+		q     Query
+		want  error
+	}{
+		"no scope":           {Scope{}, Query{}, ErrInvalid},
+		"bad key":            {OnePartition(JoinKeys(NumberKey(1), NumberKey(2))), Query{}, ErrInvalid},
+		"bad path":           {all, Query{Where: Eq("n", 1)}, ErrInvalid},
+		"bad value":          {all, Query{Where: Eq("/n", []int{1})}, ErrInvalid},
+		"bounds":             {all, Query{Where: Range("/n", Incl(1), Excl("x"))}, ErrInvalid},
+		"no bound":           {all, Query{Where: Range("/n", Unbounded(), Unbounded())}, ErrInvalid},
+		"order of many":      {all, Query{OrderBy: []Order{{Path: "/t/[]"}}}, ErrInvalid},
+		"order of groups":    {all, Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}}, OrderBy: []Order{{Path: "/n"}}}, ErrInvalid},
+		"negative":           {all, Query{Limit: -1}, ErrInvalid},
+		"needs a scan":       {all, Query{Where: Eq("/s", "text 1"), NoScan: true}, ErrNeedsScan},
+		"order needs a scan": {all, Query{OrderBy: []Order{{Path: "/s"}}, NoScan: true}, ErrNeedsScan},
+		"no continuation":    {all, Query{Continue: "x"}, ErrBadContinuation},
+		"other query":        {all, Query{Where: Eq("/s", "text 2"), Continue: next}, ErrBadContinuation},
+		"other scope":        {PrefixOf(NumberKey(1)), Query{Where: Eq("/s", "text 1"), Continue: next}, ErrBadContinuation},
+		"changed":            {all, Query{Where: Eq("/s", "text 1"), Continue: next[:10] + "A" + next[11:]}, ErrBadContinuation},
+	} {
+		if list, err := results(c.Query(ctx, test.scope, test.q)); !errors.Is(err, test.want) || len(list) > 0 {
+			t.Errorf("%s: %v, %v", name, list, err)
+		}
+	}
+	for _, q := range []Query{{NoScan: true}, {Where: Eq("/n", 5), NoScan: true}} {
+		if list, err := results(c.Query(ctx, all, q)); err != nil || len(list) == 0 {
+			t.Errorf("%v: %v", q.Where, err)
+		}
+	}
+	if _, err := c.db.CreateContainer(ctx, "bytes", ContainerDef{Kind: Opaque}); err != nil {
+		t.Fatal(err)
+	}
+	opaque, _ := c.db.Container("bytes")
+	if _, err := results(opaque.Query(ctx, all, Query{})); !errors.Is(err, ErrInvalid) {
+		t.Errorf("query of an opaque container: %v", err)
+	}
+	var bad *QuerySyntaxError
+	if _, err := ParseQuery("SELECT * FROM", nil); !errors.Is(err, ErrInvalid) || !errors.As(err, &bad) || bad.Column != 14 {
+		t.Errorf("%v", err)
+	}
+	if pinned := c.db.pins.live(); len(pinned) > 0 {
+		t.Errorf("sequences are pinned: %v", pinned)
+	}
+}
+
+// TestQueryCancelled: a query ends with its context, and a loop that is left
+// holds nothing.
+func TestQueryCancelled(t *testing.T) {
+	c := queryStore(t, IndexAll())
+	for name, q := range map[string]Query{
+		"by key":  {Where: Contains("/s", "text")},
+		"ordered": {OrderBy: []Order{{Path: "/s"}}},
+		"groups":  {GroupBy: []string{"/k"}, Fields: []Field{{Path: "/k"}, {Path: "/n", Aggregate: Sum}}},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := results(c.Query(ctx, AllPartitions(), q)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		r := c.Query(context.Background(), AllPartitions(), q)
+		for _, err := range r.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if r.Continue() == "" || r.Stats().Results != 1 {
+			t.Errorf("%s: %q after a break, %+v", name, r.Continue(), r.Stats())
+		}
+		if pinned := c.db.pins.live(); len(pinned) > 0 {
+			t.Errorf("%s: sequences are pinned: %v", name, pinned)
+		}
+	}
+}
+
+// TestQueryRouting: a filter that pins the key asks one partition, and a
+// snapshot shows what it showed.
+func TestQueryRouting(t *testing.T) {
+	c := queryStore(t, IndexAll())
+	ctx := context.Background()
+	snapshot, err := c.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Close()
+	r := c.Query(ctx, AllPartitions(), Query{Where: And(Eq("/k", 3), Range("/n", Incl(100), Unbounded()))})
+	list, err := results(r)
+	if err != nil || len(list) != 15 || r.Stats().Partitions != 1 {
+		t.Errorf("%d results, %v, %+v", len(list), err, r.Stats())
+	}
+	if err := c.Delete(ctx, NumberKey(3), "i003", nil); err != nil {
+		t.Fatal(err)
+	}
+	now, err1 := c.Count(ctx, OnePartition(NumberKey(3)), Filter{})
+	then, err2 := snapshot.Count(ctx, OnePartition(NumberKey(3)), Filter{})
+	if now != 19 || then != 20 || err1 != nil || err2 != nil {
+		t.Errorf("%d now, %d then: %v, %v", now, then, err1, err2)
+	}
+	plan, err := c.Explain(ctx, AllPartitions(), Query{Where: Eq("/k", 3)})
+	if err != nil || len(plan.Partitions) != 1 || plan.Scope != "partition [3]" && plan.Scope != "partition 3" || plan.Partitions[0].NoIndex {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+// TestOrderInPasses: an order that does not fit into memory is found in several
+// passes.
+func TestOrderInPasses(t *testing.T) {
+	c := queryStore(t, IndexPolicy{})
+	old := orderMemory
+	orderMemory = 4 << 10
+	defer func() { orderMemory = old }()
+	r := c.Query(context.Background(), AllPartitions(), Query{OrderBy: []Order{{Path: "/s"}, {Path: "/n", Desc: true}}, Fields: []Field{{Path: "/n"}}, Value: true})
+	list, err := results(r)
+	if err != nil || len(list) != 400 || r.Stats().Passes < 5 || r.Continue() != "" {
+		t.Fatalf("%d results, %v, %+v", len(list), err, r.Stats())
+	}
+	for i, at := 0, 0; i < 7; i++ {
+		for n := 399; n >= 0; n-- {
+			if n%7 == i {
+				if list[at] != fmt.Sprint(n) {
+					t.Fatalf("result %d is %s, want %d", at, list[at], n)
+				}
+				at++
+			}
+		}
+	}
+}

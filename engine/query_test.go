@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/query/reference"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestQueries compares random queries with a plain evaluation of what was
+// written, with writes, deletes, flushes, merges, splits and reopens between
+// them.
+func TestQueries(t *testing.T) {
+	seed := newSeed(t)
+	runs, steps := 5, 700
+	if testing.Short() {
+		runs, steps = 2, 300
+	}
+	for i := range runs {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newQueryModel(t, rand.New(rand.NewPCG(seed, uint64(i))))
+			defer func() { m.db.Close() }()
+			for range steps {
+				m.step()
+			}
+		})
+	}
+}
+
+// queryModel is a container beside a map of its documents.
+type queryModel struct {
+	t    *testing.T
+	d    reference.Draw
+	mem  *vfs.Mem
+	opts *Options
+	db   *DB
+	c    *Container
+	docs map[itemID]string
+}
+
+func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
+	m := &queryModel{t: t, d: reference.Draw{Rand: rng}, mem: vfs.NewMem(), docs: make(map[itemID]string)}
+	m.opts = testOptions(m.mem)
+	m.opts.FileBytes = 4<<10 + rng.Int64N(32<<10)
+	m.open()
+	def := ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1 + rng.IntN(4)}
+	if rng.IntN(2) == 0 {
+		def.PartitionKey = []string{"/k", "/o/a"}
+	}
+	def.Index = m.policy()
+	_, err := m.db.CreateContainer(context.Background(), "docs", def)
+	m.must(err)
+	m.c, err = m.db.Container("docs")
+	m.must(err)
+	return m
+}
+
+// policy draws an index policy.
+func (m *queryModel) policy() IndexPolicy {
+	return []IndexPolicy{
+		{}, IndexAll(), IndexAll(), IndexAll(),
+		{Include: []string{"/n/?", "/s/?", "/o/*", "/t/[]/?"}},
+		{Include: []string{"/*"}, Exclude: []string{"/a/?", "/t/*", "/l/[]/b/?"}},
+	}[m.d.IntN(6)]
+}
+
+func (m *queryModel) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *queryModel) open() {
+	db, err := Open(context.Background(), "queries", m.opts)
+	m.must(err)
+	m.db = db
+	if m.c != nil {
+		m.c, err = db.Container("docs")
+		m.must(err)
+	}
+}
+
+func (m *queryModel) step() {
+	ctx := context.Background()
+	switch p := m.d.IntN(100); {
+	case p < 40:
+		for range 1 + m.d.IntN(8) {
+			m.write()
+		}
+	case p < 90:
+		m.query()
+	case p < 94:
+		m.must(m.db.Flush(ctx))
+	case p < 96:
+		parts := m.db.partitions()
+		_, err := m.db.work.mergeOne(ctx, parts[m.d.IntN(len(parts))], m.d.IntN(2) == 0)
+		m.must(err)
+	case p < 98:
+		m.reshape()
+	case p < 99:
+		m.must(m.db.Settle(ctx))
+		if m.d.IntN(4) == 0 {
+			_, err := m.c.SetIndexPolicy(ctx, m.policy())
+			m.must(err)
+		}
+	default:
+		m.must(m.db.Close())
+		m.mem = m.mem.Kill()
+		m.opts.fs = m.mem
+		m.open()
+	}
+}
+
+func (m *queryModel) key() string {
+	return []string{`"a"`, `"b"`, `1`, `true`, `null`, ``}[m.d.IntN(6)]
+}
+
+func (m *queryModel) write() {
+	ctx := context.Background()
+	id := fmt.Sprintf("i%d", m.d.IntN(60))
+	if m.d.IntN(5) == 0 && len(m.docs) > 0 {
+		ids := make([]itemID, 0, len(m.docs))
+		for id := range m.docs {
+			ids = append(ids, id)
+		}
+		slices.SortFunc(ids, func(a, b itemID) int { return strings.Compare(a.key.String()+a.id, b.key.String()+b.id) })
+		which := ids[m.d.IntN(len(ids))]
+		m.must(m.c.Delete(ctx, which.key, which.id, nil))
+		delete(m.docs, which)
+		return
+	}
+	body := m.d.Members("a", "b", "n", "s", "t", "l")
+	if body == "{}" {
+		body = `{"a":1}`
+	}
+	o := m.d.Members("b")
+	if len(m.c.def.PartitionKey) == 2 {
+		o = `{"a":` + m.d.Scalar() + `}`
+	}
+	body = fmt.Sprintf(`{"id":%q,"o":%s,%s`, id, o, body[1:])
+	if k := m.key(); k != "" {
+		body = body[:len(body)-1] + `,"k":` + k + `}`
+	}
+	meta, err := m.c.Upsert(ctx, []byte(body), nil)
+	m.must(err)
+	m.docs[itemID{"docs", meta.Key, id}] = body
+}
+
+func (m *queryModel) reshape() {
+	parts := m.c.Partitions()
+	i := m.d.IntN(len(parts))
+	ctx := context.Background()
+	var job *Job
+	var err error
+	if m.d.IntN(2) == 0 && len(parts) < 8 || len(parts) == 1 {
+		job, err = m.c.Split(ctx, parts[i].ID, nil)
+	} else {
+		i = min(i, len(parts)-2)
+		job, err = m.c.Merge(ctx, parts[i].ID, parts[i+1].ID)
+	}
+	m.must(err)
+	if err := job.Wait(ctx); err != nil && !errors.Is(err, ErrRefused) {
+		m.t.Fatal(err)
+	}
+}
+
+// scope draws a scope and returns the documents in it.
+func (m *queryModel) scope() (Scope, []reference.Document) {
+	scope := AllPartitions()
+	key, err := ParseKey("[" + strings.TrimSuffix(m.key()+"undefined", "undefined") + "]")
+	if err != nil {
+		key = UndefinedKey()
+	}
+	switch m.d.IntN(4) {
+	case 0:
+		scope = PrefixOf(key)
+	case 1:
+		if len(m.c.def.PartitionKey) == 2 {
+			second, err := ParseKey(m.d.Scalar())
+			m.must(err)
+			key = JoinKeys(key, second)
+		}
+		scope = OnePartition(key)
+	}
+	var docs []reference.Document
+	for id, body := range m.docs {
+		if scope.kind != scopeAll && !strings.HasPrefix(string(id.key.Encoded()), string(key.Encoded())) {
+			continue
+		}
+		epk := id.key.EPK()
+		place := string(epk.Bytes()) + string(id.key.Encoded()) + id.id
+		docs = append(docs, reference.Document{Place: place, Root: reference.Parse([]byte(body))})
+	}
+	return scope, docs
+}
+
+// query compares a query, taken in pages, with the reference.
+func (m *queryModel) query() {
+	s := m.d.Select()
+	if m.d.IntN(5) == 0 {
+		pin := &query.Filter{Op: query.Eq, Path: keyPath("/k"), Value: m.d.Constant()}
+		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, pin}}
+	}
+	scope, docs := m.scope()
+	want := reference.Rows(docs, s)
+	offset := m.d.IntN(3) * m.d.IntN(2)
+	want = want[min(offset, len(want)):]
+	q := queryOf(s)
+	q.Offset = offset
+	page := 1 + m.d.IntN(20)
+	var got []any
+	for pages := 0; ; pages++ {
+		q.Limit = []int{0, page}[min(1, page%4)]
+		r := m.c.Query(context.Background(), scope, q)
+		n := 0
+		for it, err := range r.All() {
+			m.must(err)
+			got = append(got, reference.Parse(it.Body))
+			if n++; m.d.IntN(30) == 0 {
+				break
+			}
+		}
+		if q.Continue = r.Continue(); q.Continue == "" {
+			break
+		}
+		if pages > 1000 {
+			m.t.Fatal("the pages do not end")
+		}
+		if m.d.IntN(20) == 0 {
+			m.reshape()
+		}
+	}
+	if len(got) != len(want) || len(got) > 0 && !sameRows(got, want, s) {
+		m.t.Fatalf("%s over %s\norder %v columns %v groups %v offset %d\ngot  %d %v\nwant %d %v\nparts %v", s.Where, scope, s.OrderBy, s.Columns, s.GroupBy, offset, len(got), texts(got), len(want), texts(want), m.c.Partitions())
+	}
+	if !s.Grouped() && m.d.IntN(3) == 0 {
+		n, err := m.c.Count(context.Background(), scope, Filter{f: s.Where})
+		m.must(err)
+		if s.Columns == nil && n != int64(len(want)+min(offset, len(reference.Rows(docs, s)))) {
+			m.t.Fatalf("%s over %s: count %d, want %d", s.Where, scope, n, len(want))
+		}
+	}
+}
+
+// queryOf returns a query of the reference as callers would write it.
+func queryOf(s *query.Select) Query {
+	q := Query{Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct}
+	for _, c := range s.Columns {
+		f := Field{As: c.Name, Aggregate: Aggregate(c.Func)}
+		if c.Path != nil {
+			f.Path = c.Path.String()
+		}
+		q.Fields = append(q.Fields, f)
+	}
+	for _, p := range s.GroupBy {
+		q.GroupBy = append(q.GroupBy, p.String())
+	}
+	for _, o := range s.OrderBy {
+		q.OrderBy = append(q.OrderBy, Order{o.Path.String(), o.Falling})
+	}
+	return q
+}
+
+// sameRows compares rows in order; those of groups that are arrays or objects
+// have none.
+func sameRows(got, want []any, s *query.Select) bool {
+	a, b := texts(got), texts(want)
+	if s.Grouped() {
+		slices.Sort(a)
+		slices.Sort(b)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func texts(rows []any) []string {
+	list := make([]string, len(rows))
+	for i, r := range rows {
+		b, _ := json.Marshal(r)
+		list[i] = string(b)
+	}
+	return list
+}

@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// countUnit adds the documents of a unit to groups by what indexes say. It
+// returns false, and adds nothing, if they cannot tell in one of its partitions.
+func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
+	all := true
+	unit := e.s.Grouper()
+	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
+		c := candidatesPool.Get().(*candidates)
+		defer c.release()
+		c.lookup, c.few = e.look, e.scope.kind == scopeOne
+		c.onlyCount = len(unit.Paths()) == 0
+		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
+		if err != nil || !fits {
+			all = all && err != nil
+			return err
+		}
+		n, ok := c.count()
+		if !ok {
+			all = false
+			return nil
+		}
+		e.found.Add(c.found)
+		paths := unit.Paths()
+		if len(paths) == 0 {
+			unit.AddCount(nil, n)
+			t.matched += n
+			return nil
+		}
+		for _, s := range c.sources {
+			if err := e.countValues(c, s, paths[0], unit, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || !all {
+		return false, err
+	}
+	to.Merge(unit)
+	return true, checkGroups(to)
+}
+
+// inParts calls visit, inside of an epoch guard, for each physical partition
+// that has a part of a unit, with the keys between which that lies; whole says
+// that it is all of the partition. A partition
+// that is replaced meanwhile is left to those that took its place: visit is then
+// not called for it.
+func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
+	part := u.rng
+	one := e.scope.kind == scopeOne
+	for one || !part.Empty() {
+		rt := e.c.routing.Load()
+		p := rt.parts[rt.table.Find(&part.Min)]
+		err := e.inPart(ctx, p, func(v *version) error {
+			if one {
+				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: e.scope.key.Encoded()})
+				return visit(p, v, e.c.db.nowMillis(), lo, hi, false)
+			}
+			common := intersection(part, p.rng)
+			within := newBounds(common, e.c.levels())
+			return visit(p, v, e.c.db.nowMillis(), &within.lo, &within.hi, common == p.rng)
+		})
+		if err == errMoved {
+			continue
+		}
+		if err != nil || one {
+			return err
+		}
+		part.Min = p.rng.Max
+	}
+	return nil
+}
+
+// inPart calls visit with the version of a partition; errMoved: it was replaced.
+func (e *execution) inPart(ctx context.Context, p *partition, visit func(*version) error) error {
+	call, err := e.c.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	if e.r.snapshot != nil {
+		if err := e.r.snapshot.check(); err != nil {
+			return err
+		}
+	}
+	guard := e.c.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	if p.dropped.Load() {
+		return p.gone()
+	}
+	if err := visit(v); err != nil {
+		return e.c.db.readError(err)
+	}
+	return nil
+}
+
+// intersection returns what two ranges have in common.
+func intersection(a, b partmap.Range) partmap.Range {
+	if a.Min.Compare(&b.Min) < 0 {
+		a.Min = b.Min
+	}
+	if b.Max.Compare(&a.Max) < 0 {
+		a.Max = b.Max
+	}
+	return a
+}
+
+// countValues adds the candidates of a source to the groups of their values at a
+// path. Of those whose value no term tells in full the documents are read.
+func (e *execution) countValues(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
+	p := indexPath(path)
+	rest := c.sets.get(s.lo, s.hi)
+	defer c.sets.put(rest)
+	counted := 0
+	var key []byte
+	err := s.use(func(r *index.Reader) error {
+		cur := r.Cursor()
+		span := index.Exists(p)
+		ok := cur.Seek(span.From)
+		for ; ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
+			term, fine := cur.Term()
+			if !fine || term.Cut || term.Value.Type >= index.Array {
+				continue
+			}
+			n, err := cur.Posting().CountIn(s.set)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				v := valueOfTerm(&term.Value)
+				key = v.AppendOrder(key[:0])
+				to.AddCount(key, int64(n))
+				counted += n
+			}
+		}
+		if cur.Err() != nil || counted == s.set.Count() {
+			return cur.Err()
+		}
+		if err := unionScalars(r, p, rest); err != nil {
+			return err
+		}
+		if _, containers := c.policy.Covers(p); !containers {
+			return nil
+		}
+		// Those without a term have no value.
+		none, valued := c.sets.get(s.lo, s.hi), c.sets.get(s.lo, s.hi)
+		defer c.sets.put(none)
+		defer c.sets.put(valued)
+		if err := r.Union(span, valued); err != nil {
+			return err
+		}
+		none.Or(s.set)
+		none.AndNot(valued)
+		if n := none.Count(); n > 0 {
+			to.AddCount(new(query.Value).AppendOrder(nil), int64(n))
+			counted += n
+			rest.Or(none)
+		}
+		return nil
+	})
+	t.matched += int64(counted)
+	if err != nil || counted == s.set.Count() {
+		return err
+	}
+	var k item.Key
+	var v item.Version
+	for at, ok := s.set.Next(s.lo); ok; at, ok = s.set.Next(at + 1) {
+		if rest.Contains(at) {
+			continue
+		}
+		if err := s.indexSource.version(at, &k, &v); err != nil {
+			return err
+		}
+		if t.match(&k, &v, true) {
+			to.Add(t.eval.Wanted)
+		}
+	}
+	return nil
+}
+
+// unionScalars adds what has a term that tells a scalar at a path in full.
+func unionScalars(r *index.Reader, p index.Path, set *index.Set) error {
+	cur := r.Cursor()
+	span := index.Exists(p)
+	for ok := cur.Seek(span.From); ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
+		if term, fine := cur.Term(); fine && !term.Cut && term.Value.Type < index.Array {
+			if err := cur.Posting().AddTo(set); err != nil {
+				return err
+			}
+		}
+	}
+	return cur.Err()
+}
+
+// valueOfTerm returns a scalar as package query has it.
+func valueOfTerm(v *index.Value) query.Value {
+	switch v.Type {
+	case index.Null:
+		return query.Value{Kind: jsondoc.KindNull}
+	case index.Bool:
+		return query.Value{Kind: jsondoc.KindBool, Bool: v.Bool}
+	case index.Number:
+		return query.Value{Kind: jsondoc.KindNumber, Number: v.Number}
+	}
+	return query.Value{Kind: jsondoc.KindString, Text: v.Text}
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/query"
+)
+
+// groupMemory bounds the groups of a query, in bytes, on each goroutine and
+// together.
+const groupMemory = 64 << 20
+
+// runGroups gives the results of groups and aggregates.
+func (e *execution) runGroups(yield func(Item, error) bool) error {
+	var mu sync.Mutex
+	all := e.s.Grouper()
+	err := e.each(func() (func(context.Context, int) error, func() error) {
+		groups := e.s.Grouper()
+		t := e.tester()
+		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
+			if t.match(k, v, known) {
+				groups.Add(t.eval.Wanted)
+			}
+			return nil, false, checkGroups(groups)
+		}
+		work := func(ctx context.Context, i int) error {
+			if e.counts {
+				done, err := e.countUnit(ctx, &e.units[i], groups, t)
+				if done || err != nil {
+					return err
+				}
+			}
+			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(Item, error) bool { return true })
+		}
+		return work, func() error {
+			t.done()
+			mu.Lock()
+			defer mu.Unlock()
+			all.Merge(groups)
+			return checkGroups(all)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range all.Keys() {
+		if e.after != nil && key <= string(e.after.order) {
+			continue
+		}
+		row, ok := all.Append(nil, key)
+		if !ok {
+			continue
+		}
+		if err := e.give(Item{Body: row}, &position{order: []byte(key)}, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkGroups(g *query.Grouper) error {
+	if g.Bytes() > groupMemory {
+		return &LimitError{What: "groups of a query", Size: g.Bytes(), Limit: groupMemory, Kind: ErrTooLarge}
+	}
+	return nil
+}

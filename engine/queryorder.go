@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// An order that no index has is made in passes: each goes over all units and
+// keeps the first rows of what comes after the last one of the pass before, as
+// many as are wanted or find room. A row is its order key and its key; if many
+// are wanted, the document is read again when it is given out.
+const (
+	rowOverhead = 128
+	keptRows    = 1000 // up to so many rows the documents are kept
+)
+
+// orderMemory is what the rows of one pass take on each goroutine, in bytes. Only
+// tests change it.
+var orderMemory = int64(16 << 20)
+
+// orderRow is a row of a pass. Its sort key is the order key, EPK, encoded
+// partition key and id behind each other, which compare as bytes.
+type orderRow struct {
+	key   []byte
+	order int // length of the order key
+	epk   int // of the EPK
+	pk    int // of the encoded partition key
+	unit  int
+	// ver is the document, where it is kept: then seq is not 0.
+	ver item.Version
+}
+
+func (r *orderRow) size() int64 { return int64(len(r.key)+len(r.ver.Body)) + rowOverhead }
+
+func (r *orderRow) position() *position {
+	at := r.order + r.epk
+	pk, err := partmap.FromEncoded(r.key[at : at+r.pk])
+	if err != nil {
+		return nil // it came from an item
+	}
+	return &position{order: bytes.Clone(r.key[:r.order]), pk: pk, id: string(r.key[at+r.pk:])}
+}
+
+// topRows keeps the first rows of many. It is a heap with the last on top.
+type topRows struct {
+	rows   []orderRow
+	bytes  int64
+	most   int   // rows
+	memory int64 // bytes
+	missed bool  // rows were left out
+}
+
+// Len, Less, Swap, Push and Pop are those of heap.Interface.
+func (t *topRows) Len() int           { return len(t.rows) }
+func (t *topRows) Less(i, j int) bool { return bytes.Compare(t.rows[i].key, t.rows[j].key) > 0 }
+func (t *topRows) Swap(i, j int)      { t.rows[i], t.rows[j] = t.rows[j], t.rows[i] }
+func (t *topRows) Push(x any)         { t.rows = append(t.rows, x.(orderRow)) }
+func (t *topRows) Pop() any {
+	last := t.rows[len(t.rows)-1]
+	t.rows = t.rows[:len(t.rows)-1]
+	return last
+}
+
+// offer takes a row if it is among the first. What it points to is copied.
+func (t *topRows) offer(r orderRow) {
+	full := len(t.rows) >= t.most || t.bytes+r.size() > t.memory && len(t.rows) > 0
+	if full && bytes.Compare(r.key, t.rows[0].key) > 0 {
+		t.missed = true
+		return
+	}
+	r.key, r.ver.Body = bytes.Clone(r.key), bytes.Clone(r.ver.Body)
+	heap.Push(t, r)
+	for t.bytes += r.size(); len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1; {
+		last := heap.Pop(t).(orderRow)
+		t.bytes -= last.size()
+		t.missed = true
+	}
+}
+
+// merge adds the rows of another. What one of them has left out comes after
+// all rows that remain.
+func (t *topRows) merge(o *topRows) {
+	var ends [][]byte
+	for _, side := range []*topRows{t, o} {
+		if side.missed && len(side.rows) > 0 {
+			ends = append(ends, side.rows[0].key)
+		}
+	}
+	for _, last := range ends {
+		t.cut(last)
+		o.cut(last)
+	}
+	for _, r := range o.rows {
+		t.bytes += r.size()
+		t.rows = append(t.rows, r)
+	}
+	t.missed = t.missed || o.missed
+	heap.Init(t)
+	for len(t.rows) > t.most {
+		last := heap.Pop(t).(orderRow)
+		t.bytes -= last.size()
+		t.missed = true
+	}
+}
+
+// cut leaves out the rows after a key.
+func (t *topRows) cut(last []byte) {
+	n := len(t.rows)
+	t.rows = slices.DeleteFunc(t.rows, func(r orderRow) bool { return bytes.Compare(r.key, last) > 0 })
+	t.missed = t.missed || len(t.rows) < n
+	heap.Init(t)
+}
+
+// runOrdered gives results in the order that the query asks for.
+func (e *execution) runOrdered(yield func(Item, error) bool) error {
+	var after []byte
+	if e.after != nil {
+		if err := e.checkOrder(e.after.order); err != nil {
+			return err
+		}
+		epk := e.after.pk.EPK()
+		after = append(append(append(bytes.Clone(e.after.order), epk.Bytes()...), e.after.pk.Encoded()...), e.after.id...)
+	}
+	rows := e.rowReader()
+	for {
+		e.r.stats.Passes++
+		top, err := e.pass(after)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(top.rows, func(a, b orderRow) int { return bytes.Compare(a.key, b.key) })
+		for i := range top.rows {
+			row := &top.rows[i]
+			it, ok, err := rows.read(row)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if err := e.give(it, row.position(), yield); err != nil {
+				return err
+			}
+		}
+		if !top.missed {
+			return nil
+		}
+		if len(top.rows) == 0 {
+			e.ordered = nil // what the index named first has expired meanwhile
+			continue
+		}
+		after = top.rows[len(top.rows)-1].key
+	}
+}
+
+// checkOrder returns an error for what is no order key of the query.
+func (e *execution) checkOrder(key []byte) error {
+	for _, o := range e.s.OrderBy {
+		_, n := query.ReadOrder(key, o.Falling, false)
+		if n == 0 {
+			return ErrBadContinuation
+		}
+		key = key[n:]
+	}
+	if len(key) > 0 {
+		return ErrBadContinuation
+	}
+	return nil
+}
+
+// pass returns the first rows after a key, nil for the first of all.
+func (e *execution) pass(after []byte) (*topRows, error) {
+	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
+	var all *topRows
+	var mu sync.Mutex
+	first, err := e.orderFrom(after, most)
+	if err != nil {
+		return nil, err
+	}
+	err = e.each(func() (func(context.Context, int) error, func() error) {
+		top := &topRows{most: most, memory: orderMemory}
+		t := e.tester()
+		var order *indexOrder
+		if first != nil {
+			mine := *first
+			order = &mine
+		}
+		var key []byte
+		at := 0
+		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
+			if !t.match(k, v, known) {
+				return nil, false, nil
+			}
+			key = e.appendOrder(key[:0], t)
+			row := orderRow{order: len(key), epk: len(k.EPK), pk: len(k.PK), unit: at}
+			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
+			if after == nil || bytes.Compare(key, after) > 0 {
+				row.key = key
+				if most <= keptRows {
+					row.ver = *v
+				}
+				top.offer(row)
+			}
+			return nil, false, nil
+		}
+		work := func(ctx context.Context, i int) error {
+			at = i
+			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(Item, error) bool { return true })
+		}
+		return work, func() error {
+			t.done()
+			top.missed = top.missed || order != nil && order.leftOut
+			mu.Lock()
+			defer mu.Unlock()
+			if all == nil {
+				all = top
+			} else {
+				all.merge(top)
+			}
+			return nil
+		}
+	})
+	return all, err
+}
+
+// maxIndexOrder is the number of results up to which an index gives the order:
+// for more it is cheaper to sort.
+const maxIndexOrder = 10_000
+
+// orderFrom returns the order that an index has for a pass; nil: it has none.
+func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
+	if e.ordered == nil || most > maxIndexOrder {
+		return nil, nil
+	}
+	o := *e.ordered
+	o.most = most
+	if after == nil {
+		return &o, nil
+	}
+	v, n := query.ReadOrder(after, o.falling, false)
+	if n == 0 {
+		return nil, ErrBadContinuation
+	}
+	o.most++ // the item at the point itself
+	o.after = &orderPoint{whole: true}
+	switch v.Kind {
+	case jsondoc.KindUndefined:
+	case jsondoc.KindArray, jsondoc.KindObject:
+		o.after.value = index.OfType(o.path, indexType(v.Kind))
+	default:
+		o.after.value = index.Equal(o.path, indexValue(v))
+		if o.after.value.Loose {
+			o.after.value = index.HasPrefix(o.path, v.Text[:index.MaxString])
+			o.after.whole = false
+		}
+	}
+	rest := after[n:]
+	if !o.single {
+		o.after.whole = false
+		return &o, nil
+	}
+	width := e.c.levels() * item.MaxEPK / item.MaxLevels
+	if len(rest) < width {
+		return nil, ErrBadContinuation
+	}
+	epk, err := partmap.EPKFromBytes(rest[:width])
+	if err != nil {
+		return nil, ErrBadContinuation
+	}
+	pk := partmap.PrefixLen(rest[width:], e.c.levels())
+	o.after.key = item.Key{Hash: epk.Head(), EPK: rest[:width], PK: rest[width : width+pk], ID: rest[width+pk:]}
+	return &o, nil
+}
+
+// appendOrder appends the order key of the document that was matched last.
+func (e *execution) appendOrder(key []byte, t *tester) []byte {
+	for i, o := range e.s.OrderBy {
+		from := len(key)
+		key = query.AppendOrder(key, &t.eval.Wanted[i], false)
+		if o.Falling {
+			query.Invert(key[from:])
+		}
+	}
+	return key
+}
+
+// rowReader reads the documents of rows.
+type rowReader struct {
+	e         *execution
+	eval      *query.Evaluator // nil: whole documents
+	projector *query.Projector
+}
+
+func (e *execution) rowReader() *rowReader {
+	r := &rowReader{e: e}
+	if len(e.s.Columns) > 0 {
+		r.eval = query.Compile(&query.Filter{}, e.s.ColumnPaths()).Evaluator()
+		r.projector = e.s.Projector()
+	}
+	return r
+}
+
+// read returns the result of a row; ok is false if there is none: the document
+// has expired, or its only column has no value.
+func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
+	at := row.order + row.epk
+	pk := keyOf(stringOf(row.key[at : at+row.pk])).Clone()
+	if v := &row.ver; v.Seq != 0 {
+		it = Item{
+			Meta: Meta{Key: pk, ID: string(row.key[at+row.pk:]), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified)},
+			Body: v.Body,
+		}
+	} else {
+		it, err = r.e.c.read(r.e.ctx, pk, string(row.key[at+row.pk:]), r.e.units[row.unit].at, nil)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return it, false, nil
+	}
+	if err != nil || r.eval == nil {
+		return it, err == nil, err
+	}
+	r.eval.Match(it.Body)
+	it.Body, ok = r.projector.Append(nil, r.eval.Wanted)
+	return it, ok, nil
+}

@@ -1,0 +1,388 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/query"
+)
+
+// planNode is a filter, or a part of one, as sets of terms. What it gives of a
+// file holds all documents for which the filter is true; where it is not exact,
+// others too.
+type planNode struct {
+	op    planOp
+	spans []index.Span
+	sub   []*planNode
+	apart bool // no document has terms of two spans, or two of one
+}
+
+type planOp uint8
+
+const (
+	planAll   planOp = iota // all documents
+	planNone                // no document
+	planSpans               // those with a term of one of the spans
+	planAnd                 // those that all of sub give
+	planOr                  // those that one of sub gives
+	planMinus               // those that sub[0] gives and sub[1] does not
+)
+
+// planner makes plans for the documents that a policy has indexed.
+type planner struct{ policy *index.Compiled }
+
+// plan returns the documents for which a filter is true, or with negated those
+// for which it is false: undefined is neither.
+func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) {
+	switch f.Op {
+	case query.All:
+		if negated {
+			return &planNode{op: planNone}, true
+		}
+		return &planNode{op: planAll}, true
+	case query.Not:
+		return p.plan(f.Sub[0], !negated)
+	case query.And, query.Or:
+		op := planAnd
+		if (f.Op == query.Or) != negated {
+			op = planOr
+		}
+		return p.combine(op, f.Sub, negated)
+	}
+	yes, exact := p.leaf(f)
+	if negated {
+		yes, exact = p.opposite(f, yes, exact)
+	}
+	if yes.op == planSpans && !negated {
+		yes.apart = !f.Path.Many() && f.Op != query.ArrayContains && (f.Op != query.In || len(f.Values) == 1)
+	}
+	return yes, exact
+}
+
+// combine joins the plans of several filters. A part that gives all documents is
+// left out of an And, and takes an Or over; so do those that give none the other
+// way round.
+func (p *planner) combine(op planOp, filters []*query.Filter, negated bool) (*planNode, bool) {
+	neutral, decides := planAll, planNone
+	if op == planOr {
+		neutral, decides = planNone, planAll
+	}
+	n := &planNode{op: op}
+	exact := true
+	for _, f := range filters {
+		s, e := p.plan(f, negated)
+		if e && s.op == decides {
+			return s, true
+		}
+		exact = exact && e
+		if s.op == decides {
+			n.op = decides
+		}
+		if s.op != neutral {
+			n.sub = append(n.sub, s)
+		}
+	}
+	switch {
+	case n.op == decides:
+		return &planNode{op: decides}, exact
+	case len(n.sub) == 0:
+		return &planNode{op: neutral}, exact
+	case len(n.sub) == 1:
+		return n.sub[0], exact
+	}
+	return n, exact
+}
+
+// leaf returns the documents for which a condition is true.
+func (p *planner) leaf(f *query.Filter) (*planNode, bool) {
+	path := indexPath(f.Path)
+	scalars, containers := p.policy.Covers(path)
+	all := &planNode{op: planAll}
+	if f.Op == query.ArrayContains {
+		path = path.Element()
+		scalars, _ = p.policy.Covers(path)
+	}
+	if !scalars && !(f.Op == query.IsKind && f.Kinds&^containerKinds == 0) {
+		return all, false
+	}
+	switch f.Op {
+	case query.Eq, query.ArrayContains:
+		return spansNode(index.Equal(path, indexValue(f.Value)))
+	case query.Ne:
+		return p.others(path, f.Value)
+	case query.In:
+		var spans []index.Span
+		for _, v := range f.Values {
+			spans = append(spans, index.Equal(path, indexValue(v)))
+		}
+		return spansNode(spans...)
+	case query.Range:
+		return spansNode(index.Between(path, indexBound(f.Lo), indexBound(f.Hi)))
+	case query.Prefix:
+		return spansNode(index.HasPrefix(path, f.Value.Text))
+	case query.Contains:
+		n, _ := spansNode(index.OfType(path, index.String))
+		return n, false
+	case query.Exists:
+		if !containers {
+			return all, false
+		}
+		return spansNode(index.Exists(path))
+	case query.IsKind:
+		if !containers && f.Kinds&containerKinds != 0 {
+			return all, false
+		}
+		var spans []index.Span
+		for k := jsondoc.KindNull; k <= jsondoc.KindObject; k++ {
+			if f.Kinds&(1<<k) != 0 {
+				spans = append(spans, index.OfType(path, indexType(k)))
+			}
+		}
+		return spansNode(spans...)
+	}
+	return all, false
+}
+
+const containerKinds = 1<<jsondoc.KindArray | 1<<jsondoc.KindObject
+
+// others returns the documents with another value of the type of v.
+func (p *planner) others(path index.Path, v query.Value) (*planNode, bool) {
+	switch v.Kind {
+	case jsondoc.KindNull:
+		return &planNode{op: planNone}, true
+	case jsondoc.KindBool:
+		v.Bool = !v.Bool
+		return spansNode(index.Equal(path, indexValue(v)))
+	}
+	equal := index.Equal(path, indexValue(v))
+	all := index.OfType(path, indexType(v.Kind))
+	if equal.Loose {
+		n, _ := spansNode(all)
+		return n, false
+	}
+	return spansNode(index.Span{From: all.From, To: equal.From}, index.Span{From: equal.To, To: all.To})
+}
+
+// opposite returns the documents for which a condition is false, given those
+// for which it is true.
+func (p *planner) opposite(f *query.Filter, yes *planNode, exact bool) (*planNode, bool) {
+	path := indexPath(f.Path)
+	scalars, containers := p.policy.Covers(path)
+	var comparable *planNode // documents for which it is not undefined
+	switch f.Op {
+	case query.Exists, query.IsKind:
+		comparable = &planNode{op: planAll}
+	case query.ArrayContains:
+		if !containers {
+			return &planNode{op: planAll}, false
+		}
+		comparable, _ = spansNode(index.OfType(path, index.Array))
+	default:
+		kind := f.Value.Kind
+		if f.Op == query.Range {
+			kind = f.RangeKind()
+		}
+		if f.Op == query.In {
+			kind = f.Values[0].Kind
+			if slices.ContainsFunc(f.Values, func(v query.Value) bool { return v.Kind != kind }) {
+				return &planNode{op: planNone}, true // undefined where it is not true
+			}
+		}
+		if !scalars {
+			return &planNode{op: planAll}, false
+		}
+		comparable, _ = spansNode(index.OfType(path, indexType(kind)))
+	}
+	switch {
+	case !exact:
+		return comparable, false
+	case yes.op == planNone:
+		return comparable, true
+	}
+	return &planNode{op: planMinus, sub: []*planNode{comparable, yes}}, true
+}
+
+// spansNode returns the documents with a term of one of the spans.
+func spansNode(spans ...index.Span) (*planNode, bool) {
+	n := &planNode{op: planSpans}
+	exact := true
+	for _, s := range spans {
+		if !s.Empty() {
+			n.spans = append(n.spans, s)
+		}
+		exact = exact && !s.Loose
+	}
+	if len(n.spans) == 0 {
+		return &planNode{op: planNone}, true
+	}
+	return n, exact
+}
+
+// indexPath returns a path as package index has it.
+func indexPath(p query.Path) (path index.Path) {
+	for _, s := range p {
+		if s.Element {
+			path = path.Element()
+		} else {
+			path = path.Member(s.Name)
+		}
+	}
+	return path
+}
+
+func indexType(k query.Kind) index.Type {
+	switch k {
+	case jsondoc.KindNull:
+		return index.Null
+	case jsondoc.KindBool:
+		return index.Bool
+	case jsondoc.KindNumber:
+		return index.Number
+	case jsondoc.KindString:
+		return index.String
+	case jsondoc.KindArray:
+		return index.Array
+	}
+	return index.Object
+}
+
+func indexValue(v query.Value) index.Value {
+	switch v.Kind {
+	case jsondoc.KindNull:
+		return index.NullValue()
+	case jsondoc.KindBool:
+		return index.BoolValue(v.Bool)
+	case jsondoc.KindNumber:
+		return index.NumberValue(v.Number)
+	}
+	return index.StringValue(v.Text)
+}
+
+func indexBound(l query.Limit) index.Bound {
+	if l.Value.Kind == jsondoc.KindUndefined {
+		return index.Bound{}
+	}
+	return index.Bound{Value: indexValue(l.Value), Inclusive: l.Inclusive}
+}
+
+// planSets evaluates plans on one index after the other. Its sets serve the
+// next use.
+type planSets struct {
+	free []*index.Set
+}
+
+func (p *planSets) get(lo, hi uint32) *index.Set {
+	if n := len(p.free); n > 0 {
+		s := p.free[n-1]
+		p.free = p.free[:n-1]
+		s.Reset(lo, hi)
+		return s
+	}
+	s := new(index.Set)
+	s.Reset(lo, hi)
+	return s
+}
+
+func (p *planSets) put(s *index.Set) { p.free = append(p.free, s) }
+
+// eval returns what a plan gives of the ordinals from lo to hi, tombstones and
+// what is overwritten included.
+func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set, error) {
+	s := p.get(lo, hi)
+	switch n.op {
+	case planAll:
+		s.Fill()
+	case planSpans:
+		for i := range n.spans {
+			if err := addSpan(r, &n.spans[i], s); err != nil {
+				return nil, err
+			}
+		}
+	case planOr:
+		for _, sub := range n.sub {
+			t, err := p.eval(sub, r, lo, hi)
+			if err != nil {
+				return nil, err
+			}
+			s.Or(t)
+			p.put(t)
+		}
+	case planMinus:
+		p.put(s)
+		s, err := p.eval(n.sub[0], r, lo, hi)
+		if err != nil {
+			return nil, err
+		}
+		t, err := p.eval(n.sub[1], r, lo, hi)
+		if err != nil {
+			return nil, err
+		}
+		s.AndNot(t)
+		p.put(t)
+		return s, nil
+	case planAnd:
+		p.put(s)
+		return p.and(n, r, lo, hi)
+	}
+	return s, nil
+}
+
+// and evaluates the parts of an And, those with the fewest documents first.
+func (p *planSets) and(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set, error) {
+	type part struct {
+		*planNode
+		size int
+	}
+	parts := make([]part, len(n.sub))
+	for i, sub := range n.sub {
+		size, err := guessSize(sub, r)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = part{sub, size}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return a.size - b.size })
+	s, err := p.eval(parts[0].planNode, r, lo, hi)
+	for _, next := range parts[1:] {
+		if err != nil || s.Empty() {
+			break
+		}
+		var t *index.Set
+		if t, err = p.eval(next.planNode, r, lo, hi); err == nil {
+			s.And(t)
+			p.put(t)
+		}
+	}
+	return s, err
+}
+
+// guessSize returns how many ordinals a node may give, as far as that is told
+// by a look at one term.
+func guessSize(n *planNode, r *index.Reader) (int, error) {
+	if n.op == planSpans && len(n.spans) == 1 && oneTerm(&n.spans[0]) {
+		p, ok, err := r.Lookup(n.spans[0].From)
+		if !ok || err != nil {
+			return 0, err
+		}
+		return p.Len(), nil
+	}
+	return int(r.Info().Items), nil
+}
+
+// oneTerm says whether a span is that of one term.
+func oneTerm(s *index.Span) bool {
+	return len(s.To) == len(s.From)+1 && s.To[len(s.From)] == 0 && string(s.To[:len(s.From)]) == string(s.From)
+}
+
+// addSpan adds what has a term of a span.
+func addSpan(r *index.Reader, s *index.Span, set *index.Set) error {
+	if !oneTerm(s) {
+		return r.Union(*s, set)
+	}
+	p, ok, err := r.Lookup(s.From)
+	if !ok || err != nil {
+		return err
+	}
+	return p.AddTo(set)
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// runByKey gives results in the order of keys.
+func (e *execution) runByKey(yield func(Item, error) bool) error {
+	limit := 0 // of one unit
+	if wanted := e.left + e.skip; wanted > 0 && e.s.Limit > 0 {
+		limit = wanted
+	}
+	give := func(it Item, err error) bool {
+		return e.give(it, &position{pk: it.Key, id: it.ID}, yield) == nil
+	}
+	if len(e.units) == 1 {
+		return e.byKey(e.ctx, &e.units[0], limit, give)
+	}
+	return e.streamed(limit, give)
+}
+
+// byKey gives the results of a unit.
+func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(Item, error) bool) error {
+	after, skipped := e.startOf(u)
+	if skipped {
+		return nil
+	}
+	t := e.tester()
+	defer t.done()
+	return e.scan(ctx, u, after, limit, nil, e.rowsOf(t), yield)
+}
+
+// rowsOf returns the accept function of a scan for the rows of documents.
+func (e *execution) rowsOf(t *tester) accept {
+	if len(e.s.Columns) == 0 {
+		return func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
+			return v.Body, t.match(k, v, known), nil
+		}
+	}
+	projector := e.s.Projector()
+	var row []byte
+	return func(k *item.Key, v *item.Version, known bool) (_ []byte, ok bool, _ error) {
+		if !t.match(k, v, known) {
+			return nil, false, nil
+		}
+		row, ok = projector.Append(row[:0], t.eval.Wanted)
+		return row, ok, nil
+	}
+}
+
+// Results of units that are worked on ahead of the loop wait in batches.
+const (
+	aheadItems   = 64
+	aheadBytes   = 64 << 10
+	aheadBatches = 4 // of one unit
+)
+
+// rowBatch is the next results of a unit.
+type rowBatch struct {
+	items []Item
+	err   error
+}
+
+// streamed gives the results of all units in order, while some units after the
+// present one are worked on already.
+func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	queues := make([]chan rowBatch, len(e.units))
+	begun := 0
+	for i := range e.units {
+		for ; begun < min(len(e.units), i+2*runtime.GOMAXPROCS(0)); begun++ {
+			u, queue := &e.units[begun], make(chan rowBatch, aheadBatches)
+			queues[begun] = queue
+			group.Go(func() { e.ahead(ctx, u, limit, queue) })
+		}
+		for b := range queues[i] {
+			if b.err != nil {
+				return b.err
+			}
+			for _, it := range b.items {
+				if !yield(it, nil) {
+					return errStopped
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err // the queue may have been closed for it
+		}
+	}
+	return nil
+}
+
+// ahead puts the results of a unit into its queue, and closes that.
+func (e *execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- rowBatch) {
+	defer close(queue)
+	var items []Item
+	bytes := 0
+	send := func(b rowBatch) bool {
+		select {
+		case queue <- b:
+			items, bytes = nil, 0
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	err := e.byKey(ctx, u, limit, func(it Item, _ error) bool {
+		items = append(items, it)
+		bytes += len(it.Body)
+		if len(items) < aheadItems && bytes < aheadBytes {
+			return true
+		}
+		return send(rowBatch{items: items})
+	})
+	if err != errStopped && (err != nil || len(items) > 0) {
+		send(rowBatch{items: items, err: err})
+	}
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/murmur"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// position is where in the results of a query somebody is: at the item with
+// this order key and key, or, of groups, at the group with this key. It names
+// nothing of the store's making, so that it survives splits and restarts.
+type position struct {
+	order []byte
+	pk    PartitionKey // the zero key for groups
+	id    string
+}
+
+// A continuation is, in URL-safe base64,
+//
+//	format u8 = 1
+//	query  u64        hash of the query and its scope
+//	order  uvarint length, bytes
+//	key    uvarint length, encoded partition key; none for groups
+//	id     the rest
+//	crc    u32        Castagnoli, of everything before
+const continuationFormat = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// text returns the continuation after a position.
+func (p *position) text(hash uint64) string {
+	b := binary.LittleEndian.AppendUint64([]byte{continuationFormat}, hash)
+	b = append(binary.AppendUvarint(b, uint64(len(p.order))), p.order...)
+	pk := p.pk.Encoded()
+	b = append(binary.AppendUvarint(b, uint64(len(pk))), pk...)
+	b = append(b, p.id...)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// parsePosition reads a continuation of the query with this hash.
+func parsePosition(text string, hash uint64) (*position, error) {
+	bad := func(why string) (*position, error) { return nil, fmt.Errorf("%w: %s", ErrBadContinuation, why) }
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) < 1+8+1+1+4 {
+		return bad("not what Continue gave")
+	}
+	b, sum := b[:len(b)-4], b[len(b)-4:]
+	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(sum) {
+		return bad("not what Continue gave")
+	}
+	if b[0] != continuationFormat {
+		return bad("of another version")
+	}
+	if binary.LittleEndian.Uint64(b[1:]) != hash {
+		return bad("of another query or scope")
+	}
+	b = b[9:]
+	take := func() []byte {
+		n, at := binary.Uvarint(b)
+		if at <= 0 || n > uint64(len(b)-at) {
+			return nil
+		}
+		part := b[at : at+int(n) : at+int(n)]
+		b = b[at+int(n):]
+		return part
+	}
+	p := &position{}
+	p.order = take()
+	if p.order == nil {
+		return bad("not what Continue gave")
+	}
+	pk := take()
+	if len(pk) > 0 {
+		if p.pk, err = partmap.FromEncoded(pk); err != nil || len(b) == 0 || len(b) > item.MaxID {
+			return bad("not what Continue gave")
+		}
+	}
+	p.id = string(b)
+	return p, nil
+}
+
+// hashQuery tells queries and their scopes apart.
+func hashQuery(c *Container, scope Scope, s *query.Select) uint64 {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d\n%s\n%s\n%v %v\n", c.id, scope, s.Where, s.Value, s.Distinct)
+	for _, col := range s.Columns {
+		fmt.Fprintf(&b, "column %d %q %q\n", col.Func, col.Path, col.Name)
+	}
+	for _, p := range s.GroupBy {
+		fmt.Fprintf(&b, "group %q\n", p)
+	}
+	for _, o := range s.OrderBy {
+		fmt.Fprintf(&b, "order %q %v\n", o.Path, o.Falling)
+	}
+	h, _ := murmur.Sum128([]byte(b.String()))
+	return h
+}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Result is a query that runs when it is ranged over. It serves one goroutine.
+type Result struct {
+	ctx      context.Context
+	c        *Container
+	snapshot *Snapshot
+	scope    Scope
+	q        Query
+
+	hash     uint64
+	at       *position // of the newest result
+	finished bool
+	stats    QueryStats
+}
+
+// QueryStats is what the last loop over a Result took.
+type QueryStats struct {
+	Partitions int           `json:"partitions"` // physical partitions that were asked
+	Documents  int64         `json:"documents"`  // that were read to see whether they are wanted, or for their values
+	Bytes      int64         `json:"bytes"`      // of those documents
+	Candidates int64         `json:"candidates"` // that indexes named
+	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as they were looked for
+	Results    int64         `json:"results"`    // that were given to the loop
+	Passes     int           `json:"passes"`     // over the scope: more than one where an order does not fit into memory
+	Elapsed    time.Duration `json:"-"`          // until the loop ended, its body included
+}
+
+// All runs the query and returns its results, in order. Items are safe to keep.
+// With Fields the body is the result as JSON; results of groups have no key, id
+// and etag. At most one error comes, as the last pair. Each physical partition
+// is seen at one commit point, taken when the loop begins; use a Snapshot for
+// one of all. Each loop runs the query anew.
+//
+// Nothing is held before the loop and nothing after it. Its body may call the
+// store.
+func (r *Result) All() iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		start := time.Now()
+		r.at, r.finished, r.stats = nil, false, QueryStats{}
+		defer func() { r.stats.Elapsed = time.Since(start) }()
+		e, err := r.prepare()
+		if err == nil {
+			defer e.close()
+			err = e.run(yield)
+		}
+		switch err {
+		case nil:
+			r.finished = true
+		case errStopped:
+		default:
+			yield(Item{}, err)
+		}
+	}
+}
+
+// Continue returns the text with which Query.Continue goes on after the newest
+// result that the loop was given; "" after the last one. It is valid after a
+// loop, also one that was left by a break. Items that are written meanwhile are
+// among the results if they come after that one.
+func (r *Result) Continue() string {
+	switch {
+	case r.finished:
+		return ""
+	case r.at == nil:
+		return r.q.Continue
+	}
+	return r.at.text(r.hash)
+}
+
+// Stats returns what the last loop took.
+func (r *Result) Stats() QueryStats { return r.stats }
+
+// prepare checks the query and pins what it will see.
+func (r *Result) prepare() (*execution, error) {
+	call, err := r.c.enter(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	if r.snapshot != nil {
+		if err := r.snapshot.check(); err != nil {
+			return nil, err
+		}
+	}
+	if r.c.def.Kind != JSON {
+		return nil, invalidf("container %q is opaque: its bodies cannot be queried", r.c.name)
+	}
+	scope, err := r.scope.check(r.c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.q.compile()
+	if err != nil {
+		return nil, err
+	}
+	r.hash = hashQuery(r.c, scope, s)
+	e := &execution{r: r, c: r.c, s: s, scope: scope.narrowed(r.c, s.Where), skip: s.Offset, left: s.Limit}
+	if e.left == 0 {
+		e.left = int(^uint(0) >> 1)
+	}
+	if r.q.Continue != "" {
+		e.skip = 0
+		if e.after, err = parsePosition(r.q.Continue, r.hash); err != nil {
+			return nil, err
+		}
+		if e.after.pk.Valid() == s.Grouped() || e.after.pk.Valid() && e.after.pk.Len() != r.c.levels() {
+			return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
+		}
+	}
+	if err := e.plan(); err != nil {
+		return nil, err
+	}
+	return e, e.pin()
+}

@@ -1,0 +1,142 @@
+package jsondoc
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func paths(t testing.TB, texts ...string) []Path {
+	t.Helper()
+	var list []Path
+	for _, text := range texts {
+		p, err := ParsePath(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// found returns what a selector visits, as text.
+func found(s *Selector, doc string) []string {
+	var list []string
+	s.Select([]byte(doc), func(slot int, v Value) {
+		list = append(list, fmt.Sprintf("%d %s %s", slot, v.Kind, v.Text))
+	})
+	return list
+}
+
+func TestSelect(t *testing.T) {
+	s := NewSelector(paths(t, "/a", "/a/b", "/t/[]", "/t/[]/x", `/"a/b"`, `/n/[]/[]`, "/z"))
+	for doc, want := range map[string][]string{
+		`{"id":"1"}`:    nil,
+		`{"a":1,"b":2}`: {"0 number 1"},
+		` { "a" : { "q":[1,{"b":3}], "b" : "x\"}" , "c":{} } }`: {`1 string "x\"}"`, `0 object { "q":[1,{"b":3}], "b" : "x\"}" , "c":{} }`},
+		`{"t":[1,"two",null,true,{"x":-1.5e3},[{"x":1}]]}`:      {"2 number 1", `2 string "two"`, "2 null null", "2 boolean true", "3 number -1.5e3", `2 object {"x":-1.5e3}`, `2 array [{"x":1}]`},
+		`{"t":{"x":1},"a/b":false,"n":[[1,2],3,[[4]]]}`:         {"4 boolean false", "5 number 1", "5 number 2", "5 array [4]"},
+		`{"\u0061":7,"a\/b":8}`:                                 {"0 number 7", "4 number 8"},
+		`{"x":"a","y":{"a":1},"a":[],"z":0,"t":[ ] , "n":[[]]}`: {"0 array []", "6 number 0"},
+	} {
+		if got := found(s, doc); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", doc, got, want)
+		}
+	}
+}
+
+func TestPathText(t *testing.T) {
+	for _, text := range []string{"/a", "/a/b c/é", "/t/[]/x", `/"a/b"/c`, `/"[]"/[]`, `/""`, `/"\"q"`} {
+		p := paths(t, text)[0]
+		again, err := ParsePath(p.String())
+		if err != nil || !reflect.DeepEqual(p, again) {
+			t.Errorf("%s: %v, %v, %v", text, p, again, err)
+		}
+	}
+	for _, text := range []string{"", "a", "/", "/a/", "//a", "/a/*", "/?", `/"a`, `/"a"b`, "/\xff", strings.Repeat("/a", 200)} {
+		if p, err := ParsePath(text); err == nil {
+			t.Errorf("%q: %v", text, p)
+		}
+	}
+}
+
+// FuzzSelect gives a selector any bytes: of a document it finds what
+// encoding/json has there, of anything else it ends.
+func FuzzSelect(f *testing.F) {
+	for _, doc := range []string{
+		`{"a":{"b":"x"},"t":[1,{"x":"\u0041"},[2]]}`, `{"a":"\\","b":1}`, `{"a":{"b":{}`, `{"a`, `{"a":"`, `{"t":[`, `{"":1}`, `{"t":[{"x":1,"y":"]}"}]}`,
+	} {
+		f.Add([]byte(doc))
+	}
+	s := NewSelector(paths(f, "/a/b", "/t/[]/x", `/""`))
+	valid, err := Compile([]string{"/pk"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var sc Scanner
+	var out Doc
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var got [3][]any
+		count := 0
+		s.Select(doc, func(slot int, v Value) {
+			count++
+			var x any
+			if json.Unmarshal(v.Text, &x) == nil {
+				got[slot] = append(got[slot], x)
+			}
+		})
+		err := sc.Scan(doc, valid, Limits{}, &out)
+		if err != nil {
+			return
+		}
+		var root map[string]any
+		if err := json.Unmarshal(doc, &root); err != nil {
+			return // a number beyond the doubles
+		}
+		var want [3][]any
+		if a, ok := root["a"].(map[string]any); ok {
+			if b, ok := a["b"]; ok {
+				want[0] = append(want[0], b)
+			}
+		}
+		if list, ok := root["t"].([]any); ok {
+			for _, e := range list {
+				if m, ok := e.(map[string]any); ok {
+					if x, ok := m["x"]; ok {
+						want[1] = append(want[1], x)
+					}
+				}
+			}
+		}
+		if x, ok := root[""]; ok {
+			want[2] = append(want[2], x)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func BenchmarkSelect(b *testing.B) {
+	docs := foodDocuments(1000)
+	bytes := 0
+	for _, d := range docs {
+		bytes += len(d)
+	}
+	for name, list := range map[string][]string{
+		"first": {"/description"}, "last": {"/version"}, "absent": {"/nothing"}, "nested": {"/nutrients/[]/id", "/foodGroup"},
+	} {
+		s := NewSelector(paths(b, list...))
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(bytes / len(docs)))
+			n := 0
+			visit := func(int, Value) { n++ }
+			for i := range b.N {
+				s.Select(docs[i%len(docs)], visit)
+			}
+		})
+	}
+}

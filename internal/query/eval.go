@@ -1,0 +1,253 @@
+package query
+
+import (
+	"bytes"
+	"unsafe"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+)
+
+// truth is the result of a predicate. Of the values of one path the highest
+// counts.
+type truth uint8
+
+const (
+	undefined truth = iota
+	no
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// Program is a filter, with the paths of other values that are wanted, made
+// ready for documents. It is immutable and may be shared.
+type Program struct {
+	selector *jsondoc.Selector
+	slots    []slot
+	leaves   []*Filter
+	unmet    []truth // of the leaves, where no value is found
+	root     node
+	wanted   int
+}
+
+// slot is a path of the selector with all that looks at it.
+type slot struct {
+	leaves []int32 // of Program
+	wanted []int32 // places of Evaluator.Wanted
+}
+
+// node is a filter with its leaves replaced by their numbers.
+type node struct {
+	op   Op
+	sub  []node
+	leaf int32
+}
+
+// Compile makes a filter, which must have passed Check, and the paths of wanted
+// values ready.
+func Compile(f *Filter, wanted []Path) *Program {
+	p := &Program{wanted: len(wanted)}
+	c := compiler{p: p, slots: make(map[string]int32)}
+	p.root = c.node(f)
+	for i, path := range wanted {
+		s := c.slot(path)
+		p.slots[s].wanted = append(p.slots[s].wanted, int32(i))
+	}
+	p.selector = jsondoc.NewSelector(c.paths)
+	return p
+}
+
+type compiler struct {
+	p     *Program
+	paths []Path
+	slots map[string]int32
+}
+
+func (c *compiler) slot(path Path) int32 {
+	name := path.String()
+	s, ok := c.slots[name]
+	if !ok {
+		s = int32(len(c.paths))
+		c.slots[name] = s
+		c.paths = append(c.paths, path)
+		c.p.slots = append(c.p.slots, slot{})
+	}
+	return s
+}
+
+func (c *compiler) node(f *Filter) node {
+	switch f.Op {
+	case All:
+		return node{op: And}
+	case And, Or, Not:
+		n := node{op: f.Op}
+		for _, s := range f.Sub {
+			n.sub = append(n.sub, c.node(s))
+		}
+		return n
+	}
+	leaf := int32(len(c.p.leaves))
+	c.p.leaves = append(c.p.leaves, f)
+	unmet := undefined
+	if f.Op == Exists || f.Op == IsKind {
+		unmet = no
+	}
+	c.p.unmet = append(c.p.unmet, unmet)
+	s := c.slot(f.Path)
+	c.p.slots[s].leaves = append(c.p.slots[s].leaves, leaf)
+	if f.Op == ArrayContains {
+		s = c.slot(append(f.Path[:len(f.Path):len(f.Path)], jsondoc.Step{Element: true}))
+		c.p.slots[s].leaves = append(c.p.slots[s].leaves, ^leaf) // as an element
+	}
+	return node{op: f.Op, leaf: leaf}
+}
+
+// Evaluator applies a program to documents. It serves one goroutine.
+type Evaluator struct {
+	// Wanted are the wanted values of the document that Match or Select has seen
+	// last, valid as long as it is; of a path of several values the last one.
+	Wanted []jsondoc.Value
+
+	p       *Program
+	results []truth
+	text    []byte
+	visit   func(slot int, v jsondoc.Value)
+}
+
+// Evaluator returns an evaluator of the program.
+func (p *Program) Evaluator() *Evaluator {
+	e := &Evaluator{p: p, results: make([]truth, len(p.leaves)), Wanted: make([]jsondoc.Value, p.wanted)}
+	e.visit = e.value
+	return e
+}
+
+// Match says whether the filter is true for a document, and finds the wanted
+// values. The document is one that package jsondoc has accepted; of anything
+// else the answer may be either.
+func (e *Evaluator) Match(doc []byte) bool {
+	copy(e.results, e.p.unmet)
+	clear(e.Wanted)
+	e.p.selector.Select(doc, e.visit)
+	return e.p.root.eval(e.results) == yes
+}
+
+// value takes a value of the document.
+func (e *Evaluator) value(at int, v jsondoc.Value) {
+	s := &e.p.slots[at]
+	for _, leaf := range s.leaves {
+		r := undefined
+		if leaf < 0 {
+			leaf = ^leaf
+			if order, ok := compare(&v, &e.p.leaves[leaf].Value, &e.text); ok && order == 0 {
+				r = yes
+			}
+		} else {
+			r = e.test(e.p.leaves[leaf], &v)
+		}
+		e.results[leaf] = max(e.results[leaf], r)
+	}
+	for _, w := range s.wanted {
+		e.Wanted[w] = v
+	}
+}
+
+// test applies a predicate to a value.
+func (e *Evaluator) test(f *Filter, v *jsondoc.Value) truth {
+	switch f.Op {
+	case Eq, Ne:
+		order, ok := compare(v, &f.Value, &e.text)
+		if !ok {
+			return undefined
+		}
+		return truthOf((order == 0) == (f.Op == Eq))
+	case In:
+		r := no
+		for i := range f.Values {
+			order, ok := compare(v, &f.Values[i], &e.text)
+			if ok && order == 0 {
+				return yes
+			}
+			if !ok {
+				r = undefined
+			}
+		}
+		return r
+	case Range:
+		if v.Kind != f.kind() {
+			return undefined
+		}
+		if f.Lo.Value.Kind != jsondoc.KindUndefined {
+			order, _ := compare(v, &f.Lo.Value, &e.text)
+			if order < 0 || order == 0 && !f.Lo.Inclusive {
+				return no
+			}
+		}
+		if f.Hi.Value.Kind != jsondoc.KindUndefined {
+			order, _ := compare(v, &f.Hi.Value, &e.text)
+			if order > 0 || order == 0 && !f.Hi.Inclusive {
+				return no
+			}
+		}
+		return yes
+	case Prefix, Contains:
+		if v.Kind != jsondoc.KindString {
+			return undefined
+		}
+		text, part := v.Bytes(&e.text), f.Value.Text
+		if f.Op == Prefix {
+			return truthOf(len(text) >= len(part) && string(text[:len(part)]) == part)
+		}
+		return truthOf(bytes.Contains(text, unsafe.Slice(unsafe.StringData(part), len(part))))
+	case ArrayContains:
+		if v.Kind != jsondoc.KindArray {
+			return undefined
+		}
+		return no // unless an element is equal
+	case Exists:
+		return yes
+	case IsKind:
+		return truthOf(f.Kinds&(1<<v.Kind) != 0)
+	}
+	return undefined
+}
+
+func (n *node) eval(results []truth) truth {
+	switch n.op {
+	case Not:
+		switch n.sub[0].eval(results) {
+		case yes:
+			return no
+		case no:
+			return yes
+		}
+		return undefined
+	case And:
+		r := yes
+		for i := range n.sub {
+			switch n.sub[i].eval(results) {
+			case no:
+				return no
+			case undefined:
+				r = undefined
+			}
+		}
+		return r
+	case Or:
+		r := no
+		for i := range n.sub {
+			switch n.sub[i].eval(results) {
+			case yes:
+				return yes
+			case undefined:
+				r = undefined
+			}
+		}
+		return r
+	}
+	return results[n.leaf]
+}

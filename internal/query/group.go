@@ -1,0 +1,212 @@
+package query
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+)
+
+// Grouper collects groups with their aggregates, for queries that are Grouped.
+// It serves one goroutine.
+type Grouper struct {
+	s      *Select
+	paths  []Path // of groups, then of the aggregates that have one
+	groups map[string]*group
+	bytes  int64
+	key    []byte
+	order  []byte
+}
+
+// group has an aggregate for each column.
+type group struct{ columns []aggregate }
+
+type aggregate struct {
+	count int64
+	sum   float64
+	bad   bool   // there was a value that makes it undefined
+	best  []byte // order key; nil: none
+}
+
+// Grouper returns an empty grouper.
+func (s *Select) Grouper() *Grouper {
+	g := &Grouper{s: s, paths: s.groups(), groups: make(map[string]*group)}
+	g.paths = g.paths[:len(g.paths):len(g.paths)]
+	for _, c := range s.Columns {
+		if c.Func != NoFunc && c.Path != nil {
+			g.paths = append(g.paths, c.Path)
+		}
+	}
+	if len(s.groups()) == 0 {
+		g.at(nil) // there is a row of no documents too
+	}
+	return g
+}
+
+// Paths returns the paths of the values that Add takes.
+func (g *Grouper) Paths() []Path { return g.paths }
+
+// Bytes estimates the memory of the groups.
+func (g *Grouper) Bytes() int64 { return g.bytes }
+
+// at returns a group, a new one if there is none.
+func (g *Grouper) at(key []byte) *group {
+	at, ok := g.groups[string(key)]
+	if !ok {
+		at = &group{columns: make([]aggregate, len(g.s.Columns))}
+		g.groups[string(key)] = at
+		g.bytes += int64(len(key)) + 128 + 64*int64(len(at.columns))
+	}
+	return at
+}
+
+// Add counts a document with these values.
+func (g *Grouper) Add(values []jsondoc.Value) {
+	n := len(g.s.groups())
+	g.key = g.key[:0]
+	for i := range values[:n] {
+		g.key = AppendOrder(g.key, &values[i], true)
+	}
+	to := g.at(g.key)
+	for i, c := range g.s.Columns {
+		if c.Func == NoFunc {
+			continue
+		}
+		a := &to.columns[i]
+		if c.Path == nil {
+			a.count++
+			continue
+		}
+		v := &values[n]
+		n++
+		g.bytes -= int64(len(a.best))
+		a.add(c.Func, v, &g.order)
+		g.bytes += int64(len(a.best))
+	}
+}
+
+func (a *aggregate) add(f Func, v *jsondoc.Value, scratch *[]byte) {
+	if v.Kind == jsondoc.KindUndefined {
+		return
+	}
+	a.count++
+	switch f {
+	case Sum, Avg:
+		if v.Kind != jsondoc.KindNumber {
+			a.bad = true
+			return
+		}
+		a.sum += v.Number()
+	case Min, Max:
+		if v.Kind >= jsondoc.KindArray {
+			a.bad = true
+			return
+		}
+		*scratch = AppendOrder((*scratch)[:0], v, false)
+		a.take(f, *scratch)
+	}
+}
+
+// take makes key the best if it is better.
+func (a *aggregate) take(f Func, key []byte) {
+	if c := bytes.Compare(key, a.best); a.best == nil || f == Min && c < 0 || f == Max && c > 0 {
+		a.best = append(a.best[:0], key...)
+	}
+}
+
+// AddCount counts n documents, given the order keys of the values of the
+// groups, for queries that aggregate nothing but COUNT(1).
+func (g *Grouper) AddCount(key []byte, n int64) {
+	to := g.at(key)
+	for i := range to.columns {
+		to.columns[i].count += n
+	}
+}
+
+// OnlyCounts says that the query aggregates nothing but COUNT(1).
+func (g *Grouper) OnlyCounts() bool {
+	for _, c := range g.s.Columns {
+		if c.Func != NoFunc && c.Path != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Merge adds what another grouper of the query has collected.
+func (g *Grouper) Merge(o *Grouper) {
+	for key, from := range o.groups {
+		to := g.at([]byte(key))
+		for i := range from.columns {
+			a, b := &to.columns[i], &from.columns[i]
+			a.count += b.count
+			a.sum += b.sum
+			a.bad = a.bad || b.bad
+			if b.best != nil {
+				a.take(g.s.Columns[i].Func, b.best)
+			}
+		}
+	}
+}
+
+// Keys returns the keys of the groups, rising.
+func (g *Grouper) Keys() []string { return slices.Sorted(maps.Keys(g.groups)) }
+
+// Append appends the row of a group; it returns false if there is none: its
+// only value is undefined.
+func (g *Grouper) Append(dst []byte, key string) ([]byte, bool) {
+	values := make([]Value, len(g.s.groups()))
+	rest := []byte(key)
+	for i := range values {
+		var n int
+		values[i], n = ReadOrder(rest, false, true)
+		rest = rest[n:]
+	}
+	at := g.groups[key]
+	if !g.s.Value {
+		dst = append(dst, '{')
+	}
+	some := false
+	for i, c := range g.s.Columns {
+		var v Value
+		if c.Func != NoFunc {
+			v = at.columns[i].result(c.Func)
+		} else if g.s.Distinct {
+			v = values[i]
+		} else {
+			v = values[g.s.group(c.Path)]
+		}
+		if v.Kind == jsondoc.KindUndefined {
+			continue
+		}
+		if !g.s.Value {
+			if some {
+				dst = append(dst, ',')
+			}
+			dst = append(jsondoc.AppendString(dst, c.Name), ':')
+		}
+		some = true
+		dst = v.Append(dst)
+	}
+	if g.s.Value {
+		return dst, some
+	}
+	return append(dst, '}'), true
+}
+
+func (a *aggregate) result(f Func) Value {
+	number := func(f float64) Value { return Value{Kind: jsondoc.KindNumber, Number: f} }
+	switch {
+	case f == Count:
+		return number(float64(a.count))
+	case a.bad || f != Sum && a.count == 0:
+		return Value{}
+	case f == Sum:
+		return number(a.sum)
+	case f == Avg:
+		return number(a.sum / float64(a.count))
+	}
+	v, _ := ReadOrder(a.best, false, false)
+	return v
+}
