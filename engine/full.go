@@ -30,78 +30,93 @@ type fullKey struct {
 // maxFullKeys bounds the memory of the table; it is forgotten when full.
 const maxFullKeys = 4096
 
-// checkFull tests the limit for a write, and counts it.
-func (p *partition) checkFull(ctx context.Context, r *request) error {
-	limit := p.c.def.Limits.LogicalPartitionBytes
+// measure tests a write against the limit of its logical partition, and counts
+// it.
+func (p *partition) measure(ctx context.Context, r *request) error {
 	size := int64(len(r.ver.Body))
-	if p.heldBytes()+size <= limit {
+	if p.heldBytes()+size <= p.c.def.Limits.LogicalPartitionBytes {
 		return nil
 	}
+	return p.count(ctx, &r.key, size, func() (int64, error) { return p.itemBytes(&r.key) })
+}
+
+// measureBatch is measure for a batch: what its last operation on each item
+// leaves.
+func (p *partition) measureBatch(ctx context.Context, b *Batch) error {
+	if p.heldBytes()+b.size <= p.c.def.Limits.LogicalPartitionBytes {
+		return nil
+	}
+	var size int64
+	for i := range b.ops {
+		if b.ops[i].final {
+			size += int64(len(b.ops[i].body()))
+		}
+	}
+	k := b.key(nil)
+	return p.count(ctx, &k, size, func() (replaced int64, err error) {
+		for i := range b.ops {
+			if !b.ops[i].final {
+				continue
+			}
+			k := b.key(b.ops[i].id())
+			n, err := p.itemBytes(&k)
+			if err != nil {
+				return 0, err
+			}
+			replaced += n
+		}
+		return replaced, nil
+	})
+}
+
+// count tests documents of size bytes, which take the place of what replaced
+// returns the size of, against the limit of a logical partition, and counts
+// them.
+func (p *partition) count(ctx context.Context, key *item.Key, size int64, replaced func() (int64, error)) error {
+	limit := p.c.def.Limits.LogicalPartitionBytes
 	p.full.mu.Lock()
 	defer p.full.mu.Unlock()
-	k, err := p.fullKeyLocked(r)
-	if err != nil {
-		return err
+	k := p.full.sizes[string(key.PK)]
+	if k == nil && size == 0 {
+		return nil
 	}
-	if !k.counted && k.bytes+size > limit {
-		if k.bytes, err = p.countBytes(ctx, &r.key); err != nil {
+	var err error
+	if k == nil {
+		if k, err = p.fullKeyLocked(key); err != nil {
+			return err
+		}
+	}
+	if !k.counted && k.bytes+size > limit && size > 0 {
+		if k.bytes, err = p.countBytes(ctx, key); err != nil {
 			return err
 		}
 		k.counted = true
 	}
-	var replaced int64
+	var old int64
 	if k.counted {
-		if replaced, err = p.itemBytes(r); err != nil {
+		if old, err = replaced(); err != nil {
 			return err
 		}
 	}
-	after := k.bytes - replaced + size
-	if after > limit && size > replaced {
-		return &LimitError{What: "logical partition " + keyOf(string(r.key.PK)).String(), Size: after, Limit: limit, Kind: ErrLogicalPartitionFull}
+	after := k.bytes - old + size
+	if after > limit && size > old {
+		return &LimitError{What: "logical partition " + keyOf(string(key.PK)).String(), Size: after, Limit: limit, Kind: ErrLogicalPartitionFull}
 	}
 	k.bytes = after
 	return nil
 }
 
-// measure tests a write against the limit of its logical partition.
-func (p *partition) measure(ctx context.Context, r *request) error {
-	if r.ver.Deleted() {
-		return p.noteDelete(r)
-	}
-	return p.checkFull(ctx, r)
-}
-
-// forget drops what is known of the size of a request's logical partition: a
-// write of it that was counted has failed.
-func (f *fullKeys) forget(r *request) {
+// forget drops what is known of the size of a logical partition: a write of it
+// that was counted has failed.
+func (f *fullKeys) forget(pk []byte) {
 	f.mu.Lock()
-	delete(f.sizes, string(r.key.PK))
+	delete(f.sizes, string(pk))
 	f.mu.Unlock()
 }
 
-// noteDelete counts a delete.
-func (p *partition) noteDelete(r *request) error {
-	if p.heldBytes() <= p.c.def.Limits.LogicalPartitionBytes {
-		return nil
-	}
-	p.full.mu.Lock()
-	defer p.full.mu.Unlock()
-	k := p.full.sizes[string(r.key.PK)]
-	if k == nil || !k.counted {
-		return nil
-	}
-	replaced, err := p.itemBytes(r)
-	k.bytes -= replaced
-	return err
-}
-
-// fullKeyLocked returns what is known of the size of a request's logical
-// partition.
-func (p *partition) fullKeyLocked(r *request) (*fullKey, error) {
-	if k := p.full.sizes[string(r.key.PK)]; k != nil {
-		return k, nil
-	}
-	bound, err := p.keyBound(&r.key)
+// fullKeyLocked finds out what is known of the size of a logical partition.
+func (p *partition) fullKeyLocked(key *item.Key) (*fullKey, error) {
+	bound, err := p.keyBound(key)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +124,7 @@ func (p *partition) fullKeyLocked(r *request) (*fullKey, error) {
 		p.full.sizes = make(map[string]*fullKey)
 	}
 	k := &fullKey{bytes: bound}
-	p.full.sizes[string(r.key.PK)] = k
+	p.full.sizes[string(key.PK)] = k
 	return k, nil
 }
 
@@ -152,14 +167,15 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 	return n, nil
 }
 
-// itemBytes returns the size of the present document of a request's item.
-func (p *partition) itemBytes(r *request) (int64, error) {
+// itemBytes returns the size of the present document of an item.
+func (p *partition) itemBytes(k *item.Key) (int64, error) {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	var v item.Version
-	body, found, err := p.version.Load().lookup(&r.key, &r.epk, maxSequence, (*buf)[:0], false, &v)
+	epk := partmap.HashEncoded(k.PK)
+	body, found, err := p.version.Load().lookup(k, &epk, maxSequence, (*buf)[:0], false, &v)
 	if err != nil || !found || !visible(&v, p.db.nowMillis()) {
 		return 0, err
 	}

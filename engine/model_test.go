@@ -123,8 +123,12 @@ func (m *model) key(name string) (PartitionKey, string) {
 
 func (m *model) step() {
 	switch p := m.rng.IntN(1000); {
-	case p < 550:
+	case p < 480:
 		m.write()
+	case p < 515:
+		m.batch()
+	case p < 550:
+		m.update()
 	case p < 800:
 		m.read()
 	case p < 900:

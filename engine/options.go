@@ -284,12 +284,18 @@ type ContainerDef struct {
 type Limits struct {
 	ItemBytes             int64 // of one document; 0: 2 MiB, at most 3 MiB
 	LogicalPartitionBytes int64 // of the documents of one partition key, ids not counted; 0: 20 GiB
+	BatchOperations       int   // of one batch or transaction; 0: 100, at most 10,000
+	BatchBytes            int64 // of the keys, ids and documents in one batch or transaction; 0: 2 MiB, at most 4 MiB
 }
 
 const (
 	defaultItemBytes    = 2 << 20
 	maxItemBytes        = 3 << 20
 	defaultLogicalBytes = 20 << 30
+	defaultBatchOps     = 100
+	maxBatchOps         = 10_000
+	defaultBatchBytes   = 2 << 20
+	maxBatchBytes       = 4 << 20
 	maxPartitions       = 4096
 	maxContainers       = 10_000
 	maxNameBytes        = 255
@@ -336,6 +342,18 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Limits.LogicalPartitionBytes < 1 || d.Limits.LogicalPartitionBytes > math.MaxInt64/2 {
 		return d, invalidf("container %q: Limits.LogicalPartitionBytes %d", name, d.Limits.LogicalPartitionBytes)
 	}
+	if d.Limits.BatchOperations == 0 {
+		d.Limits.BatchOperations = defaultBatchOps
+	}
+	if d.Limits.BatchOperations < 1 || d.Limits.BatchOperations > maxBatchOps {
+		return d, invalidf("container %q: Limits.BatchOperations %d: between 1 and %d", name, d.Limits.BatchOperations, maxBatchOps)
+	}
+	if d.Limits.BatchBytes == 0 {
+		d.Limits.BatchBytes = defaultBatchBytes
+	}
+	if d.Limits.BatchBytes < 1 || d.Limits.BatchBytes > maxBatchBytes {
+		return d, invalidf("container %q: Limits.BatchBytes %d: between 1 and %d", name, d.Limits.BatchBytes, maxBatchBytes)
+	}
 	return d, nil
 }
 
@@ -348,6 +366,8 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Compression:   compressionName(d.Compression),
 		MaxItemBytes:  d.Limits.ItemBytes,
 		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
+		MaxBatchOps:   d.Limits.BatchOperations,
+		MaxBatchBytes: d.Limits.BatchBytes,
 	}
 }
 
@@ -355,7 +375,10 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
 		MinPartitions: partitions,
-		Limits:        Limits{ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey},
+		Limits: Limits{
+			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey,
+			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,
+		},
 	}
 	switch m.Kind {
 	case JSON.String():

@@ -40,6 +40,7 @@ type write struct {
 	body      string // "" deletes
 	etag      ETag   // 0: not known
 	unknown   bool
+	more      bool   // the next write of the history is of the same batch
 	order     uint64 // among all writes
 }
 
@@ -64,6 +65,14 @@ func (o *oracle) note(p PartitionID, w write, acknowledged, synced bool) {
 		if synced {
 			h.durable = len(h.writes)
 		}
+	}
+}
+
+// noteBatch records the writes of one batch.
+func (o *oracle) noteBatch(p PartitionID, writes []write, acknowledged, synced bool) {
+	for i, w := range writes {
+		w.more = i < len(writes)-1
+		o.note(p, w, acknowledged, synced)
 	}
 }
 
@@ -166,6 +175,9 @@ func (h *history) match(found state, least int) (n int, ok bool) {
 	s := make(state)
 	best := -1
 	try := func(n int) {
+		if n > 0 && h.writes[n-1].more {
+			return // a batch is there as a whole or not at all
+		}
 		if n >= least && have == want && len(s) == len(found) {
 			best = n
 		}

@@ -18,6 +18,7 @@ type counters struct {
 	merges, mergedBytes           atomic.Int64
 	trims, trimmedBytes           atomic.Int64
 	stalls, stalledNanos          atomic.Int64
+	conflicts                     atomic.Int64
 	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
 	backgroundErrors              atomic.Int64
@@ -50,6 +51,7 @@ type Stats struct {
 	Trims, TrimmedBytes   int64 // shared files written anew without what is foreign
 	Stalls                int64 // writes that waited a millisecond or more for memory
 	Stalled               time.Duration
+	Conflicts             int64 // transactions that were refused and begun anew
 	CarriedBytes          int64 // written to the log again to free its old files
 	ListenerPanics        int64
 	EventsDropped         int64
@@ -108,6 +110,7 @@ func (db *DB) Stats() Stats {
 		Merges: c.merges.Load(), MergedBytes: c.mergedBytes.Load(),
 		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
+		Conflicts:      c.conflicts.Load(),
 		CarriedBytes:   c.carried.Load(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -158,17 +159,14 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		return Meta{}, err
 	}
 	r.demand, r.ifMatch, r.waited = d, 0, 0
-	mode := db.opts.Durability.mode
+	var durability Durability
 	if o != nil {
-		r.ifMatch = o.IfMatch
-		if o.Durability.mode != durabilityDefault {
-			mode = o.Durability.mode
-		}
-		if o.Durability.mode == durabilityInterval {
-			return Meta{}, invalidf("WriteOptions.Durability: interval is a store option")
-		}
+		r.ifMatch, durability = o.IfMatch, o.Durability
 	}
-	r.sync = mode == durabilitySynced
+	var err error
+	if r.sync, err = db.syncs(durability); err != nil {
+		return Meta{}, err
+	}
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]
@@ -188,6 +186,18 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		db.counters.written(len(r.key.PK)+len(r.key.ID)+len(r.ver.Body), r.ver.Deleted())
 		return r.meta(), nil
 	}
+}
+
+// syncs says whether a write with this durability, or the store's default, waits
+// for a sync.
+func (db *DB) syncs(d Durability) (bool, error) {
+	switch d.mode {
+	case durabilityDefault:
+		return db.opts.Durability.mode == durabilitySynced, nil
+	case durabilityInterval:
+		return false, invalidf("Durability: interval is a store option")
+	}
+	return d.mode == durabilitySynced, nil
 }
 
 // await waits until a record is written, and until need is synced.
@@ -229,7 +239,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err == nil {
 			return seq, pos, need, nil
 		}
-		p.full.forget(r)
+		p.full.forget(r.key.PK)
 		if err == errFilesChanged {
 			continue
 		}
@@ -274,8 +284,15 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		p.db.fail(err)
 		return 0, 0, 0, p.db.writable()
 	}
+	return seq, pos, p.noteAppliedLocked(active, seq, pos, r.sync), nil
+}
+
+// noteAppliedLocked notes a record that is in the memtable, up to its last
+// sequence. It returns up to where the log must be synced before the record may
+// be shown. The commit lock is held.
+func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wal.Position, sync bool) (need wal.Position) {
 	p.mu.last, p.mu.lastSeq = pos, seq
-	if r.sync {
+	if sync {
 		p.mu.synced = pos
 	} else {
 		p.mu.lazy = pos
@@ -285,7 +302,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		p.freezeLocked()
 		p.db.wakeFlusher()
 	}
-	return seq, pos, need, nil
+	return need
 }
 
 // incumbent is the newest version of an item as it was found without a lock.
@@ -321,22 +338,23 @@ func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err e
 	if v.lookupMemory(&r.key, maxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.judge(&found, exists, p.db.nowMillis())
+	err = r.demand.judge(r.ifMatch, &found, exists, p.db.nowMillis())
 	return err != nil && exists && found.Seq > p.visible.Load(), err
 }
 
 // demanding says whether the write depends on the present version.
 func (r *request) demanding() bool { return r.demand != anything || r.ifMatch != 0 }
 
-// judge tests the request's demand against the present version.
-func (r *request) judge(v *item.Version, exists bool, now int64) error {
+// judge tests a demand, and the etag that must match unless it is 0, against
+// the present version.
+func (d demand) judge(ifMatch ETag, v *item.Version, exists bool, now int64) error {
 	exists = exists && visible(v, now)
 	switch {
-	case r.demand == absent && exists:
+	case d == absent && exists:
 		return ErrExists
-	case r.demand == present && !exists:
+	case d == present && !exists:
 		return ErrNotFound
-	case r.ifMatch != 0 && (!exists || ETag(v.Seq) != r.ifMatch):
+	case ifMatch != 0 && (!exists || ETag(v.Seq) != ifMatch):
 		return ErrPrecondition
 	}
 	return nil

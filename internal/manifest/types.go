@@ -45,6 +45,8 @@ type Container struct {
 	Compression   string   `json:"compression"`
 	MaxItemBytes  int64    `json:"max_item_bytes"`
 	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
+	MaxBatchOps   int      `json:"max_batch_operations"` // 0: the default
+	MaxBatchBytes int64    `json:"max_batch_bytes"`      // 0: the default
 }
 
 // Partition is a physical partition: an immutable range of the key space.
