@@ -28,6 +28,7 @@ type Batch struct {
 	epk     partmap.EPK // of pk
 	ops     []batchOp   // beyond the length: buffers to be used again
 	size    int64       // bytes of keys, ids and bodies
+	patches int         // operations that are patches
 	record  []byte      // scratch: the record of the log
 	order   []int32     // scratch: operations by id, then by index
 	found   []incumbent // scratch: what each operation met
@@ -35,12 +36,16 @@ type Batch struct {
 
 // batchOp is an operation of a batch.
 type batchOp struct {
-	verb    verb
-	ifMatch ETag
-	data    []byte // the id, then the body
-	idLen   int
-	earlier int32 // operation before it on the same item, -1 if there is none
-	final   bool  // no operation after it is on the same item
+	verb     verb
+	ifMatch  ETag
+	ttl      int64  // milliseconds, 0: for ever
+	explicit bool   // the ttl was given for this write
+	patch    *Patch // of verbPatch: the body is what it leaves, once that is known
+	failed   error  // why it cannot be applied
+	data     []byte // the id, then the body
+	idLen    int
+	earlier  int32 // operation before it on the same item, -1 if there is none
+	final    bool  // no operation after it is on the same item
 }
 
 func (op *batchOp) id() []byte   { return op.data[:op.idLen] }
@@ -55,16 +60,17 @@ const (
 	verbReplace
 	verbPut
 	verbDelete
+	verbPatch
 )
 
-var verbNames = [...]string{"create", "upsert", "replace", "put", "delete"}
+var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch"}
 
 // demand returns what the verb requires of the present version.
 func (v verb) demand() demand {
 	switch v {
 	case verbCreate:
 		return absent
-	case verbReplace, verbDelete:
+	case verbReplace, verbDelete, verbPatch:
 		return present
 	}
 	return anything
@@ -73,7 +79,7 @@ func (v verb) demand() demand {
 // BatchError tells which operation of a batch is why none was carried out.
 type BatchError struct {
 	Index int    // of the operation in the batch, from 0
-	Op    string // "create", "upsert", "replace", "put" or "delete"
+	Op    string // "create", "upsert", "replace", "put", "delete" or "patch"
 	Err   error
 }
 
@@ -137,6 +143,7 @@ func (b *Batch) Key() PartitionKey { return b.pk }
 // Reset empties the batch. Its key and durability stay.
 func (b *Batch) Reset() {
 	for i := range b.ops {
+		b.ops[i].patch = nil
 		if cap(b.ops[i].data) > keptScratch {
 			b.ops[i].data = nil
 		}
@@ -144,7 +151,7 @@ func (b *Batch) Reset() {
 	if cap(b.record) > keptScratch {
 		b.record = nil
 	}
-	b.ops, b.size = b.ops[:0], 0
+	b.ops, b.size, b.patches = b.ops[:0], 0, 0
 }
 
 // keptScratch is the size above which a buffer is not kept for another use.
@@ -159,7 +166,7 @@ func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 	if err := b.scan(r, doc); err != nil {
 		return err
 	}
-	return b.add(v, r.key.ID, doc, o)
+	return b.add(v, r.key.ID, doc, r.ttl, o)
 }
 
 // scan fills the request's operation from a document of the batch's key.
@@ -194,17 +201,17 @@ func (b *Batch) addBytes(v verb, id string, body []byte, o *WriteOptions) error 
 	if err := b.c.checkKey(b.pk, id); err != nil {
 		return err
 	}
-	return b.add(v, bytesOf(id), body, o)
+	return b.add(v, bytesOf(id), body, max(0, b.c.def.DefaultTTL.Milliseconds()), o)
 }
 
 // add adds an operation, or refuses it.
-func (b *Batch) add(v verb, id, body []byte, o *WriteOptions) error {
+func (b *Batch) add(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 	limits := &b.c.def.Limits
 	if len(b.ops) >= limits.BatchOperations {
 		return &LimitError{What: "batch", Unit: "operations", Size: int64(len(b.ops)) + 1, Limit: int64(limits.BatchOperations), Kind: ErrTooLarge}
 	}
 	var op batchOp
-	if err := op.fill(v, id, o); err != nil {
+	if err := op.fill(b.c, v, id, ttl, o); err != nil {
 		return err
 	}
 	size := b.opSize(id, body)
@@ -233,11 +240,18 @@ func (b *Batch) replace(i int, op batchOp, body []byte) error {
 	return nil
 }
 
-// fill sets everything but the data.
-func (op *batchOp) fill(v verb, id []byte, o *WriteOptions) error {
-	op.verb, op.idLen, op.ifMatch = v, len(id), 0
+// fill sets everything but the data. ttl is what the document or the container
+// says.
+func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOptions) (err error) {
+	*op = batchOp{verb: v, idLen: len(id), ttl: ttl}
 	if o == nil {
 		return nil
+	}
+	if v != verbDelete {
+		if op.ttl, err = c.ttl(o, ttl); err != nil {
+			return err
+		}
+		op.explicit = o.TTL != 0
 	}
 	if o.Durability.mode != durabilityDefault {
 		return invalidf("WriteOptions.Durability: the operations of a batch or transaction have that of the whole")

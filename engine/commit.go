@@ -103,10 +103,19 @@ func (u *commit) last() uint64 { return u.first + uint64(len(u.ops)) - 1 }
 
 // applyBatch does steps 2 to 5.
 func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
-	if u.waited, err = p.db.admit(ctx, p, u.size); err != nil {
+	size := u.size
+	if u.patches > 0 { // how much they write is known when they are applied
+		if err := p.lookAheadBatch(ctx, u); err != nil {
+			return err
+		}
+		if size, err = u.weigh(); err != nil {
+			return err
+		}
+	}
+	if u.waited, err = p.db.admit(ctx, p, size); err != nil {
 		return err
 	}
-	defer p.db.admitted(u.size)
+	defer p.db.admitted(size)
 	for {
 		switch err = p.tryBatch(ctx, u); {
 		case err == nil:
@@ -134,7 +143,14 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) error {
 	if err := p.lookAheadBatch(ctx, u); err != nil {
 		return err
 	}
-	if err := p.measureBatch(ctx, u.Batch); err != nil {
+	size := u.size
+	if u.patches > 0 {
+		var err error
+		if size, err = u.weigh(); err != nil {
+			return err
+		}
+	}
+	if err := p.measureBatch(ctx, u.Batch, size); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -186,19 +202,21 @@ func (p *partition) applyBatchLocked(u *commit) error {
 // version returns the version that an operation writes, without its sequence.
 func (u *commit) version(i int) (item.Key, item.Version) {
 	op := &u.ops[i]
-	ver := item.Version{Modified: u.modified, Body: op.body()}
 	if op.verb == verbDelete {
-		ver.Flags, ver.Body = item.Tombstone, nil
+		return u.key(op.id()), item.Version{Modified: u.modified, Flags: item.Tombstone}
 	}
+	ver := item.Version{Modified: u.modified, Expires: expires(u.modified, op.ttl), Body: op.body()}
 	return u.key(op.id()), ver
 }
 
 // lookAheadBatch finds the present versions of the items that operations
 // depend on, without a lock.
 func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
-	p.mu.Lock()
-	u.ahead = p.mu.lastSeq
-	p.mu.Unlock()
+	if u.tx != nil {
+		p.mu.Lock()
+		u.ahead = p.mu.lastSeq
+		p.mu.Unlock()
+	}
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
@@ -213,6 +231,12 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	for i := range u.ops {
 		op, found := &u.ops[i], &u.found[i]
 		*found = incumbent{}
+		if op.verb == verbPatch {
+			if err := p.lookUpPatched(v, u, i); err != nil {
+				return err
+			}
+			continue
+		}
 		if op.earlier >= 0 || !op.demanding() {
 			continue
 		}
@@ -255,10 +279,17 @@ func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
 			key := u.key(op.id())
 			var newer item.Version
 			if v.lookupMemory(&key, maxSequence, &newer) {
+				if op.outdated(&found.version, &newer) {
+					return false, errFilesChanged
+				}
 				found.version, found.exists = newer, true
 			}
 		}
-		if err := op.verb.demand().judge(op.ifMatch, &found.version, found.exists, now); err != nil {
+		err := op.verb.demand().judge(op.ifMatch, &found.version, found.exists, now)
+		if err == nil {
+			err = op.failed
+		}
+		if err != nil {
 			return found.exists && found.version.Seq > p.visible.Load(), &BatchError{Index: i, Op: verbNames[op.verb], Err: err}
 		}
 	}
@@ -273,7 +304,7 @@ func (u *commit) metas() []Meta {
 		op := &u.ops[i]
 		all[i] = Meta{Key: u.pk, ID: string(op.id()), Seq: u.first + uint64(i), Modified: at, Waited: u.waited}
 		if op.verb != verbDelete {
-			all[i].ETag = ETag(all[i].Seq)
+			all[i].ETag, all[i].Expires = ETag(all[i].Seq), timeOf(expires(u.modified, op.ttl))
 		}
 	}
 	return all

@@ -53,7 +53,8 @@ type DB struct {
 
 	// creating is held while a container is made; structure only when the store
 	// manifest then changes.
-	creating sync.Mutex
+	creating    sync.Mutex
+	checkpoints sync.Mutex // one is made at a time
 	// structure serialises changes of the store manifest.
 	structure struct {
 		sync.Mutex
@@ -61,6 +62,8 @@ type DB struct {
 		state manifest.Store
 	}
 	nextFile atomic.Uint64
+
+	openedAt time.Time // by the clock
 
 	replaying bool // the log is being read: see makeRoom
 
@@ -94,11 +97,12 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	}
 	db := &DB{
 		dir: dir, opts: o,
-		pool:   arena.NewPool(o.arenaBytes()),
-		epoch:  epoch.New(),
-		calls:  epoch.New(),
-		cold:   segment.NewColdReads(coldReads),
-		closed: make(chan struct{}),
+		pool:     arena.NewPool(o.arenaBytes()),
+		epoch:    epoch.New(),
+		calls:    epoch.New(),
+		cold:     segment.NewColdReads(coldReads),
+		closed:   make(chan struct{}),
+		openedAt: o.clock(),
 	}
 	db.work.init(db)
 	if o.ReadOnly {

@@ -40,13 +40,13 @@ func (p *partition) measure(ctx context.Context, r *request) error {
 	return p.count(ctx, &r.key, size, func() (int64, error) { return p.itemBytes(&r.key) })
 }
 
-// measureBatch is measure for a batch: what its last operation on each item
-// leaves.
-func (p *partition) measureBatch(ctx context.Context, b *Batch) error {
-	if p.heldBytes()+b.size <= p.c.def.Limits.LogicalPartitionBytes {
+// measureBatch is measure for a batch of size bytes: what its last operation on
+// each item leaves.
+func (p *partition) measureBatch(ctx context.Context, b *Batch, size int64) error {
+	if p.heldBytes()+size <= p.c.def.Limits.LogicalPartitionBytes {
 		return nil
 	}
-	var size int64
+	size = 0
 	for i := range b.ops {
 		if b.ops[i].final {
 			size += int64(len(b.ops[i].body()))
@@ -86,7 +86,8 @@ func (p *partition) count(ctx context.Context, key *item.Key, size int64, replac
 			return err
 		}
 	}
-	if !k.counted && k.bytes+size > limit && size > 0 {
+	// What has expired since it was counted is not known.
+	if (!k.counted || p.c.def.DefaultTTL != 0) && k.bytes+size > limit && size > 0 {
 		if k.bytes, err = p.countBytes(ctx, key); err != nil {
 			return err
 		}

@@ -83,8 +83,8 @@ func (k *keeper) tick() {
 		k.flushStill(now)
 		db.splitLarge()
 	}
-	if db.heldBack.Swap(false) {
-		signal(db.work.mergeWanted) // whoever read may be gone
+	if db.heldBack.Swap(false) || db.anyPurgeable() {
+		signal(db.work.mergeWanted) // whoever read may be gone, or enough has expired
 	}
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)

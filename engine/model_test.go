@@ -191,11 +191,18 @@ func (m *model) write() {
 	var meta Meta
 	var err, want error
 	ctx := context.Background()
-	verb := m.rng.IntN(4)
-	if name == "bytes" && (verb == 0 || verb == 2) {
+	verb := m.rng.IntN(5)
+	if name == "bytes" && (verb == 0 || verb == 2 || verb == 4) {
 		verb = 1
 	}
 	switch verb {
+	case 4:
+		if !exists {
+			want = ErrNotFound
+		}
+		n := m.rng.IntN(1000)
+		w.body = patchedBody(old.body, n)
+		meta, err = c.Patch(ctx, key, id, new(Patch).Set("/p", n), o)
 	case 0:
 		if exists {
 			want = ErrExists
@@ -234,6 +241,15 @@ func (m *model) write() {
 		m.t.Fatalf("write %v: meta %+v", which, meta)
 	}
 	m.apply(w, partitionOf(c, key), synced)
+}
+
+// patchedBody is a document of the model with its last member set to p: n.
+func patchedBody(body string, n int) string {
+	if body == "" {
+		return ""
+	}
+	rest, _, _ := strings.Cut(body, `,"p":`)
+	return strings.TrimSuffix(rest, "}") + fmt.Sprintf(`,"p":%d}`, n)
 }
 
 func (m *model) apply(w write, p PartitionID, synced bool) {

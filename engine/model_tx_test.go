@@ -41,6 +41,7 @@ type writer interface {
 	Replace(doc []byte, o *WriteOptions) error
 	Put(id string, body []byte, o *WriteOptions) error
 	Delete(id string, o *WriteOptions) error
+	Patch(id string, p *Patch, o *WriteOptions) error
 }
 
 // write adds a random write. want is the error that it should meet: a Tx returns
@@ -57,11 +58,11 @@ func (g *group) write(to writer) (err, want error) {
 			o.IfMatch, want = 1<<62, ErrPrecondition
 		}
 	}
-	verb := m.rng.IntN(5)
+	verb := m.rng.IntN(6)
 	if g.name == "bytes" && verb != 3 {
 		verb = 4
 	}
-	if !exists && (verb == 2 || verb == 3) && m.rng.IntN(10) > 0 {
+	if !exists && (verb == 2 || verb == 3 || verb == 5) && m.rng.IntN(10) > 0 {
 		verb = 1 // most batches should succeed
 	}
 	if exists && verb == 0 && m.rng.IntN(10) > 0 {
@@ -89,6 +90,13 @@ func (g *group) write(to writer) (err, want error) {
 		}
 		body = ""
 		err = to.Delete(id, o)
+	case 5:
+		if !exists {
+			want = ErrNotFound
+		}
+		n := m.rng.IntN(1000)
+		body = patchedBody(old.body, n)
+		err = to.Patch(id, new(Patch).Set("/p", n), o)
 	case 4:
 		if g.name == "bytes" {
 			err = to.Put(id, []byte(body), o)

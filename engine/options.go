@@ -110,6 +110,9 @@ type Options struct {
 	// ReadMode chooses how segment files are read: through a mapping (the
 	// default) or by positioned reads.
 	ReadMode ReadMode
+	// ExpiryGrace is how long items that have expired stay on disk at least: so
+	// much time there is to set a wrong clock right. 0: an hour. Less than 0: none.
+	ExpiryGrace time.Duration
 	// Logger receives what happens in the background. Nil: silent.
 	Logger *slog.Logger
 	// Events are called as things happen. Nil: none.
@@ -119,6 +122,11 @@ type Options struct {
 	fs vfs.FS
 	// clock replaces time.Now in tests.
 	clock func() time.Time
+	// elapsed replaces, in tests, the time since the store was opened by a clock
+	// that does not jump.
+	elapsed func() time.Duration
+	// checkpointRoot makes the directory of a checkpoint; tests replace it.
+	checkpointRoot func(dir string) (vfs.FS, error)
 	// memtableBytes lowers the size at which a memtable is flushed in tests.
 	memtableBytes int64
 	// manual switches background work off in tests: flushes and merges happen
@@ -206,6 +214,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.clock == nil {
 		out.clock = time.Now
 	}
+	if out.elapsed == nil {
+		opened := time.Now()
+		out.elapsed = func() time.Duration { return time.Since(opened) }
+	}
+	if out.checkpointRoot == nil {
+		out.checkpointRoot = vfs.CreateRoot
+	}
+	if out.ExpiryGrace == 0 {
+		out.ExpiryGrace = defaultExpiryGrace
+	}
+	out.ExpiryGrace = max(0, out.ExpiryGrace)
 	return out, nil
 }
 
@@ -276,6 +295,11 @@ type ContainerDef struct {
 	// takes 8 KiB of write buffers or more, and a file descriptor for each of
 	// its files.
 	MinPartitions int
+	// DefaultTTL is how long items live from their last write on, unless they say
+	// otherwise: a document by its member "ttl", in seconds, -1 for ever, any
+	// write by WriteOptions.TTL. 0: items never expire, whatever they say.
+	// NoExpiry: only those that say so. At least a millisecond.
+	DefaultTTL time.Duration
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
 }
@@ -330,6 +354,9 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.MinPartitions < 1 || d.MinPartitions > maxPartitions {
 		return d, invalidf("container %q: MinPartitions %d: between 1 and %d", name, d.MinPartitions, maxPartitions)
 	}
+	if d.DefaultTTL < 0 && d.DefaultTTL != NoExpiry || d.DefaultTTL > 0 && d.DefaultTTL < time.Millisecond {
+		return d, invalidf("container %q: DefaultTTL %v: 0, NoExpiry or at least a millisecond", name, d.DefaultTTL)
+	}
 	if d.Limits.ItemBytes == 0 {
 		d.Limits.ItemBytes = defaultItemBytes
 	}
@@ -368,13 +395,29 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
 		MaxBatchOps:   d.Limits.BatchOperations,
 		MaxBatchBytes: d.Limits.BatchBytes,
+		DefaultTTL:    ttlToManifest(d.DefaultTTL),
 	}
+}
+
+func ttlToManifest(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+func ttlFromManifest(millis int64) time.Duration {
+	if millis < 0 {
+		return NoExpiry
+	}
+	return time.Duration(millis) * time.Millisecond
 }
 
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
 		MinPartitions: partitions,
+		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
 		Limits: Limits{
 			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey,
 			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,

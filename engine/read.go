@@ -106,12 +106,25 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, at, buf)
+	it, err := c.readEntered(pk, id, at, 0, buf)
 	call.Leave()
 	return it, err
 }
 
-func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+// readAt is read as of a snapshot and its time.
+func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, s *Snapshot, buf []byte) (Item, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return Item{}, err
+	}
+	it, err := c.readEntered(pk, id, s.seq, s.now, buf)
+	call.Leave()
+	return it, err
+}
+
+// readEntered reads an item at a sequence, as it is or expired at a time in
+// milliseconds, 0 for the present.
+func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64, buf []byte) (Item, error) {
 	if err := c.checkKey(pk, id); err != nil {
 		return Item{}, err
 	}
@@ -144,11 +157,19 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 		}
 	}
 	db.counters.reads.Add(1)
-	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
+	if !found || ver.Deleted() {
 		return Item{}, ErrNotFound
 	}
+	if ver.Expires != 0 {
+		if now == 0 {
+			now = db.nowMillis()
+		}
+		if ver.Expires <= now {
+			return Item{}, ErrNotFound
+		}
+	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires)},
 		Body: out[n:],
 	}, nil
 }

@@ -122,6 +122,7 @@ type scanner struct {
 type found struct {
 	seq          uint64
 	modified     int64
+	expires      int64
 	body, id, pk int // lengths
 }
 
@@ -306,6 +307,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		s.seek()
 	}
 	now := db.nowMillis()
+	if s.snapshot != nil && s.snapshot.now != 0 {
+		now = s.snapshot.now
+	}
 	for passed := 0; s.cursors.valid(); passed++ {
 		k, v := s.cursors.top()
 		if s.within != nil && !s.within.holds(k) {
@@ -341,7 +345,7 @@ func (s *scanner) seek() {
 
 // take adds an item to the batch.
 func (s *scanner) take(k *item.Key, v *item.Version) {
-	f := found{seq: v.Seq, modified: v.Modified, body: len(v.Body), id: len(k.ID)}
+	f := found{seq: v.Seq, modified: v.Modified, expires: v.Expires, body: len(v.Body), id: len(k.ID)}
 	s.text = append(append(s.text, v.Body...), k.ID...)
 	if !s.onlyKey {
 		f.pk = len(k.PK)
@@ -359,7 +363,7 @@ func (s *scanner) item(f *found, text []byte) (Item, []byte) {
 		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
 	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Expires: timeOf(f.expires)},
 		Body: body,
 	}, text
 }

@@ -130,7 +130,7 @@ func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) erro
 func replaceInRuns(runs []*run, old *file, files []*file) []*run {
 	var next []*run
 	for _, r := range runs {
-		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor}
+		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor, expiring: r.expiring}
 		found := false
 		for _, f := range r.files {
 			if f == old {

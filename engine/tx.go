@@ -64,7 +64,7 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		buf = append(buf, op.body()...)
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
-	it, err := tx.snapshot.c.read(tx.ctx, tx.pk, id, tx.snapshot.seq, buf)
+	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, id, &tx.snapshot, buf)
 	if tx.batch != nil && (err == nil || err == ErrNotFound) {
 		tx.note(id, it.Seq, err == nil)
 	}
@@ -264,20 +264,20 @@ func (tx *Tx) writeDocument(v verb, doc []byte, o *WriteOptions) error {
 	if err := tx.batch.scan(r, doc); err != nil {
 		return err
 	}
-	return tx.write(v, r.key.ID, doc, o)
+	return tx.write(v, r.key.ID, doc, r.ttl, o)
 }
 
 func (tx *Tx) writeBytes(v verb, id string, body []byte, o *WriteOptions) error {
 	if err := tx.batch.c.checkKey(tx.pk, id); err != nil {
 		return err
 	}
-	return tx.write(v, bytesOf(id), body, o)
+	return tx.write(v, bytesOf(id), body, max(0, tx.batch.c.def.DefaultTTL.Milliseconds()), o)
 }
 
 // write judges a write against what the transaction sees, and keeps it.
-func (tx *Tx) write(v verb, id, body []byte, o *WriteOptions) error {
+func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 	var op batchOp
-	if err := op.fill(v, id, o); err != nil {
+	if err := op.fill(tx.batch.c, v, id, ttl, o); err != nil {
 		return err
 	}
 	if op.demanding() {
@@ -293,7 +293,7 @@ func (tx *Tx) write(v verb, id, body []byte, o *WriteOptions) error {
 	if i, ok := tx.written[string(id)]; ok {
 		return b.replace(i, op, body)
 	}
-	if err := b.add(v, id, body, nil); err != nil {
+	if err := b.add(v, id, body, ttl, o); err != nil {
 		return err
 	}
 	if tx.written == nil {
@@ -338,7 +338,7 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 		p := rt.parts[rt.table.Find(&epk)]
 		at := db.pins.take(p.visible.Load, db.opts.clock())
 		if !p.dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, snapshot: Snapshot{c: c, seq: at}}, nil
+			return &Tx{ctx: ctx, pk: pk, snapshot: Snapshot{c: c, seq: at, now: db.nowMillis()}}, nil
 		}
 		// Who took its place may have flushed before the sequence was taken.
 		db.pins.release(at)

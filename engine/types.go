@@ -83,6 +83,7 @@ type Meta struct {
 	ETag     ETag
 	Seq      uint64    // position in the store-wide order of writes
 	Modified time.Time // milliseconds
+	Expires  time.Time // milliseconds; zero: never
 	// Waited is what the call waited for write buffers; writes only.
 	Waited time.Duration
 }
@@ -102,6 +103,10 @@ type WriteOptions struct {
 	// existing item is ErrExists, Replace and Delete of a missing one
 	// ErrNotFound.
 	IfMatch ETag
+	// TTL is how long the item lives from this write on; NoExpiry: for ever. If
+	// not zero it takes the place of the document's member "ttl" and of the
+	// container's DefaultTTL. It is refused where that is 0.
+	TTL time.Duration
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.
 	Durability Durability

@@ -45,6 +45,7 @@ type request struct {
 	operation
 	demand  demand
 	ifMatch ETag
+	ttl     int64 // milliseconds, 0: for ever
 	sync    bool
 	waited  time.Duration
 
@@ -124,6 +125,7 @@ func (c *Container) scan(r *request, doc []byte) error {
 	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
 		return documentError(err)
 	}
+	r.ttl = c.ttlOf(&r.doc)
 	return r.set(r.doc.PK, r.doc.ID, doc, 0)
 }
 
@@ -143,6 +145,9 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 	defer r.release()
 	if err := r.set(pk.Encoded(), bytesOf(id), body, flags); err != nil {
 		return Meta{}, err
+	}
+	if r.ttl = 0; flags&item.Tombstone == 0 {
+		r.ttl = max(0, c.def.DefaultTTL.Milliseconds())
 	}
 	return c.write(ctx, r, o, d)
 }
@@ -164,6 +169,11 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		r.ifMatch, durability = o.IfMatch, o.Durability
 	}
 	var err error
+	if !r.ver.Deleted() {
+		if r.ttl, err = c.ttl(o, r.ttl); err != nil {
+			return Meta{}, err
+		}
+	}
 	if r.sync, err = db.syncs(durability); err != nil {
 		return Meta{}, err
 	}
@@ -270,6 +280,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		}
 	}
 	r.ver.Modified = p.db.stamp()
+	r.ver.Expires = expires(r.ver.Modified, r.ttl)
 	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
@@ -375,6 +386,7 @@ func (r *request) meta() Meta {
 		ETag:     ETag(r.ver.Seq),
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
+		Expires:  timeOf(r.ver.Expires),
 		Waited:   r.waited,
 	}
 }
