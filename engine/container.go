@@ -294,9 +294,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		}
 		db.work.releaseWaiters()
 		for _, p := range parts {
-			if err := removeTree(db.fs, p.dir); err != nil {
-				db.backgroundError("remove dropped partition", err)
-			}
+			db.remove("remove a dropped partition", func() error { return removeTree(db.fs, p.dir) })
 		}
 	})
 	db.work.reclaimIfManual()
@@ -343,6 +341,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	state := db.structure.state
 	state.Containers = slices.DeleteFunc(slices.Clone(state.Containers), func(m manifest.Container) bool { return m.ID == c.id })
 	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool { return m.Container == c.id })
+	state.DropHistory(c.id)
 	if err := db.storeManifestLocked(state); err != nil {
 		return err
 	}

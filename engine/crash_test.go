@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
-
-	"math/rand/v2"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -33,7 +33,7 @@ type stage struct {
 	gone    bool   // and acknowledged
 }
 
-var stories = []story{
+var plainStories = []story{
 	{"write", func(s *stage) {
 		s.open()
 		s.create("c", 2)
@@ -112,123 +112,16 @@ var stories = []story{
 		s.carry()
 		s.put("c", 3, 10)
 	}},
-	{"split", func(s *stage) {
-		s.open()
-		s.create("c", 1)
-		s.put("c", 12, 100)
-		s.flush()
-		s.put("c", 8, 100)
-		s.split("c", 0)
-		s.put("c", 8, 100)
-		s.remove("c", 3)
-		s.split("c", 1)
-		s.put("c", 5, 100)
-		s.close()
-		s.open()
-		s.put("c", 3, 10)
-	}},
-	{"inherit", func(s *stage) {
-		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 1)
-		s.put("c", 8, 100)
-		s.flush()
-		s.put("c", 8, 100)
-		s.split("c", 0)
-		s.put("c", 8, 100)
-		s.carry()
-		s.flush()
-		s.put("c", 5, 100)
-	}},
-	{"buffered split", func(s *stage) {
-		s.opts.Durability = Buffered
-		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 1)
-		s.put("c", 8, 100)
-		s.split("c", 0)
-		s.put("c", 8, 100)
-		s.mergeParts("c")
-		s.put("c", 8, 100)
-	}},
-	{"one flushed", func(s *stage) {
-		s.opts.Durability = Buffered
-		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 2)
-		s.put("c", 8, 100)
-		s.flushPart(0)
-		s.mergeParts("c")
-		s.put("c", 8, 100)
-		s.flushPart(0)
-	}},
-	{"merge of partitions", func(s *stage) {
-		s.open()
-		s.create("c", 2)
-		s.put("c", 8, 100)
-		s.flush()
-		s.put("c", 8, 100)
-		s.mergeParts("c")
-		s.put("c", 5, 100)
-		s.remove("c", 2)
-		s.settle()
-		s.put("c", 2, 10)
-	}},
-	{"move", func(s *stage) {
-		s.open()
-		s.create("c", 2)
-		s.put("c", 8, 100)
-		s.flush()
-		s.put("c", 8, 100)
-		s.move("c", "10")
-		s.put("c", 5, 100)
-		s.move("c", "30")
-		s.put("c", 2, 10)
-	}},
-	{"trim", func(s *stage) {
-		s.open()
-		s.create("c", 1)
-		s.put("c", 24, 100)
-		s.flush()
-		s.split("c", 0)
-		s.settle()
-		s.put("c", 5, 100)
-		s.mergeParts("c")
-		s.settle()
-		s.put("c", 2, 10)
-	}},
-	{"batch", func(s *stage) {
-		s.open()
-		s.create("c", 2)
-		s.batches("c", 6, 5, 300)
-		s.flush()
-		s.batches("c", 3, 9, 7_000) // over the end of a log file
-		s.updates("c", 6)
-		s.close()
-		s.open()
-		s.batches("c", 2, 3, 10)
-	}},
-	{"buffered batches", func(s *stage) {
-		s.opts.Durability = Buffered
-		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 1)
-		s.batches("c", 4, 5, 500)
-		s.split("c", 0)
-		s.batches("c", 4, 5, 500)
-		s.carry()
-		s.mergeParts("c")
-		s.updates("c", 4)
-		s.flush()
-	}},
 	{"load", func(s *stage) {
 		s.open()
 		s.create("c", 2)
-		s.load("c", 60)
+		s.load("c", 60, nil)
 		s.flush()
-		s.load("c", 20)
+		s.load("c", 20, nil)
 	}},
 }
+
+var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
 // stride says which calls a story is stopped at: all of them, but where the
 // race detector slows everything down every seventh.
@@ -431,8 +324,12 @@ func (s *stage) close() {
 }
 
 func (s *stage) create(name string, partitions int) {
+	s.define(name, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions})
+}
+
+func (s *stage) define(name string, def ContainerDef) {
 	s.must(s.do(func() error {
-		_, err := s.db.CreateContainer(context.Background(), name, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions})
+		_, err := s.db.CreateContainer(context.Background(), name, def)
 		return err
 	}))
 }
@@ -467,53 +364,6 @@ func (s *stage) settle() {
 	s.must(s.do(func() error { return s.db.Settle(context.Background()) }))
 }
 
-// reshape carries out a job. One that fails has changed nothing, unless the
-// store has failed.
-func (s *stage) reshape(name string, start func(c *Container, ids []PartitionID) (*Job, error)) {
-	s.must(s.do(func() error {
-		c, err := s.db.Container(name)
-		if err != nil {
-			return err
-		}
-		var ids []PartitionID
-		for _, p := range c.Partitions() {
-			ids = append(ids, p.ID)
-		}
-		job, err := start(c, ids)
-		if err == nil {
-			err = job.Wait(context.Background())
-		}
-		if failed := s.db.writable(); failed != nil {
-			return failed
-		}
-		if err == nil {
-			s.o.follow(s.db)
-		}
-		return nil
-	}))
-}
-
-func (s *stage) split(name string, i int) {
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
-		return c.Split(context.Background(), ids[min(i, len(ids)-1)], nil)
-	})
-}
-
-func (s *stage) mergeParts(name string) {
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
-		if len(ids) < 2 {
-			return nil, ErrNotFound // the split before it has failed
-		}
-		return c.Merge(context.Background(), ids[0], ids[1])
-	})
-}
-
-func (s *stage) move(name, at string) {
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
-		return c.MoveBoundary(context.Background(), ids[0], ids[1], at)
-	})
-}
-
 func (s *stage) carry() {
 	s.must(s.do(func() error {
 		for _, p := range s.db.partitions() {
@@ -539,6 +389,11 @@ func storyDoc(rng *rand.Rand, i, size int) (key PartitionKey, id, body string) {
 func (s *stage) put(name string, n, size int) {
 	s.writes(name, n, func(c *Container, rng *rand.Rand, i int) (write, Meta, error) {
 		key, id, body := storyDoc(rng, i, size)
+		if c.levels() == 2 {
+			// All in one value of the first level.
+			key = JoinKeys(StringKey("all"), key)
+			body = strings.Replace(body, `"k":`, `"k":"all","l":`, 1)
+		}
 		meta, err := c.Upsert(context.Background(), []byte(body), nil)
 		return write{container: name, key: key, id: id, body: body}, meta, err
 	})
@@ -578,82 +433,8 @@ func (s *stage) writes(name string, n int, one func(c *Container, rng *rand.Rand
 	}))
 }
 
-// batches commits n batches that overwrite and delete items, each of one
-// partition key.
-func (s *stage) batches(name string, n, operations, size int) {
-	s.groups(name, n, func(c *Container, rng *rand.Rand, i int) (writes []write, metas []Meta, err error) {
-		key := stageKeys[i%len(stageKeys)]
-		b := c.NewBatch(key)
-		add := func(w write) {
-			writes = append(writes, w)
-			if w.body == "" {
-				err = errors.Join(err, b.Delete(w.id, nil))
-			} else {
-				err = errors.Join(err, b.Upsert([]byte(w.body), nil))
-			}
-		}
-		for j := range operations {
-			_, id, body := storyDoc(rng, i%4+4*j, size)
-			add(write{container: name, key: key, id: id, body: body})
-			if j == operations-1 {
-				add(write{container: name, key: key, id: id}) // and deletes it again
-			}
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		metas, err = c.Commit(context.Background(), b)
-		return writes, metas, err
-	})
-}
-
-// updates runs n transactions that overwrite two items each.
-func (s *stage) updates(name string, n int) {
-	s.groups(name, n, func(c *Container, rng *rand.Rand, i int) (writes []write, metas []Meta, err error) {
-		for j := range 2 {
-			key, id, body := storyDoc(rng, i%4+4*j, 50)
-			writes = append(writes, write{container: name, key: key, id: id, body: body})
-		}
-		metas, err = c.UpdateWith(context.Background(), writes[0].key, nil, func(tx *Tx) error {
-			for _, w := range writes {
-				if err := tx.Upsert([]byte(w.body), nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		return writes, metas, err
-	})
-}
-
-func (s *stage) groups(name string, n int, one func(c *Container, rng *rand.Rand, i int) ([]write, []Meta, error)) {
-	s.must(s.do(func() error {
-		c, err := s.db.Container(name)
-		if err != nil {
-			return err
-		}
-		s.rounds++
-		rng := rand.New(rand.NewPCG(s.rounds, 7))
-		for i := range n {
-			writes, metas, err := one(c, rng, i)
-			if errors.Is(err, ErrDiskFull) {
-				return err // and nothing was written
-			}
-			for j := range metas {
-				writes[j].etag = metas[j].ETag
-			}
-			if len(writes) > 0 {
-				s.o.noteBatch(partitionOf(c, writes[0].key), writes, err == nil, s.opts.Durability != Buffered)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-}
-
-func (s *stage) load(name string, n int) {
+// load loads documents; during is called once, when some of them are committed.
+func (s *stage) load(name string, n int, during func()) {
 	s.must(s.do(func() error {
 		c, err := s.db.Container(name)
 		if err != nil {
@@ -670,7 +451,12 @@ func (s *stage) load(name string, n int) {
 					return
 				}
 			}
-		}, &LoadOptions{BatchBytes: 1000})
+		}, &LoadOptions{BatchBytes: 1000, Progress: func(LoadStats) {
+			if during != nil {
+				during()
+				during = nil
+			}
+		}})
 		for i, w := range tried {
 			s.o.note(partitionOf(c, w.key), w, int64(i) < stats.Committed, s.opts.Durability != Buffered)
 		}

@@ -61,7 +61,8 @@ type DB struct {
 		dir   *manifest.Dir
 		state manifest.Store
 	}
-	nextFile atomic.Uint64
+	nextFile  atomic.Uint64
+	leftovers leftovers
 
 	openedAt time.Time // by the clock
 
@@ -318,6 +319,7 @@ func (db *DB) abandon() {
 			v.release(db)
 		}
 	}
+	db.removeLeftovers()
 	if db.log != nil {
 		db.log.Close() // does nothing if it was closed in order
 	}

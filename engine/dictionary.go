@@ -85,8 +85,16 @@ func firstDictionary(runs []*run) *segment.Dictionary {
 }
 
 // mergeDictionary returns the dictionary that a merge of runs uses: the
-// container's, or theirs.
+// container's, or theirs; none where that would take a good part of the file.
 func (c *Container) mergeDictionary(runs []*run) *segment.Dictionary {
+	var raw int64
+	for _, r := range runs {
+		n, _ := r.compression()
+		raw += n
+	}
+	if raw < minDictionaryBytes {
+		return nil
+	}
 	c.dict.mu.Lock()
 	defer c.dict.mu.Unlock()
 	if c.dict.current == nil {

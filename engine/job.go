@@ -58,6 +58,7 @@ type Progress struct {
 	Prepare time.Duration // of it the sources of flushes and merges stood still
 	Commit  time.Duration // of the store manifest
 	Pause   time.Duration // under the commit locks: writes to the parents waited
+	Swapped time.Time     // when the children took over, at the end of Pause; zero: not yet
 	Inherit time.Duration // from the swap until nothing was inherited
 }
 
@@ -158,7 +159,8 @@ func (db *DB) run(j *Job) {
 }
 
 // reshapes carries out jobs until the store closes. At first it ends what jobs
-// of an earlier run have left.
+// of an earlier run have left. Children that hold too much themselves are split
+// again at once, so that splits keep up with a load.
 func (w *workers) reshapes() {
 	for _, p := range w.db.partitions() {
 		if err := w.db.endInheritance(w.ctx, p); err != nil {
@@ -178,6 +180,11 @@ func (w *workers) reshapes() {
 			continue
 		}
 		w.db.run(j)
+		for _, id := range j.Progress().Children {
+			if p := j.c.partition(id); p != nil {
+				w.db.splitLarge([]*partition{p})
+			}
+		}
 	}
 	for j, ok := w.jobs.Pop(); ok; j, ok = w.jobs.Pop() {
 		j.finish(ErrClosed)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -34,7 +36,7 @@ func TestSplitByItself(t *testing.T) {
 	}
 	settled := func() bool {
 		for _, p := range db.partitions() {
-			if p.dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.inherited()) > 0 || p.queued.Load() {
+			if p.dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.inherited()) > 0 || p.queued.Load() != nil {
 				return false
 			}
 		}
@@ -73,19 +75,19 @@ func TestOneKeyIsNotSplit(t *testing.T) {
 		s.put(1, fmt.Sprint(i), strings.Repeat("x", 200))
 	}
 	p := s.db.partitions()[0]
-	s.db.splitLarge()
+	s.db.splitLarge(s.db.partitions())
 	if len(s.ids()) != 1 || p.refusedAt.Load() == 0 {
 		t.Errorf("partitions %v, refused at %d", s.ids(), p.refusedAt.Load())
 	}
 	job := s.db.partitions()[0].queued.Load()
-	if job {
+	if job != nil {
 		t.Error("the job is not over")
 	}
 	for i := range 100 {
 		s.put(i, "x", strings.Repeat("x", 200))
 	}
 	p.cutting.succeeded() // as if the time had passed
-	s.db.splitLarge()
+	s.db.splitLarge(s.db.partitions())
 	if len(s.ids()) != 2 {
 		t.Errorf("partitions %v after it has grown", s.ids())
 	}
@@ -216,4 +218,250 @@ func TestDropWhileSplit(t *testing.T) {
 	if names, err := mem.List("p"); err != nil || len(names) != 0 {
 		t.Errorf("directories %v, %v", names, err)
 	}
+}
+
+// TestCancelAtEveryCall cancels each kind of job at each of its file-system
+// calls: it is undone without a trace, or carried through.
+func TestCancelAtEveryCall(t *testing.T) {
+	for _, kind := range []ReshapeKind{KindSplit, KindMerge, KindMove} {
+		undone, done := 0, 0
+		for n := int64(1); ; n++ {
+			mem := vfs.NewMem()
+			faulty := vfs.NewFaulty(mem)
+			def := byK
+			def.MinPartitions = 2
+			s := newSplitStore(t, def, func(o *Options) { o.fs = faulty })
+			s.mem = mem
+			for i := range 60 {
+				s.put(i%20, fmt.Sprint(i), "in a file")
+				if i == 40 {
+					s.must(s.db.Flush(context.Background()))
+				}
+			}
+			before := s.ids()
+			parents, at := before, ""
+			if kind == KindSplit {
+				parents = before[:1]
+			}
+			if kind == KindMove {
+				at = "11"
+			}
+			job := s.c.newJob(kind, at, parents...)
+			first := faulty.Calls()
+			faulty.SetHook(func(c vfs.Call) error {
+				if c.N == first+n {
+					job.Cancel()
+				}
+				return nil
+			})
+			s.db.submit(job)
+			faulty.SetHook(nil)
+			reached := faulty.Calls() >= first+n
+			switch err := job.Wait(context.Background()); {
+			case err == nil:
+				done++
+			case errors.Is(err, context.Canceled):
+				undone++
+				if !slices.Equal(s.ids(), before) || job.Progress().Pause != 0 {
+					t.Fatalf("%v cancelled at call %d: partitions %v, were %v", kind, n, s.ids(), before)
+				}
+			default:
+				t.Fatalf("%v cancelled at call %d: %v", kind, n, err)
+			}
+			names, err := mem.List("p")
+			if err != nil || len(names) != len(s.ids()) {
+				t.Fatalf("%v cancelled at call %d: directories %v of partitions %v, %v", kind, n, names, s.ids(), err)
+			}
+			if state := s.db.structure.state; len(state.Intents) != 0 || len(state.Partitions) != len(s.ids()) {
+				t.Fatalf("%v cancelled at call %d: store manifest %+v", kind, n, state)
+			}
+			s.put(3, "after", "written after it")
+			s.check()
+			ids := s.ids()
+			s.reopen(mem.Crash(vfs.CrashOptions{}))
+			if !slices.Equal(s.ids(), ids) {
+				t.Fatalf("%v cancelled at call %d: partitions %v after a crash, were %v", kind, n, s.ids(), ids)
+			}
+			s.check()
+			s.db.Close()
+			if !reached {
+				break
+			}
+		}
+		if undone < 5 || done < 5 {
+			t.Errorf("%v: %d times undone, %d times carried through: the test reached too little", kind, undone, done)
+		}
+	}
+}
+
+// TestQueuedJobs queues many jobs at once. They are carried out one at a time
+// in their order: a job on a partition that an earlier one replaces finds it
+// gone, others go on.
+func TestQueuedJobs(t *testing.T) {
+	gate := newGate(vfs.NewMem())
+	linking := make(chan struct{})
+	var mu sync.Mutex
+	var ended []PartitionID // first parents, in the order in which jobs end
+	o := &Options{
+		MemoryBudget: minMemoryBudget, fs: &linkGate{FS: gate, reached: linking, open: gate.open},
+		Events: &EventListener{Reshaped: func(e ReshapeEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, e.Parents[0])
+		}},
+	}
+	db, err := Open(context.Background(), "mem", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	ctx := context.Background()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	parts := c.Partitions()
+	var jobs []*Job
+	var want []error
+	add := func(outcome error, start func() (*Job, error)) {
+		t.Helper()
+		job, err := start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, want = append(jobs, job), append(want, outcome)
+	}
+	split := func(i int) func() (*Job, error) {
+		return func() (*Job, error) { return c.Split(ctx, parts[i].ID, nil) }
+	}
+	add(nil, split(0))
+	<-linking // it prepares, and the others wait
+	for i := 1; i < 3; i++ {
+		add(nil, split(i))
+	}
+	add(ErrNotFound, split(1)) // replaced by then
+	add(ErrNotFound, func() (*Job, error) { return c.Merge(ctx, parts[2].ID, parts[3].ID) })
+	add(nil, func() (*Job, error) { return c.Merge(ctx, parts[3].ID, parts[4].ID) })
+	add(ErrNotFound, split(4))
+	for i, job := range jobs[1:] {
+		if p := job.Progress(); p.Phase != Queued {
+			t.Errorf("job %d: %v", i+1, p.Phase)
+		}
+	}
+	for i := 200; i < 300; i++ { // writes go on meanwhile
+		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate.release()
+	for i, job := range jobs {
+		if err := job.Wait(ctx); !errors.Is(err, want[i]) {
+			t.Errorf("job %d: %v, want %v", i, err, want[i])
+		}
+	}
+	if n := len(c.Partitions()); n != 3*2+1 {
+		t.Errorf("%d partitions", n)
+	}
+	found := 0
+	for _, err := range c.ScanAll(ctx, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+	}
+	if found != 300 {
+		t.Errorf("%d items", found)
+	}
+	for f, err := range db.Verify(ctx) {
+		t.Errorf("verify: %v, %v", f, err)
+	}
+	if err := db.Close(); err != nil { // hands out the events
+		t.Error(err)
+	}
+	var order []PartitionID
+	for _, job := range jobs {
+		order = append(order, job.Progress().Parents[0])
+	}
+	if !slices.Equal(ended, order) {
+		t.Errorf("jobs ended in the order %v, not %v", ended, order)
+	}
+}
+
+// TestSettleSplits closes right after a load: Settle has waited for the splits
+// that the load calls for, and for what they leave to trims.
+func TestSettleSplits(t *testing.T) {
+	for _, manual := range []bool{false, true} {
+		s := newSplitStore(t, byK, func(o *Options) {
+			o.manual, o.MaxPartitionBytes, o.FileBytes, o.Durability = manual, 32<<10, 16<<10, Buffered
+		})
+		for i := range 2000 {
+			s.put(i%60, fmt.Sprint(i), strings.Repeat("x", 100))
+		}
+		for i := range 500 { // one logical partition that is too much for any
+			s.put(1000, fmt.Sprint(i), strings.Repeat("x", 100))
+		}
+		s.must(s.db.Settle(context.Background()))
+		refused := 0
+		for _, p := range s.db.partitions() {
+			over := p.liveBytes() > s.db.opts.MaxPartitionBytes
+			if over && p.refusedAt.Load() > 0 {
+				refused++
+			} else if over {
+				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.id, p.liveBytes())
+			}
+			if p.queued.Load() != nil || len(p.inherited()) > 0 || len(p.version.Load().runs) > settledRuns {
+				t.Errorf("manual %v: partition %d is not at rest", manual, p.id)
+			}
+			for _, r := range p.version.Load().runs {
+				for _, f := range r.files {
+					if f.trimmable() {
+						t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.id, f.foreign(), f.ref.Size)
+					}
+				}
+			}
+		}
+		if n := len(s.ids()); n < 8 || refused != 1 {
+			t.Errorf("manual %v: %d partitions, %d refused", manual, n, refused)
+		}
+		s.check()
+	}
+}
+
+// TestSettleSplitFails has the split fail that Settle waits for.
+func TestSettleSplitFails(t *testing.T) {
+	mem := vfs.NewMem()
+	faulty := vfs.NewFaulty(mem)
+	s := newSplitStore(t, byK, func(o *Options) { o.fs, o.MaxPartitionBytes = faulty, 32<<10 })
+	s.mem = mem
+	for i := range 500 {
+		s.put(i, "a", strings.Repeat("x", 100))
+	}
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpLink {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := s.db.Settle(context.Background()); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a settle without links: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.db.Settle(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a settle that was cancelled: %v", err)
+	}
+	faulty.SetHook(nil)
+	s.must(s.db.Settle(context.Background()))
+	if len(s.ids()) < 2 {
+		t.Errorf("partitions %v", s.ids())
+	}
+	s.check()
 }

@@ -81,7 +81,7 @@ func (k *keeper) tick() {
 			db.backgroundError("shrink the log", err)
 		}
 		k.flushStill(now)
-		db.splitLarge()
+		db.splitLarge(db.partitions())
 	}
 	if db.heldBack.Swap(false) || db.anyPurgeable() {
 		signal(db.work.mergeWanted) // whoever read may be gone, or enough has expired

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -40,8 +41,13 @@ type model struct {
 	rng  *rand.Rand
 	mem  *vfs.Mem
 	opts Options
-	db   *DB
-	o    *oracle
+
+	faulty  *vfs.Faulty // over mem
+	noLinks bool        // files have one name only
+	cancel  func()      // called at a call to the file system, when so many have gone by
+	calls   int
+	db      *DB
+	o       *oracle
 
 	items     map[string]state // by container
 	snapshots []modelSnapshot
@@ -82,12 +88,27 @@ func newModel(t *testing.T, rng *rand.Rand) *model {
 }
 
 func (m *model) open() {
-	m.opts.fs = m.mem
+	m.faulty = vfs.NewFaulty(m.mem)
+	m.faulty.SetHook(m.called)
+	m.opts.fs = m.faulty
 	db, err := Open(context.Background(), "model", &m.opts)
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
 	}
 	m.db = db
+}
+
+// called runs before each call to the file system.
+func (m *model) called(c vfs.Call) error {
+	if m.cancel != nil {
+		if m.calls--; m.calls == 0 {
+			m.cancel()
+		}
+	}
+	if m.noLinks && c.Op == vfs.OpLink {
+		return syscall.EPERM
+	}
+	return nil
 }
 
 func (m *model) must(err error) {
@@ -123,29 +144,29 @@ func (m *model) key(name string) (PartitionKey, string) {
 
 func (m *model) step() {
 	switch p := m.rng.IntN(1000); {
-	case p < 480:
+	case p < 478:
 		m.write()
-	case p < 515:
+	case p < 513:
 		m.batch()
-	case p < 550:
+	case p < 548:
 		m.update()
-	case p < 800:
+	case p < 798:
 		m.read()
-	case p < 900:
+	case p < 898:
 		m.scan()
-	case p < 915:
+	case p < 913:
 		m.must(m.db.Flush(context.Background()))
-	case p < 920:
+	case p < 918:
 		m.must(m.db.Settle(context.Background()))
-	case p < 940:
+	case p < 938:
 		m.mergeSome()
-	case p < 950:
+	case p < 948:
 		m.takeSnapshot()
-	case p < 965:
+	case p < 963:
 		m.readSnapshot()
-	case p < 970:
+	case p < 968:
 		m.dropSnapshot()
-	case p < 977:
+	case p < 975:
 		m.load()
 	case p < 980:
 		m.reshape()
@@ -365,25 +386,27 @@ func (m *model) reshape() {
 func (m *model) reshapeOf(c *Container) {
 	parts := c.Partitions()
 	i := m.rng.IntN(len(parts))
-	ctx := context.Background()
 	at := ""
 	if m.rng.IntN(3) == 0 {
 		at = fmt.Sprintf("%02X%02X", m.rng.IntN(0x40), m.rng.IntN(256))
 	}
-	var job *Job
-	var err error
-	switch verb := m.rng.IntN(3); {
-	case verb == 0 && len(parts) < 8 || len(parts) == 1:
-		job, err = c.Split(ctx, parts[i].ID, &SplitOptions{At: at})
-	case verb == 1:
+	kind, ids := KindSplit, []PartitionID{parts[i].ID}
+	if verb := m.rng.IntN(3); len(parts) > 1 && (verb > 0 || len(parts) == 8) {
+		kind = KindMove
+		if verb != 1 {
+			kind, at = KindMerge, ""
+		}
 		i = min(i, len(parts)-2)
-		job, err = c.MoveBoundary(ctx, parts[i].ID, parts[i+1].ID, at)
-	default:
-		i = min(i, len(parts)-2)
-		job, err = c.Merge(ctx, parts[i].ID, parts[i+1].ID)
+		ids = []PartitionID{parts[i].ID, parts[i+1].ID}
 	}
-	m.must(err)
-	if err := job.Wait(ctx); err != nil && !errors.Is(err, ErrRefused) {
+	job := c.newJob(kind, at, ids...)
+	if m.rng.IntN(4) == 0 {
+		m.cancel, m.calls = job.Cancel, 1+m.rng.IntN(40)
+	}
+	m.db.submit(job)
+	m.cancel = nil
+	err := job.Wait(context.Background())
+	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, context.Canceled) {
 		m.t.Fatalf("%+v: %v", job.Progress(), err)
 	}
 	m.o.follow(m.db)

@@ -51,21 +51,24 @@ func (p *partition) notObsolete(numbers []uint64) {
 // removeFiles lets go of files that the partition does not refer to any more,
 // when nobody reads them, and removes their names.
 func (p *partition) removeFiles(gone []*file) {
-	var removed []uint64
+	removed := make(map[uint64]bool)
 	for _, f := range gone {
 		f.Release()
-		n := f.ref.Number
-		if p.db.failure.Load() != nil {
-			continue // the manifest's outcome may be unknown: nothing is deleted
+		if n := f.ref.Number; !removed[n] && !slices.Contains(p.listed(), n) {
+			removed[n] = true
+			p.db.remove("remove a merged file", func() error { return p.removeObsolete(f.name, n) })
 		}
-		if slices.Contains(removed, n) || slices.Contains(p.listed(), n) {
-			continue
-		}
-		if err := p.db.fs.Remove(f.name); err != nil && !errors.Is(err, ErrMissing) {
-			p.db.backgroundError("remove a merged file", err)
-			continue
-		}
-		removed = append(removed, n)
 	}
-	p.notObsolete(removed)
+}
+
+// removeObsolete removes the name of a file, and notes that it is gone.
+func (p *partition) removeObsolete(name string, number uint64) error {
+	if p.db.failure.Load() != nil {
+		return nil // the manifest's outcome may be unknown: nothing is deleted
+	}
+	if err := p.db.fs.Remove(name); err != nil && !errors.Is(err, ErrMissing) {
+		return err
+	}
+	p.notObsolete([]uint64{number})
+	return nil
 }

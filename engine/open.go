@@ -493,14 +493,14 @@ func (db *DB) sweep(state *manifest.Store) error {
 		if slices.ContainsFunc(state.Partitions, func(p manifest.Partition) bool { return p.ID == id }) {
 			continue
 		}
-		if err := removeTree(db.fs, dir); err != nil {
+		if err := removeTree(db.fs, dir); vfs.InUse(err) {
+			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, dir) })
+		} else if err != nil {
 			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
 		}
 	}
 	for _, p := range db.partitions() {
-		if err := db.sweepDirectory(p.dir, func(number uint64) bool {
-			return p.left.Disposable(number) && !slices.Contains(p.listed(), number)
-		}); err != nil {
+		if err := db.sweepDirectory(p.dir, p); err != nil {
 			return err
 		}
 		p.left = manifest.Files{}
@@ -508,18 +508,30 @@ func (db *DB) sweep(state *manifest.Store) error {
 	return db.sweepDirectory(".", nil)
 }
 
-func (db *DB) sweepDirectory(dir string, disposable func(number uint64) bool) error {
+// sweepDirectory removes temporary files, and segment files that the partition
+// which the directory is of does not name. Those in use stay obsolete.
+func (db *DB) sweepDirectory(dir string, p *partition) error {
 	names, err := db.fs.List(dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		base, temporary := strings.CutSuffix(name, manifest.TempSuffix)
-		number, isSegment := manifest.ParseSegmentName(base)
-		if temporary || isSegment && disposable != nil && disposable(number) {
-			if err := db.fs.Remove(path.Join(dir, name)); err != nil {
+	for _, base := range names {
+		name := path.Join(dir, base)
+		if strings.HasSuffix(base, manifest.TempSuffix) {
+			if err := db.fs.Remove(name); err != nil {
 				return err
 			}
+			continue
+		}
+		number, isSegment := manifest.ParseSegmentName(base)
+		if !isSegment || p == nil || !p.left.Disposable(number) || slices.Contains(p.listed(), number) {
+			continue
+		}
+		if err := db.fs.Remove(name); vfs.InUse(err) {
+			p.obsolete.numbers = append(p.obsolete.numbers, number)
+			db.remove("remove a merged file", func() error { return p.removeObsolete(name, number) })
+		} else if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -35,9 +35,9 @@ type partition struct {
 	heirs atomic.Pointer[heirs]
 	// inherits are the streams of its parents that it needs yet.
 	inherits  atomic.Pointer[[]manifest.Inherited]
-	refusedAt atomic.Int64 // bytes that it held when a split was refused
-	queued    atomic.Bool  // an automatic split is under way
-	cutting   backoff      // of automatic splits that failed
+	refusedAt atomic.Int64        // bytes that it held when a split was refused
+	queued    atomic.Pointer[Job] // the automatic split that is under way, nil if none is
+	cutting   backoff             // of automatic splits that failed
 	parents   []PartitionID
 
 	// mu is the commit lock: it orders the writes of the partition. No file

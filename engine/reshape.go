@@ -70,10 +70,10 @@ func (r *reshape) forget(err error) {
 			p.refusedAt.Store(max(1, p.liveBytes()))
 		}
 		if r.job.auto {
-			if err != nil {
+			if err != nil && !errors.Is(err, splitter.ErrRefused) {
 				p.cutting.failed()
 			}
-			p.queued.Store(false)
+			p.queued.Store(nil)
 		}
 	}
 }
@@ -270,6 +270,16 @@ func (r *reshape) commit() error {
 		return slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID })
 	})
 	state.Partitions = append(state.Partitions, r.ids...)
+	done := manifest.Reshape{Container: r.c.id, Kind: r.plan.Kind.String(), Time: db.opts.clock().UnixMilli()}
+	for _, p := range r.parents {
+		done.Parents = append(done.Parents, manifest.Former{
+			ID: uint32(p.id), Min: slices.Clone(p.rng.Min.Bytes()), Max: slices.Clone(p.rng.Max.Bytes()),
+		})
+	}
+	for _, child := range r.ids {
+		done.Children = append(done.Children, child.ID)
+	}
+	state.AddHistory(done)
 	return db.storeManifestLocked(state)
 }
 
@@ -278,9 +288,7 @@ func (r *reshape) commit() error {
 func (r *reshape) rollBack() {
 	r.release()
 	for _, child := range r.children {
-		if err := removeTree(r.db.fs, child.dir); err != nil && !errors.Is(err, ErrMissing) {
-			r.db.backgroundError("remove an unfinished partition", err)
-		}
+		r.db.remove("remove an unfinished partition", func() error { return removeTree(r.db.fs, child.dir) })
 	}
 	db := r.db
 	db.structure.Lock()

@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Flush writes every memtable to files. When it returns nil, everything that
 // was acknowledged before the call is in segment files.
@@ -38,8 +41,10 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// Settle flushes, and merges until each partition has at most two runs, dead
-// versions are gone, and no file is shared of which much belongs to others.
+// Settle flushes, lets partitions that hold more than Options.MaxPartitionBytes
+// split, and merges until each partition has at most two runs, dead versions are
+// gone, and no file is shared of which much belongs to others. Partitions that
+// cannot be split, as one logical partition is everything, stay as they are.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -49,23 +54,65 @@ func (db *DB) Settle(ctx context.Context) error {
 		return err
 	}
 	defer call.Leave()
-	return db.eachPartition(func(p *partition) error {
-		for !p.dropped.Load() && !p.pickMerge(p.version.Load().runs, true).empty() {
-			if _, err := db.work.mergeOne(ctx, p, true); err != nil {
-				return err
+	for again := true; again; {
+		if _, err := db.settleSplits(ctx); err != nil {
+			return err
+		}
+		if err := db.eachPartition(func(p *partition) error { return db.settleRuns(ctx, p) }); err != nil {
+			return err
+		}
+		// Now that merges have counted, one may be too large yet.
+		if again, err = db.settleSplits(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleRuns merges and trims in a partition.
+func (db *DB) settleRuns(ctx context.Context, p *partition) error {
+	for !p.dropped.Load() && !p.pickMerge(p.version.Load().runs, true).empty() {
+		if _, err := db.work.mergeOne(ctx, p, true); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	for done := true; done; {
+		var err error
+		if done, err = db.work.trimOne(ctx, p, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleSplits returns when no partition holds more than it should and can be
+// split, and says whether one was.
+func (db *DB) settleSplits(ctx context.Context) (any bool, err error) {
+	for {
+		jobs := make(map[*partition]*Job)
+		for _, p := range db.partitions() {
+			if err := db.endInheritance(ctx, p); err != nil {
+				return any, err
 			}
-			if err := ctx.Err(); err != nil {
-				return err
+			if j := db.splitIfLarge(p); j != nil {
+				jobs[p] = j
 			}
 		}
-		for done := true; done; {
-			var err error
-			if done, err = db.work.trimOne(ctx, p, true); err != nil {
-				return err
+		if len(jobs) == 0 {
+			return any, nil
+		}
+		for p, j := range jobs {
+			err := j.Wait(ctx)
+			if err == nil {
+				any = true
+			} else if ctx.Err() != nil || !errors.Is(err, ErrRefused) && !p.dropped.Load() {
+				return any, err
 			}
 		}
-		return nil
-	})
+	}
 }
 
 // eachPartition calls fn with each partition, those included that take the

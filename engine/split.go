@@ -84,17 +84,32 @@ func (c *Container) noPartition(id PartitionID) error {
 	return fmt.Errorf("container %q: physical partition %d: %w", c.name, id, ErrNotFound)
 }
 
-// splitLarge queues splits of partitions that hold more than they should.
-func (db *DB) splitLarge() {
-	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
-	for _, p := range db.partitions() {
-		if policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.inherited()) > 0, RefusedAt: p.refusedAt.Load()}) &&
-			!p.dropped.Load() && p.cutting.left() <= 0 && p.queued.CompareAndSwap(false, true) {
-			j := p.c.newJob(KindSplit, "", p.id)
-			j.auto = true
-			db.submit(j)
+// splitLarge queues splits of those of the partitions that hold more than they
+// should, unless one failed a moment ago.
+func (db *DB) splitLarge(parts []*partition) {
+	for _, p := range parts {
+		if p.cutting.left() <= 0 {
+			db.splitIfLarge(p)
 		}
 	}
+}
+
+// splitIfLarge returns the automatic split of a partition that holds more than it
+// should, queued by now; nil: it does not, or it cannot be split yet.
+func (db *DB) splitIfLarge(p *partition) *Job {
+	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
+	due := policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.inherited()) > 0, RefusedAt: p.refusedAt.Load()})
+	if j := p.queued.Load(); j != nil || !due || p.dropped.Load() {
+		return j
+	}
+	j := p.c.newJob(KindSplit, "", p.id)
+	j.auto = true
+	if !p.queued.CompareAndSwap(nil, j) {
+		j.cancel()
+		return p.queued.Load()
+	}
+	db.submit(j)
+	return j
 }
 
 // liveBytes estimates the size of the documents in the partition, without

@@ -549,3 +549,38 @@ func TestSharedDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestHistory looks at what the store manifest remembers of reshapes, also
+// after a crash and without the container.
+func TestHistory(t *testing.T) {
+	s := newSplitStore(t, byK, nil)
+	for i := range 100 {
+		s.put(i%20, fmt.Sprint(i), "text")
+	}
+	s.split(0, &SplitOptions{At: "1F"})
+	s.move(0, "20")
+	job := s.c.newJob(KindMerge, "", s.ids()...)
+	job.cancel()
+	s.db.submit(job)
+	s.merge(0)
+	s.reopen(s.mem.Crash(vfs.CrashOptions{}))
+	var got []string
+	for _, r := range s.db.structure.state.History {
+		text := r.Kind
+		for _, p := range r.Parents {
+			text += fmt.Sprintf(" %d[%X %X]", p.ID, []byte(p.Min), []byte(p.Max))
+		}
+		got = append(got, fmt.Sprint(text, " -> ", r.Children))
+	}
+	want := []string{"split 1[ FF] -> [2 3]", "move 2[ 1F] 3[1F FF] -> [4 5]", "merge 4[ 20] 5[20 FF] -> [6]"}
+	for i := range got {
+		got[i] = strings.ReplaceAll(got[i], strings.Repeat("00", 15), "")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("history %q, want %q", got, want)
+	}
+	s.must(s.db.DropContainer(context.Background(), "c"))
+	if h := s.db.structure.state.History; len(h) != 0 {
+		t.Errorf("history %v of no container", h)
+	}
+}

@@ -54,12 +54,12 @@ func (r *reshape) swap() (err error) {
 	}
 	start := db.opts.clock()
 	err = r.swapLocked()
-	pause := db.clockSince(start)
+	swapped := db.opts.clock()
 	r.unlockParents()
 	if err != nil {
 		return err
 	}
-	r.job.update(func(p *Progress) { p.Pause = pause })
+	r.job.update(func(p *Progress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
 	db.work.releaseWaiters() // those that wait for room in a parent
 	return nil
 }
@@ -192,9 +192,7 @@ func (r *reshape) retireParents() {
 		}
 		db.work.releaseWaiters()
 		for _, p := range parents {
-			if err := removeTree(db.fs, p.dir); err != nil {
-				db.backgroundError("remove a replaced partition", err)
-			}
+			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, p.dir) })
 		}
 	})
 	db.work.reclaimIfManual()

@@ -20,7 +20,8 @@ func (f *file) trimmable() bool {
 // reference, if much of it is foreign; done is false if there is none, or,
 // without settle, somebody merges in the partition. All versions are kept.
 //
-// The steps are those of a merge (merge.go), with one file as the input.
+// The steps are those of a merge (merge.go), with one file as the input. It gives
+// way to an automatic split of the partition.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
 		if err := p.merging.take(ctx); err != nil {
@@ -78,6 +79,9 @@ func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) erro
 		if n%breathEvery == 0 {
 			if err := p.breathe(ctx); err != nil {
 				return err
+			}
+			if p.queued.Load() != nil {
+				return errMoved // the split would make it foreign again
 			}
 		}
 		if n%paceItems == 0 {

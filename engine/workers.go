@@ -127,6 +127,7 @@ func (w *workers) reclaimNow() bool {
 	for _, fn := range batch {
 		fn()
 	}
+	w.db.removeLeftovers()
 	return true
 }
 

@@ -58,6 +58,8 @@ type benchmark struct {
 	// Set by those who want them.
 	before, after func() error
 	interval      func(measure.Interval)
+	splits        *splitWatch
+	splitAt       []time.Duration // since the measuring began
 }
 
 func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload, seed uint64) (*benchmark, error) {
@@ -70,7 +72,7 @@ func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload
 // maximum returns the rate of a closed loop, in operations a second.
 func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 	quiet := *b
-	quiet.before, quiet.after, quiet.interval = nil, nil, nil
+	quiet.before, quiet.after, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil
 	quiet.seed++ // other operations than those that are measured
 	o, err := quiet.perform(ctx, "maximum", 0, b.env.trial.maximum, 0)
 	b.mem = quiet.mem
@@ -109,14 +111,28 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	if perSecond > 0 {
 		b.calibrated(ctx)
 	}
-	live := liveLine{env: b.env, label: label, stats: b.target.store.Stats, offered: perSecond}
+	live := liveLine{env: b.env, label: label, stats: b.target.store.Stats, offered: perSecond, splits: b.target.splits}
+	cuts := cutter{c: b.target.c, at: b.splitAt}
+	defer cuts.stop()
 	loop := measure.Loop{
 		Workload: b.workload, Documents: b.target.docs, Store: b.target.c,
 		Workers: b.Workers, Seed: b.seed, Rate: perSecond, Clock: b.clock,
-		Duration: d, Limit: limit, Memory: &b.mem, Before: b.before, After: b.after,
+		Duration: d, Limit: limit, Memory: &b.mem, After: b.after,
+		Before: func() error {
+			if b.before != nil {
+				if err := b.before(); err != nil {
+					return err
+				}
+			}
+			cuts.start(ctx)
+			return nil
+		},
 		Watch: live.watch,
 		Interval: func(i measure.Interval) {
 			live.interval(i)
+			if b.splits != nil && !i.WarmUp {
+				b.splits.interval(i)
+			}
 			if b.interval != nil && !i.WarmUp {
 				b.interval(i)
 			}
@@ -128,6 +144,9 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	o, err := loop.Run(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := cuts.stop(); err != nil {
+		b.env.notef("%v", err)
 	}
 	b.warm = true // for a further loop of this kind
 	b.target.grown(o.Documents)

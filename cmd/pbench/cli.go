@@ -40,15 +40,16 @@ const exitFailed = 1
 var errInterrupted = errors.New("interrupted")
 
 type commands struct {
-	Demo    demoCommand    `cmd:"" default:"withargs" help:"Load generated documents into a temporary directory, run YCSB-B, print the figures (the default; under a minute)."`
+	Demo    demoCommand    `cmd:"" default:"withargs" help:"Load generated documents into a temporary directory, run YCSB-B, split a partition meanwhile, print the figures (the default; half a minute)."`
 	Load    loadCommand    `cmd:"" help:"Load generated documents, or NDJSON, into a container."`
 	Run     runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
 	Sweep   sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
+	Splits  splitsCommand  `cmd:"" help:"Split partitions of some sizes under a steady load, and say what that cost and whether the bounds were kept."`
 	Compare compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
 	List    listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
 }
 
-const description = `Load and measure Cleave stores. Without a command: a demonstration of at most a minute.
+const description = `Load and measure Cleave stores. Without a command: a demonstration of at most half a minute.
 
 Exit status: 0 success, 1 something failed, 2 wrong usage, 130 interrupted.`
 

@@ -66,6 +66,16 @@ func TestUsage(t *testing.T) {
 		{"run --rate 100 --closed", cli.ExitUsage, "--rate does not go with --closed"},
 		{"run --spin --closed", cli.ExitUsage, "--spin does not go with --closed"},
 		{"run --count 0", cli.ExitUsage, "--count 0"},
+		{"run --split-at 5s --duration 5s", cli.ExitUsage, "the run is over after 5s"},
+		{"run --split-at 1s,20s", cli.ExitUsage, "--split-at 20s"},
+		{"run --split-at soon", cli.ExitUsage, "--split-at"},
+		{"run --max-partition-bytes 0", cli.ExitUsage, "at least 1"},
+		{"splits --splits 0", cli.ExitUsage, "--splits 0"},
+		{"splits --every 1ms", cli.ExitUsage, "--every 1ms"},
+		{"splits --window 1ms", cli.ExitUsage, "--window 1ms"},
+		{"splits --size 10", cli.ExitUsage, "at least 1MiB"},
+		{"splits --beside nothing-here", exitFailed, "nothing-here"},
+		{"splits --beside F", exitFailed, "no result of pbench splits"},
 		{"run --out full", cli.ExitUsage, "is not empty"},
 		{"run --fail-if read.p98>1ms", cli.ExitUsage, `"read.p98>1ms"`},
 		{"run --fail-if scan.p99>1ms", cli.ExitUsage, "has no scan"},
@@ -112,7 +122,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "demo", "load", "run", "sweep", "compare", "list"} {
+	for _, command := range []string{"", "demo", "load", "run", "sweep", "splits", "compare", "list"} {
 		s := newSession(t)
 		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" && command != "list" {

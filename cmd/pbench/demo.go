@@ -11,23 +11,25 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// demoCommand is the whole way of data in one go, in at most a minute: a load
-// that ends when its time is over, a YCSB-B run as fast as it goes and at a rate,
-// a table, and in one line what was reached.
+// demoCommand is the whole way of data in one go, in at most half a minute: a
+// load that ends when its time is over, a YCSB-B run as fast as it goes and at a
+// rate, with a split in the middle, a table, and in one line each what the split
+// cost and what was reached.
 type demoCommand struct {
-	Docs         count      `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 18 s; default ${default}."`
+	Docs         count      `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 7 s; default ${default}."`
 	JSON         jsonOutput `name:"json" placeholder:"FILE" help:"Write the figures of the run as JSON; - is standard output, in place of the table."`
 	MemoryBudget byteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
 	Seed         uint64     `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
 
-// What the demonstration takes at most, beside the trials: 2 + 4 s as fast as
+// What the demonstration takes at most, beside the trials: 1 + 4 s as fast as
 // it goes, 1 s for the clock.
 const (
-	demoLoadTime   = 18 * time.Second
-	demoSettleTime = 10 * time.Second
+	demoLoadTime   = 7 * time.Second
+	demoSettleTime = 4 * time.Second
 	demoRunTime    = 8 * time.Second
-	demoWarmup     = 2 * time.Second
+	demoSplitAt    = 4 * time.Second
+	demoWarmup     = time.Second
 )
 
 // Help returns what follows the short help.
@@ -37,7 +39,7 @@ Examples:
 
     pbench                     the demonstration
     pbench --json - | jq .all  its figures for a program
-    pbench load --help         more commands: load, run, sweep, compare, list`
+    pbench load --help         more commands: load, run, sweep, splits, compare, list`
 }
 
 // Run shows what the engine does here.
@@ -50,7 +52,7 @@ func (d *demoCommand) Run(ctx context.Context, env *environment) error {
 }
 
 func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g *workload.Generator, n int64) (err error) {
-	r := runFlags{loopFlags: loopFlags{Workers: defaultOpenWorkers, Warmup: demoWarmup}, Duration: demoRunTime, Count: 1, JSON: d.JSON}
+	r := runFlags{loopFlags: loopFlags{Workers: defaultOpenWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON}
 	engine := engineFlags{MemoryBudget: d.MemoryBudget}
 	if err := r.JSON.open(); err != nil {
 		return err
@@ -63,8 +65,8 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 	if err != nil {
 		return err
 	}
-	t := &target{dir: dir, name: "food"}
-	if t.store, err = env.open(ctx, dir, engine.options(env)); err != nil {
+	t := &target{dir: dir, name: "food", splits: new(splitLog)}
+	if t.store, err = env.open(ctx, dir, engine.options(env, t.splits)); err != nil {
 		return err
 	}
 	t.shut = sync.OnceValue(t.store.Close)
@@ -76,7 +78,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 	in := generatedInput(g, 0, n)
 	deadline := time.Now().Add(demoLoadTime)
 	in.docs = until(in.docs, func() bool { return time.Now().After(deadline) })
-	result, err := load(ctx, env, t.c, in, 0, 0, &mem)
+	result, err := load(ctx, env, t.c, in, 0, 0, &mem, t.splits)
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -85,7 +87,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 	}
 	settling, cancel := context.WithTimeout(ctx, demoSettleTime)
 	defer cancel()
-	err = result.settle(settling, env, t.store, &mem)
+	err = result.settle(settling, env, t.store, &mem, t.splits)
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -106,9 +108,25 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 	}
 	rep, err := r.measure(ctx, b, &engine)
 	if rep != nil && !r.JSON.replacesText() {
-		fmt.Fprintf(env.stdout, "\n%s\n", reached(&result, rep))
+		fmt.Fprintln(env.stdout)
+		if s := rep.Engine.Splits; s != nil && s.Count > 0 {
+			fmt.Fprintln(env.stdout, cost(&s.List[0], rep.Engine.Loop.is(overloaded)))
+		}
+		fmt.Fprintln(env.stdout, reached(&result, rep))
 	}
 	return err
+}
+
+// cost says in a line what a split under load cost. Latencies of a run that was
+// swamped are left out.
+func cost(f *splitFigures, swamped bool) string {
+	text := fmt.Sprintf("Split: %s was cut in two under this load; writes to it were held up for %s µs, %s were copied",
+		joined(f.Parents), formatMicros(f.Pause), formatBytes(f.CopiedBytes))
+	if f.Before != nil && f.Around != nil && !swamped {
+		text += fmt.Sprintf("; in that second %s operations failed and p99.9 was %s ms, after %s ms in the %s s before",
+			formatCount(f.Around.Errors), formatMillis(f.Around.P999), formatMillis(f.Before.P999), formatShort(f.Before.Seconds))
+	}
+	return text + "."
 }
 
 // reached says in a line what a newcomer wants to know.

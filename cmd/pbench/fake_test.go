@@ -27,6 +27,8 @@ type fakeStore struct {
 	stats      storeStats
 	closed     bool
 	closeErr   error
+	splits     *splitLog
+	splitErr   error
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{containers: make(map[string]*fakeContainer)} }
@@ -151,6 +153,26 @@ func (c *fakeContainer) Scan(_ context.Context, key partmap.Key, from string, li
 	return nil
 }
 
+func (c *fakeContainer) With(durability) measure.Store { return c }
+
+// Split pretends to have split the first partition.
+func (c *fakeContainer) Split(context.Context) error {
+	r := reshape{kind: "split", parents: []uint32{1}, err: c.s.splitErr}
+	if r.err == nil {
+		c.def.partitions++
+		r.children, r.swapped, r.pause = []uint32{2, 3}, time.Now(), 7*time.Microsecond
+	}
+	c.s.splits.note(r)
+	return r.err
+}
+
+// Merge pretends to have merged the first two partitions.
+func (c *fakeContainer) Merge(context.Context) error {
+	c.def.partitions--
+	c.s.splits.note(reshape{kind: "merge", parents: []uint32{2, 3}, children: []uint32{4}, swapped: time.Now(), pause: 9 * time.Microsecond})
+	return nil
+}
+
 func (c *fakeContainer) Keys(context.Context) iter.Seq2[documentName, error] {
 	return func(yield func(documentName, error) bool) {
 		for name := range c.docs {
@@ -174,7 +196,8 @@ func newSession(t *testing.T) *session {
 	s.environment = environment{
 		stdin: strings.NewReader(""), stdout: &s.out, stderr: &s.errOut,
 		trial: trialTimes{calibration: 5 * time.Millisecond, maximum: 20 * time.Millisecond},
-		open: func(_ context.Context, dir string, _ storeOptions) (store, error) {
+		open: func(_ context.Context, dir string, o storeOptions) (store, error) {
+			s.store.splits = o.splits
 			return s.store, os.WriteFile(filepath.Join(dir, "fake"), []byte("a store"), 0o600)
 		},
 	}

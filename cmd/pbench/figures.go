@@ -174,6 +174,7 @@ type engineFigures struct {
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
+	Splits  *splitSummary    `json:"splits,omitempty"`
 	Loop    *loopFigures     `json:"loop,omitempty"`
 	Repeats []repeat         `json:"repeats,omitempty"` // if there is more than one
 	Process *processFigures  `json:"process,omitempty"`
@@ -260,6 +261,7 @@ func (f *engineFigures) print(w io.Writer) {
 			formatBytes(f.Memory.PeakResident), formatBytes(f.Memory.Anonymous), formatBytes(f.Memory.PeakAnonymous))
 	}
 	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", formatBytes(f.DiskBytes), f.SpaceAmplification, formatBytes(f.RawBytes))
+	f.Splits.print(w)
 	if p := f.Process; p != nil {
 		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s garbage collections\n",
 			formatShort(p.CPUSeconds), formatShort(p.AllocationsPerOp), formatCount(int64(p.Collections)))

@@ -15,6 +15,7 @@ type liveLine struct {
 	offered float64
 	stats   func() storeStats
 	begun   storeStats
+	splits  *splitLog
 	bar     *progress // nil: between phases
 	last    string    // about the latencies of the last interval
 }
@@ -47,6 +48,7 @@ func (l *liveLine) text(p measure.Progress) string {
 		fmt.Fprintf(&b, "  behind %s", formatCount(p.Behind))
 	}
 	b.WriteString(l.last)
+	b.WriteString(l.splits.live())
 	now := l.stats()
 	d := now.since(l.begun)
 	fmt.Fprintf(&b, "  buffers %s  flushes %s  merges %s", formatBytes(now.BufferBytes), formatCount(d.Flushes), formatCount(d.Merges))

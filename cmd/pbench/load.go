@@ -59,16 +59,18 @@ func (f *generatorFlags) generator() (*workload.Generator, int64, error) {
 
 // engineFlags say how to open a store.
 type engineFlags struct {
-	Durability   durability `default:"synced" placeholder:"WHEN" help:"When a write is acknowledged: synced, buffered or interval:100ms; default ${default}."`
-	MemoryBudget byteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
-	Positioned   bool       `help:"Read files by positioned reads, not through a mapping."`
-	Log          bool       `help:"Print the engine's log on standard error."`
+	Durability        durability `default:"synced" placeholder:"WHEN" help:"When a write is acknowledged: synced, buffered or interval:100ms; default ${default}."`
+	MemoryBudget      byteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
+	MaxPartitionBytes byteCount  `placeholder:"SIZE" help:"A physical partition splits by itself when its documents take more, such as 8MiB; default 50GiB."`
+	Positioned        bool       `help:"Read files by positioned reads, not through a mapping."`
+	Log               bool       `help:"Print the engine's log on standard error."`
 }
 
-func (f *engineFlags) options(env *environment) storeOptions {
+// options describes the store to be opened; splits is told of its splits.
+func (f *engineFlags) options(env *environment, splits *splitLog) storeOptions {
 	return storeOptions{
 		memoryBudget: int64(f.MemoryBudget), durability: f.Durability, positioned: f.Positioned,
-		logger: env.logger(f.Log),
+		maxPartitionBytes: int64(f.MaxPartitionBytes), splits: splits, logger: env.logger(f.Log),
 	}
 }
 
@@ -102,7 +104,7 @@ type loadCommand struct {
 	BatchBytes byteCount  `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
 	Skip       position   `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
 	MaxErrors  int64      `placeholder:"N" help:"Name refused documents and go on, up to so many; default: stop at the first."`
-	NoSettle   bool       `help:"Do not wait for flushes and merges at the end."`
+	NoSettle   bool       `help:"Do not wait for flushes, merges and splits at the end."`
 	JSON       jsonOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON, in the form of those of pbench run; - is standard output, in place of the text."`
 }
 
@@ -114,6 +116,7 @@ Documents are upserted in the order of the input, with one durable point a batch
 Examples:
 
     pbench load --db food --docs 1M --logical-partitions 5000 --skew 0.8
+    pbench load --db names --data us-first-names.ndjson.zst --partition-key /year --partitions 1 --max-partition-bytes 4MiB
     pbench load --db cities --container cities --data world-cities.ndjson.zst --partition-key /country_code
     pbench load --db routes --data routes.ndjson.gz --partition-key /from,/airline --partitions 8`
 }
@@ -136,7 +139,8 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		return err
 	}
 	defer l.JSON.discard()
-	s, err := env.open(ctx, l.DB, l.options(env))
+	splits, begun := new(splitLog), time.Now()
+	s, err := env.open(ctx, l.DB, l.options(env, splits))
 	if err != nil {
 		return err
 	}
@@ -148,7 +152,7 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	}
 	before := s.Stats()
 	var mem measure.Memory
-	result, err := load(ctx, env, c, in, int64(l.BatchBytes), l.MaxErrors, &mem)
+	result, err := load(ctx, env, c, in, int64(l.BatchBytes), l.MaxErrors, &mem, splits)
 	position := int64(l.Skip) + result.position
 	if ctx.Err() != nil {
 		err = errInterrupted
@@ -161,7 +165,7 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		return err
 	}
 	if !l.NoSettle {
-		if err := result.settle(ctx, env, s, &mem); err != nil {
+		if err := result.settle(ctx, env, s, &mem, splits); err != nil {
 			return err
 		}
 	}
@@ -170,6 +174,7 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	if err := shut(); err != nil {
 		return err
 	}
+	figures.Splits = splits.summary(begun)
 	if from != nil {
 		from.Documents = position
 	}
@@ -322,7 +327,7 @@ func (r *loadResult) report(figures *engineFigures) *loadReport {
 }
 
 // load writes an input to a container.
-func load(ctx context.Context, env *environment, c container, in *input, batchBytes, maxErrors int64, mem *measure.Memory) (r loadResult, err error) {
+func load(ctx context.Context, env *environment, c container, in *input, batchBytes, maxErrors int64, mem *measure.Memory, splits *splitLog) (r loadResult, err error) {
 	start := time.Now()
 	bar := newProgress(env, "load", start)
 	defer bar.end()
@@ -333,8 +338,8 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 			mem.Sample()
 			seconds := now.Sub(start).Seconds()
 			documents, bytes := r.documents+documents, r.bytes+bytes
-			return fmt.Sprintf("%s documents  %s  %s/s  %s/s", formatCount(documents), formatBytes(bytes),
-				formatCount(int64(float64(documents)/seconds)), formatBytes(float64(bytes)/seconds))
+			return fmt.Sprintf("%s documents  %s  %s/s  %s/s%s", formatCount(documents), formatBytes(bytes),
+				formatCount(int64(float64(documents)/seconds)), formatBytes(float64(bytes)/seconds), splits.live())
 		})
 	}
 	for {
@@ -356,14 +361,14 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 	}
 }
 
-// settle waits for flushes and merges.
-func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem *measure.Memory) error {
+// settle waits for flushes, merges and splits.
+func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem *measure.Memory, splits *splitLog) error {
 	start := time.Now()
 	bar := newProgress(env, "settle", start)
 	defer bar.end()
 	err := measure.WhileWaiting(func() error { return s.Settle(ctx) }, func(now time.Time) {
 		mem.Sample()
-		bar.show(now, -1, func() string { return "flush and merge" })
+		bar.show(now, -1, func() string { return "flush and merge" + splits.live() })
 	})
 	r.settled = time.Since(start)
 	if ctx.Err() != nil {

@@ -1,8 +1,9 @@
 // Command pbench loads and measures Cleave stores.
 //
-// With no arguments it shows what the engine does on this machine in at most a
-// minute: it loads generated documents into a temporary directory, runs a
-// read-mostly workload on them, prints the figures and removes everything.
+// With no arguments it shows what the engine does on this machine in at most
+// half a minute: it loads generated documents into a temporary directory, runs a
+// read-mostly workload on them, splits a partition meanwhile, prints the figures
+// and removes everything.
 //
 // Exit status: 0 success, 1 something failed, an operation returned an error or
 // a bound was not kept, 2 wrong usage, 130 interrupted (what was measured until then is

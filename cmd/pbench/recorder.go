@@ -44,6 +44,7 @@ type recorder struct {
 	dir      string
 	workload string
 	sample   func() (storeStats, measure.Memory)
+	splits   *splitWatch
 	series   *os.File
 	hlog     *os.File
 	log      *hdrhistogram.HistogramLogWriter
@@ -55,11 +56,11 @@ type recorder struct {
 	last    storeStats
 }
 
-func newRecorder(dir, workloadName string, sample func() (storeStats, measure.Memory)) (r *recorder, err error) {
+func newRecorder(dir, workloadName string, splits *splitWatch, sample func() (storeStats, measure.Memory)) (r *recorder, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	r = &recorder{dir: dir, workload: workloadName, sample: sample}
+	r = &recorder{dir: dir, workload: workloadName, splits: splits, sample: sample}
 	if r.series, err = os.Create(filepath.Join(dir, seriesFile)); err != nil {
 		return nil, err
 	}
@@ -102,6 +103,7 @@ type second struct {
 	BufferBytes    int64                     `json:"buffer_bytes"`
 	ResidentBytes  int64                     `json:"resident_bytes,omitempty"`
 	AnonymousBytes int64                     `json:"anonymous_bytes,omitempty"`
+	Splits         []splitFigures            `json:"splits,omitempty"` // that ended
 }
 
 // interval writes what happened in a part of the repetition.
@@ -115,6 +117,7 @@ func (r *recorder) interval(i measure.Interval) {
 		LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Merges: d.Merges, MergeBytes: d.MergeBytes,
 		Syncs: d.Syncs, Stalls: d.Stalls, BufferBytes: stats.BufferBytes,
 		ResidentBytes: memory.Resident, AnonymousBytes: memory.Anonymous,
+		Splits: r.splits.fresh,
 	}
 	if all := i.Tallies.All(); all.Lag.Count() > 0 {
 		lag := newLatencyFigures(&all.Lag)

@@ -19,14 +19,15 @@ type runFlags struct {
 	// In place of a rate.
 	Closed bool `help:"Closed loop: each worker begins an operation when its last one is done. It finds the maximum; its latencies leave out who would have waited."`
 	loopFlags
-	Duration   time.Duration `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
-	Ops        count         `placeholder:"N" help:"Number of operations after which to stop."`
-	Count      int           `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
-	Out        string        `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
-	JSON       jsonOutput    `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
-	FailIf     conditions    `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
-	Profile    profileKinds  `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
-	ProfileOut string        `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
+	Duration   time.Duration   `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
+	Ops        count           `placeholder:"N" help:"Number of operations after which to stop."`
+	Count      int             `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
+	SplitAt    []time.Duration `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
+	Out        string          `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
+	JSON       jsonOutput      `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	FailIf     conditions      `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
+	Profile    profileKinds    `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
+	ProfileOut string          `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
 }
 
 const (
@@ -44,7 +45,7 @@ func (*runCommand) Help() string {
 	return `
 The loop is open unless --closed is given: operation i is due i/RATE after the start, whatever became of those before it, and a free worker begins it then. The response time counts from the due moment, so that a stall is charged to all who would have waited; the service time is that of the call. The document is made before, and what that takes is printed apart. A run is marked OVERLOADED if the rate was missed by over 1 %: response times then only say how long it lasted. It is marked SUSPECT if the lag, by which the clock woke the workers late, is at p99 above a tenth of the response time: look at the service times then, or take --spin.
 
-Interrupting a run prints what was measured so far. In a container that no generator filled, at most a million documents, evenly spread over the key space, take part; an update writes them as they are.
+Interrupting a run prints what was measured so far. With --split-at, and where --max-partition-bytes makes partitions split by themselves, the result tells of each split how long writes to the partition were held up, what its phases took, and p99.9 of all operations in the second around it and in the minute before and after, or what the run has of it. In a container that no generator filled, at most a million documents, evenly spread over the key space, take part; an update writes them as they are.
 
 Examples:
 
@@ -52,6 +53,7 @@ Examples:
     pbench run --db food --workload ycsb-a --rate 20k --duration 5m --out runs/a
     pbench run --db food --workload put --workers 64 --rate 60% --fail-if 'update.p99.9>5ms'
     pbench run --db food --workload ycsb-a --keys zipf:1.2 --closed --profile cpu,mutex
+    pbench run --db food --workload ycsb-a --rate 10k --duration 3m --split-at 60s,90s --out runs/split
     pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --count 5 --json -`
 }
 
@@ -102,6 +104,11 @@ func (r *runFlags) check(w workload.Workload) error {
 	if r.Count < 1 || r.Count > maxCount {
 		return usagef("--count %d: want 1 to %d", r.Count, maxCount)
 	}
+	for _, at := range r.SplitAt {
+		if end := r.duration(); at < 0 || end > 0 && at >= end {
+			return usagef("--split-at %v: the run is over after %v", at, end)
+		}
+	}
 	if err := r.FailIf.check(w); err != nil {
 		return err
 	}
@@ -139,13 +146,10 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		perSecond = pace.of(maximum)
 		b.calibrated(ctx)
 	}
-	duration := r.Duration
-	if duration == 0 && r.Ops == 0 {
-		duration = defaultDuration
-	}
+	b.splits, b.splitAt = newSplitWatch(t.splits), r.SplitAt
 	var rec *recorder
 	if r.Out != "" {
-		if rec, err = newRecorder(r.Out, b.workload.Name, func() (storeStats, measure.Memory) { return t.store.Stats(), b.mem }); err != nil {
+		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, func() (storeStats, measure.Memory) { return t.store.Stats(), b.mem }); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, rec.close()) }()
@@ -161,10 +165,11 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		if r.Count > 1 {
 			label = fmt.Sprintf("run %d/%d", i+1, r.Count)
 		}
+		b.splits.begin(i + 1)
 		if rec != nil {
 			rec.begin(i+1, perSecond)
 		}
-		o, err := b.perform(ctx, label, perSecond, duration, int64(r.Ops))
+		o, err := b.perform(ctx, label, perSecond, r.duration(), int64(r.Ops))
 		if err != nil {
 			return nil, err
 		}
@@ -195,6 +200,8 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 	if err := t.shut(); err != nil {
 		return nil, err
 	}
+	b.splits.settle() // the store has told of all
+	f.Splits = b.splits.summary()
 	if err := f.addDisk(t.dir); err != nil {
 		return nil, err
 	}
@@ -231,6 +238,14 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		return rep, errInterrupted
 	}
 	return rep, nil
+}
+
+// duration is how long to run; 0: no limit.
+func (r *runFlags) duration() time.Duration {
+	if r.Duration == 0 && r.Ops == 0 {
+		return defaultDuration
+	}
+	return r.Duration
 }
 
 // together returns the outcome of repetitions as if they were one.

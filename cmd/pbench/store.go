@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,6 +43,12 @@ type container interface {
 	// durable. It ends at a document that is refused: an *inputError.
 	Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, bytes int64, err error)
 	measure.Store
+	// With returns the container with another durability of writes.
+	With(d durability) measure.Store
+	// Split splits the largest physical partition, and returns when that is over.
+	Split(ctx context.Context) error
+	// Merge merges the first two physical partitions.
+	Merge(ctx context.Context) error
 	// Keys yields the key and id of each document, in key-space order.
 	Keys(ctx context.Context) iter.Seq2[documentName, error]
 }
@@ -67,7 +75,11 @@ type storeOptions struct {
 	memoryBudget int64
 	durability   durability
 	positioned   bool // read files by positioned reads, not through a mapping
-	logger       *slog.Logger
+	// maxPartitionBytes is where physical partitions split by themselves; 0: the
+	// engine's default.
+	maxPartitionBytes int64
+	splits            *splitLog // is told of splits; nil: nobody is
+	logger            *slog.Logger
 }
 
 type containerDef struct {
@@ -137,7 +149,10 @@ func (d *durability) UnmarshalText(text []byte) (err error) {
 
 // openStore opens a store of the engine, making it if dir is empty or absent.
 func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
-	opts := engine.Options{MemoryBudget: o.memoryBudget, Durability: o.durability.Durability, Logger: o.logger}
+	opts := engine.Options{MemoryBudget: o.memoryBudget, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
+	if o.splits != nil {
+		opts.Events = &engine.EventListener{Reshaped: func(e engine.ReshapeEvent) { o.splits.note(newReshape(e)) }}
+	}
 	if o.positioned {
 		opts.ReadMode = engine.ReadPositioned
 	}
@@ -146,6 +161,20 @@ func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
 		return nil, argumentError(err)
 	}
 	return engineStore{db}, nil
+}
+
+func newReshape(e engine.ReshapeEvent) reshape {
+	r := reshape{
+		kind: e.Kind.String(), swapped: e.Swapped, settle: e.Settle, prepare: e.Prepare, commit: e.Commit,
+		pause: e.Pause, inherit: e.Inherit, copied: e.CopiedBytes, err: e.Err,
+	}
+	for _, id := range e.Parents {
+		r.parents = append(r.parents, uint32(id))
+	}
+	for _, id := range e.Children {
+		r.children = append(r.children, uint32(id))
+	}
+	return r
 }
 
 // checkNewContainer refuses, as wrong usage, what the engine would refuse to
@@ -272,6 +301,42 @@ func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error]
 func (c engineContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
 	_, err := c.c.Upsert(ctx, doc, nil)
 	return err
+}
+
+func (c engineContainer) With(d durability) measure.Store {
+	return durableContainer{c, &engine.WriteOptions{Durability: d.Durability}}
+}
+
+// durableContainer writes with a durability of its own.
+type durableContainer struct {
+	engineContainer
+	options *engine.WriteOptions
+}
+
+func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
+	_, err := c.c.Upsert(ctx, doc, c.options)
+	return err
+}
+
+func (c engineContainer) Split(ctx context.Context) error {
+	largest := slices.MaxFunc(c.c.Partitions(), func(a, b engine.PartitionStats) int { return cmp.Compare(a.RawBytes, b.RawBytes) })
+	job, err := c.c.Split(ctx, largest.ID, nil)
+	if err != nil {
+		return err
+	}
+	return job.Wait(ctx)
+}
+
+func (c engineContainer) Merge(ctx context.Context) error {
+	parts := c.c.Partitions()
+	if len(parts) < 2 {
+		return errors.New("there is one physical partition")
+	}
+	job, err := c.c.Merge(ctx, parts[0].ID, parts[1].ID)
+	if err != nil {
+		return err
+	}
+	return job.Wait(ctx)
 }
 
 func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {

@@ -27,13 +27,14 @@ type targetFlags struct {
 
 // target is an open store with the documents that take part.
 type target struct {
-	dir   string
-	name  string // of the container
-	store store
-	shut  func() error // closes the store, once
-	c     container
-	docs  documents
-	from  *origin // of the documents; nil: unknown, or not to be remembered
+	dir    string
+	name   string // of the container
+	store  store
+	shut   func() error // closes the store, once
+	c      container
+	docs   documents
+	splits *splitLog
+	from   *origin // of the documents; nil: unknown, or not to be remembered
 }
 
 // workload returns the workload that the flags describe, and makes the
@@ -86,8 +87,8 @@ func (f *targetFlags) with(ctx context.Context, env *environment, quiet bool, fn
 
 // withLoaded calls fn with a store that was loaded before.
 func (f *targetFlags) withLoaded(ctx context.Context, env *environment, fn func(t *target) error) (err error) {
-	t := &target{dir: f.DB}
-	if t.store, err = env.open(ctx, f.DB, f.options(env)); err != nil {
+	t := &target{dir: f.DB, splits: new(splitLog)}
+	if t.store, err = env.open(ctx, f.DB, f.options(env, t.splits)); err != nil {
 		return err
 	}
 	t.shut = sync.OnceValue(t.store.Close)
@@ -119,8 +120,8 @@ func (f *targetFlags) withGenerated(ctx context.Context, env *environment, dir s
 	if err != nil {
 		return err
 	}
-	t := &target{dir: dir, name: "docs"}
-	if t.store, err = env.open(ctx, dir, f.options(env)); err != nil {
+	t := &target{dir: dir, name: "docs", splits: new(splitLog)}
+	if t.store, err = env.open(ctx, dir, f.options(env, t.splits)); err != nil {
 		return err
 	}
 	t.shut = sync.OnceValue(t.store.Close)
@@ -130,12 +131,12 @@ func (f *targetFlags) withGenerated(ctx context.Context, env *environment, dir s
 	}
 	var mem measure.Memory
 	in := generatedInput(g, 0, n)
-	result, err := load(ctx, env, t.c, in, 0, 0, &mem)
+	result, err := load(ctx, env, t.c, in, 0, 0, &mem, t.splits)
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
 	if err == nil {
-		err = result.settle(ctx, env, t.store, &mem)
+		err = result.settle(ctx, env, t.store, &mem, t.splits)
 	}
 	if err != nil {
 		return err

@@ -124,7 +124,8 @@ func skyline(parts []keyadvice.PhysicalPartition, cells int) string {
 
 // printGrowth prints when each candidate meets the limits of the model.
 func (r *adviseReport) printGrowth(out *output) {
-	out.printf("As the container grows, and each logical partition keeps its share:\n\n")
+	paragraph(out, "", "As the container grows, and each logical partition keeps its share; sizes and request units a second (RU/s) are those of the whole container:")
+	out.printf("\n")
 	t := cli.NewTable("<", "the fullest physical", "the largest logical", "the largest logical", "longest string")
 	t.Row("key", fmt.Sprintf("splits (%s) at", cli.Bytes(int64(keyadvice.PhysicalBytes))), fmt.Sprintf("is full (%s) at", cli.Bytes(int64(keyadvice.LogicalBytes))),
 		fmt.Sprintf("is throttled (%s RU/s) at", cli.Count(keyadvice.PartitionUnits)), fmt.Sprintf("of %s bytes", cli.Count(partmap.MaxString)))

@@ -32,7 +32,9 @@ type commands struct {
 	Tree       treeCommand       `cmd:"" help:"Containers, physical partitions, runs and segment files as a tree."`
 	Partitions partitionsCommand `cmd:"" help:"Physical partitions with their ranges and sizes, and the largest logical ones."`
 	Top        topCommand        `cmd:"" help:"The largest logical partitions, and how near they are to their limit."`
+	Hot        hotCommand        `cmd:"" help:"The logical partitions in which the most documents were written lately."`
 	Map        mapCommand        `cmd:"" help:"The key space of each container as a bar, or as a picture."`
+	History    historyCommand    `cmd:"" help:"Splits, merges and moves of boundaries: which physical partition came from which."`
 	Segments   segmentsCommand   `cmd:"" help:"Segment files: items, compression, sequences, dictionaries, sections."`
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`

@@ -47,6 +47,7 @@ func TestJSONFields(t *testing.T) {
 	s := newSample(t)
 	killed := copyStore(t, s.dir)
 	neverClosed(t, killed)
+	moved, _ := reshaped(t)
 	all := make(map[string]bool)
 	for _, args := range [][]string{
 		{"info", s.dir},
@@ -59,6 +60,8 @@ func TestJSONFields(t *testing.T) {
 		{"dump", s.dir, "blobs"},
 		{"top", s.dir, "--show-keys"},
 		{"map", s.dir, "--show-keys"},
+		{"hot", s.dir, "--show-keys"},
+		{"history", moved},
 		{"advise", s.dir, "--container", "cities", "--show-keys"},
 		{"verify", s.dir},
 	} {

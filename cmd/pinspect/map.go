@@ -14,6 +14,8 @@ import (
 type mapCommand struct {
 	target
 	filter
+	recency
+	Heat     *bool  `negatable:"" help:"Read the documents and show where those lie that were written lately. Unasked only if they are fewer than 256 MiB."`
 	SVG      string `name:"svg" placeholder:"FILE" help:"Write a picture for browsers into FILE (-: to standard output)."`
 	From     string `placeholder:"EPK" help:"Begin at this place of the key space, the first hexadecimal digits of an EPK."`
 	To       string `placeholder:"EPK" help:"End there."`
@@ -26,7 +28,9 @@ type mapCommand struct {
 func (*mapCommand) Help() string {
 	return `Draws the key space of each container as one bar: where its physical partitions begin and end, how much is in each, and how the bytes lie along the key space. Hashing spreads logical partitions evenly, so many small ones make a flat line, and a peak is a large one (with a hierarchical key also a large value of its first level). That shows at a glance whether a split can help: it cuts between peaks, never through one.
 
-The sizes come from the tables of the files and from the log; no document is read. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. --from and --to look closer at a part of the key space, which runs from 00 to 3F.
+The sizes come from the tables of the files and from the log. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. --from and --to look closer at a part of the key space, which runs from 00 to 3F.
+
+Heat is the share of the documents whose last write is among the newest of the store (--recent). That is where writes went lately, as far as the disk tells: reads leave no trace there, and a document that is written again and again counts once. For heat the documents are read.
 
 Examples:
   pinspect map DIR
@@ -60,8 +64,19 @@ type mapReport struct {
 	Partitions []mapPartition `json:"partitions"` // in key-space order
 	Largest    []mapLogical   `json:"largest"`
 	Density    []int64        `json:"raw_bytes_by_place"` // even parts of the key space, or of --from to --to
+	Heat       *mapHeat       `json:"heat,omitempty"`     // if the documents were read
 
 	window window
+	raw    int64 // of all of the container
+}
+
+// mapHeat tells where the documents of a map lie that were written lately.
+type mapHeat struct {
+	Writes    uint64  `json:"writes"`           // newest ones of the store that count as recent
+	Documents int64   `json:"recent_documents"` // whose last write is one of them
+	ByPlace   []int64 `json:"recent_documents_by_place"`
+
+	span string
 }
 
 // mapPartition is a physical partition on a map.
@@ -75,6 +90,7 @@ type mapPartition struct {
 	Exact     bool               `json:"exact"`
 	RawBytes  int64              `json:"raw_bytes"`
 	FileBytes int64              `json:"file_bytes"`
+	Recent    *int64             `json:"recent_documents,omitempty"` // if the documents were read
 
 	rng partmap.Range
 }
@@ -193,6 +209,10 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		versioned: v1, Type: "map", Container: cs.Name, Key: cs.Def.PartitionKey,
 		Partitions: []mapPartition{}, Largest: []mapLogical{}, Density: survey.bins, window: w,
 	}
+	recent, err := c.addHeat(ctx, db, cs, m, line)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range cs.Partitions {
 		if c.Partition != 0 && uint32(p.ID) != c.Partition {
 			continue
@@ -211,10 +231,15 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		t := survey.partitions[p.ID]
 		m.Logical += t.logical
 		m.RawBytes += t.bytes
-		m.Partitions = append(m.Partitions, mapPartition{
+		row := mapPartition{
 			ID: p.ID, Min: p.Min, Max: p.Max, Share: position(&hi) - position(&lo), Logical: t.logical, Documents: t.documents,
 			Exact: p.Exact, RawBytes: t.bytes, FileBytes: p.FileBytes, rng: partmap.Range{Min: lo, Max: hi},
-		})
+		}
+		if recent != nil {
+			n := recent[p.ID]
+			row.Recent = &n
+		}
+		m.Partitions = append(m.Partitions, row)
 	}
 	for _, l := range survey.top {
 		epk := l.key.EPK()
@@ -229,6 +254,44 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		m.Largest = append(m.Largest, row)
 	}
 	return m, nil
+}
+
+// addHeat finds where the recent documents lie, if that is wanted, and returns
+// how many there are in each partition.
+func (c *mapCommand) addHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, m *mapReport, line *cli.Line) (map[engine.PartitionID]int64, error) {
+	for _, p := range cs.Partitions {
+		m.raw += p.RawBytes
+	}
+	if c.Heat != nil && !*c.Heat || c.Heat == nil && m.raw >= cheapBytes {
+		return nil, nil
+	}
+	after, last := c.after(db)
+	h, err := takeHeat(ctx, db, cs, heatOptions{after: after, only: c.Partition, bins: mapBins, window: m.window}, line)
+	if err != nil {
+		return nil, err
+	}
+	m.Heat = &mapHeat{Writes: last - after, Documents: h.documents, ByPlace: h.bins, span: h.span()}
+	return h.partitions, nil
+}
+
+// heat is the share of the recent documents that a partition has.
+func (m *mapReport) heat(p *mapPartition) float64 {
+	if p.Recent == nil || m.Heat.Documents == 0 {
+		return 0
+	}
+	return float64(*p.Recent) / float64(m.Heat.Documents)
+}
+
+// heatCaption explains the heat.
+func (m *mapReport) heatCaption() string {
+	if m.Heat == nil {
+		return fmt.Sprintf("heat is not shown: --heat reads %s of documents for it", cli.Bytes(m.raw))
+	}
+	if m.Heat.Documents == 0 {
+		return fmt.Sprintf("heat: no document's last write is among the newest %s of the store", cli.Plural(m.Heat.Writes, "write", "writes"))
+	}
+	return fmt.Sprintf("heat: where %s lie whose last write is among the newest %s of the store%s",
+		cli.Plural(m.Heat.Documents, "document", "documents"), cli.Plural(m.Heat.Writes, "write", "writes"), m.Heat.span)
 }
 
 // name is how a logical partition is called on a map.
@@ -248,7 +311,10 @@ func (m *mapReport) caption() string {
 // print draws the map with characters.
 func (m *mapReport) print(out *output, rows int) {
 	out.printf("container %s, partition key %s: %s\n\n", printable(m.Container), printable(strings.Join(m.Key, ",")), m.caption())
-	out.printf("  %s  bytes along the key space\n", m.densityLine())
+	out.printf("  %s  bytes along the key space\n", densityLine(m.Density))
+	if m.Heat != nil {
+		out.printf("  %s  heat\n", densityLine(m.Heat.ByPlace))
+	}
 	out.printf("  %s  physical partitions\n", m.barLine())
 	out.printf("  %s\n", m.scaleLine())
 	var most int64
@@ -256,7 +322,7 @@ func (m *mapReport) print(out *output, rows int) {
 		most = max(most, m.Partitions[i].RawBytes)
 	}
 	out.printf("\n")
-	t := cli.NewTable("id", "<from", "key space", "logical", "documents", "raw", "in files", "<bytes")
+	t := cli.NewTable("id", "<from", "key space", "logical", "documents", "raw", "in files", "<bytes", "<heat")
 	for i := range m.Partitions {
 		if i == rows {
 			break
@@ -271,28 +337,37 @@ func (m *mapReport) print(out *output, rows int) {
 			share = formatPercent(float64(p.RawBytes)/float64(m.RawBytes)) + " " + bar(p.RawBytes, most, 24)
 		}
 		t.Row(cli.Count(uint64(p.ID)), shortEPK(&p.rng.Min), formatPercent(p.Share), cli.Count(p.Logical), bound+cli.Count(p.Documents),
-			bound+cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes), share)
+			bound+cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes), share, m.heatCell(p))
 	}
 	t.Print(out.w, "  ")
 	if more := len(m.Partitions) - rows; more > 0 {
 		out.printf("  and %s more: --rows\n", cli.Count(more))
 	}
+	out.printf("\n  %s\n", m.heatCaption())
 	var largest []string
 	for i := range m.Largest {
 		l := &m.Largest[i]
 		largest = append(largest, fmt.Sprintf("%s with %s in %d", l.name(), cli.Bytes(l.RawBytes), l.Partition))
 	}
 	if len(largest) > 0 {
-		out.printf("\n  largest logical partitions: %s\n", strings.Join(largest, ", "))
+		out.printf("  largest logical partitions: %s\n", strings.Join(largest, ", "))
 	}
 }
 
-// densityLine draws how the bytes lie along the key space.
-func (m *mapReport) densityLine() string {
+// heatCell draws the heat of a partition.
+func (m *mapReport) heatCell(p *mapPartition) string {
+	if m.Heat == nil {
+		return "-"
+	}
+	return formatPercent(m.heat(p)) + " " + bar(*p.Recent, m.Heat.Documents, 12)
+}
+
+// densityLine draws how something lies along the key space.
+func densityLine(density []int64) string {
 	cells := make([]int64, mapCells)
 	var most int64
-	for i, n := range m.Density {
-		c := i * mapCells / len(m.Density)
+	for i, n := range density {
+		c := i * mapCells / len(density)
 		cells[c] += n
 		most = max(most, cells[c])
 	}

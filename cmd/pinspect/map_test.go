@@ -30,10 +30,22 @@ func newMap(w window, sizes ...int64) *mapReport {
 	return m
 }
 
+// withHeat adds heat to a map: most of it in the second partition.
+func withHeat(m *mapReport) *mapReport {
+	m.Heat = &mapHeat{Writes: 1000, ByPlace: make([]int64, mapBins), span: ", at some time"}
+	for i := range m.Partitions {
+		n := []int64{5, 60, 0, 15}[i%4]
+		m.Partitions[i].Recent = &n
+		m.Heat.Documents += n
+		m.Heat.ByPlace[(2*i+1)*mapBins/(2*len(m.Partitions))] = n
+	}
+	return m
+}
+
 func TestMapOutput(t *testing.T) {
 	var b bytes.Buffer
 	out := &output{w: bufio.NewWriter(&b)}
-	newMap(window{0, 1}, 4<<20, 1<<20, 0, 9<<20).print(out, 3)
+	withHeat(newMap(window{0, 1}, 4<<20, 1<<20, 0, 9<<20)).print(out, 3)
 	out.printf("\n")
 	newMap(window{0, 1}, make([]int64, 40)...).print(out, 0)
 	check(t, out.w.Flush())
@@ -89,7 +101,7 @@ func TestMap(t *testing.T) {
 // The picture is well-formed, and shows names as they are.
 func TestMapSVG(t *testing.T) {
 	var b bytes.Buffer
-	drawSVG(&b, []*mapReport{newMap(window{0, 1}, 4<<20, 1<<20, 0, 9<<20), newMap(window{0.2, 0.5}, make([]int64, 3000)...), newMap(window{0, 1}, 7)})
+	drawSVG(&b, []*mapReport{withHeat(newMap(window{0, 1}, 4<<20, 1<<20, 0, 9<<20)), newMap(window{0.2, 0.5}, make([]int64, 3000)...), newMap(window{0, 1}, 7)})
 	texts := ""
 	rects := 0
 	for d := xml.NewDecoder(&b); ; {
@@ -107,7 +119,7 @@ func TestMapSVG(t *testing.T) {
 			texts += string(token) + "\n"
 		}
 	}
-	for _, want := range []string{"a<b", "/k, /l", `"<&>" 9.00 MiB`, "9.00 MiB", "no documents", "physical partition 4"} {
+	for _, want := range []string{"a<b", "/k, /l", `"<&>" 9.00 MiB`, "9.00 MiB", "no documents", "physical partition 4", "75.0% of the heat", "newest 1,000 writes of the store, at some time"} {
 		if !strings.Contains(texts, want) {
 			t.Errorf("%q is missing", want)
 		}

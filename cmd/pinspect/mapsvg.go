@@ -17,9 +17,10 @@ const (
 	svgHead    = 62                     // title and caption
 	svgSkyline = 120
 	svgPart    = 44 // height of the partitions
+	svgHeat    = 12 // height of the heat, below them
 	svgFoot    = 56 // scale and what is below it
-	svgEach    = svgHead + svgSkyline + svgPart + svgFoot
-	svgLegend  = 50
+	svgEach    = svgHead + svgSkyline + svgPart + svgHeat + svgFoot
+	svgLegend  = 66
 )
 
 // Colours: partitions from light to dark by their size; ink by its weight.
@@ -30,25 +31,37 @@ const (
 	svgPeak  = "#c2410c"
 )
 
-// shades run from an empty partition to the fullest.
+// shades run from an empty partition to the fullest, embers from the coldest
+// place to the hottest.
+var embers = [...][3]int{{255, 244, 230}, {253, 208, 162}, {253, 141, 60}, {217, 72, 1}, {127, 39, 4}}
 var shades = [...][3]int{{226, 236, 245}, {158, 197, 226}, {86, 148, 199}, {37, 99, 160}, {16, 56, 106}}
 
 // shade returns the colour of a partition that has this part of the fullest
 // one's bytes, and that of text on it.
 func shade(part float64) (fill, text string) {
-	at := min(max(part, 0), 1) * float64(len(shades)-1)
-	i := min(int(at), len(shades)-2)
-	rest := at - float64(i)
-	var c [3]int
-	for k := range c {
-		c[k] = int(float64(shades[i][k])*(1-rest) + float64(shades[i+1][k])*rest)
-	}
+	c := blend(&shades, part)
 	text = svgInk
 	if c[0]+c[1]+c[2] < 480 {
 		text = "#ffffff"
 	}
-	return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]), text
+	return hexColour(c), text
 }
+
+// ember returns the colour of a place that is this part as hot as the hottest.
+func ember(part float64) string { return hexColour(blend(&embers, part)) }
+
+// blend returns the colour at a part of the way along a row of colours.
+func blend(row *[5][3]int, part float64) (c [3]int) {
+	at := min(max(part, 0), 1) * float64(len(row)-1)
+	i := min(int(at), len(row)-2)
+	rest := at - float64(i)
+	for k := range c {
+		c[k] = int(float64(row[i][k])*(1-rest) + float64(row[i+1][k])*rest)
+	}
+	return c
+}
+
+func hexColour(c [3]int) string { return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]) }
 
 // svg writes a picture. Errors are those of w, met when it is flushed or
 // closed.
@@ -89,12 +102,38 @@ func (s svg) container(m *mapReport, y float64) {
 	s.printf(`<text x="%d" y="%.1f" font-size="18" fill="%s"><tspan font-weight="600">%s</tspan><tspan fill="%s" dx="10" font-size="14">%s</tspan></text>`+"\n",
 		svgMargin, y+28, svgInk, escape(m.Container), svgFaint, escape(strings.Join(m.Key, ", ")))
 	s.text(svgMargin, y+48, 12, "start", svgFaint, m.caption())
+	s.text(svgWidth-svgMargin, y+48, 11, "end", svgFaint, m.heatCaption())
 	top := y + svgHead
 	base := top + svgSkyline
 	s.skyline(m, top, base)
 	s.partitions(m, base)
 	s.peaks(m, top, base)
-	s.scale(m, base+svgPart)
+	if m.Heat != nil {
+		s.heat(m, base+svgPart)
+	}
+	s.scale(m, base+svgPart+svgHeat)
+}
+
+// heat draws the heat along the key space.
+func (s svg) heat(m *mapReport, y float64) {
+	const cells = 240
+	var heat [cells]int64
+	var most int64
+	for i, n := range m.Heat.ByPlace {
+		c := i * cells / len(m.Heat.ByPlace)
+		heat[c] += n
+		most = max(most, heat[c])
+	}
+	width := float64(svgBar) / cells
+	for i := 0; i < cells; {
+		to := i + 1
+		for to < cells && heat[to] == heat[i] {
+			to++
+		}
+		s.printf(`<rect x="%.2f" y="%.1f" width="%.2f" height="%d" fill="%s" shape-rendering="crispEdges"/>`+"\n",
+			svgMargin+float64(i)*width, y+1, float64(to-i)*width+0.05, svgHeat-2, ember(float64(heat[i])/float64(max(most, 1))))
+		i = to
+	}
 }
 
 func (m *mapReport) most() (partition, bin int64) {
@@ -162,9 +201,13 @@ func (s svg) partitions(m *mapReport, y float64) {
 			bound = "≤ "
 		}
 		s.printf(`<g><rect x="%.2f" y="%.1f" width="%.2f" height="%d" fill="%s"/>`, x0+gap/2, y, max(width-gap, 0.5), svgPart, fill)
-		s.printf("<title>%s</title></g>\n", escape(fmt.Sprintf("physical partition %d: from %s, %s of the key space\n%s, %s%s, %s%s of JSON, %s in files",
+		heat := ""
+		if m.Heat != nil {
+			heat = fmt.Sprintf("\n%s of the heat", strings.TrimSpace(formatPercent(m.heat(p))))
+		}
+		s.printf("<title>%s</title></g>\n", escape(fmt.Sprintf("physical partition %d: from %s, %s of the key space\n%s, %s%s, %s%s of JSON, %s in files%s",
 			p.ID, shortEPK(&p.rng.Min), strings.TrimSpace(formatPercent(p.Share)), cli.Plural(p.Logical, "logical partition", "logical partitions"),
-			bound, cli.Plural(p.Documents, "document", "documents"), bound, cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes))))
+			bound, cli.Plural(p.Documents, "document", "documents"), bound, cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes), heat)))
 		middle := (x0 + x1) / 2
 		size := cli.Bytes(p.RawBytes)
 		switch {
@@ -224,14 +267,17 @@ func (s svg) scale(m *mapReport, y float64) {
 
 // legend explains the picture.
 func (s svg) legend(y float64) {
-	const width, steps = 120.0, 24
-	x := float64(svgMargin)
-	s.text(x, y+20, 11, "start", svgFaint, "empty")
-	x += 42
-	for i := range steps {
-		fill, _ := shade(float64(i) / (steps - 1))
-		s.printf(`<rect x="%.2f" y="%.1f" width="%.2f" height="10" fill="%s"/>`+"\n", x+float64(i)*width/steps, y+11, width/steps+0.1, fill)
+	row := func(y float64, colour func(float64) string, least, most string) {
+		const width, steps = 120.0, 24
+		x := float64(svgMargin)
+		s.text(x, y, 11, "start", svgFaint, least)
+		x += 42
+		for i := range steps {
+			s.printf(`<rect x="%.2f" y="%.1f" width="%.2f" height="10" fill="%s"/>`+"\n", x+float64(i)*width/steps, y-9, width/steps+0.1, colour(float64(i)/(steps-1)))
+		}
+		s.text(x+width+8, y, 11, "start", svgFaint, most)
 	}
-	s.text(x+width+8, y+20, 11, "start", svgFaint, "fullest physical partition of its container")
+	row(y+20, func(part float64) string { fill, _ := shade(part); return fill }, "empty", "bar: fullest physical partition of its container")
+	row(y+38, ember, "cold", "strip below it: where most was written lately")
 	s.text(svgWidth-svgMargin, y+20, 11, "end", svgFaint, "left to right: the hash of the key, 00 to 3F; hills: bytes of documents there; a lone peak: one large logical partition")
 }

@@ -18,7 +18,9 @@ type partitionsCommand struct {
 
 // Help returns the long help text.
 func (*partitionsCommand) Help() string {
-	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. The largest logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
+	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. After a split both halves have the files of the whole, until these are written anew: "in files" estimates what belongs to a partition, "own" are the bytes of files that it alone has, "shared" of those that others have too, each in full. The line below the table counts each file once.
+
+The largest logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 
 Examples:
   pinspect partitions DIR
@@ -40,6 +42,8 @@ type partitionRow struct {
 	Exact     bool               `json:"exact"`
 	RawBytes  int64              `json:"raw_bytes"`
 	FileBytes int64              `json:"file_bytes"`
+	Own       int64              `json:"own_bytes"`    // of files that no other partition has
+	Shared    int64              `json:"shared_bytes"` // of files that others have too, whole
 	Unflushed int64              `json:"unflushed_bytes"`
 	Runs      int                `json:"runs"`
 	Files     int                `json:"files"`
@@ -85,6 +89,10 @@ func (c *partitionsCommand) show(ctx context.Context, env *environment, f *files
 		return err
 	}
 	defer db.Close()
+	shares, err := f.readSharing(ctx)
+	if err != nil {
+		return err
+	}
 	line := env.newLine()
 	defer line.Clear()
 	shown := 0
@@ -102,13 +110,16 @@ func (c *partitionsCommand) show(ctx context.Context, env *environment, f *files
 		if len(rows) == 0 {
 			continue
 		}
+		for i := range rows {
+			rows[i].Own, rows[i].Shared = shares.own[rows[i].ID], shares.shared[rows[i].ID]
+		}
 		if c.JSON {
 			err = printRows(out, rows, top)
 		} else {
 			if shown > 0 {
 				out.printf("\n")
 			}
-			c.print(out, &cs, rows, top)
+			c.print(out, &cs, rows, top, shares)
 		}
 		if err != nil {
 			return err
@@ -207,11 +218,13 @@ func printRows(out *output, rows []partitionRow, top []logicalRow) error {
 	return nil
 }
 
-func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow) {
+func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow, shares *sharing) {
 	out.printf("container %s: %s\n", printable(cs.Name), cli.Plural(len(cs.Partitions), "physical partition", "physical partitions"))
-	t := cli.NewTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "runs", "files", "not flushed", "<bytes")
+	t := cli.NewTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "own", "shared", "runs", "files", "not flushed", "<bytes")
 	var largest int64
+	shown := make(map[engine.PartitionID]bool)
 	for i := range rows {
+		shown[rows[i].ID] = true
 		largest = max(largest, rows[i].FileBytes+rows[i].Unflushed)
 	}
 	for i := range rows {
@@ -222,9 +235,10 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 		}
 		t.Row(cli.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
 			formatBound(r.Documents, r.Exact), logical, cli.Bytes(r.RawBytes), cli.Bytes(r.FileBytes),
-			cli.Count(r.Runs), cli.Count(r.Files), cli.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
+			cli.Bytes(r.Own), cli.Bytes(r.Shared), cli.Count(r.Runs), cli.Count(r.Files), cli.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
 	}
 	t.Print(out.w, "  ")
+	out.printf("  %s\n", shares.total(shown))
 	if len(top) == 0 {
 		return
 	}

@@ -211,3 +211,34 @@ func ExampleName() {
 	fmt.Println(Name(1), SegmentName(2), PartitionDir(3))
 	// Output: MANIFEST-0000000001 0000000002.seg p/000003
 }
+
+func TestHistoryIsBounded(t *testing.T) {
+	s := new(Store)
+	for i := range uint32(MaxHistory + 10) {
+		old := s.History
+		s.AddHistory(Reshape{Container: i % 2, Children: []uint32{i}})
+		if n := len(old); n > 0 && old[n-1].Children[0] != i-1 {
+			t.Fatal("the slice before was changed")
+		}
+	}
+	if n := len(s.History); n != MaxHistory || s.History[0].Children[0] != 10 || s.History[n-1].Children[0] != MaxHistory+9 {
+		t.Errorf("%d reshapes, from %v", n, s.History[0])
+	}
+	all := s.History
+	s.DropHistory(1)
+	if len(s.History) != MaxHistory/2 || len(all) != MaxHistory || all[1].Container != 1 {
+		t.Errorf("%d reshapes left", len(s.History))
+	}
+}
+
+// A manifest of before there was a history is read as one with none.
+func TestWithoutHistory(t *testing.T) {
+	data, err := Encode(StoreKind, sample(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Store
+	if err := Decode("f", StoreKind, data, &got); err != nil || got.History != nil || strings.Contains(string(data), "history") {
+		t.Errorf("%v, %v", got.History, err)
+	}
+}

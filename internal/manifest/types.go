@@ -23,6 +23,40 @@ type Store struct {
 	LogFirst      uint64       `json:"log_first"` // first log file that is needed; 0: none
 	LogClosed     []wal.Closed `json:"log_closed"`
 	Intents       []Intent     `json:"intents,omitempty"` // reshapes under way
+	History       []Reshape    `json:"history,omitempty"` // the newest ones that were committed, oldest first
+}
+
+// MaxHistory bounds Store.History.
+const MaxHistory = 256
+
+// Reshape is a split, merge or move of a boundary that was committed. What the
+// children are is in Partitions or, where they were replaced in turn, in a later
+// Reshape as its parents.
+type Reshape struct {
+	Container uint32   `json:"container"`
+	Kind      string   `json:"kind"`
+	Time      int64    `json:"time"` // milliseconds since the Unix epoch
+	Parents   []Former `json:"parents"`
+	Children  []uint32 `json:"children"` // in key-space order
+}
+
+// Former is a physical partition that is no more.
+type Former struct {
+	ID  uint32 `json:"id"`
+	Min Bytes  `json:"min"` // EPK, inclusive
+	Max Bytes  `json:"max"` // EPK, exclusive
+}
+
+// AddHistory notes a reshape, and forgets the oldest beyond MaxHistory. The old
+// slice is not changed.
+func (s *Store) AddHistory(r Reshape) {
+	old := s.History[max(0, len(s.History)-(MaxHistory-1)):]
+	s.History = append(slices.Clone(old), r)
+}
+
+// DropHistory forgets the reshapes of a container. The old slice is not changed.
+func (s *Store) DropHistory(container uint32) {
+	s.History = slices.DeleteFunc(slices.Clone(s.History), func(r Reshape) bool { return r.Container == container })
 }
 
 // Intent is a split, merge or move of a boundary that is not committed: the

@@ -2,23 +2,33 @@ package measure
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // DiskBytes returns the length of all regular files in dir and below, but for
-// those that have the base name except.
+// those that have the base name except. Files with several names, of which the
+// last elements agree, are counted once.
 func DiskBytes(dir, except string) (n int64, err error) {
+	seen := make(map[string][]fs.FileInfo)
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || entry.Name() == except {
 			return err
 		}
 		info, err := entry.Info()
-		if err == nil {
-			n += info.Size()
+		if err != nil {
+			return err
 		}
-		return err
+		alike := seen[entry.Name()]
+		if slices.ContainsFunc(alike, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
+			return nil
+		}
+		seen[entry.Name()] = append(alike, info)
+		n += info.Size()
+		return nil
 	})
 	return n, err
 }

@@ -26,7 +26,8 @@
 // Invariants:
 //
 //  1. Around the calls of the store nothing is allocated and no lock is shared,
-//     except when documents are inserted.
+//     except when documents are inserted; what a Trace takes is allocated
+//     after the call.
 //  2. Every read checks that it got the document that it asked for, every scan
 //     touches the first and the last byte of each document.
 //  3. The operations of a worker depend on the seed, its number and the number

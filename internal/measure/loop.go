@@ -35,6 +35,8 @@ type Loop struct {
 	// Interval, if not nil, is called about every second with what was counted
 	// since the last time, and at the end of each phase.
 	Interval func(Interval)
+	// Trace, if not nil, keeps every operation.
+	Trace *Trace
 
 	places []int64 // indexes of the documents in key-space order, for moving keys
 }
@@ -120,8 +122,14 @@ func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 	mix, open := l.Workload.Mix, l.Rate > 0
 	counts := newCollector(newCounters(l.Workers, mix, open), prepared(mix, open))
 	workers := make([]*worker, l.Workers)
+	if l.Trace != nil {
+		l.Trace.begin(l.Workers)
+	}
 	for i := range workers {
 		workers[i] = l.newWorker(i, l.Store, front, counts.counters)
+		if l.Trace != nil {
+			workers[i].trace = &l.Trace.lists[i]
+		}
 	}
 	if l.Warmup > 0 {
 		p := phase{Loop: l, workers: workers, counts: counts, warmUp: true, duration: l.Warmup}

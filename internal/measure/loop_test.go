@@ -89,3 +89,31 @@ func TestLoopEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A trace has every operation, in order.
+func TestTrace(t *testing.T) {
+	const n, operations = 50, 400
+	l := newLoop(t, "ycsb-a", n, newMemoryStore())
+	fill(t, l)
+	l.Workers, l.Limit, l.Trace = 3, operations, new(Trace)
+	o, err := l.Run(t.Context())
+	if err != nil || o.Err != nil {
+		t.Fatal(err, o.Err)
+	}
+	samples := l.Trace.Samples()
+	var counts [workload.NumOps]int64
+	for i, s := range samples {
+		counts[s.Op]++
+		if i > 0 && s.At.Before(samples[i-1].At) || s.Latency <= 0 {
+			t.Fatalf("sample %d: %+v after %+v", i, s, samples[i-1])
+		}
+	}
+	for op := range counts {
+		if want := o.Tallies[op].Successes(); counts[op] != want {
+			t.Errorf("%d samples of %v, want %d", counts[op], workload.Op(op), want)
+		}
+	}
+	if len(samples) != operations {
+		t.Errorf("%d samples of %d operations", len(samples), operations)
+	}
+}

@@ -47,6 +47,11 @@ func TestDiskBytes(t *testing.T) {
 	if n, err := DiskBytes(dir, "skip"); n != 15 || err != nil {
 		t.Errorf("%d bytes: %v", n, err)
 	}
+	if err := os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "below", "a")); err == nil {
+		if n, err := DiskBytes(dir, "skip"); n != 15 || err != nil {
+			t.Errorf("%d bytes with a second name: %v", n, err)
+		}
+	}
 	if _, err := DiskBytes(filepath.Join(dir, "none"), ""); err == nil {
 		t.Error("a directory that is not there has a size")
 	}

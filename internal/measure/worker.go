@@ -28,6 +28,7 @@ type worker struct {
 	ticket   ticket    // of the operation, in an open loop
 
 	counters counters
+	trace    *traceList   // nil: none is kept
 	started  atomic.Int64 // operations, for the progress
 	failures int          // in a row
 	firstErr error
@@ -107,13 +108,18 @@ func (w *worker) begin() (start time.Time, ok bool) {
 func (w *worker) done(op workload.Op, start time.Time, service time.Duration, bytes int64) {
 	counted, place := w.counters.take(w.id)
 	t := &counted[op]
+	latency := service
 	if s := w.schedule; s == nil {
 		t.Record(service)
 	} else {
-		t.RecordDue(service, start.Sub(s.start)+service-w.ticket.from, w.ticket.lag)
+		latency = start.Sub(s.start) + service - w.ticket.from
+		t.RecordDue(service, latency, w.ticket.lag)
 	}
 	t.Bytes += bytes
 	place.Store(counted)
+	if w.trace != nil {
+		w.trace.samples = append(w.trace.samples, Sample{At: start.Add(service), Latency: latency, Op: op})
+	}
 }
 
 // fail counts an operation that failed.

@@ -13,6 +13,10 @@ import (
 // does not block the open.
 const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
+// inUse are the errors of a removal that may succeed later: of names that
+// something is mounted on, and on network file systems.
+var inUse = []error{unix.EBUSY}
+
 // classify returns err with the errno that package fault knows it by.
 func classify(err error) error { return err }
 

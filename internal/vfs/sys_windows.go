@@ -93,6 +93,12 @@ func classify(err error) error {
 	return err
 }
 
+// inUse are the errors of a removal that may succeed later.
+var inUse = []error{
+	windows.ERROR_ACCESS_DENIED, windows.ERROR_SHARING_VIOLATION, windows.ERROR_USER_MAPPED_FILE, windows.ERROR_DIR_NOT_EMPTY,
+	windows.ERROR_DELETE_PENDING, syscall.EBUSY,
+}
+
 // linkRefusals are the errors of a link that call for a copy.
 var linkRefusals = []error{
 	windows.ERROR_INVALID_FUNCTION, windows.ERROR_NOT_SAME_DEVICE, windows.ERROR_TOO_MANY_LINKS,

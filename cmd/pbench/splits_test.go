@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/workload"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// namesLines returns documents of the form of us-first-names, year after year:
+// the first ones of that data set if it is here.
+func namesLines(t *testing.T, n int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, dir := range []string{"../../../shared/data", "../../../../shared/data"} {
+		f, err := os.Open(filepath.Join(filepath.FromSlash(dir), "us-first-names.ndjson.zst"))
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		z, err := zstd.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer z.Close()
+		// A share of the years' documents, so that all years are there.
+		lines := bufio.NewScanner(z)
+		const published = 1_690_784
+		for i := 0; lines.Scan(); i++ {
+			if (i+1)*n/published > i*n/published {
+				b.Write(append(lines.Bytes(), '\n'))
+			}
+		}
+		return b.Bytes()
+	}
+	const years = 137
+	for i := range n {
+		year, name := 1880+i*years/n, fmt.Sprintf("Name%05d", i*7919%n)
+		fmt.Fprintf(&b, `{"id":"%d-F-%s","name":%q,"sex":"F","year":%d,"births":%d}`+"\n", year, name, name, year, 5+n-i)
+	}
+	return b.Bytes()
+}
+
+// A load in the order of the years, each of them a logical partition, into one
+// physical partition that may hold little: it splits again and again. Every
+// document is found, no logical partition is in two places, the store is sound,
+// and it takes no more room than one that is loaded into as many partitions.
+func TestLoadSplits(t *testing.T) {
+	dir := t.TempDir()
+	lines := namesLines(t, 24_000)
+	file := filepath.Join(dir, "names.ndjson")
+	if err := os.WriteFile(file, lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newEngineSession(t)
+	db := filepath.Join(dir, "db")
+	s.do(t, cli.ExitOK, "load", "--db", db, "--data", file, "--partition-key", "/year", "--partitions", "1", "--max-partition-bytes", "80KiB",
+		"--batch-bytes", "64KiB", "--durability", "buffered", "--json", "-")
+	var r loadReport
+	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	splits := r.Engine.Splits
+	if splits == nil || splits.Count != r.Engine.Run.Partitions-1 || splits.CopiedBytes != 0 || splits.PauseMax <= 0 || r.All.Errors != 0 {
+		t.Errorf("%d partitions, splits %+v", r.Engine.Run.Partitions, splits)
+	}
+	partitions := checkNames(t, db, lines)
+	if partitions < 16 || partitions != r.Engine.Run.Partitions {
+		t.Errorf("%d partitions, told %d", partitions, r.Engine.Run.Partitions)
+	}
+
+	direct := filepath.Join(dir, "direct")
+	s.do(t, cli.ExitOK, "load", "--db", direct, "--data", file, "--partition-key", "/year", "--partitions", fmt.Sprint(partitions), "--durability", "buffered")
+	after, err := measure.DiskBytes(filepath.Join(db, "p"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := measure.DiskBytes(filepath.Join(direct, "p"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d partitions: %d bytes after splits, %d loaded into them", partitions, after, same)
+	if after > same*105/100 {
+		t.Errorf("%d bytes after splits, %d loaded into as many partitions", after, same)
+	}
+}
+
+// checkNames checks a store against what was loaded, and returns the number of
+// its partitions.
+func checkNames(t *testing.T, dir string, lines []byte) int {
+	t.Helper()
+	ctx := t.Context()
+	db, err := engine.Open(ctx, dir, &engine.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.Container("docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	years := make(map[partmap.Key]bool)
+	documents := 0
+	for line := range bytes.Lines(lines) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		var doc struct {
+			ID   string
+			Year float64
+		}
+		if err := json.Unmarshal(line, &doc); err != nil {
+			t.Fatal(err)
+		}
+		key := partmap.Number(doc.Year)
+		years[key] = true
+		it, err := c.Read(ctx, key, doc.ID)
+		if err != nil || !bytes.Equal(it.Body, line) {
+			t.Fatalf("%s: %v: %s", doc.ID, err, it.Body)
+		}
+		documents++
+	}
+	for _, err := range c.ScanAll(ctx, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents--
+	}
+	if documents != 0 {
+		t.Errorf("a scan finds %d documents fewer", documents)
+	}
+	home := make(map[partmap.Key]engine.PartitionID)
+	for l, err := range c.LogicalPartitions(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := l.Key()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, twice := home[key]; twice || !years[key] {
+			t.Errorf("logical partition %v in %d and %d, loaded %v", key, at, l.Partition, years[key])
+		}
+		home[key] = l.Partition
+	}
+	if len(home) != len(years) {
+		t.Errorf("%d logical partitions of %d", len(home), len(years))
+	}
+	for f, err := range db.Verify(ctx) {
+		t.Errorf("verify: %v, %v", f, err)
+	}
+	return len(c.Partitions())
+}
+
+// A run tells of the splits that happen in it.
+func TestRunSplitAt(t *testing.T) {
+	dir := t.TempDir()
+	s := newEngineSession(t)
+	out := filepath.Join(dir, "out")
+	s.do(t, cli.ExitOK, "run", "--docs", "2000", "--logical-partitions", "100", "--generator", "small", "--partitions", "2", "--durability", "buffered",
+		"--workload", "a", "--rate", "2k", "--warmup", "10ms", "--duration", "700ms", "--workers", "4", "--split-at", "300ms,100ms", "--out", out)
+	wants(t, s.out.String(), "splits   2; writes to the partition held up for", "0 B copied", "split of P", "2,000 documents in 4 physical partitions")
+	text, err := os.ReadFile(filepath.Join(out, runFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if sum := r.Engine.Splits; sum == nil || sum.Count != 2 || sum.Failed != 0 || len(sum.List) != 2 {
+		t.Fatalf("%+v", sum)
+	}
+	for _, f := range r.Engine.Splits.List {
+		if f.Kind != "split" || f.Repeat != 1 || f.AtS < 0.1 || len(f.Parents) != 1 || len(f.Children) != 2 || f.Pause <= 0 || f.Around == nil || f.Around.Errors != 0 || f.Around.P999 <= 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+	series, err := os.ReadFile(filepath.Join(out, seriesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, string(series), `"splits":[{"kind":"split"`)
+
+	// Where one logical partition is everything the run goes on and says why.
+	s.do(t, cli.ExitOK, "run", "--docs", "200", "--logical-partitions", "1", "--generator", "small", "--partitions", "1", "--durability", "buffered",
+		"--workload", "a", "--rate", "1k", "--warmup", "10ms", "--duration", "200ms", "--workers", "4", "--split-at", "50ms")
+	wants(t, s.out.String(), "refused  1 split: cannot be reshaped: one logical partition is everything")
+	wants(t, s.errOut.String(), "--split-at 50ms: ")
+}
+
+// The windows around cuts are those of the intervals around them.
+func TestSplitWatch(t *testing.T) {
+	log := new(splitLog)
+	log.note(reshape{kind: "split"}) // before the run
+	w := newSplitWatch(log)
+	w.begin(1)
+	begun := time.Now()
+	cuts := map[int]time.Duration{30: 29700 * time.Millisecond, 100: 98500 * time.Millisecond}
+	for i := range 160 {
+		if cut, ok := cuts[i]; ok { // the store tells of it later
+			log.note(reshape{kind: "split", parents: []uint32{1}, swapped: begun.Add(cut), pause: time.Microsecond})
+		}
+		var tallies measure.Tallies
+		latency := time.Millisecond
+		switch i {
+		case 29:
+			latency = 20 * time.Millisecond
+		case 98:
+			latency = 30 * time.Millisecond
+			tallies[workload.Update].Errors = 3
+		}
+		tallies[workload.Read].Record(latency)
+		elapsed := time.Duration(i+1) * time.Second
+		w.interval(measure.Interval{Progress: measure.Progress{Now: begun.Add(elapsed), Elapsed: elapsed}, Start: elapsed - time.Second, Tallies: &tallies})
+	}
+	log.note(reshape{kind: "merge", err: errors.New("refused")})
+	w.settle()
+	s := w.summary()
+	if s.Count != 2 || s.Failed != 1 || len(s.List) != 3 {
+		t.Fatalf("%+v", s)
+	}
+	ms := func(f *windowFigures) int { return int(f.P999/1000 + 0.5) }
+	for i, want := range []struct {
+		at                    float64
+		before, around, after int // ms
+		seconds               [2]float64
+	}{{29.7, 1, 20, 1, [2]float64{29, 60}}, {98.5, 1, 30, 1, [2]float64{60, 60}}} {
+		f := s.List[1+i]
+		if f.AtS != want.at || ms(f.Before) != want.before || ms(f.Around) != want.around || ms(f.After) != want.after ||
+			f.Before.Seconds != want.seconds[0] || f.After.Seconds != want.seconds[1] || f.Around.Ops != 1 {
+			t.Errorf("%+v: before %+v, around %+v, after %+v", f, f.Before, f.Around, f.After)
+		}
+	}
+	if s.List[2].Around.Errors != 3 {
+		t.Errorf("%+v", s.List[2].Around)
+	}
+	var b strings.Builder
+	s.print(&b)
+	wants(t, b.String(), "splits   2; ", "split of P1 at 29.7 s", "p99.9 1.00 ms in the 29.0 s before, 20.0 in its second", "refused  1 split: refused")
+}
+
+// pbench splits measures and draws; what it measured before it shows again.
+func TestSplitsCommand(t *testing.T) {
+	dir := t.TempDir()
+	file, chart := filepath.Join(dir, "splits.json"), filepath.Join(dir, "splits.svg")
+	s := newEngineSession(t)
+	args := []string{"splits", "--splits", "3", "--every", "60ms", "--window", "600ms", "--rate", "500"}
+	status := execute(t.Context(), append(args, "--size", "2MB", "--json", file), &s.environment) // whether bounds are kept, is not the question
+	if status != cli.ExitOK && status != exitFailed {
+		t.Fatalf("status %d: %s", status, &s.errOut)
+	}
+	wants(t, s.out.String(), "2.00 MB", "split, under the lock", "p99.9 around the cuts", "gap between writes, controls")
+	sizes, err := readSplitsReport(file)
+	if err != nil || len(sizes) != 1 {
+		t.Fatalf("%v: %+v", err, sizes)
+	}
+	f := sizes[0]
+	if f.Splits != 3 || f.Merges != 3 || f.Failed != 0 || f.CopiedBytes != 0 || f.Pause.Max <= 0 || f.Pause.P50 > f.Pause.Max ||
+		f.Gap.P50 <= 0 || f.ControlGap.P90 <= 0 || f.Before.Ops == 0 || f.Around.Ops == 0 || f.After.Ops == 0 || len(f.Curve) == 0 || f.Documents < 1000 {
+		t.Errorf("%+v", f)
+	}
+	s.out.Reset()
+	status = execute(t.Context(), append(args, "--size", "3MB", "--beside", file, "--svg", chart, "--json", "-"), &s.environment)
+	if status != cli.ExitOK && status != exitFailed {
+		t.Fatalf("status %d: %s", status, &s.errOut)
+	}
+	var r splitsReport
+	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil || len(r.Sizes) != 2 {
+		t.Errorf("%v: %d sizes", err, len(r.Sizes))
+	}
+	text, err := os.ReadFile(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, string(text), "<svg ", "2.00 MB, 3 splits", "3.00 MB, 3 splits", "</svg>")
+	s.out.Reset()
+	if status = execute(t.Context(), []string{"splits", "--beside", file}, &s.environment); status == cli.ExitUsage {
+		t.Errorf("status %d: %s", status, &s.errOut)
+	}
+	wants(t, s.out.String(), "2.00 MB", "split, under the lock")
+	s.do(t, exitFailed, "splits", "--beside", chart)
+	wants(t, s.errOut.String(), "no result of pbench splits")
+}
+
+// Each bound is judged by itself.
+func TestSplitBounds(t *testing.T) {
+	good := sizeFigures{
+		Bytes: 1e8, Asked: 2, Splits: 2, Pause: quantiles{5, 9, 200}, Gap: quantiles{10, 90, 900}, ControlGap: quantiles{5, 10, 20},
+		Before: windowFigures{P999: 100}, Around: windowFigures{P999: 200}, After: windowFigures{P999: 200},
+	}
+	for want, change := range map[string]func(f *sizeFigures){
+		"":                          func(*sizeFigures) {},
+		"1 of 2 splits":             func(f *sizeFigures) { f.Splits = 1 },
+		"the rate of ":              func(f *sizeFigures) { f.Overloaded = true },
+		"201.0 µs under the lock":   func(f *sizeFigures) { f.Pause.Max = 201 },
+		"median gap of 11.0 µs":     func(f *sizeFigures) { f.Gap.P50 = 11 },
+		"µs around the cuts":        func(f *sizeFigures) { f.Around.P999 = 201 },
+		"µs after the cuts":         func(f *sizeFigures) { f.After.P999 = 201 },
+		"1 failed operations":       func(f *sizeFigures) { f.Failed = 1 },
+		"1 B copied":                func(f *sizeFigures) { f.CopiedBytes = 1 },
+		"median time under the loc": func(f *sizeFigures) { f.Pause.P50 = 11 },
+	} {
+		bad := good
+		bad.Bytes = 1e9
+		change(&bad)
+		r := splitsReport{Sizes: []sizeFigures{good, bad}}
+		r.judge()
+		if got := strings.Join(r.Missed, "; "); want == "" && got != "" || !strings.Contains(got, want) || want != "" && len(r.Missed) != 1 {
+			t.Errorf("%q is judged %q", want, got)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type hotCommand struct {
+	target
+	filter
+	recency
+	Top      int  `default:"10" placeholder:"N" help:"List the N hottest (${default})."`
+	Each     bool `help:"The N hottest of each physical partition, not of each container."`
+	ShowKeys bool `help:"Show partition keys as they are, not only their hash."`
+}
+
+// Help returns the long help text.
+func (*hotCommand) Help() string {
+	return `Lists the logical partitions in which the most documents were written lately: those whose last write is among the newest of the store. It reads all documents.
+
+A store keeps no record of its load. Reads leave no trace on disk, deletes none that counts here, and a document that is written again and again counts once: this shows where writes went, not how many. Ask the running program for its load.
+
+Logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
+
+Examples:
+  pinspect hot DIR
+  pinspect hot DIR --container cities --recent 10000 --show-keys
+  pinspect hot DIR --json | jq 'select(.share > 0.1)'`
+}
+
+// hotRow is a logical partition.
+type hotRow struct {
+	versioned
+	Type      string             `json:"type"` // "hot_partition"
+	Container string             `json:"container"`
+	Partition engine.PartitionID `json:"partition"`
+	EPK       string             `json:"epk"`
+	Key       string             `json:"key,omitempty"`
+	Recent    int64              `json:"recent_documents"`
+	Documents int64              `json:"documents"`
+	Share     float64            `json:"share"` // of the container's recent documents
+}
+
+// Run runs the command.
+func (c *hotCommand) Run(ctx context.Context, env *environment, out *output) error {
+	if c.Top < 1 || c.Top > maxTop {
+		return cli.Usagef("--top %d: between 1 and %d", c.Top, maxTop)
+	}
+	shown := 0
+	err := c.within(ctx, c.Dir, func(f *files, pick picker) error {
+		return eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
+			if !c.JSON && shown > 0 {
+				out.printf("\n")
+			}
+			shown++
+			return c.show(ctx, env, db, cs, out)
+		})
+	})
+	if err == nil && shown == 0 && !c.JSON {
+		out.printf("no containers\n")
+	}
+	return err
+}
+
+func (c *hotCommand) show(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats, out *output) error {
+	line := env.newLine()
+	defer line.Clear()
+	after, last := c.after(db)
+	h, err := takeHeat(ctx, db, cs, heatOptions{after: after, top: c.Top, each: c.Each, only: c.Partition}, line)
+	if err != nil {
+		return err
+	}
+	var rows []hotRow
+	for _, l := range h.hottest {
+		epk := l.key.EPK()
+		row := hotRow{
+			versioned: v1, Type: "hot_partition", Container: cs.Name, Partition: l.partition, EPK: epk.String(),
+			Recent: l.recent, Documents: l.documents, Share: float64(l.recent) / float64(h.documents),
+		}
+		if c.ShowKeys {
+			row.Key = l.key.String()
+		}
+		rows = append(rows, row)
+	}
+	if c.JSON {
+		for i := range rows {
+			if err := out.object(&rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c.print(out, cs, h, rows, last-after)
+	return nil
+}
+
+func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *heat, rows []hotRow, writes uint64) {
+	where := ""
+	if c.Partition != 0 {
+		where = fmt.Sprintf(" in physical partition %d", c.Partition)
+	}
+	out.printf("container %s: the last write of %s%s is among the newest %s of the store%s\n", printable(cs.Name),
+		cli.Plural(h.documents, "document", "documents"), where, cli.Plural(writes, "write", "writes"), h.span())
+	if len(rows) == 0 {
+		return
+	}
+	head := []string{"<EPK", "partition", "written lately", "documents", "<share of what was written lately"}
+	if c.ShowKeys {
+		head = append(head, "<key")
+	}
+	t := cli.NewTable(head...)
+	for _, r := range rows {
+		cells := []string{r.EPK[:min(len(r.EPK), 12)], cli.Count(uint64(r.Partition)), cli.Count(r.Recent), cli.Count(r.Documents),
+			formatPercent(r.Share) + " " + bar(r.Recent, h.documents, 12)}
+		if c.ShowKeys {
+			cells = append(cells, r.Key)
+		}
+		t.Row(cells...)
+	}
+	t.Print(out.w, "  ")
+}

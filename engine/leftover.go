@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// Windows does not remove the name of a file that is mapped, be it by another
+// of its names: that of a file which a neighbour shares, or which a slow reader
+// still holds. Such names are tried again whenever something was released, and
+// when the store closes. What is left then the next open removes.
+
+// leftovers are removals that have to wait.
+type leftovers struct {
+	sync.Mutex
+	list []func() (done bool)
+}
+
+// remove removes something that no manifest names any more, now or later. An
+// error but that it is in use is reported: the next open tries again.
+func (db *DB) remove(what string, remove func() error) {
+	try := func() bool {
+		err := remove()
+		if vfs.InUse(err) {
+			return false
+		}
+		if err != nil && !errors.Is(err, ErrMissing) {
+			db.backgroundError(what, err)
+		}
+		return true
+	}
+	if try() {
+		return
+	}
+	db.leftovers.Lock()
+	defer db.leftovers.Unlock()
+	db.leftovers.list = append(db.leftovers.list, try)
+}
+
+// removeLeftovers tries again what was in use.
+func (db *DB) removeLeftovers() {
+	db.leftovers.Lock()
+	list := db.leftovers.list
+	db.leftovers.list = nil
+	db.leftovers.Unlock()
+	var rest []func() bool
+	for _, try := range list {
+		if !try() {
+			rest = append(rest, try)
+		}
+	}
+	db.leftovers.Lock()
+	defer db.leftovers.Unlock()
+	db.leftovers.list = append(db.leftovers.list, rest...)
+}

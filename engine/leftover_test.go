@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// mappedFS behaves as Windows does: no name of a file goes while the file is
+// open under any of its names.
+type mappedFS struct {
+	vfs.FS
+	open    map[uint64]int // by inode
+	refused int
+}
+
+func (m *mappedFS) Open(name string) (vfs.File, error) {
+	info, err := m.FS.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := m.FS.Open(name)
+	if err != nil || !strings.HasSuffix(name, ".seg") {
+		return f, err
+	}
+	m.open[info.ID]++
+	return &mappedFile{f, m, info.ID}, nil
+}
+
+func (m *mappedFS) Remove(name string) error {
+	if info, err := m.FS.Stat(name); err == nil && m.open[info.ID] > 0 {
+		m.refused++
+		return fmt.Errorf("remove %s: %w", name, syscall.EBUSY)
+	}
+	return m.FS.Remove(name)
+}
+
+type mappedFile struct {
+	vfs.File
+	fs *mappedFS
+	id uint64
+}
+
+func (f *mappedFile) Close() error {
+	if f.fs != nil {
+		f.fs.open[f.id]--
+		f.fs = nil
+	}
+	return f.File.Close()
+}
+
+// names lists the segment files and directories of partitions.
+func (m *mappedFS) names(t *testing.T) (segments, directories int) {
+	t.Helper()
+	dirs, err := m.FS.List(manifest.PartitionsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		names, err := m.FS.List(manifest.PartitionsDir + "/" + d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			if strings.HasSuffix(n, ".seg") {
+				segments++
+			}
+		}
+	}
+	return segments, len(dirs)
+}
+
+// TestRemoveWhileInUse splits, merges and trims where no name of an open file
+// can be removed: the names go when the files are closed, and nothing is
+// reported.
+func TestRemoveWhileInUse(t *testing.T) {
+	mapped := &mappedFS{FS: vfs.NewMem(), open: make(map[uint64]int)}
+	s := newSplitStore(t, byK, func(o *Options) {
+		o.fs = mapped
+		o.Events = &EventListener{BackgroundError: func(err error) { t.Errorf("in the background: %v", err) }}
+	})
+	fill := func(text string) {
+		for i := range 300 {
+			s.put(i%40, fmt.Sprint(i), text)
+		}
+		s.must(s.db.Flush(context.Background()))
+	}
+	fill("first")
+	fill("second")
+	reader, err := s.c.Snapshot(context.Background())
+	s.must(err)
+	s.split(0, nil)
+	if mapped.refused == 0 {
+		t.Fatal("the parent's names went while the children had the files open")
+	}
+	s.check()
+	s.must(s.db.Settle(context.Background()))
+	s.must(reader.Close())
+	s.must(s.db.Settle(context.Background()))
+	s.check()
+	if segments, directories := mapped.names(t); directories != 2 || segments != 2 {
+		t.Errorf("%d segment files in %d directories after all were written anew", segments, directories)
+	}
+	// The store closes, or ends, with names that are still in use.
+	fill("third")
+	s.split(0, nil)
+	s.merge(0)
+	if _, directories := mapped.names(t); directories == len(s.ids()) {
+		t.Error("nothing was in use")
+	}
+	s.check()
+	s.must(s.db.Close())
+	if _, directories := mapped.names(t); directories != len(s.db.partitions()) {
+		t.Errorf("%d directories of %d partitions after it was closed", directories, len(s.db.partitions()))
+	}
+	s.open()
+	s.check()
+	s.split(0, nil)
+	s.must(s.db.Settle(context.Background()))
+	next := &mappedFS{FS: mapped.FS.(*vfs.Mem).Kill(), open: make(map[uint64]int)}
+	s.db.Close()
+	mapped, s.opts.fs = next, next
+	s.open()
+	s.check()
+	s.must(s.db.Settle(context.Background()))
+	s.check()
+	if segments, directories := mapped.names(t); directories != len(s.ids()) || segments > 2*len(s.ids()) {
+		t.Errorf("%d segment files in %d directories of %d partitions", segments, directories, len(s.ids()))
+	}
+}
