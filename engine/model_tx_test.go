@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Batches and transactions of the model.
@@ -20,6 +21,7 @@ type group struct {
 	state   state
 	writes  []write
 	fresh   map[string]bool // written by the group: no etag is known
+	ttls    []time.Duration // options of the writes
 }
 
 func (m *model) group() (*group, *Container) {
@@ -52,7 +54,7 @@ func (g *group) write(to writer) (err, want error) {
 	which := itemID{g.name, g.key, id}
 	old, exists := g.state[which]
 	body := fmt.Sprintf(`{"id":%q%s,"g":"%s"}`, id, g.members, randomText(m.rng, m.rng.IntN(300)))
-	o := &WriteOptions{}
+	o := &WriteOptions{TTL: m.ttl(g.name)}
 	if m.rng.IntN(8) == 0 {
 		if o.IfMatch = old.etag; g.fresh[id] || !exists || m.rng.IntN(4) == 0 {
 			o.IfMatch, want = 1<<62, ErrPrecondition
@@ -108,6 +110,7 @@ func (g *group) write(to writer) (err, want error) {
 		return err, want
 	}
 	w := write{container: g.name, key: g.key, id: id, body: body}
+	g.ttls = append(g.ttls, o.TTL)
 	g.writes = append(g.writes, w)
 	g.fresh[id] = true
 	if body == "" {
@@ -127,6 +130,7 @@ func (g *group) commit(c *Container, metas []Meta, synced bool) {
 	for i := range g.writes {
 		w := &g.writes[i]
 		w.etag = metas[i].ETag
+		m.expires(w, metas[i], g.ttls[i])
 		if metas[i].ID != w.id || metas[i].Key != w.key || metas[i].Seq != metas[0].Seq+uint64(i) || (w.etag == 0) != (w.body == "") {
 			m.t.Fatalf("write %d of %d, %s: %+v", i, len(metas), w.id, metas[i])
 		}
@@ -215,14 +219,16 @@ func (m *model) update() {
 	m.must(err)
 	// Of several writes to one item the last counts, in the place of the first.
 	last := make(map[string]write)
-	for _, w := range g.writes {
-		last[w.id] = w
+	ttl := make(map[string]time.Duration)
+	for i, w := range g.writes {
+		last[w.id], ttl[w.id] = w, g.ttls[i]
 	}
 	for i, seen := 0, make(map[string]bool); i < len(g.writes); {
 		if id := g.writes[i].id; seen[id] {
 			g.writes = slices.Delete(g.writes, i, i+1)
 		} else {
 			g.writes[i], seen[id] = last[id], true
+			g.ttls[i] = ttl[id]
 			i++
 		}
 	}
@@ -242,6 +248,7 @@ func (m *model) disturb(g *group, c *Container) {
 	}
 	m.must(err)
 	w.etag = meta.ETag
+	m.expires(&w, meta, 0)
 	m.apply(w, partitionOf(c, w.key), m.opts.Durability != Buffered)
 }
 
