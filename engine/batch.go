@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
@@ -94,11 +95,31 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // NewBatch returns an empty batch for a logical partition. If the key is
 // invalid, every add and Commit says so.
 func (c *Container) NewBatch(pk PartitionKey) *Batch {
-	b := &Batch{c: c, pk: pk, refused: c.checkPartitionKey(pk)}
+	b := new(Batch)
+	b.begin(c, pk)
+	return b
+}
+
+// begin makes an empty batch what NewBatch returns.
+func (b *Batch) begin(c *Container, pk PartitionKey) {
+	b.c, b.pk, b.refused = c, pk, c.checkPartitionKey(pk)
 	if b.refused == nil {
 		b.epk = partmap.HashEncoded(pk.Encoded())
 	}
-	return b
+}
+
+// batches are used again by calls that need one inside.
+var batches = sync.Pool{New: func() any { return new(Batch) }}
+
+// release empties the batch and gives it back.
+func (b *Batch) release() {
+	b.Reset()
+	if cap(b.ops) > defaultBatchOps {
+		b.ops = nil
+	}
+	clear(b.found)
+	b.c, b.pk, b.Durability = nil, PartitionKey{}, Durability{}
+	batches.Put(b)
 }
 
 // Create adds the writing of a new item; if it exists, Commit fails with

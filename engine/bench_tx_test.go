@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 )
 
 // BenchmarkCommit commits batches of documents of 0.8 to 2 KB, of one logical
@@ -61,7 +63,9 @@ func BenchmarkUpdate(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			buf := make([]byte, 0, 8<<10)
 			b.ReportAllocs()
+			took := make([]time.Duration, 0, 1<<16)
 			for b.Loop() {
+				start := time.Now()
 				pair := pairs[rng.IntN(len(pairs))]
 				_, err := s.c.UpdateWith(context.Background(), s.keys[s.of[pair[0]]], &UpdateOptions{Serializable: serializable}, func(tx *Tx) error {
 					for _, i := range pair {
@@ -77,7 +81,10 @@ func BenchmarkUpdate(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				took = append(took, time.Since(start))
 			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
 		})
 	}
 }

@@ -116,7 +116,9 @@ func (p *Patch) check() error {
 // another partition key or id. Another write of the item in between makes no
 // difference, unless IfMatch is given. Further errors: those of Upsert.
 func (c *Container) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
-	b := c.NewBatch(pk)
+	b := batches.Get().(*Batch)
+	b.begin(c, pk)
+	defer b.release()
 	if o != nil {
 		b.Durability = o.Durability
 		own := *o

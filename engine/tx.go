@@ -29,9 +29,15 @@ type Tx struct {
 	// Of an Update:
 	batch        *Batch         // the writes, one operation for each item; nil in a View
 	written      map[string]int // the item's operation
-	seen         map[string]incumbent
+	seen         map[string]sighting
 	serializable bool
 	ranges       []idRange // that were scanned, if serializable
+}
+
+// sighting is what a transaction knows of an item.
+type sighting struct {
+	seq    uint64
+	exists bool
 }
 
 // idRange is a range of ids in which a transaction has seen all there is.
@@ -74,9 +80,9 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 // note remembers what the transaction knows of an item.
 func (tx *Tx) note(id string, seq uint64, exists bool) {
 	if tx.seen == nil {
-		tx.seen = make(map[string]incumbent)
+		tx.seen = make(map[string]sighting)
 	}
-	tx.seen[strings.Clone(id)] = incumbent{version: item.Version{Seq: seq}, exists: exists}
+	tx.seen[strings.Clone(id)] = sighting{seq, exists}
 }
 
 // own returns the transaction's write of an item, nil if there is none.
@@ -281,11 +287,11 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 		return err
 	}
 	if op.demanding() {
-		found, err := tx.incumbent(id)
+		found, err := tx.sight(id)
 		if err != nil {
 			return err
 		}
-		if err := v.demand().judge(op.ifMatch, &found.version, found.exists, 0); err != nil {
+		if err := v.demand().judge(op.ifMatch, &item.Version{Seq: found.seq}, found.exists, 0); err != nil {
 			return err
 		}
 	}
@@ -303,10 +309,10 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 	return nil
 }
 
-// incumbent returns what the transaction sees of an item.
-func (tx *Tx) incumbent(id []byte) (incumbent, error) {
+// sight returns what the transaction sees of an item.
+func (tx *Tx) sight(id []byte) (sighting, error) {
 	if op := tx.own(stringOf(id)); op != nil {
-		return incumbent{exists: op.verb != verbDelete}, nil
+		return sighting{exists: op.verb != verbDelete}, nil
 	}
 	if found, ok := tx.seen[stringOf(id)]; ok {
 		return found, nil
@@ -315,7 +321,7 @@ func (tx *Tx) incumbent(id []byte) (incumbent, error) {
 	defer borrowed.Put(buf)
 	_, err := tx.ReadInto(stringOf(id), (*buf)[:0])
 	if err != nil && err != ErrNotFound {
-		return incumbent{}, err
+		return sighting{}, err
 	}
 	return tx.seen[stringOf(id)], nil
 }

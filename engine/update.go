@@ -64,7 +64,9 @@ func (c *Container) UpdateWith(ctx context.Context, pk PartitionKey, o *UpdateOp
 	if err != nil {
 		return nil, err
 	}
-	b := c.NewBatch(pk)
+	b := batches.Get().(*Batch)
+	b.begin(c, pk)
+	defer b.release()
 	for try := 0; ; try++ {
 		metas, err := b.tryUpdate(ctx, opts.Serializable, sync, fn)
 		if err != errChanged {
