@@ -35,6 +35,7 @@ type commit struct {
 	files uint64 // state of the set of files when the operations were looked up
 	ahead uint64 // the newest sequence of the partition then
 	again int    // how often a transaction was looked up anew
+	counted
 
 	first     uint64       // sequence of the first operation
 	modified  int64        // time stamp
@@ -79,9 +80,23 @@ func (u *commit) run(ctx context.Context) ([]Meta, error) {
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&u.epk)]
-		if err := p.applyBatch(ctx, u); err == errMoved {
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return nil, err
+			}
+		}
+		err := p.applyBatch(ctx, u)
+		if err == errMoved {
 			continue
-		} else if err != nil {
+		}
+		if m != nil {
+			m.charge(db.uptime(), u.outcome(err))
+		}
+		if db.sampled() {
+			p.sample(u.pk.Encoded(), u.outcome(err))
+		}
+		if err != nil {
 			return nil, err
 		}
 		if err := db.await(u.pos, u.need); err != nil {
@@ -150,14 +165,14 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) error {
 			return err
 		}
 	}
-	if err := p.measureBatch(ctx, u.Batch, size); err != nil {
+	if err := p.measureBatch(ctx, u, size); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	err := p.applyBatchLocked(u)
 	p.mu.Unlock()
 	if err != nil {
-		p.full.forget(u.pk.Encoded())
+		p.full.failed(&u.counted)
 	}
 	return err
 }
@@ -296,13 +311,29 @@ func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
 	return false, nil
 }
 
+// outcome returns the RU of the batch, which ended with err.
+func (u *commit) outcome(err error) (charge float64) {
+	if err != nil {
+		return failedCharge
+	}
+	for i := range u.ops {
+		charge += u.ops[i].charge()
+	}
+	return charge
+}
+
+// charge returns the RU of an operation of a batch that succeeds.
+func (op *batchOp) charge() float64 {
+	return writeCharge(op.verb.demand(), op.ifMatch, op.verb == verbDelete, len(op.body()))
+}
+
 // metas describes what the batch wrote.
 func (u *commit) metas() []Meta {
 	all := make([]Meta, len(u.ops))
 	at := time.UnixMilli(u.modified)
 	for i := range u.ops {
 		op := &u.ops[i]
-		all[i] = Meta{Key: u.pk, ID: string(op.id()), Seq: u.first + uint64(i), Modified: at, Waited: u.waited}
+		all[i] = Meta{Key: u.pk, ID: string(op.id()), Seq: u.first + uint64(i), Modified: at, Charge: op.charge(), Waited: u.waited}
 		if op.verb != verbDelete {
 			all[i].ETag, all[i].Expires = ETag(all[i].Seq), timeOf(expires(u.modified, op.ttl))
 		}

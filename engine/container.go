@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -32,9 +33,11 @@ type Container struct {
 	def        ContainerDef
 	paths      *jsondoc.Paths
 	scanLimits jsondoc.Limits
+	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	dict       dictionary
+	heat       heat
 	shape      sync.Mutex // held while partitions are replaced, before install
 }
 
@@ -75,6 +78,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if err := db.mayCreate(name); err != nil {
 		return nil, err
 	}
+	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
 	db.structure.Lock()
 	m := def.manifest(db.structure.state.NextContainer, name)
 	first := db.structure.state.NextPartition
@@ -116,6 +120,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if err := db.storeManifestLocked(state); err != nil {
 		return nil, err
 	}
+	c.divideLocked()
 	next := maps.Clone(*db.containers.Load())
 	next[name] = c
 	db.containers.Store(&next)
@@ -174,6 +179,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
+	c.throughput.Store(math.Float64bits(def.Throughput))
 	rt := &routing{table: table}
 	for i := range table.Len() {
 		rt.parts = append(rt.parts, c.newPartition(table.Entry(i)))
@@ -253,7 +259,7 @@ func (db *DB) Containers() iter.Seq[ContainerInfo] {
 		m := *db.containers.Load()
 		for _, name := range slices.Sorted(maps.Keys(m)) {
 			c := m[name]
-			if !yield(ContainerInfo{Name: name, Def: c.def, Partitions: len(c.routing.Load().parts)}) {
+			if !yield(ContainerInfo{Name: name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
 				return
 			}
 		}
@@ -356,7 +362,11 @@ func (db *DB) unlistContainer(c *Container) error {
 func (c *Container) Name() string { return c.name }
 
 // Def returns the container's definition, defaults filled in.
-func (c *Container) Def() ContainerDef { return c.def }
+func (c *Container) Def() ContainerDef {
+	def := c.def
+	def.Throughput = math.Float64frombits(c.throughput.Load())
+	return def
+}
 
 // enter begins a call on the container.
 func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {

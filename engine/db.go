@@ -29,10 +29,11 @@ const sequenceReserve = 1 << 32
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	fs   vfs.FS
-	dir  string
-	opts Options
-	id   manifest.ID
+	fs     vfs.FS
+	dir    string
+	opts   Options
+	opened time.Time
+	id     manifest.ID
 
 	lock io.Closer
 	log  *wal.Log // nil when read-only
@@ -64,7 +65,7 @@ type DB struct {
 	nextFile  atomic.Uint64
 	leftovers leftovers
 
-	openedAt time.Time // by the clock
+	unsampled uint32 // heatSample-1
 
 	replaying bool // the log is being read: see makeRoom
 
@@ -97,13 +98,12 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		return nil, invalidf("Open: no directory is named")
 	}
 	db := &DB{
-		dir: dir, opts: o,
-		pool:     arena.NewPool(o.arenaBytes()),
-		epoch:    epoch.New(),
-		calls:    epoch.New(),
-		cold:     segment.NewColdReads(coldReads),
-		closed:   make(chan struct{}),
-		openedAt: o.clock(),
+		dir: dir, opts: o, opened: o.clock(), unsampled: heatSample - 1,
+		pool:   arena.NewPool(o.arenaBytes()),
+		epoch:  epoch.New(),
+		calls:  epoch.New(),
+		cold:   segment.NewColdReads(coldReads),
+		closed: make(chan struct{}),
 	}
 	db.work.init(db)
 	if o.ReadOnly {

@@ -77,6 +77,13 @@
 // return a Job. Reads, writes, scans and loads go on meanwhile and notice
 // nothing. A logical partition is never divided.
 //
+// # Throughput
+//
+// Every call returns its charge in request units (RU). A container may have
+// provisioned throughput, which its physical partitions share: an operation on
+// one that has consumed more than its part fails with a *ThrottledError, which
+// says when to try again. Loads, and scans that have begun, wait instead.
+//
 // # Sizes
 //
 // Sizes are in bytes, sequences are store-wide numbers of writes, time stamps

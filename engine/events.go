@@ -18,6 +18,7 @@ type EventListener struct {
 	CorruptionFound func(error)
 	BackgroundError func(error)
 	Reshaped        func(ReshapeEvent)
+	NearlyFull      func(NearlyFullEvent)
 }
 
 // FlushEvent tells of a memtable that became a run of segment files.
@@ -54,6 +55,17 @@ type ReshapeEvent struct {
 type StallEvent struct {
 	Partition PartitionID
 	Waited    time.Duration
+}
+
+// NearlyFullEvent tells of a write after which a logical partition holds more
+// than four fifths of Limits.LogicalPartitionBytes. It comes once, and again
+// after the physical partition was replaced or the store opened.
+type NearlyFullEvent struct {
+	Container string
+	Partition PartitionID
+	Key       PartitionKey
+	Bytes     int64 // of its documents
+	Limit     int64 // from which on writes fail with ErrLogicalPartitionFull
 }
 
 // maxQueuedEvents bounds the events that wait for a slow listener.

@@ -77,7 +77,7 @@ func (db *DB) purgeable() int64 {
 	if open < db.opts.ExpiryGrace {
 		return 0
 	}
-	now := min(db.openedAt.Add(open).UnixMilli(), db.opts.clock().UnixMilli())
+	now := min(db.opened.Add(open).UnixMilli(), db.opts.clock().UnixMilli())
 	return now - db.opts.ExpiryGrace.Milliseconds()
 }
 

@@ -10,12 +10,12 @@ import (
 
 // fullKeys bounds the size of logical partitions: the bytes of their documents.
 //
-// While a physical partition holds less than the limit of a logical one,
-// nothing is counted. Beyond it a size is kept for each key that is written: at
-// first an upper bound, what the partition tables of the runs and the memtables
-// hold of it, overwritten versions included. When that would pass the limit the
-// key's documents are counted exactly, once, and from then on each write and
-// delete is added as it changes them.
+// While a physical partition holds less than a logical one may without being
+// nearly full, nothing is counted. Beyond it a size is kept for each key that is
+// written: at first an upper bound, what the partition tables of the runs and the
+// memtables hold of it, overwritten versions included. When that would be nearly
+// full the key's documents are counted exactly, once, and from then on each write
+// and delete is added as it changes them.
 type fullKeys struct {
 	mu    sync.Mutex
 	sizes map[string]*fullKey // by encoded partition key
@@ -24,41 +24,53 @@ type fullKeys struct {
 // fullKey is the size of a logical partition.
 type fullKey struct {
 	bytes   int64
-	counted bool // exact but for writes that fail later; else an upper bound
+	counted bool // exact but for writes under way; else an upper bound
+	told    bool // the listener knows that it is nearly full
 }
 
 // maxFullKeys bounds the memory of the table; it is forgotten when full.
 const maxFullKeys = 4096
 
+// nearlyFull is the size from which a logical partition is nearly full.
+func (l *Limits) nearlyFull() int64 { return l.LogicalPartitionBytes / 5 * 4 }
+
+// counted is what a write has added to the size of its logical partition.
+type counted struct {
+	full   *fullKey // nil: nothing was counted
+	growth int64    // bytes
+}
+
 // measure tests a write against the limit of its logical partition, and counts
 // it.
 func (p *partition) measure(ctx context.Context, r *request) error {
+	r.counted = counted{}
 	size := int64(len(r.ver.Body))
-	if p.heldBytes()+size <= p.c.def.Limits.LogicalPartitionBytes {
+	if p.heldBytes()+size <= p.c.def.Limits.nearlyFull() {
 		return nil
 	}
-	return p.count(ctx, &r.key, size, func() (int64, error) { return p.itemBytes(&r.key) })
+	return p.count(ctx, &r.counted, &r.key, size, func() (int64, error) { return p.itemBytes(&r.key) })
 }
 
 // measureBatch is measure for a batch of size bytes: what its last operation on
 // each item leaves.
-func (p *partition) measureBatch(ctx context.Context, b *Batch, size int64) error {
-	if p.heldBytes()+size <= p.c.def.Limits.LogicalPartitionBytes {
+func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) error {
+	u.counted = counted{}
+	if p.heldBytes()+size <= p.c.def.Limits.nearlyFull() {
 		return nil
 	}
 	size = 0
-	for i := range b.ops {
-		if b.ops[i].final {
-			size += int64(len(b.ops[i].body()))
+	for i := range u.ops {
+		if u.ops[i].final {
+			size += int64(len(u.ops[i].body()))
 		}
 	}
-	k := b.key(nil)
-	return p.count(ctx, &k, size, func() (replaced int64, err error) {
-		for i := range b.ops {
-			if !b.ops[i].final {
+	k := u.key(nil)
+	return p.count(ctx, &u.counted, &k, size, func() (replaced int64, err error) {
+		for i := range u.ops {
+			if !u.ops[i].final {
 				continue
 			}
-			k := b.key(b.ops[i].id())
+			k := u.key(u.ops[i].id())
 			n, err := p.itemBytes(&k)
 			if err != nil {
 				return 0, err
@@ -71,13 +83,13 @@ func (p *partition) measureBatch(ctx context.Context, b *Batch, size int64) erro
 
 // count tests documents of size bytes, which take the place of what replaced
 // returns the size of, against the limit of a logical partition, and counts
-// them.
-func (p *partition) count(ctx context.Context, key *item.Key, size int64, replaced func() (int64, error)) error {
-	limit := p.c.def.Limits.LogicalPartitionBytes
+// them. Deletes alone, of size 0, are counted only where the size is exact.
+func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size int64, replaced func() (int64, error)) error {
+	limits := &p.c.def.Limits
 	p.full.mu.Lock()
 	defer p.full.mu.Unlock()
 	k := p.full.sizes[string(key.PK)]
-	if k == nil && size == 0 {
+	if size == 0 && (k == nil || !k.counted) {
 		return nil
 	}
 	var err error
@@ -87,7 +99,8 @@ func (p *partition) count(ctx context.Context, key *item.Key, size int64, replac
 		}
 	}
 	// What has expired since it was counted is not known.
-	if (!k.counted || p.c.def.DefaultTTL != 0) && k.bytes+size > limit && size > 0 {
+	again := p.c.def.DefaultTTL != 0 && k.bytes+size > limits.LogicalPartitionBytes && size > 0
+	if !k.counted && k.bytes+size > limits.nearlyFull() || again {
 		if k.bytes, err = p.countBytes(ctx, key); err != nil {
 			return err
 		}
@@ -100,18 +113,26 @@ func (p *partition) count(ctx context.Context, key *item.Key, size int64, replac
 		}
 	}
 	after := k.bytes - old + size
-	if after > limit && size > old {
-		return &LimitError{What: "logical partition " + keyOf(string(key.PK)).String(), Size: after, Limit: limit, Kind: ErrLogicalPartitionFull}
+	if after > limits.LogicalPartitionBytes && size > old {
+		return &LimitError{What: "logical partition " + keyOf(string(key.PK)).String(), Size: after, Limit: limits.LogicalPartitionBytes, Kind: ErrLogicalPartitionFull}
 	}
-	k.bytes = after
+	if k.bytes = after; k.counted && after > limits.nearlyFull() && !k.told {
+		k.told = true
+		notify(p.db, p.db.opts.Events.NearlyFull, NearlyFullEvent{
+			Container: p.c.name, Partition: p.id, Key: keyOf(string(key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
+		})
+	}
+	*n = counted{k, size - old}
 	return nil
 }
 
-// forget drops what is known of the size of a logical partition: a write of it
-// that was counted has failed.
-func (f *fullKeys) forget(pk []byte) {
+// failed takes back what was counted: the write was not made.
+func (f *fullKeys) failed(n *counted) {
+	if n.full == nil {
+		return
+	}
 	f.mu.Lock()
-	delete(f.sizes, string(pk))
+	n.full.bytes -= n.growth
 	f.mu.Unlock()
 }
 

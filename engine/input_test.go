@@ -292,3 +292,62 @@ func TestLogicalPartitionLimit(t *testing.T) {
 		t.Errorf("after a delete: %v", err)
 	}
 }
+
+// TestNearlyFull is told once that a logical partition is nearly full, and
+// refused writes do not count.
+func TestNearlyFull(t *testing.T) {
+	ctx := context.Background()
+	events := make(chan NearlyFullEvent, 10)
+	opts := testOptions(vfs.NewMem())
+	opts.Events = &EventListener{NearlyFull: func(e NearlyFullEvent) { events <- e }}
+	db, err := Open(ctx, "mem", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.CreateContainer(ctx, "small", ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(k string, i int) error {
+		doc := fmt.Appendf(nil, `{"id":"%03d","k":%q,"v":"`, i, k)
+		doc = append(append(doc, strings.Repeat("v", 1000-len(doc)-2)...), `"}`...)
+		_, err := c.Create(ctx, doc, nil)
+		return err
+	}
+	for i := range 12 { // more than one may hold
+		if err := create(fmt.Sprint("other", i), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		if err := create("full", i); err != nil {
+			t.Fatal(i, err)
+		}
+		for range 3 {
+			if err := create("full", 0); err != ErrExists {
+				t.Fatal(i, err)
+			}
+		}
+	}
+	if err := create("full", 10); !errors.Is(err, ErrLogicalPartitionFull) {
+		t.Fatal(err)
+	}
+	if err := c.Delete(ctx, StringKey("full"), "000", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := create("full", 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(events)
+	var got []NearlyFullEvent
+	for e := range events {
+		got = append(got, e)
+	}
+	want := NearlyFullEvent{Container: "small", Partition: 1, Key: StringKey("full"), Bytes: 9000, Limit: 10_000}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("events %+v, want %+v", got, want)
+	}
+}

@@ -78,6 +78,9 @@ type Job struct {
 
 	at   string // the cut asked for; empty: none
 	auto bool
+	// midpoint says to cut what is empty, or a single key, in the middle of its range.
+	midpoint bool
+	load     *splitter.Histogram // to be halved in place of the bytes; nil: the bytes are
 }
 
 // Wait returns when the job has ended, with its error, or when ctx ends, with

@@ -82,6 +82,10 @@ func (k *keeper) tick() {
 		}
 		k.flushStill(now)
 		db.splitLarge(db.partitions())
+		db.splitHot()
+		for _, c := range *db.containers.Load() {
+			c.splitForThroughput()
+		}
 	}
 	if db.heldBack.Swap(false) || db.anyPurgeable() {
 		signal(db.work.mergeWanted) // whoever read may be gone, or enough has expired

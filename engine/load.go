@@ -84,7 +84,11 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 			continue
 		}
 		if err == nil {
-			err = l.add(ctx, r, doc)
+			for err = l.add(ctx, r, doc); errors.Is(err, ErrThrottled); err = l.add(ctx, r, doc) {
+				if err = c.db.untilAdmitted(ctx, err); err != nil {
+					break
+				}
+			}
 		}
 		if err != nil {
 			if commitErr := l.finish(ctx); commitErr != nil {
@@ -150,9 +154,21 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	for {
 		rt := l.c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return err
+			}
+		}
 		seq, pos, need, err := p.apply(ctx, r)
 		if err == errMoved {
 			continue
+		}
+		if m != nil {
+			m.charge(l.c.db.uptime(), r.outcome(err))
+		}
+		if l.c.db.sampled() {
+			p.sample(r.key.PK, r.outcome(err))
 		}
 		if err != nil {
 			return err

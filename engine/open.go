@@ -95,6 +95,9 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.holdLog(); err != nil {
 		return err
 	}
+	for _, c := range *db.containers.Load() {
+		c.divide()
+	}
 	db.work.start(db)
 	return nil
 }

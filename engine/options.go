@@ -104,6 +104,11 @@ type Options struct {
 	// MaxPartitionBytes is the size of the documents in a physical partition
 	// past which it splits by itself. 0: 50 GiB. Less than 0: none does.
 	MaxPartitionBytes int64
+	// MaxPartitionThroughput is how many request units a second, over a minute
+	// or so, a physical partition may consume before it splits by itself, at the
+	// median of its load. It limits nothing: see ContainerDef.Throughput for
+	// that. 0: no partition splits for its load.
+	MaxPartitionThroughput float64
 	// FileBytes is the size at which a flush or merge begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
@@ -127,6 +132,8 @@ type Options struct {
 	elapsed func() time.Duration
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
+	// pause replaces waiting for a throttled partition in tests.
+	pause func(time.Duration)
 	// memtableBytes lowers the size at which a memtable is flushed in tests.
 	memtableBytes int64
 	// manual switches background work off in tests: flushes and merges happen
@@ -189,6 +196,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.MaxPartitionBytes == 0 {
 		out.MaxPartitionBytes = defaultMaxPartition
+	}
+	if !(out.MaxPartitionThroughput >= 0) {
+		return out, invalidf("MaxPartitionThroughput %v", out.MaxPartitionThroughput)
 	}
 	if out.LogBytes == 0 {
 		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())
@@ -281,7 +291,8 @@ func compressionName(c Compression) string {
 	return "fast"
 }
 
-// ContainerDef defines a container. It cannot be changed afterwards.
+// ContainerDef defines a container. But for Throughput it cannot be changed
+// afterwards.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
@@ -300,6 +311,13 @@ type ContainerDef struct {
 	// write by WriteOptions.TTL. 0: items never expire, whatever they say.
 	// NoExpiry: only those that say so. At least a millisecond.
 	DefaultTTL time.Duration
+	// Throughput is what the container may consume, in request units per second,
+	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
+	// container begins with as many partitions as it takes. See SetThroughput.
+	Throughput float64
+	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
+	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
+	NoBurst bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
 }
@@ -310,6 +328,9 @@ type Limits struct {
 	LogicalPartitionBytes int64 // of the documents of one partition key, ids not counted; 0: 20 GiB
 	BatchOperations       int   // of one batch or transaction; 0: 100, at most 10,000
 	BatchBytes            int64 // of the keys, ids and documents in one batch or transaction; 0: 2 MiB, at most 4 MiB
+	// PartitionThroughput is the most that a physical partition may consume of
+	// the throughput of the container, in RU/s, at least 1. 0: 10,000.
+	PartitionThroughput float64
 }
 
 const (
@@ -320,6 +341,7 @@ const (
 	maxBatchOps         = 10_000
 	defaultBatchBytes   = 2 << 20
 	maxBatchBytes       = 4 << 20
+	defaultPartitionRU  = 10_000
 	maxPartitions       = 4096
 	maxContainers       = 10_000
 	maxNameBytes        = 255
@@ -381,6 +403,15 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Limits.BatchBytes < 1 || d.Limits.BatchBytes > maxBatchBytes {
 		return d, invalidf("container %q: Limits.BatchBytes %d: between 1 and %d", name, d.Limits.BatchBytes, maxBatchBytes)
 	}
+	if d.Limits.PartitionThroughput == 0 {
+		d.Limits.PartitionThroughput = defaultPartitionRU
+	}
+	if !(d.Limits.PartitionThroughput >= 1 && d.Limits.PartitionThroughput <= 1e9) {
+		return d, invalidf("container %q: Limits.PartitionThroughput %v: between 1 and 1e9", name, d.Limits.PartitionThroughput)
+	}
+	if err := checkThroughput(d.Throughput, d.Limits.PartitionThroughput); err != nil {
+		return d, fmt.Errorf("container %q: %w", name, err)
+	}
 	return d, nil
 }
 
@@ -396,6 +427,9 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		MaxBatchOps:   d.Limits.BatchOperations,
 		MaxBatchBytes: d.Limits.BatchBytes,
 		DefaultTTL:    ttlToManifest(d.DefaultTTL),
+		Throughput:    d.Throughput,
+		MaxThroughput: d.Limits.PartitionThroughput,
+		NoBurst:       d.NoBurst,
 	}
 }
 
@@ -419,9 +453,11 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		MinPartitions: partitions,
 		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
 		Limits: Limits{
-			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey,
+			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,
 			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,
 		},
+		Throughput: m.Throughput,
+		NoBurst:    m.NoBurst,
 	}
 	switch m.Kind {
 	case JSON.String():

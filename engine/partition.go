@@ -29,6 +29,8 @@ type partition struct {
 	visible atomic.Uint64
 	// version is what readers read; never nil.
 	version atomic.Pointer[version]
+	// meter bounds what is consumed; nil: nothing does.
+	meter   atomic.Pointer[meter]
 	dropped atomic.Bool // with its container, or because others took its place
 	carried atomic.Pointer[carried]
 	// heirs took its place; nil while it is alive.
@@ -79,6 +81,7 @@ type partition struct {
 	flushing turn           // whoever flushes the partition has it
 	merging  turn           // whoever merges in it has it
 	full     fullKeys
+	heat     partitionHeat
 
 	flushBackoff, mergeBackoff backoff
 }

@@ -137,10 +137,16 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64
 	var err error
 	n := len(buf)
 	found := false
+	var p *partition
+	var m *meter
 	for routed := false; !routed; {
 		rt := c.routing.Load()
-		p := rt.parts[rt.table.Find(&epk)]
-
+		p = rt.parts[rt.table.Find(&epk)]
+		if m = p.meter.Load(); m != nil {
+			if err := m.admit(p); err != nil {
+				return Item{}, err
+			}
+		}
 		guard := db.epoch.Enter()
 		// The version first, then the sequence: what is visible and not in this
 		// version was written after it was loaded.
@@ -157,19 +163,32 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64
 		}
 	}
 	db.counters.reads.Add(1)
-	if !found || ver.Deleted() {
-		return Item{}, ErrNotFound
-	}
-	if ver.Expires != 0 {
+	sampled := db.sampled()
+	gone := !found || ver.Deleted()
+	if !gone && ver.Expires != 0 {
 		if now == 0 {
 			now = db.nowMillis()
 		}
-		if ver.Expires <= now {
-			return Item{}, ErrNotFound
+		gone = ver.Expires <= now
+	}
+	if gone {
+		if m != nil {
+			m.charge(db.uptime(), failedCharge)
 		}
+		if sampled {
+			p.sample(encoded, failedCharge)
+		}
+		return Item{}, ErrNotFound
+	}
+	charge := readCharge(len(out) - n)
+	if m != nil {
+		m.charge(db.uptime(), charge)
+	}
+	if sampled {
+		p.sample(encoded, charge)
 	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires), Charge: charge},
 		Body: out[n:],
 	}, nil
 }

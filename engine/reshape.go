@@ -47,6 +47,7 @@ func (r *reshape) run(ctx context.Context) error {
 	}
 	// From here on the job only goes forward.
 	swapped := r.db.opts.clock()
+	r.c.divide()
 	r.retireParents()
 	if !r.db.opts.keepInheritance {
 		for _, p := range r.children {
@@ -66,7 +67,9 @@ func (r *reshape) run(ctx context.Context) error {
 // forget notes on the partition how an automatic split of it ended.
 func (r *reshape) forget(err error) {
 	for _, p := range r.parents {
-		if errors.Is(err, splitter.ErrRefused) {
+		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
+			p.leaveHot()
+		} else if refused {
 			p.refusedAt.Store(max(1, p.liveBytes()))
 		}
 		if r.job.auto {
@@ -207,7 +210,17 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 		}
 		return splitter.Boundary(at, r.c.levels())
 	}
+	if r.job.load != nil {
+		choice, err := splitter.CutLoad(rng, r.job.load)
+		if err != nil {
+			return at, err
+		}
+		return splitter.Boundary(choice.At, r.c.levels())
+	}
 	choice, err := r.db.chooseCut(rng, r.parents)
+	if errors.Is(err, splitter.ErrRefused) && r.job.midpoint {
+		return splitter.Boundary(partmap.Midpoint(rng), r.c.levels())
+	}
 	if err != nil {
 		return at, err
 	}
@@ -266,6 +279,15 @@ func (r *reshape) commit() error {
 	}
 	state := db.structure.state
 	state.Intents = nil
+	var share float64 // 0: all partitions have equal parts of the throughput
+	for i := range state.Partitions {
+		if m := &state.Partitions[i]; slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID }) {
+			share += m.Share
+		}
+	}
+	for i := range r.ids {
+		r.ids[i].Share = share / float64(len(r.ids))
+	}
 	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool {
 		return slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID })
 	})

@@ -105,7 +105,9 @@ type scanner struct {
 	onlyKey  bool
 	reverse  bool
 	borrow   bool
-	left     int // items still wanted
+	left     int     // items still wanted
+	begun    bool    // its first page was read: it waits where it is throttled
+	visit    float64 // RU that the next item carries beside its own
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
@@ -173,6 +175,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 		defer db.pins.release(at)
 	}
 	part, rest := s.divide(rest, p.rng)
+	s.visit = visitCharge
 	s.bounded = s.onlyKey
 	for {
 		s.limit(p, part)
@@ -257,6 +260,12 @@ func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool)
 		if err == errMoved {
 			return err
 		}
+		if s.begun && errors.Is(err, ErrThrottled) {
+			if err = s.c.db.untilAdmitted(s.ctx, err); err == nil {
+				continue
+			}
+		}
+		s.begun = true
 		if err != nil {
 			yield(Item{}, err)
 			return errStopped
@@ -296,6 +305,13 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	guard := db.epoch.Enter()
 	defer guard.Leave()
 	s.found, s.text = s.found[:0], s.text[:0]
+	m := p.meter.Load()
+	if m != nil {
+		if err := m.admit(p); err != nil {
+			return false, err
+		}
+	}
+	defer s.charge(p, m)
 	v := p.version.Load()
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
@@ -334,6 +350,25 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	return false, nil
 }
 
+// charge takes the batch out of the partition's bucket, if it has one.
+func (s *scanner) charge(p *partition, m *meter) {
+	if m != nil {
+		m.charge(p.db.uptime(), s.pageCharge())
+	}
+	if s.onlyKey && p.db.sampled() {
+		p.sample(s.bound.PK, s.pageCharge())
+	}
+}
+
+// pageCharge returns the RU of the batch.
+func (s *scanner) pageCharge() float64 {
+	charge := s.visit
+	for i := range s.found {
+		charge += readCharge(s.found[i].body)
+	}
+	return charge
+}
+
 // seek puts the cursors at the first item of the next batch.
 func (s *scanner) seek() {
 	if !s.bounded {
@@ -362,8 +397,10 @@ func (s *scanner) item(f *found, text []byte) (Item, []byte) {
 	if !s.onlyKey {
 		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
 	}
+	charge := s.visit + readCharge(f.body)
+	s.visit = 0
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Expires: timeOf(f.expires)},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Expires: timeOf(f.expires), Charge: charge},
 		Body: body,
 	}, text
 }

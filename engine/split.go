@@ -102,13 +102,25 @@ func (db *DB) splitIfLarge(p *partition) *Job {
 	if j := p.queued.Load(); j != nil || !due || p.dropped.Load() {
 		return j
 	}
+	if j := p.queueSplit(nil); j != nil {
+		return j
+	}
+	return p.queued.Load()
+}
+
+// queueSplit queues an automatic split of the partition, which where may say
+// more of; nil: one is under way.
+func (p *partition) queueSplit(where func(*Job)) *Job {
 	j := p.c.newJob(KindSplit, "", p.id)
 	j.auto = true
+	if where != nil {
+		where(j)
+	}
 	if !p.queued.CompareAndSwap(nil, j) {
 		j.cancel()
-		return p.queued.Load()
+		return nil
 	}
-	db.submit(j)
+	p.db.submit(j)
 	return j
 }
 

@@ -97,6 +97,13 @@ type PartitionStats struct {
 	Files         int
 	Flushed       uint64 // sequence up to which all writes are in files
 	Visible       uint64 // sequence up to which all writes are shown
+	// Load is what operations on single logical partitions consume, in RU/s: a
+	// mean in which the last minute counts most, estimated from one in 256.
+	Load float64
+	// Of a container with provisioned throughput:
+	Throughput float64 // RU/s that the partition may consume; 0: unlimited
+	Consumed   float64 // RU since the store was opened or the partition made
+	Throttled  int64   // operations that were refused meanwhile
 }
 
 // Stats returns a description of the store. It is cheap: nothing is read from
@@ -155,6 +162,12 @@ func (p *partition) stats() PartitionStats {
 		MemtableBytes: v.active.Bytes(), Memtables: len(v.frozen),
 		Parents: p.parents, Inherits: len(p.inherited()) > 0,
 		Runs: len(v.runs), Flushed: p.install.flushedSeq.Load(), Visible: p.visible.Load(),
+	}
+	p.c.heat.mu.Lock()
+	s.Load = p.load(p.db.uptime())
+	p.c.heat.mu.Unlock()
+	if m := p.meter.Load(); m != nil {
+		s.Throughput, s.Consumed, s.Throttled = m.rate, float64(m.consumed.Load())/1000, m.refused.Load()
 	}
 	s.Items, s.RawBytes = v.active.Items(), v.active.RawBytes()
 	sources := 0

@@ -144,6 +144,7 @@ func (r *reshape) swapLocked() error {
 			child.raise(p.visible.Load())
 		}
 	}
+	r.inheritMeters()
 	r.c.routing.Store(r.routing)
 	for _, p := range r.parents {
 		p.dropped.Store(true)

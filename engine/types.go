@@ -84,6 +84,10 @@ type Meta struct {
 	Seq      uint64    // position in the store-wide order of writes
 	Modified time.Time // milliseconds
 	Expires  time.Time // milliseconds; zero: never
+	// Charge is what the call cost, in request units. What a scan cost is the
+	// sum over its items: the first one of each physical partition carries what
+	// the visit of that cost.
+	Charge float64
 	// Waited is what the call waited for write buffers; writes only.
 	Waited time.Duration
 }

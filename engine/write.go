@@ -48,6 +48,7 @@ type request struct {
 	ttl     int64 // milliseconds, 0: for ever
 	sync    bool
 	waited  time.Duration
+	counted // by measure
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -57,7 +58,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body = nil
+	r.ver.Body, r.counted = nil, counted{}
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -180,9 +181,21 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return Meta{}, err
+			}
+		}
 		seq, pos, need, err := p.apply(ctx, r)
 		if err == errMoved {
 			continue
+		}
+		if m != nil {
+			m.charge(db.uptime(), r.outcome(err))
+		}
+		if db.sampled() {
+			p.sample(r.key.PK, r.outcome(err))
 		}
 		if err != nil {
 			return Meta{}, err
@@ -249,7 +262,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err == nil {
 			return seq, pos, need, nil
 		}
-		p.full.forget(r.key.PK)
+		p.full.failed(&r.counted)
 		if err == errFilesChanged {
 			continue
 		}
@@ -387,6 +400,7 @@ func (r *request) meta() Meta {
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
 		Expires:  timeOf(r.ver.Expires),
+		Charge:   r.charge(),
 		Waited:   r.waited,
 	}
 }

@@ -16,6 +16,7 @@ const (
 	NotNeighbours                         // the two partitions do not touch
 	TooFine                               // the cut has more bytes than the keys have
 	TooMany                               // the container has all the partitions that it can have
+	OneHotKey                             // one logical partition has nearly all of the load
 )
 
 var reasons = [...]string{
@@ -25,6 +26,7 @@ var reasons = [...]string{
 	NotNeighbours:       "the partitions are not neighbours",
 	TooFine:             "the cut is longer than the keys",
 	TooMany:             "the container has the most partitions possible",
+	OneHotKey:           "one logical partition has nearly all of the load",
 }
 
 // String returns the reason in words.

@@ -43,6 +43,30 @@ func TestEndToEnd(t *testing.T) {
 	wants(t, s.out.String(), "ALL ", "heap profile")
 }
 
+// TestEndToEndThroughput counts calls that a container does not admit apart.
+func TestEndToEndThroughput(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "500", "--partitions", "2", "--no-burst", "--durability", "buffered")
+	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "read", "--closed", "--throughput", "400", "--ops", "5000", "--warmup", "0s", "--json", "-")
+	var r report
+	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	u := r.Engine.Throughput
+	if u == nil || u.Provisioned != 400 || len(u.Partitions) != 2 || u.Throttled == 0 || r.All.Ops+u.Throttled != 5000 || r.All.Errors != 0 {
+		t.Errorf("%+v of %+v", u, r.All)
+	}
+	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "a", "--closed", "--ops", "100", "--warmup", "0s")
+	if strings.Contains(s.out.String(), "RU/s") {
+		t.Errorf("the throughput has stayed:\n%s", &s.out)
+	}
+	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "a", "--closed", "--throughput", "1k", "--ops", "100", "--warmup", "0s")
+	wants(t, s.out.String(), "1,000 RU/s provisioned", "calls throttled; a partition consumed")
+	s.do(t, cli.ExitUsage, "run", "--db", dir, "--workload", "ycsb-d", "--closed", "--throughput", "1k")
+	s.do(t, cli.ExitUsage, "run", "--db", dir, "--throughput", "1k")
+}
+
 func TestEndToEndFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "in.ndjson")

@@ -75,6 +75,8 @@ type fakeContainer struct {
 
 func (c *fakeContainer) Def() containerDef { return c.def }
 
+func (c *fakeContainer) SetThroughput(context.Context, float64) error { return nil }
+
 func (c *fakeContainer) Stats() (s containerStats) {
 	for _, doc := range c.docs {
 		s.documents++

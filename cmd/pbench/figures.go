@@ -174,13 +174,14 @@ type engineFigures struct {
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
-	Splits  *splitSummary    `json:"splits,omitempty"`
-	Loop    *loopFigures     `json:"loop,omitempty"`
-	Repeats []repeat         `json:"repeats,omitempty"` // if there is more than one
-	Process *processFigures  `json:"process,omitempty"`
-	Client  *clientFigures   `json:"client,omitempty"`
-	Run     *settings        `json:"run,omitempty"`
-	From    *measure.Machine `json:"machine,omitempty"`
+	Throughput *throughputFigures `json:"throughput,omitempty"` // of a container that has some
+	Splits     *splitSummary      `json:"splits,omitempty"`
+	Loop       *loopFigures       `json:"loop,omitempty"`
+	Repeats    []repeat           `json:"repeats,omitempty"` // if there is more than one
+	Process    *processFigures    `json:"process,omitempty"`
+	Client     *clientFigures     `json:"client,omitempty"`
+	Run        *settings          `json:"run,omitempty"`
+	From       *measure.Machine   `json:"machine,omitempty"`
 }
 
 // waits tell how often and for how long calls waited, by cause.
@@ -262,6 +263,7 @@ func (f *engineFigures) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", formatBytes(f.DiskBytes), f.SpaceAmplification, formatBytes(f.RawBytes))
 	f.Splits.print(w)
+	f.Throughput.print(w)
 	if p := f.Process; p != nil {
 		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s garbage collections\n",
 			formatShort(p.CPUSeconds), formatShort(p.AllocationsPerOp), formatCount(int64(p.Collections)))

@@ -78,12 +78,13 @@ func (f *engineFlags) options(env *environment, splits *splitLog) storeOptions {
 type newContainerFlags struct {
 	Partitions  count  `placeholder:"N" help:"Physical partitions of a new container; default 4."`
 	Compression string `placeholder:"HOW" help:"Compression of a new container: fast, small or none; default fast."`
+	NoBurst     bool   `help:"A new container keeps none of the throughput that it does not use; see pbench run --throughput."`
 }
 
 const defaultPartitions = 4
 
 func (f *newContainerFlags) def(paths []string) containerDef {
-	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions.int()}
+	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions.int(), noBurst: f.NoBurst}
 	if d.compression == "" {
 		d.compression = "fast"
 	}
@@ -270,6 +271,9 @@ func (l *loadCommand) container(ctx context.Context, s store, paths []string) (c
 	}
 	if l.Compression != "" && l.Compression != is.compression {
 		return nil, usagef("container %q exists with compression %s; --compression is for new ones", l.Container, is.compression)
+	}
+	if l.NoBurst && !is.noBurst {
+		return nil, usagef("container %q exists with bursts; --no-burst is for new ones", l.Container)
 	}
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
@@ -19,10 +20,11 @@ type runFlags struct {
 	// In place of a rate.
 	Closed bool `help:"Closed loop: each worker begins an operation when its last one is done. It finds the maximum; its latencies leave out who would have waited."`
 	loopFlags
+	Throughput count           `placeholder:"RU/S" help:"Provision the container with so many request units a second while the workload runs; calls that it does not admit are counted apart. Default: leave it as it is."`
+	SplitAt    []time.Duration `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
 	Duration   time.Duration   `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
 	Ops        count           `placeholder:"N" help:"Number of operations after which to stop."`
 	Count      int             `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
-	SplitAt    []time.Duration `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
 	Out        string          `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
 	JSON       jsonOutput      `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 	FailIf     conditions      `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
@@ -54,6 +56,7 @@ Examples:
     pbench run --db food --workload put --workers 64 --rate 60% --fail-if 'update.p99.9>5ms'
     pbench run --db food --workload ycsb-a --keys zipf:1.2 --closed --profile cpu,mutex
     pbench run --db food --workload ycsb-a --rate 10k --duration 3m --split-at 60s,90s --out runs/split
+    pbench run --docs 100k --workload read --throughput 4000 --no-burst --rate 8k
     pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --count 5 --json -`
 }
 
@@ -98,6 +101,12 @@ func (r *runFlags) check(w workload.Workload) error {
 	if r.Spin && r.Closed {
 		return usagef("--spin does not go with --closed")
 	}
+	if r.Throughput > 0 && w.Mix[workload.Insert] > 0 {
+		return usagef("--throughput: workload %s inserts, and its documents are expected to be there", w.Name)
+	}
+	if r.Throughput > 0 && !r.Closed && (r.Rate == nil || r.Rate.share > 0) {
+		return usagef("--throughput goes with --closed or with a --rate in operations a second")
+	}
 	if r.Duration < 0 {
 		return usagef("--duration cannot be negative")
 	}
@@ -132,6 +141,16 @@ func (r *runFlags) check(w workload.Workload) error {
 // none if there are none to tell of.
 func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlags) (rep *report, err error) {
 	t := b.target
+	if r.Throughput > 0 {
+		was := t.c.Def().throughput
+		if err := t.c.SetThroughput(ctx, float64(r.Throughput)); err != nil {
+			return nil, errors.Join(err, t.shut())
+		}
+		shut := t.shut
+		t.shut = sync.OnceValue(func() error {
+			return errors.Join(t.c.SetThroughput(context.WithoutCancel(ctx), was), shut())
+		})
+	}
 	var maximum, perSecond float64
 	if !r.Closed {
 		pace := defaultRate
@@ -157,7 +176,13 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 	}
 	p := profiler{kinds: r.Profile}
 	var before storeStats
-	b.before = func() error { before = t.store.Stats(); return p.start() }
+	var spent []float64
+	b.before = func() error {
+		before, spent = t.store.Stats(), t.c.Stats().consumed
+		return p.start()
+	}
+	var spentSince []float64
+	b.after = func() error { spentSince = t.c.Stats().consumed; return nil }
 	var outcomes []*measure.Outcome
 	documents := t.docs.Count()
 	for i := range r.Count {
@@ -196,7 +221,11 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		}
 	}
 	f := newEngineFigures(t.store, before, b.mem)
-	partitions := t.c.Def().partitions
+	def := t.c.Def()
+	if all := o.All(); def.throughput > 0 {
+		f.Throughput = newThroughputFigures(def.throughput, spent, spentSince, o.Elapsed, all.Throttled)
+	}
+	partitions := def.partitions
 	if err := t.shut(); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,8 @@ type store interface {
 // container is what pbench uses of a container. It is safe for concurrent use.
 type container interface {
 	Def() containerDef
+	// SetThroughput provisions so many RU/s; 0: no limit.
+	SetThroughput(ctx context.Context, perSecond float64) error
 	Stats() containerStats
 	// Load upserts documents in input order. committed counts those that are
 	// durable. It ends at a document that is refused: an *inputError.
@@ -86,6 +88,8 @@ type containerDef struct {
 	partitionKey []string // paths
 	compression  string
 	partitions   int // physical ones to begin with
+	noBurst      bool
+	throughput   float64 // RU/s, of one that exists; 0: unlimited
 }
 
 type loadOptions struct {
@@ -94,8 +98,9 @@ type loadOptions struct {
 }
 
 type containerStats struct {
-	documents int64 // at most: overwritten ones may be counted too
-	rawBytes  int64 // of these documents
+	documents int64     // at most: overwritten ones may be counted too
+	rawBytes  int64     // of these documents
+	consumed  []float64 // RU of each partition, since it was made or the store opened
 }
 
 // storeStats counts since the store was opened.
@@ -226,7 +231,7 @@ func (s engineStore) CreateContainer(ctx context.Context, name string, def conta
 		return nil, argumentError(err)
 	}
 	c, err := s.db.CreateContainer(ctx, name, engine.ContainerDef{
-		PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions,
+		PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions, NoBurst: def.noBurst,
 	})
 	if err != nil {
 		return nil, argumentError(err)
@@ -266,7 +271,26 @@ func (c engineContainer) Def() containerDef {
 		partitionKey: def.PartitionKey,
 		compression:  compressionNames[def.Compression],
 		partitions:   len(c.c.Partitions()),
+		noBurst:      def.NoBurst,
+		throughput:   def.Throughput,
 	}
+}
+
+func (c engineContainer) SetThroughput(ctx context.Context, perSecond float64) error {
+	return argumentError(c.c.SetThroughput(ctx, perSecond))
+}
+
+// callError makes an error of a call one that a loop knows.
+func callError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, engine.ErrNotFound):
+		return measure.ErrNotFound
+	case errors.Is(err, engine.ErrThrottled):
+		return measure.ErrThrottled
+	}
+	return err
 }
 
 var compressionNames = map[engine.Compression]string{engine.Fast: "fast", engine.Small: "small", engine.None: "none"}
@@ -275,6 +299,7 @@ func (c engineContainer) Stats() (s containerStats) {
 	for _, p := range c.c.Partitions() {
 		s.documents += p.Items
 		s.rawBytes += p.RawBytes
+		s.consumed = append(s.consumed, p.Consumed)
 	}
 	return s
 }
@@ -300,7 +325,7 @@ func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error]
 
 func (c engineContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
 	_, err := c.c.Upsert(ctx, doc, nil)
-	return err
+	return callError(err)
 }
 
 func (c engineContainer) With(d durability) measure.Store {
@@ -341,16 +366,13 @@ func (c engineContainer) Merge(ctx context.Context) error {
 
 func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {
 	it, err := c.c.ReadInto(ctx, key, id, buf)
-	if errors.Is(err, engine.ErrNotFound) {
-		err = measure.ErrNotFound
-	}
-	return it.Body, err
+	return it.Body, callError(err)
 }
 
 func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
 	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
 		if err != nil {
-			return err
+			return callError(err)
 		}
 		visit(it.Body)
 	}

@@ -5,19 +5,28 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/cleavestore/cleave/internal/spacesaving"
 )
 
 // tally counts documents and their bytes.
 type tally struct{ documents, bytes int64 }
+
+// size returns the tally as Space-Saving counts it, exact up to 2^53 bytes.
+func (t tally) size() spacesaving.Size {
+	return spacesaving.Size{Items: float64(t.documents), Weight: float64(t.bytes)}
+}
+
+func tallyOf(s spacesaving.Size) tally { return tally{int64(s.Items), int64(s.Weight)} }
 
 // counter counts by key, in bounded memory: see the package documentation.
 type counter struct {
 	limit    int // keys that are kept
 	heavyMax int // counters of heavy
 	kept     map[string]*tally
-	keyBytes int    // of the keys in kept
-	zeros    int    // the hashes of kept keys end in so many zero bits
-	heavy    *heavy // nil while every key is kept
+	keyBytes int                 // of the keys in kept
+	zeros    int                 // the hashes of kept keys end in so many zero bits
+	heavy    *spacesaving.Sketch // by bytes; nil while every key is kept
 }
 
 // meanKeyBytes is how long a key may be on average before it counts as more
@@ -31,7 +40,7 @@ func newCounter(limit, heavyMax int) *counter {
 // add counts documents. hash is hashOf(key).
 func (c *counter) add(key []byte, hash uint64, more tally) {
 	if c.heavy != nil {
-		c.heavy.add(key, more)
+		c.heavy.Add(key, more.size())
 	}
 	if !c.keeps(hash) {
 		return
@@ -56,9 +65,9 @@ func (c *counter) keeps(hash uint64) bool { return bits.TrailingZeros64(hash) >=
 // thin keeps half of the keys. At first the largest are handed to heavy.
 func (c *counter) thin() {
 	if c.heavy == nil {
-		c.heavy = newHeavy(c.heavyMax)
+		c.heavy = spacesaving.New(c.heavyMax)
 		for _, l := range largestOf(c.kept, c.heavyMax) {
-			c.heavy.seed(l.key, *c.kept[l.key])
+			c.heavy.Seed([]byte(l.key), c.kept[l.key].size())
 		}
 	}
 	c.zeros++
@@ -101,11 +110,13 @@ func (c *counter) largest(n int) []large {
 	if c.exact() {
 		return largestOf(c.kept, n)
 	}
-	all := c.heavy.all()
-	for i := range all {
-		if t := c.kept[all[i].key]; t != nil {
-			all[i].size, all[i].err = *t, tally{}
+	var all []large
+	for _, h := range c.heavy.All() {
+		l := large{key: h.Key, size: tallyOf(h.Size), err: tallyOf(h.Err)}
+		if t := c.kept[l.key]; t != nil {
+			l.size, l.err = *t, tally{}
 		}
+		all = append(all, l)
 	}
 	slices.SortFunc(all, compareLarge)
 	return all[:min(n, len(all))]

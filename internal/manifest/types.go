@@ -79,9 +79,12 @@ type Container struct {
 	Compression   string   `json:"compression"`
 	MaxItemBytes  int64    `json:"max_item_bytes"`
 	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
-	MaxBatchOps   int      `json:"max_batch_operations"` // 0: the default
-	MaxBatchBytes int64    `json:"max_batch_bytes"`      // 0: the default
-	DefaultTTL    int64    `json:"default_ttl"`          // milliseconds; 0: items never expire, -1: those that say so
+	MaxBatchOps   int      `json:"max_batch_operations"`               // 0: the default
+	MaxBatchBytes int64    `json:"max_batch_bytes"`                    // 0: the default
+	DefaultTTL    int64    `json:"default_ttl"`                        // milliseconds; 0: items never expire, -1: those that say so
+	Throughput    float64  `json:"throughput,omitempty"`               // RU/s; 0: unlimited
+	MaxThroughput float64  `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
+	NoBurst       bool     `json:"no_burst,omitempty"`
 }
 
 // Partition is a physical partition: an immutable range of the key space.
@@ -93,6 +96,17 @@ type Partition struct {
 	// Parents are the partitions whose place it took; none if it was made with
 	// its container.
 	Parents []uint32 `json:"parents,omitempty"`
+	// Share weighs its part of the container's throughput. All partitions of a
+	// container have one, or none has: then the parts are equal.
+	Share float64 `json:"share,omitempty"`
+}
+
+// ShareOr1 returns how its part of the container's throughput weighs.
+func (p *Partition) ShareOr1() float64 {
+	if p.Share > 0 {
+		return p.Share
+	}
+	return 1
 }
 
 // Files is the manifest of a physical partition.

@@ -83,7 +83,7 @@ func (o *Outcome) All() (all Tally) { return o.Tallies.All() }
 // Measured reports whether there are operations to tell of.
 func (o *Outcome) Measured() bool {
 	all := o.All()
-	return all.Successes()+all.Errors > 0
+	return all.Ended() > 0
 }
 
 // SampleEvery is how often memory and progress are looked at.

@@ -24,7 +24,7 @@ func (o *Outcome) Achieved() float64 {
 		return 0
 	}
 	all := o.All()
-	return float64(all.Successes()+all.Errors) / o.Elapsed.Seconds()
+	return float64(all.Ended()) / o.Elapsed.Seconds()
 }
 
 // Overloaded reports whether the operations of an open loop could not be done

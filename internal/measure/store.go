@@ -10,6 +10,10 @@ import (
 // ErrNotFound is what Store.Read returns for a document that does not exist.
 var ErrNotFound = errors.New("document not found")
 
+// ErrThrottled is what a Store returns when it did nothing because of a limit on
+// its throughput: such operations are counted apart.
+var ErrThrottled = errors.New("throttled")
+
 // Store is what is measured. It is safe for concurrent use, and keeps nothing
 // of the arguments of a call after it.
 type Store interface {

@@ -12,6 +12,9 @@ type Tally struct {
 	Busy   time.Duration // the sum of the service times
 	Errors int64         // operations that failed; they have no latency
 	Bytes  int64         // of documents read or written
+	// Throttled counts operations that ended with ErrThrottled; they have no
+	// latency.
+	Throttled int64
 
 	Service  Latencies // of successes, from the call to its return
 	Response Latencies // from the moment the operation was due; of an open loop only
@@ -45,6 +48,7 @@ func (t *Tally) RecordDue(service, response, lag time.Duration) {
 func (t *Tally) Add(other *Tally) {
 	t.Busy += other.Busy
 	t.Errors += other.Errors
+	t.Throttled += other.Throttled
 	t.Bytes += other.Bytes
 	t.Service.Add(&other.Service)
 	t.Response.Add(&other.Response)
@@ -53,7 +57,7 @@ func (t *Tally) Add(other *Tally) {
 
 // Reset forgets what was counted.
 func (t *Tally) Reset() {
-	t.Busy, t.Errors, t.Bytes = 0, 0, 0
+	t.Busy, t.Errors, t.Bytes, t.Throttled = 0, 0, 0, 0
 	t.Service.Reset()
 	t.Response.Reset()
 	t.Lag.Reset()
@@ -61,6 +65,9 @@ func (t *Tally) Reset() {
 
 // Successes is the number of operations without error.
 func (t *Tally) Successes() int64 { return t.Service.Count() }
+
+// Ended is the number of operations that were begun and are over.
+func (t *Tally) Ended() int64 { return t.Successes() + t.Errors + t.Throttled }
 
 // Micros returns a percentile of the service times in microseconds, 0 if there
 // are none.

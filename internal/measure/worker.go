@@ -83,6 +83,8 @@ func (w *worker) run(ctx context.Context, stop *atomic.Bool, limit int64) {
 			w.failures = 0
 		case err == errOver:
 			return
+		case errors.Is(err, ErrThrottled):
+			w.throttled(op)
 		default:
 			w.fail(op, err)
 			if w.failures == hopeless {
@@ -120,6 +122,14 @@ func (w *worker) done(op workload.Op, start time.Time, service time.Duration, by
 	if w.trace != nil {
 		w.trace.samples = append(w.trace.samples, Sample{At: start.Add(service), Latency: latency, Op: op})
 	}
+}
+
+// throttled counts an operation that the store did not admit.
+func (w *worker) throttled(op workload.Op) {
+	counted, place := w.counters.take(w.id)
+	counted[op].Throttled++
+	place.Store(counted)
+	w.failures = 0
 }
 
 // fail counts an operation that failed.

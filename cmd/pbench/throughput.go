@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// throughputFigures tell what a container with provisioned throughput let
+// through.
+type throughputFigures struct {
+	Provisioned float64   `json:"provisioned_ru_per_s"`
+	Consumed    float64   `json:"consumed_ru_per_s"`
+	Partitions  []float64 `json:"partitions_ru_per_s,omitempty"` // consumed, in key-space order; none if they changed
+	Throttled   int64     `json:"throttled"`                     // calls
+}
+
+// newThroughputFigures compares what the partitions had consumed before and
+// after.
+func newThroughputFigures(perSecond float64, before, after []float64, elapsed time.Duration, throttled int64) *throughputFigures {
+	f := &throughputFigures{Provisioned: round(perSecond, 1), Throttled: throttled}
+	if len(before) != len(after) {
+		return f // some were split
+	}
+	for i := range after {
+		rate := (after[i] - before[i]) / max(elapsed.Seconds(), 1e-9)
+		f.Consumed += rate
+		f.Partitions = append(f.Partitions, round(rate, 1))
+	}
+	f.Consumed = round(f.Consumed, 1)
+	return f
+}
+
+// print writes the figures as a line or two.
+func (f *throughputFigures) print(w io.Writer) {
+	if f == nil {
+		return
+	}
+	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s calls throttled", formatCount(int64(f.Provisioned)), formatCount(int64(f.Consumed)), formatCount(f.Throttled))
+	if len(f.Partitions) > 1 {
+		fmt.Fprintf(w, "; a partition consumed %s to %s RU/s", formatCount(int64(slices.Min(f.Partitions))), formatCount(int64(slices.Max(f.Partitions))))
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,63 @@
+package engine
+
+import "math"
+
+// Request units (RU) are the currency of throughput: what an operation costs
+// depends on the operation and on the size of the document, not on how busy the
+// store is. The published figures are anchors, and fit a square root between:
+//
+//	                    1 KB   100 KB
+//	point read             1       10
+//	insert, upsert         5       50
+//	replace               10      100
+//	delete                 5            it writes no document
+//	scan                 2.3            for each physical partition, and a read for each item
+//	not found, exists, precondition   1
+//
+// An upsert does not look at what it overwrites, so it is charged as an insert;
+// with an etag it is a replace. A KB is 1,024 bytes; documents of less cost as
+// much as one of 1 KB.
+const (
+	kilobyte     = 1 << 10
+	failedCharge = 1   // the look at what is there
+	deleteCharge = 5   // the insert of a document without bytes
+	visitCharge  = 2.3 // of a physical partition by a scan
+)
+
+// readCharge returns the RU of a point read.
+func readCharge(bytes int) float64 {
+	if bytes <= kilobyte {
+		return 1
+	}
+	return math.Sqrt(float64(bytes) / kilobyte)
+}
+
+// insertCharge returns the RU of a write of a document that was not there.
+func insertCharge(bytes int) float64 { return 5 * readCharge(bytes) }
+
+// replaceCharge returns the RU of a write in the place of another document.
+func replaceCharge(bytes int) float64 { return 2 * insertCharge(bytes) }
+
+// writeCharge returns the RU of a write that succeeds.
+func writeCharge(d demand, ifMatch ETag, deletes bool, bytes int) float64 {
+	switch {
+	case deletes:
+		return deleteCharge
+	case d == present || d == anything && ifMatch != 0:
+		return replaceCharge(bytes)
+	}
+	return insertCharge(bytes)
+}
+
+// charge returns the RU of the request if it succeeds.
+func (r *request) charge() float64 {
+	return writeCharge(r.demand, r.ifMatch, r.ver.Deleted(), len(r.ver.Body))
+}
+
+// outcome returns the RU of the request, which ended with err.
+func (r *request) outcome(err error) float64 {
+	if err != nil {
+		return failedCharge
+	}
+	return r.charge()
+}

@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// ErrThrottled is what a *ThrottledError matches.
+var ErrThrottled = errors.New("throttled: request rate is too large")
+
+// ThrottledError says that a physical partition has consumed more than its
+// share of the container's throughput. Nothing was done.
+type ThrottledError struct {
+	Partition  PartitionID
+	RetryAfter time.Duration // until it admits the next operation
+}
+
+// Error implements error.
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("physical partition %d: %v; retry after %v", e.Partition, ErrThrottled, e.RetryAfter)
+}
+
+// Is matches ErrThrottled.
+func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
+
+// SetThroughput provisions the container with so many request units per second,
+// 0: unlimited, divided evenly over its physical partitions, or in the
+// proportions that Redistribute has left. It is durable when SetThroughput
+// returns nil, and holds at once. If even parts are above
+// Limits.PartitionThroughput the container splits until they are not. A
+// partition never has more than that, whatever its part. Less throughput merges
+// nothing. Errors: ErrInvalid, those of a full or failed disk, ErrReadOnly,
+// ErrClosed.
+func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error {
+	db := c.db
+	call, err := db.enterWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	if err := checkThroughput(perSecond, c.def.Limits.PartitionThroughput); err != nil {
+		return err
+	}
+	err = c.provide(func(state *manifest.Store) error {
+		for i := range state.Containers {
+			if state.Containers[i].ID == c.id {
+				state.Containers[i].Throughput = perSecond
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.splitForThroughput()
+	return nil
+}
+
+// provide changes what the manifest says of the container's throughput, a copy
+// of which change is given, and divides it.
+func (c *Container) provide(change func(*manifest.Store) error) error {
+	db := c.db
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	if c.dropped.Load() {
+		return c.gone()
+	}
+	state := db.structure.state
+	state.Containers, state.Partitions = slices.Clone(state.Containers), slices.Clone(state.Partitions)
+	if err := change(&state); err != nil {
+		return err
+	}
+	if err := db.storeManifestLocked(state); err != nil {
+		return err
+	}
+	for i := range state.Containers {
+		if state.Containers[i].ID == c.id {
+			c.throughput.Store(math.Float64bits(state.Containers[i].Throughput))
+		}
+	}
+	c.divideLocked()
+	return nil
+}
+
+func checkThroughput(perSecond, most float64) error {
+	if perSecond != 0 && !(perSecond >= 1 && perSecond <= most*maxPartitions) {
+		return invalidf("throughput of %v RU/s: 0, or between 1 and %v", perSecond, most*maxPartitions)
+	}
+	return nil
+}
+
+// partitionsFor returns how many physical partitions a throughput takes.
+func partitionsFor(perSecond, most float64) int { return int(math.Ceil(perSecond / most)) }
+
+// divide gives each partition its share of the throughput.
+func (c *Container) divide() {
+	c.db.structure.Lock()
+	defer c.db.structure.Unlock()
+	c.divideLocked()
+}
+
+// divideLocked is divide with structure locked. A partition keeps its balance.
+func (c *Container) divideLocked() {
+	perSecond := math.Float64frombits(c.throughput.Load())
+	parts := c.routing.Load().parts
+	if perSecond == 0 {
+		for _, p := range parts {
+			p.meter.Store(nil)
+		}
+		return
+	}
+	shares := c.sharesLocked()
+	all := 0.0
+	for _, p := range parts {
+		all += shares[p.id]
+	}
+	now := c.db.uptime()
+	for _, p := range parts {
+		rate := max(leastRate, min(perSecond*shares[p.id]/all, c.def.Limits.PartitionThroughput))
+		if m := p.meter.Load(); m == nil {
+			p.meter.Store(newMeter(rate, !c.def.NoBurst, now, 0))
+		} else if m.rate != rate {
+			p.meter.Store(m.at(rate, !c.def.NoBurst, now))
+		}
+	}
+}
+
+// leastRate is what a partition has at least, in RU/s.
+const leastRate = 1e-3
+
+// shares is sharesLocked with structure unlocked.
+func (c *Container) shares() map[PartitionID]float64 {
+	c.db.structure.Lock()
+	defer c.db.structure.Unlock()
+	return c.sharesLocked()
+}
+
+// sharesLocked returns how the partitions' parts of the throughput weigh.
+// Between the commit and the swap of a reshape the manifest knows the children,
+// the routing table the parents. structure is locked.
+func (c *Container) sharesLocked() map[PartitionID]float64 {
+	shares := make(map[PartitionID]float64)
+	for i := range c.db.structure.state.Partitions {
+		m := &c.db.structure.state.Partitions[i]
+		if m.Container != c.id {
+			continue
+		}
+		shares[PartitionID(m.ID)] += m.ShareOr1()
+		for _, parent := range m.Parents {
+			shares[PartitionID(parent)] += m.ShareOr1() / float64(len(m.Parents))
+		}
+	}
+	return shares
+}
+
+// at returns the meter with another rate.
+func (m *meter) at(rate float64, bursts bool, now time.Duration) *meter {
+	next := newMeter(rate, bursts, now, m.bank.balance(now))
+	next.consumed.Store(m.consumed.Load())
+	next.refused.Store(m.refused.Load())
+	return next
+}
+
+// inheritMeters divides what the parents may consume among the children.
+func (r *reshape) inheritMeters() {
+	now := r.db.uptime()
+	var rate, balance float64
+	for _, p := range r.parents {
+		m := p.meter.Load()
+		if m == nil {
+			return
+		}
+		rate += m.rate
+		balance += m.bank.balance(now)
+	}
+	n := float64(len(r.children))
+	for _, child := range r.children {
+		child.meter.Store(newMeter(rate/n, !r.c.def.NoBurst, now, balance/n))
+	}
+}
+
+// admit refuses an operation while the partition owes.
+func (m *meter) admit(p *partition) error {
+	if wait := m.wait(p.db.uptime()); wait > 0 {
+		m.refused.Add(1)
+		return &ThrottledError{Partition: p.id, RetryAfter: wait}
+	}
+	return nil
+}
+
+// uptime is the clock of meters.
+func (db *DB) uptime() time.Duration { return db.opts.clock().Sub(db.opened) }
+
+// untilAdmitted waits as long as a *ThrottledError says. Loads and scans that
+// have begun do so. They hold no lock, file or memtable meanwhile, but what a
+// batch of a load has applied waits with it, and versions that a scan can see
+// stay. It returns other errors.
+func (db *DB) untilAdmitted(ctx context.Context, err error) error {
+	var throttled *ThrottledError
+	if !errors.As(err, &throttled) {
+		return err
+	}
+	if db.opts.pause != nil {
+		db.opts.pause(throttled.RetryAfter)
+		return nil
+	}
+	timer := time.NewTimer(throttled.RetryAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-db.work.ctx.Done():
+		return nil // the next call says so
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// splitForThroughput queues splits until no partition of the container has to
+// have more than it may.
+func (c *Container) splitForThroughput() {
+	for c.queueSplits() && c.db.opts.manual {
+	}
+}
+
+// queueSplits queues splits of the partitions with the largest parts, of equal
+// ones the largest, each at most once, and reports whether it did.
+func (c *Container) queueSplits() (some bool) {
+	missing := partitionsFor(math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput)
+	if missing == 0 {
+		return false
+	}
+	parts := slices.Clone(c.routing.Load().parts)
+	missing -= len(parts)
+	for _, p := range parts {
+		if p.queued.Load() != nil {
+			missing--
+		}
+	}
+	if missing <= 0 {
+		return false
+	}
+	shares := c.shares()
+	slices.SortStableFunc(parts, func(a, b *partition) int {
+		return cmp.Or(cmp.Compare(shares[b.id], shares[a.id]), cmp.Compare(b.liveBytes(), a.liveBytes()),
+			cmp.Compare(b.span.Hi-b.span.Lo, a.span.Hi-a.span.Lo))
+	})
+	for _, p := range parts {
+		if missing > 0 && !p.dropped.Load() && p.cutting.left() <= 0 && p.queueSplit(func(j *Job) { j.midpoint = true }) != nil {
+			missing--
+			some = true
+		}
+	}
+	return some
+}
