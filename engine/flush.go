@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -57,23 +56,22 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
-		if mem.clip != nil && !mem.clip.holds(w.Key()) {
-			if foreign++; foreign%breathEvery == 0 {
-				runtime.Gosched()
+		if (in+foreign)%breathEvery == 0 {
+			if err := out.breathe(ctx); err == errMoved {
+				return nil
+			} else if err != nil {
+				return err
 			}
+		}
+		if mem.clip != nil && !mem.clip.holds(w.Key()) {
+			foreign++
 			continue
 		}
 		if k := w.Key(); in == 0 || item.Compare(k, &key) != 0 {
 			key = *k
 			keep.nextKey()
 		}
-		if in++; in%breathEvery == 0 {
-			if err := p.breathe(ctx); err == errMoved {
-				return nil
-			} else if err != nil {
-				return err
-			}
-		}
+		in++
 		if !keep.wants(w.Version()) {
 			continue
 		}
@@ -131,21 +129,6 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// breathEvery is after how many items background work lets others run: where
-// it has a processor to itself for the 10 ms of a time slice, callers wait that
-// long for theirs.
-const breathEvery = 64
-
-// breathe lets others run, and says whether to go on: errMoved if the partition
-// was dropped.
-func (p *partition) breathe(ctx context.Context) error {
-	runtime.Gosched()
-	if p.dropped.Load() {
-		return errMoved
-	}
-	return ctx.Err()
-}
-
 // storeFiles makes a set of runs, a flushed sequence and what of the log is
 // inherited durable. install is locked.
 func (p *partition) storeFiles(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) error {
@@ -175,6 +158,7 @@ func (p *partition) manifest(runs []*run, flushedSeq uint64, inherits []manifest
 
 // output writes items, in order, to as many files as they need.
 type output struct {
+	breather
 	p         *partition
 	expect    int
 	numbers   []uint64
@@ -309,6 +293,7 @@ func (o *output) finish(ctx context.Context) (*run, error) {
 // whose outcome is unknown nothing is removed. Files that stay keep their
 // numbers above the partition's floor, so that the next open removes them.
 func (o *output) abandon() {
+	o.breather.close()
 	if o.published {
 		o.p.built(o.numbers)
 		return

@@ -236,7 +236,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 			m.keep.nextKey()
 		}
 		if m.in%breathEvery == 0 {
-			if err := m.out.p.breathe(ctx); err != nil {
+			if err := m.out.breathe(ctx); err != nil {
 				return err
 			}
 		}

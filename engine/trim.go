@@ -77,7 +77,7 @@ func (db *DB) trim(ctx context.Context, p *partition, f *file, oldest bool) erro
 			break
 		}
 		if n%breathEvery == 0 {
-			if err := p.breathe(ctx); err != nil {
+			if err := out.breathe(ctx); err != nil {
 				return err
 			}
 			if p.queued.Load() != nil {

@@ -14,7 +14,8 @@ import (
 func TestSharedFiles(t *testing.T) {
 	s := newSample(t)
 	ctx := t.Context()
-	db, err := engine.Open(ctx, s.dir, nil)
+	// No trim ends before the store is closed.
+	db, err := engine.Open(ctx, s.dir, &engine.Options{TrimBytesPerSecond: 1})
 	check(t, err)
 	cities, err := db.Container("cities")
 	check(t, err)

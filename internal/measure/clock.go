@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/alarm"
 )
 
 // Clock says how an open loop waits for the moments at which operations are
@@ -12,15 +14,7 @@ type Clock struct {
 	spins     bool
 	spinBelow time.Duration // a shorter wait is spent looking at the time
 	lag       time.Duration // how late it wakes; half of the times it is later
-	newAlarm  func() alarm
-}
-
-// alarm wakes the goroutine that waits for it. It may be set by another one; at
-// most one goroutine does so at a time.
-type alarm interface {
-	set(d time.Duration) // in place of what was set before
-	wait()               // until what was set is over
-	close() error
+	newAlarm  func() alarm.Alarm
 }
 
 // cheapSpin is a wait that costs less than to sleep and to be woken.
@@ -32,7 +26,7 @@ func NewClock(spin bool) *Clock {
 	if spin {
 		return &Clock{spins: true, spinBelow: cheapSpin, newAlarm: newSpinner}
 	}
-	return &Clock{spinBelow: cheapSpin, newAlarm: newAlarm}
+	return &Clock{spinBelow: cheapSpin, newAlarm: alarm.New}
 }
 
 // Spins reports whether the clock takes a core.
@@ -51,7 +45,7 @@ func (c *Clock) Calibrate(ctx context.Context, d time.Duration) {
 	s := newSchedule(c, calibrationRate, int64(d.Seconds()*calibrationRate))
 	defer context.AfterFunc(ctx, s.halt)()
 	w := s.newWatch()
-	defer w.close()
+	defer w.Close()
 	for {
 		t, ok := s.take(w)
 		if !ok {
@@ -62,22 +56,9 @@ func (c *Clock) Calibrate(ctx context.Context, d time.Duration) {
 	c.lag = time.Duration(lags.Micros(50) * 1e3)
 }
 
-// timer is an alarm of the Go runtime, which may be late by a millisecond.
-type timer struct{ t *time.Timer }
-
-func newTimer() alarm {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return timer{t}
-}
-
-func (t timer) set(d time.Duration) { t.t.Reset(d) }
-func (t timer) wait()               { <-t.t.C }
-func (t timer) close() error        { t.t.Stop(); return nil }
-
 // spinner wakes before its time and looks at the time until it is over.
 type spinner struct {
-	alarm
+	alarm.Alarm
 	at atomic.Int64 // since spinnerStart
 }
 
@@ -86,15 +67,15 @@ const wakesBefore = 1500 * time.Microsecond
 
 var spinnerStart = time.Now()
 
-func newSpinner() alarm { return &spinner{alarm: newTimer()} }
+func newSpinner() alarm.Alarm { return &spinner{Alarm: alarm.NewTimer()} }
 
-func (s *spinner) set(d time.Duration) {
+func (s *spinner) Set(d time.Duration) {
 	s.at.Store(int64(time.Since(spinnerStart) + d))
-	s.alarm.set(d - wakesBefore)
+	s.Alarm.Set(d - wakesBefore)
 }
 
-func (s *spinner) wait() {
-	s.alarm.wait()
+func (s *spinner) Wait() {
+	s.Alarm.Wait()
 	for int64(time.Since(spinnerStart)) < s.at.Load() {
 	}
 }

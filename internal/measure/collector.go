@@ -3,6 +3,7 @@ package measure
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -13,7 +14,7 @@ import (
 type counters []atomic.Pointer[Tallies] // nil while a worker counts
 
 // countersPerProcessor is how many there are for each goroutine that runs.
-const countersPerProcessor = 8
+const countersPerProcessor = 4
 
 func newCounters(workers int, mix workload.Mix, open bool) counters {
 	c := make(counters, max(min(workers, countersPerProcessor*runtime.GOMAXPROCS(0)), 1))
@@ -48,32 +49,47 @@ func exchange(place *atomic.Pointer[Tallies], fresh *Tallies) *Tallies {
 // one goroutine.
 type collector struct {
 	counters counters
-	spare    *Tallies // empty; changes places with each of the counters in turn
-	interval Tallies  // since the collect before
+	spares   []*Tallies // empty; they change places with the counters
+	interval Tallies    // since the collect before
 	total    Tallies
 }
 
-func newCollector(c counters, spare *Tallies) *collector {
-	return &collector{counters: c, spare: spare}
+func newCollector(workers int, mix workload.Mix, open bool) *collector {
+	c := &collector{counters: newCounters(workers, mix, open)}
+	for range c.counters {
+		c.spares = append(c.spares, prepared(mix, open))
+	}
+	return c
 }
+
+// breath is how long the collector sleeps after each tally. To add up all of
+// them takes 10 ms and more, in one piece a time slice of a processor that
+// workers wait for.
+const breath = 200 * time.Microsecond
 
 // collect takes what was counted since the last time.
 func (c *collector) collect() {
-	c.interval.Reset()
 	for i := range c.counters {
-		counted := exchange(&c.counters[i], c.spare)
-		c.interval.Add(counted)
-		counted.Reset()
-		c.spare = counted
+		c.spares[i] = exchange(&c.counters[i], c.spares[i])
+	}
+	c.interval.Reset()
+	for _, counted := range c.spares {
+		for op := range counted {
+			if t := &counted[op]; t.Successes() > 0 || t.Errors > 0 {
+				c.interval[op].Add(t)
+				t.Reset()
+				time.Sleep(breath)
+			}
+		}
 	}
 	c.total.Add(&c.interval)
 }
 
 // memory is what all latencies take, in bytes.
 func (c *collector) memory() int64 {
-	n := c.spare.Memory() + c.interval.Memory() + c.total.Memory()
+	n := c.interval.Memory() + c.total.Memory()
 	for i := range c.counters {
-		n += c.counters[i].Load().Memory()
+		n += c.counters[i].Load().Memory() + c.spares[i].Memory()
 	}
 	return n
 }

@@ -120,7 +120,7 @@ func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 	o := &Outcome{Client: l.clientCost()}
 	front := newFrontier(l.Documents.Count())
 	mix, open := l.Workload.Mix, l.Rate > 0
-	counts := newCollector(newCounters(l.Workers, mix, open), prepared(mix, open))
+	counts := newCollector(l.Workers, mix, open)
 	workers := make([]*worker, l.Workers)
 	if l.Trace != nil {
 		l.Trace.begin(l.Workers)

@@ -86,7 +86,7 @@ func (p *phase) work(ctx context.Context, stop *atomic.Bool) {
 		wg.Go(func() {
 			if p.schedule != nil {
 				w.watch = p.schedule.newWatch()
-				defer w.watch.close()
+				defer w.watch.Close()
 			}
 			w.run(calls, stop, share)
 		})

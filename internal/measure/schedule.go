@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/alarm"
 )
 
 // schedule hands out the operations of an open loop: operation i is due i
@@ -36,11 +38,17 @@ type schedule struct {
 	free    []*watch // workers that wait for their alarm to be set
 }
 
+// turnTime is how long a worker takes operations that are due, one after the
+// other, before it lets those of others go on that wait for a processor. The
+// scheduler would let them wait for a time slice of 10 ms.
+const turnTime = 50 * time.Microsecond
+
 // watch is what a worker waits with.
 type watch struct {
-	alarm
-	isSet bool          // with mu of the schedule held
-	due   time.Duration // for which it is set
+	alarm.Alarm
+	rested time.Duration // since when the worker has not let others run
+	isSet  bool          // with mu of the schedule held
+	due    time.Duration // for which it is set
 }
 
 // ticket is an operation that a worker may begin now.
@@ -57,7 +65,7 @@ func newSchedule(c *Clock, rate float64, limit int64) *schedule {
 	return &schedule{clock: c, start: time.Now(), interval: float64(time.Second) / rate, limit: limit}
 }
 
-func (s *schedule) newWatch() *watch { return &watch{alarm: s.clock.newAlarm()} }
+func (s *schedule) newWatch() *watch { return &watch{Alarm: s.clock.newAlarm()} }
 
 func (s *schedule) due(i int64) time.Duration { return time.Duration(float64(i) * s.interval) }
 
@@ -76,6 +84,12 @@ func (s *schedule) over() bool { return s.stop.Load() || s.next.Load() >= s.limi
 func (s *schedule) take(w *watch) (t ticket, ok bool) {
 	for !s.over() {
 		now := time.Since(s.start)
+		if now-w.rested > turnTime {
+			// Operations of others may have to go on.
+			runtime.Gosched()
+			now = time.Since(s.start)
+			w.rested = now
+		}
 		if i, ok := s.claim(now); ok {
 			s.handOver()
 			return s.ticket(i), true
@@ -130,7 +144,7 @@ func (s *schedule) sleep(w *watch) {
 	}
 	s.mu.Unlock()
 	for {
-		w.wait()
+		w.Wait()
 		now := time.Since(s.start)
 		s.mu.Lock()
 		if !w.isSet { // that was for something else
@@ -180,7 +194,7 @@ func (s *schedule) appointLocked(w *watch, soon time.Duration) {
 	if w.due-now < soon {
 		w.due = now + insurance
 	}
-	w.set(w.due - now)
+	w.Set(w.due - now)
 }
 
 // wakeAll ends the waiting of all.
@@ -192,7 +206,7 @@ func (s *schedule) wakeAll() {
 	}
 	for _, w := range s.free {
 		w.isSet = true
-		w.set(0)
+		w.Set(0)
 	}
 	s.free, s.watcher = nil, nil
 	s.idle.Store(0)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/alarm"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -33,7 +34,7 @@ func (s *slow) Upsert(context.Context, partmap.Key, string, []byte) error {
 }
 
 // exact is a clock for the time of a test, which stands still while one spins.
-func exact() *Clock { return &Clock{newAlarm: newTimer} }
+func exact() *Clock { return &Clock{newAlarm: alarm.NewTimer} }
 
 // paced returns an open loop of reads, in the time of the test.
 func paced(t *testing.T, rate float64, takes func(call int64) time.Duration) *Loop {
@@ -155,12 +156,12 @@ func TestOverloaded(t *testing.T) {
 
 // late is an alarm that oversleeps: by the times in turn, the last for ever.
 type late struct {
-	alarm
+	alarm.Alarm
 	by *[]time.Duration
 }
 
-func (l late) wait() {
-	l.alarm.wait()
+func (l late) Wait() {
+	l.Alarm.Wait()
 	by := *l.by
 	if len(by) > 1 {
 		*l.by = by[1:]
@@ -176,7 +177,7 @@ func TestLateClock(t *testing.T) {
 		l := paced(t, 1000, always(100*time.Microsecond))
 		l.Workers, l.Duration = 4, time.Second
 		by := []time.Duration{usual}
-		l.Clock.newAlarm = func() alarm { return late{newTimer(), &by} }
+		l.Clock.newAlarm = func() alarm.Alarm { return late{alarm.NewTimer(), &by} }
 		l.Clock.Calibrate(t.Context(), time.Second)
 		if got := l.Clock.Lag(); !about(micros(got), micros(usual)) {
 			t.Fatalf("calibrated lag %v", got)
@@ -261,13 +262,13 @@ func TestClocks(t *testing.T) {
 		a := c.newAlarm()
 		start := time.Now()
 		for _, d := range []time.Duration{0, time.Microsecond, 3 * time.Millisecond} {
-			a.set(time.Hour) // is replaced
-			a.set(d)
-			if a.wait(); time.Since(start) < d {
+			a.Set(time.Hour) // is replaced
+			a.Set(d)
+			if a.Wait(); time.Since(start) < d {
 				t.Errorf("spin %v: back before %v", spin, d)
 			}
 		}
-		if err := a.close(); err != nil {
+		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -328,7 +329,7 @@ func TestCollector(t *testing.T) {
 	const n = 20_000
 	l := newLoop(t, "ycsb-a", 100, nothing{})
 	var workers []*worker
-	c := newCollector(newCounters(2, l.Workload.Mix, false), new(Tallies)) // fewer than workers
+	c := newCollector(2, l.Workload.Mix, false) // fewer counters than workers
 	for i := range 3 {
 		workers = append(workers, l.newWorker(i, l.Store, newFrontier(100), c.counters))
 	}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package measure
-
-func newAlarm() alarm { return newTimer() }
