@@ -168,6 +168,9 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) error {
 	if err := p.measureBatch(ctx, u, size); err != nil {
 		return err
 	}
+	if p.db.opts.lookedAhead != nil {
+		p.db.opts.lookedAhead()
+	}
 	p.mu.Lock()
 	err := p.applyBatchLocked(u)
 	p.mu.Unlock()

@@ -130,6 +130,9 @@ type Options struct {
 	// elapsed replaces, in tests, the time since the store was opened by a clock
 	// that does not jump.
 	elapsed func() time.Duration
+	// lookedAhead is called, in tests, when a batch was looked up without a lock
+	// and is about to be judged.
+	lookedAhead func()
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
 	// pause replaces waiting for a throttled partition in tests.

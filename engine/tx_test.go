@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -221,7 +222,7 @@ func TestConflicts(t *testing.T) {
 		{name: "reads only", tx: func(tx *Tx) { idsOf(t, tx, "", nil) },
 			other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i1", "a", 2), nil); return err }},
 	} {
-		for _, where := range []string{"memory", "frozen", "files", "settled", "split"} {
+		for _, where := range []string{"memory", "frozen", "files", "settled", "split", "late", "late, in files"} {
 			for _, serializable := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/%v", tc.name, where, serializable), func(t *testing.T) {
 					db, c := openMem(t, testOptions(vfs.NewMem()))
@@ -235,6 +236,17 @@ func TestConflicts(t *testing.T) {
 					_, err := c.UpdateWith(ctx, StringKey("a"), &UpdateOptions{Serializable: serializable, Reruns: -1}, func(tx *Tx) error {
 						calls++
 						tc.tx(tx)
+						if strings.HasPrefix(where, "late") {
+							// Between the look without a lock and the commit.
+							db.opts.lookedAhead = func() {
+								db.opts.lookedAhead = nil
+								must(t, tc.other(c))
+								if where != "late" {
+									must(t, db.Flush(ctx))
+								}
+							}
+							return nil
+						}
 						must(t, tc.other(c))
 						p := c.routing.Load().parts[0]
 						switch where {
