@@ -38,15 +38,20 @@ func insertCharge(bytes int) float64 { return 5 * readCharge(bytes) }
 // replaceCharge returns the RU of a write in the place of another document.
 func replaceCharge(bytes int) float64 { return 2 * insertCharge(bytes) }
 
+// writeCharge returns the RU of a write that succeeds.
+func writeCharge(d demand, ifMatch ETag, deletes bool, bytes int) float64 {
+	switch {
+	case deletes:
+		return deleteCharge
+	case d == present || d == anything && ifMatch != 0:
+		return replaceCharge(bytes)
+	}
+	return insertCharge(bytes)
+}
+
 // charge returns the RU of the request if it succeeds.
 func (r *request) charge() float64 {
-	switch {
-	case r.ver.Deleted():
-		return deleteCharge
-	case r.demand == present || r.demand == anything && r.ifMatch != 0:
-		return replaceCharge(len(r.ver.Body))
-	}
-	return insertCharge(len(r.ver.Body))
+	return writeCharge(r.demand, r.ifMatch, r.ver.Deleted(), len(r.ver.Body))
 }
 
 // outcome returns the RU of the request, which ended with err.

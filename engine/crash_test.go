@@ -135,7 +135,7 @@ var plainStories = []story{
 	}},
 }
 
-var stories = slices.Concat(plainStories, reshapeStories)
+var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
 // stride says which calls a story is stopped at: all of them, but where the
 // race detector slows everything down every seventh.

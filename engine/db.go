@@ -54,7 +54,8 @@ type DB struct {
 
 	// creating is held while a container is made; structure only when the store
 	// manifest then changes.
-	creating sync.Mutex
+	creating    sync.Mutex
+	checkpoints sync.Mutex // one is made at a time
 	// structure serialises changes of the store manifest.
 	structure struct {
 		sync.Mutex

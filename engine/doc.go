@@ -26,8 +26,8 @@
 //
 // # Concurrency and lifetimes
 //
-// DB, Container and Snapshot are safe for concurrent use; an iterator serves one
-// goroutine. Readers wait for nobody. The body of a loop over an iterator may
+// DB, Container and Snapshot are safe for concurrent use; an iterator, a Batch
+// and a Tx serve one goroutine. Readers wait for nobody. The body of a loop over an iterator may
 // call the store, also to write what is being read: each loop sees the items as
 // they were when it began, a ScanAll each physical partition as it was when it
 // got there.
@@ -40,6 +40,13 @@
 //
 // Close waits for running calls and refuses further ones with ErrClosed. So do
 // the handles of a container that was dropped.
+//
+// # Transactions
+//
+// A Batch, and what the function of an Update writes, concerns one logical
+// partition and is committed as a whole: all of it is durable and visible, or
+// nothing. View and Update read as of one sequence. docs/transactions.md tells
+// which to take.
 //
 // # Durability
 //

@@ -17,6 +17,14 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrPrecondition: the etag given in IfMatch is not the item's.
 	ErrPrecondition = errors.New("precondition failed: etag differs")
+	// ErrKeyMismatch: a document given to a batch or transaction belongs to
+	// another logical partition.
+	ErrKeyMismatch = errors.New("partition key mismatch")
+	// ErrConflict: what a transaction wrote, or read under Serializable, was
+	// changed meanwhile, each time it was tried. Nothing was written.
+	ErrConflict = errors.New("conflict with another write")
+	// ErrNestedUpdate: Update was called in the function of another Update.
+	ErrNestedUpdate = errors.New("update inside of an update")
 	// ErrNotModified: ReadIf found the etag it was given.
 	ErrNotModified = errors.New("not modified")
 	// ErrNoContainer: the store has no container of this name.
@@ -75,14 +83,19 @@ type (
 // which is a *DocumentError; it matches ErrTooLarge or ErrLogicalPartitionFull.
 type LimitError struct {
 	What  string // what was measured
-	Size  int64  // bytes
-	Limit int64  // bytes
+	Size  int64  // in Unit
+	Limit int64  // in Unit
+	Unit  string // "" stands for bytes
 	Kind  error  // ErrTooLarge or ErrLogicalPartitionFull
 }
 
 // Error implements error.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s: %v: %d bytes, limit %d", e.What, e.Kind, e.Size, e.Limit)
+	unit := e.Unit
+	if unit == "" {
+		unit = "bytes"
+	}
+	return fmt.Sprintf("%s: %v: %d %s, limit %d", e.What, e.Kind, e.Size, unit, e.Limit)
 }
 
 // Unwrap returns the sentinel.

@@ -147,7 +147,7 @@ func (p *partition) manifest(runs []*run, flushedSeq uint64, inherits []manifest
 		Obsolete: p.obsoleteFiles(), Floor: p.floor(), Inherits: inherits,
 	}
 	for _, r := range runs {
-		mr := manifest.Run{Shadowed: r.shadowed}
+		mr := manifest.Run{Shadowed: r.shadowed, Expiring: r.expiring.manifest()}
 		for _, f := range r.files {
 			mr.Files = append(mr.Files, f.ref)
 		}
@@ -173,6 +173,7 @@ type output struct {
 	hi        partmap.EPK // upper bound of the last file
 	last      item.Key    // of the last item added
 	items     int64
+	expiring  expiring
 	paced     int64 // size of the present file up to which the merge was held back
 	rate      int64 // bytes a second, if not 0: beside that of merges
 	index     outputIndex
@@ -194,6 +195,7 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 		return err
 	}
 	o.items++
+	o.expiring.note(v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
 	}
@@ -206,6 +208,7 @@ func (o *output) addFrom(in *runInput) error {
 		return err
 	}
 	o.items++
+	o.expiring.note(in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
 		return err
@@ -310,7 +313,7 @@ func (o *output) finish(ctx context.Context) (*run, error) {
 	if err := o.p.db.fs.SyncDir(o.p.dir); err != nil {
 		return nil, err
 	}
-	return &run{files: o.files}, nil
+	return &run{files: o.files, expiring: o.expiring}, nil
 }
 
 // abandon removes what was written unless it was published. After a manifest

@@ -34,79 +34,111 @@ const maxFullKeys = 4096
 // nearlyFull is the size from which a logical partition is nearly full.
 func (l *Limits) nearlyFull() int64 { return l.LogicalPartitionBytes / 5 * 4 }
 
+// counted is what a write has added to the size of its logical partition.
+type counted struct {
+	full   *fullKey // nil: nothing was counted
+	growth int64    // bytes
+}
+
 // measure tests a write against the limit of its logical partition, and counts
 // it.
 func (p *partition) measure(ctx context.Context, r *request) error {
-	r.full, r.growth = nil, 0
-	limits := &p.c.def.Limits
+	r.counted = counted{}
 	size := int64(len(r.ver.Body))
-	if p.heldBytes()+size <= limits.nearlyFull() {
+	if p.heldBytes()+size <= p.c.def.Limits.nearlyFull() {
 		return nil
 	}
+	return p.count(ctx, &r.counted, &r.key, size, func() (int64, error) { return p.itemBytes(&r.key) })
+}
+
+// measureBatch is measure for a batch of size bytes: what its last operation on
+// each item leaves.
+func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) error {
+	u.counted = counted{}
+	if p.heldBytes()+size <= p.c.def.Limits.nearlyFull() {
+		return nil
+	}
+	size = 0
+	for i := range u.ops {
+		if u.ops[i].final {
+			size += int64(len(u.ops[i].body()))
+		}
+	}
+	k := u.key(nil)
+	return p.count(ctx, &u.counted, &k, size, func() (replaced int64, err error) {
+		for i := range u.ops {
+			if !u.ops[i].final {
+				continue
+			}
+			k := u.key(u.ops[i].id())
+			n, err := p.itemBytes(&k)
+			if err != nil {
+				return 0, err
+			}
+			replaced += n
+		}
+		return replaced, nil
+	})
+}
+
+// count tests documents of size bytes, which take the place of what replaced
+// returns the size of, against the limit of a logical partition, and counts
+// them. Deletes alone, of size 0, are counted only where the size is exact.
+func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size int64, replaced func() (int64, error)) error {
+	limits := &p.c.def.Limits
 	p.full.mu.Lock()
 	defer p.full.mu.Unlock()
-	if r.ver.Deleted() {
-		return p.noteDeleteLocked(r)
+	k := p.full.sizes[string(key.PK)]
+	if size == 0 && (k == nil || !k.counted) {
+		return nil
 	}
-	k, err := p.fullKeyLocked(r)
-	if err != nil {
-		return err
+	var err error
+	if k == nil {
+		if k, err = p.fullKeyLocked(key); err != nil {
+			return err
+		}
 	}
-	if !k.counted && k.bytes+size > limits.nearlyFull() {
-		if k.bytes, err = p.countBytes(ctx, &r.key); err != nil {
+	// What has expired since it was counted is not known.
+	again := p.c.def.DefaultTTL != 0 && k.bytes+size > limits.LogicalPartitionBytes && size > 0
+	if !k.counted && k.bytes+size > limits.nearlyFull() || again {
+		if k.bytes, err = p.countBytes(ctx, key); err != nil {
 			return err
 		}
 		k.counted = true
 	}
-	var replaced int64
+	var old int64
 	if k.counted {
-		if replaced, err = p.itemBytes(r); err != nil {
+		if old, err = replaced(); err != nil {
 			return err
 		}
 	}
-	after := k.bytes - replaced + size
-	if after > limits.LogicalPartitionBytes && size > replaced {
-		return &LimitError{What: "logical partition " + keyOf(string(r.key.PK)).String(), Size: after, Limit: limits.LogicalPartitionBytes, Kind: ErrLogicalPartitionFull}
+	after := k.bytes - old + size
+	if after > limits.LogicalPartitionBytes && size > old {
+		return &LimitError{What: "logical partition " + keyOf(string(key.PK)).String(), Size: after, Limit: limits.LogicalPartitionBytes, Kind: ErrLogicalPartitionFull}
 	}
 	if k.bytes = after; k.counted && after > limits.nearlyFull() && !k.told {
 		k.told = true
 		notify(p.db, p.db.opts.Events.NearlyFull, NearlyFullEvent{
-			Container: p.c.name, Partition: p.id, Key: keyOf(string(r.key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
+			Container: p.c.name, Partition: p.id, Key: keyOf(string(key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
 		})
 	}
-	r.full, r.growth = k, size-replaced
+	*n = counted{k, size - old}
 	return nil
 }
 
-// noteDeleteLocked counts a delete.
-func (p *partition) noteDeleteLocked(r *request) error {
-	k := p.full.sizes[string(r.key.PK)]
-	if k == nil || !k.counted {
-		return nil
-	}
-	replaced, err := p.itemBytes(r)
-	k.bytes -= replaced
-	r.full, r.growth = k, -replaced
-	return err
-}
-
-// failed takes back what measure has counted: the write was not made.
-func (f *fullKeys) failed(r *request) {
-	if r.full == nil {
+// failed takes back what was counted: the write was not made.
+func (f *fullKeys) failed(n *counted) {
+	if n.full == nil {
 		return
 	}
 	f.mu.Lock()
-	r.full.bytes -= r.growth
+	n.full.bytes -= n.growth
 	f.mu.Unlock()
 }
 
-// fullKeyLocked returns what is known of the size of a request's logical
-// partition.
-func (p *partition) fullKeyLocked(r *request) (*fullKey, error) {
-	if k := p.full.sizes[string(r.key.PK)]; k != nil {
-		return k, nil
-	}
-	bound, err := p.keyBound(&r.key)
+// fullKeyLocked finds out what is known of the size of a logical partition.
+func (p *partition) fullKeyLocked(key *item.Key) (*fullKey, error) {
+	bound, err := p.keyBound(key)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +146,7 @@ func (p *partition) fullKeyLocked(r *request) (*fullKey, error) {
 		p.full.sizes = make(map[string]*fullKey)
 	}
 	k := &fullKey{bytes: bound}
-	p.full.sizes[string(r.key.PK)] = k
+	p.full.sizes[string(key.PK)] = k
 	return k, nil
 }
 
@@ -157,14 +189,15 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 	return n, nil
 }
 
-// itemBytes returns the size of the present document of a request's item.
-func (p *partition) itemBytes(r *request) (int64, error) {
+// itemBytes returns the size of the present document of an item.
+func (p *partition) itemBytes(k *item.Key) (int64, error) {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	var v item.Version
-	body, found, err := p.version.Load().lookup(&r.key, &r.epk, maxSequence, (*buf)[:0], false, &v)
+	epk := partmap.HashEncoded(k.PK)
+	body, found, err := p.version.Load().lookup(k, &epk, maxSequence, (*buf)[:0], false, &v)
 	if err != nil || !found || !visible(&v, p.db.nowMillis()) {
 		return 0, err
 	}

@@ -290,7 +290,9 @@ func (r *run) inherit(of *run, child *partition) error {
 		}
 	}
 	if items > 0 {
-		r.shadowed += int64(float64(of.shadowed) * float64(r.items()-before) / float64(items))
+		share := float64(r.items()-before) / float64(items)
+		r.shadowed += int64(float64(of.shadowed) * share)
+		r.expiring.join(of.expiring, share)
 	}
 	r.heldFor = max(r.heldFor, of.heldFor)
 	return nil

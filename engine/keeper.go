@@ -87,8 +87,8 @@ func (k *keeper) tick() {
 			c.splitForThroughput()
 		}
 	}
-	if db.heldBack.Swap(false) {
-		signal(db.work.mergeWanted) // whoever read may be gone
+	if db.heldBack.Swap(false) || db.anyPurgeable() {
+		signal(db.work.mergeWanted) // whoever read may be gone, or enough has expired
 	}
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)

@@ -46,8 +46,8 @@ func (e *InputError) Error() string { return fmt.Sprintf("document %d: %v", e.In
 func (e *InputError) Unwrap() error { return e.Err }
 
 const (
-	defaultBatchBytes = 1 << 20
-	maxBatchBytes     = 8 << 20
+	defaultLoadBytes = 1 << 20
+	maxLoadBytes     = 8 << 20
 )
 
 // Load upserts documents in input order through the log, with one durable
@@ -61,22 +61,19 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 		opts = *o
 	}
 	if opts.BatchBytes == 0 {
-		opts.BatchBytes = defaultBatchBytes
+		opts.BatchBytes = defaultLoadBytes
 	}
-	if opts.BatchBytes < 0 || opts.BatchBytes > maxBatchBytes {
-		return LoadStats{}, invalidf("LoadOptions.BatchBytes %d: at most %d", opts.BatchBytes, maxBatchBytes)
+	if opts.BatchBytes < 0 || opts.BatchBytes > maxLoadBytes {
+		return LoadStats{}, invalidf("LoadOptions.BatchBytes %d: at most %d", opts.BatchBytes, maxLoadBytes)
 	}
-	if opts.Durability.mode == durabilityInterval {
-		return LoadStats{}, invalidf("LoadOptions.Durability: interval is a store option")
+	sync, err := c.db.syncs(opts.Durability)
+	if err != nil {
+		return LoadStats{}, err
 	}
 	if opts.Skip < 0 {
 		return LoadStats{}, invalidf("LoadOptions.Skip %d", opts.Skip)
 	}
-	mode := opts.Durability.mode
-	if mode == durabilityDefault {
-		mode = c.db.opts.Durability.mode
-	}
-	l := loader{c: c, sync: mode == durabilitySynced, progress: opts.Progress}
+	l := loader{c: c, sync: sync, progress: opts.Progress}
 	l.stats.Committed = opts.Skip
 	r := requests.Get().(*request)
 	defer r.release()
@@ -117,13 +114,13 @@ type loader struct {
 	sync     bool
 	progress func(LoadStats)
 	stats    LoadStats
-	batch    batch      // being filled
-	waiting  *batch     // one that waits for the log, nil if none does
+	batch    loadBatch  // being filled
+	waiting  *loadBatch // one that waits for the log, nil if none does
 	waited   chan error // how that ended
 }
 
-// batch is what is committed together.
-type batch struct {
+// loadBatch is what one sync makes durable.
+type loadBatch struct {
 	documents int64 // of the input, up to its end
 	bytes     int64
 	last      wal.Position
@@ -182,7 +179,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	}
 }
 
-func (b *batch) note(p *partition, seq uint64, pos, need wal.Position) {
+func (b *loadBatch) note(p *partition, seq uint64, pos, need wal.Position) {
 	b.last, b.need = max(b.last, pos), max(b.need, need)
 	for i := range b.parts {
 		if b.parts[i].p == p {
@@ -204,7 +201,7 @@ func (l *loader) commit(ctx context.Context) error {
 		return err
 	}
 	b := l.batch
-	l.waiting, l.batch = &b, batch{}
+	l.waiting, l.batch = &b, loadBatch{}
 	l.waited = make(chan error, 1)
 	go func() {
 		defer call.Leave()

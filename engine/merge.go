@@ -43,21 +43,24 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 	if len(runs) == 0 {
 		return plan{}
 	}
-	var items, dead int64
+	var items, dead, expired int64
+	purge := p.db.purgeable()
 	for i, r := range runs {
 		items += r.items()
 		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {
 			dead += r.tombstones()
+			expired += r.expiring.expired(purge)
 		}
 		if i < len(runs)-1 {
 			dead += r.shadowed
 		}
 	}
+	dead += expired
 	minDead := int64(minDeadItems)
 	if settle {
 		minDead = 1
 	}
-	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || runs[0].tombstones() > 0) {
+	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || runs[0].tombstones() > 0 || expired > 0) {
 		return plan{0, len(runs)}
 	}
 	if settle {

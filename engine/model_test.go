@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -47,6 +48,7 @@ type model struct {
 	cancel  func()      // called at a call to the file system, when so many have gone by
 	calls   int
 	db      *DB
+	time    *testClock
 	o       *oracle
 
 	items     map[string]state // by container
@@ -63,6 +65,7 @@ var modelContainers = map[string]ContainerDef{
 	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1]},
 	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
 	"bytes":  {Kind: Opaque, MinPartitions: 2},
+	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second},
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {
@@ -77,6 +80,9 @@ func newModel(t *testing.T, rng *rand.Rand) *model {
 	if rng.IntN(3) == 0 {
 		m.opts.Durability = Buffered
 	}
+	m.time = newTestClock(&m.opts)
+	m.o.now = func() int64 { return m.opts.clock().UnixMilli() }
+	m.opts.ExpiryGrace = 10 * time.Second
 	m.open()
 	for name, def := range modelContainers {
 		if _, err := m.db.CreateContainer(context.Background(), name, def); err != nil {
@@ -119,7 +125,7 @@ func (m *model) must(err error) {
 }
 
 func (m *model) container() (string, *Container) {
-	names := []string{"docs", "levels", "plain", "bytes"}
+	names := []string{"docs", "levels", "plain", "bytes", "mortal"}
 	name := names[m.rng.IntN(len(names))]
 	c, err := m.db.Container(name)
 	m.must(err)
@@ -144,8 +150,16 @@ func (m *model) key(name string) (PartitionKey, string) {
 
 func (m *model) step() {
 	switch p := m.rng.IntN(1000); {
-	case p < 548:
+	case p < 3:
+		m.checkpoint()
+	case p < 23:
+		m.pass()
+	case p < 478:
 		m.write()
+	case p < 513:
+		m.batch()
+	case p < 548:
+		m.update()
 	case p < 798:
 		m.read()
 	case p < 888:
@@ -187,7 +201,7 @@ func (m *model) write() {
 	id := fmt.Sprintf("i%d", m.rng.IntN(40))
 	which := itemID{name, key, id}
 	old, exists := m.items[name][which]
-	o := &WriteOptions{}
+	o := &WriteOptions{TTL: m.ttl(name)}
 	precondition := true
 	switch m.rng.IntN(6) {
 	case 0:
@@ -212,11 +226,18 @@ func (m *model) write() {
 	var meta Meta
 	var err, want error
 	ctx := context.Background()
-	verb := m.rng.IntN(4)
-	if name == "bytes" && (verb == 0 || verb == 2) {
+	verb := m.rng.IntN(5)
+	if name == "bytes" && (verb == 0 || verb == 2 || verb == 4) {
 		verb = 1
 	}
 	switch verb {
+	case 4:
+		if !exists {
+			want = ErrNotFound
+		}
+		n := m.rng.IntN(1000)
+		w.body = patchedBody(old.body, n)
+		meta, err = c.Patch(ctx, key, id, new(Patch).Set("/p", n), o)
 	case 0:
 		if exists {
 			want = ErrExists
@@ -251,10 +272,86 @@ func (m *model) write() {
 	}
 	m.must(err)
 	w.etag = meta.ETag
+	m.expires(&w, meta, o.TTL)
 	if w.body != "" && (meta.ID != id || meta.Key != key || meta.ETag == 0) {
 		m.t.Fatalf("write %v: meta %+v", which, meta)
 	}
 	m.apply(w, partitionOf(c, key), synced)
+}
+
+// patchedBody is a document of the model with its last member set to p: n.
+func patchedBody(body string, n int) string {
+	if body == "" {
+		return ""
+	}
+	rest, _, _ := strings.Cut(body, `,"p":`)
+	return strings.TrimSuffix(rest, "}") + fmt.Sprintf(`,"p":%d}`, n)
+}
+
+// ttl draws the option of a write.
+func (m *model) ttl(name string) time.Duration {
+	if name != "mortal" {
+		return 0
+	}
+	return []time.Duration{0, 0, NoExpiry, 5 * time.Second, time.Minute}[m.rng.IntN(5)]
+}
+
+// expires checks when what was written expires, and notes it.
+func (m *model) expires(w *write, meta Meta, option time.Duration) {
+	w.expires = 0
+	if w.body == "" || w.container != "mortal" || option == NoExpiry {
+		return
+	}
+	if option == 0 {
+		option = modelContainers[w.container].DefaultTTL
+	}
+	if w.expires = millisOf(meta.Expires); !meta.Expires.Equal(meta.Modified.Add(option)) {
+		m.t.Fatalf("%s written at %v for %v expires %v", w.id, meta.Modified, option, meta.Expires)
+	}
+}
+
+// pass lets time pass: items expire.
+func (m *model) pass() {
+	m.time.pass(time.Duration(m.rng.Int64N(int64(8 * time.Second))))
+	expire := func(items state) {
+		for id, w := range items {
+			if w.expired(m.o.now()) {
+				delete(items, id)
+			}
+		}
+	}
+	expire(m.items["mortal"])
+	for _, s := range m.snapshots {
+		if s.c.name == "mortal" {
+			expire(s.items)
+		}
+	}
+}
+
+// checkpoint opens a checkpoint and compares it with what is there.
+func (m *model) checkpoint() {
+	mem := vfs.NewMem()
+	m.db.opts.checkpointRoot = func(string) (vfs.FS, error) { return mem, nil }
+	m.must(m.db.Checkpoint(context.Background(), "copy"))
+	opts := m.opts
+	opts.fs = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+	copied, err := Open(context.Background(), "copy", &opts)
+	m.must(err)
+	defer copied.Close()
+	for name, items := range m.items {
+		c, err := copied.Container(name)
+		m.must(err)
+		n := 0
+		for it, err := range c.ScanAll(context.Background(), nil) {
+			m.must(err)
+			w, ok := items[itemID{name, it.Key, it.ID}]
+			m.compare("checkpoint", it, nil, w, ok)
+			n++
+		}
+		if n != len(items) {
+			m.t.Fatalf("checkpoint of %s: %d items, want %d", name, n, len(items))
+		}
+	}
 }
 
 func (m *model) apply(w write, p PartitionID, synced bool) {
@@ -462,7 +559,11 @@ func (m *model) load() {
 		key, members := m.key(name)
 		id := fmt.Sprintf("i%d", m.rng.IntN(40))
 		body := fmt.Sprintf(`{"id":%q%s,"load":"%s"}`, id, members, randomText(m.rng, m.rng.IntN(200)))
-		writes = append(writes, write{container: name, key: key, id: id, body: body})
+		w := write{container: name, key: key, id: id, body: body}
+		if name == "mortal" { // no time passes in a step
+			w.expires = m.o.now() + modelContainers[name].DefaultTTL.Milliseconds()
+		}
+		writes = append(writes, w)
 		docs = append(docs, []byte(body))
 	}
 	stats, err := c.Load(context.Background(), func(yield func([]byte, error) bool) {
@@ -490,6 +591,7 @@ func (m *model) load() {
 		m.must(err)
 		w = m.items[name][which]
 		w.etag = got.ETag
+		m.expires(&w, got.Meta, 0)
 		m.items[name][which] = w
 	}
 }

@@ -271,7 +271,7 @@ func (p *partition) open(opened sharedFiles) error {
 	}
 	v := *p.version.Load()
 	for i := range m.Runs {
-		r := &run{shadowed: m.Runs[i].Shadowed}
+		r := &run{shadowed: m.Runs[i].Shadowed, expiring: expiringFrom(m.Runs[i].Expiring)}
 		v.runs = append(v.runs, r)
 		p.version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {

@@ -117,6 +117,9 @@ type Options struct {
 	// ReadMode chooses how segment files are read: through a mapping (the
 	// default) or by positioned reads.
 	ReadMode ReadMode
+	// ExpiryGrace is how long items that have expired stay on disk at least: so
+	// much time there is to set a wrong clock right. 0: an hour. Less than 0: none.
+	ExpiryGrace time.Duration
 	// Logger receives what happens in the background. Nil: silent.
 	Logger *slog.Logger
 	// Events are called as things happen. Nil: none.
@@ -126,6 +129,14 @@ type Options struct {
 	fs vfs.FS
 	// clock replaces time.Now in tests.
 	clock func() time.Time
+	// elapsed replaces, in tests, the time since the store was opened by a clock
+	// that does not jump.
+	elapsed func() time.Duration
+	// lookedAhead is called, in tests, when a batch was looked up without a lock
+	// and is about to be judged.
+	lookedAhead func()
+	// checkpointRoot makes the directory of a checkpoint; tests replace it.
+	checkpointRoot func(dir string) (vfs.FS, error)
 	// pause replaces waiting for a throttled partition in tests.
 	pause func(time.Duration)
 	// memtableBytes lowers the size at which a memtable is flushed in tests.
@@ -218,6 +229,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.clock == nil {
 		out.clock = time.Now
 	}
+	if out.elapsed == nil {
+		opened := time.Now()
+		out.elapsed = func() time.Duration { return time.Since(opened) }
+	}
+	if out.checkpointRoot == nil {
+		out.checkpointRoot = vfs.CreateRoot
+	}
+	if out.ExpiryGrace == 0 {
+		out.ExpiryGrace = defaultExpiryGrace
+	}
+	out.ExpiryGrace = max(0, out.ExpiryGrace)
 	return out, nil
 }
 
@@ -289,6 +311,11 @@ type ContainerDef struct {
 	// takes 8 KiB of write buffers or more, and a file descriptor for each of
 	// its files.
 	MinPartitions int
+	// DefaultTTL is how long items live from their last write on, unless they say
+	// otherwise: a document by its member "ttl", in seconds, -1 for ever, any
+	// write by WriteOptions.TTL. 0: items never expire, whatever they say.
+	// NoExpiry: only those that say so. At least a millisecond.
+	DefaultTTL time.Duration
 	// Throughput is what the container may consume, in request units per second,
 	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
 	// container begins with as many partitions as it takes. See SetThroughput.
@@ -314,6 +341,8 @@ func IndexAll() IndexPolicy { return index.All() }
 type Limits struct {
 	ItemBytes             int64 // of one document; 0: 2 MiB, at most 3 MiB
 	LogicalPartitionBytes int64 // of the documents of one partition key, ids not counted; 0: 20 GiB
+	BatchOperations       int   // of one batch or transaction; 0: 100, at most 10,000
+	BatchBytes            int64 // of the keys, ids and documents in one batch or transaction; 0: 2 MiB, at most 4 MiB
 	// PartitionThroughput is the most that a physical partition may consume of
 	// the throughput of the container, in RU/s, at least 1. 0: 10,000.
 	PartitionThroughput float64
@@ -323,6 +352,10 @@ const (
 	defaultItemBytes    = 2 << 20
 	maxItemBytes        = 3 << 20
 	defaultLogicalBytes = 20 << 30
+	defaultBatchOps     = 100
+	maxBatchOps         = 10_000
+	defaultBatchBytes   = 2 << 20
+	maxBatchBytes       = 4 << 20
 	defaultPartitionRU  = 10_000
 	maxPartitions       = 4096
 	maxContainers       = 10_000
@@ -358,6 +391,9 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.MinPartitions < 1 || d.MinPartitions > maxPartitions {
 		return d, invalidf("container %q: MinPartitions %d: between 1 and %d", name, d.MinPartitions, maxPartitions)
 	}
+	if d.DefaultTTL < 0 && d.DefaultTTL != NoExpiry || d.DefaultTTL > 0 && d.DefaultTTL < time.Millisecond {
+		return d, invalidf("container %q: DefaultTTL %v: 0, NoExpiry or at least a millisecond", name, d.DefaultTTL)
+	}
 	if d.Limits.ItemBytes == 0 {
 		d.Limits.ItemBytes = defaultItemBytes
 	}
@@ -374,6 +410,18 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	d.Index = d.Index.Clone()
+	if d.Limits.BatchOperations == 0 {
+		d.Limits.BatchOperations = defaultBatchOps
+	}
+	if d.Limits.BatchOperations < 1 || d.Limits.BatchOperations > maxBatchOps {
+		return d, invalidf("container %q: Limits.BatchOperations %d: between 1 and %d", name, d.Limits.BatchOperations, maxBatchOps)
+	}
+	if d.Limits.BatchBytes == 0 {
+		d.Limits.BatchBytes = defaultBatchBytes
+	}
+	if d.Limits.BatchBytes < 1 || d.Limits.BatchBytes > maxBatchBytes {
+		return d, invalidf("container %q: Limits.BatchBytes %d: between 1 and %d", name, d.Limits.BatchBytes, maxBatchBytes)
+	}
 	if d.Limits.PartitionThroughput == 0 {
 		d.Limits.PartitionThroughput = defaultPartitionRU
 	}
@@ -407,6 +455,9 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Compression:   compressionName(d.Compression),
 		MaxItemBytes:  d.Limits.ItemBytes,
 		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
+		MaxBatchOps:   d.Limits.BatchOperations,
+		MaxBatchBytes: d.Limits.BatchBytes,
+		DefaultTTL:    ttlToManifest(d.DefaultTTL),
 		Throughput:    d.Throughput,
 		MaxThroughput: d.Limits.PartitionThroughput,
 		NoBurst:       d.NoBurst,
@@ -423,13 +474,31 @@ func indexToManifest(p IndexPolicy) *manifest.IndexPolicy {
 	return &manifest.IndexPolicy{Include: p.Include, Exclude: p.Exclude}
 }
 
+func ttlToManifest(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+func ttlFromManifest(millis int64) time.Duration {
+	if millis < 0 {
+		return NoExpiry
+	}
+	return time.Duration(millis) * time.Millisecond
+}
+
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
 		MinPartitions: partitions,
-		Limits:        Limits{ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput},
-		Throughput:    m.Throughput,
-		NoBurst:       m.NoBurst,
+		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
+		Limits: Limits{
+			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,
+			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,
+		},
+		Throughput: m.Throughput,
+		NoBurst:    m.NoBurst,
 	}
 	switch m.Kind {
 	case JSON.String():

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -21,7 +22,8 @@ import (
 // durable ones.
 type oracle struct {
 	parts map[PartitionID]*history
-	order uint64 // of the newest write
+	order uint64       // of the newest write
+	now   func() int64 // the time, in milliseconds; nil: nothing expires
 }
 
 // history is what was written to one physical partition.
@@ -39,9 +41,14 @@ type write struct {
 	id        string
 	body      string // "" deletes
 	etag      ETag   // 0: not known
+	expires   int64  // milliseconds, 0: never
 	unknown   bool
+	more      bool   // the next write of the history is of the same batch
 	order     uint64 // among all writes
 }
+
+// expired says whether the write is past its time to live.
+func (w *write) expired(now int64) bool { return w.expires != 0 && w.expires <= now }
 
 func newOracle() *oracle { return &oracle{parts: make(map[PartitionID]*history)} }
 
@@ -64,6 +71,14 @@ func (o *oracle) note(p PartitionID, w write, acknowledged, synced bool) {
 		if synced {
 			h.durable = len(h.writes)
 		}
+	}
+}
+
+// noteBatch records the writes of one batch.
+func (o *oracle) noteBatch(p PartitionID, writes []write, acknowledged, synced bool) {
+	for i, w := range writes {
+		w.more = i < len(writes)-1
+		o.note(p, w, acknowledged, synced)
 	}
 }
 
@@ -142,12 +157,12 @@ func (w *write) hash() uint64 {
 	return maphash.Comparable(seedOfHash, content{itemID{w.container, w.key, w.id}, w.body})
 }
 
-// after returns the state after the first n writes.
-func (h *history) after(n int) state {
+// after returns the state after the first n writes, at a time.
+func (h *history) after(n int, now int64) state {
 	s := make(state)
 	for _, w := range h.writes[:n] {
 		id := itemID{w.container, w.key, w.id}
-		if w.body == "" {
+		if w.body == "" || w.expired(now) {
 			delete(s, id)
 		} else {
 			s[id] = w
@@ -158,7 +173,7 @@ func (h *history) after(n int) state {
 
 // match finds the longest prefix, of at least least writes, after which the
 // state is the one found.
-func (h *history) match(found state, least int) (n int, ok bool) {
+func (h *history) match(found state, least int, now int64) (n int, ok bool) {
 	var want, have uint64
 	for _, w := range found {
 		want ^= w.hash()
@@ -166,6 +181,9 @@ func (h *history) match(found state, least int) (n int, ok bool) {
 	s := make(state)
 	best := -1
 	try := func(n int) {
+		if n > 0 && h.writes[n-1].more {
+			return // a batch is there as a whole or not at all
+		}
 		if n >= least && have == want && len(s) == len(found) {
 			best = n
 		}
@@ -177,7 +195,7 @@ func (h *history) match(found state, least int) (n int, ok bool) {
 			have ^= old.hash()
 			delete(s, id)
 		}
-		if w.body != "" {
+		if w.body != "" && !w.expired(now) {
 			s[id] = w
 			have ^= w.hash()
 		}
@@ -190,21 +208,25 @@ func (h *history) match(found state, least int) (n int, ok bool) {
 // did the new truth. least tells how many writes of a history must be there.
 func (o *oracle) check(db *DB, least func(*history) int) error {
 	o.follow(db)
+	var now int64
+	if o.now != nil {
+		now = o.now()
+	}
 	for id, h := range o.parts {
 		found, err := readPartition(db, id)
 		if err != nil {
 			return err
 		}
-		n, ok := h.match(found, least(h))
+		n, ok := h.match(found, least(h), now)
 		if !ok {
-			return fmt.Errorf("partition %d: %d items found are no state after %d to %d writes\n%s", id, len(found), least(h), len(h.writes), h.explain(found, least(h)))
+			return fmt.Errorf("partition %d: %d items found are no state after %d to %d writes\n%s", id, len(found), least(h), len(h.writes), h.explain(found, least(h), now))
 		}
 		h.writes = h.writes[:n]
 		for i := range h.writes {
 			h.writes[i].unknown = false
 		}
 		h.durable, h.kernel = n, n
-		for _, w := range h.after(n) {
+		for _, w := range h.after(n, now) {
 			if got := found[itemID{w.container, w.key, w.id}]; w.etag != 0 && got.etag != w.etag {
 				return fmt.Errorf("partition %d: item %s: etag %v, was acknowledged as %v", id, w.id, got.etag, w.etag)
 			}
@@ -214,9 +236,9 @@ func (o *oracle) check(db *DB, least func(*history) int) error {
 }
 
 // explain lists how the found state differs from that after least writes.
-func (h *history) explain(found state, least int) string {
+func (h *history) explain(found state, least int, now int64) string {
 	text := ""
-	want := h.after(least)
+	want := h.after(least, now)
 	for id, w := range want {
 		if got, ok := found[id]; !ok {
 			text += fmt.Sprintf("  lost %s/%s/%s = %.40q\n", id.container, id.key, id.id, w.body)
@@ -255,10 +277,18 @@ func readPartition(db *DB, id PartitionID) (state, error) {
 			if string(one.Body) != string(it.Body) || one.ETag != it.ETag {
 				return nil, fmt.Errorf("scan and read differ on %s/%s", it.Key, it.ID)
 			}
-			s[itemID{p.c.name, it.Key, it.ID}] = write{container: p.c.name, key: it.Key, id: it.ID, body: string(it.Body), etag: it.ETag}
+			s[itemID{p.c.name, it.Key, it.ID}] = write{container: p.c.name, key: it.Key, id: it.ID, body: string(it.Body), etag: it.ETag, expires: millisOf(it.Expires)}
 		}
 	}
 	return s, nil
+}
+
+// millisOf returns a time in milliseconds, 0 for the zero time.
+func millisOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 // partitionOf returns the physical partition of a key.

@@ -175,7 +175,8 @@ type run struct {
 	shadowed int64 // estimate of versions in older runs that it overwrites
 	// heldFor is the lowest sequence at which somebody read when the run was
 	// merged: its tombstones had to stay. 0: nobody did.
-	heldFor uint64
+	heldFor  uint64
+	expiring expiring
 }
 
 // file is a segment file within the bounds of its reference.

@@ -106,12 +106,25 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, at, buf)
+	it, err := c.readEntered(pk, id, at, 0, buf)
 	call.Leave()
 	return it, err
 }
 
-func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+// readAt is read as of a snapshot and its time.
+func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, s *Snapshot, buf []byte) (Item, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return Item{}, err
+	}
+	it, err := c.readEntered(pk, id, s.seq, s.now, buf)
+	call.Leave()
+	return it, err
+}
+
+// readEntered reads an item at a sequence, as it is or expired at a time in
+// milliseconds, 0 for the present.
+func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64, buf []byte) (Item, error) {
 	if err := c.checkKey(pk, id); err != nil {
 		return Item{}, err
 	}
@@ -151,7 +164,14 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 	}
 	db.counters.reads.Add(1)
 	sampled := db.sampled()
-	if !found || ver.Deleted() || (ver.Expires != 0 && ver.Expires <= db.nowMillis()) {
+	gone := !found || ver.Deleted()
+	if !gone && ver.Expires != 0 {
+		if now == 0 {
+			now = db.nowMillis()
+		}
+		gone = ver.Expires <= now
+	}
+	if gone {
 		if m != nil {
 			m.charge(db.uptime(), failedCharge)
 		}
@@ -168,7 +188,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, buf []byt
 		p.sample(encoded, charge)
 	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Charge: charge},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires), Charge: charge},
 		Body: out[n:],
 	}, nil
 }

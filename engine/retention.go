@@ -8,6 +8,7 @@ import "github.com/cleavestore/cleave/internal/item"
 type retention struct {
 	at      []uint64 // sequences at which somebody reads, falling; the first is the top
 	oldest  bool     // nothing older exists: tombstones hide nothing
+	purge   int64    // what expired up to then is as if it were deleted
 	newer   uint64   // sequence of the version shown before, of the same key
 	first   bool     // no version of the key was shown
 	dropped int64
@@ -16,7 +17,13 @@ type retention struct {
 // retention returns what must be kept from now on. Whoever begins to read
 // later does so at a sequence above all that a flush or merge sees.
 func (db *DB) retention(oldest bool) retention {
-	return retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest}
+	purge := db.purgeable()
+	if now := db.opts.clock(); purge != 0 {
+		// Whoever reads for long may have begun before that expired.
+		_, longest := db.pins.age(now)
+		purge = min(purge, now.Add(-longest).UnixMilli())
+	}
+	return retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest, purge: purge}
 }
 
 // lowest returns the lowest sequence at which somebody reads, maxSequence if
@@ -37,9 +44,9 @@ func (r *retention) wants(v *item.Version) bool {
 		if !first && at >= newer {
 			continue // this reader sees the newer version
 		}
-		// A tombstone that every reader sees, with nothing older below it,
+		// A tombstone, or what has expired, that every reader sees, with nothing older below it,
 		// hides nothing.
-		if r.oldest && v.Deleted() && v.Seq <= r.lowest() {
+		if r.oldest && (v.Deleted() || v.Expires != 0 && v.Expires <= r.purge) && v.Seq <= r.lowest() {
 			break
 		}
 		return true

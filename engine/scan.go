@@ -134,6 +134,7 @@ type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool
 type found struct {
 	seq          uint64
 	modified     int64
+	expires      int64
 	body, id, pk int // lengths
 }
 
@@ -339,6 +340,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		return false, p.gone() // what was loaded may be empty
 	}
 	now := db.nowMillis()
+	if s.snapshot != nil && s.snapshot.now != 0 {
+		now = s.snapshot.now
+	}
 	if c := s.candidates; c != nil {
 		fits, err := s.findCandidates(p, v, at, now)
 		if err != nil {
@@ -434,7 +438,7 @@ func (s *scanner) seek() {
 
 // take adds an item to the batch.
 func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
-	f := found{seq: v.Seq, modified: v.Modified, body: len(body), id: len(k.ID)}
+	f := found{seq: v.Seq, modified: v.Modified, expires: v.Expires, body: len(body), id: len(k.ID)}
 	s.text = append(append(s.text, body...), k.ID...)
 	if !s.onlyKey {
 		f.pk = len(k.PK)
@@ -454,7 +458,7 @@ func (s *scanner) item(f *found, text []byte) (Item, []byte) {
 	charge := s.visit + readCharge(f.body)
 	s.visit = 0
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Charge: charge},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Expires: timeOf(f.expires), Charge: charge},
 		Body: body,
 	}, text
 }

@@ -95,6 +95,7 @@ func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 type Snapshot struct {
 	c      *Container
 	seq    uint64
+	now    int64 // when items expire, in milliseconds; 0: by the clock
 	closed sync.Once
 	done   chan struct{}
 }

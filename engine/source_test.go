@@ -45,7 +45,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
-	at = min(at, p.visible.Load())
+	at, now := min(at, p.visible.Load()), p.db.nowMillis()
 	want := make(map[string]uint64)
 	name := func(k *item.Key) string { return fmt.Sprintf("%x %s", k.PK, k.ID) }
 	var cursors mergedCursor
@@ -57,7 +57,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		if !cursors.valid() {
 			break
 		}
-		if k, v := cursors.top(); !v.Deleted() {
+		if k, v := cursors.top(); visible(v, now) {
 			want[name(k)] = v.Seq
 		}
 		cursors.next()
@@ -66,7 +66,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		return err
 	}
 	tables := m.rng.IntN(3) > 0
-	q, err := p.sourcesAt(v, at, p.db.nowMillis(), p.c.indexing.Load(), tables)
+	q, err := p.sourcesAt(v, at, now, p.c.indexing.Load(), tables)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type counters struct {
 	trims, trimmedBytes           atomic.Int64
 	reindexes, reindexedBytes     atomic.Int64
 	stalls, stalledNanos          atomic.Int64
+	conflicts                     atomic.Int64
 	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
 	backgroundErrors              atomic.Int64
@@ -53,6 +54,7 @@ type Stats struct {
 	ReindexedBytes        int64
 	Stalls                int64 // writes that waited a millisecond or more for memory
 	Stalled               time.Duration
+	Conflicts             int64 // transactions that were refused and begun anew
 	CarriedBytes          int64 // written to the log again to free its old files
 	ListenerPanics        int64
 	EventsDropped         int64
@@ -119,6 +121,7 @@ func (db *DB) Stats() Stats {
 		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		Reindexes: c.reindexes.Load(), ReindexedBytes: c.reindexedBytes.Load(),
+		Conflicts:      c.conflicts.Load(),
 		CarriedBytes:   c.carried.Load(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),

@@ -144,7 +144,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, oldest, trim b
 func replaceInRuns(runs []*run, old *file, files []*file) []*run {
 	var next []*run
 	for _, r := range runs {
-		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor}
+		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor, expiring: r.expiring}
 		found := false
 		for _, f := range r.files {
 			if f == old {

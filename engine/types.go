@@ -83,6 +83,7 @@ type Meta struct {
 	ETag     ETag
 	Seq      uint64    // position in the store-wide order of writes
 	Modified time.Time // milliseconds
+	Expires  time.Time // milliseconds; zero: never
 	// Charge is what the call cost, in request units. What a scan cost is the
 	// sum over its items: the first one of each physical partition carries what
 	// the visit of that cost.
@@ -106,6 +107,10 @@ type WriteOptions struct {
 	// existing item is ErrExists, Replace and Delete of a missing one
 	// ErrNotFound.
 	IfMatch ETag
+	// TTL is how long the item lives from this write on; NoExpiry: for ever. If
+	// not zero it takes the place of the document's member "ttl" and of the
+	// container's DefaultTTL. It is refused where that is 0.
+	TTL time.Duration
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.
 	Durability Durability

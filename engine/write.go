@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -44,10 +45,10 @@ type request struct {
 	operation
 	demand  demand
 	ifMatch ETag
+	ttl     int64 // milliseconds, 0: for ever
 	sync    bool
 	waited  time.Duration
-	full    *fullKey // where measure has counted the write, nil if it has not
-	growth  int64    // bytes that it has counted
+	counted // by measure
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -57,7 +58,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body, r.full = nil, nil
+	r.ver.Body, r.counted = nil, counted{}
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -125,6 +126,7 @@ func (c *Container) scan(r *request, doc []byte) error {
 	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
 		return documentError(err)
 	}
+	r.ttl = c.ttlOf(&r.doc)
 	return r.set(r.doc.PK, r.doc.ID, doc, 0)
 }
 
@@ -145,6 +147,9 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 	if err := r.set(pk.Encoded(), bytesOf(id), body, flags); err != nil {
 		return Meta{}, err
 	}
+	if r.ttl = 0; flags&item.Tombstone == 0 {
+		r.ttl = max(0, c.def.DefaultTTL.Milliseconds())
+	}
 	return c.write(ctx, r, o, d)
 }
 
@@ -160,17 +165,19 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		return Meta{}, err
 	}
 	r.demand, r.ifMatch, r.waited = d, 0, 0
-	mode := db.opts.Durability.mode
+	var durability Durability
 	if o != nil {
-		r.ifMatch = o.IfMatch
-		if o.Durability.mode != durabilityDefault {
-			mode = o.Durability.mode
-		}
-		if o.Durability.mode == durabilityInterval {
-			return Meta{}, invalidf("WriteOptions.Durability: interval is a store option")
+		r.ifMatch, durability = o.IfMatch, o.Durability
+	}
+	var err error
+	if !r.ver.Deleted() {
+		if r.ttl, err = c.ttl(o, r.ttl); err != nil {
+			return Meta{}, err
 		}
 	}
-	r.sync = mode == durabilitySynced
+	if r.sync, err = db.syncs(durability); err != nil {
+		return Meta{}, err
+	}
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]
@@ -202,6 +209,18 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		db.counters.written(len(r.key.PK)+len(r.key.ID)+len(r.ver.Body), r.ver.Deleted())
 		return r.meta(), nil
 	}
+}
+
+// syncs says whether a write with this durability, or the store's default, waits
+// for a sync.
+func (db *DB) syncs(d Durability) (bool, error) {
+	switch d.mode {
+	case durabilityDefault:
+		return db.opts.Durability.mode == durabilitySynced, nil
+	case durabilityInterval:
+		return false, invalidf("Durability: interval is a store option")
+	}
+	return d.mode == durabilitySynced, nil
 }
 
 // await waits until a record is written, and until need is synced.
@@ -243,7 +262,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err == nil {
 			return seq, pos, need, nil
 		}
-		p.full.failed(r)
+		p.full.failed(&r.counted)
 		if err == errFilesChanged {
 			continue
 		}
@@ -274,6 +293,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		}
 	}
 	r.ver.Modified = p.db.stamp()
+	r.ver.Expires = expires(r.ver.Modified, r.ttl)
 	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
@@ -288,8 +308,15 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		p.db.fail(err)
 		return 0, 0, 0, p.db.writable()
 	}
+	return seq, pos, p.noteAppliedLocked(active, seq, pos, r.sync), nil
+}
+
+// noteAppliedLocked notes a record that is in the memtable, up to its last
+// sequence. It returns up to where the log must be synced before the record may
+// be shown. The commit lock is held.
+func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wal.Position, sync bool) (need wal.Position) {
 	p.mu.last, p.mu.lastSeq = pos, seq
-	if r.sync {
+	if sync {
 		p.mu.synced = pos
 	} else {
 		p.mu.lazy = pos
@@ -299,7 +326,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		p.freezeLocked()
 		p.db.wakeFlusher()
 	}
-	return seq, pos, need, nil
+	return need
 }
 
 // incumbent is the newest version of an item as it was found without a lock.
@@ -335,22 +362,23 @@ func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err e
 	if v.lookupMemory(&r.key, maxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.judge(&found, exists, p.db.nowMillis())
+	err = r.demand.judge(r.ifMatch, &found, exists, p.db.nowMillis())
 	return err != nil && exists && found.Seq > p.visible.Load(), err
 }
 
 // demanding says whether the write depends on the present version.
 func (r *request) demanding() bool { return r.demand != anything || r.ifMatch != 0 }
 
-// judge tests the request's demand against the present version.
-func (r *request) judge(v *item.Version, exists bool, now int64) error {
+// judge tests a demand, and the etag that must match unless it is 0, against
+// the present version.
+func (d demand) judge(ifMatch ETag, v *item.Version, exists bool, now int64) error {
 	exists = exists && visible(v, now)
 	switch {
-	case r.demand == absent && exists:
+	case d == absent && exists:
 		return ErrExists
-	case r.demand == present && !exists:
+	case d == present && !exists:
 		return ErrNotFound
-	case r.ifMatch != 0 && (!exists || ETag(v.Seq) != r.ifMatch):
+	case ifMatch != 0 && (!exists || ETag(v.Seq) != ifMatch):
 		return ErrPrecondition
 	}
 	return nil
@@ -371,6 +399,7 @@ func (r *request) meta() Meta {
 		ETag:     ETag(r.ver.Seq),
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
+		Expires:  timeOf(r.ver.Expires),
 		Charge:   r.charge(),
 		Waited:   r.waited,
 	}

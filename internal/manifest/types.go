@@ -79,6 +79,9 @@ type Container struct {
 	Compression   string   `json:"compression"`
 	MaxItemBytes  int64    `json:"max_item_bytes"`
 	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
+	MaxBatchOps   int      `json:"max_batch_operations"`               // 0: the default
+	MaxBatchBytes int64    `json:"max_batch_bytes"`                    // 0: the default
+	DefaultTTL    int64    `json:"default_ttl"`                        // milliseconds; 0: items never expire, -1: those that say so
 	Throughput    float64  `json:"throughput,omitempty"`               // RU/s; 0: unlimited
 	MaxThroughput float64  `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
 	NoBurst       bool     `json:"no_burst,omitempty"`
@@ -157,6 +160,15 @@ func (f *Files) Disposable(number uint64) bool {
 type Run struct {
 	Shadowed int64  `json:"shadowed"` // estimate: versions in older runs that this run overwrites or deletes
 	Files    []File `json:"files"`
+	// Expiring estimates what of the run expires; nil: nothing.
+	Expiring *Expiring `json:"expiring,omitempty"`
+}
+
+// Expiring describes items that expire.
+type Expiring struct {
+	Items int64 `json:"items"`
+	First int64 `json:"first"` // when the first of them does, milliseconds
+	Last  int64 `json:"last"`
 }
 
 // File is a reference to a segment file. Its bounds only ever shrink. A file may

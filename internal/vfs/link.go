@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -21,9 +22,28 @@ func LinkOrCopy(fsys FS, from, to string) (copied int64, err error) {
 	if err == nil || !linkRefused(err) {
 		return 0, err
 	}
-	copied, err = copySynced(fsys, from, to)
+	return copyOrRemove(fsys, from, fsys, to)
+}
+
+// LinkOrCopyTo is LinkOrCopy into another file system. Only files of OS are
+// linked.
+func LinkOrCopyTo(src FS, from string, dst FS, to string) (copied int64, err error) {
+	a, ok := src.(*osFS)
+	b, same := dst.(*osFS)
+	if ok && same {
+		err := fault.IO("link", b.Path(to), -1, os.Link(a.Path(from), b.Path(to)))
+		if err == nil || !linkRefused(err) {
+			return 0, err
+		}
+	}
+	return copyOrRemove(src, from, dst, to)
+}
+
+// copyOrRemove copies a file; after an error the copy is gone.
+func copyOrRemove(src FS, from string, dst FS, to string) (copied int64, err error) {
+	copied, err = copySynced(src, from, dst, to)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		_ = fsys.Remove(to) // an orphan at worst
+		_ = dst.Remove(to) // an orphan at worst
 	}
 	return copied, err
 }
@@ -36,8 +56,8 @@ func linkRefused(err error) bool {
 
 const copyBytes = 1 << 20
 
-func copySynced(fsys FS, from, to string) (copied int64, err error) {
-	in, err := fsys.Open(from)
+func copySynced(src FS, from string, dst FS, to string) (copied int64, err error) {
+	in, err := src.Open(from)
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +66,7 @@ func copySynced(fsys FS, from, to string) (copied int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	out, err := fsys.Create(to)
+	out, err := dst.Create(to)
 	if err != nil {
 		return 0, err
 	}

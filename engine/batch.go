@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Batch collects operations on items of one logical partition, which
+// Container.Commit then carries out in their order: all of them or none, and
+// nobody ever sees some without the others.
+//
+// Limits are checked as operations are added: an add that is refused leaves the
+// batch as it was. Documents and ids are copied. A Batch serves one goroutine at
+// a time and must not be copied; after Reset it is used again without
+// allocating.
+type Batch struct {
+	// Durability of the batch, if not zero, replaces the store's default.
+	// Interval is not possible here.
+	Durability Durability
+
+	c       *Container
+	pk      PartitionKey
+	refused error       // why every call fails: the key
+	epk     partmap.EPK // of pk
+	ops     []batchOp   // beyond the length: buffers to be used again
+	size    int64       // bytes of keys, ids and bodies
+	patches int         // operations that are patches
+	record  []byte      // scratch: the record of the log
+	order   []int32     // scratch: operations by id, then by index
+	found   []incumbent // scratch: what each operation met
+}
+
+// batchOp is an operation of a batch.
+type batchOp struct {
+	verb     verb
+	ifMatch  ETag
+	ttl      int64  // milliseconds, 0: for ever
+	explicit bool   // the ttl was given for this write
+	patch    *Patch // of verbPatch: the body is what it leaves, once that is known
+	failed   error  // why it cannot be applied
+	data     []byte // the id, then the body
+	idLen    int
+	earlier  int32 // operation before it on the same item, -1 if there is none
+	final    bool  // no operation after it is on the same item
+}
+
+func (op *batchOp) id() []byte   { return op.data[:op.idLen] }
+func (op *batchOp) body() []byte { return op.data[op.idLen:] }
+
+// verb is a kind of operation.
+type verb uint8
+
+const (
+	verbCreate verb = iota
+	verbUpsert
+	verbReplace
+	verbPut
+	verbDelete
+	verbPatch
+)
+
+var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch"}
+
+// demand returns what the verb requires of the present version.
+func (v verb) demand() demand {
+	switch v {
+	case verbCreate:
+		return absent
+	case verbReplace, verbDelete, verbPatch:
+		return present
+	}
+	return anything
+}
+
+// BatchError tells which operation of a batch is why none was carried out.
+type BatchError struct {
+	Index int    // of the operation in the batch, from 0
+	Op    string // "create", "upsert", "replace", "put", "delete" or "patch"
+	Err   error
+}
+
+// Error implements error.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("operation %d of the batch, %s: %v", e.Index+1, e.Op, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// NewBatch returns an empty batch for a logical partition. If the key is
+// invalid, every add and Commit says so.
+func (c *Container) NewBatch(pk PartitionKey) *Batch {
+	b := new(Batch)
+	b.begin(c, pk)
+	return b
+}
+
+// begin makes an empty batch what NewBatch returns.
+func (b *Batch) begin(c *Container, pk PartitionKey) {
+	b.c, b.pk, b.refused = c, pk, c.checkPartitionKey(pk)
+	if b.refused == nil {
+		b.epk = partmap.HashEncoded(pk.Encoded())
+	}
+}
+
+// batches are used again by calls that need one inside.
+var batches = sync.Pool{New: func() any { return new(Batch) }}
+
+// release empties the batch and gives it back.
+func (b *Batch) release() {
+	b.Reset()
+	if cap(b.ops) > defaultBatchOps {
+		b.ops = nil
+	}
+	clear(b.found)
+	b.c, b.pk, b.Durability = nil, PartitionKey{}, Durability{}
+	batches.Put(b)
+}
+
+// Create adds the writing of a new item; if it exists, Commit fails with
+// ErrExists. An add returns the errors of a single write that concern the
+// document, ErrKeyMismatch if that is of another logical partition, and a
+// *LimitError past Limits.BatchOperations or Limits.BatchBytes. IfMatch, if it
+// is given, is compared when the batch is committed; WriteOptions.Durability is
+// refused here: see Batch.Durability.
+func (b *Batch) Create(doc []byte, o *WriteOptions) error { return b.addDocument(verbCreate, doc, o) }
+
+// Upsert adds the writing of an item, whether or not it exists.
+func (b *Batch) Upsert(doc []byte, o *WriteOptions) error { return b.addDocument(verbUpsert, doc, o) }
+
+// Replace adds the writing of an item that must exist.
+func (b *Batch) Replace(doc []byte, o *WriteOptions) error {
+	return b.addDocument(verbReplace, doc, o)
+}
+
+// Put adds the writing of an item of an opaque container, whether or not it
+// exists.
+func (b *Batch) Put(id string, body []byte, o *WriteOptions) error {
+	if err := b.checkBody(body); err != nil {
+		return err
+	}
+	return b.addBytes(verbPut, id, body, o)
+}
+
+// Delete adds the deletion of an item that must exist, of a container of either
+// kind.
+func (b *Batch) Delete(id string, o *WriteOptions) error { return b.addBytes(verbDelete, id, nil, o) }
+
+// Len returns the number of operations.
+func (b *Batch) Len() int { return len(b.ops) }
+
+// Size returns the bytes of the operations' keys, ids and documents, which
+// Limits.BatchBytes bounds.
+func (b *Batch) Size() int64 { return b.size }
+
+// Key returns the partition key that the batch is for.
+func (b *Batch) Key() PartitionKey { return b.pk }
+
+// Reset empties the batch. Its key and durability stay.
+func (b *Batch) Reset() {
+	for i := range b.ops {
+		b.ops[i].patch = nil
+		if cap(b.ops[i].data) > keptScratch {
+			b.ops[i].data = nil
+		}
+	}
+	if cap(b.record) > keptScratch {
+		b.record = nil
+	}
+	b.ops, b.size, b.patches = b.ops[:0], 0, 0
+}
+
+// keptScratch is the size above which a buffer is not kept for another use.
+const keptScratch = 64 << 10
+
+func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
+	if b.refused != nil {
+		return b.refused
+	}
+	r := requests.Get().(*request)
+	defer r.release()
+	if err := b.scan(r, doc); err != nil {
+		return err
+	}
+	return b.add(v, r.key.ID, doc, r.ttl, o)
+}
+
+// scan fills the request's operation from a document of the batch's key.
+func (b *Batch) scan(r *request, doc []byte) error {
+	if b.c.def.Kind != JSON {
+		return invalidf("container %q is opaque; use Put", b.c.name)
+	}
+	if err := b.c.scan(r, doc); err != nil {
+		return err
+	}
+	if !bytes.Equal(r.key.PK, b.pk.Encoded()) {
+		return fmt.Errorf("%w: the document has %s, not %s", ErrKeyMismatch, keyOf(string(r.key.PK)), b.pk)
+	}
+	return nil
+}
+
+// checkBody says whether the container takes items of this body.
+func (b *Batch) checkBody(body []byte) error {
+	if b.c.def.Kind != Opaque {
+		return invalidf("Put: container %q holds documents; use Upsert", b.c.name)
+	}
+	if size := int64(len(body)); size > b.c.def.Limits.ItemBytes {
+		return &LimitError{What: "item body", Size: size, Limit: b.c.def.Limits.ItemBytes, Kind: ErrTooLarge}
+	}
+	return nil
+}
+
+func (b *Batch) addBytes(v verb, id string, body []byte, o *WriteOptions) error {
+	if b.refused != nil {
+		return b.refused
+	}
+	if err := b.c.checkKey(b.pk, id); err != nil {
+		return err
+	}
+	return b.add(v, bytesOf(id), body, max(0, b.c.def.DefaultTTL.Milliseconds()), o)
+}
+
+// add adds an operation, or refuses it.
+func (b *Batch) add(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
+	limits := &b.c.def.Limits
+	if len(b.ops) >= limits.BatchOperations {
+		return &LimitError{What: "batch", Unit: "operations", Size: int64(len(b.ops)) + 1, Limit: int64(limits.BatchOperations), Kind: ErrTooLarge}
+	}
+	var op batchOp
+	if err := op.fill(b.c, v, id, ttl, o); err != nil {
+		return err
+	}
+	size := b.opSize(id, body)
+	if err := b.fits(size); err != nil {
+		return err
+	}
+	if n := len(b.ops); n < cap(b.ops) {
+		op.data = b.ops[:n+1][n].data[:0]
+	}
+	op.data = append(append(op.data, id...), body...)
+	b.ops = append(b.ops, op)
+	b.size += size
+	return nil
+}
+
+// replace puts an operation in the place of another one on the same item.
+func (b *Batch) replace(i int, op batchOp, body []byte) error {
+	old := &b.ops[i]
+	more := int64(len(body) - len(old.body()))
+	if err := b.fits(more); err != nil {
+		return err
+	}
+	op.data = append(old.data[:old.idLen], body...)
+	*old = op
+	b.size += more
+	return nil
+}
+
+// fill sets everything but the data. ttl is what the document or the container
+// says.
+func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOptions) (err error) {
+	*op = batchOp{verb: v, idLen: len(id), ttl: ttl}
+	if o == nil {
+		return nil
+	}
+	if v != verbDelete {
+		if op.ttl, err = c.ttl(o, ttl); err != nil {
+			return err
+		}
+		op.explicit = o.TTL != 0
+	}
+	if o.Durability.mode != durabilityDefault {
+		return invalidf("WriteOptions.Durability: the operations of a batch or transaction have that of the whole")
+	}
+	op.ifMatch = o.IfMatch
+	return nil
+}
+
+// opSize is what an operation adds to the size.
+func (b *Batch) opSize(id, body []byte) int64 {
+	return int64(len(b.pk.Encoded()) + len(id) + len(body))
+}
+
+// fits says whether the batch may grow by so many bytes.
+func (b *Batch) fits(more int64) error {
+	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit {
+		return &LimitError{What: "batch", Size: b.size + more, Limit: limit, Kind: ErrTooLarge}
+	}
+	return nil
+}
+
+// key sets k to the sort key of an item of the batch.
+func (b *Batch) key(id []byte) item.Key {
+	return item.Key{Hash: b.epk.Head(), EPK: b.epk.Bytes(), PK: b.pk.Encoded(), ID: id}
+}
+
+// link finds for each operation the one before it on the same item.
+func (b *Batch) link() {
+	b.order = b.order[:0]
+	for i := range b.ops {
+		b.order = append(b.order, int32(i))
+	}
+	slices.SortFunc(b.order, func(x, y int32) int {
+		if c := bytes.Compare(b.ops[x].id(), b.ops[y].id()); c != 0 {
+			return c
+		}
+		return int(x - y)
+	})
+	for n, i := range b.order {
+		op := &b.ops[i]
+		op.earlier, op.final = -1, true
+		if n > 0 {
+			if before := b.order[n-1]; bytes.Equal(b.ops[before].id(), op.id()) {
+				op.earlier, b.ops[before].final = before, false
+			}
+		}
+	}
+}
+
+// demanding says whether some operation depends on the present version of its
+// item.
+func (op *batchOp) demanding() bool { return op.verb.demand() != anything || op.ifMatch != 0 }

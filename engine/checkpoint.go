@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// A checkpoint is made in these steps:
+//
+//  1. No container is made or dropped, no partition replaced, no set of files
+//     changed and no log file let go until step 4. Reads and writes go on.
+//  2. The files of each partition are linked, and its manifest is noted.
+//  3. The log goes on to its next file and is synced; the files before it are
+//     linked. They hold all that step 2 did not find in files, so files and log
+//     together are the store at one sequence.
+//  4. What step 1 held back goes on.
+//  5. Manifests of partitions are written and all directories synced.
+//  6. Commit point: the store manifest of the checkpoint.
+//
+// A crash before 6 leaves a directory without a store manifest, which Open
+// refuses. Nothing in the store itself has changed but that its log has begun
+// another file.
+
+// Checkpoint makes a copy of the store as it is at one moment, in dir, which
+// must not exist or be empty. It opens like any store. Files are linked, not
+// copied, where dir is on the same file system: then it takes milliseconds and
+// no space, until merges of the store have replaced what it holds. Reads and
+// writes go on meanwhile; flushes and merges wait for the links.
+//
+// What was acknowledged before the call is in it, whatever its durability; of
+// each logical partition it holds a prefix of the writes. After an error dir is
+// left without what was made, as far as possible, and is no store.
+// Errors: ErrExists if dir has something in it; *IOError, ErrDiskFull.
+func (db *DB) Checkpoint(ctx context.Context, dir string) error {
+	call, err := db.enterWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	if dir == "" {
+		return invalidf("Checkpoint: no directory is named")
+	}
+	to, err := db.opts.checkpointRoot(dir)
+	if err != nil {
+		return err
+	}
+	names, err := to.List(".")
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("checkpoint into %s: %w: it has a file %q", dir, ErrExists, names[0])
+	}
+	cp := checkpoint{db: db, to: to}
+	if err := cp.make(ctx); err != nil {
+		cp.remove()
+		return fmt.Errorf("checkpoint into %s: %w", dir, err)
+	}
+	return nil
+}
+
+// checkpoint is one that is being made.
+type checkpoint struct {
+	db    *DB
+	to    vfs.FS
+	made  []string // names of files and directories, in this order
+	state manifest.Store
+	parts map[string]*manifest.Files // by directory
+}
+
+func (cp *checkpoint) make(ctx context.Context) error {
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
+		if err := cp.mkdir(dir); err != nil {
+			return err
+		}
+	}
+	unlock := cp.db.lockFiles()
+	err := cp.link(ctx)
+	unlock()
+	if err != nil {
+		return err
+	}
+	for dir, files := range cp.parts {
+		cp.made = append(cp.made, path.Join(dir, manifest.Name(1))) // also if that fails half-way
+		if err := manifest.NewDir(cp.to, dir, manifest.PartitionKind).Store(files); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir, "."} {
+		if err := cp.to.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return manifest.NewDir(cp.to, ".", manifest.StoreKind).Store(&cp.state)
+}
+
+// lockFiles keeps containers, partitions and their files as they are until
+// unlock is called.
+func (db *DB) lockFiles() (unlock func()) {
+	var held []sync.Locker
+	hold := func(l sync.Locker) {
+		l.Lock()
+		held = append(held, l)
+	}
+	unlock = func() {
+		for i := len(held) - 1; i >= 0; i-- {
+			held[i].Unlock()
+		}
+	}
+	hold(&db.checkpoints)
+	for {
+		containers := *db.containers.Load()
+		for _, name := range slices.Sorted(maps.Keys(containers)) {
+			hold(&containers[name].shape)
+		}
+		hold(&db.creating)
+		if maps.Equal(containers, *db.containers.Load()) {
+			break
+		}
+		for _, l := range held[1:] {
+			l.Unlock()
+		}
+		held = held[:1]
+	}
+	for _, p := range db.partitions() {
+		hold(&p.install)
+	}
+	hold(&db.structure)
+	return unlock
+}
+
+// link does steps 2 and 3. Everything is locked.
+func (cp *checkpoint) link(ctx context.Context) error {
+	db := cp.db
+	cp.parts = make(map[string]*manifest.Files)
+	for _, p := range db.partitions() {
+		if err := cp.linkPartition(ctx, p); err != nil {
+			return err
+		}
+	}
+	if err := db.log.Rotate(); err != nil {
+		return db.uncertain(err)
+	}
+	newest := db.log.Newest()
+	// If it went on again at once, the file before it may not be complete yet.
+	if err := db.log.Sync(); err != nil {
+		return db.uncertain(err)
+	}
+	cp.state = db.structure.state
+	cp.state.Clean, cp.state.Intents = false, nil
+	names, err := db.fs.List(manifest.LogDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if number, ok := wal.ParseFileName(name); !ok || number < cp.state.LogFirst || number >= newest {
+			continue
+		}
+		if err := cp.linkFile(path.Join(manifest.LogDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkPartition links the files of a partition and notes its manifest.
+func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
+	if err := cp.mkdir(p.dir); err != nil {
+		return err
+	}
+	runs := p.version.Load().runs
+	linked := make(map[uint64]bool)
+	for _, r := range runs {
+		for _, f := range r.files {
+			if linked[f.ref.Number] {
+				continue
+			}
+			linked[f.ref.Number] = true
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := cp.linkFile(path.Join(p.dir, manifest.SegmentName(f.ref.Number))); err != nil {
+				return err
+			}
+		}
+	}
+	cp.parts[p.dir] = p.manifest(runs, p.install.flushedSeq.Load(), p.inherited())
+	return nil
+}
+
+func (cp *checkpoint) linkFile(name string) error {
+	_, err := vfs.LinkOrCopyTo(cp.db.fs, name, cp.to, name)
+	if err == nil {
+		cp.made = append(cp.made, name)
+	}
+	return err
+}
+
+func (cp *checkpoint) mkdir(name string) error {
+	err := cp.to.Mkdir(name)
+	if err == nil {
+		cp.made = append(cp.made, name)
+	}
+	return err
+}
+
+// remove removes what was made, but the directory itself.
+func (cp *checkpoint) remove() {
+	for _, name := range []string{manifest.Name(1), manifest.Name(1) + manifest.TempSuffix} {
+		if err := cp.to.Remove(name); err != nil && !errors.Is(err, ErrMissing) {
+			cp.db.backgroundError("remove an unfinished checkpoint", err)
+			return // it may be a store yet
+		}
+	}
+	for dir := range cp.parts {
+		_ = cp.to.Remove(path.Join(dir, manifest.Name(1)+manifest.TempSuffix))
+	}
+	for _, name := range slices.Backward(cp.made) {
+		_ = cp.to.Remove(name) // what stays is no store
+	}
+}

@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestCheckpoint takes checkpoints of a store that is written to, reshaped,
+// flushed and merged meanwhile, and opens each: it holds what was acknowledged
+// before, a prefix of each writer's writes, and takes writes itself.
+func TestCheckpoint(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(nil)
+	opts.fs, opts.manual = nil, false
+	db, c := openTemp(t, opts)
+	const writers = 3
+	var (
+		mu           sync.Mutex
+		acknowledged [writers]int
+		working      sync.WaitGroup
+		done         = make(chan struct{})
+	)
+	for w := range writers {
+		working.Go(func() {
+			for n := 1; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				// The number of a writer stands in two items.
+				b := c.NewBatch(StringKey(fmt.Sprint("w", w)))
+				if err := errors.Join(b.Upsert(doc("a", fmt.Sprint("w", w), n), nil), b.Upsert(doc("b", fmt.Sprint("w", w), n), nil)); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.Commit(ctx, b); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				acknowledged[w] = n
+				mu.Unlock()
+			}
+		})
+	}
+	until(func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return min(acknowledged[0], acknowledged[1], acknowledged[2]) > 20
+	})
+	root := t.TempDir()
+	for i := range 6 {
+		switch i {
+		case 1:
+			must(t, db.Flush(ctx))
+		case 2, 4:
+			job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+			must(t, err)
+			if i == 2 {
+				must(t, job.Wait(ctx)) // in the other case beside the job
+			}
+		case 3:
+			must(t, db.Settle(ctx))
+		}
+		mu.Lock()
+		before := acknowledged
+		mu.Unlock()
+		dir := filepath.Join(root, fmt.Sprint("cp", i))
+		must(t, db.Checkpoint(ctx, dir))
+		if err := db.Checkpoint(ctx, dir); !errors.Is(err, ErrExists) {
+			t.Errorf("into the same directory: %v", err)
+		}
+		mu.Lock()
+		after := acknowledged
+		mu.Unlock()
+		copied, err := Open(ctx, dir, opts)
+		must(t, err)
+		cc, err := copied.Container("c")
+		must(t, err)
+		for w := range writers {
+			n := -1
+			for it, err := range cc.Scan(ctx, StringKey(fmt.Sprint("w", w)), "", nil) {
+				must(t, err)
+				var id, k string
+				var got int
+				if _, err := fmt.Sscanf(string(it.Body), `{"id":%q,"k":%q,"n":%d}`, &id, &k, &got); err != nil {
+					t.Fatalf("%s: %v", it.Body, err)
+				}
+				if n >= 0 && got != n {
+					t.Errorf("checkpoint %d: writer %d: half a batch: %d and %d", i, w, n, got)
+				}
+				n = got
+			}
+			if n < before[w] || n > after[w]+1 {
+				t.Errorf("checkpoint %d: writer %d: found %d, acknowledged %d before and %d after", i, w, n, before[w], after[w])
+			}
+		}
+		_, err = cc.Upsert(ctx, doc("x", "other", i), nil)
+		must(t, err)
+		must(t, copied.Settle(ctx))
+		for f, err := range copied.Verify(ctx) {
+			must(t, err)
+			t.Errorf("checkpoint %d: %v", i, f)
+		}
+		must(t, copied.Close())
+	}
+	close(done)
+	working.Wait()
+	for f, err := range db.Verify(ctx) {
+		must(t, err)
+		t.Error(f)
+	}
+}
+
+// TestCheckpointLinks: files are linked, and those of the checkpoint stay when
+// the store has none of them any more.
+func TestCheckpointLinks(t *testing.T) {
+	ctx := context.Background()
+	db, c := openTemp(t, testOptionsOS())
+	for i := range 50 {
+		upsert(t, c, fmt.Sprint(i), 500)
+	}
+	must(t, db.Flush(ctx))
+	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
+	must(t, db.Checkpoint(ctx, dir))
+	files, err := filepath.Glob(filepath.Join(dir, "p", "*", "*.seg"))
+	must(t, err)
+	if len(files) == 0 {
+		t.Fatal("no segment files")
+	}
+	for _, name := range files {
+		rel, err := filepath.Rel(dir, name)
+		must(t, err)
+		here, err := os.Stat(name)
+		must(t, err)
+		there, err := os.Stat(filepath.Join(db.Dir(), rel))
+		must(t, err)
+		if !os.SameFile(here, there) {
+			t.Errorf("%s is no link", rel)
+		}
+	}
+	for i := range 50 {
+		must(t, c.Delete(ctx, StringKey("a"), fmt.Sprint(i), nil))
+	}
+	must(t, db.Settle(ctx))
+	must(t, db.Close())
+	copied, err := Open(ctx, dir, testOptionsOS())
+	must(t, err)
+	defer copied.Close()
+	cc, err := copied.Container("c")
+	must(t, err)
+	n := 0
+	for _, err := range cc.Scan(ctx, StringKey("a"), "", nil) {
+		must(t, err)
+		n++
+	}
+	if n != 50 {
+		t.Errorf("%d items in the checkpoint", n)
+	}
+}
+
+func testOptionsOS() *Options {
+	o := testOptions(nil)
+	o.fs = nil
+	return o
+}
+
+// TestCheckpointStopped stops the making of a checkpoint at every call to its
+// file system: what is there is no store, or the whole of it. Then it makes each
+// call fail: nothing is left, and the store goes on.
+func TestCheckpointStopped(t *testing.T) {
+	ctx := context.Background()
+	db, c := openMem(t, testOptions(vfs.NewMem()))
+	for i := range 20 {
+		upsert(t, c, fmt.Sprint(i), 100)
+		if i == 10 {
+			must(t, db.Flush(ctx))
+		}
+	}
+	whole := func(image *vfs.Mem) error {
+		copied, err := Open(ctx, "copy", testOptions(image))
+		if err != nil {
+			return err
+		}
+		defer copied.Close()
+		cc, err := copied.Container("c")
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, err := range cc.Scan(ctx, StringKey("a"), "", nil) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		if n != 20 {
+			return fmt.Errorf("%d items", n)
+		}
+		return nil
+	}
+	for n := int64(1); ; n++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		var images []*vfs.Mem
+		faulty.StopAt(n, func() {
+			images = append(images, mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: uint64(n)}))
+		})
+		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return faulty, nil }
+		err := db.Checkpoint(ctx, "copy")
+		if images == nil {
+			must(t, err)
+			must(t, whole(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))
+			break
+		}
+		for i, image := range images {
+			names, err := image.List(".")
+			must(t, err)
+			if !hasManifest(names) {
+				continue
+			}
+			if err := whole(image); err != nil {
+				t.Errorf("stopped at call %d, image %d: %v", n, i, err)
+			}
+		}
+	}
+	for n := int64(1); ; n++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		faulty.FailAt(n, errInjected, false)
+		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return faulty, nil }
+		err := db.Checkpoint(ctx, "copy")
+		if faulty.Calls() < n {
+			must(t, err)
+			break
+		}
+		if err == nil {
+			must(t, whole(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))
+			continue
+		}
+		if names, listErr := mem.List("."); listErr != nil || len(names) != 0 {
+			t.Errorf("call %d failed (%v), left: %v, %v", n, err, names, listErr)
+		}
+	}
+	must(t, db.Flush(ctx))
+	upsert(t, c, "more", 10)
+}

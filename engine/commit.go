@@ -1,0 +1,345 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// A batch, and a transaction, whose writes are a batch, is committed like a
+// single write (see write.go), with these differences:
+//
+//   - Step 3 judges its operations in order, each against the present version of
+//     its item or what an operation before it leaves. A transaction judges
+//     nothing; it is refused if what it wrote or read has changed since its
+//     sequence.
+//   - Step 4 appends one record with all operations, operation i with the
+//     sequence of the record plus i.
+//   - Step 5 puts all of them into one memtable, under one hold of the lock, so
+//     that no memtable, and no flush, ends in the middle of them.
+//   - Step 7 raises the visible sequence to the last one. Whatever sequence a
+//     reader or a snapshot takes is the last of some record: it sees all
+//     operations or none.
+//
+// Commit point: the record is durable.
+
+// commit is a batch on its way into the store.
+type commit struct {
+	*Batch
+	tx     *Tx // whose writes it is; nil: none
+	sync   bool
+	waited time.Duration
+
+	files uint64 // state of the set of files when the operations were looked up
+	ahead uint64 // the newest sequence of the partition then
+	again int    // how often a transaction was looked up anew
+	counted
+
+	first     uint64       // sequence of the first operation
+	modified  int64        // time stamp
+	pos, need wal.Position // end of the record; up to where the log must be synced
+}
+
+// Commit carries out a batch: all of its operations or, after an error, none.
+// It returns what it wrote, in the order of the operations; those of deletes
+// have no ETag. The batch stays as it is. An empty one does nothing.
+//
+// Errors: *BatchError for the first operation that failed, with ErrExists,
+// ErrNotFound or ErrPrecondition; a *LimitError for a full logical partition;
+// else those of Upsert. The etag of an item that an operation before wrote
+// matches no IfMatch.
+func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
+	if b.c != c {
+		return nil, invalidf("Commit: the batch is of container %q", b.c.name)
+	}
+	if b.refused != nil {
+		return nil, b.refused
+	}
+	sync, err := c.db.syncs(b.Durability)
+	if err != nil {
+		return nil, err
+	}
+	u := commit{Batch: b, sync: sync}
+	return u.run(ctx)
+}
+
+// run commits.
+func (u *commit) run(ctx context.Context) ([]Meta, error) {
+	c, db := u.c, u.c.db
+	call, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	if err := db.writable(); err != nil || len(u.ops) == 0 {
+		return nil, err
+	}
+	u.link()
+	for {
+		rt := c.routing.Load()
+		p := rt.parts[rt.table.Find(&u.epk)]
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return nil, err
+			}
+		}
+		err := p.applyBatch(ctx, u)
+		if err == errMoved {
+			continue
+		}
+		if m != nil {
+			m.charge(db.uptime(), u.outcome(err))
+		}
+		if db.sampled() {
+			p.sample(u.pk.Encoded(), u.outcome(err))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := db.await(u.pos, u.need); err != nil {
+			return nil, err
+		}
+		if err := p.publish(u.last()); err != nil {
+			return nil, err
+		}
+		for i := range u.ops {
+			op := &u.ops[i]
+			db.counters.written(len(u.pk.Encoded())+len(op.data), op.verb == verbDelete)
+		}
+		return u.metas(), nil
+	}
+}
+
+// last returns the sequence of the last operation.
+func (u *commit) last() uint64 { return u.first + uint64(len(u.ops)) - 1 }
+
+// applyBatch does steps 2 to 5.
+func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
+	size := u.size
+	if u.patches > 0 { // how much they write is known when they are applied
+		if err := p.lookAheadBatch(ctx, u); err != nil {
+			return err
+		}
+		if size, err = u.weigh(); err != nil {
+			return err
+		}
+	}
+	if u.waited, err = p.db.admit(ctx, p, size); err != nil {
+		return err
+	}
+	defer p.db.admitted(size)
+	for {
+		switch err = p.tryBatch(ctx, u); {
+		case err == nil:
+			return nil
+		case err == errFilesChanged:
+			continue
+		case err == errChanged:
+			if err := p.awaitConflict(); err != nil {
+				return err
+			}
+		case u.need > 0:
+			// A refusal that rests on a version that a crash may take back.
+			if err := p.db.await(u.pos, u.need); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+}
+
+// tryBatch does steps 2 to 5 with what it looks up ahead. With an error u.need
+// may be set: then that rests on what must be awaited first.
+func (p *partition) tryBatch(ctx context.Context, u *commit) error {
+	u.pos, u.need = 0, 0
+	if err := p.lookAheadBatch(ctx, u); err != nil {
+		return err
+	}
+	size := u.size
+	if u.patches > 0 {
+		var err error
+		if size, err = u.weigh(); err != nil {
+			return err
+		}
+	}
+	if err := p.measureBatch(ctx, u, size); err != nil {
+		return err
+	}
+	if p.db.opts.lookedAhead != nil {
+		p.db.opts.lookedAhead()
+	}
+	p.mu.Lock()
+	err := p.applyBatchLocked(u)
+	p.mu.Unlock()
+	if err != nil {
+		p.full.failed(&u.counted)
+	}
+	return err
+}
+
+// applyBatchLocked does steps 3 to 5. The commit lock is held.
+func (p *partition) applyBatchLocked(u *commit) error {
+	if p.dropped.Load() {
+		return p.gone()
+	}
+	if early, err := p.judgeBatchLocked(u); err != nil {
+		if early {
+			u.pos, u.need = p.mu.last, max(p.mu.synced, 1)
+		}
+		return err
+	}
+	u.modified = p.db.stamp()
+	record := u.record[:0]
+	for i := range u.ops {
+		key, ver := u.version(i)
+		record = append(appendOperationHead(record, &key, &ver), ver.Body...)
+	}
+	u.record = record
+	var err error
+	u.first, u.pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, uint32(len(u.ops)), record, nil)
+	if err != nil {
+		return p.db.uncertain(err)
+	}
+	// The record has its place in the order, so all of it must get in.
+	active := p.version.Load().active
+	for i := range u.ops {
+		key, ver := u.version(i)
+		ver.Seq = u.first + uint64(i)
+		if err := active.Put(&key, &ver, true); err != nil {
+			p.db.fail(err)
+			return p.db.writable()
+		}
+	}
+	u.need = p.noteAppliedLocked(active, u.last(), u.pos, u.sync)
+	return nil
+}
+
+// version returns the version that an operation writes, without its sequence.
+func (u *commit) version(i int) (item.Key, item.Version) {
+	op := &u.ops[i]
+	if op.verb == verbDelete {
+		return u.key(op.id()), item.Version{Modified: u.modified, Flags: item.Tombstone}
+	}
+	ver := item.Version{Modified: u.modified, Expires: expires(u.modified, op.ttl), Body: op.body()}
+	return u.key(op.id()), ver
+}
+
+// lookAheadBatch finds the present versions of the items that operations
+// depend on, without a lock.
+func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
+	if u.tx != nil {
+		p.mu.Lock()
+		u.ahead = p.mu.lastSeq
+		p.mu.Unlock()
+	}
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	u.files = v.files
+	if u.tx != nil {
+		return u.tx.validate(ctx, p, v, u)
+	}
+	if cap(u.found) < len(u.ops) {
+		u.found = make([]incumbent, len(u.ops))
+	}
+	u.found = u.found[:len(u.ops)]
+	for i := range u.ops {
+		op, found := &u.ops[i], &u.found[i]
+		*found = incumbent{}
+		if op.verb == verbPatch {
+			if err := p.lookUpPatched(v, u, i); err != nil {
+				return err
+			}
+			continue
+		}
+		if op.earlier >= 0 || !op.demanding() {
+			continue
+		}
+		var err error
+		key := u.key(op.id())
+		if _, found.exists, err = v.lookup(&key, &u.epk, maxSequence, nil, true, &found.version); err != nil {
+			return p.db.readError(err)
+		}
+	}
+	return nil
+}
+
+// judgeBatchLocked tests what the operations demand, in their order. What was
+// found in files stays true while the set of files is the same; what is in
+// memory is asked again. early says that a refusal rests on a version that is
+// not published yet. The commit lock is held.
+func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	if v.files != u.files {
+		return false, errFilesChanged
+	}
+	if u.tx != nil {
+		return false, u.tx.validateLocked(p, v, u)
+	}
+	now := p.db.nowMillis()
+	for i := range u.ops {
+		op, found := &u.ops[i], &u.found[i]
+		if !op.demanding() {
+			continue
+		}
+		if op.earlier >= 0 {
+			// Its sequence is not known yet, and so nobody's etag.
+			*found = incumbent{exists: true}
+			if u.ops[op.earlier].verb == verbDelete {
+				found.version.Flags = item.Tombstone
+			}
+		} else {
+			key := u.key(op.id())
+			var newer item.Version
+			if v.lookupMemory(&key, maxSequence, &newer) {
+				if op.outdated(&found.version, &newer) {
+					return false, errFilesChanged
+				}
+				found.version, found.exists = newer, true
+			}
+		}
+		err := op.verb.demand().judge(op.ifMatch, &found.version, found.exists, now)
+		if err == nil {
+			err = op.failed
+		}
+		if err != nil {
+			return found.exists && found.version.Seq > p.visible.Load(), &BatchError{Index: i, Op: verbNames[op.verb], Err: err}
+		}
+	}
+	return false, nil
+}
+
+// outcome returns the RU of the batch, which ended with err.
+func (u *commit) outcome(err error) (charge float64) {
+	if err != nil {
+		return failedCharge
+	}
+	for i := range u.ops {
+		charge += u.ops[i].charge()
+	}
+	return charge
+}
+
+// charge returns the RU of an operation of a batch that succeeds.
+func (op *batchOp) charge() float64 {
+	return writeCharge(op.verb.demand(), op.ifMatch, op.verb == verbDelete, len(op.body()))
+}
+
+// metas describes what the batch wrote.
+func (u *commit) metas() []Meta {
+	all := make([]Meta, len(u.ops))
+	at := time.UnixMilli(u.modified)
+	for i := range u.ops {
+		op := &u.ops[i]
+		all[i] = Meta{Key: u.pk, ID: string(op.id()), Seq: u.first + uint64(i), Modified: at, Charge: op.charge(), Waited: u.waited}
+		if op.verb != verbDelete {
+			all[i].ETag, all[i].Expires = ETag(all[i].Seq), timeOf(expires(u.modified, op.ttl))
+		}
+	}
+	return all
+}

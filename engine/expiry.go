@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// An item expires a time after it was written. From then on nobody sees it, by
+// the store's clock, which never falls behind a time stamp that was given out.
+// Its space comes back later: a merge that takes in the oldest run drops it as
+// it would drop a tombstone, once it has been expired for the grace period by a
+// clock that no jump of the system's clock can move: that at the time of the
+// opening and what has passed since, as long as the process runs. Nothing is
+// dropped before the store has been open for the grace period. So a wrong clock
+// hides items, and does not lose them if it is set right in time.
+
+// NoExpiry as ContainerDef.DefaultTTL lets items expire that say so, and as
+// WriteOptions.TTL says that an item never expires.
+const NoExpiry time.Duration = -1
+
+// defaultExpiryGrace is how long an item stays on disk after it has expired, at
+// least.
+const defaultExpiryGrace = time.Hour
+
+// ttlOf returns the milliseconds for which a document lives, 0 for ever.
+func (c *Container) ttlOf(doc *jsondoc.Doc) int64 {
+	switch {
+	case c.def.DefaultTTL == 0:
+		return 0
+	case !doc.HasTTL:
+		return max(0, c.def.DefaultTTL.Milliseconds())
+	}
+	return max(0, doc.TTL*1000)
+}
+
+// ttl returns the milliseconds for which an item lives, 0 for ever, given what
+// its document or the container says.
+func (c *Container) ttl(o *WriteOptions, otherwise int64) (int64, error) {
+	if o == nil || o.TTL == 0 {
+		return otherwise, nil
+	}
+	if c.def.DefaultTTL == 0 {
+		return 0, invalidf("WriteOptions.TTL: items of container %q do not expire: it has no DefaultTTL", c.name)
+	}
+	if o.TTL < 0 {
+		return 0, nil
+	}
+	if o.TTL < time.Millisecond {
+		return 0, invalidf("WriteOptions.TTL %v: at least a millisecond", o.TTL)
+	}
+	return o.TTL.Milliseconds(), nil
+}
+
+// expires returns when a version written at modified expires.
+func expires(modified, ttl int64) int64 {
+	if ttl == 0 {
+		return 0
+	}
+	return modified + ttl
+}
+
+// timeOf returns a time stamp as a time, the zero time for 0.
+func timeOf(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}
+
+// purgeable returns the time stamp up to which items must have expired that a
+// merge may drop; 0: none.
+func (db *DB) purgeable() int64 {
+	open := db.opts.elapsed()
+	if open < db.opts.ExpiryGrace {
+		return 0
+	}
+	now := min(db.opened.Add(open).UnixMilli(), db.opts.clock().UnixMilli())
+	return now - db.opts.ExpiryGrace.Milliseconds()
+}
+
+// anyPurgeable says whether some run holds items that a merge may drop.
+func (db *DB) anyPurgeable() bool {
+	at := db.purgeable()
+	for _, p := range db.partitions() {
+		if p.c.def.DefaultTTL == 0 {
+			continue
+		}
+		for _, r := range p.version.Load().runs {
+			if r.expiring.expired(at) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// expiring is what a run knows of its items that expire.
+type expiring struct {
+	count       int64
+	first, last int64 // time stamps
+}
+
+// note counts a version.
+func (e *expiring) note(v *item.Version) {
+	if v.Expires == 0 || v.Deleted() {
+		return
+	}
+	if e.count == 0 {
+		e.first, e.last = v.Expires, v.Expires
+	}
+	e.count++
+	e.first, e.last = min(e.first, v.Expires), max(e.last, v.Expires)
+}
+
+// join adds a share of what another run knows.
+func (e *expiring) join(of expiring, share float64) {
+	n := int64(float64(of.count) * share)
+	if n == 0 {
+		return
+	}
+	if e.count == 0 {
+		e.first, e.last = of.first, of.last
+	}
+	e.count += n
+	e.first, e.last = min(e.first, of.first), max(e.last, of.last)
+}
+
+// expired estimates how many of the items have expired at a time, as if they
+// expired evenly.
+func (e *expiring) expired(at int64) int64 {
+	switch {
+	case e.count == 0 || at < e.first:
+		return 0
+	case at >= e.last:
+		return e.count
+	}
+	return int64(float64(e.count) * float64(at-e.first) / float64(e.last-e.first))
+}
+
+func (e *expiring) manifest() *manifest.Expiring {
+	if e.count == 0 {
+		return nil
+	}
+	return &manifest.Expiring{Items: e.count, First: e.first, Last: e.last}
+}
+
+func expiringFrom(m *manifest.Expiring) expiring {
+	if m == nil {
+		return expiring{}
+	}
+	return expiring{count: m.Items, first: m.First, last: m.Last}
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// testClock is a clock that tests set, beside one that does not jump.
+type testClock struct{ wall, steady atomic.Int64 }
+
+func newTestClock(o *Options) *testClock {
+	c := new(testClock)
+	c.wall.Store(int64(1_700_000_000 * time.Second))
+	o.clock = func() time.Time { return time.Unix(0, c.wall.Load()) }
+	o.elapsed = func() time.Duration { return time.Duration(c.steady.Load()) }
+	return c
+}
+
+// pass lets time pass.
+func (c *testClock) pass(d time.Duration) {
+	c.wall.Add(int64(d))
+	c.steady.Add(int64(d))
+}
+
+func ttlDoc(id string, ttl int) []byte {
+	if ttl == 0 {
+		return fmt.Appendf(nil, `{"id":%q,"k":"a"}`, id)
+	}
+	return fmt.Appendf(nil, `{"id":%q,"k":"a","ttl":%d}`, id, ttl)
+}
+
+// TestTTL goes through the table of the model, for each way of writing and with
+// the items in a memtable and in files.
+func TestTTL(t *testing.T) {
+	ctx := context.Background()
+	const second = time.Second
+	for _, tc := range []struct {
+		container time.Duration
+		document  int
+		option    time.Duration
+		want      time.Duration // 0: never
+	}{
+		{0, 0, 0, 0}, {0, -1, 0, 0}, {0, 7, 0, 0},
+		{NoExpiry, 0, 0, 0}, {NoExpiry, -1, 0, 0}, {NoExpiry, 7, 0, 7 * second},
+		{5 * second, 0, 0, 5 * second}, {5 * second, -1, 0, 0}, {5 * second, 7, 0, 7 * second},
+		{5 * second, 7, 9 * second, 9 * second}, {5 * second, 7, NoExpiry, 0}, {NoExpiry, 0, 3 * second / 2, 3 * second / 2},
+	} {
+		for _, how := range []string{"upsert", "batch", "update", "patch", "load"} {
+			if how == "load" && tc.option != 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%v/%d/%v/%s", tc.container, tc.document, tc.option, how), func(t *testing.T) {
+				opts := testOptions(vfs.NewMem())
+				clock := newTestClock(opts)
+				db, err := Open(ctx, "mem", opts)
+				must(t, err)
+				defer db.Close()
+				c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: tc.container})
+				must(t, err)
+				o := &WriteOptions{TTL: tc.option}
+				write := ttlDoc("x", tc.document)
+				switch how {
+				case "upsert":
+					_, err = c.Upsert(ctx, write, o)
+				case "batch":
+					b := c.NewBatch(StringKey("a"))
+					must(t, b.Upsert(write, o))
+					_, err = c.Commit(ctx, b)
+				case "update":
+					err = c.Update(ctx, StringKey("a"), func(tx *Tx) error { return tx.Upsert(write, o) })
+				case "patch":
+					_, err = c.Upsert(ctx, ttlDoc("x", 0), nil)
+					must(t, err)
+					p := new(Patch).Set("/n", 1)
+					if tc.document != 0 {
+						p.Set("/ttl", tc.document)
+					}
+					_, err = c.Patch(ctx, StringKey("a"), "x", p, o)
+				case "load":
+					_, err = c.Load(ctx, func(yield func([]byte, error) bool) { yield(write, nil) }, nil)
+				}
+				must(t, err)
+				it, err := c.Read(ctx, StringKey("a"), "x")
+				must(t, err)
+				var want time.Time
+				if tc.want != 0 {
+					want = it.Modified.Add(tc.want)
+				}
+				if !it.Expires.Equal(want) {
+					t.Errorf("expires %v, want %v", it.Expires, want)
+				}
+				seen := func() (read bool, scanned int) {
+					t.Helper()
+					_, err := c.Read(ctx, StringKey("a"), "x")
+					if err != nil && !errors.Is(err, ErrNotFound) {
+						t.Fatal(err)
+					}
+					for it, err := range c.Scan(ctx, StringKey("a"), "", nil) {
+						must(t, err)
+						if !it.Expires.Equal(want) {
+							t.Errorf("scan: expires %v, want %v", it.Expires, want)
+						}
+						scanned++
+					}
+					return err == nil, scanned
+				}
+				clock.pass(max(tc.want, time.Millisecond) - time.Millisecond)
+				must(t, db.Flush(ctx))
+				if read, scanned := seen(); !read || scanned != 1 {
+					t.Errorf("before it expires: read %v, %d scanned", read, scanned)
+				}
+				clock.pass(time.Millisecond)
+				if tc.want == 0 {
+					clock.pass(1000 * time.Hour)
+				}
+				if read, scanned := seen(); read != (tc.want == 0) || read != (scanned == 1) {
+					t.Errorf("after it expires: read %v, %d scanned", read, scanned)
+				}
+				// What has expired is as if it did not exist.
+				_, err = c.Replace(ctx, ttlDoc("x", 0), nil)
+				if tc.want != 0 && !errors.Is(err, ErrNotFound) || tc.want == 0 && err != nil {
+					t.Errorf("Replace: %v", err)
+				}
+				if _, err := c.Create(ctx, ttlDoc("x", 0), nil); (err == nil) != (tc.want != 0) {
+					t.Errorf("Create: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestTTLArguments(t *testing.T) {
+	ctx := context.Background()
+	db, c := openMem(t, testOptions(vfs.NewMem()))
+	if _, err := c.Upsert(ctx, ttlDoc("x", 0), &WriteOptions{TTL: time.Second}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no DefaultTTL: %v", err)
+	}
+	if err := c.NewBatch(StringKey("a")).Upsert(ttlDoc("x", 0), &WriteOptions{TTL: time.Second}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no DefaultTTL, batch: %v", err)
+	}
+	for _, d := range []time.Duration{-2, 1, time.Millisecond - 1} {
+		if _, err := db.CreateContainer(ctx, "bad", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: d}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("DefaultTTL %v: %v", d, err)
+		}
+	}
+	o, err := db.CreateContainer(ctx, "o", ContainerDef{Kind: Opaque, DefaultTTL: time.Hour})
+	must(t, err)
+	meta, err := o.Put(ctx, StringKey("a"), "x", nil, nil)
+	must(t, err)
+	if meta.Expires.Sub(meta.Modified) != time.Hour {
+		t.Errorf("Put: %v to %v", meta.Modified, meta.Expires)
+	}
+	if _, err := o.Put(ctx, StringKey("a"), "x", nil, &WriteOptions{TTL: 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a nanosecond: %v", err)
+	}
+}
+
+// TestTTLInTransaction: a transaction sees what had not expired when it began.
+func TestTTLInTransaction(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	clock := newTestClock(opts)
+	db, err := Open(ctx, "mem", opts)
+	must(t, err)
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: time.Second})
+	must(t, err)
+	_, err = c.Upsert(ctx, ttlDoc("x", 0), nil)
+	must(t, err)
+	must(t, c.View(ctx, StringKey("a"), func(tx *Tx) error {
+		clock.pass(time.Hour)
+		if _, err := tx.Read("x"); err != nil {
+			t.Errorf("read: %v", err)
+		}
+		if ids := idsOf(t, tx, "", nil); len(ids) != 1 {
+			t.Errorf("scan: %v", ids)
+		}
+		return nil
+	}))
+	must(t, c.View(ctx, StringKey("a"), func(tx *Tx) error {
+		if _, err := tx.Read("x"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("read: %v", err)
+		}
+		return nil
+	}))
+}
+
+// TestPurge: merges drop what has expired by the clock that does not jump and
+// a grace period ago, and nothing else.
+func TestPurge(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	opts := testOptions(mem)
+	clock := newTestClock(opts)
+	db, err := Open(ctx, "mem", opts)
+	must(t, err)
+	defer func() { db.Close() }()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
+	must(t, err)
+	const n = 100
+	for i := range n {
+		ttl := 10 + i%10
+		if i%10 == 0 {
+			ttl = -1
+		}
+		_, err := c.Upsert(ctx, ttlDoc(fmt.Sprint(i), ttl), nil)
+		must(t, err)
+	}
+	held := func() (items int64) {
+		t.Helper()
+		must(t, db.Settle(ctx))
+		for _, s := range db.Stats().Containers[0].Partitions {
+			items += s.Items
+		}
+		return items
+	}
+	if got := held(); got != n {
+		t.Fatalf("%d items on disk", got)
+	}
+	clock.wall.Add(int64(1000 * time.Hour)) // a jump
+	if _, err := c.Read(ctx, StringKey("a"), "1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("read: %v", err)
+	}
+	if got := held(); got != n {
+		t.Errorf("after a jump of the clock %d items on disk", got)
+	}
+	clock.wall.Add(-int64(1000 * time.Hour))
+	if _, err := c.Read(ctx, StringKey("a"), "1"); err != nil {
+		t.Errorf("after the clock was set right: %v", err)
+	}
+	clock.pass(59 * time.Minute)
+	if got := held(); got != n {
+		t.Errorf("within the grace period %d items on disk", got)
+	}
+	clock.pass(2 * time.Minute)
+	if got := held(); got != n/10 {
+		t.Errorf("after the grace period %d items on disk", got)
+	}
+	// What expires is known after a reopen too.
+	for i := range n {
+		_, err := c.Upsert(ctx, ttlDoc(fmt.Sprint("more", i), 5), nil)
+		must(t, err)
+	}
+	must(t, db.Flush(ctx))
+	must(t, db.Close())
+	clock.steady.Store(0)
+	clock.wall.Add(int64(10 * time.Hour)) // nobody knows whether that is true
+	opts.fs = mem.Kill()
+	db, err = Open(ctx, "mem", opts)
+	must(t, err)
+	if got := held(); got != n/10+n {
+		t.Errorf("right after a reopen %d items on disk", got)
+	}
+	clock.pass(2 * time.Hour)
+	if got := held(); got != n/10 {
+		t.Errorf("after the grace period %d items on disk", got)
+	}
+	for f, err := range db.Verify(ctx) {
+		must(t, err)
+		t.Error(f)
+	}
+}

@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+)
+
+// Patch changes parts of a document, in order: all of them or none. A path is a
+// JSON pointer, "/address/city" or "/tags/0"; the object or array that holds the
+// place must exist. In an array "-" is the place behind the last element; in a
+// name ~1 stands for a slash and ~0 for a tilde. Values are encoded as
+// encoding/json does it; a json.RawMessage stands for itself. What is not
+// touched stays as it is, byte for byte.
+//
+// Methods add to the patch and return it. An error in one of them is returned by
+// the call that is given the patch. The zero Patch is empty; it must not be
+// changed while it is used.
+type Patch struct {
+	edits []jsondoc.Edit
+	err   error
+}
+
+// MaxPatchOperations is how many changes a Patch may have.
+const MaxPatchOperations = 10
+
+// PatchError tells which change of a patch could not be made; it matches
+// ErrInvalid.
+type PatchError struct {
+	Index int    // of the change in the patch, from 0
+	Op    string // "set", "add", "replace", "remove", "increment" or "move"
+	Path  string
+	Err   error
+}
+
+// Error implements error.
+func (e *PatchError) Error() string {
+	return fmt.Sprintf("change %d of the patch, %s %s: %v", e.Index+1, e.Op, e.Path, e.Err)
+}
+
+// Unwrap returns ErrInvalid and the cause.
+func (e *PatchError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
+
+// Set puts a value in a place, whether or not one is there.
+func (p *Patch) Set(path string, value any) *Patch { return p.value(jsondoc.EditSet, path, value) }
+
+// Add is Set, but inserts before an element of an array.
+func (p *Patch) Add(path string, value any) *Patch { return p.value(jsondoc.EditAdd, path, value) }
+
+// Replace is Set where a value must be.
+func (p *Patch) Replace(path string, value any) *Patch {
+	return p.value(jsondoc.EditReplace, path, value)
+}
+
+// Remove removes a member or an element, which must be there.
+func (p *Patch) Remove(path string) *Patch {
+	return p.add(jsondoc.Edit{Kind: jsondoc.EditRemove, Path: path}, nil)
+}
+
+// Increment adds to a number; where nothing is, it puts by. Whole numbers of up
+// to 64 bits are added exactly.
+func (p *Patch) Increment(path string, by float64) *Patch {
+	var err error
+	if math.IsNaN(by) || math.IsInf(by, 0) {
+		err = errors.New("not a number")
+	}
+	return p.add(jsondoc.Edit{Kind: jsondoc.EditIncrement, Path: path, By: by}, err)
+}
+
+// Move removes the value at from, which must be there, and adds it at path.
+func (p *Patch) Move(from, path string) *Patch {
+	err := jsondoc.CheckPath(from)
+	return p.add(jsondoc.Edit{Kind: jsondoc.EditMove, From: from, Path: path}, err)
+}
+
+// Len returns the number of changes.
+func (p *Patch) Len() int { return len(p.edits) }
+
+func (p *Patch) value(kind jsondoc.EditKind, path string, value any) *Patch {
+	text, err := json.Marshal(value)
+	return p.add(jsondoc.Edit{Kind: kind, Path: path, Value: text}, err)
+}
+
+func (p *Patch) add(e jsondoc.Edit, err error) *Patch {
+	if err == nil {
+		err = jsondoc.CheckPath(e.Path)
+	}
+	if err == nil && len(p.edits) == MaxPatchOperations {
+		err = fmt.Errorf("at most %d changes", MaxPatchOperations)
+	}
+	if err != nil && p.err == nil {
+		p.err = &PatchError{Index: len(p.edits), Op: e.Kind.String(), Path: e.Path, Err: err}
+	}
+	p.edits = append(p.edits, e)
+	return p
+}
+
+// check says why the patch cannot be used.
+func (p *Patch) check() error {
+	if p.err != nil {
+		return p.err
+	}
+	if len(p.edits) == 0 {
+		return invalidf("the patch is empty")
+	}
+	return nil
+}
+
+// Patch changes parts of an item: ErrNotFound if there is none, *PatchError if a
+// change cannot be made, ErrKeyMismatch or ErrInvalid if the document would get
+// another partition key or id. Another write of the item in between makes no
+// difference, unless IfMatch is given. Further errors: those of Upsert.
+func (c *Container) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
+	b := batches.Get().(*Batch)
+	b.begin(c, pk)
+	defer b.release()
+	if o != nil {
+		b.Durability = o.Durability
+		own := *o
+		own.Durability = Durability{}
+		o = &own
+	}
+	if err := b.Patch(id, p, o); err != nil {
+		return Meta{}, err
+	}
+	metas, err := c.Commit(ctx, b)
+	if be, ok := errors.AsType[*BatchError](err); ok {
+		err = be.Err
+	}
+	if err != nil {
+		return Meta{}, err
+	}
+	return metas[0], nil
+}
+
+// Patch adds a change of parts of an item that must exist. The patch must not be
+// changed until the batch is committed. Limits of the document that it makes are
+// checked then.
+func (b *Batch) Patch(id string, p *Patch, o *WriteOptions) error {
+	if b.refused != nil {
+		return b.refused
+	}
+	if err := b.checkPatch(p); err != nil {
+		return err
+	}
+	if err := b.addBytes(verbPatch, id, nil, o); err != nil {
+		return err
+	}
+	b.ops[len(b.ops)-1].patch = p
+	b.patches++
+	return nil
+}
+
+func (b *Batch) checkPatch(p *Patch) error {
+	if b.c.def.Kind != JSON {
+		return invalidf("Patch: container %q is opaque", b.c.name)
+	}
+	return p.check()
+}
+
+// Patch changes parts of an item; ErrNotFound if there is none.
+func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
+	if err := tx.writable(); err != nil {
+		return err
+	}
+	if err := tx.batch.checkPatch(p); err != nil {
+		return err
+	}
+	it, err := tx.Read(id)
+	if err != nil {
+		return err
+	}
+	body, ttl, err := tx.batch.patched(bytesOf(id), it.Body, p)
+	if err != nil {
+		return err
+	}
+	return tx.write(verbReplace, bytesOf(id), body, ttl, o)
+}
+
+// patched returns a document of the batch with a patch applied, and its time to
+// live. It has been scanned: it is a document of the same item.
+func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err error) {
+	for i := range p.edits {
+		e := &p.edits[i]
+		next, err := e.Apply(body)
+		if err != nil {
+			return nil, 0, &PatchError{Index: i, Op: e.Kind.String(), Path: e.Path, Err: err}
+		}
+		body = next
+	}
+	r := requests.Get().(*request)
+	defer r.release()
+	if err := b.scan(r, body); err != nil {
+		return nil, 0, err
+	}
+	if string(r.key.ID) != string(id) {
+		return nil, 0, invalidf("the patch changes the id from %q to %q", id, r.key.ID)
+	}
+	return body, r.ttl, nil
+}
+
+// lookUpPatched finds the document that a patch of a batch changes, and makes
+// the one that it leaves. What is wrong with that counts when the operation is
+// judged; where the item does not exist, or its etag is not the one given, that
+// will be refused anyhow.
+func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
+	op, found := &u.ops[i], &u.found[i]
+	op.data, op.failed = op.data[:op.idLen], nil
+	var body []byte
+	if op.earlier >= 0 {
+		before := &u.ops[op.earlier]
+		if before.verb == verbDelete || before.failed != nil {
+			return nil
+		}
+		body = before.body()
+	} else {
+		var err error
+		key := u.key(op.id())
+		if body, found.exists, err = v.lookup(&key, &u.epk, maxSequence, nil, false, &found.version); err != nil {
+			return p.db.readError(err)
+		}
+		found.version.Body = nil
+		if verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, p.db.nowMillis()) != nil {
+			return nil
+		}
+	}
+	var ttl int64
+	if body, ttl, op.failed = u.patched(op.id(), body, op.patch); op.failed == nil {
+		op.data = append(op.data, body...)
+		if !op.explicit {
+			op.ttl = ttl
+		}
+	}
+	return nil
+}
+
+// weigh returns the size of the batch with the documents that its patches make.
+func (u *commit) weigh() (size int64, err error) {
+	for i := range u.ops {
+		size += u.opSize(u.ops[i].id(), u.ops[i].body())
+	}
+	if limit := u.c.def.Limits.BatchBytes; size > limit {
+		return size, &LimitError{What: "batch", Size: size, Limit: limit, Kind: ErrTooLarge}
+	}
+	return size, nil
+}
+
+// outdated says that a patch was made of another version than the present one.
+func (op *batchOp) outdated(was, is *item.Version) bool {
+	return op.verb == verbPatch && was.Seq != is.Seq
+}

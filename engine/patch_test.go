@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+func TestPatch(t *testing.T) {
+	ctx := context.Background()
+	db, c := openMem(t, testOptions(vfs.NewMem()))
+	key := StringKey("a")
+	old, err := c.Upsert(ctx, []byte(`{"id":"x","k":"a","n":1,"l":[1,2],"o":{"p":null}}`), nil)
+	must(t, err)
+	must(t, db.Flush(ctx)) // read from a file
+	meta, err := c.Patch(ctx, key, "x", new(Patch).Set("/s", "t").Add("/l/0", 0).Increment("/n", 2).
+		Replace("/o/p", json.RawMessage(`{"q": 1}`)).Move("/o/p/q", "/q").Remove("/l/2"), &WriteOptions{IfMatch: old.ETag})
+	must(t, err)
+	it, err := c.Read(ctx, key, "x")
+	must(t, err)
+	if want := `{"id":"x","k":"a","n":3,"l":[0,1],"o":{"p":{}},"s":"t","q":1}`; string(it.Body) != want || it.ETag != meta.ETag || meta.ID != "x" {
+		t.Errorf("%s %+v\nwant %s", it.Body, meta, want)
+	}
+	var pe *PatchError
+	for _, tc := range []struct {
+		name  string
+		id    string
+		patch *Patch
+		o     *WriteOptions
+		want  error
+		index int // of the change, -1: no PatchError
+	}{
+		{"missing item", "no", new(Patch).Set("/n", 1), nil, ErrNotFound, -1},
+		{"etag", "x", new(Patch).Set("/n", 1), &WriteOptions{IfMatch: old.ETag}, ErrPrecondition, -1},
+		{"missing place", "x", new(Patch).Set("/n", 1).Remove("/no"), nil, ErrInvalid, 1},
+		{"no number", "x", new(Patch).Increment("/s", 1), nil, ErrInvalid, 0},
+		{"bad path", "x", new(Patch).Set("n", 1), nil, ErrInvalid, 0},
+		{"bad value", "x", new(Patch).Set("/n", 1).Set("/n", func() {}), nil, ErrInvalid, 1},
+		{"empty", "x", new(Patch), nil, ErrInvalid, -1},
+		{"too many", "x", new(Patch).Set("/n", 1).Set("/n", 1).Set("/n", 1).Set("/n", 1).Set("/n", 1).Set("/n", 1).
+			Set("/n", 1).Set("/n", 1).Set("/n", 1).Set("/n", 1).Set("/n", 1), nil, ErrInvalid, 10},
+		{"id", "x", new(Patch).Set("/id", "y"), nil, ErrInvalid, -1},
+		{"no id", "x", new(Patch).Remove("/id"), nil, ErrInvalid, -1},
+		{"key", "x", new(Patch).Set("/k", "b"), nil, ErrKeyMismatch, -1},
+		{"duplicate name", "x", new(Patch).Set("/n", json.RawMessage(`{"a":1,"a":2}`)), nil, ErrInvalid, -1},
+		{"too large", "x", new(Patch).Set("/n", strings.Repeat("x", 2<<20)), nil, ErrTooLarge, -1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := c.Patch(ctx, key, tc.id, tc.patch, tc.o)
+			if !errors.Is(err, tc.want) || errors.As(err, &pe) != (tc.index >= 0) || tc.index >= 0 && pe.Index != tc.index {
+				t.Errorf("%v, want %v at %d", err, tc.want, tc.index)
+			}
+			if now, err := c.Read(ctx, key, "x"); err != nil || now.ETag != it.ETag {
+				t.Errorf("the item: %v, %v", now.ETag, err)
+			}
+		})
+	}
+}
+
+// TestPatchInBatch: patches of a batch see what operations before them leave,
+// and the first operation that fails is reported, whatever comes behind it.
+func TestPatchInBatch(t *testing.T) {
+	ctx := context.Background()
+	_, c := openMem(t, testOptions(vfs.NewMem()))
+	b := c.NewBatch(StringKey("a"))
+	for range 2 { // a batch may be committed again
+		b.Reset()
+		must(t, b.Upsert(doc("x", "a", 1), nil))
+		must(t, b.Patch("x", new(Patch).Increment("/n", 1), nil))
+		must(t, b.Patch("x", new(Patch).Increment("/n", 1), nil))
+		for range 2 {
+			_, err := c.Commit(ctx, b)
+			must(t, err)
+			if it, err := c.Read(ctx, StringKey("a"), "x"); err != nil || string(it.Body) != string(doc("x", "a", 3)) {
+				t.Errorf("%s, %v", it.Body, err)
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		fill  func()
+		index int
+		want  error
+	}{
+		{"behind a patch that fails", func() {
+			must(t, b.Patch("x", new(Patch).Remove("/no"), nil))
+			must(t, b.Create(doc("x", "a", 1), nil))
+		}, 0, ErrInvalid},
+		{"before a patch that fails", func() {
+			must(t, b.Create(doc("x", "a", 1), nil))
+			must(t, b.Patch("x", new(Patch).Remove("/no"), nil))
+		}, 0, ErrExists},
+		{"a patch of a failed one", func() {
+			must(t, b.Patch("x", new(Patch).Remove("/no"), nil))
+			must(t, b.Patch("x", new(Patch).Set("/n", 1), nil))
+		}, 0, ErrInvalid},
+		{"after a delete", func() {
+			must(t, b.Delete("x", nil))
+			must(t, b.Patch("x", new(Patch).Set("/n", 1), nil))
+		}, 1, ErrNotFound},
+	} {
+		b.Reset()
+		tc.fill()
+		_, err := c.Commit(ctx, b)
+		var be *BatchError
+		if !errors.Is(err, tc.want) || !errors.As(err, &be) || be.Index != tc.index {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	b.Reset()
+	must(t, b.Patch("x", new(Patch).Set("/v", strings.Repeat("x", 1<<20)), nil))
+	must(t, b.Patch("x", new(Patch).Set("/w", strings.Repeat("x", 1<<19)), nil))
+	var le *LimitError
+	if _, err := c.Commit(ctx, b); !errors.As(err, &le) || le.What != "batch" {
+		t.Errorf("documents of 2.5 MiB together: %v", err)
+	}
+	must(t, c.Update(ctx, StringKey("a"), func(tx *Tx) error {
+		must(t, tx.Patch("x", new(Patch).Increment("/n", 10), nil))
+		must(t, tx.Patch("x", new(Patch).Increment("/n", 10), nil))
+		if err := tx.Patch("no", new(Patch).Increment("/n", 10), nil); !errors.Is(err, ErrNotFound) {
+			t.Errorf("missing item: %v", err)
+		}
+		return nil
+	}))
+	if it, err := c.Read(ctx, StringKey("a"), "x"); err != nil || string(it.Body) != string(doc("x", "a", 23)) {
+		t.Errorf("%s, %v", it.Body, err)
+	}
+}
+
+// TestPatchConcurrent: no increment is lost.
+func TestPatchConcurrent(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(nil)
+	opts.fs, opts.manual = nil, false
+	db, c := openTemp(t, opts)
+	_, err := c.Upsert(ctx, doc("x", "a", 0), nil)
+	must(t, err)
+	var workers sync.WaitGroup
+	const each = 50
+	for w := range 4 {
+		workers.Go(func() {
+			for i := range each {
+				o := &WriteOptions{Durability: Buffered}
+				if (w+i)%5 == 0 {
+					o.Durability = Synced
+				}
+				if _, err := c.Patch(ctx, StringKey("a"), "x", new(Patch).Increment("/n", 1), o); err != nil {
+					t.Error(err)
+				}
+				if w == 0 && i%10 == 0 {
+					if err := db.Flush(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if it, err := c.Read(ctx, StringKey("a"), "x"); err != nil || string(it.Body) != fmt.Sprintf(`{"id":"x","k":"a","n":%d}`, 4*each) {
+		t.Errorf("%s, %v", it.Body, err)
+	}
+}

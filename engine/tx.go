@@ -1,0 +1,383 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// Tx is a transaction in one logical partition: it reads as of one sequence and
+// sees its own writes, which take effect together when the function that was
+// given to Update returns nil. It serves one goroutine, until that function
+// returns; afterwards its methods return ErrClosed.
+//
+// What a transaction writes counts against Limits.BatchOperations, once for
+// each item, and Limits.BatchBytes; a write beyond them is refused with a
+// *LimitError and leaves the transaction as it was.
+type Tx struct {
+	ctx      context.Context
+	snapshot Snapshot
+	pk       PartitionKey
+	over     bool
+
+	// Of an Update:
+	batch        *Batch         // the writes, one operation for each item; nil in a View
+	written      map[string]int // the item's operation
+	seen         map[string]sighting
+	serializable bool
+	ranges       []idRange // that were scanned, if serializable
+}
+
+// sighting is what a transaction knows of an item.
+type sighting struct {
+	seq    uint64
+	exists bool
+}
+
+// idRange is a range of ids in which a transaction has seen all there is.
+type idRange struct {
+	from, to string // both inclusive; "" is no bound
+}
+
+// Key returns the partition key of the transaction.
+func (tx *Tx) Key() PartitionKey { return tx.pk }
+
+// Seq returns the sequence as of which the transaction reads: it sees every
+// write to its logical partition up to it and none above, but for its own.
+func (tx *Tx) Seq() uint64 { return tx.snapshot.seq }
+
+// Read returns an item, or ErrNotFound. Of an item that the transaction itself
+// has written it returns that, without ETag, Seq and Modified.
+func (tx *Tx) Read(id string) (Item, error) { return tx.ReadInto(id, nil) }
+
+// ReadInto is Read with the document appended to buf, whose memory Item.Body
+// shares.
+func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
+	if tx.over {
+		return Item{}, ErrClosed
+	}
+	if op := tx.own(id); op != nil {
+		if op.verb == verbDelete {
+			return Item{}, ErrNotFound
+		}
+		n := len(buf)
+		buf = append(buf, op.body()...)
+		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
+	}
+	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, id, &tx.snapshot, buf)
+	if tx.batch != nil && (err == nil || err == ErrNotFound) {
+		tx.note(id, it.Seq, err == nil)
+	}
+	return it, err
+}
+
+// note remembers what the transaction knows of an item.
+func (tx *Tx) note(id string, seq uint64, exists bool) {
+	if tx.seen == nil {
+		tx.seen = make(map[string]sighting)
+	}
+	tx.seen[strings.Clone(id)] = sighting{seq, exists}
+}
+
+// own returns the transaction's write of an item, nil if there is none.
+func (tx *Tx) own(id string) *batchOp {
+	if i, ok := tx.written[id]; ok {
+		return &tx.batch.ops[i]
+	}
+	return nil
+}
+
+// Scan returns the items in the order of their ids, those that the transaction
+// has written before the loop began included, beginning at the id from, or at
+// the first (with Reverse the last) if from is empty. At most one error comes,
+// as the last pair.
+func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		if tx.over {
+			yield(Item{}, ErrClosed)
+			return
+		}
+		var opts ScanOptions
+		if o != nil {
+			opts = *o
+		}
+		m := txScan{tx: tx, own: tx.ownFrom(from, opts.Reverse), reverse: opts.Reverse, left: opts.Limit, yield: yield}
+		if opts.Limit > 0 {
+			opts.Limit += len(m.own) // each may hide one
+		}
+		err := m.run(from, &opts)
+		if tx.serializable {
+			tx.ranges = append(tx.ranges, m.covered(from))
+		}
+		if err != nil {
+			yield(Item{}, err)
+		}
+	}
+}
+
+// ownFrom returns the transaction's writes from an id on, in scan order. Later
+// writes do not change them.
+func (tx *Tx) ownFrom(from string, reverse bool) []batchOp {
+	if len(tx.written) == 0 {
+		return nil
+	}
+	var own []batchOp
+	for _, op := range tx.batch.ops {
+		c := strings.Compare(stringOf(op.id()), from)
+		if from == "" || c == 0 || c > 0 != reverse {
+			op.data = slices.Clone(op.data)
+			own = append(own, op)
+		}
+	}
+	slices.SortFunc(own, func(a, b batchOp) int {
+		c := bytes.Compare(a.id(), b.id())
+		if reverse {
+			return -c
+		}
+		return c
+	})
+	return own
+}
+
+// txScan joins a scan of the snapshot with the transaction's own writes.
+type txScan struct {
+	tx      *Tx
+	own     []batchOp // still to come
+	reverse bool
+	left    int // items still wanted; 0 at the beginning: all
+	yield   func(Item, error) bool
+	last    string // id of the newest item handed out
+	stopped bool   // by the loop or the limit
+}
+
+// run hands out the items. An error is that of the scan.
+func (m *txScan) run(from string, o *ScanOptions) error {
+	s := &m.tx.snapshot
+	for it, err := range s.c.scanKey(m.tx.ctx, m.tx.pk, from, o, s) {
+		if err != nil {
+			return err
+		}
+		hidden := false
+		for len(m.own) > 0 {
+			c := strings.Compare(stringOf(m.own[0].id()), it.ID)
+			if c != 0 && c > 0 != m.reverse {
+				break
+			}
+			hidden = c == 0
+			if !m.giveOwn() {
+				return nil
+			}
+		}
+		if !hidden && !m.give(it) {
+			return nil
+		}
+	}
+	for len(m.own) > 0 {
+		if !m.giveOwn() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// giveOwn hands out the next of the transaction's own writes, unless it is a
+// delete. It returns false if the loop is over.
+func (m *txScan) giveOwn() bool {
+	op := &m.own[0]
+	m.own = m.own[1:]
+	if op.verb == verbDelete {
+		return true
+	}
+	return m.give(Item{Meta: Meta{Key: m.tx.pk, ID: stringOf(op.id())}, Body: op.body()})
+}
+
+func (m *txScan) give(it Item) bool {
+	if m.tx.serializable {
+		m.last = strings.Clone(it.ID)
+	}
+	m.left--
+	m.stopped = !m.yield(it, nil) || m.left == 0
+	return !m.stopped
+}
+
+// covered returns the range of ids that the loop has learnt of.
+func (m *txScan) covered(from string) idRange {
+	r := idRange{from: from}
+	if m.stopped {
+		r.to = m.last
+	}
+	if m.reverse {
+		r.from, r.to = r.to, r.from
+	}
+	return r
+}
+
+// Create writes a new item. It returns ErrExists if the item exists, and refuses
+// a document as Batch.Create does.
+func (tx *Tx) Create(doc []byte, o *WriteOptions) error { return tx.writeDocument(verbCreate, doc, o) }
+
+// Upsert writes an item, whether or not it exists. IfMatch must be the etag with
+// which the transaction sees the item; one that it has written itself has none
+// yet.
+func (tx *Tx) Upsert(doc []byte, o *WriteOptions) error { return tx.writeDocument(verbUpsert, doc, o) }
+
+// Replace writes an item that exists; ErrNotFound otherwise.
+func (tx *Tx) Replace(doc []byte, o *WriteOptions) error {
+	return tx.writeDocument(verbReplace, doc, o)
+}
+
+// Put writes an item of an opaque container, whether or not it exists.
+func (tx *Tx) Put(id string, body []byte, o *WriteOptions) error {
+	if err := tx.writable(); err != nil {
+		return err
+	}
+	if err := tx.batch.checkBody(body); err != nil {
+		return err
+	}
+	return tx.writeBytes(verbPut, id, body, o)
+}
+
+// Delete deletes an item; ErrNotFound if there is none.
+func (tx *Tx) Delete(id string, o *WriteOptions) error {
+	if err := tx.writable(); err != nil {
+		return err
+	}
+	return tx.writeBytes(verbDelete, id, nil, o)
+}
+
+func (tx *Tx) writable() error {
+	if tx.over {
+		return ErrClosed
+	}
+	if tx.batch == nil {
+		return fmt.Errorf("write in a View: %w", ErrReadOnly)
+	}
+	return nil
+}
+
+func (tx *Tx) writeDocument(v verb, doc []byte, o *WriteOptions) error {
+	if err := tx.writable(); err != nil {
+		return err
+	}
+	r := requests.Get().(*request)
+	defer r.release()
+	if err := tx.batch.scan(r, doc); err != nil {
+		return err
+	}
+	return tx.write(v, r.key.ID, doc, r.ttl, o)
+}
+
+func (tx *Tx) writeBytes(v verb, id string, body []byte, o *WriteOptions) error {
+	if err := tx.batch.c.checkKey(tx.pk, id); err != nil {
+		return err
+	}
+	return tx.write(v, bytesOf(id), body, max(0, tx.batch.c.def.DefaultTTL.Milliseconds()), o)
+}
+
+// write judges a write against what the transaction sees, and keeps it.
+func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
+	var op batchOp
+	if err := op.fill(tx.batch.c, v, id, ttl, o); err != nil {
+		return err
+	}
+	if op.demanding() {
+		found, err := tx.sight(id)
+		if err != nil {
+			return err
+		}
+		if err := v.demand().judge(op.ifMatch, &item.Version{Seq: found.seq}, found.exists, 0); err != nil {
+			return err
+		}
+	}
+	b := tx.batch
+	if i, ok := tx.written[string(id)]; ok {
+		return b.replace(i, op, body)
+	}
+	if err := b.add(v, id, body, ttl, o); err != nil {
+		return err
+	}
+	if tx.written == nil {
+		tx.written = make(map[string]int)
+	}
+	tx.written[string(id)] = len(b.ops) - 1
+	return nil
+}
+
+// sight returns what the transaction sees of an item.
+func (tx *Tx) sight(id []byte) (sighting, error) {
+	if op := tx.own(stringOf(id)); op != nil {
+		return sighting{exists: op.verb != verbDelete}, nil
+	}
+	if found, ok := tx.seen[stringOf(id)]; ok {
+		return found, nil
+	}
+	buf := borrowed.Get().(*[]byte)
+	defer borrowed.Put(buf)
+	_, err := tx.ReadInto(stringOf(id), (*buf)[:0])
+	if err != nil && err != ErrNotFound {
+		return sighting{}, err
+	}
+	return tx.seen[stringOf(id)], nil
+}
+
+// begin takes the sequence at which a transaction reads. pins.release must be
+// called with it.
+func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	if err := c.checkPartitionKey(pk); err != nil {
+		return nil, err
+	}
+	db := c.db
+	epk := pk.EPK()
+	for {
+		rt := c.routing.Load()
+		p := rt.parts[rt.table.Find(&epk)]
+		at := db.pins.take(p.visible.Load, db.opts.clock())
+		if !p.dropped.Load() {
+			return &Tx{ctx: ctx, pk: pk, snapshot: Snapshot{c: c, seq: at, now: db.nowMillis()}}, nil
+		}
+		// Who took its place may have flushed before the sequence was taken.
+		db.pins.release(at)
+		if c.dropped.Load() {
+			return nil, c.gone()
+		}
+	}
+}
+
+// end ends a transaction. What its writes hold stays for another try.
+func (tx *Tx) end() {
+	tx.over = true
+	tx.snapshot.c.db.pins.release(tx.snapshot.seq)
+}
+
+// View calls fn with a transaction that reads a logical partition as of one
+// sequence: all that was acknowledged before the call. Its writes fail with
+// ErrReadOnly. View returns fn's error.
+//
+// What the transaction can see is kept until fn returns. fn should not take
+// long, but may use the store otherwise.
+func (c *Container) View(ctx context.Context, pk PartitionKey, fn func(*Tx) error) error {
+	tx, err := c.begin(ctx, pk)
+	if err != nil {
+		return err
+	}
+	defer tx.end()
+	return fn(tx)
+}
+
+// jitter bounds the time between two tries of an Update: it doubles from the
+// first value to the second.
+const (
+	firstJitter = 50 * time.Microsecond
+	mostJitter  = 5 * time.Millisecond
+)

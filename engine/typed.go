@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+)
+
+// Codec turns values into documents and back. A document says its id and its
+// partition key itself, so T has fields for both. Implementations are safe for
+// concurrent use.
+type Codec[T any] interface {
+	// Marshal returns the document of a value, in memory that is not changed
+	// any more until the call that asked for it has returned.
+	Marshal(value T) ([]byte, error)
+	// Unmarshal returns the value of a document, whose bytes are not to be
+	// kept.
+	Unmarshal(doc []byte) (T, error)
+}
+
+// TypedContainer gives the items of a container as values of T. It is safe for
+// concurrent use.
+type TypedContainer[T any] struct {
+	c     *Container
+	codec Codec[T]
+}
+
+// TypedItem is a value with the description of its item.
+type TypedItem[T any] struct {
+	Meta
+	Value T
+}
+
+// Typed returns the container's items as values of T. A nil codec stands for
+// encoding/json.
+func Typed[T any](c *Container, codec Codec[T]) TypedContainer[T] {
+	if codec == nil {
+		codec = jsonCodec[T]{}
+	}
+	return TypedContainer[T]{c: c, codec: codec}
+}
+
+// jsonCodec is the codec of encoding/json.
+type jsonCodec[T any] struct{}
+
+func (jsonCodec[T]) Marshal(value T) ([]byte, error) { return json.Marshal(value) }
+
+func (jsonCodec[T]) Unmarshal(doc []byte) (value T, err error) {
+	err = json.Unmarshal(doc, &value)
+	return value, err
+}
+
+// Container returns the container itself.
+func (t TypedContainer[T]) Container() *Container { return t.c }
+
+// Create is Container.Create. An error of the codec comes as it is, and nothing
+// is written.
+func (t TypedContainer[T]) Create(ctx context.Context, value T, o *WriteOptions) (Meta, error) {
+	return t.write(ctx, value, o, t.c.Create)
+}
+
+// Upsert is Container.Upsert.
+func (t TypedContainer[T]) Upsert(ctx context.Context, value T, o *WriteOptions) (Meta, error) {
+	return t.write(ctx, value, o, t.c.Upsert)
+}
+
+// Replace is Container.Replace.
+func (t TypedContainer[T]) Replace(ctx context.Context, value T, o *WriteOptions) (Meta, error) {
+	return t.write(ctx, value, o, t.c.Replace)
+}
+
+// Read is Container.Read.
+func (t TypedContainer[T]) Read(ctx context.Context, pk PartitionKey, id string) (out TypedItem[T], err error) {
+	borrowErr := t.c.Borrow(ctx, pk, id, func(it Item) error {
+		out, err = t.item(it)
+		return nil
+	})
+	if borrowErr != nil {
+		return TypedItem[T]{}, borrowErr
+	}
+	return out, err
+}
+
+// Scan is Container.Scan. An error of the codec ends it.
+func (t TypedContainer[T]) Scan(ctx context.Context, pk PartitionKey, from string, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
+	return t.items(t.c.Scan(ctx, pk, from, o))
+}
+
+// ScanAll is Container.ScanAll. An error of the codec ends it.
+func (t TypedContainer[T]) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
+	return t.items(t.c.ScanAll(ctx, o))
+}
+
+func (t TypedContainer[T]) items(items iter.Seq2[Item, error]) iter.Seq2[TypedItem[T], error] {
+	return func(yield func(TypedItem[T], error) bool) {
+		for it, err := range items {
+			var out TypedItem[T]
+			if err == nil {
+				out, err = t.item(it)
+			}
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t TypedContainer[T]) item(it Item) (TypedItem[T], error) {
+	value, err := t.codec.Unmarshal(it.Body)
+	if err != nil {
+		return TypedItem[T]{}, fmt.Errorf("item %s of %s: %w", it.ID, it.Key, err)
+	}
+	return TypedItem[T]{Meta: it.Meta, Value: value}, nil
+}
+
+func (t TypedContainer[T]) write(ctx context.Context, value T, o *WriteOptions, write func(context.Context, []byte, *WriteOptions) (Meta, error)) (Meta, error) {
+	doc, err := t.codec.Marshal(value)
+	if err != nil {
+		return Meta{}, err
+	}
+	return write(ctx, doc, o)
+}

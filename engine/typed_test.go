@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+type account struct {
+	ID      string `json:"id"`
+	Owner   string `json:"k"`
+	Balance int    `json:"balance"`
+}
+
+func TestTyped(t *testing.T) {
+	ctx := context.Background()
+	_, c := openMem(t, testOptions(vfs.NewMem()))
+	accounts := Typed[account](c, nil)
+	for i, id := range []string{"x", "y"} {
+		_, err := accounts.Create(ctx, account{id, "a", i}, nil)
+		must(t, err)
+	}
+	if _, err := accounts.Create(ctx, account{"x", "a", 0}, nil); !errors.Is(err, ErrExists) {
+		t.Errorf("Create: %v", err)
+	}
+	meta, err := accounts.Replace(ctx, account{"x", "a", 7}, nil)
+	must(t, err)
+	it, err := accounts.Read(ctx, StringKey("a"), "x")
+	must(t, err)
+	if it.Value != (account{"x", "a", 7}) || it.ETag != meta.ETag || it.ID != "x" {
+		t.Errorf("%+v", it)
+	}
+	if _, err := accounts.Read(ctx, StringKey("a"), "no"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Read: %v", err)
+	}
+	sum := 0
+	for it, err := range accounts.Scan(ctx, StringKey("a"), "", &ScanOptions{Borrow: true}) {
+		must(t, err)
+		sum += it.Value.Balance
+	}
+	for it, err := range accounts.ScanAll(ctx, nil) {
+		must(t, err)
+		sum += it.Value.Balance
+		break
+	}
+	if sum != 7+1+7 {
+		t.Errorf("sum %d", sum)
+	}
+	_, err = accounts.Container().Upsert(ctx, []byte(`{"id":"z","k":"a","balance":"much"}`), nil)
+	must(t, err)
+	var te *json.UnmarshalTypeError
+	if _, err := accounts.Read(ctx, StringKey("a"), "z"); !errors.As(err, &te) {
+		t.Errorf("another document: %v", err)
+	}
+	n := 0
+	for _, err := range accounts.Scan(ctx, StringKey("a"), "", nil) {
+		if n++; (err != nil) != (n == 3) {
+			t.Errorf("item %d: %v", n, err)
+		}
+	}
+	if _, err := Typed[func()](c, nil).Upsert(ctx, func() {}, nil); err == nil {
+		t.Error("a function was written")
+	}
+}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// A transaction commits if no item that it wrote has a version above the
+// sequence at which it read, and, if it is serializable, none that it read or
+// that lies in a range that it scanned. All versions are asked for, also those
+// that are not published yet: their writers come before it in the order.
+//
+// That is looked up without a lock at first, in memtables and files that can
+// hold such a version, and then in memory under the commit lock. The
+// transaction's own sequence keeps every version that would tell of a change.
+
+// errChanged says that a transaction met a conflict.
+var errChanged = errors.New("changed since the transaction began")
+
+// awaitConflict waits until what a transaction met may be shown, and shows it:
+// the next try then reads it.
+func (p *partition) awaitConflict() error {
+	p.mu.Lock()
+	last, synced, seq := p.mu.last, p.mu.synced, p.mu.lastSeq
+	p.mu.Unlock()
+	p.db.counters.conflicts.Add(1)
+	if err := p.db.await(last, synced); err != nil {
+		return err
+	}
+	return p.publish(seq)
+}
+
+// validate looks for what changed, in a version of the partition. The caller is
+// inside a guard.
+func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit) error {
+	at := tx.snapshot.seq
+	for i := range u.ops {
+		if err := tx.unchanged(p, v, u.ops[i].id()); err != nil {
+			return err
+		}
+	}
+	if !tx.serializable {
+		return nil
+	}
+	for id := range tx.seen {
+		if err := tx.unchanged(p, v, bytesOf(id)); err != nil {
+			return err
+		}
+	}
+	for _, r := range tx.ranges {
+		if u.changedInMemory(v, r, at) {
+			return errChanged
+		}
+		changed, err := u.changedInFiles(ctx, v, r, at)
+		if err != nil {
+			return p.db.readError(err)
+		}
+		if changed {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// unchanged returns errChanged if an item has a version that the transaction does
+// not see.
+func (tx *Tx) unchanged(p *partition, v *version, id []byte) error {
+	at := tx.snapshot.seq
+	key := tx.batch.key(id)
+	var newest item.Version
+	if v.newestInMemory(&key, at, &newest) {
+		return errChanged
+	}
+	hash := uint64(0)
+	for _, r := range v.runs {
+		f := r.find(&tx.batch.epk)
+		if f == nil || f.Properties().MaxSeq <= at {
+			continue
+		}
+		if hash == 0 {
+			hash = key.ItemHash()
+		}
+		found, err := f.Head(&key, hash, maxSequence, &newest)
+		if err != nil {
+			return p.db.readError(f.named(err))
+		}
+		if found && newest.Seq > at {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// newestInMemory says whether a memtable holds a version of an item above at.
+func (v *version) newestInMemory(key *item.Key, at uint64, newest *item.Version) bool {
+	if v.active.MaxSeq() > at && v.active.Get(key, maxSequence, newest) && newest.Seq > at {
+		return true
+	}
+	for i := range v.frozen {
+		if v.frozen[i].MaxSeq() > at && v.frozen[i].Get(key, maxSequence, newest) && newest.Seq > at {
+			return true
+		}
+	}
+	return false
+}
+
+// rangesAgain is how often ranges are looked up anew without the commit lock,
+// where writes keep coming, before that is done under it.
+const rangesAgain = 3
+
+// validateLocked is validate for what came since. The commit lock is held.
+func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
+	if p.mu.lastSeq <= u.ahead {
+		return nil // nothing
+	}
+	if len(tx.ranges) > 0 && u.again < rangesAgain {
+		u.again++
+		return errFilesChanged
+	}
+	var newest item.Version
+	at := tx.snapshot.seq
+	for i := range u.ops {
+		key := u.key(u.ops[i].id())
+		if v.newestInMemory(&key, at, &newest) {
+			return errChanged
+		}
+	}
+	if !tx.serializable {
+		return nil
+	}
+	for id := range tx.seen {
+		key := u.key(bytesOf(id))
+		if v.newestInMemory(&key, at, &newest) {
+			return errChanged
+		}
+	}
+	for _, r := range tx.ranges {
+		if u.changedInMemory(v, r, at) {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// changedInMemory says whether a memtable holds a version above at in a range of
+// ids.
+func (b *Batch) changedInMemory(v *version, r idRange, at uint64) bool {
+	for i := -1; i < len(v.frozen); i++ {
+		table := v.active
+		if i >= 0 {
+			table = v.frozen[i].Table
+		}
+		if table.MaxSeq() <= at {
+			continue
+		}
+		changed, _ := b.changedIn(context.Background(), table.Cursor(maxSequence), r, at)
+		if changed {
+			return true
+		}
+	}
+	return false
+}
+
+// changedInFiles is changedInMemory for files.
+func (b *Batch) changedInFiles(ctx context.Context, v *version, r idRange, at uint64) (bool, error) {
+	for _, run := range v.runs {
+		f := run.find(&b.epk)
+		if f == nil || f.Properties().MaxSeq <= at {
+			continue
+		}
+		c := f.Cursor(maxSequence)
+		changed, err := b.changedIn(ctx, c, r, at)
+		if err == nil {
+			err = c.Err()
+		}
+		if changed || err != nil {
+			return changed, f.named(err)
+		}
+	}
+	return false, nil
+}
+
+// changedIn is changedInMemory for what a cursor shows.
+func (b *Batch) changedIn(ctx context.Context, c positioner, r idRange, at uint64) (bool, error) {
+	first := b.key(bytesOf(r.from))
+	for ok := c.SeekGE(&first); ok; ok = c.Next() {
+		key := c.Key()
+		if !item.SamePartition(key, &first) || r.to != "" && bytes.Compare(key.ID, bytesOf(r.to)) > 0 {
+			break
+		}
+		if c.Version().Seq > at {
+			return true, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
