@@ -161,8 +161,12 @@ func (cp *checkpoint) link(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if cp.state.LogFirst == newest {
+		// Nothing in the log is needed: that of the checkpoint begins anew.
+		cp.state.LogFirst, cp.state.LogClosed = 0, nil
+	}
 	for _, name := range names {
-		if number, ok := wal.ParseFileName(name); !ok || number < cp.state.LogFirst || number >= newest {
+		if number, ok := wal.ParseFileName(name); !ok || number < db.structure.state.LogFirst || number >= newest {
 			continue
 		}
 		if err := cp.linkFile(path.Join(manifest.LogDir, name)); err != nil {

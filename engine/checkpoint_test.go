@@ -252,3 +252,43 @@ func TestCheckpointStopped(t *testing.T) {
 	must(t, db.Flush(ctx))
 	upsert(t, c, "more", 10)
 }
+
+// A checkpoint of a store whose log holds nothing that is needed has no log
+// file, and opens.
+func TestCheckpointWithoutLog(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(nil)
+	opts.fs = nil
+	db, c := openTemp(t, opts)
+	_, err := c.Upsert(ctx, doc("a", "x", 1), nil)
+	if err = errors.Join(err, db.Flush(ctx), db.log.Rotate(), db.releaseLog()); err != nil {
+		t.Fatal(err)
+	}
+	if first, newest := db.structure.state.LogFirst, db.log.Newest(); first < 2 || first != newest {
+		t.Fatalf("log from %d to %d", first, newest)
+	}
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := db.Checkpoint(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		copied, err := Open(ctx, dir, testOptionsOS())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := copied.Container(c.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := same.Read(ctx, StringKey("x"), "a"); err != nil {
+			t.Error(err)
+		}
+		meta, err := same.Upsert(ctx, doc("b", "x", 1), nil)
+		if err != nil || meta.Seq <= db.log.LastSeq() {
+			t.Errorf("%v: sequence %d, the original's last was %d", err, meta.Seq, db.log.LastSeq())
+		}
+		if err := copied.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

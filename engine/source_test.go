@@ -50,17 +50,11 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	name := func(k *item.Key) string { return fmt.Sprintf("%x %s", k.PK, k.ID) }
 	var cursors mergedCursor
 	defer cursors.close()
-	for cursors.open(v, at, false); ; {
-		if cursors.current < 0 && len(want) == 0 {
-			cursors.start()
-		}
-		if !cursors.valid() {
-			break
-		}
+	cursors.open(v, at, false)
+	for cursors.start(); cursors.valid(); cursors.next() {
 		if k, v := cursors.top(); visible(v, now) {
 			want[name(k)] = v.Seq
 		}
-		cursors.next()
 	}
 	if err := cursors.err(); err != nil {
 		return err
