@@ -330,6 +330,7 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 	if err := db.unlistContainer(c); err != nil {
 		return nil, err
 	}
+	c.endReindexing()
 	parts := c.routing.Load().parts
 	for _, p := range parts {
 		p.install.Lock()

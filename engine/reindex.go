@@ -25,12 +25,11 @@ var ErrIndexReplaced = errors.New("another index policy was set")
 // IndexJob applies an index policy to the files that a container has. It is
 // safe for concurrent use.
 type IndexJob struct {
-	c      *Container
-	policy uint64 // its fingerprint
-	files  int
-	bytes  int64
-	done   chan struct{}
-	err    error // set before done is closed
+	c     *Container
+	files int
+	bytes int64
+	done  chan struct{}
+	err   error // set before done is closed
 }
 
 // IndexProgress tells how far an index job has come.
@@ -63,25 +62,32 @@ func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJo
 	if err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, c.name, err)
 	}
-	if err := c.storePolicy(p, policy); err != nil {
+	j, err := c.replacePolicy(p, policy)
+	if err != nil {
 		return nil, err
 	}
-	j := &IndexJob{c: c, done: make(chan struct{})}
-	if policy != nil {
-		j.policy = policy.Fingerprint()
-	}
-	j.files, j.bytes = c.stale()
-	c.reindexing.Lock()
-	old := c.reindexing.job
-	c.reindexing.job = j
-	c.reindexing.Unlock()
-	old.end(ErrIndexReplaced)
 	if db.opts.manual {
 		err = c.reindexAll(ctx)
 	}
 	c.endReindexing()
 	signal(db.work.mergeWanted)
 	return j, err
+}
+
+// replacePolicy goes over to a policy, and to a job that applies it, in one step.
+func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*IndexJob, error) {
+	c.reindexing.Lock()
+	defer c.reindexing.Unlock()
+	if err := c.storePolicy(p, policy); err != nil {
+		return nil, err
+	}
+	j := &IndexJob{c: c, done: make(chan struct{})}
+	j.files, j.bytes = c.stale()
+	if old := c.reindexing.job; old != nil {
+		old.endLocked(ErrIndexReplaced)
+	}
+	c.reindexing.job = j
+	return j, nil
 }
 
 // storePolicy makes a policy durable, then the one that is gone by.
@@ -138,13 +144,8 @@ func (j *IndexJob) Progress() IndexProgress {
 	return p
 }
 
-// end ends the job, if there is one and it has not ended.
-func (j *IndexJob) end(err error) {
-	if j == nil {
-		return
-	}
-	j.c.reindexing.Lock()
-	defer j.c.reindexing.Unlock()
+// endLocked ends the job if it has not ended. reindexing is locked.
+func (j *IndexJob) endLocked(err error) {
 	select {
 	case <-j.done:
 	default:
@@ -153,20 +154,21 @@ func (j *IndexJob) end(err error) {
 	}
 }
 
-// endReindexing ends the job under way if no file is left to be written.
+// endReindexing ends the job under way if no file is left to be written, or the
+// container is gone.
 func (c *Container) endReindexing() {
 	c.reindexing.Lock()
+	defer c.reindexing.Unlock()
 	j := c.reindexing.job
-	c.reindexing.Unlock()
 	if j == nil {
 		return
 	}
 	if c.dropped.Load() {
-		j.end(c.gone())
+		j.endLocked(c.gone())
 		return
 	}
 	if files, _ := c.stale(); files == 0 {
-		j.end(nil)
+		j.endLocked(nil)
 	}
 }
 

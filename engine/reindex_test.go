@@ -241,3 +241,46 @@ func TestDamagedIndex(t *testing.T) {
 	}
 	noFindings(t, db)
 }
+
+// TestIndexJobOfDroppedContainer drops a container before anybody wrote one of
+// its files anew: the job ends all the same.
+func TestIndexJobOfDroppedContainer(t *testing.T) {
+	ctx := context.Background()
+	opts := *testOptions(vfs.NewMem())
+	opts.manual = false
+	db, err := Open(ctx, "store", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Upsert(ctx, []byte(`{"id":"a","k":"a","n":1}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p := c.routing.Load().parts[0]
+	if err := p.merging.take(ctx); err != nil { // nobody indexes it
+		t.Fatal(err)
+	}
+	job, err := c.SetIndexPolicy(ctx, IndexAll())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := job.Progress(); got.Done || got.FilesLeft != 1 {
+		t.Errorf("progress %+v", got)
+	}
+	dropped := make(chan error, 1)
+	go func() { dropped <- db.DropContainer(ctx, "c") }()
+	if err := job.Wait(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("Wait: %v", err)
+	}
+	p.merging.leave()
+	if err := <-dropped; err != nil {
+		t.Error(err)
+	}
+}

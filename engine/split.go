@@ -81,7 +81,7 @@ func (c *Container) partition(id PartitionID) *partition {
 }
 
 func (c *Container) noPartition(id PartitionID) error {
-	return fmt.Errorf("container %q: physical partition %d: %w", c.name, id, ErrNotFound)
+	return fmt.Errorf("container %q has no physical partition %d: %w", c.name, id, ErrNotFound)
 }
 
 // splitLarge queues splits of those of the partitions that hold more than they

@@ -343,13 +343,19 @@ func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, d
 	return err
 }
 
+// Split splits the largest partition. One that splits by itself meanwhile is no
+// longer there: then it is the turn of another.
 func (c engineContainer) Split(ctx context.Context) error {
-	largest := slices.MaxFunc(c.c.Partitions(), func(a, b engine.PartitionStats) int { return cmp.Compare(a.RawBytes, b.RawBytes) })
-	job, err := c.c.Split(ctx, largest.ID, nil)
-	if err != nil {
-		return err
+	for {
+		largest := slices.MaxFunc(c.c.Partitions(), func(a, b engine.PartitionStats) int { return cmp.Compare(a.RawBytes, b.RawBytes) })
+		job, err := c.c.Split(ctx, largest.ID, nil)
+		if err == nil {
+			err = job.Wait(ctx)
+		}
+		if !errors.Is(err, engine.ErrNotFound) {
+			return err
+		}
 	}
-	return job.Wait(ctx)
 }
 
 func (c engineContainer) Merge(ctx context.Context) error {
