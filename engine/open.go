@@ -269,6 +269,9 @@ func (p *partition) open(opened sharedFiles) error {
 			p.db.nextFile.Store(max(p.db.nextFile.Load(), number))
 		}
 	}
+	// A file of this run must not look like one that an older manifest named: it
+	// is known by its number to be left over if this run ends before its commit.
+	p.db.nextFile.Store(max(p.db.nextFile.Load(), max(m.Floor, 1)-1))
 	v := *p.version.Load()
 	for i := range m.Runs {
 		r := &run{shadowed: m.Runs[i].Shadowed, expiring: expiringFrom(m.Runs[i].Expiring)}
