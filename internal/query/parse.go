@@ -302,38 +302,14 @@ func (p *parser) where(s *Select) error {
 }
 
 func (p *parser) groupBy(s *Select) error {
-	ok, err := p.take("GROUP")
-	if err != nil || !ok {
-		return err
-	}
-	if err := p.expect("BY"); err != nil {
-		return err
-	}
-	for {
-		path, err := p.path()
-		if err != nil {
-			return err
-		}
+	return p.pathsBy("GROUP", func(path Path) error {
 		s.GroupBy = append(s.GroupBy, path)
-		if more, err := p.take(","); err != nil || !more {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 func (p *parser) orderBy(s *Select) error {
-	ok, err := p.take("ORDER")
-	if err != nil || !ok {
-		return err
-	}
-	if err := p.expect("BY"); err != nil {
-		return err
-	}
-	for {
-		path, err := p.path()
-		if err != nil {
-			return err
-		}
+	return p.pathsBy("ORDER", func(path Path) (err error) {
 		o := Order{Path: path}
 		if o.Falling, err = p.take("DESC"); err != nil {
 			return err
@@ -344,6 +320,28 @@ func (p *parser) orderBy(s *Select) error {
 			}
 		}
 		s.OrderBy = append(s.OrderBy, o)
+		return nil
+	})
+}
+
+// pathsBy reads a clause "word BY path, ..." if there is one; each is called
+// after each path and reads what follows it.
+func (p *parser) pathsBy(word string, each func(Path) error) error {
+	ok, err := p.take(word)
+	if err != nil || !ok {
+		return err
+	}
+	if err := p.expect("BY"); err != nil {
+		return err
+	}
+	for {
+		path, err := p.path()
+		if err != nil {
+			return err
+		}
+		if err := each(path); err != nil {
+			return err
+		}
 		if more, err := p.take(","); err != nil || !more {
 			return err
 		}
