@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -52,53 +51,28 @@ type logicalPartition struct {
 // takeCensus reads the documents of a container at one snapshot. top is how
 // many of the largest logical partitions are kept. Damage is a findingError.
 func takeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, top int, line *cli.Line) (*census, error) {
-	c, err := db.Container(cs.Name)
-	if err != nil {
-		return nil, err
-	}
-	parts := cs.Partitions
-	ends := make([]partmap.EPK, len(parts))
-	for i := range parts {
-		if ends[i], err = partmap.ParseEPK(parts[i].Max); err != nil {
-			return nil, err
-		}
-	}
-	snapshot, err := c.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer snapshot.Close()
-	result := &census{partitions: make([]tally, len(parts))}
+	result := &census{partitions: make([]tally, len(cs.Partitions))}
 	largest := topHeap{limit: top}
 	var now logicalPartition
-	at, seen := 0, int64(0)
+	last := 0
 	finish := func() {
 		if now.key.Valid() {
-			result.partitions[at].add(tally{now.documents, 1, now.bytes})
+			result.partitions[last].add(tally{now.documents, 1, now.bytes})
 			largest.offer(now)
 		}
 	}
-	for it, err := range snapshot.ScanAll(ctx, nil) {
-		if err != nil {
-			return nil, readFailure(err)
-		}
+	err := walkDocuments(ctx, db, cs, line, func(at int, it *engine.Item) {
 		if it.Key != now.key {
 			finish()
-			now = logicalPartition{key: it.Key.Clone()}
-			epk := now.key.EPK()
-			for at+1 < len(ends) && epk.Compare(&ends[at]) >= 0 {
-				at++
-			}
-			now.partition = parts[at].ID
+			now, last = logicalPartition{key: it.Key.Clone(), partition: cs.Partitions[at].ID}, at
 		}
 		now.documents++
 		now.bytes += int64(len(it.Body))
-		if seen++; seen%1024 == 0 {
-			line.Show(time.Now(), func() string { return c.Name() + ": " + cli.Count(seen) + " documents read" })
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	finish()
-	line.Clear()
 	result.top = largest.sorted()
 	return result, nil
 }

@@ -69,26 +69,9 @@ type heatOptions struct {
 // takeHeat reads the documents of a container at one snapshot. Damage is a
 // findingError.
 func takeHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o heatOptions, line *cli.Line) (*heat, error) {
-	c, err := db.Container(cs.Name)
-	if err != nil {
-		return nil, err
-	}
-	parts := cs.Partitions
-	ends := make([]partmap.EPK, len(parts))
-	for i := range parts {
-		if ends[i], err = partmap.ParseEPK(parts[i].Max); err != nil {
-			return nil, err
-		}
-	}
-	snapshot, err := c.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer snapshot.Close()
 	h := &heat{partitions: make(map[engine.PartitionID]int64), bins: make([]int64, o.bins)}
 	var now hotPartition
 	var hottest []hotPartition
-	at, seen := 0, int64(0)
 	flush := func() { // the hottest of what was collected
 		slices.SortFunc(hottest, compareHot)
 		h.hottest = append(h.hottest, hottest[:min(len(hottest), o.top)]...)
@@ -113,18 +96,10 @@ func takeHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o h
 			hottest = hottest[:o.top]
 		}
 	}
-	for it, err := range snapshot.ScanAll(ctx, &engine.ScanOptions{Borrow: true}) {
-		if err != nil {
-			return nil, readFailure(err)
-		}
+	err := walkDocuments(ctx, db, cs, line, func(at int, it *engine.Item) {
 		if it.Key != now.key {
 			finish()
-			now = hotPartition{key: it.Key.Clone()}
-			epk := now.key.EPK()
-			for at+1 < len(ends) && epk.Compare(&ends[at]) >= 0 {
-				at++
-			}
-			now.partition = parts[at].ID
+			now = hotPartition{key: it.Key.Clone(), partition: cs.Partitions[at].ID}
 		}
 		now.documents++
 		if it.Seq > o.after {
@@ -136,13 +111,12 @@ func takeHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o h
 				h.last = it.Modified
 			}
 		}
-		if seen++; seen%1024 == 0 {
-			line.Show(time.Now(), func() string { return c.Name() + ": " + cli.Count(seen) + " documents read" })
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	finish()
 	flush()
-	line.Clear()
 	return h, nil
 }
 
