@@ -117,3 +117,43 @@ func TestCanceledVerify(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCopyTo copies files, intact and with each byte changed in turn: a copy is
+// the file or an error.
+func TestCopyTo(t *testing.T) {
+	rng := newRand(t)
+	ctx := context.Background()
+	fsys := vfs.NewMem()
+	write(t, fsys, "a", smallModel(rng), WriterOptions{})
+	good := content(t, fsys, "a")
+	r := open(t, fsys, "a", Map)
+	var got []byte
+	each := func(piece []byte) error {
+		got = append(got, piece...)
+		return nil
+	}
+	if err := r.CopyTo(ctx, each); err != nil || !bytes.Equal(got, good) {
+		t.Fatalf("%d bytes of %d, %v", len(got), len(good), err)
+	}
+	refusal := errors.New("refused")
+	if err := r.CopyTo(ctx, func([]byte) error { return refusal }); err != refusal {
+		t.Error(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << rng.IntN(8)
+		replace(t, fsys, "a", bad)
+		r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, Mode: Pread})
+		if err != nil {
+			isDamage(t, err, int64(len(good)))
+			continue
+		}
+		got = got[:0]
+		if err := r.CopyTo(ctx, each); err == nil {
+			t.Errorf("byte %d is changed, and copied", i)
+		} else {
+			isDamage(t, err, int64(len(good)))
+		}
+		r.Release()
+	}
+}
