@@ -42,7 +42,7 @@ type BackupOptions struct {
 	// restored after it. Nil: a full backup.
 	Since *BackupInfo
 	// Progress, if not nil, is called on the goroutine of Backup after about each
-	// mebibyte.
+	// mebibyte, and at the end.
 	Progress func(BackupProgress)
 }
 
@@ -240,7 +240,11 @@ func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx co
 			return BackupInfo{}, f.named(err)
 		}
 	}
-	return w.Close()
+	info, err := w.Close()
+	if err == nil && b.options.Progress != nil {
+		b.options.Progress(BackupProgress{Bytes: info.Bytes, Total: info.Bytes})
+	}
+	return info, err
 }
 
 // leaveMemory lets go of the memtables.
