@@ -496,3 +496,34 @@ func TestRestoreRefusals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBackupOfInheritance: what a partition has inherited of two others may be
+// older than what it has flushed of one of them.
+func TestBackupOfInheritance(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	opts.keepInheritance = true
+	db, err := Open(ctx, "mem", opts)
+	must(t, err)
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
+	must(t, err)
+	for n := range 40 {
+		_, err := c.Upsert(ctx, doc("a", fmt.Sprint("k", n), n), nil)
+		must(t, err)
+	}
+	parts := c.Partitions()
+	job, err := c.Merge(ctx, parts[0].ID, parts[1].ID)
+	must(t, err)
+	must(t, job.Wait(ctx))
+	p := db.partitions()[0]
+	for flushed := 0; len(p.inherited()) > 0; flushed++ {
+		var stream bytes.Buffer
+		_, err := db.Backup(ctx, &stream, nil)
+		must(t, err)
+		if n := len(restoredItems(t, opts, stream.Bytes())); n != 40 {
+			t.Errorf("after %d flushes: %d items", flushed, n)
+		}
+		must(t, db.flushOldest(ctx, p))
+	}
+}
