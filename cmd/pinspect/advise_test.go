@@ -126,7 +126,7 @@ func TestAdviseBadInput(t *testing.T) {
 			t.Errorf("%q: status %d, want %d and %q\n%s%s", args, r.status, status, text, r.stdout, r.stderr)
 		}
 	}
-	f(exitFindings, "bad.ndjson: line 3: offset 10", "--key", "/a", bad)
+	f(exitFindings, "bad.ndjson: line 3, column 11: offset 10", "--key", "/a", bad)
 	f(exitFindings, "bad.ndjson: line 3", bad)
 	f(exitFindings, "cut.ndjson.gz: line 1", cut)
 	f(exitFindings, "no documents", empty)

@@ -103,7 +103,7 @@ func (s *inputs) lines(ctx context.Context, doing string, lines *workload.Lines,
 			if ctx.Err() != nil {
 				return err
 			}
-			return findingError{&workload.LineError{Name: lines.Name(), Line: lines.Line(), Err: err}}
+			return findingError{lines.Refused(err)}
 		}
 		if s.done() {
 			break
