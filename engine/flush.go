@@ -250,7 +250,7 @@ func (o *output) begin(k *item.Key) error {
 		return err
 	}
 	o.w, err = segment.NewWriter(f, segment.WriterOptions{
-		FileNumber: o.number, StoreID: o.p.db.id, Levels: len(o.p.c.def.PartitionKey),
+		FileNumber: o.number, StoreID: o.p.db.id, Levels: o.p.c.levels(),
 		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, ExpectItems: o.expect,
 	})
 	o.beginIndex()

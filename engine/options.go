@@ -302,6 +302,9 @@ type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
 	PartitionKey []string
+	// Synthetic, if not nil, derives the key of one level from several members
+	// of a document, in the place of PartitionKey. For JSON containers.
+	Synthetic *SyntheticKey
 	// Kind is JSON or Opaque.
 	Kind Kind
 	// Compression of the stored items.
@@ -381,7 +384,12 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Kind == Opaque && len(d.PartitionKey) == 0 {
 		d.PartitionKey = []string{"/key"}
 	}
-	if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
+	if d.Synthetic != nil {
+		if err := d.checkSynthetic(name); err != nil {
+			return d, err
+		}
+		d.Synthetic = d.Synthetic.clone()
+	} else if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
 		return d, invalidf("container %q: %d partition key paths: between 1 and 3", name, len(d.PartitionKey))
 	}
 	d.PartitionKey = append([]string(nil), d.PartitionKey...)
@@ -450,7 +458,8 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
 		PartitionKey:  d.PartitionKey,
-		Levels:        len(d.PartitionKey),
+		Synthetic:     d.Synthetic.manifest(),
+		Levels:        d.levels(),
 		Kind:          d.Kind.String(),
 		Compression:   compressionName(d.Compression),
 		MaxItemBytes:  d.Limits.ItemBytes,
@@ -491,6 +500,7 @@ func ttlFromManifest(millis int64) time.Duration {
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
+		Synthetic:     syntheticFromManifest(m.Synthetic),
 		MinPartitions: partitions,
 		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
 		Limits: Limits{

@@ -267,6 +267,9 @@ func (tx *Tx) writeDocument(v verb, doc []byte, o *WriteOptions) error {
 	}
 	r := requests.Get().(*request)
 	defer r.release()
+	if err := tx.batch.checkDocument(v, o); err != nil {
+		return err
+	}
 	if err := tx.batch.scan(r, doc); err != nil {
 		return err
 	}

@@ -114,4 +114,8 @@ type WriteOptions struct {
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.
 	Durability Durability
+	// Key, if valid, is the partition key that the document of a Create, Upsert
+	// or Replace must have: ErrKeyMismatch if it has another. Replace needs it
+	// where keys have a random suffix.
+	Key PartitionKey
 }

@@ -71,22 +71,31 @@ type Intent struct {
 
 // Container is a container of a store.
 type Container struct {
-	ID            uint32   `json:"id"`
-	Name          string   `json:"name"`
-	PartitionKey  []string `json:"partition_key,omitempty"`
-	Levels        int      `json:"levels"` // of the partition key
-	Kind          string   `json:"kind"`
-	Compression   string   `json:"compression"`
-	MaxItemBytes  int64    `json:"max_item_bytes"`
-	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
-	MaxBatchOps   int      `json:"max_batch_operations"`               // 0: the default
-	MaxBatchBytes int64    `json:"max_batch_bytes"`                    // 0: the default
-	DefaultTTL    int64    `json:"default_ttl"`                        // milliseconds; 0: items never expire, -1: those that say so
-	Throughput    float64  `json:"throughput,omitempty"`               // RU/s; 0: unlimited
-	MaxThroughput float64  `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
-	NoBurst       bool     `json:"no_burst,omitempty"`
+	ID           uint32   `json:"id"`
+	Name         string   `json:"name"`
+	PartitionKey []string `json:"partition_key,omitempty"`
+	// Synthetic derives the partition key; nil: PartitionKey names it.
+	Synthetic     *Synthetic `json:"synthetic,omitempty"`
+	Levels        int        `json:"levels"` // of the partition key
+	Kind          string     `json:"kind"`
+	Compression   string     `json:"compression"`
+	MaxItemBytes  int64      `json:"max_item_bytes"`
+	MaxLogicalKey int64      `json:"max_logical_partition_bytes"`
+	MaxBatchOps   int        `json:"max_batch_operations"`               // 0: the default
+	MaxBatchBytes int64      `json:"max_batch_bytes"`                    // 0: the default
+	DefaultTTL    int64      `json:"default_ttl"`                        // milliseconds; 0: items never expire, -1: those that say so
+	Throughput    float64    `json:"throughput,omitempty"`               // RU/s; 0: unlimited
+	MaxThroughput float64    `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
+	NoBurst       bool       `json:"no_burst,omitempty"`
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
+}
+
+// Synthetic says how the partition key of a container is derived.
+type Synthetic struct {
+	Join     []string `json:"join"`
+	Suffixes int      `json:"suffixes,omitempty"`  // 0: none
+	SuffixOf string   `json:"suffix_of,omitempty"` // with Suffixes, none: random
 }
 
 // IndexPolicy is the index policy of a container: see package index.
