@@ -112,6 +112,12 @@ func (p *partition) appendCarried() (end wal.Position, mark *carried, err error)
 		end, batch, highest = pos, batch[:0], 0
 		return nil
 	}
+	if p.mu.applied.index != 0 {
+		batch, highest = appendMark(batch, p.mu.lastSeq, p.mu.applied), p.mu.lastSeq
+		if err := emit(); err != nil {
+			return 0, nil, err
+		}
+	}
 	c := v.active.Cursor(maxSequence)
 	for ok := c.First(); ok; ok = c.Next() {
 		ver := c.Version()

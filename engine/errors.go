@@ -23,6 +23,14 @@ var (
 	// ErrRandomSuffix: a call cannot know the partition key, of which a random
 	// suffix is a part: see SyntheticKey.
 	ErrRandomSuffix = errors.New("partition keys have a random suffix")
+	// ErrReplicated: the container takes writes by ApplyAt only, and its physical
+	// partitions split only where they are told to.
+	ErrReplicated = errors.New("container is replicated")
+	// ErrIndexGap: ApplyAt was given an entry that is not the next one.
+	ErrIndexGap = errors.New("gap between entries")
+	// ErrReplaced: InstallPartition has replaced what a snapshot, scan or query
+	// was reading.
+	ErrReplaced = errors.New("partition was replaced by an installed one")
 	// ErrConflict: what a transaction wrote, or read under Serializable, was
 	// changed meanwhile, each time it was tried. Nothing was written.
 	ErrConflict = errors.New("conflict with another write")

@@ -42,10 +42,11 @@ type execution struct {
 
 // unit is a part of the scope that is seen at one sequence.
 type unit struct {
-	key PartitionKey // of the one logical partition that it is; else the zero key
-	rng partmap.Range
-	at  uint64
-	pin bool // at is pinned
+	key  PartitionKey // of the one logical partition that it is; else the zero key
+	rng  partmap.Range
+	at   uint64
+	born uint64 // installations in the container when at was taken
+	pin  bool   // at is pinned
 }
 
 // plan decides how the query is answered.
@@ -159,7 +160,8 @@ func (e *execution) pinKeys(keys []PartitionKey) {
 		rng := partmap.Range{Min: epk, Max: epk}
 		u := unit{rng: rng}
 		if last != nil && last.rng.Contains(&epk) {
-			u.at = e.units[len(e.units)-1].at
+			before := &e.units[len(e.units)-1]
+			u.at, u.born = before.at, before.born
 			if u.pin = e.r.snapshot == nil; u.pin {
 				e.c.db.pins.take(func() uint64 { return u.at }, e.c.db.opts.clock())
 			}
@@ -181,9 +183,10 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 		rt := e.c.routing.Load()
 		p := rt.parts[rt.table.Find(&rng.Min)]
 		if !u.pin {
-			u.at = e.r.snapshot.seq
+			u.at, u.born = e.r.snapshot.cutAt(&p.rng.Min)
 			return p, u
 		}
+		u.born = p.born
 		u.at = db.pins.take(p.visible.Load, db.opts.clock())
 		if !p.dropped.Load() || e.c.dropped.Load() {
 			return p, u
@@ -288,7 +291,7 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
-	sc.accept = accept
+	sc.accept, sc.born = accept, u.born
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.lookup, c.few, c.order = e.look, u.key.Valid(), order

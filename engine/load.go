@@ -141,7 +141,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		return err
 	}
 	defer call.Leave()
-	if err := l.c.db.writable(); err != nil {
+	if err := l.c.writable(); err != nil {
 		return err
 	}
 	if l.c.def.Kind != JSON {

@@ -113,7 +113,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		out.dict = p.c.mergeDictionary(inputs)
 	}
 	m := merger{
-		out: out, keep: db.retention(len(older) == 0), overlap: p.newOverlap(older),
+		out: out, keep: p.retention(len(older) == 0), overlap: p.newOverlap(older),
 	}
 	if err := m.run(ctx, db, inputs); err == errMoved {
 		return false, nil

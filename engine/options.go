@@ -326,6 +326,9 @@ type ContainerDef struct {
 	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
 	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
 	NoBurst bool
+	// Replicated says that the container takes writes by ApplyAt and
+	// InstallPartition only: see docs/replication.md.
+	Replicated bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
 	// Index says which values are indexed. The zero value: none are, unlike in
@@ -470,6 +473,7 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Throughput:    d.Throughput,
 		MaxThroughput: d.Limits.PartitionThroughput,
 		NoBurst:       d.NoBurst,
+		Replicated:    d.Replicated,
 	}
 	m.Index = indexToManifest(d.Index)
 	return m
@@ -509,6 +513,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		},
 		Throughput: m.Throughput,
 		NoBurst:    m.NoBurst,
+		Replicated: m.Replicated,
 	}
 	switch m.Kind {
 	case JSON.String():

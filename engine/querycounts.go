@@ -62,6 +62,9 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 	for one || !part.Empty() {
 		rt := e.c.routing.Load()
 		p := rt.parts[rt.table.Find(&part.Min)]
+		if p.born > u.born {
+			return ErrReplaced
+		}
 		err := e.inPart(ctx, p, func(v *version) error {
 			if one {
 				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})

@@ -174,7 +174,7 @@ func (r *request) set(pk, id, body []byte, flags item.Flags) error {
 
 func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d demand) (Meta, error) {
 	db := c.db
-	if err := db.writable(); err != nil {
+	if err := c.writable(); err != nil {
 		return Meta{}, err
 	}
 	r.demand, r.ifMatch, r.waited = d, 0, 0

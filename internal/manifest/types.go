@@ -87,6 +87,7 @@ type Container struct {
 	Throughput    float64    `json:"throughput,omitempty"`               // RU/s; 0: unlimited
 	MaxThroughput float64    `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
 	NoBurst       bool       `json:"no_burst,omitempty"`
+	Replicated    bool       `json:"replicated,omitempty"`
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
 }
@@ -137,9 +138,18 @@ type Files struct {
 	// into others) or at or above Floor (never committed). Others stay.
 	Obsolete []uint64 `json:"obsolete,omitempty"`
 	Floor    uint64   `json:"floor"`
+	// Applied is the entry of the replicated log that FlushedSeq goes up to; nil:
+	// none.
+	Applied *Applied `json:"applied,omitempty"`
 	// Inherits are streams of the partitions whose place it took. Their records
 	// within the range of the partition belong to it.
 	Inherits []Inherited `json:"inherits,omitempty"`
+}
+
+// Applied is an entry of a replicated log.
+type Applied struct {
+	Index uint64 `json:"index"`
+	Time  int64  `json:"time"` // milliseconds since the Unix epoch
 }
 
 // Inherited is a stream of the log that a partition inherits.
