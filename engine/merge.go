@@ -44,7 +44,7 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 		return plan{}
 	}
 	var items, dead, expired int64
-	purge := p.db.purgeable()
+	purge := p.purgeable()
 	for i, r := range runs {
 		items += r.items()
 		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {

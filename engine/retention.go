@@ -18,13 +18,7 @@ type retention struct {
 // later does so at a sequence above all that a flush or merge sees.
 func (p *partition) retention(oldest bool) retention {
 	db := p.db
-	purge := db.purgeable()
-	if p.c.def.Replicated {
-		// The next entry comes at this time or later, whatever the clock says.
-		p.mu.Lock()
-		purge = min(purge, p.mu.applied.time)
-		p.mu.Unlock()
-	}
+	purge := p.purgeable()
 	if now := db.opts.clock(); purge != 0 {
 		// Whoever reads for long may have begun before that expired.
 		_, longest := db.pins.age(now)

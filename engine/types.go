@@ -81,7 +81,7 @@ type Meta struct {
 	Key      PartitionKey
 	ID       string
 	ETag     ETag
-	Seq      uint64    // position in the store-wide order of writes
+	Seq      uint64    // position in the store-wide order of writes; of a replicated container in that of the physical partition
 	Modified time.Time // milliseconds
 	Expires  time.Time // milliseconds; zero: never
 	// Charge is what the call cost, in request units. What a scan cost is the
