@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -54,32 +54,6 @@ type Applied struct {
 type BatchResult struct {
 	Metas []Meta // what Commit returns
 	Err   error  // *BatchError or *LimitError: the same wherever the entry is applied
-}
-
-// applied is an entry that a partition has come to.
-type applied struct {
-	index uint64
-	time  int64 // milliseconds; never falls
-}
-
-// heritage is what the parents of a partition had come to when it took over.
-type heritage struct {
-	seq uint64
-	applied
-}
-
-func (a applied) manifest() *manifest.Applied {
-	if a.index == 0 {
-		return nil
-	}
-	return &manifest.Applied{Index: a.index, Time: a.time}
-}
-
-func appliedFrom(m *manifest.Applied) applied {
-	if m == nil {
-		return applied{}
-	}
-	return applied{index: m.Index, time: m.Time}
 }
 
 // maxEntryBytes bounds the batches of an entry.
@@ -201,11 +175,16 @@ func (a *application) take(e *Entry) error {
 // run applies the entry, unless it was applied before, and shows it.
 func (a *application) run(ctx context.Context) error {
 	p, db := a.p, a.p.db
+	if slices.ContainsFunc(a.commits, func(u *commit) bool { return u.patches > 0 }) {
+		if _, err := a.look(ctx); err != nil { // how much patches write is known then
+			return err
+		}
+	}
 	waited, err := db.admit(ctx, p, a.size)
 	if err != nil {
 		return err
 	}
-	defer db.admitted(a.size)
+	defer db.admitted(a.size) // as it is now
 	for err = errFilesChanged; err == errFilesChanged; {
 		err = a.try(ctx)
 	}
@@ -234,21 +213,37 @@ func (a *application) run(ctx context.Context) error {
 	return nil
 }
 
+// look finds what the batches depend on, without a lock, and what they weigh. It
+// returns the entry that the partition had come to before.
+func (a *application) look(ctx context.Context) (before applied, err error) {
+	a.p.mu.Lock()
+	before = a.p.mu.applied
+	a.p.mu.Unlock()
+	a.size = 0
+	for i, u := range a.commits {
+		u.at, a.refused[i] = max(a.time, before.time), nil
+		if err := a.p.lookAheadBatch(ctx, u); err != nil {
+			return before, err
+		}
+		size := u.size
+		if u.patches > 0 {
+			if size, a.refused[i] = u.weigh(); a.refused[i] == nil && a.size+size > maxEntryBytes {
+				a.refused[i] = &LimitError{What: "entry", Size: a.size + size, Limit: maxEntryBytes, Kind: ErrTooLarge}
+			}
+		}
+		if a.refused[i] == nil {
+			a.size += size
+		}
+	}
+	return before, nil
+}
+
 // try applies the entry, unpublished. errFilesChanged: once more.
 func (a *application) try(ctx context.Context) error {
 	p := a.p
-	p.mu.Lock()
-	before := p.mu.applied
-	p.mu.Unlock()
-	now := max(a.time, before.time)
-	for i, u := range a.commits {
-		u.at, a.refused[i] = now, nil
-		if err := p.lookAheadBatch(ctx, u); err != nil {
-			return err
-		}
-		if u.patches > 0 {
-			_, a.refused[i] = u.weigh()
-		}
+	before, err := a.look(ctx)
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,7 +261,7 @@ func (a *application) try(ctx context.Context) error {
 	if before.index != 0 && a.index != before.index+1 {
 		return fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.id, before.index, a.index, ErrIndexGap)
 	}
-	return a.applyLocked(applied{index: a.index, time: now})
+	return a.applyLocked(applied{index: a.index, time: max(a.time, before.time)})
 }
 
 // applyLocked judges the batches and appends and applies the record. The commit
@@ -334,41 +329,4 @@ func (a *application) results() Applied {
 		}
 	}
 	return out
-}
-
-// raiseClock makes sure that time stamps do not fall below one.
-func (db *DB) raiseClock(stamp int64) {
-	for {
-		high := db.clockHigh.Load()
-		if stamp <= high || db.clockHigh.CompareAndSwap(high, stamp) {
-			return
-		}
-	}
-}
-
-// replayMark notes an entry that a record of the log ends with the sequence
-// last.
-func (p *partition) replayMark(last uint64, at applied) {
-	p.mu.lastSeq = max(p.mu.lastSeq, last)
-	p.visible.Store(max(p.visible.Load(), last))
-	if at.index > p.mu.applied.index {
-		p.mu.applied = at
-	}
-	p.db.clockHigh.Store(max(p.db.clockHigh.Load(), at.time))
-}
-
-// noteEntries makes the newest entry durable in the manifest of a partition that
-// holds nothing in memory: one that wrote nothing has left no memtable.
-func (p *partition) noteEntries() error {
-	p.install.Lock()
-	defer p.install.Unlock()
-	p.mu.Lock()
-	v := p.version.Load()
-	empty := v.active.Versions() == 0 && len(v.frozen) == 0 && !p.dropped.Load()
-	last, at := p.mu.lastSeq, p.mu.applied
-	p.mu.Unlock()
-	if !empty || last <= p.install.flushedSeq.Load() || len(p.inherited()) > 0 {
-		return nil
-	}
-	return p.storeFiles(v.runs, last, at, nil)
 }

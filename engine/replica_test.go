@@ -528,7 +528,37 @@ func TestReplicatedRefusals(t *testing.T) {
 	if _, err := plain.InstallPartition(ctx, bytes.NewReader(nil)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("install in a container that is not replicated: %v", err)
 	}
-	if index, err := c.AppliedIndex(mine); index != 0 || err != nil {
+	var large []*Batch
+	for i := 0; len(large) < 5; i++ {
+		key := StringKey(fmt.Sprint("large", i))
+		if epk := key.EPK(); !c.partition(mine).rng.Contains(&epk) {
+			continue
+		}
+		b := c.NewBatch(key)
+		must(t, b.Upsert(fmt.Appendf(nil, `{"id":"x","k":%s,"s":%q}`, key, strings.Repeat("x", 1_900_000)), nil))
+		large = append(large, b)
+	}
+	if _, err := c.ApplyAt(ctx, mine, Entry{Index: 1, Time: now, Batches: large}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a large entry: %v", err)
+	}
+	// What patches make of it is known when they are applied: that is refused
+	// in the batch.
+	for i, b := range large {
+		got, err := c.ApplyAt(ctx, mine, Entry{Index: uint64(i) + 1, Time: now, Batches: []*Batch{b}, Durability: Buffered})
+		must(t, err)
+		must(t, got.Results[0].Err)
+		b.Reset()
+		must(t, b.Patch("x", new(Patch).Set("/n", 1), nil))
+		must(t, db.Flush(ctx))
+	}
+	got, err := c.ApplyAt(ctx, mine, Entry{Index: 6, Time: now, Batches: large, Durability: Buffered})
+	must(t, err)
+	for i, r := range got.Results {
+		if i < 4 && r.Err != nil || i == 4 && !errors.Is(r.Err, ErrTooLarge) {
+			t.Errorf("patch %d of a large entry: %v", i, r.Err)
+		}
+	}
+	if index, err := c.AppliedIndex(other); index != 0 || err != nil {
 		t.Errorf("index %d, %v", index, err)
 	}
 	if _, err := c.AppliedIndex(99); !errors.Is(err, ErrNotFound) {
