@@ -56,8 +56,8 @@ type BatchResult struct {
 	Err   error  // *BatchError or *LimitError: the same wherever the entry is applied
 }
 
-// maxEntryBytes bounds the batches of an entry.
-const maxEntryBytes = 8 << 20
+// maxEntryBytes bounds the batches of an entry. Only tests change it.
+var maxEntryBytes = int64(8 << 20)
 
 // writable returns why the container takes no ordinary writes, nil if it does.
 func (c *Container) writable() error {

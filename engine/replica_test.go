@@ -465,6 +465,43 @@ func TestReplicaCrash(t *testing.T) {
 	if stops < 10 {
 		t.Errorf("%d stops: the test reached too little", stops)
 	}
+
+	// A call that fails: told again, in the same store if that takes writes yet,
+	// it comes to the same end.
+	stride *= 2
+	for n := int64(1) + int64(seed%uint64(stride)); ; n += stride {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		faulty.FailAt(n, fmt.Errorf("injected"), false)
+		db, c, err := open(faulty)
+		if err == nil {
+			err = play(db, c, map[string]uint64{})
+		}
+		if faulty.Calls() < n {
+			must(t, err)
+			db.abandonForTest()
+			break
+		}
+		if err != nil && c != nil && db.writable() == nil {
+			if err := play(db, c, map[string]uint64{}); err != nil {
+				t.Fatalf("seed %d: call %d failed: told again: %v", seed, n, err)
+			}
+		} else if err != nil {
+			if db != nil {
+				db.abandonForTest()
+			}
+			if db, c, err = open(mem); err != nil {
+				t.Fatalf("seed %d: call %d failed: %v", seed, n, err)
+			}
+			if err := play(db, c, map[string]uint64{}); err != nil {
+				t.Fatalf("seed %d: call %d failed: told again after a reopening: %v", seed, n, err)
+			}
+		}
+		if got := answers(t, c); got != want {
+			t.Fatalf("seed %d: call %d failed: told again it answers\n%s\nwant\n%s", seed, n, got, want)
+		}
+		db.abandonForTest()
+	}
 }
 
 // TestReplicatedRefusals: what would make replicas differ is refused.
@@ -528,6 +565,8 @@ func TestReplicatedRefusals(t *testing.T) {
 	if _, err := plain.InstallPartition(ctx, bytes.NewReader(nil)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("install in a container that is not replicated: %v", err)
 	}
+	defer func(limit int64) { maxEntryBytes = limit }(maxEntryBytes)
+	maxEntryBytes = 80_000
 	var large []*Batch
 	for i := 0; len(large) < 5; i++ {
 		key := StringKey(fmt.Sprint("large", i))
@@ -535,7 +574,7 @@ func TestReplicatedRefusals(t *testing.T) {
 			continue
 		}
 		b := c.NewBatch(key)
-		must(t, b.Upsert(fmt.Appendf(nil, `{"id":"x","k":%s,"s":%q}`, key, strings.Repeat("x", 1_900_000)), nil))
+		must(t, b.Upsert(fmt.Appendf(nil, `{"id":"x","k":%s,"s":%q}`, key, strings.Repeat("x", 19_000)), nil))
 		large = append(large, b)
 	}
 	if _, err := c.ApplyAt(ctx, mine, Entry{Index: 1, Time: now, Batches: large}); !errors.Is(err, ErrTooLarge) {
