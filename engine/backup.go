@@ -18,7 +18,9 @@ import (
 //     changed until step 3. Reads and writes go on.
 //  2. The newest sequence given out is that of the backup. Of each partition,
 //     under its commit lock, the version is taken: all up to that sequence is in
-//     it. Its files stay open to the end.
+//     it. Its files stay open to the end. A partition of a replicated container
+//     has sequences of its own: what it has then belongs to the backup, with how
+//     far entries are applied.
 //  3. What step 1 held back goes on, and the log is synced.
 //  4. What memtables have up to the sequence goes into a temporary file, as log
 //     records; from then on nothing in memory is held.
@@ -104,6 +106,8 @@ type backupPart struct {
 	release  func() // its files
 	flushed  uint64
 	inherits []manifest.Inherited
+	cut      uint64  // newest sequence that belongs to the backup
+	applied  applied // up to cut, in a replicated container
 }
 
 func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
@@ -136,26 +140,32 @@ func (b *backupRun) capture() {
 	state := db.structure.state
 	state.Clean, state.Intents, state.LogFirst, state.LogClosed = false, nil, 0, nil
 	seq := state.LastSeq
+	parts := db.partitions()
 	if db.log != nil {
 		seq = db.log.LastSeq()
 	}
 	taken := make(map[uint32]*backupPart)
-	for _, p := range db.partitions() {
+	for _, p := range parts {
 		// Whoever took a sequence up to this one did so under the commit lock: it
 		// is applied once that was free.
 		p.mu.Lock()
 		v, release := p.hold()
-		if db.log == nil {
-			seq = max(seq, p.mu.lastSeq)
-		}
+		part := &backupPart{partition: p, version: v, release: release, flushed: p.install.flushedSeq.Load(), inherits: p.inherited()}
+		part.cut, part.applied = p.mu.lastSeq, p.mu.applied
 		p.mu.Unlock()
-		taken[uint32(p.id)] = &backupPart{p, v, release, p.install.flushedSeq.Load(), p.inherited()}
+		if db.log != nil && !p.c.def.Replicated { // those have sequences of their own
+			part.cut = seq
+		}
+		taken[uint32(p.id)] = part
+	}
+	for _, part := range taken {
+		seq = max(seq, part.cut)
 	}
 	c := &b.catalog
 	for i := range state.Partitions {
 		p := taken[state.Partitions[i].ID]
 		b.parts = append(b.parts, *p)
-		m := p.manifest(p.version.runs, p.flushed, p.inherits)
+		m := p.manifest(p.version.runs, p.flushed, p.install.applied, p.inherits)
 		m.Obsolete = nil
 		c.Partitions = append(c.Partitions, *m)
 	}
@@ -189,12 +199,17 @@ func (b *backupRun) list() error {
 func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
 	for i := range b.parts {
 		p := &b.parts[i]
-		if err := p.tableRecords(ctx, b.catalog.Seq, p.version.active, nil, emit); err != nil {
+		if p.cut > p.flushed && p.applied.index != 0 {
+			if err := emit(wal.Stream(p.id), p.cut, appendMark(nil, p.cut, p.applied)); err != nil {
+				return err
+			}
+		}
+		if err := p.tableRecords(ctx, p.version.active, nil, emit); err != nil {
 			return err
 		}
 		for j := range p.version.frozen {
 			t := &p.version.frozen[j]
-			if err := p.tableRecords(ctx, b.catalog.Seq, t.Table, t.clip, emit); err != nil {
+			if err := p.tableRecords(ctx, t.Table, t.clip, emit); err != nil {
 				return err
 			}
 		}

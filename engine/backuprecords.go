@@ -13,9 +13,9 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// tableRecords hands the newest version at or below seq of each key of a
+// tableRecords hands the newest version at or below the cut of each key of a
 // memtable, within the bounds, to emit, as carried records.
-func (p *backupPart) tableRecords(ctx context.Context, seq uint64, t *memtable.Table, clip *bounds, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
+func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *bounds, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
 	var stream wal.Stream
 	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
 		if err := ctx.Err(); err != nil {
@@ -23,7 +23,7 @@ func (p *backupPart) tableRecords(ctx context.Context, seq uint64, t *memtable.T
 		}
 		return emit(stream, highest, payload)
 	}}
-	c := t.Cursor(seq)
+	c := t.Cursor(p.cut)
 	for ok := clip.start(c, false); ok && (clip == nil || clip.holds(c.Key())); ok = c.Next() {
 		if s := p.streamOf(c.Version().Seq); s != stream {
 			if err := batch.flush(); err != nil {

@@ -184,10 +184,21 @@ func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 	}
 	r := requests.Get().(*request)
 	defer r.release()
+	if err := b.checkDocument(v, o); err != nil {
+		return err
+	}
 	if err := b.scan(r, doc); err != nil {
 		return err
 	}
 	return b.add(v, r.key.ID, doc, r.ttl, o)
+}
+
+// checkDocument says whether the batch takes documents with a verb.
+func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
+	if o != nil && o.Key.Valid() && o.Key != b.pk {
+		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
+	}
+	return b.c.mayWrite(v.demand(), b.pk)
 }
 
 // scan fills the request's operation from a document of the batch's key.
@@ -195,13 +206,7 @@ func (b *Batch) scan(r *request, doc []byte) error {
 	if b.c.def.Kind != JSON {
 		return invalidf("container %q is opaque; use Put", b.c.name)
 	}
-	if err := b.c.scan(r, doc); err != nil {
-		return err
-	}
-	if !bytes.Equal(r.key.PK, b.pk.Encoded()) {
-		return fmt.Errorf("%w: the document has %s, not %s", ErrKeyMismatch, keyOf(string(r.key.PK)), b.pk)
-	}
-	return nil
+	return b.c.scan(r, doc, b.pk)
 }
 
 // checkBody says whether the container takes items of this body.

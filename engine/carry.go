@@ -107,6 +107,11 @@ func (p *partition) appendCarried() (end wal.Position, mark *carried, err error)
 		end = pos
 		return nil
 	}}
+	if p.mu.applied.index != 0 {
+		if err := batch.mark(p.mu.lastSeq, p.mu.applied); err != nil {
+			return 0, nil, err
+		}
+	}
 	c := v.active.Cursor(maxSequence)
 	for ok := c.First(); ok; ok = c.Next() {
 		if err := batch.add(c.Key(), c.Version()); err != nil {
@@ -135,6 +140,15 @@ func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
 	if len(b.payload) < carryBatchBytes {
 		return nil
 	}
+	return b.flush()
+}
+
+// mark adds how far the partition has applied entries, in a record of its own.
+func (b *carriedBatch) mark(seq uint64, at applied) error {
+	if err := b.flush(); err != nil {
+		return err
+	}
+	b.payload, b.highest = appendMark(b.payload, seq, at), seq
 	return b.flush()
 }
 

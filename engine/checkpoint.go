@@ -220,7 +220,7 @@ func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
 			}
 		}
 	}
-	cp.parts[p.dir] = p.manifest(runs, p.install.flushedSeq.Load(), p.inherited())
+	cp.parts[p.dir] = p.manifest(runs, p.install.flushedSeq.Load(), p.install.applied, p.inherited())
 	return nil
 }
 

@@ -37,6 +37,7 @@ type commit struct {
 	again int    // how often a transaction was looked up anew
 	counted
 
+	at        int64        // time that it is judged at; 0: the clock's
 	first     uint64       // sequence of the first operation
 	modified  int64        // time stamp
 	pos, need wal.Position // end of the record; up to where the log must be synced
@@ -73,7 +74,7 @@ func (u *commit) run(ctx context.Context) ([]Meta, error) {
 		return nil, err
 	}
 	defer call.Leave()
-	if err := db.writable(); err != nil || len(u.ops) == 0 {
+	if err := c.writable(); err != nil || len(u.ops) == 0 {
 		return nil, err
 	}
 	u.link()
@@ -111,6 +112,14 @@ func (u *commit) run(ctx context.Context) ([]Meta, error) {
 		}
 		return u.metas(), nil
 	}
+}
+
+// now returns the time at which it is judged.
+func (u *commit) now() int64 {
+	if u.at != 0 {
+		return u.at
+	}
+	return u.c.db.nowMillis()
 }
 
 // last returns the sequence of the last operation.
@@ -281,7 +290,7 @@ func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
 	if u.tx != nil {
 		return false, u.tx.validateLocked(p, v, u)
 	}
-	now := p.db.nowMillis()
+	now := u.now()
 	for i := range u.ops {
 		op, found := &u.ops[i], &u.found[i]
 		if !op.demanding() {

@@ -71,7 +71,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if def, err = def.check(name); err != nil {
 		return nil, err
 	}
-	if _, err := jsondoc.Compile(def.PartitionKey); err != nil {
+	if _, err := jsondoc.Compile(def.sources()); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	// Only one creates at a time, so the next numbers stay what they are while
@@ -146,8 +146,8 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	if def, err = def.check(name); err != nil {
 		return nil, err
 	}
-	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) {
-		return nil, fmt.Errorf("container %q: %w as %v with partition key %v", name, ErrExists, c.def.Kind, c.def.PartitionKey)
+	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) || !c.def.Synthetic.equal(def.Synthetic) {
+		return nil, fmt.Errorf("container %q: %w as %v with partition key %s", name, ErrExists, c.def.Kind, c.def.KeyText())
 	}
 	return c, nil
 }
@@ -170,7 +170,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	if err != nil {
 		return nil, err
 	}
-	paths, err := jsondoc.Compile(def.PartitionKey)
+	paths, err := jsondoc.Compile(def.sources())
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
@@ -373,6 +373,7 @@ func (c *Container) Name() string { return c.name }
 // Def returns the container's definition, defaults filled in.
 func (c *Container) Def() ContainerDef {
 	def := c.def
+	def.Synthetic = def.Synthetic.clone()
 	def.Index = IndexPolicy{}
 	if policy := c.indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
@@ -424,8 +425,8 @@ func (c *Container) checkPartitionKey(pk PartitionKey) error {
 	if !pk.Valid() {
 		return invalidf("partition key is the zero value, not a number, bad UTF-8 or too long")
 	}
-	if pk.Len() != len(c.def.PartitionKey) {
-		return invalidf("partition key %s: number of levels %d, of container %q %d", pk, pk.Len(), c.name, len(c.def.PartitionKey))
+	if pk.Len() != c.levels() {
+		return invalidf("partition key %s: number of levels %d, of container %q %d", pk, pk.Len(), c.name, c.levels())
 	}
 	return nil
 }

@@ -84,6 +84,13 @@
 // one that has consumed more than its part fails with a *ThrottledError, which
 // says when to try again. Loads, and scans that have begun, wait instead.
 //
+// # Replication
+//
+// A container with ContainerDef.Replicated takes writes by ApplyAt only: entries
+// of a log that somebody else keeps, with an index and a time. Its partitions
+// travel by ExportPartition and InstallPartition. docs/replication.md has the
+// rules.
+//
 // # Sizes
 //
 // Sizes are in bytes, sequences are store-wide numbers of writes, time stamps

@@ -17,9 +17,20 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrPrecondition: the etag given in IfMatch is not the item's.
 	ErrPrecondition = errors.New("precondition failed: etag differs")
-	// ErrKeyMismatch: a document given to a batch or transaction belongs to
-	// another logical partition.
+	// ErrKeyMismatch: a document given to a batch or transaction, or with
+	// WriteOptions.Key, belongs to another logical partition.
 	ErrKeyMismatch = errors.New("partition key mismatch")
+	// ErrRandomSuffix: a call cannot know the partition key, of which a random
+	// suffix is a part: see SyntheticKey.
+	ErrRandomSuffix = errors.New("partition keys have a random suffix")
+	// ErrReplicated: the container takes writes by ApplyAt only, and its physical
+	// partitions split only where they are told to.
+	ErrReplicated = errors.New("container is replicated")
+	// ErrIndexGap: ApplyAt was given an entry that is not the next one.
+	ErrIndexGap = errors.New("gap between entries")
+	// ErrReplaced: InstallPartition has replaced what a snapshot, scan or query
+	// was reading.
+	ErrReplaced = errors.New("partition was replaced by an installed one")
 	// ErrConflict: what a transaction wrote, or read under Serializable, was
 	// changed meanwhile, each time it was tried. Nothing was written.
 	ErrConflict = errors.New("conflict with another write")

@@ -52,7 +52,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return err
 	}
 	guess := p.newOverlap(v.runs)
-	keep := p.db.retention(len(v.runs) == 0)
+	keep := p.retention(len(v.runs) == 0)
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
@@ -101,10 +101,12 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	}
 	runs := append(flushed, p.version.Load().runs...)
 	upTo, inherits := p.flushed(&mem)
+	at := mem.applied
 	if db.replaying {
 		upTo, inherits, p.install.behind = p.install.flushedSeq.Load(), p.inherited(), true
+		at = p.install.applied
 	}
-	if err := p.storeFiles(runs, upTo, inherits); err != nil {
+	if err := p.storeFiles(runs, upTo, at, inherits); err != nil {
 		return err
 	}
 	out.published = true
@@ -129,21 +131,22 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// storeFiles makes a set of runs, a flushed sequence and what of the log is
-// inherited durable. install is locked.
-func (p *partition) storeFiles(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) error {
-	if err := p.install.dir.Store(p.manifest(runs, flushedSeq, inherits)); err != nil {
+// storeFiles makes a set of runs, a flushed sequence, the entry that goes with
+// it and what of the log is inherited durable. install is locked.
+func (p *partition) storeFiles(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) error {
+	if err := p.install.dir.Store(p.manifest(runs, flushedSeq, at, inherits)); err != nil {
 		return p.db.uncertain(err)
 	}
+	p.install.applied = at
 	p.install.flushedSeq.Store(flushedSeq)
 	p.inherits.Store(&inherits)
 	return nil
 }
 
 // manifest describes the partition with this set of runs.
-func (p *partition) manifest(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) *manifest.Files {
+func (p *partition) manifest(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) *manifest.Files {
 	m := manifest.Files{
-		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq,
+		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq, Applied: at.manifest(),
 		Obsolete: p.obsoleteFiles(), Floor: p.floor(), Inherits: inherits,
 	}
 	for _, r := range runs {
@@ -250,7 +253,7 @@ func (o *output) begin(k *item.Key) error {
 		return err
 	}
 	o.w, err = segment.NewWriter(f, segment.WriterOptions{
-		FileNumber: o.number, StoreID: o.p.db.id, Levels: len(o.p.c.def.PartitionKey),
+		FileNumber: o.number, StoreID: o.p.db.id, Levels: o.p.c.levels(),
 		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, ExpectItems: o.expect,
 	})
 	o.beginIndex()

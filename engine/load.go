@@ -141,13 +141,16 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		return err
 	}
 	defer call.Leave()
-	if err := l.c.db.writable(); err != nil {
+	if err := l.c.writable(); err != nil {
 		return err
 	}
 	if l.c.def.Kind != JSON {
 		return invalidf("container %q is opaque: load it with Put", l.c.name)
 	}
-	if err := l.c.scan(r, doc); err != nil {
+	if err := l.c.mayWrite(anything, PartitionKey{}); err != nil {
+		return err
+	}
+	if err := l.c.scan(r, doc, PartitionKey{}); err != nil {
 		return err
 	}
 	r.demand, r.ifMatch, r.sync = anything, 0, l.sync

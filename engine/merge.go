@@ -44,7 +44,7 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 		return plan{}
 	}
 	var items, dead, expired int64
-	purge := p.db.purgeable()
+	purge := p.purgeable()
 	for i, r := range runs {
 		items += r.items()
 		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {
@@ -113,7 +113,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		out.dict = p.c.mergeDictionary(inputs)
 	}
 	m := merger{
-		out: out, keep: db.retention(len(older) == 0), overlap: p.newOverlap(older),
+		out: out, keep: p.retention(len(older) == 0), overlap: p.newOverlap(older),
 	}
 	if err := m.run(ctx, db, inputs); err == errMoved {
 		return false, nil

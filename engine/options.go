@@ -302,6 +302,9 @@ type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
 	PartitionKey []string
+	// Synthetic, if not nil, derives the key of one level from several members
+	// of a document, in the place of PartitionKey. For JSON containers.
+	Synthetic *SyntheticKey
 	// Kind is JSON or Opaque.
 	Kind Kind
 	// Compression of the stored items.
@@ -323,6 +326,9 @@ type ContainerDef struct {
 	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
 	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
 	NoBurst bool
+	// Replicated says that the container takes writes by ApplyAt and
+	// InstallPartition only: see docs/replication.md.
+	Replicated bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
 	// Index says which values are indexed. The zero value: none are, unlike in
@@ -381,7 +387,12 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Kind == Opaque && len(d.PartitionKey) == 0 {
 		d.PartitionKey = []string{"/key"}
 	}
-	if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
+	if d.Synthetic != nil {
+		if err := d.checkSynthetic(name); err != nil {
+			return d, err
+		}
+		d.Synthetic = d.Synthetic.clone()
+	} else if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
 		return d, invalidf("container %q: %d partition key paths: between 1 and 3", name, len(d.PartitionKey))
 	}
 	d.PartitionKey = append([]string(nil), d.PartitionKey...)
@@ -450,7 +461,8 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
 		PartitionKey:  d.PartitionKey,
-		Levels:        len(d.PartitionKey),
+		Synthetic:     d.Synthetic.manifest(),
+		Levels:        d.levels(),
 		Kind:          d.Kind.String(),
 		Compression:   compressionName(d.Compression),
 		MaxItemBytes:  d.Limits.ItemBytes,
@@ -461,6 +473,7 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Throughput:    d.Throughput,
 		MaxThroughput: d.Limits.PartitionThroughput,
 		NoBurst:       d.NoBurst,
+		Replicated:    d.Replicated,
 	}
 	m.Index = indexToManifest(d.Index)
 	return m
@@ -491,6 +504,7 @@ func ttlFromManifest(millis int64) time.Duration {
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
+		Synthetic:     syntheticFromManifest(m.Synthetic),
 		MinPartitions: partitions,
 		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
 		Limits: Limits{
@@ -499,6 +513,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		},
 		Throughput: m.Throughput,
 		NoBurst:    m.NoBurst,
+		Replicated: m.Replicated,
 	}
 	switch m.Kind {
 	case JSON.String():

@@ -42,6 +42,7 @@ type partition struct {
 	queued    atomic.Pointer[Job] // the automatic split that is under way, nil if none is
 	cutting   backoff             // of automatic splits that failed
 	parents   []PartitionID
+	born      uint64 // installations in the container when its content came to be
 
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
@@ -51,6 +52,8 @@ type partition struct {
 		synced  wal.Position // end of its newest record that asked for a sync
 		lazy    wal.Position // end of its newest record that asked for none
 		lastSeq uint64       // of the newest write applied to the memtable
+		applied applied      // newest entry of the replicated log
+		left    heritage     // what the parents had come to; replicated containers only
 		mixed   bool         // replay put records of inherited streams into the active memtable
 	}
 
@@ -63,7 +66,8 @@ type partition struct {
 		sync.Mutex
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
-		behind     bool // replay flushed, and flushedSeq does not say so yet
+		applied    applied // that flushedSeq goes up to
+		behind     bool    // replay flushed, and flushedSeq does not say so yet
 	}
 
 	// obsolete holds the numbers of merged files that are not removed yet.
@@ -150,6 +154,7 @@ type frozenTable struct {
 	last    wal.Position // end of its newest record
 	synced  wal.Position // end of its newest record that asked for a sync
 	lastSeq uint64
+	applied applied
 
 	// Of one that a partition inherited:
 	from  wal.Stream    // whose it was; 0: its own
@@ -329,7 +334,7 @@ func (p *partition) freezeLocked() bool {
 		return false
 	}
 	next := memtable.New(p.db.pool, p.span, int(active.Items()))
-	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, mixed: p.mu.mixed}
+	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, applied: p.mu.applied, mixed: p.mu.mixed}
 	if !p.db.replaying {
 		p.mu.mixed = false
 	}

@@ -225,7 +225,7 @@ func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 			return p.db.readError(err)
 		}
 		found.version.Body = nil
-		if verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, p.db.nowMillis()) != nil {
+		if verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, u.now()) != nil {
 			return nil
 		}
 	}

@@ -18,10 +18,17 @@ import (
 //	expires   uvarint, milliseconds since the Unix epoch, 0 never
 //	body      uvarint length, bytes; absent for a delete
 //
-// A record of type Carried holds operations that an earlier record holds too,
-// each preceded by its own sequence as a uvarint. The EPK is not stored: it is
-// the hash of the key.
+// A record of type Carried holds operations that have sequences of their own:
+// that an earlier record holds too, or those of an entry of a replicated log.
+// Each is preceded by its sequence as a uvarint. The EPK is not stored: it is the
+// hash of the key. In such a record, and only there, there may be a mark: which
+// entry the partition has come to with the sequence of the record.
+//
+//	kind      1 byte: 4
+//	index     uvarint, not 0
+//	time      uvarint, milliseconds since the Unix epoch
 const (
+	opMark   = 4
 	opPut    = 1
 	opDelete = 2
 )
@@ -33,6 +40,7 @@ type operation struct {
 	key item.Key
 	ver item.Version // Seq is set from the record
 	epk partmap.EPK
+	at  applied // not zero: the operation is a mark
 }
 
 // appendOperationHead encodes everything of an operation but the bytes of its
@@ -70,6 +78,10 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	}
 	kind := b[0]
 	b = b[1:]
+	op.at = applied{}
+	if kind == opMark && carried {
+		return decodeMark(b, op)
+	}
 	pk, b, err := lengthPrefixed(b, item.MaxPK)
 	if err != nil {
 		return nil, err
@@ -103,6 +115,26 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if len(op.key.EPK) == 0 || len(id) == 0 {
 		return nil, errBadOperation
 	}
+	return b, nil
+}
+
+// appendMark encodes a mark with its sequence.
+func appendMark(dst []byte, seq uint64, at applied) []byte {
+	dst = append(binary.AppendUvarint(dst, seq), opMark)
+	dst = binary.AppendUvarint(dst, at.index)
+	return binary.AppendUvarint(dst, uint64(at.time))
+}
+
+func decodeMark(b []byte, op *operation) ([]byte, error) {
+	index, b, err := uvarint(b)
+	if err != nil || index == 0 {
+		return nil, errBadOperation
+	}
+	at, b, err := uvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	op.at = applied{index: index, time: int64(at)}
 	return b, nil
 }
 

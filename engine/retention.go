@@ -16,8 +16,9 @@ type retention struct {
 
 // retention returns what must be kept from now on. Whoever begins to read
 // later does so at a sequence above all that a flush or merge sees.
-func (db *DB) retention(oldest bool) retention {
-	purge := db.purgeable()
+func (p *partition) retention(oldest bool) retention {
+	db := p.db
+	purge := p.purgeable()
 	if now := db.opts.clock(); purge != 0 {
 		// Whoever reads for long may have begun before that expired.
 		_, longest := db.pins.age(now)

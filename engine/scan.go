@@ -107,6 +107,7 @@ type scanner struct {
 	reverse  bool
 	borrow   bool
 	left     int     // items still wanted
+	born     uint64  // installations in the container when the sequence was taken
 	begun    bool    // its first page was read: it waits where it is throttled
 	visit    float64 // RU that the next item carries beside its own
 
@@ -176,7 +177,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	p := s.route(rest)
 	var at uint64
 	if s.snapshot != nil {
-		at = s.snapshot.seq
+		at, s.born = s.snapshot.cutAt(&p.rng.Min)
 	} else {
 		at = db.pins.take(p.visible.Load, db.opts.clock())
 		for p.dropped.Load() && !s.c.dropped.Load() {
@@ -186,6 +187,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 			at = db.pins.take(p.visible.Load, db.opts.clock())
 		}
 		defer db.pins.release(at)
+		s.born = p.born
 	}
 	part, rest := s.divide(rest, p.rng)
 	s.visit = visitCharge
@@ -338,6 +340,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	v := p.version.Load()
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
+	}
+	if p.born > s.born {
+		return false, ErrReplaced
 	}
 	now := db.nowMillis()
 	if s.snapshot != nil && s.snapshot.now != 0 {

@@ -38,6 +38,9 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 		}
 		db.work.flushError.Store(nil)
 	}
+	if p.c.def.Replicated {
+		return p.noteEntries()
+	}
 	return nil
 }
 

@@ -52,6 +52,7 @@ type request struct {
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
+	derived []byte // scratch of a synthetic key
 	head    []byte
 }
 
@@ -115,19 +116,31 @@ func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptio
 	}
 	r := requests.Get().(*request)
 	defer r.release()
-	if err := c.scan(r, doc); err != nil {
+	var given PartitionKey
+	if o != nil {
+		given = o.Key
+	}
+	if err := c.mayWrite(d, given); err != nil {
+		return Meta{}, err
+	}
+	if err := c.scan(r, doc, given); err != nil {
 		return Meta{}, err
 	}
 	return c.write(ctx, r, o, d)
 }
 
-// scan fills the request's operation from a document.
-func (c *Container) scan(r *request, doc []byte) error {
+// scan fills the request's operation from a document, whose partition key must
+// be the one that is given, if that is valid.
+func (c *Container) scan(r *request, doc []byte, given PartitionKey) error {
 	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
 		return documentError(err)
 	}
+	pk, err := c.keyOf(r, given)
+	if err != nil {
+		return err
+	}
 	r.ttl = c.ttlOf(&r.doc)
-	return r.set(r.doc.PK, r.doc.ID, doc, 0)
+	return r.set(pk, r.doc.ID, doc, 0)
 }
 
 func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, d demand, flags item.Flags) (Meta, error) {
@@ -161,7 +174,7 @@ func (r *request) set(pk, id, body []byte, flags item.Flags) error {
 
 func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d demand) (Meta, error) {
 	db := c.db
-	if err := db.writable(); err != nil {
+	if err := c.writable(); err != nil {
 		return Meta{}, err
 	}
 	r.demand, r.ifMatch, r.waited = d, 0, 0

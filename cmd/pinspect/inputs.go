@@ -137,8 +137,11 @@ func (s *inputs) store(ctx context.Context, doing, dir string, add func([]byte) 
 	if err != nil {
 		return err
 	}
-	s.present = append(s.present, c.Def().PartitionKey)
-	s.about = append(s.about, "container "+printable(c.Name())+" (partition key "+printable(strings.Join(c.Def().PartitionKey, ","))+")")
+	def := c.Def()
+	if def.Synthetic == nil { // it is no candidate: others are judged by paths alone
+		s.present = append(s.present, def.PartitionKey)
+	}
+	s.about = append(s.about, "container "+printable(c.Name())+" (partition key "+printable(def.KeyText())+")")
 	snapshot, err := c.Snapshot(ctx)
 	if err != nil {
 		return err
