@@ -164,7 +164,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64
 	}
 	db.counters.reads.Add(1)
 	sampled := db.sampled()
-	gone := !found || ver.Deleted()
+	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
 			now = db.nowMillis()

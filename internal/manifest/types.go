@@ -87,6 +87,8 @@ type Container struct {
 	NoBurst       bool     `json:"no_burst,omitempty"`
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
+	// UniqueKeys are the paths of each unique key.
+	UniqueKeys [][]string `json:"unique_keys,omitempty"`
 }
 
 // IndexPolicy is the index policy of a container: see package index.
