@@ -135,6 +135,8 @@ type Options struct {
 	// lookedAhead is called, in tests, when a batch was looked up without a lock
 	// and is about to be judged.
 	lookedAhead func()
+	// mutant is a fault to plant, in tests.
+	mutant mutant
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
 	// pause replaces waiting for a throttled partition in tests.

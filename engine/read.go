@@ -117,7 +117,11 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, s *S
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, s.seq, s.now, buf)
+	at := s.seq
+	if c.db.opts.mutant == mutantNewer {
+		at++
+	}
+	it, err := c.readEntered(pk, id, at, s.now, buf)
 	call.Leave()
 	return it, err
 }
