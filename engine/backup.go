@@ -204,14 +204,16 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 				return err
 			}
 		}
-		if err := p.tableRecords(ctx, p.version.active, nil, emit); err != nil {
-			return err
-		}
-		for j := range p.version.frozen {
+		// The oldest first, as in the log: what was deleted with its logical
+		// partition comes before the tombstone.
+		for j := len(p.version.frozen) - 1; j >= 0; j-- {
 			t := &p.version.frozen[j]
 			if err := p.tableRecords(ctx, t.Table, t.clip, emit); err != nil {
 				return err
 			}
+		}
+		if err := p.tableRecords(ctx, p.version.active, nil, emit); err != nil {
+			return err
 		}
 	}
 	return nil

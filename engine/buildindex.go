@@ -53,8 +53,8 @@ func (o *output) indexDocument(v *item.Version) error {
 		return nil
 	}
 	ordinal := o.w.Items() - 1
-	b.Note(ordinal, v, o.w.LastOlder())
-	if v.Deleted() {
+	b.Note(ordinal, v, o.w.LastOlder() || o.hidden)
+	if !v.IsDocument() {
 		return nil
 	}
 	return b.Add(ordinal, v.Body)
@@ -90,7 +90,7 @@ func (o *output) takeIndex(in *runInput) {
 		return
 	}
 	ordinal, was := o.w.Items()-1, in.walker.Ordinal()
-	b.Note(ordinal, in.walker.Version(), o.w.LastOlder())
+	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
 	m := &in.taken.remap
 	if m.New == nil {
 		m.First = was

@@ -131,10 +131,16 @@ type carriedBatch struct {
 	emit    func(highest uint64, payload []byte) error
 	payload []byte
 	highest uint64
+	deleted deletedBefore
 }
 
-// add adds a version.
+// add adds a version; versions come in their order. What was deleted with its
+// logical partition is left out: it must not come behind the tombstone, which
+// replay may have flushed by then.
 func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
+	if b.deleted.hides(k, v) {
+		return nil
+	}
 	b.payload = appendCarried(b.payload, k, v)
 	b.highest = max(b.highest, v.Seq)
 	if len(b.payload) < carryBatchBytes {

@@ -33,6 +33,7 @@ type Container struct {
 	name       string
 	def        ContainerDef
 	paths      *jsondoc.Paths
+	unique     *uniqueKeys // nil: there are none
 	scanLimits jsondoc.Limits
 	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
@@ -131,8 +132,8 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 }
 
 // EnsureContainer returns the container of this name, made with def if there is
-// none. It returns ErrExists if there is one of another kind or with other
-// partition key paths; the rest of def is not compared.
+// none. It returns ErrExists if there is one of another kind, with other
+// partition key paths or other unique keys; the rest of def is not compared.
 func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
 	c, err := db.Container(name)
 	if errors.Is(err, ErrNoContainer) {
@@ -148,6 +149,9 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	}
 	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) || !c.def.Synthetic.equal(def.Synthetic) {
 		return nil, fmt.Errorf("container %q: %w as %v with partition key %s", name, ErrExists, c.def.Kind, c.def.KeyText())
+	}
+	if !slices.EqualFunc(c.def.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]) {
+		return nil, fmt.Errorf("container %q: %w with unique keys %v", name, ErrExists, c.def.UniqueKeys)
 	}
 	return c, nil
 }
@@ -181,6 +185,9 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	c := &Container{
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
+	}
+	if c.unique, err = compileUnique(&def); err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
 	policy, err := def.compileIndex(def.Index)
 	if err != nil {
@@ -374,7 +381,7 @@ func (c *Container) Name() string { return c.name }
 func (c *Container) Def() ContainerDef {
 	def := c.def
 	def.Synthetic = def.Synthetic.clone()
-	def.Index = IndexPolicy{}
+	def.Index, def.UniqueKeys = IndexPolicy{}, cloneUnique(def.UniqueKeys)
 	if policy := c.indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}

@@ -66,10 +66,10 @@ type modelSnapshot struct {
 
 var modelContainers = map[string]ContainerDef{
 	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
-	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1]},
+	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
 	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
 	"bytes":  {Kind: Opaque, MinPartitions: 2},
-	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second},
+	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {
@@ -160,6 +160,8 @@ func (m *model) step() {
 		m.backup()
 	case p < 23:
 		m.pass()
+	case p < 31:
+		m.deleteKey()
 	case p < 478:
 		m.write()
 	case p < 513:
@@ -285,6 +287,14 @@ func (m *model) write() {
 	m.apply(w, partitionOf(c, key), synced)
 }
 
+// deleteKey deletes all items of a key.
+func (m *model) deleteKey() {
+	name, c := m.container()
+	key, _ := m.key(name)
+	m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
+	m.apply(write{container: name, key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
+}
+
 // patchedBody is a document of the model with its last member set to p: n.
 func patchedBody(body string, n int) string {
 	if body == "" {
@@ -401,7 +411,9 @@ func (m *model) compareCopy(what string, opts *Options) {
 
 func (m *model) apply(w write, p PartitionID, synced bool) {
 	which := itemID{w.container, w.key, w.id}
-	if w.body == "" {
+	if w.id == "" {
+		m.items[w.container].deleteKey(w.container, w.key, nil)
+	} else if w.body == "" {
 		delete(m.items[w.container], which)
 	} else {
 		m.items[w.container][which] = w

@@ -124,6 +124,9 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, at v
 	if err != nil {
 		return Item{}, err
 	}
+	if c.db.opts.mutant == mutantNewer {
+		at.at++
+	}
 	it, err := c.readEntered(pk, id, at, buf)
 	call.Leave()
 	return it, err
@@ -174,7 +177,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, as view, buf []byte)
 	now := as.now
 	db.counters.reads.Add(1)
 	sampled := db.sampled()
-	gone := !found || ver.Deleted()
+	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
 			now = db.nowMillis()

@@ -11,12 +11,13 @@ import (
 // A log record of type Write carries the operations of one batch, in order.
 // Operation i has the sequence first+i. One operation:
 //
-//	kind      1 byte: 1 put, 2 delete
+//	kind      1 byte: 1 put, 2 delete, 3 delete of the logical partition,
+//	          4 put of a claim on a unique key
 //	key       uvarint length, encoded partition key
-//	id        uvarint length, bytes
+//	id        uvarint length, bytes; absent for kind 3
 //	modified  uvarint, milliseconds since the Unix epoch
 //	expires   uvarint, milliseconds since the Unix epoch, 0 never
-//	body      uvarint length, bytes; absent for a delete
+//	body      uvarint length, bytes; only for a put, of a document or a claim
 //
 // A record of type Carried holds operations that have sequences of their own:
 // that an earlier record holds too, or those of an entry of a replicated log.
@@ -24,13 +25,15 @@ import (
 // hash of the key. In such a record, and only there, there may be a mark: which
 // entry the partition has come to with the sequence of the record.
 //
-//	kind      1 byte: 4
+//	kind      1 byte: 5
 //	index     uvarint, not 0
 //	time      uvarint, milliseconds since the Unix epoch
 const (
-	opMark   = 4
-	opPut    = 1
-	opDelete = 2
+	opPut       = 1
+	opDelete    = 2
+	opDeleteAll = 3
+	opClaim     = 4
+	opMark      = 5
 )
 
 var errBadOperation = errors.New("operation does not decode")
@@ -47,17 +50,25 @@ type operation struct {
 // body, which follow it.
 func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	kind := byte(opPut)
+	if v.Flags&item.Claim != 0 {
+		kind = opClaim
+	}
 	if v.Deleted() {
 		kind = opDelete
+	}
+	if k.OfPartition() {
+		kind = opDeleteAll
 	}
 	dst = append(dst, kind)
 	dst = binary.AppendUvarint(dst, uint64(len(k.PK)))
 	dst = append(dst, k.PK...)
-	dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
-	dst = append(dst, k.ID...)
+	if kind != opDeleteAll {
+		dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
+		dst = append(dst, k.ID...)
+	}
 	dst = binary.AppendUvarint(dst, uint64(v.Modified))
 	dst = binary.AppendUvarint(dst, uint64(v.Expires))
-	if kind == opPut {
+	if kind == opPut || kind == opClaim {
 		dst = binary.AppendUvarint(dst, uint64(len(v.Body)))
 	}
 	return dst
@@ -86,9 +97,14 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, b, err := lengthPrefixed(b, item.MaxID)
-	if err != nil {
-		return nil, err
+	var id []byte
+	if kind != opDeleteAll {
+		if id, b, err = lengthPrefixed(b, item.MaxID); err != nil {
+			return nil, err
+		}
+		if len(id) == 0 {
+			return nil, errBadOperation
+		}
 	}
 	modified, b, err := uvarint(b)
 	if err != nil {
@@ -101,18 +117,21 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	op.ver.Modified, op.ver.Expires = int64(modified), int64(expires)
 	op.ver.Flags, op.ver.Body = 0, nil
 	switch kind {
-	case opPut:
+	case opPut, opClaim:
 		if op.ver.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
 			return nil, err
 		}
-	case opDelete:
+		if kind == opClaim {
+			op.ver.Flags = item.Claim
+		}
+	case opDelete, opDeleteAll:
 		op.ver.Flags = item.Tombstone
 	default:
 		return nil, errBadOperation
 	}
 	op.epk = partmap.HashEncoded(pk)
 	op.key = item.Key{Hash: op.epk.Head(), EPK: op.epk.Bytes(), PK: pk, ID: id}
-	if len(op.key.EPK) == 0 || len(id) == 0 {
+	if len(op.key.EPK) == 0 {
 		return nil, errBadOperation
 	}
 	return b, nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Flush writes every memtable to files. When it returns nil, everything that
@@ -25,9 +26,16 @@ func (db *DB) Flush(ctx context.Context) error {
 	return db.releaseLog()
 }
 
-// flushAll flushes what is frozen in a partition now.
+// flushAll flushes what is frozen in a partition now, and not what writers freeze
+// meanwhile.
 func (db *DB) flushAll(ctx context.Context, p *partition) error {
-	for len(p.version.Load().frozen) > 0 && !p.dropped.Load() {
+	frozen := p.version.Load().frozen
+	if len(frozen) == 0 {
+		return nil
+	}
+	newest := frozen[0].Table
+	waits := func(f frozenTable) bool { return f.Table == newest }
+	for slices.ContainsFunc(p.version.Load().frozen, waits) && !p.dropped.Load() {
 		if err := p.flushing.take(ctx); err != nil {
 			return err
 		}

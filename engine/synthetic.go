@@ -14,8 +14,8 @@ import (
 
 // SyntheticKey derives the partition key of documents that have no single
 // member which makes a good one: a string, of the texts of the values that Join
-// names and of a suffix, with | between them, such as "2026-11-21|meter 7" or
-// "2026-11-21|17". docs/synthetic-keys.md has the rule to the byte. Different
+// names and of a suffix, with | between them, such as "2024-05-01|meter 7" or
+// "2024-05-01|17". docs/synthetic-keys.md has the rule to the byte. Different
 // values never make the same key.
 //
 // Suffixes divide what has one base value, the values of Join, over as many

@@ -55,6 +55,7 @@ type Writer struct {
 	last       item.KeyCopy
 	lastSeq    uint64
 	lastOlder  bool // the version before has a newer one of its key before it
+	deleted    deletedHere
 	partitions partitionBuilder
 	locator    locatorBuilder
 	offsets    offsetBuilder
@@ -155,7 +156,7 @@ func (w *Writer) accept(k *item.Key, v *item.Version) (samePK, older bool, err e
 	if len(k.EPK) != 16*w.opts.Levels || k.Hash != item.HashOf(k.EPK) || len(k.PK) > item.MaxPK || len(k.ID) > item.MaxID {
 		return false, false, fmt.Errorf("%w: key of %d+%d+%d bytes", ErrItem, len(k.EPK), len(k.PK), len(k.ID))
 	}
-	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags&^item.Tombstone != 0 {
+	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags > item.Claim {
 		return false, false, fmt.Errorf("%w: body of %d bytes, sequence %d, flags %#x", ErrItem, len(v.Body), v.Seq, v.Flags)
 	}
 	if w.props.Items == 0 {
@@ -193,18 +194,40 @@ func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool
 	if !older {
 		w.last.Set(k)
 		p.Keys++
-		if !v.Deleted() {
+		if v.IsDocument() {
 			p.Live++
 		}
 	}
+	if w.deleted.hides(k, v, samePK) {
+		p.DeletedHere++
+	}
 	if v.Deleted() {
 		p.Tombstones++
+		if k.OfPartition() {
+			p.OfPartitions++
+		}
 	}
 	w.lastSeq, w.lastOlder = v.Seq, older
 	p.Items++
 	p.RawBytes += uint64(body)
 	p.MinSeq, p.MaxSeq = min(p.MinSeq, v.Seq), max(p.MaxSeq, v.Seq)
 	p.MaxModified = max(p.MaxModified, v.Modified)
+}
+
+// deletedHere tells of versions in order which ones a tombstone of their logical
+// partition deletes.
+type deletedHere struct {
+	seq uint64 // of the newest tombstone of the present partition; 0: none
+}
+
+func (d *deletedHere) hides(k *item.Key, v *item.Version, samePK bool) bool {
+	if !samePK {
+		d.seq = 0
+	}
+	if k.OfPartition() && v.Deleted() {
+		d.seq = max(d.seq, v.Seq)
+	}
+	return v.Seq < d.seq
 }
 
 // flushGroup encodes the pending group.

@@ -90,6 +90,8 @@ type Container struct {
 	Replicated    bool       `json:"replicated,omitempty"`
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
+	// UniqueKeys are the paths of each unique key.
+	UniqueKeys [][]string `json:"unique_keys,omitempty"`
 }
 
 // Synthetic says how the partition key of a container is derived.
