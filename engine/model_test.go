@@ -53,6 +53,7 @@ type model struct {
 
 	items     map[string]state // by container
 	snapshots []modelSnapshot
+	copy      *Copy // under way; nil: none
 }
 
 type modelSnapshot struct {
@@ -190,8 +191,10 @@ func (m *model) step() {
 		m.reopen("kill")
 	case p < 995:
 		m.reopen("crash")
-	default:
+	case p < 997:
 		m.carry()
+	default:
+		m.copyOn()
 	}
 }
 
@@ -610,6 +613,10 @@ func (m *model) reopen(how string) {
 		s.Close()
 	}
 	m.snapshots = nil
+	if m.copy != nil {
+		m.must(m.copy.Close())
+		m.copy = nil
+	}
 	least := func(h *history) int { return len(h.writes) }
 	switch how {
 	case "close":
