@@ -53,7 +53,7 @@ func (o *output) indexDocument(v *item.Version) error {
 		return nil
 	}
 	ordinal := o.w.Items() - 1
-	b.Note(ordinal, v, o.w.LastOlder())
+	b.Note(ordinal, v, o.w.LastOlder() || o.hidden)
 	if v.Deleted() {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (o *output) takeIndex(in *runInput) {
 		return
 	}
 	ordinal, was := o.w.Items()-1, in.walker.Ordinal()
-	b.Note(ordinal, in.walker.Version(), o.w.LastOlder())
+	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
 	m := &in.taken.remap
 	if m.New == nil {
 		m.First = was

@@ -113,8 +113,14 @@ func (p *partition) appendCarried() (end wal.Position, mark *carried, err error)
 		return nil
 	}
 	c := v.active.Cursor(maxSequence)
+	var deleted deletedBefore
 	for ok := c.First(); ok; ok = c.Next() {
 		ver := c.Version()
+		// What was deleted with its logical partition must not come behind the
+		// tombstone: replay may have flushed that by then.
+		if deleted.hides(c.Key(), ver) {
+			continue
+		}
 		batch = appendCarried(batch, c.Key(), ver)
 		highest = max(highest, ver.Seq)
 		if len(batch) >= carryBatchBytes {

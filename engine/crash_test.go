@@ -96,6 +96,26 @@ var plainStories = []story{
 		s.open()
 		s.put("c", 2, 10)
 	}},
+	{"delete key", func(s *stage) {
+		s.open()
+		s.create("c", 2)
+		s.put("c", 20, 200)
+		s.deleteKey("c", 1)
+		s.put("c", 6, 100)
+		s.flush()
+		s.deleteKey("c", 0)
+		s.carry()
+		s.deleteKey("c", 1)
+		s.put("c", 3, 100)
+		s.split("c", 0)
+		s.deleteKey("c", 2)
+		s.put("c", 6, 100)
+		s.flush()
+		s.close()
+		s.open()
+		s.deleteKey("c", 3)
+		s.settle()
+	}},
 	{"rotate", func(s *stage) {
 		s.open()
 		s.create("c", 2)
@@ -429,6 +449,13 @@ func (s *stage) remove(name string, n int) {
 		key, id, _ := storyDoc(rng, i, 0)
 		err := c.Delete(context.Background(), key, id, nil)
 		return write{container: name, key: key, id: id}, Meta{}, err
+	})
+}
+
+// deleteKey deletes all items of one of stageKeys.
+func (s *stage) deleteKey(name string, i int) {
+	s.writes(name, 1, func(c *Container, _ *rand.Rand, _ int) (write, Meta, error) {
+		return write{container: name, key: stageKeys[i]}, Meta{}, c.DeleteLogicalPartition(context.Background(), stageKeys[i], nil)
 	})
 }
 

@@ -69,7 +69,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		}
 		if k := w.Key(); in == 0 || item.Compare(k, &key) != 0 {
 			key = *k
-			keep.nextKey()
+			keep.nextKey(k)
 		}
 		in++
 		if !keep.wants(w.Version()) {
@@ -172,6 +172,8 @@ type output struct {
 	lo        partmap.EPK // lower bound of the file being written
 	hi        partmap.EPK // upper bound of the last file
 	last      item.Key    // of the last item added
+	deleted   deletedBefore
+	hidden    bool // the last version was deleted with its logical partition, in this file
 	items     int64
 	expiring  expiring
 	paced     int64 // size of the present file up to which the merge was held back
@@ -196,6 +198,7 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 	}
 	o.items++
 	o.expiring.note(v)
+	o.hidden = o.deleted.hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
 	}
@@ -209,6 +212,7 @@ func (o *output) addFrom(in *runInput) error {
 	}
 	o.items++
 	o.expiring.note(in.walker.Version())
+	o.hidden = o.deleted.hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
 		return err
@@ -355,6 +359,7 @@ type overlap struct {
 	runs  []*run
 	seen  int64
 	found int64
+	whole int64 // with logical partitions that were deleted: counted, not estimated
 }
 
 const overlapEvery = 64
@@ -362,6 +367,10 @@ const overlapEvery = 64
 func (p *partition) newOverlap(runs []*run) *overlap { return &overlap{runs: runs} }
 
 func (o *overlap) note(k *item.Key) {
+	if len(o.runs) > 0 && k.OfPartition() {
+		o.noteWhole(k)
+		return
+	}
 	if o.seen++; o.seen%overlapEvery != 1 || len(o.runs) == 0 {
 		return
 	}
@@ -382,4 +391,16 @@ func (o *overlap) note(k *item.Key) {
 	}
 }
 
-func (o *overlap) estimate() int64 { return o.found * overlapEvery }
+// noteWhole counts what a partition tombstone deletes.
+func (o *overlap) noteWhole(k *item.Key) {
+	epk := partmap.HashEncoded(k.PK)
+	for _, r := range o.runs {
+		if f := r.find(&epk); f != nil {
+			if items, _, ok, err := f.PartitionStats(k); err == nil && ok {
+				o.whole += int64(items)
+			}
+		}
+	}
+}
+
+func (o *overlap) estimate() int64 { return o.found*overlapEvery + o.whole }

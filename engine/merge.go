@@ -234,7 +234,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 		k, v := top.walker.Key(), top.walker.Version()
 		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
 			key.Set(k)
-			m.keep.nextKey()
+			m.keep.nextKey(k)
 		}
 		if m.in%breathEvery == 0 {
 			if err := m.out.breathe(ctx); err != nil {

@@ -155,6 +155,8 @@ func (m *model) step() {
 		m.checkpoint()
 	case p < 23:
 		m.pass()
+	case p < 31:
+		m.deleteKey()
 	case p < 478:
 		m.write()
 	case p < 513:
@@ -282,6 +284,14 @@ func (m *model) write() {
 	m.apply(w, partitionOf(c, key), synced)
 }
 
+// deleteKey deletes all items of a key.
+func (m *model) deleteKey() {
+	name, c := m.container()
+	key, _ := m.key(name)
+	m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
+	m.apply(write{container: name, key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
+}
+
 // patchedBody is a document of the model with its last member set to p: n.
 func patchedBody(body string, n int) string {
 	if body == "" {
@@ -359,7 +369,9 @@ func (m *model) checkpoint() {
 
 func (m *model) apply(w write, p PartitionID, synced bool) {
 	which := itemID{w.container, w.key, w.id}
-	if w.body == "" {
+	if w.id == "" {
+		m.items[w.container].deleteKey(w.container, w.key, nil)
+	} else if w.body == "" {
 		delete(m.items[w.container], which)
 	} else {
 		m.items[w.container][which] = w

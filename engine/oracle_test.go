@@ -38,7 +38,7 @@ type history struct {
 type write struct {
 	container string
 	key       PartitionKey
-	id        string
+	id        string // "" deletes all items of the key
 	body      string // "" deletes
 	etag      ETag   // 0: not known
 	expires   int64  // milliseconds, 0: never
@@ -161,6 +161,9 @@ func (w *write) hash() uint64 {
 func (h *history) after(n int, now int64) state {
 	s := make(state)
 	for _, w := range h.writes[:n] {
+		if w.id == "" {
+			s.deleteKey(w.container, w.key, nil)
+		}
 		id := itemID{w.container, w.key, w.id}
 		if w.body == "" || w.expired(now) {
 			delete(s, id)
@@ -169,6 +172,18 @@ func (h *history) after(n int, now int64) state {
 		}
 	}
 	return s
+}
+
+// deleteKey deletes all items of a key. gone, unless nil, is called with each.
+func (s state) deleteKey(container string, key PartitionKey, gone func(w write)) {
+	for id, w := range s {
+		if id.container == container && id.key == key {
+			delete(s, id)
+			if gone != nil {
+				gone(w)
+			}
+		}
+	}
 }
 
 // match finds the longest prefix, of at least least writes, after which the
@@ -190,6 +205,9 @@ func (h *history) match(found state, least int, now int64) (n int, ok bool) {
 	}
 	try(0)
 	for i, w := range h.writes {
+		if w.id == "" {
+			s.deleteKey(w.container, w.key, func(w write) { have ^= w.hash() })
+		}
 		id := itemID{w.container, w.key, w.id}
 		if old, ok := s[id]; ok {
 			have ^= old.hash()

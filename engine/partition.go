@@ -95,6 +95,8 @@ type version struct {
 	runs   []*run        // newest first
 	files  uint64        // rises when the set of runs changes
 	raw    int64         // bytes of the documents in runs
+	// tombstoned says that some run holds partition tombstones.
+	tombstoned bool
 }
 
 // hold returns the present version and keeps its files open until release is
@@ -136,11 +138,14 @@ func (db *DB) tableBytes() (n int64) {
 
 // setRuns replaces the runs.
 func (v *version) setRuns(runs []*run) {
-	v.runs, v.raw = runs, 0
+	v.runs, v.raw, v.tombstoned = runs, 0, false
 	v.files++
 	for _, r := range runs {
 		raw, _ := r.compression()
 		v.raw += raw
+		for _, f := range r.files {
+			v.tombstoned = v.tombstoned || f.Properties().OfPartitions > 0
+		}
 	}
 }
 
@@ -225,9 +230,11 @@ func (r *run) items() (n int64) {
 	return n
 }
 
+// tombstones is the number of tombstones and of what those of logical partitions
+// delete in the run.
 func (r *run) tombstones() (n int64) {
 	for _, f := range r.files {
-		n += f.share(f.Properties().Tombstones)
+		n += f.share(f.Properties().Tombstones + f.Properties().DeletedHere)
 	}
 	return n
 }
@@ -342,8 +349,9 @@ func (p *partition) freezeLocked() bool {
 	return true
 }
 
-// lookup finds the newest version of a key at or below maxSeq. The body is
-// appended to dst unless head is set. It returns dst, grown, and whether a
+// lookup finds the newest version of a key at or below maxSeq; that of an item
+// that was deleted with its logical partition is the tombstone of that. The body
+// is appended to dst unless head is set. It returns dst, grown, and whether a
 // version, perhaps a tombstone, was found. The caller is inside a guard.
 func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, head bool, out *item.Version) ([]byte, bool, error) {
 	if v.lookupMemory(k, maxSeq, out) {
@@ -364,18 +372,9 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 		if f == nil {
 			continue
 		}
-		var found bool
-		var err error
-		if head {
-			found, err = f.Head(k, hash, maxSeq, out)
-		} else {
-			found, dst, err = f.Get(k, hash, maxSeq, dst, out)
-		}
-		if err != nil {
-			return dst, false, f.named(err)
-		}
-		if found {
-			return dst, true, nil
+		found, grown, err := f.get(k, hash, maxSeq, dst, head, out)
+		if found || err != nil {
+			return grown, found, err
 		}
 	}
 	return dst, false, nil
@@ -383,11 +382,11 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 
 // lookupMemory is lookup in the memtables alone; the body points into them.
 func (v *version) lookupMemory(k *item.Key, maxSeq uint64, out *item.Version) bool {
-	if v.active.Get(k, maxSeq, out) {
+	if tableGet(v.active, k, maxSeq, out) {
 		return true
 	}
 	for i := range v.frozen {
-		if v.frozen[i].Get(k, maxSeq, out) {
+		if tableGet(v.frozen[i].Table, k, maxSeq, out) {
 			return true
 		}
 	}

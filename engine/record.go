@@ -11,19 +11,20 @@ import (
 // A log record of type Write carries the operations of one batch, in order.
 // Operation i has the sequence first+i. One operation:
 //
-//	kind      1 byte: 1 put, 2 delete
+//	kind      1 byte: 1 put, 2 delete, 3 delete of the logical partition
 //	key       uvarint length, encoded partition key
-//	id        uvarint length, bytes
+//	id        uvarint length, bytes; absent for kind 3
 //	modified  uvarint, milliseconds since the Unix epoch
 //	expires   uvarint, milliseconds since the Unix epoch, 0 never
-//	body      uvarint length, bytes; absent for a delete
+//	body      uvarint length, bytes; only for a put
 //
 // A record of type Carried holds operations that an earlier record holds too,
 // each preceded by its own sequence as a uvarint. The EPK is not stored: it is
 // the hash of the key.
 const (
-	opPut    = 1
-	opDelete = 2
+	opPut       = 1
+	opDelete    = 2
+	opDeleteAll = 3
 )
 
 var errBadOperation = errors.New("operation does not decode")
@@ -42,11 +43,16 @@ func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	if v.Deleted() {
 		kind = opDelete
 	}
+	if k.OfPartition() {
+		kind = opDeleteAll
+	}
 	dst = append(dst, kind)
 	dst = binary.AppendUvarint(dst, uint64(len(k.PK)))
 	dst = append(dst, k.PK...)
-	dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
-	dst = append(dst, k.ID...)
+	if kind != opDeleteAll {
+		dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
+		dst = append(dst, k.ID...)
+	}
 	dst = binary.AppendUvarint(dst, uint64(v.Modified))
 	dst = binary.AppendUvarint(dst, uint64(v.Expires))
 	if kind == opPut {
@@ -74,9 +80,14 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, b, err := lengthPrefixed(b, item.MaxID)
-	if err != nil {
-		return nil, err
+	var id []byte
+	if kind != opDeleteAll {
+		if id, b, err = lengthPrefixed(b, item.MaxID); err != nil {
+			return nil, err
+		}
+		if len(id) == 0 {
+			return nil, errBadOperation
+		}
 	}
 	modified, b, err := uvarint(b)
 	if err != nil {
@@ -93,14 +104,14 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 		if op.ver.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
 			return nil, err
 		}
-	case opDelete:
+	case opDelete, opDeleteAll:
 		op.ver.Flags = item.Tombstone
 	default:
 		return nil, errBadOperation
 	}
 	op.epk = partmap.HashEncoded(pk)
 	op.key = item.Key{Hash: op.epk.Head(), EPK: op.epk.Bytes(), PK: pk, ID: id}
-	if len(op.key.EPK) == 0 || len(id) == 0 {
+	if len(op.key.EPK) == 0 {
 		return nil, errBadOperation
 	}
 	return b, nil

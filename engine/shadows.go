@@ -81,11 +81,6 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 			hash := k.ItemHash()
 			epk, hashed := partmap.EPK{}, false
 			for _, t := range targets {
-				if t.part != nil {
-					ordinal, versions := t.part.lookup(k)
-					t.list.add(ordinal, versions, oldest)
-					continue
-				}
 				if t.run != nil { // one file of a run at most has the key
 					if !hashed {
 						epk, hashed = partmap.HashEncoded(k.PK), true
@@ -94,9 +89,9 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 						continue
 					}
 				}
-				ordinal, versions, err := t.file.Lookup(k, hash)
+				ordinal, versions, err := t.overwrittenBy(k, hash)
 				if err != nil {
-					return t.file.named(err)
+					return err
 				}
 				t.list.add(ordinal, versions, oldest)
 			}
@@ -110,8 +105,8 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	return lists[older.identity()], nil
 }
 
-// apart says that two sources can have no key in common: two files, if their
-// keys lie apart.
+// apart says that two sources can have no logical partition in common: two files,
+// if their keys lie apart.
 func (s *indexSource) apart(o *indexSource) bool {
 	if s.file == nil || o.file == nil {
 		return false
@@ -120,7 +115,7 @@ func (s *indexSource) apart(o *indexSource) bool {
 		return true
 	}
 	a, b := s.file.Properties(), o.file.Properties()
-	return item.Compare(&a.Max, &b.Min) < 0 || item.Compare(&b.Max, &a.Min) < 0
+	return item.ComparePartition(&a.Max, &b.Min) < 0 || item.ComparePartition(&b.Max, &a.Min) < 0
 }
 
 // eachKey calls visit with the keys of the source and the sequence of the oldest

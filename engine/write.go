@@ -261,6 +261,9 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		seq, pos, need, err = p.applyLocked(r, &ahead)
 		p.mu.Unlock()
 		if err == nil {
+			if r.key.OfPartition() {
+				p.full.forget(r.key.PK)
+			}
 			return seq, pos, need, nil
 		}
 		p.full.failed(&r.counted)

@@ -55,6 +55,7 @@ type Writer struct {
 	last       item.KeyCopy
 	lastSeq    uint64
 	lastOlder  bool // the version before has a newer one of its key before it
+	deleted    deletedHere
 	partitions partitionBuilder
 	locator    locatorBuilder
 	offsets    offsetBuilder
@@ -197,14 +198,36 @@ func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool
 			p.Live++
 		}
 	}
+	if w.deleted.hides(k, v, samePK) {
+		p.DeletedHere++
+	}
 	if v.Deleted() {
 		p.Tombstones++
+		if k.OfPartition() {
+			p.OfPartitions++
+		}
 	}
 	w.lastSeq, w.lastOlder = v.Seq, older
 	p.Items++
 	p.RawBytes += uint64(body)
 	p.MinSeq, p.MaxSeq = min(p.MinSeq, v.Seq), max(p.MaxSeq, v.Seq)
 	p.MaxModified = max(p.MaxModified, v.Modified)
+}
+
+// deletedHere tells of versions in order which ones a tombstone of their logical
+// partition deletes.
+type deletedHere struct {
+	seq uint64 // of the newest tombstone of the present partition; 0: none
+}
+
+func (d *deletedHere) hides(k *item.Key, v *item.Version, samePK bool) bool {
+	if !samePK {
+		d.seq = 0
+	}
+	if k.OfPartition() && v.Deleted() {
+		d.seq = max(d.seq, v.Seq)
+	}
+	return v.Seq < d.seq
 }
 
 // flushGroup encodes the pending group.

@@ -65,6 +65,15 @@ func ComparePartition(a, b *Key) int {
 // their partition keys, are of one logical partition.
 func SamePartition(a, b *Key) bool { return a.Hash == b.Hash && bytes.Equal(a.PK, b.PK) }
 
+// OfPartition reports whether the key, without an id, stands for all items of
+// its logical partition. The only versions of it are tombstones: each deletes
+// every item of the partition that has a lower sequence. It sorts before the
+// items.
+func (k *Key) OfPartition() bool { return len(k.ID) == 0 }
+
+// Partition returns the key that stands for all items of k's logical partition.
+func (k *Key) Partition() Key { return Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK} }
+
 // Clone returns a key that shares no memory with k.
 func (k *Key) Clone() Key {
 	buf := make([]byte, 0, len(k.EPK)+len(k.PK)+len(k.ID))
