@@ -404,6 +404,9 @@ func sameContents(a, b *Item) bool {
 // change brings an item of the source, which has changed since w.at, to the
 // destination.
 func (w *copier) change(ctx context.Context, now *Item) error {
+	if now.ID == "" {
+		return w.emptied(ctx, now.Key)
+	}
 	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.db.nowMillis()
 	var key PartitionKey
 	var err error
@@ -471,6 +474,28 @@ func (w *copier) leave(ctx context.Context, now *Item, key PartitionKey, gone bo
 		return err
 	}
 	return w.remove(ctx, old, now.ID)
+}
+
+// emptied removes what was deleted with its logical partition of the source.
+func (w *copier) emptied(ctx context.Context, key PartitionKey) error {
+	if w.at == nil {
+		return nil // weed has done so
+	}
+	for former, err := range w.at.Scan(ctx, key, "", nil) {
+		if err != nil {
+			return err
+		}
+		_, err := w.next.Read(ctx, key, former.ID)
+		if err == nil {
+			continue // it was written again, and comes by itself
+		} else if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if err := w.leave(ctx, &former, PartitionKey{}, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // collides says whether the item of the destination in whose place another one

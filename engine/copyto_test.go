@@ -168,6 +168,35 @@ func TestCopyTo(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// TestCopyToEmptied deletes logical partitions of the source between passes,
+// and writes to one of them again.
+func TestCopyToEmptied(t *testing.T) {
+	ctx := t.Context()
+	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	for i := range 60 {
+		putCopied(t, src, fmt.Sprint("k", i%3), fmt.Sprint("i", i), i%7)
+	}
+	must(t, db.Flush(ctx))
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	for i, key := range []string{"k1", "k2"} {
+		must(t, src.DeleteLogicalPartition(ctx, StringKey(key), nil))
+		if i == 1 {
+			putCopied(t, src, key, "i2", 5)
+			putCopied(t, src, key, "i5", 5)
+			must(t, db.Settle(ctx))
+		}
+		must(t, p.CatchUp(ctx))
+		must(t, sameItems(src, p.Container()))
+	}
+	putCopied(t, src, "k1", "i1", 1)
+	must(t, src.DeleteLogicalPartition(ctx, StringKey("k0"), nil))
+	_, err = p.Finish(ctx)
+	must(t, err)
+	must(t, sameItems(src, p.Container()))
+	must(t, p.Close())
+}
+
 // TestCopyToCollision copies items that would become one, and goes on when that
 // was put right.
 func TestCopyToCollision(t *testing.T) {
@@ -307,6 +336,9 @@ func TestCopyToConcurrent(t *testing.T) {
 		k := fmt.Sprint("k", rng.IntN(20))
 		key, id := StringKey(k), fmt.Sprintf("%s-w%d-%d", k, w, rng.IntN(40))
 		doc := fmt.Appendf(nil, `{"id":%q,"k":%q,"n":%d,"v":%q}`, id, k, rng.IntN(9), randomText(rng, rng.IntN(300)))
+		if rng.IntN(300) == 0 {
+			return src.DeleteLogicalPartition(ctx, key, nil)
+		}
 		switch rng.IntN(10) {
 		case 0, 1, 2:
 			if err := src.Delete(ctx, key, id, nil); !errors.Is(err, ErrNotFound) {
