@@ -30,6 +30,7 @@ type Batch struct {
 	ops     []batchOp   // beyond the length: buffers to be used again
 	size    int64       // bytes of keys, ids and bodies
 	patches int         // operations that are patches
+	alone   bool        // it stands for a single write: the limits of batches do not count
 	record  []byte      // scratch: the record of the log
 	order   []int32     // scratch: operations by id, then by index
 	found   []incumbent // scratch: what each operation met
@@ -118,7 +119,7 @@ func (b *Batch) release() {
 		b.ops = nil
 	}
 	clear(b.found)
-	b.c, b.pk, b.Durability = nil, PartitionKey{}, Durability{}
+	b.c, b.pk, b.Durability, b.alone = nil, PartitionKey{}, Durability{}, false
 	batches.Put(b)
 }
 
@@ -288,7 +289,7 @@ func (b *Batch) opSize(id, body []byte) int64 {
 
 // fits says whether the batch may grow by so many bytes.
 func (b *Batch) fits(more int64) error {
-	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit {
+	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit && !b.alone {
 		return &LimitError{What: "batch", Size: b.size + more, Limit: limit, Kind: ErrTooLarge}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (o *output) indexDocument(v *item.Version) error {
 	}
 	ordinal := o.w.Items() - 1
 	b.Note(ordinal, v, o.w.LastOlder() || o.hidden)
-	if v.Deleted() {
+	if !v.IsDocument() {
 		return nil
 	}
 	return b.Add(ordinal, v.Body)

@@ -33,6 +33,7 @@ type Container struct {
 	name       string
 	def        ContainerDef
 	paths      *jsondoc.Paths
+	unique     *uniqueKeys // nil: there are none
 	scanLimits jsondoc.Limits
 	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
@@ -141,8 +142,8 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 }
 
 // EnsureContainer returns the container of this name, made with def if there is
-// none. It returns ErrExists if there is one of another kind or with other
-// partition key paths; the rest of def is not compared.
+// none. It returns ErrExists if there is one of another kind, with other
+// partition key paths or other unique keys; the rest of def is not compared.
 func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
 	c, err := db.Container(name)
 	if errors.Is(err, ErrNoContainer) {
@@ -158,6 +159,9 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	}
 	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) {
 		return nil, fmt.Errorf("container %q: %w as %v with partition key %v", name, ErrExists, c.def.Kind, c.def.PartitionKey)
+	}
+	if !slices.EqualFunc(c.def.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]) {
+		return nil, fmt.Errorf("container %q: %w with unique keys %v", name, ErrExists, c.def.UniqueKeys)
 	}
 	return c, nil
 }
@@ -191,6 +195,9 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	c := &Container{
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
+	}
+	if c.unique, err = compileUnique(&def); err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
 	policy, err := def.compileIndex(def.Index)
 	if err != nil {
@@ -385,7 +392,7 @@ func (c *Container) Name() string { return c.name }
 // Def returns the container's definition, defaults filled in.
 func (c *Container) Def() ContainerDef {
 	def := c.def
-	def.Index = IndexPolicy{}
+	def.Index, def.UniqueKeys = IndexPolicy{}, cloneUnique(def.UniqueKeys)
 	if policy := c.indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}

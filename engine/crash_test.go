@@ -116,6 +116,24 @@ var plainStories = []story{
 		s.deleteKey("c", 3)
 		s.settle()
 	}},
+	{"unique keys", func(s *stage) {
+		s.open()
+		s.define("c", ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/id"}, {"/id", "/n"}}})
+		s.put("c", 14, 60)
+		s.batches("c", 3, 4, 60)
+		s.flush()
+		s.remove("c", 3)
+		s.updates("c", 3)
+		s.deleteKey("c", 1)
+		s.put("c", 6, 60)
+		s.split("c", 0)
+		s.load("c", 8, nil)
+		s.flush()
+		s.settle()
+		s.close()
+		s.open()
+		s.put("c", 4, 60)
+	}},
 	{"rotate", func(s *stage) {
 		s.open()
 		s.create("c", 2)

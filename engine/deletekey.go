@@ -25,25 +25,29 @@ import (
 //
 // An IfMatch is refused. Errors are those of Delete, without ErrNotFound.
 func (c *Container) DeleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) error {
+	_, err := c.deleteLogicalPartition(ctx, pk, o)
+	return err
+}
+
+func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) (Meta, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
-		return err
+		return Meta{}, err
 	}
 	defer call.Leave()
 	if err := c.checkPartitionKey(pk); err != nil {
-		return err
+		return Meta{}, err
 	}
 	if o != nil && o.IfMatch != 0 {
-		return invalidf("DeleteLogicalPartition: a logical partition has no etag")
+		return Meta{}, invalidf("DeleteLogicalPartition: a logical partition has no etag")
 	}
 	r := requests.Get().(*request)
 	defer r.release()
 	if err := r.set(pk.Encoded(), nil, nil, item.Tombstone); err != nil {
-		return err
+		return Meta{}, err
 	}
 	r.ttl = 0
-	_, err = c.write(ctx, r, o, anything)
-	return err
+	return c.write(ctx, r, o, anything)
 }
 
 // tableGet is Table.Get with the tombstone of the logical partition in place of

@@ -15,8 +15,12 @@ var (
 	// ErrExists: Create found an item with this key and id; CreateContainer
 	// found a container with this name.
 	ErrExists = errors.New("already exists")
-	// ErrPrecondition: the etag given in IfMatch is not the item's.
-	ErrPrecondition = errors.New("precondition failed: etag differs")
+	// ErrPrecondition: the etag given in IfMatch is not the item's, or the
+	// condition of a patch is not true.
+	ErrPrecondition = errors.New("precondition failed")
+	// ErrUniqueKey: another item of the logical partition has the values of a
+	// unique key: *UniqueKeyError.
+	ErrUniqueKey = errors.New("unique key is taken")
 	// ErrKeyMismatch: a document given to a batch or transaction belongs to
 	// another logical partition.
 	ErrKeyMismatch = errors.New("partition key mismatch")

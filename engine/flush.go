@@ -383,7 +383,7 @@ func (o *overlap) note(k *item.Key) {
 			continue
 		}
 		if ok, err := f.Head(k, hash, maxSequence, &v); err == nil && ok {
-			if !v.Deleted() {
+			if v.IsDocument() {
 				o.found++
 			}
 			return

@@ -128,7 +128,7 @@ func (p *memPart) build(policy *index.Compiled) error {
 		older = deleted.hides(&key, &v) || older
 		p.maxSeq = max(p.maxSeq, v.Seq)
 		b.Note(uint32(i), &v, older)
-		if !v.Deleted() {
+		if v.IsDocument() {
 			if err := b.Add(uint32(i), v.Body); err != nil {
 				return err
 			}

@@ -63,10 +63,10 @@ type modelSnapshot struct {
 
 var modelContainers = map[string]ContainerDef{
 	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
-	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1]},
+	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
 	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
 	"bytes":  {Kind: Opaque, MinPartitions: 2},
-	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second},
+	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {

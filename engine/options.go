@@ -135,6 +135,8 @@ type Options struct {
 	// lookedAhead is called, in tests, when a batch was looked up without a lock
 	// and is about to be judged.
 	lookedAhead func()
+	// mutant is a fault to plant, in tests.
+	mutant mutant
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
 	// pause replaces waiting for a throttled partition in tests.
@@ -329,6 +331,11 @@ type ContainerDef struct {
 	// the model, where all are; IndexAll indexes everything. It is the one part
 	// of a definition that can be changed: see Container.SetIndexPolicy.
 	Index IndexPolicy
+	// UniqueKeys are sets of paths: no two items of a logical partition have the
+	// same values at all paths of a set. At most 10, of 16 paths each; not for
+	// Opaque containers. Absent counts as null. See docs/items.md for what it
+	// costs.
+	UniqueKeys [][]string
 }
 
 // IndexPolicy says which values of documents are indexed: see index.Policy.
@@ -410,6 +417,10 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	d.Index = d.Index.Clone()
+	if _, err := compileUnique(&d); err != nil {
+		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
+	}
+	d.UniqueKeys = cloneUnique(d.UniqueKeys)
 	if d.Limits.BatchOperations == 0 {
 		d.Limits.BatchOperations = defaultBatchOps
 	}
@@ -462,7 +473,7 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		MaxThroughput: d.Limits.PartitionThroughput,
 		NoBurst:       d.NoBurst,
 	}
-	m.Index = indexToManifest(d.Index)
+	m.Index, m.UniqueKeys = indexToManifest(d.Index), d.UniqueKeys
 	return m
 }
 
@@ -499,6 +510,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		},
 		Throughput: m.Throughput,
 		NoBurst:    m.NoBurst,
+		UniqueKeys: m.UniqueKeys,
 	}
 	switch m.Kind {
 	case JSON.String():

@@ -226,6 +226,13 @@ func (h *history) match(found state, least int, now int64) (n int, ok bool) {
 // did the new truth. least tells how many writes of a history must be there.
 func (o *oracle) check(db *DB, least func(*history) int) error {
 	o.follow(db)
+	for info := range db.Containers() {
+		if c, err := db.Container(info.Name); err == nil && c.unique != nil {
+			if err := compareClaims(db, c); err != nil {
+				return err
+			}
+		}
+	}
 	var now int64
 	if o.now != nil {
 		now = o.now()

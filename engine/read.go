@@ -117,7 +117,11 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, s *S
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, s.seq, s.now, buf)
+	at := s.seq
+	if c.db.opts.mutant == mutantNewer {
+		at++
+	}
+	it, err := c.readEntered(pk, id, at, s.now, buf)
 	call.Leave()
 	return it, err
 }
@@ -164,7 +168,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64
 	}
 	db.counters.reads.Add(1)
 	sampled := db.sampled()
-	gone := !found || ver.Deleted()
+	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
 			now = db.nowMillis()

@@ -11,12 +11,13 @@ import (
 // A log record of type Write carries the operations of one batch, in order.
 // Operation i has the sequence first+i. One operation:
 //
-//	kind      1 byte: 1 put, 2 delete, 3 delete of the logical partition
+//	kind      1 byte: 1 put, 2 delete, 3 delete of the logical partition,
+//	          4 put of a claim on a unique key
 //	key       uvarint length, encoded partition key
 //	id        uvarint length, bytes; absent for kind 3
 //	modified  uvarint, milliseconds since the Unix epoch
 //	expires   uvarint, milliseconds since the Unix epoch, 0 never
-//	body      uvarint length, bytes; only for a put
+//	body      uvarint length, bytes; only for a put, of a document or a claim
 //
 // A record of type Carried holds operations that an earlier record holds too,
 // each preceded by its own sequence as a uvarint. The EPK is not stored: it is
@@ -25,6 +26,7 @@ const (
 	opPut       = 1
 	opDelete    = 2
 	opDeleteAll = 3
+	opClaim     = 4
 )
 
 var errBadOperation = errors.New("operation does not decode")
@@ -40,6 +42,9 @@ type operation struct {
 // body, which follow it.
 func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	kind := byte(opPut)
+	if v.Flags&item.Claim != 0 {
+		kind = opClaim
+	}
 	if v.Deleted() {
 		kind = opDelete
 	}
@@ -55,7 +60,7 @@ func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(v.Modified))
 	dst = binary.AppendUvarint(dst, uint64(v.Expires))
-	if kind == opPut {
+	if kind == opPut || kind == opClaim {
 		dst = binary.AppendUvarint(dst, uint64(len(v.Body)))
 	}
 	return dst
@@ -100,9 +105,12 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	op.ver.Modified, op.ver.Expires = int64(modified), int64(expires)
 	op.ver.Flags, op.ver.Body = 0, nil
 	switch kind {
-	case opPut:
+	case opPut, opClaim:
 		if op.ver.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
 			return nil, err
+		}
+		if kind == opClaim {
+			op.ver.Flags = item.Claim
 		}
 	case opDelete, opDeleteAll:
 		op.ver.Flags = item.Tombstone

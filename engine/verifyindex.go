@@ -68,7 +68,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 		}
 		hidden := deleted.hides(walk.Key(), walk.Version())
 		builder.Note(next, walk.Version(), walk.Older() || hidden)
-		if !walk.Version().Deleted() {
+		if walk.Version().IsDocument() {
 			if err := builder.Add(next, walk.Version().Body); err != nil {
 				return err
 			}

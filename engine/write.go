@@ -119,7 +119,47 @@ func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptio
 	if err := c.scan(r, doc); err != nil {
 		return Meta{}, err
 	}
+	if c.unique != nil {
+		return c.writeAlone(ctx, r, o, [...]verb{anything: verbUpsert, absent: verbCreate, present: verbReplace}[d])
+	}
 	return c.write(ctx, r, o, d)
+}
+
+// writeAlone is write as a batch of one.
+func (c *Container) writeAlone(ctx context.Context, r *request, o *WriteOptions, v verb) (Meta, error) {
+	return c.alone(ctx, keyOf(string(r.key.PK)), o, func(b *Batch, o *WriteOptions) error {
+		return b.add(v, r.key.ID, r.ver.Body, r.ttl, o)
+	})
+}
+
+// alone commits a batch of one operation, which add adds.
+func (c *Container) alone(ctx context.Context, pk PartitionKey, o *WriteOptions, add func(b *Batch, o *WriteOptions) error) (Meta, error) {
+	b := batches.Get().(*Batch)
+	b.begin(c, pk)
+	b.alone = true
+	defer b.release()
+	if o != nil {
+		b.Durability = o.Durability
+		own := *o
+		own.Durability = Durability{}
+		o = &own
+	}
+	if err := add(b, o); err != nil {
+		return Meta{}, err
+	}
+	metas, err := c.Commit(ctx, b)
+	if err != nil {
+		return Meta{}, aloneError(err)
+	}
+	return metas[0], nil
+}
+
+// aloneError returns the error of the only operation of a batch.
+func aloneError(err error) error {
+	if be, ok := errors.AsType[*BatchError](err); ok {
+		return be.Err
+	}
+	return err
 }
 
 // scan fills the request's operation from a document.
@@ -150,6 +190,9 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 	}
 	if r.ttl = 0; flags&item.Tombstone == 0 {
 		r.ttl = max(0, c.def.DefaultTTL.Milliseconds())
+	}
+	if c.unique != nil {
+		return c.writeAlone(ctx, r, o, verbDelete)
 	}
 	return c.write(ctx, r, o, d)
 }
@@ -395,7 +438,7 @@ func (d demand) judge(ifMatch ETag, v *item.Version, exists bool, now int64) err
 
 // visible says whether a version is a document that readers see.
 func visible(v *item.Version, now int64) bool {
-	return !v.Deleted() && (v.Expires == 0 || v.Expires > now)
+	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
 }
 
 func (r *request) meta() Meta {

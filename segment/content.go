@@ -141,7 +141,7 @@ func (c *contentCheck) member(i int) error {
 			return err
 		}
 		p.Keys++
-		if !ver.Deleted() {
+		if ver.IsDocument() {
 			p.Live++
 		}
 		if p.Keys == 1 {

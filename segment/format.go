@@ -98,7 +98,7 @@ type Properties struct {
 	StoreID           [16]byte
 	Levels            int    // of the partition key
 	Items             uint64 // versions, tombstones and older ones included
-	Live              uint64 // keys whose newest version is no tombstone
+	Live              uint64 // keys whose newest version is a document
 	Keys              uint64 // different keys
 	Tombstones        uint64 // versions that are tombstones
 	OfPartitions      uint64 // of these, those that delete a logical partition

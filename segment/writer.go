@@ -156,7 +156,7 @@ func (w *Writer) accept(k *item.Key, v *item.Version) (samePK, older bool, err e
 	if len(k.EPK) != 16*w.opts.Levels || k.Hash != item.HashOf(k.EPK) || len(k.PK) > item.MaxPK || len(k.ID) > item.MaxID {
 		return false, false, fmt.Errorf("%w: key of %d+%d+%d bytes", ErrItem, len(k.EPK), len(k.PK), len(k.ID))
 	}
-	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags&^item.Tombstone != 0 {
+	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags > item.Claim {
 		return false, false, fmt.Errorf("%w: body of %d bytes, sequence %d, flags %#x", ErrItem, len(v.Body), v.Seq, v.Flags)
 	}
 	if w.props.Items == 0 {
@@ -194,7 +194,7 @@ func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool
 	if !older {
 		w.last.Set(k)
 		p.Keys++
-		if !v.Deleted() {
+		if v.IsDocument() {
 			p.Live++
 		}
 	}

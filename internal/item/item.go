@@ -135,6 +135,7 @@ type Flags uint8
 // Flag bits; part of the log and segment formats.
 const (
 	Tombstone Flags = 1 << iota // the item is deleted as of this version
+	Claim                       // no item: what it holds of a unique key; the body is the id of the item
 )
 
 // Version is one version of an item.
@@ -148,3 +149,7 @@ type Version struct {
 
 // Deleted reports whether the version is a tombstone.
 func (v *Version) Deleted() bool { return v.Flags&Tombstone != 0 }
+
+// IsDocument reports whether the version is a document: neither a tombstone nor
+// a claim.
+func (v *Version) IsDocument() bool { return v.Flags == 0 }

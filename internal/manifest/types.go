@@ -89,6 +89,8 @@ type Container struct {
 	Copied        bool     `json:"copied,omitempty"`  // a copy took its place: it takes no writes
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
+	// UniqueKeys are the paths of each unique key.
+	UniqueKeys [][]string `json:"unique_keys,omitempty"`
 }
 
 // IndexPolicy is the index policy of a container: see package index.
