@@ -96,7 +96,7 @@ const maxPasses = 10
 // Items keep when they expire; etag, sequence and time of writing are new.
 // Documents without a value at a path of the new key have the undefined key.
 // What must be the same or ends with an error: dst has no DefaultTTL only if the
-// container has none, and both hold JSON (ErrInvalid). Two items with one id
+// container has none, both hold JSON, and dst has no unique keys (ErrInvalid). Two items with one id
 // that would get one key are a *CollisionError. An item that dst refuses, for
 // its size or key, ends it too. After such an error the item can be changed or
 // deleted, and CopyTo be called again.
@@ -114,6 +114,9 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o 
 	}
 	if c.def.DefaultTTL != 0 && def.DefaultTTL == 0 {
 		return nil, invalidf("CopyTo: items of container %q expire: the copy needs a DefaultTTL, or NoExpiry", c.name)
+	}
+	if len(def.UniqueKeys) > 0 {
+		return nil, invalidf("CopyTo: a copy cannot have unique keys")
 	}
 	to, err := c.copyTarget(ctx, dst, def)
 	if err != nil {

@@ -271,6 +271,7 @@ func TestCopyToRefused(t *testing.T) {
 		{opaque, "dst", copyDef, ErrInvalid},
 		{src, "dst", ContainerDef{Kind: Opaque}, ErrInvalid},
 		{src, "dst", ContainerDef{PartitionKey: []string{"/n"}}, ErrInvalid}, // items would not expire
+		{src, "dst", ContainerDef{PartitionKey: []string{"/n"}, DefaultTTL: NoExpiry, UniqueKeys: [][]string{{"/v"}}}, ErrInvalid},
 		{src, "", copyDef, ErrInvalid},
 		{src, "src", copyDef, ErrExists},
 		{src, "opaque", copyDef, ErrExists},
