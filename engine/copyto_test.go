@@ -194,6 +194,24 @@ func TestCopyToCollision(t *testing.T) {
 		must(t, p.CatchUp(ctx))
 		must(t, sameItems(src, p.Container()))
 	}
+	// A pass that ends in its middle has moved some items, which move again.
+	moving := func(n int) {
+		for i := range 20 {
+			putCopied(t, src, fmt.Sprint("m", i), "moving"+fmt.Sprint(i), n)
+		}
+	}
+	moving(10)
+	must(t, p.CatchUp(ctx))
+	moving(11)
+	putCopied(t, src, "b", "one", 1)
+	if err := p.CatchUp(ctx); !errors.Is(err, ErrExists) {
+		t.Fatal(err)
+	}
+	moving(12)
+	putCopied(t, src, "b", "one", 3)
+	must(t, p.CatchUp(ctx))
+	must(t, sameItems(src, p.Container()))
+
 	must(t, p.Cancel(ctx))
 	if _, err := src.db.Container("dst"); !errors.Is(err, ErrNoContainer) {
 		t.Errorf("after Cancel: %v", err)
