@@ -382,7 +382,7 @@ func TestCopyToConcurrent(t *testing.T) {
 		must(t, load(rng, 0))
 	}
 	var wg sync.WaitGroup
-	for w := 1; w <= 3; w++ {
+	for w := 1; w <= 2; w++ {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(w)))
 			for {
