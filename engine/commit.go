@@ -209,6 +209,9 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	if p.dropped.Load() {
 		return p.gone()
 	}
+	if err := p.c.accepts(false); err != nil {
+		return err
+	}
 	if early, err := p.judgeBatchLocked(u); err != nil {
 		if early {
 			u.pos, u.need = p.mu.last, max(p.mu.synced, 1)

@@ -38,6 +38,9 @@ type Container struct {
 	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
+	copyOf     atomic.Uint32 // of which container this is an unfinished copy; 0: it is none
+	copied     atomic.Bool   // a copy took its place
+	copier     atomic.Bool   // a Copy writes to it
 	dict       dictionary
 	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
 	reindexing indexJobs
@@ -64,6 +67,12 @@ type ContainerInfo struct {
 // CreateContainer makes a container. It returns ErrExists if the name is
 // taken, ErrInvalid if the definition is refused.
 func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
+	return db.createContainer(ctx, name, def, 0)
+}
+
+// createContainer makes a container, as an unfinished copy of another one if
+// copyOf is not 0.
+func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef, copyOf uint32) (*Container, error) {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return nil, err
@@ -85,6 +94,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
 	db.structure.Lock()
 	m := def.manifest(db.structure.state.NextContainer, name)
+	m.CopyOf = copyOf
 	first := db.structure.state.NextPartition
 	db.structure.Unlock()
 	var entries []partmap.Entry
@@ -195,6 +205,8 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	}
 	c.indexing.Store(policy)
 	c.throughput.Store(math.Float64bits(def.Throughput))
+	c.copyOf.Store(m.CopyOf)
+	c.copied.Store(m.Copied)
 	rt := &routing{table: table}
 	for i := range table.Len() {
 		rt.parts = append(rt.parts, c.newPartition(table.Entry(i)))

@@ -16,6 +16,7 @@ import (
 type mergedCursor struct {
 	version *version // nil: closed
 	at      uint64
+	since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
 	sources []source // newest first
 	current int      // index of the source with the next key, -1 at the end
@@ -169,6 +170,10 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 		}
 		return
 	}
+	if s.old(m) {
+		s.nextFile(m)
+		return
+	}
 	s.use(s.file, m.at)
 	s.ok = s.clip.seek(s.seg, k, m.reverse, inclusive)
 	if !s.ok && s.seg.Err() == nil {
@@ -187,12 +192,21 @@ func (s *source) nextFile(m *mergedCursor) {
 		if s.file < 0 || s.file >= len(s.run.files) {
 			return
 		}
+		if s.old(m) {
+			continue
+		}
 		s.use(s.file, m.at)
 		s.ok = s.clip.start(s.seg, m.reverse)
 		if s.seg.Err() != nil {
 			return
 		}
 	}
+}
+
+// old says whether the file has no version above m.since. Files that are older
+// than others have older versions, so that what is left out hides nothing.
+func (s *source) old(m *mergedCursor) bool {
+	return m.since > 0 && s.run.files[s.file].Properties().MaxSeq <= m.since
 }
 
 // advance moves to the following key.

@@ -77,6 +77,11 @@
 // return a Job. Reads, writes, scans and loads go on meanwhile and notice
 // nothing. A logical partition is never divided.
 //
+// # Another partition key
+//
+// CopyTo makes a container with another partition key of one that is in use;
+// Copy.Finish lets it take that one's place. docs/copying.md tells how.
+//
 // # Throughput
 //
 // Every call returns its charge in request units (RU). A container may have

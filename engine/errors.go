@@ -44,6 +44,12 @@ var (
 	ErrNotModified = errors.New("not modified")
 	// ErrNoContainer: the store has no container of this name.
 	ErrNoContainer = errors.New("no such container")
+	// ErrCopying: the container is an unfinished copy of another one, and takes
+	// no writes yet: see Container.CopyTo.
+	ErrCopying = errors.New("container is an unfinished copy")
+	// ErrCopied: a copy took the place of the container, which takes no more
+	// writes: see Copy.Finish.
+	ErrCopied = errors.New("container was copied to another one")
 	// ErrInvalid: an argument or a document is refused; the text says what and
 	// where. A refused document carries a *DocumentError.
 	ErrInvalid = errors.New("invalid")

@@ -57,6 +57,7 @@ type model struct {
 
 	backups    [][]byte // each the next after the one before
 	lastBackup BackupInfo
+	copy       *Copy // under way; nil: none
 }
 
 type modelSnapshot struct {
@@ -198,8 +199,10 @@ func (m *model) step() {
 		m.reopen("kill")
 	case p < 995:
 		m.reopen("crash")
-	default:
+	case p < 997:
 		m.carry()
+	default:
+		m.copyOn()
 	}
 }
 
@@ -667,6 +670,10 @@ func (m *model) reopen(how string) {
 		s.Close()
 	}
 	m.snapshots = nil
+	if m.copy != nil {
+		m.must(m.copy.Close())
+		m.copy = nil
+	}
 	least := func(h *history) int { return len(h.writes) }
 	switch how {
 	case "close":

@@ -122,6 +122,10 @@ type scanner struct {
 	accept accept
 	// candidates, if set, take the place of the cursors where indexes allow it.
 	candidates *candidates
+	// changes says that the results are the items whose newest version is above
+	// since, deleted ones included, which have no body.
+	changes bool
+	since   uint64
 
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
@@ -360,6 +364,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if s.cursors.version == v {
 		s.cursors.next() // from the last key of the batch before
 	} else {
+		s.cursors.since = s.since
 		s.cursors.open(v, at, s.reverse)
 		s.seek()
 	}
@@ -389,7 +394,11 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
 			return false, nil
 		}
-		if visible(v, now) {
+		if s.changes {
+			if v.Seq > s.since && (v.Deleted() || v.IsDocument()) {
+				s.take(k, v, v.Body)
+			}
+		} else if visible(v, now) {
 			body, ok := v.Body, true
 			if s.accept != nil {
 				if body, ok, err = s.accept(k, v, c.known()); err != nil {

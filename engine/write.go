@@ -47,6 +47,7 @@ type request struct {
 	ifMatch ETag
 	ttl     int64 // milliseconds, 0: for ever
 	sync    bool
+	copying bool // by a Copy: ver.Expires stands
 	waited  time.Duration
 	counted // by measure
 
@@ -59,7 +60,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body, r.counted = nil, counted{}
+	r.ver.Body, r.counted, r.copying = nil, counted{}, false
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -344,6 +345,9 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 	if p.dropped.Load() {
 		return 0, 0, 0, p.gone()
 	}
+	if err := p.c.accepts(r.copying); err != nil {
+		return 0, 0, 0, err
+	}
 	if r.demanding() {
 		if early, err := p.judgeLocked(r, ahead); early {
 			return 0, p.mu.last, max(p.mu.synced, 1), err
@@ -352,7 +356,9 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		}
 	}
 	r.ver.Modified = p.db.stamp()
-	r.ver.Expires = expires(r.ver.Modified, r.ttl)
+	if !r.copying {
+		r.ver.Expires = expires(r.ver.Modified, r.ttl)
+	}
 	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {

@@ -88,6 +88,8 @@ type Container struct {
 	MaxThroughput float64    `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
 	NoBurst       bool       `json:"no_burst,omitempty"`
 	Replicated    bool       `json:"replicated,omitempty"`
+	CopyOf        uint32     `json:"copy_of,omitempty"` // the container of which this is an unfinished copy; 0: it is none
+	Copied        bool       `json:"copied,omitempty"`  // a copy took its place: it takes no writes
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
 	// UniqueKeys are the paths of each unique key.
