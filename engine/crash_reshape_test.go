@@ -311,11 +311,7 @@ func TestCrashAtOpen(t *testing.T) {
 						image = mem.Crash(randomCrash(rng))
 					}
 				})
-				s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
-				st.run(s)
-				if s.db != nil {
-					s.db.Close()
-				}
+				s := st.play(t, faulty)
 				if image == nil {
 					return
 				}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -137,13 +140,25 @@ var plainStories = []story{
 
 var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
-// stride says which calls a story is stopped at: all of them, but where the
-// race detector slows everything down every seventh.
+// stride says which calls a story is stopped at: all of them, but where less is
+// to be done every seventh, from one on that the seed gives.
 func stride(seed uint64) (first, step int64) {
-	if raceEnabled {
-		return 1 + int64(seed%7), 7
+	step = int64(amount(1, 7, 7))
+	return 1 + int64(seed%uint64(step)), step
+}
+
+// play runs a story to its end or to where the file system stops it. Two runs
+// write the same bytes, random numbers and times included.
+func (st *story) play(t testing.TB, faulty *vfs.Faulty) *stage {
+	s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
+	newTestClock(s.opts)
+	var drawn atomic.Uint64
+	s.opts.random = func() uint64 { return drawn.Add(1) * 0x9E3779B97F4A7C15 }
+	st.run(s)
+	if s.db != nil {
+		s.db.Close()
 	}
-	return 1, 1
+	return s
 }
 
 // TestCrashImages stops each story at every file-system call, takes images of
@@ -153,6 +168,7 @@ func TestCrashImages(t *testing.T) {
 	for _, st := range stories {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
+			survivors := newSurvivors(t)
 			first, step := stride(seed)
 			for n := first; ; n += step {
 				mem := vfs.NewMem()
@@ -165,11 +181,7 @@ func TestCrashImages(t *testing.T) {
 						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed + uint64(n)}),
 						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed + uint64(n)}))
 				})
-				s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
-				st.run(s)
-				if s.db != nil {
-					s.db.Close()
-				}
+				s := st.play(t, faulty)
 				if images == nil {
 					if s.err != nil {
 						t.Fatalf("%s: %v", st.name, s.err)
@@ -177,7 +189,7 @@ func TestCrashImages(t *testing.T) {
 					return // the story ended before call n
 				}
 				for i, image := range images {
-					if err := s.survives(image, i == 0); err != nil {
+					if err := survivors.check(s, image, i == 0); err != nil {
 						t.Fatalf("stopped at call %d (%v), image %d: %v", n, s.err, i, err)
 					}
 				}
@@ -194,22 +206,19 @@ func TestFailedCalls(t *testing.T) {
 	for _, st := range stories {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
+			survivors := newSurvivors(t)
 			first, step := stride(seed)
 			for n := first; ; n += step {
 				for _, sticky := range []bool{false, true} {
 					mem := vfs.NewMem()
 					faulty := vfs.NewFaulty(mem)
 					faulty.FailAt(n, errInjected, sticky)
-					s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
-					st.run(s)
-					if s.db != nil {
-						s.db.Close()
-					}
+					s := st.play(t, faulty)
 					if faulty.Calls() < n {
 						return
 					}
 					for i, image := range []*vfs.Mem{mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})} {
-						if err := s.survives(image, i == 0); err != nil {
+						if err := survivors.check(s, image, i == 0); err != nil {
 							t.Fatalf("call %d failed (sticky %v, %v), image %d: %v", n, sticky, s.err, i, err)
 						}
 					}
@@ -219,16 +228,54 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
+// survivors knows what was found to survive, to try each image only once: many
+// stops leave the same bytes.
+type survivors struct {
+	known  map[survivor]bool
+	images int
+}
+
+// survivor is a hash of an image and of what is asked of it.
+type survivor struct{ image, promised uint64 }
+
+func newSurvivors(t testing.TB) *survivors {
+	v := &survivors{known: make(map[survivor]bool)}
+	t.Cleanup(func() { t.Logf("%d images, %d of them different", v.images, len(v.known)) })
+	return v
+}
+
+// check is survives for an image that was not found to survive before.
+func (v *survivors) check(s *stage, image *vfs.Mem, killed bool) error {
+	v.images++
+	this := survivor{image.Sum(seedOfHash), s.promised(killed)}
+	if v.known[this] {
+		return nil
+	}
+	err := s.survives(image, killed)
+	v.known[this] = err == nil
+	return err
+}
+
+// promised is a hash of all that survives goes by, but for the image.
+func (s *stage) promised(killed bool) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seedOfHash)
+	maphash.WriteComparable(&h, [...]any{s.rounds, s.dropped, s.gone, s.o.order})
+	for _, id := range slices.Sorted(maps.Keys(s.o.parts)) {
+		past := s.o.parts[id]
+		maphash.WriteComparable(&h, [...]any{id, len(past.writes), past.least(killed)})
+		for _, w := range past.writes {
+			maphash.WriteComparable(&h, w)
+		}
+	}
+	return h.Sum64()
+}
+
 // survives opens an image of the file system, compares it with the oracle,
 // writes to it, and opens it once more.
 func (s *stage) survives(image *vfs.Mem, killed bool) error {
 	o := s.o.clone()
-	least := func(h *history) int {
-		if killed {
-			return h.kernel
-		}
-		return h.durable
-	}
+	least := func(h *history) int { return h.least(killed) }
 	opts := *testOptions(image)
 	db, err := Open(context.Background(), "image", &opts)
 	if err != nil {

@@ -26,10 +26,7 @@ import (
 //     committed, lists that were absent and whole ranges included.
 func TestIsolation(t *testing.T) {
 	seed := newSeed(t)
-	histories := 6
-	if testing.Short() {
-		histories = 2
-	}
+	histories := amount(6, 6, 2)
 	for i := range histories {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { isolation(t, seed+uint64(i)) })
 	}

@@ -33,6 +33,14 @@ type history struct {
 	kernel  int // writes[:kernel] must survive a killed process
 }
 
+// least is how many writes must survive a killed process, or a power cut.
+func (h *history) least(killed bool) int {
+	if killed {
+		return h.kernel
+	}
+	return h.durable
+}
+
 // write is one write that was tried. Only the last of a history may have an
 // unknown outcome.
 type write struct {
@@ -315,6 +323,20 @@ func newSeed(t testing.TB) uint64 {
 		}
 	})
 	return seed
+}
+
+var fullFlag = flag.Bool("full", false, "do as much with the race detector as without it")
+
+// amount is how much a test does: full in an ordinary run, less of it with
+// -short or where the race detector makes everything some ten times slower.
+func amount(full, race, short int) int {
+	switch {
+	case testing.Short():
+		return short
+	case raceEnabled && !*fullFlag:
+		return race
+	}
+	return full
 }
 
 // testOptions are options of a small store on fsys, whose background work

@@ -21,12 +21,10 @@ import (
 // them.
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := 5, 700
-	if testing.Short() {
-		runs, steps = 2, 300
-	}
+	runs, steps := amount(5, 4, 2), amount(700, 400, 300)
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			m := newQueryModel(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			defer func() { m.db.Close() }()
 			for range steps {
