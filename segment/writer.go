@@ -65,8 +65,8 @@ type Writer struct {
 	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
-// writeBuffer is how much is written at once.
-const writeBuffer = 2 << 20
+// writeBuffer is how much is written, and on its way to the device, at a time.
+const writeBuffer = 512 << 10
 
 // writeBuffers holds buffers of writers that are done, so that small segments
 // do not each cost a large one.
@@ -244,7 +244,9 @@ func (w *Writer) spill(all bool) error {
 	}
 	if !all {
 		// One sync of the whole file would hold up those of the log.
-		w.f.Advise(w.flushed, int64(n), vfs.WriteBack)
+		if err := w.f.WriteBack(w.flushed, int64(n)); err != nil {
+			return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
+		}
 	}
 	w.flushed += int64(n)
 	rest := w.buf[n:]
