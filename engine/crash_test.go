@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -38,22 +39,19 @@ type stage struct {
 
 var plainStories = []story{
 	{"write", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 30, 100)
 		s.remove("c", 5)
 	}},
 	{"buffered", func(s *stage) {
 		s.opts.Durability = Buffered
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 30, 100)
 		s.must(s.do(func() error { return s.db.Flush(context.Background()) }))
 		s.put("c", 30, 100)
 	}},
 	{"flush", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 20, 300)
 		s.flush()
 		s.put("c", 20, 300)
@@ -62,8 +60,7 @@ var plainStories = []story{
 		s.put("c", 5, 10)
 	}},
 	{"merge", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		for range 3 {
 			s.put("c", 25, 400)
 			s.remove("c", 3)
@@ -74,8 +71,7 @@ var plainStories = []story{
 		s.settle()
 	}},
 	{"index policy", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 12, 200)
 		s.flush()
 		s.put("c", 8, 200)
@@ -88,8 +84,7 @@ var plainStories = []story{
 		s.settle()
 	}},
 	{"reopen", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 20, 200)
 		s.close()
 		s.open()
@@ -100,8 +95,7 @@ var plainStories = []story{
 		s.put("c", 2, 10)
 	}},
 	{"rotate", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 30, 9_000)
 		s.flush()
 		s.put("c", 20, 9_000)
@@ -121,8 +115,7 @@ var plainStories = []story{
 		s.put("a", 2, 100)
 	}},
 	{"carry", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 20, 100)
 		s.carry()
 		s.put("c", 10, 9_000)
@@ -130,8 +123,7 @@ var plainStories = []story{
 		s.put("c", 3, 10)
 	}},
 	{"load", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.load("c", 60, nil)
 		s.flush()
 		s.load("c", 20, nil)
@@ -140,11 +132,14 @@ var plainStories = []story{
 
 var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
-// stride says which calls a story is stopped at: all of them, but where less is
+// stops are the calls that a story is stopped at: all of them, but where less is
 // to be done every seventh, from one on that the seed gives.
-func stride(seed uint64) (first, step int64) {
-	step = int64(amount(1, 7, 7))
-	return 1 + int64(seed%uint64(step)), step
+func stops(seed uint64) iter.Seq[int64] {
+	step := amount(1, 7, 7)
+	return func(yield func(int64) bool) {
+		for n := 1 + int64(seed%uint64(step)); yield(n); n += int64(step) {
+		}
+	}
 }
 
 // play runs a story to its end or to where the file system stops it. Two runs
@@ -169,8 +164,7 @@ func TestCrashImages(t *testing.T) {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			survivors := newSurvivors(t)
-			first, step := stride(seed)
-			for n := first; ; n += step {
+			for n := range stops(seed) {
 				mem := vfs.NewMem()
 				faulty := vfs.NewFaulty(mem)
 				var images []*vfs.Mem
@@ -207,8 +201,7 @@ func TestFailedCalls(t *testing.T) {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			survivors := newSurvivors(t)
-			first, step := stride(seed)
-			for n := first; ; n += step {
+			for n := range stops(seed) {
 				for _, sticky := range []bool{false, true} {
 					mem := vfs.NewMem()
 					faulty := vfs.NewFaulty(mem)
@@ -373,6 +366,12 @@ func (s *stage) open() {
 	s.db = db
 }
 
+// start opens the store and makes a container.
+func (s *stage) start(partitions int) {
+	s.open()
+	s.create("c", partitions)
+}
+
 func (s *stage) close() {
 	s.must(s.do(func() error {
 		err := s.db.Close()
@@ -479,7 +478,19 @@ func (s *stage) remove(name string, n int) {
 	})
 }
 
+// writes makes n writes one by one; those of what is not there are left out.
 func (s *stage) writes(name string, n int, one func(c *Container, rng *rand.Rand, i int) (write, Meta, error)) {
+	s.groups(name, n, func(c *Container, rng *rand.Rand, i int) ([]write, []Meta, error) {
+		w, meta, err := one(c, rng, i)
+		if errors.Is(err, ErrNotFound) {
+			return nil, nil, nil
+		}
+		return []write{w}, []Meta{meta}, err
+	})
+}
+
+// groups makes n groups of writes, each of which happens as a whole or not.
+func (s *stage) groups(name string, n int, one func(c *Container, rng *rand.Rand, i int) ([]write, []Meta, error)) {
 	s.must(s.do(func() error {
 		c, err := s.db.Container(name)
 		if err != nil {
@@ -488,15 +499,16 @@ func (s *stage) writes(name string, n int, one func(c *Container, rng *rand.Rand
 		s.rounds++
 		rng := rand.New(rand.NewPCG(s.rounds, 7))
 		for i := range n {
-			w, meta, err := one(c, rng, i)
-			if errors.Is(err, ErrNotFound) {
-				continue
-			}
+			writes, metas, err := one(c, rng, i)
 			if errors.Is(err, ErrDiskFull) {
 				return err // and nothing was written
 			}
-			w.etag = meta.ETag
-			s.o.note(partitionOf(c, w.key), w, err == nil, s.opts.Durability != Buffered)
+			for j := range metas {
+				writes[j].etag = metas[j].ETag
+			}
+			if len(writes) > 0 {
+				s.o.noteBatch(partitionOf(c, writes[0].key), writes, err == nil, s.opts.Durability != Buffered)
+			}
 			if err != nil {
 				return err
 			}

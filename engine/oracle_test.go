@@ -6,13 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -306,24 +304,8 @@ func partitionOf(c *Container, key PartitionKey) PartitionID {
 	return rt.parts[rt.table.Find(&epk)].id
 }
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
-
-// newSeed returns the seed of a random test, and prints it if the test fails.
-func newSeed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if text := os.Getenv("CLEAVE_SEED"); seed == 0 && text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with: go test -run '^%s$' ./engine -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
-}
+// newSeed returns the seed of a random test, which is told if the test fails.
+func newSeed(t testing.TB) uint64 { return randtest.Seed(t) }
 
 var fullFlag = flag.Bool("full", false, "do as much with the race detector as without it")
 
