@@ -24,7 +24,7 @@ func TestSeed(t *testing.T) {
 	defer func(was uint64) { *seedFlag = was }(*seedFlag)
 	*seedFlag = 0
 	t.Setenv(variable, "")
-	if Seed(&test{}) == Seed(&test{}) {
+	if a, b := Seed(&test{}), Seed(&test{}); a == b {
 		t.Error("the same seed twice")
 	}
 	t.Setenv(variable, "5")
@@ -45,10 +45,8 @@ func TestSeed(t *testing.T) {
 	}
 	*seedFlag = 0
 	t.Setenv(variable, "x")
-	if bad := (&test{}); true {
-		Seed(bad)
-		if !bad.fatal {
-			t.Error("a seed that is no number is taken")
-		}
+	bad := new(test)
+	if Seed(bad); !bad.fatal {
+		t.Error("a seed that is no number is taken")
 	}
 }
