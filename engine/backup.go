@@ -171,7 +171,7 @@ func (b *backupRun) capture() {
 	}
 	state.LastSeq, state.SeqLimit = seq, max(state.SeqLimit, seq+1)
 	state.TimeHigh = max(state.TimeHigh, db.clockHigh.Load())
-	c.ID, c.Full, c.Seq, c.Time, c.Store = newStoreID(), true, seq, db.opts.clock().UnixMilli(), state
+	c.ID, c.Full, c.Seq, c.Time, c.Store = newStoreID(db.opts.random), true, seq, db.opts.clock().UnixMilli(), state
 }
 
 // list makes the list of files.

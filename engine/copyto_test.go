@@ -504,8 +504,7 @@ func TestCopyToStopped(t *testing.T) {
 		}
 		return sameItems(src, dst)
 	}
-	first, step := stride(seed)
-	for n := first; ; n += step {
+	for n := range stops(seed) {
 		mem := vfs.NewMem()
 		faulty := vfs.NewFaulty(mem)
 		var images []*vfs.Mem
@@ -528,7 +527,7 @@ func TestCopyToStopped(t *testing.T) {
 			}
 		}
 	}
-	for n := first; ; n += step {
+	for n := range stops(seed) {
 		mem := vfs.NewMem()
 		faulty := vfs.NewFaulty(mem)
 		faulty.FailAt(n, errInjected, n%2 == 0)

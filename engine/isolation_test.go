@@ -29,8 +29,8 @@ import (
 func TestIsolation(t *testing.T) {
 	seed := newSeed(t)
 	histories := *historiesFlag
-	if testing.Short() {
-		histories = min(histories, 2)
+	if histories == 0 {
+		histories = amount(6, 6, 2)
 	}
 	for i := range histories {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-var historiesFlag = flag.Int("histories", 6, "how many histories TestIsolation checks")
+var historiesFlag = flag.Int("histories", 0, "how many histories TestIsolation checks; 0: the usual number")
 
 // TestIsolationMutants: what TestIsolation checks finds each of these faults.
 func TestIsolationMutants(t *testing.T) {

@@ -20,12 +20,10 @@ import (
 // power cuts between them, and compares every answer with a map.
 func TestModel(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := 12, 1500
-	if testing.Short() {
-		runs, steps = 3, 500
-	}
+	runs, steps := amount(12, 6, 3), amount(1500, 1500, 500)
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			m := newModel(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			for range steps {
 				m.step()

@@ -110,7 +110,7 @@ func firstOf(r *wal.Recovery) uint64 {
 }
 
 func (db *DB) logOptions() wal.Options {
-	return wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id}
+	return wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id, RandomID: db.opts.random}
 }
 
 // openRoot finds the directory, and refuses one with files in it that is no
@@ -195,7 +195,7 @@ func (db *DB) makeStore() error {
 			return err
 		}
 	}
-	state := manifest.Store{StoreID: newStoreID(), Clean: true, NextContainer: 1, NextPartition: 1}
+	state := manifest.Store{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}
 	if err := db.structure.dir.Store(&state); err != nil {
 		return err
 	}

@@ -132,6 +132,8 @@ type Options struct {
 	// elapsed replaces, in tests, the time since the store was opened by a clock
 	// that does not jump.
 	elapsed func() time.Duration
+	// random replaces crypto/rand in tests. Two calls must not return the same.
+	random func() uint64
 	// lookedAhead is called, in tests, when a batch was looked up without a lock
 	// and is about to be judged.
 	lookedAhead func()

@@ -6,13 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -31,6 +29,14 @@ type history struct {
 	writes  []write
 	durable int // writes[:durable] must survive anything
 	kernel  int // writes[:kernel] must survive a killed process
+}
+
+// least is how many writes must survive a killed process, or a power cut.
+func (h *history) least(killed bool) int {
+	if killed {
+		return h.kernel
+	}
+	return h.durable
 }
 
 // write is one write that was tried. Only the last of a history may have an
@@ -323,23 +329,21 @@ func partitionOf(c *Container, key PartitionKey) PartitionID {
 	return rt.parts[rt.table.Find(&epk)].id
 }
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
+// newSeed returns the seed of a random test, which is told if the test fails.
+func newSeed(t testing.TB) uint64 { return randtest.Seed(t) }
 
-// newSeed returns the seed of a random test, and prints it if the test fails.
-func newSeed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if text := os.Getenv("CLEAVE_SEED"); seed == 0 && text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
+var fullFlag = flag.Bool("full", false, "do as much with the race detector as without it")
+
+// amount is how much a test does: full in an ordinary run, less of it with
+// -short or where the race detector makes everything some ten times slower.
+func amount(full, race, short int) int {
+	switch {
+	case testing.Short():
+		return short
+	case raceEnabled && !*fullFlag:
+		return race
 	}
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with: go test -run '^%s$' ./engine -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
+	return full
 }
 
 // testOptions are options of a small store on fsys, whose background work

@@ -91,19 +91,42 @@ func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 			return err
 		}
 	}
-	for done := true; done; {
-		var err error
-		if done, err = db.work.trimOne(ctx, p, true); err != nil {
+	if err := p.rewriteAll(ctx, db.work.trimOne); err != nil {
+		return err
+	}
+	return p.rewriteAll(ctx, db.work.reindexOne)
+}
+
+// rewriteAll has files of the partition written anew by trimOne or reindexOne,
+// one after the other, until none needs it. Where they give way to a split it goes
+// on if that does not replace the partition.
+func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *partition, bool) (bool, error)) error {
+	for {
+		done, err := one(ctx, p, true)
+		if err == errMoved {
+			done = true
+			_, err = p.awaitSplit(ctx, p.queued.Load())
+		}
+		if err != nil || !done {
 			return err
 		}
 	}
-	for done := true; done; {
-		var err error
-		if done, err = db.work.reindexOne(ctx, p, true); err != nil {
-			return err
-		}
+}
+
+// awaitSplit waits for an automatic split of the partition, nil if there is none,
+// and says whether it was split. That it cannot be, or is gone for another reason, is no error.
+func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err error) {
+	if j == nil {
+		return false, nil
 	}
-	return nil
+	err = j.Wait(ctx)
+	if err == nil {
+		return true, nil
+	}
+	if ctx.Err() == nil && (errors.Is(err, ErrRefused) || p.dropped.Load()) {
+		err = nil
+	}
+	return false, err
 }
 
 // settleSplits returns when no partition holds more than it should and can be
@@ -123,10 +146,8 @@ func (db *DB) settleSplits(ctx context.Context) (any bool, err error) {
 			return any, nil
 		}
 		for p, j := range jobs {
-			err := j.Wait(ctx)
-			if err == nil {
-				any = true
-			} else if ctx.Err() != nil || !errors.Is(err, ErrRefused) && !p.dropped.Load() {
+			split, err := p.awaitSplit(ctx, j)
+			if any = any || split; err != nil {
 				return any, err
 			}
 		}

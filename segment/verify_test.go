@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -41,7 +42,7 @@ func reseal(b []byte) {
 // A table that says what is not so, with checksums that are right, is found
 // unless the byte has no meaning; nothing panics.
 func TestVerifyContent(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := smallModel(rng)
 	fsys := vfs.NewMem()
 	p := write(t, fsys, "a", m, WriterOptions{})
@@ -104,7 +105,7 @@ func sectionStart(sections []Section, at int64) int64 {
 }
 
 func TestCanceledVerify(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", smallModel(rng), WriterOptions{})
 	r := open(t, fsys, "a", Map)
@@ -121,7 +122,7 @@ func TestCanceledVerify(t *testing.T) {
 // TestCopyTo copies files, intact and with each byte changed in turn: a copy is
 // the file or an error.
 func TestCopyTo(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	ctx := context.Background()
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", smallModel(rng), WriterOptions{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
@@ -68,6 +69,13 @@ type Writer struct {
 // writeBuffer is how much is written, and on its way to the device, at a time.
 const writeBuffer = 512 << 10
 
+// writeBuffers holds buffers of writers that are done, so that small segments
+// do not each cost a large one.
+var writeBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, writeBuffer+64<<10)
+	return &b
+}}
+
 // NewWriter starts a segment at the beginning of f, which is empty. The writer
 // owns f: Finish, Abort and a failing NewWriter close it.
 func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
@@ -80,7 +88,7 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 		f.Close()
 		return nil, fmt.Errorf("segment: %w", err)
 	}
-	w := &Writer{f: f, opts: o, enc: enc, buf: make([]byte, 0, writeBuffer+64<<10)}
+	w := &Writer{f: f, opts: o, enc: enc, buf: (*writeBuffers.Get().(*[]byte))[:0]}
 	w.partitions.prefix = prefixLen(o.Levels)
 	w.locator.slots = make([]locatorSlot, 0, max(0, min(o.ExpectItems, chunkKeys)))
 	w.props = Properties{
@@ -272,6 +280,14 @@ func (w *Writer) spill(all bool) error {
 	return nil
 }
 
+// release gives the buffer to other writers.
+func (w *Writer) release() {
+	if b := w.buf; b != nil && cap(b) <= 4*writeBuffer {
+		writeBuffers.Put(&b)
+	}
+	w.buf = nil
+}
+
 func (w *Writer) fail(err error) error {
 	if w.err == nil {
 		w.err = err
@@ -306,6 +322,7 @@ func (w *Writer) Finish() (*Properties, error) {
 		w.Abort()
 		return nil, w.err
 	}
+	w.release()
 	name := w.f.Name()
 	if err := w.f.Sync(); err != nil {
 		w.fail(fault.IO("sync", name, -1, err))
@@ -368,6 +385,7 @@ func (w *Writer) finish() {
 // Abort closes the file, which is of no use then. After Finish it does nothing.
 func (w *Writer) Abort() {
 	w.fail(errFinished)
+	w.release()
 	if w.f != nil {
 		w.f.Close()
 		w.f = nil

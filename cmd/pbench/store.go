@@ -345,7 +345,7 @@ type durableContainer struct {
 
 func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
 	_, err := c.c.Upsert(ctx, doc, c.options)
-	return err
+	return callError(err)
 }
 
 // Split splits the largest partition. One that splits by itself meanwhile is no
