@@ -215,27 +215,7 @@ func TestRestoreStopped(t *testing.T) {
 		if errors.Is(err, ErrMissing) || err == nil && len(names) == 0 {
 			return nil
 		}
-		opts := testOptions(below{image, "copy"})
-		copied, err := Open(ctx, "copy", opts)
-		if err != nil {
-			return err
-		}
-		defer copied.Close()
-		cc, err := copied.Container("c")
-		if err != nil {
-			return err
-		}
-		n := 0
-		for _, err := range cc.ScanAll(ctx, nil) {
-			if err != nil {
-				return err
-			}
-			n++
-		}
-		if n != 24 {
-			return fmt.Errorf("%d items", n)
-		}
-		return nil
+		return holds(below{image, "copy"}, 24)
 	}
 	for n, stopped := int64(1), true; stopped; n++ {
 		stopped = false
@@ -247,7 +227,7 @@ func TestRestoreStopped(t *testing.T) {
 		faulty := vfs.NewFaulty(mem)
 		faulty.StopAt(n, func() {
 			stopped = true
-			for i, image := range []*vfs.Mem{mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: uint64(n)})} {
+			for i, image := range crashImages(mem, uint64(n)) {
 				if err := check(image); err != nil {
 					t.Errorf("stopped at call %d, image %d: %v", n, i, err)
 				}

@@ -172,6 +172,31 @@ func testOptionsOS() *Options {
 	return o
 }
 
+// holds says whether a store has that many items in its container c.
+func holds(fsys vfs.FS, items int) error {
+	ctx := context.Background()
+	db, err := Open(ctx, "copy", testOptions(fsys))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c, err := db.Container("c")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, err := range c.ScanAll(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n != items {
+		return fmt.Errorf("%d items", n)
+	}
+	return nil
+}
+
 // TestCheckpointStopped stops the making of a checkpoint at every call to its
 // file system: what is there is no store, or the whole of it. Then it makes each
 // call fail: nothing is left, and the store goes on.
@@ -185,33 +210,14 @@ func TestCheckpointStopped(t *testing.T) {
 		}
 	}
 	whole := func(image *vfs.Mem) error {
-		copied, err := Open(ctx, "copy", testOptions(image))
-		if err != nil {
-			return err
-		}
-		defer copied.Close()
-		cc, err := copied.Container("c")
-		if err != nil {
-			return err
-		}
-		n := 0
-		for _, err := range cc.Scan(ctx, StringKey("a"), "", nil) {
-			if err != nil {
-				return err
-			}
-			n++
-		}
-		if n != 20 {
-			return fmt.Errorf("%d items", n)
-		}
-		return nil
+		return holds(image, 20)
 	}
 	for n := int64(1); ; n++ {
 		mem := vfs.NewMem()
 		faulty := vfs.NewFaulty(mem)
 		var images []*vfs.Mem
 		faulty.StopAt(n, func() {
-			images = append(images, mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: uint64(n)}))
+			images = crashImages(mem, uint64(n))
 		})
 		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return faulty, nil }
 		err := db.Checkpoint(ctx, "copy")

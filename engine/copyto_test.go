@@ -508,13 +508,7 @@ func TestCopyToStopped(t *testing.T) {
 		mem := vfs.NewMem()
 		faulty := vfs.NewFaulty(mem)
 		var images []*vfs.Mem
-		faulty.StopAt(n, func() {
-			images = append(images,
-				mem.Kill(),
-				mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}),
-				mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed + uint64(n)}),
-				mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed + uint64(n)}))
-		})
+		faulty.StopAt(n, func() { images = crashImages(mem, seed+uint64(n)) })
 		finished, err := script(testOptions(faulty))
 		if images == nil {
 			must(t, err)

@@ -179,6 +179,17 @@ func stops(seed uint64) iter.Seq[int64] {
 	}
 }
 
+// crashImages are what a crash at this moment may leave: of the process, and of
+// the power, with less or more of what was not synced.
+func crashImages(mem *vfs.Mem, seed uint64) []*vfs.Mem {
+	return []*vfs.Mem{
+		mem.Kill(),
+		mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}),
+		mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed}),
+		mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed}),
+	}
+}
+
 // play runs a story to its end or to where the file system stops it. Two runs
 // write the same bytes, random numbers and times included.
 func (st *story) play(t testing.TB, faulty *vfs.Faulty) *stage {
@@ -205,13 +216,7 @@ func TestCrashImages(t *testing.T) {
 				mem := vfs.NewMem()
 				faulty := vfs.NewFaulty(mem)
 				var images []*vfs.Mem
-				faulty.StopAt(n, func() {
-					images = append(images,
-						mem.Kill(),
-						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}),
-						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed + uint64(n)}),
-						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed + uint64(n)}))
-				})
+				faulty.StopAt(n, func() { images = crashImages(mem, seed+uint64(n)) })
 				s := st.play(t, faulty)
 				if images == nil {
 					if s.err != nil {

@@ -69,15 +69,11 @@ func (c *getCommand) Run(ctx context.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	db, err := openStore(ctx, c.Dir)
+	db, container, err := openIn(ctx, c.Dir, c.Container)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	container, err := openContainer(db, c.Container)
-	if err != nil {
-		return err
-	}
 	it, err := container.Read(ctx, key, c.ID)
 	if errors.Is(err, engine.ErrNotFound) {
 		return findingError{fmt.Errorf("container %q has no document with key %s and id %q", c.Container, key, c.ID)}

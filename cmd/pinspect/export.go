@@ -57,15 +57,11 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 		}
 		where.Limit = c.Limit
 	}
-	db, err := openStore(ctx, c.Dir)
+	db, container, err := openIn(ctx, c.Dir, c.Container)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	container, err := openContainer(db, c.Container)
-	if err != nil {
-		return err
-	}
 	snapshot, err := container.Snapshot(ctx)
 	if err != nil {
 		return err

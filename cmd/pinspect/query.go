@@ -72,15 +72,11 @@ func (c *queryCommand) Run(ctx context.Context, out *output) error {
 		}
 		scope = engine.PrefixOf(key)
 	}
-	db, err := openStore(ctx, c.Dir)
+	db, container, err := openIn(ctx, c.Dir, c.Container)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	container, err := openContainer(db, c.Container)
-	if err != nil {
-		return err
-	}
 	plan, err := container.Explain(ctx, scope, q)
 	if err != nil {
 		return readFailure(err)

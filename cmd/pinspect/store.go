@@ -38,6 +38,19 @@ func openContainer(db *engine.DB, name string) (*engine.Container, error) {
 	return c, err
 }
 
+// openIn opens a store for reading, and a container of it.
+func openIn(ctx context.Context, dir, name string) (*engine.DB, *engine.Container, error) {
+	db, err := openStore(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := openContainer(db, name)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, c, nil
+}
+
 // readFailure says what the failure of a read means for the exit status.
 func readFailure(err error) error {
 	switch {
