@@ -184,7 +184,7 @@ func TestRunSplitAt(t *testing.T) {
 		t.Fatalf("%+v", sum)
 	}
 	for _, f := range r.Engine.Splits.List {
-		if f.Kind != "split" || f.Repeat != 1 || f.AtS < 0.1 || len(f.Parents) != 1 || len(f.Children) != 2 || f.Pause <= 0 || f.Around == nil || f.Around.Errors != 0 || f.Around.P999 <= 0 {
+		if f.Kind != "split" || f.Repeat != 1 || f.AtS <= 0 || len(f.Parents) != 1 || len(f.Children) != 2 || f.Pause <= 0 || f.Around == nil || f.Around.Errors != 0 || f.Around.P999 <= 0 {
 			t.Errorf("%+v", f)
 		}
 	}
