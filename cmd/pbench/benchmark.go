@@ -69,6 +69,14 @@ func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload
 	if w.Mix[workload.Insert] > 0 && !canInsert(t.docs) {
 		return nil, usagef("container %q was not filled by a generator: workload %s cannot insert into it", t.name, w.Name)
 	}
+	if w.Mix.Queries() {
+		if !t.c.Def().index {
+			return nil, usagef("container %q has no index: workload %s takes one that was loaded with --index", t.name, w.Name)
+		}
+		if g, ok := t.docs.(*measure.Generated); !ok || g.Generator().Params().Shape != workload.QueryShape {
+			return nil, usagef("container %q: workload %s asks for documents of --generator %s", t.name, w.Name, workload.QueryShape)
+		}
+	}
 	return &benchmark{loopFlags: f, env: env, target: t, workload: w, seed: seed}, nil
 }
 

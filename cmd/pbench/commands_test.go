@@ -150,6 +150,9 @@ func TestLoadAndRun(t *testing.T) {
 		t.Error("the store is left open")
 	}
 	for _, w := range workload.Workloads() {
+		if w.Mix.Queries() {
+			continue // TestEndToEnd has them
+		}
 		s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "500", "--warmup", "0s", "--workers", "3", "--json", "-")
 		var r report
 		if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {

@@ -23,7 +23,7 @@ func newEngineSession(t *testing.T) *session {
 func TestEndToEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := newEngineSession(t)
-	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "500", "--logical-partitions", "20", "--skew", "1", "--batch-bytes", "64KiB", "--durability", "buffered")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "500", "--logical-partitions", "20", "--skew", "1", "--index", "--batch-bytes", "64KiB", "--durability", "buffered")
 	wants(t, s.out.String(), "loaded   500 documents", "flushes", "after close")
 
 	for _, w := range workload.Workloads() {
@@ -188,5 +188,20 @@ func TestContainerNames(t *testing.T) {
 		if err := checkNewContainer(name, def); err == nil {
 			t.Errorf("%q is taken", name)
 		}
+	}
+}
+
+// Queries of all kinds run beside writes, on documents that are indexed.
+func TestRunQueries(t *testing.T) {
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "run", "--docs", "3000", "--logical-partitions", "10", "--index", "--durability", "buffered",
+		"--workload", "query-mixed", "--closed", "--ops", "600", "--workers", "2", "--warmup", "10ms")
+	wants(t, s.out.String(), "equal ", "and ", "range ", "first ", "ordered ", "within ", "update ")
+	for _, wrong := range [][]string{
+		{"run", "--docs", "100", "--workload", "query-equal", "--ops", "1", "--closed"},
+		{"run", "--docs", "100", "--index", "--generator", "small", "--workload", "query-equal", "--ops", "1", "--closed"},
+	} {
+		s.do(t, cli.ExitUsage, wrong...)
+		wants(t, s.errOut.String(), "query-equal")
 	}
 }

@@ -78,13 +78,14 @@ func (f *engineFlags) options(env *environment, splits *splitLog) storeOptions {
 type newContainerFlags struct {
 	Partitions  count  `placeholder:"N" help:"Physical partitions of a new container; default 4."`
 	Compression string `placeholder:"HOW" help:"Compression of a new container: fast, small or none; default fast."`
+	Index       bool   `help:"Index all values in a new container, as queries take."`
 	NoBurst     bool   `help:"A new container keeps none of the throughput that it does not use; see pbench run --throughput."`
 }
 
 const defaultPartitions = 4
 
 func (f *newContainerFlags) def(paths []string) containerDef {
-	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions.int(), noBurst: f.NoBurst}
+	d := containerDef{partitionKey: paths, compression: f.Compression, partitions: f.Partitions.int(), noBurst: f.NoBurst, index: f.Index}
 	if d.compression == "" {
 		d.compression = "fast"
 	}

@@ -58,6 +58,7 @@ Examples:
     pbench run --db food --workload ycsb-a --keys zipf:1.2 --closed --profile cpu,mutex
     pbench run --db food --workload ycsb-a --rate 10k --duration 3m --split-at 60s,90s --out runs/split
     pbench run --db food --workload ycsb-a --rate 10k --checkpoint-every 2s
+    pbench run --docs 1M --index --workload query-mixed --rate 2k
     pbench run --docs 100k --workload read --throughput 4000 --no-burst --rate 8k
     pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --count 5 --json -`
 }

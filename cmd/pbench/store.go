@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -91,6 +92,7 @@ type containerDef struct {
 	compression  string
 	partitions   int // physical ones to begin with
 	noBurst      bool
+	index        bool    // all values are indexed
 	throughput   float64 // RU/s, of one that exists; 0: unlimited
 }
 
@@ -224,7 +226,7 @@ func (s engineStore) Container(name string) (container, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engineContainer{c}, nil
+	return newEngineContainer(c), nil
 }
 
 func (s engineStore) CreateContainer(ctx context.Context, name string, def containerDef) (container, error) {
@@ -232,13 +234,15 @@ func (s engineStore) CreateContainer(ctx context.Context, name string, def conta
 	if err != nil {
 		return nil, argumentError(err)
 	}
-	c, err := s.db.CreateContainer(ctx, name, engine.ContainerDef{
-		PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions, NoBurst: def.noBurst,
-	})
+	made := engine.ContainerDef{PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions, NoBurst: def.noBurst}
+	if def.index {
+		made.Index = engine.IndexAll()
+	}
+	c, err := s.db.CreateContainer(ctx, name, made)
 	if err != nil {
 		return nil, argumentError(err)
 	}
-	return engineContainer{c}, nil
+	return newEngineContainer(c), nil
 }
 
 func (s engineStore) Names() (names []string) {
@@ -268,7 +272,14 @@ func (s engineStore) Checkpoint(ctx context.Context, dir string) error {
 	return s.db.Checkpoint(ctx, dir)
 }
 
-type engineContainer struct{ c *engine.Container }
+type engineContainer struct {
+	c      *engine.Container
+	parsed *sync.Map // texts of queries to engine.Query
+}
+
+func newEngineContainer(c *engine.Container) engineContainer {
+	return engineContainer{c, new(sync.Map)}
+}
 
 func (c engineContainer) Def() containerDef {
 	def := c.c.Def()
@@ -277,6 +288,7 @@ func (c engineContainer) Def() containerDef {
 		compression:  compressionNames[def.Compression],
 		partitions:   len(c.c.Partitions()),
 		noBurst:      def.NoBurst,
+		index:        len(def.Index.Include) > 0,
 		throughput:   def.Throughput,
 	}
 }
@@ -382,6 +394,30 @@ func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, b
 
 func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
 	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
+		if err != nil {
+			return callError(err)
+		}
+		visit(it.Body)
+	}
+	return nil
+}
+
+// Query implements measure.Querier. What no index answers is refused.
+func (c engineContainer) Query(ctx context.Context, key partmap.Key, text string, visit func(row []byte)) error {
+	known, ok := c.parsed.Load(text)
+	if !ok {
+		q, err := engine.ParseQuery(text, nil)
+		if err != nil {
+			return err
+		}
+		q.NoScan = true
+		known, _ = c.parsed.LoadOrStore(text, q)
+	}
+	scope := engine.AllPartitions()
+	if key.Valid() {
+		scope = engine.OnePartition(key)
+	}
+	for it, err := range c.c.Query(ctx, scope, known.(engine.Query)).All() {
 		if err != nil {
 			return callError(err)
 		}

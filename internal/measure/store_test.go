@@ -42,6 +42,15 @@ func (s *memoryStore) Read(_ context.Context, key partmap.Key, id string, buf []
 	return append(buf, doc...), nil
 }
 
+// Query answers with the text and, in a logical partition, its key.
+func (s *memoryStore) Query(_ context.Context, key partmap.Key, text string, visit func([]byte)) error {
+	visit([]byte(text))
+	if key.Valid() {
+		visit([]byte(key.String()))
+	}
+	return nil
+}
+
 func (s *memoryStore) Scan(_ context.Context, key partmap.Key, from string, limit int, visit func([]byte)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

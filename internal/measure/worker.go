@@ -161,8 +161,12 @@ func (w *worker) step(ctx context.Context, op workload.Op) error {
 		return w.scan(ctx, op, w.docs.Key(i), w.name(i), 1+w.keys.Rand(workload.MaxScan))
 	case workload.Partition:
 		return w.scan(ctx, op, w.docs.Key(i), "", 0)
-	default:
+	case workload.RMW:
 		return w.modify(ctx, i)
+	case workload.Within:
+		return w.query(ctx, op, w.docs.Key(i))
+	default:
+		return w.query(ctx, op, partmap.Key{})
 	}
 }
 
@@ -253,6 +257,31 @@ func (w *worker) scan(ctx context.Context, op workload.Op, key partmap.Key, from
 	}
 	if n := w.scanned.items; n == 0 || limit > 0 && n > int64(limit) {
 		return fmt.Errorf("scan from %q: %d documents where there are 1 to %d", from, n, limit)
+	}
+	w.done(op, start, elapsed, w.scanned.bytes)
+	return nil
+}
+
+// errNoQueries says that the store is no Querier.
+var errNoQueries = errors.New("the store answers no queries")
+
+// query asks for documents, in one logical partition if the key is valid.
+func (w *worker) query(ctx context.Context, op workload.Op, key partmap.Key) error {
+	q, ok := w.store.(Querier)
+	if !ok {
+		return errNoQueries
+	}
+	texts := op.Queries()
+	text := texts[w.keys.Rand(len(texts))]
+	w.scanned.items, w.scanned.bytes = 0, 0
+	start, ok := w.begin()
+	if !ok {
+		return errOver
+	}
+	err := q.Query(ctx, key, text, w.visit)
+	elapsed := time.Since(start)
+	if err != nil {
+		return err
 	}
 	w.done(op, start, elapsed, w.scanned.bytes)
 	return nil

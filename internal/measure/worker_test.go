@@ -89,6 +89,7 @@ func TestWorkerNoticesErrors(t *testing.T) {
 		{"read", wrong{body: []byte(`{"id":"another"}`)}},
 		{"absent", wrong{body: []byte(`{"id":"another"}`)}},
 		{"scan", wrong{}},
+		{"query-equal", wrong{}}, // no Querier
 	} {
 		l := newLoop(t, c.workload, 10, c.store)
 		w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false))

@@ -20,13 +20,20 @@ const (
 	RMW                  // read a document and write it again
 	Absent               // look for a document that does not exist
 	Partition            // all documents of a logical partition
+	Equal                // count of the documents with a value
+	Both                 // count of those with two values
+	Between              // count of those with a value in a range
+	First                // 100 of the documents with a value
+	Ordered              // the first 100 of those with a value in a range, by it
+	Within               // 10 documents of a logical partition with a value
 	NumOps    int = iota
 )
 
 // MaxScan is the largest limit of a scan; limits are uniform from 1.
 const MaxScan = 100
 
-var opNames = [NumOps]string{"read", "update", "insert", "scan", "rmw", "absent", "partition"}
+var opNames = [NumOps]string{"read", "update", "insert", "scan", "rmw", "absent", "partition",
+	"equal", "and", "range", "first", "ordered", "within"}
 
 // String returns the name in tables and in ParseMix.
 func (o Op) String() string { return opNames[o] }
@@ -141,6 +148,13 @@ func Workloads() []Workload {
 		{"scan", Mix{Scan: 1}, Keys{}, "short ranges in a logical partition", 0},
 		{"absent", Mix{Absent: 1}, Keys{}, "uniform point reads of what does not exist", 0},
 		{"partition", Mix{Partition: 1}, Keys{}, "whole logical partitions", 0},
+		{"query-equal", Mix{Equal: 1}, Keys{}, "counts by a value; queries take food documents loaded with --index", 0},
+		{"query-and", Mix{Both: 1}, Keys{}, "counts by two values", 0},
+		{"query-range", Mix{Between: 1}, Keys{}, "counts by a range of a number", 0},
+		{"query-first", Mix{First: 1}, Keys{}, "100 documents with a value", 0},
+		{"query-ordered", Mix{Ordered: 1}, Keys{}, "the first 100 documents of a range, in its order", 0},
+		{"query-within", Mix{Within: 1}, Keys{}, "10 documents with a value, in one logical partition", 0},
+		{"query-mixed", Mix{Equal: 0.15, Both: 0.15, Between: 0.15, First: 0.1, Ordered: 0.1, Within: 0.3, Update: 0.05}, Keys{}, "all of these, with writes beside", 0},
 		{"moving-hot-spot", Mix{Read: 0.5, Update: 0.5}, Keys{kind: movingKeys, hotShare: 0.05, hotOps: 0.9}, "a hot range that goes through the key space in a minute", 0},
 		{"tenant-skew", Mix{Read: 0.5, Update: 0.5}, Keys{}, "few large tenants, many small ones; load with --skew 1.2", 1.2},
 	}
