@@ -70,7 +70,9 @@ func (e *execution) plan() error {
 		look.plan, look.exact = p.plan(e.s.Where, false)
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
 		if len(e.s.OrderBy) > 0 && !e.s.Grouped() && look.exact {
-			e.ordered = e.orderSpan(policy)
+			if e.ordered = e.orderSpan(policy); e.ordered != nil && !e.ordered.all {
+				e.ordered.rest = look.plan.without(e.ordered.span)
+			}
 		}
 		if look.plan.op != planAll || e.counts || e.ordered != nil {
 			e.look = look

@@ -134,9 +134,12 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			if !fine || term.Cut || term.Value.Type >= index.Array {
 				continue
 			}
-			n, err := cur.Posting().CountIn(s.set)
-			if err != nil {
-				return err
+			n := cur.Posting().Len()
+			if !s.full {
+				var err error
+				if n, err = cur.Posting().CountIn(s.set); err != nil {
+					return err
+				}
 			}
 			if n > 0 {
 				v := valueOfTerm(&term.Value)

@@ -58,7 +58,7 @@ func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Co
 	}
 	for _, r := range v.runs {
 		for _, f := range r.files {
-			s := &indexSource{set: q, i: len(q.list), file: f, run: r}
+			s := q.addFile(f, r)
 			span, err := f.ordinalSpan()
 			if err != nil {
 				return nil, err
@@ -67,7 +67,6 @@ func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Co
 			if s.r, err = f.mappedIndex(policy); err != nil {
 				return nil, err
 			}
-			q.list = append(q.list, s)
 		}
 	}
 	return q, nil
@@ -241,9 +240,10 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 				return err
 			}
 		}
-		for j, seq := range list.seqs {
-			if o := list.ordinals[j]; seq <= s.set.at && lo <= o && o < hi {
-				set.Add(o)
+		part := list.between(lo, hi)
+		for j, seq := range part.seqs {
+			if seq <= s.set.at {
+				set.Add(part.ordinals[j])
 			}
 		}
 	}

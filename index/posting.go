@@ -213,16 +213,6 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 	return count, f.err
 }
 
-// AndTo leaves in s what the posting has too. scratch is used meanwhile.
-func (p *Posting) AndTo(s, scratch *Set) error {
-	scratch.Reset(s.lo, s.hi)
-	if err := p.AddTo(scratch); err != nil {
-		return err
-	}
-	s.And(scratch)
-	return nil
-}
-
 // Bitmap returns the posting as a roaring bitmap, checked. Of a Large posting it
 // is a view of the bytes of the index: it must not be changed, nor be used when
 // these are gone, and neither must what the library makes of it, other than
