@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/cleavestore/cleave/index"
@@ -29,6 +30,7 @@ type candidates struct {
 	failure error
 	found   int64 // what the plan has given of all sources
 	counted int64 // of these, what was only counted
+	ties    int   // of candidates in candidateSource.tied, those that are still wanted
 	// onlyCount says that nothing but the number of candidates is wanted.
 	onlyCount bool
 }
@@ -54,6 +56,7 @@ type candidateSource struct {
 	*indexSource
 	lo, hi uint32     // the ordinals in scope
 	set    *index.Set // nil in a memtable without an index
+	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
 	count  int64      // of set
 	full   bool       // set has all versions of the source
 	loose  bool       // set is of the rest of the plan: the order takes those with a term of its span
@@ -86,7 +89,11 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 		cs := &candidateSource{indexSource: s, end: hi}
 		if s.table == nil {
 			if cs.lo, cs.hi = s.lo, s.hi; !whole {
-				if cs.lo, cs.hi, err = s.cut(lo, hi); err != nil {
+				cut := s.cut
+				if c.few {
+					cut = s.cutPartition
+				}
+				if cs.lo, cs.hi, err = cut(lo, hi); err != nil {
 					return false, err
 				}
 			}
@@ -195,7 +202,7 @@ func (c *candidates) close() {
 		}
 	}
 	clear(c.sources)
-	c.counted = 0
+	c.counted, c.ties = 0, 0
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
 
@@ -250,6 +257,10 @@ func (c *candidates) move(s *candidateSource) {
 			c.failure, s.ok = err, false
 			return
 		}
+		if c.few && !item.SamePartition(&s.key, c.lo) {
+			s.ok = false // and none of the others is: their EPKs agree in the head
+			return
+		}
 		if !c.few || !c.hidden(s) {
 			return
 		}
@@ -299,8 +310,32 @@ func (c *candidates) known() bool { return c.exact && c.current.set != nil }
 func (c *candidates) err() error { return c.failure }
 
 func (c *candidates) next() {
+	if c.ties > 0 && c.current.isTied() {
+		if c.ties--; c.ties == 0 {
+			c.dropTies()
+		}
+	}
 	c.advance(c.current)
 	c.pick()
+}
+
+// isTied says whether the candidate that the source is at is one of tied.
+func (s *candidateSource) isTied() bool {
+	_, tied := slices.BinarySearch(s.tied, s.at)
+	return s.ok && tied
+}
+
+// dropTies leaves out what is still tied.
+func (c *candidates) dropTies() {
+	for _, s := range c.sources {
+		skip := s != c.current && s.isTied()
+		for _, at := range s.tied {
+			s.set.Remove(at)
+		}
+		if skip {
+			c.move(s)
+		}
+	}
 }
 
 // count returns the number of candidates; false: they must be looked at.

@@ -79,9 +79,12 @@ func (o *indexOrder) restrict(c *candidates) error {
 		if err == nil {
 			s.set, s.out = s.out, s.set
 		}
+		if w.ties == 0 {
+			s.tied = nil
+		}
 		c.sets.put(s.out)
 	}
-	c.leftOut = c.leftOut || w.more
+	c.leftOut, c.ties = c.leftOut || w.more, w.ties
 	return err
 }
 
@@ -92,6 +95,7 @@ type orderWalk struct {
 	sources []*orderSource
 	taken   int
 	more    bool   // candidates were left out
+	ties    int    // see candidates.ties; of the last term
 	group   string // beginning that the strings of the present group share; see take
 	list    []uint32
 }
@@ -235,6 +239,9 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 // a key, and with first of each source no more than are wanted.
 func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) error {
 	before := w.taken
+	for _, s := range w.sources {
+		s.tied = s.tied[:0]
+	}
 	for _, s := range at {
 		from, most := s.lo, int(^uint(0)>>1)
 		if first {
@@ -249,6 +256,9 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 		if err := w.takeSome(s, s.cur.Posting(), from, most); err != nil {
 			return err
 		}
+	}
+	if first && len(at) > 1 && w.taken > w.o.most {
+		w.ties, w.more = w.o.most-before, true
 	}
 	return nil
 }
@@ -266,8 +276,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 					w.more = true
 					return nil
 				}
-				s.out.Add(at)
-				w.taken++
+				w.takeOne(s, at)
 			}
 		}
 		return nil
@@ -288,9 +297,14 @@ func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most in
 			w.more = true
 			return
 		}
-		s.out.Add(at)
-		w.taken++
+		w.takeOne(s, at)
 	}
+}
+
+func (w *orderWalk) takeOne(s *orderSource, at uint32) {
+	s.out.Add(at)
+	s.tied = append(s.tied, at)
+	w.taken++
 }
 
 // takeRest takes candidates without a value.

@@ -16,10 +16,17 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	all := true
 	unit := e.s.Grouper()
 	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return err
+			}
+		}
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
 		c.lookup, c.few = e.look, e.scope.kind == scopeOne
-		c.onlyCount = len(unit.Paths()) == 0
+		path, _ := unit.OnlyPath()
+		c.onlyCount = path == nil
 		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
 			all = all && err != nil
@@ -31,14 +38,21 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 			return nil
 		}
 		e.found.Add(c.found)
-		paths := unit.Paths()
-		if len(paths) == 0 {
-			unit.AddCount(nil, n)
+		read := t.charge
+		defer func() {
+			charge := visitCharge + t.charge - read
+			e.spend(charge)
+			if m != nil {
+				m.charge(e.c.db.uptime(), charge)
+			}
+		}()
+		if path == nil {
+			unit.AddMany(new(query.Value), n)
 			t.matched += n
 			return nil
 		}
 		for _, s := range c.sources {
-			if err := e.countValues(c, s, paths[0], unit, t); err != nil {
+			if err := e.countValues(c, s, path, unit, t); err != nil {
 				return err
 			}
 		}
@@ -124,7 +138,6 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 	rest := c.sets.get(s.lo, s.hi)
 	defer c.sets.put(rest)
 	counted := 0
-	var key []byte
 	err := s.use(func(r *index.Reader) error {
 		cur := r.Cursor()
 		span := index.Exists(p)
@@ -143,8 +156,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			}
 			if n > 0 {
 				v := valueOfTerm(&term.Value)
-				key = v.AppendOrder(key[:0])
-				to.AddCount(key, int64(n))
+				to.AddMany(&v, int64(n))
 				counted += n
 			}
 		}
@@ -167,7 +179,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		none.Or(s.set)
 		none.AndNot(valued)
 		if n := none.Count(); n > 0 {
-			to.AddCount(new(query.Value).AppendOrder(nil), int64(n))
+			to.AddMany(new(query.Value), int64(n))
 			counted += n
 			rest.Or(none)
 		}
@@ -186,6 +198,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if err := s.indexSource.version(at, &k, &v); err != nil {
 			return err
 		}
+		t.charge += readCharge(len(v.Body))
 		if t.match(&k, &v, true) {
 			to.Add(t.eval.Wanted)
 		}

@@ -169,6 +169,18 @@ func (s *indexSource) cut(lo, hi *item.Key) (from, to uint32, err error) {
 	return from, max(from, to), nil
 }
 
+// cutPartition is cut for the keys of a logical partition, from lo to hi; those
+// of another may be among them if their EPKs agree in the head.
+func (s *indexSource) cutPartition(lo, hi *item.Key) (from, to uint32, err error) {
+	if s.file != nil {
+		from, to, one, err := s.file.PartitionOrdinals(lo)
+		if err != nil || one {
+			return max(from, s.lo), max(from, s.lo, min(to, s.hi)), s.file.named(err)
+		}
+	}
+	return s.cut(lo, hi)
+}
+
 // lower returns the ordinal of the first version whose key is not before k.
 func (s *indexSource) lower(k *item.Key) (uint32, error) {
 	if s.part != nil {
@@ -253,6 +265,9 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 // deadHere is dead without what other sources overwrite.
 func (s *indexSource) deadHere(set *index.Set) error {
 	if err := s.use(func(r *index.Reader) error {
+		if plain, err := r.Plain(); plain || err != nil {
+			return err
+		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.set.now)} {
 			if err := r.Union(span, set); err != nil {
 				return err
@@ -319,6 +334,9 @@ func (s *indexSource) clean() (bool, error) {
 	}
 	none := true
 	if err := s.use(func(r *index.Reader) error {
+		if plain, err := r.Plain(); plain || err != nil {
+			return err
+		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.set.now)} {
 			terms, _, err := r.Count(span)
 			if err != nil {

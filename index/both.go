@@ -9,38 +9,43 @@ import (
 // set of either.
 
 // chunkBits are the ordinals of one container as bits.
-type chunkBits [8 * frozenWords]byte
+type chunkBits [frozenWords]uint64
 
-// bits returns the container at hand as bits, made in buf if it is none.
-func (f *frozen) bits(buf *chunkBits) *chunkBits {
+// bits makes the container at hand bits.
+func (f *frozen) bits(to *chunkBits) {
 	if f.kind == frozenBitmap {
-		return (*chunkBits)(f.data)
+		for i := range to {
+			to[i] = f.word(i)
+		}
+		return
 	}
-	clear(buf[:])
-	le := binary.LittleEndian
+	clear(to[:])
 	if f.kind == frozenArray {
-		for i := 0; i+1 < len(f.data); i += 2 {
-			o := le.Uint16(f.data[i:])
-			buf[o>>3] |= 1 << (o & 7)
-		}
-		return buf
+		to.add(f.data)
+		return
 	}
+	s := Set{hi: 1 << 16, words: to[:]}
 	for i := 0; i+3 < len(f.data); i += 4 {
-		from, to := f.run(i)
-		for ; from < to && from&7 != 0; from++ {
-			buf[from>>3] |= 1 << (from & 7)
-		}
-		for ; from+8 <= to; from += 8 {
-			buf[from>>3] = 0xFF
-		}
-		for ; from < to; from++ {
-			buf[from>>3] |= 1 << (from & 7)
-		}
+		s.AddRange(f.run(i))
 	}
-	return buf
 }
 
-func (b *chunkBits) word(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+// add adds the ordinals of an array container.
+func (b *chunkBits) add(data []byte) {
+	le := binary.LittleEndian
+	for ; len(data) >= 8; data = data[8:] {
+		four := le.Uint64(data)
+		o, p, q, r := uint16(four), uint16(four>>16), uint16(four>>32), uint16(four>>48)
+		b[o>>6] |= 1 << (o & 63)
+		b[p>>6] |= 1 << (p & 63)
+		b[q>>6] |= 1 << (q & 63)
+		b[r>>6] |= 1 << (r & 63)
+	}
+	for ; len(data) >= 2; data = data[2:] {
+		o := le.Uint16(data)
+		b[o>>6] |= 1 << (o & 63)
+	}
+}
 
 // both calls visit with the containers of two Large postings that have ordinals
 // of the same 65,536.
@@ -72,61 +77,70 @@ func (p *Posting) both(q *Posting, visit func(a, b *frozen)) error {
 
 // CountBoth returns how many ordinals two Large postings have in common.
 func (p *Posting) CountBoth(q *Posting) (n int, err error) {
-	var bufA, bufB chunkBits
+	var bitsA, bitsB chunkBits
 	err = p.both(q, func(a, b *frozen) {
-		if b.kind == frozenArray && (a.kind != frozenArray || len(b.data) < len(a.data)) {
-			a, b = b, a
+		if b.kind == frozenArray && (a.kind != frozenArray || len(a.data) < len(b.data)) {
+			a, b = b, a // of two arrays the shorter one is made bits
 		}
+		b.bits(&bitsB)
 		if a.kind == frozenArray {
-			n += countArray(a.data, b.bits(&bufB))
+			n += bitsB.count(a.data)
 			return
 		}
-		x, y := a.bits(&bufA), b.bits(&bufB)
-		for i := range frozenWords {
-			n += bits.OnesCount64(x.word(i) & y.word(i))
+		if a.kind == frozenBitmap {
+			for i := range bitsB {
+				n += bits.OnesCount64(a.word(i) & bitsB[i])
+			}
+			return
+		}
+		a.bits(&bitsA)
+		for i := range bitsA {
+			n += bits.OnesCount64(bitsA[i] & bitsB[i])
 		}
 	})
 	return n, err
 }
 
-// countArray returns how many ordinals of an array container are among others.
-func countArray(data []byte, others *chunkBits) (n int) {
+// count returns how many ordinals of an array container are among the bits.
+func (b *chunkBits) count(data []byte) (n int) {
+	le := binary.LittleEndian
+	var sum uint64
 	for ; len(data) >= 8; data = data[8:] {
-		four := binary.LittleEndian.Uint64(data)
-		a, b, c, d := uint16(four), uint16(four>>16), uint16(four>>32), uint16(four>>48)
-		n += int(others[a>>3]>>(a&7)&1) + int(others[b>>3]>>(b&7)&1) + int(others[c>>3]>>(c&7)&1) + int(others[d>>3]>>(d&7)&1)
+		four := le.Uint64(data)
+		o, p, q, r := uint16(four), uint16(four>>16), uint16(four>>32), uint16(four>>48)
+		sum += b[o>>6]>>(o&63)&1 + b[p>>6]>>(p&63)&1 + b[q>>6]>>(q&63)&1 + b[r>>6]>>(r&63)&1
 	}
 	for ; len(data) >= 2; data = data[2:] {
-		o := binary.LittleEndian.Uint16(data)
-		n += int(others[o>>3] >> (o & 7) & 1)
+		o := le.Uint16(data)
+		sum += b[o>>6] >> (o & 63) & 1
 	}
-	return n
+	return int(sum)
 }
 
 // AddBoth adds to s the ordinals, of those in its range, that two Large postings
 // have in common.
 func (p *Posting) AddBoth(q *Posting, s *Set) error {
-	var bufA, bufB chunkBits
+	var bitsA, bitsB chunkBits
 	return p.both(q, func(a, b *frozen) {
 		base := uint32(a.key) << 16
 		if base >= s.hi || uint64(base)+1<<16 <= uint64(s.lo) {
 			return
 		}
-		if b.kind == frozenArray && (a.kind != frozenArray || len(b.data) < len(a.data)) {
+		if b.kind == frozenArray && (a.kind != frozenArray || len(a.data) < len(b.data)) {
 			a, b = b, a
 		}
+		b.bits(&bitsB)
 		if a.kind == frozenArray {
-			others := b.bits(&bufB)
 			for i := 0; i+1 < len(a.data); i += 2 {
-				if o := binary.LittleEndian.Uint16(a.data[i:]); others[o>>3]>>(o&7)&1 != 0 {
+				if o := binary.LittleEndian.Uint16(a.data[i:]); bitsB[o>>6]>>(o&63)&1 != 0 {
 					s.Add(base + uint32(o))
 				}
 			}
 			return
 		}
-		x, y := a.bits(&bufA), b.bits(&bufB)
-		for i := range frozenWords {
-			for w := x.word(i) & y.word(i); w != 0; w &= w - 1 {
+		a.bits(&bitsA)
+		for i := range bitsA {
+			for w := bitsA[i] & bitsB[i]; w != 0; w &= w - 1 {
 				s.Add(base + uint32(i*64+bits.TrailingZeros64(w)))
 			}
 		}
@@ -152,16 +166,16 @@ func (p *Posting) Retain(s *Set) error {
 	if err != nil {
 		return err
 	}
-	var buf chunkBits
+	var held chunkBits
 	first := int(s.base / 64) // word of the ordinals that is the first of s
 	done := 0                 // words of s
 	for f.nextIn(s.lo, s.hi) {
 		chunk := int(f.key)*frozenWords - first // its first word in s, may lie before
 		from, to := max(chunk, done), min(chunk+frozenWords, len(s.words))
 		clear(s.words[done:from])
-		b := f.bits(&buf)
+		f.bits(&held)
 		for i := from; i < to; i++ {
-			s.words[i] &= b.word(i - chunk)
+			s.words[i] &= held[i-chunk]
 		}
 		done = to
 	}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// shadows compares what a file says that it overwrites in the older runs of its
+// partition with what its keys and theirs are.
+func (v *verifier) shadows(f *file, older []*run) {
+	name := v.db.fs.Path(f.name)
+	all, _, err := f.Shadows()
+	if err != nil {
+		v.check(name, f.named(err))
+		return
+	}
+	for _, s := range all {
+		for _, r := range older {
+			for _, old := range r.files {
+				if old.ref.Number == s.File && !v.done() {
+					v.check(name, v.shadowsOn(f, old, &shadowList{s.Ordinals, s.Seqs}))
+				}
+			}
+		}
+	}
+}
+
+// shadowsOn compares both ways: each version that a key of the file overwrites
+// must be in the list, and each version in the list must have a key of the file.
+func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
+	name := v.db.fs.Path(f.name)
+	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {
+		v.report(name, -1, "shadows: version %d of file %d, which has %d", l.ordinals[n-1], old.ref.Number, old.Properties().Items)
+		return nil
+	}
+	s := indexSource{file: f}
+	err := s.eachKey(func(k *item.Key, oldest uint64) error {
+		if !old.spans(k) {
+			return v.ctx.Err()
+		}
+		first, versions, err := old.Lookup(k, k.ItemHash())
+		if err != nil {
+			return old.named(err)
+		}
+		for o := first; o < first+versions; o++ {
+			if i, ok := slices.BinarySearch(l.ordinals, o); !ok || l.seqs[i] > oldest {
+				v.report(name, -1, "shadows: version %d of file %d is overwritten at %d and not said to be", o, old.ref.Number, oldest)
+			}
+		}
+		return v.ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	c := old.Cursor(maxSequence)
+	for _, o := range l.ordinals {
+		if !c.SeekOrdinal(o) {
+			return old.named(c.Err())
+		}
+		_, versions, err := f.Lookup(c.Key(), c.Key().ItemHash())
+		if err != nil {
+			return f.named(err)
+		}
+		if versions == 0 {
+			v.report(name, -1, "shadows: version %d of file %d is said to be overwritten and is not", o, old.ref.Number)
+		}
+	}
+	return nil
+}
