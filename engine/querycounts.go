@@ -14,7 +14,12 @@ import (
 // returns false, and adds nothing, if they cannot tell in one of its partitions.
 func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
 	all := true
-	unit := e.s.Grouper()
+	path, _ := to.OnlyPath()
+	var total int64 // where no values are wanted
+	var unit *query.Grouper
+	if path != nil {
+		unit = e.s.Grouper()
+	}
 	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
 		m := p.meter.Load()
 		if m != nil {
@@ -25,7 +30,6 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
 		c.lookup, c.few = e.look, e.scope.kind == scopeOne
-		path, _ := unit.OnlyPath()
 		c.onlyCount = path == nil
 		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
@@ -47,7 +51,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 			}
 		}()
 		if path == nil {
-			unit.AddMany(new(query.Value), n)
+			total += n
 			t.matched += n
 			return nil
 		}
@@ -60,6 +64,10 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	})
 	if err != nil || !all {
 		return false, err
+	}
+	if path == nil {
+		to.AddMany(new(query.Value), total)
+		return true, nil
 	}
 	to.Merge(unit)
 	return true, checkGroups(to)
@@ -82,7 +90,10 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 				return visit(p, v, e.c.db.nowMillis(), lo, hi, false)
 			}
 			common := intersection(part, p.rng)
-			within := newBounds(common, e.c.levels())
+			within := p.bounds()
+			if common != p.rng {
+				within = newBounds(common, e.c.levels())
+			}
 			return visit(p, v, e.c.db.nowMillis(), &within.lo, &within.hi, common == p.rng)
 		})
 		if err == errMoved {
