@@ -65,7 +65,8 @@ type Writer struct {
 	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
-const writeBuffer = 2 << 20
+// writeBuffer is how much is written, and on its way to the device, at a time.
+const writeBuffer = 512 << 10
 
 // NewWriter starts a segment at the beginning of f, which is empty. The writer
 // owns f: Finish, Abort and a failing NewWriter close it.
@@ -236,7 +237,9 @@ func (w *Writer) spill(all bool) error {
 	}
 	if !all {
 		// One sync of the whole file would hold up those of the log.
-		w.f.Advise(w.flushed, int64(n), vfs.WriteBack)
+		if err := w.f.WriteBack(w.flushed, int64(n)); err != nil {
+			return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
+		}
 	}
 	w.flushed += int64(n)
 	rest := w.buf[n:]

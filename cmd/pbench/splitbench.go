@@ -23,7 +23,7 @@ import (
 type splitsCommand struct {
 	Size   []byteCount   `placeholder:"SIZE,..." help:"Bytes of documents in the partition that is split, such as 10GB; default 100MB,1GB, with --beside none."`
 	Splits int           `default:"100" placeholder:"N" help:"Splits of each size; after each one the halves are merged again; default ${default}."`
-	Every  time.Duration `default:"1.2s" placeholder:"TIME" help:"From one split to the next; default ${default}."`
+	Every  time.Duration `default:"3s" placeholder:"TIME" help:"From one split to the next; default ${default}."`
 	Window time.Duration `default:"1m" placeholder:"TIME" help:"How long to measure before the first split and after the last; default ${default}."`
 	Rate   count         `default:"4k" placeholder:"N" help:"Operations a second: half of them reads, a quarter synced and a quarter buffered writes; default ${default}."`
 	Beside []string      `placeholder:"FILE,..." help:"Show the results of earlier runs too, that were written with --json."`
@@ -37,7 +37,7 @@ func (*splitsCommand) Help() string {
 	return `
 Each size is loaded into one physical partition of a temporary store, in documents of 1.2 KiB. Then operations are due at a steady rate; the partition is split, and its halves are merged again half way to the next split. The table says whether each of the bounds that the design sets was kept: how long writes were held up, the longest gap between acknowledged writes within 100 ms of a cut beside that in 1,000 random windows of the same run, p99.9 in the second around the cuts and after them against before, failed operations, and bytes copied before the children served. Exit status 1: a bound was not kept.
 
-A size takes its load and settling, and 2 WINDOW + SPLITS x EVERY: four minutes and the load by default. Disk: two times the size.
+A size takes its load and settling, and 2 WINDOW + SPLITS x EVERY: seven minutes and the load by default. Disk: two times the size.
 
 Examples:
 

@@ -70,6 +70,12 @@ type sizeFigures struct {
 	During windowFigures `json:"during"` // from the first cut on, merges included
 	After  windowFigures `json:"after"`  // the window after the last cut
 
+	// p99.9 of single seconds: of those before the first cut, of the ones around
+	// the cuts, and of those after the last.
+	SecondBefore quantiles `json:"second_before"`
+	SecondAround quantiles `json:"second_around"`
+	SecondAfter  quantiles `json:"second_after"`
+
 	Failed      int64           `json:"failed"`       // operations
 	CopiedBytes int64           `json:"copied_bytes"` // before the children served
 	Curve       []curvePoint    `json:"curve"`
@@ -188,15 +194,21 @@ func (f *sizeFigures) tails(cuts []time.Time, samples []measure.Sample, begun ti
 	f.Before = windowOf(begun, first.Add(-aroundWindow), between)
 	f.During = windowOf(first.Add(-aroundWindow), last.Add(aroundWindow), between)
 	f.After = windowOf(last.Add(aroundWindow), end, between)
+	f.SecondBefore = secondsOf(begun, first.Add(-aroundWindow), between)
+	f.SecondAfter = secondsOf(last.Add(aroundWindow), end, between)
 	var around measure.Latencies
+	var seconds []float64
 	bins := make([]measure.Latencies, 2*aroundWindow/curveInterval)
 	for _, cut := range cuts {
-		for _, s := range between(cut.Add(-aroundWindow), cut.Add(aroundWindow)) {
+		from, to := cut.Add(-aroundWindow), cut.Add(aroundWindow)
+		seconds = append(seconds, windowOf(from, to, between).P999)
+		for _, s := range between(from, to) {
 			around.Record(s.Latency)
-			bin := int(due(s).Sub(cut.Add(-aroundWindow)) / curveInterval)
+			bin := int(due(s).Sub(from) / curveInterval)
 			bins[min(bin, len(bins)-1)].Record(s.Latency)
 		}
 	}
+	f.SecondAround = newQuantiles(seconds)
 	f.Around = windowFigures{Seconds: round(float64(len(cuts))*2*aroundWindow.Seconds(), 1), Ops: around.Count(), P999: around.Micros(99.9)}
 	for i := range bins {
 		if bins[i].Count() > 0 {
@@ -204,6 +216,15 @@ func (f *sizeFigures) tails(cuts []time.Time, samples []measure.Sample, begun ti
 			f.Curve = append(f.Curve, curvePoint{micros(at) / 1000, bins[i].Micros(50), bins[i].Micros(99)})
 		}
 	}
+}
+
+// secondsOf returns p99.9 of each whole second.
+func secondsOf(from, to time.Time, between func(from, to time.Time) []measure.Sample) quantiles {
+	var tails []float64
+	for next := from.Add(2 * aroundWindow); !next.After(to); from, next = next, next.Add(2*aroundWindow) {
+		tails = append(tails, windowOf(from, next, between).P999)
+	}
+	return newQuantiles(tails)
 }
 
 func windowOf(from, to time.Time, between func(from, to time.Time) []measure.Sample) windowFigures {
@@ -233,6 +254,12 @@ func (r *splitsReport) judge() {
 		}
 		if f.Gap.P50 > f.ControlGap.P90 {
 			miss("median gap of %s µs, above p90 of the controls, %s µs", formatMicros(f.Gap.P50), formatMicros(f.ControlGap.P90))
+		}
+		if f.SecondAround.P50 > maxTail*f.SecondBefore.P50 {
+			miss("median p99.9 of a second around a cut %s µs, %s µs before", formatMicros(f.SecondAround.P50), formatMicros(f.SecondBefore.P50))
+		}
+		if f.SecondAfter.P50 > maxTail*f.SecondBefore.P50 {
+			miss("median p99.9 of a second after the cuts %s µs, %s µs before", formatMicros(f.SecondAfter.P50), formatMicros(f.SecondBefore.P50))
 		}
 		if f.Around.P999 > maxTail*f.Before.P999 {
 			miss("p99.9 of %s µs around the cuts, %s µs before", formatMicros(f.Around.P999), formatMicros(f.Before.P999))
@@ -281,6 +308,9 @@ func (r *splitsReport) print(w io.Writer) {
 	spreads("merge, under both locks", "", func(f *sizeFigures) quantiles { return f.MergePause })
 	spreads("gap between writes, cuts", "median at most p90 of the controls", func(f *sizeFigures) quantiles { return f.Gap })
 	spreads("gap between writes, controls", "", func(f *sizeFigures) quantiles { return f.ControlGap })
+	spreads("p99.9 of a second, before", "", func(f *sizeFigures) quantiles { return f.SecondBefore })
+	spreads("p99.9 of a second, around a cut", "median at most twice that before", func(f *sizeFigures) quantiles { return f.SecondAround })
+	spreads("p99.9 of a second, after", "median at most twice that before", func(f *sizeFigures) quantiles { return f.SecondAfter })
 	tail("p99.9 before", "", func(f *sizeFigures) windowFigures { return f.Before })
 	tail("p99.9 around the cuts", "twice that before", func(f *sizeFigures) windowFigures { return f.Around })
 	tail("p99.9 from first to last cut", "", func(f *sizeFigures) windowFigures { return f.During })

@@ -300,6 +300,7 @@ func TestSplitBounds(t *testing.T) {
 	good := sizeFigures{
 		Bytes: 1e8, Asked: 2, Splits: 2, Pause: quantiles{5, 9, 200}, Gap: quantiles{10, 90, 900}, ControlGap: quantiles{5, 10, 20},
 		Before: windowFigures{P999: 100}, Around: windowFigures{P999: 200}, After: windowFigures{P999: 200},
+		SecondBefore: quantiles{40, 60, 90}, SecondAround: quantiles{80, 900, 900}, SecondAfter: quantiles{80, 900, 900},
 	}
 	for want, change := range map[string]func(f *sizeFigures){
 		"":                          func(*sizeFigures) {},
@@ -309,6 +310,8 @@ func TestSplitBounds(t *testing.T) {
 		"median gap of 11.0 µs":     func(f *sizeFigures) { f.Gap.P50 = 11 },
 		"µs around the cuts":        func(f *sizeFigures) { f.Around.P999 = 201 },
 		"µs after the cuts":         func(f *sizeFigures) { f.After.P999 = 201 },
+		"of a second around a cut ": func(f *sizeFigures) { f.SecondAround.P50 = 81 },
+		"a second after the cuts ":  func(f *sizeFigures) { f.SecondAfter.P50 = 81 },
 		"1 failed operations":       func(f *sizeFigures) { f.Failed = 1 },
 		"1 B copied":                func(f *sizeFigures) { f.CopiedBytes = 1 },
 		"median time under the loc": func(f *sizeFigures) { f.Pause.P50 = 11 },

@@ -122,6 +122,8 @@ func TestFileReadWrite(t *testing.T) {
 		if info.Size != 13 || info.Dir || info.Links != 1 || info != byName {
 			t.Errorf("file %+v, name %+v", info, byName)
 		}
+		check(t, f.WriteBack(0, 7))
+		check(t, f.WriteBack(7, 6))
 		check(t, f.Sync())
 		for _, advice := range []Advice{Random, Sequential, WillNeed, DontNeed, Advice(99)} {
 			f.Advise(0, 0, advice)

@@ -78,6 +78,13 @@ func (f *faultyFile) Sync() error {
 	return f.err(c, err)
 }
 
+func (f *faultyFile) WriteBack(off, n int64) error {
+	if err := f.check(Call{Op: OpSync}); err != nil {
+		return err
+	}
+	return f.File.WriteBack(off, n)
+}
+
 func (f *faultyFile) Map() (*Mapping, error) {
 	if err := f.check(Call{Op: OpMap}); err != nil {
 		return nil, err

@@ -296,4 +296,10 @@ func (f *memFile) NextData(off int64) int64 {
 	return info.Size
 }
 
+func (f *memFile) WriteBack(off, _ int64) error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	return f.err("write back", off, f.usable(false))
+}
+
 func (f *memFile) Advise(int64, int64, Advice) {}

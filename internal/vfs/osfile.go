@@ -104,6 +104,10 @@ func (f *osFile) NextData(off int64) int64 {
 	return min(max(nextData(f.file, off, info.Size()), off), info.Size())
 }
 
+func (f *osFile) WriteBack(off, n int64) error {
+	return f.err("write back", off, writeBack(f.file, off, n))
+}
+
 func (f *osFile) Advise(off, n int64, advice Advice) {
 	if off >= 0 && n >= 0 {
 		adviseFile(f.file, off, n, advice)

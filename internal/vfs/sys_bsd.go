@@ -19,6 +19,8 @@ func nextData(_ *os.File, off, _ int64) int64 { return off }
 
 func adviseFile(*os.File, int64, int64, Advice) {}
 
+func writeBack(*os.File, int64, int64) error { return nil }
+
 func freeBytes(dir *os.File) (uint64, error) {
 	var st unix.Statfs_t
 	if err := control(dir, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {

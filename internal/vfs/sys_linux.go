@@ -47,13 +47,25 @@ func adviseFile(f *os.File, off, n int64, advice Advice) {
 		flag = unix.FADV_WILLNEED
 	case DontNeed:
 		flag = unix.FADV_DONTNEED
-	case WriteBack:
-		_ = control(f, func(fd int) error { return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE) })
-		return
 	default:
 		return
 	}
 	_ = control(f, func(fd int) error { return unix.Fadvise(fd, off, n, flag) })
+}
+
+func writeBack(f *os.File, off, n int64) error {
+	err := control(f, func(fd int) error {
+		if off > 0 { // a length of 0 is the whole file
+			if err := unix.SyncFileRange(fd, 0, off, unix.SYNC_FILE_RANGE_WAIT_BEFORE); err != nil {
+				return err
+			}
+		}
+		return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
+	})
+	if err == unix.ENOSYS || err == unix.EOPNOTSUPP || err == unix.EINVAL {
+		return nil // not here
+	}
+	return err
 }
 
 func freeBytes(dir *os.File) (uint64, error) {

@@ -52,6 +52,8 @@ func nextData(_ *os.File, off, _ int64) int64 { return off }
 
 func adviseFile(*os.File, int64, int64, Advice) {}
 
+func writeBack(*os.File, int64, int64) error { return nil }
+
 func adviseMemory([]byte, Advice) {}
 
 // lockFile locks one byte far behind any note, since a locked range cannot be

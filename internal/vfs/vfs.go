@@ -88,6 +88,13 @@ type File interface {
 	// writing. It returns nil where that is no gain or not of one mind with
 	// ReadAt and WriteAt.
 	MapWrite(size int64) (*WriteMapping, error)
+	// WriteBack begins to bring [off, off+n), which is written and final, to the
+	// device, after it has waited for what earlier calls began below off: one
+	// piece of the file is on its way at a time, for a sync of another one not
+	// to wait behind more. It makes nothing durable. After an error the outcome
+	// of the writes is unknown. It does nothing where the system offers no such
+	// call.
+	WriteBack(off, n int64) error
 	// Advise tells how [off, off+n) will be read through ReadAt; n 0 is the
 	// rest of the file. It is a hint: errors are not reported.
 	Advise(off, n int64, advice Advice)
@@ -106,5 +113,4 @@ const (
 	Sequential               // front to back, once
 	WillNeed                 // soon: start reading
 	DontNeed                 // not again soon: drop what is cached
-	WriteBack                // written and final: start to bring it to the device
 )
