@@ -30,6 +30,7 @@ type Batch struct {
 	ops     []batchOp   // beyond the length: buffers to be used again
 	size    int64       // bytes of keys, ids and bodies
 	patches int         // operations that are patches
+	alone   bool        // it stands for a single write: the limits of batches do not count
 	record  []byte      // scratch: the record of the log
 	order   []int32     // scratch: operations by id, then by index
 	found   []incumbent // scratch: what each operation met
@@ -118,7 +119,7 @@ func (b *Batch) release() {
 		b.ops = nil
 	}
 	clear(b.found)
-	b.c, b.pk, b.Durability = nil, PartitionKey{}, Durability{}
+	b.c, b.pk, b.Durability, b.alone = nil, PartitionKey{}, Durability{}, false
 	batches.Put(b)
 }
 
@@ -184,10 +185,21 @@ func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 	}
 	r := requests.Get().(*request)
 	defer r.release()
+	if err := b.checkDocument(v, o); err != nil {
+		return err
+	}
 	if err := b.scan(r, doc); err != nil {
 		return err
 	}
 	return b.add(v, r.key.ID, doc, r.ttl, o)
+}
+
+// checkDocument says whether the batch takes documents with a verb.
+func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
+	if o != nil && o.Key.Valid() && o.Key != b.pk {
+		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
+	}
+	return b.c.mayWrite(v.demand(), b.pk)
 }
 
 // scan fills the request's operation from a document of the batch's key.
@@ -195,13 +207,7 @@ func (b *Batch) scan(r *request, doc []byte) error {
 	if b.c.def.Kind != JSON {
 		return invalidf("container %q is opaque; use Put", b.c.name)
 	}
-	if err := b.c.scan(r, doc); err != nil {
-		return err
-	}
-	if !bytes.Equal(r.key.PK, b.pk.Encoded()) {
-		return fmt.Errorf("%w: the document has %s, not %s", ErrKeyMismatch, keyOf(string(r.key.PK)), b.pk)
-	}
-	return nil
+	return b.c.scan(r, doc, b.pk)
 }
 
 // checkBody says whether the container takes items of this body.
@@ -288,7 +294,7 @@ func (b *Batch) opSize(id, body []byte) int64 {
 
 // fits says whether the batch may grow by so many bytes.
 func (b *Batch) fits(more int64) error {
-	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit {
+	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit && !b.alone {
 		return &LimitError{What: "batch", Size: b.size + more, Limit: limit, Kind: ErrTooLarge}
 	}
 	return nil

@@ -41,7 +41,7 @@ func (b *bounds) holds(k *item.Key) bool {
 }
 
 // levels is the number of levels of the container's partition keys.
-func (c *Container) levels() int { return len(c.def.PartitionKey) }
+func (c *Container) levels() int { return c.def.levels() }
 
 // setBounds sets the reference of a file to the part of it within a range.
 func (f *file) setBounds(r partmap.Range, levels int) {

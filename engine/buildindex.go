@@ -54,8 +54,8 @@ func (o *output) indexDocument(v *item.Version) error {
 		return nil
 	}
 	ordinal := o.w.Items() - 1
-	b.Note(ordinal, v, o.w.LastOlder())
-	if v.Deleted() {
+	b.Note(ordinal, v, o.w.LastOlder() || o.hidden)
+	if !v.IsDocument() {
 		return nil
 	}
 	return b.Add(ordinal, v.Body)
@@ -103,7 +103,7 @@ func (o *output) takeIndex(in *runInput, read bool) error {
 	if read {
 		return o.indexDocument(in.walker.Version())
 	}
-	b.Note(ordinal, in.walker.Version(), o.w.LastOlder())
+	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
 	return nil
 }
 

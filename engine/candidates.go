@@ -283,7 +283,10 @@ func (c *candidates) settle(s *candidateSource) {
 
 // hidden says whether another source overwrites the candidate.
 func (c *candidates) hidden(s *candidateSource) bool {
-	hidden, err := s.overwritten(&s.key)
+	hidden, err := s.indexSource.set.deleted.hides(&s.key, &s.ver)
+	if err == nil && !hidden {
+		hidden, err = s.overwritten(&s.key)
+	}
 	if err != nil {
 		c.failure = err
 	}

@@ -95,40 +95,77 @@ func (p *partition) appendCarried() (end wal.Position, mark *carried, err error)
 	if len(v.frozen) > 0 || p.dropped.Load() {
 		return 0, nil, errMoved
 	}
-	var batch []byte
-	var highest uint64
-	emit := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		pos, file, err := p.db.log.AppendCarried(wal.Stream(p.id), highest, batch)
+	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
+		pos, file, err := p.db.log.AppendCarried(wal.Stream(p.id), highest, payload)
 		if err != nil {
 			return err
 		}
 		if mark.file == 0 {
 			mark.file = file
 		}
-		p.db.counters.carried.Add(int64(len(batch)))
-		end, batch, highest = pos, batch[:0], 0
+		p.db.counters.carried.Add(int64(len(payload)))
+		end = pos
 		return nil
+	}}
+	if p.mu.applied.index != 0 {
+		if err := batch.mark(p.mu.lastSeq, p.mu.applied); err != nil {
+			return 0, nil, err
+		}
 	}
 	c := v.active.Cursor(maxSequence)
 	for ok := c.First(); ok; ok = c.Next() {
-		ver := c.Version()
-		batch = appendCarried(batch, c.Key(), ver)
-		highest = max(highest, ver.Seq)
-		if len(batch) >= carryBatchBytes {
-			if err := emit(); err != nil {
-				return 0, nil, err
-			}
+		if err := batch.add(c.Key(), c.Version()); err != nil {
+			return 0, nil, err
 		}
 	}
-	if err := emit(); err != nil {
+	if err := batch.flush(); err != nil {
 		return 0, nil, err
 	}
 	p.mu.last = max(p.mu.last, end)
 	p.mu.synced = max(p.mu.synced, end)
 	return end, mark, nil
+}
+
+// carriedBatch makes carried records of versions.
+type carriedBatch struct {
+	emit    func(highest uint64, payload []byte) error
+	payload []byte
+	highest uint64
+	deleted deletedBefore
+}
+
+// add adds a version; versions come in their order. What was deleted with its
+// logical partition is left out: it must not come behind the tombstone, which
+// replay may have flushed by then.
+func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
+	if b.deleted.hides(k, v) {
+		return nil
+	}
+	b.payload = appendCarried(b.payload, k, v)
+	b.highest = max(b.highest, v.Seq)
+	if len(b.payload) < carryBatchBytes {
+		return nil
+	}
+	return b.flush()
+}
+
+// mark adds how far the partition has applied entries, in a record of its own.
+func (b *carriedBatch) mark(seq uint64, at applied) error {
+	if err := b.flush(); err != nil {
+		return err
+	}
+	b.payload, b.highest = appendMark(b.payload, seq, at), seq
+	return b.flush()
+}
+
+// flush ends the record, if there is anything in it.
+func (b *carriedBatch) flush() error {
+	if len(b.payload) == 0 {
+		return nil
+	}
+	err := b.emit(b.highest, b.payload)
+	b.payload, b.highest = b.payload[:0], 0
+	return err
 }
 
 // appendCarried encodes an operation of a carried record.

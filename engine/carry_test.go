@@ -14,6 +14,7 @@ import (
 // in the middle of the replay must not hide it, whether the open succeeds or
 // the process is killed in it.
 func TestReplayFlushesBeforeCarried(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	opts := testOptions(mem)
@@ -66,7 +67,8 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 	small := testOptions(nil)
 	small.memtableBytes = 4 << 20
 	flushed := false
-	for n := int64(1); ; n += 61 {
+	step := int64(amount(61, 181, 181))
+	for n := 1 + int64(newSeed(t)%uint64(step)); ; n += step {
 		var image *vfs.Mem
 		inner := mem.Kill()
 		faulty := vfs.NewFaulty(inner)

@@ -89,11 +89,8 @@ func (cp *checkpoint) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for dir, files := range cp.parts {
-		cp.made = append(cp.made, path.Join(dir, manifest.Name(1))) // also if that fails half-way
-		if err := manifest.NewDir(cp.to, dir, manifest.PartitionKind).Store(files); err != nil {
-			return err
-		}
+	if err := cp.writeManifests(); err != nil {
+		return err
 	}
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir, "."} {
 		if err := cp.to.SyncDir(dir); err != nil {
@@ -101,6 +98,32 @@ func (cp *checkpoint) make(ctx context.Context) error {
 		}
 	}
 	return manifest.NewDir(cp.to, ".", manifest.StoreKind).Store(&cp.state)
+}
+
+// manifestsAtOnce bounds the manifests that are written at one time: the file
+// system makes what is synced together durable together.
+const manifestsAtOnce = 16
+
+// writeManifests writes the manifests of partitions.
+func (cp *checkpoint) writeManifests() error {
+	var work sync.WaitGroup
+	places := make(chan struct{}, manifestsAtOnce)
+	failures := make([]error, 0, len(cp.parts))
+	var mu sync.Mutex
+	for dir, files := range cp.parts {
+		cp.made = append(cp.made, path.Join(dir, manifest.Name(1))) // also if that fails half-way
+		places <- struct{}{}
+		work.Go(func() {
+			defer func() { <-places }()
+			if err := manifest.NewDir(cp.to, dir, manifest.PartitionKind).Store(files); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, err)
+			}
+		})
+	}
+	work.Wait()
+	return errors.Join(failures...)
 }
 
 // lockFiles keeps containers, partitions and their files as they are until
@@ -197,7 +220,7 @@ func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
 			}
 		}
 	}
-	cp.parts[p.dir] = p.manifest(runs, p.install.flushedSeq.Load(), p.inherited())
+	cp.parts[p.dir] = p.manifest(runs, p.install.flushedSeq.Load(), p.install.applied, p.inherited())
 	return nil
 }
 

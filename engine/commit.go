@@ -19,6 +19,8 @@ import (
 //     sequence of the record plus i.
 //   - Step 5 puts all of them into one memtable, under one hold of the lock, so
 //     that no memtable, and no flush, ends in the middle of them.
+//   - In a container with unique keys the record and the memtable get claims too,
+//     behind the operations: see claims.go.
 //   - Step 7 raises the visible sequence to the last one. Whatever sequence a
 //     reader or a snapshot takes is the last of some record: it sees all
 //     operations or none.
@@ -32,11 +34,14 @@ type commit struct {
 	sync   bool
 	waited time.Duration
 
-	files uint64 // state of the set of files when the operations were looked up
-	ahead uint64 // the newest sequence of the partition then
-	again int    // how often a transaction was looked up anew
+	files  uint64        // state of the set of files when the operations were looked up
+	ahead  uint64        // the newest sequence of the partition then
+	again  int           // how often a transaction was looked up anew
+	claims []claimChange // of a container with unique keys
+	held   []heldItem
 	counted
 
+	at        int64        // time that it is judged at; 0: the clock's
 	first     uint64       // sequence of the first operation
 	modified  int64        // time stamp
 	pos, need wal.Position // end of the record; up to where the log must be synced
@@ -47,7 +52,7 @@ type commit struct {
 // have no ETag. The batch stays as it is. An empty one does nothing.
 //
 // Errors: *BatchError for the first operation that failed, with ErrExists,
-// ErrNotFound or ErrPrecondition; a *LimitError for a full logical partition;
+// ErrNotFound, ErrPrecondition or *UniqueKeyError; a *LimitError for a full logical partition;
 // else those of Upsert. The etag of an item that an operation before wrote
 // matches no IfMatch.
 func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
@@ -73,9 +78,25 @@ func (u *commit) run(ctx context.Context) ([]Meta, error) {
 		return nil, err
 	}
 	defer call.Leave()
-	if err := db.writable(); err != nil || len(u.ops) == 0 {
+	if err := c.writable(); err != nil || len(u.ops) == 0 {
 		return nil, err
 	}
+	p, err := u.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.await(u.pos, u.need); err != nil {
+		return nil, err
+	}
+	if err := p.publish(u.last()); err != nil {
+		return nil, err
+	}
+	return u.metas(), nil
+}
+
+// place does steps 2 to 5 in the partition that the batch belongs to.
+func (u *commit) place(ctx context.Context) (*partition, error) {
+	c, db := u.c, u.c.db
 	u.link()
 	for {
 		rt := c.routing.Load()
@@ -99,22 +120,24 @@ func (u *commit) run(ctx context.Context) ([]Meta, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := db.await(u.pos, u.need); err != nil {
-			return nil, err
-		}
-		if err := p.publish(u.last()); err != nil {
-			return nil, err
-		}
 		for i := range u.ops {
 			op := &u.ops[i]
 			db.counters.written(len(u.pk.Encoded())+len(op.data), op.verb == verbDelete)
 		}
-		return u.metas(), nil
+		return p, nil
 	}
 }
 
-// last returns the sequence of the last operation.
-func (u *commit) last() uint64 { return u.first + uint64(len(u.ops)) - 1 }
+// now returns the time at which it is judged.
+func (u *commit) now() int64 {
+	if u.at != 0 {
+		return u.at
+	}
+	return u.c.db.nowMillis()
+}
+
+// last returns the sequence of the last version, of an operation or a claim.
+func (u *commit) last() uint64 { return u.first + uint64(len(u.ops)+len(u.claims)) - 1 }
 
 // applyBatch does steps 2 to 5.
 func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
@@ -127,6 +150,7 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 			return err
 		}
 	}
+	size += u.claimBytes()
 	if u.waited, err = p.db.admit(ctx, p, size); err != nil {
 		return err
 	}
@@ -185,6 +209,9 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	if p.dropped.Load() {
 		return p.gone()
 	}
+	if err := p.c.accepts(false); err != nil {
+		return err
+	}
 	if early, err := p.judgeBatchLocked(u); err != nil {
 		if early {
 			u.pos, u.need = p.mu.last, max(p.mu.synced, 1)
@@ -193,32 +220,39 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	}
 	u.modified = p.db.stamp()
 	record := u.record[:0]
-	for i := range u.ops {
+	for i := range len(u.ops) + len(u.claims) {
 		key, ver := u.version(i)
 		record = append(appendOperationHead(record, &key, &ver), ver.Body...)
 	}
 	u.record = record
 	var err error
-	u.first, u.pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, uint32(len(u.ops)), record, nil)
+	u.first, u.pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, uint32(len(u.ops)+len(u.claims)), record, nil)
 	if err != nil {
 		return p.db.uncertain(err)
 	}
 	// The record has its place in the order, so all of it must get in.
 	active := p.version.Load().active
-	for i := range u.ops {
+	for i := range len(u.ops) + len(u.claims) {
 		key, ver := u.version(i)
 		ver.Seq = u.first + uint64(i)
 		if err := active.Put(&key, &ver, true); err != nil {
 			p.db.fail(err)
 			return p.db.writable()
 		}
+		if i == 0 && p.db.opts.mutant == mutantTwoSteps {
+			p.showFirst(ver.Seq)
+		}
 	}
 	u.need = p.noteAppliedLocked(active, u.last(), u.pos, u.sync)
 	return nil
 }
 
-// version returns the version that an operation writes, without its sequence.
+// version returns the version that an operation, or behind them all a claim,
+// writes, without its sequence.
 func (u *commit) version(i int) (item.Key, item.Version) {
+	if i >= len(u.ops) {
+		return u.claim(i - len(u.ops))
+	}
 	op := &u.ops[i]
 	if op.verb == verbDelete {
 		return u.key(op.id()), item.Version{Modified: u.modified, Flags: item.Tombstone}
@@ -240,7 +274,10 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	v := p.version.Load()
 	u.files = v.files
 	if u.tx != nil {
-		return u.tx.validate(ctx, p, v, u)
+		if err := u.tx.validate(ctx, p, v, u); err != nil || u.c.unique == nil {
+			return err
+		}
+		return p.lookUpClaims(v, u)
 	}
 	if cap(u.found) < len(u.ops) {
 		u.found = make([]incumbent, len(u.ops))
@@ -264,6 +301,9 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 			return p.db.readError(err)
 		}
 	}
+	if u.c.unique != nil {
+		return p.lookUpClaims(v, u)
+	}
 	return nil
 }
 
@@ -279,9 +319,12 @@ func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
 		return false, errFilesChanged
 	}
 	if u.tx != nil {
-		return false, u.tx.validateLocked(p, v, u)
+		if err := u.tx.validateLocked(p, v, u); err != nil || u.c.unique == nil {
+			return false, err
+		}
+		return p.judgeClaimsLocked(v, u)
 	}
-	now := p.db.nowMillis()
+	now := u.now()
 	for i := range u.ops {
 		op, found := &u.ops[i], &u.found[i]
 		if !op.demanding() {
@@ -310,6 +353,9 @@ func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
 		if err != nil {
 			return found.exists && found.version.Seq > p.visible.Load(), &BatchError{Index: i, Op: verbNames[op.verb], Err: err}
 		}
+	}
+	if u.c.unique != nil {
+		return p.judgeClaimsLocked(v, u)
 	}
 	return false, nil
 }

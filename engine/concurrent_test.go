@@ -32,10 +32,7 @@ func TestConcurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	const writers, keys = 3, 40
-	rounds := 150
-	if testing.Short() {
-		rounds = 30
-	}
+	rounds := amount(150, 40, 30)
 	var acknowledged [writers][keys]atomic.Int64
 	document := func(w, k int, n int64) []byte {
 		return fmt.Appendf(nil, `{"id":"%d","k":%d,"n":%d,"text":%q}`, k, w, n, strings.Repeat("text ", k*int(n%20)))

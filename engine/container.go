@@ -33,10 +33,14 @@ type Container struct {
 	name       string
 	def        ContainerDef
 	paths      *jsondoc.Paths
+	unique     *uniqueKeys // nil: there are none
 	scanLimits jsondoc.Limits
 	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
+	copyOf     atomic.Uint32 // of which container this is an unfinished copy; 0: it is none
+	copied     atomic.Bool   // a copy took its place
+	copier     atomic.Bool   // a Copy writes to it
 	dict       dictionary
 	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
 	reindexing indexJobs
@@ -63,6 +67,12 @@ type ContainerInfo struct {
 // CreateContainer makes a container. It returns ErrExists if the name is
 // taken, ErrInvalid if the definition is refused.
 func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
+	return db.createContainer(ctx, name, def, 0)
+}
+
+// createContainer makes a container, as an unfinished copy of another one if
+// copyOf is not 0.
+func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef, copyOf uint32) (*Container, error) {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return nil, err
@@ -71,7 +81,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	if def, err = def.check(name); err != nil {
 		return nil, err
 	}
-	if _, err := jsondoc.Compile(def.PartitionKey); err != nil {
+	if _, err := jsondoc.Compile(def.sources()); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	// Only one creates at a time, so the next numbers stay what they are while
@@ -84,6 +94,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
 	db.structure.Lock()
 	m := def.manifest(db.structure.state.NextContainer, name)
+	m.CopyOf = copyOf
 	first := db.structure.state.NextPartition
 	db.structure.Unlock()
 	var entries []partmap.Entry
@@ -131,8 +142,8 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 }
 
 // EnsureContainer returns the container of this name, made with def if there is
-// none. It returns ErrExists if there is one of another kind or with other
-// partition key paths; the rest of def is not compared.
+// none. It returns ErrExists if there is one of another kind, with other
+// partition key paths or other unique keys; the rest of def is not compared.
 func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
 	c, err := db.Container(name)
 	if errors.Is(err, ErrNoContainer) {
@@ -146,8 +157,11 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	if def, err = def.check(name); err != nil {
 		return nil, err
 	}
-	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) {
-		return nil, fmt.Errorf("container %q: %w as %v with partition key %v", name, ErrExists, c.def.Kind, c.def.PartitionKey)
+	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) || !c.def.Synthetic.equal(def.Synthetic) {
+		return nil, fmt.Errorf("container %q: %w as %v with partition key %s", name, ErrExists, c.def.Kind, c.def.KeyText())
+	}
+	if !slices.EqualFunc(c.def.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]) {
+		return nil, fmt.Errorf("container %q: %w with unique keys %v", name, ErrExists, c.def.UniqueKeys)
 	}
 	return c, nil
 }
@@ -170,7 +184,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	if err != nil {
 		return nil, err
 	}
-	paths, err := jsondoc.Compile(def.PartitionKey)
+	paths, err := jsondoc.Compile(def.sources())
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
@@ -182,12 +196,17 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
+	if c.unique, err = compileUnique(&def); err != nil {
+		return nil, fmt.Errorf("container %q: %w", m.Name, err)
+	}
 	policy, err := def.compileIndex(def.Index)
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
 	c.indexing.Store(policy)
 	c.throughput.Store(math.Float64bits(def.Throughput))
+	c.copyOf.Store(m.CopyOf)
+	c.copied.Store(m.Copied)
 	rt := &routing{table: table}
 	for i := range table.Len() {
 		rt.parts = append(rt.parts, c.newPartition(table.Entry(i)))
@@ -373,7 +392,8 @@ func (c *Container) Name() string { return c.name }
 // Def returns the container's definition, defaults filled in.
 func (c *Container) Def() ContainerDef {
 	def := c.def
-	def.Index = IndexPolicy{}
+	def.Synthetic = def.Synthetic.clone()
+	def.Index, def.UniqueKeys = IndexPolicy{}, cloneUnique(def.UniqueKeys)
 	if policy := c.indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}
@@ -424,8 +444,8 @@ func (c *Container) checkPartitionKey(pk PartitionKey) error {
 	if !pk.Valid() {
 		return invalidf("partition key is the zero value, not a number, bad UTF-8 or too long")
 	}
-	if pk.Len() != len(c.def.PartitionKey) {
-		return invalidf("partition key %s: number of levels %d, of container %q %d", pk, pk.Len(), c.name, len(c.def.PartitionKey))
+	if pk.Len() != c.levels() {
+		return invalidf("partition key %s: number of levels %d, of container %q %d", pk, pk.Len(), c.name, c.levels())
 	}
 	return nil
 }

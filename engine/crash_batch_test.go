@@ -9,8 +9,7 @@ import (
 // batchStories are the stories of batches and transactions.
 var batchStories = []story{
 	{"batch", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.batches("c", 6, 5, 300)
 		s.flush()
 		s.batches("c", 3, 9, 7_000) // over the end of a log file
@@ -22,8 +21,7 @@ var batchStories = []story{
 	{"buffered batches", func(s *stage) {
 		s.opts.Durability = Buffered
 		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.batches("c", 4, 5, 500)
 		s.split("c", 0)
 		s.batches("c", 4, 5, 500)
@@ -80,31 +78,4 @@ func (s *stage) updates(name string, n int) {
 		})
 		return writes, metas, err
 	})
-}
-
-func (s *stage) groups(name string, n int, one func(c *Container, rng *rand.Rand, i int) ([]write, []Meta, error)) {
-	s.must(s.do(func() error {
-		c, err := s.db.Container(name)
-		if err != nil {
-			return err
-		}
-		s.rounds++
-		rng := rand.New(rand.NewPCG(s.rounds, 7))
-		for i := range n {
-			writes, metas, err := one(c, rng, i)
-			if errors.Is(err, ErrDiskFull) {
-				return err // and nothing was written
-			}
-			for j := range metas {
-				writes[j].etag = metas[j].ETag
-			}
-			if len(writes) > 0 {
-				s.o.noteBatch(partitionOf(c, writes[0].key), writes, err == nil, s.opts.Durability != Buffered)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
 }

@@ -15,8 +15,7 @@ import (
 // boundaries.
 var reshapeStories = []story{
 	{"split", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 12, 100)
 		s.flush()
 		s.put("c", 8, 100)
@@ -31,8 +30,7 @@ var reshapeStories = []story{
 	}},
 	{"inherit", func(s *stage) {
 		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 8, 100)
 		s.flush()
 		s.put("c", 8, 100)
@@ -45,8 +43,7 @@ var reshapeStories = []story{
 	{"buffered split", func(s *stage) {
 		s.opts.Durability = Buffered
 		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 8, 100)
 		s.split("c", 0)
 		s.put("c", 8, 100)
@@ -56,8 +53,7 @@ var reshapeStories = []story{
 	{"one flushed", func(s *stage) {
 		s.opts.Durability = Buffered
 		s.opts.keepInheritance = true
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 8, 100)
 		s.flushPart(0)
 		s.mergeParts("c")
@@ -65,8 +61,7 @@ var reshapeStories = []story{
 		s.flushPart(0)
 	}},
 	{"merge of partitions", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 8, 100)
 		s.flush()
 		s.put("c", 8, 100)
@@ -77,8 +72,7 @@ var reshapeStories = []story{
 		s.put("c", 2, 10)
 	}},
 	{"move", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 8, 100)
 		s.flush()
 		s.put("c", 8, 100)
@@ -88,8 +82,7 @@ var reshapeStories = []story{
 		s.put("c", 2, 10)
 	}},
 	{"trim", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 24, 100)
 		s.flush()
 		s.split("c", 0)
@@ -100,14 +93,12 @@ var reshapeStories = []story{
 		s.put("c", 2, 10)
 	}},
 	{"load across a cut", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.load("c", 20, func() { s.split("c", 0) })
 		s.load("c", 20, func() { s.mergeParts("c") })
 	}},
 	{"scan across a cut", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 12, 100)
 		s.flush()
 		s.put("c", 6, 100)
@@ -115,8 +106,7 @@ var reshapeStories = []story{
 		s.scan("c", func() { s.mergeParts("c") })
 	}},
 	{"cancelled", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 8, 100)
 		s.flush()
 		s.cancelAt("c", vfs.OpLink)
@@ -137,8 +127,7 @@ var reshapeStories = []story{
 			links++
 			return refusals[links%len(refusals)]
 		})
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		s.put("c", 8, 100)
 		s.flush()
 		s.put("c", 4, 100)
@@ -300,8 +289,7 @@ func TestCrashAtOpen(t *testing.T) {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 5))
-			first, step := stride(seed)
-			for n := first; ; n += step {
+			for n := range stops(seed) {
 				mem := vfs.NewMem()
 				faulty := vfs.NewFaulty(mem)
 				var image *vfs.Mem
@@ -311,11 +299,7 @@ func TestCrashAtOpen(t *testing.T) {
 						image = mem.Crash(randomCrash(rng))
 					}
 				})
-				s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
-				st.run(s)
-				if s.db != nil {
-					s.db.Close()
-				}
+				s := st.play(t, faulty)
 				if image == nil {
 					return
 				}

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -35,22 +39,19 @@ type stage struct {
 
 var plainStories = []story{
 	{"write", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 30, 100)
 		s.remove("c", 5)
 	}},
 	{"buffered", func(s *stage) {
 		s.opts.Durability = Buffered
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 30, 100)
 		s.must(s.do(func() error { return s.db.Flush(context.Background()) }))
 		s.put("c", 30, 100)
 	}},
 	{"flush", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 20, 300)
 		s.flush()
 		s.put("c", 20, 300)
@@ -59,8 +60,7 @@ var plainStories = []story{
 		s.put("c", 5, 10)
 	}},
 	{"merge", func(s *stage) {
-		s.open()
-		s.create("c", 1)
+		s.start(1)
 		for range 3 {
 			s.put("c", 25, 400)
 			s.remove("c", 3)
@@ -71,8 +71,7 @@ var plainStories = []story{
 		s.settle()
 	}},
 	{"index policy", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 12, 200)
 		s.flush()
 		s.put("c", 8, 200)
@@ -85,8 +84,7 @@ var plainStories = []story{
 		s.settle()
 	}},
 	{"reopen", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 20, 200)
 		s.close()
 		s.open()
@@ -96,9 +94,45 @@ var plainStories = []story{
 		s.open()
 		s.put("c", 2, 10)
 	}},
-	{"rotate", func(s *stage) {
+	{"delete key", func(s *stage) {
+		s.start(2)
+		s.put("c", 20, 200)
+		s.deleteKey("c", 1)
+		s.put("c", 6, 100)
+		s.flush()
+		s.deleteKey("c", 0)
+		s.carry()
+		s.deleteKey("c", 1)
+		s.put("c", 3, 100)
+		s.split("c", 0)
+		s.deleteKey("c", 2)
+		s.put("c", 6, 100)
+		s.flush()
+		s.close()
 		s.open()
-		s.create("c", 2)
+		s.deleteKey("c", 3)
+		s.settle()
+	}},
+	{"unique keys", func(s *stage) {
+		s.open()
+		s.define("c", ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/id"}, {"/id", "/n"}}})
+		s.put("c", 14, 60)
+		s.batches("c", 3, 4, 60)
+		s.flush()
+		s.remove("c", 3)
+		s.updates("c", 3)
+		s.deleteKey("c", 1)
+		s.put("c", 6, 60)
+		s.split("c", 0)
+		s.load("c", 8, nil)
+		s.flush()
+		s.settle()
+		s.close()
+		s.open()
+		s.put("c", 4, 60)
+	}},
+	{"rotate", func(s *stage) {
+		s.start(2)
 		s.put("c", 30, 9_000)
 		s.flush()
 		s.put("c", 20, 9_000)
@@ -118,8 +152,7 @@ var plainStories = []story{
 		s.put("a", 2, 100)
 	}},
 	{"carry", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.put("c", 20, 100)
 		s.carry()
 		s.put("c", 10, 9_000)
@@ -127,8 +160,7 @@ var plainStories = []story{
 		s.put("c", 3, 10)
 	}},
 	{"load", func(s *stage) {
-		s.open()
-		s.create("c", 2)
+		s.start(2)
 		s.load("c", 60, nil)
 		s.flush()
 		s.load("c", 20, nil)
@@ -137,13 +169,28 @@ var plainStories = []story{
 
 var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
-// stride says which calls a story is stopped at: all of them, but where the
-// race detector slows everything down every seventh.
-func stride(seed uint64) (first, step int64) {
-	if raceEnabled {
-		return 1 + int64(seed%7), 7
+// stops are the calls that a story is stopped at: all of them, but where less is
+// to be done every seventh, from one on that the seed gives.
+func stops(seed uint64) iter.Seq[int64] {
+	step := amount(1, 7, 7)
+	return func(yield func(int64) bool) {
+		for n := 1 + int64(seed%uint64(step)); yield(n); n += int64(step) {
+		}
 	}
-	return 1, 1
+}
+
+// play runs a story to its end or to where the file system stops it. Two runs
+// write the same bytes, random numbers and times included.
+func (st *story) play(t testing.TB, faulty *vfs.Faulty) *stage {
+	s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
+	newTestClock(s.opts)
+	var drawn atomic.Uint64
+	s.opts.random = func() uint64 { return drawn.Add(1) * 0x9E3779B97F4A7C15 }
+	st.run(s)
+	if s.db != nil {
+		s.db.Close()
+	}
+	return s
 }
 
 // TestCrashImages stops each story at every file-system call, takes images of
@@ -153,8 +200,8 @@ func TestCrashImages(t *testing.T) {
 	for _, st := range stories {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
-			first, step := stride(seed)
-			for n := first; ; n += step {
+			survivors := newSurvivors(t)
+			for n := range stops(seed) {
 				mem := vfs.NewMem()
 				faulty := vfs.NewFaulty(mem)
 				var images []*vfs.Mem
@@ -165,11 +212,7 @@ func TestCrashImages(t *testing.T) {
 						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed + uint64(n)}),
 						mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed + uint64(n)}))
 				})
-				s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
-				st.run(s)
-				if s.db != nil {
-					s.db.Close()
-				}
+				s := st.play(t, faulty)
 				if images == nil {
 					if s.err != nil {
 						t.Fatalf("%s: %v", st.name, s.err)
@@ -177,7 +220,7 @@ func TestCrashImages(t *testing.T) {
 					return // the story ended before call n
 				}
 				for i, image := range images {
-					if err := s.survives(image, i == 0); err != nil {
+					if err := survivors.check(s, image, i == 0); err != nil {
 						t.Fatalf("stopped at call %d (%v), image %d: %v", n, s.err, i, err)
 					}
 				}
@@ -194,22 +237,18 @@ func TestFailedCalls(t *testing.T) {
 	for _, st := range stories {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
-			first, step := stride(seed)
-			for n := first; ; n += step {
+			survivors := newSurvivors(t)
+			for n := range stops(seed) {
 				for _, sticky := range []bool{false, true} {
 					mem := vfs.NewMem()
 					faulty := vfs.NewFaulty(mem)
 					faulty.FailAt(n, errInjected, sticky)
-					s := &stage{t: t, opts: testOptions(faulty), o: newOracle()}
-					st.run(s)
-					if s.db != nil {
-						s.db.Close()
-					}
+					s := st.play(t, faulty)
 					if faulty.Calls() < n {
 						return
 					}
 					for i, image := range []*vfs.Mem{mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})} {
-						if err := s.survives(image, i == 0); err != nil {
+						if err := survivors.check(s, image, i == 0); err != nil {
 							t.Fatalf("call %d failed (sticky %v, %v), image %d: %v", n, sticky, s.err, i, err)
 						}
 					}
@@ -219,16 +258,54 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
+// survivors knows what was found to survive, to try each image only once: many
+// stops leave the same bytes.
+type survivors struct {
+	known  map[survivor]bool
+	images int
+}
+
+// survivor is a hash of an image and of what is asked of it.
+type survivor struct{ image, promised uint64 }
+
+func newSurvivors(t testing.TB) *survivors {
+	v := &survivors{known: make(map[survivor]bool)}
+	t.Cleanup(func() { t.Logf("%d images, %d of them different", v.images, len(v.known)) })
+	return v
+}
+
+// check is survives for an image that was not found to survive before.
+func (v *survivors) check(s *stage, image *vfs.Mem, killed bool) error {
+	v.images++
+	this := survivor{image.Sum(seedOfHash), s.promised(killed)}
+	if v.known[this] {
+		return nil
+	}
+	err := s.survives(image, killed)
+	v.known[this] = err == nil
+	return err
+}
+
+// promised is a hash of all that survives goes by, but for the image.
+func (s *stage) promised(killed bool) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seedOfHash)
+	maphash.WriteComparable(&h, [...]any{s.rounds, s.dropped, s.gone, s.o.order})
+	for _, id := range slices.Sorted(maps.Keys(s.o.parts)) {
+		past := s.o.parts[id]
+		maphash.WriteComparable(&h, [...]any{id, len(past.writes), past.least(killed)})
+		for _, w := range past.writes {
+			maphash.WriteComparable(&h, w)
+		}
+	}
+	return h.Sum64()
+}
+
 // survives opens an image of the file system, compares it with the oracle,
 // writes to it, and opens it once more.
 func (s *stage) survives(image *vfs.Mem, killed bool) error {
 	o := s.o.clone()
-	least := func(h *history) int {
-		if killed {
-			return h.kernel
-		}
-		return h.durable
-	}
+	least := func(h *history) int { return h.least(killed) }
 	opts := *testOptions(image)
 	db, err := Open(context.Background(), "image", &opts)
 	if err != nil {
@@ -324,6 +401,12 @@ func (s *stage) open() {
 		return
 	}
 	s.db = db
+}
+
+// start opens the store and makes a container.
+func (s *stage) start(partitions int) {
+	s.open()
+	s.create("c", partitions)
 }
 
 func (s *stage) close() {
@@ -432,7 +515,26 @@ func (s *stage) remove(name string, n int) {
 	})
 }
 
+// deleteKey deletes all items of one of stageKeys.
+func (s *stage) deleteKey(name string, i int) {
+	s.writes(name, 1, func(c *Container, _ *rand.Rand, _ int) (write, Meta, error) {
+		return write{container: name, key: stageKeys[i]}, Meta{}, c.DeleteLogicalPartition(context.Background(), stageKeys[i], nil)
+	})
+}
+
+// writes makes n writes one by one; those of what is not there are left out.
 func (s *stage) writes(name string, n int, one func(c *Container, rng *rand.Rand, i int) (write, Meta, error)) {
+	s.groups(name, n, func(c *Container, rng *rand.Rand, i int) ([]write, []Meta, error) {
+		w, meta, err := one(c, rng, i)
+		if errors.Is(err, ErrNotFound) {
+			return nil, nil, nil
+		}
+		return []write{w}, []Meta{meta}, err
+	})
+}
+
+// groups makes n groups of writes, each of which happens as a whole or not.
+func (s *stage) groups(name string, n int, one func(c *Container, rng *rand.Rand, i int) ([]write, []Meta, error)) {
 	s.must(s.do(func() error {
 		c, err := s.db.Container(name)
 		if err != nil {
@@ -441,15 +543,16 @@ func (s *stage) writes(name string, n int, one func(c *Container, rng *rand.Rand
 		s.rounds++
 		rng := rand.New(rand.NewPCG(s.rounds, 7))
 		for i := range n {
-			w, meta, err := one(c, rng, i)
-			if errors.Is(err, ErrNotFound) {
-				continue
-			}
+			writes, metas, err := one(c, rng, i)
 			if errors.Is(err, ErrDiskFull) {
 				return err // and nothing was written
 			}
-			w.etag = meta.ETag
-			s.o.note(partitionOf(c, w.key), w, err == nil, s.opts.Durability != Buffered)
+			for j := range metas {
+				writes[j].etag = metas[j].ETag
+			}
+			if len(writes) > 0 {
+				s.o.noteBatch(partitionOf(c, writes[0].key), writes, err == nil, s.opts.Durability != Buffered)
+			}
 			if err != nil {
 				return err
 			}

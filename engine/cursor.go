@@ -16,10 +16,16 @@ import (
 type mergedCursor struct {
 	version *version // nil: closed
 	at      uint64
+	since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
 	sources []source // newest first
 	current int      // index of the source with the next key, -1 at the end
 	equal   []int    // the other sources that are at the same key
+
+	deleted deletedKeys
+	hidden  item.Version // what top shows of an item that was deleted with its logical partition; Seq 0: the item is not
+	failure error        // of deleted
+	edge    item.KeyCopy // of a logical partition
 }
 
 // source is a memtable or, if run is set, a run.
@@ -38,6 +44,7 @@ type source struct {
 func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
 	m.close()
 	m.version, m.at, m.reverse = v, at, reverse
+	m.deleted.begin(v, at)
 	tables := 1 + len(v.frozen)
 	n := tables + len(v.runs)
 	if cap(m.sources) < n {
@@ -65,6 +72,7 @@ func (m *mergedCursor) close() {
 		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
 	m.version, m.sources, m.current = nil, m.sources[:0], -1
+	m.deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
 }
 
 // useTable points the source's cursor at a memtable.
@@ -162,6 +170,10 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 		}
 		return
 	}
+	if s.old(m) {
+		s.nextFile(m)
+		return
+	}
 	s.use(s.file, m.at)
 	s.ok = s.clip.seek(s.seg, k, m.reverse, inclusive)
 	if !s.ok && s.seg.Err() == nil {
@@ -180,12 +192,21 @@ func (s *source) nextFile(m *mergedCursor) {
 		if s.file < 0 || s.file >= len(s.run.files) {
 			return
 		}
+		if s.old(m) {
+			continue
+		}
 		s.use(s.file, m.at)
 		s.ok = s.clip.start(s.seg, m.reverse)
 		if s.seg.Err() != nil {
 			return
 		}
 	}
+}
+
+// old says whether the file has no version above m.since. Files that are older
+// than others have older versions, so that what is left out hides nothing.
+func (s *source) old(m *mergedCursor) bool {
+	return m.since > 0 && s.run.files[s.file].Properties().MaxSeq <= m.since
 }
 
 // advance moves to the following key.
@@ -206,9 +227,57 @@ func (s *source) advance(m *mergedCursor) {
 	}
 }
 
-// pick finds the source with the next key. Of equal keys the newest source,
-// which comes first, wins: its version is the newest.
+// pick finds the source with the next key, and whether that was deleted with its
+// logical partition. Then files that hold nothing newer are done with the
+// partition.
 func (m *mergedCursor) pick() {
+	m.pickKey()
+	if !m.deleted.any {
+		return
+	}
+	for m.hidden = (item.Version{}); m.current >= 0; m.pickKey() {
+		key, ver := m.sources[m.current].key, m.sources[m.current].ver
+		seq, err := m.deleted.below(key)
+		if err != nil {
+			m.failure = err
+		}
+		if err != nil || ver.Seq >= seq {
+			return
+		}
+		if !m.passPartition(key, seq) {
+			m.hidden = item.Version{Seq: seq, Flags: item.Tombstone}
+			return
+		}
+	}
+}
+
+// passPartition moves those runs that hold nothing at or above a sequence, as far
+// as they are at the logical partition of a key, to the next one. It reports
+// whether it moved any.
+func (m *mergedCursor) passPartition(k *item.Key, seq uint64) (moved bool) {
+	for i := range m.sources {
+		s := &m.sources[i]
+		if s.run == nil || !s.ok || s.run.files[s.file].Properties().MaxSeq >= seq || !item.SamePartition(s.key, k) {
+			continue
+		}
+		if !moved {
+			m.edge.Set(k) // what k points to moves
+			if m.edge.ID = nil; !m.reverse {
+				m.edge.ID = afterAllIDs
+			}
+			moved = true
+		}
+		s.ok = s.clip.seek(s.seg, &m.edge.Key, m.reverse, false)
+		if !s.ok && s.seg.Err() == nil {
+			s.nextFile(m)
+		}
+	}
+	return moved
+}
+
+// pickKey finds the source with the next key. Of equal keys the newest source,
+// which comes first, wins: its version is the newest.
+func (m *mergedCursor) pickKey() {
 	m.current, m.equal = -1, m.equal[:0]
 	for i := range m.sources {
 		s := &m.sources[i]
@@ -242,6 +311,9 @@ func (m *mergedCursor) valid() bool { return m.current >= 0 && m.err() == nil }
 
 // err returns the first error of a source.
 func (m *mergedCursor) err() error {
+	if m.failure != nil {
+		return m.failure
+	}
 	for i := range m.sources {
 		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
 			return s.run.files[min(max(s.file, 0), len(s.run.files)-1)].named(s.seg.Err())
@@ -253,6 +325,9 @@ func (m *mergedCursor) err() error {
 // top returns the key and version; both are valid until next.
 func (m *mergedCursor) top() (*item.Key, *item.Version) {
 	s := &m.sources[m.current]
+	if m.hidden.Seq != 0 {
+		return s.key, &m.hidden
+	}
 	return s.key, s.ver
 }
 

@@ -81,6 +81,7 @@ func contentOf(db *DB) (map[string]string, error) {
 // opens and shows what it held, or tells where the damage is: by an error of
 // Open, of each read that meets it, and of Verify.
 func TestFlippedBytes(t *testing.T) {
+	t.Parallel()
 	mem, content := damagedStore(t)
 	seed := newSeed(t)
 	found, harmless, total := 0, 0, 0
@@ -90,10 +91,7 @@ func TestFlippedBytes(t *testing.T) {
 		if err != nil || strings.HasSuffix(name, "LOCK") {
 			continue
 		}
-		step := 1
-		if raceEnabled {
-			step = 17
-		}
+		step := amount(1, 17, 17)
 		for i := int(seed % uint64(step)); i < len(data); i += step {
 			damaged := append([]byte{}, data...)
 			damaged[i] ^= 1 << ((uint64(i) + seed) % 8)

@@ -274,7 +274,7 @@ func (db *DB) trimLog() error {
 		return db.uncertain(err)
 	}
 	for _, p := range db.partitions() {
-		if p.version.Load().active.Versions() == 0 {
+		if p.version.Load().active.Versions() == 0 && !p.c.def.Replicated {
 			continue
 		}
 		if err := p.carry(); errors.Is(err, ErrDiskFull) {

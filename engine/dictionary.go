@@ -38,7 +38,7 @@ func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 		var samples [][]byte
 		w := mem.Walk(maxSequence)
 		for i := int64(0); w.Next(); i++ {
-			if v := w.Version(); i%every == 0 && len(v.Body) > 0 {
+			if v := w.Version(); i%every == 0 && v.IsDocument() && len(v.Body) > 0 {
 				samples = append(samples, v.Body)
 			}
 		}

@@ -77,12 +77,24 @@
 // return a Job. Reads, writes, scans and loads go on meanwhile and notice
 // nothing. A logical partition is never divided.
 //
+// # Another partition key
+//
+// CopyTo makes a container with another partition key of one that is in use;
+// Copy.Finish lets it take that one's place. docs/copying.md tells how.
+//
 // # Throughput
 //
 // Every call returns its charge in request units (RU). A container may have
 // provisioned throughput, which its physical partitions share: an operation on
 // one that has consumed more than its part fails with a *ThrottledError, which
 // says when to try again. Loads, and scans that have begun, wait instead.
+//
+// # Replication
+//
+// A container with ContainerDef.Replicated takes writes by ApplyAt only: entries
+// of a log that somebody else keeps, with an index and a time. Its partitions
+// travel by ExportPartition and InstallPartition. docs/replication.md has the
+// rules.
 //
 // # Sizes
 //

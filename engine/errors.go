@@ -15,11 +15,26 @@ var (
 	// ErrExists: Create found an item with this key and id; CreateContainer
 	// found a container with this name.
 	ErrExists = errors.New("already exists")
-	// ErrPrecondition: the etag given in IfMatch is not the item's.
-	ErrPrecondition = errors.New("precondition failed: etag differs")
-	// ErrKeyMismatch: a document given to a batch or transaction belongs to
-	// another logical partition.
+	// ErrPrecondition: the etag given in IfMatch is not the item's, or the
+	// condition of a patch is not true.
+	ErrPrecondition = errors.New("precondition failed")
+	// ErrUniqueKey: another item of the logical partition has the values of a
+	// unique key: *UniqueKeyError.
+	ErrUniqueKey = errors.New("unique key is taken")
+	// ErrKeyMismatch: a document given to a batch or transaction, or with
+	// WriteOptions.Key, belongs to another logical partition.
 	ErrKeyMismatch = errors.New("partition key mismatch")
+	// ErrRandomSuffix: a call cannot know the partition key, of which a random
+	// suffix is a part: see SyntheticKey.
+	ErrRandomSuffix = errors.New("partition keys have a random suffix")
+	// ErrReplicated: the container takes writes by ApplyAt only, and its physical
+	// partitions split only where they are told to.
+	ErrReplicated = errors.New("container is replicated")
+	// ErrIndexGap: ApplyAt was given an entry that is not the next one.
+	ErrIndexGap = errors.New("gap between entries")
+	// ErrReplaced: InstallPartition has replaced what a snapshot, scan or query
+	// was reading.
+	ErrReplaced = errors.New("partition was replaced by an installed one")
 	// ErrConflict: what a transaction wrote, or read under Serializable, was
 	// changed meanwhile, each time it was tried. Nothing was written.
 	ErrConflict = errors.New("conflict with another write")
@@ -29,6 +44,12 @@ var (
 	ErrNotModified = errors.New("not modified")
 	// ErrNoContainer: the store has no container of this name.
 	ErrNoContainer = errors.New("no such container")
+	// ErrCopying: the container is an unfinished copy of another one, and takes
+	// no writes yet: see Container.CopyTo.
+	ErrCopying = errors.New("container is an unfinished copy")
+	// ErrCopied: a copy took the place of the container, which takes no more
+	// writes: see Copy.Finish.
+	ErrCopied = errors.New("container was copied to another one")
 	// ErrInvalid: an argument or a document is refused; the text says what and
 	// where. A refused document carries a *DocumentError.
 	ErrInvalid = errors.New("invalid")

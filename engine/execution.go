@@ -52,9 +52,11 @@ func (e *execution) spend(charge float64) {
 
 // unit is a part of the scope that is seen at one sequence.
 type unit struct {
-	rng partmap.Range
-	at  uint64
-	pin bool // at is pinned
+	key  PartitionKey // of the one logical partition that it is; else the zero key
+	rng  partmap.Range
+	at   uint64
+	born uint64 // installations in the container when at was taken
+	pin  bool   // at is pinned
 }
 
 // plan decides how the query is answered.
@@ -134,37 +136,73 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 // pin takes the units. Somebody is inside of a call on the container.
 func (e *execution) pin() error {
 	e.ctx, e.cancel = context.WithCancel(e.r.ctx)
+	keys, err := e.scope.keys(e.c)
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		e.pinKeys(keys)
+		return nil
+	}
 	rest, err := e.scope.bounds()
 	if err != nil {
 		return err
 	}
-	one := e.scope.kind == scopeOne
-	db := e.c.db
-	for one || !rest.Empty() {
-		rt := e.c.routing.Load()
-		p := rt.parts[rt.table.Find(&rest.Min)]
-		u := unit{rng: rest, pin: e.r.snapshot == nil}
-		if u.pin {
-			u.at = db.pins.take(p.visible.Load, db.opts.clock())
-			if p.dropped.Load() && !e.c.dropped.Load() {
-				// Who took its place may have flushed before the sequence was taken.
-				db.pins.release(u.at)
-				continue
-			}
-		} else {
-			u.at = e.r.snapshot.seq
-		}
-		if !one && p.rng.Max.Compare(&rest.Max) < 0 {
+	for !rest.Empty() {
+		p, u := e.pinAt(rest)
+		if p.rng.Max.Compare(&rest.Max) < 0 {
 			u.rng.Max = p.rng.Max
 		}
 		e.units = append(e.units, u)
-		if one {
-			break
-		}
 		rest.Min = u.rng.Max
 	}
 	e.r.stats.Partitions = len(e.units)
 	return nil
+}
+
+// pinKeys takes a unit for each of some logical partitions, which are in
+// key-space order. Those in one physical partition are seen at one sequence.
+func (e *execution) pinKeys(keys []PartitionKey) {
+	var last *partition
+	for _, key := range keys {
+		epk := key.EPK()
+		rng := partmap.Range{Min: epk, Max: epk}
+		u := unit{rng: rng}
+		if last != nil && last.rng.Contains(&epk) {
+			before := &e.units[len(e.units)-1]
+			u.at, u.born = before.at, before.born
+			if u.pin = e.r.snapshot == nil; u.pin {
+				e.c.db.pins.take(func() uint64 { return u.at }, e.c.db.opts.clock())
+			}
+		} else {
+			last, u = e.pinAt(rng)
+			e.r.stats.Partitions++
+		}
+		u.key = key
+		e.units = append(e.units, u)
+	}
+}
+
+// pinAt returns the partition in which a range begins, and a unit of the range at
+// the sequence that is seen there.
+func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
+	db := e.c.db
+	u := unit{rng: rng, pin: e.r.snapshot == nil}
+	for {
+		rt := e.c.routing.Load()
+		p := rt.parts[rt.table.Find(&rng.Min)]
+		if !u.pin {
+			u.at, u.born = e.r.snapshot.cutAt(&p.rng.Min)
+			return p, u
+		}
+		u.born = p.born
+		u.at = db.pins.take(p.visible.Load, db.opts.clock())
+		if !p.dropped.Load() || e.c.dropped.Load() {
+			return p, u
+		}
+		// Who took its place may have flushed before the sequence was taken.
+		db.pins.release(u.at)
+	}
 }
 
 // close ends the execution: nothing is held after it.
@@ -263,10 +301,10 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
-	sc.accept = accept
+	sc.accept, sc.born = accept, u.born
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
-		c.lookup, c.few, c.order = e.look, e.scope.kind == scopeOne, order
+		c.lookup, c.few, c.order = e.look, u.key.Valid(), order
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)
@@ -275,8 +313,8 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 			}
 		}()
 	}
-	if e.scope.kind == scopeOne {
-		sc.pk, sc.onlyKey = e.scope.key, true
+	if u.key.Valid() {
+		sc.pk, sc.onlyKey = u.key, true
 		sc.bound.Set(&item.Key{Hash: u.rng.Min.Head(), EPK: u.rng.Min.Bytes(), PK: sc.pk.Encoded()})
 		sc.bounded, sc.inclusive = true, true
 	}
@@ -312,7 +350,14 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 		return nil, false
 	}
 	epk := e.after.pk.EPK()
-	if e.scope.kind != scopeOne {
+	if e.scope.kind == scopeBase {
+		switch c := compareKeyPlaces(u.key, e.after.pk); {
+		case c < 0:
+			return nil, true
+		case c > 0:
+			return nil, false
+		}
+	} else if e.scope.kind != scopeOne {
 		if u.rng.Max.Compare(&epk) <= 0 {
 			return nil, true
 		}

@@ -81,13 +81,26 @@ func (db *DB) purgeable() int64 {
 	return now - db.opts.ExpiryGrace.Milliseconds()
 }
 
+// purgeable is that of the store, for a partition of a replicated container no
+// later than its newest entry: the next one comes at that time or later, whatever
+// the clock says.
+func (p *partition) purgeable() int64 {
+	at := p.db.purgeable()
+	if p.c.def.Replicated {
+		p.mu.Lock()
+		at = min(at, p.mu.applied.time)
+		p.mu.Unlock()
+	}
+	return at
+}
+
 // anyPurgeable says whether some run holds items that a merge may drop.
 func (db *DB) anyPurgeable() bool {
-	at := db.purgeable()
 	for _, p := range db.partitions() {
 		if p.c.def.DefaultTTL == 0 {
 			continue
 		}
+		at := p.purgeable()
 		for _, r := range p.version.Load().runs {
 			if r.expiring.expired(at) > 0 {
 				return true

@@ -50,7 +50,7 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 	for i := range e.units {
 		u := &e.units[i]
 		err := e.inParts(e.ctx, u, func(part *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
-			pp, err := e.explainPart(part, v, u.at, now, lo, hi, whole)
+			pp, err := e.explainPart(u, part, v, now, lo, hi, whole)
 			p.Charge += visitCharge + e.readsOf(&pp)*readCharge(int(v.raw/max(1, pp.Versions)))
 			p.Partitions = append(p.Partitions, pp)
 			return err
@@ -103,14 +103,14 @@ func (e *execution) orderMethod() string {
 		return "groups by their values"
 	case len(e.s.OrderBy) == 0:
 		return "by key"
-	case e.ordered != nil && e.s.Limit > 0 && e.scope.kind != scopeOne:
+	case e.ordered != nil && e.s.Limit > 0 && e.scope.kind != scopeOne && e.scope.kind != scopeBase:
 		return "by index, the first sorted"
 	}
 	return "sorted"
 }
 
 // explainPart asks the indexes of a partition.
-func (e *execution) explainPart(p *partition, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (PartitionPlan, error) {
+func (e *execution) explainPart(u *unit, p *partition, v *version, now int64, lo, hi *item.Key, whole bool) (PartitionPlan, error) {
 	pp := PartitionPlan{ID: p.id, Runs: len(v.runs), Versions: int64(v.active.Versions()), NoIndex: true}
 	for k := range v.frozen {
 		pp.Versions += int64(v.frozen[k].Versions())
@@ -123,8 +123,8 @@ func (e *execution) explainPart(p *partition, v *version, at uint64, now int64, 
 	}
 	c := candidatesPool.Get().(*candidates)
 	defer c.release()
-	c.lookup, c.few = e.look, e.scope.kind == scopeOne
-	fits, err := c.open(p, v, at, now, lo, hi, whole)
+	c.lookup, c.few = e.look, u.key.Valid()
+	fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 	pp.NoIndex = !fits
 	pp.Sources, pp.Candidates = len(c.sources), c.found
 	return pp, err

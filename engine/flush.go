@@ -52,7 +52,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return err
 	}
 	guess := p.newOverlap(v.runs)
-	keep := p.db.retention(len(v.runs) == 0)
+	keep := p.retention(len(v.runs) == 0)
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
@@ -69,7 +69,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		}
 		if k := w.Key(); in == 0 || item.Compare(k, &key) != 0 {
 			key = *k
-			keep.nextKey()
+			keep.nextKey(k)
 		}
 		in++
 		if !keep.wants(w.Version()) {
@@ -104,10 +104,12 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	}
 	runs := append(flushed, p.version.Load().runs...)
 	upTo, inherits := p.flushed(&mem)
+	at := mem.applied
 	if db.replaying {
 		upTo, inherits, p.install.behind = p.install.flushedSeq.Load(), p.inherited(), true
+		at = p.install.applied
 	}
-	if err := p.storeFiles(runs, upTo, inherits); err != nil {
+	if err := p.storeFiles(runs, upTo, at, inherits); err != nil {
 		return err
 	}
 	out.published = true
@@ -132,21 +134,22 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// storeFiles makes a set of runs, a flushed sequence and what of the log is
-// inherited durable. install is locked.
-func (p *partition) storeFiles(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) error {
-	if err := p.install.dir.Store(p.manifest(runs, flushedSeq, inherits)); err != nil {
+// storeFiles makes a set of runs, a flushed sequence, the entry that goes with
+// it and what of the log is inherited durable. install is locked.
+func (p *partition) storeFiles(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) error {
+	if err := p.install.dir.Store(p.manifest(runs, flushedSeq, at, inherits)); err != nil {
 		return p.db.uncertain(err)
 	}
+	p.install.applied = at
 	p.install.flushedSeq.Store(flushedSeq)
 	p.inherits.Store(&inherits)
 	return nil
 }
 
 // manifest describes the partition with this set of runs.
-func (p *partition) manifest(runs []*run, flushedSeq uint64, inherits []manifest.Inherited) *manifest.Files {
+func (p *partition) manifest(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) *manifest.Files {
 	m := manifest.Files{
-		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq,
+		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq, Applied: at.manifest(),
 		Obsolete: p.obsoleteFiles(), Floor: p.floor(), Inherits: inherits,
 	}
 	for _, r := range runs {
@@ -175,6 +178,8 @@ type output struct {
 	lo        partmap.EPK // lower bound of the file being written
 	hi        partmap.EPK // upper bound of the last file
 	last      item.Key    // of the last item added
+	deleted   deletedBefore
+	hidden    bool // the last version was deleted with its logical partition, in this file
 	items     int64
 	expiring  expiring
 	paced     int64 // size of the present file up to which the merge was held back
@@ -207,6 +212,7 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 	if err := o.shadows.note(k, v.Seq); err != nil {
 		return err
 	}
+	o.hidden = o.deleted.hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
 	}
@@ -223,6 +229,7 @@ func (o *output) addFrom(in *runInput) error {
 	if err := o.shadows.note(in.walker.Key(), in.walker.Version().Seq); err != nil {
 		return err
 	}
+	o.hidden = o.deleted.hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
 		return err
@@ -260,7 +267,7 @@ func (o *output) begin(k *item.Key) error {
 		return err
 	}
 	o.w, err = segment.NewWriter(f, segment.WriterOptions{
-		FileNumber: o.number, StoreID: o.p.db.id, Levels: len(o.p.c.def.PartitionKey),
+		FileNumber: o.number, StoreID: o.p.db.id, Levels: o.p.c.levels(),
 		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, ExpectItems: o.expect,
 	})
 	o.beginIndex()
@@ -373,6 +380,7 @@ type overlap struct {
 	runs  []*run
 	seen  int64
 	found int64
+	whole int64 // with logical partitions that were deleted: counted, not estimated
 }
 
 const overlapEvery = 64
@@ -380,6 +388,10 @@ const overlapEvery = 64
 func (p *partition) newOverlap(runs []*run) *overlap { return &overlap{runs: runs} }
 
 func (o *overlap) note(k *item.Key) {
+	if len(o.runs) > 0 && k.OfPartition() {
+		o.noteWhole(k)
+		return
+	}
 	if o.seen++; o.seen%overlapEvery != 1 || len(o.runs) == 0 {
 		return
 	}
@@ -392,7 +404,7 @@ func (o *overlap) note(k *item.Key) {
 			continue
 		}
 		if ok, err := f.Head(k, hash, maxSequence, &v); err == nil && ok {
-			if !v.Deleted() {
+			if v.IsDocument() {
 				o.found++
 			}
 			return
@@ -400,4 +412,16 @@ func (o *overlap) note(k *item.Key) {
 	}
 }
 
-func (o *overlap) estimate() int64 { return o.found * overlapEvery }
+// noteWhole counts what a partition tombstone deletes.
+func (o *overlap) noteWhole(k *item.Key) {
+	epk := partmap.HashEncoded(k.PK)
+	for _, r := range o.runs {
+		if f := r.find(&epk); f != nil {
+			if items, _, ok, err := f.PartitionStats(k); err == nil && ok {
+				o.whole += int64(items)
+			}
+		}
+	}
+}
+
+func (o *overlap) estimate() int64 { return o.found*overlapEvery + o.whole }

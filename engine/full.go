@@ -136,6 +136,14 @@ func (f *fullKeys) failed(n *counted) {
 	f.mu.Unlock()
 }
 
+// forget lets go of what is known of a logical partition that was deleted: the
+// next write that needs its size finds out.
+func (f *fullKeys) forget(pk []byte) {
+	f.mu.Lock()
+	delete(f.sizes, string(pk))
+	f.mu.Unlock()
+}
+
 // fullKeyLocked finds out what is known of the size of a logical partition.
 func (p *partition) fullKeyLocked(key *item.Key) (*fullKey, error) {
 	bound, err := p.keyBound(key)

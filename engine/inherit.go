@@ -112,7 +112,9 @@ func (v *version) holdsInherited() bool {
 func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 	p.mu.Lock()
 	if p.mu.mixed {
-		p.freezeLocked()
+		if !p.freezeLocked() {
+			p.mu.left = heritage{p.mu.lastSeq, p.mu.applied}
+		}
 		p.mu.mixed = false // at most an empty memtable
 	}
 	p.mu.Unlock()
@@ -141,7 +143,16 @@ func (p *partition) forgetParents() error {
 	if p.dropped.Load() || len(p.inherited()) == 0 {
 		return nil
 	}
-	return p.storeFiles(p.version.Load().runs, p.install.flushedSeq.Load(), nil)
+	upTo, at := p.install.flushedSeq.Load(), p.install.applied
+	if p.c.def.Replicated {
+		// Entries that wrote nothing have left no memtable.
+		p.mu.Lock()
+		if left := p.mu.left; left.seq > upTo {
+			upTo, at = left.seq, left.applied
+		}
+		p.mu.Unlock()
+	}
+	return p.storeFiles(p.version.Load().runs, upTo, at, nil)
 }
 
 // streamOwners maps the streams of the log to the partitions that need them.
@@ -211,7 +222,7 @@ func (p *partition) leaveTables() *inheritance {
 	in := &inheritance{from: p}
 	if v.active.Versions() > 0 {
 		p.db.frozenBytes.Add(v.active.Reserved())
-		in.tables = append(in.tables, frozenTable{Table: v.active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq})
+		in.tables = append(in.tables, frozenTable{Table: v.active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, applied: p.mu.applied})
 	}
 	in.tables = append(in.tables, v.frozen...)
 	for i := range in.tables {

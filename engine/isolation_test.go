@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +16,7 @@ import (
 )
 
 // TestIsolation runs transactions beside each other, with splits, merges,
-// flushes and single batches in between, and checks their histories exactly:
+// flushes, other writes and deletes of the whole key in between, and checks their histories exactly:
 // each item is a list to which transactions append their numbers. Then
 //
 //  1. a list that was read at sequence R is what was committed to it up to R, in
@@ -26,12 +28,41 @@ import (
 //     committed, lists that were absent and whole ranges included.
 func TestIsolation(t *testing.T) {
 	seed := newSeed(t)
-	histories := 6
-	if testing.Short() {
-		histories = 2
+	histories := *historiesFlag
+	if histories == 0 {
+		histories = amount(6, 6, 2)
 	}
 	for i := range histories {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { isolation(t, seed+uint64(i)) })
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			for _, found := range isolation(t, seed+uint64(i), noMutant) {
+				t.Error(found)
+			}
+		})
+	}
+}
+
+var historiesFlag = flag.Int("histories", 0, "how many histories TestIsolation checks; 0: the usual number")
+
+// TestIsolationMutants: what TestIsolation checks finds each of these faults.
+func TestIsolationMutants(t *testing.T) {
+	if raceEnabled {
+		t.Skip("histories are found wrong, not racy")
+	}
+	seed := newSeed(t)
+	for planted, name := range map[mutant]string{
+		mutantNewer: "snapshot one too new", mutantUnchecked: "conflict check skipped",
+		mutantUnlocked: "check not under the lock", mutantTwoSteps: "batch applied in two steps",
+	} {
+		t.Run(name, func(t *testing.T) {
+			const most = 20
+			for i := range most {
+				if found := isolation(t, seed+uint64(i), planted); len(found) > 0 {
+					t.Logf("history %d: %s", i+1, found[0])
+					return
+				}
+			}
+			t.Errorf("not found in %d histories", most)
+		})
 	}
 }
 
@@ -46,12 +77,16 @@ type transaction struct {
 	serializable bool
 	lists        map[int]string // what it read
 	appends      []int
+	deletes      bool // it is no transaction: it deletes all lists
 }
 
-func isolation(t *testing.T, seed uint64) {
+// isolation runs a history and returns what is wrong with it.
+func isolation(t *testing.T, seed uint64, planted mutant) []string {
 	ctx := context.Background()
 	opts := testOptions(nil)
 	opts.fs, opts.manual, opts.Durability = nil, false, Buffered
+	opts.mutant = planted
+	opts.lookedAhead = runtime.Gosched // others may come in between
 	db, err := Open(ctx, t.TempDir(), opts)
 	must(t, err)
 	defer db.Close()
@@ -101,7 +136,7 @@ func isolation(t *testing.T, seed uint64) {
 	workers.Wait()
 	close(done)
 	shaking.Wait()
-	checkIsolation(t, history, refused)
+	return checkIsolation(history, refused)
 }
 
 // shake changes how the container is stored.
@@ -190,6 +225,16 @@ func (x *transaction) run(ctx context.Context, c *Container, rng *rand.Rand, ack
 		return nil
 	}
 	x.acknowledged = uint64(acknowledged.Load())
+	acknowledge := func(seq uint64) {
+		for old := acknowledged.Load(); old < int64(seq) && !acknowledged.CompareAndSwap(old, int64(seq)); old = acknowledged.Load() {
+		}
+	}
+	if rng.IntN(25) == 0 {
+		meta, err := c.deleteLogicalPartition(ctx, isolationKey, nil)
+		x.commit, x.deletes = meta.Seq, true
+		acknowledge(meta.Seq)
+		return err
+	}
 	if rng.IntN(5) == 0 {
 		err := c.View(ctx, isolationKey, func(tx *Tx) error {
 			x.read, x.lists = tx.Seq(), make(map[int]string)
@@ -205,9 +250,7 @@ func (x *transaction) run(ctx context.Context, c *Container, rng *rand.Rand, ack
 	metas, err := c.UpdateWith(ctx, isolationKey, &UpdateOptions{Serializable: x.serializable}, fn)
 	if len(metas) > 0 {
 		x.commit = metas[0].Seq
-		last := int64(metas[len(metas)-1].Seq)
-		for old := acknowledged.Load(); old < last && !acknowledged.CompareAndSwap(old, last); old = acknowledged.Load() {
-		}
+		acknowledge(metas[len(metas)-1].Seq)
 	}
 	return err
 }
@@ -223,12 +266,17 @@ func (x *transaction) list(tx *Tx, n int) (string, error) {
 	return list, nil
 }
 
-func checkIsolation(t *testing.T, history []transaction, refused []int64) {
+func checkIsolation(history []transaction, refused []int64) (found []string) {
+	wrong := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	slices.SortFunc(history, func(a, b transaction) int { return int(int64(a.commit) - int64(b.commit)) })
 	// at returns a list as of a sequence.
 	at := func(n int, seq uint64) (list string) {
 		for _, x := range history {
-			if x.commit != 0 && x.commit <= seq && slices.Contains(x.appends, n) {
+			switch {
+			case x.commit == 0 || x.commit > seq:
+			case x.deletes:
+				list = ""
+			case slices.Contains(x.appends, n):
 				list += fmt.Sprint(x.number, ",")
 			}
 		}
@@ -236,19 +284,19 @@ func checkIsolation(t *testing.T, history []transaction, refused []int64) {
 	}
 	committed := 0
 	for i, x := range history {
-		if x.read < x.acknowledged {
-			t.Errorf("%d read at %d, %d was acknowledged before", x.number, x.read, x.acknowledged)
+		if x.read < x.acknowledged && !x.deletes {
+			wrong("%d read at %d, %d was acknowledged before", x.number, x.read, x.acknowledged)
 		}
 		for n, list := range x.lists {
 			if want := at(n, x.read); list != want {
-				t.Errorf("%d read list %d at %d as %q, want %q", x.number, n, x.read, list, want)
+				wrong("%d read list %d at %d as %q, want %q", x.number, n, x.read, list, want)
 			}
 			if want := at(n, x.commit-1); x.commit != 0 && x.serializable && list != want {
-				t.Errorf("%d read list %d as %q; when it committed it was %q", x.number, n, list, want)
+				wrong("%d read list %d as %q; when it committed it was %q", x.number, n, list, want)
 			}
 			for _, number := range refused {
 				if strings.Contains(","+list, fmt.Sprintf(",%d,", number)) {
-					t.Errorf("%d sees %d, which was refused", x.number, number)
+					wrong("%d sees %d, which was refused", x.number, number)
 				}
 			}
 		}
@@ -257,12 +305,13 @@ func checkIsolation(t *testing.T, history []transaction, refused []int64) {
 		}
 		committed++
 		for _, y := range history[:i] {
-			if y.commit != 0 && y.commit > x.read && slices.ContainsFunc(x.appends, func(n int) bool { return slices.Contains(y.appends, n) }) {
-				t.Errorf("%d and %d overlap and wrote the same list", y.number, x.number)
+			if y.commit != 0 && y.commit > x.read && slices.ContainsFunc(x.appends, func(n int) bool { return y.deletes || slices.Contains(y.appends, n) }) {
+				wrong("%d and %d overlap and wrote the same list", y.number, x.number)
 			}
 		}
 	}
 	if committed < len(history)/4 {
-		t.Errorf("only %d of %d transactions wrote something", committed, len(history))
+		wrong("only %d of %d transactions wrote something", committed, len(history))
 	}
+	return found
 }

@@ -39,6 +39,8 @@ const (
 	KindSplit = splitter.Split
 	KindMerge = splitter.Merge
 	KindMove  = splitter.Move
+	// KindInstall is InstallPartition putting one in the place of others.
+	KindInstall = splitter.Install
 )
 
 // Progress tells how far a job has come and how long its phases took.
@@ -80,6 +82,7 @@ type Job struct {
 	auto bool
 	// midpoint says to cut what is empty, or a single key, in the middle of its range.
 	midpoint bool
+	install  *installation       // what is to take the parents' place; nil: the job is another one
 	load     *splitter.Histogram // to be halved in place of the bytes; nil: the bytes are
 }
 
@@ -157,6 +160,10 @@ func (db *DB) submit(j *Job) {
 
 // run carries out a job.
 func (db *DB) run(j *Job) {
+	if j.install != nil {
+		j.finish(j.install.commit(j.ctx))
+		return
+	}
 	r := reshape{db: db, c: j.c, job: j}
 	j.finish(r.run(j.ctx))
 }

@@ -223,6 +223,7 @@ func TestDropWhileSplit(t *testing.T) {
 // TestCancelAtEveryCall cancels each kind of job at each of its file-system
 // calls: it is undone without a trace, or carried through.
 func TestCancelAtEveryCall(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []ReshapeKind{KindSplit, KindMerge, KindMove} {
 		undone, done := 0, 0
 		for n := int64(1); ; n++ {

@@ -30,10 +30,7 @@ func TestKilled(t *testing.T) {
 		victim(dir)
 		return
 	}
-	kills := 50
-	if testing.Short() {
-		kills = 5
-	}
+	kills := amount(50, 20, 5)
 	rng := rand.New(rand.NewPCG(newSeed(t), 0))
 	dir := t.TempDir()
 	acknowledged := make(map[string]int) // writer: highest number

@@ -141,14 +141,20 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		return err
 	}
 	defer call.Leave()
-	if err := l.c.db.writable(); err != nil {
+	if err := l.c.writable(); err != nil {
 		return err
 	}
 	if l.c.def.Kind != JSON {
 		return invalidf("container %q is opaque: load it with Put", l.c.name)
 	}
-	if err := l.c.scan(r, doc); err != nil {
+	if err := l.c.mayWrite(anything, PartitionKey{}); err != nil {
 		return err
+	}
+	if err := l.c.scan(r, doc, PartitionKey{}); err != nil {
+		return err
+	}
+	if l.c.unique != nil {
+		return l.addUnique(ctx, r)
 	}
 	r.demand, r.ifMatch, r.sync = anything, 0, l.sync
 	for {
@@ -177,6 +183,24 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		l.c.db.counters.written(len(r.key.PK)+len(r.key.ID)+len(doc), false)
 		return nil
 	}
+}
+
+// addUnique is add for a scanned document of a container with unique keys.
+func (l *loader) addUnique(ctx context.Context, r *request) error {
+	b := batches.Get().(*Batch)
+	b.begin(l.c, keyOf(string(r.key.PK)))
+	b.alone = true
+	defer b.release()
+	if err := b.add(verbUpsert, r.key.ID, r.ver.Body, r.ttl, nil); err != nil {
+		return err
+	}
+	u := commit{Batch: b, sync: l.sync}
+	p, err := u.place(ctx)
+	if err != nil {
+		return aloneError(err)
+	}
+	l.batch.note(p, u.last(), u.pos, u.need)
+	return nil
 }
 
 func (b *loadBatch) note(p *partition, seq uint64, pos, need wal.Position) {

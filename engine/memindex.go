@@ -134,13 +134,15 @@ func (p *memPart) build(policy *index.Compiled) error {
 	defer b.Close()
 	var key, last item.Key
 	var v item.Version
+	var deleted deletedBefore
 	for i, r := range p.refs {
 		p.table.Borrow(r, &key, &v)
 		older := i > 0 && item.Compare(&key, &last) == 0
 		last = key
+		older = deleted.hides(&key, &v) || older
 		p.maxSeq = max(p.maxSeq, v.Seq)
 		b.Note(uint32(i), &v, older)
-		if !v.Deleted() {
+		if v.IsDocument() {
 			if err := b.Add(uint32(i), v.Body); err != nil {
 				return err
 			}
@@ -175,12 +177,16 @@ func (p *memPart) lower(k *item.Key) uint32 {
 	return uint32(lo)
 }
 
-// lookup finds the versions of a key: the ordinal of the newest and how many
-// there are.
+// lookup finds the versions that one of a key overwrites: the ordinal of the first
+// and how many there are. One of a whole logical partition overwrites all of it.
 func (p *memPart) lookup(k *item.Key) (ordinal, versions uint32) {
 	var key item.Key
 	var v item.Version
 	ordinal = p.lower(k)
+	if k.OfPartition() {
+		_, end := limitsOf(k)
+		return ordinal, p.lower(end) - ordinal
+	}
 	for i := ordinal; i < uint32(len(p.refs)); i++ {
 		p.table.Borrow(p.refs[i], &key, &v)
 		if item.Compare(&key, k) != 0 {

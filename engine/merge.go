@@ -44,7 +44,7 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 		return plan{}
 	}
 	var items, dead, expired int64
-	purge := p.db.purgeable()
+	purge := p.purgeable()
 	for i, r := range runs {
 		items += r.items()
 		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {
@@ -113,7 +113,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		out.dict = p.c.mergeDictionary(inputs)
 	}
 	m := merger{
-		out: out, keep: db.retention(len(older) == 0), overlap: p.newOverlap(older),
+		out: out, keep: p.retention(len(older) == 0), overlap: p.newOverlap(older),
 	}
 	if err := m.run(ctx, db, inputs); err == errMoved {
 		return false, nil
@@ -235,7 +235,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 		k, v := top.walker.Key(), top.walker.Version()
 		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
 			key.Set(k)
-			m.keep.nextKey()
+			m.keep.nextKey(k)
 		}
 		if m.in%breathEvery == 0 {
 			if err := m.out.breathe(ctx); err != nil {

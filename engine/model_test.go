@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,10 @@ import (
 // power cuts between them, and compares every answer with a map.
 func TestModel(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := 12, 1500
-	if testing.Short() {
-		runs, steps = 3, 500
-	}
+	runs, steps := amount(12, 6, 3), amount(1500, 1500, 500)
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			m := newModel(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			for range steps {
 				m.step()
@@ -53,6 +52,10 @@ type model struct {
 
 	items     map[string]state // by container
 	snapshots []modelSnapshot
+
+	backups    [][]byte // each the next after the one before
+	lastBackup BackupInfo
+	copy       *Copy // under way; nil: none
 }
 
 type modelSnapshot struct {
@@ -62,10 +65,10 @@ type modelSnapshot struct {
 
 var modelContainers = map[string]ContainerDef{
 	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
-	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1]},
+	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
 	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
 	"bytes":  {Kind: Opaque, MinPartitions: 2},
-	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second},
+	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {
@@ -152,8 +155,12 @@ func (m *model) step() {
 	switch p := m.rng.IntN(1000); {
 	case p < 3:
 		m.checkpoint()
+	case p < 6:
+		m.backup()
 	case p < 23:
 		m.pass()
+	case p < 31:
+		m.deleteKey()
 	case p < 478:
 		m.write()
 	case p < 513:
@@ -190,8 +197,10 @@ func (m *model) step() {
 		m.reopen("kill")
 	case p < 995:
 		m.reopen("crash")
-	default:
+	case p < 997:
 		m.carry()
+	default:
+		m.copyOn()
 	}
 }
 
@@ -279,6 +288,14 @@ func (m *model) write() {
 	m.apply(w, partitionOf(c, key), synced)
 }
 
+// deleteKey deletes all items of a key.
+func (m *model) deleteKey() {
+	name, c := m.container()
+	key, _ := m.key(name)
+	m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
+	m.apply(write{container: name, key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
+}
+
 // patchedBody is a document of the model with its last member set to p: n.
 func patchedBody(body string, n int) string {
 	if body == "" {
@@ -335,7 +352,42 @@ func (m *model) checkpoint() {
 	m.must(m.db.Checkpoint(context.Background(), "copy"))
 	opts := m.opts
 	opts.fs = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
-	copied, err := Open(context.Background(), "copy", &opts)
+	m.compareCopy("checkpoint", &opts)
+}
+
+// backup makes a backup, full or after the last one, of the store or of one that
+// is open read-only beside it, restores it and compares it with what is there.
+func (m *model) backup() {
+	ctx := context.Background()
+	from := m.db
+	if m.rng.IntN(3) == 0 {
+		opts := m.opts
+		opts.ReadOnly = true
+		var err error
+		from, err = Open(ctx, "model", &opts)
+		m.must(err)
+		defer from.Close()
+	}
+	o := new(BackupOptions)
+	if n := len(m.backups); n > 0 && n < 4 && m.rng.IntN(4) > 0 {
+		o.Since = &m.lastBackup
+	} else {
+		m.backups = nil
+	}
+	var stream bytes.Buffer
+	info, err := from.Backup(ctx, &stream, o)
+	m.must(err)
+	m.backups, m.lastBackup = append(m.backups, stream.Bytes()), info
+	mem := vfs.NewMem()
+	m.must(restore(ctx, mem, "copy", bytes.NewReader(bytes.Join(m.backups, nil))))
+	opts := m.opts
+	opts.fs = below{mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), "copy"}
+	m.compareCopy("backup", &opts)
+}
+
+// compareCopy opens a copy of the store and compares it with what is there.
+func (m *model) compareCopy(what string, opts *Options) {
+	copied, err := Open(context.Background(), "copy", opts)
 	m.must(err)
 	defer copied.Close()
 	for name, items := range m.items {
@@ -345,18 +397,24 @@ func (m *model) checkpoint() {
 		for it, err := range c.ScanAll(context.Background(), nil) {
 			m.must(err)
 			w, ok := items[itemID{name, it.Key, it.ID}]
-			m.compare("checkpoint", it, nil, w, ok)
+			m.compare(what, it, nil, w, ok)
 			n++
 		}
 		if n != len(items) {
-			m.t.Fatalf("checkpoint of %s: %d items, want %d", name, n, len(items))
+			m.t.Fatalf("%s of %s: %d items, want %d", what, name, n, len(items))
 		}
+	}
+	for f, err := range copied.Verify(context.Background()) {
+		m.must(err)
+		m.t.Fatalf("%s: %v", what, f)
 	}
 }
 
 func (m *model) apply(w write, p PartitionID, synced bool) {
 	which := itemID{w.container, w.key, w.id}
-	if w.body == "" {
+	if w.id == "" {
+		m.items[w.container].deleteKey(w.container, w.key, nil)
+	} else if w.body == "" {
 		delete(m.items[w.container], which)
 	} else {
 		m.items[w.container][which] = w
@@ -610,6 +668,10 @@ func (m *model) reopen(how string) {
 		s.Close()
 	}
 	m.snapshots = nil
+	if m.copy != nil {
+		m.must(m.copy.Close())
+		m.copy = nil
+	}
 	least := func(h *history) int { return len(h.writes) }
 	switch how {
 	case "close":

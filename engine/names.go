@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -18,9 +19,16 @@ func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 // under a checksum.
 func keyOf(encoded string) PartitionKey { return partmap.FromTrusted(bytesOf(encoded)) }
 
-// newStoreID returns an id that no other store has.
-func newStoreID() manifest.ID {
+// newStoreID returns an id that no other store has, made of random numbers; nil:
+// those of crypto/rand.
+func newStoreID(random func() uint64) manifest.ID {
 	var id manifest.ID
-	rand.Read(id[:]) // never fails
+	if random == nil {
+		rand.Read(id[:]) // never fails
+		return id
+	}
+	for at := 0; at < len(id); at += 8 {
+		binary.LittleEndian.PutUint64(id[at:], random())
+	}
 	return id
 }

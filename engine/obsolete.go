@@ -35,7 +35,7 @@ func (p *partition) replaceFiles(runs []*run, gone []*file) error {
 	p.obsolete.Lock()
 	p.obsolete.numbers = append(p.obsolete.numbers, added...)
 	p.obsolete.Unlock()
-	err := p.storeFiles(runs, p.install.flushedSeq.Load(), p.inherited())
+	err := p.storeFiles(runs, p.install.flushedSeq.Load(), p.install.applied, p.inherited())
 	if err != nil {
 		p.notObsolete(added)
 	}

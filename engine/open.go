@@ -110,7 +110,7 @@ func firstOf(r *wal.Recovery) uint64 {
 }
 
 func (db *DB) logOptions() wal.Options {
-	return wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id}
+	return wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id, RandomID: db.opts.random}
 }
 
 // openRoot finds the directory, and refuses one with files in it that is no
@@ -195,7 +195,7 @@ func (db *DB) makeStore() error {
 			return err
 		}
 	}
-	state := manifest.Store{StoreID: newStoreID(), Clean: true, NextContainer: 1, NextPartition: 1}
+	state := manifest.Store{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}
 	if err := db.structure.dir.Store(&state); err != nil {
 		return err
 	}
@@ -258,6 +258,9 @@ func (p *partition) open(opened sharedFiles) error {
 	p.install.flushedSeq.Store(m.FlushedSeq)
 	p.visible.Store(m.FlushedSeq)
 	p.mu.lastSeq = m.FlushedSeq
+	p.install.applied = appliedFrom(m.Applied)
+	p.mu.applied = p.install.applied
+	p.db.clockHigh.Store(max(p.db.clockHigh.Load(), p.mu.applied.time))
 	p.inherits.Store(&m.Inherits)
 	p.mu.mixed = len(m.Inherits) > 0
 	names, err := p.db.fs.List(p.dir)
@@ -436,7 +439,7 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq, nil); err != nil {
+		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq, p.mu.applied, nil); err != nil {
 			return err
 		}
 	}
@@ -465,6 +468,10 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 			op.ver.Seq = rec.Seq + uint64(i)
 		}
 		if op.ver.Seq <= flushed {
+			continue
+		}
+		if op.at.index != 0 {
+			p.replayMark(rec.Seq, op.at)
 			continue
 		}
 		if !p.rng.Contains(&op.epk) {

@@ -132,9 +132,13 @@ type Options struct {
 	// elapsed replaces, in tests, the time since the store was opened by a clock
 	// that does not jump.
 	elapsed func() time.Duration
+	// random replaces crypto/rand in tests. Two calls must not return the same.
+	random func() uint64
 	// lookedAhead is called, in tests, when a batch was looked up without a lock
 	// and is about to be judged.
 	lookedAhead func()
+	// mutant is a fault to plant, in tests.
+	mutant mutant
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
 	// pause replaces waiting for a throttled partition in tests.
@@ -302,6 +306,9 @@ type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
 	PartitionKey []string
+	// Synthetic, if not nil, derives the key of one level from several members
+	// of a document, in the place of PartitionKey. For JSON containers.
+	Synthetic *SyntheticKey
 	// Kind is JSON or Opaque.
 	Kind Kind
 	// Compression of the stored items.
@@ -323,12 +330,20 @@ type ContainerDef struct {
 	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
 	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
 	NoBurst bool
+	// Replicated says that the container takes writes by ApplyAt and
+	// InstallPartition only: see docs/replication.md. Not with UniqueKeys.
+	Replicated bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
 	// Index says which values are indexed. The zero value: none are, unlike in
 	// the model, where all are; IndexAll indexes everything. It is the one part
 	// of a definition that can be changed: see Container.SetIndexPolicy.
 	Index IndexPolicy
+	// UniqueKeys are sets of paths: no two items of a logical partition have the
+	// same values at all paths of a set. At most 10, of 16 paths each; not for
+	// Opaque containers. Absent counts as null. See docs/items.md for what it
+	// costs.
+	UniqueKeys [][]string
 }
 
 // IndexPolicy says which values of documents are indexed: see index.Policy.
@@ -381,7 +396,12 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Kind == Opaque && len(d.PartitionKey) == 0 {
 		d.PartitionKey = []string{"/key"}
 	}
-	if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
+	if d.Synthetic != nil {
+		if err := d.checkSynthetic(name); err != nil {
+			return d, err
+		}
+		d.Synthetic = d.Synthetic.clone()
+	} else if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
 		return d, invalidf("container %q: %d partition key paths: between 1 and 3", name, len(d.PartitionKey))
 	}
 	d.PartitionKey = append([]string(nil), d.PartitionKey...)
@@ -410,6 +430,10 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	d.Index = d.Index.Clone()
+	if _, err := compileUnique(&d); err != nil {
+		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
+	}
+	d.UniqueKeys = cloneUnique(d.UniqueKeys)
 	if d.Limits.BatchOperations == 0 {
 		d.Limits.BatchOperations = defaultBatchOps
 	}
@@ -450,7 +474,8 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
 		PartitionKey:  d.PartitionKey,
-		Levels:        len(d.PartitionKey),
+		Synthetic:     d.Synthetic.manifest(),
+		Levels:        d.levels(),
 		Kind:          d.Kind.String(),
 		Compression:   compressionName(d.Compression),
 		MaxItemBytes:  d.Limits.ItemBytes,
@@ -461,8 +486,9 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Throughput:    d.Throughput,
 		MaxThroughput: d.Limits.PartitionThroughput,
 		NoBurst:       d.NoBurst,
+		Replicated:    d.Replicated,
 	}
-	m.Index = indexToManifest(d.Index)
+	m.Index, m.UniqueKeys = indexToManifest(d.Index), d.UniqueKeys
 	return m
 }
 
@@ -491,6 +517,7 @@ func ttlFromManifest(millis int64) time.Duration {
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
+		Synthetic:     syntheticFromManifest(m.Synthetic),
 		MinPartitions: partitions,
 		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
 		Limits: Limits{
@@ -499,6 +526,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		},
 		Throughput: m.Throughput,
 		NoBurst:    m.NoBurst,
+		Replicated: m.Replicated, UniqueKeys: m.UniqueKeys,
 	}
 	switch m.Kind {
 	case JSON.String():

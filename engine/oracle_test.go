@@ -6,13 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -33,12 +31,20 @@ type history struct {
 	kernel  int // writes[:kernel] must survive a killed process
 }
 
+// least is how many writes must survive a killed process, or a power cut.
+func (h *history) least(killed bool) int {
+	if killed {
+		return h.kernel
+	}
+	return h.durable
+}
+
 // write is one write that was tried. Only the last of a history may have an
 // unknown outcome.
 type write struct {
 	container string
 	key       PartitionKey
-	id        string
+	id        string // "" deletes all items of the key
 	body      string // "" deletes
 	etag      ETag   // 0: not known
 	expires   int64  // milliseconds, 0: never
@@ -161,6 +167,9 @@ func (w *write) hash() uint64 {
 func (h *history) after(n int, now int64) state {
 	s := make(state)
 	for _, w := range h.writes[:n] {
+		if w.id == "" {
+			s.deleteKey(w.container, w.key, nil)
+		}
 		id := itemID{w.container, w.key, w.id}
 		if w.body == "" || w.expired(now) {
 			delete(s, id)
@@ -169,6 +178,18 @@ func (h *history) after(n int, now int64) state {
 		}
 	}
 	return s
+}
+
+// deleteKey deletes all items of a key. gone, unless nil, is called with each.
+func (s state) deleteKey(container string, key PartitionKey, gone func(w write)) {
+	for id, w := range s {
+		if id.container == container && id.key == key {
+			delete(s, id)
+			if gone != nil {
+				gone(w)
+			}
+		}
+	}
 }
 
 // match finds the longest prefix, of at least least writes, after which the
@@ -190,6 +211,9 @@ func (h *history) match(found state, least int, now int64) (n int, ok bool) {
 	}
 	try(0)
 	for i, w := range h.writes {
+		if w.id == "" {
+			s.deleteKey(w.container, w.key, func(w write) { have ^= w.hash() })
+		}
 		id := itemID{w.container, w.key, w.id}
 		if old, ok := s[id]; ok {
 			have ^= old.hash()
@@ -208,6 +232,13 @@ func (h *history) match(found state, least int, now int64) (n int, ok bool) {
 // did the new truth. least tells how many writes of a history must be there.
 func (o *oracle) check(db *DB, least func(*history) int) error {
 	o.follow(db)
+	for info := range db.Containers() {
+		if c, err := db.Container(info.Name); err == nil && c.unique != nil {
+			if err := compareClaims(db, c); err != nil {
+				return err
+			}
+		}
+	}
 	var now int64
 	if o.now != nil {
 		now = o.now()
@@ -298,23 +329,21 @@ func partitionOf(c *Container, key PartitionKey) PartitionID {
 	return rt.parts[rt.table.Find(&epk)].id
 }
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
+// newSeed returns the seed of a random test, which is told if the test fails.
+func newSeed(t testing.TB) uint64 { return randtest.Seed(t) }
 
-// newSeed returns the seed of a random test, and prints it if the test fails.
-func newSeed(t testing.TB) uint64 {
-	seed := *seedFlag
-	if text := os.Getenv("CLEAVE_SEED"); seed == 0 && text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
+var fullFlag = flag.Bool("full", false, "do as much with the race detector as without it")
+
+// amount is how much a test does: full in an ordinary run, less of it with
+// -short or where the race detector makes everything some ten times slower.
+func amount(full, race, short int) int {
+	switch {
+	case testing.Short():
+		return short
+	case raceEnabled && !*fullFlag:
+		return race
 	}
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with: go test -run '^%s$' ./engine -seed %d", t.Name(), seed)
-		}
-	})
-	return seed
+	return full
 }
 
 // testOptions are options of a small store on fsys, whose background work

@@ -43,6 +43,7 @@ type partition struct {
 	queued    atomic.Pointer[Job] // the automatic split that is under way, nil if none is
 	cutting   backoff             // of automatic splits that failed
 	parents   []PartitionID
+	born      uint64 // installations in the container when its content came to be
 
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
@@ -52,6 +53,8 @@ type partition struct {
 		synced  wal.Position // end of its newest record that asked for a sync
 		lazy    wal.Position // end of its newest record that asked for none
 		lastSeq uint64       // of the newest write applied to the memtable
+		applied applied      // newest entry of the replicated log
+		left    heritage     // what the parents had come to; replicated containers only
 		mixed   bool         // replay put records of inherited streams into the active memtable
 	}
 
@@ -64,7 +67,8 @@ type partition struct {
 		sync.Mutex
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
-		behind     bool // replay flushed, and flushedSeq does not say so yet
+		applied    applied // that flushedSeq goes up to
+		behind     bool    // replay flushed, and flushedSeq does not say so yet
 	}
 
 	// obsolete holds the numbers of merged files that are not removed yet.
@@ -96,6 +100,8 @@ type version struct {
 	runs   []*run        // newest first
 	files  uint64        // rises when the set of runs changes
 	raw    int64         // bytes of the documents in runs
+	// tombstoned says that some run holds partition tombstones.
+	tombstoned bool
 }
 
 // hold returns the present version and keeps its files open until release is
@@ -137,11 +143,14 @@ func (db *DB) tableBytes() (n int64) {
 
 // setRuns replaces the runs.
 func (v *version) setRuns(runs []*run) {
-	v.runs, v.raw = runs, 0
+	v.runs, v.raw, v.tombstoned = runs, 0, false
 	v.files++
 	for _, r := range runs {
 		raw, _ := r.compression()
 		v.raw += raw
+		for _, f := range r.files {
+			v.tombstoned = v.tombstoned || f.Properties().OfPartitions > 0
+		}
 	}
 }
 
@@ -151,6 +160,7 @@ type frozenTable struct {
 	last    wal.Position // end of its newest record
 	synced  wal.Position // end of its newest record that asked for a sync
 	lastSeq uint64
+	applied applied
 
 	// Of one that a partition inherited:
 	from  wal.Stream    // whose it was; 0: its own
@@ -226,9 +236,11 @@ func (r *run) items() (n int64) {
 	return n
 }
 
+// tombstones is the number of tombstones and of what those of logical partitions
+// delete in the run.
 func (r *run) tombstones() (n int64) {
 	for _, f := range r.files {
-		n += f.share(f.Properties().Tombstones)
+		n += f.share(f.Properties().Tombstones + f.Properties().DeletedHere)
 	}
 	return n
 }
@@ -330,7 +342,7 @@ func (p *partition) freezeLocked() bool {
 		return false
 	}
 	next := memtable.New(p.db.pool, p.span, int(active.Items()))
-	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, mixed: p.mu.mixed}
+	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, applied: p.mu.applied, mixed: p.mu.mixed}
 	if !p.db.replaying {
 		p.mu.mixed = false
 	}
@@ -343,8 +355,9 @@ func (p *partition) freezeLocked() bool {
 	return true
 }
 
-// lookup finds the newest version of a key at or below maxSeq. The body is
-// appended to dst unless head is set. It returns dst, grown, and whether a
+// lookup finds the newest version of a key at or below maxSeq; that of an item
+// that was deleted with its logical partition is the tombstone of that. The body
+// is appended to dst unless head is set. It returns dst, grown, and whether a
 // version, perhaps a tombstone, was found. The caller is inside a guard.
 func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, head bool, out *item.Version) ([]byte, bool, error) {
 	if v.lookupMemory(k, maxSeq, out) {
@@ -365,18 +378,9 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 		if f == nil {
 			continue
 		}
-		var found bool
-		var err error
-		if head {
-			found, err = f.Head(k, hash, maxSeq, out)
-		} else {
-			found, dst, err = f.Get(k, hash, maxSeq, dst, out)
-		}
-		if err != nil {
-			return dst, false, f.named(err)
-		}
-		if found {
-			return dst, true, nil
+		found, grown, err := f.get(k, hash, maxSeq, dst, head, out)
+		if found || err != nil {
+			return grown, found, err
 		}
 	}
 	return dst, false, nil
@@ -384,11 +388,11 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 
 // lookupMemory is lookup in the memtables alone; the body points into them.
 func (v *version) lookupMemory(k *item.Key, maxSeq uint64, out *item.Version) bool {
-	if v.active.Get(k, maxSeq, out) {
+	if tableGet(v.active, k, maxSeq, out) {
 		return true
 	}
 	for i := range v.frozen {
-		if v.frozen[i].Get(k, maxSeq, out) {
+		if tableGet(v.frozen[i].Table, k, maxSeq, out) {
 			return true
 		}
 	}

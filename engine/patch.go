@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/query"
 )
 
 // Patch changes parts of a document, in order: all of them or none. A path is a
@@ -23,6 +24,7 @@ import (
 // changed while it is used.
 type Patch struct {
 	edits []jsondoc.Edit
+	when  []*query.Program
 	err   error
 }
 
@@ -78,6 +80,24 @@ func (p *Patch) Move(from, path string) *Patch {
 	return p.add(jsondoc.Edit{Kind: jsondoc.EditMove, From: from, Path: path}, err)
 }
 
+// When adds a condition on the document as it is before the patch: unless it is
+// true the patch fails with ErrPrecondition, and nothing is written. An undefined
+// condition is not true. Of several all must be true.
+func (p *Patch) When(f Filter) *Patch {
+	err := f.err
+	if err == nil {
+		err = f.tree().Check()
+	}
+	if err != nil {
+		if p.err == nil {
+			p.err = fmt.Errorf("%w: condition of the patch: %w", ErrInvalid, err)
+		}
+		return p
+	}
+	p.when = append(p.when, query.Compile(f.tree().Simplify(), nil))
+	return p
+}
+
 // Len returns the number of changes.
 func (p *Patch) Len() int { return len(p.edits) }
 
@@ -113,29 +133,11 @@ func (p *Patch) check() error {
 
 // Patch changes parts of an item: ErrNotFound if there is none, *PatchError if a
 // change cannot be made, ErrKeyMismatch or ErrInvalid if the document would get
-// another partition key or id. Another write of the item in between makes no
+// another partition key or id, ErrPrecondition if its condition is not true.
+// Another write of the item in between makes no
 // difference, unless IfMatch is given. Further errors: those of Upsert.
 func (c *Container) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
-	b := batches.Get().(*Batch)
-	b.begin(c, pk)
-	defer b.release()
-	if o != nil {
-		b.Durability = o.Durability
-		own := *o
-		own.Durability = Durability{}
-		o = &own
-	}
-	if err := b.Patch(id, p, o); err != nil {
-		return Meta{}, err
-	}
-	metas, err := c.Commit(ctx, b)
-	if be, ok := errors.AsType[*BatchError](err); ok {
-		err = be.Err
-	}
-	if err != nil {
-		return Meta{}, err
-	}
-	return metas[0], nil
+	return c.alone(ctx, pk, o, func(b *Batch, o *WriteOptions) error { return b.Patch(id, p, o) })
 }
 
 // Patch adds a change of parts of an item that must exist. The patch must not be
@@ -185,6 +187,11 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 // patched returns a document of the batch with a patch applied, and its time to
 // live. It has been scanned: it is a document of the same item.
 func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err error) {
+	for _, when := range p.when {
+		if !when.Evaluator().Match(body) {
+			return nil, 0, ErrPrecondition
+		}
+	}
 	for i := range p.edits {
 		e := &p.edits[i]
 		next, err := e.Apply(body)
@@ -225,7 +232,7 @@ func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 			return p.db.readError(err)
 		}
 		found.version.Body = nil
-		if verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, p.db.nowMillis()) != nil {
+		if verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, u.now()) != nil {
 			return nil
 		}
 	}
@@ -244,7 +251,7 @@ func (u *commit) weigh() (size int64, err error) {
 	for i := range u.ops {
 		size += u.opSize(u.ops[i].id(), u.ops[i].body())
 	}
-	if limit := u.c.def.Limits.BatchBytes; size > limit {
+	if limit := u.c.def.Limits.BatchBytes; size > limit && !u.alone {
 		return size, &LimitError{What: "batch", Size: size, Limit: limit, Kind: ErrTooLarge}
 	}
 	return size, nil

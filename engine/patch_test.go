@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -38,6 +39,11 @@ func TestPatch(t *testing.T) {
 	}{
 		{"missing item", "no", new(Patch).Set("/n", 1), nil, ErrNotFound, -1},
 		{"etag", "x", new(Patch).Set("/n", 1), &WriteOptions{IfMatch: old.ETag}, ErrPrecondition, -1},
+		{"condition", "x", new(Patch).Set("/n", 1).When(Eq("/n", 4)), nil, ErrPrecondition, -1},
+		{"undefined condition", "x", new(Patch).When(Ne("/no", 4)).Set("/n", 1), nil, ErrPrecondition, -1},
+		{"one of two conditions", "x", new(Patch).When(Eq("/n", 3)).When(Exists("/no")).Set("/n", 1), nil, ErrPrecondition, -1},
+		{"condition on a missing item", "no", new(Patch).When(Eq("/n", 3)).Set("/n", 1), nil, ErrNotFound, -1},
+		{"bad condition", "x", new(Patch).When(Eq("n", 3)).Set("/n", 1), nil, ErrInvalid, -1},
 		{"missing place", "x", new(Patch).Set("/n", 1).Remove("/no"), nil, ErrInvalid, 1},
 		{"no number", "x", new(Patch).Increment("/s", 1), nil, ErrInvalid, 0},
 		{"bad path", "x", new(Patch).Set("n", 1), nil, ErrInvalid, 0},
@@ -164,5 +170,48 @@ func TestPatchConcurrent(t *testing.T) {
 	workers.Wait()
 	if it, err := c.Read(ctx, StringKey("a"), "x"); err != nil || string(it.Body) != fmt.Sprintf(`{"id":"x","k":"a","n":%d}`, 4*each) {
 		t.Errorf("%s, %v", it.Body, err)
+	}
+}
+
+// TestPatchWhen: conditions hold for the document as the patch meets it, in
+// batches and transactions too, with others beside it.
+func TestPatchWhen(t *testing.T) {
+	ctx := context.Background()
+	_, c := openMem(t, testOptions(vfs.NewMem()))
+	key := StringKey("a")
+	_, err := c.Create(ctx, doc("x", "a", 0), nil)
+	must(t, err)
+	below := func() *Patch { return new(Patch).When(Range("/n", Unbounded(), Excl(5))).Increment("/n", 1) }
+	b := c.NewBatch(key)
+	must(t, b.Patch("x", below(), nil))
+	must(t, b.Patch("x", new(Patch).When(Eq("/n", 1)).Set("/seen", true), nil))
+	_, err = c.Commit(ctx, b)
+	must(t, err)
+	_, err = c.Commit(ctx, b)
+	if be, ok := errors.AsType[*BatchError](err); !ok || be.Index != 1 || !errors.Is(err, ErrPrecondition) {
+		t.Errorf("batch: %v", err)
+	}
+	if err := c.Update(ctx, key, func(tx *Tx) error {
+		must(t, tx.Patch("x", below(), nil))
+		return tx.Patch("x", new(Patch).When(Eq("/n", 1)).Set("/n", 9), nil)
+	}); !errors.Is(err, ErrPrecondition) {
+		t.Errorf("transaction: %v", err)
+	}
+	var made, refused atomic.Int64
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for range 4 {
+				if _, err := c.Patch(ctx, key, "x", below(), nil); err == nil {
+					made.Add(1)
+				} else if errors.Is(err, ErrPrecondition) {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if made.Load() != 4 || refused.Load() != 12 {
+		t.Errorf("%d patches made, %d refused", made.Load(), refused.Load())
 	}
 }

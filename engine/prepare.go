@@ -80,7 +80,9 @@ func (r *reshape) makeDirectory(ctx context.Context, child *partition) error {
 	}
 	child.install.flushedSeq.Store(flushed)
 	child.inherits.Store(&inherits)
-	return child.install.dir.Store(child.manifest(child.version.Load().runs, flushed, inherits))
+	child.install.applied = r.parents[0].install.applied
+	child.born = r.parents[0].born
+	return child.install.dir.Store(child.manifest(child.version.Load().runs, flushed, child.install.applied, inherits))
 }
 
 // makeRouting builds the routing table with the children.

@@ -59,14 +59,14 @@ func TestCities(t *testing.T) {
 			t.Fatal(err)
 		}
 		epk := it.Key.EPK()
-		docs = append(docs, reference.Document{Place: string(epk.Bytes()) + string(it.Key.Encoded()) + it.ID, Root: reference.Parse(it.Body)})
+		docs = append(docs, reference.Document{Place: string(epk.Bytes()) + string(it.Key.Encoded()) + it.ID, Root: reference.Parse(t, it.Body)})
 	}
 	for _, text := range cityQuestions {
 		s, err := query.Parse(text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := reference.Rows(docs, s)
+		want := reference.Rows(t, docs, s)
 		if s.Limit > 0 {
 			want = want[:min(s.Limit, len(want))]
 		}
@@ -80,7 +80,7 @@ func TestCities(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, reference.Parse(it.Body))
+			got = append(got, reference.Parse(t, it.Body))
 		}
 		if !reflect.DeepEqual(got, want) {
 			a, _ := json.Marshal(got)

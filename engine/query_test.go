@@ -21,12 +21,10 @@ import (
 // them.
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := 5, 700
-	if testing.Short() {
-		runs, steps = 2, 300
-	}
+	runs, steps := amount(5, 4, 2), amount(700, 400, 300)
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			m := newQueryModel(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			defer func() { m.db.Close() }()
 			for range steps {
@@ -48,7 +46,7 @@ type queryModel struct {
 }
 
 func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
-	m := &queryModel{t: t, d: reference.Draw{Rand: rng}, mem: vfs.NewMem(), docs: make(map[itemID]string)}
+	m := &queryModel{t: t, d: reference.Draw{Rand: rng, T: t}, mem: vfs.NewMem(), docs: make(map[itemID]string)}
 	m.opts = testOptions(m.mem)
 	m.opts.FileBytes = 4<<10 + rng.Int64N(32<<10)
 	m.open()
@@ -135,6 +133,15 @@ func (m *queryModel) write() {
 		}
 		slices.SortFunc(ids, func(a, b itemID) int { return strings.Compare(a.key.String()+a.id, b.key.String()+b.id) })
 		which := ids[m.d.IntN(len(ids))]
+		if m.d.IntN(5) == 0 {
+			m.must(m.c.DeleteLogicalPartition(ctx, which.key, nil))
+			for id := range m.docs {
+				if id.key == which.key {
+					delete(m.docs, id)
+				}
+			}
+			return
+		}
 		m.must(m.c.Delete(ctx, which.key, which.id, nil))
 		delete(m.docs, which)
 		return
@@ -199,7 +206,7 @@ func (m *queryModel) scope() (Scope, []reference.Document) {
 		}
 		epk := id.key.EPK()
 		place := string(epk.Bytes()) + string(id.key.Encoded()) + id.id
-		docs = append(docs, reference.Document{Place: place, Root: reference.Parse([]byte(body))})
+		docs = append(docs, reference.Document{Place: place, Root: reference.Parse(m.t, []byte(body))})
 	}
 	return scope, docs
 }
@@ -212,7 +219,7 @@ func (m *queryModel) query() {
 		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, pin}}
 	}
 	scope, docs := m.scope()
-	want := reference.Rows(docs, s)
+	want := reference.Rows(m.t, docs, s)
 	offset := m.d.IntN(3) * m.d.IntN(2)
 	want = want[min(offset, len(want)):]
 	q := queryOf(s)
@@ -225,7 +232,7 @@ func (m *queryModel) query() {
 		n := 0
 		for it, err := range r.All() {
 			m.must(err)
-			got = append(got, reference.Parse(it.Body))
+			got = append(got, reference.Parse(m.t, it.Body))
 			if n++; m.d.IntN(30) == 0 {
 				break
 			}
@@ -246,7 +253,7 @@ func (m *queryModel) query() {
 	if !s.Grouped() && m.d.IntN(3) == 0 {
 		n, err := m.c.Count(context.Background(), scope, Filter{f: s.Where})
 		m.must(err)
-		if s.Columns == nil && n != int64(len(want)+min(offset, len(reference.Rows(docs, s)))) {
+		if s.Columns == nil && n != int64(len(want)+min(offset, len(reference.Rows(m.t, docs, s)))) {
 			m.t.Fatalf("%s over %s: count %d, want %d", s.Where, scope, n, len(want))
 		}
 	}

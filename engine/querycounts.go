@@ -29,7 +29,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		}
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
-		c.lookup, c.few = e.look, e.scope.kind == scopeOne
+		c.lookup, c.few = e.look, u.key.Valid()
 		c.onlyCount = path == nil
 		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
@@ -80,13 +80,16 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 // not called for it.
 func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
-	one := e.scope.kind == scopeOne
+	one := u.key.Valid()
 	for one || !part.Empty() {
 		rt := e.c.routing.Load()
 		p := rt.parts[rt.table.Find(&part.Min)]
+		if p.born > u.born {
+			return ErrReplaced
+		}
 		err := e.inPart(ctx, p, func(v *version) error {
 			if one {
-				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: e.scope.key.Encoded()})
+				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
 				return visit(p, v, e.c.db.nowMillis(), lo, hi, false)
 			}
 			common := intersection(part, p.rng)

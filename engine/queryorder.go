@@ -342,7 +342,8 @@ func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
 			Body: v.Body,
 		}
 	} else {
-		it, err = r.e.c.read(r.e.ctx, pk, id, r.e.units[row.unit].at, nil)
+		u := &r.e.units[row.unit]
+		it, err = r.e.c.readAt(r.e.ctx, pk, id, view{at: u.at, born: u.born}, nil)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return it, false, nil

@@ -75,7 +75,7 @@ func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf
 	if err := s.check(); err != nil {
 		return Item{}, err
 	}
-	return s.c.read(ctx, pk, id, s.seq, buf)
+	return s.c.readAt(ctx, pk, id, s.view(pk), buf)
 }
 
 // ReadMany is Container.ReadMany as of the snapshot.
@@ -106,25 +106,34 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, at, 0, buf)
+	it, err := c.readEntered(pk, id, view{at: at, born: maxSequence}, buf)
 	call.Leave()
 	return it, err
 }
 
-// readAt is read as of a snapshot and its time.
-func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, s *Snapshot, buf []byte) (Item, error) {
+// view is as of when somebody reads.
+type view struct {
+	at   uint64 // sequence
+	born uint64 // installations in the container when that was taken
+	now  int64  // time at which items have expired, in milliseconds; 0: the present
+}
+
+// readAt is read as of a view.
+func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, at view, buf []byte) (Item, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, s.seq, s.now, buf)
+	if c.db.opts.mutant == mutantNewer {
+		at.at++
+	}
+	it, err := c.readEntered(pk, id, at, buf)
 	call.Leave()
 	return it, err
 }
 
-// readEntered reads an item at a sequence, as it is or expired at a time in
-// milliseconds, 0 for the present.
-func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64, buf []byte) (Item, error) {
+// readEntered reads an item.
+func (c *Container) readEntered(pk PartitionKey, id string, as view, buf []byte) (Item, error) {
 	if err := c.checkKey(pk, id); err != nil {
 		return Item{}, err
 	}
@@ -151,7 +160,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64
 		// The version first, then the sequence: what is visible and not in this
 		// version was written after it was loaded.
 		v := p.version.Load()
-		seq := min(at, p.visible.Load())
+		seq := min(as.at, p.visible.Load())
 		out, found, err = v.lookup(&k, &epk, seq, buf, false, &ver)
 		guard.Leave()
 		if err != nil {
@@ -162,9 +171,13 @@ func (c *Container) readEntered(pk PartitionKey, id string, at uint64, now int64
 			return Item{}, c.gone()
 		}
 	}
+	if p.born > as.born {
+		return Item{}, ErrReplaced
+	}
+	now := as.now
 	db.counters.reads.Add(1)
 	sampled := db.sampled()
-	gone := !found || ver.Deleted()
+	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
 			now = db.nowMillis()

@@ -11,19 +11,29 @@ import (
 // A log record of type Write carries the operations of one batch, in order.
 // Operation i has the sequence first+i. One operation:
 //
-//	kind      1 byte: 1 put, 2 delete
+//	kind      1 byte: 1 put, 2 delete, 3 delete of the logical partition,
+//	          4 put of a claim on a unique key
 //	key       uvarint length, encoded partition key
-//	id        uvarint length, bytes
+//	id        uvarint length, bytes; absent for kind 3
 //	modified  uvarint, milliseconds since the Unix epoch
 //	expires   uvarint, milliseconds since the Unix epoch, 0 never
-//	body      uvarint length, bytes; absent for a delete
+//	body      uvarint length, bytes; only for a put, of a document or a claim
 //
-// A record of type Carried holds operations that an earlier record holds too,
-// each preceded by its own sequence as a uvarint. The EPK is not stored: it is
-// the hash of the key.
+// A record of type Carried holds operations that have sequences of their own:
+// that an earlier record holds too, or those of an entry of a replicated log.
+// Each is preceded by its sequence as a uvarint. The EPK is not stored: it is the
+// hash of the key. In such a record, and only there, there may be a mark: which
+// entry the partition has come to with the sequence of the record.
+//
+//	kind      1 byte: 5
+//	index     uvarint, not 0
+//	time      uvarint, milliseconds since the Unix epoch
 const (
-	opPut    = 1
-	opDelete = 2
+	opPut       = 1
+	opDelete    = 2
+	opDeleteAll = 3
+	opClaim     = 4
+	opMark      = 5
 )
 
 var errBadOperation = errors.New("operation does not decode")
@@ -33,23 +43,32 @@ type operation struct {
 	key item.Key
 	ver item.Version // Seq is set from the record
 	epk partmap.EPK
+	at  applied // not zero: the operation is a mark
 }
 
 // appendOperationHead encodes everything of an operation but the bytes of its
 // body, which follow it.
 func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	kind := byte(opPut)
+	if v.Flags&item.Claim != 0 {
+		kind = opClaim
+	}
 	if v.Deleted() {
 		kind = opDelete
+	}
+	if k.OfPartition() {
+		kind = opDeleteAll
 	}
 	dst = append(dst, kind)
 	dst = binary.AppendUvarint(dst, uint64(len(k.PK)))
 	dst = append(dst, k.PK...)
-	dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
-	dst = append(dst, k.ID...)
+	if kind != opDeleteAll {
+		dst = binary.AppendUvarint(dst, uint64(len(k.ID)))
+		dst = append(dst, k.ID...)
+	}
 	dst = binary.AppendUvarint(dst, uint64(v.Modified))
 	dst = binary.AppendUvarint(dst, uint64(v.Expires))
-	if kind == opPut {
+	if kind == opPut || kind == opClaim {
 		dst = binary.AppendUvarint(dst, uint64(len(v.Body)))
 	}
 	return dst
@@ -70,13 +89,22 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	}
 	kind := b[0]
 	b = b[1:]
+	op.at = applied{}
+	if kind == opMark && carried {
+		return decodeMark(b, op)
+	}
 	pk, b, err := lengthPrefixed(b, item.MaxPK)
 	if err != nil {
 		return nil, err
 	}
-	id, b, err := lengthPrefixed(b, item.MaxID)
-	if err != nil {
-		return nil, err
+	var id []byte
+	if kind != opDeleteAll {
+		if id, b, err = lengthPrefixed(b, item.MaxID); err != nil {
+			return nil, err
+		}
+		if len(id) == 0 {
+			return nil, errBadOperation
+		}
 	}
 	modified, b, err := uvarint(b)
 	if err != nil {
@@ -89,20 +117,43 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	op.ver.Modified, op.ver.Expires = int64(modified), int64(expires)
 	op.ver.Flags, op.ver.Body = 0, nil
 	switch kind {
-	case opPut:
+	case opPut, opClaim:
 		if op.ver.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
 			return nil, err
 		}
-	case opDelete:
+		if kind == opClaim {
+			op.ver.Flags = item.Claim
+		}
+	case opDelete, opDeleteAll:
 		op.ver.Flags = item.Tombstone
 	default:
 		return nil, errBadOperation
 	}
 	op.epk = partmap.HashEncoded(pk)
 	op.key = item.Key{Hash: op.epk.Head(), EPK: op.epk.Bytes(), PK: pk, ID: id}
-	if len(op.key.EPK) == 0 || len(id) == 0 {
+	if len(op.key.EPK) == 0 {
 		return nil, errBadOperation
 	}
+	return b, nil
+}
+
+// appendMark encodes a mark with its sequence.
+func appendMark(dst []byte, seq uint64, at applied) []byte {
+	dst = append(binary.AppendUvarint(dst, seq), opMark)
+	dst = binary.AppendUvarint(dst, at.index)
+	return binary.AppendUvarint(dst, uint64(at.time))
+}
+
+func decodeMark(b []byte, op *operation) ([]byte, error) {
+	index, b, err := uvarint(b)
+	if err != nil || index == 0 {
+		return nil, errBadOperation
+	}
+	at, b, err := uvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	op.at = applied{index: index, time: int64(at)}
 	return b, nil
 }
 

@@ -213,7 +213,7 @@ func (f *file) staleFor(policy *index.Compiled) bool {
 
 // reindexOne writes one file of a partition that has no index for the policy of
 // its container anew; done is false if there is none, or, without settle,
-// somebody merges in the partition.
+// somebody merges in the partition. It gives way to splits as trimOne does.
 func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	policy := p.c.indexing.Load()
 	if policy == nil {
@@ -229,8 +229,12 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 	defer p.merging.leave()
 	done, err = w.db.reindexFile(ctx, p, policy)
 	w.reclaimIfManual()
-	if !done && err == nil {
+	moved := err == errMoved
+	if !done && (err == nil || moved) {
 		p.c.endReindexing()
+	}
+	if moved && !settle {
+		err = nil
 	}
 	return done, err
 }
@@ -244,7 +248,7 @@ func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compi
 				continue
 			}
 			if err := db.rewrite(ctx, p, f, v.runs[i+1:], false); err == errMoved {
-				return false, nil
+				return false, err
 			} else if err != nil {
 				return false, fmt.Errorf("index of partition %d: %w", p.id, err)
 			}
@@ -257,11 +261,8 @@ func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compi
 // reindexAll writes all files of the container that need it.
 func (c *Container) reindexAll(ctx context.Context) error {
 	for _, p := range c.routing.Load().parts {
-		for done := true; done; {
-			var err error
-			if done, err = c.db.work.reindexOne(ctx, p, true); err != nil {
-				return err
-			}
+		if err := p.rewriteAll(ctx, c.db.work.reindexOne); err != nil {
+			return err
 		}
 	}
 	return nil

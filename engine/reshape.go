@@ -77,6 +77,7 @@ func (r *reshape) forget(err error) {
 				p.cutting.failed()
 			}
 			p.queued.Store(nil)
+			signal(r.db.work.mergeWanted) // trims gave way
 		}
 	}
 }

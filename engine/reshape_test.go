@@ -241,10 +241,7 @@ func (c *crowd) reshape(rng *rand.Rand, n int) {
 // TestReshapeConcurrent reads, writes and loads while partitions are replaced.
 func TestReshapeConcurrent(t *testing.T) {
 	seed := newSeed(t)
-	jobs := 15
-	if testing.Short() || raceEnabled {
-		jobs = 8
-	}
+	jobs := amount(15, 8, 8)
 	rng := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 	mem := vfs.NewMem()
 	o := &Options{

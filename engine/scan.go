@@ -107,6 +107,7 @@ type scanner struct {
 	reverse  bool
 	borrow   bool
 	left     int     // items still wanted
+	born     uint64  // installations in the container when the sequence was taken
 	begun    bool    // its first page was read: it waits where it is throttled
 	visit    float64 // RU that the next item carries beside its own
 	read     float64 // with accept: RU of the items that were shown to it in this batch
@@ -123,6 +124,10 @@ type scanner struct {
 	accept accept
 	// candidates, if set, take the place of the cursors where indexes allow it.
 	candidates *candidates
+	// changes says that the results are the items whose newest version is above
+	// since, deleted ones included, which have no body.
+	changes bool
+	since   uint64
 
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
@@ -178,7 +183,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	p := s.route(rest)
 	var at uint64
 	if s.snapshot != nil {
-		at = s.snapshot.seq
+		at, s.born = s.snapshot.cutAt(&p.rng.Min)
 	} else {
 		at = db.pins.take(p.visible.Load, db.opts.clock())
 		for p.dropped.Load() && !s.c.dropped.Load() {
@@ -188,6 +193,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 			at = db.pins.take(p.visible.Load, db.opts.clock())
 		}
 		defer db.pins.release(at)
+		s.born = p.born
 	}
 	part, rest := s.divide(rest, p.rng)
 	s.visit = visitCharge
@@ -345,6 +351,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if p.dropped.Load() {
 		return false, p.gone() // what was loaded may be empty
 	}
+	if p.born > s.born {
+		return false, ErrReplaced
+	}
 	now := db.nowMillis()
 	if s.snapshot != nil && s.snapshot.now != 0 {
 		now = s.snapshot.now
@@ -361,6 +370,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if s.cursors.version == v {
 		s.cursors.next() // from the last key of the batch before
 	} else {
+		s.cursors.since = s.since
 		s.cursors.open(v, at, s.reverse)
 		s.seek()
 	}
@@ -390,7 +400,11 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
 			return false, nil
 		}
-		if visible(v, now) {
+		if s.changes {
+			if v.Seq > s.since && (v.Deleted() || v.IsDocument()) {
+				s.take(k, v, v.Body)
+			}
+		} else if visible(v, now) {
 			body, ok := v.Body, true
 			if s.accept != nil {
 				s.read += readCharge(len(v.Body))

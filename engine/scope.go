@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
@@ -21,6 +22,7 @@ const (
 	scopeNone scopeKind = iota
 	scopeOne
 	scopePrefix
+	scopeBase
 	scopeAll
 )
 
@@ -29,6 +31,10 @@ func OnePartition(pk PartitionKey) Scope { return Scope{scopeOne, pk} }
 
 // PrefixOf is all logical partitions whose keys begin with these levels.
 func PrefixOf(key PartitionKey) Scope { return Scope{scopePrefix, key} }
+
+// OfBase is all logical partitions of a base value, in a container with a
+// SyntheticKey: one for each suffix. The values are those of its Join.
+func OfBase(values ...PartitionKey) Scope { return Scope{scopeBase, JoinKeys(values...)} }
 
 // AllPartitions is the whole container.
 func AllPartitions() Scope { return Scope{kind: scopeAll} }
@@ -40,13 +46,16 @@ func (s Scope) String() string {
 		return "partition " + s.key.String()
 	case scopePrefix:
 		return "prefix " + s.key.String()
+	case scopeBase:
+		return "base " + s.key.String()
 	case scopeAll:
 		return "all partitions"
 	}
 	return "no scope"
 }
 
-// check returns the scope with a prefix of all levels as one partition.
+// check returns the scope with a prefix of all levels, and a base value of one
+// key, as one partition.
 func (s Scope) check(c *Container) (Scope, error) {
 	if s.kind == scopePrefix && s.key.Valid() && s.key.Len() == c.levels() {
 		s.kind = scopeOne
@@ -59,10 +68,43 @@ func (s Scope) check(c *Container) (Scope, error) {
 			return s, invalidf("scope: key prefix of %d levels, container %q has %d", s.key.Len(), c.name, c.levels())
 		}
 		return s, nil
+	case scopeBase:
+		syn := c.def.Synthetic
+		if syn == nil || s.key.Len() != len(syn.Join) {
+			return s, invalidf("scope: base value of %d values, the partition key of container %q is %s", s.key.Len(), c.name, c.def.KeyText())
+		}
+		keys, err := syn.keysOf(s.key)
+		if err == nil && len(keys) == 1 {
+			return OnePartition(keys[0]), nil
+		}
+		return s, err
 	case scopeAll:
 		return s, nil
 	}
-	return s, invalidf("the query has no scope: OnePartition, PrefixOf or AllPartitions")
+	return s, invalidf("the query has no scope: OnePartition, PrefixOf, OfBase or AllPartitions")
+}
+
+// keys returns the partition keys of a scope that is made of a few, in key-space
+// order; nil if it is not.
+func (s Scope) keys(c *Container) ([]PartitionKey, error) {
+	switch s.kind {
+	case scopeOne:
+		return []PartitionKey{s.key}, nil
+	case scopeBase:
+		keys, err := c.def.Synthetic.keysOf(s.key)
+		slices.SortFunc(keys, compareKeyPlaces)
+		return keys, err
+	}
+	return nil, nil
+}
+
+// compareKeyPlaces orders keys as their items are.
+func compareKeyPlaces(a, b PartitionKey) int {
+	x, y := a.EPK(), b.EPK()
+	if c := x.Compare(&y); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.Encoded(), b.Encoded())
 }
 
 // narrowed returns the scope with what a filter demands of the partition key.
@@ -80,7 +122,11 @@ func (s Scope) narrowed(c *Container, f *query.Filter) Scope {
 		}
 	})
 	var levels []PartitionKey
-	for _, text := range c.def.PartitionKey {
+	sources := c.def.sources()
+	if s.kind == scopeBase {
+		levels, sources = append(levels, s.key), sources[s.key.Len():]
+	}
+	for _, text := range sources {
 		v, ok := pinned[keyPath(text).String()]
 		if !ok {
 			break
@@ -95,6 +141,9 @@ func (s Scope) narrowed(c *Container, f *query.Filter) Scope {
 		return s
 	}
 	key, err := partmap.Join(levels...)
+	if err == nil && c.def.Synthetic != nil {
+		return s.narrowedSynthetic(c, key)
+	}
 	if err != nil || s.kind == scopePrefix && !bytes.HasPrefix(key.Encoded(), s.key.Encoded()) {
 		return s
 	}
@@ -102,6 +151,27 @@ func (s Scope) narrowed(c *Container, f *query.Filter) Scope {
 		return OnePartition(key)
 	}
 	return PrefixOf(key)
+}
+
+// narrowedSynthetic is narrowed for a synthetic key, of which the first source
+// values are known.
+func (s Scope) narrowedSynthetic(c *Container, values PartitionKey) Scope {
+	syn := c.def.Synthetic
+	if values.Len() < len(syn.Join) {
+		return s
+	}
+	if values.Len() == len(c.def.sources()) && !syn.random() {
+		if key, err := syntheticKey(syn.derive(nil, values.Encoded())); err == nil {
+			return OnePartition(key)
+		}
+		return s
+	}
+	enc := values.Encoded()
+	base := Scope{scopeBase, keyOf(string(enc[:partmap.PrefixLen(enc, len(syn.Join))]))}
+	if _, err := base.keys(c); err != nil {
+		return s
+	}
+	return base
 }
 
 // keyPath is the path of a level of the partition key, whose names are taken as

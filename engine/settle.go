@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Flush writes every memtable to files. When it returns nil, everything that
@@ -25,9 +26,16 @@ func (db *DB) Flush(ctx context.Context) error {
 	return db.releaseLog()
 }
 
-// flushAll flushes what is frozen in a partition now.
+// flushAll flushes what is frozen in a partition now, and not what writers freeze
+// meanwhile.
 func (db *DB) flushAll(ctx context.Context, p *partition) error {
-	for len(p.version.Load().frozen) > 0 && !p.dropped.Load() {
+	frozen := p.version.Load().frozen
+	if len(frozen) == 0 {
+		return nil
+	}
+	newest := frozen[0].Table
+	waits := func(f frozenTable) bool { return f.Table == newest }
+	for slices.ContainsFunc(p.version.Load().frozen, waits) && !p.dropped.Load() {
 		if err := p.flushing.take(ctx); err != nil {
 			return err
 		}
@@ -37,6 +45,9 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 			return err
 		}
 		db.work.flushError.Store(nil)
+	}
+	if p.c.def.Replicated {
+		return p.noteEntries()
 	}
 	return nil
 }
@@ -80,19 +91,42 @@ func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 			return err
 		}
 	}
-	for done := true; done; {
-		var err error
-		if done, err = db.work.trimOne(ctx, p, true); err != nil {
+	if err := p.rewriteAll(ctx, db.work.trimOne); err != nil {
+		return err
+	}
+	return p.rewriteAll(ctx, db.work.reindexOne)
+}
+
+// rewriteAll has files of the partition written anew by trimOne or reindexOne,
+// one after the other, until none needs it. Where they give way to a split it goes
+// on if that does not replace the partition.
+func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *partition, bool) (bool, error)) error {
+	for {
+		done, err := one(ctx, p, true)
+		if err == errMoved {
+			done = true
+			_, err = p.awaitSplit(ctx, p.queued.Load())
+		}
+		if err != nil || !done {
 			return err
 		}
 	}
-	for done := true; done; {
-		var err error
-		if done, err = db.work.reindexOne(ctx, p, true); err != nil {
-			return err
-		}
+}
+
+// awaitSplit waits for an automatic split of the partition, nil if there is none,
+// and says whether it was split. That it cannot be, or is gone for another reason, is no error.
+func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err error) {
+	if j == nil {
+		return false, nil
 	}
-	return nil
+	err = j.Wait(ctx)
+	if err == nil {
+		return true, nil
+	}
+	if ctx.Err() == nil && (errors.Is(err, ErrRefused) || p.dropped.Load()) {
+		err = nil
+	}
+	return false, err
 }
 
 // settleSplits returns when no partition holds more than it should and can be
@@ -112,10 +146,8 @@ func (db *DB) settleSplits(ctx context.Context) (any bool, err error) {
 			return any, nil
 		}
 		for p, j := range jobs {
-			err := j.Wait(ctx)
-			if err == nil {
-				any = true
-			} else if ctx.Err() != nil || !errors.Is(err, ErrRefused) && !p.dropped.Load() {
+			split, err := p.awaitSplit(ctx, j)
+			if any = any || split; err != nil {
 				return any, err
 			}
 		}

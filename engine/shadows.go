@@ -12,7 +12,8 @@ import (
 )
 
 // What a source overwrites in older ones never changes, since both are
-// immutable. It is known from when it is written:
+// immutable. A partition tombstone overwrites all that they have of its logical
+// partition. It is known from when it is written:
 //
 //   - a flush looks up its keys in the runs, and a merge joins what its inputs
 //     know; both write it with the file (segment.Shadows);
@@ -28,8 +29,17 @@ type shadowList struct {
 	seqs     []uint64
 }
 
-// add adds versions behind those that the list has.
+// add adds the versions that one key overwrites. Keys come in their order: what
+// the list already has at or behind the ordinal is of a partition tombstone, which
+// comes before the keys of its logical partition.
 func (l *shadowList) add(ordinal, versions uint32, seq uint64) {
+	if n := len(l.ordinals); versions > 0 && n > 0 && ordinal <= l.ordinals[n-1] {
+		at, _ := slices.BinarySearch(l.ordinals, ordinal)
+		for i := range l.seqs[at:min(at+int(versions), n)] {
+			l.seqs[at+i] = min(l.seqs[at+i], seq)
+		}
+		return
+	}
 	for i := range versions {
 		l.ordinals, l.seqs = append(l.ordinals, ordinal+i), append(l.seqs, seq)
 	}
@@ -296,17 +306,9 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 		err := s.eachKey(func(k *item.Key, oldest uint64) error {
 			hash := k.ItemHash()
 			for _, t := range targets {
-				if t.part != nil {
-					ordinal, versions := t.part.lookup(k)
-					t.list.add(ordinal, versions, oldest)
-					continue
-				}
-				if !t.file.spans(k) {
-					continue
-				}
-				ordinal, versions, err := t.file.Lookup(k, hash)
+				ordinal, versions, err := t.overwrittenBy(k, hash)
 				if err != nil {
-					return t.file.named(err)
+					return err
 				}
 				t.list.add(ordinal, versions, oldest)
 			}
@@ -320,14 +322,8 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	return lists[older.identity()], nil
 }
 
-// spans says whether a key lies between the lowest and the highest of the file.
-func (f *file) spans(k *item.Key) bool {
-	p := f.Properties()
-	return item.Compare(&p.Min, k) <= 0 && item.Compare(k, &p.Max) <= 0
-}
-
-// apart says that two sources can have no key in common: two files, if their
-// keys lie apart.
+// apart says that two sources can have no logical partition in common: two files,
+// if their keys lie apart.
 func (s *indexSource) apart(o *indexSource) bool {
 	if s.file == nil || o.file == nil {
 		return false
@@ -337,7 +333,32 @@ func (s *indexSource) apart(o *indexSource) bool {
 
 func filesApart(a, b *file) bool {
 	p, q := a.Properties(), b.Properties()
-	return item.Compare(&p.Max, &q.Min) < 0 || item.Compare(&q.Max, &p.Min) < 0
+	return item.ComparePartition(&p.Max, &q.Min) < 0 || item.ComparePartition(&q.Max, &p.Min) < 0
+}
+
+// overwrittenBy returns the ordinals of the versions, within the bounds of the
+// reference and beyond, that a newer source with a version of the key overwrites:
+// those of the key, or of all its logical partition. hash is the key's, 0 if it is
+// not known.
+func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, err error) {
+	if k.OfPartition() {
+		from, to := limitsOf(k)
+		c := f.Cursor(maxSequence)
+		lo, err := f.lower(c, from)
+		if err != nil {
+			return 0, 0, err
+		}
+		hi, err := f.lower(c, to)
+		return lo, hi - lo, err
+	}
+	if p := f.Properties(); item.Compare(k, &p.Min) < 0 || item.Compare(&p.Max, k) < 0 {
+		return 0, 0, nil
+	}
+	if hash == 0 {
+		hash = k.ItemHash()
+	}
+	first, versions, err = f.Lookup(k, hash)
+	return first, versions, f.named(err)
 }
 
 // eachKey calls visit with the keys of the source and the sequence of the oldest
@@ -459,15 +480,15 @@ func (s *shadowFinder) find() error {
 	hash := uint64(0)
 	for _, r := range s.older {
 		f := r.find(&s.epk)
-		if f == nil || s.inputs[f.ref.Number] != nil || !f.spans(&s.last.Key) {
+		if f == nil || s.inputs[f.ref.Number] != nil {
 			continue
 		}
 		if hash == 0 {
 			hash = s.last.ItemHash()
 		}
-		ordinal, versions, err := f.Lookup(&s.last.Key, hash)
+		ordinal, versions, err := f.overwrittenBy(&s.last.Key, hash)
 		if err != nil {
-			return f.named(err)
+			return err
 		}
 		if versions > 0 {
 			l := s.found[f.ref.Number]
@@ -517,15 +538,16 @@ func (s *shadowFinder) end() ([]segment.Shadows, error) {
 	return all, nil
 }
 
-// within returns the part of a list for the keys of the file being written.
+// within returns the part of a list for the logical partitions of the file being
+// written.
 func (s *shadowFinder) within(l *shadowList, older *file) (shadowList, error) {
 	c := older.Cursor(maxSequence)
-	lo, err := older.lower(c, &s.first.Key)
+	from, _ := limitsOf(&s.first.Key)
+	lo, err := older.lower(c, from)
 	if err != nil {
 		return shadowList{}, err
 	}
-	after := s.last.Clone()
-	after.ID = append(after.ID, 0)
-	hi, err := older.lower(c, &after)
+	_, to := limitsOf(&s.last.Key)
+	hi, err := older.lower(c, to)
 	return l.between(lo, hi), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -34,6 +35,11 @@ func TestShadowsAreKnown(t *testing.T) {
 	}
 	for round := range 12 {
 		for range 200 {
+			if rng.IntN(40) == 0 {
+				if err := c.DeleteLogicalPartition(ctx, StringKey(strconv.Itoa(rng.IntN(20))), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
 			doc := fmt.Appendf(nil, `{"id":"%d","k":"%d","n":%d}`, rng.IntN(50), rng.IntN(20), rng.IntN(5))
 			if _, err := c.Upsert(ctx, doc, nil); err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -95,7 +96,9 @@ func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 type Snapshot struct {
 	c      *Container
 	seq    uint64
-	now    int64 // when items expire, in milliseconds; 0: by the clock
+	born   uint64 // installations in the container when it was taken
+	cuts   []cut  // of a replicated container: its sequences, in key-space order; nil: seq
+	now    int64  // when items expire, in milliseconds; 0: by the clock
 	closed sync.Once
 	done   chan struct{}
 }
@@ -110,6 +113,9 @@ func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
 	defer call.Leave()
 	db := c.db
 	s := &Snapshot{c: c, done: make(chan struct{})}
+	if c.def.Replicated {
+		return s, s.takeCuts()
+	}
 	if db.log == nil {
 		s.seq = db.pins.take(func() uint64 { return maxSequence }, db.opts.clock())
 		return s, nil
@@ -145,9 +151,90 @@ func (s *Snapshot) Seq() uint64 { return s.seq }
 func (s *Snapshot) Close() error {
 	s.closed.Do(func() {
 		close(s.done)
-		s.c.db.pins.release(s.seq)
+		s.release()
 	})
 	return nil
+}
+
+// release lets go of what the snapshot pins.
+func (s *Snapshot) release() {
+	if s.cuts == nil {
+		s.c.db.pins.release(s.seq)
+	}
+	for _, cut := range s.cuts {
+		s.c.db.pins.release(cut.seq)
+	}
+}
+
+// cut is the sequence at which a snapshot sees a physical partition whose
+// sequences are its own.
+type cut struct {
+	end  partmap.EPK // of its range
+	seq  uint64
+	born uint64
+}
+
+// takeCuts takes a snapshot of a replicated container.
+func (s *Snapshot) takeCuts() error {
+	for _, p := range s.c.routing.Load().parts {
+		cut, _, err := p.takeCut()
+		if err != nil {
+			s.release()
+			return err
+		}
+		s.cuts = append(s.cuts, cut)
+		s.seq = max(s.seq, cut.seq)
+	}
+	return nil
+}
+
+// takeCut pins the newest sequence of the partition, when everything up to it
+// may be shown, and returns the entry that it belongs to.
+func (p *partition) takeCut() (cut, applied, error) {
+	db := p.db
+	c := cut{end: p.rng.Max, born: p.born}
+	var at applied
+	var last, synced wal.Position
+	// What was written up to a sequence is there as long as that is pinned.
+	c.seq = db.pins.take(func() uint64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		at, last, synced = p.mu.applied, p.mu.last, p.mu.synced
+		return p.mu.lastSeq
+	}, db.opts.clock())
+	var err error
+	if db.log != nil {
+		err = db.await(last, synced)
+	}
+	if err == nil {
+		err = p.publish(c.seq)
+	}
+	if err != nil {
+		db.pins.release(c.seq)
+	}
+	return c, at, err
+}
+
+// cutAt returns the sequence at which the snapshot sees the physical partition
+// that begins at a place, and the installations in the container when it was
+// taken.
+func (s *Snapshot) cutAt(at *partmap.EPK) (seq, born uint64) {
+	for i := range s.cuts {
+		if at.Compare(&s.cuts[i].end) < 0 {
+			return s.cuts[i].seq, s.cuts[i].born
+		}
+	}
+	return s.seq, s.born
+}
+
+// view returns as of when the snapshot shows a logical partition.
+func (s *Snapshot) view(pk PartitionKey) view {
+	v := view{at: s.seq, born: s.born, now: s.now}
+	if s.cuts != nil {
+		epk := pk.EPK()
+		v.at, v.born = s.cutAt(&epk)
+	}
+	return v
 }
 
 func (s *Snapshot) check() error {

@@ -19,6 +19,8 @@ type sourceSet struct {
 	now    int64  // milliseconds: what expires up to then is gone
 	policy *index.Compiled
 	list   []*indexSource // newest first; files of one run one after the other
+	// deleted tells what was deleted with its logical partition.
+	deleted deletedKeys
 }
 
 // indexSource is a set of versions in the order of keys, those of one key newest
@@ -47,6 +49,7 @@ type ordinals struct{ lo, hi uint32 }
 // A nil policy means that nothing has an index.
 func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
 	q := &sourceSet{p: p, v: v, at: at, now: now, policy: policy}
+	q.deleted.begin(v, at)
 	known := p.visible.Load()
 	if err := q.addTable(v.active, nil, known, tables); err != nil {
 		return nil, err
@@ -289,16 +292,24 @@ func (s *indexSource) deadHere(set *index.Set) error {
 // deadIn adds what a memtable without an index overwrites.
 func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) error {
 	return n.walkTable(lo, hi, func(k *item.Key, v *item.Version) (bool, error) {
-		var first, versions uint32
-		var err error
-		if s.part != nil {
-			first, versions = s.part.lookup(k)
-		} else if first, versions, err = s.file.Lookup(k, k.ItemHash()); err != nil {
-			return false, s.file.named(err)
+		first, versions, err := s.overwrittenBy(k, 0)
+		if err != nil {
+			return false, err
 		}
 		set.AddRange(first, first+versions)
 		return true, nil
 	})
+}
+
+// overwrittenBy returns the ordinals of the versions that a newer source with a
+// version of the key overwrites: those of the key, or of all its logical partition.
+// hash is the key's, 0 if it is not known.
+func (s *indexSource) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, err error) {
+	if s.part != nil {
+		first, versions = s.part.lookup(k)
+		return first, versions, nil
+	}
+	return s.file.overwrittenBy(k, hash)
 }
 
 // deadVersions adds what is newer than the sequence of the query, and what a
@@ -320,8 +331,15 @@ func (s *indexSource) deadVersions(set *index.Set) error {
 		}
 		if covered || v.Seq > s.set.at {
 			set.Add(o)
-		} else {
-			covered = true
+			continue
+		}
+		covered = true
+		hidden, err := s.set.deleted.hides(&k, &v)
+		if err != nil {
+			return err
+		}
+		if hidden {
+			set.Add(o)
 		}
 	}
 	return nil
@@ -361,7 +379,7 @@ func (s *indexSource) clean() (bool, error) {
 }
 
 // overwritten says whether a source before this one in the list has a version of
-// the key up to the sequence of the query.
+// the key itself up to the sequence of the query.
 func (s *indexSource) overwritten(k *item.Key) (bool, error) {
 	var v item.Version
 	var hash uint64
@@ -425,7 +443,11 @@ func (s *indexSource) scan(lo, hi *item.Key, visit func(ordinal uint32, k *item.
 		if !visible(v, s.set.now) {
 			return true, nil
 		}
-		if hidden, err := s.overwritten(k); hidden || err != nil {
+		hidden, err := s.set.deleted.hides(k, v)
+		if err == nil && !hidden {
+			hidden, err = s.overwritten(k)
+		}
+		if hidden || err != nil {
 			return err == nil, err
 		}
 		return visit(ordinal, k, v)

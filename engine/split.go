@@ -60,6 +60,9 @@ func (c *Container) reshape(ctx context.Context, kind ReshapeKind, at string, id
 	if _, err := partmap.ParseEPK(at); err != nil {
 		return nil, fmt.Errorf("%w: boundary: %w", ErrInvalid, err)
 	}
+	if c.def.Replicated && (kind != KindSplit || at == "") {
+		return nil, fmt.Errorf("container %q: only splits at a boundary that is given: %w", c.name, ErrReplicated)
+	}
 	for _, id := range ids {
 		if c.partition(id) == nil {
 			return nil, c.noPartition(id)
@@ -109,8 +112,11 @@ func (db *DB) splitIfLarge(p *partition) *Job {
 }
 
 // queueSplit queues an automatic split of the partition, which where may say
-// more of; nil: one is under way.
+// more of; nil: one is under way, or the container is replicated.
 func (p *partition) queueSplit(where func(*Job)) *Job {
+	if p.c.def.Replicated {
+		return nil
+	}
 	j := p.c.newJob(KindSplit, "", p.id)
 	j.auto = true
 	if where != nil {

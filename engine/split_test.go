@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
@@ -499,6 +500,53 @@ func TestFileTwice(t *testing.T) {
 	}
 	s.must(s.db.Settle(context.Background()))
 	s.check()
+}
+
+// TestTrimAfterRefusal has a trim give way, in Settle, to a split that is refused
+// then: Settle does not return before the rest is trimmed.
+func TestTrimAfterRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *splitStore
+		var queued *Job
+		s = newSplitStore(t, byK, func(o *Options) {
+			o.Events = &EventListener{Merged: func(e MergeEvent) {
+				p := s.db.partitions()[0]
+				if e.Trim && e.Partition == p.id && queued == nil {
+					// There are more files to trim. Nobody carries out the job yet.
+					queued = s.c.newJob(KindSplit, "", p.id)
+					queued.auto = true
+					p.queued.Store(queued)
+				}
+			}}
+		})
+		put := func(from int) {
+			for i := range 50 {
+				s.put(i%2, fmt.Sprint(from+i), "text")
+			}
+			s.must(s.db.Flush(t.Context()))
+		}
+		put(0)
+		put(100)
+		s.split(0, nil) // each has one key now: it cannot be split again
+		settled := make(chan error, 1)
+		go func() { settled <- s.db.Settle(t.Context()) }()
+		synctest.Wait() // for Settle to wait for the job
+		if queued == nil {
+			t.Fatal("nothing was trimmed")
+		}
+		s.db.run(queued)
+		s.must(<-settled)
+		if !errors.Is(queued.err, ErrRefused) {
+			t.Fatalf("the split was not refused: %v", queued.err)
+		}
+		for _, p := range s.db.partitions() {
+			if done, err := s.db.work.trimOne(t.Context(), p, true); done || err != nil {
+				t.Errorf("partition %d: a trim was left: %v, %v", p.id, done, err)
+			}
+		}
+		s.check()
+		s.db.Close()
+	})
 }
 
 // TestSharedDamage damages a file that two partitions share: it is found once,

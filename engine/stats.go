@@ -197,7 +197,7 @@ func (p *partition) stats() PartitionStats {
 			s.RawBytes += f.raw()
 		}
 	}
-	s.Exact = sources <= 1 && v.active.Versions() == 0 && s.Tombstones == 0
+	s.Exact = sources <= 1 && v.active.Versions() == 0 && s.Tombstones == 0 && p.c.unique == nil
 	return s
 }
 

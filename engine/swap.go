@@ -133,6 +133,10 @@ func (r *reshape) swapLocked() error {
 		child.version.Store(&v)
 		child.mu.last, child.mu.synced, child.mu.lazy = newest.last, newest.synced, newest.lazy
 		child.mu.lastSeq = newest.seq
+		if r.c.def.Replicated { // and so there is one parent
+			child.mu.applied = r.parents[0].mu.applied
+			child.mu.left = heritage{newest.seq, child.mu.applied}
+		}
 	}
 	// Whoever shows a sequence in a parent either sees the heirs, or has shown
 	// it before it is looked at here.

@@ -21,7 +21,8 @@ func (f *file) trimmable() bool {
 // without settle, somebody merges in the partition. All versions are kept.
 //
 // The steps are those of a merge (merge.go), with one file as the input. It gives
-// way to an automatic split of the partition.
+// way to an automatic split of the partition: then it does nothing, and the error
+// is errMoved with settle.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
 		if err := p.merging.take(ctx); err != nil {
@@ -33,6 +34,9 @@ func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done 
 	defer p.merging.leave()
 	done, err = w.db.trimFile(ctx, p)
 	w.reclaimIfManual()
+	if err == errMoved && !settle {
+		err = nil
+	}
 	return done, err
 }
 
@@ -44,7 +48,7 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 		for _, f := range r.files {
 			if f.trimmable() && !p.dropped.Load() {
 				if err := db.rewrite(ctx, p, f, v.runs[i+1:], true); err == errMoved {
-					return false, nil
+					return false, err
 				} else if err != nil {
 					return false, fmt.Errorf("trim of partition %d: %w", p.id, err)
 				}

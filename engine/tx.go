@@ -70,7 +70,7 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		buf = append(buf, op.body()...)
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
-	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, id, &tx.snapshot, buf)
+	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, id, tx.snapshot.view(tx.pk), buf)
 	if tx.batch != nil && (err == nil || err == ErrNotFound) {
 		tx.note(id, it.Seq, err == nil)
 	}
@@ -267,6 +267,9 @@ func (tx *Tx) writeDocument(v verb, doc []byte, o *WriteOptions) error {
 	}
 	r := requests.Get().(*request)
 	defer r.release()
+	if err := tx.batch.checkDocument(v, o); err != nil {
+		return err
+	}
 	if err := tx.batch.scan(r, doc); err != nil {
 		return err
 	}
@@ -344,7 +347,7 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 		p := rt.parts[rt.table.Find(&epk)]
 		at := db.pins.take(p.visible.Load, db.opts.clock())
 		if !p.dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, snapshot: Snapshot{c: c, seq: at, now: db.nowMillis()}}, nil
+			return &Tx{ctx: ctx, pk: pk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: db.nowMillis()}}, nil
 		}
 		// Who took its place may have flushed before the sequence was taken.
 		db.pins.release(at)

@@ -180,6 +180,10 @@ func TestConflicts(t *testing.T) {
 				}
 				return c.Delete(ctx, StringKey("a"), "new", nil)
 			}, si: true, serial: true},
+		{name: "logical partition deleted", tx: func(tx *Tx) { must(t, tx.Create(doc("new", "a", 1), nil)) },
+			other: func(c *Container) error { return c.DeleteLogicalPartition(ctx, StringKey("a"), nil) }, si: true, serial: true},
+		{name: "another logical partition deleted", tx: func(tx *Tx) { must(t, tx.Create(doc("new", "a", 1), nil)) },
+			other: func(c *Container) error { return c.DeleteLogicalPartition(ctx, StringKey("b"), nil) }},
 		{name: "read item", tx: func(tx *Tx) {
 			_, err := tx.Read("i2")
 			must(t, err)

@@ -81,7 +81,7 @@ type Meta struct {
 	Key      PartitionKey
 	ID       string
 	ETag     ETag
-	Seq      uint64    // position in the store-wide order of writes
+	Seq      uint64    // position in the store-wide order of writes; of a replicated container in that of the physical partition
 	Modified time.Time // milliseconds
 	Expires  time.Time // milliseconds; zero: never
 	// Charge is what the call cost, in request units. What a scan cost is the
@@ -114,4 +114,8 @@ type WriteOptions struct {
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.
 	Durability Durability
+	// Key, if valid, is the partition key that the document of a Create, Upsert
+	// or Replace must have: ErrKeyMismatch if it has another. Replace needs it
+	// where keys have a random suffix.
+	Key PartitionKey
 }

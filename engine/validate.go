@@ -8,8 +8,8 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// A transaction commits if no item that it wrote has a version above the
-// sequence at which it read, and, if it is serializable, none that it read or
+// A transaction commits if its logical partition was not deleted, and no item that
+// it wrote has a version, above the sequence at which it read, and, if it is serializable, none that it read or
 // that lies in a range that it scanned. All versions are asked for, also those
 // that are not published yet: their writers come before it in the order.
 //
@@ -36,7 +36,18 @@ func (p *partition) awaitConflict() error {
 // validate looks for what changed, in a version of the partition. The caller is
 // inside a guard.
 func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit) error {
+	if p.db.opts.mutant == mutantUnchecked {
+		return nil
+	}
 	at := tx.snapshot.seq
+	if v.hasPartitionTombstones() {
+		whole := u.key(nil)
+		if seq, err := v.partitionTombstone(&whole, maxSequence); err != nil {
+			return p.db.readError(err)
+		} else if seq > at {
+			return errChanged
+		}
+	}
 	for i := range u.ops {
 		if err := tx.unchanged(p, v, u.ops[i].id()); err != nil {
 			return err
@@ -113,7 +124,7 @@ const rangesAgain = 3
 
 // validateLocked is validate for what came since. The commit lock is held.
 func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
-	if p.mu.lastSeq <= u.ahead {
+	if p.mu.lastSeq <= u.ahead || p.db.opts.mutant >= mutantUnchecked && p.db.opts.mutant <= mutantUnlocked {
 		return nil // nothing
 	}
 	if len(tx.ranges) > 0 && u.again < rangesAgain {
@@ -122,6 +133,9 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	}
 	var newest item.Version
 	at := tx.snapshot.seq
+	if whole := u.key(nil); v.newestInMemory(&whole, at, &newest) {
+		return errChanged
+	}
 	for i := range u.ops {
 		key := u.key(u.ops[i].id())
 		if v.newestInMemory(&key, at, &newest) {

@@ -61,12 +61,14 @@ func (v *indexVerifier) run(ctx context.Context) error {
 	walk := v.r.Walk()
 	var builder *index.Builder
 	lo, next := uint32(0), uint32(0)
+	var deleted deletedBefore
 	for walk.Next() {
 		if builder == nil {
 			builder = index.NewBuilder(v.policy, 0, nil)
 		}
-		builder.Note(next, walk.Version(), walk.Older())
-		if !walk.Version().Deleted() {
+		hidden := deleted.hides(walk.Key(), walk.Version())
+		builder.Note(next, walk.Version(), walk.Older() || hidden)
+		if walk.Version().IsDocument() {
 			if err := builder.Add(next, walk.Version().Body); err != nil {
 				return err
 			}

@@ -36,12 +36,9 @@ func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 	}
 	s := indexSource{file: f}
 	err := s.eachKey(func(k *item.Key, oldest uint64) error {
-		if !old.spans(k) {
-			return v.ctx.Err()
-		}
-		first, versions, err := old.Lookup(k, k.ItemHash())
+		first, versions, err := old.overwrittenBy(k, 0)
 		if err != nil {
-			return old.named(err)
+			return err
 		}
 		for o := first; o < first+versions; o++ {
 			if i, ok := slices.BinarySearch(l.ordinals, o); !ok || l.seqs[i] > oldest {
@@ -58,11 +55,12 @@ func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 		if !c.SeekOrdinal(o) {
 			return old.named(c.Err())
 		}
-		_, versions, err := f.Lookup(c.Key(), c.Key().ItemHash())
+		var newer item.Version
+		found, _, err := f.get(c.Key(), c.Key().ItemHash(), maxSequence, nil, true, &newer)
 		if err != nil {
-			return f.named(err)
+			return err
 		}
-		if versions == 0 {
+		if !found {
 			v.report(name, -1, "shadows: version %d of file %d is said to be overwritten and is not", o, old.ref.Number)
 		}
 	}

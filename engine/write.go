@@ -47,18 +47,20 @@ type request struct {
 	ifMatch ETag
 	ttl     int64 // milliseconds, 0: for ever
 	sync    bool
+	copying bool // by a Copy: ver.Expires stands
 	waited  time.Duration
 	counted // by measure
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
+	derived []byte // scratch of a synthetic key
 	head    []byte
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body, r.counted = nil, counted{}
+	r.ver.Body, r.counted, r.copying = nil, counted{}, false
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -115,19 +117,71 @@ func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptio
 	}
 	r := requests.Get().(*request)
 	defer r.release()
-	if err := c.scan(r, doc); err != nil {
+	var given PartitionKey
+	if o != nil {
+		given = o.Key
+	}
+	if err := c.mayWrite(d, given); err != nil {
 		return Meta{}, err
+	}
+	if err := c.scan(r, doc, given); err != nil {
+		return Meta{}, err
+	}
+	if c.unique != nil {
+		return c.writeAlone(ctx, r, o, [...]verb{anything: verbUpsert, absent: verbCreate, present: verbReplace}[d])
 	}
 	return c.write(ctx, r, o, d)
 }
 
-// scan fills the request's operation from a document.
-func (c *Container) scan(r *request, doc []byte) error {
+// writeAlone is write as a batch of one.
+func (c *Container) writeAlone(ctx context.Context, r *request, o *WriteOptions, v verb) (Meta, error) {
+	return c.alone(ctx, keyOf(string(r.key.PK)), o, func(b *Batch, o *WriteOptions) error {
+		return b.add(v, r.key.ID, r.ver.Body, r.ttl, o)
+	})
+}
+
+// alone commits a batch of one operation, which add adds.
+func (c *Container) alone(ctx context.Context, pk PartitionKey, o *WriteOptions, add func(b *Batch, o *WriteOptions) error) (Meta, error) {
+	b := batches.Get().(*Batch)
+	b.begin(c, pk)
+	b.alone = true
+	defer b.release()
+	if o != nil {
+		b.Durability = o.Durability
+		own := *o
+		own.Durability = Durability{}
+		o = &own
+	}
+	if err := add(b, o); err != nil {
+		return Meta{}, err
+	}
+	metas, err := c.Commit(ctx, b)
+	if err != nil {
+		return Meta{}, aloneError(err)
+	}
+	return metas[0], nil
+}
+
+// aloneError returns the error of the only operation of a batch.
+func aloneError(err error) error {
+	if be, ok := errors.AsType[*BatchError](err); ok {
+		return be.Err
+	}
+	return err
+}
+
+// scan fills the request's operation from a document, whose partition key must
+// be the one that is given, if that is valid.
+func (c *Container) scan(r *request, doc []byte, given PartitionKey) error {
 	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
 		return documentError(err)
 	}
+	pk, err := c.keyOf(r, given)
+	if err != nil {
+		return err
+	}
 	r.ttl = c.ttlOf(&r.doc)
-	return r.set(r.doc.PK, r.doc.ID, doc, 0)
+	return r.set(pk, r.doc.ID, doc, 0)
 }
 
 func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, d demand, flags item.Flags) (Meta, error) {
@@ -150,6 +204,9 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 	if r.ttl = 0; flags&item.Tombstone == 0 {
 		r.ttl = max(0, c.def.DefaultTTL.Milliseconds())
 	}
+	if c.unique != nil {
+		return c.writeAlone(ctx, r, o, verbDelete)
+	}
 	return c.write(ctx, r, o, d)
 }
 
@@ -161,7 +218,7 @@ func (r *request) set(pk, id, body []byte, flags item.Flags) error {
 
 func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d demand) (Meta, error) {
 	db := c.db
-	if err := db.writable(); err != nil {
+	if err := c.writable(); err != nil {
 		return Meta{}, err
 	}
 	r.demand, r.ifMatch, r.waited = d, 0, 0
@@ -260,6 +317,9 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		seq, pos, need, err = p.applyLocked(r, &ahead)
 		p.mu.Unlock()
 		if err == nil {
+			if r.key.OfPartition() {
+				p.full.forget(r.key.PK)
+			}
 			return seq, pos, need, nil
 		}
 		p.full.failed(&r.counted)
@@ -285,6 +345,9 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 	if p.dropped.Load() {
 		return 0, 0, 0, p.gone()
 	}
+	if err := p.c.accepts(r.copying); err != nil {
+		return 0, 0, 0, err
+	}
 	if r.demanding() {
 		if early, err := p.judgeLocked(r, ahead); early {
 			return 0, p.mu.last, max(p.mu.synced, 1), err
@@ -293,7 +356,9 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		}
 	}
 	r.ver.Modified = p.db.stamp()
-	r.ver.Expires = expires(r.ver.Modified, r.ttl)
+	if !r.copying {
+		r.ver.Expires = expires(r.ver.Modified, r.ttl)
+	}
 	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
@@ -386,7 +451,7 @@ func (d demand) judge(ifMatch ETag, v *item.Version, exists bool, now int64) err
 
 // visible says whether a version is a document that readers see.
 func visible(v *item.Version, now int64) bool {
-	return !v.Deleted() && (v.Expires == 0 || v.Expires > now)
+	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
 }
 
 func (r *request) meta() Meta {

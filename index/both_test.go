@@ -1,15 +1,16 @@
 package index
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 // TestBoth compares what postings of all kinds of containers have in common, in
 // whole and in ranges, with plain lists.
 func TestBoth(t *testing.T) {
-	rng := rand.New(rand.NewPCG(newSeed(t), 1))
+	rng := randtest.New(t)
 	const items = 150_000
 	names := []string{"dense", "sparse", "runs", "mixed", "few", "one"}
 	has := func(name string, o int) bool {

@@ -118,7 +118,7 @@ func NewBuilder(c *Compiled, limit int64, temp func() (vfs.File, error)) *Builde
 // Note adds what is said of a version as such: that it is deleted, that it
 // expires, and that it is older than the one before it, of the same item.
 func (b *Builder) Note(ordinal uint32, v *item.Version, older bool) {
-	if v.Deleted() {
+	if !v.IsDocument() {
 		b.versions.deleted = append(b.versions.deleted, ordinal)
 	}
 	if older {

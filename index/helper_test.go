@@ -2,7 +2,6 @@ package index
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,22 +9,6 @@ import (
 	"strings"
 	"testing"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
-
-// newSeed returns the seed of a random test, which is printed if it fails.
-func newSeed(t *testing.T) uint64 {
-	seed := *seedFlag
-	for seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", seed)
-		}
-	})
-	return seed
-}
 
 func mustPath(t testing.TB, text string) Path {
 	t.Helper()

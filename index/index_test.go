@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -55,7 +56,7 @@ var testPolicies = []Policy{
 // TestIndex compares indexes of random documents with what encoding/json finds
 // in them: built at once, in several runs on disk, and merged from parts.
 func TestIndex(t *testing.T) {
-	seed := newSeed(t)
+	seed := randtest.Seed(t)
 	for i := range 40 {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		g := &generator{Rand: rng}
@@ -245,7 +246,7 @@ func TestVersions(t *testing.T) {
 // TestHostile changes bytes of indexes: there are errors or wrong answers, which
 // checksums prevent, but nothing else.
 func TestHostile(t *testing.T) {
-	seed := newSeed(t)
+	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	g := &generator{Rand: rng}
 	docs := make([]string, 3000)

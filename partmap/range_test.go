@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 func rangeOf(t testing.TB, min, max string) Range {
@@ -94,7 +96,7 @@ func TestMidpoint(t *testing.T) {
 
 // Cut at midpoints, everything stays tiled, however deep.
 func TestMidpointsTile(t *testing.T) {
-	seed := seedOf(t)
+	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	entries := []Entry{{Range: Ranges(1)[0]}}
 	for id := range PartitionID(500) {

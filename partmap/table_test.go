@@ -4,31 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-)
 
-// seedOf returns a fresh seed, or the one in PARTMAP_SEED, and prints it when
-// the test fails.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("PARTMAP_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("PARTMAP_SEED=%d replays this", seed)
-		}
-	})
-	return seed
-}
+	"github.com/cleavestore/cleave/internal/randtest"
+)
 
 // tableOf returns the table with these inner boundaries, ids from 1 on.
 func tableOf(t testing.TB, boundaries []EPK) *Table {
@@ -127,7 +108,7 @@ func shapes(rng *rand.Rand) map[string][]EPK {
 
 // Find against a linear search, on the boundaries, around them and elsewhere.
 func TestFind(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seedOf(t), 2))
+	rng := rand.New(rand.NewPCG(randtest.Seed(t), 2))
 	for name, boundaries := range shapes(rng) {
 		table := tableOf(t, boundaries)
 		points := slices.Clone(boundaries)
@@ -161,7 +142,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestOverlapping(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seedOf(t), 3))
+	rng := rand.New(rand.NewPCG(randtest.Seed(t), 3))
 	for name, boundaries := range shapes(rng) {
 		table := tableOf(t, boundaries)
 		for range 200 {

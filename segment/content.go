@@ -17,6 +17,7 @@ type contentCheck struct {
 	key      shownKey
 	last     item.KeyCopy // key of the version before
 	lastSeq  uint64
+	deleted  deletedHere
 	followed bool // the version before announces an older one
 	seen     Properties
 	slot     uint64 // next slot of the directory of partitions
@@ -140,7 +141,7 @@ func (c *contentCheck) member(i int) error {
 			return err
 		}
 		p.Keys++
-		if !ver.Deleted() {
+		if ver.IsDocument() {
 			p.Live++
 		}
 		if p.Keys == 1 {
@@ -148,8 +149,14 @@ func (c *contentCheck) member(i int) error {
 		}
 		c.last.Set(k)
 	}
+	if c.deleted.hides(k, &ver, samePK) {
+		p.DeletedHere++
+	}
 	if ver.Deleted() {
 		p.Tombstones++
+		if k.OfPartition() {
+			p.OfPartitions++
+		}
 	}
 	p.Items++
 	p.RawBytes += uint64(len(ver.Body))
@@ -298,7 +305,8 @@ func (c *contentCheck) finish() error {
 		seen, say uint64
 	}{
 		{"items", seen.Items, say.Items}, {"live keys", seen.Live, say.Live}, {"keys", seen.Keys, say.Keys},
-		{"tombstones", seen.Tombstones, say.Tombstones}, {"groups", seen.Groups, say.Groups},
+		{"tombstones", seen.Tombstones, say.Tombstones},
+		{"tombstones of logical partitions", seen.OfPartitions, say.OfPartitions}, {"deleted items", seen.DeletedHere, say.DeletedHere}, {"groups", seen.Groups, say.Groups},
 		{"logical partitions", seen.LogicalPartitions, say.LogicalPartitions}, {"raw bytes", seen.RawBytes, say.RawBytes},
 		{"stored bytes", seen.StoredBytes, say.StoredBytes}, {"lowest sequence", seen.MinSeq, say.MinSeq},
 		{"highest sequence", seen.MaxSeq, say.MaxSeq}, {"newest modification", uint64(seen.MaxModified), uint64(say.MaxModified)},

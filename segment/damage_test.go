@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -165,7 +166,7 @@ func findings(t testing.TB, r *Reader) (n int) {
 
 // A flipped bit anywhere is found, and no answer is wrong for it.
 func TestFlippedBits(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := smallModel(rng)
 	fsys := vfs.NewMem()
 	dict, err := NewDictionary(bytes.Repeat([]byte(`{"id":"id-00001","text":"alpha beta gamma delta epsilon `), 2))
@@ -197,7 +198,7 @@ func TestFlippedBits(t *testing.T) {
 
 // A bit that flips under an open reader is found too.
 func TestFlippedUnderReader(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := smallModel(rng)
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", m, WriterOptions{})
@@ -220,7 +221,7 @@ func TestFlippedUnderReader(t *testing.T) {
 
 // A file cut at any length, or with bytes added, is no segment.
 func TestTruncated(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", smallModel(rng), WriterOptions{})
 	good := content(t, fsys, "a")
@@ -244,7 +245,7 @@ func TestTruncatedUnderReader(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the system lets nobody cut a mapped file")
 	}
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 1, partitions: 40, ids: 40, versions: 2, body: noise(2000)}.make()
 	fsys, err := vfs.OpenRoot(t.TempDir())
 	if err != nil {
@@ -316,7 +317,7 @@ func checkShrunk(t *testing.T, r *Reader, c *Cursor, m model, prepared bool) {
 
 // Each read fails once: the call that made it says so, and the next succeeds.
 func TestFailedReads(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := smallModel(rng)
 	mem := vfs.NewMem()
 	write(t, mem, "a", m, WriterOptions{Dictionary: testDictionary(t)})

@@ -27,7 +27,7 @@ const (
 	groupMembers  = 64  // members of a group
 	maxDicts      = 8
 	maxKeyLen     = item.MaxEPK + item.MaxPK + item.MaxID
-	propertiesMin = 14 * 8
+	propertiesMin = 15 * 8
 	propertiesMax = propertiesMin + 2*(6+maxKeyLen)
 
 	// MaxBody is the largest body of an item.
@@ -98,9 +98,11 @@ type Properties struct {
 	StoreID           [16]byte
 	Levels            int    // of the partition key
 	Items             uint64 // versions, tombstones and older ones included
-	Live              uint64 // keys whose newest version is no tombstone
+	Live              uint64 // keys whose newest version is a document
 	Keys              uint64 // different keys
 	Tombstones        uint64 // versions that are tombstones
+	OfPartitions      uint64 // of these, those that delete a logical partition
+	DeletedHere       uint64 // versions that one of those deletes
 	Groups            uint64
 	LogicalPartitions uint64
 	RawBytes          uint64 // sum of the lengths of all bodies
@@ -290,14 +292,15 @@ func (f *Footer) section(k SectionKind) Section {
 
 func aligned(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
-// Properties are 14 integers of 8 bytes, then the lowest and the highest key:
+// Properties are 15 integers of 8 bytes, then the lowest and the highest key:
 // lengths of EPK, partition key and id in 2 bytes each, and their bytes.
 func (p *Properties) encode() []byte {
 	le := binary.LittleEndian
 	var b []byte
 	for _, n := range [...]uint64{
 		p.Items, p.Live, p.Keys, p.Tombstones, p.Groups, p.LogicalPartitions, p.RawBytes, p.StoredBytes,
-		p.MinSeq, p.MaxSeq, uint64(p.MaxModified), p.baseSeq, uint64(p.baseModified), 0,
+		p.MinSeq, p.MaxSeq, uint64(p.MaxModified), p.baseSeq, uint64(p.baseModified), p.OfPartitions,
+		p.DeletedHere,
 	} {
 		b = le.AppendUint64(b, n)
 	}
@@ -321,6 +324,7 @@ func (p *Properties) decode(file string, at int64, b []byte) error {
 	p.MaxModified = int64(le.Uint64(b[80:]))
 	p.baseSeq = le.Uint64(b[88:])
 	p.baseModified = int64(le.Uint64(b[96:]))
+	p.OfPartitions, p.DeletedHere = le.Uint64(b[104:]), le.Uint64(b[112:])
 	rest := b[propertiesMin:]
 	for _, k := range []*item.Key{&p.Min, &p.Max} {
 		var ok bool
@@ -329,7 +333,7 @@ func (p *Properties) decode(file string, at int64, b []byte) error {
 		}
 	}
 	if len(rest) != 0 || p.Items == 0 || p.Items > math.MaxUint32 || p.Keys == 0 || p.Keys > p.Items || p.Live > p.Keys ||
-		p.Tombstones > p.Items || p.Groups == 0 || p.Groups > p.Items || p.LogicalPartitions == 0 ||
+		p.Tombstones > p.Items || p.OfPartitions > p.Tombstones || p.DeletedHere > p.Items || p.Groups == 0 || p.Groups > p.Items || p.LogicalPartitions == 0 ||
 		p.LogicalPartitions > p.Keys || p.MinSeq > p.MaxSeq {
 		return fault.Corrupt(file, at, "properties: counts contradict each other")
 	}

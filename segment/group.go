@@ -28,7 +28,7 @@ const (
 	memberSameID                // id at the same place of its part as in the member before it
 	memberExpires               // expiry of its own
 	memberAnnex                 // key bytes that the body does not hold follow it
-	memberUnknown               // never set
+	memberClaim                 // no item but a claim on a unique key
 )
 
 const (
@@ -167,7 +167,7 @@ func (g *group) next(m *member, i, pos, maxRaw int) (int, error) {
 	}
 	flags := b[pos]
 	pos++
-	if flags&memberUnknown != 0 || i == 0 && flags&(memberSamePK|memberSameID) != 0 {
+	if flags&(memberClaim|memberTombstone) == memberClaim|memberTombstone || i == 0 && flags&(memberSamePK|memberSameID) != 0 {
 		return 0, errMember
 	}
 	m.part += m.body + m.annex
@@ -234,6 +234,9 @@ func (g *group) version(i int, m *member, v *item.Version) {
 	}
 	if m.flags&memberTombstone != 0 {
 		v.Flags = item.Tombstone
+	}
+	if m.flags&memberClaim != 0 {
+		v.Flags |= item.Claim
 	}
 }
 

@@ -5,29 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: from the clock")
-
-// newRand returns a source of random numbers whose seed the test prints.
-func newRand(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // hashEPK is the EPK of a key: that of package partmap where that knows the
 // encoding, else a hash of 16 bytes. Keys that begin with "=" hash to few

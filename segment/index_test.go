@@ -8,12 +8,13 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestOrdinals goes to versions by their ordinals, and from keys to ordinals.
 func TestOrdinals(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for name, m := range contents(rng) {
 		t.Run(name, func(t *testing.T) {
 			fsys := vfs.NewMem()
@@ -68,7 +69,7 @@ func TestOrdinals(t *testing.T) {
 
 // TestIndexSection writes an index section, reads parts of it and damages it.
 func TestIndexSection(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 1, partitions: 3, ids: 200, versions: 2, body: document}.make()
 	content := make([]byte, 3*pageLen+100)
 	for i := range content {

@@ -92,6 +92,9 @@ func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember 
 	if v.Deleted() {
 		m.flags |= memberTombstone
 	}
+	if v.Flags&item.Claim != 0 {
+		m.flags |= memberClaim
+	}
 	if v.Expires != 0 {
 		m.flags |= memberExpires
 		m.expires = v.Expires - v.Modified

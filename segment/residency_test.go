@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // coldFile is a file of about a MiB on a file system that counts its reads.
 func coldFile(t *testing.T, o ReaderOptions) (r *Reader, m model, reads func() int64) {
 	t.Helper()
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for i := range 600 {
 		k := newKey(encodeKey("p"), string(rune('a'+i%26))+string(rune('a'+i/26)))
 		m = append(m, entry{k, item.Version{Seq: uint64(i + 1), Body: append(noise(3000)(rng, nil, nil), k.ID...)}})
@@ -135,7 +136,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 1, partitions: 20, ids: 40, versions: 2, body: document}.make()
 	for _, o := range []WriterOptions{{Dictionary: testDictionary(t)}, {Compression: Small, Dictionary: testDictionary(t)}, {Compression: None}} {
 		for _, mode := range []Mode{Map, Pread} {

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/s2"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 // TestBeginS2 decodes blocks as the library does: whole ones, damaged ones,
 // and the beginnings of whole ones.
 func TestBeginS2(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	words := make([][]byte, 300)
 	for i := range words {
 		words[i] = make([]byte, 1+rng.IntN(60))

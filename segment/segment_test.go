@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -49,7 +50,7 @@ func shortKeys(rng *rand.Rand) model {
 }
 
 func TestRoundTrip(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for name, m := range contents(rng) {
 		compressions := []Compression{Fast, Small, None}
 		if raceEnabled {
@@ -216,7 +217,7 @@ func checkCursor(t *testing.T, r *Reader, m model, rng *rand.Rand) {
 
 // Files of several chunks, of one logical partition and of many.
 func TestChunks(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for _, c := range []struct {
 		name                string
 		n, per, size, looks int
@@ -265,7 +266,7 @@ func TestChunks(t *testing.T) {
 
 // Calls of several goroutines on one reader do not disturb each other.
 func TestConcurrentReads(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 1, partitions: 20, ids: 40, versions: 2, body: document}.make()
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", m, WriterOptions{Compression: Small, Dictionary: testDictionary(t)})

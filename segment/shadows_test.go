@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -33,7 +34,7 @@ func writeShadows(t *testing.T, fsys vfs.FS, m model, set func(*Writer)) {
 }
 
 func TestShadows(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for name, m := range contents(rng) {
 		fsys := vfs.NewMem()
 		var want []Shadows
@@ -58,7 +59,7 @@ func TestShadows(t *testing.T) {
 
 // TestDamagedShadows reads sections that were written wrong: their checksums fit.
 func TestDamagedShadows(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	var m model
 	for _, some := range contents(rng) {
 		m = some

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestSpan compares what lies between two EPKs, and walks from one on, with the
 // content.
 func TestSpan(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for name, m := range contents(rng) {
 		if name == "short ids, no key" {
 			continue // its keys have EPKs of several lengths

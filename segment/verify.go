@@ -31,9 +31,15 @@ func (r *Reader) Verify(ctx context.Context, report func(Finding)) error {
 
 // VerifyChecksums reads the whole file and returns an error for the first byte
 // found that no longer is what was written.
-func (r *Reader) VerifyChecksums(ctx context.Context) error {
+func (r *Reader) VerifyChecksums(ctx context.Context) error { return r.CopyTo(ctx, nil) }
+
+// CopyTo is VerifyChecksums that hands the bytes of the file to each, from the
+// first to the last, in pieces that are valid until it returns. Pieces come
+// before they are verified: they are a whole copy only when CopyTo has returned
+// nil. An error of each ends it and is returned.
+func (r *Reader) CopyTo(ctx context.Context, each func(piece []byte) error) error {
 	var first error
-	v := verifier{r: r, ctx: ctx, once: true, report: func(f Finding) {
+	v := verifier{r: r, ctx: ctx, once: true, each: each, report: func(f Finding) {
 		first = fault.Corrupt(f.File, f.Offset, "%s", f.What)
 	}}
 	if err := v.checksums(); err != nil {
@@ -48,6 +54,7 @@ type verifier struct {
 	ctx      context.Context
 	report   func(Finding)
 	once     bool // the first finding ends it
+	each     func(piece []byte) error
 	findings int
 	s        scratch
 }
@@ -72,7 +79,7 @@ func (v *verifier) done() bool { return v.once && v.findings > 0 }
 // checksums verifies every byte of the file, from its beginning.
 func (v *verifier) checksums() error {
 	r := v.r
-	in := stream{r: r}
+	in := stream{r: r, each: v.each}
 	if err := v.header(&in); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -41,7 +42,7 @@ func reseal(b []byte) {
 // A table that says what is not so, with checksums that are right, is found
 // unless the byte has no meaning; nothing panics.
 func TestVerifyContent(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := smallModel(rng)
 	fsys := vfs.NewMem()
 	p := write(t, fsys, "a", m, WriterOptions{})
@@ -104,7 +105,7 @@ func sectionStart(sections []Section, at int64) int64 {
 }
 
 func TestCanceledVerify(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", smallModel(rng), WriterOptions{})
 	r := open(t, fsys, "a", Map)
@@ -115,5 +116,45 @@ func TestCanceledVerify(t *testing.T) {
 	}
 	if err := r.VerifyChecksums(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestCopyTo copies files, intact and with each byte changed in turn: a copy is
+// the file or an error.
+func TestCopyTo(t *testing.T) {
+	rng := randtest.New(t)
+	ctx := context.Background()
+	fsys := vfs.NewMem()
+	write(t, fsys, "a", smallModel(rng), WriterOptions{})
+	good := content(t, fsys, "a")
+	r := open(t, fsys, "a", Map)
+	var got []byte
+	each := func(piece []byte) error {
+		got = append(got, piece...)
+		return nil
+	}
+	if err := r.CopyTo(ctx, each); err != nil || !bytes.Equal(got, good) {
+		t.Fatalf("%d bytes of %d, %v", len(got), len(good), err)
+	}
+	refusal := errors.New("refused")
+	if err := r.CopyTo(ctx, func([]byte) error { return refusal }); err != refusal {
+		t.Error(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << rng.IntN(8)
+		replace(t, fsys, "a", bad)
+		r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, Mode: Pread})
+		if err != nil {
+			isDamage(t, err, int64(len(good)))
+			continue
+		}
+		got = got[:0]
+		if err := r.CopyTo(ctx, each); err == nil {
+			t.Errorf("byte %d is changed, and copied", i)
+		} else {
+			isDamage(t, err, int64(len(good)))
+		}
+		r.Release()
 	}
 }

@@ -115,9 +115,10 @@ func (w *Walker) Err() error { return w.err }
 
 // stream reads the groups, or other bytes, from front to back.
 type stream struct {
-	r   *Reader
-	off int64 // of buf in the file
-	buf []byte
+	r    *Reader
+	off  int64 // of buf in the file
+	buf  []byte
+	each func(piece []byte) error // gets every byte once, in order; nil: nobody does
 }
 
 const (
@@ -128,6 +129,11 @@ const (
 // bytes returns n bytes at off, which lie in the file and not before those
 // of an earlier call. They are valid until the next call.
 func (s *stream) bytes(off, n int64) ([]byte, error) {
+	if end := s.off + int64(len(s.buf)); off > end && s.each != nil {
+		if _, err := s.bytes(end, off-end); err != nil { // what nobody asks for
+			return nil, err
+		}
+	}
 	have := s.off + int64(len(s.buf)) - off // of what is wanted and follows
 	if have >= n && off >= s.off {
 		at := off - s.off
@@ -152,6 +158,11 @@ func (s *stream) bytes(off, n int64) ([]byte, error) {
 		return nil, err
 	}
 	s.buf = buf
+	if s.each != nil {
+		if err := s.each(buf[kept:]); err != nil {
+			return nil, err
+		}
+	}
 	s.r.file.Advise(off+size, streamPiece, vfs.WillNeed)
 	return buf[:n], nil
 }

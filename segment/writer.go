@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
@@ -55,6 +56,7 @@ type Writer struct {
 	last       item.KeyCopy
 	lastSeq    uint64
 	lastOlder  bool // the version before has a newer one of its key before it
+	deleted    deletedHere
 	partitions partitionBuilder
 	locator    locatorBuilder
 	offsets    offsetBuilder
@@ -68,6 +70,13 @@ type Writer struct {
 // writeBuffer is how much is written, and on its way to the device, at a time.
 const writeBuffer = 512 << 10
 
+// writeBuffers holds buffers of writers that are done, so that small segments
+// do not each cost a large one.
+var writeBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, writeBuffer+64<<10)
+	return &b
+}}
+
 // NewWriter starts a segment at the beginning of f, which is empty. The writer
 // owns f: Finish, Abort and a failing NewWriter close it.
 func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
@@ -80,7 +89,7 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 		f.Close()
 		return nil, fmt.Errorf("segment: %w", err)
 	}
-	w := &Writer{f: f, opts: o, enc: enc, buf: make([]byte, 0, writeBuffer+64<<10)}
+	w := &Writer{f: f, opts: o, enc: enc, buf: (*writeBuffers.Get().(*[]byte))[:0]}
 	w.partitions.prefix = prefixLen(o.Levels)
 	w.locator.slots = make([]locatorSlot, 0, max(0, min(o.ExpectItems, chunkKeys)))
 	w.props = Properties{
@@ -156,7 +165,7 @@ func (w *Writer) accept(k *item.Key, v *item.Version) (samePK, older bool, err e
 	if len(k.EPK) != 16*w.opts.Levels || k.Hash != item.HashOf(k.EPK) || len(k.PK) > item.MaxPK || len(k.ID) > item.MaxID {
 		return false, false, fmt.Errorf("%w: key of %d+%d+%d bytes", ErrItem, len(k.EPK), len(k.PK), len(k.ID))
 	}
-	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags&^item.Tombstone != 0 {
+	if len(v.Body) > MaxBody || v.Deleted() && len(v.Body) > 0 || v.Seq == 0 || v.Flags > item.Claim {
 		return false, false, fmt.Errorf("%w: body of %d bytes, sequence %d, flags %#x", ErrItem, len(v.Body), v.Seq, v.Flags)
 	}
 	if w.props.Items == 0 {
@@ -194,18 +203,40 @@ func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool
 	if !older {
 		w.last.Set(k)
 		p.Keys++
-		if !v.Deleted() {
+		if v.IsDocument() {
 			p.Live++
 		}
 	}
+	if w.deleted.hides(k, v, samePK) {
+		p.DeletedHere++
+	}
 	if v.Deleted() {
 		p.Tombstones++
+		if k.OfPartition() {
+			p.OfPartitions++
+		}
 	}
 	w.lastSeq, w.lastOlder = v.Seq, older
 	p.Items++
 	p.RawBytes += uint64(body)
 	p.MinSeq, p.MaxSeq = min(p.MinSeq, v.Seq), max(p.MaxSeq, v.Seq)
 	p.MaxModified = max(p.MaxModified, v.Modified)
+}
+
+// deletedHere tells of versions in order which ones a tombstone of their logical
+// partition deletes.
+type deletedHere struct {
+	seq uint64 // of the newest tombstone of the present partition; 0: none
+}
+
+func (d *deletedHere) hides(k *item.Key, v *item.Version, samePK bool) bool {
+	if !samePK {
+		d.seq = 0
+	}
+	if k.OfPartition() && v.Deleted() {
+		d.seq = max(d.seq, v.Seq)
+	}
+	return v.Seq < d.seq
 }
 
 // flushGroup encodes the pending group.
@@ -250,6 +281,14 @@ func (w *Writer) spill(all bool) error {
 	return nil
 }
 
+// release gives the buffer to other writers.
+func (w *Writer) release() {
+	if b := w.buf; b != nil && cap(b) <= 4*writeBuffer {
+		writeBuffers.Put(&b)
+	}
+	w.buf = nil
+}
+
 func (w *Writer) fail(err error) error {
 	if w.err == nil {
 		w.err = err
@@ -284,6 +323,7 @@ func (w *Writer) Finish() (*Properties, error) {
 		w.Abort()
 		return nil, w.err
 	}
+	w.release()
 	name := w.f.Name()
 	if err := w.f.Sync(); err != nil {
 		w.fail(fault.IO("sync", name, -1, err))
@@ -350,6 +390,7 @@ func (w *Writer) finish() {
 // Abort closes the file, which is of no use then. After Finish it does nothing.
 func (w *Writer) Abort() {
 	w.fail(errFinished)
+	w.release()
 	if w.f != nil {
 		w.f.Close()
 		w.f = nil

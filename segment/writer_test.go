@@ -10,13 +10,14 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // Whatever a walker's file is made of, AddFrom writes the same items as Add;
 // what is compressed with the writer's dictionary is not compressed anew.
 func TestAddFrom(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 2, partitions: 10, ids: 30, versions: 3, body: document}.make()
 	dict := testDictionary(t)
 	other, err := NewDictionary(bytes.Repeat([]byte("another dictionary "), 10))
@@ -94,7 +95,8 @@ func TestWriterRefuses(t *testing.T) {
 		"newer version":    {b, ver(6), ErrOrder},
 		"same version":     {b, ver(5), ErrOrder},
 		"no sequence":      {newKey(b.PK, "c"), ver(0), ErrItem},
-		"unknown flag":     {newKey(b.PK, "c"), item.Version{Seq: 1, Flags: 2}, ErrItem},
+		"unknown flag":     {newKey(b.PK, "c"), item.Version{Seq: 1, Flags: 4}, ErrItem},
+		"two kinds":        {newKey(b.PK, "c"), item.Version{Seq: 1, Flags: item.Claim | item.Tombstone}, ErrItem},
 		"tombstone's body": {newKey(b.PK, "c"), item.Version{Seq: 1, Flags: item.Tombstone, Body: []byte("x")}, ErrItem},
 		"long id":          {newKey(b.PK, string(make([]byte, item.MaxID+1))), ver(1), ErrItem},
 		"long key":         {newKey(append(encodeKey("p"), make([]byte, item.MaxPK)...), "c"), ver(1), ErrItem},
@@ -170,7 +172,7 @@ func TestLargestItem(t *testing.T) {
 
 // A writer whose file fails says so and leaves the file closed.
 func TestFailedWrites(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 1, partitions: 5, ids: 30, versions: 2, body: noise(50 << 10)}.make()
 	injected := errors.New("injected")
 	for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
@@ -210,7 +212,7 @@ func TestFailedWrites(t *testing.T) {
 
 // Size is near what the file gets.
 func TestSize(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	m := maker{rng: rng, levels: 1, partitions: 200, ids: 60, versions: 2, body: document}.make()
 	fsys := vfs.NewMem()
 	f, err := fsys.Create("a")

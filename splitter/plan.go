@@ -14,9 +14,10 @@ const (
 	Split Kind = iota + 1
 	Merge
 	Move
+	Install // of a partition that another store has exported
 )
 
-// String returns "split", "merge" or "move".
+// String returns "split", "merge", "move" or "install".
 func (k Kind) String() string {
 	switch k {
 	case Split:
@@ -25,6 +26,8 @@ func (k Kind) String() string {
 		return "merge"
 	case Move:
 		return "move"
+	case Install:
+		return "install"
 	}
 	return "none"
 }

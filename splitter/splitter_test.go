@@ -3,24 +3,12 @@ package splitter
 import (
 	"encoding/binary"
 	"errors"
-	"flag"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/partmap"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // epk returns an EPK of whole levels.
 func epk(heads ...uint64) partmap.EPK {
@@ -47,7 +35,7 @@ func reasonOf(err error) Reason {
 
 // TestCut compares the cut of random sources with the best of all cuts.
 func TestCut(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	for range 3000 {
 		var sources []Source
 		type mass struct {

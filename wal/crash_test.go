@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -30,7 +31,7 @@ func changes(op vfs.Op) bool {
 // TestCrashAtEachCall cuts the power before every file-system call of random
 // stories, opening, rotating, recycling and closing among them.
 func TestCrashAtEachCall(t *testing.T) {
-	seed := seeded(t)
+	seed := randtest.Seed(t)
 	for i := range uint64(3) {
 		var w *world
 		set := func(fs *vfs.Faulty) {
@@ -55,7 +56,7 @@ func TestCrashAtEachCall(t *testing.T) {
 // TestCrashInRecovery cuts the power in a random story, and again before every
 // call of the open that follows: each time the same records are there.
 func TestCrashInRecovery(t *testing.T) {
-	seed := seeded(t)
+	seed := randtest.Seed(t)
 	for i := range uint64(4) {
 		w := newWorld(t, seed+i, nil)
 		for range 100 {

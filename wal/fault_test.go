@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -15,7 +16,7 @@ import (
 // and from then on: what was promised is there, an error is never corruption,
 // and after a failed write or sync the log takes nothing more.
 func TestErrorAtEachCall(t *testing.T) {
-	seed := seeded(t)
+	seed := randtest.Seed(t)
 	for _, fails := range []struct {
 		err    error
 		sticky bool

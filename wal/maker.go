@@ -212,7 +212,7 @@ func (m *maker) mapAhead(ctx context.Context, f *file) {
 	if f.size > mappedAtMost {
 		return
 	}
-	piece := make([]byte, readAheadBytes)
+	piece := make([]byte, min(f.size, readAheadBytes))
 	for off := int64(0); off < f.size; off += readAheadBytes {
 		if ctx.Err() != nil || m.hurry.Load() {
 			return

@@ -3,26 +3,15 @@ package wal
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sort"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
-
-func seeded(t testing.TB) uint64 {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay with -seed %d", seed)
-	return seed
-}
 
 // world is a log with its owner: the manifest, which is always durable and
 // whole, and what the owner was told. One goroutine uses it.
@@ -363,7 +352,7 @@ func (w *world) finish() {
 
 // TestModel runs random stories with kills, power cuts and restarts.
 func TestModel(t *testing.T) {
-	seed, reused := seeded(t), int64(0)
+	seed, reused := randtest.Seed(t), int64(0)
 	for i := range uint64(30) {
 		w := newWorld(t, seed+i, nil)
 		for range 300 {

@@ -91,7 +91,7 @@ func (s *scanner) at(off, n int64) ([]byte, error) {
 	}
 	want := min(max(n, windowBytes), s.limit-off)
 	if int64(cap(s.window)) < want {
-		s.window = make([]byte, max(want, windowBytes))
+		s.window = make([]byte, want)
 	}
 	s.window = s.window[:want]
 	got, err := s.file.ReadAt(s.window, off)

@@ -19,7 +19,7 @@ type Type uint8
 // Record types.
 const (
 	TypeWrite   Type = 1 // a batch, with sequences of its own
-	TypeCarried Type = 2 // versions of an older record, written again with their sequences
+	TypeCarried Type = 2 // versions with sequences of their own: of an older record, or given from outside
 	TypeFence   Type = 3 // a point in the order that a split refers to
 	TypeVouch   Type = 4 // nothing but a synced-up-to mark for what is before it
 	TypeSeal    Type = 5 // the last record of a full file

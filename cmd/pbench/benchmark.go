@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,6 +61,8 @@ type benchmark struct {
 	interval      func(measure.Interval)
 	splits        *splitWatch
 	splitAt       []time.Duration // since the measuring began
+	copyEvery     time.Duration   // between checkpoints; 0: none
+	copied        []time.Duration // what they took
 }
 
 func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload, seed uint64) (*benchmark, error) {
@@ -73,6 +76,7 @@ func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload
 func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 	quiet := *b
 	quiet.before, quiet.after, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil
+	quiet.copyEvery = 0
 	quiet.seed++ // other operations than those that are measured
 	o, err := quiet.perform(ctx, "maximum", 0, b.env.trial.maximum, 0)
 	b.mem = quiet.mem
@@ -114,6 +118,8 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	live := liveLine{env: b.env, label: label, stats: b.target.store.Stats, offered: perSecond, splits: b.target.splits}
 	cuts := cutter{c: b.target.c, at: b.splitAt}
 	defer cuts.stop()
+	copies := copier{s: b.target.store, dir: checkpointDir(b.target.dir), every: b.copyEvery}
+	defer copies.stop()
 	loop := measure.Loop{
 		Workload: b.workload, Documents: b.target.docs, Store: b.target.c,
 		Workers: b.Workers, Seed: b.seed, Rate: perSecond, Clock: b.clock,
@@ -125,6 +131,7 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 				}
 			}
 			cuts.start(ctx)
+			copies.start(ctx)
 			return nil
 		},
 		Watch: live.watch,
@@ -145,9 +152,10 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	if err != nil {
 		return nil, err
 	}
-	if err := cuts.stop(); err != nil {
+	if err := errors.Join(cuts.stop(), copies.stop()); err != nil {
 		b.env.notef("%v", err)
 	}
+	b.copied = append(b.copied, copies.took...)
 	b.warm = true // for a further loop of this kind
 	b.target.grown(o.Documents)
 	return o, nil

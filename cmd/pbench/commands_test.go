@@ -65,6 +65,8 @@ func TestUsage(t *testing.T) {
 		{"run --rate fast", cli.ExitUsage, `"fast" is no rate`},
 		{"run --rate 100 --closed", cli.ExitUsage, "--rate does not go with --closed"},
 		{"run --spin --closed", cli.ExitUsage, "--spin does not go with --closed"},
+		{"run --closed --throughput -5", cli.ExitUsage, "write --throughput=-5"},
+		{"run --closed --throughput=-5", cli.ExitUsage, `"-5"`},
 		{"run --count 0", cli.ExitUsage, "--count 0"},
 		{"run --split-at 5s --duration 5s", cli.ExitUsage, "the run is over after 5s"},
 		{"run --split-at 1s,20s", cli.ExitUsage, "--split-at 20s"},

@@ -176,6 +176,7 @@ type engineFigures struct {
 
 	Throughput *throughputFigures `json:"throughput,omitempty"` // of a container that has some
 	Splits     *splitSummary      `json:"splits,omitempty"`
+	Copies     *checkpointFigures `json:"checkpoints,omitempty"`
 	Loop       *loopFigures       `json:"loop,omitempty"`
 	Repeats    []repeat           `json:"repeats,omitempty"` // if there is more than one
 	Process    *processFigures    `json:"process,omitempty"`
@@ -263,6 +264,7 @@ func (f *engineFigures) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", formatBytes(f.DiskBytes), f.SpaceAmplification, formatBytes(f.RawBytes))
 	f.Splits.print(w)
+	f.Copies.print(w)
 	f.Throughput.print(w)
 	if p := f.Process; p != nil {
 		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s garbage collections\n",

@@ -95,10 +95,8 @@ func fileInput(name string, in io.Reader, skip, n int64) (*input, error) {
 			}
 			return float64(lines.Consumed()) / float64(size)
 		},
-		refused: func(err error) error {
-			return &workload.LineError{Name: lines.Name(), Line: lines.Line(), Err: err}
-		},
-		close: lines.Close,
+		refused: lines.Refused,
+		close:   lines.Close,
 	}, nil
 }
 

@@ -20,16 +20,17 @@ type runFlags struct {
 	// In place of a rate.
 	Closed bool `help:"Closed loop: each worker begins an operation when its last one is done. It finds the maximum; its latencies leave out who would have waited."`
 	loopFlags
-	Throughput count           `placeholder:"RU/S" help:"Provision the container with so many request units a second while the workload runs; calls that it does not admit are counted apart. Default: leave it as it is."`
-	SplitAt    []time.Duration `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
-	Duration   time.Duration   `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
-	Ops        count           `placeholder:"N" help:"Number of operations after which to stop."`
-	Count      int             `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
-	Out        string          `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
-	JSON       jsonOutput      `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
-	FailIf     conditions      `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
-	Profile    profileKinds    `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
-	ProfileOut string          `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
+	Throughput      count           `placeholder:"RU/S" help:"Provision the container with so many request units a second while the workload runs; calls that it does not admit are counted apart. Default: leave it as it is."`
+	SplitAt         []time.Duration `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
+	CheckpointEvery time.Duration   `placeholder:"TIME" help:"Make a checkpoint so often while measuring, in DIR.checkpoint, and remove it; the result tells how long they took."`
+	Duration        time.Duration   `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
+	Ops             count           `placeholder:"N" help:"Number of operations after which to stop."`
+	Count           int             `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
+	Out             string          `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
+	JSON            jsonOutput      `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	FailIf          conditions      `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
+	Profile         profileKinds    `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
+	ProfileOut      string          `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
 }
 
 const (
@@ -56,6 +57,7 @@ Examples:
     pbench run --db food --workload put --workers 64 --rate 60% --fail-if 'update.p99.9>5ms'
     pbench run --db food --workload ycsb-a --keys zipf:1.2 --closed --profile cpu,mutex
     pbench run --db food --workload ycsb-a --rate 10k --duration 3m --split-at 60s,90s --out runs/split
+    pbench run --db food --workload ycsb-a --rate 10k --checkpoint-every 2s
     pbench run --docs 100k --workload read --throughput 4000 --no-burst --rate 8k
     pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --count 5 --json -`
 }
@@ -118,6 +120,9 @@ func (r *runFlags) check(w workload.Workload) error {
 			return usagef("--split-at %v: the run is over after %v", at, end)
 		}
 	}
+	if r.CheckpointEvery < 0 {
+		return usagef("--checkpoint-every cannot be negative")
+	}
 	if err := r.FailIf.check(w); err != nil {
 		return err
 	}
@@ -165,7 +170,12 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		perSecond = pace.of(maximum)
 		b.calibrated(ctx)
 	}
-	b.splits, b.splitAt = newSplitWatch(t.splits), r.SplitAt
+	if r.CheckpointEvery > 0 {
+		if err := checkCheckpoints(checkpointDir(t.dir)); err != nil {
+			return nil, errors.Join(err, t.shut())
+		}
+	}
+	b.splits, b.splitAt, b.copyEvery = newSplitWatch(t.splits), r.SplitAt, r.CheckpointEvery
 	var rec *recorder
 	if r.Out != "" {
 		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, func() (storeStats, measure.Memory) { return t.store.Stats(), b.mem }); err != nil {
@@ -230,7 +240,7 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		return nil, err
 	}
 	b.splits.settle() // the store has told of all
-	f.Splits = b.splits.summary()
+	f.Splits, f.Copies = b.splits.summary(), newCheckpointFigures(b.copied)
 	if err := f.addDisk(t.dir); err != nil {
 		return nil, err
 	}

@@ -201,6 +201,24 @@ func TestRunSplitAt(t *testing.T) {
 	wants(t, s.errOut.String(), "--split-at 50ms: ")
 }
 
+// A run tells what checkpoints of the store took, and leaves none.
+func TestRunCheckpoints(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "2000", "--generator", "small", "--durability", "buffered")
+	s.do(t, cli.ExitOK, "run", "--db", dir, "--durability", "buffered",
+		"--workload", "a", "--rate", "2k", "--warmup", "10ms", "--duration", "400ms", "--workers", "4", "--checkpoint-every", "50ms")
+	wants(t, s.out.String(), "copied   ", " ms (p50), ", "checkpoint")
+	if _, err := os.Stat(checkpointDir(dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+	if err := os.Mkdir(checkpointDir(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, cli.ExitUsage, "run", "--db", dir, "--workload", "a", "--rate", "1k", "--duration", "100ms", "--checkpoint-every", "50ms")
+	s.do(t, cli.ExitUsage, "run", "--db", dir, "--workload", "a", "--checkpoint-every", "-1s")
+}
+
 // The windows around cuts are those of the intervals around them.
 func TestSplitWatch(t *testing.T) {
 	log := new(splitLog)

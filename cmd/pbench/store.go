@@ -30,6 +30,8 @@ type store interface {
 	Stats() storeStats
 	// Flush writes what is in memory to files.
 	Flush(ctx context.Context) error
+	// Checkpoint makes a copy of linked files in dir.
+	Checkpoint(ctx context.Context, dir string) error
 	// Settle flushes and merges until the store is at rest.
 	Settle(ctx context.Context) error
 	Close() error
@@ -262,6 +264,9 @@ func (s engineStore) Stats() storeStats {
 func (s engineStore) Flush(ctx context.Context) error  { return s.db.Flush(ctx) }
 func (s engineStore) Settle(ctx context.Context) error { return s.db.Settle(ctx) }
 func (s engineStore) Close() error                     { return s.db.Close() }
+func (s engineStore) Checkpoint(ctx context.Context, dir string) error {
+	return s.db.Checkpoint(ctx, dir)
+}
 
 type engineContainer struct{ c *engine.Container }
 
@@ -340,7 +345,7 @@ type durableContainer struct {
 
 func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
 	_, err := c.c.Upsert(ctx, doc, c.options)
-	return err
+	return callError(err)
 }
 
 // Split splits the largest partition. One that splits by itself meanwhile is no

@@ -153,7 +153,10 @@ func (c *adviseCommand) check() ([][]string, error) {
 		}
 	}
 	var keys [][]string
-	for _, text := range c.Key {
+	for i, text := range c.Key {
+		if slices.Contains(c.Key[:i], text) {
+			return nil, cli.Usagef("--key %s is given twice", text)
+		}
 		keys = append(keys, strings.Split(text, ","))
 	}
 	if len(keys) == 0 {

@@ -126,7 +126,7 @@ func TestAdviseBadInput(t *testing.T) {
 			t.Errorf("%q: status %d, want %d and %q\n%s%s", args, r.status, status, text, r.stdout, r.stderr)
 		}
 	}
-	f(exitFindings, "bad.ndjson: line 3: offset 10", "--key", "/a", bad)
+	f(exitFindings, "bad.ndjson: line 3, column 11: offset 10", "--key", "/a", bad)
 	f(exitFindings, "bad.ndjson: line 3", bad)
 	f(exitFindings, "cut.ndjson.gz: line 1", cut)
 	f(exitFindings, "no documents", empty)
@@ -137,6 +137,7 @@ func TestAdviseBadInput(t *testing.T) {
 	f(cli.ExitUsage, `"nowhere"`, "--container", "nowhere", s.dir)
 	f(cli.ExitUsage, "must begin with a slash", "--key", "tenant", file)
 	f(cli.ExitUsage, "1 to 3", "--key", "/a,/b,/c,/d", file)
+	f(cli.ExitUsage, "--key /a,/b is given twice", "--key", "/a,/b", "--key", "/a", "--key", "/a,/b", file)
 	f(cli.ExitUsage, "no factor", "--growth", "much", file)
 	f(cli.ExitUsage, "number of bytes", "--target-bytes", "1 box", file)
 	f(cli.ExitUsage, "the same thing", "--target-bytes", "1TiB", "--growth", "3", file)

@@ -39,13 +39,15 @@ type commands struct {
 	Index      indexCommand      `cmd:"" help:"Secondary indexes: paths, terms, postings by kind, bytes, largest terms."`
 	Wal        walCommand        `cmd:"" help:"Files of the log: records by type and stream, synced-up-to mark, torn tail."`
 	Get        getCommand        `cmd:"" help:"Print one document."`
-	Dump       dumpCommand       `cmd:"" help:"Print the documents of a container as NDJSON."`
+	Export     exportCommand     `cmd:"" aliases:"dump" help:"Write the documents of a container as NDJSON."`
 	Query      queryCommand      `cmd:"" help:"Answer a query: SELECT … FROM c WHERE …"`
 	Advise     adviseCommand     `cmd:"" help:"Which partition key to take for documents in a file or a store, and why."`
+	Backup     backupCommand     `cmd:"" help:"Write the store to a file, in full or what is new since another backup."`
+	Restore    restoreCommand    `cmd:"" help:"Make a store of backups, or check them."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
 }
 
-const description = `Look into a Cleave store, also beside a process that writes to it. Nothing on disk is changed.
+const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed; restore makes a new one.
 
 Exit status: 0 clean, 1 something is damaged or a document is not found, 2 wrong usage or no such container or partition, 3 the store cannot be opened, 130 interrupted.`
 

@@ -58,7 +58,7 @@ func TestJSONFields(t *testing.T) {
 		{"index", s.dir, "--show-values"},
 		{"wal", s.dir, "--records"},
 		{"get", s.dir, "cities", `"C6"`, "city-0601"},
-		{"dump", s.dir, "blobs"},
+		{"export", s.dir, "blobs"},
 		{"query", s.dir, "cities", "SELECT c.id FROM c WHERE c.country = 'C1'", "--explain"},
 		{"top", s.dir, "--show-keys"},
 		{"map", s.dir, "--show-keys"},
@@ -263,7 +263,7 @@ func TestGet(t *testing.T) {
 func TestDump(t *testing.T) {
 	s := newSample(t)
 	left := maps.Clone(s.cities)
-	for line := range strings.Lines(clean(t, "dump", s.dir, "cities")) {
+	for line := range strings.Lines(clean(t, "export", s.dir, "cities")) {
 		var doc struct{ ID string }
 		check(t, json.Unmarshal([]byte(line), &doc))
 		if left[doc.ID]+"\n" != line {
@@ -275,7 +275,7 @@ func TestDump(t *testing.T) {
 		t.Errorf("%d documents are missing", len(left))
 	}
 	last := ""
-	list := objects(t, clean(t, "dump", s.dir, "cities", `"C1"`, "--json"))
+	list := objects(t, clean(t, "export", s.dir, "cities", `"C1"`, "--json"))
 	for _, v := range list {
 		id := v["id"].(string)
 		body, err := json.Marshal(v["body"])
@@ -285,11 +285,11 @@ func TestDump(t *testing.T) {
 		}
 		last = id
 	}
-	reversed := objects(t, clean(t, "dump", s.dir, "cities", `"C1"`, "--json", "--reverse", "--limit", "2"))
+	reversed := objects(t, clean(t, "export", s.dir, "cities", `"C1"`, "--json", "--reverse", "--limit", "2"))
 	if len(reversed) != 2 || reversed[0]["id"] != last {
 		t.Errorf("reversed: %v", reversed)
 	}
-	if got := clean(t, "dump", s.dir, "empty"); got != "" {
+	if got := clean(t, "export", s.dir, "empty"); got != "" {
 		t.Errorf("empty container: %s", got)
 	}
 }
@@ -318,7 +318,7 @@ func TestNothingOnDiskChanges(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "dump", "top", "map", "advise", "verify"} {
+	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "export", "top", "map", "advise", "verify"} {
 		if text := clean(t, command, "--help"); !strings.Contains(text, "pinspect "+command) || !strings.Contains(text, "Examples:") {
 			t.Errorf("help of %s lacks examples:\n%s", command, text)
 		}

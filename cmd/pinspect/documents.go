@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -28,24 +27,6 @@ func (*getCommand) Help() string {
 Examples:
   pinspect get DIR cities '"PT"' 89245
   pinspect get DIR orders '["acme",2024]' order-17 --json`
-}
-
-type dumpCommand struct {
-	target
-	Container string `arg:"" help:"Name of the container."`
-	Key       string `arg:"" optional:"" help:"Only this logical partition, as for get."`
-	Limit     int    `placeholder:"N" help:"Stop after N documents."`
-	Reverse   bool   `help:"From the end."`
-}
-
-// Help returns the long help text.
-func (*dumpCommand) Help() string {
-	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. With --json each is wrapped in an object with its key, id, etag and time. Documents of an opaque container are printed in base64, always wrapped.
-
-Examples:
-  pinspect dump DIR cities > cities.ndjson
-  pinspect dump DIR cities '"PT"' --limit 10
-  pinspect dump DIR cities --json | jq -r .key | sort | uniq -c`
 }
 
 // documentRow is a document with its description.
@@ -110,56 +91,6 @@ func (c *getCommand) Run(ctx context.Context, out *output) error {
 	out.w.Write(it.Body)
 	if container.Def().Kind == engine.JSON {
 		out.w.WriteByte('\n')
-	}
-	return nil
-}
-
-// Run runs the command.
-func (c *dumpCommand) Run(ctx context.Context, out *output) error {
-	if c.Limit < 0 {
-		return cli.Usagef("--limit %d: must not be negative", c.Limit)
-	}
-	var key partmap.Key
-	if c.Key != "" {
-		var err error
-		if key, err = parseKey(c.Key); err != nil {
-			return err
-		}
-	}
-	db, err := openStore(ctx, c.Dir)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	container, err := openContainer(db, c.Container)
-	if err != nil {
-		return err
-	}
-	snapshot, err := container.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	defer snapshot.Close()
-	options := &engine.ScanOptions{Limit: c.Limit, Reverse: c.Reverse}
-	var items iter.Seq2[engine.Item, error]
-	if key.Valid() {
-		items = snapshot.Scan(ctx, key, "", options)
-	} else {
-		items = snapshot.ScanAll(ctx, options)
-	}
-	kind := container.Def().Kind
-	for it, err := range items {
-		if err != nil {
-			return readFailure(err)
-		}
-		if c.JSON || kind != engine.JSON {
-			err = out.object(describeItem(&it, kind))
-		} else {
-			err = printLine(out, it.Body)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

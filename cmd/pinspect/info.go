@@ -49,7 +49,7 @@ type infoReport struct {
 type containerInfo struct {
 	Name         string   `json:"name"`
 	Kind         string   `json:"kind"`
-	PartitionKey []string `json:"partition_key"`
+	PartitionKey []string `json:"partition_key"` // see keyPaths
 	Compression  string   `json:"compression"`
 	Physical     int      `json:"physical_partitions"`
 	Logical      int64    `json:"logical_partitions"`
@@ -135,11 +135,20 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 	return r, damage, err
 }
 
+// keyPaths returns the paths of a partition key, one a level; of a synthetic key
+// the rule in the place of a path.
+func keyPaths(def *engine.ContainerDef) []string {
+	if def.Synthetic != nil {
+		return []string{def.KeyText()}
+	}
+	return def.PartitionKey
+}
+
 // describeContainer adds up a container. The counts are exact if each
 // partition has its items in one place where no item has two versions.
 func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 	info := containerInfo{
-		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: cs.Def.PartitionKey,
+		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: keyPaths(&cs.Def),
 		Physical: len(cs.Partitions), Exact: true,
 	}
 	for _, p := range cs.Partitions {

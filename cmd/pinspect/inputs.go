@@ -103,7 +103,7 @@ func (s *inputs) lines(ctx context.Context, doing string, lines *workload.Lines,
 			if ctx.Err() != nil {
 				return err
 			}
-			return findingError{&workload.LineError{Name: lines.Name(), Line: lines.Line(), Err: err}}
+			return findingError{lines.Refused(err)}
 		}
 		if s.done() {
 			break
@@ -137,8 +137,11 @@ func (s *inputs) store(ctx context.Context, doing, dir string, add func([]byte) 
 	if err != nil {
 		return err
 	}
-	s.present = append(s.present, c.Def().PartitionKey)
-	s.about = append(s.about, "container "+printable(c.Name())+" (partition key "+printable(strings.Join(c.Def().PartitionKey, ","))+")")
+	def := c.Def()
+	if def.Synthetic == nil { // it is no candidate: others are judged by paths alone
+		s.present = append(s.present, def.PartitionKey)
+	}
+	s.about = append(s.about, "container "+printable(c.Name())+" (partition key "+printable(def.KeyText())+")")
 	snapshot, err := c.Snapshot(ctx)
 	if err != nil {
 		return err

@@ -92,14 +92,14 @@ func TestBesideAWriter(t *testing.T) {
 				t.Fatalf("round %d: pinspect %s: status %d\n%s%s", round, strings.Join(args, " "), r.status, r.stdout, r.stderr)
 			}
 		}
-		newest := checkMoment(t, clean(t, "dump", dir, "live"))
+		newest := checkMoment(t, clean(t, "export", dir, "live"))
 		if newest < before {
 			t.Fatalf("round %d shows write %d, an earlier one showed %d", round, newest, before)
 		}
 		before = newest
 	}
 	stop()
-	checkMoment(t, clean(t, "dump", dir, "live"))
+	checkMoment(t, clean(t, "export", dir, "live"))
 	clean(t, "verify", dir)
 }
 

@@ -1,6 +1,6 @@
 // Command pinspect shows what is in a Cleave store and checks it.
 //
-// It works on a store that another process has open: it takes no lock, writes
+// It works on a store that another process has open: it takes no lock, changes
 // nothing, and starts over where the writer replaced a file under it. What it
 // shows is the state of one moment.
 //

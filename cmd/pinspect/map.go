@@ -206,7 +206,7 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		return nil, err
 	}
 	m := &mapReport{
-		versioned: v1, Type: "map", Container: cs.Name, Key: cs.Def.PartitionKey,
+		versioned: v1, Type: "map", Container: cs.Name, Key: keyPaths(&cs.Def),
 		Partitions: []mapPartition{}, Largest: []mapLogical{}, Density: survey.bins, window: w,
 	}
 	recent, err := c.addHeat(ctx, db, cs, m, line)

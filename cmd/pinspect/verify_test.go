@@ -218,7 +218,7 @@ func TestDamageIsShown(t *testing.T) {
 			t.Errorf("%v: %v", args, v)
 		}
 	}
-	for _, args := range [][]string{{s.dir}, {"partitions", s.dir}, {"dump", s.dir, "cities"}, {"get", s.dir, "cities", `"C1"`, "x"}} {
+	for _, args := range [][]string{{s.dir}, {"partitions", s.dir}, {"export", s.dir, "cities"}, {"get", s.dir, "cities", `"C1"`, "x"}} {
 		r := pinspect(t, args...)
 		if r.status != exitCannotOpen || !strings.Contains(r.stderr, filepath.Join(s.dir, segment)) || !strings.Contains(r.stderr, "verify") {
 			t.Errorf("%v: status %d: %s", args, r.status, r.stderr)

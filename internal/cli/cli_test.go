@@ -36,6 +36,8 @@ func TestRun(t *testing.T) {
 		{"other", "fetched 1", ""},
 		{"", "fetched 1", ""},
 		{"fetch --n x", "", "tool: --n: expected a valid 64 bit int but got \"x\"\nSee tool fetch --help.\n"},
+		{"fetch --n -5", "", "tool: --n wants a value, and -5 looks like a flag: if it is the value, write --n=-5\nSee tool fetch --help.\n"},
+		{"fetch --n --fail", "", "tool: --n wants a value, and --fail looks like a flag: if it is the value, write --n=--fail\nSee tool fetch --help.\n"},
 		{"fetch --bad", "", "tool: here: n is 1\nSee tool fetch --help.\n"},
 		{"--bad", "", "tool: here: n is 1\nSee tool --help.\n"},
 		{"other --bad", "", "tool: here: n is 1\nSee tool --help.\n"},

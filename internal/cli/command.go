@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -65,11 +66,23 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 		if errors.As(err, &bad) {
 			parsed = bad.Context
 		}
-		err = Usage(err)
+		err = Usage(clearer(err))
 	}
 	var usage *UsageError
 	if errors.As(err, &usage) {
 		usage.hint = "See " + commandName(parser, parsed) + " --help."
+	}
+	return err
+}
+
+// noValue is how the parser says that what follows a flag, without a =, looks
+// like another flag.
+var noValue = regexp.MustCompile(`^(--[^:]+): expected .*value but got "(-[^"]*)" `)
+
+// clearer puts in words what the parser says in its own.
+func clearer(err error) error {
+	if m := noValue.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s wants a value, and %s looks like a flag: if it is the value, write %s=%s", m[1], m[2], m[1], m[2])
 	}
 	return err
 }

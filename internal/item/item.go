@@ -65,6 +65,15 @@ func ComparePartition(a, b *Key) int {
 // their partition keys, are of one logical partition.
 func SamePartition(a, b *Key) bool { return a.Hash == b.Hash && bytes.Equal(a.PK, b.PK) }
 
+// OfPartition reports whether the key, without an id, stands for all items of
+// its logical partition. The only versions of it are tombstones: each deletes
+// every item of the partition that has a lower sequence. It sorts before the
+// items.
+func (k *Key) OfPartition() bool { return len(k.ID) == 0 }
+
+// Partition returns the key that stands for all items of k's logical partition.
+func (k *Key) Partition() Key { return Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK} }
+
 // Clone returns a key that shares no memory with k.
 func (k *Key) Clone() Key {
 	buf := make([]byte, 0, len(k.EPK)+len(k.PK)+len(k.ID))
@@ -126,6 +135,7 @@ type Flags uint8
 // Flag bits; part of the log and segment formats.
 const (
 	Tombstone Flags = 1 << iota // the item is deleted as of this version
+	Claim                       // no item: what it holds of a unique key; the body is the id of the item
 )
 
 // Version is one version of an item.
@@ -139,3 +149,7 @@ type Version struct {
 
 // Deleted reports whether the version is a tombstone.
 func (v *Version) Deleted() bool { return v.Flags&Tombstone != 0 }
+
+// IsDocument reports whether the version is a document: neither a tombstone nor
+// a claim.
+func (v *Version) IsDocument() bool { return v.Flags == 0 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 func TestEdit(t *testing.T) {
@@ -96,7 +98,7 @@ func TestIncrement(t *testing.T) {
 // TestEditModel compares edits of random documents with the same on maps and
 // slices.
 func TestEditModel(t *testing.T) {
-	seed := rand.Uint64()
+	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var s Scanner
 	paths, err := Compile([]string{"/k"})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,19 +14,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/partmap"
 )
-
-var seedFlag = flag.Uint64("jsondoc.seed", 0, "seed of the random tests; 0 draws one")
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay with -jsondoc.seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // reference is a slow reading of a document through encoding/json.
 type reference struct {
@@ -225,7 +214,7 @@ func check(t *testing.T, s *Scanner, out *Doc, doc []byte, paths []string, maxDe
 
 // TestAgainstReference scans random documents and random damage of them.
 func TestAgainstReference(t *testing.T) {
-	r := newRand(t)
+	r := randtest.New(t)
 	rounds := 60000
 	if testing.Short() {
 		rounds = 6000

@@ -1,32 +1,14 @@
 package keyadvice
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/partmap"
 )
-
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
-
-// newRand returns a generator whose seed is printed if the test fails.
-func newRand(t *testing.T) *rand.Rand {
-	t.Helper()
-	n := *seed
-	if n == 0 {
-		n = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", n)
-		}
-	})
-	return rand.New(rand.NewPCG(n, 0))
-}
 
 func numberedKey(i int) []byte { return partmap.AppendNumber(nil, float64(i)) }
 
@@ -46,7 +28,7 @@ func fill(rng *rand.Rand, n, keys int, add func(key []byte, t tally)) map[string
 
 func TestCounterExact(t *testing.T) {
 	c := newCounter(10_000, 10)
-	truth := fill(newRand(t), 20_000, 5000, func(key []byte, more tally) { c.add(key, hashOf(key), more) })
+	truth := fill(randtest.New(t), 20_000, 5000, func(key []byte, more tally) { c.add(key, hashOf(key), more) })
 	if !c.exact() || c.keys() != int64(len(truth)) || c.relativeError() != 0 {
 		t.Fatalf("%d keys, exact %v, want %d", c.keys(), c.exact(), len(truth))
 	}
@@ -72,7 +54,7 @@ func TestCounterEstimates(t *testing.T) {
 	const limit, heavyMax = 2000, 200
 	c := newCounter(limit, heavyMax)
 	var bytes int64
-	truth := fill(newRand(t), 200_000, 60_000, func(key []byte, more tally) {
+	truth := fill(randtest.New(t), 200_000, 60_000, func(key []byte, more tally) {
 		c.add(key, hashOf(key), more)
 		bytes += more.bytes
 	})

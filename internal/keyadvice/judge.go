@@ -129,6 +129,8 @@ func (r *Report) weigh(c *Candidate) {
 func (r *Report) weighKeys(c *Candidate, say func(Verdict, string, ...any)) {
 	keys := formatEstimate(c.Logical, c.Estimate)
 	switch n := int64(r.Partitions); {
+	case r.Documents == 1:
+		say(Usable, "A single document does not show how its values would divide others: give a larger sample.")
 	case c.Logical == 1:
 		say(Poor, "All documents have the same key. They are one logical partition, which is never divided.")
 	case c.Logical < n:
@@ -165,7 +167,7 @@ func (r *Report) weighSize(c *Candidate, say func(Verdict, string, ...any)) {
 	then := float64(r.TargetBytes) * c.LargestShare
 	switch {
 	case c.LimitBytes == 0:
-		if !c.alone() {
+		if !c.alone() || r.Documents == 1 {
 			break
 		}
 		say(Good, "Each logical partition is one document, so none grows towards the limit of %s.", limit)

@@ -193,6 +193,20 @@ func TestVerdicts(t *testing.T) {
 	f("/twenty,/tenant", Options{}, Usable, "to begin with")
 }
 
+// A single document says nothing for or against a key that it has.
+func TestSingleDocument(t *testing.T) {
+	r := study(t, Options{}, []string{`{"id":"1","tenant":"t"}`}, "/id", "/tenant", "/absent")
+	for _, key := range []string{"/id", "/tenant"} {
+		c := candidateOf(t, r, key)
+		if c.Verdict != Usable || len(c.Reasons) != 1 || !strings.HasPrefix(c.Reasons[0].Text, "A single document") {
+			t.Errorf("%s: %v, %+v", key, c.Verdict, c.Reasons)
+		}
+	}
+	if c := candidateOf(t, r, "/absent"); c.Verdict != Poor {
+		t.Errorf("a key that is missing is %v", c.Verdict)
+	}
+}
+
 // Estimates give the same verdict.
 func TestVerdictOfEstimates(t *testing.T) {
 	docs := makeDocs(50_000, func(i int) string {

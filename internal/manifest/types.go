@@ -71,22 +71,36 @@ type Intent struct {
 
 // Container is a container of a store.
 type Container struct {
-	ID            uint32   `json:"id"`
-	Name          string   `json:"name"`
-	PartitionKey  []string `json:"partition_key,omitempty"`
-	Levels        int      `json:"levels"` // of the partition key
-	Kind          string   `json:"kind"`
-	Compression   string   `json:"compression"`
-	MaxItemBytes  int64    `json:"max_item_bytes"`
-	MaxLogicalKey int64    `json:"max_logical_partition_bytes"`
-	MaxBatchOps   int      `json:"max_batch_operations"`               // 0: the default
-	MaxBatchBytes int64    `json:"max_batch_bytes"`                    // 0: the default
-	DefaultTTL    int64    `json:"default_ttl"`                        // milliseconds; 0: items never expire, -1: those that say so
-	Throughput    float64  `json:"throughput,omitempty"`               // RU/s; 0: unlimited
-	MaxThroughput float64  `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
-	NoBurst       bool     `json:"no_burst,omitempty"`
+	ID           uint32   `json:"id"`
+	Name         string   `json:"name"`
+	PartitionKey []string `json:"partition_key,omitempty"`
+	// Synthetic derives the partition key; nil: PartitionKey names it.
+	Synthetic     *Synthetic `json:"synthetic,omitempty"`
+	Levels        int        `json:"levels"` // of the partition key
+	Kind          string     `json:"kind"`
+	Compression   string     `json:"compression"`
+	MaxItemBytes  int64      `json:"max_item_bytes"`
+	MaxLogicalKey int64      `json:"max_logical_partition_bytes"`
+	MaxBatchOps   int        `json:"max_batch_operations"`               // 0: the default
+	MaxBatchBytes int64      `json:"max_batch_bytes"`                    // 0: the default
+	DefaultTTL    int64      `json:"default_ttl"`                        // milliseconds; 0: items never expire, -1: those that say so
+	Throughput    float64    `json:"throughput,omitempty"`               // RU/s; 0: unlimited
+	MaxThroughput float64    `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
+	NoBurst       bool       `json:"no_burst,omitempty"`
+	Replicated    bool       `json:"replicated,omitempty"`
+	CopyOf        uint32     `json:"copy_of,omitempty"` // the container of which this is an unfinished copy; 0: it is none
+	Copied        bool       `json:"copied,omitempty"`  // a copy took its place: it takes no writes
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
+	// UniqueKeys are the paths of each unique key.
+	UniqueKeys [][]string `json:"unique_keys,omitempty"`
+}
+
+// Synthetic says how the partition key of a container is derived.
+type Synthetic struct {
+	Join     []string `json:"join"`
+	Suffixes int      `json:"suffixes,omitempty"`  // 0: none
+	SuffixOf string   `json:"suffix_of,omitempty"` // with Suffixes, none: random
 }
 
 // IndexPolicy is the index policy of a container: see package index.
@@ -128,9 +142,18 @@ type Files struct {
 	// into others) or at or above Floor (never committed). Others stay.
 	Obsolete []uint64 `json:"obsolete,omitempty"`
 	Floor    uint64   `json:"floor"`
+	// Applied is the entry of the replicated log that FlushedSeq goes up to; nil:
+	// none.
+	Applied *Applied `json:"applied,omitempty"`
 	// Inherits are streams of the partitions whose place it took. Their records
 	// within the range of the partition belong to it.
 	Inherits []Inherited `json:"inherits,omitempty"`
+}
+
+// Applied is an entry of a replicated log.
+type Applied struct {
+	Index uint64 `json:"index"`
+	Time  int64  `json:"time"` // milliseconds since the Unix epoch
 }
 
 // Inherited is a stream of the log that a partition inherits.

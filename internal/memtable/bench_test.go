@@ -49,13 +49,26 @@ func fillTable(b *testing.B, table *Table, keys []item.Key) {
 	}
 }
 
-// BenchmarkPut inserts new keys, 64 Ki to a table, into reused chunks.
-func BenchmarkPut(b *testing.B) {
-	keys := benchKeys()
+// BenchmarkPut inserts new keys, 64 Ki to a table.
+func BenchmarkPut(b *testing.B) { benchPut(b, benchKeys(), benchBody) }
+
+// BenchmarkPutRising inserts documents of 70 bytes with rising ids that share a
+// long prefix into one logical partition.
+func BenchmarkPutRising(b *testing.B) {
+	keys := make([]item.Key, benchItems)
+	for i := range keys {
+		keys[i] = makeKey(scatter(1), "partition", fmt.Sprintf("order-%08d", i))
+	}
+	benchPut(b, keys, 70)
+}
+
+// benchPut inserts keys with bodies of so many bytes into tables of reused
+// chunks.
+func benchPut(b *testing.B, keys []item.Key, body int) {
 	pool := arena.NewPool(1 << 30)
 	table := New(pool, Range{}, benchItems)
 	fillTable(b, table, keys)
-	v := item.Version{Body: make([]byte, benchBody)}
+	v := item.Version{Body: make([]byte, body)}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
@@ -140,33 +153,6 @@ func BenchmarkPutCold(b *testing.B) {
 	}
 	b.ReportMetric(float64(overhead)/float64(items), "overhead-B/item")
 	_ = sum
-}
-
-// BenchmarkPutRising inserts documents of 70 bytes with rising ids that share a
-// long prefix into one logical partition.
-func BenchmarkPutRising(b *testing.B) {
-	keys := make([]item.Key, benchItems)
-	for i := range keys {
-		keys[i] = makeKey(scatter(1), "partition", fmt.Sprintf("order-%08d", i))
-	}
-	pool := arena.NewPool(1 << 30)
-	v := item.Version{Body: make([]byte, 70)}
-	table := New(pool, Range{}, benchItems)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		if i%benchItems == 0 {
-			table.Release()
-			table = New(pool, Range{}, benchItems)
-		}
-		v.Seq = uint64(i + 1)
-		if err := table.Put(&keys[i%benchItems], &v, false); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.StopTimer()
-	b.ReportMetric(float64(table.Bytes()-table.RawBytes())/float64(table.Items()), "overhead-B/item")
-	table.Release()
 }
 
 // BenchmarkSeek finds single keys from either side.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 // history is a fixed list of writes: write i puts key of[i] with sequence i+1.
@@ -62,7 +63,7 @@ func (h *history) newest(key int, maxSeq uint64) uint64 {
 // TestConcurrent runs one writer beside readers that check every answer at
 // their bound against the history, and order and integrity beyond it.
 func TestConcurrent(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	for range 12 {
 		runConcurrent(t, rnd, newHistory(rnd, 2000+rnd.IntN(3000), 20_000, 20, false))
 		if testing.Short() || t.Failed() {
@@ -74,7 +75,7 @@ func TestConcurrent(t *testing.T) {
 // TestConcurrentSplits is TestConcurrent in one logical partition, whose leaves
 // split beneath the readers.
 func TestConcurrentSplits(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	for i := range 6 {
 		runConcurrent(t, rnd, newHistory(rnd, 4000, 10_000, 4000, i%3 == 0))
 		if testing.Short() || t.Failed() {

@@ -3,26 +3,12 @@ package memtable
 import (
 	"bytes"
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/item"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
-
-// newRand returns the random source of a test and prints how to get it again.
-func newRand(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay with -seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // makeKey builds a key of one level with the given upper hash bits.
 func makeKey(hash uint64, pk, id string) item.Key {

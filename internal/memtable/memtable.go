@@ -25,12 +25,13 @@ type Table struct {
 	buckets buckets
 	space
 
-	random   uint64 // state of randomHeight
-	items    atomic.Int64
-	versions atomic.Int64
-	rawBytes atomic.Int64
-	minSeq   atomic.Uint64
-	maxSeq   atomic.Uint64
+	random       uint64 // state of randomHeight
+	items        atomic.Int64
+	versions     atomic.Int64
+	rawBytes     atomic.Int64
+	ofPartitions atomic.Int64
+	minSeq       atomic.Uint64
+	maxSeq       atomic.Uint64
 }
 
 // New returns an empty table that takes its memory from pool. It owns none
@@ -67,6 +68,9 @@ func (t *Table) Put(k *item.Key, v *item.Version, force bool) error {
 		return err
 	}
 	t.versions.Add(1)
+	if k.OfPartition() {
+		t.ofPartitions.Add(1)
+	}
 	t.rawBytes.Add(int64(len(v.Body)))
 	if low := t.minSeq.Load(); low == 0 || v.Seq < low {
 		t.minSeq.Store(v.Seq)
@@ -182,6 +186,10 @@ func (t *Table) Versions() int64 { return t.versions.Load() }
 // RawBytes returns the sum of the lengths of all bodies.
 func (t *Table) RawBytes() int64 { return t.rawBytes.Load() }
 
+// PartitionTombstones returns the number of versions of keys that stand for a
+// logical partition.
+func (t *Table) PartitionTombstones() int64 { return t.ofPartitions.Load() }
+
 // MinSeq returns the lowest sequence in the table, 0 if it is empty.
 func (t *Table) MinSeq() uint64 { return t.minSeq.Load() }
 
@@ -196,6 +204,7 @@ func (t *Table) Release() {
 	t.items.Store(0)
 	t.versions.Store(0)
 	t.rawBytes.Store(0)
+	t.ofPartitions.Store(0)
 	t.minSeq.Store(0)
 	t.maxSeq.Store(0)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 func TestEmpty(t *testing.T) {
@@ -213,7 +214,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestBuckets(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	for range 2000 {
 		r := Range{Lo: rnd.Uint64() >> rnd.IntN(64), Hi: rnd.Uint64() >> rnd.IntN(64)}
 		if rnd.IntN(4) == 0 {

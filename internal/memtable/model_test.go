@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 // model is the reference: entries in key order, versions newest first.
@@ -75,7 +76,7 @@ func sameVersion(a, b *item.Version) bool {
 }
 
 func TestModel(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	configurations := []struct {
 		r      Range
 		expect int

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 // checkStructure checks invariants 3 to 7 from the inside.
@@ -124,7 +125,7 @@ func checkLevels(t *testing.T, table *Table, first *leaf, levels map[int][]uint3
 }
 
 func TestStructure(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	table := New(dirtyPool(t), Range{Lo: 1 << 60, Hi: 1 << 62}, 2000)
 	defer table.Release()
 	source := newKeySource(rnd, 300)
@@ -194,7 +195,7 @@ func rise(n int) []int {
 
 // TestOneBucket puts sets of keys that share one bucket in several orders.
 func TestOneBucket(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	const n = 2400
 	for _, shape := range shapes {
 		for _, order := range orders {
@@ -274,7 +275,7 @@ func TestRisingFills(t *testing.T) {
 // TestBigPartition bounds the leaves that a search in a logical partition of
 // 20,000 items meets.
 func TestBigPartition(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	const n = 20_000
 	for _, order := range orders {
 		table := newTable(t, 0)
@@ -321,7 +322,7 @@ func meets(table *Table, head *uint32, k *item.Key) int {
 
 // TestSearchCompare compares what a search tells of bounds with the keys.
 func TestSearchCompare(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	table := newTable(t, 0)
 	source := newKeySource(rnd, 1)
 	draw := func() item.Key {
@@ -403,7 +404,7 @@ func TestLeavesBehindASeek(t *testing.T) {
 // TestReplacedLeaf holds leaves that are split again and again, and checks that
 // both directions go on from them without a gap in what was there before.
 func TestReplacedLeaf(t *testing.T) {
-	rnd := newRand(t)
+	rnd := randtest.New(t)
 	const n = 3000
 	table := newTable(t, 0)
 	perm := rnd.Perm(n)

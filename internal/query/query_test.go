@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,22 +11,10 @@ import (
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
-
-func newDraw(t testing.TB) reference.Draw {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with -seed %d", seed)
-		}
-	})
-	return reference.Draw{Rand: rand.New(rand.NewPCG(seed, 1))}
-}
+func newDraw(t testing.TB) reference.Draw { return reference.Draw{Rand: randtest.New(t), T: t} }
 
 // TestMatch compares filters, as they are and simplified, with the reference.
 func TestMatch(t *testing.T) {
@@ -42,7 +28,7 @@ func TestMatch(t *testing.T) {
 		simple := query.Compile(f.Simplify(), nil).Evaluator()
 		for range 20 {
 			doc := []byte(d.Members("id", "a", "b", "n", "s", "o", "t", "l"))
-			want := reference.Matches(reference.Parse(doc), f)
+			want := reference.Matches(t, reference.Parse(t, doc), f)
 			if got := e.Match(doc); got != want {
 				t.Fatalf("%s\n%s\ngot %v, want %v", f, doc, got, want)
 			}
@@ -72,7 +58,7 @@ func TestSelect(t *testing.T) {
 		e := query.Compile(s.Where, paths).Evaluator()
 		for i := range d.IntN(30) {
 			doc := []byte(d.Members("id", "a", "b", "n", "s", "o", "t", "l"))
-			docs = append(docs, reference.Document{Place: string(rune('a' + i)), Root: reference.Parse(doc)})
+			docs = append(docs, reference.Document{Place: string(rune('a' + i)), Root: reference.Parse(t, doc)})
 			if !e.Match(doc) {
 				continue
 			}
@@ -82,10 +68,10 @@ func TestSelect(t *testing.T) {
 			case s.Grouped():
 				half.Add(e.Wanted)
 			case len(s.Columns) == 0:
-				rows = append(rows, reference.Parse(doc))
+				rows = append(rows, reference.Parse(t, doc))
 			default:
 				if row, ok := s.Projector().Append(nil, e.Wanted); ok {
-					rows = append(rows, reference.Parse(row))
+					rows = append(rows, reference.Parse(t, row))
 				}
 			}
 		}
@@ -93,11 +79,11 @@ func TestSelect(t *testing.T) {
 			g.Merge(half)
 			for _, key := range g.Keys() {
 				if row, ok := g.Append(nil, key); ok {
-					rows = append(rows, reference.Parse(row))
+					rows = append(rows, reference.Parse(t, row))
 				}
 			}
 		}
-		want := reference.Rows(docs, s)
+		want := reference.Rows(t, docs, s)
 		if len(rows)+len(want) > 0 && !alike(rows, want) {
 			t.Fatalf("%+v\ngot  %v\nwant %v", s, rows, want)
 		}
@@ -136,13 +122,13 @@ func TestOrderKeys(t *testing.T) {
 		text := d.Value("v")
 		e.Match([]byte(`{"v":` + text + `}`))
 		k := query.AppendOrder(nil, &e.Wanted[0], false)
-		list = append(list, keyed{reference.Parse([]byte(text)), text, k})
+		list = append(list, keyed{reference.Parse(t, []byte(text)), text, k})
 		v, n := query.ReadOrder(append(k, 7), false, false)
 		if n != len(k) {
 			t.Fatalf("%s: key of %d bytes reads as %d", text, len(k), n)
 		}
 		if v.Kind < jsondoc.KindArray {
-			if back := reference.Parse([]byte(v.String())); reference.Compare(back, reference.Parse([]byte(text))) != 0 || !bytes.Equal(v.AppendOrder(nil), k) {
+			if back := reference.Parse(t, []byte(v.String())); reference.Compare(back, reference.Parse(t, []byte(text))) != 0 || !bytes.Equal(v.AppendOrder(nil), k) {
 				t.Fatalf("%s reads as %s", text, v)
 			}
 		}
@@ -262,7 +248,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		e := query.Compile(s.Where, nil).Evaluator()
-		if e.Match(doc) != reference.Matches(reference.Parse(doc), s.Where) {
+		if e.Match(doc) != reference.Matches(t, reference.Parse(t, doc), s.Where) {
 			t.Fatal("the reference has another answer")
 		}
 	})

@@ -1,23 +1,13 @@
 package spacesaving
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // key returns one of some keys, the first ones far more often than the last.
 func key(rng *rand.Rand, keys int) []byte {
@@ -27,7 +17,7 @@ func key(rng *rand.Rand, keys int) []byte {
 
 // TestInvariants compares the counters with the truth.
 func TestInvariants(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.New(t)
 	const limit = 50
 	s := New(limit)
 	truth := make(map[string]*Size)
@@ -72,7 +62,7 @@ func TestInvariants(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	rng := newRand(b)
+	rng := randtest.New(b)
 	s := New(256)
 	keys := make([][]byte, 1<<16)
 	for i := range keys {

@@ -310,10 +310,29 @@ func TestRename(t *testing.T) {
 		refused(t, fsys, "x", fsys.Rename("x", "gone/x"), fault.ErrMissing)
 		refused(t, fsys, "x", fsys.Rename("x", "d"), fs.ErrExist)
 		refused(t, fsys, "x", fsys.Rename("x", "."), fs.ErrExist)
-		refused(t, fsys, "d", fsys.Rename("d", "e"), errIsDir)
 		if err := fsys.Rename("x", "gone/x"); !strings.Contains(err.Error(), fsys.Path("gone/x")) {
 			t.Errorf("%v does not name the target", err)
 		}
+	})
+}
+
+func TestRenameDirectory(t *testing.T) {
+	everywhere(t, func(t *testing.T, fsys FS) {
+		for _, dir := range []string{"d", "d/e", "taken"} {
+			check(t, fsys.Mkdir(dir))
+		}
+		put1(t, fsys, "d/e/a", "first")
+		put1(t, fsys, "x", "second")
+		refused(t, fsys, "d", fsys.Rename("d", "taken"), fs.ErrExist)
+		refused(t, fsys, "d", fsys.Rename("d", "d"), fs.ErrExist)
+		refused(t, fsys, "d", fsys.Rename("d", "x"), fs.ErrExist)
+		refused(t, fsys, "d", fsys.Rename("d", "taken/d"), errIsDir)
+		check(t, fsys.Rename("d", "n"))
+		wantList(t, fsys, ".", "n", "taken", "x")
+		wantContent(t, fsys, "n/e/a", "first")
+		check(t, fsys.Rename("n/e", "n/f"))
+		wantContent(t, fsys, "n/f/a", "first")
+		check(t, fsys.SyncDir("."))
 	})
 }
 

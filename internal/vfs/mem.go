@@ -212,7 +212,7 @@ func (m *Mem) Remove(name string) error {
 func (m *Mem) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, err := m.lookupFile(from)
+	n, err := m.lookup(from)
 	if err == nil {
 		err = m.rename(n, from, to)
 	}
@@ -220,6 +220,9 @@ func (m *Mem) Rename(from, to string) error {
 }
 
 func (m *Mem) rename(n *node, from, to string) error {
+	if n == m.root || n.isDir() && path.Dir(from) != path.Dir(to) {
+		return m.errTo(to, errIsDir)
+	}
 	fromDir, _ := m.lookupDir(path.Dir(from))
 	replaced, err := m.lookup(to)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -229,10 +232,10 @@ func (m *Mem) rename(n *node, from, to string) error {
 	switch {
 	case err != nil:
 		return m.errTo(to, err)
+	case replaced != nil && (replaced.isDir() || n.isDir()):
+		return m.errTo(to, syscall.EEXIST)
 	case replaced == n: // two names of one file stay
 		return nil
-	case replaced != nil && replaced.isDir():
-		return m.errTo(to, syscall.EEXIST)
 	}
 	unset, set := binding{path.Base(from), nil}, binding{path.Base(to), n}
 	if fromDir == toDir {

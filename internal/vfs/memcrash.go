@@ -1,8 +1,10 @@
 package vfs
 
 import (
+	"hash/maphash"
 	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // Keep says what of the unsynced state survives a crash.
@@ -250,4 +252,38 @@ func (m *Mem) nodes() map[*node]bool {
 		}
 	}
 	return found
+}
+
+// Sum returns a hash of what calls see: all names, which of them are of one
+// file, and all bytes. What of it is durable makes no difference.
+func (m *Mem) Sum(seed maphash.Seed) uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var h maphash.Hash
+	h.SetSeed(seed)
+	first := map[*node]int{} // number of the node, in the order of visits
+	var visit func(dir *node)
+	visit = func(dir *node) {
+		for _, name := range slices.Sorted(maps.Keys(dir.names)) {
+			n := dir.names[name]
+			number, again := first[n]
+			if !again {
+				number = len(first)
+				first[n] = number
+			}
+			maphash.WriteComparable(&h, struct {
+				name   string
+				number int
+				dir    bool
+			}{name, number, n.isDir()})
+			if n.isDir() {
+				visit(n)
+			} else if !again {
+				maphash.WriteComparable(&h, maphash.Bytes(seed, n.live.b))
+			}
+		}
+		h.WriteByte(0) // the directory ends
+	}
+	visit(m.root)
+	return h.Sum64()
 }

@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"slices"
 	"strings"
@@ -500,4 +501,44 @@ func describeMem(t testing.TB, m *Mem) string {
 		fmt.Fprintf(&b, "%s %q\n", name, content(t, m, name))
 	}
 	return b.String()
+}
+
+// TestSum tells file systems apart by all that calls see, and by nothing else.
+func TestSum(t *testing.T) {
+	seed := maphash.MakeSeed()
+	build := func(change func(m *Mem)) uint64 {
+		m := NewMem()
+		for _, err := range []error{m.Mkdir("d"), m.WriteFile("d/a", []byte("one")), m.WriteFile("b", []byte("two")), m.Link("b", "c")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(m)
+		return m.Sum(seed)
+	}
+	nothing := func(*Mem) {}
+	same := build(nothing)
+	if build(nothing) != same || build(func(m *Mem) { m.SyncDir(".") }) != same {
+		t.Error("the same file systems have different sums")
+	}
+	other := map[uint64]string{same: "nothing"}
+	for what, change := range map[string]func(m *Mem){
+		"bytes":             func(m *Mem) { m.WriteFile("b", []byte("twO")) },
+		"length":            func(m *Mem) { m.WriteFile("b", []byte("two\x00")) },
+		"name":              func(m *Mem) { m.Rename("d/a", "d/b") },
+		"other directory":   func(m *Mem) { m.Rename("d/a", "e") },
+		"empty directory":   func(m *Mem) { m.Mkdir("d/d") },
+		"empty file":        func(m *Mem) { m.WriteFile("d/d", nil) },
+		"file gone":         func(m *Mem) { m.Remove("d/a") },
+		"copy, not a link":  func(m *Mem) { m.Remove("c"); m.WriteFile("c", []byte("two")) },
+		"one more name":     func(m *Mem) { m.Link("d/a", "z") },
+		"contents swapped":  func(m *Mem) { m.WriteFile("b", []byte("one")); m.WriteFile("d/a", []byte("two")) },
+		"link of the other": func(m *Mem) { m.Remove("c"); m.Link("d/a", "c") },
+	} {
+		sum := build(change)
+		if with := other[sum]; with != "" {
+			t.Errorf("%s has the sum of %s", what, with)
+		}
+		other[sum] = what
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -268,14 +269,34 @@ func (o *osFS) Remove(name string) error {
 }
 
 func (o *osFS) Rename(from, to string) error {
-	_, err := o.regular(from)
-	if err == nil {
-		if err = o.check(to); err == nil {
-			err = o.root.Rename(from, to)
+	info, err := o.lstat(from)
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = o.errTo(to, o.renameDir(from, to))
+	default:
+		if err = checkKind(info.Mode()); err == nil {
+			if err = o.check(to); err == nil {
+				err = o.root.Rename(from, to)
+			}
+			err = o.errTo(to, err)
 		}
-		err = o.errTo(to, err)
 	}
 	return o.err("rename", from, err)
+}
+
+// renameDir looks first whether the name is free: some systems replace an empty
+// directory.
+func (o *osFS) renameDir(from, to string) error {
+	if path.Dir(from) != path.Dir(to) {
+		return errIsDir
+	}
+	if _, err := o.lstat(to); err == nil {
+		return fs.ErrExist
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return o.root.Rename(from, to)
 }
 
 func (o *osFS) Link(from, to string) error {

@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -11,18 +10,8 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
-
-func seeded(t *testing.T) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay with -seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // story is a random sequence of calls; the same generator gives the same story
 // whatever the file system answers.
@@ -124,7 +113,7 @@ func class(err error) string {
 
 // TestMemIsLikeOS plays random stories on both file systems.
 func TestMemIsLikeOS(t *testing.T) {
-	rng := seeded(t)
+	rng := randtest.New(t)
 	for range 30 {
 		a, b := rng.Uint64(), rng.Uint64()
 		osFS, err := OpenRoot(t.TempDir())
@@ -147,7 +136,7 @@ func TestMemIsLikeOS(t *testing.T) {
 // TestSyncedSurvives plays random stories and crashes them: what was synced is
 // in every image, and images of a synced file system are the file system.
 func TestSyncedSurvives(t *testing.T) {
-	rng := seeded(t)
+	rng := randtest.New(t)
 	for range 40 {
 		m := NewMem()
 		s := newStory(rand.New(rand.NewPCG(rng.Uint64(), 0)))

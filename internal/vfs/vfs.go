@@ -36,7 +36,9 @@ type FS interface {
 	Mkdir(name string) error
 	// Remove deletes a file or an empty directory.
 	Remove(name string) error
-	// Rename gives a file another name, replacing what had it.
+	// Rename gives a file another name, replacing the file that had it. A
+	// directory gets another name in the directory in which it is, which must be
+	// free: fs.ErrExist if it is not.
 	Rename(from, to string) error
 	// Link gives a file a second name; fs.ErrExist if the name is taken.
 	Link(from, to string) error

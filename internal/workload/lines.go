@@ -8,9 +8,12 @@ import (
 	"io"
 	"iter"
 	"os"
+	"unicode"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // DefaultLineBytes is the longest line that Lines accepts unless told
@@ -22,13 +25,19 @@ var ErrLineTooLong = errors.New("line too long")
 
 // LineError reports what is wrong in a line of an input.
 type LineError struct {
-	Name string // of the input, as it was opened
-	Line int64  // from 1
-	Err  error
+	Name   string // of the input, as it was opened
+	Line   int64  // from 1
+	Column int    // byte of the line, from 1; 0: the whole line is meant
+	Err    error
 }
 
 // Error implements error.
-func (e *LineError) Error() string { return fmt.Sprintf("%s: line %d: %v", e.Name, e.Line, e.Err) }
+func (e *LineError) Error() string {
+	if e.Column > 0 {
+		return fmt.Sprintf("%s: line %d, column %d: %v", e.Name, e.Line, e.Column, e.Err)
+	}
+	return fmt.Sprintf("%s: line %d: %v", e.Name, e.Line, e.Err)
+}
 
 // Unwrap returns the cause.
 func (e *LineError) Unwrap() error { return e.Err }
@@ -43,6 +52,7 @@ type Lines struct {
 
 	long []byte // a line that is longer than the buffer of text
 	line int64
+	lead int   // bytes of space before what All yielded last
 	err  error // of the opening
 }
 
@@ -166,7 +176,20 @@ func (l *Lines) next() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bytes.TrimSpace(trimmed), nil
+	text := bytes.TrimLeftFunc(trimmed, unicode.IsSpace)
+	l.lead = len(trimmed) - len(text)
+	return bytes.TrimSpace(text), nil
+}
+
+// Refused returns the *LineError for the line that All yielded last, which was
+// refused with err: at the column that a *jsondoc.Error in it names.
+func (l *Lines) Refused(err error) error {
+	e := &LineError{Name: l.name, Line: l.line, Err: err}
+	var document *jsondoc.Error
+	if errors.As(err, &document) {
+		e.Column = l.lead + document.Offset + 1
+	}
+	return e
 }
 
 // Name returns the name of the input.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 func gzipped(t testing.TB, text string) string {
@@ -47,6 +49,27 @@ func read(l *Lines) (lines []string, err error) {
 		lines = append(lines, fmt.Sprintf("%d:%s", l.Line(), line))
 	}
 	return lines, nil
+}
+
+// A refused line is named with the byte at which the trouble is.
+func TestRefusedLine(t *testing.T) {
+	l := NewLines(strings.NewReader("{}\n  {\"a\":x}\n"), "f", 0)
+	n := 0
+	for line, err := range l.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n < 2 {
+			continue
+		}
+		err := l.Refused(fmt.Errorf("document: %w", &jsondoc.Error{Offset: bytes.IndexByte(line, 'x'), Kind: jsondoc.ErrSyntax, Msg: "m"}))
+		if !strings.HasPrefix(err.Error(), "f: line 2, column 8: ") {
+			t.Error(err)
+		}
+		if err := l.Refused(io.ErrClosedPipe); !strings.HasPrefix(err.Error(), "f: line 2: ") {
+			t.Error(err)
+		}
+	}
 }
 
 func TestLines(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
@@ -12,7 +13,10 @@ import (
 
 // Draw makes documents and queries that have something to do with each other:
 // few names, few values, all types.
-type Draw struct{ *rand.Rand }
+type Draw struct {
+	*rand.Rand
+	T testing.TB // is ended by what cannot be drawn
+}
 
 var drawnStrings = []string{"", "a", "ab", "abc", "b", "é", "\u0000", "\"q\"", "z😀", "longer than a word", strings.Repeat("x", 70) + "1", strings.Repeat("x", 70) + "2"}
 
@@ -116,11 +120,11 @@ func (d Draw) Members(names ...string) string {
 func (d Draw) Constant() query.Value {
 	var v any
 	if err := json.Unmarshal([]byte(d.Scalar()), &v); err != nil {
-		panic(err)
+		d.T.Fatal(err)
 	}
 	value, err := query.ValueOf(v)
 	if err != nil {
-		panic(err)
+		d.T.Fatal(err)
 	}
 	return value
 }
@@ -133,7 +137,7 @@ func (d Draw) Path(many bool) query.Path {
 	}
 	p, err := query.ParsePath(list[d.IntN(len(list))])
 	if err != nil {
-		panic(err)
+		d.T.Fatal(err)
 	}
 	return p
 }

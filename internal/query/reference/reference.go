@@ -2,7 +2,8 @@
 // made of nothing that package query is made of. It also draws documents and
 // queries.
 //
-// Documents are what encoding/json makes of them.
+// Documents are what encoding/json makes of them. What the reference does not
+// know ends the test.
 package reference
 
 import (
@@ -10,6 +11,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -21,10 +23,11 @@ type Document struct {
 }
 
 // Parse returns a document as encoding/json reads it, without minus zeros.
-func Parse(body []byte) any {
+func Parse(t testing.TB, body []byte) any {
+	t.Helper()
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
-		panic(err)
+		t.Fatalf("%q: %v", body, err)
 	}
 	return unsigned(v)
 }
@@ -84,14 +87,17 @@ func truth(b bool) *bool {
 }
 
 // Matches says whether a filter is true for a document.
-func Matches(root any, f *query.Filter) bool { return eval(root, f) == yes }
+func Matches(t testing.TB, root any, f *query.Filter) bool {
+	t.Helper()
+	return eval(t, root, f) == yes
+}
 
-func eval(root any, f *query.Filter) *bool {
+func eval(t testing.TB, root any, f *query.Filter) *bool {
 	switch f.Op {
 	case query.All:
 		return yes
 	case query.Not:
-		switch eval(root, f.Sub[0]) {
+		switch eval(t, root, f.Sub[0]) {
 		case yes:
 			return no
 		case no:
@@ -105,7 +111,7 @@ func eval(root any, f *query.Filter) *bool {
 		}
 		result := other
 		for _, s := range f.Sub {
-			switch eval(root, s) {
+			switch eval(t, root, s) {
 			case decides:
 				return decides
 			case nil:
@@ -120,7 +126,7 @@ func eval(root any, f *query.Filter) *bool {
 		best = no
 	}
 	for _, v := range values {
-		switch test(v, f) {
+		switch test(t, v, f) {
 		case yes:
 			return yes
 		case no:
@@ -130,7 +136,7 @@ func eval(root any, f *query.Filter) *bool {
 	return best
 }
 
-func test(v any, f *query.Filter) *bool {
+func test(t testing.TB, v any, f *query.Filter) *bool {
 	switch f.Op {
 	case query.Exists:
 		return yes
@@ -190,7 +196,8 @@ func test(v any, f *query.Filter) *bool {
 		}
 		return no
 	}
-	panic("an unknown condition")
+	t.Fatalf("the reference does not know the condition %s", f)
+	return nil
 }
 
 type nothing struct{}
@@ -264,15 +271,16 @@ func one(root any, p query.Path) any {
 
 // Rows answers a query, without its offset and limit: rows as encoding/json has
 // them, in order. For whole documents rows are documents.
-func Rows(docs []Document, s *query.Select) []any {
+func Rows(t testing.TB, docs []Document, s *query.Select) []any {
+	t.Helper()
 	var found []Document
 	for _, d := range docs {
-		if Matches(d.Root, s.Where) {
+		if Matches(t, d.Root, s.Where) {
 			found = append(found, d)
 		}
 	}
 	if s.Grouped() {
-		return groups(found, s)
+		return groups(t, found, s)
 	}
 	slices.SortFunc(found, func(a, b Document) int {
 		for _, o := range s.OrderBy {
@@ -313,7 +321,7 @@ func rowOf(s *query.Select, value func(query.Column) any) any {
 	return row
 }
 
-func groups(found []Document, s *query.Select) []any {
+func groups(t testing.TB, found []Document, s *query.Select) []any {
 	type group struct {
 		values []any
 		docs   []Document
@@ -371,7 +379,8 @@ func groups(found []Document, s *query.Select) []any {
 					return g.values[i]
 				}
 			}
-			panic("a column that is no group")
+			t.Fatalf("column %s is no group", c.Path)
+			return absent
 		})
 		if row != absent {
 			rows = append(rows, row)

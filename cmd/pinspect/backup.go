@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type backupCommand struct {
+	target
+	Out   string `name:"output" short:"o" required:"" placeholder:"FILE" help:"File to write, which must not exist; - is standard output."`
+	Since string `placeholder:"FILE" help:"Make an incremental backup after the last one in this file: only segment files that are new since go into it."`
+}
+
+// Help returns the long help text.
+func (*backupCommand) Help() string {
+	return `Writes the store as it is at one moment to a file, also beside a process that writes to the store (docs/backup.md). Every segment file is verified while it is copied; the file has its name only when it is a whole backup. An incremental backup is restored after the full one and those between.
+
+Examples:
+  pinspect backup DIR -o monday.backup
+  pinspect backup DIR --since monday.backup -o tuesday.backup
+  pinspect backup DIR -o - | ssh host 'cat > monday.backup'`
+}
+
+type restoreCommand struct {
+	Dir   string   `arg:"" help:"Directory of the new store; absent or empty."`
+	Files []string `arg:"" help:"A full backup, and the incremental ones that follow it, in their order; - is standard input."`
+	Check bool     `help:"Read and check the backups, and restore nothing; DIR is not looked at."`
+	JSON  bool     `name:"json" help:"Print JSON: one object a backup."`
+}
+
+// Help returns the long help text.
+func (*restoreCommand) Help() string {
+	return `Makes a store of a full backup and the incremental ones that follow it. Everything is verified while it is written, and the directory gets its name at the end: it is not there, or is the whole store. With --check a first backup may be an incremental one.
+
+Examples:
+  pinspect restore DIR monday.backup tuesday.backup
+  pinspect restore DIR monday.backup --check`
+}
+
+// backupRow describes a backup.
+type backupRow struct {
+	versioned
+	Type    string    `json:"type"`
+	ID      string    `json:"id"`
+	Parent  string    `json:"parent,omitempty"`
+	Store   string    `json:"store"`
+	Seq     uint64    `json:"seq"`
+	Time    time.Time `json:"time"`
+	Bytes   int64     `json:"bytes"` // of the stream
+	Files   int       `json:"files"` // segment files that belong to it
+	Carried int       `json:"files_carried"`
+}
+
+func newBackupRow(info *engine.BackupInfo) *backupRow {
+	r := &backupRow{
+		versioned: v1, Type: "backup", ID: info.ID, Parent: info.Parent, Store: info.Store, Seq: info.Seq, Time: info.Time, Bytes: info.Bytes, Files: len(info.Files),
+	}
+	for i := range info.Files {
+		if info.Files[i].Carried {
+			r.Carried++
+		}
+	}
+	return r
+}
+
+func (r *backupRow) String() string {
+	kind := "full"
+	if r.Parent != "" {
+		kind = "incremental, after " + r.Parent
+	}
+	return fmt.Sprintf("backup %s (%s): sequence %s of %s, %s, %d of %s in it",
+		r.ID, kind, cli.Count(int64(r.Seq)), r.Time.Format(time.RFC3339), cli.Bytes(r.Bytes), r.Carried, cli.Plural(r.Files, "segment file", "segment files"))
+}
+
+// Run runs the command.
+func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) (err error) {
+	o := new(engine.BackupOptions)
+	if c.Since != "" {
+		all, err := verifyBackups(ctx, env, []string{c.Since})
+		if err != nil {
+			return err
+		}
+		o.Since = &all[len(all)-1]
+	}
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	line := env.newLine()
+	defer line.Clear()
+	o.Progress = func(p engine.BackupProgress) {
+		line.Show(time.Now(), func() string {
+			return fmt.Sprintf("backup: %s of %s, %d%%", cli.Bytes(p.Bytes), cli.Bytes(p.Total), 100*p.Bytes/max(p.Total, 1))
+		})
+	}
+	to, report := io.Writer(out.w), env.stderr
+	if c.Out != "-" {
+		f, err := newFile(c.Out)
+		if err != nil {
+			return err
+		}
+		defer f.discard()
+		to, report = f, nil
+		defer func() {
+			if err == nil {
+				err = f.publish()
+			}
+		}()
+	}
+	info, err := db.Backup(ctx, to, o)
+	line.Clear()
+	if errors.Is(err, engine.ErrWrongParent) {
+		return cli.Usage(err)
+	}
+	if err != nil {
+		return readFailure(err)
+	}
+	row := newBackupRow(&info)
+	switch {
+	case report != nil:
+		_, err = fmt.Fprintln(report, row)
+		return err
+	case c.JSON:
+		return out.object(row)
+	}
+	out.printf("%s\n", row)
+	return nil
+}
+
+// Run runs the command.
+func (c *restoreCommand) Run(ctx context.Context, env *environment, out *output) error {
+	var all []engine.BackupInfo
+	var err error
+	if c.Check {
+		all, err = verifyBackups(ctx, env, c.Files)
+	} else {
+		in := newConcatenation(env, "restore", c.Files)
+		defer in.close()
+		err = engine.Restore(ctx, in, c.Dir)
+	}
+	if err := backupFailure(err); err != nil {
+		return err
+	}
+	if !c.Check {
+		if c.JSON {
+			return out.object(struct {
+				versioned
+				Type      string `json:"type"`
+				Directory string `json:"directory"`
+			}{v1, "restored", c.Dir})
+		}
+		out.printf("restored into %s\n", c.Dir)
+		return nil
+	}
+	for i := range all {
+		row := newBackupRow(&all[i])
+		if c.JSON {
+			err = errors.Join(err, out.object(row))
+		} else {
+			out.printf("%s\n", row)
+		}
+	}
+	return err
+}
+
+// verifyBackups reads and checks backups.
+func verifyBackups(ctx context.Context, env *environment, names []string) ([]engine.BackupInfo, error) {
+	in := newConcatenation(env, "check", names)
+	defer in.close()
+	all, err := engine.VerifyBackup(ctx, in)
+	return all, backupFailure(err)
+}
+
+// backupFailure says what a failure to read backups means for the exit status.
+func backupFailure(err error) error {
+	switch {
+	case errors.Is(err, engine.ErrCorrupt):
+		return findingError{err}
+	case errors.Is(err, engine.ErrWrongParent), errors.Is(err, engine.ErrExists):
+		return cli.Usage(err)
+	}
+	return err
+}
+
+// concatenation reads files one after the other.
+type concatenation struct {
+	env   *environment
+	doing string
+	input string   // all of it, for errors
+	names []string // what is left
+	name  string   // of the present one
+	from  io.Reader
+	shut  func() error
+	read  int64
+	line  *cli.Line
+}
+
+func newConcatenation(env *environment, doing string, names []string) *concatenation {
+	return &concatenation{env: env, doing: doing, input: strings.Join(names, " + "), names: names, line: env.newLine()}
+}
+
+// Name tells errors where the input is.
+func (c *concatenation) Name() string { return c.input }
+
+// Read implements io.Reader.
+func (c *concatenation) Read(p []byte) (int, error) {
+	for {
+		if c.from == nil {
+			if len(c.names) == 0 {
+				return 0, io.EOF
+			}
+			c.name, c.names = c.names[0], c.names[1:]
+			if c.name == "-" {
+				c.from, c.shut = c.env.stdin, func() error { return nil }
+			} else {
+				f, err := os.Open(c.name)
+				if err != nil {
+					return 0, err
+				}
+				c.from, c.shut = f, f.Close
+			}
+		}
+		n, err := c.from.Read(p)
+		c.read += int64(n)
+		c.line.Show(time.Now(), func() string { return c.doing + " " + filepath.Base(c.name) + ": " + cli.Bytes(c.read) + " read" })
+		if err != io.EOF {
+			return n, err
+		}
+		c.close()
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// close closes the present file.
+func (c *concatenation) close() {
+	c.line.Clear()
+	if c.from != nil {
+		_ = c.shut() // it was only read
+		c.from = nil
+	}
+}

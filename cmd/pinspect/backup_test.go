@@ -1,0 +1,103 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// TestBackupAndRestore makes a full backup and an incremental one, checks them,
+// and restores them: what is exported from the copy is what is in the original.
+func TestBackupAndRestore(t *testing.T) {
+	s := newSample(t)
+	dir := t.TempDir()
+	full, next, copied := filepath.Join(dir, "full"), filepath.Join(dir, "next"), filepath.Join(dir, "copy")
+	wants(t, clean(t, "backup", s.dir, "-o", full), "(full)", "segment files in it")
+	wants(t, clean(t, "backup", s.dir, "--since", full, "-o", next), "incremental, after", " 0 of ")
+	rows := objects(t, clean(t, "restore", copied, full, next, "--check", "--json"))
+	if len(rows) != 2 || rows[0]["type"] != "backup" || rows[1]["parent"] != rows[0]["id"] || rows[1]["files_carried"] != 0.0 {
+		t.Errorf("%v", rows)
+	}
+	wants(t, clean(t, "restore", copied, full, next), "restored into "+copied)
+	for _, container := range []string{"cities", "blobs"} {
+		if was, is := clean(t, "export", s.dir, container), clean(t, "export", copied, container); was != is {
+			t.Errorf("%s: exported %d bytes, %d of the copy", container, len(was), len(is))
+		}
+	}
+	clean(t, "verify", copied)
+	fails(t, cli.ExitUsage, "has a file", "restore", copied, full)
+	fails(t, cli.ExitUsage, "exists", "backup", s.dir, "-o", full)
+	fails(t, cli.ExitUsage, "does not follow", "restore", filepath.Join(dir, "x"), next)
+	whole, err := os.ReadFile(full)
+	check(t, err)
+	check(t, os.WriteFile(full, whole[:len(whole)-1], 0o600))
+	fails(t, exitFindings, "ends in the middle", "restore", filepath.Join(dir, "x"), full, "--check")
+	fails(t, exitFindings, "ends in the middle", "restore", filepath.Join(dir, "x"), full)
+	fails(t, exitFindings, "ends in the middle", "backup", s.dir, "--since", full, "-o", filepath.Join(dir, "y"))
+	names, err := os.ReadDir(dir)
+	check(t, err)
+	if len(names) != 3 {
+		t.Errorf("left behind: %v", names)
+	}
+}
+
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in\n%s", part, text)
+		}
+	}
+}
+
+func fails(t *testing.T, status int, says string, args ...string) {
+	t.Helper()
+	r := pinspect(t, args...)
+	if r.status != status || !strings.Contains(r.stderr, says) {
+		t.Errorf("pinspect %v: status %d, %s; want %d and %q", args, r.status, r.stderr, status, says)
+	}
+}
+
+// TestExport: a file has what standard output has, and a filter chooses.
+func TestExport(t *testing.T) {
+	s := newSample(t)
+	dir := t.TempDir()
+	plain, packed := filepath.Join(dir, "a.ndjson"), filepath.Join(dir, "a.ndjson.zst")
+	all := clean(t, "export", s.dir, "cities")
+	clean(t, "export", s.dir, "cities", "-o", plain)
+	text, err := os.ReadFile(plain)
+	check(t, err)
+	if string(text) != all {
+		t.Errorf("%d bytes in the file, want %d", len(text), len(all))
+	}
+	clean(t, "export", s.dir, "cities", "-o", packed)
+	lines, err := workload.OpenLines(packed, 0)
+	check(t, err)
+	defer lines.Close()
+	again := filepath.Join(dir, "again")
+	db, err := engine.Open(t.Context(), again, nil)
+	check(t, err)
+	cities, err := db.CreateContainer(t.Context(), "cities", engine.ContainerDef{PartitionKey: []string{"/country"}})
+	check(t, err)
+	_, err = cities.Load(t.Context(), lines.All(), nil)
+	check(t, err)
+	check(t, db.Close())
+	if clean(t, "export", again, "cities") != all {
+		t.Error("what was exported and loaded is not the same")
+	}
+	id, country, _ := s.city(7)
+	one := clean(t, "export", s.dir, "cities", "--where", `c.id = "`+id+`"`)
+	found := slices.Collect(strings.Lines(one))
+	if len(found) != 1 || !strings.Contains(found[0], country) {
+		t.Errorf("%q", found)
+	}
+	fails(t, cli.ExitUsage, "--where", "export", s.dir, "cities", "--where", "c.id =")
+	fails(t, cli.ExitUsage, "--reverse", "export", s.dir, "cities", "--where", "true", "--reverse")
+	fails(t, cli.ExitUsage, "exists", "export", s.dir, "cities", "-o", plain)
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+type exportCommand struct {
+	target
+	Container string `arg:"" help:"Name of the container."`
+	Key       string `arg:"" optional:"" help:"Only this logical partition, as for get."`
+	Where     string `placeholder:"FILTER" help:"Only documents for which this holds, as after WHERE in a query: c.people > 1000."`
+	Limit     int    `placeholder:"N" help:"Stop after N documents."`
+	Reverse   bool   `help:"From the end."`
+	Out       string `name:"output" short:"o" default:"-" placeholder:"FILE" help:"File to write, which must not exist, compressed if its name ends in .zst; default - is standard output."`
+}
+
+// Help returns the long help text.
+func (*exportCommand) Help() string {
+	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. pbench load --data reads them back. With --where the order is open. With --json each is wrapped in an object with its key, id, etag and time. Documents of an opaque container are printed in base64, always wrapped, and cannot be loaded again: backup is for them.
+
+Examples:
+  pinspect export DIR cities -o cities.ndjson.zst
+  pinspect export DIR cities '"PT"' --limit 10
+  pinspect export DIR cities --where "c.population >= 1000000" | jq -r .name
+  pinspect export DIR cities | pbench load --db COPY --container cities --partition-key /country_code --data -`
+}
+
+// Run runs the command.
+func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) (err error) {
+	if c.Limit < 0 {
+		return cli.Usagef("--limit %d: must not be negative", c.Limit)
+	}
+	var key partmap.Key
+	if c.Key != "" {
+		if key, err = parseKey(c.Key); err != nil {
+			return err
+		}
+	}
+	var where engine.Query
+	if c.Where != "" {
+		if c.Reverse {
+			return cli.Usagef("--reverse does not go with --where")
+		}
+		if where, err = engine.ParseQuery("SELECT * FROM c WHERE "+c.Where, nil); err != nil {
+			return cli.Usagef("--where: %w", err)
+		}
+		where.Limit = c.Limit
+	}
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	container, err := openContainer(db, c.Container)
+	if err != nil {
+		return err
+	}
+	snapshot, err := container.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	if c.Out != "-" {
+		f, err := newFile(c.Out)
+		if err != nil {
+			return err
+		}
+		defer f.discard()
+		out, end, err := documentsInto(f)
+		if err != nil {
+			return err
+		}
+		err = c.print(env, out, container, c.documents(ctx, snapshot, key, where))
+		if err = errors.Join(err, end()); err != nil {
+			return err
+		}
+		return f.publish()
+	}
+	return c.print(env, out, container, c.documents(ctx, snapshot, key, where))
+}
+
+// documents are those that are wanted.
+func (c *exportCommand) documents(ctx context.Context, s *engine.Snapshot, key partmap.Key, where engine.Query) iter.Seq2[engine.Item, error] {
+	options := &engine.ScanOptions{Limit: c.Limit, Reverse: c.Reverse}
+	scope := engine.AllPartitions()
+	if key.Valid() {
+		scope = engine.PrefixOf(key)
+	}
+	switch {
+	case c.Where != "":
+		return s.Query(ctx, scope, where).All()
+	case key.Valid():
+		return s.Scan(ctx, key, "", options)
+	}
+	return s.ScanAll(ctx, options)
+}
+
+func (c *exportCommand) print(env *environment, out *output, container *engine.Container, items iter.Seq2[engine.Item, error]) error {
+	line := env.newLine()
+	defer line.Clear()
+	kind, n := container.Def().Kind, int64(0)
+	for it, err := range items {
+		if err != nil {
+			return readFailure(err)
+		}
+		if c.JSON || kind != engine.JSON {
+			err = out.object(describeItem(&it, kind))
+		} else {
+			err = printLine(out, it.Body)
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n%1024 == 0 && c.Out != "-" {
+			line.Show(time.Now(), func() string { return c.Container + ": " + cli.Count(n) + " documents written" })
+		}
+	}
+	return nil
+}
+
+// documentsInto returns an output into a file, compressed if its name says so;
+// end writes what is left.
+func documentsInto(f *newFileWriter) (out *output, end func() error, err error) {
+	if !strings.HasSuffix(f.name, ".zst") {
+		w := bufio.NewWriterSize(f, 64<<10)
+		return &output{w: w}, w.Flush, nil
+	}
+	z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, nil, err
+	}
+	w := bufio.NewWriterSize(z, 64<<10)
+	return &output{w: w}, func() error { return errors.Join(w.Flush(), z.Close()) }, nil
+}

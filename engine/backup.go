@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/backup"
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// A backup is made in these steps:
+//
+//  1. No container is made or dropped, no partition replaced and no set of files
+//     changed until step 3. Reads and writes go on.
+//  2. The newest sequence given out is that of the backup. Of each partition,
+//     under its commit lock, the version is taken: all up to that sequence is in
+//     it. Its files stay open to the end. A partition of a replicated container
+//     has sequences of its own: what it has then belongs to the backup, with how
+//     far entries are applied.
+//  3. What step 1 held back goes on, and the log is synced.
+//  4. What memtables have up to the sequence goes into a temporary file, as log
+//     records; from then on nothing in memory is held.
+//  5. The stream is written: the catalog, the records, the files. Commit point:
+//     its trailer.
+//
+// Nothing in the store changes. A crash leaves the temporary file, which is
+// removed at the next open.
+
+// BackupInfo describes a backup. As BackupOptions.Since it tells an incremental
+// one what there is already; it keeps its meaning as JSON.
+type BackupInfo = backup.Info
+
+// BackupFile is a segment file that belongs to a backup.
+type BackupFile = backup.File
+
+// BackupOptions are the options of a backup. Nil means none.
+type BackupOptions struct {
+	// Since is an earlier backup of the store. Then the stream is incremental: it
+	// carries only the segment files that the earlier backup does not have, and is
+	// restored after it. Nil: a full backup.
+	Since *BackupInfo
+	// Progress, if not nil, is called on the goroutine of Backup after about each
+	// mebibyte, and at the end.
+	Progress func(BackupProgress)
+}
+
+// BackupProgress tells how far a backup is.
+type BackupProgress struct {
+	Bytes int64 // written
+	Total int64 // to be written, a little more
+}
+
+// Backup writes the store as it is at one moment to w, in a form that Restore
+// reads (docs/backup.md). Writes, flushes, merges and splits go on meanwhile; the
+// space of files that merges replace is free when it has ended. What was
+// acknowledged before the call is in it; of each logical partition it holds a
+// prefix of the writes. It needs little memory, whatever the store holds, and
+// works on a store that is open read-only too.
+//
+// Each segment file is verified while it is copied: damage is a
+// *CorruptionError that names it. After an error, one of w or of ctx too, what was
+// written is no backup.
+// Errors: ErrWrongParent if o.Since is not of this store's past.
+func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
+	if o == nil {
+		o = new(BackupOptions)
+	}
+	call, err := db.enter(ctx)
+	if err != nil {
+		return BackupInfo{}, err
+	}
+	defer call.Leave()
+	if !db.opts.ReadOnly {
+		if err := db.writable(); err != nil {
+			return BackupInfo{}, err
+		}
+	}
+	b := backupRun{db: db, options: o}
+	defer b.release()
+	info, err := b.run(ctx, w)
+	if err != nil {
+		return BackupInfo{}, fmt.Errorf("backup: %w", err)
+	}
+	return info, nil
+}
+
+// backupRun is a backup under way.
+type backupRun struct {
+	db      *DB
+	options *BackupOptions
+	catalog backup.Catalog
+	parts   []backupPart
+	files   map[uint64]*file
+	guard   epoch.Guard
+	guarded bool // memtables may be read
+}
+
+// backupPart is a partition as it belongs to a backup.
+type backupPart struct {
+	*partition
+	version  *version
+	release  func() // its files
+	flushed  uint64
+	inherits []manifest.Inherited
+	cut      uint64  // newest sequence that belongs to the backup
+	applied  applied // up to cut, in a replicated container
+}
+
+func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
+	b.capture()
+	if err := b.list(); err != nil {
+		return BackupInfo{}, err
+	}
+	if b.db.log == nil {
+		// Its memtables are as they are.
+		return b.write(ctx, w, b.records)
+	}
+	if err := b.db.log.Sync(); err != nil {
+		return BackupInfo{}, b.db.uncertain(err)
+	}
+	s := spool{fs: b.db.fs, name: fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix)}
+	defer s.remove()
+	if err := b.records(ctx, s.add); err != nil {
+		return BackupInfo{}, err
+	}
+	b.leaveMemory()
+	return b.write(ctx, w, s.each)
+}
+
+// capture does steps 1 and 2.
+func (b *backupRun) capture() {
+	db := b.db
+	unlock := db.lockFiles()
+	defer unlock()
+	b.guard, b.guarded = db.epoch.Enter(), true
+	state := db.structure.state
+	state.Clean, state.Intents, state.LogFirst, state.LogClosed = false, nil, 0, nil
+	seq := state.LastSeq
+	parts := db.partitions()
+	if db.log != nil {
+		seq = db.log.LastSeq()
+	}
+	taken := make(map[uint32]*backupPart)
+	for _, p := range parts {
+		// Whoever took a sequence up to this one did so under the commit lock: it
+		// is applied once that was free.
+		p.mu.Lock()
+		v, release := p.hold()
+		part := &backupPart{partition: p, version: v, release: release, flushed: p.install.flushedSeq.Load(), inherits: p.inherited()}
+		part.cut, part.applied = p.mu.lastSeq, p.mu.applied
+		p.mu.Unlock()
+		if db.log != nil && !p.c.def.Replicated { // those have sequences of their own
+			part.cut = seq
+		}
+		taken[uint32(p.id)] = part
+	}
+	for _, part := range taken {
+		seq = max(seq, part.cut)
+	}
+	c := &b.catalog
+	for i := range state.Partitions {
+		p := taken[state.Partitions[i].ID]
+		b.parts = append(b.parts, *p)
+		m := p.manifest(p.version.runs, p.flushed, p.install.applied, p.inherits)
+		m.Obsolete = nil
+		c.Partitions = append(c.Partitions, *m)
+	}
+	state.LastSeq, state.SeqLimit = seq, max(state.SeqLimit, seq+1)
+	state.TimeHigh = max(state.TimeHigh, db.clockHigh.Load())
+	c.ID, c.Full, c.Seq, c.Time, c.Store = newStoreID(db.opts.random), true, seq, db.opts.clock().UnixMilli(), state
+}
+
+// list makes the list of files.
+func (b *backupRun) list() error {
+	b.files = make(map[uint64]*file)
+	for i := range b.parts {
+		for _, r := range b.parts[i].version.runs {
+			for _, f := range r.files {
+				if b.files[f.ref.Number] == nil {
+					b.files[f.ref.Number] = f
+					b.catalog.Files = append(b.catalog.Files, backup.File{Number: f.ref.Number, Size: f.ref.Size, FooterCRC: f.ref.FooterCRC, Carried: true})
+				}
+			}
+		}
+	}
+	slices.SortFunc(b.catalog.Files, func(x, y backup.File) int { return int(int64(x.Number) - int64(y.Number)) })
+	if b.options.Since == nil {
+		return nil
+	}
+	return b.catalog.Follow(b.options.Since)
+}
+
+// records hands the versions in memtables that belong to the backup to emit, as
+// carried records.
+func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
+	for i := range b.parts {
+		p := &b.parts[i]
+		if p.cut > p.flushed && p.applied.index != 0 {
+			if err := emit(wal.Stream(p.id), p.cut, appendMark(nil, p.cut, p.applied)); err != nil {
+				return err
+			}
+		}
+		// The oldest first, as in the log: what was deleted with its logical
+		// partition comes before the tombstone.
+		for j := len(p.version.frozen) - 1; j >= 0; j-- {
+			t := &p.version.frozen[j]
+			if err := p.tableRecords(ctx, t.Table, t.clip, emit); err != nil {
+				return err
+			}
+		}
+		if err := p.tableRecords(ctx, p.version.active, nil, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write does step 5.
+func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error) (BackupInfo, error) {
+	w, err := backup.NewWriter(to, &b.catalog)
+	if err != nil {
+		return BackupInfo{}, err
+	}
+	total := w.Written() + b.catalog.CarriedBytes()
+	told := int64(0)
+	tell := func(err error) error {
+		if n := w.Written(); err == nil && b.options.Progress != nil && n-told >= 1<<20 {
+			told = n
+			b.options.Progress(BackupProgress{Bytes: n, Total: max(n, total)})
+		}
+		return err
+	}
+	err = records(ctx, func(s wal.Stream, highest uint64, payload []byte) error {
+		total += int64(len(payload))
+		return tell(w.Record(s, highest, payload))
+	})
+	b.leaveMemory()
+	if err != nil {
+		return BackupInfo{}, err
+	}
+	for _, listed := range b.catalog.Files {
+		if !listed.Carried {
+			continue
+		}
+		f := b.files[listed.Number]
+		err := f.CopyTo(ctx, func(piece []byte) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return tell(w.Data(piece))
+		})
+		if err != nil {
+			return BackupInfo{}, f.named(err)
+		}
+	}
+	info, err := w.Close()
+	if err == nil && b.options.Progress != nil {
+		b.options.Progress(BackupProgress{Bytes: info.Bytes, Total: info.Bytes})
+	}
+	return info, err
+}
+
+// leaveMemory lets go of the memtables.
+func (b *backupRun) leaveMemory() {
+	if b.guarded {
+		b.guarded = false
+		b.guard.Leave()
+	}
+}
+
+func (b *backupRun) release() {
+	b.leaveMemory()
+	for i := range b.parts {
+		b.parts[i].release()
+	}
+}

@@ -1,0 +1,529 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// below is a directory of a file system as a file system.
+type below struct {
+	vfs.FS
+	dir string
+}
+
+func (b below) at(name string) string                     { return path.Join(b.dir, name) }
+func (b below) Path(name string) string                   { return b.FS.Path(b.at(name)) }
+func (b below) Create(name string) (vfs.File, error)      { return b.FS.Create(b.at(name)) }
+func (b below) Open(name string) (vfs.File, error)        { return b.FS.Open(b.at(name)) }
+func (b below) OpenWrite(name string) (vfs.File, error)   { return b.FS.OpenWrite(b.at(name)) }
+func (b below) Mkdir(name string) error                   { return b.FS.Mkdir(b.at(name)) }
+func (b below) Remove(name string) error                  { return b.FS.Remove(b.at(name)) }
+func (b below) Rename(from, to string) error              { return b.FS.Rename(b.at(from), b.at(to)) }
+func (b below) Link(from, to string) error                { return b.FS.Link(b.at(from), b.at(to)) }
+func (b below) List(dir string) ([]string, error)         { return b.FS.List(b.at(dir)) }
+func (b below) Stat(name string) (vfs.Info, error)        { return b.FS.Stat(b.at(name)) }
+func (b below) SyncDir(dir string) error                  { return b.FS.SyncDir(b.at(dir)) }
+func (b below) Lock(name, note string) (io.Closer, error) { return b.FS.Lock(b.at(name), note) }
+
+// restoredCopy opens what a backup, or several that follow each other, restores
+// to.
+func restoredCopy(t *testing.T, opts *Options, streams ...[]byte) *DB {
+	t.Helper()
+	mem := vfs.NewMem()
+	must(t, restore(context.Background(), mem, "copy", bytes.NewReader(bytes.Join(streams, nil))))
+	o := *opts
+	o.fs, o.ReadOnly = below{mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), "copy"}, false
+	copied, err := Open(context.Background(), "copy", &o)
+	must(t, err)
+	t.Cleanup(func() { copied.Close() })
+	return copied
+}
+
+// TestBackup makes a full backup and incremental ones after it of a store that is
+// written to, flushed, merged and split, and restores each with those before it.
+// Every restored store answers scans, reads and random queries as the original at
+// its sequence.
+func TestBackup(t *testing.T) {
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(newSeed(t), 0))
+	opts := testOptions(vfs.NewMem())
+	opts.keepInheritance = true
+	opts.memtableBytes = 1 << 20
+	db, err := Open(ctx, "mem", opts)
+	must(t, err)
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: IndexAll()})
+	must(t, err)
+	var writing sync.WaitGroup
+	done := make(chan struct{})
+	write := func(w uint64, n int) error {
+		id, k := fmt.Sprint("i", rand.New(rand.NewPCG(w, uint64(n))).IntN(60)), fmt.Sprint("k", n%40)
+		b := c.NewBatch(StringKey(k))
+		for _, id := range []string{"twin", id} { // half a batch would show
+			if err := b.Upsert(fmt.Appendf(nil, `{"id":%q,"k":%q,"n":%d,"w":%d,"pad":%q}`, id, k, n, w, strings.Repeat("x", n%100)), nil); err != nil {
+				return err
+			}
+		}
+		if _, err := c.Commit(ctx, b); err != nil {
+			return err
+		}
+		if n%5 == 0 {
+			if err := c.Delete(ctx, StringKey(k), id, nil); err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	}
+	for n := range 300 {
+		must(t, write(9, n))
+	}
+	var streams [][]byte
+	var since *BackupInfo
+	for i := range 5 {
+		switch i {
+		case 1:
+			must(t, db.Flush(ctx))
+		case 2, 3:
+			job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+			must(t, err)
+			must(t, job.Wait(ctx))
+		case 4:
+			must(t, db.Settle(ctx))
+		}
+		// From here to the comparison nothing is flushed: every version stays.
+		for w := range uint64(2) {
+			writing.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					if err := write(w+uint64(10*i), n); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		var stream bytes.Buffer
+		info, err := db.Backup(ctx, &stream, &BackupOptions{Since: since})
+		close(done)
+		writing.Wait()
+		done = make(chan struct{})
+		must(t, err)
+		streams, since = append(streams, stream.Bytes()), &info
+		if all, err := VerifyBackup(ctx, bytes.NewReader(bytes.Join(streams, nil))); err != nil || !reflect.DeepEqual(all[i], info) {
+			t.Errorf("%v: %+v, want %+v", err, all[len(all)-1], info)
+		}
+		copied := restoredCopy(t, opts, streams...)
+		cc, err := copied.Container("c")
+		must(t, err)
+		compareStores(t, rng, &Snapshot{c: c, seq: info.Seq, done: make(chan struct{})}, cc)
+		_, err = cc.Upsert(ctx, doc("new", "k1", i), nil)
+		must(t, err)
+		must(t, copied.Settle(ctx))
+		for f, err := range copied.Verify(ctx) {
+			must(t, err)
+			t.Errorf("backup %d: %v", i, f)
+		}
+	}
+}
+
+// compareStores compares a container at a sequence with one that should be the
+// same.
+func compareStores(t *testing.T, rng *rand.Rand, at *Snapshot, cc *Container) {
+	t.Helper()
+	ctx := context.Background()
+	list := func(items iter.Seq2[Item, error]) (all []string) {
+		for it, err := range items {
+			must(t, err)
+			all = append(all, fmt.Sprintf("%v %s %d %s", it.Key, it.ID, it.Seq, it.Body))
+		}
+		return all
+	}
+	want := list(at.ScanAll(ctx, nil))
+	if got := list(cc.ScanAll(ctx, nil)); !slices.Equal(got, want) {
+		t.Fatalf("sequence %d: %d items, want %d", at.seq, len(got), len(want))
+	}
+	for range 30 {
+		k := StringKey(fmt.Sprint("k", rng.IntN(44)))
+		q := Query{Where: []Filter{Range("/n", Incl(rng.IntN(300)), Unbounded()), Eq("/w", rng.IntN(50)), Exists("/pad")}[rng.IntN(3)]}
+		scope := []Scope{AllPartitions(), OnePartition(k)}[rng.IntN(2)]
+		if rng.IntN(2) == 0 {
+			q.OrderBy = []Order{{Path: "/n", Desc: rng.IntN(2) == 0}}
+		}
+		if got, want := list(cc.Query(ctx, scope, q).All()), list(at.Query(ctx, scope, q).All()); !slices.Equal(got, want) {
+			t.Fatalf("sequence %d: %+v: %d results, want %d", at.seq, q, len(got), len(want))
+		}
+		id := fmt.Sprint("i", rng.IntN(60))
+		got, gotErr := cc.Read(ctx, k, id)
+		item, err := at.Read(ctx, k, id)
+		if !errors.Is(gotErr, err) || string(got.Body) != string(item.Body) || got.ETag != item.ETag {
+			t.Fatalf("read %v %s: %v, want %v", k, id, gotErr, err)
+		}
+	}
+}
+
+// someBackups makes a store with files and a log, a full backup of it and two
+// incremental ones.
+func someBackups(t *testing.T) (db *DB, c *Container, streams [][]byte, infos []BackupInfo) {
+	t.Helper()
+	ctx := context.Background()
+	db, c = openMem(t, testOptions(vfs.NewMem()))
+	var since *BackupInfo
+	for i := range 3 {
+		for n := range 8 {
+			upsert(t, c, fmt.Sprint(i, "-", n), 40)
+			if n == 4 {
+				must(t, db.Flush(ctx))
+			}
+		}
+		var stream bytes.Buffer
+		info, err := db.Backup(ctx, &stream, &BackupOptions{Since: since})
+		must(t, err)
+		streams, infos, since = append(streams, stream.Bytes()), append(infos, info), &info
+	}
+	return db, c, streams, infos
+}
+
+// TestRestoreStopped stops a restore of three backups at every call to the file
+// system, and makes each call fail. Where the store is to be there is nothing or
+// all of it, and after an error nothing is left beside it.
+func TestRestoreStopped(t *testing.T) {
+	ctx := context.Background()
+	_, _, streams, _ := someBackups(t)
+	input := bytes.Join(streams, nil)
+	check := func(image *vfs.Mem) error {
+		names, err := image.List("copy")
+		if errors.Is(err, ErrMissing) || err == nil && len(names) == 0 {
+			return nil
+		}
+		opts := testOptions(below{image, "copy"})
+		copied, err := Open(ctx, "copy", opts)
+		if err != nil {
+			return err
+		}
+		defer copied.Close()
+		cc, err := copied.Container("c")
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, err := range cc.ScanAll(ctx, nil) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		if n != 24 {
+			return fmt.Errorf("%d items", n)
+		}
+		return nil
+	}
+	for n, stopped := int64(1), true; stopped; n++ {
+		stopped = false
+		mem := vfs.NewMem()
+		if n%2 == 0 {
+			must(t, mem.Mkdir("copy"))
+			must(t, mem.SyncDir("."))
+		}
+		faulty := vfs.NewFaulty(mem)
+		faulty.StopAt(n, func() {
+			stopped = true
+			for i, image := range []*vfs.Mem{mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: uint64(n)})} {
+				if err := check(image); err != nil {
+					t.Errorf("stopped at call %d, image %d: %v", n, i, err)
+				}
+			}
+		})
+		err := restore(ctx, faulty, "copy", bytes.NewReader(input))
+		if !stopped {
+			must(t, err)
+			must(t, check(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))
+		}
+	}
+	for n := int64(1); ; n++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		faulty.FailAt(n, errInjected, false)
+		err := restore(ctx, faulty, "copy", bytes.NewReader(input))
+		if faulty.Calls() < n {
+			must(t, err)
+			break
+		}
+		must(t, check(mem))
+		if names, listErr := mem.List("."); err != nil && (listErr != nil || len(names) != 0) && !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("call %d failed (%v), left: %v, %v", n, err, names, listErr)
+		}
+	}
+}
+
+// TestBackupFailedCalls makes each call to the file system fail that a backup
+// makes: the store goes on and has no file more than before.
+func TestBackupFailedCalls(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	faulty := vfs.NewFaulty(mem)
+	opts := testOptions(faulty)
+	opts.memtableBytes = 8 << 20
+	db, c := openMem(t, opts)
+	upsert(t, c, "first", 100)
+	must(t, db.Flush(ctx))
+	for i := range 3 {
+		upsert(t, c, fmt.Sprint("large", i), spoolBuffer/2)
+	}
+	names := mem.Names()
+	for n := int64(1); ; n++ {
+		faulty.FailAt(faulty.Calls()+n, errInjected, false)
+		calls := faulty.Calls()
+		var stream bytes.Buffer
+		_, err := db.Backup(ctx, &stream, nil)
+		if faulty.Calls() < calls+n {
+			must(t, err)
+			if len(restoredItems(t, opts, stream.Bytes())) != 4 {
+				t.Error("items are missing")
+			}
+			break
+		}
+		if err != nil && !errors.Is(err, errInjected) {
+			t.Errorf("call %d: %v", n, err)
+		}
+		if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrFailed) {
+			// The log could not be synced.
+			must(t, db.Close())
+			db, c = openMem(t, opts)
+			names = mem.Names()
+			continue
+		}
+		if now := mem.Names(); !slices.Equal(now, names) && faulty.CallsOf(vfs.OpRemove) == 0 {
+			t.Errorf("call %d failed, files: %v, were %v", n, now, names)
+		}
+	}
+	faulty.FailAt(0, nil, false)
+	upsert(t, c, "more", 10)
+}
+
+func restoredItems(t *testing.T, opts *Options, streams ...[]byte) (ids []string) {
+	t.Helper()
+	cc, err := restoredCopy(t, opts, streams...).Container("c")
+	must(t, err)
+	for it, err := range cc.ScanAll(context.Background(), nil) {
+		must(t, err)
+		ids = append(ids, it.ID)
+	}
+	return ids
+}
+
+// TestDamagedBackup changes each byte of a backup, and cuts it at each length:
+// the error is typed, lies in the input and leaves nothing.
+func TestDamagedBackup(t *testing.T) {
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(newSeed(t), 0))
+	_, _, streams, _ := someBackups(t)
+	good := bytes.Join(streams[:2], nil)
+	check := func(what string, i int, bad []byte) {
+		t.Helper()
+		mem := vfs.NewMem()
+		var err error
+		if i%8 == 0 {
+			err = restore(ctx, mem, "copy", bytes.NewReader(bad))
+		} else {
+			_, err = VerifyBackup(ctx, bytes.NewReader(bad))
+		}
+		var corruption *CorruptionError
+		if !errors.As(err, &corruption) && !errors.Is(err, ErrTooNew) {
+			t.Fatalf("%s at %d: %v", what, i, err)
+		}
+		if corruption != nil && (corruption.Offset < 0 || corruption.Offset > int64(len(bad))) {
+			t.Fatalf("%s at %d: offset %d: %v", what, i, corruption.Offset, err)
+		}
+		if names := mem.Names(); len(names) > 0 {
+			t.Fatalf("%s at %d left %v", what, i, names)
+		}
+	}
+	for i := range good {
+		if i%13 > 0 && i > 100 && i < len(good)-50 {
+			continue
+		}
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << rng.IntN(8)
+		check("changed", i, bad)
+		if i != len(streams[0]) { // else it is the first backup, whole
+			check("cut", i, good[:i])
+		}
+	}
+	check("added", 16, append(bytes.Clone(good), 0))
+}
+
+// TestBackupOfDamage: a backup of a damaged file ends in an error that names it.
+func TestBackupOfDamage(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	db, c := openMem(t, testOptions(mem))
+	for n := range 50 {
+		upsert(t, c, fmt.Sprint(n), 200)
+	}
+	must(t, db.Flush(ctx))
+	name := db.partitions()[0].version.Load().runs[0].files[0].name
+	f, err := mem.OpenWrite(name)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteAt([]byte("damage"), 300)
+	must(t, err)
+	var stream bytes.Buffer
+	_, err = db.Backup(ctx, &stream, nil)
+	var corruption *CorruptionError
+	if !errors.As(err, &corruption) || !strings.Contains(corruption.File, name) {
+		t.Errorf("%v does not name %s", err, name)
+	}
+	if err := restore(ctx, vfs.NewMem(), "copy", &stream); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("restored: %v", err)
+	}
+}
+
+// failingWriter fails after some bytes.
+type failingWriter struct {
+	left int
+	then func() error
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, w.then()
+	}
+	return len(p), nil
+}
+
+func TestBackupEnds(t *testing.T) {
+	ctx := context.Background()
+	db, _, streams, _ := someBackups(t)
+	if _, err := db.Backup(ctx, &failingWriter{100, func() error { return errInjected }}, nil); !errors.Is(err, errInjected) {
+		t.Error(err)
+	}
+	canceled, cancel := context.WithCancel(ctx)
+	if _, err := db.Backup(canceled, &failingWriter{1000, func() error { cancel(); return canceled.Err() }}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	mem := vfs.NewMem()
+	if err := restore(canceled, mem, "copy", bytes.NewReader(streams[0])); !errors.Is(err, context.Canceled) || len(mem.Names()) > 0 {
+		t.Errorf("%v, left %v", err, mem.Names())
+	}
+	var told []BackupProgress
+	info, err := db.Backup(ctx, io.Discard, &BackupOptions{Progress: func(p BackupProgress) { told = append(told, p) }})
+	must(t, err)
+	if len(told) == 0 || told[len(told)-1].Bytes != info.Bytes {
+		t.Errorf("told %v of %d bytes", told, info.Bytes)
+	}
+	must(t, db.Close())
+	if _, err := db.Backup(ctx, io.Discard, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestWrongParent: backups are restored in their order only, and into nothing.
+func TestWrongParent(t *testing.T) {
+	ctx := context.Background()
+	db, _, streams, infos := someBackups(t)
+	_, _, others, otherInfos := someBackups(t)
+	for name, chain := range map[string][][]byte{
+		"without the full one":  {streams[1]},
+		"one left out":          {streams[0], streams[2]},
+		"out of order":          {streams[0], streams[2], streams[1]},
+		"twice":                 {streams[0], streams[1], streams[1]},
+		"two full ones":         {streams[0], others[0]},
+		"that of another store": {others[0], streams[1]},
+	} {
+		mem := vfs.NewMem()
+		if err := restore(ctx, mem, "copy", bytes.NewReader(bytes.Join(chain, nil))); !errors.Is(err, ErrWrongParent) || len(mem.Names()) > 0 {
+			t.Errorf("%s: %v, left %v", name, err, mem.Names())
+		}
+	}
+	if _, err := db.Backup(ctx, io.Discard, &BackupOptions{Since: &otherInfos[0]}); !errors.Is(err, ErrWrongParent) {
+		t.Error(err)
+	}
+	// Through JSON, and back to the first: a second branch.
+	text, err := json.Marshal(infos[0])
+	must(t, err)
+	var since BackupInfo
+	must(t, json.Unmarshal(text, &since))
+	var branch bytes.Buffer
+	info, err := db.Backup(ctx, &branch, &BackupOptions{Since: &since})
+	must(t, err)
+	if n := len(restoredItems(t, testOptions(nil), streams[0], branch.Bytes())); n != 24 || info.Parent != infos[0].ID {
+		t.Errorf("%d items, parent %s", n, info.Parent)
+	}
+}
+
+func TestRestoreRefusals(t *testing.T) {
+	ctx := context.Background()
+	_, _, streams, _ := someBackups(t)
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	must(t, Restore(ctx, bytes.NewReader(streams[0]), dir))
+	if err := Restore(ctx, bytes.NewReader(streams[0]), dir); !errors.Is(err, ErrExists) {
+		t.Error(err)
+	}
+	copied, err := Open(ctx, dir, testOptionsOS())
+	must(t, err)
+	must(t, copied.Close())
+	empty := t.TempDir()
+	must(t, Restore(ctx, bytes.NewReader(streams[0]), empty))
+	other := filepath.Join(t.TempDir(), "c")
+	must(t, os.Mkdir(other+restoringSuffix, 0o700))
+	if err := Restore(ctx, bytes.NewReader(streams[0]), other); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), restoringSuffix) {
+		t.Error(err)
+	}
+	if err := Restore(ctx, strings.NewReader(""), filepath.Join(t.TempDir(), "d")); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+	if err := Restore(ctx, strings.NewReader(""), ""); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// TestBackupOfInheritance: what a partition has inherited of two others may be
+// older than what it has flushed of one of them.
+func TestBackupOfInheritance(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	opts.keepInheritance = true
+	db, err := Open(ctx, "mem", opts)
+	must(t, err)
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
+	must(t, err)
+	for n := range 40 {
+		_, err := c.Upsert(ctx, doc("a", fmt.Sprint("k", n), n), nil)
+		must(t, err)
+	}
+	parts := c.Partitions()
+	job, err := c.Merge(ctx, parts[0].ID, parts[1].ID)
+	must(t, err)
+	must(t, job.Wait(ctx))
+	p := db.partitions()[0]
+	for flushed := 0; len(p.inherited()) > 0; flushed++ {
+		var stream bytes.Buffer
+		_, err := db.Backup(ctx, &stream, nil)
+		must(t, err)
+		if n := len(restoredItems(t, opts, stream.Bytes())); n != 40 {
+			t.Errorf("after %d flushes: %d items", flushed, n)
+		}
+		must(t, db.flushOldest(ctx, p))
+	}
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// tableRecords hands the newest version at or below the cut of each key of a
+// memtable, within the bounds, to emit, as carried records.
+func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *bounds, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
+	var stream wal.Stream
+	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return emit(stream, highest, payload)
+	}}
+	c := t.Cursor(p.cut)
+	for ok := clip.start(c, false); ok && (clip == nil || clip.holds(c.Key())); ok = c.Next() {
+		if s := p.streamOf(c.Version().Seq); s != stream {
+			if err := batch.flush(); err != nil {
+				return err
+			}
+			stream = s
+		}
+		if err := batch.add(c.Key(), c.Version()); err != nil {
+			return err
+		}
+	}
+	return batch.flush()
+}
+
+// streamOf returns a stream of which the partition, when it is opened, takes a
+// record with this sequence. Replay passes over what the manifest says is
+// flushed, of each stream apart; so what was inherited may not be above what is
+// flushed of the partition's own.
+func (p *backupPart) streamOf(seq uint64) wal.Stream {
+	if seq <= p.flushed {
+		for _, in := range p.inherits {
+			if seq > in.FlushedSeq {
+				return wal.Stream(in.Stream)
+			}
+		}
+	}
+	return wal.Stream(p.id)
+}
+
+// spool keeps log records in a temporary file, or in memory if they are few. The
+// zero value but for fs and name is empty.
+type spool struct {
+	fs   vfs.FS
+	name string
+	file vfs.File // nil: all is in buf
+	size int64    // of the file
+	buf  []byte   // what follows it
+}
+
+const (
+	spoolBuffer = 1 << 20
+	spoolHead   = 16 // stream 4, length 4, highest 8
+)
+
+// add adds a record.
+func (s *spool) add(stream wal.Stream, highest uint64, payload []byte) error {
+	s.buf = binary.LittleEndian.AppendUint32(s.buf, uint32(stream))
+	s.buf = binary.LittleEndian.AppendUint32(s.buf, uint32(len(payload)))
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, highest)
+	s.buf = append(s.buf, payload...)
+	if len(s.buf) < spoolBuffer {
+		return nil
+	}
+	if s.file == nil {
+		f, err := s.fs.Create(s.name)
+		if err != nil {
+			return err
+		}
+		s.file = f
+	}
+	if _, err := s.file.WriteAt(s.buf, s.size); err != nil {
+		return err
+	}
+	s.size += int64(len(s.buf))
+	s.buf = s.buf[:0]
+	return nil
+}
+
+// each hands the records to emit, in the order in which they were added.
+func (s *spool) each(_ context.Context, emit func(stream wal.Stream, highest uint64, payload []byte) error) error {
+	var parts []io.Reader
+	if s.file != nil {
+		parts = append(parts, io.NewSectionReader(s.file, 0, s.size))
+	}
+	r := bufio.NewReaderSize(io.MultiReader(append(parts, bytes.NewReader(s.buf))...), spoolBuffer)
+	var head [spoolHead]byte
+	var payload []byte
+	for {
+		if _, err := io.ReadFull(r, head[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		n := int(binary.LittleEndian.Uint32(head[4:]))
+		payload = slices.Grow(payload[:0], n)[:n]
+		if _, err := io.ReadFull(r, payload); err != nil {
+			return err
+		}
+		if err := emit(wal.Stream(binary.LittleEndian.Uint32(head[:])), binary.LittleEndian.Uint64(head[8:]), payload); err != nil {
+			return err
+		}
+	}
+}
+
+// remove removes the file. What cannot be removed goes at the next open.
+func (s *spool) remove() {
+	if s.file != nil {
+		_ = s.file.Close()
+		_ = s.fs.Remove(s.name)
+	}
+}

@@ -1,0 +1,544 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// copyDef is the definition of copies in these tests.
+var copyDef = ContainerDef{PartitionKey: []string{"/n"}, DefaultTTL: NoExpiry}
+
+// openCopySource opens a store with a container whose items may be copied.
+func openCopySource(t testing.TB, o *Options) (*DB, *Container) {
+	t.Helper()
+	db, err := Open(t.Context(), "copy", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	c, err := db.CreateContainer(t.Context(), "src", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, c
+}
+
+// putCopied upserts the document that most of these tests use: n becomes its key.
+func putCopied(t testing.TB, c *Container, key, id string, n any) {
+	t.Helper()
+	_, err := c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":%q,"k":%q,"n":%v}`, id, key, n), nil)
+	must(t, err)
+}
+
+// sameItems says how what two containers hold differs. Each item must be where
+// its document says.
+func sameItems(src, dst *Container) error {
+	ctx := context.Background()
+	n := 0
+	for a, err := range src.ScanAll(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		n++
+		r := requests.Get().(*request)
+		key, err := dst.keyIn(r, a.Body)
+		r.release()
+		if err != nil {
+			return err
+		}
+		b, err := dst.Read(ctx, key, a.ID)
+		if err != nil {
+			return fmt.Errorf("item %s of %s at %s: %w", a.ID, a.Key, key, err)
+		}
+		if !sameContents(&a, &b) {
+			return fmt.Errorf("item %s of %s: %s (%v), copied as %s (%v)", a.ID, a.Key, a.Body, a.Expires, b.Body, b.Expires)
+		}
+	}
+	for b, err := range dst.ScanAll(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		if n--; n < 0 {
+			return fmt.Errorf("item %s of %s in the copy: %s", b.ID, b.Key, b.Body)
+		}
+	}
+	if n != 0 {
+		return fmt.Errorf("%d items less in the copy", n)
+	}
+	return nil
+}
+
+// TestCopyTo copies what there is, what is written later, deletes, new keys,
+// exchanged places.
+func TestCopyTo(t *testing.T) {
+	ctx := t.Context()
+	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	for i := range 50 {
+		putCopied(t, src, fmt.Sprint("k", i%5), fmt.Sprint("i", i), i%7)
+		if i == 30 {
+			must(t, db.Flush(ctx))
+		}
+	}
+	_, err := src.Upsert(ctx, []byte(`{"id":"none","k":"k1"}`), nil)
+	must(t, err)
+	var last CopyProgress
+	p, err := src.CopyTo(ctx, "dst", copyDef, &CopyOptions{Progress: func(p CopyProgress) { last = p }})
+	must(t, err)
+	if last.Copied != 51 || last.Removed != 0 || last.Pass != 2 || last.Looked != 0 {
+		t.Errorf("progress %+v", last)
+	}
+	dst := p.Container()
+	must(t, sameItems(src, dst))
+	if _, err := dst.Read(ctx, UndefinedKey(), "none"); err != nil {
+		t.Errorf("without a key: %v", err)
+	}
+	for what, err := range map[string]error{
+		"upsert": second(dst.Upsert(ctx, []byte(`{"id":"x","n":1}`), nil)),
+		"delete": dst.Delete(ctx, UndefinedKey(), "none", nil),
+		"update": dst.Update(ctx, UndefinedKey(), func(tx *Tx) error { return tx.Delete("none", nil) }),
+		"load": second(dst.Load(ctx, func(yield func([]byte, error) bool) {
+			yield([]byte(`{"id":"x","n":1}`), nil)
+		}, nil)),
+		"copy": second(dst.CopyTo(ctx, "third", copyDef, nil)),
+	} {
+		if !errors.Is(err, ErrCopying) {
+			t.Errorf("%s of a copy: %v", what, err)
+		}
+	}
+	if _, err := src.CopyTo(ctx, "dst", copyDef, nil); !errors.Is(err, ErrExists) {
+		t.Errorf("a second Copy: %v", err)
+	}
+
+	// What was copied goes; gets another key; takes the place of another one, in
+	// both directions of the order.
+	must(t, src.Delete(ctx, StringKey("k0"), "i0", nil))
+	putCopied(t, src, "k1", "i1", `"new"`)
+	must(t, src.Delete(ctx, StringKey("k1"), "none", nil))
+	for _, pair := range [][2]string{{"a", "b"}, {"c", "d"}} {
+		putCopied(t, src, pair[0], "same", fmt.Sprintf("%q", pair[0]))
+		putCopied(t, src, pair[1], "same", fmt.Sprintf("%q", pair[1]))
+	}
+	must(t, p.CatchUp(ctx))
+	must(t, sameItems(src, dst))
+	must(t, db.Flush(ctx))
+	for _, pair := range [][2]string{{"a", "b"}, {"d", "c"}} { // exchanged
+		putCopied(t, src, pair[0], "same", `"between"`)
+		putCopied(t, src, pair[1], "same", fmt.Sprintf("%q", pair[0]))
+		putCopied(t, src, pair[0], "same", fmt.Sprintf("%q", pair[1]))
+	}
+	must(t, src.Delete(ctx, StringKey("k2"), "i2", nil))
+	putCopied(t, src, "k9", "i2", 2) // where the deleted one was
+	putCopied(t, src, "k3", "short", 1)
+	must(t, src.Delete(ctx, StringKey("k3"), "short", nil))
+	must(t, db.Settle(ctx))
+	must(t, p.CatchUp(ctx))
+	must(t, sameItems(src, dst))
+
+	putCopied(t, src, "k4", "late", 1)
+	got, err := p.Finish(ctx)
+	must(t, err)
+	if got != dst {
+		t.Error("Finish returns another container")
+	}
+	must(t, sameItems(src, dst))
+	if _, err := src.Upsert(ctx, []byte(`{"id":"x","k":"k"}`), nil); !errors.Is(err, ErrCopied) {
+		t.Errorf("writing to the source: %v", err)
+	}
+	putCopied(t, dst, "k", "x", 1)
+	if _, err := p.Finish(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("Finish again: %v", err)
+	}
+	if err := p.Cancel(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("Cancel at the end: %v", err)
+	}
+	must(t, p.Close())
+	must(t, db.DropContainer(ctx, "src"))
+	if s := db.Stats().Snapshots; s != 0 {
+		t.Errorf("%d snapshots are left", s)
+	}
+}
+
+// TestCopyToEmptied deletes logical partitions of the source between passes,
+// and writes to one of them again.
+func TestCopyToEmptied(t *testing.T) {
+	ctx := t.Context()
+	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	for i := range 60 {
+		putCopied(t, src, fmt.Sprint("k", i%3), fmt.Sprint("i", i), i%7)
+	}
+	must(t, db.Flush(ctx))
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	for i, key := range []string{"k1", "k2"} {
+		must(t, src.DeleteLogicalPartition(ctx, StringKey(key), nil))
+		if i == 1 {
+			putCopied(t, src, key, "i2", 5)
+			putCopied(t, src, key, "i5", 5)
+			must(t, db.Settle(ctx))
+		}
+		must(t, p.CatchUp(ctx))
+		must(t, sameItems(src, p.Container()))
+	}
+	putCopied(t, src, "k1", "i1", 1)
+	must(t, src.DeleteLogicalPartition(ctx, StringKey("k0"), nil))
+	_, err = p.Finish(ctx)
+	must(t, err)
+	must(t, sameItems(src, p.Container()))
+	must(t, p.Close())
+}
+
+// TestCopyToCollision copies items that would become one, and goes on when that
+// was put right.
+func TestCopyToCollision(t *testing.T) {
+	ctx := t.Context()
+	_, src := openCopySource(t, testOptions(vfs.NewMem()))
+	putCopied(t, src, "a", "one", 1)
+	putCopied(t, src, "b", "two", 2)
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	for range 2 { // in a later pass, then in a first one
+		putCopied(t, src, "b", "one", 1)
+		err = p.CatchUp(ctx)
+		var collision *CollisionError
+		if !errors.As(err, &collision) || !errors.Is(err, ErrExists) {
+			t.Fatalf("two items for one place: %v", err)
+		}
+		if collision.ID != "one" || collision.Key != NumberKey(1) || collision.From[0] == collision.From[1] {
+			t.Errorf("%+v", collision)
+		}
+		if _, err := p.Finish(ctx); !errors.As(err, &collision) {
+			t.Errorf("Finish: %v", err)
+		}
+		putCopied(t, src, "b", "one", 3) // and the source can be written
+		must(t, p.CatchUp(ctx))
+		must(t, sameItems(src, p.Container()))
+	}
+	// A pass that ends in its middle has moved some items, which move again.
+	moving := func(n int) {
+		for i := range 20 {
+			putCopied(t, src, fmt.Sprint("m", i), "moving"+fmt.Sprint(i), n)
+		}
+	}
+	moving(10)
+	must(t, p.CatchUp(ctx))
+	moving(11)
+	putCopied(t, src, "b", "one", 1)
+	if err := p.CatchUp(ctx); !errors.Is(err, ErrExists) {
+		t.Fatal(err)
+	}
+	moving(12)
+	putCopied(t, src, "b", "one", 3)
+	must(t, p.CatchUp(ctx))
+	must(t, sameItems(src, p.Container()))
+
+	must(t, p.Cancel(ctx))
+	if _, err := src.db.Container("dst"); !errors.Is(err, ErrNoContainer) {
+		t.Errorf("after Cancel: %v", err)
+	}
+	putCopied(t, src, "b", "one", 1)
+	if _, err := src.CopyTo(ctx, "dst", copyDef, nil); !errors.Is(err, ErrExists) {
+		t.Errorf("a collision in what there is: %v", err)
+	}
+	must(t, src.Delete(ctx, StringKey("a"), "one", nil))
+	p, err = src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	must(t, sameItems(src, p.Container()))
+	must(t, p.Close())
+}
+
+// TestCopyToRefused asks for copies that cannot be.
+func TestCopyToRefused(t *testing.T) {
+	ctx := t.Context()
+	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	opaque, err := db.CreateContainer(ctx, "opaque", ContainerDef{Kind: Opaque})
+	must(t, err)
+	for _, test := range []struct {
+		src  *Container
+		name string
+		def  ContainerDef
+		want error
+	}{
+		{opaque, "dst", copyDef, ErrInvalid},
+		{src, "dst", ContainerDef{Kind: Opaque}, ErrInvalid},
+		{src, "dst", ContainerDef{PartitionKey: []string{"/n"}}, ErrInvalid}, // items would not expire
+		{src, "dst", ContainerDef{PartitionKey: []string{"/n"}, DefaultTTL: NoExpiry, UniqueKeys: [][]string{{"/v"}}}, ErrInvalid},
+		{src, "dst", ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/n"}, Suffixes: 4}, DefaultTTL: NoExpiry}, ErrInvalid},
+		{src, "dst", ContainerDef{PartitionKey: []string{"/n"}, DefaultTTL: NoExpiry, Replicated: true}, ErrInvalid},
+		{src, "", copyDef, ErrInvalid},
+		{src, "src", copyDef, ErrExists},
+		{src, "opaque", copyDef, ErrExists},
+	} {
+		if _, err := test.src.CopyTo(ctx, test.name, test.def, nil); !errors.Is(err, test.want) {
+			t.Errorf("%s to %q: %v, want %v", test.src.Name(), test.name, err, test.want)
+		}
+	}
+	if _, err := db.Container("dst"); !errors.Is(err, ErrNoContainer) {
+		t.Errorf("a refused copy: %v", err)
+	}
+	_, err = src.Upsert(ctx, []byte(`{"id":"i","k":"k","n":[1]}`), nil)
+	must(t, err)
+	if _, err := src.CopyTo(ctx, "dst", copyDef, nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an array for a key: %v", err)
+	}
+	if _, err := src.CopyTo(ctx, "dst", ContainerDef{PartitionKey: []string{"/v"}, DefaultTTL: NoExpiry}, nil); !errors.Is(err, ErrExists) {
+		t.Errorf("to an unfinished copy with another key: %v", err)
+	}
+	must(t, src.Delete(ctx, StringKey("k"), "i", nil))
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	must(t, db.DropContainer(ctx, "src"))
+	if _, err := p.Finish(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("Finish without a source: %v", err)
+	}
+	must(t, p.Cancel(ctx))
+}
+
+// TestCopyToExpiry copies items that expire.
+func TestCopyToExpiry(t *testing.T) {
+	ctx := t.Context()
+	var now atomic.Int64
+	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+	o := testOptions(vfs.NewMem())
+	o.clock = func() time.Time { return time.Unix(0, now.Load()) }
+	_, src := openCopySource(t, o)
+	put := func(id string, n int, ttl time.Duration) {
+		t.Helper()
+		_, err := src.Upsert(ctx, fmt.Appendf(nil, `{"id":%q,"k":"k","n":%d}`, id, n), &WriteOptions{TTL: ttl})
+		must(t, err)
+	}
+	put("gone", 1, time.Minute)
+	put("short", 1, time.Hour)
+	put("long", 1, 3*time.Hour)
+	put("ever", 1, 0)
+	now.Add(int64(10 * time.Minute))
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	must(t, sameItems(src, p.Container()))
+	now.Add(int64(10 * time.Minute))
+	put("ever", 2, time.Minute)
+	put("long", 1, 0)
+	now.Add(int64(time.Hour)) // before the copy hears of either
+	must(t, p.CatchUp(ctx))
+	must(t, sameItems(src, p.Container()))
+	dst, err := p.Finish(ctx)
+	must(t, err)
+	n := 0
+	for it, err := range dst.ScanAll(ctx, nil) {
+		must(t, err)
+		if n++; it.ID != "long" {
+			t.Errorf("in the copy: %s", it.ID)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d items in the copy", n)
+	}
+}
+
+// TestCopyToConcurrent copies beside writers, and beside splits of both
+// containers.
+func TestCopyToConcurrent(t *testing.T) {
+	seed := newSeed(t)
+	ctx := t.Context()
+	o := testOptions(vfs.NewMem())
+	o.manual = false
+	o.Durability = Buffered
+	db, src := openCopySource(t, o)
+	load := func(rng *rand.Rand, w int) error {
+		k := fmt.Sprint("k", rng.IntN(20))
+		key, id := StringKey(k), fmt.Sprintf("%s-w%d-%d", k, w, rng.IntN(40))
+		doc := fmt.Appendf(nil, `{"id":%q,"k":%q,"n":%d,"v":%q}`, id, k, rng.IntN(9), randomText(rng, rng.IntN(300)))
+		if rng.IntN(300) == 0 {
+			return src.DeleteLogicalPartition(ctx, key, nil)
+		}
+		switch rng.IntN(10) {
+		case 0, 1, 2:
+			if err := src.Delete(ctx, key, id, nil); !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			return nil
+		case 3:
+			b := src.NewBatch(key)
+			if err := errors.Join(b.Upsert(doc, nil), b.Delete(id, nil), b.Upsert(doc, nil)); err != nil {
+				return err
+			}
+			_, err := src.Commit(ctx, b)
+			return err
+		case 4:
+			return src.Update(ctx, key, func(tx *Tx) error { return tx.Upsert(doc, nil) })
+		}
+		_, err := src.Upsert(ctx, doc, nil)
+		return err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		must(t, load(rng, 0))
+	}
+	var wg sync.WaitGroup
+	for w := 1; w <= 2; w++ {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(w)))
+			for {
+				if err := load(rng, w); errors.Is(err, ErrCopied) {
+					return
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	if err != nil {
+		db.Close()
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		var jobs []*Job
+		for _, c := range []*Container{src, p.Container()} {
+			parts := c.Partitions()
+			job, err := c.Split(ctx, parts[rng.IntN(len(parts))].ID, nil)
+			must(t, err)
+			jobs = append(jobs, job)
+		}
+		must(t, p.CatchUp(ctx))
+		for _, job := range jobs {
+			must(t, job.Wait(ctx))
+		}
+		if i == 0 {
+			must(t, db.Flush(ctx))
+		}
+	}
+	dst, err := p.Finish(ctx)
+	if err != nil {
+		db.Close()
+		t.Fatal(err)
+	}
+	wg.Wait()
+	must(t, sameItems(src, dst))
+}
+
+// TestCopyToStopped stops a copy at every call to the file system, and makes
+// each call fail: the source is whole and takes writes, and the copy can be gone
+// on with, or else it has taken the source's place.
+func TestCopyToStopped(t *testing.T) {
+	seed := newSeed(t)
+	ctx := t.Context()
+	script := func(o *Options) (finished bool, err error) {
+		db, err := Open(ctx, "copy", o)
+		if err != nil {
+			return false, err
+		}
+		defer db.Close()
+		src, err := db.CreateContainer(ctx, "src", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
+		if err != nil {
+			return false, err
+		}
+		put := func(from, to, n int) {
+			for i := from; i < to && err == nil; i++ {
+				_, err = src.Upsert(ctx, fmt.Appendf(nil, `{"id":"i%d","k":"k%d","n":%d}`, i, i%3, (i+n)%4), &WriteOptions{Durability: Buffered})
+			}
+		}
+		if put(0, 8, 0); err == nil {
+			err = db.Flush(ctx)
+		}
+		var p *Copy
+		if put(4, 12, 1); err == nil {
+			p, err = src.CopyTo(ctx, "dst", copyDef, nil)
+		}
+		if err != nil {
+			return false, err
+		}
+		defer p.Close()
+		if err := src.Delete(ctx, StringKey("k1"), "i1", nil); err != nil {
+			return false, err
+		}
+		if put(6, 14, 2); err == nil {
+			_, err = p.Finish(ctx)
+		}
+		return err == nil, err
+	}
+	check := func(image *vfs.Mem, finished bool) error {
+		db, err := Open(ctx, "copy", testOptions(image))
+		if err != nil {
+			return fmt.Errorf("open: %w", err)
+		}
+		defer db.Close()
+		src, err := db.Container("src")
+		if errors.Is(err, ErrNoContainer) && !finished {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		_, err = src.Upsert(ctx, []byte(`{"id":"after","k":"k1","n":1}`), nil)
+		if errors.Is(err, ErrCopied) {
+			dst, err := db.Container("dst")
+			if err == nil {
+				err = sameItems(src, dst)
+			}
+			if err == nil {
+				_, err = dst.Upsert(ctx, []byte(`{"id":"after","k":"k1","n":1}`), nil)
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if finished {
+			return errors.New("the source takes writes after Finish")
+		}
+		p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+		if err != nil {
+			return fmt.Errorf("CopyTo goes on: %w", err)
+		}
+		dst, err := p.Finish(ctx)
+		if err != nil {
+			return err
+		}
+		return sameItems(src, dst)
+	}
+	for n := range stops(seed) {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		var images []*vfs.Mem
+		faulty.StopAt(n, func() {
+			images = append(images,
+				mem.Kill(),
+				mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}),
+				mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, Seed: seed + uint64(n)}),
+				mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll, TornLast: true, Seed: seed + uint64(n)}))
+		})
+		finished, err := script(testOptions(faulty))
+		if images == nil {
+			must(t, err)
+			break
+		}
+		for i, image := range images {
+			// Whether the stop was in Close, after the end.
+			if err := check(image, finished); err != nil {
+				t.Fatalf("stopped at call %d, image %d: %v", n, i, err)
+			}
+		}
+	}
+	for n := range stops(seed) {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		faulty.FailAt(n, errInjected, n%2 == 0)
+		finished, _ := script(testOptions(faulty))
+		if faulty.Calls() < n {
+			break
+		}
+		for i, image := range []*vfs.Mem{mem.Kill(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})} {
+			if err := check(image, finished); err != nil {
+				t.Fatalf("call %d failed, image %d: %v", n, i, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// A logical partition is deleted by one version: the partition tombstone, whose
+// key has no id and so sorts before the items. It deletes every item of the
+// partition with a lower sequence, and is written, logged, flushed, merged and
+// moved like the tombstone of an item. Sources of a partition follow each other
+// by age, so the first one that has the item or the tombstone decides a read;
+// nobody looks for tombstones in a source that has none.
+
+// DeleteLogicalPartition deletes all items of a partition key, however many, in
+// the time of one write: those that are there when the call is ordered among the
+// writes of the partition. They are hidden when it returns; new items, with the
+// same ids too, may be written at once. Snapshots and transactions that began
+// before keep seeing the items; a transaction that writes to the partition
+// meanwhile meets a conflict. The space comes back as merges drop what was
+// deleted. It is no error if there are no items.
+//
+// An IfMatch is refused. Errors are those of Delete, without ErrNotFound.
+func (c *Container) DeleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) error {
+	_, err := c.deleteLogicalPartition(ctx, pk, o)
+	return err
+}
+
+func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) (Meta, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return Meta{}, err
+	}
+	defer call.Leave()
+	if err := c.checkPartitionKey(pk); err != nil {
+		return Meta{}, err
+	}
+	if o != nil && o.IfMatch != 0 {
+		return Meta{}, invalidf("DeleteLogicalPartition: a logical partition has no etag")
+	}
+	r := requests.Get().(*request)
+	defer r.release()
+	if err := r.set(pk.Encoded(), nil, nil, item.Tombstone); err != nil {
+		return Meta{}, err
+	}
+	r.ttl = 0
+	return c.write(ctx, r, o, anything)
+}
+
+// tableGet is Table.Get with the tombstone of the logical partition in place of
+// an item that it deletes, or that the table does not have.
+func tableGet(t *memtable.Table, k *item.Key, maxSeq uint64, out *item.Version) bool {
+	found := t.Get(k, maxSeq, out)
+	if t.PartitionTombstones() == 0 {
+		return found
+	}
+	whole := k.Partition()
+	var deleted item.Version
+	if t.Get(&whole, maxSeq, &deleted) && (!found || deleted.Seq > out.Seq) {
+		*out, found = deleted, true
+	}
+	return found
+}
+
+// get is Reader.Get, or Head, with the tombstone of the logical partition in
+// place of an item that it deletes, or that the file does not have. hash is that
+// of the key.
+func (f *file) get(k *item.Key, hash, maxSeq uint64, dst []byte, head bool, out *item.Version) (found bool, grown []byte, err error) {
+	if head {
+		grown = dst
+		found, err = f.Head(k, hash, maxSeq, out)
+	} else {
+		found, grown, err = f.Get(k, hash, maxSeq, dst, out)
+	}
+	if err != nil {
+		return false, dst, f.named(err)
+	}
+	if f.Properties().OfPartitions > 0 {
+		var deleted item.Version
+		seq, err := f.partitionTombstone(k, maxSeq, &deleted)
+		if err != nil {
+			return false, dst, err
+		}
+		if seq > 0 && (!found || seq > out.Seq) {
+			*out, found, grown = deleted, true, dst
+		}
+	}
+	return found, grown, nil
+}
+
+// partitionTombstone finds the newest tombstone, at or below maxSeq, of the
+// logical partition of a key in the file. It returns its sequence, 0 if there is
+// none.
+func (f *file) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version) (uint64, error) {
+	whole := k.Partition()
+	found, err := f.Head(&whole, whole.ItemHash(), maxSeq, out)
+	if err != nil || !found {
+		return 0, f.named(err)
+	}
+	return out.Seq, nil
+}
+
+// hasPartitionTombstones says whether some source holds one, of whatever logical
+// partition. Those that come later are above all sequences of present readers.
+func (v *version) hasPartitionTombstones() bool {
+	if v.tombstoned || v.active.PartitionTombstones() > 0 {
+		return true
+	}
+	for i := range v.frozen {
+		if v.frozen[i].PartitionTombstones() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// partitionTombstone returns the sequence of the newest tombstone, at or below
+// maxSeq, of the logical partition of a key; 0: there is none. The caller is
+// inside a guard.
+func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error) {
+	var found item.Version
+	whole := k.Partition()
+	for i := -1; i < len(v.frozen); i++ {
+		t := v.active
+		if i >= 0 {
+			t = v.frozen[i].Table
+		}
+		if t.PartitionTombstones() > 0 && t.Get(&whole, maxSeq, &found) {
+			return found.Seq, nil
+		}
+	}
+	if !v.tombstoned {
+		return 0, nil
+	}
+	epk := partmap.HashEncoded(k.PK)
+	for _, r := range v.runs {
+		f := r.find(&epk)
+		if f == nil || f.Properties().OfPartitions == 0 {
+			continue
+		}
+		if seq, err := f.partitionTombstone(k, maxSeq, &found); seq > 0 || err != nil {
+			return seq, err
+		}
+	}
+	return 0, nil
+}
+
+// deletedKeys tells, as keys come in any order, which versions are deleted with
+// their logical partition as of a sequence.
+type deletedKeys struct {
+	v     *version
+	at    uint64
+	any   bool // some logical partition was deleted
+	known bool // of key
+	key   item.KeyCopy
+	seq   uint64
+}
+
+// begin sets the version and the sequence. What it holds must be there until the
+// last call of below.
+func (d *deletedKeys) begin(v *version, at uint64) {
+	d.v, d.at, d.any, d.known = v, at, v.hasPartitionTombstones(), false
+}
+
+// below returns the sequence below which items of the key's logical partition
+// are deleted, 0 if none are.
+func (d *deletedKeys) below(k *item.Key) (uint64, error) {
+	if !d.any {
+		return 0, nil
+	}
+	if d.known && item.SamePartition(k, &d.key.Key) {
+		return d.seq, nil
+	}
+	seq, err := d.v.partitionTombstone(k, d.at)
+	if err != nil {
+		return 0, err
+	}
+	whole := k.Partition()
+	d.key.Set(&whole)
+	d.seq, d.known = seq, true
+	return seq, nil
+}
+
+// hides says whether a version is deleted with its logical partition.
+func (d *deletedKeys) hides(k *item.Key, v *item.Version) (bool, error) {
+	seq, err := d.below(k)
+	return v.Seq < seq, err
+}
+
+// deletedBefore tells of versions that are shown in the order of keys, those of
+// one key newest first, which ones a tombstone among them deletes with their
+// logical partition.
+type deletedBefore struct {
+	key item.KeyCopy
+	seq uint64 // of the newest tombstone of the partition of key; 0: no key
+}
+
+// hides says whether the next version is deleted.
+func (d *deletedBefore) hides(k *item.Key, v *item.Version) bool {
+	if !k.OfPartition() {
+		return v.Seq < d.seq && item.SamePartition(k, &d.key.Key)
+	}
+	if d.seq == 0 || !item.SamePartition(k, &d.key.Key) {
+		d.key.Set(k)
+		d.seq = v.Seq
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// A physical partition travels as a stream (see internal/stream) of a block that
+// says what it is, blocks of items in key-space order, each item an operation as
+// in a carried record, and a block that says how many there were. It holds the
+// newest version of each item, whether or not it has expired, and no tombstones.
+const (
+	blockHead  = 1 // JSON: streamHead
+	blockItems = 2 // operations
+	blockTail  = 3 // JSON: streamTail
+
+	streamFormat = 1
+	streamBlock  = 64 << 10 // bytes at which a block is complete
+)
+
+type streamHead struct {
+	Format int              `json:"format"`
+	Kind   string           `json:"kind"`
+	Key    string           `json:"key"`    // definition of the partition key
+	Levels int              `json:"levels"` // of it
+	TTL    int64            `json:"default_ttl"`
+	Min    manifest.Bytes   `json:"min"` // EPK, inclusive
+	Max    manifest.Bytes   `json:"max"` // EPK, exclusive
+	Seq    uint64           `json:"seq"`
+	At     manifest.Applied `json:"applied"` // index 0: none
+}
+
+type streamTail struct {
+	Items int64 `json:"items"`
+}
+
+// PartitionContent describes what ExportPartition has written, or
+// InstallPartition has installed.
+type PartitionContent struct {
+	Partition PartitionID
+	Index     uint64 // of the newest entry in it; 0: none
+	Min, Max  string // range: effective partition keys in hexadecimal digits
+	Items     int64
+	Bytes     int64 // of the stream
+}
+
+// ExportPartition writes the content of a physical partition as of its newest
+// entry, or of its newest write in a container that is not replicated, for
+// InstallPartition in a replicated container with the same partition key. Reads
+// and writes go on; what the export sees is kept until it ends. Errors of w come
+// as they are.
+func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Writer) (PartitionContent, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return PartitionContent{}, err
+	}
+	p := c.partition(id)
+	if p == nil {
+		call.Leave()
+		return PartitionContent{}, c.noPartition(id)
+	}
+	cut, at, err := p.takeCut()
+	call.Leave() // a slow writer must not hold up Close
+	if err != nil {
+		return PartitionContent{}, err
+	}
+	defer c.db.pins.release(cut.seq)
+	if p.dropped.Load() {
+		return PartitionContent{}, c.noPartition(id)
+	}
+	out, err := stream.NewWriter(w)
+	if err != nil {
+		return PartitionContent{}, err
+	}
+	content := PartitionContent{Partition: id, Index: at.index, Min: p.rng.Min.String(), Max: p.rng.Max.String()}
+	head := c.streamHead(p.rng)
+	head.Seq, head.At = cut.seq, manifest.Applied{Index: at.index, Time: at.time}
+	if err := writeJSON(out, blockHead, &head); err != nil {
+		return content, err
+	}
+	if err := c.exportItems(ctx, p.rng, cut, out, &content); err != nil {
+		return content, err
+	}
+	if err := writeJSON(out, blockTail, &streamTail{content.Items}); err != nil {
+		return content, err
+	}
+	err = out.Close()
+	content.Bytes = out.Bytes()
+	return content, err
+}
+
+// streamHead describes a part of the container.
+func (c *Container) streamHead(rng partmap.Range) streamHead {
+	return streamHead{
+		Format: streamFormat, Kind: c.def.Kind.String(), Key: c.def.KeyText(), Levels: c.levels(), TTL: ttlToManifest(c.def.DefaultTTL),
+		Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
+	}
+}
+
+func writeJSON(w *stream.Writer, kind byte, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.Block(kind, text)
+}
+
+// exportItems writes the items of a range, as of a sequence that is pinned.
+func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *stream.Writer, content *PartitionContent) error {
+	sc := scanners.Get().(*scanner)
+	defer sc.release()
+	// At its beginning of time nothing has expired.
+	sc.begin(ctx, c, &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}, &ScanOptions{Borrow: true})
+	var block []byte
+	var failure error
+	yield := func(it Item, err error) bool {
+		if err != nil {
+			failure = err
+			return false
+		}
+		ver := item.Version{Seq: it.Seq, Modified: it.Modified.UnixMilli(), Body: it.Body}
+		if !it.Expires.IsZero() {
+			ver.Expires = it.Expires.UnixMilli()
+		}
+		block = appendCarried(block, &item.Key{PK: it.Key.Encoded(), ID: bytesOf(it.ID)}, &ver)
+		content.Items++
+		if len(block) >= streamBlock {
+			failure = out.Block(blockItems, block)
+			block = block[:0]
+		}
+		return failure == nil
+	}
+	for rest, more := rng, true; more && !rest.Empty(); {
+		rest, more = sc.run(rest, yield)
+	}
+	if failure == nil && len(block) > 0 {
+		failure = out.Block(blockItems, block)
+	}
+	return failure
+}

@@ -1,0 +1,370 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/splitter"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// An installation goes through these steps:
+//
+//  1. The store manifest uses up the id of the new partition.
+//  2. Its directory is made, and what the stream has is written to files there,
+//     as in a flush; its manifest names them, the sequence and the entry.
+//  3. Under the commit locks of the partitions that it replaces:
+//     commit point: the store manifest names it in their place.
+//  4. Fences end their streams, and the routing table has the new one.
+//  5. The directories of the others go when nobody reads through them.
+//
+// A crash before 3 leaves a directory that no manifest names; after it the
+// partition is there, and what the log has of the others is passed over.
+
+// InstallPartition reads what ExportPartition has written and puts it in the
+// place of all that a replicated container has in that range, which must be that
+// of one of its physical partitions, or of several neighbours. The new partition
+// has another id, and comes to the entry that the other was at. A crash leaves
+// what was there or what was installed.
+//
+// Snapshots, scans and queries that have begun before get ErrReplaced in this
+// range. Errors: ErrInvalid for a stream of another partition key or range;
+// *CorruptionError, with the offset, for one that is damaged or ends early;
+// those of r as they are. Close waits for the end of an installation, so r must
+// come to one.
+func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (PartitionContent, error) {
+	call, err := c.db.enterWriting(ctx)
+	if err != nil {
+		return PartitionContent{}, err
+	}
+	defer call.Leave()
+	if !c.def.Replicated {
+		return PartitionContent{}, invalidf("InstallPartition: container %q is not replicated", c.name)
+	}
+	in := installation{c: c, db: c.db, source: stream.NewReader("stream of a partition", r)}
+	if err := in.run(ctx); err != nil {
+		return PartitionContent{}, fmt.Errorf("install a partition: %w", err)
+	}
+	return PartitionContent{
+		Partition: in.p.id, Index: in.head.At.Index, Min: in.p.rng.Min.String(), Max: in.p.rng.Max.String(),
+		Items: in.items, Bytes: in.source.Offset(),
+	}, nil
+}
+
+// installation is one under way.
+type installation struct {
+	c      *Container
+	db     *DB
+	source *stream.Reader
+	head   streamHead
+	rng    partmap.Range
+	p      *partition
+	items  int64
+	old    []*partition
+}
+
+func (in *installation) run(ctx context.Context) error {
+	if err := in.readHead(); err != nil {
+		return err
+	}
+	old, err := in.replaced()
+	if err != nil {
+		return err
+	}
+	if err := in.take(); err != nil {
+		return err
+	}
+	if err = in.build(ctx); err == nil {
+		var ids []PartitionID
+		for _, p := range old {
+			ids = append(ids, p.id)
+		}
+		j := in.c.newJob(KindInstall, "", ids...)
+		j.install = in
+		j.update(func(p *Progress) { p.Children = []PartitionID{in.p.id} })
+		in.db.submit(j)
+		err = j.Wait(context.WithoutCancel(ctx))
+	}
+	if err == nil {
+		return nil
+	}
+	releaseRuns(in.p.version.Load().runs)
+	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out what is there
+		in.db.remove("remove an unfinished partition", func() error { return removeTree(in.db.fs, in.p.dir) })
+	}
+	return err
+}
+
+// corrupt is the error of a block that makes no sense.
+func (in *installation) corrupt(format string, args ...any) error {
+	return fault.Corrupt("stream of a partition", in.source.Offset(), format, args...)
+}
+
+// readHead reads what the stream is, and compares it with the container.
+func (in *installation) readHead() error {
+	kind, payload, err := in.source.Next()
+	if err != nil {
+		return err
+	}
+	if kind != blockHead || json.Unmarshal(payload, &in.head) != nil {
+		return in.corrupt("the stream does not begin with what it is")
+	}
+	h := &in.head
+	if h.Format > streamFormat {
+		return fmt.Errorf("stream of format %d, this program knows up to %d: %w", h.Format, streamFormat, ErrTooNew)
+	}
+	if in.rng.Min, err = partmap.EPKFromBytes(h.Min); err == nil {
+		in.rng.Max, err = partmap.EPKFromBytes(h.Max)
+	}
+	if err != nil || in.rng.Empty() || h.At.Index > 0 && h.At.Time <= 0 {
+		return in.corrupt("no range, or no time")
+	}
+	want := in.c.streamHead(in.rng)
+	if h.Kind != want.Kind || h.Key != want.Key || h.Levels != want.Levels || h.TTL != want.TTL {
+		return invalidf("it is of a container with kind %s, partition key %s and default TTL %v; %q has %s, %s and %v",
+			h.Kind, h.Key, ttlFromManifest(h.TTL), in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL)
+	}
+	return nil
+}
+
+// replaced returns the physical partitions that tile the range.
+func (in *installation) replaced() ([]*partition, error) {
+	var old []*partition
+	for _, p := range in.c.routing.Load().parts {
+		if p.rng.Overlaps(in.rng) {
+			old = append(old, p)
+		}
+	}
+	if first, last := old[0].rng.Min, old[len(old)-1].rng.Max; first.Compare(&in.rng.Min) != 0 || last.Compare(&in.rng.Max) != 0 {
+		return nil, invalidf("its range [%s, %s) is not that of whole physical partitions here: split at its ends", in.rng.Min, in.rng.Max)
+	}
+	return old, nil
+}
+
+// take is step 1.
+func (in *installation) take() error {
+	db := in.db
+	db.creating.Lock() // who makes a container counts on the next ids
+	defer db.creating.Unlock()
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	state := db.structure.state
+	id := PartitionID(state.NextPartition)
+	state.NextPartition++
+	if err := db.storeManifestLocked(state); err != nil {
+		return err
+	}
+	in.p = in.c.newPartition(partmap.Entry{ID: id, Range: in.rng})
+	return nil
+}
+
+// build is step 2.
+func (in *installation) build(ctx context.Context) error {
+	p := in.p
+	if err := in.db.fs.Mkdir(p.dir); err != nil {
+		return err
+	}
+	runs, err := in.writeItems(ctx)
+	if err != nil {
+		return err
+	}
+	v := *p.version.Load()
+	v.setRuns(runs)
+	p.version.Store(&v)
+	at := applied{index: in.head.At.Index, time: in.head.At.Time}
+	p.mu.lastSeq, p.mu.applied = in.head.Seq, at
+	p.visible.Store(in.head.Seq)
+	if err := p.storeFiles(runs, in.head.Seq, at, nil); err != nil {
+		return err
+	}
+	return in.db.fs.SyncDir(manifest.PartitionsDir)
+}
+
+// writeItems writes the items of the stream to a run.
+func (in *installation) writeItems(ctx context.Context) (runs []*run, err error) {
+	out := in.p.newOutput(0, nil, nil)
+	defer out.abandon()
+	if out.codec = in.c.def.Compression; out.codec != None {
+		out.dict = in.c.mergeDictionary(in.c.allRuns())
+	}
+	var last item.KeyCopy
+	var op operation
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		kind, payload, err := in.source.Next()
+		if err != nil {
+			return nil, in.early(err)
+		}
+		if kind == blockTail {
+			var tail streamTail
+			if json.Unmarshal(payload, &tail) != nil || tail.Items != in.items {
+				return nil, in.corrupt("the stream has %d items, and says otherwise", in.items)
+			}
+			break
+		}
+		if kind != blockItems {
+			return nil, in.corrupt("block of unknown kind %d", kind)
+		}
+		for len(payload) > 0 {
+			if payload, err = decodeOperation(payload, true, &op); err != nil {
+				return nil, in.corrupt("item %d: %v", in.items, err)
+			}
+			switch {
+			case op.at.index != 0 || op.ver.Deleted() || op.ver.Seq > in.head.Seq || len(op.ver.Body) > maxItemBytes:
+				return nil, in.corrupt("item %d: no item of this partition", in.items)
+			case !in.rng.Contains(&op.epk) || op.epk.Levels() != in.c.levels():
+				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.key.EPK)
+			case in.items > 0 && item.Compare(&last.Key, &op.key) >= 0:
+				return nil, in.corrupt("item %d: not in order", in.items)
+			}
+			if err := out.add(&op.key, &op.ver); err != nil {
+				return nil, err
+			}
+			last.Set(&op.key)
+			in.items++
+		}
+	}
+	if _, _, err := in.source.Next(); err != io.EOF {
+		return nil, in.early(err)
+	}
+	if out.items > 0 {
+		r, err := out.finish(ctx)
+		if err != nil {
+			return nil, err
+		}
+		runs = []*run{r}
+	}
+	out.published = true // from here on its files are removed with the directory
+	return runs, nil
+}
+
+// early turns an end that comes too early, or not, into an error.
+func (in *installation) early(err error) error {
+	if err == nil || err == io.EOF {
+		return in.corrupt("the stream does not end where it says")
+	}
+	return err
+}
+
+// allRuns returns the runs of the container's partitions.
+func (c *Container) allRuns() (runs []*run) {
+	for _, p := range c.routing.Load().parts {
+		runs = append(runs, p.version.Load().runs...)
+	}
+	return runs
+}
+
+// commit does steps 3 to 5. It runs as a job, so that no partition is replaced
+// otherwise.
+func (in *installation) commit(ctx context.Context) error {
+	db, c := in.db, in.c
+	old, err := in.replaced()
+	if err != nil {
+		return err
+	}
+	in.old = old
+	for _, p := range old {
+		for _, t := range []turn{p.flushing, p.merging} {
+			if err := t.take(ctx); err != nil {
+				return err
+			}
+			defer t.leave()
+		}
+	}
+	if err := in.swap(); err != nil {
+		return err
+	}
+	c.divide()
+	var gone []*version
+	for _, p := range old {
+		db.log.Forget(wal.Stream(p.id))
+		// A read that is late finds an empty partition, and is routed again.
+		gone = append(gone, p.swap(func(version) version {
+			return version{active: memtable.New(db.pool, p.span, 0)}
+		}))
+	}
+	db.work.retire(func() {
+		for _, v := range gone {
+			v.release(db)
+		}
+		db.work.releaseWaiters()
+		for _, p := range old {
+			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, p.dir) })
+		}
+	})
+	db.work.reclaimIfManual()
+	if err := db.releaseLog(); err != nil {
+		db.backgroundError("release log files", err)
+	}
+	return nil
+}
+
+// swap does steps 3 and 4.
+func (in *installation) swap() error {
+	db, c := in.db, in.c
+	c.shape.Lock()
+	defer c.shape.Unlock()
+	if c.dropped.Load() {
+		return c.gone()
+	}
+	for _, p := range in.old {
+		p.install.Lock()
+		defer p.install.Unlock()
+	}
+	// What would be written from here on would be lost: it waits, and is told
+	// that the partition is gone.
+	for _, p := range in.old {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	r := reshape{db: db, c: c, parents: in.old, children: []*partition{in.p}, plan: splitter.Plan{Kind: splitter.Install}}
+	m := manifest.Partition{ID: uint32(in.p.id), Container: c.id, Min: slices.Clone(in.rng.Min.Bytes()), Max: slices.Clone(in.rng.Max.Bytes())}
+	for _, p := range in.old {
+		m.Parents = append(m.Parents, uint32(p.id))
+		in.p.parents = append(in.p.parents, p.id)
+		in.p.born = max(in.p.born, p.born+1)
+	}
+	r.ids = []manifest.Partition{m}
+	if err := r.makeRouting(); err != nil {
+		return err
+	}
+	if err := r.commit(); err != nil {
+		return err
+	}
+	// From here on it only goes forward. Only a check rests on the fences.
+	for _, p := range in.old {
+		if err := r.appendFence(p); err != nil && !errors.Is(err, ErrDiskFull) {
+			_ = db.uncertain(err) // it is told of the store
+		}
+	}
+	in.p.mu.last = db.log.Appended()
+	r.inheritMeters()
+	db.raiseClock(max(in.head.At.Time, in.newest()))
+	c.routing.Store(r.routing)
+	for _, p := range in.old {
+		p.dropped.Store(true)
+	}
+	return nil
+}
+
+// newest returns the newest time stamp that was installed.
+func (in *installation) newest() (stamp int64) {
+	for _, r := range in.p.version.Load().runs {
+		for _, f := range r.files {
+			stamp = max(stamp, f.Properties().MaxModified)
+		}
+	}
+	return stamp
+}

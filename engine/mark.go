@@ -1,0 +1,66 @@
+package engine
+
+import "github.com/cleavestore/cleave/internal/manifest"
+
+// applied is an entry that a partition has come to.
+type applied struct {
+	index uint64
+	time  int64 // milliseconds; never falls
+}
+
+// heritage is what the parents of a partition had come to when it took over.
+type heritage struct {
+	seq uint64
+	applied
+}
+
+func (a applied) manifest() *manifest.Applied {
+	if a.index == 0 {
+		return nil
+	}
+	return &manifest.Applied{Index: a.index, Time: a.time}
+}
+
+func appliedFrom(m *manifest.Applied) applied {
+	if m == nil {
+		return applied{}
+	}
+	return applied{index: m.Index, time: m.Time}
+}
+
+// replayMark notes an entry that a record of the log ends with the sequence
+// last.
+func (p *partition) replayMark(last uint64, at applied) {
+	p.mu.lastSeq = max(p.mu.lastSeq, last)
+	p.visible.Store(max(p.visible.Load(), last))
+	if at.index > p.mu.applied.index {
+		p.mu.applied = at
+	}
+	p.db.clockHigh.Store(max(p.db.clockHigh.Load(), at.time))
+}
+
+// noteEntries makes the newest entry durable in the manifest of a partition that
+// holds nothing in memory: one that wrote nothing has left no memtable.
+func (p *partition) noteEntries() error {
+	p.install.Lock()
+	defer p.install.Unlock()
+	p.mu.Lock()
+	v := p.version.Load()
+	empty := v.active.Versions() == 0 && len(v.frozen) == 0 && !p.dropped.Load()
+	last, at := p.mu.lastSeq, p.mu.applied
+	p.mu.Unlock()
+	if !empty || last <= p.install.flushedSeq.Load() || len(p.inherited()) > 0 {
+		return nil
+	}
+	return p.storeFiles(v.runs, last, at, nil)
+}
+
+// raiseClock makes sure that time stamps do not fall below one.
+func (db *DB) raiseClock(stamp int64) {
+	for {
+		high := db.clockHigh.Load()
+		if stamp <= high || db.clockHigh.CompareAndSwap(high, stamp) {
+			return
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// Package backup is the format of a backup: a store at one sequence as a stream
+// that is written and read once, front to back.
+//
+// A stream is a header, blocks and, as the last of them, a trailer. Integers are
+// little-endian, checksums CRC32C; widths in bytes:
+//
+//	header:  | magic "cleavbak" 8 | version 4 | id 16 | zeros 8 | sum 4, of bytes 0 to 35 |
+//	block:   | kind 1 | zeros 3 | length 4 | sum 4 | payload: length |
+//
+//	kind 1, catalog   a piece of the catalog: JSON
+//	kind 2, records   | stream 4 | highest 8 | payload of a carried log record |
+//	kind 3, data      a piece of a segment file
+//	kind 4, trailer   | length of the stream 8 | blocks before this one 8 | sum of their sums 4 |
+//
+// The blocks come in this order: one or more of the catalog, then records, then
+// data, then the trailer. The sum of a block is that of the stream's id, the
+// offset of the block in the stream, its first 8 bytes and its payload, so that a
+// block verifies in one place of one stream only. The sum in the trailer is that
+// of the sums of all blocks, as 4 bytes each. A stream ends with its trailer;
+// another may follow it: a full backup and incremental ones, each the parent of
+// the next.
+//
+// The catalog names the manifests, and each segment file with its length and the
+// checksum of its footer. It says which files are in the stream: their bytes
+// follow each other in the data blocks, in the order of the catalog, a block
+// holding bytes of one file. The others are in the parents. Files have numbers
+// and no names, so nothing in a stream becomes a path.
+//
+// Invariants:
+//
+//  1. A stream without a whole, fitting trailer is no backup.
+//  2. Nothing is handed on before the sum of its block was verified.
+//  3. The catalog of a full backup has all files in the stream. That of an
+//     incremental one names the stream, by id and sequence, that it follows.
+//  4. Every file that a manifest in the catalog names is in its list, with the
+//     same length and checksum, and every file in the list is named.
+//
+// Whatever the input, a reader holds one block, of at most MaxBlock bytes, and a
+// catalog of at most as many bytes as were read. Damage is a
+// *fault.CorruptionError with the offset in the input; an unknown version
+// matches fault.ErrTooNew.
+package backup
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// Version is the version of the format.
+const Version = 1
+
+// MaxBlock bounds the payload of a block, in bytes.
+const MaxBlock = 8 << 20
+
+const (
+	magic       = "cleavbak"
+	headerBytes = 40
+	blockBytes  = 12
+
+	recordBytes  = 12 // of a records block, before the payload
+	trailerBytes = 20
+	pieceBytes   = 1 << 20 // of a catalog or of data in a block
+)
+
+type kind byte
+
+const (
+	kindCatalog kind = iota + 1
+	kindRecords
+	kindData
+	kindTrailer
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// place begins the sum of a block: the id of the stream and the offset.
+type place [24]byte
+
+// blockSum is the checksum of a block: of its place, the kind and length in its
+// header, and its payload.
+func (p *place) blockSum(off int64, head, payload []byte) uint32 {
+	binary.LittleEndian.PutUint64(p[16:], uint64(off))
+	return crc32.Update(crc32.Update(crc32.Checksum(p[:], castagnoli), castagnoli, head[:8]), castagnoli, payload)
+}
+
+// addSum continues the sum of sums.
+func addSum(sums, sum uint32) uint32 {
+	return crc32.Update(sums, castagnoli, binary.LittleEndian.AppendUint32(nil, sum))
+}
