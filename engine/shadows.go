@@ -331,7 +331,12 @@ func (s *indexSource) apart(o *indexSource) bool {
 	return s.run == o.run || filesApart(s.file, o.file)
 }
 
+// filesApart says that of two files, or of two references to one, that a partition
+// has. None of the latter overwrites anything of the other, or of itself.
 func filesApart(a, b *file) bool {
+	if a.ref.Number == b.ref.Number {
+		return true
+	}
 	p, q := a.Properties(), b.Properties()
 	return item.ComparePartition(&p.Max, &q.Min) < 0 || item.ComparePartition(&q.Max, &p.Min) < 0
 }

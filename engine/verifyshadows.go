@@ -27,20 +27,24 @@ func (v *verifier) shadows(f *file, older []*run) {
 }
 
 // shadowsOn compares both ways: each version that a key of the file overwrites
-// must be in the list, and each version in the list must have a key of the file.
+// within the bounds of the older one must be in the list, and each version in the list must have a key of the file.
 func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 	name := v.db.fs.Path(f.name)
 	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {
 		v.report(name, -1, "shadows: version %d of file %d, which has %d", l.ordinals[n-1], old.ref.Number, old.Properties().Items)
 		return nil
 	}
+	span, err := old.ordinalSpan()
+	if err != nil {
+		return err
+	}
 	s := indexSource{file: f}
-	err := s.eachKey(func(k *item.Key, oldest uint64) error {
+	err = s.eachKey(func(k *item.Key, oldest uint64) error {
 		first, versions, err := old.overwrittenBy(k, 0)
 		if err != nil {
 			return err
 		}
-		for o := first; o < first+versions; o++ {
+		for o := max(first, span.lo); o < min(first+versions, span.hi); o++ {
 			if i, ok := slices.BinarySearch(l.ordinals, o); !ok || l.seqs[i] > oldest {
 				v.report(name, -1, "shadows: version %d of file %d is overwritten at %d and not said to be", o, old.ref.Number, oldest)
 			}
