@@ -21,9 +21,8 @@ func BenchmarkQuery(b *testing.B) {
 	if dir == "" {
 		dir = filepath.Join(b.TempDir(), "store")
 	}
-	db, c := foodStore(b, dir, docs)
+	db, c := foodStore(b, dir, docs, 1)
 	defer db.Close()
-	ctx := context.Background()
 	group := StringKey("Snacks")
 	for _, q := range []struct {
 		name, text string
@@ -37,33 +36,60 @@ func BenchmarkQuery(b *testing.B) {
 		{"first100/ordered", `SELECT TOP 100 * FROM c WHERE c.kcal >= 300 AND c.kcal < 600 ORDER BY c.kcal`, AllPartitions()},
 		{"facets", `SELECT c.manufacturer, COUNT(1) AS n FROM c GROUP BY c.manufacturer`, AllPartitions()},
 		{"partition/10", `SELECT TOP 10 * FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, OnePartition(group)},
+		{"sum", `SELECT SUM(c.kcal) AS sum, MIN(c.kcal) AS low, MAX(c.kcal) AS high FROM c`, AllPartitions()},
 		{"scan/contains", `SELECT VALUE COUNT(1) FROM c WHERE CONTAINS(c.upc, "00000")`, AllPartitions()},
 	} {
-		b.Run(q.name, func(b *testing.B) {
-			parsed, err := ParseQuery(q.text, nil)
+		b.Run(q.name, func(b *testing.B) { benchQuery(b, c, q.scope, q.text) })
+	}
+}
+
+// BenchmarkQueryPartitions asks the same of 100,000 documents in one, 32 and 100
+// physical partitions. CLEAVE_QUERY_DIR keeps the stores.
+func BenchmarkQueryPartitions(b *testing.B) {
+	for _, n := range []int{1, 32, 100} {
+		dir := os.Getenv("CLEAVE_QUERY_DIR")
+		if dir == "" {
+			dir = b.TempDir()
+		}
+		db, c := foodStore(b, filepath.Join(dir, "partitions-"+strconv.Itoa(n)), 100_000, n)
+		for _, q := range []struct {
+			name, text string
+			scope      Scope
+		}{
+			{"count", `SELECT VALUE COUNT(1) FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, AllPartitions()},
+			{"first100", `SELECT TOP 100 * FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, AllPartitions()},
+			{"read-4000", `SELECT VALUE COUNT(1) FROM c WHERE c.manufacturer = "Rowan Hill Organics" AND CONTAINS(c.upc, "00")`, AllPartitions()},
+			{"in-partition", `SELECT TOP 10 * FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, OnePartition(StringKey("Snacks"))},
+		} {
+			b.Run(q.name+"/"+strconv.Itoa(n), func(b *testing.B) { benchQuery(b, c, q.scope, q.text) })
+		}
+		db.Close()
+	}
+}
+
+func benchQuery(b *testing.B, c *Container, scope Scope, text string) {
+	parsed, err := ParseQuery(text, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	var stats QueryStats
+	for range b.N {
+		r := c.Query(context.Background(), scope, parsed)
+		for _, err := range r.All() {
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.ReportAllocs()
-			var stats QueryStats
-			for range b.N {
-				r := c.Query(ctx, q.scope, parsed)
-				for _, err := range r.All() {
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
-				stats = r.Stats()
-			}
-			b.ReportMetric(float64(stats.Results), "results")
-			b.ReportMetric(float64(stats.Documents), "docs-read")
-		})
+		}
+		stats = r.Stats()
 	}
+	b.ReportMetric(float64(stats.Results), "results")
+	b.ReportMetric(float64(stats.Documents), "docs-read")
 }
 
 // foodStore opens a store of generated documents with an index on everything,
 // 1,000 to a logical partition, and makes it if it is not there.
-func foodStore(b *testing.B, dir string, docs int64) (*DB, *Container) {
+func foodStore(b *testing.B, dir string, docs int64, partitions int) (*DB, *Container) {
 	ctx := context.Background()
 	db, err := Open(ctx, dir, &Options{Durability: Buffered})
 	if err != nil {
@@ -73,7 +99,9 @@ func foodStore(b *testing.B, dir string, docs int64) (*DB, *Container) {
 	if err == nil {
 		return db, c
 	}
-	c, err = db.CreateContainer(ctx, "food", ContainerDef{PartitionKey: []string{"/foodGroup"}, Index: IndexAll()})
+	c, err = db.CreateContainer(ctx, "food", ContainerDef{
+		PartitionKey: []string{"/foodGroup"}, Index: IndexAll(), MinPartitions: partitions,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

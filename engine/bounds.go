@@ -17,6 +17,16 @@ func newBounds(r partmap.Range, levels int) *bounds {
 	return &bounds{lo: boundaryKey(&r.Min, levels), hi: boundaryKey(&r.Max, levels)}
 }
 
+// bounds returns the range of the partition as keys.
+func (p *partition) bounds() *bounds {
+	b := p.limits.Load()
+	if b == nil {
+		b = newBounds(p.rng, p.c.levels())
+		p.limits.Store(b)
+	}
+	return b
+}
+
 // boundaryKey returns an EPK as the key before all keys that do not lie below
 // it. It has no partition key and the full width of an EPK, filled up with
 // zeros: what a boundary has beyond that keys cannot have.

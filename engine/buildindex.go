@@ -24,6 +24,7 @@ type outputIndex struct {
 	builder *index.Builder
 	temp    string // name of the builder's temporary file; empty: it has none
 	taken   []*takenIndex
+	carried []*takenIndex // of files that are complete
 }
 
 // takenIndex is an input's index of which an output file takes a part.
@@ -83,14 +84,14 @@ func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 	return t.r == nil, nil
 }
 
-// takeIndex notes the ordinal that the version of an input got.
-func (o *output) takeIndex(in *runInput) {
+// takeIndex notes the ordinal that the version of an input got. The index is
+// that of the input, or if its document was read made of that.
+func (o *output) takeIndex(in *runInput, read bool) error {
 	b := o.index.builder
 	if b == nil {
-		return
+		return nil
 	}
 	ordinal, was := o.w.Items()-1, in.walker.Ordinal()
-	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
 	m := &in.taken.remap
 	if m.New == nil {
 		m.First = was
@@ -99,6 +100,11 @@ func (o *output) takeIndex(in *runInput) {
 		m.New = append(m.New, index.Dropped)
 	}
 	m.New = append(m.New, ordinal)
+	if read {
+		return o.indexDocument(in.walker.Version())
+	}
+	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
+	return nil
 }
 
 // finishIndex makes the file's writer write the index with the tables.
@@ -143,6 +149,7 @@ func (o *output) endIndex() {
 		return
 	}
 	o.index.builder.Close()
+	o.index.carried = append(o.index.carried, o.index.taken...)
 	o.index.builder, o.index.taken = nil, nil
 	if o.index.temp != "" {
 		// What stays is removed at the next open.

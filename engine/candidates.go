@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/cleavestore/cleave/index"
@@ -29,6 +30,7 @@ type candidates struct {
 	failure error
 	found   int64 // what the plan has given of all sources
 	counted int64 // of these, what was only counted
+	ties    int   // of candidates in candidateSource.tied, those that are still wanted
 	// onlyCount says that nothing but the number of candidates is wanted.
 	onlyCount bool
 }
@@ -54,7 +56,10 @@ type candidateSource struct {
 	*indexSource
 	lo, hi uint32     // the ordinals in scope
 	set    *index.Set // nil in a memtable without an index
+	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
 	count  int64      // of set
+	full   bool       // set has all versions of the source
+	loose  bool       // set is of the rest of the plan: the order takes those with a term of its span
 	ok     bool
 	at     uint32
 	mem    memtable.Cursor // over a memtable without an index
@@ -84,7 +89,11 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 		cs := &candidateSource{indexSource: s, end: hi}
 		if s.table == nil {
 			if cs.lo, cs.hi = s.lo, s.hi; !whole {
-				if cs.lo, cs.hi, err = s.cut(lo, hi); err != nil {
+				cut := s.cut
+				if c.few {
+					cut = s.cutPartition
+				}
+				if cs.lo, cs.hi, err = cut(lo, hi); err != nil {
 					return false, err
 				}
 			}
@@ -99,7 +108,6 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 				continue
 			}
 			cs.count = int64(cs.set.Count())
-			c.found += cs.count
 			if cs.count == 0 {
 				c.sets.put(cs.set)
 				continue
@@ -113,10 +121,16 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 		c.sources = append(c.sources, cs)
 	}
 	if c.order != nil && !c.few {
-		for _, s := range c.sources {
-			if err := c.order.restrict(c, s); err != nil {
-				return false, err
+		if err := c.order.restrict(c); err != nil {
+			return false, err
+		}
+	}
+	for _, s := range c.sources {
+		if s.set != nil {
+			if c.order != nil {
+				s.count = int64(s.set.Count())
 			}
+			c.found += s.count
 		}
 	}
 	c.fits = true
@@ -126,13 +140,17 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 // evaluate sets what the plan gives of a source. What is dead is left out, but
 // for few keys what others overwrite is found out for each.
 func (c *candidates) evaluate(s *candidateSource) error {
-	if c.onlyCount && s.lo == 0 && !c.few {
+	if c.onlyCount && !c.few {
 		if known, err := c.countTerms(s); known || err != nil {
 			return err
 		}
 	}
+	plan := c.plan
+	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
+		plan, s.loose = o.rest, true
+	}
 	err := s.use(func(r *index.Reader) (err error) {
-		s.set, err = c.sets.eval(c.plan, r, s.lo, s.hi)
+		s.set, err = c.sets.eval(plan, r, s.lo, s.hi)
 		return err
 	})
 	if err != nil || s.set.Empty() {
@@ -145,6 +163,7 @@ func (c *candidates) evaluate(s *candidateSource) error {
 	} else {
 		var clean bool
 		if clean, err = s.clean(); clean || err != nil {
+			s.full = clean && c.plan.op == planAll && s.whole()
 			return err
 		}
 		err = s.dead(dead, c.lo, c.hi)
@@ -156,39 +175,23 @@ func (c *candidates) evaluate(s *candidateSource) error {
 // countTerms counts the candidates of a source by the lengths of postings alone.
 // It returns false if that is not possible: something of the source is dead or
 // beyond the scope, or a document can have several of the terms.
-func (c *candidates) countTerms(s *candidateSource) (bool, error) {
-	n := c.plan
-	if n.op != planSpans || !n.apart || !c.exact {
+func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
+	if !c.exact || !s.whole() {
 		return false, nil
 	}
 	if clean, err := s.clean(); !clean || err != nil {
 		return false, err
 	}
-	all := false
-	err := s.use(func(r *index.Reader) error {
-		if all = s.hi == r.Info().Items; !all {
-			return nil
-		}
-		for _, span := range n.spans {
-			if oneTerm(&span) {
-				p, _, err := r.Lookup(span.From)
-				if err != nil {
-					return err
-				}
-				s.count += int64(p.Len())
-				continue
-			}
-			_, postings, err := r.Count(span)
-			if err != nil {
-				return err
-			}
-			s.count += postings
-		}
-		return nil
+	err = s.use(func(r *index.Reader) (err error) {
+		s.count, known, err = c.plan.countTerms(r)
+		return err
 	})
 	c.found += s.count
-	return all, err
+	return known, err
 }
+
+// whole says that all versions of the source are in scope.
+func (s *candidateSource) whole() bool { return s.lo == 0 && s.hi == s.r.Info().Items }
 
 // close lets go of the sources.
 func (c *candidates) close() {
@@ -199,7 +202,7 @@ func (c *candidates) close() {
 		}
 	}
 	clear(c.sources)
-	c.counted = 0
+	c.counted, c.ties = 0, 0
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
 
@@ -254,6 +257,10 @@ func (c *candidates) move(s *candidateSource) {
 			c.failure, s.ok = err, false
 			return
 		}
+		if c.few && !item.SamePartition(&s.key, c.lo) {
+			s.ok = false // and none of the others is: their EPKs agree in the head
+			return
+		}
 		if !c.few || !c.hidden(s) {
 			return
 		}
@@ -306,8 +313,32 @@ func (c *candidates) known() bool { return c.exact && c.current.set != nil }
 func (c *candidates) err() error { return c.failure }
 
 func (c *candidates) next() {
+	if c.ties > 0 && c.current.isTied() {
+		if c.ties--; c.ties == 0 {
+			c.dropTies()
+		}
+	}
 	c.advance(c.current)
 	c.pick()
+}
+
+// isTied says whether the candidate that the source is at is one of tied.
+func (s *candidateSource) isTied() bool {
+	_, tied := slices.BinarySearch(s.tied, s.at)
+	return s.ok && tied
+}
+
+// dropTies leaves out what is still tied.
+func (c *candidates) dropTies() {
+	for _, s := range c.sources {
+		skip := s != c.current && s.isTied()
+		for _, at := range s.tied {
+			s.set.Remove(at)
+		}
+		if skip {
+			c.move(s)
+		}
+	}
 }
 
 // count returns the number of candidates; false: they must be looked at.
@@ -363,213 +394,4 @@ func limitsOf(k *item.Key) (lo, hi *item.Key) {
 	end := at
 	end.ID = afterAllIDs
 	return &at, &end
-}
-
-// indexOrder is an order of which an index has the first path: of each source
-// only the first candidates are looked at. What order they have among each other,
-// and with those of other sources, is seen in the documents.
-type indexOrder struct {
-	path    index.Path
-	span    index.Span // of the terms that candidates can have
-	all     bool       // span is that of all values at the path: there may be candidates without
-	falling bool
-	single  bool // no other path decides between candidates with one value
-	most    int  // candidates that are wanted
-	after   *orderPoint
-	leftOut bool // of scans with it: they have left out candidates
-}
-
-// orderPoint is where candidates begin: at a value, behind a key.
-type orderPoint struct {
-	value index.Span // the terms of the value; empty: candidates without one
-	whole bool       // a candidate with a term of value has that value
-	key   item.Key
-}
-
-// restrict leaves out candidates of a source that come after the first ones in
-// the order, as many as are wanted, behind the point at which it begins.
-func (o *indexOrder) restrict(c *candidates, s *candidateSource) error {
-	if s.set == nil || s.set.Count() <= o.most {
-		return nil
-	}
-	out := c.sets.get(s.lo, s.hi)
-	w := orderWalk{o: o, s: s, out: out, sets: &c.sets}
-	err := s.use(func(r *index.Reader) error {
-		if o.falling {
-			return w.falling(r)
-		}
-		return w.rising(r)
-	})
-	if err != nil {
-		c.sets.put(out)
-		return err
-	}
-	c.leftOut = c.leftOut || out.Count() < s.set.Count()
-	c.sets.put(s.set)
-	s.set = out
-	return nil
-}
-
-// orderWalk takes candidates of one source term by term.
-type orderWalk struct {
-	o     *indexOrder
-	s     *candidateSource
-	sets  *planSets
-	out   *index.Set
-	taken int
-	group string // beginning that the strings of the present group share; see take
-	list  []uint32
-}
-
-func (w *orderWalk) rising(r *index.Reader) error {
-	o := w.o
-	from := o.span.From
-	if o.after != nil && !o.after.value.Empty() {
-		from = o.after.value.From
-	} else if o.all {
-		if err := w.takeRest(r); err != nil || w.taken >= o.most {
-			return err
-		}
-	}
-	c := r.Cursor()
-	for ok := c.Seek(from); ok && string(c.Key()) < string(o.span.To); ok = c.Next() {
-		if more, err := w.take(c); !more || err != nil {
-			return err
-		}
-	}
-	return c.Err()
-}
-
-func (w *orderWalk) falling(r *index.Reader) error {
-	o := w.o
-	to := o.span.To
-	if o.after != nil {
-		to = o.after.value.To
-	}
-	if o.after == nil || !o.after.value.Empty() {
-		c := r.Cursor()
-		for ok := c.SeekBefore(to); ok && string(c.Key()) >= string(o.span.From); ok = c.Prev() {
-			if more, err := w.take(c); !more || err != nil {
-				return err
-			}
-		}
-		if c.Err() != nil {
-			return c.Err()
-		}
-	}
-	if o.all {
-		return w.takeRest(r)
-	}
-	return nil
-}
-
-// take takes candidates with a term; it returns false after the last that are
-// wanted. Strings that were cut can have any order among those that begin alike:
-// they are taken together, and whole.
-func (w *orderWalk) take(c *index.Cursor) (bool, error) {
-	o := w.o
-	term, _ := c.Term()
-	cut := term.Cut
-	if a := o.after; cut && term.Value.Text == w.group {
-		taken := w.taken
-		err := w.takeSome(c.Posting(), nil, false)
-		if a != nil && !a.whole && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
-			w.taken = taken
-		}
-		return true, err
-	}
-	if w.taken >= o.most {
-		return false, nil
-	}
-	w.group = ""
-	if cut {
-		w.group = term.Value.Text
-	}
-	var after *item.Key
-	if a := o.after; a != nil && string(c.Key()) >= string(a.value.From) && string(c.Key()) < string(a.value.To) {
-		if !a.whole {
-			// Which of these come behind the point is not known.
-			err := w.takeSome(c.Posting(), nil, false)
-			w.taken = 0
-			return true, err
-		}
-		after = &a.key
-	}
-	return true, w.takeSome(c.Posting(), after, o.single && !cut)
-}
-
-// takeSome takes candidates with a posting, those behind a key, and no more than
-// are wanted if first is set.
-func (w *orderWalk) takeSome(p *index.Posting, after *item.Key, first bool) error {
-	from := w.s.lo
-	if first && after != nil {
-		var err error
-		if from, _, err = w.s.cut(after, nil); err != nil {
-			return err
-		}
-	}
-	most := int(^uint(0) >> 1)
-	if first {
-		most = w.o.most - w.taken
-	}
-	if p.Kind() != index.Large {
-		var err error
-		if w.list, err = p.AppendTo(w.list[:0]); err != nil {
-			return err
-		}
-		for _, at := range w.list {
-			if at >= from && w.s.set.Contains(at) {
-				if most--; most < 0 {
-					return nil
-				}
-				w.out.Add(at)
-				w.taken++
-			}
-		}
-		return nil
-	}
-	both := w.sets.get(w.s.lo, w.s.hi)
-	defer w.sets.put(both)
-	if err := p.AddTo(both); err != nil {
-		return err
-	}
-	both.And(w.s.set)
-	w.takeSet(both, from, most)
-	return nil
-}
-
-func (w *orderWalk) takeSet(set *index.Set, from uint32, most int) {
-	for at, ok := set.Next(from); ok && most > 0; at, ok = set.Next(at + 1) {
-		w.out.Add(at)
-		w.taken++
-		most--
-	}
-}
-
-// takeRest takes candidates without a value.
-func (w *orderWalk) takeRest(r *index.Reader) error {
-	rest := w.sets.get(w.s.lo, w.s.hi)
-	defer w.sets.put(rest)
-	if err := r.Union(index.Exists(w.o.path), rest); err != nil {
-		return err
-	}
-	without := w.sets.get(w.s.lo, w.s.hi)
-	defer w.sets.put(without)
-	without.Or(w.s.set)
-	without.AndNot(rest)
-	from, most := w.s.lo, int(^uint(0)>>1)
-	if w.o.single {
-		most = w.o.most - w.taken
-		if a := w.o.after; a != nil && a.value.Empty() {
-			var err error
-			if from, _, err = w.s.cut(&a.key, nil); err != nil {
-				return err
-			}
-		}
-	}
-	w.takeSet(without, from, most)
-	if a := w.o.after; a != nil && a.value.Empty() && !w.o.single {
-		w.taken = 0 // which of these come behind the point is not known
-	}
-	return nil
 }

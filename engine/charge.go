@@ -12,6 +12,7 @@ import "math"
 //	replace               10      100
 //	delete                 5            it writes no document
 //	scan                 2.3            for each physical partition, and a read for each item
+//	query                2.3            the same, for each document that it reads; counts from indexes read none
 //	not found, exists, precondition   1
 //
 // An upsert does not look at what it overwrites, so it is charged as an insert;

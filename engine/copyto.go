@@ -416,6 +416,9 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 	if now.ID == "" {
 		return w.emptied(ctx, now.Key)
 	}
+	if w.src.unique != nil && now.ID[0] == claimMark {
+		return nil // an item has given up a claim; that is no item
+	}
 	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.db.nowMillis()
 	var key PartitionKey
 	var err error

@@ -38,6 +38,16 @@ type execution struct {
 	program *query.Program // with the paths that the kind of the query wants
 
 	documents, bytes, matched, found atomic.Int64
+
+	charging sync.Mutex
+	charge   float64 // RU
+}
+
+// spend adds to the charge of the query.
+func (e *execution) spend(charge float64) {
+	e.charging.Lock()
+	e.charge += charge
+	e.charging.Unlock()
 }
 
 // unit is a part of the scope that is seen at one sequence.
@@ -72,7 +82,9 @@ func (e *execution) plan() error {
 		look.plan, look.exact = p.plan(e.s.Where, false)
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
 		if len(e.s.OrderBy) > 0 && !e.s.Grouped() && look.exact {
-			e.ordered = e.orderSpan(policy)
+			if e.ordered = e.orderSpan(policy); e.ordered != nil && !e.ordered.all {
+				e.ordered.rest = look.plan.without(e.ordered.span)
+			}
 		}
 		if look.plan.op != planAll || e.counts || e.ordered != nil {
 			e.look = look
@@ -88,14 +100,11 @@ func (e *execution) plan() error {
 // countable says whether the dictionaries of indexes have what the groups of
 // the query need.
 func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
-	paths := g.Paths()
-	if !g.OnlyCounts() || len(paths) > 1 {
-		return false
+	path, ok := g.OnlyPath()
+	if !ok || path == nil {
+		return ok
 	}
-	if len(paths) == 0 {
-		return true
-	}
-	scalars, _ := policy.Covers(indexPath(paths[0]))
+	scalars, _ := policy.Covers(indexPath(path))
 	return scalars
 }
 
@@ -208,7 +217,7 @@ func (e *execution) close() {
 	}
 	st := &e.r.stats
 	st.Documents, st.Bytes, st.Matched = e.documents.Load(), e.bytes.Load(), e.matched.Load()
-	st.Candidates = e.found.Load()
+	st.Candidates, st.Charge = e.found.Load(), e.charge
 }
 
 // run gives the results to yield. It returns errStopped if the loop is over
@@ -249,6 +258,7 @@ type tester struct {
 	documents int64
 	bytes     int64
 	matched   int64
+	charge    float64 // of documents that no scan has shown it
 }
 
 func (e *execution) tester() *tester {
@@ -316,6 +326,7 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 			part.Min = at
 		}
 	}
+	defer func() { e.spend(sc.spent) }()
 	var failure error
 	stopped := false
 	sc.runAt(sc.route(part), part, u.at, func(it Item, err error) bool {

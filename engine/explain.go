@@ -16,6 +16,9 @@ type Plan struct {
 	Filter string `json:"filter"` // as it is understood
 	Method string `json:"method"` // how the documents are found
 	Order  string `json:"order"`  // how the results are put in order
+	// Charge estimates the request units that all results take: 2.3 for each
+	// partition, and a read for each document that is looked at.
+	Charge float64 `json:"charge"`
 	// Partitions are the physical partitions that are asked.
 	Partitions []PartitionPlan `json:"partitions"`
 }
@@ -48,6 +51,7 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 		u := &e.units[i]
 		err := e.inParts(e.ctx, u, func(part *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
 			pp, err := e.explainPart(u, part, v, now, lo, hi, whole)
+			p.Charge += visitCharge + e.readsOf(&pp)*readCharge(int(v.raw/max(1, pp.Versions)))
 			p.Partitions = append(p.Partitions, pp)
 			return err
 		})
@@ -56,6 +60,21 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 		}
 	}
 	return p, nil
+}
+
+// readsOf estimates how many documents are looked at in a partition.
+func (e *execution) readsOf(pp *PartitionPlan) float64 {
+	reads := pp.Versions
+	if !pp.NoIndex {
+		if reads = pp.Candidates; e.counts {
+			reads = 0
+		}
+	}
+	sure := e.s.Where.Op == query.All || e.look != nil && e.look.exact
+	if sure && e.s.Limit > 0 && !e.s.Grouped() && (len(e.s.OrderBy) == 0 || e.ordered != nil) {
+		reads = min(reads, int64(e.s.Limit+e.s.Offset))
+	}
+	return float64(reads)
 }
 
 // method says how documents are found.
@@ -114,7 +133,7 @@ func (e *execution) explainPart(u *unit, p *partition, v *version, now int64, lo
 // String returns the plan as lines for people.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "scope       %s\nfilter      %s\ndocuments   %s\norder       %s\n", p.Scope, p.Filter, p.Method, p.Order)
+	fmt.Fprintf(&b, "scope       %s\nfilter      %s\ndocuments   %s\norder       %s\ncharge      about %.1f RU\n", p.Scope, p.Filter, p.Method, p.Order, p.Charge)
 	for i, part := range p.Partitions {
 		if i == 8 {
 			fmt.Fprintf(&b, "…           %d more\n", len(p.Partitions)-i)
@@ -131,6 +150,6 @@ func (p Plan) String() string {
 
 // String returns the figures on two lines for people.
 func (s QueryStats) String() string {
-	return fmt.Sprintf("%d results of %d matching documents in %v\n%d documents read (%d bytes), %d named by indexes, in %d partitions",
-		s.Results, s.Matched, s.Elapsed.Round(time.Microsecond), s.Documents, s.Bytes, s.Candidates, s.Partitions)
+	return fmt.Sprintf("%d results of %d matching documents in %v, %.1f RU\n%d documents read (%d bytes), %d named by indexes, in %d partitions",
+		s.Results, s.Matched, s.Elapsed.Round(time.Microsecond), s.Charge, s.Documents, s.Bytes, s.Candidates, s.Partitions)
 }

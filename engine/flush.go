@@ -46,7 +46,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return err
 	}
 	start := db.opts.clock()
-	out := p.newOutput(int(mem.Versions()))
+	out := p.newOutput(int(mem.Versions()), v.runs, nil)
 	defer out.abandon()
 	if err := out.chooseDictionary(mem.Table, mem.RawBytes()); err != nil {
 		return err
@@ -93,6 +93,9 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		flushed = []*run{r}
 		raw, stored := r.compression()
 		p.c.dict.judge(out.dict, raw, stored)
+		if err := p.completeShadows(out); err != nil {
+			return err
+		}
 	}
 	p.install.Lock()
 	defer p.install.Unlock()
@@ -182,16 +185,21 @@ type output struct {
 	paced     int64 // size of the present file up to which the merge was held back
 	rate      int64 // bytes a second, if not 0: beside that of merges
 	index     outputIndex
+	shadows   *shadowFinder // nil: they are not looked for
 	published bool
 }
 
-func (p *partition) newOutput(expect int) *output {
+// newOutput returns an output of versions that are newer than those of older
+// runs; inputs are the runs that a merge reads.
+func (p *partition) newOutput(expect int, older, inputs []*run) *output {
 	codec := p.c.def.Compression
 	if codec == segment.Small {
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
 	o := &output{p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max}
-	o.index.policy = p.c.indexing.Load()
+	if o.index.policy = p.c.indexing.Load(); o.index.policy != nil {
+		o.shadows = newShadowFinder(older, inputs)
+	}
 	return o
 }
 
@@ -201,6 +209,9 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 	}
 	o.items++
 	o.expiring.note(v)
+	if err := o.shadows.note(k, v.Seq); err != nil {
+		return err
+	}
 	o.hidden = o.deleted.hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
@@ -215,6 +226,9 @@ func (o *output) addFrom(in *runInput) error {
 	}
 	o.items++
 	o.expiring.note(in.walker.Version())
+	if err := o.shadows.note(in.walker.Key(), in.walker.Version().Seq); err != nil {
+		return err
+	}
 	o.hidden = o.deleted.hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
@@ -228,11 +242,7 @@ func (o *output) addFrom(in *runInput) error {
 	if err := o.w.AddFrom(in.walker); err != nil {
 		return err
 	}
-	if reads {
-		return o.indexDocument(in.walker.Version())
-	}
-	o.takeIndex(in)
-	return nil
+	return o.takeIndex(in, reads)
 }
 
 // begin makes sure that a file is open, and starts the next one at a boundary
@@ -267,7 +277,14 @@ func (o *output) begin(k *item.Key) error {
 // finishFile completes the file being written, whose upper bound is hi.
 func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
 	o.finishIndex(ctx)
-	_, err := o.w.Finish()
+	shadows, err := o.shadows.end()
+	if err != nil {
+		return err
+	}
+	if shadows != nil {
+		o.w.SetShadows(shadows)
+	}
+	_, err = o.w.Finish()
 	o.w = nil
 	o.failIndex(err)
 	o.endIndex()
@@ -306,6 +323,7 @@ func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
 		Number: o.number, Size: info.Size, FooterCRC: reader.FooterCRC(),
 		Min: append([]byte{}, o.lo.Bytes()...), Max: append([]byte{}, hi.Bytes()...),
 	}
+	f.shadows.keep(shadows)
 	o.files = append(o.files, f)
 	return nil
 }

@@ -283,6 +283,7 @@ func (r *run) inherit(of *run, child *partition) error {
 		}
 		next := &file{Reader: f.Reader, ref: f.ref, name: path.Join(child.dir, manifest.SegmentName(f.ref.Number))}
 		next.path = child.db.fs.Path(next.name)
+		next.shadows.take(&f.shadows, false)
 		next.setBounds(rng, child.c.levels())
 		if next.holdsNothing() {
 			continue
@@ -291,6 +292,7 @@ func (r *run) inherit(of *run, child *partition) error {
 			// Two references to one file, adjacent and of one age, are one again.
 			last := r.files[n-1]
 			last.setBounds(partmap.Range{Min: last.min, Max: rng.Max}, child.c.levels())
+			last.shadows.take(&next.shadows, true)
 			next = last
 		} else {
 			next.Acquire()

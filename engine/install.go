@@ -192,7 +192,7 @@ func (in *installation) build(ctx context.Context) error {
 
 // writeItems writes the items of the stream to a run.
 func (in *installation) writeItems(ctx context.Context) (runs []*run, err error) {
-	out := in.p.newOutput(0)
+	out := in.p.newOutput(0, nil, nil)
 	defer out.abandon()
 	if out.codec = in.c.def.Compression; out.codec != None {
 		out.dict = in.c.mergeDictionary(in.c.allRuns())

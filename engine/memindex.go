@@ -55,6 +55,20 @@ func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
 	}
 }
 
+// made returns the parts of a memtable that were made, if nobody makes some.
+func (m *memIndexes) made(t *memtable.Table) []*memPart {
+	found, ok := m.byTable.Load(t)
+	if !ok {
+		return nil
+	}
+	mem := found.(*memIndex)
+	if !mem.mu.TryLock() {
+		return nil
+	}
+	defer mem.mu.Unlock()
+	return mem.mu.parts
+}
+
 // forget lets go of the index of a memtable that nobody reads any more.
 func (m *memIndexes) forget(t *memtable.Table) { m.byTable.Delete(t) }
 

@@ -104,7 +104,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		expect += r.items()
 		event.BytesIn += r.bytes()
 	}
-	out := p.newOutput(int(expect))
+	out := p.newOutput(int(expect), older, inputs)
 	defer out.abandon()
 	if len(older) == 0 {
 		out.codec = p.c.def.Compression
@@ -141,6 +141,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	present := p.version.Load().runs
 	newer := len(present) - len(runs)
 	next := append([]*run{}, present[:newer+pick.first]...)
+	p.carryShadows(out, next)
 	next = append(append(next, replacement...), older...)
 	var gone []*file
 	for _, r := range inputs {

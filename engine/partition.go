@@ -17,12 +17,13 @@ import (
 //
 // Locks, in the order in which they may be taken: install, mu, versionMu.
 type partition struct {
-	db   *DB
-	c    *Container
-	id   PartitionID
-	dir  string
-	rng  partmap.Range
-	span memtable.Range
+	db     *DB
+	c      *Container
+	id     PartitionID
+	dir    string
+	rng    partmap.Range
+	limits atomic.Pointer[bounds] // rng as keys, once that was asked
+	span   memtable.Range
 
 	// visible is the newest sequence that readers see. It only rises, and
 	// only to sequences whose records, and all before them in this partition,

@@ -133,6 +133,15 @@ func (m *queryModel) write() {
 		}
 		slices.SortFunc(ids, func(a, b itemID) int { return strings.Compare(a.key.String()+a.id, b.key.String()+b.id) })
 		which := ids[m.d.IntN(len(ids))]
+		if m.d.IntN(5) == 0 {
+			m.must(m.c.DeleteLogicalPartition(ctx, which.key, nil))
+			for id := range m.docs {
+				if id.key == which.key {
+					delete(m.docs, id)
+				}
+			}
+			return
+		}
 		m.must(m.c.Delete(ctx, which.key, which.id, nil))
 		delete(m.docs, which)
 		return

@@ -14,12 +14,23 @@ import (
 // returns false, and adds nothing, if they cannot tell in one of its partitions.
 func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
 	all := true
-	unit := e.s.Grouper()
+	path, _ := to.OnlyPath()
+	var total int64 // where no values are wanted
+	var unit *query.Grouper
+	if path != nil {
+		unit = e.s.Grouper()
+	}
 	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
+		m := p.meter.Load()
+		if m != nil {
+			if err := m.admit(p); err != nil {
+				return err
+			}
+		}
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
 		c.lookup, c.few = e.look, u.key.Valid()
-		c.onlyCount = len(unit.Paths()) == 0
+		c.onlyCount = path == nil
 		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
 			all = all && err != nil
@@ -31,14 +42,21 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 			return nil
 		}
 		e.found.Add(c.found)
-		paths := unit.Paths()
-		if len(paths) == 0 {
-			unit.AddCount(nil, n)
+		read := t.charge
+		defer func() {
+			charge := visitCharge + t.charge - read
+			e.spend(charge)
+			if m != nil {
+				m.charge(e.c.db.uptime(), charge)
+			}
+		}()
+		if path == nil {
+			total += n
 			t.matched += n
 			return nil
 		}
 		for _, s := range c.sources {
-			if err := e.countValues(c, s, paths[0], unit, t); err != nil {
+			if err := e.countValues(c, s, path, unit, t); err != nil {
 				return err
 			}
 		}
@@ -46,6 +64,10 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	})
 	if err != nil || !all {
 		return false, err
+	}
+	if path == nil {
+		to.AddMany(new(query.Value), total)
+		return true, nil
 	}
 	to.Merge(unit)
 	return true, checkGroups(to)
@@ -71,7 +93,10 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 				return visit(p, v, e.c.db.nowMillis(), lo, hi, false)
 			}
 			common := intersection(part, p.rng)
-			within := newBounds(common, e.c.levels())
+			within := p.bounds()
+			if common != p.rng {
+				within = newBounds(common, e.c.levels())
+			}
 			return visit(p, v, e.c.db.nowMillis(), &within.lo, &within.hi, common == p.rng)
 		})
 		if err == errMoved {
@@ -127,7 +152,6 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 	rest := c.sets.get(s.lo, s.hi)
 	defer c.sets.put(rest)
 	counted := 0
-	var key []byte
 	err := s.use(func(r *index.Reader) error {
 		cur := r.Cursor()
 		span := index.Exists(p)
@@ -137,14 +161,16 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			if !fine || term.Cut || term.Value.Type >= index.Array {
 				continue
 			}
-			n, err := cur.Posting().CountIn(s.set)
-			if err != nil {
-				return err
+			n := cur.Posting().Len()
+			if !s.full {
+				var err error
+				if n, err = cur.Posting().CountIn(s.set); err != nil {
+					return err
+				}
 			}
 			if n > 0 {
 				v := valueOfTerm(&term.Value)
-				key = v.AppendOrder(key[:0])
-				to.AddCount(key, int64(n))
+				to.AddMany(&v, int64(n))
 				counted += n
 			}
 		}
@@ -167,7 +193,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		none.Or(s.set)
 		none.AndNot(valued)
 		if n := none.Count(); n > 0 {
-			to.AddCount(new(query.Value).AppendOrder(nil), int64(n))
+			to.AddMany(new(query.Value), int64(n))
 			counted += n
 			rest.Or(none)
 		}
@@ -186,6 +212,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if err := s.indexSource.version(at, &k, &v); err != nil {
 			return err
 		}
+		t.charge += readCharge(len(v.Body))
 		if t.match(&k, &v, true) {
 			to.Add(t.eval.Wanted)
 		}

@@ -44,12 +44,15 @@ type orderRow struct {
 func (r *orderRow) size() int64 { return int64(len(r.key)+len(r.ver.Body)) + rowOverhead }
 
 func (r *orderRow) position() *position {
+	pk, id := r.item()
+	return &position{order: r.key[:r.order], pk: pk, id: id}
+}
+
+// item returns the key and the id of the row, which share its memory: that is
+// not written again.
+func (r *orderRow) item() (PartitionKey, string) {
 	at := r.order + r.epk
-	pk, err := partmap.FromEncoded(r.key[at : at+r.pk])
-	if err != nil {
-		return nil // it came from an item
-	}
-	return &position{order: bytes.Clone(r.key[:r.order]), pk: pk, id: string(r.key[at+r.pk:])}
+	return keyOf(stringOf(r.key[at : at+r.pk])), stringOf(r.key[at+r.pk:])
 }
 
 // topRows keeps the first rows of many. It is a heap with the last on top.
@@ -59,6 +62,7 @@ type topRows struct {
 	most   int   // rows
 	memory int64 // bytes
 	missed bool  // rows were left out
+	heaped bool  // rows are a heap; else they have found room so far
 }
 
 // Len, Less, Swap, Push and Pop are those of heap.Interface.
@@ -75,17 +79,34 @@ func (t *topRows) Pop() any {
 // offer takes a row if it is among the first. What it points to is copied.
 func (t *topRows) offer(r orderRow) {
 	full := len(t.rows) >= t.most || t.bytes+r.size() > t.memory && len(t.rows) > 0
+	if full && !t.heaped {
+		heap.Init(t)
+		t.heaped = true
+	}
 	if full && bytes.Compare(r.key, t.rows[0].key) > 0 {
 		t.missed = true
 		return
 	}
 	r.key, r.ver.Body = bytes.Clone(r.key), bytes.Clone(r.ver.Body)
-	heap.Push(t, r)
-	for t.bytes += r.size(); len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1; {
-		last := heap.Pop(t).(orderRow)
-		t.bytes -= last.size()
-		t.missed = true
+	t.rows = append(t.rows, r)
+	if t.heaped {
+		heap.Fix(t, len(t.rows)-1)
 	}
+	for t.bytes += r.size(); len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1; {
+		t.drop()
+	}
+}
+
+// drop leaves out the last row.
+func (t *topRows) drop() {
+	t.bytes -= t.rows[0].size()
+	last := len(t.rows) - 1
+	t.rows[0] = t.rows[last]
+	t.rows[last] = orderRow{}
+	if t.rows = t.rows[:last]; last > 0 {
+		heap.Fix(t, 0)
+	}
+	t.missed = true
 }
 
 // merge adds the rows of another. What one of them has left out comes after
@@ -93,6 +114,7 @@ func (t *topRows) offer(r orderRow) {
 func (t *topRows) merge(o *topRows) {
 	var ends [][]byte
 	for _, side := range []*topRows{t, o} {
+		heap.Init(side)
 		if side.missed && len(side.rows) > 0 {
 			ends = append(ends, side.rows[0].key)
 		}
@@ -107,10 +129,9 @@ func (t *topRows) merge(o *topRows) {
 	}
 	t.missed = t.missed || o.missed
 	heap.Init(t)
+	t.heaped = true
 	for len(t.rows) > t.most {
-		last := heap.Pop(t).(orderRow)
-		t.bytes -= last.size()
-		t.missed = true
+		t.drop()
 	}
 }
 
@@ -314,16 +335,15 @@ func (e *execution) rowReader() *rowReader {
 // read returns the result of a row; ok is false if there is none: the document
 // has expired, or its only column has no value.
 func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
-	at := row.order + row.epk
-	pk := keyOf(stringOf(row.key[at : at+row.pk])).Clone()
+	pk, id := row.item()
 	if v := &row.ver; v.Seq != 0 {
 		it = Item{
-			Meta: Meta{Key: pk, ID: string(row.key[at+row.pk:]), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified)},
+			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified)},
 			Body: v.Body,
 		}
 	} else {
 		u := &r.e.units[row.unit]
-		it, err = r.e.c.readAt(r.e.ctx, pk, string(row.key[at+row.pk:]), view{at: u.at, born: u.born}, nil)
+		it, err = r.e.c.readAt(r.e.ctx, pk, id, view{at: u.at, born: u.born}, nil)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return it, false, nil

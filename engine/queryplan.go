@@ -330,26 +330,29 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 
 // and evaluates the parts of an And, those with the fewest documents first.
 func (p *planSets) and(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set, error) {
-	type part struct {
-		*planNode
-		size int
+	parts, err := andParts(n, r)
+	if err != nil {
+		return nil, err
 	}
-	parts := make([]part, len(n.sub))
-	for i, sub := range n.sub {
-		size, err := guessSize(sub, r)
-		if err != nil {
-			return nil, err
-		}
-		parts[i] = part{sub, size}
+	first, rest := &parts[0], parts[1:]
+	var s *index.Set
+	if first.large() && rest[0].large() {
+		s = p.get(lo, hi)
+		err = first.posting.AddBoth(&rest[0].posting, s)
+		rest = rest[1:]
+	} else {
+		s, err = p.eval(first.planNode, r, lo, hi)
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return a.size - b.size })
-	s, err := p.eval(parts[0].planNode, r, lo, hi)
-	for _, next := range parts[1:] {
+	for i := range rest {
 		if err != nil || s.Empty() {
 			break
 		}
+		if rest[i].term {
+			err = rest[i].posting.Retain(s)
+			continue
+		}
 		var t *index.Set
-		if t, err = p.eval(next.planNode, r, lo, hi); err == nil {
+		if t, err = p.eval(rest[i].planNode, r, lo, hi); err == nil {
 			s.And(t)
 			p.put(t)
 		}
@@ -357,17 +360,73 @@ func (p *planSets) and(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set,
 	return s, err
 }
 
-// guessSize returns how many ordinals a node may give, as far as that is told
-// by a look at one term.
-func guessSize(n *planNode, r *index.Reader) (int, error) {
-	if n.op == planSpans && len(n.spans) == 1 && oneTerm(&n.spans[0]) {
-		p, ok, err := r.Lookup(n.spans[0].From)
-		if !ok || err != nil {
-			return 0, err
+// andPart is a part of an And.
+type andPart struct {
+	*planNode
+	term    bool // it is what has one term: posting
+	posting index.Posting
+	size    int // ordinals that it may give
+}
+
+func (a *andPart) large() bool { return a.term && a.posting.Kind() == index.Large }
+
+// andParts returns the parts of an And, those that may give the fewest ordinals
+// first.
+func andParts(n *planNode, r *index.Reader) ([]andPart, error) {
+	parts := make([]andPart, len(n.sub))
+	for i, sub := range n.sub {
+		a := andPart{planNode: sub, size: int(r.Info().Items)}
+		if sub.op == planSpans && len(sub.spans) == 1 && oneTerm(&sub.spans[0]) {
+			var err error
+			if a.posting, _, err = r.Lookup(sub.spans[0].From); err != nil {
+				return nil, err
+			}
+			a.term, a.size = true, a.posting.Len()
 		}
-		return p.Len(), nil
+		parts[i] = a
 	}
-	return int(r.Info().Items), nil
+	slices.SortStableFunc(parts, func(a, b andPart) int { return a.size - b.size })
+	return parts, nil
+}
+
+// countTerms returns how many ordinals of the file a plan gives, if the lengths
+// of postings, or what two of them have in common, tell it.
+func (n *planNode) countTerms(r *index.Reader) (count int64, ok bool, err error) {
+	switch {
+	case n.op == planAll:
+		return int64(r.Info().Items), true, nil
+	case n.op == planAnd && len(n.sub) == 2:
+		parts, err := andParts(n, r)
+		if err != nil || !parts[0].term || !parts[1].term {
+			return 0, false, err
+		}
+		if parts[0].size == 0 {
+			return 0, true, nil
+		}
+		if !parts[0].large() {
+			return 0, false, nil
+		}
+		both, err := parts[0].posting.CountBoth(&parts[1].posting)
+		return int64(both), true, err
+	case n.op != planSpans || !n.apart:
+		return 0, false, nil
+	}
+	for i := range n.spans {
+		if span := &n.spans[i]; oneTerm(span) {
+			p, _, err := r.Lookup(span.From)
+			if err != nil {
+				return 0, false, err
+			}
+			count += int64(p.Len())
+		} else {
+			_, postings, err := r.Count(*span)
+			if err != nil {
+				return 0, false, err
+			}
+			count += postings
+		}
+	}
+	return count, true, nil
 }
 
 // oneTerm says whether a span is that of one term.

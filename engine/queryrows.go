@@ -66,8 +66,16 @@ type rowBatch struct {
 }
 
 // streamed gives the results of all units in order, while some units after the
-// present one are worked on already.
+// present one are worked on already. If few results are wanted the first unit may
+// have them all: the others wait, and more and more are worked on as it turns out
+// that they are needed.
 func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
+	few := limit > 0 && limit <= keptRows
+	if few {
+		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -75,7 +83,15 @@ func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
 	queues := make([]chan rowBatch, len(e.units))
 	begun := 0
 	for i := range e.units {
-		for ; begun < min(len(e.units), i+2*runtime.GOMAXPROCS(0)); begun++ {
+		if few && i == 0 {
+			begun = 1
+			continue
+		}
+		width := 2 * runtime.GOMAXPROCS(0)
+		if few {
+			width = min(width, i)
+		}
+		for ; begun < min(len(e.units), i+width); begun++ {
 			u, queue := &e.units[begun], make(chan rowBatch, aheadBatches)
 			queues[begun] = queue
 			group.Go(func() { e.ahead(ctx, u, limit, queue) })

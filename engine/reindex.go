@@ -247,7 +247,7 @@ func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compi
 			if !f.staleFor(policy) || p.dropped.Load() {
 				continue
 			}
-			if err := db.rewrite(ctx, p, f, i == len(v.runs)-1, false); err == errMoved {
+			if err := db.rewrite(ctx, p, f, v.runs[i+1:], false); err == errMoved {
 				return false, err
 			} else if err != nil {
 				return false, fmt.Errorf("index of partition %d: %w", p.id, err)

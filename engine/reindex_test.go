@@ -228,7 +228,7 @@ func TestDamagedIndex(t *testing.T) {
 	merge := func() error {
 		v := p.version.Load()
 		oldest := v.runs[len(v.runs)-1].files[0]
-		return db.rewrite(ctx, p, oldest, true, false)
+		return db.rewrite(ctx, p, oldest, nil, false)
 	}
 	if err := merge(); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("first merge: %v", err)

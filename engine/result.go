@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/query"
 )
 
 // Result is a query that runs when it is ranged over. It serves one goroutine.
@@ -15,8 +17,9 @@ type Result struct {
 	scope    Scope
 	q        Query
 
-	hash     uint64
-	at       *position // of the newest result
+	selected *query.Select // nil: it was not run
+	within   Scope         // scope, checked
+	at       *position     // of the newest result
 	finished bool
 	stats    QueryStats
 }
@@ -30,6 +33,7 @@ type QueryStats struct {
 	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as they were looked for
 	Results    int64         `json:"results"`    // that were given to the loop
 	Passes     int           `json:"passes"`     // over the scope: more than one where an order does not fit into memory
+	Charge     float64       `json:"charge"`     // request units: 2.3 for each physical partition, and a read for each of Documents
 	Elapsed    time.Duration `json:"-"`          // until the loop ended, its body included
 }
 
@@ -72,7 +76,7 @@ func (r *Result) Continue() string {
 	case r.at == nil:
 		return r.q.Continue
 	}
-	return r.at.text(r.hash)
+	return r.at.text(hashQuery(r.c, r.within, r.selected))
 }
 
 // Stats returns what the last loop took.
@@ -101,14 +105,14 @@ func (r *Result) prepare() (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.hash = hashQuery(r.c, scope, s)
+	r.selected, r.within = s, scope
 	e := &execution{r: r, c: r.c, s: s, scope: scope.narrowed(r.c, s.Where), skip: s.Offset, left: s.Limit}
 	if e.left == 0 {
 		e.left = int(^uint(0) >> 1)
 	}
 	if r.q.Continue != "" {
 		e.skip = 0
-		if e.after, err = parsePosition(r.q.Continue, r.hash); err != nil {
+		if e.after, err = parsePosition(r.q.Continue, hashQuery(r.c, scope, s)); err != nil {
 			return nil, err
 		}
 		if e.after.pk.Valid() == s.Grouped() || e.after.pk.Valid() && e.after.pk.Len() != r.c.levels() {

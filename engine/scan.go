@@ -110,6 +110,8 @@ type scanner struct {
 	born     uint64  // installations in the container when the sequence was taken
 	begun    bool    // its first page was read: it waits where it is throttled
 	visit    float64 // RU that the next item carries beside its own
+	read     float64 // with accept: RU of the items that were shown to it in this batch
+	spent    float64 // with accept: RU of all batches
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
@@ -284,6 +286,7 @@ var errStopped = errors.New("the loop is over")
 // batches scans a partition to its end. It returns errMoved if the partition
 // was replaced, errStopped if the loop has had an error or is over.
 func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool) error {
+	s.read = visitCharge
 	for s.left > 0 {
 		more, err := s.fill(p, at)
 		if err == errMoved {
@@ -300,9 +303,12 @@ func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool)
 			return errStopped
 		}
 		text := s.text
-		if !s.borrow {
-			// Exactly as much as the items need: the caller may keep them.
-			text = append([]byte(nil), text...)
+		switch {
+		case s.borrow:
+		case len(text) > cap(text)*3/4:
+			s.text = make([]byte, 0, scanBatchBytes*9/8) // the caller may keep the items
+		default:
+			text = append([]byte(nil), text...) // exactly as much as they need
 		}
 		for i := range s.found {
 			s.left--
@@ -401,6 +407,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 		} else if visible(v, now) {
 			body, ok := v.Body, true
 			if s.accept != nil {
+				s.read += readCharge(len(v.Body))
 				if body, ok, err = s.accept(k, v, c.known()); err != nil {
 					return false, err
 				}
@@ -424,6 +431,9 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 
 // charge takes the batch out of the partition's bucket, if it has one.
 func (s *scanner) charge(p *partition, m *meter) {
+	if s.accept != nil {
+		defer func() { s.spent, s.read = s.spent+s.read, 0 }()
+	}
 	if m != nil {
 		m.charge(p.db.uptime(), s.pageCharge())
 	}
@@ -434,6 +444,9 @@ func (s *scanner) charge(p *partition, m *meter) {
 
 // pageCharge returns the RU of the batch.
 func (s *scanner) pageCharge() float64 {
+	if s.accept != nil {
+		return s.read
+	}
 	charge := s.visit
 	for i := range s.found {
 		charge += readCharge(s.found[i].body)

@@ -1,43 +1,107 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
 )
 
+// What a source overwrites in older ones never changes, since both are
+// immutable. A partition tombstone overwrites all that they have of its logical
+// partition. It is known from when it is written:
+//
+//   - a flush looks up its keys in the runs, and a merge joins what its inputs
+//     know; both write it with the file (segment.Shadows);
+//   - when a merge puts other files into the place of older ones, what newer
+//     files overwrite in them gets the new ordinals, in memory;
+//   - what is still not known, as after an open, the first query finds out by
+//     looking up each key.
+
 // shadowList names the versions of an older source that a newer one overwrites,
-// each with the lowest sequence at which it does.
+// each with the lowest sequence at which it does. Ordinals rise.
 type shadowList struct {
 	ordinals []uint32
 	seqs     []uint64
 }
 
+// add adds the versions that one key overwrites. Keys come in their order: what
+// the list already has at or behind the ordinal is of a partition tombstone, which
+// comes before the keys of its logical partition.
 func (l *shadowList) add(ordinal, versions uint32, seq uint64) {
+	if n := len(l.ordinals); versions > 0 && n > 0 && ordinal <= l.ordinals[n-1] {
+		at, _ := slices.BinarySearch(l.ordinals, ordinal)
+		for i := range l.seqs[at:min(at+int(versions), n)] {
+			l.seqs[at+i] = min(l.seqs[at+i], seq)
+		}
+		return
+	}
 	for i := range versions {
 		l.ordinals, l.seqs = append(l.ordinals, ordinal+i), append(l.seqs, seq)
 	}
 }
 
-// shadowCache holds what a source overwrites in older ones. Both are immutable,
-// so it is found once, by looking up each of its keys in them.
+// between returns the part of the list for a range of ordinals.
+func (l *shadowList) between(lo, hi uint32) shadowList {
+	from, _ := slices.BinarySearch(l.ordinals, lo)
+	to, _ := slices.BinarySearch(l.ordinals, max(lo, hi))
+	return shadowList{l.ordinals[from:to], l.seqs[from:to]}
+}
+
+// joinShadows returns what two sources overwrite together.
+func joinShadows(a, b *shadowList) *shadowList {
+	switch {
+	case len(a.ordinals) == 0:
+		return b
+	case len(b.ordinals) == 0:
+		return a
+	}
+	l := &shadowList{ordinals: make([]uint32, 0, len(a.ordinals)+len(b.ordinals)), seqs: make([]uint64, 0, len(a.ordinals)+len(b.ordinals))}
+	for i, j := 0, 0; i < len(a.ordinals) || j < len(b.ordinals); {
+		switch {
+		case j == len(b.ordinals) || i < len(a.ordinals) && a.ordinals[i] < b.ordinals[j]:
+			l.add(a.ordinals[i], 1, a.seqs[i])
+			i++
+		case i == len(a.ordinals) || b.ordinals[j] < a.ordinals[i]:
+			l.add(b.ordinals[j], 1, b.seqs[j])
+			j++
+		default:
+			l.add(a.ordinals[i], 1, min(a.seqs[i], b.seqs[j]))
+			i, j = i+1, j+1
+		}
+	}
+	return l
+}
+
+// moved returns the list with the ordinals that versions got in another file;
+// those that it has not are left out.
+func (l *shadowList) moved(m *index.Remap) *shadowList {
+	to := new(shadowList)
+	part := l.between(m.First, m.First+uint32(len(m.New)))
+	for i, o := range part.ordinals {
+		if o = m.New[o-m.First]; o != index.Dropped {
+			to.add(o, 1, part.seqs[i])
+		}
+	}
+	return to
+}
+
+// shadowCache holds what a source overwrites in older ones.
 type shadowCache struct {
-	mu    sync.Mutex
-	lists map[any]*shadowList // by identity of the older source
+	mu     sync.Mutex
+	loaded bool                // what the file says of itself is in lists
+	lists  map[any]*shadowList // by identity of the older source
 }
 
-// part of a file: two partitions that are merged may each have had one.
-type filePart struct {
-	r      *segment.Reader
-	lo, hi uint32
-}
-
-// identity is equal for sources with the same versions at the same ordinals.
+// identity is equal for sources with the same versions at the same ordinals: the
+// number of a file, or the part of a memtable.
 func (s *indexSource) identity() any {
 	if s.file != nil {
-		return filePart{s.file.Reader, s.lo, s.hi}
+		return s.file.ref.Number
 	}
 	return s.part
 }
@@ -49,6 +113,162 @@ func (s *indexSource) cache() *shadowCache {
 	return &s.part.shadows
 }
 
+// load reads what a file says of itself. mu is locked.
+func (c *shadowCache) load(f *file) error {
+	if c.loaded || f == nil {
+		return nil
+	}
+	all, _, err := f.Shadows()
+	if err != nil {
+		return f.named(err)
+	}
+	c.loaded = true
+	for _, s := range all {
+		c.set(s.File, &shadowList{s.Ordinals, s.Seqs})
+	}
+	return nil
+}
+
+// keep notes what was written with a file.
+func (c *shadowCache) keep(all []segment.Shadows) {
+	for _, s := range all {
+		c.set(s.File, &shadowList{s.Ordinals, s.Seqs})
+	}
+	c.loaded = true
+}
+
+func (c *shadowCache) set(older any, l *shadowList) {
+	if c.lists == nil {
+		c.lists = make(map[any]*shadowList)
+	}
+	c.lists[older] = l
+}
+
+// known returns what a file overwrites in an older one, nil if that is not
+// known.
+func (c *shadowCache) known(f, older *file) *shadowList {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.load(f) != nil {
+		return nil // it can be found out
+	}
+	if l := c.lists[older.ref.Number]; l != nil || !filesApart(f, older) {
+		return l
+	}
+	return new(shadowList)
+}
+
+// take takes over what another reference to the same file knows; with join the
+// file had bounds before, which now take in those of the other.
+func (c *shadowCache) take(from *shadowCache, join bool) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	if !join {
+		c.loaded = from.loaded
+		for older, l := range from.lists {
+			c.set(older, l)
+		}
+		return
+	}
+	for older, l := range c.lists {
+		if other := from.lists[older]; other != nil {
+			c.lists[older] = joinShadows(l, other)
+		} else {
+			delete(c.lists, older)
+			c.loaded = false
+		}
+	}
+}
+
+// carry notes what a source overwrites in files that take the place of others,
+// before they do.
+func (c *shadowCache) carry(f *file, written []*file, taken []*takenIndex) {
+	if !c.mu.TryLock() {
+		return // a query is finding out what it overwrites
+	}
+	defer c.mu.Unlock()
+	if c.load(f) != nil {
+		return
+	}
+	for _, w := range written {
+		all := new(shadowList)
+		for _, t := range taken {
+			if t.number != w.ref.Number {
+				continue
+			}
+			l := c.lists[t.file.ref.Number]
+			if l == nil && (f == nil || !filesApart(f, t.file)) {
+				all = nil
+				break
+			}
+			if l != nil {
+				all = joinShadows(all, l.moved(&t.remap))
+			}
+		}
+		if all != nil {
+			c.set(w.ref.Number, all)
+		}
+	}
+}
+
+// carryShadows notes what newer sources of a partition overwrite in the files
+// that an output has written, before these take the place of others. newer are
+// the runs before them.
+func (p *partition) carryShadows(o *output, newer []*run) {
+	if o.index.policy == nil {
+		return
+	}
+	for _, r := range newer {
+		for _, f := range r.files {
+			f.shadows.carry(f, o.files, o.index.carried)
+		}
+	}
+	v := p.version.Load()
+	tables := []*frozenTable{{Table: v.active}}
+	for i := range v.frozen {
+		tables = append(tables, &v.frozen[i])
+	}
+	for _, t := range tables {
+		for _, part := range p.db.memIndexes.made(t.Table) {
+			part.shadows.carry(nil, o.files, o.index.carried)
+		}
+	}
+}
+
+// completeShadows finds out what the files of an output overwrite in files that
+// merges have written meanwhile.
+func (p *partition) completeShadows(o *output) error {
+	if o.shadows == nil {
+		return nil
+	}
+	v, release := p.hold()
+	defer release()
+	for _, f := range o.files {
+		q := sourceSet{p: p, v: v}
+		q.addFile(f, nil)
+		for _, r := range v.runs {
+			for _, old := range r.files {
+				q.addFile(old, r)
+			}
+		}
+		for _, old := range q.list[1:] {
+			if q.list[0].apart(old) {
+				continue
+			}
+			if _, err := q.shadowsOn(0, old); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (q *sourceSet) addFile(f *file, r *run) *indexSource {
+	s := &indexSource{set: q, i: len(q.list), file: f, run: r}
+	q.list = append(q.list, s)
+	return s
+}
+
 // shadowsOn returns what the source, number i of all, overwrites in an older one.
 // It looks for what it overwrites in all older ones at a time.
 func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
@@ -56,6 +276,9 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	cache := s.cache()
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
+	if err := cache.load(s.file); err != nil {
+		return nil, err
+	}
 	if l := cache.lists[older.identity()]; l != nil {
 		return l, nil
 	}
@@ -70,6 +293,9 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 			lists[o.identity()] = l // others are gone
 			continue
 		}
+		if lists[o.identity()] != nil {
+			continue // another part of the same file
+		}
 		l := new(shadowList)
 		lists[o.identity()] = l
 		if !s.apart(o) {
@@ -79,16 +305,7 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	if len(targets) > 0 {
 		err := s.eachKey(func(k *item.Key, oldest uint64) error {
 			hash := k.ItemHash()
-			epk, hashed := partmap.EPK{}, false
 			for _, t := range targets {
-				if t.run != nil { // one file of a run at most has the key
-					if !hashed {
-						epk, hashed = partmap.HashEncoded(k.PK), true
-					}
-					if t.run.find(&epk) != t.file {
-						continue
-					}
-				}
 				ordinal, versions, err := t.overwrittenBy(k, hash)
 				if err != nil {
 					return err
@@ -111,11 +328,42 @@ func (s *indexSource) apart(o *indexSource) bool {
 	if s.file == nil || o.file == nil {
 		return false
 	}
-	if s.run == o.run {
+	return s.run == o.run || filesApart(s.file, o.file)
+}
+
+// filesApart says that of two files, or of two references to one, that a partition
+// has. None of the latter overwrites anything of the other, or of itself.
+func filesApart(a, b *file) bool {
+	if a.ref.Number == b.ref.Number {
 		return true
 	}
-	a, b := s.file.Properties(), o.file.Properties()
-	return item.ComparePartition(&a.Max, &b.Min) < 0 || item.ComparePartition(&b.Max, &a.Min) < 0
+	p, q := a.Properties(), b.Properties()
+	return item.ComparePartition(&p.Max, &q.Min) < 0 || item.ComparePartition(&q.Max, &p.Min) < 0
+}
+
+// overwrittenBy returns the ordinals of the versions, within the bounds of the
+// reference and beyond, that a newer source with a version of the key overwrites:
+// those of the key, or of all its logical partition. hash is the key's, 0 if it is
+// not known.
+func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, err error) {
+	if k.OfPartition() {
+		from, to := limitsOf(k)
+		c := f.Cursor(maxSequence)
+		lo, err := f.lower(c, from)
+		if err != nil {
+			return 0, 0, err
+		}
+		hi, err := f.lower(c, to)
+		return lo, hi - lo, err
+	}
+	if p := f.Properties(); item.Compare(k, &p.Min) < 0 || item.Compare(&p.Max, k) < 0 {
+		return 0, 0, nil
+	}
+	if hash == 0 {
+		hash = k.ItemHash()
+	}
+	first, versions, err = f.Lookup(k, hash)
+	return first, versions, f.named(err)
 }
 
 // eachKey calls visit with the keys of the source and the sequence of the oldest
@@ -157,4 +405,154 @@ func (s *indexSource) eachKey(visit func(k *item.Key, oldest uint64) error) erro
 		last.Set(in.walker.Key())
 		oldest = in.walker.Version().Seq
 	}
+}
+
+// shadowFinder finds what the file that an output writes overwrites in the files
+// of older runs.
+type shadowFinder struct {
+	older  []*run
+	inputs map[uint64]*shadowList // what the inputs of a merge know, by number of the older file
+
+	begun  bool
+	first  item.KeyCopy // key of the file being written
+	last   item.KeyCopy
+	epk    partmap.EPK // of last
+	oldest uint64      // sequence of the newest version of last that was added
+	found  map[uint64]*shadowList
+}
+
+// newShadowFinder returns a finder for an output. inputs are the runs that a
+// merge reads.
+func newShadowFinder(older, inputs []*run) *shadowFinder {
+	s := &shadowFinder{older: older, inputs: make(map[uint64]*shadowList)}
+	for _, r := range older {
+		for _, old := range r.files {
+			var all *shadowList
+			for _, in := range inputs {
+				for _, f := range in.files {
+					l := f.shadows.known(f, old)
+					if l == nil {
+						all = nil
+						break
+					}
+					if all == nil {
+						all = new(shadowList)
+					}
+					all = joinShadows(all, l)
+				}
+				if all == nil {
+					break
+				}
+			}
+			if all != nil {
+				s.inputs[old.ref.Number] = all
+			}
+		}
+	}
+	return s
+}
+
+// note is told of each version that is added.
+func (s *shadowFinder) note(k *item.Key, seq uint64) error {
+	if s == nil {
+		return nil
+	}
+	if s.begun && item.Compare(k, &s.last.Key) == 0 {
+		s.oldest = seq
+		return nil
+	}
+	if err := s.find(); err != nil {
+		return err
+	}
+	if !s.begun || !item.SamePartition(k, &s.last.Key) {
+		s.epk = partmap.HashEncoded(k.PK)
+	}
+	s.last.Set(k)
+	s.oldest = seq
+	if !s.begun {
+		s.begun = true
+		s.first.Set(k)
+		s.found = make(map[uint64]*shadowList)
+	}
+	return nil
+}
+
+// find looks up the last key, where the inputs do not know what it overwrites.
+func (s *shadowFinder) find() error {
+	if !s.begun {
+		return nil
+	}
+	hash := uint64(0)
+	for _, r := range s.older {
+		f := r.find(&s.epk)
+		if f == nil || s.inputs[f.ref.Number] != nil {
+			continue
+		}
+		if hash == 0 {
+			hash = s.last.ItemHash()
+		}
+		ordinal, versions, err := f.overwrittenBy(&s.last.Key, hash)
+		if err != nil {
+			return err
+		}
+		if versions > 0 {
+			l := s.found[f.ref.Number]
+			if l == nil {
+				l = new(shadowList)
+				s.found[f.ref.Number] = l
+			}
+			l.add(ordinal, versions, s.oldest)
+		}
+	}
+	return nil
+}
+
+// end returns what the file overwrites in each older one, and begins the next.
+func (s *shadowFinder) end() ([]segment.Shadows, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if err := s.find(); err != nil {
+		return nil, err
+	}
+	s.begun = false
+	var all []segment.Shadows
+	done := make(map[uint64]bool)
+	for _, r := range s.older {
+		for _, f := range r.files {
+			n := f.ref.Number
+			if done[n] {
+				continue
+			}
+			done[n] = true
+			l := s.found[n]
+			if in := s.inputs[n]; in != nil && len(in.ordinals) > 0 {
+				part, err := s.within(in, f)
+				if err != nil {
+					return nil, err
+				}
+				l = &part
+			}
+			if l == nil {
+				l = new(shadowList)
+			}
+			all = append(all, segment.Shadows{File: n, Ordinals: l.ordinals, Seqs: l.seqs})
+		}
+	}
+	slices.SortFunc(all, func(a, b segment.Shadows) int { return cmp.Compare(a.File, b.File) })
+	return all, nil
+}
+
+// within returns the part of a list for the logical partitions of the file being
+// written.
+func (s *shadowFinder) within(l *shadowList, older *file) (shadowList, error) {
+	c := older.Cursor(maxSequence)
+	from, _ := limitsOf(&s.first.Key)
+	lo, err := older.lower(c, from)
+	if err != nil {
+		return shadowList{}, err
+	}
+	_, to := limitsOf(&s.last.Key)
+	hi, err := older.lower(c, to)
+	return l.between(lo, hi), err
 }

@@ -61,7 +61,7 @@ func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Co
 	}
 	for _, r := range v.runs {
 		for _, f := range r.files {
-			s := &indexSource{set: q, i: len(q.list), file: f, run: r}
+			s := q.addFile(f, r)
 			span, err := f.ordinalSpan()
 			if err != nil {
 				return nil, err
@@ -70,7 +70,6 @@ func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Co
 			if s.r, err = f.mappedIndex(policy); err != nil {
 				return nil, err
 			}
-			q.list = append(q.list, s)
 		}
 	}
 	return q, nil
@@ -173,6 +172,18 @@ func (s *indexSource) cut(lo, hi *item.Key) (from, to uint32, err error) {
 	return from, max(from, to), nil
 }
 
+// cutPartition is cut for the keys of a logical partition, from lo to hi; those
+// of another may be among them if their EPKs agree in the head.
+func (s *indexSource) cutPartition(lo, hi *item.Key) (from, to uint32, err error) {
+	if s.file != nil {
+		from, to, one, err := s.file.PartitionOrdinals(lo)
+		if err != nil || one {
+			return max(from, s.lo), max(from, s.lo, min(to, s.hi)), s.file.named(err)
+		}
+	}
+	return s.cut(lo, hi)
+}
+
 // lower returns the ordinal of the first version whose key is not before k.
 func (s *indexSource) lower(k *item.Key) (uint32, error) {
 	if s.part != nil {
@@ -244,9 +255,10 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 				return err
 			}
 		}
-		for j, seq := range list.seqs {
-			if o := list.ordinals[j]; seq <= s.set.at && lo <= o && o < hi {
-				set.Add(o)
+		part := list.between(lo, hi)
+		for j, seq := range part.seqs {
+			if seq <= s.set.at {
+				set.Add(part.ordinals[j])
 			}
 		}
 	}
@@ -256,6 +268,9 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 // deadHere is dead without what other sources overwrite.
 func (s *indexSource) deadHere(set *index.Set) error {
 	if err := s.use(func(r *index.Reader) error {
+		if plain, err := r.Plain(); plain || err != nil {
+			return err
+		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.set.now)} {
 			if err := r.Union(span, set); err != nil {
 				return err
@@ -294,15 +309,7 @@ func (s *indexSource) overwrittenBy(k *item.Key, hash uint64) (first, versions u
 		first, versions = s.part.lookup(k)
 		return first, versions, nil
 	}
-	if k.OfPartition() {
-		lo, hi, err := s.cut(limitsOf(k))
-		return lo, hi - lo, err
-	}
-	if hash == 0 {
-		hash = k.ItemHash()
-	}
-	first, versions, err = s.file.Lookup(k, hash)
-	return first, versions, s.file.named(err)
+	return s.file.overwrittenBy(k, hash)
 }
 
 // deadVersions adds what is newer than the sequence of the query, and what a
@@ -345,6 +352,9 @@ func (s *indexSource) clean() (bool, error) {
 	}
 	none := true
 	if err := s.use(func(r *index.Reader) error {
+		if plain, err := r.Plain(); plain || err != nil {
+			return err
+		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.set.now)} {
 			terms, _, err := r.Count(span)
 			if err != nil {

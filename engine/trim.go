@@ -47,8 +47,7 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 	for i, r := range v.runs {
 		for _, f := range r.files {
 			if f.trimmable() && !p.dropped.Load() {
-				oldest := i == len(v.runs)-1
-				if err := db.rewrite(ctx, p, f, oldest, true); err == errMoved {
+				if err := db.rewrite(ctx, p, f, v.runs[i+1:], true); err == errMoved {
 					return false, err
 				} else if err != nil {
 					return false, fmt.Errorf("trim of partition %d: %w", p.id, err)
@@ -61,16 +60,16 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 }
 
 // rewrite writes a file anew within the bounds of its reference, to trim it or
-// for its index.
-func (db *DB) rewrite(ctx context.Context, p *partition, f *file, oldest, trim bool) error {
+// for its index. older are the runs that are older than it.
+func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, trim bool) error {
 	start := db.opts.clock()
-	out := p.newOutput(int(f.items()))
+	out := p.newOutput(int(f.items()), older, []*run{{files: []*file{f}}})
 	defer out.abandon()
 	out.lo, out.hi = f.min, f.max
 	if trim {
 		out.rate = db.opts.TrimBytesPerSecond
 	}
-	if oldest {
+	if len(older) == 0 {
 		out.codec = p.c.def.Compression
 	}
 	if out.codec != segment.None {
@@ -115,7 +114,9 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, oldest, trim b
 	if p.dropped.Load() {
 		return errMoved
 	}
-	next := replaceInRuns(p.version.Load().runs, f, written)
+	runs := p.version.Load().runs
+	next := replaceInRuns(runs, f, written)
+	p.carryShadows(out, runs[:len(runs)-len(older)])
 	if err := p.replaceFiles(next, []*file{f}); err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ func (f Finding) Error() string {
 
 // Verify reads the whole store and yields what is wrong with it: the checksum
 // of every byte, the order of items, their place in the range of their
-// partition, every locator entry, every term of the indexes, the log, the manifests, files that nobody
+// partition, every locator entry, every term of the indexes, what
+// files say that they overwrite, the log, the manifests, files that nobody
 // knows. It may run on a store in use, beside a writer in another process too;
 // then it looks at the files that the store has when each partition is
 // reached. The error of a pair is not nil only when the verification itself
@@ -140,10 +141,11 @@ func (v *verifier) partition(p *partition) {
 	}
 	present, release := p.hold()
 	defer release()
-	for _, r := range present.runs {
+	for n, r := range present.runs {
 		for i, f := range r.files {
 			if !v.done() {
 				v.file(p, f)
+				v.shadows(f, present.runs[n+1:])
 			}
 			if i > 0 && f.min.Compare(&r.files[i-1].max) < 0 {
 				v.report(v.db.fs.Path(f.name), -1, "reference [%s, %s) overlaps that of another file of its run", f.min.String(), f.max.String())

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -162,6 +163,47 @@ func BenchmarkPosting(b *testing.B) {
 			for b.Loop() {
 				set.Reset(0, 1_000_000)
 				if err := p.AddTo(&set); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBoth meets two postings of a million ordinals.
+func BenchmarkBoth(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	draw := func(share float64) *Posting {
+		var ordinals []uint32
+		for o := range uint32(1_000_000) {
+			if rng.Float64() < share {
+				ordinals = append(ordinals, o)
+			}
+		}
+		var out []byte
+		w := newWriter(func(p []byte) error { out = append(out, p...); return nil })
+		key := appendTerm(nil, mustPath(b, "/a"), NumberValue(1))
+		if err := w.add(key, ordinals); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.finish(1_000_000, mustCompile(b, All())); err != nil {
+			b.Fatal(err)
+		}
+		p, _, err := mustOpen(b, slices.Clone(out)).Lookup(key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return &p
+	}
+	short, long, dense := draw(0.02), draw(0.05), draw(0.2)
+	for _, c := range []struct {
+		name string
+		p, q *Posting
+	}{{"short-long", short, long}, {"long-long", long, draw(0.05)}, {"short-dense", short, dense}, {"dense-dense", dense, draw(0.2)}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.p.CountBoth(c.q); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -295,6 +295,10 @@ func readAll(t testing.TB, b []byte) {
 	}
 	c := r.Cursor()
 	terms := 0
+	large, _, err := r.Lookup(OfType(Path{}.Member("a"), String).From)
+	if check(err); large.Kind() != Large {
+		large = Posting{r: r, kind: Large}
+	}
 	for ok := c.First(); ok && terms < 1<<16; ok = c.Next() {
 		terms++
 		c.Term()
@@ -307,7 +311,12 @@ func readAll(t testing.TB, b []byte) {
 		if c.Posting().Kind() == Large {
 			_, err = c.Posting().Bitmap()
 			check(err)
+			_, err = c.Posting().CountBoth(&large)
+			check(err)
+			check(large.AddBoth(c.Posting(), &s))
+			large = *c.Posting()
 		}
+		check(c.Posting().Retain(&s))
 	}
 	check(c.Err())
 	for ok := c.SeekBefore(Documents().To); ok && terms > 0; ok = c.Prev() {

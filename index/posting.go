@@ -140,11 +140,7 @@ func (p *Posting) AddTo(s *Set) error {
 				}
 			}
 		case f.kind == frozenArray && whole:
-			words := s.words[(base-s.base)/64:][:frozenWords]
-			for data := f.data; len(data) >= 2; data = data[2:] {
-				o := binary.LittleEndian.Uint16(data)
-				words[o/64] |= 1 << (o % 64)
-			}
+			(*chunkBits)(s.words[(base-s.base)/64:][:frozenWords]).add(f.data)
 		case f.kind == frozenArray:
 			for i := 0; i < len(f.data); i += 2 {
 				s.Add(base + uint32(binary.LittleEndian.Uint16(f.data[i:])))
@@ -192,11 +188,7 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 				}
 			}
 		case f.kind == frozenArray && whole:
-			words := s.words[(base-s.base)/64:][:frozenWords]
-			for data := f.data; len(data) >= 2; data = data[2:] {
-				o := binary.LittleEndian.Uint16(data)
-				count += int(words[o/64] >> (o % 64) & 1)
-			}
+			count += (*chunkBits)(s.words[(base-s.base)/64:][:frozenWords]).count(f.data)
 		case f.kind == frozenArray:
 			for i := 0; i < len(f.data); i += 2 {
 				if s.Contains(base + uint32(binary.LittleEndian.Uint16(f.data[i:]))) {
@@ -211,16 +203,6 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 		}
 	}
 	return count, f.err
-}
-
-// AndTo leaves in s what the posting has too. scratch is used meanwhile.
-func (p *Posting) AndTo(s, scratch *Set) error {
-	scratch.Reset(s.lo, s.hi)
-	if err := p.AddTo(scratch); err != nil {
-		return err
-	}
-	s.And(scratch)
-	return nil
 }
 
 // Bitmap returns the posting as a roaring bitmap, checked. Of a Large posting it

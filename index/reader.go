@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
 )
@@ -66,6 +67,32 @@ type Reader struct {
 	keys   int64 // of the fences
 	table  int64
 	policy int64 // its text
+	plain  atomic.Uint32
+}
+
+// Values of Reader.plain.
+const (
+	plainUnknown = iota
+	plainYes
+	plainNo
+)
+
+// Plain says that no version of the file is a tombstone, follows a newer one of
+// its key, or expires.
+func (r *Reader) Plain() (bool, error) {
+	if p := r.plain.Load(); p != plainUnknown {
+		return p == plainYes, nil
+	}
+	terms, _, err := r.Count(Span{From: []byte{termVersions}, To: []byte{termVersions + 1}})
+	if err != nil {
+		return false, err
+	}
+	if terms == 0 {
+		r.plain.Store(plainYes)
+	} else {
+		r.plain.Store(plainNo)
+	}
+	return terms == 0, nil
 }
 
 var (

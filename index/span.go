@@ -102,10 +102,12 @@ func Below(p Path) Span {
 }
 
 // The terms that say something of versions as such.
+const termVersions = 0 // their first byte
+
 var (
-	termDeleted = []byte{0, 'd'} // tombstones
-	termOlder   = []byte{0, 'o'} // older versions of the item before them
-	termExpires = []byte{0, 'x'} // then the time of expiry
+	termDeleted = []byte{termVersions, 'd'} // tombstones
+	termOlder   = []byte{termVersions, 'o'} // older versions of the item before them
+	termExpires = []byte{termVersions, 'x'} // then the time of expiry
 )
 
 // Deleted is the span of the term of all tombstones.

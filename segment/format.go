@@ -55,7 +55,7 @@ const (
 	SectionLocator       SectionKind = 4  // hash tables for point reads
 	SectionOffsets       SectionKind = 5  // groups by ordinal
 	SectionBySequence    SectionKind = 6  // reserved: ordinals by sequence
-	SectionShadows       SectionKind = 7  // reserved: ordinals overwritten in older files
+	SectionShadows       SectionKind = 7  // ordinals overwritten in older files
 	SectionUniqueTerms   SectionKind = 8  // reserved: terms of unique keys
 	SectionDeletedBefore SectionKind = 9  // reserved: logical partitions deleted up to a sequence
 	SectionIndex         SectionKind = 10 // secondary indexes

@@ -103,6 +103,41 @@ func (r *Reader) LowerLogicalPartition(epk []byte) (i int, err error) {
 	return i, err
 }
 
+// PartitionOrdinals returns the ordinals, from lo to hi, of the versions of the
+// logical partition of a key, as the table of partitions has it; one is false if
+// several have the entry that the key would have. It opens no group: if the file
+// has nothing of the partition these may be those of another, whose EPK agrees with
+// the key's in what the table holds.
+func (r *Reader) PartitionOrdinals(k *item.Key) (lo, hi uint32, one bool, err error) {
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	defer r.unguard(guard(), &err)
+	ix, err := r.index()
+	if err != nil {
+		return 0, 0, false, err
+	}
+	i, equal, err := r.lowerPartition(s, ix, k.Hash, k.EPK)
+	if err != nil || !equal || i == ix.partitions.n {
+		return 0, 0, true, err
+	}
+	e, err := r.partition(s, ix, i)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	end, err := r.upperPartition(s, ix, i, k.EPK)
+	if err != nil || end > i+1 {
+		return 0, 0, false, err
+	}
+	lo, hi = e.ordinal, uint32(r.props.Items)
+	if end < ix.partitions.n {
+		if e, err = r.partition(s, ix, end); err != nil {
+			return 0, 0, false, err
+		}
+		hi = e.ordinal
+	}
+	return lo, max(lo, hi), true, nil
+}
+
 // WalkKeysFrom is WalkKeys from the first version at or after an EPK of 16 bytes
 // a level, or a little before that.
 func (r *Reader) WalkKeysFrom(epk []byte) *Walker {

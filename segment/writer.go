@@ -63,6 +63,7 @@ type Writer struct {
 	groupsCRC  uint32
 	sections   []Section
 	props      Properties
+	shadows    []byte                              // the shadows section; nil: there is none
 	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
@@ -366,6 +367,10 @@ func (w *Writer) finish() {
 	blocks, wide := w.offsets.finish()
 	t.write(blocks)
 	t.write(wide)
+	if w.shadows != nil {
+		t.begin(SectionShadows)
+		t.write(w.shadows)
+	}
 	w.writeIndex(&t)
 	t.begin(SectionProperties)
 	props := p.encode()

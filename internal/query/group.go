@@ -115,23 +115,62 @@ func (a *aggregate) take(f Func, key []byte) {
 	}
 }
 
-// AddCount counts n documents, given the order keys of the values of the
-// groups, for queries that aggregate nothing but COUNT(1).
-func (g *Grouper) AddCount(key []byte, n int64) {
-	to := g.at(key)
-	for i := range to.columns {
-		to.columns[i].count += n
+// AddMany counts n documents with one value, for queries that have an OnlyPath;
+// where there is no path the value does not matter.
+func (g *Grouper) AddMany(v *Value, n int64) {
+	if len(g.s.groups()) > 0 {
+		g.key = v.AppendOrder(g.key[:0])
+		to := g.at(g.key)
+		for i := range to.columns {
+			to.columns[i].count += n
+		}
+		return
+	}
+	to := g.at(nil)
+	for i, c := range g.s.Columns {
+		a := &to.columns[i]
+		if c.Path == nil {
+			a.count += n
+			continue
+		}
+		g.bytes -= int64(len(a.best))
+		a.addMany(c.Func, v, n, &g.order)
+		g.bytes += int64(len(a.best))
 	}
 }
 
-// OnlyCounts says that the query aggregates nothing but COUNT(1).
-func (g *Grouper) OnlyCounts() bool {
-	for _, c := range g.s.Columns {
-		if c.Func != NoFunc && c.Path != nil {
-			return false
+func (a *aggregate) addMany(f Func, v *Value, n int64, scratch *[]byte) {
+	if v.Kind == jsondoc.KindUndefined {
+		return
+	}
+	a.count += n
+	switch f {
+	case Sum, Avg:
+		if v.Kind != jsondoc.KindNumber {
+			a.bad = true
+			return
+		}
+		a.sum += v.Number * float64(n)
+	case Min, Max:
+		*scratch = v.AppendOrder((*scratch)[:0])
+		a.take(f, *scratch)
+	}
+}
+
+// OnlyPath returns the path whose values are all that the query wants of the
+// documents, nil if it wants none; ok is false if it wants more: groups that it
+// only counts, or aggregates of one path.
+func (g *Grouper) OnlyPath() (p Path, ok bool) {
+	groups := len(g.s.groups())
+	for i, q := range g.paths {
+		if i > 0 && (groups > 0 || q.String() != g.paths[0].String()) {
+			return nil, false
 		}
 	}
-	return true
+	if len(g.paths) == 0 {
+		return nil, true
+	}
+	return g.paths[0], true
 }
 
 // Merge adds what another grouper of the query has collected.

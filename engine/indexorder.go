@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"bytes"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// indexOrder is an order of which an index has the first path: of a partition
+// only the first candidates are looked at. What order they have among each other
+// is seen in the documents.
+type indexOrder struct {
+	path    index.Path
+	span    index.Span // of the terms that candidates can have
+	all     bool       // span is that of all values at the path: there may be candidates without
+	rest    *planNode  // what the plan demands beside a term of span; nil: that is not told apart
+	falling bool
+	single  bool // no other path decides between candidates with one value
+	most    int  // candidates that are wanted
+	after   *orderPoint
+	leftOut bool // of scans with it: they have left out candidates
+}
+
+// orderPoint is where candidates begin: at a value, behind a key.
+type orderPoint struct {
+	value index.Span // the terms of the value; empty: candidates without one
+	whole bool       // a candidate with a term of value has that value
+	key   item.Key
+}
+
+// without returns what an And demands beside a term of a span; nil: the plan does
+// not demand one as such.
+func (n *planNode) without(span index.Span) *planNode {
+	demands := func(n *planNode) bool {
+		return n.op == planSpans && len(n.spans) == 1 && bytes.Equal(n.spans[0].From, span.From) && bytes.Equal(n.spans[0].To, span.To)
+	}
+	if demands(n) {
+		return &planNode{op: planAll}
+	}
+	if n.op != planAnd {
+		return nil
+	}
+	for i, sub := range n.sub {
+		if demands(sub) {
+			others := append(append([]*planNode{}, n.sub[:i]...), n.sub[i+1:]...)
+			if len(others) == 1 {
+				return others[0]
+			}
+			return &planNode{op: planAnd, sub: others}
+		}
+	}
+	return nil
+}
+
+// restrict leaves out candidates that come after the first ones in the order, as
+// many as are wanted, behind the point at which it begins.
+func (o *indexOrder) restrict(c *candidates) error {
+	total, loose := int64(0), false
+	w := orderWalk{o: o, sets: &c.sets}
+	for _, s := range c.sources {
+		total += s.count
+		loose = loose || s.loose
+		w.sources = append(w.sources, &orderSource{candidateSource: s})
+	}
+	if total <= int64(o.most) && !loose {
+		return nil
+	}
+	for _, s := range w.sources {
+		s.out = c.sets.get(s.lo, s.hi)
+	}
+	err := w.inAll(w.sources, func() error {
+		if o.falling {
+			return w.falling()
+		}
+		return w.rising()
+	})
+	for _, s := range w.sources {
+		if err == nil {
+			s.set, s.out = s.out, s.set
+		}
+		if w.ties == 0 {
+			s.tied = nil
+		}
+		c.sets.put(s.out)
+	}
+	c.leftOut, c.ties = c.leftOut || w.more, w.ties
+	return err
+}
+
+// orderWalk takes candidates of all sources term by term.
+type orderWalk struct {
+	o       *indexOrder
+	sets    *planSets
+	sources []*orderSource
+	taken   int
+	more    bool   // candidates were left out
+	ties    int    // see candidates.ties; of the last term
+	group   string // beginning that the strings of the present group share; see take
+	list    []uint32
+}
+
+// orderSource is a source with a cursor over its terms.
+type orderSource struct {
+	*candidateSource
+	r   *index.Reader
+	cur *index.Cursor
+	ok  bool
+	out *index.Set
+}
+
+// inAll calls fn while the indexes of all sources may be used.
+func (w *orderWalk) inAll(sources []*orderSource, fn func() error) error {
+	if len(sources) == 0 {
+		return fn()
+	}
+	return sources[0].use(func(r *index.Reader) error {
+		sources[0].r, sources[0].cur = r, r.Cursor()
+		return w.inAll(sources[1:], fn)
+	})
+}
+
+func (w *orderWalk) rising() error {
+	o := w.o
+	from := o.span.From
+	if o.after != nil && !o.after.value.Empty() {
+		from = o.after.value.From
+	} else if o.all {
+		if err := w.takeRest(); err != nil {
+			return err
+		}
+		if w.taken >= o.most {
+			w.more = true
+			return nil
+		}
+	}
+	for _, s := range w.sources {
+		s.ok = s.cur.Seek(from) && string(s.cur.Key()) < string(o.span.To)
+	}
+	return w.terms(func(s *orderSource) bool { return s.cur.Next() && string(s.cur.Key()) < string(o.span.To) })
+}
+
+func (w *orderWalk) falling() error {
+	o := w.o
+	to := o.span.To
+	if o.after != nil {
+		to = o.after.value.To
+	}
+	if o.after == nil || !o.after.value.Empty() {
+		for _, s := range w.sources {
+			s.ok = s.cur.SeekBefore(to) && string(s.cur.Key()) >= string(o.span.From)
+		}
+		err := w.terms(func(s *orderSource) bool { return s.cur.Prev() && string(s.cur.Key()) >= string(o.span.From) })
+		if err != nil || w.more {
+			return err
+		}
+	}
+	if o.all {
+		return w.takeRest()
+	}
+	return nil
+}
+
+// terms takes term after term, of all sources that have it.
+func (w *orderWalk) terms(advance func(*orderSource) bool) error {
+	var at []*orderSource
+	for {
+		at = at[:0]
+		for _, s := range w.sources {
+			if !s.ok {
+				if err := s.cur.Err(); err != nil {
+					return err
+				}
+				continue
+			}
+			c := -1
+			if len(at) > 0 {
+				if c = bytes.Compare(s.cur.Key(), at[0].cur.Key()); w.o.falling {
+					c = -c
+				}
+			}
+			if c < 0 {
+				at = at[:0]
+			}
+			if c <= 0 {
+				at = append(at, s)
+			}
+		}
+		if len(at) == 0 {
+			return nil
+		}
+		if more, err := w.take(at); !more || err != nil {
+			return err
+		}
+		for _, s := range at {
+			s.ok = advance(s)
+		}
+	}
+}
+
+// take takes candidates with the term at which some sources are; it returns
+// false after the last that are wanted. Strings that were cut can have any order
+// among those that begin alike: they are taken together, and whole.
+func (w *orderWalk) take(at []*orderSource) (bool, error) {
+	a := w.o.after
+	key := at[0].cur.Key()
+	term, _ := at[0].cur.Term()
+	begins := a != nil && string(key) >= string(a.value.From) && string(key) < string(a.value.To)
+	if term.Cut && term.Value.Text == w.group {
+		taken := w.taken
+		err := w.takeTerm(at, nil, false)
+		if begins && !a.whole {
+			w.taken = taken
+		}
+		return true, err
+	}
+	if w.taken >= w.o.most {
+		w.more = true
+		return false, nil
+	}
+	w.group = ""
+	if term.Cut {
+		w.group = term.Value.Text
+	}
+	if begins && !a.whole {
+		// Which of these come behind the point is not known.
+		err := w.takeTerm(at, nil, false)
+		w.taken = 0
+		return true, err
+	}
+	var after *item.Key
+	if begins {
+		after = &a.key
+	}
+	return true, w.takeTerm(at, after, w.o.single && !term.Cut)
+}
+
+// takeTerm takes candidates with the term at which some sources are, those behind
+// a key, and with first of each source no more than are wanted.
+func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) error {
+	before := w.taken
+	for _, s := range w.sources {
+		s.tied = s.tied[:0]
+	}
+	for _, s := range at {
+		from, most := s.lo, int(^uint(0)>>1)
+		if first {
+			most = w.o.most - before
+			if after != nil {
+				var err error
+				if from, _, err = s.cut(after, nil); err != nil {
+					return err
+				}
+			}
+		}
+		if err := w.takeSome(s, s.cur.Posting(), from, most); err != nil {
+			return err
+		}
+	}
+	if first && len(at) > 1 && w.taken > w.o.most {
+		w.ties, w.more = w.o.most-before, true
+	}
+	return nil
+}
+
+// takeSome takes candidates with a posting, so many at most, from an ordinal on.
+func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most int) error {
+	if p.Kind() != index.Large {
+		var err error
+		if w.list, err = p.AppendTo(w.list[:0]); err != nil {
+			return err
+		}
+		for _, at := range w.list {
+			if at >= from && s.set.Contains(at) {
+				if most--; most < 0 {
+					w.more = true
+					return nil
+				}
+				w.takeOne(s, at)
+			}
+		}
+		return nil
+	}
+	both := w.sets.get(s.lo, s.hi)
+	defer w.sets.put(both)
+	if err := p.AddTo(both); err != nil {
+		return err
+	}
+	both.And(s.set)
+	w.takeSet(s, both, from, most)
+	return nil
+}
+
+func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most int) {
+	for at, ok := set.Next(from); ok; at, ok = set.Next(at + 1) {
+		if most--; most < 0 {
+			w.more = true
+			return
+		}
+		w.takeOne(s, at)
+	}
+}
+
+func (w *orderWalk) takeOne(s *orderSource, at uint32) {
+	s.out.Add(at)
+	s.tied = append(s.tied, at)
+	w.taken++
+}
+
+// takeRest takes candidates without a value.
+func (w *orderWalk) takeRest() error {
+	a := w.o.after
+	begins := a != nil && a.value.Empty()
+	before := w.taken
+	for _, s := range w.sources {
+		valued, without := w.sets.get(s.lo, s.hi), w.sets.get(s.lo, s.hi)
+		err := s.r.Union(index.Exists(w.o.path), valued)
+		without.Or(s.set)
+		without.AndNot(valued)
+		from, most := s.lo, int(^uint(0)>>1)
+		if w.o.single && err == nil {
+			most = w.o.most - before
+			if begins {
+				from, _, err = s.cut(&a.key, nil)
+			}
+		}
+		if err == nil {
+			w.takeSet(s, without, from, most)
+		}
+		w.sets.put(valued)
+		w.sets.put(without)
+		if err != nil {
+			return err
+		}
+	}
+	if begins && !w.o.single {
+		w.taken = 0 // which of these come behind the point is not known
+	}
+	return nil
+}
