@@ -107,6 +107,7 @@ type backupPart struct {
 	flushed  uint64
 	inherits []manifest.Inherited
 	cut      uint64  // newest sequence that belongs to the backup
+	floor    uint64  // what it holds at or below cut, in memory, comes without overwritten versions
 	applied  applied // up to cut, in a replicated container
 }
 
@@ -152,10 +153,12 @@ func (b *backupRun) capture() {
 		v, release := p.hold()
 		part := &backupPart{partition: p, version: v, release: release, flushed: p.install.flushedSeq.Load(), inherits: p.inherited()}
 		part.cut, part.applied = p.mu.lastSeq, p.mu.applied
+		part.floor = part.cut
 		p.mu.Unlock()
 		if db.log != nil && !p.c.def.Replicated { // those have sequences of their own
 			part.cut = seq
 		}
+		part.floor = min(part.floor, part.cut)
 		taken[uint32(p.id)] = part
 	}
 	for _, part := range taken {
@@ -167,6 +170,9 @@ func (b *backupRun) capture() {
 		b.parts = append(b.parts, *p)
 		m := p.manifest(p.version.runs, p.flushed, p.install.applied, p.inherits)
 		m.Obsolete = nil
+		if p.c.def.ChangeRetention > 0 {
+			m.ChangeFloor = max(m.ChangeFloor, p.floor)
+		}
 		c.Partitions = append(c.Partitions, *m)
 	}
 	state.LastSeq, state.SeqLimit = seq, max(state.SeqLimit, seq+1)

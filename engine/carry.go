@@ -83,8 +83,9 @@ func (p *partition) carry() error {
 	return p.db.releaseLog()
 }
 
-// appendCarried appends the newest version of each item of the active
-// memtable. Nothing may be frozen: it would be older than the mark.
+// appendCarried appends the newest version of each item of the active memtable
+// that is not deleted with its logical partition, or all versions if the
+// container keeps changes, in the order of sequences. Nothing may be frozen: it would be older than the mark.
 func (p *partition) appendCarried() (end wal.Position, mark *carried, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,9 +113,14 @@ func (p *partition) appendCarried() (end wal.Position, mark *carried, err error)
 			return 0, nil, err
 		}
 	}
-	c := v.active.Cursor(maxSequence)
-	for ok := c.First(); ok; ok = c.Next() {
-		if err := batch.add(c.Key(), c.Version()); err != nil {
+	var k item.Key
+	var ver, newest item.Version
+	for _, ref := range inOrder(v.active, 0) {
+		v.active.Borrow(ref.ref, &k, &ver)
+		if p.c.def.ChangeRetention == 0 && tableGet(v.active, &k, maxSequence, &newest) && newest.Seq != ver.Seq {
+			continue
+		}
+		if err := batch.add(&k, &ver); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -134,9 +140,9 @@ type carriedBatch struct {
 	deleted deletedBefore
 }
 
-// add adds a version; versions come in their order. What was deleted with its
-// logical partition is left out: it must not come behind the tombstone, which
-// replay may have flushed by then.
+// add adds a version; versions come in the order of keys or in that of sequences.
+// What was deleted with its logical partition must not come behind the tombstone,
+// which replay may have flushed by then: in the order of keys it is left out.
 func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
 	if b.deleted.hides(k, v) {
 		return nil

@@ -45,6 +45,8 @@ type Container struct {
 	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
 	reindexing indexJobs
 	heat       heat
+	followers  followers
+	feeds      feedList
 	shape      sync.Mutex // held while partitions are replaced, before install
 }
 
@@ -383,6 +385,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	delete(next, c.name)
 	db.containers.Store(&next)
 	c.dropped.Store(true)
+	c.followers.signal()
 	return nil
 }
 

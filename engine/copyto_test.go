@@ -195,6 +195,29 @@ func TestCopyToEmptied(t *testing.T) {
 	must(t, p.Close())
 }
 
+// TestCopyToOfUniqueKeys: claims of unique keys, and their tombstones, are no
+// changes.
+func TestCopyToOfUniqueKeys(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, "copy", testOptions(vfs.NewMem()))
+	must(t, err)
+	defer db.Close()
+	src, err := db.CreateContainer(ctx, "src", ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/id"}}, DefaultTTL: NoExpiry})
+	must(t, err)
+	for i := range 100 {
+		putCopied(t, src, "a", fmt.Sprint(i), i)
+	}
+	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	must(t, err)
+	for i := range 90 {
+		must(t, src.Delete(ctx, StringKey("a"), fmt.Sprint(i), nil))
+	}
+	must(t, p.CatchUp(ctx))
+	must(t, sameItems(src, p.Container()))
+	_, err = p.Finish(ctx)
+	must(t, err)
+}
+
 // TestCopyToCollision copies items that would become one, and goes on when that
 // was put right.
 func TestCopyToCollision(t *testing.T) {

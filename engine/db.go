@@ -70,6 +70,7 @@ type DB struct {
 	replaying bool // the log is being read: see makeRoom
 
 	pins        pins
+	marks       marks
 	clockHigh   atomic.Int64 // milliseconds: time stamps never fall
 	promised    atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
@@ -167,6 +168,11 @@ func (db *DB) fail(cause error) {
 		db.opts.Logger.Error("store failed", "error", cause)
 		notify(db, db.opts.Events.BackgroundError, cause)
 		db.work.releaseWaiters()
+		if m := db.containers.Load(); m != nil {
+			for _, c := range *m {
+				c.followers.signal()
+			}
+		}
 	}
 }
 
@@ -256,6 +262,7 @@ func (db *DB) settleForClose() error {
 	state.Clean = true
 	state.LastSeq = db.log.LastSeq()
 	state.TimeHigh = db.clockHigh.Load()
+	state.Marks = db.marks.all()
 	state.LogClosed = append(dropClosed(state.LogClosed, state.LogFirst), closed)
 	note(db.storeManifestLocked(state))
 	return first

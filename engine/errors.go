@@ -73,6 +73,9 @@ var (
 	// ErrBadContinuation: the text is no continuation of this query over this
 	// scope.
 	ErrBadContinuation = errors.New("bad continuation")
+	// ErrPositionExpired: versions behind the position of a change feed of all
+	// versions were dropped; see PositionExpiredError.
+	ErrPositionExpired = errors.New("position of the change feed has expired")
 	// ErrNotStore: the directory has files in it but is no store.
 	ErrNotStore = errors.New("not a cleave store")
 )
@@ -121,6 +124,20 @@ func (e *LimitError) Error() string {
 
 // Unwrap returns the sentinel.
 func (e *LimitError) Unwrap() error { return e.Kind }
+
+// PositionExpiredError says where a feed of all versions can begin; it matches
+// ErrPositionExpired.
+type PositionExpiredError struct {
+	Oldest Position // the oldest place behind which no version was dropped yet
+}
+
+// Error implements error.
+func (e *PositionExpiredError) Error() string {
+	return fmt.Sprintf("%v: the oldest one possible is %v", ErrPositionExpired, e.Oldest)
+}
+
+// Unwrap returns ErrPositionExpired.
+func (e *PositionExpiredError) Unwrap() error { return ErrPositionExpired }
 
 func invalidf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))

@@ -89,7 +89,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		if err != nil {
 			return err
 		}
-		r.shadowed = guess.estimate()
+		r.shadowed, r.keptAbove = guess.estimate(), keep.floor()
 		flushed = []*run{r}
 		raw, stored := r.compression()
 		p.c.dict.judge(out.dict, raw, stored)
@@ -109,6 +109,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		upTo, inherits, p.install.behind = p.install.flushedSeq.Load(), p.inherited(), true
 		at = p.install.applied
 	}
+	p.raiseChangeFloor(&keep)
 	if err := p.storeFiles(runs, upTo, at, inherits); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (p *partition) storeFiles(runs []*run, flushedSeq uint64, at applied, inher
 func (p *partition) manifest(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) *manifest.Files {
 	m := manifest.Files{
 		StoreID: p.db.id, Partition: uint32(p.id), FlushedSeq: flushedSeq, Applied: at.manifest(),
-		Obsolete: p.obsoleteFiles(), Floor: p.floor(), Inherits: inherits,
+		Obsolete: p.obsoleteFiles(), Floor: p.floor(), Inherits: inherits, ChangeFloor: p.changeFloor.Load(),
 	}
 	for _, r := range runs {
 		mr := manifest.Run{Shadowed: r.shadowed, Expiring: r.expiring.manifest()}

@@ -307,7 +307,7 @@ func (r *run) inherit(of *run, child *partition) error {
 		r.shadowed += int64(float64(of.shadowed) * share)
 		r.expiring.join(of.expiring, share)
 	}
-	r.heldFor = max(r.heldFor, of.heldFor)
+	r.heldFor, r.keptAbove = max(r.heldFor, of.heldFor), max(r.keptAbove, of.keptAbove)
 	return nil
 }
 

@@ -87,6 +87,12 @@ func (k *keeper) tick() {
 			c.splitForThroughput()
 		}
 	}
+	if err := db.keepMarks(); err != nil {
+		db.backgroundError("mark a sequence", err)
+	}
+	if db.tellsExpiry() {
+		signal(db.work.expiryWanted)
+	}
 	if db.heldBack.Swap(false) || db.anyPurgeable() {
 		signal(db.work.mergeWanted) // whoever read may be gone, or enough has expired
 	}

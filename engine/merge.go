@@ -45,8 +45,17 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 	}
 	var items, dead, expired int64
 	purge := p.purgeable()
+	floor := p.c.changeFloor()
 	for i, r := range runs {
 		items += r.items()
+		if floor != maxSequence {
+			// Only what the floor has passed can go.
+			dead += int64(r.passed(floor) * float64(r.tombstones()+r.older()))
+			if i < len(runs)-1 {
+				dead += int64(r.passed(floor) * float64(r.shadowed))
+			}
+			continue
+		}
 		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {
 			dead += r.tombstones()
 			expired += r.expiring.expired(purge)
@@ -60,7 +69,8 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 	if settle {
 		minDead = 1
 	}
-	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || runs[0].tombstones() > 0 || expired > 0) {
+	alone := runs[0].tombstones() > 0 || expired > 0 || floor != maxSequence && runs[0].older() > 0
+	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || alone) {
 		return plan{0, len(runs)}
 	}
 	if settle {
@@ -127,7 +137,8 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 			return false, err
 		}
 		r.shadowed = m.overlap.estimate()
-		if lowest := m.keep.lowest(); len(older) == 0 && lowest != maxSequence {
+		r.keptAbove = m.keep.floor()
+		if lowest := m.keep.lowestReader(); len(older) == 0 && lowest != maxSequence {
 			r.heldFor = lowest
 		}
 		replacement = []*run{r}
@@ -147,6 +158,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	for _, r := range inputs {
 		gone = append(gone, r.files...)
 	}
+	p.raiseChangeFloor(&m.keep)
 	if err := p.replaceFiles(next, gone); err != nil {
 		return false, err
 	}
@@ -200,13 +212,17 @@ func (r *runInput) next() (bool, error) {
 	}
 }
 
-// runHeap orders inputs by key, then newest version first.
+// runHeap orders inputs by key, then newest version first, then newest run first.
 type runHeap []*runInput
 
 func (h runHeap) Len() int { return len(h) }
 func (h runHeap) Less(i, j int) bool {
-	c := item.Compare(h[i].walker.Key(), h[j].walker.Key())
-	return c < 0 || c == 0 && h[i].age < h[j].age
+	if c := item.Compare(h[i].walker.Key(), h[j].walker.Key()); c != 0 {
+		return c < 0
+	}
+	// Age does not tell: replay may have flushed a version twice, see makeRoom.
+	a, b := h[i].walker.Version().Seq, h[j].walker.Version().Seq
+	return a > b || a == b && h[i].age < h[j].age
 }
 func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runInput)) }

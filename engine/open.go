@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
@@ -57,6 +58,7 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	state := db.structure.state
 	db.id = state.StoreID
+	db.marks.open(state.Marks, db.steadyMillis())
 	if err := db.openPartitions(ctx, &state); err != nil {
 		return err
 	}
@@ -262,6 +264,7 @@ func (p *partition) open(opened sharedFiles) error {
 	p.mu.applied = p.install.applied
 	p.db.clockHigh.Store(max(p.db.clockHigh.Load(), p.mu.applied.time))
 	p.inherits.Store(&m.Inherits)
+	p.changeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0
 	names, err := p.db.fs.List(p.dir)
 	if err != nil {
@@ -277,7 +280,7 @@ func (p *partition) open(opened sharedFiles) error {
 	p.db.nextFile.Store(max(p.db.nextFile.Load(), max(m.Floor, 1)-1))
 	v := *p.version.Load()
 	for i := range m.Runs {
-		r := &run{shadowed: m.Runs[i].Shadowed, expiring: expiringFrom(m.Runs[i].Expiring)}
+		r := &run{shadowed: m.Runs[i].Shadowed, expiring: expiringFrom(m.Runs[i].Expiring), keptAbove: m.ChangeFloor}
 		v.runs = append(v.runs, r)
 		p.version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {
@@ -480,7 +483,14 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 			}
 			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
 		}
-		if err := p.version.Load().active.Put(&op.key, &op.ver, true); err != nil {
+		// A carried version may come after newer ones of its item, whose records are
+		// there yet.
+		if carried && p.install.behind {
+			if err := p.restoreNewest(op); err != nil {
+				return err
+			}
+		}
+		if err := p.version.Load().active.Restore(&op.key, &op.ver); err != nil {
 			return err
 		}
 		p.mu.lastSeq = max(p.mu.lastSeq, op.ver.Seq)
@@ -488,6 +498,30 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 		p.db.clockHigh.Store(max(p.db.clockHigh.Load(), op.ver.Modified))
 	}
 	return nil
+}
+
+// restoreNewest puts what makes a carried version an old one into the memtable
+// above it, if replay has flushed that: sources follow each other by age. A crash
+// in the middle of carrying may have left only the old one in the log behind it.
+func (p *partition) restoreNewest(op *operation) error {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	var newest item.Version
+	body, found, err := v.lookup(&op.key, &op.epk, maxSequence, nil, false, &newest)
+	if err != nil || !found || newest.Seq <= op.ver.Seq {
+		return err
+	}
+	newest.Body = body
+	deleted, err := v.partitionTombstone(&op.key, maxSequence)
+	if err != nil {
+		return err
+	}
+	key := op.key
+	if deleted == newest.Seq {
+		key = key.Partition()
+	}
+	return v.active.Restore(&key, &newest)
 }
 
 // sweep removes what a crash left: temporary files and directories of

@@ -335,6 +335,12 @@ type ContainerDef struct {
 	Replicated bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
+	// ChangeRetention is how long overwritten versions, and what is known of
+	// deleted items, stay on disk at least for change feeds of all versions: see
+	// ChangeOptions.AllVersions. They take space for about a sixteenth longer,
+	// whether or not somebody reads them. 0: such feeds are refused. At least a
+	// second. Not with Replicated.
+	ChangeRetention time.Duration
 	// Index says which values are indexed. The zero value: none are, unlike in
 	// the model, where all are; IndexAll indexes everything. It is the one part
 	// of a definition that can be changed: see Container.SetIndexPolicy.
@@ -414,6 +420,12 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.DefaultTTL < 0 && d.DefaultTTL != NoExpiry || d.DefaultTTL > 0 && d.DefaultTTL < time.Millisecond {
 		return d, invalidf("container %q: DefaultTTL %v: 0, NoExpiry or at least a millisecond", name, d.DefaultTTL)
 	}
+	if d.ChangeRetention != 0 && d.Replicated {
+		return d, invalidf("container %q: ChangeRetention of a replicated container: it has no change feed", name)
+	}
+	if d.ChangeRetention < 0 || d.ChangeRetention > 0 && d.ChangeRetention < time.Second {
+		return d, invalidf("container %q: ChangeRetention %v: 0 or at least a second", name, d.ChangeRetention)
+	}
 	if d.Limits.ItemBytes == 0 {
 		d.Limits.ItemBytes = defaultItemBytes
 	}
@@ -473,20 +485,21 @@ func (d *ContainerDef) compileIndex(p IndexPolicy) (*index.Compiled, error) {
 func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
-		PartitionKey:  d.PartitionKey,
-		Synthetic:     d.Synthetic.manifest(),
-		Levels:        d.levels(),
-		Kind:          d.Kind.String(),
-		Compression:   compressionName(d.Compression),
-		MaxItemBytes:  d.Limits.ItemBytes,
-		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
-		MaxBatchOps:   d.Limits.BatchOperations,
-		MaxBatchBytes: d.Limits.BatchBytes,
-		DefaultTTL:    ttlToManifest(d.DefaultTTL),
-		Throughput:    d.Throughput,
-		MaxThroughput: d.Limits.PartitionThroughput,
-		NoBurst:       d.NoBurst,
-		Replicated:    d.Replicated,
+		PartitionKey:    d.PartitionKey,
+		Synthetic:       d.Synthetic.manifest(),
+		Levels:          d.levels(),
+		Kind:            d.Kind.String(),
+		Compression:     compressionName(d.Compression),
+		MaxItemBytes:    d.Limits.ItemBytes,
+		MaxLogicalKey:   d.Limits.LogicalPartitionBytes,
+		MaxBatchOps:     d.Limits.BatchOperations,
+		MaxBatchBytes:   d.Limits.BatchBytes,
+		DefaultTTL:      ttlToManifest(d.DefaultTTL),
+		Throughput:      d.Throughput,
+		MaxThroughput:   d.Limits.PartitionThroughput,
+		NoBurst:         d.NoBurst,
+		Replicated:      d.Replicated,
+		ChangeRetention: d.ChangeRetention.Milliseconds(),
 	}
 	m.Index, m.UniqueKeys = indexToManifest(d.Index), d.UniqueKeys
 	return m
@@ -527,6 +540,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		Throughput: m.Throughput,
 		NoBurst:    m.NoBurst,
 		Replicated: m.Replicated, UniqueKeys: m.UniqueKeys,
+		ChangeRetention: time.Duration(m.ChangeRetention) * time.Millisecond,
 	}
 	switch m.Kind {
 	case JSON.String():

@@ -38,12 +38,15 @@ type partition struct {
 	// heirs took its place; nil while it is alive.
 	heirs atomic.Pointer[heirs]
 	// inherits are the streams of its parents that it needs yet.
-	inherits  atomic.Pointer[[]manifest.Inherited]
-	refusedAt atomic.Int64        // bytes that it held when a split was refused
-	queued    atomic.Pointer[Job] // the automatic split that is under way, nil if none is
-	cutting   backoff             // of automatic splits that failed
-	parents   []PartitionID
-	born      uint64 // installations in the container when its content came to be
+	inherits atomic.Pointer[[]manifest.Inherited]
+	// changeFloor is the sequence above which no version was dropped, of a
+	// container that keeps changes. It rises before the files without them show.
+	changeFloor atomic.Uint64
+	refusedAt   atomic.Int64        // bytes that it held when a split was refused
+	queued      atomic.Pointer[Job] // the automatic split that is under way, nil if none is
+	cutting     backoff             // of automatic splits that failed
+	parents     []PartitionID
+	born        uint64 // installations in the container when its content came to be
 
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
@@ -88,6 +91,8 @@ type partition struct {
 	merging  turn           // whoever merges in it has it
 	full     fullKeys
 	heat     partitionHeat
+
+	expiry expiryPass
 
 	flushBackoff, mergeBackoff backoff
 }
@@ -186,8 +191,11 @@ type run struct {
 	shadowed int64 // estimate of versions in older runs that it overwrites
 	// heldFor is the lowest sequence at which somebody read when the run was
 	// merged: its tombstones had to stay. 0: nobody did.
-	heldFor  uint64
-	expiring expiring
+	heldFor uint64
+	// keptAbove is the sequence above which all versions had to stay when the
+	// run was written, of a container that keeps changes.
+	keptAbove uint64
+	expiring  expiring
 }
 
 // file is a segment file within the bounds of its reference.
@@ -317,7 +325,11 @@ func (p *partition) publish(seq uint64) error {
 func (p *partition) raise(seq uint64) {
 	for {
 		old := p.visible.Load()
-		if old >= seq || p.visible.CompareAndSwap(old, seq) {
+		if old >= seq {
+			return
+		}
+		if p.visible.CompareAndSwap(old, seq) {
+			p.c.followers.signal()
 			return
 		}
 	}

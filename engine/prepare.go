@@ -24,6 +24,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 		child := r.c.newPartition(partmap.Entry{ID: PartitionID(r.ids[i].ID), Range: rng})
 		for _, p := range r.parents {
 			child.parents = append(child.parents, p.id)
+			child.changeFloor.Store(max(child.changeFloor.Load(), p.changeFloor.Load()))
 		}
 		r.children = append(r.children, child)
 		runs, err := child.inheritRuns(r.parents)

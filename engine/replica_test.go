@@ -130,7 +130,8 @@ func (step *replicaStep) play(ctx context.Context, c *Container, d Durability) (
 		if step.at == "" {
 			return c.ApplyAt(ctx, p.ID, Entry{Index: step.index, Time: step.time, Batches: step.make(c), Durability: d})
 		}
-		if index, err := c.AppliedIndex(p.ID); err != nil || index+1 != step.index {
+		// The first entry of all may be a split: it has any index.
+		if index, err := c.AppliedIndex(p.ID); err != nil || index != 0 && index+1 != step.index {
 			return Applied{}, fmt.Errorf("split at entry %d, the partition has come to %d, %v", step.index, index, err)
 		}
 		job, err := c.Split(ctx, p.ID, &SplitOptions{At: step.at})

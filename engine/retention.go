@@ -1,14 +1,21 @@
 package engine
 
-import "github.com/cleavestore/cleave/internal/item"
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
 
 // retention decides which versions of a key a flush or merge keeps: the newest
-// one at or below each sequence at which somebody reads, and the present one.
-// Versions are shown to it newest first.
+// one at or below each sequence at which somebody reads, and the present one. A
+// container that keeps changes keeps all above a floor, and the newest at or
+// below it. Versions are shown to it newest first.
 type retention struct {
 	at      []uint64     // sequences at which somebody reads, falling; the first is the top
 	oldest  bool         // nothing older exists: tombstones hide nothing
 	purge   int64        // what expired up to then is as if it were deleted
+	above   uint64       // all versions above it stay; maxSequence: none do
+	reader  uint64       // the lowest sequence at which somebody reads; maxSequence: nobody does
 	newer   uint64       // sequence of the version shown before, of the same key
 	first   bool         // no version of the key was shown
 	whole   []uint64     // sequences of the tombstones of the key's logical partition, falling
@@ -21,18 +28,51 @@ type retention struct {
 // later does so at a sequence above all that a flush or merge sees.
 func (p *partition) retention(oldest bool) retention {
 	db := p.db
-	purge := p.purgeable()
-	if now := db.opts.clock(); purge != 0 {
+	r := retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest, above: p.c.changeFloor()}
+	r.reader = r.at[len(r.at)-1]
+	if r.above != maxSequence {
+		r.at = append(r.at, r.above)
+		slices.Sort(r.at)
+		slices.Reverse(r.at)
+	}
+	r.purge = p.purgeable()
+	if now := db.opts.clock(); r.purge != 0 {
 		// Whoever reads for long may have begun before that expired.
 		_, longest := db.pins.age(now)
-		purge = min(purge, now.Add(-longest).UnixMilli())
+		r.purge = min(r.purge, now.Add(-longest).UnixMilli())
 	}
-	return retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest, purge: purge}
+	return r
 }
 
-// lowest returns the lowest sequence at which somebody reads, maxSequence if
+// changeFloor returns the sequence above which the container keeps all
+// versions; maxSequence: it keeps none.
+func (c *Container) changeFloor() uint64 {
+	if c.def.ChangeRetention == 0 {
+		return maxSequence
+	}
+	return c.db.floor(c.def.ChangeRetention)
+}
+
+// raiseChangeFloor notes up to where versions go with the files that are about
+// to be shown. install is locked.
+func (p *partition) raiseChangeFloor(keep *retention) {
+	if keep.above != maxSequence && keep.dropped > 0 {
+		p.changeFloor.Store(max(p.changeFloor.Load(), keep.above))
+	}
+}
+
+// floor returns the sequence above which all versions stay, 0 if the container
+// keeps no changes.
+func (r *retention) floor() uint64 {
+	if r.above == maxSequence {
+		return 0
+	}
+	return r.above
+}
+
+// lowestReader returns the lowest sequence at which somebody reads, maxSequence if
 // nobody does.
-func (r *retention) lowest() uint64 { return r.at[len(r.at)-1] }
+func (r *retention) lowestReader() uint64 { return r.reader }
 
 // nextKey says that another key follows. Keys come in order.
 func (r *retention) nextKey(k *item.Key) {
@@ -63,6 +103,9 @@ func (r *retention) wants(v *item.Version) bool {
 	if r.isWhole {
 		r.whole = append(r.whole, v.Seq)
 	}
+	if v.Seq > r.above && (first || v.Seq != newer) {
+		return true
+	}
 	for _, at := range r.at {
 		if v.Seq > at {
 			break // and above all that follow
@@ -75,11 +118,45 @@ func (r *retention) wants(v *item.Version) bool {
 		}
 		// A tombstone, or what has expired, that every reader sees, with nothing older below it,
 		// hides nothing.
-		if r.oldest && (v.Deleted() || v.Expires != 0 && v.Expires <= r.purge) && v.Seq <= r.lowest() {
+		if r.oldest && r.gone(v) && v.Seq <= r.at[len(r.at)-1] {
 			break
 		}
 		return true
 	}
 	r.dropped++
 	return false
+}
+
+// gone says whether nobody sees the version any more. In a container that keeps
+// changes an item that has expired stays until its tombstone is written: see
+// expire.go.
+func (r *retention) gone(v *item.Version) bool {
+	expired := v.Expires != 0 && v.Expires <= r.purge
+	return v.Deleted() || expired && (r.above == maxSequence || !v.IsDocument())
+}
+
+// passed returns which part of a run's versions a floor has passed since it was
+// written, from 0 to 1.
+func (r *run) passed(floor uint64) float64 {
+	low, high := uint64(maxSequence), uint64(0)
+	for _, f := range r.files {
+		p := f.Properties()
+		low, high = min(low, p.MinSeq), max(high, p.MaxSeq)
+	}
+	low = max(low, r.keptAbove)
+	switch {
+	case floor <= low:
+		return 0
+	case floor >= high:
+		return 1
+	}
+	return float64(floor-low) / float64(high-low)
+}
+
+// older counts versions that follow a newer one of their key in a file.
+func (r *run) older() (n int64) {
+	for _, f := range r.files {
+		n += f.share(f.Properties().Items - f.Properties().Keys)
+	}
+	return n
 }

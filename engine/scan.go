@@ -401,7 +401,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 			return false, nil
 		}
 		if s.changes {
-			if v.Seq > s.since && (v.Deleted() || v.IsDocument()) {
+			if v.Seq > s.since && !isClaim(k) && (v.Deleted() || v.IsDocument()) {
 				s.take(k, v, v.Body)
 			}
 		} else if visible(v, now) {

@@ -43,6 +43,7 @@ func (c *counters) stalled(d time.Duration) {
 // bytes.
 type Stats struct {
 	Containers []ContainerStats
+	Feeds      []FeedStats // loops over changes that are under way
 
 	Reads, ReadErrors     int64
 	Writes, Deletes       int64
@@ -109,6 +110,22 @@ type PartitionStats struct {
 	Throttled  int64   // operations that were refused meanwhile
 }
 
+// FeedStats describes a loop over the changes of a container.
+type FeedStats struct {
+	Container   string
+	Scope       string
+	AllVersions bool
+	Follow      bool
+	Since       time.Time // when the loop began
+	Shown       int64     // changes
+	// Behind is how far what was shown is behind what is visible, in sequences of the
+	// store: at least as many as the changes that are left. It counts what the loop
+	// has in hand as shown.
+	Behind uint64
+	// Lag is how long ago the loop had last shown everything; 0 if it has.
+	Lag time.Duration
+}
+
 // Stats returns a description of the store. It is cheap: nothing is read from
 // disk.
 func (db *DB) Stats() Stats {
@@ -135,6 +152,7 @@ func (db *DB) Stats() Stats {
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
 	}
+	s.Feeds = db.feedStats()
 	for info := range db.Containers() {
 		cs := ContainerStats{ContainerInfo: info}
 		if c, err := db.Container(info.Name); err == nil {
@@ -220,6 +238,9 @@ func (s Stats) String() string {
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
 	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
 	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.Snapshots, s.BackgroundErrors)
+	for _, f := range s.Feeds {
+		fmt.Fprintf(&b, "feed of %s, %s: %d changes shown, behind by %d sequences, %v\n", f.Container, f.Scope, f.Shown, f.Behind, f.Lag.Round(time.Millisecond))
+	}
 	if s.Failed != nil {
 		fmt.Fprintf(&b, "the store takes no writes: %v\n", s.Failed)
 	}

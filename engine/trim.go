@@ -149,7 +149,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 func replaceInRuns(runs []*run, old *file, files []*file) []*run {
 	var next []*run
 	for _, r := range runs {
-		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor, expiring: r.expiring}
+		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor, expiring: r.expiring, keptAbove: r.keptAbove}
 		found := false
 		for _, f := range r.files {
 			if f == old {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
@@ -33,6 +34,9 @@ const (
 // claimID is the id of a claim: the mark, the number of the unique key and the
 // first bytes of the SHA-256 of the values, each with its type.
 type claimID [18]byte
+
+// isClaim says whether the key is that of a claim.
+func isClaim(k *item.Key) bool { return len(k.ID) > 0 && k.ID[0] == claimMark }
 
 // UniqueKeyError tells which unique key is taken, and by which item; it matches
 // ErrUniqueKey.

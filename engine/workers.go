@@ -18,6 +18,7 @@ import (
 //	merger    merges runs, one partition at a time
 //	reclaimer releases what no reader can reach any more
 //	reshapes  splits, merges and moves partitions, one job at a time
+//	expirer   writes tombstones for what has expired, where changes are kept
 //	keeper    makes spare log files, vouches when idle, holds the log to its budget
 //	syncer    syncs the log at intervals, if that is the durability
 //	events    calls the listener
@@ -27,11 +28,12 @@ type workers struct {
 	halt context.CancelFunc
 	wg   sync.WaitGroup
 
-	flushWanted chan struct{}
-	mergeWanted chan struct{}
-	flushError  atomic.Pointer[error] // of the last flush in the background
-	waiting     atomic.Int64          // writes that wait for memory
-	flushes     atomic.Int32          // running in the background
+	flushWanted  chan struct{}
+	mergeWanted  chan struct{}
+	expiryWanted chan struct{}
+	flushError   atomic.Pointer[error] // of the last flush in the background
+	waiting      atomic.Int64          // writes that wait for memory
+	flushes      atomic.Int32          // running in the background
 
 	jobs       splitter.Queue[*Job]
 	jobsWanted chan struct{}
@@ -53,6 +55,7 @@ func (w *workers) init(db *DB) {
 	w.ctx, w.halt = context.WithCancel(context.Background())
 	w.flushWanted = make(chan struct{}, 1)
 	w.mergeWanted = make(chan struct{}, 1)
+	w.expiryWanted = make(chan struct{}, 1)
 	w.jobsWanted = make(chan struct{}, 1)
 	w.wake = make(chan struct{}, 1)
 	w.room = make(chan struct{})
@@ -69,6 +72,7 @@ func (w *workers) start(db *DB) {
 	}
 	w.wg.Go(w.merge)
 	w.wg.Go(w.reshapes)
+	w.wg.Go(w.expire)
 	if d := db.opts.Durability; d.mode == durabilityInterval {
 		w.wg.Go(func() { w.syncAtIntervals(d.interval) })
 	}

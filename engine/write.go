@@ -37,6 +37,7 @@ const (
 	anything demand = iota
 	absent          // Create
 	present         // Replace, Delete
+	stale           // the version with the etag, which nobody sees any more
 )
 
 // request is a write under way. It is pooled: the scanner's scratch and the
@@ -437,6 +438,12 @@ func (r *request) demanding() bool { return r.demand != anything || r.ifMatch !=
 // judge tests a demand, and the etag that must match unless it is 0, against
 // the present version.
 func (d demand) judge(ifMatch ETag, v *item.Version, exists bool, now int64) error {
+	if d == stale {
+		if !exists || ETag(v.Seq) != ifMatch {
+			return ErrPrecondition
+		}
+		return nil
+	}
 	exists = exists && visible(v, now)
 	switch {
 	case d == absent && exists:

@@ -22,6 +22,7 @@ type contentCheck struct {
 	seen     Properties
 	slot     uint64 // next slot of the directory of partitions
 	chunk    chunkCheck
+	highest  uint64 // sequence so far in the block of offsets that the open group is in
 }
 
 // chunkCheck follows the chunk of the locator that the open group belongs to.
@@ -81,7 +82,28 @@ func (c *contentCheck) group() (err error) {
 		if err := c.member(i); err != nil {
 			return err
 		}
+		c.highest = max(c.highest, c.open.g.sequence(i))
 	}
+	if last := c.index+1 == int64(c.r.props.Groups); last || c.index%blockGroups == blockGroups-1 {
+		return c.ceiling()
+	}
+	return nil
+}
+
+// ceiling verifies what the block that ends with the open group says of
+// sequences.
+func (c *contentCheck) ceiling() (err error) {
+	defer c.r.unguard(guard(), &err)
+	at := c.r.offsets.Off + c.index/blockGroups*blockLen
+	b, err := c.r.table(&c.s, at, blockLen)
+	if err != nil {
+		return err
+	}
+	p := &c.r.props
+	if c.highest < p.MinSeq || c.highest > p.MaxSeq || binary.LittleEndian.Uint32(b[12:]) != p.ceiling(c.highest) {
+		c.found(at, "offsets: block %d does not say how high the sequences of its groups are", c.index/blockGroups)
+	}
+	c.highest = 0
 	return nil
 }
 

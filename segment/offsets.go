@@ -10,7 +10,7 @@ import (
 //
 //	0   8     offset of the first group in the file; bit 63: wide
 //	8   4     ordinal of its first member
-//	12  4     zero
+//	12  4     how high the sequences of their members reach: see sequences.go
 //	16  16×2  lengths of the groups; if wide the first 8 bytes are the place
 //	          of 16 offsets of 8 bytes each, from the section's start
 //	48  16×1  members of the groups less one
@@ -22,15 +22,16 @@ const (
 
 // offsetBuilder builds the section.
 type offsetBuilder struct {
-	blocks []byte
-	wide   []byte
-	n      uint32 // groups so far
-	items  uint32 // members so far
-	last   [blockGroups]int64
-	big    bool // the open block holds a group too long for 16 bits
+	blocks  []byte
+	wide    []byte
+	n       uint32   // groups so far
+	items   uint32   // members so far
+	highest []uint64 // sequence of each block
+	last    [blockGroups]int64
+	big     bool // the open block holds a group too long for 16 bits
 }
 
-func (o *offsetBuilder) add(off int64, length, members int) {
+func (o *offsetBuilder) add(off int64, length, members int, highest uint64) {
 	le := binary.LittleEndian
 	i := int(o.n % blockGroups)
 	if i == 0 {
@@ -39,7 +40,10 @@ func (o *offsetBuilder) add(off int64, length, members int) {
 		b := o.blocks[len(o.blocks)-blockLen:]
 		le.PutUint64(b, uint64(off))
 		le.PutUint32(b[8:], o.items)
+		o.highest = append(o.highest, 0)
 	}
+	block := &o.highest[len(o.highest)-1]
+	*block = max(*block, highest)
 	b := o.blocks[len(o.blocks)-blockLen:]
 	if length > 0xFFFF {
 		o.big = true
@@ -76,11 +80,12 @@ func (o *offsetBuilder) finishBlock() {
 func (o *offsetBuilder) size() int64 { return int64(len(o.blocks) + len(o.wide)) }
 
 // finish completes the section: blocks, then wide.
-func (o *offsetBuilder) finish() (blocks, wide []byte) {
+func (o *offsetBuilder) finish(p *Properties) (blocks, wide []byte) {
 	o.finishBlock()
 	le := binary.LittleEndian
 	for at := 0; at < len(o.blocks); at += blockLen {
 		b := o.blocks[at:]
+		le.PutUint32(b[12:], p.ceiling(o.highest[at/blockLen]))
 		if le.Uint64(b)&blockWide != 0 {
 			le.PutUint64(b[16:], le.Uint64(b[16:])+uint64(len(o.blocks)))
 		}

@@ -37,6 +37,14 @@ type pendingMember struct {
 	pkTo        int
 }
 
+// highest returns the highest sequence of the members.
+func (p *pending) highest() (seq uint64) {
+	for i := range p.members {
+		seq = max(seq, p.members[i].seq)
+	}
+	return seq
+}
+
 // pendingKeep bounds the buffer that a writer keeps from group to group.
 const pendingKeep = 8 << 20
 

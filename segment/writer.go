@@ -249,7 +249,7 @@ func (w *Writer) flushGroup() error {
 	w.buf = p.appendTo(w.buf, off, &w.base, &w.enc)
 	w.groupsCRC = crc32.Update(w.groupsCRC, castagnoli, w.buf[at:at+4])
 	w.locator.add(p, off, w.offsets.n)
-	w.offsets.add(off, len(w.buf)-at, len(p.members))
+	w.offsets.add(off, len(w.buf)-at, len(p.members), p.highest())
 	p.reset()
 	return w.spill(false)
 }
@@ -364,7 +364,7 @@ func (w *Writer) finish() {
 	t.write(w.locator.appendTo(nil))
 	t.write(w.locator.buckets)
 	t.begin(SectionOffsets)
-	blocks, wide := w.offsets.finish()
+	blocks, wide := w.offsets.finish(p)
 	t.write(blocks)
 	t.write(wide)
 	if w.shadows != nil {

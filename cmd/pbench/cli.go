@@ -45,6 +45,7 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
 	Sweep   sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
 	Splits  splitsCommand  `cmd:"" help:"Split partitions of some sizes under a steady load, and say what that cost and whether the bounds were kept."`
+	Feed    feedCommand    `cmd:"" help:"Follow the change feed beside buffered puts: how far behind it is, and whether every change comes once."`
 	Compare compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
 	List    listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
 }

@@ -24,6 +24,14 @@ type Store struct {
 	LogClosed     []wal.Closed `json:"log_closed"`
 	Intents       []Intent     `json:"intents,omitempty"` // reshapes under way
 	History       []Reshape    `json:"history,omitempty"` // the newest ones that were committed, oldest first
+	Marks         []Mark       `json:"marks,omitempty"`   // rising, if a container keeps changes
+}
+
+// Mark says that at a time all sequences up to one had been given out, and none
+// above it.
+type Mark struct {
+	Time int64  `json:"time"` // milliseconds since the Unix epoch
+	Seq  uint64 `json:"seq"`
 }
 
 // MaxHistory bounds Store.History.
@@ -90,6 +98,9 @@ type Container struct {
 	Replicated    bool       `json:"replicated,omitempty"`
 	CopyOf        uint32     `json:"copy_of,omitempty"` // the container of which this is an unfinished copy; 0: it is none
 	Copied        bool       `json:"copied,omitempty"`  // a copy took its place: it takes no writes
+	// ChangeRetention is how long overwritten versions and tombstones are kept for
+	// the change feed, in milliseconds; 0: they are not.
+	ChangeRetention int64 `json:"change_retention,omitempty"`
 	// Index says what is indexed; nil: nothing.
 	Index *IndexPolicy `json:"index,omitempty"`
 	// UniqueKeys are the paths of each unique key.
@@ -148,6 +159,9 @@ type Files struct {
 	// Inherits are streams of the partitions whose place it took. Their records
 	// within the range of the partition belong to it.
 	Inherits []Inherited `json:"inherits,omitempty"`
+	// ChangeFloor is the sequence above which no version was dropped, if the
+	// container keeps changes: the change feed has all versions from there on.
+	ChangeFloor uint64 `json:"change_floor,omitempty"`
 }
 
 // Applied is an entry of a replicated log.

@@ -59,12 +59,17 @@
 //
 // Overwriting a key prepends a version and touches neither order nor slots.
 //
+// Beside that all versions are listed in the order in which they were put, in
+// blocks of 64: | node link 4 | version link 4 | x 64. A directory of the blocks,
+// on the Go heap, finds them. As long as sequences rise from put to put, that is
+// the order of sequences; the table knows from which sequence on it is.
+//
 // # Invariants
 //
 //  1. Whatever a link leads to is complete before the link is stored, and every
 //     link that readers follow is stored and loaded atomically (publish.go).
 //  2. Nodes and versions never move and are never unlinked. Only the newest
-//     link of a node changes after publication.
+//     link of a node changes after publication, but for Restore.
 //  3. The versions of a node have strictly falling sequences.
 //  4. Entries are appended to a leaf before its count, which is published,
 //     covers them, and never change. A leaf is published with its bound as an

@@ -21,11 +21,11 @@ func (s slots) link() uint32 { return uint32(s) }
 func (s slots) log() int     { return int(s >> 32) }
 func (s slots) count() int   { return 1 << s.log() }
 
-// find returns the node of k, nil if there is none.
-func (t *Table) find(k *item.Key) *node {
+// find returns the node of k and its link, nil if there is none.
+func (t *Table) find(k *item.Key) (*node, uint32) {
 	s := slots(t.slots.Load())
 	if s == 0 {
-		return nil
+		return nil, 0
 	}
 	base, mask := t.at(s.link()), uint32(s.count()-1)
 	tag := tagOf(k)
@@ -33,11 +33,11 @@ func (t *Table) find(k *item.Key) *node {
 	for i := tag >> (32 - s.log()); ; i = (i + 1) & mask {
 		slot := loadWord(slotAt(base, i))
 		if slot == 0 {
-			return nil
+			return nil, 0
 		}
 		if uint32(slot>>32) == tag {
 			if n := t.node(uint32(slot)); n.equals(k, lengths) {
-				return n
+				return n, uint32(slot)
 			}
 		}
 	}

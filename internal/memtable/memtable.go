@@ -24,6 +24,7 @@ type Table struct {
 	slots   atomic.Uint64 // type slots; 0 until the first Put
 	buckets buckets
 	space
+	arrivals arrivals
 
 	random       uint64 // state of randomHeight
 	items        atomic.Int64
@@ -55,18 +56,26 @@ func (t *Table) Put(k *item.Key, v *item.Version, force bool) error {
 		len(v.Body) > maxBodyBytes {
 		return errTooLarge
 	}
+	n, link := t.find(k)
+	if n != nil && v.Seq <= t.version(n.newest).seq {
+		return nil
+	}
 	var err error
-	if n := t.find(k); n != nil {
-		if v.Seq <= t.version(n.newest).seq {
-			return nil
-		}
+	if n != nil {
 		err = t.prepend(n, v, force)
 	} else {
-		err = t.add(k, v, force)
+		n, link, err = t.add(k, v, force)
 	}
 	if err != nil {
 		return err
 	}
+	t.count(Ref{link, n.newest}, k, v)
+	return nil
+}
+
+// count notes a version that was added.
+func (t *Table) count(r Ref, k *item.Key, v *item.Version) {
+	t.arrived(r, v.Seq)
 	t.versions.Add(1)
 	if k.OfPartition() {
 		t.ofPartitions.Add(1)
@@ -78,6 +87,36 @@ func (t *Table) Put(k *item.Key, v *item.Version, force bool) error {
 	if v.Seq > t.maxSeq.Load() {
 		t.maxSeq.Store(v.Seq)
 	}
+}
+
+// Restore is Put, past the pool's limit, but puts a version below newer ones of
+// its key in its place. Only one with a sequence that the key has is ignored. No
+// reader may be there.
+func (t *Table) Restore(k *item.Key, v *item.Version) error {
+	n, link := t.find(k)
+	if n == nil || v.Seq > t.version(n.newest).seq {
+		return t.Put(k, v, true)
+	}
+	above := t.version(n.newest)
+	for above.older != 0 && t.version(above.older).seq >= v.Seq {
+		above = t.version(above.older)
+	}
+	if above.seq == v.Seq {
+		return nil
+	}
+	if len(v.Body) > maxBodyBytes {
+		return errTooLarge
+	}
+	at, mem, err := t.alloc(versionSize(v), true)
+	if err != nil {
+		return err
+	}
+	if err := t.reserveArrival(); err != nil {
+		return err
+	}
+	(*version)(mem).fill(v, above.older)
+	above.older = at
+	t.count(Ref{link, at}, k, v)
 	return nil
 }
 
@@ -87,33 +126,40 @@ func (t *Table) prepend(n *node, v *item.Version, force bool) error {
 	if err != nil {
 		return err
 	}
+	if err := t.reserveArrival(); err != nil {
+		return err
+	}
 	(*version)(mem).fill(v, n.newest)
 	storeLink(&n.newest, link)
 	return nil
 }
 
-// add adds a node with its first version, which lies right behind it.
-func (t *Table) add(k *item.Key, v *item.Version, force bool) error {
+// add adds a node with its first version, which lies right behind it, and
+// returns it with its link.
+func (t *Table) add(k *item.Key, v *item.Version, force bool) (n *node, link uint32, err error) {
 	if err := t.prepare(force); err != nil {
-		return err
+		return nil, 0, err
 	}
 	at, err := t.locate(k, force)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	size := nodeSize(k)
 	link, mem, err := t.alloc(size+versionSize(v), force)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	n := (*node)(mem)
+	if err := t.reserveArrival(); err != nil {
+		return nil, 0, err
+	}
+	n = (*node)(mem)
 	n.fill(k)
 	(*version)(unsafe.Add(mem, size)).fill(v, 0)
 	n.newest = link + uint32(size/unitBytes)
 	t.insert(k, link, &at)
 	t.publishSlot(k, link)
 	t.items.Add(1)
-	return nil
+	return n, link, nil
 }
 
 // prepare makes room for one more key in the slots, at first the directory and
@@ -138,7 +184,7 @@ func (t *Table) prepare(force bool) error {
 // be a tombstone, and reports whether there is one. v.Body is valid until
 // Release.
 func (t *Table) Get(k *item.Key, maxSeq uint64, v *item.Version) bool {
-	n := t.find(k)
+	n, _ := t.find(k)
 	if n == nil {
 		return false
 	}
@@ -200,6 +246,9 @@ func (t *Table) MaxSeq() uint64 { return t.maxSeq.Load() }
 // guarantees that no reader is left and that nothing borrowed is used again.
 func (t *Table) Release() {
 	t.slots.Store(0)
+	t.arrivals.n.Store(0)
+	t.arrivals.tail.Store(0)
+	t.arrivals.blocks.Store(nil)
 	t.release()
 	t.items.Store(0)
 	t.versions.Store(0)

@@ -1,0 +1,528 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// told is what a feed of all versions says of a change.
+type told struct {
+	seq      uint64
+	id       string
+	kind     ChangeKind
+	previous uint64
+	body     string
+}
+
+// historian keeps what was written, and what feeds of all versions tell.
+type historian struct {
+	*splitStore
+	clock   *testClock
+	written map[PartitionKey][]told
+	seen    map[PartitionKey][]told
+	at      Position
+}
+
+func newHistorian(t *testing.T, def ContainerDef, change func(*Options)) *historian {
+	h := &historian{written: make(map[PartitionKey][]told), seen: make(map[PartitionKey][]told)}
+	h.splitStore = newSplitStore(t, def, func(o *Options) {
+		h.clock = newTestClock(o)
+		if change != nil {
+			change(o)
+		}
+	})
+	return h
+}
+
+// newest returns what the item was written as last, and whether it is there.
+func (h *historian) newest(k PartitionKey, id string) (told, bool) {
+	list := h.written[k]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].kind == ChangeDeletedPartition {
+			break
+		}
+		if list[i].id == id {
+			return list[i], list[i].kind < ChangeDeleted
+		}
+	}
+	return told{}, false
+}
+
+func (h *historian) write(n int, id, text string, ttl int) {
+	h.t.Helper()
+	k := fmt.Sprintf("k%d", n)
+	key := StringKey(k)
+	doc := fmt.Sprintf(`{"id":%q,"k":%q,"v":%q}`, id, k, text)
+	if ttl > 0 {
+		doc = fmt.Sprintf(`{"id":%q,"k":%q,"v":%q,"ttl":%d}`, id, k, text, ttl)
+	}
+	_, readErr := h.c.Read(context.Background(), key, id)
+	meta, err := h.c.Upsert(context.Background(), []byte(doc), nil)
+	if errors.Is(err, ErrUniqueKey) {
+		return
+	}
+	h.must(err)
+	change := told{seq: meta.Seq, id: id, kind: ChangeCreated, body: doc}
+	if old, there := h.newest(key, id); there {
+		change.previous = old.seq
+		if readErr == nil {
+			change.kind = ChangeReplaced
+		}
+	}
+	h.written[key] = append(h.written[key], change)
+}
+
+func (h *historian) delete(n int, id string) {
+	h.t.Helper()
+	key := StringKey(fmt.Sprintf("k%d", n))
+	if err := h.c.Delete(context.Background(), key, id, nil); errors.Is(err, ErrNotFound) {
+		return
+	} else if err != nil {
+		h.t.Fatal(err)
+	}
+	old, _ := h.newest(key, id)
+	// Behind it the claims are given up.
+	seq := h.db.log.LastSeq() - uint64(len(h.c.Def().UniqueKeys))
+	h.written[key] = append(h.written[key], told{seq: seq, id: id, kind: ChangeDeleted, previous: old.seq})
+}
+
+func (h *historian) deletePartition(n int) {
+	h.t.Helper()
+	key := StringKey(fmt.Sprintf("k%d", n))
+	h.must(h.c.DeleteLogicalPartition(context.Background(), key, nil))
+	h.written[key] = append(h.written[key], told{seq: h.db.log.LastSeq(), kind: ChangeDeletedPartition})
+}
+
+func (h *historian) read(limit int) error {
+	h.t.Helper()
+	from, err := ParsePosition(h.at.String())
+	h.must(err)
+	n := 0
+	for ch, err := range h.c.Changes(context.Background(), AllPartitions(), from, &ChangeOptions{AllVersions: true, Progress: func(p Position) { h.at = p }}) {
+		if err != nil {
+			return err
+		}
+		h.seen[ch.Key] = append(h.seen[ch.Key], told{ch.Seq, ch.ID, ch.Kind, ch.Previous, string(ch.Body)})
+		if n++; n == limit {
+			h.at = ch.Position()
+			break
+		}
+	}
+	return nil
+}
+
+// compare compares what was told with what was written. Which expiries are told
+// the writer does not know: it returns the sequences of what expired.
+func (h *historian) compare() map[uint64]bool {
+	h.t.Helper()
+	expired := make(map[uint64]bool)
+	for k, want := range h.written {
+		var got []told
+		for _, c := range h.seen[k] {
+			if c.kind != ChangeExpired {
+				got = append(got, c)
+				continue
+			}
+			if expired[c.previous] || c.previous == 0 {
+				h.t.Fatalf("%v: told twice, or of nothing: %+v", k, c)
+			}
+			expired[c.previous] = true
+		}
+		for i := range want {
+			if want[i].kind == ChangeCreated && expired[want[i].previous] {
+				want[i].previous = 0
+			}
+			if i < len(got) && got[i] == want[i] {
+				continue
+			}
+			if i == len(got) {
+				h.t.Fatalf("%v: %d changes told, %d written", k, len(got), len(want))
+			}
+			h.t.Fatalf("%v: change %d is told as %+v, is %+v", k, i, got[i], want[i])
+		}
+		if len(got) > len(want) {
+			h.t.Fatalf("%v: told more than was written: %+v", k, got[len(want):])
+		}
+	}
+	return expired
+}
+
+// TestChangesAllVersions compares the feed of all versions with the history, among all that
+// can happen to a store.
+func TestChangesAllVersions(t *testing.T) {
+	for i := range 4 {
+		t.Run("", func(t *testing.T) { allVersions(t, newSeed(t), i%2 == 1) })
+	}
+}
+
+func allVersions(t *testing.T, seed uint64, unique bool) {
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(seed, 2))
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour, DefaultTTL: NoExpiry}
+	values := 1000
+	if unique {
+		def.UniqueKeys = [][]string{{"/v"}}
+		values = 30
+	}
+	h := newHistorian(t, def, func(o *Options) { o.Durability, o.ExpiryGrace = Buffered, -1 })
+	for step := range 1000 {
+		switch n := rng.IntN(100); {
+		case n < 55:
+			h.write(rng.IntN(6), fmt.Sprint(rng.IntN(20)), fmt.Sprint(step%values), rng.IntN(5))
+		case n < 57:
+			h.deletePartition(rng.IntN(6))
+		case n < 65:
+			h.delete(rng.IntN(6), fmt.Sprint(rng.IntN(20)))
+		case n < 80:
+			h.must(h.read(1 + rng.IntN(30)))
+		case n < 84:
+			h.clock.pass(time.Second)
+			if rng.IntN(2) == 0 {
+				h.expire()
+			}
+		case n < 88:
+			h.must(h.db.Flush(ctx))
+		case n < 90:
+			h.must(h.db.Settle(ctx))
+		case n < 92:
+			if len(h.ids()) < 5 {
+				job, err := h.c.Split(ctx, h.ids()[rng.IntN(len(h.ids()))], nil)
+				if err == nil {
+					err = job.Wait(ctx)
+				}
+				if err != nil && !errors.Is(err, ErrRefused) {
+					t.Fatal(err)
+				}
+			}
+		case n < 94:
+			if len(h.ids()) > 1 {
+				h.merge(rng.IntN(len(h.ids()) - 1))
+			}
+		case n < 96:
+			for _, p := range h.db.partitions() {
+				if err := p.carry(); err != nil && err != errMoved {
+					t.Fatal(err)
+				}
+			}
+		case n < 98:
+			h.reopen(h.mem.Kill())
+		case n < 99:
+			h.db.Close()
+			h.open()
+		default:
+			h.must(h.db.keepMarks())
+		}
+	}
+	h.clock.pass(10 * time.Second)
+	h.expire()
+	h.must(h.read(-1))
+	expired := h.compare()
+	for key, list := range h.written {
+		for _, c := range list {
+			if newest, _ := h.newest(key, c.id); newest == c && strings.Contains(c.body, "ttl") && !expired[c.seq] {
+				t.Errorf("%v: nobody tells that it expired: %+v", key, c)
+			}
+		}
+	}
+	h.verify()
+	// From the start again: nothing is older than the retention.
+	h.at, h.seen = FromStart(), make(map[PartitionKey][]told)
+	h.must(h.read(-1))
+	h.compare()
+}
+
+// expire lets the expirer make a pass over everything.
+func (h *historian) expire() {
+	h.t.Helper()
+	for _, p := range h.db.partitions() {
+		p.expiry = expiryPass{}
+	}
+	h.must(h.db.expireItems(context.Background()))
+}
+
+// TestChangesExpiry tells of items that expire.
+func TestChangesExpiry(t *testing.T) {
+	ctx := context.Background()
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour, DefaultTTL: 10 * time.Second}
+	h := newHistorian(t, def, func(o *Options) { o.ExpiryGrace = time.Minute })
+	h.write(1, "early", "", 0)
+	h.write(1, "again", "", 0)
+	h.must(h.db.Flush(ctx))
+	h.write(1, "late", "", 1000)
+	h.clock.pass(30 * time.Second)
+	h.write(1, "again", "", 1000) // nobody has noticed that it had expired
+	h.expire()
+	h.must(h.read(-1))
+	if n := len(h.compare()); n != 0 {
+		t.Errorf("%d expired within the grace period", n)
+	}
+	h.clock.pass(time.Minute)
+	h.expire()
+	h.expire()
+	h.must(h.read(-1))
+	if n := len(h.compare()); n != 1 {
+		t.Fatalf("%d expired", n)
+	}
+	list := h.seen[StringKey("k1")]
+	if last := list[len(list)-1]; last.kind != ChangeExpired || last.id != "early" || last.previous != list[0].seq || last.body != "" {
+		t.Errorf("expired: %+v", last)
+	}
+}
+
+// TestChangeRetention drops versions when they are old enough, and refuses positions
+// before them.
+func TestChangeRetention(t *testing.T) {
+	ctx := context.Background()
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Minute}
+	h := newHistorian(t, def, nil)
+	for i := range 40 {
+		h.write(1, "a", fmt.Sprint(i), 0)
+		if i%10 == 9 {
+			h.must(h.db.Flush(ctx))
+		}
+	}
+	h.write(1, "b", "", 0)
+	h.delete(1, "b")
+	h.must(h.db.Settle(ctx))
+	versions := func() (n int64) {
+		for _, p := range h.db.partitions() {
+			for _, r := range p.version.Load().runs {
+				n += r.items()
+			}
+		}
+		return n
+	}
+	if n := versions(); n != 42 {
+		t.Errorf("%d versions are kept, 42 were written", n)
+	}
+	h.must(h.read(5))
+	early := h.at
+	h.must(h.read(-1))
+	h.compare()
+	end := h.at
+	h.must(h.db.keepMarks())
+	h.clock.pass(time.Minute)
+	h.must(h.db.Settle(ctx))
+	if n := versions(); n != 1 {
+		t.Errorf("%d versions are kept, one is needed", n)
+	}
+	check := func() {
+		t.Helper()
+		h.at = early
+		var expired *PositionExpiredError
+		if err := h.read(-1); !errors.As(err, &expired) || !errors.Is(err, ErrPositionExpired) {
+			t.Fatalf("a position before what was dropped: %v", err)
+		}
+		h.at = expired.Oldest
+		h.must(h.read(-1))
+		h.at = FromStart()
+		if err := h.read(-1); !errors.Is(err, ErrPositionExpired) {
+			t.Errorf("all versions from the start: %v", err)
+		}
+		h.at = end
+		h.must(h.read(-1))
+	}
+	check()
+	h.reopen(h.mem.Kill())
+	check()
+	h.write(1, "a", "later", 0)
+	h.must(h.read(-1))
+	h.compare()
+	// Latest versions can be had from anywhere.
+	r := newCopy(t)
+	r.at = early
+	r.take(h.c, AllPartitions(), -1)
+	if r.shown != 1 {
+		t.Errorf("%d items", r.shown)
+	}
+	_, err := h.db.CreateContainer(ctx, "replicated", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true, ChangeRetention: time.Hour})
+	if !errors.Is(err, ErrInvalid) {
+		t.Errorf("ChangeRetention of a replicated container: %v", err)
+	}
+	replicated, err := h.db.CreateContainer(ctx, "replicated", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
+	h.must(err)
+	n := 0
+	for _, err := range replicated.Changes(ctx, AllPartitions(), FromStart(), nil) {
+		if n++; !errors.Is(err, ErrInvalid) {
+			t.Errorf("feed of a replicated container: %v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("feed of a replicated container: %d pairs", n)
+	}
+	other, err := h.db.CreateContainer(ctx, "other", byK)
+	h.must(err)
+	for _, err := range other.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{AllVersions: true}) {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("without ChangeRetention: %v", err)
+		}
+	}
+}
+
+// TestChangeRetentionOfPartitions keeps a deleted logical partition, and what was in it, as
+// long as the changes, and for a snapshot.
+func TestChangeRetentionOfPartitions(t *testing.T) {
+	ctx := context.Background()
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Minute, UniqueKeys: [][]string{{"/v"}}}
+	h := newHistorian(t, def, nil)
+	for i := range 20 {
+		h.write(1, fmt.Sprint(i), fmt.Sprint(i), 0)
+	}
+	h.must(h.db.Flush(ctx))
+	snap, err := h.c.Snapshot(ctx)
+	h.must(err)
+	h.deletePartition(1)
+	h.must(h.db.Flush(ctx))
+	h.write(1, "5", "6", 0)
+	h.must(h.db.Settle(ctx))
+	h.must(h.read(-1))
+	h.compare()
+	held := func() (n int) {
+		for _, err := range snap.ScanAll(ctx, nil) {
+			h.must(err)
+			n++
+		}
+		return n
+	}
+	h.must(h.db.keepMarks())
+	h.clock.pass(time.Minute)
+	h.write(2, "late", "", 0)
+	h.must(h.db.Settle(ctx))
+	if n := held(); n != 20 {
+		t.Errorf("the snapshot has %d items of 20", n)
+	}
+	h.must(snap.Close())
+	h.write(2, "later", "b", 0)
+	h.must(h.db.keepMarks())
+	h.clock.pass(time.Minute)
+	h.must(h.db.Settle(ctx))
+	items := int64(0)
+	for _, p := range h.db.partitions() {
+		for _, r := range p.version.Load().runs {
+			items += r.items()
+		}
+	}
+	if items != 6 {
+		t.Errorf("%d versions are kept; there are 3 items with a claim each", items)
+	}
+	h.at = FromStart()
+	if err := h.read(-1); !errors.Is(err, ErrPositionExpired) {
+		t.Errorf("from before what was dropped: %v", err)
+	}
+	h.verify()
+}
+
+// TestChangesOfBackup reads a restored store's changes: all from the sequence of
+// the backup on, none from before.
+func TestChangesOfBackup(t *testing.T) {
+	ctx := context.Background()
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour, MinPartitions: 2}
+	h := newHistorian(t, def, nil)
+	for i := range 10 {
+		h.write(i%3, "a", fmt.Sprint(i), 0)
+	}
+	h.must(h.db.Flush(ctx))
+	h.must(h.read(-1))
+	early := h.at
+	for i := range 10 {
+		h.write(i%3, "a", fmt.Sprint("again ", i), 0)
+	}
+	h.must(h.read(-1))
+	end := h.at
+	var stream bytes.Buffer
+	info, err := h.db.Backup(ctx, &stream, nil)
+	h.must(err)
+	h.compare()
+	h.db.Close()
+
+	h.db = restoredCopy(t, h.opts, stream.Bytes())
+	h.c, err = h.db.Container("c")
+	h.must(err)
+	for _, at := range []Position{FromStart(), early} {
+		h.at = at
+		if err := h.read(-1); !errors.Is(err, ErrPositionExpired) {
+			t.Errorf("from before the backup: %v", err)
+		}
+	}
+	for _, p := range h.db.partitions() {
+		if floor := p.changeFloor.Load(); floor == 0 || floor > info.Seq {
+			t.Errorf("partition %d keeps all above %d, the backup is of %d", p.id, floor, info.Seq)
+		}
+	}
+	h.at = end
+	for i := range 10 {
+		h.write(i%3, "a", fmt.Sprint("restored ", i), 0)
+	}
+	h.deletePartition(1)
+	h.must(h.read(-1))
+	h.compare()
+}
+
+// TestReplayTornCarry: replay has flushed newer versions of what the first record of a
+// carry, whose others a crash took, brings again.
+func TestReplayTornCarry(t *testing.T) {
+	ctx := context.Background()
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}
+	h := newHistorian(t, def, func(o *Options) {
+		o.MemoryBudget, o.memtableBytes, o.Durability = 128<<20, 64<<20, Buffered
+	})
+	h.write(1, "first", "", 0)
+	h.must(h.db.Flush(ctx)) // so that the runs above it are merged
+	h.write(1, "whole", "", 0)
+	h.write(2, "deleted", "", 0)
+	h.write(2, "overwritten", "", 0)
+	p := h.db.partitions()[0]
+	var payload []byte
+	var k item.Key
+	var ver item.Version
+	table := p.version.Load().active
+	for _, ref := range inOrder(table, 0) {
+		table.Borrow(ref.ref, &k, &ver)
+		payload = appendCarried(payload, &k, &ver)
+	}
+	h.deletePartition(1)
+	h.delete(2, "deleted")
+	h.write(2, "overwritten", "new", 0)
+	text := strings.Repeat("x", 64<<10)
+	for i := range minMemoryBudget / (64 << 10) {
+		h.write(3, fmt.Sprint(i), text, 0)
+	}
+	end, _, err := h.db.log.AppendCarried(wal.Stream(p.id), ver.Seq, payload)
+	h.must(err)
+	h.must(h.db.log.Wait(end, true))
+	if flushes := h.db.counters.flushes.Load(); flushes != 1 {
+		t.Fatalf("%d flushes before the crash", flushes)
+	}
+	h.opts.MemoryBudget, h.opts.memtableBytes = minMemoryBudget, 0
+	h.reopen(h.mem.Kill())
+	if h.db.counters.flushes.Load() == 0 {
+		t.Fatal("replay flushed nothing")
+	}
+	check := func() {
+		t.Helper()
+		for n, id := range map[int]string{1: "whole", 2: "deleted"} {
+			if _, err := h.c.Read(ctx, StringKey(fmt.Sprint("k", n)), id); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		if it, err := h.c.Read(ctx, StringKey("k2"), "overwritten"); err != nil || !strings.Contains(string(it.Body), "new") {
+			t.Errorf("overwritten: %s %v", it.Body, err)
+		}
+		h.at, h.seen = FromStart(), make(map[PartitionKey][]told)
+		h.must(h.read(-1))
+		h.compare()
+		h.verify()
+	}
+	check()
+	h.must(h.db.Settle(ctx))
+	check()
+}

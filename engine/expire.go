@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// A feed of all versions tells of items that expire. What has expired is no
+// write and has no place in the order, so the engine gives it one: in a
+// container that keeps changes, once an item has been expired for the grace
+// period, by the clock of merges, a tombstone is written, if the item is still what
+// it was. It is a write like others. Nobody can delete what has expired, so a
+// tombstone on top of it says what it is. If somebody writes the item
+// before, that change tells.
+//
+// The expirer goes over all items of a partition. It rests for so long between
+// two passes that they take a twentieth of the time.
+const (
+	expiryShare = 20
+	expiryBatch = 256     // tombstones that are waited for together
+	expirySteps = 4 << 10 // items passed in one guard
+	leastExpiry = time.Second
+)
+
+// expiryPass is what a partition knows of its last pass. The expirer has it.
+type expiryPass struct {
+	again time.Duration // when the next may be, by the clock since the opening
+	seq   uint64        // newest visible sequence that it saw
+	next  int64         // when the first of what was left expires, milliseconds; 0: nothing does
+}
+
+// tellsExpiry says whether some container keeps changes and has items that
+// expire.
+func (db *DB) tellsExpiry() bool {
+	for _, c := range *db.containers.Load() {
+		if c.tellsExpiry() {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Container) tellsExpiry() bool { return c.def.ChangeRetention > 0 && c.def.DefaultTTL != 0 }
+
+func (w *workers) expire() {
+	for w.sleep(w.expiryWanted, 0) {
+		if w.db.failure.Load() != nil {
+			return
+		}
+		if err := w.db.expireItems(w.ctx); err != nil && w.ctx.Err() == nil {
+			w.db.backgroundError("expire items", err)
+		}
+	}
+}
+
+// expireItems goes over the partitions whose turn it is.
+func (db *DB) expireItems(ctx context.Context) error {
+	for _, p := range db.partitions() {
+		start := db.opts.elapsed()
+		purge := db.purgeable()
+		if !p.c.tellsExpiry() || p.dropped.Load() || purge == 0 || start < p.expiry.again {
+			continue
+		}
+		seen := p.visible.Load()
+		if seen == p.expiry.seq && (p.expiry.next == 0 || p.expiry.next > purge) {
+			continue // nothing was written since, and nothing more has expired
+		}
+		next, err := db.expirePartition(ctx, p, purge)
+		if errors.Is(err, errMoved) || errors.Is(err, ErrClosed) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		took := db.opts.elapsed() - start
+		p.expiry = expiryPass{again: start + took + max(leastExpiry, expiryShare*took), seq: seen, next: next}
+	}
+	return nil
+}
+
+// expired is an item to write a tombstone for.
+type expired struct {
+	key item.Key
+	seq uint64
+}
+
+// expirePartition writes tombstones for what expired up to a time. It returns when
+// the next item does, 0 if none does.
+func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (next int64, err error) {
+	var from item.KeyCopy
+	begun := false
+	for more := true; more; {
+		var gone []expired
+		if gone, more, err = p.expiredFrom(&from, begun, purge, &next); err != nil {
+			return 0, err
+		}
+		begun = true
+		if err := p.writeExpired(ctx, gone); err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+	return next, nil
+}
+
+// expiredFrom returns what has expired of the items behind a key, which it moves
+// on. more says that there may be others.
+func (p *partition) expiredFrom(from *item.KeyCopy, begun bool, purge int64, next *int64) (gone []expired, more bool, err error) {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	at := p.visible.Load()
+	v := p.version.Load()
+	if p.dropped.Load() {
+		return nil, false, p.gone()
+	}
+	var m mergedCursor
+	m.open(v, at, false)
+	defer m.close()
+	if begun {
+		m.seek(&from.Key, false)
+	} else {
+		m.start()
+	}
+	for passed := 0; m.valid(); m.next() {
+		k, ver := m.top()
+		if passed++; passed == expirySteps || len(gone) == expiryBatch {
+			return gone, true, nil
+		}
+		from.Set(k)
+		switch {
+		case !ver.IsDocument() || ver.Expires == 0: // a claim goes in merges
+		case ver.Expires <= purge:
+			gone = append(gone, expired{k.Clone(), ver.Seq})
+		case *next == 0 || ver.Expires < *next:
+			*next = ver.Expires
+		}
+	}
+	if err := m.err(); err != nil {
+		return nil, false, p.db.readError(err)
+	}
+	return gone, false, nil
+}
+
+// writeExpired writes the tombstones.
+func (p *partition) writeExpired(ctx context.Context, gone []expired) error {
+	r := requests.Get().(*request)
+	defer r.release()
+	var failed error
+	var last uint64
+	var end, sync wal.Position
+	for i := range gone {
+		if failed = r.set(gone[i].key.PK, gone[i].key.ID, nil, item.Tombstone); failed != nil {
+			break
+		}
+		r.demand, r.ifMatch, r.ttl, r.sync = stale, ETag(gone[i].seq), 0, false
+		seq, pos, need, err := p.apply(ctx, r)
+		if errors.Is(err, ErrPrecondition) {
+			continue // somebody has written it
+		}
+		if failed = err; err != nil {
+			break
+		}
+		last, end, sync = seq, pos, need
+	}
+	if last == 0 {
+		return failed
+	}
+	if err := p.db.await(end, sync); err != nil {
+		return err
+	}
+	return errors.Join(failed, p.publish(last))
+}

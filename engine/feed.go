@@ -1,0 +1,518 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// A feed goes over the parts of its range in turns. A part is what one physical
+// partition has of it with one sequence up to which it was shown. In its turn it
+// shows a batch:
+//
+//  1. The newest visible sequence of the partition is the end of the window, which
+//     begins at that of the part. The log is synced up to there, unless it was.
+//  2. What the files have in the window is put in order (feedorder.go), outside of
+//     any guard and in steps, so that no file is held for long.
+//  3. In an epoch guard the memtables and the ordered files are joined by
+//     sequence, and the changes of a batch copied.
+//  4. Outside of the guard they are handed out.
+//
+// A part that lies in several partitions, since one was split, is cut; neighbours
+// of one sequence are joined. In a partition with several parts, since two were
+// merged or as the key space is read in pieces, those that are behind catch up
+// with the next one first, so that they can be joined.
+const (
+	feedBatchItems  = 512
+	feedBatchBytes  = 64 << 10
+	feedBatchPassed = 8192 // versions that are not shown
+	// feedSyncEvery is how often a feed syncs the log at most. It waits that long
+	// for more changes after it did.
+	feedSyncEvery = 10 * time.Millisecond
+)
+
+// feed is a loop over changes under way.
+type feed struct {
+	c      *Container
+	ctx    context.Context
+	scope  Scope
+	rng    partmap.Range
+	o      ChangeOptions
+	wait   *follower // if it follows
+	shared feedShared
+	since  int64
+	until  uint64 // nothing above it is shown
+	synced time.Time
+	parts  []feedEntry
+	orders fileOrders
+	tables tableOrders
+
+	// The window of each partition: up to there changes are durable.
+	windows map[PartitionID]uint64
+
+	sources []feedSource
+	found   []feedFound
+	text    []byte
+}
+
+// feedFound is a change of a batch: body, id and key lie behind each other.
+type feedFound struct {
+	found
+	kind     ChangeKind
+	previous uint64
+}
+
+func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *ChangeOptions) (*feed, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	f := &feed{c: c, ctx: ctx, since: from.since, until: maxSequence, orders: fileOrders{}, tables: tableOrders{}, windows: map[PartitionID]uint64{}}
+	if o != nil {
+		f.o = *o
+	}
+	if c.def.Replicated {
+		return nil, invalidf("container %q is replicated: it has no change feed", c.name)
+	}
+	if f.o.AllVersions && c.def.ChangeRetention == 0 {
+		return nil, invalidf("AllVersions: container %q has no ChangeRetention", c.name)
+	}
+	if f.scope, err = s.check(c); err != nil {
+		return nil, err
+	}
+	if f.rng, err = f.scope.bounds(); err != nil {
+		return nil, err
+	}
+	if f.scope.kind == scopeOne {
+		f.rng.Max = successor(f.rng.Min)
+	}
+	if c.db.log != nil && !f.o.Follow {
+		f.until = c.db.log.LastSeq()
+	}
+	switch from.kind {
+	case positionNow:
+		f.parts = c.visibleNow(f.rng)
+	case positionAt:
+		if from.container != c.id {
+			return nil, invalidf("position: of another container than %q", c.name)
+		}
+		if f.parts, err = from.within(f.rng); err != nil {
+			return nil, err
+		}
+	case positionTime:
+		f.parts = []feedEntry{{rng: f.rng}}
+		if f.o.AllVersions {
+			oldest := c.oldestPosition(f.rng)
+			if f.parts = oldest.entries; slices.ContainsFunc(f.parts, func(e feedEntry) bool { return e.seq > c.db.marks.at(from.since) }) {
+				return nil, &PositionExpiredError{Oldest: oldest}
+			}
+		}
+	default:
+		f.parts = []feedEntry{{rng: f.rng}}
+	}
+	if f.o.Follow {
+		if c.db.opts.ReadOnly {
+			return nil, ErrReadOnly
+		}
+		f.wait = c.followers.add()
+	}
+	f.shared.begin(f)
+	c.feeds.add(f)
+	return f, nil
+}
+
+// oldestPosition returns the oldest position over a range from which there are all
+// versions.
+func (c *Container) oldestPosition(r partmap.Range) Position {
+	return Position{kind: positionAt, container: c.id, entries: c.entriesAt(r, func(p *partition) uint64 { return p.changeFloor.Load() })}
+}
+
+// visibleNow returns entries up to what is visible.
+func (c *Container) visibleNow(r partmap.Range) []feedEntry {
+	return c.entriesAt(r, func(p *partition) uint64 { return p.visible.Load() })
+}
+
+// entriesAt returns entries with the sequence that each partition has for them.
+func (c *Container) entriesAt(r partmap.Range, at func(*partition) uint64) []feedEntry {
+	rt := c.routing.Load()
+	var out []feedEntry
+	for lo, hi := rt.table.Overlapping(r); lo < hi; lo++ {
+		p := rt.parts[lo]
+		e := feedEntry{rng: p.rng, seq: at(p)}
+		if e.rng.Min.Compare(&r.Min) < 0 {
+			e.rng.Min = r.Min
+		}
+		if e.rng.Max.Compare(&r.Max) > 0 {
+			e.rng.Max = r.Max
+		}
+		out = append(out, e)
+	}
+	return joined(out)
+}
+
+func (f *feed) close() {
+	f.orders.close()
+	f.c.feeds.remove(f)
+	if f.wait != nil {
+		f.c.followers.remove(f.wait)
+	}
+}
+
+// run is the loop. It returns errStopped when its body ended it.
+func (f *feed) run(yield func(Change, error) bool) error {
+	for {
+		shown, late := false, false
+		for i := 0; i < len(f.parts); i++ {
+			more, err := f.turn(i)
+			if err == errMoved {
+				i-- // its range lies elsewhere now
+				continue
+			}
+			if err == errLate {
+				late = true
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			shown = shown || more
+			f.shared.note(f.parts, len(f.found))
+			if err := f.handOut(i, yield); err != nil {
+				return err
+			}
+		}
+		f.orders.sweep(f.parts)
+		f.parts = joined(f.parts)
+		if shown {
+			continue
+		}
+		if !late {
+			f.shared.caughtUp(f.c.db)
+		}
+		if !late && f.o.Progress != nil {
+			f.o.Progress(f.position())
+		}
+		if !f.o.Follow {
+			return nil
+		}
+		if err := f.sleep(late); err != nil {
+			return err
+		}
+	}
+}
+
+// position returns where the feed is.
+func (f *feed) position() Position {
+	return Position{kind: positionAt, container: f.c.id, since: f.since, entries: joined(f.parts)}
+}
+
+// errLate says that a part waits for its next sync of the log.
+var errLate = errors.New("change feed waits for more before it syncs the log")
+
+// sleep waits for changes, or, late, until it is time to sync the log.
+func (f *feed) sleep(late bool) error {
+	db := f.c.db
+	if late {
+		timer := time.NewTimer(max(0, feedSyncEvery-time.Since(f.synced)))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-f.ctx.Done():
+			return f.ctx.Err()
+		case <-db.work.ctx.Done():
+			return ErrClosed
+		}
+	}
+	f.wait.sleeping.Store(true)
+	defer f.wait.sleeping.Store(false)
+	if f.c.dropped.Load() {
+		return f.c.gone()
+	}
+	if err := db.writable(); err != nil {
+		return err // nothing more will come
+	}
+	if f.behind() > 0 {
+		return nil
+	}
+	select {
+	case <-f.wait.wake:
+		return nil
+	case <-f.ctx.Done():
+		return f.ctx.Err()
+	case <-db.work.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// behind returns the greatest distance between what is visible of a part and
+// what was shown.
+func (f *feed) behind() uint64 { return f.c.behind(f.parts) }
+
+func (c *Container) behind(parts []feedEntry) (most uint64) {
+	rt := c.routing.Load()
+	for i := range parts {
+		for lo, hi := rt.table.Overlapping(parts[i].rng); lo < hi; lo++ {
+			if at := rt.parts[lo].visible.Load(); at > parts[i].seq {
+				most = max(most, at-parts[i].seq)
+			}
+		}
+	}
+	return most
+}
+
+// turn makes a batch of what the first partition of a part has, which becomes a
+// part of its own. more says that the part has got further.
+func (f *feed) turn(i int) (more bool, err error) {
+	f.found, f.text = f.found[:0], f.text[:0]
+	call, err := f.c.enter(f.ctx)
+	if err != nil {
+		return false, err
+	}
+	defer call.Leave()
+	rt := f.c.routing.Load()
+	p := rt.parts[rt.table.Find(&f.parts[i].rng.Min)]
+	if e := f.parts[i]; e.rng.Max.Compare(&p.rng.Max) > 0 {
+		rest := e
+		f.parts[i].rng.Max, rest.rng.Min = p.rng.Max, p.rng.Max
+		f.parts = slices.Insert(f.parts, i+1, rest)
+	}
+	e := &f.parts[i]
+	to, err := f.window(p, e.seq)
+	if err != nil {
+		return false, err
+	}
+	for j := range f.parts {
+		// Others of the partition that are further.
+		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && p.rng.Overlaps(o.rng) {
+			to = o.seq
+		}
+	}
+	if to <= e.seq {
+		return false, nil
+	}
+	m := p.meter.Load()
+	if m != nil {
+		for err := m.admit(p); err != nil; err = m.admit(p) {
+			if err := f.c.db.untilAdmitted(f.ctx, err); err != nil {
+				return false, err
+			}
+		}
+	}
+	for {
+		if err := f.prepare(p, e); err != nil {
+			return false, err
+		}
+		done, err := f.fill(p, e, to)
+		if err == errMoved || errors.Is(err, ErrPositionExpired) || errors.Is(err, ErrClosed) {
+			return false, err
+		}
+		if err != nil {
+			return false, f.c.db.readError(err)
+		}
+		if done {
+			break
+		}
+	}
+	if m != nil {
+		charge := visitCharge
+		for j := range f.found {
+			charge += readCharge(f.found[j].body)
+		}
+		m.charge(f.c.db.uptime(), charge)
+	}
+	return true, nil
+}
+
+// window returns the sequence up to which changes of a partition can be shown:
+// they are visible and durable. At first that of the window before, until seq has
+// come to its end.
+func (f *feed) window(p *partition, seq uint64) (uint64, error) {
+	if to := f.windows[p.id]; to > seq {
+		return to, nil
+	}
+	to := min(p.visible.Load(), f.until)
+	db := f.c.db
+	if to <= seq || db.log == nil {
+		return to, nil
+	}
+	// Writes that asked for a sync are visible after it.
+	p.mu.Lock()
+	lazy := p.mu.lazy
+	p.mu.Unlock()
+	if db.log.Synced() < lazy && p.install.flushedSeq.Load() < to {
+		if f.o.Follow && time.Since(f.synced) < feedSyncEvery {
+			return 0, errLate
+		}
+		if err := db.log.Wait(lazy, true); err != nil {
+			return 0, db.uncertain(err)
+		}
+		f.synced = time.Now()
+	}
+	f.windows[p.id] = to
+	return to, nil
+}
+
+// handOut gives the batch of a part to the body of the loop.
+func (f *feed) handOut(i int, yield func(Change, error) bool) error {
+	if len(f.found) == 0 {
+		return nil
+	}
+	batch := &changeBatch{entry: i, position: Position{
+		kind: positionAt, container: f.c.id, since: f.since, entries: slices.Clone(f.parts),
+	}}
+	text := append([]byte(nil), f.text...) // as much as they need: the caller may keep them
+	for j := range f.found {
+		var ch Change
+		ch, text = f.found[j].change(text)
+		ch.batch = batch
+		if !yield(ch, nil) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// change makes a change of the first bytes of text, and returns the others.
+func (n *feedFound) change(text []byte) (Change, []byte) {
+	ch := Change{Kind: n.kind, Previous: n.previous}
+	ch.Body, text = text[:n.body:n.body], text[n.body:]
+	ch.ID, text = stringOf(text[:n.id]), text[n.id:]
+	ch.Key, text = keyOf(stringOf(text[:n.pk])), text[n.pk:]
+	ch.Seq = n.seq
+	if n.kind < ChangeDeleted {
+		ch.ETag = ETag(n.seq)
+	}
+	ch.Modified, ch.Expires = time.UnixMilli(n.modified), timeOf(n.expires)
+	ch.Charge = readCharge(n.body)
+	return ch, text
+}
+
+// fill makes a batch. False: the set of files is not as prepared.
+func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error) {
+	db := f.c.db
+	guard := db.epoch.Enter()
+	defer guard.Leave()
+	defer f.closeSources()
+	v := p.version.Load()
+	if p.dropped.Load() {
+		return false, p.gone() // what was loaded may be empty
+	}
+	if floor := p.changeFloor.Load(); f.o.AllVersions && e.seq < floor {
+		return false, &PositionExpiredError{Oldest: f.c.oldestPosition(f.rng)}
+	}
+	known := p.visible.Load() // at or above all that is in files
+	if ready, err := f.openSources(v, e); !ready || err != nil {
+		return false, err
+	}
+	now := db.nowMillis()
+	var k item.Key
+	var ver item.Version
+	last := e.seq
+	for passed := 0; ; passed++ {
+		s := f.nextSource()
+		if s == nil || s.seq > to {
+			break
+		}
+		if s.seq == last && !s.ends { // the same write, in memory and in a file
+			s.next()
+			continue
+		}
+		if passed == feedBatchPassed || len(f.found) == feedBatchItems || len(f.text) >= feedBatchBytes {
+			e.seq = last
+			return true, nil
+		}
+		if s.ends {
+			// What comes behind it is not in order yet.
+			e.seq = s.seq
+			return true, nil
+		}
+		own, err := s.read(&k, &ver)
+		if err != nil {
+			return false, err
+		}
+		last = ver.Seq
+		if own && f.wants(&k) && !isClaim(&k) && ver.Modified >= f.since {
+			if err := f.take(v, &k, &ver, known, now); err != nil {
+				return false, err
+			}
+		}
+		s.next()
+	}
+	e.seq = to
+	return true, nil
+}
+
+// wants says whether the scope takes in a key.
+func (f *feed) wants(k *item.Key) bool {
+	switch f.scope.kind {
+	case scopeOne:
+		return bytes.Equal(k.PK, f.scope.key.Encoded())
+	case scopePrefix:
+		return bytes.HasPrefix(k.PK, f.scope.key.Encoded())
+	}
+	return true
+}
+
+// take adds a version to the batch, if it is to be shown.
+func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, now int64) error {
+	epk, err := partmap.EPKFromBytes(k.EPK)
+	if err != nil {
+		return err
+	}
+	if f.o.AllVersions {
+		return f.takeVersion(v, k, &epk, ver)
+	}
+	if !visible(ver, now) {
+		return nil
+	}
+	var newest item.Version
+	if _, found, err := v.lookup(k, &epk, known, nil, true, &newest); err != nil || !found || newest.Seq != ver.Seq {
+		return err
+	}
+	f.add(k, ver, ChangeWritten, 0)
+	return nil
+}
+
+// takeVersion adds a version to the batch of a feed of all.
+func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
+	if k.OfPartition() {
+		f.add(k, ver, ChangeDeletedPartition, 0)
+		return nil
+	}
+	var old item.Version
+	_, found, err := v.lookup(k, epk, ver.Seq-1, nil, true, &old)
+	if err != nil {
+		return err
+	}
+	kind, previous := ChangeCreated, uint64(0)
+	if found && !old.Deleted() {
+		previous = old.Seq
+		// Nobody deletes what has expired but the store itself.
+		expired := !visible(&old, ver.Modified)
+		switch {
+		case ver.Deleted() && expired:
+			kind = ChangeExpired
+		case !expired:
+			kind = ChangeReplaced
+		}
+	}
+	if ver.Deleted() && kind != ChangeExpired {
+		kind = ChangeDeleted
+	}
+	f.add(k, ver, kind, previous)
+	return nil
+}
+
+func (f *feed) add(k *item.Key, ver *item.Version, kind ChangeKind, previous uint64) {
+	f.found = append(f.found, feedFound{kind: kind, previous: previous, found: found{
+		seq: ver.Seq, modified: ver.Modified, expires: ver.Expires, body: len(ver.Body), id: len(k.ID), pk: len(k.PK),
+	}})
+	f.text = append(append(append(f.text, ver.Body...), k.ID...), k.PK...)
+}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// Memtables list their versions in the order of arrival, which is that of
+// sequences. Files do not: a feed puts in order what it needs of them. It passes
+// over files whose sequences are all below its window, and over most of the
+// others by what their blocks say (segment.Reader.Sequences), so that a feed that
+// keeps up reads what is new. The order holds a bounded number of versions, the
+// first of the window; what comes behind them is put in order when it is their
+// turn.
+const (
+	feedOrderVersions = 256 << 10 // of all files of a part
+	feedOrderLeast    = 4 << 10   // of a file
+	feedOrderStep     = 128 << 10 // ordinals that are looked at while a file is held
+)
+
+// sequenced is a version of a file.
+type sequenced struct {
+	seq     uint64
+	ordinal uint32
+}
+
+// orderKey names what an order is of: a file within a range.
+type orderKey struct {
+	f   *file
+	rng partmap.Range
+}
+
+// fileOrder is what a file has in a range above a sequence, in order.
+type fileOrder struct {
+	after  uint64 // what is above is in list, up to upTo
+	upTo   uint64
+	list   []sequenced
+	cursor *segment.Cursor
+}
+
+type fileOrders map[orderKey]*fileOrder
+
+// covers says whether the order tells what comes next after a sequence.
+func (o *fileOrder) covers(seq uint64) bool { return o != nil && o.after <= seq && seq < o.upTo }
+
+// sweep forgets the orders of ranges that are no part any more.
+func (m fileOrders) sweep(parts []feedEntry) {
+	for key := range m {
+		if !slices.ContainsFunc(parts, func(e feedEntry) bool { return e.rng == key.rng }) {
+			delete(m, key)
+		}
+	}
+}
+
+func (m fileOrders) close() { clear(m) }
+
+// filesAfter returns the files of a version that hold something in a range above
+// a sequence.
+func filesAfter(v *version, e *feedEntry, since int64) (list []*file) {
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			p := f.Properties()
+			if p.MaxSeq > e.seq && p.MaxModified >= since && e.rng.Overlaps(partmap.Range{Min: f.min, Max: f.max}) {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// prepare puts in order what the files of a partition have in a part.
+func (f *feed) prepare(p *partition, e *feedEntry) error {
+	for {
+		v, release := p.hold()
+		files := filesAfter(v, e, f.since)
+		for key := range f.orders {
+			if key.rng == e.rng && !slices.Contains(files, key.f) {
+				delete(f.orders, key)
+			}
+		}
+		at := slices.IndexFunc(files, func(s *file) bool { return !f.orders[orderKey{s, e.rng}].covers(e.seq) })
+		if at < 0 {
+			release()
+			return nil
+		}
+		key := orderKey{files[at], e.rng}
+		o, err := f.order(key, e, max(feedOrderLeast, feedOrderVersions/len(files)))
+		release()
+		if err != nil {
+			return f.c.db.readError(err)
+		}
+		f.orders[key] = o
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// order puts in order what a file has above the sequence of a part: the first so
+// many versions.
+func (f *feed) order(key orderKey, e *feedEntry, limit int) (*fileOrder, error) {
+	file := key.f
+	lo, hi, err := file.ordinalsIn(newBounds(e.rng, f.c.levels()))
+	if err != nil {
+		return nil, err
+	}
+	o := &fileOrder{after: e.seq, upTo: maxSequence, cursor: file.Cursor(maxSequence)}
+	for ; lo < hi; lo += min(feedOrderStep, hi-lo) {
+		if err := file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
+			if seq > o.upTo {
+				return
+			}
+			if o.list = append(o.list, sequenced{seq, ordinal}); len(o.list) >= 2*limit {
+				o.cut(limit)
+			}
+		}); err != nil {
+			return nil, file.named(err)
+		}
+	}
+	if len(o.list) > limit {
+		o.cut(limit)
+	} else {
+		o.sort()
+	}
+	o.list = slices.Clip(o.list)
+	return o, nil
+}
+
+func (o *fileOrder) sort() {
+	slices.SortFunc(o.list, func(a, b sequenced) int { return cmp.Compare(a.seq, b.seq) })
+}
+
+// cut keeps the first versions.
+func (o *fileOrder) cut(limit int) {
+	o.sort()
+	o.list = o.list[:limit]
+	o.upTo = o.list[limit-1].seq
+}
+
+// ordinalsIn returns the ordinals of a file within its bounds and others.
+func (f *file) ordinalsIn(b *bounds) (lo, hi uint32, err error) {
+	span, err := f.ordinalSpan()
+	if err != nil {
+		return 0, 0, err
+	}
+	p := f.Properties()
+	lo, hi = span.lo, span.hi
+	c := f.Cursor(maxSequence)
+	if item.Compare(&b.lo, &p.Min) > 0 {
+		at, err := f.lower(c, &b.lo)
+		if err != nil {
+			return 0, 0, err
+		}
+		lo = max(lo, at)
+	}
+	if item.Compare(&b.hi, &p.Max) <= 0 {
+		at, err := f.lower(c, &b.hi)
+		if err != nil {
+			return 0, 0, err
+		}
+		hi = min(hi, at)
+	}
+	return lo, hi, nil
+}
+
+// tableOrder is what of a memtable is not in the order of arrival, as it was
+// replayed from records that were carried on.
+type tableOrder struct {
+	after uint64
+	upTo  uint64
+	list  []arrived
+}
+
+// arrived is a version of a memtable.
+type arrived struct {
+	ref memtable.Ref
+	seq uint64
+}
+
+type tableOrders map[*memtable.Table]*tableOrder
+
+// feedSource is a memtable or a file, in the order of sequences, at the version
+// with seq.
+type feedSource struct {
+	seq  uint64 // maxSequence: there is none
+	ends bool   // seq is where the order ends
+
+	table *memtable.Table
+	clip  *bounds     // of table; what lies beyond is passed over
+	list  *tableOrder // nil: the order of arrival
+	file  *file
+	order *fileOrder
+
+	at, to int
+}
+
+// openSources puts all that a version has of a part at the first version above
+// its sequence. False: something is not prepared.
+func (f *feed) openSources(v *version, e *feedEntry) (bool, error) {
+	clip := newBounds(e.rng, f.c.levels())
+	f.openTable(v.active, clip, e.seq)
+	for i := range v.frozen {
+		f.openTable(v.frozen[i].Table, clip, e.seq)
+	}
+	for t := range f.tables {
+		if t != v.active && !slices.ContainsFunc(v.frozen, func(o frozenTable) bool { return o.Table == t }) {
+			delete(f.tables, t)
+		}
+	}
+	for _, file := range filesAfter(v, e, f.since) {
+		o := f.orders[orderKey{file, e.rng}]
+		if !o.covers(e.seq) {
+			return false, nil
+		}
+		s := feedSource{file: file, order: o, to: len(o.list)}
+		s.at = sort.Search(len(o.list), func(i int) bool { return o.list[i].seq > e.seq })
+		s.settle()
+		f.sources = append(f.sources, s)
+	}
+	return true, nil
+}
+
+func (f *feed) openTable(t *memtable.Table, clip *bounds, seq uint64) {
+	if t.MaxSeq() <= seq {
+		return
+	}
+	s := feedSource{table: t, clip: clip}
+	from, to, ok := t.Arrivals(seq)
+	if s.at, s.to = from, to; !ok {
+		l := f.tables[t]
+		if l == nil || l.after > seq || l.upTo <= seq {
+			l = orderTable(t, seq)
+			f.tables[t] = l
+		}
+		s.list, s.to = l, len(l.list)
+		s.at = sort.Search(len(l.list), func(i int) bool { return l.list[i].seq > seq })
+	}
+	s.settle()
+	f.sources = append(f.sources, s)
+}
+
+// orderTable puts in order what a memtable holds above a sequence.
+func orderTable(t *memtable.Table, after uint64) *tableOrder {
+	upTo := t.MaxSeq()
+	return &tableOrder{after: after, upTo: upTo, list: sortedRefs(t, after, upTo)}
+}
+
+// inOrder returns what a memtable holds above a sequence, in order.
+func inOrder(t *memtable.Table, after uint64) []arrived {
+	from, to, ok := t.Arrivals(after)
+	if !ok {
+		return sortedRefs(t, after, maxSequence)
+	}
+	list := make([]arrived, 0, to-from)
+	for ; from < to; from++ {
+		ref, seq := t.Arrival(from)
+		list = append(list, arrived{ref, seq})
+	}
+	return list
+}
+
+func sortedRefs(t *memtable.Table, after, upTo uint64) (list []arrived) {
+	t.Refs(after, upTo, func(r memtable.Ref, seq uint64) { list = append(list, arrived{r, seq}) })
+	slices.SortFunc(list, func(a, b arrived) int { return cmp.Compare(a.seq, b.seq) })
+	return list
+}
+
+// closeSources lets go of memtables and files.
+func (f *feed) closeSources() {
+	clear(f.sources)
+	f.sources = f.sources[:0]
+}
+
+// nextSource returns the source with the lowest sequence, nil if none is left.
+func (f *feed) nextSource() *feedSource {
+	var best *feedSource
+	for i := range f.sources {
+		if s := &f.sources[i]; s.seq != maxSequence && (best == nil || s.seq < best.seq) {
+			best = s
+		}
+	}
+	return best
+}
+
+// next moves to the version behind the one at hand.
+func (s *feedSource) next() {
+	s.at++
+	s.settle()
+}
+
+// settle notes the sequence at hand.
+func (s *feedSource) settle() {
+	switch {
+	case s.at < s.to && s.order != nil:
+		s.seq = s.order.list[s.at].seq
+	case s.at < s.to && s.list != nil:
+		s.seq = s.list.list[s.at].seq
+	case s.at < s.to:
+		_, s.seq = s.table.Arrival(s.at)
+	case s.order != nil:
+		s.seq, s.ends = s.order.upTo, true
+	case s.list != nil:
+		s.seq, s.ends = s.list.upTo, true
+	default:
+		s.seq = maxSequence
+	}
+}
+
+// read returns the version at hand, valid until next. False: it lies in another
+// part.
+func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
+	if s.table != nil {
+		r, _ := s.ref()
+		s.table.Borrow(r, k, v)
+		return s.clip.holds(k), nil
+	}
+	c := s.order.cursor
+	if !c.SeekOrdinal(s.order.list[s.at].ordinal) {
+		return false, s.file.named(c.Err())
+	}
+	*k, *v = *c.Key(), *c.Version()
+	return true, nil
+}
+
+func (s *feedSource) ref() (memtable.Ref, uint64) {
+	if s.list != nil {
+		return s.list.list[s.at].ref, s.list.list[s.at].seq
+	}
+	return s.table.Arrival(s.at)
+}

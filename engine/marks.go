@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// What a container keeps for its change feed is bounded by time, and versions
+// know only sequences: marks say which sequence was the newest at which time. The
+// store manifest has them. They are made while the store is open, by a clock that
+// no jump of the system's moves, for the containers that keep changes; the older
+// they are the farther they lie apart, so that a floor is late by about a
+// sixteenth of the retention.
+//
+// A crash loses the newest marks at most, and then more is kept for a while.
+type marks struct {
+	mu   sync.Mutex
+	list []manifest.Mark // rising
+}
+
+const (
+	markParts = 32 // of a retention
+	leastMark = time.Second
+	mostMark  = time.Hour
+)
+
+// steadyMillis is the time by the clock at the opening and what has passed since.
+func (db *DB) steadyMillis() int64 { return db.opened.Add(db.opts.elapsed()).UnixMilli() }
+
+// open takes the marks of an earlier run. None is of the future, so that what
+// it keeps ends.
+func (m *marks) open(list []manifest.Mark, now int64) {
+	m.list = slices.Clone(list)
+	for i := range m.list {
+		m.list[i].Time = min(m.list[i].Time, now)
+	}
+}
+
+// floor returns the newest sequence that had been given out a time ago, 0 if none
+// is known.
+func (db *DB) floor(ago time.Duration) uint64 {
+	return db.marks.at(db.steadyMillis() - ago.Milliseconds())
+}
+
+// at returns the newest sequence that is known to have been given out at a time.
+func (m *marks) at(time int64) (seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, mark := range m.list {
+		if mark.Time > time {
+			break
+		}
+		seq = mark.Seq
+	}
+	return seq
+}
+
+// add makes a mark if it is time; false: it is not, or nothing was written. most
+// is the longest time for which marks are needed.
+func (m *marks) add(now int64, seq uint64, every, most time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.list); n > 0 && (now < m.list[n-1].Time+every.Milliseconds() || seq <= m.list[n-1].Seq) {
+		return false
+	}
+	list := append(m.list, manifest.Mark{Time: now, Seq: seq})
+	kept := list[:0:0]
+	for i, mark := range list {
+		if i+1 < len(list) && list[i+1].Time <= now-most.Milliseconds() {
+			continue // a newer one is old enough
+		}
+		if n := len(kept); n > 0 && i+1 < len(list) && list[i+1].Time-kept[n-1].Time < (now-mark.Time)/markParts {
+			continue // its neighbours are near enough
+		}
+		kept = append(kept, mark)
+	}
+	m.list = kept
+	return true
+}
+
+func (m *marks) all() []manifest.Mark {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.list)
+}
+
+// keepMarks makes a mark if some container keeps changes, and wakes the merger:
+// there may be less to keep.
+func (db *DB) keepMarks() error {
+	var least, most time.Duration
+	for _, c := range *db.containers.Load() {
+		if r := c.def.ChangeRetention; r > 0 {
+			if least == 0 || r < least {
+				least = r
+			}
+			most = max(most, r)
+		}
+	}
+	if least == 0 {
+		return nil
+	}
+	every := min(max(least/markParts, leastMark), mostMark)
+	if !db.marks.add(db.steadyMillis(), db.log.LastSeq(), every, most) {
+		return nil
+	}
+	signal(db.work.mergeWanted)
+	db.structure.Lock()
+	defer db.structure.Unlock()
+	state := db.structure.state
+	state.Marks = db.marks.all()
+	return db.storeManifestLocked(state)
+}
