@@ -3,7 +3,6 @@ package engine
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"slices"
 	"strings"
@@ -254,7 +253,8 @@ func joined(entries []feedEntry) []feedEntry {
 	return out
 }
 
-// successor returns the EPK after all keys with this one.
+// successor returns the EPK after all keys with this one; the end of the key
+// space, if there is none.
 func successor(epk partmap.EPK) partmap.EPK {
 	b := slices.Clone(epk.Bytes())
 	for i := len(b) - 1; i >= 0; i-- {
@@ -264,7 +264,7 @@ func successor(epk partmap.EPK) partmap.EPK {
 	}
 	next, err := partmap.EPKFromBytes(b)
 	if err != nil {
-		panic(fmt.Sprintf("EPK %v has no successor", epk)) // the first byte is below 0x40
+		return partmap.MaxEPK()
 	}
 	return next
 }

@@ -43,29 +43,6 @@ func TestIsolation(t *testing.T) {
 
 var historiesFlag = flag.Int("histories", 0, "how many histories TestIsolation checks; 0: the usual number")
 
-// TestIsolationMutants: what TestIsolation checks finds each of these faults.
-func TestIsolationMutants(t *testing.T) {
-	if raceEnabled {
-		t.Skip("histories are found wrong, not racy")
-	}
-	seed := newSeed(t)
-	for planted, name := range map[mutant]string{
-		mutantNewer: "snapshot one too new", mutantUnchecked: "conflict check skipped",
-		mutantUnlocked: "check not under the lock", mutantTwoSteps: "batch applied in two steps",
-	} {
-		t.Run(name, func(t *testing.T) {
-			const most = 20
-			for i := range most {
-				if found := isolation(t, seed+uint64(i), planted); len(found) > 0 {
-					t.Logf("history %d: %s", i+1, found[0])
-					return
-				}
-			}
-			t.Errorf("not found in %d histories", most)
-		})
-	}
-}
-
 const isolationLists = 8
 
 // transaction is what a history knows of one.

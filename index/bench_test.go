@@ -138,25 +138,31 @@ func manufacturer(b *testing.B, r *Reader) string {
 	return term.Value.Text
 }
 
+// storedPosting returns the posting of ordinals below a million as it is read.
+func storedPosting(b *testing.B, ordinals []uint32) Posting {
+	var out []byte
+	w := newWriter(func(p []byte) error { out = append(out, p...); return nil })
+	key := appendTerm(nil, mustPath(b, "/a"), NumberValue(1))
+	if err := w.add(key, ordinals); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.finish(1_000_000, mustCompile(b, All())); err != nil {
+		b.Fatal(err)
+	}
+	p, _, err := mustOpen(b, slices.Clone(out)).Lookup(key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
 func BenchmarkPosting(b *testing.B) {
 	for _, n := range []int{100, 500, 5_000, 500_000} {
 		ordinals := make([]uint32, n)
 		for i := range ordinals {
 			ordinals[i] = uint32(i * (1_000_000 / n))
 		}
-		var out []byte
-		w := newWriter(func(p []byte) error { out = append(out, p...); return nil })
-		key := appendTerm(nil, mustPath(b, "/a"), NumberValue(1))
-		if err := w.add(key, ordinals); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.finish(1_000_000, mustCompile(b, All())); err != nil {
-			b.Fatal(err)
-		}
-		p, _, err := mustOpen(b, slices.Clone(out)).Lookup(key)
-		if err != nil {
-			b.Fatal(err)
-		}
+		p := storedPosting(b, ordinals)
 		var set Set
 		b.Run(fmt.Sprint(p.Kind(), "/", n), func(b *testing.B) {
 			b.ReportAllocs()
@@ -180,19 +186,7 @@ func BenchmarkBoth(b *testing.B) {
 				ordinals = append(ordinals, o)
 			}
 		}
-		var out []byte
-		w := newWriter(func(p []byte) error { out = append(out, p...); return nil })
-		key := appendTerm(nil, mustPath(b, "/a"), NumberValue(1))
-		if err := w.add(key, ordinals); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.finish(1_000_000, mustCompile(b, All())); err != nil {
-			b.Fatal(err)
-		}
-		p, _, err := mustOpen(b, slices.Clone(out)).Lookup(key)
-		if err != nil {
-			b.Fatal(err)
-		}
+		p := storedPosting(b, ordinals)
 		return &p
 	}
 	short, long, dense := draw(0.02), draw(0.05), draw(0.2)
