@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // A page of a mapping that is not in memory stops the processor that touches
@@ -12,14 +14,20 @@ import (
 // the file first, where a goroutine that waits is in nobody's way. No system
 // call is made for a page that was read before.
 //
+// A file that was in use before it was opened may be in memory as a whole: at a
+// page that was not read the system is asked for the 256 KiB around it. A store
+// larger than memory would pay for that and hardly ever gain, so after a no the
+// next unread pages are not asked for.
+//
 // A hint is wrong once the system has dropped the page. One touch in 32 is
 // timed: one so slow that a device must have been asked takes back the hints of
 // its 256 KiB, and several of them those of the whole file. A wrong hint costs
 // time only.
 type residency struct {
 	off    int64           // of page 0 in the file
-	words  []atomic.Uint64 // a bit a page, a word for each 256 KiB
+	words  []atomic.Uint64 // a bit a page, a word for each wordBytes
 	faults atomic.Int32    // slow touches lately
+	unsure atomic.Int32    // reads of unread pages until the system is asked again
 }
 
 const (
@@ -27,11 +35,14 @@ const (
 	slowTouch       = 40 * time.Microsecond
 	faultWeight     = 8 // timed touches by which one slow one is forgotten
 	faultLimit      = 4 * faultWeight
+
+	wordBytes   = 64 * pageLen
+	missesAsked = 16 // of so many unread pages one is asked for, after a no
 )
 
 func (h *residency) init(groups Section, warm bool) {
 	h.off = groups.Off &^ (pageLen - 1)
-	h.words = make([]atomic.Uint64, (groups.end()-h.off)/(64*pageLen)+1)
+	h.words = make([]atomic.Uint64, (groups.end()-h.off)/wordBytes+1)
 	if warm {
 		for i := range h.words {
 			h.words[i].Store(^uint64(0))
@@ -48,7 +59,7 @@ func (h *residency) observe(off int64, took time.Duration) {
 		return
 	}
 	if h.faults.Add(faultWeight) < faultLimit {
-		h.words[(off-h.off)/(64*pageLen)].Store(0)
+		h.words[(off-h.off)/wordBytes].Store(0)
 		return
 	}
 	h.faults.Store(0)
@@ -74,6 +85,21 @@ func (h *residency) note(off, n int64) {
 	for page := first; page <= last; page++ {
 		h.words[page/64].Or(1 << (page % 64))
 	}
+}
+
+// ask notes the pages of the wordBytes around off if all of them are in memory.
+func (h *residency) ask(m *vfs.Mapping, off int64) bool {
+	if h.unsure.Load() > 0 && h.unsure.Add(-1) > 0 {
+		return false
+	}
+	word := (off - h.off) / wordBytes
+	from := h.off + word*wordBytes
+	if !m.Cached(from, min(wordBytes, int64(len(m.Data))-from)) {
+		h.unsure.Store(missesAsked)
+		return false
+	}
+	h.words[word].Store(^uint64(0))
+	return true
 }
 
 // readCold fills b with bytes that may have to come from the device.
@@ -130,6 +156,9 @@ func (r *Reader) warmAhead(s *scratch, from, to int64) error {
 // warm reads the pages of [off, off+n), which lies in the groups, so that they
 // are in memory.
 func (r *Reader) warm(s *scratch, off, n int64) error {
+	if r.hints.ask(r.mapping, off) && r.hints.has(off, n) {
+		return nil
+	}
 	end := min((off+n+pageLen-1)&^(pageLen-1), r.props.FileBytes)
 	for at := off &^ (pageLen - 1); at < end; at += coldPiece {
 		s.cold = grow(s.cold, min(coldPiece, end-at))

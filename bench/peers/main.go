@@ -9,8 +9,9 @@
 // code: that of pbench, in internal/measure. Each store is configured as its
 // documentation advises; what differs from its defaults is printed. Every
 // workload on a store runs in a process of its own, which is this program
-// again. Stores take turns within a workload, and each turn is repeated; what
-// is printed is the median and how far the repeats are apart.
+// again, begun when the files of the store were read once, so that they are in
+// the page cache. Stores take turns within a workload, and each turn is
+// repeated; what is printed is the median and how far the repeats are apart.
 //
 // A rate is the number of goroutines divided by the mean time of a call: what
 // the loop itself needs to make the next document is not the store's. A load

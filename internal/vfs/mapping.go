@@ -31,7 +31,7 @@ func FaultOffset(r any, data []byte) (int64, bool) {
 // (debug.SetPanicOnFault). Under the build tag race, and for Mem, Data is a copy
 // on the heap.
 //
-// Reading Data and Advise may run in parallel; Unmap must be the last use.
+// Reading Data, Advise and Cached may run in parallel; Unmap must be the last use.
 type Mapping struct {
 	Data  []byte
 	unmap func() error // nil: Data is on the heap
@@ -51,6 +51,19 @@ func (m *Mapping) Advise(off, n int64, advice Advice) {
 	first := off - off%int64(os.Getpagesize())
 	adviseMemory(m.Data[first:off+n], advice)
 }
+
+// Cached reports whether all of Data[off:off+n], 256 KiB at most, is in memory
+// as the system tells it; false where it does not, and for a copy on the heap.
+func (m *Mapping) Cached(off, n int64) bool {
+	size := int64(len(m.Data))
+	if m.unmap == nil || off < 0 || n <= 0 || n > maxCached || off > size-n {
+		return false
+	}
+	first := off - off%int64(os.Getpagesize())
+	return cached(m.Data[first : off+n])
+}
+
+const maxCached = 256 << 10 // bytes that Cached is asked of at once
 
 // Unmap gives the memory back. A second call does nothing.
 func (m *Mapping) Unmap() error {

@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,6 +52,22 @@ func adviseFile(f *os.File, off, n int64, advice Advice) {
 		return
 	}
 	_ = control(f, func(fd int) error { return unix.Fadvise(fd, off, n, flag) })
+}
+
+// cached asks for the pages of b, the first of which it begins with.
+func cached(b []byte) bool {
+	const minPage = 4 << 10
+	var pages [maxCached/minPage + 1]byte
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&pages)))
+	if errno != 0 {
+		return false
+	}
+	for _, in := range pages[:(len(b)+os.Getpagesize()-1)/os.Getpagesize()] {
+		if in&1 == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func writeBack(f *os.File, off, n int64) error {
