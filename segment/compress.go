@@ -34,6 +34,7 @@ func (c Compression) String() string {
 type compressor struct {
 	mode Compression
 	dict *Dictionary
+	s2   *s2Encoder // Fast, with a dictionary
 	zstd *zstd.Encoder
 	buf  []byte
 }
@@ -43,8 +44,11 @@ func newCompressor(mode Compression, dict *Dictionary) (c compressor, err error)
 	if mode == None {
 		c.dict = nil
 	}
-	if mode == Small {
+	switch {
+	case mode == Small:
 		c.zstd, err = newEncoder(dict)
+	case mode == Fast && dict != nil:
+		c.s2 = newS2Encoder(dict)
 	}
 	return c, err
 }
@@ -73,9 +77,12 @@ func (c *compressor) encode(raw []byte) (payload []byte, coding byte) {
 			c.buf = make([]byte, 0, n)
 		}
 		coding = codecS2
-		if c.dict != nil {
+		switch {
+		case c.s2 != nil && len(raw) <= s2MaxEncode:
+			c.buf = c.s2.encode(c.buf[:0], raw)
+		case c.dict != nil:
 			c.buf = c.dict.s2.Encode(c.buf[:cap(c.buf)], raw)
-		} else {
+		default:
 			c.buf = s2.Encode(c.buf[:cap(c.buf)], raw)
 		}
 	}

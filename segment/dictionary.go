@@ -27,6 +27,7 @@ type Dictionary struct {
 	bytes []byte
 	hash  uint64
 	s2    *s2.Dict
+	known func() *s2Known // made by the first that encodes
 
 	decoder struct {
 		once sync.Once
@@ -58,6 +59,7 @@ func NewDictionary(b []byte) (*Dictionary, error) {
 	if d.s2 = s2.MakeDict(own, nil); d.s2 == nil {
 		return nil, fmt.Errorf("dictionary of %d bytes refused", len(b))
 	}
+	d.known = sync.OnceValue(func() *s2Known { return newS2Known(own) })
 	p := weak.Make(d)
 	dictionaries.byContent[sum] = p
 	runtime.AddCleanup(d, func(sum [sha256.Size]byte) {

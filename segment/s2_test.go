@@ -11,10 +11,13 @@ import (
 	"github.com/cleavestore/cleave/internal/randtest"
 )
 
-// TestBeginS2 decodes blocks as the library does: whole ones, damaged ones,
-// and the beginnings of whole ones.
-func TestBeginS2(t *testing.T) {
-	rng := randtest.New(t)
+// s2Words makes texts of repetitions, near and far, and of noise between them.
+type s2Words struct {
+	rng   *rand.Rand
+	words [][]byte
+}
+
+func newS2Words(rng *rand.Rand) *s2Words {
 	words := make([][]byte, 300)
 	for i := range words {
 		words[i] = make([]byte, 1+rng.IntN(60))
@@ -22,22 +25,31 @@ func TestBeginS2(t *testing.T) {
 			words[i][j] = byte(rng.IntN(256))
 		}
 	}
-	text := func(n int) (b []byte) {
-		for len(b) < n {
-			switch rng.IntN(12) {
-			case 0: // a short period
-				w := words[rng.IntN(len(words))]
-				b = append(b, bytes.Repeat(w[:1+rng.IntN(min(len(w), 20))], 1+rng.IntN(40))...)
-			case 1: // nothing like what came before
-				for range rng.IntN(100) {
-					b = append(b, byte(rng.IntN(256)))
-				}
-			default:
-				b = append(b, words[rng.IntN(len(words))]...)
+	return &s2Words{rng, words}
+}
+
+func (t *s2Words) make(n int) (b []byte) {
+	for len(b) < n {
+		switch t.rng.IntN(12) {
+		case 0: // a short period
+			w := t.words[t.rng.IntN(len(t.words))]
+			b = append(b, bytes.Repeat(w[:1+t.rng.IntN(min(len(w), 20))], 1+t.rng.IntN(40))...)
+		case 1: // nothing like what came before
+			for range t.rng.IntN(100) {
+				b = append(b, byte(t.rng.IntN(256)))
 			}
+		default:
+			b = append(b, t.words[t.rng.IntN(len(t.words))]...)
 		}
-		return b[:n]
 	}
+	return b[:n]
+}
+
+// TestBeginS2 decodes blocks as the library does: whole ones, damaged ones,
+// and the beginnings of whole ones.
+func TestBeginS2(t *testing.T) {
+	rng := randtest.New(t)
+	text := newS2Words(rng).make
 	valid, damaged := 0, 0
 	for range 3000 {
 		d, err := NewDictionary(text(MinDictionary + rng.IntN(20000)))
@@ -46,14 +58,16 @@ func TestBeginS2(t *testing.T) {
 		}
 		raw := text(1 + rng.IntN(3000))
 		if rng.IntN(50) == 0 {
-			raw = bytes.Repeat(text(1+rng.IntN(40)), 5000)
+			raw = bytes.Repeat(text(1+rng.IntN(40)), 800)
 		}
 		var block []byte
-		switch rng.IntN(3) {
+		switch rng.IntN(4) {
 		case 0:
 			block = d.s2.Encode(nil, raw)
 		case 1:
 			block = d.s2.EncodeBetter(nil, raw)
+		case 2:
+			block = encodeS2(newS2Encoder(d), raw)
 		default:
 			block = d.s2.EncodeBest(nil, raw)
 		}

@@ -1,0 +1,123 @@
+package segment
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/cleavestore/cleave/internal/randtest"
+)
+
+// encodeS2 gives an encoder just the room that it asks for.
+func encodeS2(e *s2Encoder, raw []byte) []byte {
+	return e.encode(make([]byte, 0, s2.MaxEncodedLen(len(raw))), raw)
+}
+
+// The library decodes what an encoder makes, whatever blocks it made before,
+// and when the numbers of blocks begin again.
+func TestS2Encoder(t *testing.T) {
+	rng := randtest.New(t)
+	text := newS2Words(rng).make
+	for range 40 {
+		d, err := NewDictionary(text(MinDictionary + rng.IntN(MaxDictionary-MinDictionary+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newS2Encoder(d)
+		if rng.IntN(2) == 0 {
+			e.block = ^uint32(0) >> s2PosBits << s2PosBits // the last number
+		}
+		for range 30 {
+			raw := text(1 + rng.IntN(3000))
+			switch rng.IntN(10) {
+			case 0:
+				raw = text(s2MaxEncode - rng.IntN(20))
+			case 1:
+				raw = raw[:min(len(raw), rng.IntN(2*s2Margin)+1)]
+			case 2: // what the dictionary holds, and beyond its end
+				from := rng.IntN(len(d.bytes))
+				raw = append(bytes.Clone(d.bytes[from:min(len(d.bytes), from+s2MaxEncode/2)]), raw...)
+			}
+			block := encodeS2(e, raw)
+			got, err := d.s2.Decode(nil, block)
+			if err != nil || !bytes.Equal(got, raw) {
+				t.Fatalf("block of %d bytes for %d with a dictionary of %d: %v, the same %t", len(block), len(raw), len(d.bytes), err, bytes.Equal(got, raw))
+			}
+		}
+	}
+}
+
+// A text that the dictionary holds is one copy or two; what was in the block
+// before is not found in the next.
+func TestS2EncoderFinds(t *testing.T) {
+	rng := randtest.New(t)
+	noise := make([]byte, 4000)
+	for i := range noise {
+		noise[i] = byte(rng.IntN(256))
+	}
+	d, err := NewDictionary(noise[:2000])
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newS2Encoder(d)
+	if n := len(encodeS2(e, noise[500:1500])); n > 30 {
+		t.Errorf("%d bytes for a part of the dictionary", n)
+	}
+	for range 2 {
+		if n := len(encodeS2(e, noise[2000:3000])); n < 1000 {
+			t.Errorf("%d bytes for noise", n)
+		}
+	}
+	if n := len(encodeS2(e, append(bytes.Clone(noise[2000:3000]), noise[2000:3000]...))); n > 1050 {
+		t.Errorf("%d bytes for the same twice", n)
+	}
+}
+
+func FuzzS2Encoder(f *testing.F) {
+	f.Add([]byte(`{"id":"1","name":"a name","price":12.5}`), []byte(`{"id":"2","name":"another name","price":2.5,"name":"a name"}`))
+	f.Add(bytes.Repeat([]byte("ab"), 40), bytes.Repeat([]byte("ab"), 400))
+	f.Fuzz(func(t *testing.T, dict, raw []byte) {
+		d, err := NewDictionary(dict)
+		if err != nil || len(raw) == 0 || len(raw) > s2MaxEncode {
+			return
+		}
+		e := newS2Encoder(d)
+		for range 2 {
+			if got, err := d.s2.Decode(nil, encodeS2(e, raw)); err != nil || !bytes.Equal(got, raw) {
+				t.Fatalf("%v, the same %t", err, bytes.Equal(got, raw))
+			}
+		}
+	})
+}
+
+// BenchmarkS2Encode encodes documents of 1.4 KB and of 72 bytes.
+func BenchmarkS2Encode(b *testing.B) {
+	for _, shape := range []string{"food", "small"} {
+		c := load(b, shape, 20_000)
+		var raws [][]byte
+		for i := range 2000 {
+			raws = append(raws, c.model[i*7].ver.Body)
+		}
+		e, buf := newS2Encoder(c.dict), make([]byte, 16<<10)
+		for _, encoder := range []struct {
+			name   string
+			encode func(src []byte) []byte
+		}{
+			{"library", func(src []byte) []byte { return c.dict.s2.Encode(buf, src) }},
+			{"own", func(src []byte) []byte { return e.encode(buf, src) }},
+		} {
+			b.Run(shape+"/"+encoder.name, func(b *testing.B) {
+				b.ReportAllocs()
+				raw, stored := 0, 0
+				for i := 0; b.Loop(); i++ {
+					src := raws[i%len(raws)]
+					raw += len(src)
+					stored += len(encoder.encode(src))
+				}
+				b.SetBytes(int64(raw / b.N))
+				b.ReportMetric(float64(stored)/float64(raw), "stored/raw")
+			})
+		}
+	}
+}
