@@ -44,6 +44,52 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
+// BenchmarkBatchRate writes synced batches of 100 documents and single synced
+// puts, in turns, from one goroutine. "ratio" is that of the documents a second.
+func BenchmarkBatchRate(b *testing.B) {
+	for _, docs := range []string{"food", "account"} {
+		b.Run(docs, func(b *testing.B) {
+			const size, singles = 100, 10
+			ctx := context.Background()
+			s := newBenchStore(b, 20_000, Synced)
+			of := make([][][]byte, benchPartitions)
+			for i := range s.n {
+				doc := s.g.Append(nil, i, 1)
+				if docs == "account" {
+					doc = s.account(i)
+				}
+				of[s.of[i]] = append(of[s.of[i]], doc)
+			}
+			var single, batched time.Duration
+			for n := 0; b.Loop(); n++ {
+				docs := of[n%benchPartitions]
+				start := time.Now()
+				for i := range singles {
+					_, err := s.c.Upsert(ctx, docs[i], nil)
+					must(b, err)
+				}
+				middle := time.Now()
+				batch := s.c.NewBatch(s.keys[n%benchPartitions])
+				for i := range size {
+					must(b, batch.Upsert(docs[(n+i)%len(docs)], nil))
+				}
+				_, err := s.c.Commit(ctx, batch)
+				must(b, err)
+				single += middle.Sub(start)
+				batched += time.Since(middle)
+			}
+			b.ReportMetric(singles*float64(b.N)/single.Seconds(), "single-docs/s")
+			b.ReportMetric(size*float64(b.N)/batched.Seconds(), "batched-docs/s")
+			b.ReportMetric(single.Seconds()/singles/(batched.Seconds()/size), "ratio")
+		})
+	}
+}
+
+// account returns a document of 60 bytes in the place of a generated one.
+func (s *benchStore) account(i int64) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"foodGroup":%q,"balance":%d}`, s.ids[i], s.g.AppendKey(nil, int(s.of[i])), 1000+i)
+}
+
 // BenchmarkUpdate reads two documents of one logical partition, changes a member
 // of each and replaces them; "p50-ns" is what half of them stay below. The
 // documents are those of the other benchmarks, 1.4 KB in the mean, or accounts of
@@ -60,8 +106,7 @@ func BenchmarkUpdate(b *testing.B) {
 					member = []byte(`"balance":`)
 					_, err := s.c.Load(context.Background(), func(yield func([]byte, error) bool) {
 						for i := range s.n {
-							doc := fmt.Appendf(nil, `{"id":%q,"foodGroup":%q,"balance":%d}`, s.ids[i], s.g.AppendKey(nil, int(s.of[i])), 1000+i)
-							if !yield(doc, nil) {
+							if !yield(s.account(i), nil) {
 								return
 							}
 						}
