@@ -115,12 +115,17 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // release empties the batch and gives it back.
 func (b *Batch) release() {
 	b.Reset()
+	b.empty()
+	batches.Put(b)
+}
+
+// empty lets go of what a batch that is given back must not keep.
+func (b *Batch) empty() {
 	if cap(b.ops) > defaultBatchOps {
 		b.ops = nil
 	}
 	clear(b.found)
 	b.c, b.pk, b.Durability, b.alone = nil, PartitionKey{}, Durability{}, false
-	batches.Put(b)
 }
 
 // Create adds the writing of a new item; if it exists, Commit fails with
@@ -191,7 +196,7 @@ func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 	if err := b.scan(r, doc); err != nil {
 		return err
 	}
-	return b.add(v, r.key.ID, doc, r.ttl, o)
+	return b.add(v, r.doc.ID, doc, r.ttl, o)
 }
 
 // checkDocument says whether the batch takes documents with a verb.
@@ -202,12 +207,13 @@ func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
 	return b.c.mayWrite(v.demand(), b.pk)
 }
 
-// scan fills the request's operation from a document of the batch's key.
+// scan scans a document, which must be of the batch's key, for the request.
 func (b *Batch) scan(r *request, doc []byte) error {
 	if b.c.def.Kind != JSON {
 		return invalidf("container %q is opaque; use Put", b.c.name)
 	}
-	return b.c.scan(r, doc, b.pk)
+	_, err := b.c.scanDocument(r, doc, b.pk)
+	return err
 }
 
 // checkBody says whether the container takes items of this body.
@@ -233,13 +239,18 @@ func (b *Batch) addBytes(v verb, id string, body []byte, o *WriteOptions) error 
 
 // add adds an operation, or refuses it.
 func (b *Batch) add(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
-	limits := &b.c.def.Limits
-	if len(b.ops) >= limits.BatchOperations {
-		return &LimitError{What: "batch", Unit: "operations", Size: int64(len(b.ops)) + 1, Limit: int64(limits.BatchOperations), Kind: ErrTooLarge}
-	}
 	var op batchOp
 	if err := op.fill(b.c, v, id, ttl, o); err != nil {
 		return err
+	}
+	return b.addFilled(op, id, body)
+}
+
+// addFilled is add for an operation that has everything but its data.
+func (b *Batch) addFilled(op batchOp, id, body []byte) error {
+	limits := &b.c.def.Limits
+	if len(b.ops) >= limits.BatchOperations {
+		return &LimitError{What: "batch", Unit: "operations", Size: int64(len(b.ops)) + 1, Limit: int64(limits.BatchOperations), Kind: ErrTooLarge}
 	}
 	size := b.opSize(id, body)
 	if err := b.fits(size); err != nil {
@@ -270,7 +281,7 @@ func (b *Batch) replace(i int, op batchOp, body []byte) error {
 // fill sets everything but the data. ttl is what the document or the container
 // says.
 func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOptions) (err error) {
-	*op = batchOp{verb: v, idLen: len(id), ttl: ttl}
+	*op = batchOp{verb: v, idLen: len(id), ttl: ttl, earlier: -1, final: true}
 	if o == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -30,6 +31,19 @@ import (
 // refuses. Nothing in the store itself has changed but that its log has begun
 // another file.
 
+// CheckpointInfo tells what a checkpoint took. Reads and writes went on in all of
+// it; new sets of files, reshapes, and the making and dropping of containers were
+// held back from the end of Wait to the end of LogSync.
+type CheckpointInfo struct {
+	Wait    time.Duration // for what was under way in the files of the store
+	Link    time.Duration // of the files
+	LogSync time.Duration // the log went on to another file and was synced
+	Store   time.Duration // manifests and directories of the copy were written and synced
+}
+
+// Duration is that of all of it.
+func (i CheckpointInfo) Duration() time.Duration { return i.Wait + i.Link + i.LogSync + i.Store }
+
 // Checkpoint makes a copy of the store as it is at one moment, in dir, which
 // must not exist or be empty. It opens like any store. Files are linked, not
 // copied, where dir is on the same file system: then it takes milliseconds and
@@ -40,32 +54,31 @@ import (
 // each logical partition it holds a prefix of the writes. After an error dir is
 // left without what was made, as far as possible, and is no store.
 // Errors: ErrExists if dir has something in it; *IOError, ErrDiskFull.
-func (db *DB) Checkpoint(ctx context.Context, dir string) error {
+func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error) {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
-		return err
+		return CheckpointInfo{}, err
 	}
 	defer call.Leave()
 	if dir == "" {
-		return invalidf("Checkpoint: no directory is named")
+		return CheckpointInfo{}, invalidf("Checkpoint: no directory is named")
 	}
-	to, err := db.opts.checkpointRoot(dir)
-	if err != nil {
-		return err
+	cp := checkpoint{db: db, at: time.Now()}
+	if cp.to, err = db.opts.checkpointRoot(dir); err != nil {
+		return CheckpointInfo{}, err
 	}
-	names, err := to.List(".")
+	names, err := cp.to.List(".")
 	if err != nil {
-		return err
+		return CheckpointInfo{}, err
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("checkpoint into %s: %w: it has a file %q", dir, ErrExists, names[0])
+		return CheckpointInfo{}, fmt.Errorf("checkpoint into %s: %w: it has a file %q", dir, ErrExists, names[0])
 	}
-	cp := checkpoint{db: db, to: to}
 	if err := cp.make(ctx); err != nil {
 		cp.remove()
-		return fmt.Errorf("checkpoint into %s: %w", dir, err)
+		return CheckpointInfo{}, fmt.Errorf("checkpoint into %s: %w", dir, err)
 	}
-	return nil
+	return cp.info, nil
 }
 
 // checkpoint is one that is being made.
@@ -75,6 +88,15 @@ type checkpoint struct {
 	made  []string // names of files and directories, in this order
 	state manifest.Store
 	parts map[string]*manifest.Files // by directory
+	info  CheckpointInfo
+	at    time.Time // up to where info has it
+}
+
+// took adds what passed since the last call to a phase.
+func (cp *checkpoint) took(phase *time.Duration) {
+	now := time.Now()
+	*phase += now.Sub(cp.at)
+	cp.at = now
 }
 
 func (cp *checkpoint) make(ctx context.Context) error {
@@ -83,7 +105,9 @@ func (cp *checkpoint) make(ctx context.Context) error {
 			return err
 		}
 	}
+	cp.took(&cp.info.Link)
 	unlock := cp.db.lockFiles()
+	cp.took(&cp.info.Wait)
 	err := cp.link(ctx)
 	unlock()
 	if err != nil {
@@ -97,7 +121,9 @@ func (cp *checkpoint) make(ctx context.Context) error {
 			return err
 		}
 	}
-	return manifest.NewDir(cp.to, ".", manifest.StoreKind).Store(&cp.state)
+	err = manifest.NewDir(cp.to, ".", manifest.StoreKind).Store(&cp.state)
+	cp.took(&cp.info.Store)
+	return err
 }
 
 // manifestsAtOnce bounds the manifests that are written at one time: the file
@@ -170,6 +196,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 			return err
 		}
 	}
+	cp.took(&cp.info.Link)
 	if err := db.log.Rotate(); err != nil {
 		return db.uncertain(err)
 	}
@@ -178,6 +205,8 @@ func (cp *checkpoint) link(ctx context.Context) error {
 	if err := db.log.Sync(); err != nil {
 		return db.uncertain(err)
 	}
+	cp.took(&cp.info.LogSync)
+	defer cp.took(&cp.info.Link)
 	cp.state = db.structure.state
 	cp.state.Clean, cp.state.Intents = false, nil
 	names, err := db.fs.List(manifest.LogDir)

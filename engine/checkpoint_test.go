@@ -73,8 +73,12 @@ func TestCheckpoint(t *testing.T) {
 		before := acknowledged
 		mu.Unlock()
 		dir := filepath.Join(root, fmt.Sprint("cp", i))
-		must(t, db.Checkpoint(ctx, dir))
-		if err := db.Checkpoint(ctx, dir); !errors.Is(err, ErrExists) {
+		info, err := db.Checkpoint(ctx, dir)
+		must(t, err)
+		if info.LogSync <= 0 || info.Duration() < info.Wait+info.Link+info.LogSync+info.Store {
+			t.Errorf("took %+v", info)
+		}
+		if _, err := db.Checkpoint(ctx, dir); !errors.Is(err, ErrExists) {
 			t.Errorf("into the same directory: %v", err)
 		}
 		mu.Lock()
@@ -129,7 +133,8 @@ func TestCheckpointLinks(t *testing.T) {
 	}
 	must(t, db.Flush(ctx))
 	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
-	must(t, db.Checkpoint(ctx, dir))
+	_, err := db.Checkpoint(ctx, dir)
+	must(t, err)
 	files, err := filepath.Glob(filepath.Join(dir, "p", "*", "*.seg"))
 	must(t, err)
 	if len(files) == 0 {
@@ -220,7 +225,7 @@ func TestCheckpointStopped(t *testing.T) {
 			images = crashImages(mem, uint64(n))
 		})
 		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return faulty, nil }
-		err := db.Checkpoint(ctx, "copy")
+		_, err := db.Checkpoint(ctx, "copy")
 		if images == nil {
 			must(t, err)
 			must(t, whole(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))
@@ -242,7 +247,7 @@ func TestCheckpointStopped(t *testing.T) {
 		faulty := vfs.NewFaulty(mem)
 		faulty.FailAt(n, errInjected, false)
 		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return faulty, nil }
-		err := db.Checkpoint(ctx, "copy")
+		_, err := db.Checkpoint(ctx, "copy")
 		if faulty.Calls() < n {
 			must(t, err)
 			break
@@ -274,7 +279,7 @@ func TestCheckpointWithoutLog(t *testing.T) {
 		t.Fatalf("log from %d to %d", first, newest)
 	}
 	dir := filepath.Join(t.TempDir(), "copy")
-	if err := db.Checkpoint(ctx, dir); err != nil {
+	if _, err := db.Checkpoint(ctx, dir); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

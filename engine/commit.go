@@ -67,37 +67,39 @@ func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
 		return nil, err
 	}
 	u := commit{Batch: b, sync: sync}
-	return u.run(ctx)
-}
-
-// run commits.
-func (u *commit) run(ctx context.Context) ([]Meta, error) {
-	c, db := u.c, u.c.db
-	call, err := c.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer call.Leave()
-	if err := c.writable(); err != nil || len(u.ops) == 0 {
-		return nil, err
-	}
-	p, err := u.place(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.await(u.pos, u.need); err != nil {
-		return nil, err
-	}
-	if err := p.publish(u.last()); err != nil {
+	if err := u.run(ctx); err != nil || len(b.ops) == 0 {
 		return nil, err
 	}
 	return u.metas(), nil
 }
 
+// run commits.
+func (u *commit) run(ctx context.Context) error {
+	c, db := u.c, u.c.db
+	call, err := c.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	if err := c.writable(); err != nil || len(u.ops) == 0 {
+		return err
+	}
+	p, err := u.place(ctx)
+	if err != nil {
+		return err
+	}
+	if err := db.await(u.pos, u.need); err != nil {
+		return err
+	}
+	return p.publish(u.last())
+}
+
 // place does steps 2 to 5 in the partition that the batch belongs to.
 func (u *commit) place(ctx context.Context) (*partition, error) {
 	c, db := u.c, u.c.db
-	u.link()
+	if u.tx == nil {
+		u.link() // a transaction has one operation an item
+	}
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&u.epk)]
@@ -274,8 +276,14 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	v := p.version.Load()
 	u.files = v.files
 	if u.tx != nil {
-		if err := u.tx.validate(ctx, p, v, u); err != nil || u.c.unique == nil {
-			return err
+		// Where nothing was written above its sequence there is nothing to meet.
+		if u.ahead > u.tx.snapshot.seq {
+			if err := u.tx.validate(ctx, p, v, u); err != nil {
+				return err
+			}
+		}
+		if u.c.unique == nil {
+			return nil
 		}
 		return p.lookUpClaims(v, u)
 	}
@@ -380,9 +388,17 @@ func (op *batchOp) charge() float64 {
 func (u *commit) metas() []Meta {
 	all := make([]Meta, len(u.ops))
 	at := time.UnixMilli(u.modified)
+	ids := u.record[:0]
+	for i := range u.ops {
+		ids = append(ids, u.ops[i].id()...)
+	}
+	u.record = ids
+	rest := string(ids) // one for all of them
 	for i := range u.ops {
 		op := &u.ops[i]
-		all[i] = Meta{Key: u.pk, ID: string(op.id()), Seq: u.first + uint64(i), Modified: at, Charge: op.charge(), Waited: u.waited}
+		id := rest[:op.idLen]
+		rest = rest[op.idLen:]
+		all[i] = Meta{Key: u.pk, ID: id, Seq: u.first + uint64(i), Modified: at, Charge: op.charge(), Waited: u.waited}
 		if op.verb != verbDelete {
 			all[i].ETag, all[i].Expires = ETag(all[i].Seq), timeOf(expires(u.modified, op.ttl))
 		}

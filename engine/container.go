@@ -437,7 +437,7 @@ func (c *Container) checkKey(pk PartitionKey, id string) error {
 	if len(id) > item.MaxID {
 		return &LimitError{What: "id", Size: int64(len(id)), Limit: item.MaxID, Kind: ErrTooLarge}
 	}
-	if c.def.Kind == JSON && strings.ContainsAny(id, `/\`) {
+	if c.def.Kind == JSON && (strings.IndexByte(id, '/') >= 0 || strings.IndexByte(id, '\\') >= 0) {
 		return invalidf("id %q contains / or \\", id)
 	}
 	return nil

@@ -215,6 +215,7 @@ func (x *transaction) run(ctx context.Context, c *Container, rng *rand.Rand, ack
 	if rng.IntN(5) == 0 {
 		err := c.View(ctx, isolationKey, func(tx *Tx) error {
 			x.read, x.lists = tx.Seq(), make(map[int]string)
+			runtime.Gosched() // for writes above it
 			for n := range isolationLists {
 				if _, err := x.list(tx, n); err != nil {
 					return err

@@ -11,7 +11,8 @@ import (
 func (m *model) checkpoint() {
 	mem := vfs.NewMem()
 	m.db.opts.checkpointRoot = func(string) (vfs.FS, error) { return mem, nil }
-	m.must(m.db.Checkpoint(context.Background(), "copy"))
+	_, err := m.db.Checkpoint(context.Background(), "copy")
+	m.must(err)
 	opts := m.opts
 	opts.fs = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
 	m.compareCopy("checkpoint", &opts)

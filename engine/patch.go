@@ -170,14 +170,14 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 	if err := tx.writable(); err != nil {
 		return err
 	}
-	if err := tx.batch.checkPatch(p); err != nil {
+	if err := tx.update.checkPatch(p); err != nil {
 		return err
 	}
 	it, err := tx.Read(id)
 	if err != nil {
 		return err
 	}
-	body, ttl, err := tx.batch.patched(bytesOf(id), it.Body, p)
+	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, p)
 	if err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err e
 	if err := b.scan(r, body); err != nil {
 		return nil, 0, err
 	}
-	if string(r.key.ID) != string(id) {
-		return nil, 0, invalidf("the patch changes the id from %q to %q", id, r.key.ID)
+	if string(r.doc.ID) != string(id) {
+		return nil, 0, invalidf("the patch changes the id from %q to %q", id, r.doc.ID)
 	}
 	return body, r.ttl, nil
 }

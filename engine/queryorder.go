@@ -343,7 +343,8 @@ func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
 		}
 	} else {
 		u := &r.e.units[row.unit]
-		it, err = r.e.c.readAt(r.e.ctx, pk, id, view{at: u.at, born: u.born}, nil)
+		epk := pk.EPK()
+		it, err = r.e.c.readAt(r.e.ctx, pk, &epk, id, view{at: u.at, born: u.born}, nil)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return it, false, nil

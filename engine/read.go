@@ -75,7 +75,8 @@ func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf
 	if err := s.check(); err != nil {
 		return Item{}, err
 	}
-	return s.c.readAt(ctx, pk, id, s.view(pk), buf)
+	epk := pk.EPK()
+	return s.c.readAt(ctx, pk, &epk, id, s.view(pk), buf)
 }
 
 // ReadMany is Container.ReadMany as of the snapshot.
@@ -106,7 +107,8 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	if err != nil {
 		return Item{}, err
 	}
-	it, err := c.readEntered(pk, id, view{at: at, born: maxSequence}, buf)
+	epk := pk.EPK()
+	it, err := c.readEntered(pk, &epk, id, view{at: at, born: maxSequence}, buf)
 	call.Leave()
 	return it, err
 }
@@ -119,7 +121,7 @@ type view struct {
 }
 
 // readAt is read as of a view.
-func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, at view, buf []byte) (Item, error) {
+func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EPK, id string, at view, buf []byte) (Item, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return Item{}, err
@@ -127,19 +129,18 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, id string, at v
 	if c.db.opts.mutant == mutantNewer {
 		at.at++
 	}
-	it, err := c.readEntered(pk, id, at, buf)
+	it, err := c.readEntered(pk, epk, id, at, buf)
 	call.Leave()
 	return it, err
 }
 
-// readEntered reads an item.
-func (c *Container) readEntered(pk PartitionKey, id string, as view, buf []byte) (Item, error) {
+// readEntered reads an item; epk is that of pk.
+func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as view, buf []byte) (Item, error) {
 	if err := c.checkKey(pk, id); err != nil {
 		return Item{}, err
 	}
 	db := c.db
 	encoded := pk.Encoded()
-	epk := partmap.HashEncoded(encoded)
 	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
 	var ver item.Version
 	var out []byte
@@ -150,7 +151,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, as view, buf []byte)
 	var m *meter
 	for routed := false; !routed; {
 		rt := c.routing.Load()
-		p = rt.parts[rt.table.Find(&epk)]
+		p = rt.parts[rt.table.Find(epk)]
 		if m = p.meter.Load(); m != nil {
 			if err := m.admit(p); err != nil {
 				return Item{}, err
@@ -161,7 +162,7 @@ func (c *Container) readEntered(pk PartitionKey, id string, as view, buf []byte)
 		// version was written after it was loaded.
 		v := p.version.Load()
 		seq := min(as.at, p.visible.Load())
-		out, found, err = v.lookup(&k, &epk, seq, buf, false, &ver)
+		out, found, err = v.lookup(&k, epk, seq, buf, false, &ver)
 		guard.Leave()
 		if err != nil {
 			return Item{}, db.readError(err)

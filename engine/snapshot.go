@@ -15,7 +15,7 @@ import (
 // each key, the newest version at or below each of them.
 type pins struct {
 	mu   sync.Mutex
-	held map[uint64]*pin
+	held map[uint64]pin
 }
 
 type pin struct {
@@ -30,21 +30,26 @@ func (p *pins) take(now func() uint64, clock time.Time) uint64 {
 	defer p.mu.Unlock()
 	seq := now()
 	if p.held == nil {
-		p.held = make(map[uint64]*pin)
+		p.held = make(map[uint64]pin)
 	}
-	if p.held[seq] == nil {
-		p.held[seq] = &pin{since: clock}
+	at, ok := p.held[seq]
+	if !ok {
+		at.since = clock
 	}
-	p.held[seq].readers++
+	at.readers++
+	p.held[seq] = at
 	return seq
 }
 
 func (p *pins) release(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[seq].readers--; p.held[seq].readers == 0 {
+	at := p.held[seq]
+	if at.readers--; at.readers == 0 {
 		delete(p.held, seq)
+		return
 	}
+	p.held[seq] = at
 }
 
 // live returns the pinned sequences, falling.
@@ -229,13 +234,16 @@ func (s *Snapshot) cutAt(at *partmap.EPK) (seq, born uint64) {
 
 // view returns as of when the snapshot shows a logical partition.
 func (s *Snapshot) view(pk PartitionKey) view {
-	v := view{at: s.seq, born: s.born, now: s.now}
+	v := s.whole()
 	if s.cuts != nil {
 		epk := pk.EPK()
 		v.at, v.born = s.cutAt(&epk)
 	}
 	return v
 }
+
+// whole is view where all partitions are seen at one sequence.
+func (s *Snapshot) whole() view { return view{at: s.seq, born: s.born, now: s.now} }
 
 func (s *Snapshot) check() error {
 	select {

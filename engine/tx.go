@@ -7,9 +7,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // Tx is a transaction in one logical partition: it reads as of one sequence and
@@ -24,14 +24,9 @@ type Tx struct {
 	ctx      context.Context
 	snapshot Snapshot
 	pk       PartitionKey
+	epk      partmap.EPK // of pk
 	over     bool
-
-	// Of an Update:
-	batch        *Batch         // the writes, one operation for each item; nil in a View
-	written      map[string]int // the item's operation
-	seen         map[string]sighting
-	serializable bool
-	ranges       []idRange // that were scanned, if serializable
+	update   *update // nil in a View
 }
 
 // sighting is what a transaction knows of an item.
@@ -70,27 +65,19 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		buf = append(buf, op.body()...)
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
-	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, id, tx.snapshot.view(tx.pk), buf)
-	if tx.batch != nil && (err == nil || err == ErrNotFound) {
-		tx.note(id, it.Seq, err == nil)
+	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, &tx.epk, id, tx.snapshot.whole(), buf)
+	if tx.update != nil && (err == nil || err == ErrNotFound) {
+		tx.update.seen[id] = sighting{it.Seq, err == nil}
 	}
 	return it, err
 }
 
-// note remembers what the transaction knows of an item.
-func (tx *Tx) note(id string, seq uint64, exists bool) {
-	if tx.seen == nil {
-		tx.seen = make(map[string]sighting)
-	}
-	tx.seen[strings.Clone(id)] = sighting{seq, exists}
-}
-
 // own returns the transaction's write of an item, nil if there is none.
 func (tx *Tx) own(id string) *batchOp {
-	if i, ok := tx.written[id]; ok {
-		return &tx.batch.ops[i]
+	if tx.update == nil {
+		return nil
 	}
-	return nil
+	return tx.update.own(id)
 }
 
 // Scan returns the items in the order of their ids, those that the transaction
@@ -112,8 +99,8 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 			opts.Limit += len(m.own) // each may hide one
 		}
 		err := m.run(from, &opts)
-		if tx.serializable {
-			tx.ranges = append(tx.ranges, m.covered(from))
+		if u := tx.update; u != nil && u.serializable && !tx.over {
+			u.ranges = append(u.ranges, m.covered(from))
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -124,11 +111,11 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 // ownFrom returns the transaction's writes from an id on, in scan order. Later
 // writes do not change them.
 func (tx *Tx) ownFrom(from string, reverse bool) []batchOp {
-	if len(tx.written) == 0 {
+	if tx.update == nil {
 		return nil
 	}
 	var own []batchOp
-	for _, op := range tx.batch.ops {
+	for _, op := range tx.update.ops {
 		c := strings.Compare(stringOf(op.id()), from)
 		if from == "" || c == 0 || c > 0 != reverse {
 			op.data = slices.Clone(op.data)
@@ -152,7 +139,7 @@ type txScan struct {
 	reverse bool
 	left    int // items still wanted; 0 at the beginning: all
 	yield   func(Item, error) bool
-	last    string // id of the newest item handed out
+	last    string // id of the item with which it stopped
 	stopped bool   // by the loop or the limit
 }
 
@@ -198,11 +185,10 @@ func (m *txScan) giveOwn() bool {
 }
 
 func (m *txScan) give(it Item) bool {
-	if m.tx.serializable {
+	m.left--
+	if m.stopped = !m.yield(it, nil) || m.left == 0; m.stopped {
 		m.last = strings.Clone(it.ID)
 	}
-	m.left--
-	m.stopped = !m.yield(it, nil) || m.left == 0
 	return !m.stopped
 }
 
@@ -237,7 +223,7 @@ func (tx *Tx) Put(id string, body []byte, o *WriteOptions) error {
 	if err := tx.writable(); err != nil {
 		return err
 	}
-	if err := tx.batch.checkBody(body); err != nil {
+	if err := tx.update.checkBody(body); err != nil {
 		return err
 	}
 	return tx.writeBytes(verbPut, id, body, o)
@@ -255,7 +241,7 @@ func (tx *Tx) writable() error {
 	if tx.over {
 		return ErrClosed
 	}
-	if tx.batch == nil {
+	if tx.update == nil {
 		return fmt.Errorf("write in a View: %w", ErrReadOnly)
 	}
 	return nil
@@ -267,26 +253,28 @@ func (tx *Tx) writeDocument(v verb, doc []byte, o *WriteOptions) error {
 	}
 	r := requests.Get().(*request)
 	defer r.release()
-	if err := tx.batch.checkDocument(v, o); err != nil {
+	if err := tx.update.checkDocument(v, o); err != nil {
 		return err
 	}
-	if err := tx.batch.scan(r, doc); err != nil {
+	if err := tx.update.scan(r, doc); err != nil {
 		return err
 	}
-	return tx.write(v, r.key.ID, doc, r.ttl, o)
+	return tx.write(v, r.doc.ID, doc, r.ttl, o)
 }
 
 func (tx *Tx) writeBytes(v verb, id string, body []byte, o *WriteOptions) error {
-	if err := tx.batch.c.checkKey(tx.pk, id); err != nil {
+	c := tx.update.c
+	if err := c.checkKey(tx.pk, id); err != nil {
 		return err
 	}
-	return tx.write(v, bytesOf(id), body, max(0, tx.batch.c.def.DefaultTTL.Milliseconds()), o)
+	return tx.write(v, bytesOf(id), body, max(0, c.def.DefaultTTL.Milliseconds()), o)
 }
 
 // write judges a write against what the transaction sees, and keeps it.
 func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
+	u := tx.update
 	var op batchOp
-	if err := op.fill(tx.batch.c, v, id, ttl, o); err != nil {
+	if err := op.fill(u.c, v, id, ttl, o); err != nil {
 		return err
 	}
 	if op.demanding() {
@@ -298,17 +286,14 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 			return err
 		}
 	}
-	b := tx.batch
-	if i, ok := tx.written[string(id)]; ok {
-		return b.replace(i, op, body)
+	if i, ok := u.written[stringOf(id)]; ok {
+		return u.replace(i, op, body)
 	}
-	if err := b.add(v, id, body, ttl, o); err != nil {
+	if err := u.addFilled(op, id, body); err != nil {
 		return err
 	}
-	if tx.written == nil {
-		tx.written = make(map[string]int)
-	}
-	tx.written[string(id)] = len(b.ops) - 1
+	n := len(u.ops) - 1
+	u.written[stringOf(u.ops[n].id())] = n // the id stays where it is until the reset
 	return nil
 }
 
@@ -317,20 +302,20 @@ func (tx *Tx) sight(id []byte) (sighting, error) {
 	if op := tx.own(stringOf(id)); op != nil {
 		return sighting{exists: op.verb != verbDelete}, nil
 	}
-	if found, ok := tx.seen[stringOf(id)]; ok {
+	if found, ok := tx.update.seen[stringOf(id)]; ok {
 		return found, nil
 	}
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	_, err := tx.ReadInto(stringOf(id), (*buf)[:0])
+	it, err := tx.ReadInto(tx.update.keep(id), (*buf)[:0])
 	if err != nil && err != ErrNotFound {
 		return sighting{}, err
 	}
-	return tx.seen[stringOf(id)], nil
+	return sighting{it.Seq, err == nil}, nil
 }
 
-// begin takes the sequence at which a transaction reads. pins.release must be
-// called with it.
+// begin takes the sequence at which a transaction reads. end must be called
+// afterwards.
 func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
@@ -345,9 +330,11 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&epk)]
-		at := db.pins.take(p.visible.Load, db.opts.clock())
+		clock := db.opts.clock()
+		at := db.pins.take(p.visible.Load, clock)
 		if !p.dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: db.nowMillis()}}, nil
+			now := max(clock.UnixMilli(), db.clockHigh.Load()) // not before any stamp that it sees
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: now}}, nil
 		}
 		// Who took its place may have flushed before the sequence was taken.
 		db.pins.release(at)
@@ -359,7 +346,7 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 
 // end ends a transaction. What its writes hold stays for another try.
 func (tx *Tx) end() {
-	tx.over = true
+	tx.over, tx.update = true, nil
 	tx.snapshot.c.db.pins.release(tx.snapshot.seq)
 }
 
@@ -377,10 +364,3 @@ func (c *Container) View(ctx context.Context, pk PartitionKey, fn func(*Tx) erro
 	defer tx.end()
 	return fn(tx)
 }
-
-// jitter bounds the time between two tries of an Update: it doubles from the
-// first value to the second.
-const (
-	firstJitter = 50 * time.Microsecond
-	mostJitter  = 5 * time.Millisecond
-)

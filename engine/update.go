@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // UpdateOptions are the options of UpdateWith. Nil means none.
@@ -26,6 +29,13 @@ type UpdateOptions struct {
 
 const defaultReruns = 16
 
+// jitter bounds the time between two tries of an Update: it doubles from the
+// first value to the second.
+const (
+	firstJitter = 50 * time.Microsecond
+	mostJitter  = 5 * time.Millisecond
+)
+
 // Update calls fn with a transaction in a logical partition and commits what fn
 // wrote if it returns nil: all of it, as one record of the log. If it returns an
 // error, nothing is written and Update returns that error.
@@ -40,63 +50,131 @@ const defaultReruns = 16
 // transaction. Another Update in fn, on the same goroutine, is ErrNestedUpdate.
 // Further errors: those of Commit, without *BatchError.
 func (c *Container) Update(ctx context.Context, pk PartitionKey, fn func(*Tx) error) error {
-	_, err := c.UpdateWith(ctx, pk, nil, fn)
-	return err
+	u := updates.Get().(*update)
+	defer u.release()
+	return u.run(ctx, c, pk, UpdateOptions{}, fn)
 }
 
 // UpdateWith is Update with options. It returns what was written, in the order
 // in which fn first wrote to each item.
 func (c *Container) UpdateWith(ctx context.Context, pk PartitionKey, o *UpdateOptions, fn func(*Tx) error) ([]Meta, error) {
-	if nested() {
-		return nil, ErrNestedUpdate
-	}
-	if err := c.db.writable(); err != nil {
-		return nil, err
-	}
 	var opts UpdateOptions
 	if o != nil {
 		opts = *o
 	}
-	if opts.Reruns == 0 {
-		opts.Reruns = defaultReruns
+	u := updates.Get().(*update)
+	defer u.release()
+	if err := u.run(ctx, c, pk, opts, fn); err != nil || len(u.ops) == 0 {
+		return nil, err
+	}
+	return u.commit.metas(), nil
+}
+
+// update is what an Update works with. It is pooled, so that nothing but the Tx,
+// which fn might keep, is allocated.
+type update struct {
+	Batch                       // the writes, one operation for each item
+	written map[string]int      // by id: its operation
+	seen    map[string]sighting // by id: what was read
+	ids     []byte              // ids of seen that nobody else keeps
+
+	serializable bool
+	ranges       []idRange // that were scanned, if serializable
+	commit       commit    // of the newest try
+}
+
+var updates = sync.Pool{New: func() any {
+	return &update{written: make(map[string]int), seen: make(map[string]sighting)}
+}}
+
+// keptIDs is with how many ids the maps of an update are kept for another one.
+const keptIDs = 1000
+
+// reset forgets what a try has read and written.
+func (u *update) reset() {
+	if len(u.written) > keptIDs {
+		u.written = make(map[string]int)
+	}
+	if len(u.seen) > keptIDs {
+		u.seen, u.ids = make(map[string]sighting), nil
+	}
+	clear(u.written)
+	clear(u.seen)
+	clear(u.ranges)
+	u.ids, u.ranges = u.ids[:0], u.ranges[:0]
+	u.Reset()
+}
+
+// release gives the update back.
+func (u *update) release() {
+	u.reset()
+	u.commit = commit{}
+	u.empty()
+	updates.Put(u)
+}
+
+// keep returns a copy of an id that lives until the reset.
+func (u *update) keep(id []byte) string {
+	n := len(u.ids)
+	u.ids = append(u.ids, id...) // strings made before stay in the old array
+	return stringOf(u.ids[n:])
+}
+
+// own returns the write of an item, nil if there is none.
+func (u *update) own(id string) *batchOp {
+	if i, ok := u.written[id]; ok {
+		return &u.ops[i]
+	}
+	return nil
+}
+
+// run does what UpdateWith says.
+func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts UpdateOptions, fn func(*Tx) error) error {
+	defer updating.Add(-1)
+	if updating.Add(1) > 1 && nested() {
+		return ErrNestedUpdate
+	}
+	if err := c.db.writable(); err != nil {
+		return err
 	}
 	sync, err := c.db.syncs(opts.Durability)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := batches.Get().(*Batch)
-	b.begin(c, pk)
-	defer b.release()
+	if opts.Reruns == 0 {
+		opts.Reruns = defaultReruns
+	}
+	u.serializable = opts.Serializable
 	for try := 0; ; try++ {
-		metas, err := b.tryUpdate(ctx, opts.Serializable, sync, fn)
-		if err != errChanged {
-			return metas, err
+		if err := u.try(ctx, c, pk, sync, fn); err != errChanged {
+			return err
 		}
 		if try >= opts.Reruns {
-			return nil, fmt.Errorf("partition key %s, tried %d times: %w", pk, try+1, ErrConflict)
+			return fmt.Errorf("partition key %s, tried %d times: %w", pk, try+1, ErrConflict)
 		}
 		most := min(firstJitter<<min(try, 10), mostJitter)
 		if err := pause(ctx, rand.N(most)); err != nil {
-			return nil, err
+			return err
 		}
-		b.Reset()
+		u.reset()
 	}
 }
 
-// tryUpdate runs one transaction. errChanged says that it met a conflict.
-func (b *Batch) tryUpdate(ctx context.Context, serializable, sync bool, fn func(*Tx) error) ([]Meta, error) {
-	tx, err := b.c.begin(ctx, b.pk)
+// try runs one transaction. errChanged says that it met a conflict.
+func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync bool, fn func(*Tx) error) error {
+	tx, err := c.begin(ctx, pk)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer tx.end() // what it overwrites is kept until it is committed
-	tx.batch, tx.serializable = b, serializable
+	u.c, u.pk, u.epk = c, pk, tx.epk
+	tx.update = u
 	if err := callUpdate(fn, tx); err != nil {
-		return nil, err
+		return err
 	}
 	tx.over = true
-	u := commit{Batch: b, tx: tx, sync: sync}
-	return u.run(ctx)
+	u.commit = commit{Batch: &u.Batch, tx: tx, sync: sync}
+	return u.commit.run(ctx)
 }
 
 // callUpdate is the one place from which the functions of Updates are called.
@@ -117,6 +195,9 @@ var updateCall = func() uintptr {
 	return at[0]
 }()
 
+// updating is how many Updates are running: one that is alone is not nested.
+var updating atomic.Int32
+
 // nestedCalls is how many calls an Update in an Update may be away from it, and
 // is still noticed.
 const nestedCalls = 64
@@ -124,6 +205,6 @@ const nestedCalls = 64
 // nested says whether the function of an Update is running on this goroutine.
 func nested() bool {
 	var calls [nestedCalls]uintptr
-	n := runtime.Callers(3, calls[:])
+	n := runtime.Callers(4, calls[:])
 	return slices.Contains(calls[:n], updateCall)
 }

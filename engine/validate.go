@@ -53,15 +53,15 @@ func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit)
 			return err
 		}
 	}
-	if !tx.serializable {
+	if !tx.update.serializable {
 		return nil
 	}
-	for id := range tx.seen {
+	for id := range tx.update.seen {
 		if err := tx.unchanged(p, v, bytesOf(id)); err != nil {
 			return err
 		}
 	}
-	for _, r := range tx.ranges {
+	for _, r := range tx.update.ranges {
 		if u.changedInMemory(v, r, at) {
 			return errChanged
 		}
@@ -80,14 +80,14 @@ func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit)
 // not see.
 func (tx *Tx) unchanged(p *partition, v *version, id []byte) error {
 	at := tx.snapshot.seq
-	key := tx.batch.key(id)
+	key := tx.update.key(id)
 	var newest item.Version
 	if v.newestInMemory(&key, at, &newest) {
 		return errChanged
 	}
 	hash := uint64(0)
 	for _, r := range v.runs {
-		f := r.find(&tx.batch.epk)
+		f := r.find(&tx.update.epk)
 		if f == nil || f.Properties().MaxSeq <= at {
 			continue
 		}
@@ -127,7 +127,7 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	if p.mu.lastSeq <= u.ahead || p.db.opts.mutant >= mutantUnchecked && p.db.opts.mutant <= mutantUnlocked {
 		return nil // nothing
 	}
-	if len(tx.ranges) > 0 && u.again < rangesAgain {
+	if len(tx.update.ranges) > 0 && u.again < rangesAgain {
 		u.again++
 		return errFilesChanged
 	}
@@ -142,16 +142,16 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 			return errChanged
 		}
 	}
-	if !tx.serializable {
+	if !tx.update.serializable {
 		return nil
 	}
-	for id := range tx.seen {
+	for id := range tx.update.seen {
 		key := u.key(bytesOf(id))
 		if v.newestInMemory(&key, at, &newest) {
 			return errChanged
 		}
 	}
-	for _, r := range tx.ranges {
+	for _, r := range tx.update.ranges {
 		if u.changedInMemory(v, r, at) {
 			return errChanged
 		}

@@ -174,15 +174,22 @@ func aloneError(err error) error {
 // scan fills the request's operation from a document, whose partition key must
 // be the one that is given, if that is valid.
 func (c *Container) scan(r *request, doc []byte, given PartitionKey) error {
-	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
-		return documentError(err)
-	}
-	pk, err := c.keyOf(r, given)
+	pk, err := c.scanDocument(r, doc, given)
 	if err != nil {
 		return err
 	}
-	r.ttl = c.ttlOf(&r.doc)
 	return r.set(pk, r.doc.ID, doc, 0)
+}
+
+// scanDocument sets doc and ttl of the request and returns the partition key.
+func (c *Container) scanDocument(r *request, doc []byte, given PartitionKey) (pk []byte, err error) {
+	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
+		return nil, documentError(err)
+	}
+	if pk, err = c.keyOf(r, given); err == nil {
+		r.ttl = c.ttlOf(&r.doc)
+	}
+	return pk, err
 }
 
 func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, d demand, flags item.Flags) (Meta, error) {

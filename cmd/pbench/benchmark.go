@@ -62,7 +62,7 @@ type benchmark struct {
 	splits        *splitWatch
 	splitAt       []time.Duration // since the measuring began
 	copyEvery     time.Duration   // between checkpoints; 0: none
-	copied        []time.Duration // what they took
+	copied        []checkpoint
 }
 
 func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload, seed uint64) (*benchmark, error) {
@@ -163,7 +163,7 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	if err := errors.Join(cuts.stop(), copies.stop()); err != nil {
 		b.env.notef("%v", err)
 	}
-	b.copied = append(b.copied, copies.took...)
+	b.copied = append(b.copied, copies.made...)
 	b.warm = true // for a further loop of this kind
 	b.target.grown(o.Documents)
 	return o, nil

@@ -60,10 +60,12 @@ func (s *fakeStore) Stats() storeStats {
 	return s.stats
 }
 
-func (s *fakeStore) Checkpoint(context.Context, string) error { return nil }
-func (s *fakeStore) Flush(context.Context) error              { return nil }
-func (s *fakeStore) Settle(ctx context.Context) error         { return ctx.Err() }
-func (s *fakeStore) Close() error                             { s.closed = true; return s.closeErr }
+func (s *fakeStore) Checkpoint(context.Context, string) (checkpoint, error) {
+	return checkpoint{}, nil
+}
+func (s *fakeStore) Flush(context.Context) error      { return nil }
+func (s *fakeStore) Settle(ctx context.Context) error { return ctx.Err() }
+func (s *fakeStore) Close() error                     { s.closed = true; return s.closeErr }
 
 type fakeContainer struct {
 	s       *fakeStore

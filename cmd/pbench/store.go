@@ -32,7 +32,7 @@ type store interface {
 	// Flush writes what is in memory to files.
 	Flush(ctx context.Context) error
 	// Checkpoint makes a copy of linked files in dir.
-	Checkpoint(ctx context.Context, dir string) error
+	Checkpoint(ctx context.Context, dir string) (checkpoint, error)
 	// Settle flushes and merges until the store is at rest.
 	Settle(ctx context.Context) error
 	Close() error
@@ -268,8 +268,9 @@ func (s engineStore) Stats() storeStats {
 func (s engineStore) Flush(ctx context.Context) error  { return s.db.Flush(ctx) }
 func (s engineStore) Settle(ctx context.Context) error { return s.db.Settle(ctx) }
 func (s engineStore) Close() error                     { return s.db.Close() }
-func (s engineStore) Checkpoint(ctx context.Context, dir string) error {
-	return s.db.Checkpoint(ctx, dir)
+func (s engineStore) Checkpoint(ctx context.Context, dir string) (checkpoint, error) {
+	info, err := s.db.Checkpoint(ctx, dir)
+	return checkpoint{took: info.Duration(), logSync: info.LogSync}, err
 }
 
 type engineContainer struct {
