@@ -249,6 +249,20 @@ func (h *historian) expire() {
 	h.must(h.db.expireItems(context.Background()))
 }
 
+// TestChangesOfNothing: a transaction that deletes what it has created has changed
+// nothing.
+func TestChangesOfNothing(t *testing.T) {
+	h := newHistorian(t, ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}, nil)
+	h.must(h.c.Update(context.Background(), StringKey("k1"), func(tx *Tx) error {
+		h.must(tx.Create([]byte(`{"id":"a","k":"k1"}`), nil))
+		return tx.Delete("a", nil)
+	}))
+	h.must(h.read(-1))
+	if len(h.seen) != 0 {
+		t.Errorf("%+v", h.seen)
+	}
+}
+
 // TestChangesExpiry tells of items that expire.
 func TestChangesExpiry(t *testing.T) {
 	ctx := context.Background()
