@@ -251,8 +251,11 @@ func (a *application) try(ctx context.Context) error {
 		return p.gone()
 	}
 	if a.skipped = a.index <= p.mu.applied.index; a.skipped {
-		// Whoever is told so may count on it.
+		// Whoever is told so may count on it, as durably as is asked for now.
 		a.seq, a.pos, a.need = p.mu.lastSeq, p.mu.last, p.mu.synced
+		if a.sync {
+			a.need = a.pos
+		}
 		return nil
 	}
 	if p.mu.applied != before {

@@ -289,3 +289,30 @@ func TestInstallDamaged(t *testing.T) {
 		t.Errorf("sequences are pinned: %v", pinned)
 	}
 }
+
+// TestSkippedSynced: an entry that was applied buffered, and comes again to be
+// synced, is durable when it is skipped.
+func TestSkippedSynced(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	db, err := Open(ctx, "store", testOptions(mem))
+	must(t, err)
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "docs", replicaDef)
+	must(t, err)
+	id := c.Partitions()[0].ID
+	for i, d := range []Durability{Buffered, Synced} {
+		got, err := c.ApplyAt(ctx, id, Entry{Index: 5, Time: time.Now(), Durability: d})
+		if err != nil || got.Skipped != (i == 1) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	after, err := Open(ctx, "store", testOptions(mem.Crash(vfs.CrashOptions{})))
+	must(t, err)
+	defer after.Close()
+	c, err = after.Container("docs")
+	must(t, err)
+	if index, err := c.AppliedIndex(id); err != nil || index != 5 {
+		t.Errorf("after a power cut: entry %d, %v", index, err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,6 +164,37 @@ func changes(t *testing.T, seed uint64, unique bool) {
 	follower.take(s.c, AllPartitions(), -1)
 	if follower.shown != before {
 		t.Errorf("%d changes after the end", follower.shown-before)
+	}
+}
+
+// TestChangesOverwritten: what was written while a feed was on its way, and goes with a
+// power cut, hides nothing of what it was to show.
+func TestChangesOverwritten(t *testing.T) {
+	ctx := context.Background()
+	for _, write := range []func(s *splitStore){
+		func(s *splitStore) { s.put(1, "last", "new") },
+		func(s *splitStore) { s.must(s.c.Delete(ctx, StringKey("k1"), "last", nil)) },
+		func(s *splitStore) { s.must(s.c.DeleteLogicalPartition(ctx, StringKey("k1"), nil)) },
+	} {
+		s := newSplitStore(t, byK, func(o *Options) { o.Durability = Buffered })
+		for i := range feedBatchItems + 1 {
+			s.put(1, fmt.Sprint(i), "old")
+		}
+		s.put(1, "last", "old") // of the second batch
+		r := newCopy(t)
+		r.take(s.c, AllPartitions(), 1)
+		n := 0
+		for ch, err := range s.c.Changes(ctx, AllPartitions(), r.at, &ChangeOptions{Progress: func(p Position) { r.at = p }}) {
+			s.must(err)
+			id := itemID{"c", ch.Key, ch.ID}
+			r.seqs[id], r.docs[id] = ch.Seq, string(ch.Body)
+			if n++; n == 1 {
+				write(s)
+			}
+		}
+		s.reopen(s.mem.Crash(vfs.CrashOptions{}))
+		r.take(s.c, AllPartitions(), -1)
+		r.check(s.c, nil)
 	}
 }
 
@@ -402,4 +434,26 @@ func BenchmarkChanges(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestChangesOpaque: an id of an opaque container is any bytes.
+func TestChangesOpaque(t *testing.T) {
+	ctx := context.Background()
+	db, _ := openMem(t, testOptions(vfs.NewMem()))
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "o", ContainerDef{Kind: Opaque})
+	must(t, err)
+	ids := []string{"a", string([]byte{claimMark, 'b'})}
+	for _, id := range ids {
+		_, err := c.Put(ctx, StringKey("k"), id, []byte("x"), nil)
+		must(t, err)
+	}
+	var got []string
+	for ch, err := range c.Changes(ctx, AllPartitions(), FromStart(), nil) {
+		must(t, err)
+		got = append(got, ch.ID)
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("changes of %q", got)
+	}
 }

@@ -249,6 +249,20 @@ func (h *historian) expire() {
 	h.must(h.db.expireItems(context.Background()))
 }
 
+// TestChangesOfNothing: a transaction that deletes what it has created has changed
+// nothing.
+func TestChangesOfNothing(t *testing.T) {
+	h := newHistorian(t, ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}, nil)
+	h.must(h.c.Update(context.Background(), StringKey("k1"), func(tx *Tx) error {
+		h.must(tx.Create([]byte(`{"id":"a","k":"k1"}`), nil))
+		return tx.Delete("a", nil)
+	}))
+	h.must(h.read(-1))
+	if len(h.seen) != 0 {
+		t.Errorf("%+v", h.seen)
+	}
+}
+
 // TestChangesExpiry tells of items that expire.
 func TestChangesExpiry(t *testing.T) {
 	ctx := context.Background()
@@ -470,13 +484,22 @@ func TestChangesOfBackup(t *testing.T) {
 // TestReplayTornCarry: replay has flushed newer versions of what the first record of a
 // carry, whose others a crash took, brings again.
 func TestReplayTornCarry(t *testing.T) {
+	t.Run("kept", func(t *testing.T) { replayTornCarry(t, false) })
+	t.Run("first and past its retention", func(t *testing.T) { replayTornCarry(t, true) })
+}
+
+// replayTornCarry: late says that the store has no files, and what it deleted is
+// older than the retention, so that a flush could drop the tombstones.
+func replayTornCarry(t *testing.T, late bool) {
 	ctx := context.Background()
 	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}
 	h := newHistorian(t, def, func(o *Options) {
 		o.MemoryBudget, o.memtableBytes, o.Durability = 128<<20, 64<<20, Buffered
 	})
 	h.write(1, "first", "", 0)
-	h.must(h.db.Flush(ctx)) // so that the runs above it are merged
+	if !late {
+		h.must(h.db.Flush(ctx)) // so that the runs above it are merged
+	}
 	h.write(1, "whole", "", 0)
 	h.write(2, "deleted", "", 0)
 	h.write(2, "overwritten", "", 0)
@@ -499,8 +522,12 @@ func TestReplayTornCarry(t *testing.T) {
 	end, _, err := h.db.log.AppendCarried(wal.Stream(p.id), ver.Seq, payload)
 	h.must(err)
 	h.must(h.db.log.Wait(end, true))
-	if flushes := h.db.counters.flushes.Load(); flushes != 1 {
+	if flushes := h.db.counters.flushes.Load(); flushes > 1 {
 		t.Fatalf("%d flushes before the crash", flushes)
+	}
+	if late {
+		h.must(h.db.keepMarks())
+		h.clock.pass(2 * time.Hour)
 	}
 	h.opts.MemoryBudget, h.opts.memtableBytes = minMemoryBudget, 0
 	h.reopen(h.mem.Kill())
@@ -517,10 +544,13 @@ func TestReplayTornCarry(t *testing.T) {
 		if it, err := h.c.Read(ctx, StringKey("k2"), "overwritten"); err != nil || !strings.Contains(string(it.Body), "new") {
 			t.Errorf("overwritten: %s %v", it.Body, err)
 		}
+		h.verify()
+		if late {
+			return
+		}
 		h.at, h.seen = FromStart(), make(map[PartitionKey][]told)
 		h.must(h.read(-1))
 		h.compare()
-		h.verify()
 	}
 	check()
 	h.must(h.db.Settle(ctx))

@@ -24,7 +24,8 @@ type claimChange struct {
 // that item.
 type heldItem struct {
 	incumbent
-	op int
+	op   int
+	seen bool // it had not expired
 }
 
 // lookUpClaims finds out what the batch does with claims. The caller is inside a
@@ -43,7 +44,7 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 	}
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	now := p.db.nowMillis()
+	now := u.now()
 	var had, has []claimID
 	for i := range u.ops {
 		op := &u.ops[i]
@@ -57,11 +58,11 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 			return p.db.readError(err)
 		}
 		held.exists, held.version.Body = exists, nil
-		u.held = append(u.held, held)
 		had, has = had[:0], has[:0]
-		if exists && visible(&held.version, now) {
+		if held.seen = exists && visible(&held.version, now); held.seen {
 			had = u.c.unique.claims(had, body)
 		}
+		u.held = append(u.held, held)
 		if op.verb != verbDelete {
 			has = u.c.unique.claims(has, op.body())
 		}
@@ -102,8 +103,10 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (early bool, err er
 		key := u.key(id)
 		return v.lookupMemory(&key, maxSequence, &newer) && newer.Seq != found.version.Seq
 	}
+	now := u.now()
 	for i := range u.held {
-		if changed(u.ops[u.held[i].op].id(), &u.held[i].incumbent) {
+		held := &u.held[i]
+		if changed(u.ops[held.op].id(), &held.incumbent) || held.seen != (held.exists && visible(&held.version, now)) {
 			return false, errFilesChanged
 		}
 	}
@@ -112,7 +115,6 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (early bool, err er
 			return false, errFilesChanged
 		}
 	}
-	now := p.db.nowMillis()
 	for i := range u.claims {
 		c := &u.claims[i]
 		if c.twice >= 0 {

@@ -559,3 +559,54 @@ func TestCopyToStopped(t *testing.T) {
 		}
 	}
 }
+
+// TestCopyToExpirer: the store writes no tombstones for what has expired in a copy
+// under way, nor in what was copied, and goes on in other containers.
+func TestCopyToExpirer(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	clock := newTestClock(opts)
+	opts.ExpiryGrace = time.Minute
+	db, err := Open(ctx, "db", opts)
+	must(t, err)
+	defer db.Close()
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour, DefaultTTL: 10 * time.Second}
+	var all []*Container
+	for _, name := range []string{"source", "other"} {
+		c, err := db.CreateContainer(ctx, name, def)
+		must(t, err)
+		_, err = c.Upsert(ctx, []byte(`{"id":"x","k":"a"}`), nil)
+		must(t, err)
+		all = append(all, c)
+	}
+	byID := def
+	byID.PartitionKey = []string{"/id"}
+	cp, err := all[0].CopyTo(ctx, "copy", byID, nil)
+	must(t, err)
+	defer cp.Close()
+	expire := func() {
+		t.Helper()
+		clock.pass(2 * time.Minute)
+		if err := db.expireItems(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	told := func(c *Container) (last ChangeKind) {
+		for ch, err := range c.Changes(ctx, AllPartitions(), FromStart(), &ChangeOptions{AllVersions: true}) {
+			must(t, err)
+			last = ch.Kind
+		}
+		return last
+	}
+	expire()
+	_, err = all[0].Upsert(ctx, []byte(`{"id":"y","k":"a"}`), nil)
+	must(t, err)
+	to, err := cp.Finish(ctx)
+	must(t, err)
+	expire()
+	for _, c := range []*Container{all[1], to} {
+		if kind := told(c); kind != ChangeExpired {
+			t.Errorf("container %q: %v", c.name, kind)
+		}
+	}
+}

@@ -57,12 +57,14 @@ func (w *workers) expire() {
 	}
 }
 
-// expireItems goes over the partitions whose turn it is.
-func (db *DB) expireItems(ctx context.Context) error {
+// expireItems goes over the partitions whose turn it is. One that fails holds up
+// no other.
+func (db *DB) expireItems(ctx context.Context) (failed error) {
 	for _, p := range db.partitions() {
 		start := db.opts.elapsed()
 		purge := db.purgeable()
-		if !p.c.tellsExpiry() || p.dropped.Load() || purge == 0 || start < p.expiry.again {
+		// A copy under way, and what was copied, take no writes.
+		if !p.c.tellsExpiry() || p.c.accepts(false) != nil || p.dropped.Load() || purge == 0 || start < p.expiry.again {
 			continue
 		}
 		seen := p.visible.Load()
@@ -70,16 +72,17 @@ func (db *DB) expireItems(ctx context.Context) error {
 			continue // nothing was written since, and nothing more has expired
 		}
 		next, err := db.expirePartition(ctx, p, purge)
-		if errors.Is(err, errMoved) || errors.Is(err, ErrClosed) {
+		if errors.Is(err, errMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
 			continue
 		}
 		if err != nil {
-			return err
+			failed = errors.Join(failed, err)
+			seen, next = 0, 0 // nothing is known of it
 		}
 		took := db.opts.elapsed() - start
 		p.expiry = expiryPass{again: start + took + max(leastExpiry, expiryShare*took), seq: seen, next: next}
 	}
-	return nil
+	return failed
 }
 
 // expired is an item to write a tombstone for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -264,5 +265,55 @@ func TestPurge(t *testing.T) {
 	for f, err := range db.Verify(ctx) {
 		must(t, err)
 		t.Error(f)
+	}
+}
+
+// TestClockSetBack: what a write has found expired is there again when it is
+// carried out, as the clock was set right in between.
+func TestClockSetBack(t *testing.T) {
+	ctx := context.Background()
+	key := StringKey("a")
+	var clock *testClock
+	var back func()
+	for _, unique := range []bool{false, true} {
+		def := ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry}
+		if unique {
+			def.UniqueKeys = [][]string{{"/v"}}
+		}
+		opts := testOptions(vfs.NewMem())
+		clock, back = newTestClock(opts), func() {}
+		opts.lookedAhead = func() { back() }
+		db, err := Open(ctx, "db", opts)
+		must(t, err)
+		defer db.Close()
+		c, err := db.CreateContainer(ctx, "c", def)
+		must(t, err)
+		const written = `{"id":"x","k":"a","v":1,"ttl":10}`
+		_, err = c.Upsert(ctx, []byte(written), nil)
+		must(t, err)
+		forward := func() {
+			right := clock.wall.Load()
+			clock.wall.Add(int64(time.Minute))
+			back = func() { clock.wall.Store(right); back = func() {} }
+		}
+		forward()
+		want := written
+		if _, err := c.Patch(ctx, key, "x", new(Patch).Set("/w", 1), nil); err == nil {
+			want = strings.Replace(written, "}", `,"w":1}`, 1)
+		} else if !errors.Is(err, ErrNotFound) {
+			t.Error(err)
+		}
+		if it, err := c.Read(ctx, key, "x"); err != nil || string(it.Body) != want {
+			t.Errorf("after the patch: %q, want %q; %v", it.Body, want, err)
+		}
+		if !unique {
+			continue
+		}
+		forward()
+		_, err = c.Upsert(ctx, []byte(`{"id":"x","k":"a","v":2,"ttl":10}`), nil)
+		must(t, err)
+		if _, err = c.Create(ctx, []byte(`{"id":"y","k":"a","v":1}`), nil); err != nil {
+			t.Errorf("a value that nobody has: %v", err)
+		}
 	}
 }

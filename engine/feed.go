@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/wal"
 )
 
 // A feed goes over the parts of its range in turns. A part is what one physical
@@ -342,11 +343,7 @@ func (f *feed) window(p *partition, seq uint64) (uint64, error) {
 	if to <= seq || db.log == nil {
 		return to, nil
 	}
-	// Writes that asked for a sync are visible after it.
-	p.mu.Lock()
-	lazy := p.mu.lazy
-	p.mu.Unlock()
-	if db.log.Synced() < lazy && p.install.flushedSeq.Load() < to {
+	if durable, lazy := p.durable(); durable < to {
 		if f.o.Follow && time.Since(f.synced) < feedSyncEvery {
 			return 0, errLate
 		}
@@ -357,6 +354,23 @@ func (f *feed) window(p *partition, seq uint64) (uint64, error) {
 	}
 	f.windows[p.id] = to
 	return to, nil
+}
+
+// durable returns a sequence up to which no crash takes anything back that is
+// visible, and up to where the log must be synced for that to be all.
+func (p *partition) durable() (seq uint64, lazy wal.Position) {
+	visible := p.visible.Load()
+	if p.db.log == nil {
+		return visible, 0
+	}
+	// Writes that asked for a sync are visible after it.
+	p.mu.Lock()
+	lazy = p.mu.lazy
+	p.mu.Unlock()
+	if p.db.log.Synced() >= lazy {
+		return visible, lazy
+	}
+	return p.install.flushedSeq.Load(), lazy
 }
 
 // handOut gives the batch of a part to the body of the loop.
@@ -397,6 +411,10 @@ func (n *feedFound) change(text []byte) (Change, []byte) {
 // fill makes a batch. False: the set of files is not as prepared.
 func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error) {
 	db := f.c.db
+	// A newer version takes the place of one of the window if no crash takes it
+	// back: else that would be shown by nobody.
+	known, _ := p.durable()
+	known = max(known, to)
 	guard := db.epoch.Enter()
 	defer guard.Leave()
 	defer f.closeSources()
@@ -407,7 +425,6 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 	if floor := p.changeFloor.Load(); f.o.AllVersions && e.seq < floor {
 		return false, &PositionExpiredError{Oldest: f.c.oldestPosition(f.rng)}
 	}
-	known := p.visible.Load() // at or above all that is in files
 	if ready, err := f.openSources(v, e); !ready || err != nil {
 		return false, err
 	}
@@ -438,7 +455,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 			return false, err
 		}
 		last = ver.Seq
-		if own && f.wants(&k) && !isClaim(&k) && ver.Modified >= f.since {
+		if own && f.wants(&k) && ver.Modified >= f.since {
 			if err := f.take(v, &k, &ver, known, now); err != nil {
 				return false, err
 			}
@@ -449,8 +466,11 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 	return true, nil
 }
 
-// wants says whether the scope takes in a key.
+// wants says whether the scope takes in a key, which is no claim's.
 func (f *feed) wants(k *item.Key) bool {
+	if f.c.unique != nil && isClaim(k) { // ids of an opaque container are any bytes
+		return false
+	}
 	switch f.scope.kind {
 	case scopeOne:
 		return bytes.Equal(k.PK, f.scope.key.Encoded())
@@ -504,6 +524,9 @@ func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.
 		}
 	}
 	if ver.Deleted() && kind != ChangeExpired {
+		if previous == 0 {
+			return nil // a transaction has deleted what it had created
+		}
 		kind = ChangeDeleted
 	}
 	f.add(k, ver, kind, previous)

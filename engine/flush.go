@@ -52,7 +52,8 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return err
 	}
 	guess := p.newOverlap(v.runs)
-	keep := p.retention(len(v.runs) == 0)
+	// In a replay older versions may come yet, as they were carried on.
+	keep := p.retention(len(v.runs) == 0 && !db.replaying)
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {

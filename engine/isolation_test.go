@@ -235,6 +235,7 @@ func (x *transaction) run(ctx context.Context, c *Container, rng *rand.Rand, ack
 
 // list reads a list and notes it.
 func (x *transaction) list(tx *Tx, n int) (string, error) {
+	runtime.Gosched() // others come in between, whatever the machine has to do
 	it, err := tx.Read(listID(n))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", err

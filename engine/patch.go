@@ -177,6 +177,9 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 	if err != nil {
 		return err
 	}
+	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
+		return ErrPrecondition // before what is wrong with the patch, as in a batch
+	}
 	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, p)
 	if err != nil {
 		return err
@@ -232,7 +235,8 @@ func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 			return p.db.readError(err)
 		}
 		found.version.Body = nil
-		if verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, u.now()) != nil {
+		// It counts if a clock that is set back makes the item visible meanwhile.
+		if op.failed = verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, u.now()); op.failed != nil {
 			return nil
 		}
 	}

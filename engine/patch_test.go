@@ -127,6 +127,10 @@ func TestPatchInBatch(t *testing.T) {
 		t.Errorf("documents of 2.5 MiB together: %v", err)
 	}
 	must(t, c.Update(ctx, StringKey("a"), func(tx *Tx) error {
+		old := &WriteOptions{IfMatch: 1}
+		if err := tx.Patch("x", new(Patch).Remove("/no"), old); !errors.Is(err, ErrPrecondition) {
+			t.Errorf("a patch that fails, of another version: %v", err)
+		}
 		must(t, tx.Patch("x", new(Patch).Increment("/n", 10), nil))
 		must(t, tx.Patch("x", new(Patch).Increment("/n", 10), nil))
 		if err := tx.Patch("no", new(Patch).Increment("/n", 10), nil); !errors.Is(err, ErrNotFound) {

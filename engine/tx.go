@@ -147,6 +147,9 @@ type txScan struct {
 func (m *txScan) run(from string, o *ScanOptions) error {
 	s := &m.tx.snapshot
 	for it, err := range s.c.scanKey(m.tx.ctx, m.tx.pk, from, o, s) {
+		if m.tx.over { // iter.Pull: nobody holds the sequence any more
+			return ErrClosed
+		}
 		if err != nil {
 			return err
 		}

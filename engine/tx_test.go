@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -27,8 +28,15 @@ func TestView(t *testing.T) {
 		upsert(t, c, fmt.Sprint("i", i), 10)
 	}
 	var outside *Tx
+	var pulled func() (Item, error, bool)
 	err := c.View(ctx, StringKey("a"), func(tx *Tx) error {
 		outside = tx
+		var stop func()
+		pulled, stop = iter.Pull2(tx.Scan("", nil))
+		t.Cleanup(stop)
+		if it, err, ok := pulled(); !ok || err != nil || it.ID != "i0" {
+			t.Errorf("pulled: %v, %v, %v", it.ID, err, ok)
+		}
 		upsert(t, c, "i2", 99)
 		upsert(t, c, "new", 10)
 		must(t, c.Delete(ctx, StringKey("a"), "i0", nil))
@@ -61,6 +69,9 @@ func TestView(t *testing.T) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
+	}
+	if _, err, ok := pulled(); !ok || !errors.Is(err, ErrClosed) {
+		t.Errorf("a scan that is pulled after the end: %v, %v", err, ok)
 	}
 	if n := db.Stats().Snapshots; n != 0 {
 		t.Errorf("%d sequences held", n)

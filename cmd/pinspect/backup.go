@@ -181,11 +181,16 @@ func verifyBackups(ctx context.Context, env *environment, names []string) ([]eng
 	return all, backupFailure(err)
 }
 
+// backupError is damage of a backup, of which verify knows nothing.
+type backupError struct{ error }
+
+func (e backupError) Unwrap() error { return e.error }
+
 // backupFailure says what a failure to read backups means for the exit status.
 func backupFailure(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrCorrupt):
-		return findingError{err}
+		return findingError{backupError{err}}
 	case errors.Is(err, engine.ErrWrongParent), errors.Is(err, engine.ErrExists):
 		return cli.Usage(err)
 	}

@@ -59,7 +59,7 @@ func wants(t *testing.T, text string, parts ...string) {
 func fails(t *testing.T, status int, says string, args ...string) {
 	t.Helper()
 	r := pinspect(t, args...)
-	if r.status != status || !strings.Contains(r.stderr, says) {
+	if r.status != status || !strings.Contains(r.stderr, says) || strings.Contains(r.stderr, "command verify") {
 		t.Errorf("pinspect %v: status %d, %s; want %d and %q", args, r.status, r.stderr, status, says)
 	}
 }

@@ -96,7 +96,7 @@ func (e *environment) fail(err error) int {
 	if errors.As(err, new(*cli.UsageError)) {
 		return cli.ExitUsage
 	}
-	if errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt) {
+	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(backupError)) {
 		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store.")
 	}
 	if errors.As(err, new(findingError)) {
