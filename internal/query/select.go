@@ -13,7 +13,7 @@ type Func uint8
 const (
 	NoFunc Func = iota
 	Count       // of values; without a path, of documents
-	Sum         // of numbers; undefined if there is another value
+	Sum         // of numbers; undefined if there is another value, or numbers of both infinities
 	Avg         // as Sum; undefined if there is no value
 	Min         // in the order of values; undefined if there is none, an array or an object
 	Max
