@@ -119,7 +119,7 @@ func (m *wildModel) open() {
 // policy draws an index policy of patterns that have something to do with the
 // documents.
 func (m *wildModel) policy() IndexPolicy {
-	if m.d.IntN(2) == 0 {
+	if m.d.IntN(3) > 0 {
 		return IndexAll()
 	}
 	patterns := []string{"/*", "/a/?", "/a/*", "/b/?", "/n/?", "/s/?", "/s/*", "/o/*", "/o/a/?", "/t/*", "/t/[]/?", "/t/[]/*", "/l/*", "/l/[]/a/?", "/l/[]/*", "/id/?", "/ttl/?", `/"a"/b/?`}
@@ -165,7 +165,7 @@ func (m *wildModel) disturb() {
 	parts := m.db.partitions()
 	p := parts[m.d.IntN(len(parts))]
 	switch m.d.IntN(10) {
-	case 0, 1:
+	case 0, 1, 7:
 		m.must(m.db.Flush(ctx))
 	case 2:
 		_, err := m.db.work.mergeOne(ctx, p, m.d.IntN(2) == 0)
@@ -177,16 +177,17 @@ func (m *wildModel) disturb() {
 		m.reshape()
 	case 6:
 		m.must(m.db.Settle(ctx))
-	case 7, 8:
-		// Only some files are written anew, by merges that come later.
+	case 8:
+		// Now and then only some files are written anew, by merges that come later.
 		policy := m.policy()
 		compiled, err := m.c.def.compileIndex(policy)
 		m.must(err)
 		_, err = m.c.replacePolicy(policy, compiled)
 		m.must(err)
-		if m.d.IntN(2) == 0 {
-			_, err = m.db.work.reindexOne(ctx, p, true)
-			m.must(err)
+		_, err = m.db.work.reindexOne(ctx, p, true)
+		m.must(err)
+		if m.d.IntN(4) > 0 {
+			m.must(m.c.reindexAll(ctx))
 		}
 	default:
 		for _, s := range m.snaps {
