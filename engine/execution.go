@@ -28,6 +28,7 @@ type execution struct {
 	after *position // results begin after it; nil: with the first
 	skip  int       // results to pass over
 	left  int       // results still wanted
+	now   int64     // of a pass: see scanner.now
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -301,7 +302,7 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
-	sc.accept, sc.born = accept, u.born
+	sc.accept, sc.born, sc.now = accept, u.born, e.now
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.lookup, c.few, c.order = e.look, u.key.Valid(), order

@@ -64,7 +64,8 @@ func Eq(path string, v any) Filter { return leaf(path, query.Filter{Op: query.Eq
 // Ne is true for documents whose value at path is of the type of v and another.
 func Ne(path string, v any) Filter { return leaf(path, query.Filter{Op: query.Ne}, v) }
 
-// In is true for documents whose value at path equals one of values.
+// In is true for documents whose value at path equals one of values, of which
+// there may be none.
 func In(path string, values ...any) Filter {
 	return leaf(path, query.Filter{Op: query.In}, values...)
 }

@@ -63,8 +63,8 @@ type Aggregate uint8
 // Aggregates.
 const (
 	Count = Aggregate(query.Count) // of the values, without a path of the documents
-	Sum   = Aggregate(query.Sum)   // of numbers; undefined if there are other values
-	Avg   = Aggregate(query.Avg)   // of numbers; undefined if there are other values, or none
+	Sum   = Aggregate(query.Sum)   // of numbers; undefined if there are other values, or both infinities
+	Avg   = Aggregate(query.Avg)   // as Sum; undefined if there are no values, too
 	Min   = Aggregate(query.Min)   // undefined if there are arrays or objects, or no values
 	Max   = Aggregate(query.Max)
 )

@@ -156,6 +156,9 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 	rows := e.rowReader()
 	for {
 		e.r.stats.Passes++
+		// What expires during the pass must not make room among the first
+		// candidates for others that it has passed over.
+		e.now = e.c.db.nowMillis()
 		top, err := e.pass(after)
 		if err != nil {
 			return err

@@ -178,16 +178,23 @@ func (p *planner) opposite(f *query.Filter, yes *planNode, exact bool) (*planNod
 			return &planNode{op: planAll}, false
 		}
 		comparable, _ = spansNode(index.OfType(path, index.Array))
+	case query.In:
+		if !scalars || !containers && len(f.Values) == 0 {
+			return &planNode{op: planAll}, false
+		}
+		if len(f.Values) == 0 {
+			comparable, _ = spansNode(index.Exists(path)) // equal to none
+			break
+		}
+		kind := f.Values[0].Kind
+		if slices.ContainsFunc(f.Values, func(v query.Value) bool { return v.Kind != kind }) {
+			return &planNode{op: planNone}, true // undefined where it is not true
+		}
+		comparable, _ = spansNode(index.OfType(path, indexType(kind)))
 	default:
 		kind := f.Value.Kind
 		if f.Op == query.Range {
 			kind = f.RangeKind()
-		}
-		if f.Op == query.In {
-			kind = f.Values[0].Kind
-			if slices.ContainsFunc(f.Values, func(v query.Value) bool { return v.Kind != kind }) {
-				return &planNode{op: planNone}, true // undefined where it is not true
-			}
 		}
 		if !scalars {
 			return &planNode{op: planAll}, false

@@ -118,6 +118,9 @@ func (r *Result) prepare() (*execution, error) {
 		if e.after.pk.Valid() == s.Grouped() || e.after.pk.Valid() && e.after.pk.Len() != r.c.levels() {
 			return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
 		}
+		if !s.Grouped() && !e.scope.holds(r.c, e.after.pk) {
+			return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
+		}
 	}
 	if err := e.plan(); err != nil {
 		return nil, err

@@ -108,6 +108,7 @@ type scanner struct {
 	borrow   bool
 	left     int     // items still wanted
 	born     uint64  // installations in the container when the sequence was taken
+	now      int64   // what expires up to then is gone, in milliseconds; 0: by the clock at each batch
 	begun    bool    // its first page was read: it waits where it is throttled
 	visit    float64 // RU that the next item carries beside its own
 	read     float64 // with accept: RU of the items that were shown to it in this batch
@@ -357,6 +358,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	now := db.nowMillis()
 	if s.snapshot != nil && s.snapshot.now != 0 {
 		now = s.snapshot.now
+	}
+	if s.now != 0 {
+		now = s.now
 	}
 	if c := s.candidates; c != nil {
 		fits, err := s.findCandidates(p, v, at, now)

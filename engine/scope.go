@@ -98,6 +98,20 @@ func (s Scope) keys(c *Container) ([]PartitionKey, error) {
 	return nil, nil
 }
 
+// holds says whether a logical partition lies in the scope.
+func (s Scope) holds(c *Container, pk PartitionKey) bool {
+	switch s.kind {
+	case scopeOne:
+		return pk == s.key
+	case scopePrefix:
+		return bytes.HasPrefix(pk.Encoded(), s.key.Encoded())
+	case scopeBase:
+		keys, err := s.keys(c)
+		return err == nil && slices.Contains(keys, pk)
+	}
+	return true
+}
+
 // compareKeyPlaces orders keys as their items are.
 func compareKeyPlaces(a, b PartitionKey) int {
 	x, y := a.EPK(), b.EPK()

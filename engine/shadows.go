@@ -293,12 +293,14 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 			lists[o.identity()] = l // others are gone
 			continue
 		}
-		if lists[o.identity()] != nil {
-			continue // another part of the same file
+		// There may be two references to one file: of the list that they share
+		// the first that is not apart is the target.
+		l := lists[o.identity()]
+		if l == nil {
+			l = new(shadowList)
+			lists[o.identity()] = l
 		}
-		l := new(shadowList)
-		lists[o.identity()] = l
-		if !s.apart(o) {
+		if !s.apart(o) && !slices.ContainsFunc(targets, func(t target) bool { return t.list == l }) {
 			targets = append(targets, target{o, l})
 		}
 	}

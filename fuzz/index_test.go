@@ -71,7 +71,56 @@ func FuzzIndex(f *testing.F) {
 			terms--
 		}
 		check(c.Err())
+		readTogether(t, r, &set, check)
 	})
+}
+
+// readTogether reads the long postings of an index two by two, compares it with
+// itself and merges it with itself.
+func readTogether(t *testing.T, r *index.Reader, set *index.Set, check func(error)) {
+	var before *index.Posting
+	c := r.Cursor()
+	for ok, terms := c.First(), 0; ok && terms < 1<<8; ok, terms = c.Next(), terms+1 {
+		p := *c.Posting()
+		check(p.Retain(set))
+		if p.Kind() != index.Large {
+			continue
+		}
+		if before != nil {
+			_, err := p.CountBoth(before)
+			check(err)
+			check(p.AddBoth(before, set))
+		}
+		before = &p
+	}
+	items := r.Info().Items
+	if items > 1<<12 {
+		return
+	}
+	check(index.Compare(r, r, 0, items, func(term []byte, more, less []uint32) bool { return false }))
+	policy, err := index.Compile(index.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := index.NewBuilder(policy, 0, nil)
+	defer b.Close()
+	first, second := index.Remap{}, index.Remap{}
+	for i := range items {
+		first.New, second.New = append(first.New, 2*i), append(second.New, 2*i+1)
+	}
+	b.Take(r, first)
+	b.Take(r, second)
+	var out []byte
+	err = b.WriteTo(func(p []byte) error { out = append(out, p...); return nil }, 2*items)
+	if check(err); err == nil && items > 0 {
+		merged, err := index.Open(index.Memory(out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := merged.Count(index.Documents()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // FuzzIndexDocument indexes bytes as a document: the index can be read.

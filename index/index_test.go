@@ -323,4 +323,37 @@ func readAll(t testing.TB, b []byte) {
 		terms--
 	}
 	check(c.Err())
+	if items := r.Info().Items; items <= 1<<12 {
+		check(Compare(r, r, 0, items, func([]byte, []uint32, []uint32) bool { return true }))
+		check(mergeTwice(r))
+	}
+}
+
+// mergeTwice joins an index with itself: of two versions that follow each other
+// the first is of the one, the second of the other.
+func mergeTwice(r *Reader) error {
+	c, err := Compile(All())
+	if err != nil {
+		return err
+	}
+	b := NewBuilder(c, 0, nil)
+	defer b.Close()
+	var first, second Remap
+	for i := range r.Info().Items {
+		first.New, second.New = append(first.New, 2*i), append(second.New, 2*i+1)
+	}
+	b.Take(r, first)
+	b.Take(r, second)
+	var out Memory
+	if err := b.WriteTo(func(p []byte) error { out = append(out, p...); return nil }, 2*r.Info().Items); err != nil {
+		return err
+	}
+	merged, err := Open(out)
+	if err == nil {
+		_, _, err = merged.Count(Documents())
+	}
+	if err != nil {
+		return fmt.Errorf("what was merged cannot be read: %v", err)
+	}
+	return nil
 }

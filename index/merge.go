@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +20,8 @@ type stream interface {
 	key() []byte
 	// appendTo appends the ordinals, in order and at least one.
 	appendTo(dst []uint32) []uint32
+	// disorder returns the error for terms that do not rise.
+	disorder() error
 }
 
 // WriteTo writes the index of a file of so many versions, in pieces, to emit.
@@ -61,6 +64,8 @@ func (b *Builder) Close() {
 	}
 }
 
+var errDisorder = errors.New("index: terms do not rise")
+
 // mergeTo writes the terms of streams, those of one term together.
 func mergeTo(w *writer, streams []stream, items uint32) error {
 	var heap mergeHeap
@@ -96,6 +101,8 @@ func mergeTo(w *writer, streams []stream, items uint32) error {
 			if !ok {
 				heap[0] = heap[len(heap)-1]
 				heap = heap[:len(heap)-1]
+			} else if bytes.Compare(heap[0].key(), key) <= 0 {
+				return heap[0].disorder()
 			}
 			heap.down(0)
 		}
@@ -261,6 +268,8 @@ func (s *sortedTerms) next() (bool, error) {
 
 func (s *sortedTerms) key() []byte { return s.buf }
 
+func (s *sortedTerms) disorder() error { return errDisorder }
+
 func (s *sortedTerms) appendTo(dst []uint32) []uint32 {
 	return append(dst, s.ordinals[s.from:s.to]...)
 }
@@ -307,6 +316,8 @@ func (s *versionStream) next() (bool, error) {
 }
 
 func (s *versionStream) key() []byte { return s.keys[s.at] }
+
+func (s *versionStream) disorder() error { return errDisorder }
 
 func (s *versionStream) appendTo(dst []uint32) []uint32 { return append(dst, s.ordinals[s.at]...) }
 
@@ -357,13 +368,29 @@ func (s *taken) take(ok bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if p.kind == Large && !rising(s.ordinals) {
+			return false, p.r.corrupt(p.at, errPosting)
+		}
 		if len(s.ordinals) > 0 {
 			return true, nil
 		}
 	}
 }
 
+// rising says whether ordinals rise. Those of a bitmap that was written wrong
+// need not.
+func rising(ordinals []uint32) bool {
+	for i := 1; i < len(ordinals); i++ {
+		if ordinals[i] <= ordinals[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *taken) key() []byte { return s.c.Key() }
+
+func (s *taken) disorder() error { return s.in.r.corrupt(s.c.Posting().at, errDisorder) }
 
 func (s *taken) appendTo(dst []uint32) []uint32 { return append(dst, s.ordinals...) }
 

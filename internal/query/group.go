@@ -3,6 +3,7 @@ package query
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -235,7 +236,12 @@ func (g *Grouper) Append(dst []byte, key string) ([]byte, bool) {
 }
 
 func (a *aggregate) result(f Func) Value {
-	number := func(f float64) Value { return Value{Kind: jsondoc.KindNumber, Number: f} }
+	number := func(f float64) Value {
+		if math.IsNaN(f) {
+			return Value{} // infinite numbers of both signs
+		}
+		return Value{Kind: jsondoc.KindNumber, Number: f}
+	}
 	switch {
 	case f == Count:
 		return number(float64(a.count))

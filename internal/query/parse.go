@@ -52,8 +52,8 @@ func Parse(text string, parameters map[string]any) (*Select, error) {
 	}
 	s, err := p.query()
 	if err == nil {
-		if bad := s.Check(); bad != nil {
-			err = p.errorf(0, "%s", bad)
+		if at, bad := s.check(); bad != nil {
+			err = p.errorf(p.places[at.in][at.i], "%s", bad)
 		}
 	}
 	if err != nil {
@@ -78,8 +78,9 @@ type parser struct {
 	lexer
 	parameters map[string]any
 	alias      string
-	roots      []nameAt // names with which paths began before FROM told the alias
-	tok        token    // the next token
+	roots      []nameAt       // names with which paths began before FROM told the alias
+	places     [clauses][]int // offsets of what the clauses list
+	tok        token          // the next token
 }
 
 type nameAt struct {
@@ -160,13 +161,16 @@ func (p *parser) columns(s *Select) error {
 			return err
 		}
 	}
+	first := p.tok.at
 	if all, err := p.take("*"); err != nil || all {
+		p.places[inColumns] = []int{first}
 		return err
 	}
 	if s.Value, err = p.take("VALUE"); err != nil {
 		return err
 	}
 	for {
+		p.places[inColumns] = append(p.places[inColumns], p.tok.at)
 		c, whole, err := p.column(len(s.Columns))
 		if err != nil {
 			return err
@@ -302,14 +306,14 @@ func (p *parser) where(s *Select) error {
 }
 
 func (p *parser) groupBy(s *Select) error {
-	return p.pathsBy("GROUP", func(path Path) error {
+	return p.pathsBy("GROUP", inGroups, func(path Path) error {
 		s.GroupBy = append(s.GroupBy, path)
 		return nil
 	})
 }
 
 func (p *parser) orderBy(s *Select) error {
-	return p.pathsBy("ORDER", func(path Path) (err error) {
+	return p.pathsBy("ORDER", inOrder, func(path Path) (err error) {
 		o := Order{Path: path}
 		if o.Falling, err = p.take("DESC"); err != nil {
 			return err
@@ -326,7 +330,7 @@ func (p *parser) orderBy(s *Select) error {
 
 // pathsBy reads a clause "word BY path, ..." if there is one; each is called
 // after each path and reads what follows it.
-func (p *parser) pathsBy(word string, each func(Path) error) error {
+func (p *parser) pathsBy(word string, in clause, each func(Path) error) error {
 	ok, err := p.take(word)
 	if err != nil || !ok {
 		return err
@@ -335,6 +339,7 @@ func (p *parser) pathsBy(word string, each func(Path) error) error {
 		return err
 	}
 	for {
+		p.places[in] = append(p.places[in], p.tok.at)
 		path, err := p.path()
 		if err != nil {
 			return err

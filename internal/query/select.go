@@ -13,7 +13,7 @@ type Func uint8
 const (
 	NoFunc Func = iota
 	Count       // of values; without a path, of documents
-	Sum         // of numbers; undefined if there is another value
+	Sum         // of numbers; undefined if there is another value, or numbers of both infinities
 	Avg         // as Sum; undefined if there is no value
 	Min         // in the order of values; undefined if there is none, an array or an object
 	Max
@@ -65,19 +65,44 @@ func (s *Select) Grouped() bool {
 	return false
 }
 
+// clause is a part of a query that has several places.
+type clause uint8
+
+const (
+	inColumns clause = iota
+	inGroups
+	inOrder
+	clauses
+)
+
+// place is one of the places of a clause; what is wrong with the whole query has
+// the first of the columns.
+type place struct {
+	in clause
+	i  int
+}
+
 // Check returns an error for a query that has no meaning.
 func (s *Select) Check() error {
+	_, err := s.check()
+	return err
+}
+
+// check is Check; it tells where the error is.
+func (s *Select) check() (at place, err error) {
 	if err := s.Where.Check(); err != nil {
-		return err
+		return at, err
 	}
-	if len(s.Columns) > maxColumns || len(s.GroupBy) > maxColumns || len(s.OrderBy) > maxColumns {
-		return fmt.Errorf("more than %d columns or paths", maxColumns)
+	for in, n := range [clauses]int{len(s.Columns), len(s.GroupBy), len(s.OrderBy)} {
+		if n > maxColumns {
+			return place{clause(in), maxColumns}, fmt.Errorf("more than %d columns or paths", maxColumns)
+		}
 	}
 	if s.Offset < 0 || s.Limit < 0 {
-		return fmt.Errorf("offset %d, limit %d: must not be negative", s.Offset, s.Limit)
+		return at, fmt.Errorf("offset %d, limit %d: must not be negative", s.Offset, s.Limit)
 	}
 	if s.Value && len(s.Columns) != 1 {
-		return fmt.Errorf("%d columns: bare values are of one", len(s.Columns))
+		return at, fmt.Errorf("%d columns: bare values are of one", len(s.Columns))
 	}
 	single := func(what string, p Path) error {
 		if len(p) == 0 {
@@ -89,48 +114,49 @@ func (s *Select) Check() error {
 		return nil
 	}
 	names := make(map[string]bool)
-	for _, c := range s.Columns {
+	for i, c := range s.Columns {
+		at = place{inColumns, i}
 		if c.Func == Count && c.Path == nil {
 			// of documents
 		} else if err := single("column", c.Path); err != nil {
-			return err
+			return at, err
 		}
 		if !s.Value && names[c.Name] {
-			return fmt.Errorf("two columns are named %q", c.Name)
+			return at, fmt.Errorf("two columns are named %q", c.Name)
 		}
 		names[c.Name] = true
 		if s.Distinct && c.Func != NoFunc {
-			return fmt.Errorf("distinct rows of aggregates")
+			return at, fmt.Errorf("distinct rows of aggregates")
 		}
 	}
-	for _, p := range s.GroupBy {
+	for i, p := range s.GroupBy {
 		if err := single("group", p); err != nil {
-			return err
+			return place{inGroups, i}, err
 		}
 	}
-	for _, o := range s.OrderBy {
+	for i, o := range s.OrderBy {
 		if err := single("order", o.Path); err != nil {
-			return err
+			return place{inOrder, i}, err
 		}
 	}
 	if !s.Grouped() {
-		return nil
+		return at, nil
 	}
 	if s.Distinct && len(s.GroupBy) > 0 {
-		return fmt.Errorf("distinct rows of groups")
+		return place{in: inGroups}, fmt.Errorf("distinct rows of groups")
 	}
 	if len(s.Columns) == 0 {
-		return fmt.Errorf("groups and distinct rows need columns")
+		return place{}, fmt.Errorf("groups and distinct rows need columns")
 	}
 	if len(s.OrderBy) > 0 {
-		return fmt.Errorf("rows of groups, aggregates and distinct values come in the order of the values: no other order is possible")
+		return place{in: inOrder}, fmt.Errorf("rows of groups, aggregates and distinct values come in the order of the values: no other order is possible")
 	}
-	for _, c := range s.Columns {
+	for i, c := range s.Columns {
 		if c.Func == NoFunc && !s.Distinct && s.group(c.Path) < 0 {
-			return fmt.Errorf("column %s is neither an aggregate nor a group", c.Path)
+			return place{inColumns, i}, fmt.Errorf("column %s is neither an aggregate nor a group", c.Path)
 		}
 	}
-	return nil
+	return at, nil
 }
 
 // groups are the paths whose values tell rows apart.

@@ -16,9 +16,22 @@ import (
 type Draw struct {
 	*rand.Rand
 	T testing.TB // is ended by what cannot be drawn
+	// Edges says that numbers at the ends of their range are drawn too, and none
+	// of them are added up: the sum would depend on the order.
+	Edges bool
 }
 
 var drawnStrings = []string{"", "a", "ab", "abc", "b", "é", "\u0000", "\"q\"", "z😀", "longer than a word", strings.Repeat("x", 70) + "1", strings.Repeat("x", 70) + "2"}
+
+// edgeNumbers, as they are written, and edgeStrings lie at the ends of what
+// doubles, and terms, can hold.
+var (
+	edgeNumbers = []string{"1e308", "-1.7976931348623157e308", "5e-324", "-5e-324", "1e-400", "9007199254740993", "9007199254740992", "-9007199254740993", "0.1", "0.30000000000000004", "1E+2", "0e9"}
+	edgeStrings = []string{
+		strings.Repeat("y", 63), strings.Repeat("y", 64), strings.Repeat("y", 65), strings.Repeat("y", 64) + "\u0000", strings.Repeat("y", 63) + "é", strings.Repeat("y", 63) + "\U0010FFFF",
+		strings.Repeat("y", 64) + "z", strings.Repeat("z", 2000), "\u0001", "\u0000\u0001", "\U0010FFFF", "\uE000", "\uFFFD", "y\n\t\\/\"",
+	}
+)
 
 var drawnNumbers = []float64{0, 1, 2, 3, -1, 0.5, 10, 1e12, -2.5, 100}
 
@@ -68,6 +81,9 @@ func (d Draw) Scalar() string {
 }
 
 func (d Draw) number() string {
+	if d.Edges && d.IntN(3) == 0 {
+		return edgeNumbers[d.IntN(len(edgeNumbers))]
+	}
 	f := drawnNumbers[d.IntN(len(drawnNumbers))]
 	switch d.IntN(6) {
 	case 0:
@@ -82,6 +98,9 @@ func (d Draw) number() string {
 
 func (d Draw) text() string {
 	s := drawnStrings[d.IntN(len(drawnStrings))]
+	if d.Edges && d.IntN(3) == 0 {
+		s = edgeStrings[d.IntN(len(edgeStrings))]
+	}
 	if d.IntN(5) == 0 {
 		text := `"`
 		for _, r := range s {
@@ -221,6 +240,9 @@ func (d Draw) anySelect() *query.Select {
 		return s
 	case 4, 5:
 		for i := query.Count; i <= query.Max; i++ {
+			if d.Edges && (i == query.Sum || i == query.Avg) {
+				continue
+			}
 			c := column("f" + strconv.Itoa(int(i)))
 			c.Func = i
 			s.Columns = append(s.Columns, c)
@@ -236,7 +258,7 @@ func (d Draw) anySelect() *query.Select {
 		s.Columns, s.Value = []query.Column{{Func: query.Count}}, true
 		return s
 	}
-	for range []int{0, 0, 1, 1, 2}[d.IntN(5)] {
+	for range []int{0, 0, 1, 1, 2, 3}[d.IntN(6)] {
 		s.OrderBy = append(s.OrderBy, query.Order{Path: d.Path(false), Falling: d.IntN(2) == 0})
 	}
 	return s

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// TestQueryInfinities: what numbers of both infinities sum up to is no value.
+func TestQueryInfinities(t *testing.T) {
+	for _, policy := range []IndexPolicy{{}, IndexAll()} {
+		s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: policy}, nil)
+		for i, n := range []string{"1e999", "-1e999", "7"} {
+			s.upsert(NumberKey(1), `,"k":1,"n":`+n, fmt.Sprint(i), "")
+		}
+		for text, want := range map[string]string{
+			"SELECT SUM(c.n), AVG(c.n), MAX(c.n) FROM c": `{"$3":1e999}`,
+			"SELECT SUM(c.n) AS s FROM c WHERE c.n > 0":  `{"s":1e999}`,
+		} {
+			q, err := ParseQuery(text, nil)
+			s.must(err)
+			if list, err := results(s.c.Query(context.Background(), AllPartitions(), q)); err != nil || len(list) != 1 || list[0] != want {
+				t.Errorf("%s: %v, %v; want %s", text, list, err, want)
+			}
+		}
+	}
+}
+
+// TestQueryInNone: nothing is in an empty list, and every value is not.
+func TestQueryInNone(t *testing.T) {
+	for _, policy := range []IndexPolicy{{}, IndexAll(), {Include: []string{"/n/?"}}} {
+		s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: policy}, nil)
+		for i, n := range []string{`,"n":1`, `,"n":null`, `,"n":[]`, ``} {
+			s.upsert(NumberKey(1), `,"k":1`+n, fmt.Sprint(i), "")
+		}
+		for _, test := range []struct {
+			f    Filter
+			want int64
+		}{{In("/n"), 0}, {Not(In("/n")), 3}, {Not(Not(In("/n"))), 0}, {Or(In("/n"), Exists("/n")), 3}} {
+			if n, err := s.c.Count(context.Background(), AllPartitions(), test.f); err != nil || n != test.want {
+				t.Errorf("%v: %d, %v; want %d", test.f, n, err, test.want)
+			}
+		}
+	}
+}
+
+// TestContinuationScope: a continuation that somebody made does not lead out of
+// the scope of the query.
+func TestContinuationScope(t *testing.T) {
+	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/t", "/k"}, Index: IndexAll()}, nil)
+	for i := range 4 {
+		s.upsert(JoinKeys(StringKey("mine"), NumberKey(float64(i))), fmt.Sprintf(`,"t":"mine","k":%d`, i), "a", "")
+		s.upsert(JoinKeys(StringKey("other"), NumberKey(float64(i))), fmt.Sprintf(`,"t":"other","k":%d`, i), "b", "")
+	}
+	foreign := position{pk: JoinKeys(StringKey("other"), NumberKey(1)), id: "a"}
+	for _, order := range [][]Order{nil, {{Path: "/v"}}} {
+		for _, scope := range []Scope{OnePartition(JoinKeys(StringKey("mine"), NumberKey(1))), PrefixOf(StringKey("mine"))} {
+			q := Query{OrderBy: order}
+			selected, err := q.compile()
+			s.must(err)
+			at := foreign
+			for range order {
+				at.order = []byte{0}
+			}
+			q.Continue = at.text(hashQuery(s.c, scope, selected))
+			if list, err := results(s.c.Query(context.Background(), scope, q)); !errors.Is(err, ErrBadContinuation) {
+				t.Errorf("%v: %v, %v", scope, list, err)
+			}
+		}
+	}
+}
+
+// TestOrderWhileExpiring: documents that expire while an index gives the first in
+// order do not hide those that come after them.
+func TestOrderWhileExpiring(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one goroutine sees all partitions
+	for ttl := 8; ttl < 20; ttl += 3 {
+		orderWhileExpiring(t, ttl)
+	}
+}
+
+func orderWhileExpiring(t *testing.T, ttl int) {
+	var clock *testClock
+	def := ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll(), MinPartitions: 2, DefaultTTL: time.Hour}
+	s := newSplitStore(t, def, func(o *Options) { clock = newTestClock(o) })
+	var key [2]int // of each physical partition
+	for i, p := range s.c.routing.Load().parts {
+		for epk := NumberKey(0).EPK(); !p.rng.Contains(&epk); epk = NumberKey(float64(key[i])).EPK() {
+			key[i]++
+		}
+	}
+	const wanted = scanBatchTested + 100
+	n := 0
+	add := func(part, ttl, count int) {
+		for range count {
+			s.upsert(NumberKey(float64(key[part])), fmt.Sprintf(`,"k":%d,"n":%d,"ttl":%d`, key[part], n, ttl), fmt.Sprintf("i%05d", n), "")
+			n++
+		}
+	}
+	add(0, ttl, wanted) // the first in order, which expire
+	add(0, -1, 50)
+	add(1, -1, wanted)
+	now := s.db.opts.clock
+	s.db.opts.clock = func() time.Time { // time passes between the batches of the scan
+		clock.pass(3 * time.Second)
+		return now()
+	}
+	next := wanted // of those that do not expire
+	for it, err := range s.c.Query(context.Background(), AllPartitions(), Query{OrderBy: []Order{{Path: "/n"}}, Limit: wanted}).All() {
+		s.must(err)
+		if at, err := strconv.Atoi(it.ID[1:]); err != nil || at >= wanted && at != next {
+			t.Fatalf("%s where %d comes next, %v", it.ID, next, err)
+		} else if at >= wanted {
+			next++
+		}
+	}
+}
+
+// TestShadowsOfTwoReferences: a partition can have references to one file in two
+// runs; what a newer file overwrites in one of them is found beside the other.
+func TestShadowsOfTwoReferences(t *testing.T) {
+	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
+	ctx := context.Background()
+	middle, err := partmap.ParseEPK("20")
+	s.must(err)
+	side := func(right bool, n int, text string) {
+		for k, found := 0.0, 0; found < n; k++ {
+			if epk := NumberKey(k).EPK(); epk.Compare(&middle) >= 0 == right {
+				s.upsert(NumberKey(k), fmt.Sprintf(`,"k":%v`, k), "a", text)
+				found++
+			}
+		}
+	}
+	flush := func() { s.must(s.db.Flush(ctx)) }
+	side(true, 5, "1")
+	flush()
+	side(true, 10, "2")
+	side(false, 10, "2")
+	flush()
+	side(false, 10, "3")
+	flush()
+	// The file in the middle is written anew, so that the newest does not know it
+	// once the store was opened again.
+	p := s.c.routing.Load().parts[0]
+	runs := p.version.Load().runs
+	s.must(s.db.rewrite(ctx, p, runs[1].files[0], runs[2:], false))
+	s.split(0, &SplitOptions{At: "20"})
+	s.reopen(s.mem.Kill())
+	s.merge(0)
+	list := s.c.routing.Load().parts[0].version.Load().runs
+	if len(list) != 2 || len(list[0].files) != 2 || len(list[1].files) != 2 || list[0].files[1].ref.Number != list[1].files[0].ref.Number {
+		t.Fatal("the runs are not what the test is about")
+	}
+	if n, err := s.c.Count(ctx, AllPartitions(), Exists("/v")); err != nil || n != 20 {
+		t.Fatalf("%d documents, %v; want 20", n, err)
+	}
+}
