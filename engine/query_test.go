@@ -99,6 +99,15 @@ func (m *queryModel) must(err error) {
 	}
 }
 
+// reopen closes the store and opens it again.
+func (m *queryModel) reopen() {
+	m.release()
+	m.must(m.db.Close())
+	m.mem = m.mem.Kill()
+	m.opts.fs = m.mem
+	m.open()
+}
+
 func (m *queryModel) open() {
 	db, err := Open(context.Background(), "queries", m.opts)
 	m.must(err)
@@ -140,11 +149,7 @@ func (m *queryModel) step() {
 			m.must(err)
 		}
 	default:
-		m.release()
-		m.must(m.db.Close())
-		m.mem = m.mem.Kill()
-		m.opts.fs = m.mem
-		m.open()
+		m.reopen()
 	}
 }
 
@@ -290,9 +295,10 @@ func (m *queryModel) query() {
 		pin := &query.Filter{Op: query.Eq, Path: keyPath("/k"), Value: m.d.Constant()}
 		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, pin}}
 	}
-	all, ask, count := m.docs, m.c.Query, m.c.Count
-	if m.at != nil && m.d.IntN(2) == 0 {
-		all, ask, count = m.then, m.at.Query, m.at.Count
+	past := m.at != nil && m.d.IntN(2) == 0
+	all := m.docs
+	if past {
+		all = m.then
 	}
 	scope, docs := m.scope(all)
 	want := reference.Rows(m.t, docs, s)
@@ -304,7 +310,12 @@ func (m *queryModel) query() {
 	var got []any
 	for pages := 0; ; pages++ {
 		q.Limit = []int{0, page}[min(1, page%4)]
-		r := ask(context.Background(), scope, q)
+		var r *Result
+		if past {
+			r = m.at.Query(context.Background(), scope, q)
+		} else {
+			r = m.c.Query(context.Background(), scope, q)
+		}
 		n := 0
 		for it, err := range r.All() {
 			m.must(err)
@@ -319,14 +330,23 @@ func (m *queryModel) query() {
 		if pages > 1000 {
 			m.t.Fatal("the pages do not end")
 		}
-		if m.d.IntN(20) == 0 {
+		switch m.d.IntN(40) {
+		case 0, 1:
 			m.reshape()
+		case 2:
+			if !past {
+				m.reopen()
+			}
 		}
 	}
 	if len(got) != len(want) || len(got) > 0 && !sameRows(got, want, s) {
 		m.t.Fatalf("%s over %s\norder %v columns %v groups %v offset %d\ngot  %d %v\nwant %d %v\nparts %v", s.Where, scope, s.OrderBy, s.Columns, s.GroupBy, offset, len(got), texts(got), len(want), texts(want), m.c.Partitions())
 	}
 	if !s.Grouped() && m.d.IntN(3) == 0 {
+		count := m.c.Count
+		if past {
+			count = m.at.Count
+		}
 		n, err := count(context.Background(), scope, Filter{f: s.Where})
 		m.must(err)
 		if s.Columns == nil && n != int64(len(want)+min(offset, len(reference.Rows(m.t, docs, s)))) {
