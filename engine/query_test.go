@@ -23,7 +23,7 @@ import (
 // merges, splits, reopens and memory that is short between them.
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := amount(5, 4, 2), amount(700, 400, 300)
+	runs, steps := amount(5, 4, 2), amount(1000, 400, 300)
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
