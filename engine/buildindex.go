@@ -41,7 +41,7 @@ func (o *output) beginIndex() {
 		return
 	}
 	o.index.taken = nil
-	o.index.builder = index.NewBuilder(o.index.policy, 0, func() (vfs.File, error) {
+	o.index.builder = index.NewBuilder(o.index.policy, o.p.db.opts.indexBytes(), func() (vfs.File, error) {
 		o.index.temp = path.Join(o.p.dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
 		return o.p.db.fs.Create(o.index.temp)
 	})

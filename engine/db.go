@@ -107,6 +107,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		cold:   segment.NewColdReads(coldReads),
 		closed: make(chan struct{}),
 	}
+	db.memIndexes.init(db.pool, &db.opts)
 	db.work.init(db)
 	if o.ReadOnly {
 		err = db.openReadOnly(ctx)

@@ -78,7 +78,7 @@ func (e *execution) plan() error {
 	e.program = query.Compile(e.s.Where, wanted)
 	all := e.s.Where.Op == query.All
 	if policy := e.c.indexing.Load(); policy != nil {
-		p := planner{policy}
+		p := planner{policy: policy}
 		look := &lookup{policy: policy}
 		look.plan, look.exact = p.plan(e.s.Where, false)
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
@@ -91,11 +91,20 @@ func (e *execution) plan() error {
 			e.look = look
 		}
 	}
-	reads := e.look == nil || e.look.plan.op == planAll && !e.counts && e.ordered == nil
-	if e.r.q.NoScan && reads && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
+	if e.r.q.NoScan && e.scans() && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
 		return fmt.Errorf("%w: %s", ErrNeedsScan, e.s.Where)
 	}
 	return nil
+}
+
+// scans says that documents must be read one by one to find those wanted.
+func (e *execution) scans() bool {
+	if e.look == nil {
+		return true
+	}
+	p := planner{policy: e.look.policy, found: true}
+	plan, _ := p.plan(e.s.Where, false)
+	return plan.op == planAll && !e.counts && e.ordered == nil
 }
 
 // countable says whether the dictionaries of indexes have what the groups of
@@ -123,7 +132,7 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 		if !o.all || f.Path.String() != name {
 			return
 		}
-		p := planner{policy}
+		p := planner{policy: policy}
 		switch f.Op {
 		case query.Eq, query.Range, query.Prefix:
 			if n, _ := p.leaf(f); n.op == planSpans && len(n.spans) == 1 {

@@ -59,6 +59,9 @@ func (o *indexOrder) restrict(c *candidates) error {
 	total, loose := int64(0), false
 	w := orderWalk{o: o, sets: &c.sets}
 	for _, s := range c.sources {
+		if s.set == nil {
+			continue // a memtable without an index: all of it is looked at
+		}
 		total += s.count
 		loose = loose || s.loose
 		w.sources = append(w.sources, &orderSource{candidateSource: s})

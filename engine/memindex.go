@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"errors"
+	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/memtable"
 )
@@ -11,15 +15,22 @@ import (
 // memIndex is the index of a memtable, made when a query first asks for it. It
 // consists of parts, each a small index of the versions of a span of sequences,
 // which are joined as they become many: a version is read as often as the logarithm
-// of their number. Memory: about as much as the documents have in terms.
+// of their number.
+//
+// Its memory is counted with that of the memtables, so that these are flushed for
+// its sake too, and given back with its memtable. Where there is none left a query
+// reads the memtable instead.
 type memIndex struct {
 	table  *memtable.Table
 	policy *index.Compiled
 
 	mu struct {
 		sync.Mutex
-		upTo  uint64
-		parts []*memPart // oldest first
+		upTo     uint64
+		parts    []*memPart // oldest first
+		bytes    int64      // counted
+		gone     bool       // nothing is counted any more
+		tooLarge bool       // to make a part takes more memory than it may
 	}
 }
 
@@ -31,11 +42,51 @@ type memPart struct {
 	seqs    []uint64
 	maxSeq  uint64
 	r       *index.Reader
+	bytes   int64
 	shadows shadowCache
 }
 
+// partVersionBytes is what a part holds of a version beside its terms: ref,
+// sequence, and that it overwrites another.
+const partVersionBytes = 8 + 8 + 12
+
 // memIndexes finds the indexes of memtables.
-type memIndexes struct{ byTable sync.Map } // *memtable.Table to *memIndex
+type memIndexes struct {
+	byTable sync.Map // *memtable.Table to *memIndex
+	pool    *arena.Pool
+	beyond  int64 // bytes by which they may pass the limit of the pool
+	scratch int64 // bytes that the making of a part may hold
+	bytes   atomic.Int64
+	// making is held while a large part is made, so that many queries at once do
+	// not hold many times the scratch.
+	making sync.Mutex
+}
+
+// largePart is the size of its documents, in bytes, from which on a part is large.
+const largePart = 1 << 20
+
+func (m *memIndexes) init(pool *arena.Pool, o *Options) {
+	m.pool = pool
+	m.beyond = o.MemoryBudget / 16
+	if o.ReadOnly {
+		m.beyond = math.MaxInt64 / 2
+	}
+	m.scratch = min(index.DefaultLimit, o.MemoryBudget/4)
+}
+
+// reserve counts memory; false: there is none left.
+func (m *memIndexes) reserve(size int64) bool {
+	ok := m.pool.Reserve(size, m.beyond)
+	if ok {
+		m.bytes.Add(size)
+	}
+	return ok
+}
+
+func (m *memIndexes) unreserve(size int64) {
+	m.pool.Unreserve(size)
+	m.bytes.Add(-size)
+}
 
 // of returns the index of a memtable for a policy.
 func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
@@ -50,6 +101,7 @@ func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
 				return made
 			}
 		} else if m.byTable.CompareAndSwap(t, found, made) {
+			m.drop(found.(*memIndex))
 			return made
 		}
 	}
@@ -70,33 +122,85 @@ func (m *memIndexes) made(t *memtable.Table) []*memPart {
 }
 
 // forget lets go of the index of a memtable that nobody reads any more.
-func (m *memIndexes) forget(t *memtable.Table) { m.byTable.Delete(t) }
-
-// partsAt returns parts, oldest first, that hold all versions up to a sequence,
-// which the caller has learnt from the partition, and perhaps newer ones. It
-// reads what was written since the last call.
-func (m *memIndex) partsAt(seq uint64) ([]*memPart, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if seq > m.mu.upTo {
-		part := &memPart{table: m.table}
-		m.table.Refs(m.mu.upTo, seq, func(r memtable.Ref, seq uint64) {
-			part.refs, part.seqs = append(part.refs, r), append(part.seqs, seq)
-		})
-		parts := m.mu.parts[:len(m.mu.parts):len(m.mu.parts)]
-		if len(part.refs) > 0 {
-			for len(parts) > 0 && len(parts[len(parts)-1].refs) <= 2*len(part.refs) {
-				part = joinParts(parts[len(parts)-1], part)
-				parts = parts[:len(parts)-1]
-			}
-			if err := part.build(m.policy); err != nil {
-				return nil, err
-			}
-			parts = append(parts[:len(parts):len(parts)], part)
-		}
-		m.mu.parts, m.mu.upTo = parts, seq
+func (m *memIndexes) forget(t *memtable.Table) {
+	if found, ok := m.byTable.LoadAndDelete(t); ok {
+		m.drop(found.(*memIndex))
 	}
-	return m.mu.parts, nil
+}
+
+// drop ends the counting of an index.
+func (m *memIndexes) drop(x *memIndex) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	m.unreserve(x.mu.bytes)
+	x.mu.bytes, x.mu.gone = 0, true
+}
+
+// partsAt returns parts of the index of a memtable, oldest first, that hold all
+// versions up to a sequence, which the caller has learnt from the partition, and
+// perhaps newer ones. It reads what was written since the last call. It returns
+// false if there is no memory for that.
+func (m *memIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint64) ([]*memPart, bool, error) {
+	x := m.of(t, policy)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if seq <= x.mu.upTo {
+		return x.mu.parts, true, nil
+	}
+	if x.mu.tooLarge {
+		return nil, false, nil
+	}
+	part := &memPart{table: t}
+	t.Refs(x.mu.upTo, seq, func(r memtable.Ref, seq uint64) {
+		part.refs, part.seqs = append(part.refs, r), append(part.seqs, seq)
+	})
+	parts := x.mu.parts[:len(x.mu.parts):len(x.mu.parts)]
+	if len(part.refs) > 0 {
+		var joined int64
+		for len(parts) > 0 && len(parts[len(parts)-1].refs) <= 2*len(part.refs) {
+			last := parts[len(parts)-1]
+			joined += last.bytes
+			part = joinParts(last, part)
+			parts = parts[:len(parts)-1]
+		}
+		if ok, err := m.build(x, part, joined); !ok || err != nil {
+			return nil, false, err
+		}
+		parts = append(parts[:len(parts):len(parts)], part)
+	}
+	x.mu.parts, x.mu.upTo = parts, seq
+	return parts, true, nil
+}
+
+// build makes the index of a part, which takes the place of others that hold
+// joined bytes. It returns false if there is no memory. x is locked.
+func (m *memIndexes) build(x *memIndex, part *memPart, joined int64) (bool, error) {
+	versions := int64(len(part.refs))
+	raw := x.table.RawBytes() / max(1, x.table.Versions()) * versions
+	counted := partVersionBytes*versions + raw/8 // about, as long as it is not known
+	if x.mu.gone {
+		counted = 0
+	} else if !m.reserve(counted) {
+		return false, nil
+	}
+	if raw >= largePart {
+		m.making.Lock()
+		defer m.making.Unlock()
+	}
+	err := part.build(x.policy, m.scratch)
+	more := part.bytes - counted
+	switch {
+	case err == nil && x.mu.gone:
+		return true, nil
+	case err == nil && (more <= 0 || m.reserve(more)):
+		m.unreserve(joined - min(0, more))
+		x.mu.bytes += part.bytes - joined
+		return true, nil
+	case errors.Is(err, index.ErrTooLarge):
+		x.mu.tooLarge, err = true, nil
+	}
+	m.unreserve(counted)
+	return false, err
 }
 
 // joinParts returns the versions of two parts, not built.
@@ -128,9 +232,10 @@ func joinParts(older, newer *memPart) *memPart {
 	return out
 }
 
-// build indexes the versions.
-func (p *memPart) build(policy *index.Compiled) error {
-	b := index.NewBuilder(policy, 0, nil)
+// build indexes the versions. It fails with index.ErrTooLarge if it would hold more
+// than so many bytes meanwhile.
+func (p *memPart) build(policy *index.Compiled, scratch int64) error {
+	b := index.NewBuilder(policy, scratch, nil)
 	defer b.Close()
 	var key, last item.Key
 	var v item.Version
@@ -155,8 +260,9 @@ func (p *memPart) build(policy *index.Compiled) error {
 	}, uint32(len(p.refs))); err != nil {
 		return err
 	}
+	bytes = append(make([]byte, 0, len(bytes)), bytes...) // no more than it takes
 	r, err := index.Open(index.Memory(bytes))
-	p.r = r
+	p.r, p.bytes = r, int64(len(bytes))+partVersionBytes*int64(len(p.refs))
 	return err
 }
 

@@ -81,11 +81,12 @@ type Options struct {
 	// ReadOnly opens a consistent past state, also beside a live writer, and
 	// changes nothing on disk.
 	ReadOnly bool
-	// MemoryBudget bounds write buffers and scratch together, in bytes; at
-	// least 16 MiB. 0: 256 MiB. Documents that are read come from mapped files
-	// and count towards the page cache, not towards the budget. What calls hold
-	// of single documents comes on top: allow some 30 times the largest. A
-	// read-only store holds what only the log has, up to LogBytes.
+	// MemoryBudget bounds write buffers, the indexes that queries make of them,
+	// and scratch together, in bytes; at least 16 MiB. 0: 256 MiB. Documents that
+	// are read come from mapped files and count towards the page cache, not
+	// towards the budget. What calls hold of single documents comes on top: allow
+	// some 30 times the largest. A read-only store holds what only the log has, up
+	// to LogBytes, with the indexes of that.
 	MemoryBudget int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
@@ -247,9 +248,13 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, nil
 }
 
-// arenaBytes is the share of the budget that memtables may hold. The rest is
-// for what flushes and merges hold, log buffers, scratch and the Go heap.
+// arenaBytes is the share of the budget that memtables and their indexes may
+// hold. The rest is for what flushes and merges hold, log buffers, scratch and the
+// Go heap.
 func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
+
+// indexBytes is what a flush or merge may hold of the index that it makes.
+func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/8) }
 
 // Kind says what a container keeps.
 type Kind uint8

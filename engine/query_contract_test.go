@@ -85,6 +85,24 @@ func TestQueryErrors(t *testing.T) {
 			t.Errorf("%v: %v", q.Where, err)
 		}
 	}
+	// A condition on text is found by no index, though one says which are strings.
+	if _, err := c.SetIndexPolicy(ctx, IndexAll()); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		where Filter
+		want  error
+	}{
+		{Contains("/s", "text 1"), ErrNeedsScan},
+		{Not(Contains("/s", "text 1")), ErrNeedsScan},
+		{Or(Eq("/n", 5), Contains("/s", "text 1")), ErrNeedsScan},
+		{And(Range("/n", Incl(5), Unbounded()), Contains("/s", "text 1")), nil},
+		{And(HasPrefix("/s", "text"), Not(Contains("/s", "text 1"))), nil},
+	} {
+		if list, err := results(c.Query(ctx, all, Query{Where: test.where, NoScan: true})); !errors.Is(err, test.want) || err == nil && len(list) == 0 {
+			t.Errorf("%v: %d results, %v", test.where, len(list), err)
+		}
+	}
 	if _, err := c.db.CreateContainer(ctx, "bytes", ContainerDef{Kind: Opaque}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,23 +5,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// TestQueries compares random queries with a plain evaluation of what was
-// written, with writes, deletes, flushes, merges, splits and reopens between
-// them.
+// TestQueries compares random queries, at present and at a snapshot, with a plain
+// evaluation of what was written, with writes, deletes, items that expire, flushes,
+// merges, splits, reopens and memory that is short between them.
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
-	runs, steps := amount(5, 4, 2), amount(700, 400, 300)
+	runs, steps := amount(5, 4, 2), amount(1000, 400, 300)
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -42,15 +44,34 @@ type queryModel struct {
 	opts *Options
 	db   *DB
 	c    *Container
-	docs map[itemID]string
+	docs map[itemID]queried
+	now  int64 // milliseconds
+	// at is a snapshot, if there is one, and then what the documents were.
+	at   *Snapshot
+	then map[itemID]queried
 }
 
+// queried is a document, and when it expires; 0: never.
+type queried struct {
+	body    string
+	expires int64
+}
+
+func (q queried) expired(now int64) bool { return q.expires != 0 && q.expires <= now }
+
 func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
-	m := &queryModel{t: t, d: reference.Draw{Rand: rng, T: t}, mem: vfs.NewMem(), docs: make(map[itemID]string)}
+	m := &queryModel{t: t, d: reference.Draw{Rand: rng, T: t}, mem: vfs.NewMem(), docs: make(map[itemID]queried)}
+	m.now = 1_700_000_000_000
 	m.opts = testOptions(m.mem)
+	m.opts.clock = func() time.Time { return time.UnixMilli(m.now) }
+	m.opts.ExpiryGrace = []time.Duration{-1, time.Minute}[rng.IntN(2)]
+	m.opts.elapsed = func() time.Duration { return time.Hour }
 	m.opts.FileBytes = 4<<10 + rng.Int64N(32<<10)
 	m.open()
-	def := ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1 + rng.IntN(4)}
+	def := ContainerDef{
+		PartitionKey: []string{"/k"}, MinPartitions: 1 + rng.IntN(4),
+		DefaultTTL: []time.Duration{0, NoExpiry, time.Minute}[rng.IntN(3)],
+	}
 	if rng.IntN(2) == 0 {
 		def.PartitionKey = []string{"/k", "/o/a"}
 	}
@@ -78,6 +99,15 @@ func (m *queryModel) must(err error) {
 	}
 }
 
+// reopen closes the store and opens it again.
+func (m *queryModel) reopen() {
+	m.release()
+	m.must(m.db.Close())
+	m.mem = m.mem.Kill()
+	m.opts.fs = m.mem
+	m.open()
+}
+
 func (m *queryModel) open() {
 	db, err := Open(context.Background(), "queries", m.opts)
 	m.must(err)
@@ -91,10 +121,17 @@ func (m *queryModel) open() {
 func (m *queryModel) step() {
 	ctx := context.Background()
 	switch p := m.d.IntN(100); {
-	case p < 40:
+	case p < 38:
 		for range 1 + m.d.IntN(8) {
 			m.write()
 		}
+	case p < 41:
+		m.now += m.d.Int64N(40_000)
+	case p < 42:
+		// No memory for indexes of memtables, or enough again.
+		m.db.memIndexes.beyond = []int64{-m.db.pool.Limit(), 0}[m.d.IntN(2)]
+	case p < 44:
+		m.snapshot()
 	case p < 90:
 		m.query()
 	case p < 94:
@@ -112,11 +149,27 @@ func (m *queryModel) step() {
 			m.must(err)
 		}
 	default:
-		m.must(m.db.Close())
-		m.mem = m.mem.Kill()
-		m.opts.fs = m.mem
-		m.open()
+		m.reopen()
 	}
+}
+
+// snapshot takes a snapshot, or lets go of the one there is.
+func (m *queryModel) snapshot() {
+	if m.at != nil {
+		m.release()
+		return
+	}
+	var err error
+	m.at, err = m.c.Snapshot(context.Background())
+	m.must(err)
+	m.then = maps.Clone(m.docs)
+}
+
+func (m *queryModel) release() {
+	if m.at != nil {
+		m.at.Close()
+	}
+	m.at, m.then = nil, nil
 }
 
 func (m *queryModel) key() string {
@@ -142,7 +195,10 @@ func (m *queryModel) write() {
 			}
 			return
 		}
-		m.must(m.c.Delete(ctx, which.key, which.id, nil))
+		err := m.c.Delete(ctx, which.key, which.id, nil)
+		if gone := m.docs[which].expired(m.now); gone != errors.Is(err, ErrNotFound) || err != nil && !gone {
+			m.t.Fatalf("delete of %s %s, expired %v: %v", which.key, which.id, gone, err)
+		}
 		delete(m.docs, which)
 		return
 	}
@@ -158,9 +214,26 @@ func (m *queryModel) write() {
 	if k := m.key(); k != "" {
 		body = body[:len(body)-1] + `,"k":` + k + `}`
 	}
-	meta, err := m.c.Upsert(ctx, []byte(body), nil)
+	var ttl int64 // seconds
+	opts := new(WriteOptions)
+	if m.c.def.DefaultTTL != 0 {
+		ttl = max(0, int64(m.c.def.DefaultTTL/time.Second))
+		switch m.d.IntN(4) {
+		case 0:
+			ttl = 1 + m.d.Int64N(100)
+			body = fmt.Sprintf(`%s,"ttl":%d}`, body[:len(body)-1], ttl)
+		case 1:
+			ttl = 1 + m.d.Int64N(100)
+			opts.TTL = time.Duration(ttl) * time.Second
+		}
+	}
+	meta, err := m.c.Upsert(ctx, []byte(body), opts)
 	m.must(err)
-	m.docs[itemID{"docs", meta.Key, id}] = body
+	doc := queried{body: body}
+	if ttl != 0 {
+		doc.expires = millisOf(meta.Modified) + 1000*ttl
+	}
+	m.docs[itemID{"docs", meta.Key, id}] = doc
 }
 
 func (m *queryModel) reshape() {
@@ -181,8 +254,9 @@ func (m *queryModel) reshape() {
 	}
 }
 
-// scope draws a scope and returns the documents in it.
-func (m *queryModel) scope() (Scope, []reference.Document) {
+// scope draws a scope and returns those of the documents that are in it and have
+// not expired.
+func (m *queryModel) scope(all map[itemID]queried) (Scope, []reference.Document) {
 	scope := AllPartitions()
 	key, err := ParseKey("[" + strings.TrimSuffix(m.key()+"undefined", "undefined") + "]")
 	if err != nil {
@@ -200,13 +274,16 @@ func (m *queryModel) scope() (Scope, []reference.Document) {
 		scope = OnePartition(key)
 	}
 	var docs []reference.Document
-	for id, body := range m.docs {
+	for id, doc := range all {
+		if doc.expired(m.now) {
+			continue
+		}
 		if scope.kind != scopeAll && !strings.HasPrefix(string(id.key.Encoded()), string(key.Encoded())) {
 			continue
 		}
 		epk := id.key.EPK()
 		place := string(epk.Bytes()) + string(id.key.Encoded()) + id.id
-		docs = append(docs, reference.Document{Place: place, Root: reference.Parse(m.t, []byte(body))})
+		docs = append(docs, reference.Document{Place: place, Root: reference.Parse(m.t, []byte(doc.body))})
 	}
 	return scope, docs
 }
@@ -218,7 +295,12 @@ func (m *queryModel) query() {
 		pin := &query.Filter{Op: query.Eq, Path: keyPath("/k"), Value: m.d.Constant()}
 		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, pin}}
 	}
-	scope, docs := m.scope()
+	past := m.at != nil && m.d.IntN(2) == 0
+	all := m.docs
+	if past {
+		all = m.then
+	}
+	scope, docs := m.scope(all)
 	want := reference.Rows(m.t, docs, s)
 	offset := m.d.IntN(3) * m.d.IntN(2)
 	want = want[min(offset, len(want)):]
@@ -228,7 +310,12 @@ func (m *queryModel) query() {
 	var got []any
 	for pages := 0; ; pages++ {
 		q.Limit = []int{0, page}[min(1, page%4)]
-		r := m.c.Query(context.Background(), scope, q)
+		var r *Result
+		if past {
+			r = m.at.Query(context.Background(), scope, q)
+		} else {
+			r = m.c.Query(context.Background(), scope, q)
+		}
 		n := 0
 		for it, err := range r.All() {
 			m.must(err)
@@ -243,15 +330,24 @@ func (m *queryModel) query() {
 		if pages > 1000 {
 			m.t.Fatal("the pages do not end")
 		}
-		if m.d.IntN(20) == 0 {
+		switch m.d.IntN(40) {
+		case 0, 1:
 			m.reshape()
+		case 2:
+			if !past {
+				m.reopen()
+			}
 		}
 	}
 	if len(got) != len(want) || len(got) > 0 && !sameRows(got, want, s) {
 		m.t.Fatalf("%s over %s\norder %v columns %v groups %v offset %d\ngot  %d %v\nwant %d %v\nparts %v", s.Where, scope, s.OrderBy, s.Columns, s.GroupBy, offset, len(got), texts(got), len(want), texts(want), m.c.Partitions())
 	}
 	if !s.Grouped() && m.d.IntN(3) == 0 {
-		n, err := m.c.Count(context.Background(), scope, Filter{f: s.Where})
+		count := m.c.Count
+		if past {
+			count = m.at.Count
+		}
+		n, err := count(context.Background(), scope, Filter{f: s.Where})
 		m.must(err)
 		if s.Columns == nil && n != int64(len(want)+min(offset, len(reference.Rows(m.t, docs, s)))) {
 			m.t.Fatalf("%s over %s: count %d, want %d", s.Where, scope, n, len(want))

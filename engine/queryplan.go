@@ -30,7 +30,12 @@ const (
 )
 
 // planner makes plans for the documents that a policy has indexed.
-type planner struct{ policy *index.Compiled }
+type planner struct {
+	policy *index.Compiled
+	// found leaves out what only narrows: a condition on the text of strings gives
+	// all documents, not those with a string.
+	found bool
+}
 
 // plan returns the documents for which a filter is true, or with negated those
 // for which it is false: undefined is neither.
@@ -122,6 +127,9 @@ func (p *planner) leaf(f *query.Filter) (*planNode, bool) {
 	case query.Prefix:
 		return spansNode(index.HasPrefix(path, f.Value.Text))
 	case query.Contains:
+		if p.found {
+			return all, false
+		}
 		n, _ := spansNode(index.OfType(path, index.String))
 		return n, false
 	case query.Exists:
@@ -171,6 +179,11 @@ func (p *planner) opposite(f *query.Filter, yes *planNode, exact bool) (*planNod
 	scalars, containers := p.policy.Covers(path)
 	var comparable *planNode // documents for which it is not undefined
 	switch f.Op {
+	case query.Contains:
+		if !exact && yes.op == planAll {
+			return yes, false
+		}
+		comparable, _ = spansNode(index.OfType(path, index.String))
 	case query.Exists, query.IsKind:
 		comparable = &planNode{op: planAll}
 	case query.ArrayContains:

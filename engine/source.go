@@ -45,7 +45,8 @@ type ordinals struct{ lo, hi uint32 }
 
 // sourcesAt lists what a version of a partition holds at a sequence that is
 // visible there, or lower. With tables, memtables have indexes, of which what is
-// missing is made; else they have none, which is right for a query of few keys.
+// missing is made if there is memory; else they have none, which is right for a
+// query of few keys.
 // A nil policy means that nothing has an index.
 func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
 	q := &sourceSet{p: p, v: v, at: at, now: now, policy: policy}
@@ -84,9 +85,13 @@ func (q *sourceSet) addTable(t *memtable.Table, clip *bounds, known uint64, inde
 		q.list = append(q.list, &indexSource{set: q, i: len(q.list), table: t, clip: clip})
 		return nil
 	}
-	parts, err := q.p.db.memIndexes.of(t, q.policy).partsAt(known)
+	parts, ok, err := q.p.db.memIndexes.partsAt(t, q.policy, known)
 	if err != nil {
 		return err
+	}
+	if !ok {
+		q.p.db.wakeFlusher()
+		return q.addTable(t, clip, known, false)
 	}
 	for i := len(parts) - 1; i >= 0; i-- {
 		s := &indexSource{set: q, i: len(q.list), part: parts[i], clip: clip, r: parts[i].r}

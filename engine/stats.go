@@ -61,7 +61,8 @@ type Stats struct {
 	EventsDropped         int64
 	BackgroundErrors      int64
 	MemoryBudget          int64
-	BufferBytes           int64         // lent to memtables
+	BufferBytes           int64         // lent to memtables, and in their indexes
+	IndexBytes            int64         // of these, in indexes of memtables
 	HeldBytes             int64         // taken from the system for memtables
 	ColdReads             int64         // reads of segment pages that were not known to be in memory
 	ColdWait              time.Duration // that they took altogether
@@ -142,6 +143,7 @@ func (db *DB) Stats() Stats {
 		CarriedBytes:   c.carried.Load(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),
+		IndexBytes: db.memIndexes.bytes.Load(),
 	}
 	if db.log != nil {
 		s.Log = db.log.Stats()

@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"math"
 	"math/bits"
@@ -105,12 +106,19 @@ const Dropped = math.MaxUint32
 
 type spilledRun struct{ off, size int64 }
 
+// ErrTooLarge is what Add returns if documents do not find place in the memory of
+// a builder that has no temporary file. It is of no use then.
+var ErrTooLarge = errors.New("index: documents have more terms than find place in memory")
+
 // NewBuilder returns a builder for a policy. temp makes a temporary file, which
 // the builder closes, for what does not find place in limit bytes of memory (0:
-// DefaultLimit); if it is nil everything is kept in memory.
+// DefaultLimit). If it is nil everything is kept in memory, and limit, unless it is
+// 0, is where Add fails with ErrTooLarge.
 func NewBuilder(c *Compiled, limit int64, temp func() (vfs.File, error)) *Builder {
 	if limit == 0 {
-		limit = DefaultLimit
+		if limit = DefaultLimit; temp == nil {
+			limit = math.MaxInt64
+		}
 	}
 	return &Builder{c: c, limit: limit, temp: temp, tree: newPathTree(c), builderMemory: builderMemories.Get().(*builderMemory)}
 }
@@ -139,10 +147,13 @@ func (b *Builder) Take(r *Reader, remap Remap) {
 func (b *Builder) Add(ordinal uint32, doc []byte) error {
 	b.ordinal = ordinal
 	b.scan(doc)
-	if b.temp != nil && b.Memory() >= b.limit {
-		return b.spillTerms()
+	if b.Memory() < b.limit {
+		return nil
 	}
-	return nil
+	if b.temp == nil {
+		return ErrTooLarge
+	}
+	return b.spillTerms()
 }
 
 // Memory returns about how many bytes the builder holds.

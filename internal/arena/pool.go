@@ -6,8 +6,9 @@
 // that a memtable does. Nothing in a chunk is seen by the garbage collector.
 //
 // Invariants:
-//  1. Used never passes Limit, but for what was taken with force.
-//  2. Held, which counts free chunks too, passes Limit only by what was forced:
+//  1. Used never passes Limit, but for what was taken with force, or reserved
+//     beyond it.
+//  2. Held, which counts free chunks too, passes Limit only by the same:
 //     free chunks of other classes are given back to the system first.
 //
 // The race detector does not see memory outside of the Go heap. In programs
@@ -85,6 +86,29 @@ func (p *Pool) Get(size int, force bool) ([]byte, error) {
 	p.mu.held += int64(size)
 	p.used.Add(int64(size))
 	return chunk, nil
+}
+
+// Reserve counts size bytes, which the caller holds elsewhere, as lent. It returns
+// false, and counts nothing, if more than beyond bytes past the limit would be lent.
+// Unreserve ends it.
+func (p *Pool) Reserve(size, beyond int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used.Load()+size > p.limit+beyond {
+		return false
+	}
+	p.trimLocked(p.limit - size)
+	p.mu.held += size
+	p.used.Add(size)
+	return true
+}
+
+// Unreserve ends what Reserve began, for all or a part of its bytes.
+func (p *Pool) Unreserve(size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.held -= size
+	p.used.Add(-size)
 }
 
 // Put takes back a chunk that Get lent. Nobody may touch it afterwards.
