@@ -116,15 +116,11 @@ func (f *feedCommand) measure(ctx context.Context, env *environment, dir string)
 	if err := j.inStore(ctx, store); err != nil {
 		return nil, err
 	}
-	r.PutsPS = float64(r.Puts) / j.writing.Seconds()
+	j.count()
 	if f.Alone {
-		return r, nil
+		r.Missing = 0
 	}
-	for _, n := range j.numbers {
-		if n&feedAcknowledged != 0 && n&feedCount == 0 {
-			r.Missing++
-		}
-	}
+	r.PutsPS = float64(r.Puts) / j.writing.Seconds()
 	ms := func(n int64) float64 { return float64(n) / 1e6 }
 	r.LagP50, r.LagP99, r.LagMax = ms(j.lag.ValueAtQuantile(50)), ms(j.lag.ValueAtQuantile(99)), ms(j.lag.Max())
 	return r, nil
@@ -258,12 +254,19 @@ func (j *feedJudge) inStore(ctx context.Context, dir string) (err error) {
 			j.r.Invented++
 		}
 	}
+	return nil
+}
+
+// count counts what has not come, and what is not there.
+func (j *feedJudge) count() {
 	for _, n := range j.numbers {
+		if n&feedAcknowledged != 0 && n&feedCount == 0 {
+			j.r.Missing++
+		}
 		if n&^feedStored != 0 && n&feedStored == 0 {
 			j.r.Lost++
 		}
 	}
-	return nil
 }
 
 func (r *feedReport) print(w io.Writer) {

@@ -82,15 +82,18 @@ func (l *feedLife) run(ctx context.Context, out io.Writer) (err error) {
 	b.start, b.put = time.Now(), make([]int64, int(l.Rate*l.For.Seconds())+1)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ends := make(chan error, 2)
-	go func() { ends <- b.write(ctx) }()
-	go func() { ends <- b.follow(ctx) }()
-	go b.split(ctx)
-	first := <-ends
-	if first != nil {
-		stop()
+	works := []func(context.Context) error{b.write, b.follow, b.split}
+	ends := make(chan error, len(works))
+	for _, work := range works {
+		go func() { ends <- work(ctx) }()
 	}
-	return errors.Join(first, <-ends)
+	for range works {
+		if e := <-ends; e != nil && err == nil {
+			err = e
+			stop()
+		}
+	}
+	return err
 }
 
 // feedBench is a process at work.
@@ -223,19 +226,24 @@ func feedNumber(id string) (n int64) {
 }
 
 // split splits the first partition at each cut, unless an earlier process has.
-func (b *feedBench) split(ctx context.Context) {
+func (b *feedBench) split(ctx context.Context) error {
 	for i, at := range b.Cuts {
 		select {
 		case <-time.After(time.Until(b.start.Add(at))):
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		}
 		parts := b.c.Partitions()
 		if len(parts) > i+1 {
 			continue
 		}
-		if job, err := b.c.Split(ctx, parts[0].ID, nil); err == nil {
-			_ = job.Wait(ctx) // the partitions are counted at the end
+		job, err := b.c.Split(ctx, parts[0].ID, nil)
+		if err == nil {
+			err = job.Wait(ctx)
+		}
+		if err != nil && !errors.Is(err, engine.ErrRefused) {
+			return err
 		}
 	}
+	return nil
 }
