@@ -43,7 +43,7 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 	}
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	now := p.db.nowMillis()
+	now := u.now()
 	var had, has []claimID
 	for i := range u.ops {
 		op := &u.ops[i]
@@ -112,7 +112,7 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (early bool, err er
 			return false, errFilesChanged
 		}
 	}
-	now := p.db.nowMillis()
+	now := u.now()
 	for i := range u.claims {
 		c := &u.claims[i]
 		if c.twice >= 0 {

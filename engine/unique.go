@@ -76,9 +76,6 @@ func compileUnique(d *ContainerDef) (*uniqueKeys, error) {
 	if d.Kind == Opaque {
 		return nil, errors.New("unique keys: documents of an opaque container are not read")
 	}
-	if d.Replicated { // the sequences of an entry are those of its operations
-		return nil, errors.New("unique keys: not in a replicated container")
-	}
 	if n := len(d.UniqueKeys); n > maxUniqueKeys {
 		return nil, fmt.Errorf("%d unique keys: at most %d", n, maxUniqueKeys)
 	}
