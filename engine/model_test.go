@@ -652,6 +652,9 @@ func (m *model) reopen(how string) {
 }
 
 func (m *model) compareAll() {
+	told := m.toldTo()
+	m.told.follower.take(told, AllPartitions(), -1)
+	m.told.follower.check(told, m.told.follower.gone(told))
 	for name := range modelContainers {
 		c, err := m.db.Container(name)
 		m.must(err)
