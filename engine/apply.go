@@ -17,7 +17,8 @@ import (
 //   - the time stamps of its versions, and whether an item has expired, come from
 //     its time;
 //   - sequences are the partition's own: the entry takes the one after the
-//     partition's newest, each of its operations the next.
+//     partition's newest, each of its operations, and of the claims on unique keys
+//     that go with them (claims.go), the next.
 //
 // So partitions that have applied the same entries, or were installed from one
 // that has, answer alike, etags included.
@@ -180,11 +181,15 @@ func (a *application) run(ctx context.Context) error {
 			return err
 		}
 	}
-	waited, err := db.admit(ctx, p, a.size)
+	size := a.size
+	for _, u := range a.commits {
+		size += u.claimBytes()
+	}
+	waited, err := db.admit(ctx, p, size)
 	if err != nil {
 		return err
 	}
-	defer db.admitted(a.size) // as it is now
+	defer db.admitted(size)
 	for err = errFilesChanged; err == errFilesChanged; {
 		err = a.try(ctx)
 	}
@@ -289,7 +294,7 @@ func (a *application) applyLocked(at applied) error {
 			continue
 		}
 		u.first, u.modified = a.seq+1, at.time
-		for k := range u.ops {
+		for k := range len(u.ops) + len(u.claims) {
 			key, ver := u.version(k)
 			a.seq++
 			ver.Seq = a.seq
@@ -306,7 +311,7 @@ func (a *application) applyLocked(at applied) error {
 		if a.refused[i] != nil {
 			continue
 		}
-		for k := range u.ops {
+		for k := range len(u.ops) + len(u.claims) {
 			key, ver := u.version(k)
 			ver.Seq = u.first + uint64(k)
 			if err := active.Put(&key, &ver, true); err != nil {

@@ -316,3 +316,47 @@ func TestSkippedSynced(t *testing.T) {
 		t.Errorf("after a power cut: entry %d, %v", index, err)
 	}
 }
+
+// TestReplicaSplitDurable: what was applied before a split is in its halves,
+// whatever a crash takes.
+func TestReplicaSplitDurable(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	opts := testOptions(mem)
+	opts.keepInheritance = true
+	db, err := Open(ctx, "store", opts)
+	must(t, err)
+	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
+	must(t, err)
+	p := c.Partitions()[0]
+	e := Entry{Index: 7, Time: time.UnixMilli(1), Durability: Buffered}
+	for i := range 8 { // for both halves
+		b := c.NewBatch(StringKey(fmt.Sprint(i)))
+		must(t, b.Create(fmt.Appendf(nil, `{"id":"x","k":"%d"}`, i), nil))
+		e.Batches = append(e.Batches, b)
+	}
+	_, err = c.ApplyAt(ctx, p.ID, e)
+	must(t, err)
+	middle := partmap.Midpoint(partmap.Ranges(1)[0])
+	job, err := c.Split(ctx, p.ID, &SplitOptions{At: middle.String()})
+	must(t, err)
+	must(t, job.Wait(ctx))
+	mem = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+	db.abandonForTest()
+	db, err = Open(ctx, "store", testOptions(mem))
+	must(t, err)
+	defer db.Close()
+	c, err = db.Container("docs")
+	must(t, err)
+	if n := len(c.Partitions()); n != 2 {
+		t.Fatalf("%d partitions", n)
+	}
+	for _, p := range c.Partitions() {
+		if index, err := c.AppliedIndex(p.ID); err != nil || index != 7 {
+			t.Errorf("partition %d is at entry %d, %v", p.ID, index, err)
+		}
+	}
+	if items, err := collectItems(c.ScanAll(ctx, nil)); err != nil || len(items) != 8 {
+		t.Errorf("%d items, %v", len(items), err)
+	}
+}

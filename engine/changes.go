@@ -98,8 +98,7 @@ type ChangeOptions struct {
 // through splits, merges and moves of partitions.
 //
 // At most one error comes, as the last pair: ErrInvalid for a position of another
-// container or scope, and in a replicated container, which has sequences in each
-// physical partition only; *PositionExpiredError, only with AllVersions; ErrClosed, also if the container is dropped; with
+// container or scope; *PositionExpiredError, only with AllVersions; ErrClosed, also if the container is dropped; with
 // Follow the error of ctx. Each loop over the sequence begins at from again.
 func (c *Container) Changes(ctx context.Context, s Scope, from Position, o *ChangeOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {

@@ -71,6 +71,20 @@ func (r *copyOf) check(c *Container, deleted map[itemID]bool) {
 	}
 }
 
+// gone returns which items of the copy the container does not have.
+func (r *copyOf) gone(c *Container) map[itemID]bool {
+	r.t.Helper()
+	gone := make(map[itemID]bool)
+	for id := range r.seqs {
+		if _, err := c.Read(context.Background(), id.key, id.id); errors.Is(err, ErrNotFound) {
+			gone[id] = true
+		} else {
+			must(r.t, err)
+		}
+	}
+	return gone
+}
+
 // TestChanges keeps copies by feeds that are left and resumed among all that can
 // happen to a store.
 func TestChanges(t *testing.T) {

@@ -43,6 +43,7 @@ type commit struct {
 
 	at        int64        // time that it is judged at; 0: the clock's
 	first     uint64       // sequence of the first operation
+	rests     uint64       // with a refusal, and need: what it rests on is at or below this sequence
 	modified  int64        // time stamp
 	pos, need wal.Position // end of the record; up to where the log must be synced
 }
@@ -168,8 +169,12 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 				return err
 			}
 		case u.need > 0:
-			// A refusal that rests on a version that a crash may take back.
+			// A refusal that rests on a version that a crash may take back, and that
+			// reads do not see yet.
 			if err := p.db.await(u.pos, u.need); err != nil {
+				return err
+			}
+			if err := p.publish(u.rests); err != nil {
 				return err
 			}
 		}
@@ -216,7 +221,7 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	}
 	if early, err := p.judgeBatchLocked(u); err != nil {
 		if early {
-			u.pos, u.need = p.mu.last, max(p.mu.synced, 1)
+			u.rests, u.pos, u.need = p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1)
 		}
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 // A physical partition travels as a stream (see internal/stream) of a block that
 // says what it is, blocks of items in key-space order, each item an operation as
 // in a carried record, and a block that says how many there were. It holds the
-// newest version of each item, whether or not it has expired, and no tombstones.
+// newest version of each item, whether or not it has expired, the claims on unique
+// keys behind the items of each logical partition, and no tombstones.
 const (
 	blockHead  = 1 // JSON: streamHead
 	blockItems = 2 // operations
@@ -31,6 +32,7 @@ type streamHead struct {
 	Key    string           `json:"key"`    // definition of the partition key
 	Levels int              `json:"levels"` // of it
 	TTL    int64            `json:"default_ttl"`
+	Unique [][]string       `json:"unique_keys,omitempty"`
 	Min    manifest.Bytes   `json:"min"` // EPK, inclusive
 	Max    manifest.Bytes   `json:"max"` // EPK, exclusive
 	Seq    uint64           `json:"seq"`
@@ -38,7 +40,8 @@ type streamHead struct {
 }
 
 type streamTail struct {
-	Items int64 `json:"items"`
+	Items  int64 `json:"items"`
+	Claims int64 `json:"claims,omitempty"`
 }
 
 // PartitionContent describes what ExportPartition has written, or
@@ -53,7 +56,8 @@ type PartitionContent struct {
 
 // ExportPartition writes the content of a physical partition as of its newest
 // entry, or of its newest write in a container that is not replicated, for
-// InstallPartition in a replicated container with the same partition key. Reads
+// InstallPartition in a replicated container with the same partition key and
+// unique keys. Reads
 // and writes go on; what the export sees is kept until it ends. Errors of w come
 // as they are.
 func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Writer) (PartitionContent, error) {
@@ -85,10 +89,13 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	if err := writeJSON(out, blockHead, &head); err != nil {
 		return content, err
 	}
-	if err := c.exportItems(ctx, p.rng, cut, out, &content); err != nil {
+	var tail streamTail
+	err = c.exportItems(ctx, p.rng, cut, out, &tail)
+	content.Items = tail.Items
+	if err != nil {
 		return content, err
 	}
-	if err := writeJSON(out, blockTail, &streamTail{content.Items}); err != nil {
+	if err := writeJSON(out, blockTail, &tail); err != nil {
 		return content, err
 	}
 	err = out.Close()
@@ -100,7 +107,7 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 func (c *Container) streamHead(rng partmap.Range) streamHead {
 	return streamHead{
 		Format: streamFormat, Kind: c.def.Kind.String(), Key: c.def.KeyText(), Levels: c.levels(), TTL: ttlToManifest(c.def.DefaultTTL),
-		Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
+		Unique: c.def.UniqueKeys, Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 	}
 }
 
@@ -113,11 +120,12 @@ func writeJSON(w *stream.Writer, kind byte, v any) error {
 }
 
 // exportItems writes the items of a range, as of a sequence that is pinned.
-func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *stream.Writer, content *PartitionContent) error {
+func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *stream.Writer, n *streamTail) error {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	// At its beginning of time nothing has expired.
 	sc.begin(ctx, c, &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}, &ScanOptions{Borrow: true})
+	sc.claims = true
 	var block []byte
 	var failure error
 	yield := func(it Item, err error) bool {
@@ -129,8 +137,14 @@ func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, 
 		if !it.Expires.IsZero() {
 			ver.Expires = it.Expires.UnixMilli()
 		}
-		block = appendCarried(block, &item.Key{PK: it.Key.Encoded(), ID: bytesOf(it.ID)}, &ver)
-		content.Items++
+		key := item.Key{PK: it.Key.Encoded(), ID: bytesOf(it.ID)}
+		if c.isClaim(&key) {
+			ver.Flags = item.Claim
+			n.Claims++
+		} else {
+			n.Items++
+		}
+		block = appendCarried(block, &key, &ver)
 		if len(block) >= streamBlock {
 			failure = out.Block(blockItems, block)
 			block = block[:0]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ type feed struct {
 	wait   *follower // if it follows
 	shared feedShared
 	since  int64
-	until  uint64 // nothing above it is shown
+	until  []feedEntry // what was visible at the beginning of a feed that does not follow; nothing above it is shown
 	synced time.Time
 	parts  []feedEntry
 	orders fileOrders
@@ -74,12 +75,9 @@ func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *Chan
 		return nil, err
 	}
 	defer call.Leave()
-	f := &feed{c: c, ctx: ctx, since: from.since, until: maxSequence, orders: fileOrders{}, tables: tableOrders{}, windows: map[PartitionID]uint64{}}
+	f := &feed{c: c, ctx: ctx, since: from.since, orders: fileOrders{}, tables: tableOrders{}, windows: map[PartitionID]uint64{}}
 	if o != nil {
 		f.o = *o
-	}
-	if c.def.Replicated {
-		return nil, invalidf("container %q is replicated: it has no change feed", c.name)
 	}
 	if f.o.AllVersions && c.def.ChangeRetention == 0 {
 		return nil, invalidf("AllVersions: container %q has no ChangeRetention", c.name)
@@ -93,14 +91,14 @@ func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *Chan
 	if f.scope.kind == scopeOne {
 		f.rng.Max = successor(f.rng.Min)
 	}
-	if c.db.log != nil && !f.o.Follow {
-		f.until = c.db.log.LastSeq()
+	if !f.o.Follow {
+		f.until = c.visibleNow(f.rng)
 	}
 	switch from.kind {
 	case positionNow:
 		f.parts = c.visibleNow(f.rng)
 	case positionAt:
-		if from.container != c.id {
+		if from.container != c.feedID() {
 			return nil, invalidf("position: of another container than %q", c.name)
 		}
 		if f.parts, err = from.within(f.rng); err != nil {
@@ -128,10 +126,19 @@ func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *Chan
 	return f, nil
 }
 
+// feedID is what positions name the container by. One that is replicated has the
+// same sequences in each replica, and so the same positions: it goes by its name.
+func (c *Container) feedID() uint32 {
+	if c.def.Replicated {
+		return crc32.Checksum([]byte(c.name), castagnoli)
+	}
+	return c.id
+}
+
 // oldestPosition returns the oldest position over a range from which there are all
 // versions.
 func (c *Container) oldestPosition(r partmap.Range) Position {
-	return Position{kind: positionAt, container: c.id, entries: c.entriesAt(r, func(p *partition) uint64 { return p.changeFloor.Load() })}
+	return Position{kind: positionAt, container: c.feedID(), entries: c.entriesAt(r, func(p *partition) uint64 { return p.changeFloor.Load() })}
 }
 
 // visibleNow returns entries up to what is visible.
@@ -210,7 +217,7 @@ func (f *feed) run(yield func(Change, error) bool) error {
 
 // position returns where the feed is.
 func (f *feed) position() Position {
-	return Position{kind: positionAt, container: f.c.id, since: f.since, entries: joined(f.parts)}
+	return Position{kind: positionAt, container: f.c.feedID(), since: f.since, entries: joined(f.parts)}
 }
 
 // errLate says that a part waits for its next sync of the log.
@@ -338,7 +345,7 @@ func (f *feed) window(p *partition, seq uint64) (uint64, error) {
 	if to := f.windows[p.id]; to > seq {
 		return to, nil
 	}
-	to := min(p.visible.Load(), f.until)
+	to := min(p.visible.Load(), f.limit(p))
 	db := f.c.db
 	if to <= seq || db.log == nil {
 		return to, nil
@@ -373,13 +380,27 @@ func (p *partition) durable() (seq uint64, lazy wal.Position) {
 	return p.install.flushedSeq.Load(), lazy
 }
 
+// limit returns the sequence of a partition above which nothing is shown. What two
+// partitions had that one has replaced since is bounded by the higher one.
+func (f *feed) limit(p *partition) (to uint64) {
+	if f.o.Follow {
+		return maxSequence
+	}
+	for i := range f.until {
+		if f.until[i].rng.Overlaps(p.rng) {
+			to = max(to, f.until[i].seq)
+		}
+	}
+	return to
+}
+
 // handOut gives the batch of a part to the body of the loop.
 func (f *feed) handOut(i int, yield func(Change, error) bool) error {
 	if len(f.found) == 0 {
 		return nil
 	}
 	batch := &changeBatch{entry: i, position: Position{
-		kind: positionAt, container: f.c.id, since: f.since, entries: slices.Clone(f.parts),
+		kind: positionAt, container: f.c.feedID(), since: f.since, entries: slices.Clone(f.parts),
 	}}
 	text := append([]byte(nil), f.text...) // as much as they need: the caller may keep them
 	for j := range f.found {
@@ -468,7 +489,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 
 // wants says whether the scope takes in a key, which is no claim's.
 func (f *feed) wants(k *item.Key) bool {
-	if f.c.unique != nil && isClaim(k) { // ids of an opaque container are any bytes
+	if f.c.isClaim(k) {
 		return false
 	}
 	switch f.scope.kind {

@@ -38,7 +38,7 @@ import (
 // what was there or what was installed.
 //
 // Snapshots, scans and queries that have begun before get ErrReplaced in this
-// range. Errors: ErrInvalid for a stream of another partition key or range;
+// range. Errors: ErrInvalid for a stream of another partition key, unique keys or range;
 // *CorruptionError, with the offset, for one that is damaged or ends early;
 // those of r as they are. Close waits for the end of an installation, so r must
 // come to one.
@@ -70,6 +70,7 @@ type installation struct {
 	rng    partmap.Range
 	p      *partition
 	items  int64
+	claims int64
 	old    []*partition
 }
 
@@ -130,9 +131,9 @@ func (in *installation) readHead() error {
 		return in.corrupt("no range, or no time")
 	}
 	want := in.c.streamHead(in.rng)
-	if h.Kind != want.Kind || h.Key != want.Key || h.Levels != want.Levels || h.TTL != want.TTL {
-		return invalidf("it is of a container with kind %s, partition key %s and default TTL %v; %q has %s, %s and %v",
-			h.Kind, h.Key, ttlFromManifest(h.TTL), in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL)
+	if h.Kind != want.Kind || h.Key != want.Key || h.Levels != want.Levels || h.TTL != want.TTL || !slices.EqualFunc(h.Unique, want.Unique, slices.Equal) {
+		return invalidf("it is of a container with kind %s, partition key %s, default TTL %v and unique keys %v; %q has %s, %s, %v and %v",
+			h.Kind, h.Key, ttlFromManifest(h.TTL), h.Unique, in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL, want.Unique)
 	}
 	return nil
 }
@@ -209,8 +210,8 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 		}
 		if kind == blockTail {
 			var tail streamTail
-			if json.Unmarshal(payload, &tail) != nil || tail.Items != in.items {
-				return nil, in.corrupt("the stream has %d items, and says otherwise", in.items)
+			if json.Unmarshal(payload, &tail) != nil || tail.Items != in.items || tail.Claims != in.claims {
+				return nil, in.corrupt("the stream has %d items and %d claims, and says otherwise", in.items, in.claims)
 			}
 			break
 		}
@@ -221,19 +222,26 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 			if payload, err = decodeOperation(payload, true, &op); err != nil {
 				return nil, in.corrupt("item %d: %v", in.items, err)
 			}
+			claim := op.ver.Flags == item.Claim
 			switch {
+			case claim != in.c.isClaim(&op.key):
+				return nil, in.corrupt("item %d: no claim of this container", in.items)
 			case op.at.index != 0 || op.ver.Deleted() || op.ver.Seq > in.head.Seq || len(op.ver.Body) > maxItemBytes:
 				return nil, in.corrupt("item %d: no item of this partition", in.items)
 			case !in.rng.Contains(&op.epk) || op.epk.Levels() != in.c.levels():
 				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.key.EPK)
-			case in.items > 0 && item.Compare(&last.Key, &op.key) >= 0:
+			case in.items+in.claims > 0 && item.Compare(&last.Key, &op.key) >= 0:
 				return nil, in.corrupt("item %d: not in order", in.items)
 			}
 			if err := out.add(&op.key, &op.ver); err != nil {
 				return nil, err
 			}
 			last.Set(&op.key)
-			in.items++
+			if claim {
+				in.claims++
+			} else {
+				in.items++
+			}
 		}
 	}
 	if _, _, err := in.source.Next(); err != io.EOF {

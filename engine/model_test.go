@@ -55,6 +55,7 @@ type model struct {
 	backups    [][]byte // each the next after the one before
 	lastBackup BackupInfo
 	copy       *Copy // under way; nil: none
+	told       toldLog
 }
 
 type modelSnapshot struct {
@@ -63,11 +64,12 @@ type modelSnapshot struct {
 }
 
 var modelContainers = map[string]ContainerDef{
-	"docs":   {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
-	"levels": {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
-	"plain":  {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
-	"bytes":  {Kind: Opaque, MinPartitions: 2},
-	"mortal": {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
+	"docs":        {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
+	"levels":      {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
+	"plain":       {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
+	"bytes":       {Kind: Opaque, MinPartitions: 2},
+	toldContainer: {PartitionKey: []string{"/k"}, MinPartitions: 2, Replicated: true, Index: IndexAll()},
+	"mortal":      {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {
@@ -83,6 +85,7 @@ func newModel(t *testing.T, rng *rand.Rand) *model {
 		m.opts.Durability = Buffered
 	}
 	m.time = newTestClock(&m.opts)
+	m.told.durable, m.told.follower = make(map[PartitionID]uint64), newCopy(t)
 	m.o.now = func() int64 { return m.opts.clock().UnixMilli() }
 	m.opts.ExpiryGrace = 10 * time.Second
 	m.open()
@@ -160,6 +163,8 @@ func (m *model) step() {
 		m.pass()
 	case p < 31:
 		m.deleteKey()
+	case p < 80:
+		m.tell()
 	case p < 478:
 		m.write()
 	case p < 513:
@@ -365,7 +370,7 @@ func randomText(rng *rand.Rand, n int) string {
 }
 
 func (m *model) read() {
-	name, c := m.container()
+	name, c := m.readable()
 	key, _ := m.key(name)
 	id := fmt.Sprintf("i%d", m.rng.IntN(45))
 	want, exists := m.items[name][itemID{name, key, id}]
@@ -411,7 +416,7 @@ func (s state) sorted(key PartitionKey, from string, o ScanOptions) []write {
 }
 
 func (m *model) scan() {
-	name, c := m.container()
+	name, c := m.readable()
 	if m.rng.IntN(20) == 0 {
 		m.scanAll(name, c)
 		return
@@ -495,7 +500,7 @@ func (m *model) scanAll(name string, c *Container) {
 		w, ok := m.items[name][itemID{name, it.Key, it.ID}]
 		m.compare("scan of all", it, nil, w, ok)
 		n++
-		if it.Key != last && m.rng.IntN(8) == 0 {
+		if it.Key != last && m.rng.IntN(8) == 0 && !c.def.Replicated {
 			m.reshapeOf(c)
 		}
 		last = it.Key
@@ -506,7 +511,7 @@ func (m *model) scanAll(name string, c *Container) {
 }
 
 func (m *model) takeSnapshot() {
-	name, c := m.container()
+	name, c := m.readable()
 	s, err := c.Snapshot(context.Background())
 	m.must(err)
 	items := make(state)
@@ -533,10 +538,13 @@ func (m *model) readSnapshot() {
 
 func (m *model) dropSnapshot() {
 	if len(m.snapshots) > 0 {
-		i := m.rng.IntN(len(m.snapshots))
-		m.must(m.snapshots[i].Close())
-		m.snapshots = slices.Delete(m.snapshots, i, i+1)
+		m.dropSnapshotAt(m.rng.IntN(len(m.snapshots)))
 	}
+}
+
+func (m *model) dropSnapshotAt(i int) {
+	m.must(m.snapshots[i].Close())
+	m.snapshots = slices.Delete(m.snapshots, i, i+1)
 }
 
 func (m *model) load() {
@@ -640,9 +648,13 @@ func (m *model) reopen(how string) {
 			m.t.Fatal("the oracle kept writes that did not survive")
 		}
 	}
+	m.recallTold(how)
 }
 
 func (m *model) compareAll() {
+	told := m.toldTo()
+	m.told.follower.take(told, AllPartitions(), -1)
+	m.told.follower.check(told, m.told.follower.gone(told))
 	for name := range modelContainers {
 		c, err := m.db.Container(name)
 		m.must(err)

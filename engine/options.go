@@ -336,7 +336,7 @@ type ContainerDef struct {
 	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
 	NoBurst bool
 	// Replicated says that the container takes writes by ApplyAt and
-	// InstallPartition only: see docs/replication.md. Not with UniqueKeys.
+	// InstallPartition only: see docs/replication.md.
 	Replicated bool
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits
@@ -426,7 +426,7 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 		return d, invalidf("container %q: DefaultTTL %v: 0, NoExpiry or at least a millisecond", name, d.DefaultTTL)
 	}
 	if d.ChangeRetention != 0 && d.Replicated {
-		return d, invalidf("container %q: ChangeRetention of a replicated container: it has no change feed", name)
+		return d, invalidf("container %q: ChangeRetention of a replicated container: its log has all versions", name)
 	}
 	if d.ChangeRetention < 0 || d.ChangeRetention > 0 && d.ChangeRetention < time.Second {
 		return d, invalidf("container %q: ChangeRetention %v: 0 or at least a second", name, d.ChangeRetention)

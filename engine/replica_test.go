@@ -27,6 +27,7 @@ type replicaStep struct {
 
 var replicaDef = ContainerDef{
 	PartitionKey: []string{"/k"}, MinPartitions: 2, Replicated: true, DefaultTTL: NoExpiry, Index: IndexPolicy{Include: []string{"/n/?"}},
+	UniqueKeys: [][]string{{"/u"}},
 }
 
 // replicaTime is that of the first entry; clocks of replicas are later.
@@ -91,7 +92,7 @@ func replicaBatches(c *Container, keys []PartitionKey, draw uint64) (batches []*
 		b := c.NewBatch(key)
 		for range 1 + rng.IntN(4) {
 			id := fmt.Sprintf("i%d", rng.IntN(6))
-			text := fmt.Appendf(nil, `{"id":%q,"k":%s,"n":%d,"s":%q}`, id, key, rng.IntN(50), strings.Repeat("x", rng.IntN(300)))
+			text := fmt.Appendf(nil, `{"id":%q,"k":%s,"u":%d,"n":%d,"s":%q}`, id, key, rng.IntN(24), rng.IntN(50), strings.Repeat("x", rng.IntN(300)))
 			var o *WriteOptions
 			if rng.IntN(4) == 0 {
 				o = &WriteOptions{TTL: time.Duration(1+rng.IntN(20)) * time.Second}
@@ -105,7 +106,7 @@ func replicaBatches(c *Container, keys []PartitionKey, draw uint64) (batches []*
 			case 3:
 				err = b.Delete(id, nil)
 			case 4:
-				err = b.Patch(id, new(Patch).Increment("/n", 1), o)
+				err = b.Patch(id, new(Patch).Increment("/n", 1).Increment("/u", 1), o)
 			default:
 				err = b.Upsert(text, o)
 			}
@@ -177,6 +178,7 @@ func answers(t testing.TB, c *Container) string {
 	n, err := c.Count(ctx, AllPartitions(), Range("/n", Incl(10), Excl(30)))
 	must(t, err)
 	fmt.Fprintf(&b, "%d", n)
+	must(t, compareClaims(c.db, c))
 	return b.String()
 }
 
@@ -209,28 +211,32 @@ func TestReplicas(t *testing.T) {
 		must(t, err)
 		return db, c
 	}
-	first, c := open(vfs.NewMem())
-	defer first.Close()
+	db, first := open(vfs.NewMem())
+	defer db.Close()
 	var outcomes []string
-	refused := 0
+	refused, taken := 0, 0
 	for i := range steps {
-		got, err := steps[i].play(ctx, c, Durability{})
+		got, err := steps[i].play(ctx, first, Durability{})
 		must(t, err)
 		for _, r := range got.Results {
 			if r.Err != nil {
 				refused++
 			}
+			if errors.Is(r.Err, ErrUniqueKey) {
+				taken++
+			}
 		}
 		outcomes = append(outcomes, describeApplied(got))
 	}
-	want := answers(t, c)
-	if refused == 0 || strings.Count(want, "\n") < 50 {
-		t.Fatalf("seed %d: %d refused; the script does too little:\n%s", seed, refused, want)
+	want := answers(t, first)
+	if refused == taken || taken == 0 || strings.Count(want, "\n") < 50 {
+		t.Fatalf("seed %d: %d refused, %d of them for a unique key; the script does too little:\n%s", seed, refused, taken, want)
 	}
 	for replica := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 10+replica))
 		mem := vfs.NewMem()
 		db, c := open(mem)
+		follower := newCopy(t)
 		taken := make([]bool, len(steps))
 		for left := len(steps); left > 0; {
 			// The next step of some range whose partition is there.
@@ -252,6 +258,9 @@ func TestReplicas(t *testing.T) {
 			}
 			taken[i] = true
 			left--
+			if rng.IntN(4) == 0 {
+				follower.take(c, AllPartitions(), 1+rng.IntN(30))
+			}
 			switch rng.IntN(15) {
 			case 0:
 				must(t, db.Flush(ctx))
@@ -312,6 +321,13 @@ func TestReplicas(t *testing.T) {
 		for f, err := range db.Verify(ctx) {
 			must(t, err)
 			t.Errorf("seed %d: %v", seed, f)
+		}
+		// The feed that went along goes on in another replica, which has nothing to add.
+		follower.take(c, AllPartitions(), -1)
+		shown := follower.shown
+		follower.take(first, AllPartitions(), -1)
+		if follower.check(first, follower.gone(first)); follower.shown != shown {
+			t.Errorf("seed %d: the first replica shows %d changes more than replica %d", seed, follower.shown-shown, replica)
 		}
 		must(t, db.Close())
 		db, c = open(mem)

@@ -266,9 +266,11 @@ func (r *reshape) intend() error {
 // commit is step 3.
 func (r *reshape) commit() error {
 	db := r.db
-	if len(r.parents) > 1 {
+	if len(r.parents) > 1 || r.c.def.Replicated && r.plan.Kind == splitter.Split {
 		// One may have flushed what is newer than what the log has made durable
-		// of the other: a crash must leave a prefix of the writes of both.
+		// of the other: a crash must leave a prefix of the writes of both. And the
+		// halves of a partition of a replicated container must have all that it has
+		// applied: an entry that has batches for both cannot be applied to either.
 		if err := db.uncertain(db.log.Sync()); err != nil {
 			return err
 		}

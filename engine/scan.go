@@ -129,6 +129,8 @@ type scanner struct {
 	// since, deleted ones included, which have no body.
 	changes bool
 	since   uint64
+	// claims says that claims on unique keys are among the results.
+	claims bool
 
 	cursors mergedCursor
 	found   []found // the batch, its bytes in text
@@ -405,10 +407,10 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 			return false, nil
 		}
 		if s.changes {
-			if v.Seq > s.since && !isClaim(k) && (v.Deleted() || v.IsDocument()) {
+			if v.Seq > s.since && !s.c.isClaim(k) && (v.Deleted() || v.IsDocument()) {
 				s.take(k, v, v.Body)
 			}
-		} else if visible(v, now) {
+		} else if visible(v, now) || s.claims && v.Flags == item.Claim {
 			body, ok := v.Body, true
 			if s.accept != nil {
 				s.read += readCharge(len(v.Body))

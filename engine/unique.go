@@ -35,8 +35,11 @@ const (
 // first bytes of the SHA-256 of the values, each with its type.
 type claimID [18]byte
 
-// isClaim says whether the key is that of a claim.
-func isClaim(k *item.Key) bool { return len(k.ID) > 0 && k.ID[0] == claimMark }
+// isClaim says whether the key is that of a claim. Where there are none, ids may
+// be any bytes: those of an opaque container.
+func (c *Container) isClaim(k *item.Key) bool {
+	return c.unique != nil && len(k.ID) > 0 && k.ID[0] == claimMark
+}
 
 // UniqueKeyError tells which unique key is taken, and by which item; it matches
 // ErrUniqueKey.
@@ -75,9 +78,6 @@ func compileUnique(d *ContainerDef) (*uniqueKeys, error) {
 	}
 	if d.Kind == Opaque {
 		return nil, errors.New("unique keys: documents of an opaque container are not read")
-	}
-	if d.Replicated { // the sequences of an entry are those of its operations
-		return nil, errors.New("unique keys: not in a replicated container")
 	}
 	if n := len(d.UniqueKeys); n > maxUniqueKeys {
 		return nil, fmt.Errorf("%d unique keys: at most %d", n, maxUniqueKeys)

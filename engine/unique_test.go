@@ -308,7 +308,6 @@ func TestUniqueKeysRefused(t *testing.T) {
 	}
 	for name, def := range map[string]ContainerDef{
 		"opaque":   {Kind: Opaque, UniqueKeys: [][]string{{"/a"}}},
-		"replica":  {PartitionKey: []string{"/k"}, Replicated: true, DefaultTTL: NoExpiry, UniqueKeys: [][]string{{"/a"}}},
 		"empty":    {PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{}}},
 		"path":     {PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"a"}}},
 		"elements": {PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/a/[]"}}},

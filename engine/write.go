@@ -335,8 +335,12 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 			continue
 		}
 		if need > 0 {
-			// A refusal that rests on a version that a crash may take back.
+			// A refusal that rests on a version that a crash may take back, and that
+			// reads do not see yet.
 			if err := p.db.await(pos, need); err != nil {
+				return 0, 0, 0, err
+			}
+			if err := p.publish(seq); err != nil {
 				return 0, 0, 0, err
 			}
 		}
@@ -348,7 +352,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 var errFilesChanged = errors.New("set of files changed")
 
 // applyLocked does steps 3 to 5. With a refusal need may be set: then it rests
-// on what must be awaited first. The commit lock is held.
+// on what must be awaited and shown first, up to seq. The commit lock is held.
 func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, need wal.Position, err error) {
 	if p.dropped.Load() {
 		return 0, 0, 0, p.gone()
@@ -358,7 +362,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 	}
 	if r.demanding() {
 		if early, err := p.judgeLocked(r, ahead); early {
-			return 0, p.mu.last, max(p.mu.synced, 1), err
+			return p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1), err
 		} else if err != nil {
 			return 0, 0, 0, err
 		}

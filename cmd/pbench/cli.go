@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
 	"reflect"
 	"time"
 
@@ -21,7 +23,17 @@ type environment struct {
 	width          int // columns of the terminal that stderr is; 0: it is none
 	open           func(ctx context.Context, dir string, o storeOptions) (store, error)
 	args           []string
+	self           func(ctx context.Context, args ...string) (*exec.Cmd, error) // this program
 	trial          trialTimes
+}
+
+// selfCommand prepares a process of this program.
+func selfCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	name, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return exec.CommandContext(ctx, name, args...), nil
 }
 
 // trialTimes say how long to try something out before it is measured.
@@ -45,9 +57,12 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
 	Sweep   sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
 	Splits  splitsCommand  `cmd:"" help:"Split partitions of some sizes under a steady load, and say what that cost and whether the bounds were kept."`
-	Feed    feedCommand    `cmd:"" help:"Follow the change feed beside buffered puts: how far behind it is, and whether every change comes once."`
+	Feed    feedCommand    `cmd:"" help:"Follow the change feed beside buffered puts, through a split and a kill: how far behind it is, and whether every change comes once."`
+	Copy    copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`
 	Compare compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
 	List    listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
+
+	FeedLife feedLifeCommand `cmd:"" hidden:""`
 }
 
 const description = `Load and measure Cleave stores. Without a command: a demonstration of at most half a minute.

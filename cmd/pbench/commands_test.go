@@ -78,6 +78,12 @@ func TestUsage(t *testing.T) {
 		{"splits --size 10", cli.ExitUsage, "at least 1MiB"},
 		{"splits --beside nothing-here", exitFailed, "nothing-here"},
 		{"splits --beside F", exitFailed, "no result of pbench splits"},
+		{"copy --db D", cli.ExitUsage, "--to"},
+		{"copy --db D --to x", cli.ExitUsage, "--partition-key"},
+		{"copy --db D --to x --partition-key /a", exitFailed, "is empty"},
+		{"copy --db D --to x --partition-key /a --drop --no-finish", cli.ExitUsage, "--drop does not go"},
+		{"feed --kills=-1", cli.ExitUsage, "not negative"},
+		{"feed --bytes 10", cli.ExitUsage, "64 to 1MiB"},
 		{"run --out full", cli.ExitUsage, "is not empty"},
 		{"run --fail-if read.p98>1ms", cli.ExitUsage, `"read.p98>1ms"`},
 		{"run --fail-if scan.p99>1ms", cli.ExitUsage, "has no scan"},
@@ -124,7 +130,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "demo", "load", "run", "sweep", "splits", "compare", "list"} {
+	for _, command := range []string{"", "demo", "load", "run", "sweep", "splits", "feed", "copy", "compare", "list"} {
 		s := newSession(t)
 		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" && command != "list" {

@@ -201,6 +201,7 @@ func newSession(t *testing.T) *session {
 	s.environment = environment{
 		stdin: strings.NewReader(""), stdout: &s.out, stderr: &s.errOut,
 		trial: trialTimes{calibration: 5 * time.Millisecond, maximum: 20 * time.Millisecond},
+		self:  selfInTest,
 		open: func(_ context.Context, dir string, o storeOptions) (store, error) {
 			s.store.splits = o.splits
 			return s.store, os.WriteFile(filepath.Join(dir, "fake"), []byte("a store"), 0o600)

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -14,26 +19,29 @@ import (
 )
 
 // feedCommand measures how well a follower of the change feed keeps up with
-// buffered writes.
+// buffered writes, and what it sees if the process is killed meanwhile.
 type feedCommand struct {
 	Rate   count         `default:"100k" placeholder:"N" help:"Buffered puts a second; default ${default}."`
 	For    time.Duration `default:"10s" placeholder:"TIME" help:"How long to put; default ${default}."`
 	Bytes  byteCount     `default:"200" placeholder:"SIZE" help:"Bytes of a document, at least 64; default ${default}."`
 	Alone  bool          `help:"Put without a follower, to see what it costs the puts."`
 	Splits int           `default:"1" placeholder:"N" help:"Splits meanwhile; default ${default}."`
+	Kills  int           `default:"1" placeholder:"N" help:"How often the process is killed meanwhile, and another one goes on; default ${default}."`
 	JSON   jsonOutput    `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 }
 
 // Help returns what follows the short help.
 func (*feedCommand) Help() string {
 	return `
-One goroutine puts documents into a temporary store at a steady rate, or as fast as it goes if that is less; another follows the change feed, which shows what is durable. The figures: puts and changes a second, how long after its put a change was shown, and changes that came twice or never. Exit status 1: there were some.
+A process of its own puts documents into a temporary store at a steady rate, or as fast as it goes if that is less, and follows the change feed, which shows what is durable. It tells this one what was acknowledged, what it has taken of the feed, and the text of its position behind that. When it is killed (kill -9) another one opens the store, goes on with the feed from the last position told, and puts more.
+
+The figures: puts and changes a second, how long after its put a change was shown, changes that came twice (behind a position that was told), that never came though their puts were acknowledged, that nobody had put, and acknowledged puts or shown changes that are not in the store at the end. Exit status 1: there were some.
 
 Examples:
 
     pbench feed
-    pbench feed --rate 20k --for 1m --splits 3
-    pbench feed --alone`
+    pbench feed --rate 20k --for 1m --splits 10 --kills 20
+    pbench feed --alone --kills 0`
 }
 
 // feedReport is what pbench feed found.
@@ -43,20 +51,25 @@ type feedReport struct {
 	Machine    measure.Machine `json:"machine"`
 	OfferedPS  float64         `json:"offered_per_s"`
 	PutsPS     float64         `json:"puts_per_s"`
-	Puts       int64           `json:"puts"`
+	Puts       int64           `json:"puts"` // acknowledged
 	Changes    int64           `json:"changes"`
 	Duplicates int64           `json:"duplicates"`
 	Missing    int64           `json:"missing"`
+	Invented   int64           `json:"invented"`
+	Lost       int64           `json:"lost"`
 	LagP50     float64         `json:"lag_p50_ms"`
 	LagP99     float64         `json:"lag_p99_ms"`
 	LagMax     float64         `json:"lag_max_ms"`
 	Splits     int             `json:"splits"`
+	Kills      int             `json:"kills"`
+	Late       int64           `json:"late"`        // changes that came after the kill of the process that put them
+	OpenMax    float64         `json:"open_max_ms"` // of a store whose process was killed
 }
 
 // Run measures.
 func (f *feedCommand) Run(ctx context.Context, env *environment) error {
-	if f.Rate < 1 || f.For < time.Millisecond || f.Bytes < 64 || f.Bytes > 1<<20 {
-		return usagef("--rate at least 1, --for at least 1ms, --bytes 64 to 1MiB")
+	if f.Rate < 1 || f.For < time.Millisecond || f.Bytes < 64 || f.Bytes > 1<<20 || f.Splits < 0 || f.Kills < 0 {
+		return usagef("--rate at least 1, --for at least 1ms, --bytes 64 to 1MiB, --splits and --kills not negative")
 	}
 	if err := f.JSON.open(); err != nil {
 		return err
@@ -64,7 +77,7 @@ func (f *feedCommand) Run(ctx context.Context, env *environment) error {
 	defer f.JSON.discard()
 	var r *feedReport
 	if err := inTemporary(func(dir string) (err error) {
-		r, err = f.measure(ctx, dir)
+		r, err = f.measure(ctx, env, dir)
 		return err
 	}); err != nil {
 		return err
@@ -76,168 +89,191 @@ func (f *feedCommand) Run(ctx context.Context, env *environment) error {
 	if err := f.JSON.write(env, r); err != nil {
 		return err
 	}
-	if r.Duplicates+r.Missing > 0 {
-		return fmt.Errorf("%d changes came twice, %d never", r.Duplicates, r.Missing)
+	if r.Duplicates+r.Missing+r.Invented+r.Lost > 0 {
+		return fmt.Errorf("%d changes came twice, %d never, %d were never put, %d are lost", r.Duplicates, r.Missing, r.Invented, r.Lost)
 	}
 	return nil
 }
 
-func (f *feedCommand) measure(ctx context.Context, dir string) (*feedReport, error) {
-	db, err := engine.Open(ctx, dir, &engine.Options{Durability: engine.Buffered})
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", engine.ContainerDef{PartitionKey: []string{"/k"}})
-	if err != nil {
-		return nil, err
-	}
-	most := int64(float64(f.Rate)*f.For.Seconds()) + 1
-	b := &feedBench{c: c, start: time.Now(), put: make([]atomic.Int64, most), seen: make([]uint8, most), lag: hdrhistogram.New(1, int64(time.Minute), 3)}
-	following, stop := context.WithCancel(ctx)
-	defer stop()
-	followed := make(chan error, 1)
-	if f.Alone {
-		followed <- nil
-	} else {
-		go func() { followed <- b.follow(following) }()
-	}
+func (f *feedCommand) measure(ctx context.Context, env *environment, dir string) (*feedReport, error) {
 	r := &feedReport{V: 1, Workload: "feed-follow", Machine: measure.DescribeMachine(dir), OfferedPS: float64(f.Rate)}
-	splits := make(chan int, 1)
-	go func() { splits <- b.split(following, f.Splits, f.For) }()
-	if r.Puts, err = b.write(ctx, float64(f.Rate), int(f.Bytes), f.For); err != nil {
-		return nil, err
-	}
-	r.PutsPS = float64(r.Puts) / time.Since(b.start).Seconds()
-	if !f.Alone {
-		// One more change, which tells the follower to look at whether that is all.
-		if _, err := c.Upsert(ctx, []byte(`{"id":"end","k":"end"}`), nil); err != nil {
+	j := feedJudge{r: r, lag: hdrhistogram.New(1, int64(time.Minute), 3), position: engine.FromStart().String()}
+	store := filepath.Join(dir, "store")
+	each := f.For / time.Duration(f.Kills+1)
+	for i := range f.Kills + 1 {
+		life := &feedLife{Dir: store, First: j.asked, From: j.position, Rate: float64(f.Rate), Bytes: int(f.Bytes), For: each, Alone: f.Alone}
+		for n := range f.Splits {
+			life.Cuts = append(life.Cuts, f.For*time.Duration(n+1)/time.Duration(f.Splits+1)-each*time.Duration(i))
+		}
+		last := i == f.Kills
+		if !last {
+			life.For += time.Minute // it does not come to that
+		}
+		if err := j.watch(ctx, env, life, each, !last); err != nil {
 			return nil, err
 		}
 	}
-	if err := <-followed; err != nil {
+	if err := j.inStore(ctx, store); err != nil {
 		return nil, err
 	}
-	stop()
-	r.Splits = <-splits
+	j.count()
 	if f.Alone {
-		return r, nil
+		r.Missing = 0
 	}
-	r.Changes, r.Duplicates = b.changes, b.twice
-	for i := range r.Puts {
-		if b.seen[i] == 0 {
-			r.Missing++
-		}
-	}
+	r.PutsPS = float64(r.Puts) / j.writing.Seconds()
 	ms := func(n int64) float64 { return float64(n) / 1e6 }
-	r.LagP50, r.LagP99, r.LagMax = ms(b.lag.ValueAtQuantile(50)), ms(b.lag.ValueAtQuantile(99)), ms(b.lag.Max())
+	r.LagP50, r.LagP99, r.LagMax = ms(j.lag.ValueAtQuantile(50)), ms(j.lag.ValueAtQuantile(99)), ms(j.lag.Max())
 	return r, nil
 }
 
-// feedBench is a measurement under way.
-type feedBench struct {
-	c     *engine.Container
-	start time.Time
-	put   []atomic.Int64 // when, in nanoseconds since the start
-
-	// Of the follower.
-	seen           []uint8
-	changes, twice int64
-	lag            *hdrhistogram.Histogram
+// feedJudge knows what was put and shown, by what processes have told.
+type feedJudge struct {
+	r        *feedReport
+	numbers  []uint8 // of each document: how often it was shown, and flags
+	asked    int64   // no document from here on was put
+	put      int64   // those of the process below it are acknowledged
+	first    int64   // of the process
+	position string  // behind all that was shown
+	writing  time.Duration
+	lag      *hdrhistogram.Histogram
 }
 
-// feedBurst is how many puts are due together: a goroutine cannot sleep for less
-// than a millisecond or so.
-const feedBurst = time.Millisecond
+const (
+	feedAcknowledged = 0x80
+	feedStored       = 0x40
+	feedCount        = 0x3F // bits of the count
+)
 
-// write puts documents at a rate.
-func (b *feedBench) write(ctx context.Context, rate float64, bytes int, d time.Duration) (n int64, err error) {
-	pad := make([]byte, bytes)
-	for i := range pad {
-		pad[i] = 'x'
+// watch runs a process, and kills it when it has been at work for a time.
+func (j *feedJudge) watch(ctx context.Context, env *environment, life *feedLife, after time.Duration, kill bool) error {
+	var task bytes.Buffer
+	if err := gob.NewEncoder(&task).Encode(life); err != nil {
+		return err
 	}
-	var doc []byte
-	for ctx.Err() == nil && n < int64(len(b.put)) {
-		passed := time.Since(b.start)
-		if passed >= d {
-			break
-		}
-		due := int64(rate * passed.Seconds())
-		if n >= due {
-			time.Sleep(feedBurst)
-			continue
-		}
-		for ; n < due && n < int64(len(b.put)); n++ {
-			doc = fmt.Appendf(doc[:0], `{"id":"%d","k":"k%d","v":"`, n, n%1009)
-			doc = append(append(doc, pad[:max(0, bytes-len(doc)-2)]...), `"}`...)
-			b.put[n].Store(int64(time.Since(b.start)))
-			if _, err := b.c.Upsert(ctx, doc, nil); err != nil {
-				return n, err
-			}
-		}
+	cmd, err := env.self(ctx, "feed-life")
+	if err != nil {
+		return err
 	}
-	if ctx.Err() != nil {
-		return n, errInterrupted
+	cmd.Stdin, cmd.Stderr = &task, env.stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
 	}
-	return n, nil
-}
-
-// follow follows the feed until everything was seen, or the last put was and
-// the feed has shown what there is.
-func (b *feedBench) follow(ctx context.Context) error {
-	ended := false // the change that is put last was shown
-	inner, stop := context.WithCancel(ctx)
-	defer stop()
-	o := &engine.ChangeOptions{Follow: true, Progress: func(engine.Position) {
-		if ended {
-			stop()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	j.first, j.put = life.First, life.First
+	var killed atomic.Bool
+	words := gob.NewDecoder(bufio.NewReader(out))
+	var at time.Duration
+	for {
+		var w feedWord
+		if words.Decode(&w) != nil {
+			break // what the process says of its end counts
 		}
-	}}
-	for ch, err := range b.c.Changes(inner, engine.AllPartitions(), engine.FromStart(), o) {
-		if err != nil {
-			if inner.Err() != nil && ctx.Err() == nil {
-				return nil
-			}
-			return err
+		if w.Opened > 0 && j.first > 0 {
+			j.r.OpenMax = max(j.r.OpenMax, float64(w.Opened)/1e6)
 		}
-		if ch.ID == "end" {
-			ended = true
-			continue
+		if w.Opened > 0 && kill {
+			timer := time.AfterFunc(after, func() {
+				killed.Store(true)
+				_ = cmd.Process.Kill() // unless it has ended
+			})
+			defer timer.Stop()
 		}
-		var n int64
-		for _, digit := range []byte(ch.ID) {
-			n = 10*n + int64(digit-'0')
-		}
-		b.changes++
-		if b.seen[n]++; b.seen[n] > 1 {
-			b.twice++
-		}
-		_ = b.lag.RecordValue(min(max(1, int64(time.Since(b.start))-b.put[n].Load()), int64(time.Minute)))
+		at = max(at, w.At)
+		j.take(&w)
+	}
+	j.writing += at
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return errInterrupted
+	case killed.Load():
+		j.r.Kills++
+		return nil
+	case err != nil:
+		return fmt.Errorf("the process that puts and follows: %w", err)
+	case kill:
+		return errors.New("the process that puts and follows ended before it was killed")
 	}
 	return nil
 }
 
-// split splits the first partition so many times, evenly over the time.
-func (b *feedBench) split(ctx context.Context, n int, d time.Duration) (done int) {
-	for i := range n {
-		select {
-		case <-time.After(time.Until(b.start.Add(d * time.Duration(i+1) / time.Duration(n+1)))):
-		case <-ctx.Done():
-			return done
+// take takes what a process tells.
+func (j *feedJudge) take(w *feedWord) {
+	if w.Asked > j.asked {
+		j.numbers = append(j.numbers, make([]uint8, w.Asked-j.asked)...)
+		j.asked = w.Asked
+	}
+	for ; j.put < w.Put; j.put++ {
+		j.numbers[j.put] |= feedAcknowledged
+		j.r.Puts++
+	}
+	if w.Position != "" {
+		j.position = w.Position
+	}
+	for _, one := range w.Shown {
+		j.r.Changes++
+		if one.N < 0 || one.N >= j.asked {
+			j.r.Invented++
+			continue
 		}
-		job, err := b.c.Split(ctx, b.c.Partitions()[0].ID, nil)
-		if err == nil {
-			err = job.Wait(ctx)
+		if n := &j.numbers[one.N]; *n&feedCount > 0 {
+			j.r.Duplicates++
+		} else {
+			*n++
 		}
-		if err == nil {
-			done++
+		if one.N < j.first {
+			j.r.Late++
+		} else {
+			_ = j.lag.RecordValue(min(one.Lag, int64(time.Minute)))
 		}
 	}
-	return done
+}
+
+// inStore looks at what is in the store at the end.
+func (j *feedJudge) inStore(ctx context.Context, dir string) (err error) {
+	db, err := engine.Open(ctx, dir, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	c, err := db.Container(feedContainer)
+	if err != nil {
+		return err
+	}
+	j.r.Splits = len(c.Partitions()) - 1
+	for it, err := range c.ScanAll(ctx, &engine.ScanOptions{Borrow: true}) {
+		if err != nil {
+			return err
+		}
+		if n := feedNumber(it.ID); n >= 0 && n < j.asked {
+			j.numbers[n] |= feedStored
+		} else if it.ID != feedEnd {
+			j.r.Invented++
+		}
+	}
+	return nil
+}
+
+// count counts what has not come, and what is not there.
+func (j *feedJudge) count() {
+	for _, n := range j.numbers {
+		if n&feedAcknowledged != 0 && n&feedCount == 0 {
+			j.r.Missing++
+		}
+		if n&^feedStored != 0 && n&feedStored == 0 {
+			j.r.Lost++
+		}
+	}
 }
 
 func (r *feedReport) print(w io.Writer) {
-	fmt.Fprintf(w, "puts     %d, %.0f/s of %.0f/s offered, splits %d\n", r.Puts, r.PutsPS, r.OfferedPS, r.Splits)
-	fmt.Fprintf(w, "changes  %d, twice %d, missing %d\n", r.Changes, r.Duplicates, r.Missing)
+	fmt.Fprintf(w, "puts     %d, %.0f/s of %.0f/s offered, splits %d, kills %d\n", r.Puts, r.PutsPS, r.OfferedPS, r.Splits, r.Kills)
+	fmt.Fprintf(w, "changes  %d, twice %d, missing %d, invented %d, lost %d\n", r.Changes, r.Duplicates, r.Missing, r.Invented, r.Lost)
 	fmt.Fprintf(w, "lag      p50 %.2f ms, p99 %.2f ms, max %.2f ms\n", r.LagP50, r.LagP99, r.LagMax)
+	if r.Kills > 0 {
+		fmt.Fprintf(w, "kills    reopened in %.0f ms at most; %d changes came to the process after the one that had put them\n", r.OpenMax, r.Late)
+	}
 }

@@ -20,6 +20,6 @@ import (
 func main() {
 	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr), open: openStore,
-		trial: trialsOfUsers,
+		trial: trialsOfUsers, self: selfCommand,
 	}))
 }

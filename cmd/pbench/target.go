@@ -68,10 +68,15 @@ func (f *targetFlags) check() error {
 	if f.given() || f.Docs != 0 || f.newContainerFlags != (newContainerFlags{}) {
 		return usagef("--db names a store that was loaded before: flags about documents and partitions belong to pbench load")
 	}
-	if names, err := os.ReadDir(f.DB); err != nil {
+	return checkLoaded(f.DB)
+}
+
+// checkLoaded refuses a directory in which nothing is.
+func checkLoaded(dir string) error {
+	if names, err := os.ReadDir(dir); err != nil {
 		return err
 	} else if len(names) == 0 {
-		return fmt.Errorf("%s is empty: load something first", f.DB)
+		return fmt.Errorf("%s is empty: load something first", dir)
 	}
 	return nil
 }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+// copyCommand gives a container another partition key, by a copy that takes its
+// place.
+type copyCommand struct {
+	DB           string   `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store."`
+	Container    string   `placeholder:"NAME" help:"Container to copy; default: the only one."`
+	To           string   `required:"" placeholder:"NAME" help:"Name of the copy."`
+	PartitionKey []string `required:"" placeholder:"/PATH" help:"Partition key of the copy, 1 to 3 paths."`
+	Partitions   count    `placeholder:"N" help:"Physical partitions of the copy; default: as many as the source has."`
+	NoUniqueKeys bool     `help:"The source has unique keys: make a copy without."`
+	NoFinish     bool     `help:"Leave the copy unfinished, to be looked at: the source is written to as before, and the same command without this flag goes on."`
+	Drop         bool     `help:"Drop the source when the copy has taken its place."`
+}
+
+// Help returns what follows the short help.
+func (*copyCommand) Help() string {
+	return `
+The partition key of a container cannot be changed. This makes another container of its documents, with another key and else the same definition, which takes its place (docs/copying.md): the source takes no writes any more, the copy takes them. If the command is broken off, the same one goes on; what was copied is compared and not written again. A program that has the store open itself calls Container.CopyTo instead, which goes on beside writes.
+
+Examples:
+
+    pbench copy --db shop --container orders --to orders-by-customer --partition-key /customer
+    pbench copy --db shop --container orders --to orders-2 --partition-key /tenant,/customer --no-finish
+    pbench copy --db names --to names-by-state --partition-key /state --drop`
+}
+
+// Run copies.
+func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
+	if c.Drop && c.NoFinish {
+		return usagef("--drop does not go with --no-finish")
+	}
+	if err := checkLoaded(c.DB); err != nil {
+		return err
+	}
+	db, err := engine.Open(ctx, c.DB, nil)
+	if ctx.Err() != nil {
+		err = errors.Join(errInterrupted, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if c.Container, err = c.source(db); err != nil {
+		return err
+	}
+	from, err := db.Container(c.Container)
+	if err != nil {
+		return err
+	}
+	def := from.Def()
+	if len(def.UniqueKeys) > 0 && !c.NoUniqueKeys {
+		return usagef("container %q has unique keys, which a copy cannot have: --no-unique-keys makes one without", c.Container)
+	}
+	def.UniqueKeys, def.Synthetic, def.PartitionKey = nil, nil, c.PartitionKey
+	def.MinPartitions = len(from.Partitions())
+	if c.Partitions > 0 {
+		def.MinPartitions = c.Partitions.int()
+	}
+	start := time.Now()
+	line := newProgress(env, "copy", start)
+	var done engine.CopyProgress
+	err = c.copy(ctx, db, from, def, func(p engine.CopyProgress) {
+		done = p
+		share := -1.0
+		if p.Pass <= 1 && p.Items > 0 {
+			share = min(1, float64(p.Looked)/float64(p.Items))
+		}
+		line.show(time.Now(), share, func() string {
+			return fmt.Sprintf("pass %d, %s documents written, %s removed", p.Pass, formatCount(p.Copied), formatCount(p.Removed))
+		})
+	})
+	line.end()
+	switch {
+	case ctx.Err() != nil:
+		env.notef("%s documents were written; the same command goes on", formatCount(done.Copied))
+		return errInterrupted
+	case errors.Is(err, engine.ErrInvalid):
+		return cli.Usage(err)
+	case err != nil:
+		return err
+	}
+	c.print(env.stdout, done, time.Since(start))
+	return nil
+}
+
+// source returns the name of the container that is copied.
+func (c *copyCommand) source(db *engine.DB) (string, error) {
+	if c.Container != "" {
+		return c.Container, nil
+	}
+	name := ""
+	for info := range db.Containers() {
+		if info.Name == c.To {
+			continue // left unfinished before
+		}
+		if name != "" {
+			return "", usagef("which --container? The store has %s and %s", name, info.Name)
+		}
+		name = info.Name
+	}
+	if name == "" {
+		return "", errors.New("the store has no container to copy")
+	}
+	return name, nil
+}
+
+// copy does all of it.
+func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Container, def engine.ContainerDef, progress func(engine.CopyProgress)) (err error) {
+	under, err := from.CopyTo(ctx, c.To, def, &engine.CopyOptions{Progress: progress})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, under.Close()) }()
+	if c.NoFinish {
+		return nil
+	}
+	if _, err := under.Finish(ctx); err != nil || !c.Drop {
+		return err
+	}
+	return db.DropContainer(ctx, c.Container)
+}
+
+func (c *copyCommand) print(w io.Writer, done engine.CopyProgress, took time.Duration) {
+	fmt.Fprintf(w, "copied   %s documents of %s to %s in %s, %s/s; %s removed there\n", formatCount(done.Copied), c.Container, c.To,
+		took.Round(time.Millisecond), formatShort(float64(done.Copied)/took.Seconds()), formatCount(done.Removed))
+	switch {
+	case c.NoFinish:
+		fmt.Fprintf(w, "         unfinished: %s takes writes as before, %s takes none\n", c.Container, c.To)
+	case c.Drop:
+		fmt.Fprintf(w, "         %s takes writes, %s is dropped\n", c.To, c.Container)
+	default:
+		fmt.Fprintf(w, "         %s takes writes, %s takes none any more and can be dropped\n", c.To, c.Container)
+	}
+}

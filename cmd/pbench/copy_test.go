@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+// TestCopy gives a container another partition key, in several runs.
+func TestCopy(t *testing.T) {
+	dir := t.TempDir()
+	db := filepath.Join(dir, "db")
+	load := func(lines string, more ...string) {
+		t.Helper()
+		name := filepath.Join(dir, "in.ndjson")
+		if err := os.WriteFile(name, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		newEngineSession(t).do(t, cli.ExitOK, append([]string{"load", "--db", db, "--data", name}, more...)...)
+	}
+	load(`{"id":"1","a":"x","b":"p"}`+"\n"+`{"id":"2","a":"y","b":"p"}`+"\n"+`{"id":"3","a":"y"}`, "--partition-key", "/a", "--partitions", "3")
+	s := newEngineSession(t)
+	copied := []string{"copy", "--db", db, "--to", "by-b", "--partition-key", "/b"}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.doContext(t, ended, cli.ExitInterrupted, copied...)
+	s.do(t, cli.ExitOK, append(copied, "--no-finish")...)
+	wants(t, s.out.String(), "copied   3 documents of docs to by-b", "docs takes writes as before")
+	load(`{"id":"2","a":"y","b":"q"}`+"\n"+`{"id":"4","a":"z","b":"p"}`, "--container", "docs")
+	s.do(t, cli.ExitUsage, "copy", "--db", db, "--to", "other", "--partition-key", "b")
+	s.do(t, exitFailed, "copy", "--db", db, "--container", "none", "--to", "other", "--partition-key", "/b")
+	s.do(t, cli.ExitOK, append(copied, "--drop")...)
+	wants(t, s.out.String(), "copied   2 documents", "1 removed there", "by-b takes writes, docs is dropped")
+
+	store, err := engine.Open(t.Context(), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c, err := store.Container("by-b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Partitions()) != 3 {
+		t.Errorf("%d partitions", len(c.Partitions()))
+	}
+	found := make(map[string]string)
+	for it, err := range c.ScanAll(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[it.ID] = it.Key.String()
+	}
+	if len(found) != 4 || found["1"] != `"p"` || found["2"] != `"q"` || found["4"] != `"p"` {
+		t.Errorf("%v", found)
+	}
+	if _, err := store.Container("docs"); err == nil {
+		t.Error("the source is there still")
+	}
+}
