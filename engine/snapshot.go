@@ -15,7 +15,7 @@ import (
 // each key, the newest version at or below each of them.
 type pins struct {
 	mu   sync.Mutex
-	held map[uint64]*pin
+	held map[uint64]pin
 }
 
 type pin struct {
@@ -30,21 +30,26 @@ func (p *pins) take(now func() uint64, clock time.Time) uint64 {
 	defer p.mu.Unlock()
 	seq := now()
 	if p.held == nil {
-		p.held = make(map[uint64]*pin)
+		p.held = make(map[uint64]pin)
 	}
-	if p.held[seq] == nil {
-		p.held[seq] = &pin{since: clock}
+	h := p.held[seq]
+	if h.readers == 0 {
+		h.since = clock
 	}
-	p.held[seq].readers++
+	h.readers++
+	p.held[seq] = h
 	return seq
 }
 
 func (p *pins) release(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[seq].readers--; p.held[seq].readers == 0 {
+	h := p.held[seq]
+	if h.readers--; h.readers == 0 {
 		delete(p.held, seq)
+		return
 	}
+	p.held[seq] = h
 }
 
 // live returns the pinned sequences, falling.
