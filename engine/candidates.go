@@ -22,10 +22,13 @@ type candidates struct {
 	leftOut bool
 
 	sets    planSets
+	set     sourceSet
 	version *version // nil: closed
 	lo, hi  *item.Key
-	fits    bool // indexes have answered for version
+	limits  [2]item.KeyCopy // memory of lo and hi
+	fits    bool            // indexes have answered for version
 	sources []*candidateSource
+	free    []*candidateSource // for use again
 	current *candidateSource
 	failure error
 	found   int64 // what the plan has given of all sources
@@ -33,6 +36,23 @@ type candidates struct {
 	ties    int   // of candidates in candidateSource.tied, those that are still wanted
 	// onlyCount says that nothing but the number of candidates is wanted.
 	onlyCount bool
+	// stepwise says that a few of the first candidates may do: the plan is
+	// evaluated for more and more ordinals, as far as somebody comes.
+	stepwise bool
+}
+
+// firstStep is the number of ordinals, a power of two, that are evaluated first;
+// each further step takes stepGrowth times as many. Only tests change it.
+var firstStep = uint32(1 << 16)
+
+const stepGrowth = 8
+
+// stepAfter returns what comes after a step through ordinals below hi.
+func stepAfter(step, hi uint32) uint32 {
+	if step > hi/stepGrowth {
+		return hi
+	}
+	return step * stepGrowth
 }
 
 var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
@@ -40,7 +60,7 @@ var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 // release gives the candidates back, for their memory.
 func (c *candidates) release() {
 	c.close()
-	*c = candidates{sets: c.sets, sources: c.sources}
+	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free}
 	candidatesPool.Put(c)
 }
 
@@ -55,6 +75,8 @@ type lookup struct {
 type candidateSource struct {
 	*indexSource
 	lo, hi uint32     // the ordinals in scope
+	to     uint32     // those before it have been evaluated
+	step   uint32     // how many come next
 	set    *index.Set // nil in a memtable without an index
 	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
 	count  int64      // of set
@@ -76,18 +98,18 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	c.close()
 	c.version = v
 	c.lo, c.hi = lo, hi
-	set, err := p.sourcesAt(v, at, now, c.policy, !c.few)
-	if err != nil {
+	if err := c.set.open(p, v, at, now, c.policy, !c.few); err != nil {
 		return false, err
 	}
-	for _, s := range set.list {
+	for _, s := range c.set.list {
 		if s.table == nil && !s.indexed() {
 			return false, nil
 		}
 	}
-	for _, s := range set.list {
-		cs := &candidateSource{indexSource: s, end: hi}
+	for _, s := range c.set.list {
+		cs := c.source(s)
 		if s.table == nil {
+			var err error
 			if cs.lo, cs.hi = s.lo, s.hi; !whole {
 				cut := s.cut
 				if c.few {
@@ -98,18 +120,31 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 				}
 			}
 			if cs.lo >= cs.hi {
+				c.spare(cs)
 				continue
 			}
-			if err := c.evaluate(cs); err != nil {
+			if c.stepwise && c.order == nil && cs.hi-cs.lo > firstStep {
+				cs.set = c.sets.get(cs.lo, cs.lo)
+				cs.to, cs.step = cs.lo, firstStep
+				c.sources = append(c.sources, cs)
+				continue
+			}
+			if cs.to = cs.hi; c.onlyCount && !c.few {
+				known, err := c.countTerms(cs)
+				if err != nil {
+					return false, err
+				}
+				if known {
+					c.counted += cs.count
+					c.spare(cs)
+					continue
+				}
+			}
+			if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
 				return false, err
 			}
-			if cs.set == nil {
-				c.counted += cs.count
-				continue
-			}
-			cs.count = int64(cs.set.Count())
-			if cs.count == 0 {
-				c.sets.put(cs.set)
+			if cs.count = int64(cs.set.Count()); cs.count == 0 {
+				c.spare(cs)
 				continue
 			}
 		} else {
@@ -137,35 +172,74 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	return true, nil
 }
 
-// evaluate sets what the plan gives of a source. What is dead is left out, but
-// for few keys what others overwrite is found out for each.
-func (c *candidates) evaluate(s *candidateSource) error {
-	if c.onlyCount && !c.few {
-		if known, err := c.countTerms(s); known || err != nil {
-			return err
-		}
+// source returns a candidateSource of a source.
+func (c *candidates) source(s *indexSource) *candidateSource {
+	cs := new(candidateSource)
+	if n := len(c.free); n > 0 {
+		cs, c.free = c.free[n-1], c.free[:n-1]
 	}
+	cs.indexSource, cs.end = s, c.hi
+	return cs
+}
+
+// spare takes a candidateSource back.
+func (c *candidates) spare(s *candidateSource) {
+	s.mem.Reset(nil, 0)
+	if s.set != nil {
+		c.sets.put(s.set)
+	}
+	*s = candidateSource{mem: s.mem, tied: s.tied[:0]}
+	c.free = append(c.free, s)
+}
+
+// extend evaluates the next step of a source, at or after its ordinal.
+func (c *candidates) extend(s *candidateSource) error {
+	lo := max(s.at, s.to)
+	s.to = s.hi
+	if s.hi-lo > s.step {
+		s.to = lo + s.step
+		if s.to > firstStep {
+			s.to &^= firstStep - 1 // where a container of a bitmap ends
+		}
+		s.step = stepAfter(s.step, s.hi)
+	}
+	c.sets.put(s.set)
+	err := c.evaluate(s, lo, s.to)
+	if s.set == nil {
+		s.set = c.sets.get(lo, lo)
+	}
+	n := int64(s.set.Count())
+	s.count += n
+	c.found += n
+	return err
+}
+
+// evaluate sets what the plan gives of the ordinals of a source from lo,
+// inclusive, to hi, exclusive. What is dead is left out, but for few keys what
+// others overwrite is found out for each.
+func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	plan := c.plan
 	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
 		plan, s.loose = o.rest, true
 	}
 	err := s.use(func(r *index.Reader) (err error) {
-		s.set, err = c.sets.eval(plan, r, s.lo, s.hi)
+		s.set, err = c.sets.eval(plan, r, lo, hi)
 		return err
 	})
 	if err != nil || s.set.Empty() {
 		return err
 	}
-	dead := c.sets.get(s.lo, s.hi)
+	if !c.few {
+		if clean, err := s.clean(); clean || err != nil {
+			s.full = clean && c.plan.op == planAll && s.whole()
+			return err
+		}
+	}
+	dead := c.sets.get(lo, hi)
 	defer c.sets.put(dead)
 	if c.few {
 		err = s.deadHere(dead)
 	} else {
-		var clean bool
-		if clean, err = s.clean(); clean || err != nil {
-			s.full = clean && c.plan.op == planAll && s.whole()
-			return err
-		}
 		err = s.dead(dead, c.lo, c.hi)
 	}
 	s.set.AndNot(dead)
@@ -196,12 +270,10 @@ func (s *candidateSource) whole() bool { return s.lo == 0 && s.hi == s.r.Info().
 // close lets go of the sources.
 func (c *candidates) close() {
 	for _, s := range c.sources {
-		s.mem.Reset(nil, 0)
-		if s.set != nil {
-			c.sets.put(s.set)
-		}
+		c.spare(s)
 	}
 	clear(c.sources)
+	c.set.reset()
 	c.counted, c.ties = 0, 0
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
@@ -250,7 +322,14 @@ func (c *candidates) advance(s *candidateSource) {
 // move goes to the first candidate of a source at or after its ordinal.
 func (c *candidates) move(s *candidateSource) {
 	for ; ; s.at++ {
-		if s.at, s.ok = s.set.Next(s.at); !s.ok || c.failure != nil {
+		at, ok := s.set.Next(s.at)
+		for !ok && s.to < s.hi && c.failure == nil {
+			if c.failure = c.extend(s); c.failure == nil {
+				at, ok = s.set.Next(s.at)
+			}
+		}
+		if s.at, s.ok = at, ok; !s.ok || c.failure != nil {
+			s.ok = false
 			return
 		}
 		if err := s.indexSource.version(s.at, &s.key, &s.ver); err != nil {
@@ -363,7 +442,7 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 		}
 		return c.fits, nil
 	}
-	lo, hi := s.limits(p)
+	lo, hi := s.limits(c, p)
 	if fits, err := c.open(p, v, at, now, lo, hi, !s.onlyKey && s.within == nil); !fits || err != nil {
 		return false, err
 	}
@@ -376,9 +455,13 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 }
 
 // limits returns the keys between which a scan has something of a partition.
-func (s *scanner) limits(p *partition) (lo, hi *item.Key) {
+func (s *scanner) limits(c *candidates, p *partition) (lo, hi *item.Key) {
 	if s.onlyKey {
-		return limitsOf(&s.bound.Key)
+		whole := s.bound.Partition()
+		c.limits[0].Set(&whole)
+		whole.ID = afterAllIDs
+		c.limits[1].Set(&whole)
+		return &c.limits[0].Key, &c.limits[1].Key
 	}
 	within := s.within
 	if within == nil {

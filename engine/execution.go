@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -31,12 +32,15 @@ type execution struct {
 	now   int64     // of a pass: see scanner.now
 
 	ctx     context.Context
-	cancel  context.CancelFunc
 	units   []unit
-	look    *lookup        // nil: all documents in scope are read
-	counts  bool           // groups are counted in indexes
-	ordered *indexOrder    // nil: no index has the order
-	program *query.Program // with the paths that the kind of the query wants
+	first   [1]unit      // memory of units
+	look    *lookup      // nil: all documents in scope are read
+	counts  bool         // groups are counted in indexes
+	ordered *indexOrder  // nil: no index has the order
+	wanted  []query.Path // whose values the kind of the query wants
+
+	compiling sync.Once
+	program   *query.Program // of the filter and wanted; see evaluator
 
 	documents, bytes, matched, found atomic.Int64
 
@@ -62,20 +66,18 @@ type unit struct {
 
 // plan decides how the query is answered.
 func (e *execution) plan() error {
-	var wanted []query.Path
 	var groups *query.Grouper
 	switch {
 	case e.s.Grouped():
 		groups = e.s.Grouper()
-		wanted = groups.Paths()
+		e.wanted = groups.Paths()
 	case len(e.s.OrderBy) > 0:
 		for _, o := range e.s.OrderBy {
-			wanted = append(wanted, o.Path)
+			e.wanted = append(e.wanted, o.Path)
 		}
 	default:
-		wanted = e.s.ColumnPaths()
+		e.wanted = e.s.ColumnPaths()
 	}
-	e.program = query.Compile(e.s.Where, wanted)
 	all := e.s.Where.Op == query.All
 	if policy := e.c.indexing.Load(); policy != nil {
 		p := planner{policy: policy}
@@ -145,7 +147,11 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 
 // pin takes the units. Somebody is inside of a call on the container.
 func (e *execution) pin() error {
-	e.ctx, e.cancel = context.WithCancel(e.r.ctx)
+	e.ctx, e.units = e.r.ctx, e.first[:0]
+	if e.scope.kind == scopeOne {
+		e.pinKeys([]PartitionKey{e.scope.key})
+		return nil
+	}
 	keys, err := e.scope.keys(e.c)
 	if err != nil {
 		return err
@@ -217,11 +223,8 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 
 // close ends the execution: nothing is held after it.
 func (e *execution) close() {
-	if e.cancel != nil {
-		e.cancel()
-	}
-	for _, u := range e.units {
-		if u.pin {
+	for i := range e.units {
+		if u := &e.units[i]; u.pin {
 			e.c.db.pins.release(u.at)
 		}
 	}
@@ -243,12 +246,12 @@ func (e *execution) run(yield func(Item, error) bool) error {
 }
 
 // give passes over a result or gives it to yield.
-func (e *execution) give(it Item, at *position, yield func(Item, error) bool) error {
+func (e *execution) give(it Item, at position, yield func(Item, error) bool) error {
 	if e.skip > 0 {
 		e.skip--
 		return nil
 	}
-	e.r.at = at
+	e.r.at, e.r.begun = at, true
 	e.r.stats.Results++
 	e.left--
 	if !yield(it, nil) {
@@ -263,8 +266,8 @@ func (e *execution) give(it Item, at *position, yield func(Item, error) bool) er
 // tester looks at the documents of units, on one goroutine.
 type tester struct {
 	e         *execution
-	eval      *query.Evaluator
-	prefix    []byte // of the partition keys in the scope
+	eval      *query.Evaluator // nil: nothing has had to be evaluated so far
+	prefix    []byte           // of the partition keys in the scope
 	documents int64
 	bytes     int64
 	matched   int64
@@ -272,11 +275,29 @@ type tester struct {
 }
 
 func (e *execution) tester() *tester {
-	t := &tester{e: e, eval: e.program.Evaluator()}
+	t := &tester{e: e}
+	if len(e.wanted) > 0 {
+		t.eval = e.evaluator()
+	}
 	if e.scope.kind == scopePrefix {
 		t.prefix = e.scope.key.Encoded()
 	}
 	return t
+}
+
+// evaluator returns an evaluator of the filter and the wanted paths, which are
+// made ready when it is needed first: indexes may tell all.
+func (e *execution) evaluator() *query.Evaluator {
+	e.compiling.Do(func() { e.program = query.Compile(e.s.Where, e.wanted) })
+	return e.program.Evaluator()
+}
+
+// values returns the wanted values of the document that was matched last.
+func (t *tester) values() []jsondoc.Value {
+	if t.eval == nil {
+		return nil
+	}
+	return t.eval.Wanted
 }
 
 // done adds what the tester has counted.
@@ -293,9 +314,12 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	}
 	t.documents++
 	t.bytes += int64(len(v.Body))
-	if known && len(t.eval.Wanted) == 0 {
+	if known && len(t.e.wanted) == 0 {
 		t.matched++
 		return true
+	}
+	if t.eval == nil {
+		t.eval = t.e.evaluator()
 	}
 	if !t.eval.Match(v.Body) && !known {
 		return false
@@ -314,7 +338,7 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc.accept, sc.born, sc.now = accept, u.born, e.now
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
-		c.lookup, c.few, c.order = e.look, u.key.Valid(), order
+		c.lookup, c.few, c.order, c.stepwise = e.look, u.key.Valid(), order, limit > 0
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)
@@ -381,10 +405,19 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 // each works on all units, several at a time. Each goroutine makes a worker and
 // gives it units, in their order, until one has an error.
 func (e *execution) each(worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
+	n := min(runtime.GOMAXPROCS(0), len(e.units))
+	if n <= 1 {
+		work, done := worker()
+		for i := range e.units {
+			if err := work(e.ctx, i); err != nil {
+				return err
+			}
+		}
+		return done()
+	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	var next atomic.Int64
-	n := min(runtime.GOMAXPROCS(0), len(e.units))
 	failures := make([]error, n)
 	var group sync.WaitGroup
 	loop := func(slot int) {

@@ -118,7 +118,8 @@ func (w *orderWalk) inAll(sources []*orderSource, fn func() error) error {
 		return fn()
 	}
 	return sources[0].use(func(r *index.Reader) error {
-		sources[0].r, sources[0].cur = r, r.Cursor()
+		sources[0].r, sources[0].cur = r, w.sets.cursor(r)
+		defer w.sets.release(sources[0].cur)
 		return w.inAll(sources[1:], fn)
 	})
 }
@@ -284,13 +285,31 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		}
 		return nil
 	}
-	both := w.sets.get(s.lo, s.hi)
-	defer w.sets.put(both)
-	if err := p.AddTo(both); err != nil {
-		return err
+	// Few may be wanted: they are looked for step by step.
+	lo, step := max(from, s.lo), firstStep
+	for lo < s.hi && most >= 0 {
+		to := s.hi
+		if s.hi-lo > step {
+			to = lo + step
+		}
+		part := w.sets.get(lo, to)
+		err := p.AddTo(part)
+		for at, ok := part.Next(lo); ok && err == nil; at, ok = part.Next(at + 1) {
+			if !s.set.Contains(at) {
+				continue
+			}
+			if most--; most < 0 {
+				w.more = true
+				break
+			}
+			w.takeOne(s, at)
+		}
+		w.sets.put(part)
+		if err != nil {
+			return err
+		}
+		lo, step = to, stepAfter(step, s.hi)
 	}
-	both.And(s.set)
-	w.takeSet(s, both, from, most)
 	return nil
 }
 

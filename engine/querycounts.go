@@ -153,7 +153,8 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 	defer c.sets.put(rest)
 	counted := 0
 	err := s.use(func(r *index.Reader) error {
-		cur := r.Cursor()
+		cur := c.sets.cursor(r)
+		defer c.sets.release(cur)
 		span := index.Exists(p)
 		ok := cur.Seek(span.From)
 		for ; ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
@@ -177,7 +178,9 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if cur.Err() != nil || counted == s.set.Count() {
 			return cur.Err()
 		}
-		if err := unionScalars(r, p, rest); err != nil {
+		values := c.sets.cursor(r)
+		defer c.sets.release(values)
+		if err := unionScalars(values, p, rest); err != nil {
 			return err
 		}
 		if _, containers := c.policy.Covers(p); !containers {
@@ -214,15 +217,14 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		}
 		t.charge += readCharge(len(v.Body))
 		if t.match(&k, &v, true) {
-			to.Add(t.eval.Wanted)
+			to.Add(t.values())
 		}
 	}
 	return nil
 }
 
 // unionScalars adds what has a term that tells a scalar at a path in full.
-func unionScalars(r *index.Reader, p index.Path, set *index.Set) error {
-	cur := r.Cursor()
+func unionScalars(cur *index.Cursor, p index.Path, set *index.Set) error {
 	span := index.Exists(p)
 	for ok := cur.Seek(span.From); ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
 		if term, fine := cur.Term(); fine && !term.Cut && term.Value.Type < index.Array {

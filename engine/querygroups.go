@@ -21,7 +21,7 @@ func (e *execution) runGroups(yield func(Item, error) bool) error {
 		t := e.tester()
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
 			if t.match(k, v, known) {
-				groups.Add(t.eval.Wanted)
+				groups.Add(t.values())
 			}
 			return nil, false, checkGroups(groups)
 		}
@@ -53,7 +53,7 @@ func (e *execution) runGroups(yield func(Item, error) bool) error {
 		if !ok {
 			continue
 		}
-		if err := e.give(Item{Body: row}, &position{order: []byte(key)}, yield); err != nil {
+		if err := e.give(Item{Body: row}, position{order: []byte(key)}, yield); err != nil {
 			return err
 		}
 	}

@@ -43,9 +43,9 @@ type orderRow struct {
 
 func (r *orderRow) size() int64 { return int64(len(r.key)+len(r.ver.Body)) + rowOverhead }
 
-func (r *orderRow) position() *position {
+func (r *orderRow) position() position {
 	pk, id := r.item()
-	return &position{order: r.key[:r.order], pk: pk, id: id}
+	return position{order: r.key[:r.order], pk: pk, id: id}
 }
 
 // item returns the key and the id of the row, which share its memory: that is
@@ -87,7 +87,8 @@ func (t *topRows) offer(r orderRow) {
 		t.missed = true
 		return
 	}
-	r.key, r.ver.Body = bytes.Clone(r.key), bytes.Clone(r.ver.Body)
+	own := append(append(make([]byte, 0, len(r.key)+len(r.ver.Body)), r.key...), r.ver.Body...)
+	r.key, r.ver.Body = own[:len(r.key):len(r.key)], own[len(r.key):]
 	t.rows = append(t.rows, r)
 	if t.heaped {
 		heap.Fix(t, len(t.rows)-1)

@@ -289,7 +289,25 @@ func indexBound(l query.Limit) index.Bound {
 // planSets evaluates plans on one index after the other. Its sets serve the
 // next use.
 type planSets struct {
-	free []*index.Set
+	free    []*index.Set
+	cursors []*index.Cursor
+}
+
+// cursor returns a cursor over the terms of an index, which release takes back.
+func (p *planSets) cursor(r *index.Reader) *index.Cursor {
+	n := len(p.cursors)
+	if n == 0 {
+		return r.Cursor()
+	}
+	c := p.cursors[n-1]
+	p.cursors = p.cursors[:n-1]
+	c.Reset(r)
+	return c
+}
+
+func (p *planSets) release(c *index.Cursor) {
+	c.Reset(nil)
+	p.cursors = append(p.cursors, c)
 }
 
 func (p *planSets) get(lo, hi uint32) *index.Set {
@@ -356,7 +374,7 @@ func (p *planSets) and(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set,
 	}
 	first, rest := &parts[0], parts[1:]
 	var s *index.Set
-	if first.large() && rest[0].large() {
+	if first.large() && rest[0].large() && hi-lo >= chunkOrdinals {
 		s = p.get(lo, hi)
 		err = first.posting.AddBoth(&rest[0].posting, s)
 		rest = rest[1:]
@@ -379,6 +397,9 @@ func (p *planSets) and(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set,
 	}
 	return s, err
 }
+
+// chunkOrdinals are the ordinals of a container of a bitmap.
+const chunkOrdinals = 1 << 16
 
 // andPart is a part of an And.
 type andPart struct {

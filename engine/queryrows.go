@@ -15,7 +15,7 @@ func (e *execution) runByKey(yield func(Item, error) bool) error {
 		limit = wanted
 	}
 	give := func(it Item, err error) bool {
-		return e.give(it, &position{pk: it.Key, id: it.ID}, yield) == nil
+		return e.give(it, position{pk: it.Key, id: it.ID}, yield) == nil
 	}
 	if len(e.units) == 1 {
 		return e.byKey(e.ctx, &e.units[0], limit, give)

@@ -19,7 +19,8 @@ type Result struct {
 
 	selected *query.Select // nil: it was not run
 	within   Scope         // scope, checked
-	at       *position     // of the newest result
+	at       position      // of the newest result, if begun
+	begun    bool
 	finished bool
 	stats    QueryStats
 }
@@ -29,7 +30,7 @@ type QueryStats struct {
 	Partitions int           `json:"partitions"` // physical partitions that were asked
 	Documents  int64         `json:"documents"`  // that were read to see whether they are wanted, or for their values
 	Bytes      int64         `json:"bytes"`      // of those documents
-	Candidates int64         `json:"candidates"` // that indexes named
+	Candidates int64         `json:"candidates"` // that indexes named, as far as they were asked
 	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as they were looked for
 	Results    int64         `json:"results"`    // that were given to the loop
 	Passes     int           `json:"passes"`     // over the scope: more than one where an order does not fit into memory
@@ -48,7 +49,7 @@ type QueryStats struct {
 func (r *Result) All() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		start := time.Now()
-		r.at, r.finished, r.stats = nil, false, QueryStats{}
+		r.at, r.begun, r.finished, r.stats = position{}, false, false, QueryStats{}
 		defer func() { r.stats.Elapsed = time.Since(start) }()
 		e, err := r.prepare()
 		if err == nil {
@@ -73,7 +74,7 @@ func (r *Result) Continue() string {
 	switch {
 	case r.finished:
 		return ""
-	case r.at == nil:
+	case !r.begun:
 		return r.q.Continue
 	}
 	return r.at.text(hashQuery(r.c, r.within, r.selected))

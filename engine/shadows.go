@@ -264,8 +264,8 @@ func (p *partition) completeShadows(o *output) error {
 }
 
 func (q *sourceSet) addFile(f *file, r *run) *indexSource {
-	s := &indexSource{set: q, i: len(q.list), file: f, run: r}
-	q.list = append(q.list, s)
+	s := q.add()
+	s.file, s.run = f, r
 	return s
 }
 

@@ -21,6 +21,9 @@ type sourceSet struct {
 	list   []*indexSource // newest first; files of one run one after the other
 	// deleted tells what was deleted with its logical partition.
 	deleted deletedKeys
+
+	free    []*indexSource    // for use again, see reset
+	cursors []*segment.Cursor // likewise
 }
 
 // indexSource is a set of versions in the order of keys, those of one key newest
@@ -49,15 +52,21 @@ type ordinals struct{ lo, hi uint32 }
 // query of few keys.
 // A nil policy means that nothing has an index.
 func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
-	q := &sourceSet{p: p, v: v, at: at, now: now, policy: policy}
+	q := new(sourceSet)
+	return q, q.open(p, v, at, now, policy, tables)
+}
+
+// open is sourcesAt for a set that is new, or was reset.
+func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy *index.Compiled, tables bool) error {
+	q.p, q.v, q.at, q.now, q.policy = p, v, at, now, policy
 	q.deleted.begin(v, at)
 	known := p.visible.Load()
 	if err := q.addTable(v.active, nil, known, tables); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range v.frozen {
 		if err := q.addTable(v.frozen[i].Table, v.frozen[i].clip, known, tables); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, r := range v.runs {
@@ -65,15 +74,40 @@ func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Co
 			s := q.addFile(f, r)
 			span, err := f.ordinalSpan()
 			if err != nil {
-				return nil, err
+				return err
 			}
 			s.lo, s.hi = span.lo, span.hi
 			if s.r, err = f.mappedIndex(policy); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return q, nil
+	return nil
+}
+
+// reset lets go of everything but memory.
+func (q *sourceSet) reset() {
+	for _, s := range q.list {
+		if s.cursor != nil {
+			s.cursor.Reset(nil, 0)
+			q.cursors = append(q.cursors, s.cursor)
+		}
+		*s = indexSource{}
+	}
+	free := append(q.free, q.list...)
+	clear(q.list)
+	*q = sourceSet{list: q.list[:0], free: free, cursors: q.cursors}
+}
+
+// add adds an empty source.
+func (q *sourceSet) add() *indexSource {
+	s := new(indexSource)
+	if n := len(q.free); n > 0 {
+		s, q.free = q.free[n-1], q.free[:n-1]
+	}
+	s.set, s.i = q, len(q.list)
+	q.list = append(q.list, s)
+	return s
 }
 
 // addTable adds a memtable.
@@ -82,7 +116,8 @@ func (q *sourceSet) addTable(t *memtable.Table, clip *bounds, known uint64, inde
 		return nil
 	}
 	if !indexed || q.policy == nil {
-		q.list = append(q.list, &indexSource{set: q, i: len(q.list), table: t, clip: clip})
+		s := q.add()
+		s.table, s.clip = t, clip
 		return nil
 	}
 	parts, ok, err := q.p.db.memIndexes.partsAt(t, q.policy, known)
@@ -94,11 +129,11 @@ func (q *sourceSet) addTable(t *memtable.Table, clip *bounds, known uint64, inde
 		return q.addTable(t, clip, known, false)
 	}
 	for i := len(parts) - 1; i >= 0; i-- {
-		s := &indexSource{set: q, i: len(q.list), part: parts[i], clip: clip, r: parts[i].r}
+		s := q.add()
+		s.part, s.clip, s.r = parts[i], clip, parts[i].r
 		if s.hi = uint32(len(parts[i].refs)); clip != nil {
 			s.lo, s.hi = parts[i].lower(&clip.lo), parts[i].lower(&clip.hi)
 		}
-		q.list = append(q.list, s)
 	}
 	return nil
 }
@@ -199,7 +234,13 @@ func (s *indexSource) lower(k *item.Key) (uint32, error) {
 
 func (s *indexSource) segmentCursor() *segment.Cursor {
 	if s.cursor == nil {
-		s.cursor = s.file.Cursor(maxSequence)
+		q := s.set
+		if n := len(q.cursors); n > 0 {
+			s.cursor, q.cursors = q.cursors[n-1], q.cursors[:n-1]
+			s.cursor.Reset(s.file.Reader, maxSequence)
+		} else {
+			s.cursor = s.file.Cursor(maxSequence)
+		}
 	}
 	return s.cursor
 }

@@ -62,8 +62,6 @@ func FuzzIndex(f *testing.F) {
 			if c.Posting().Len() < 1<<16 {
 				_, err = c.Posting().AppendTo(nil)
 				check(err)
-				_, err = c.Posting().Bitmap()
-				check(err)
 			}
 		}
 		check(c.Err())

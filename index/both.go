@@ -79,6 +79,12 @@ func (p *Posting) both(q *Posting, visit func(a, b *frozen)) error {
 func (p *Posting) CountBoth(q *Posting) (n int, err error) {
 	var bitsA, bitsB chunkBits
 	err = p.both(q, func(a, b *frozen) {
+		if a.kind == frozenBitmap && b.kind == frozenBitmap {
+			for i := range frozenWords {
+				n += bits.OnesCount64(a.word(i) & b.word(i))
+			}
+			return
+		}
 		if b.kind == frozenArray && (a.kind != frozenArray || len(a.data) < len(b.data)) {
 			a, b = b, a // of two arrays the shorter one is made bits
 		}
@@ -126,6 +132,17 @@ func (p *Posting) AddBoth(q *Posting, s *Set) error {
 		if base >= s.hi || uint64(base)+1<<16 <= uint64(s.lo) {
 			return
 		}
+		if a.kind == frozenBitmap && b.kind == frozenBitmap {
+			_, words, whole := s.chunk(a.key)
+			from, to := s.wordsOf(base)
+			for i := from; i < to; i++ {
+				words[i-from] |= a.word(i) & b.word(i)
+			}
+			if !whole {
+				s.trim()
+			}
+			return
+		}
 		if b.kind == frozenArray && (a.kind != frozenArray || len(a.data) < len(b.data)) {
 			a, b = b, a
 		}
@@ -167,17 +184,26 @@ func (p *Posting) Retain(s *Set) error {
 		return err
 	}
 	var held chunkBits
-	first := int(s.base / 64) // word of the ordinals that is the first of s
-	done := 0                 // words of s
+	done := 0 // words of s
 	for f.nextIn(s.lo, s.hi) {
-		chunk := int(f.key)*frozenWords - first // its first word in s, may lie before
-		from, to := max(chunk, done), min(chunk+frozenWords, len(s.words))
-		clear(s.words[done:from])
+		base, words, whole := s.chunk(f.key)
+		from, to := s.wordsOf(base)
+		first := int((int64(base) - int64(s.base)) / 64) // of the words of the container in those of s
+		clear(s.words[done : first+from])
+		done = first + to
+		if f.kind == frozenBitmap {
+			for i := from; i < to; i++ {
+				words[i-from] &= f.word(i)
+			}
+			continue
+		}
+		if !whole && f.kind == frozenArray {
+			f.cut(base, s.lo, s.hi)
+		}
 		f.bits(&held)
 		for i := from; i < to; i++ {
-			s.words[i] &= held[i-chunk]
+			words[i-from] &= held[i]
 		}
-		done = to
 	}
 	clear(s.words[done:])
 	return f.err

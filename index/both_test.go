@@ -12,11 +12,13 @@ import (
 func TestBoth(t *testing.T) {
 	rng := randtest.New(t)
 	const items = 150_000
-	names := []string{"dense", "sparse", "runs", "mixed", "few", "one"}
+	names := []string{"dense", "thin", "sparse", "runs", "mixed", "few", "one"}
 	has := func(name string, o int) bool {
 		switch name {
 		case "dense":
 			return rng.IntN(2) == 0
+		case "thin": // a bitmap here, an array in CRoaring
+			return rng.IntN(25) == 0
 		case "sparse":
 			return rng.IntN(100) == 0
 		case "runs":

@@ -3,9 +3,11 @@ package index
 import (
 	"encoding/binary"
 	"math/bits"
+	"sort"
 )
 
-// A Large posting is a roaring bitmap in the frozen format of CRoaring:
+// A Large posting is a roaring bitmap in the frozen format of CRoaring, but for
+// the number of ordinals from which on a container is a bitmap:
 //
 //	│ bitmaps 8192 each │ runs 4 each │ arrays 2 an ordinal │
 //	│ keys 2 each │ counts 2 each │ types 1 each │ header 4 │
@@ -136,6 +138,18 @@ func (f *frozen) nextIn(lo, hi uint32) bool {
 		}
 	}
 	return false
+}
+
+// cut leaves, of an array container of the ordinals from base on, about those
+// from lo to hi.
+func (f *frozen) cut(base, lo, hi uint32) {
+	le := binary.LittleEndian
+	n := len(f.data) / 2
+	place := func(o int64) int {
+		return sort.Search(n, func(i int) bool { return int64(le.Uint16(f.data[2*i:])) >= o })
+	}
+	from, to := place(int64(lo)-int64(base)), place(int64(hi)-int64(base))
+	f.data = f.data[2*from : 2*max(from, to)]
 }
 
 // word returns 64 bits of a bitmap.

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
-
-	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // Kind is how a posting is stored.
@@ -125,27 +123,26 @@ func (p *Posting) AddTo(s *Set) error {
 		return err
 	}
 	for f.nextIn(s.lo, s.hi) {
-		base := uint32(f.key) << 16
-		whole := base >= s.lo && uint64(base)+1<<16 <= uint64(s.hi)
-		switch {
-		case f.kind == frozenBitmap && whole:
-			words := s.words[(base-s.base)/64:][:frozenWords]
-			for i := range words {
-				words[i] |= f.word(i)
+		base, words, whole := s.chunk(f.key)
+		switch f.kind {
+		case frozenBitmap:
+			from, to := s.wordsOf(base)
+			for i := from; i < to; i++ {
+				words[i-from] |= f.word(i)
 			}
-		case f.kind == frozenBitmap:
-			for i := range frozenWords {
-				for w := f.word(i); w != 0; w &= w - 1 {
-					s.Add(base + uint32(i*64+bits.TrailingZeros64(w)))
-				}
+			if !whole {
+				s.trim()
 			}
-		case f.kind == frozenArray && whole:
-			(*chunkBits)(s.words[(base-s.base)/64:][:frozenWords]).add(f.data)
-		case f.kind == frozenArray:
-			for i := 0; i < len(f.data); i += 2 {
+		case frozenArray:
+			if whole {
+				(*chunkBits)(words).add(f.data)
+				continue
+			}
+			f.cut(base, s.lo, s.hi)
+			for i := 0; i+1 < len(f.data); i += 2 {
 				s.Add(base + uint32(binary.LittleEndian.Uint16(f.data[i:])))
 			}
-		case f.kind == frozenRuns:
+		case frozenRuns:
 			for i := 0; i < len(f.data); i += 4 {
 				from, to := f.run(i)
 				s.AddRange(base+from, base+to)
@@ -171,31 +168,25 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 		return 0, err
 	}
 	for f.nextIn(s.lo, s.hi) {
-		base := uint32(f.key) << 16
-		whole := base >= s.lo && uint64(base)+1<<16 <= uint64(s.hi)
-		switch {
-		case f.kind == frozenBitmap && whole:
-			words := s.words[(base-s.base)/64:][:frozenWords]
-			for i := range words {
-				count += bits.OnesCount64(words[i] & f.word(i))
+		base, words, whole := s.chunk(f.key)
+		switch f.kind {
+		case frozenBitmap:
+			from, to := s.wordsOf(base)
+			for i := from; i < to; i++ {
+				count += bits.OnesCount64(words[i-from] & f.word(i))
 			}
-		case f.kind == frozenBitmap:
-			for i := range frozenWords {
-				for w := f.word(i); w != 0; w &= w - 1 {
-					if s.Contains(base + uint32(i*64+bits.TrailingZeros64(w))) {
-						count++
-					}
-				}
+		case frozenArray:
+			if whole {
+				count += (*chunkBits)(words).count(f.data)
+				continue
 			}
-		case f.kind == frozenArray && whole:
-			count += (*chunkBits)(s.words[(base-s.base)/64:][:frozenWords]).count(f.data)
-		case f.kind == frozenArray:
-			for i := 0; i < len(f.data); i += 2 {
+			f.cut(base, s.lo, s.hi)
+			for i := 0; i+1 < len(f.data); i += 2 {
 				if s.Contains(base + uint32(binary.LittleEndian.Uint16(f.data[i:]))) {
 					count++
 				}
 			}
-		case f.kind == frozenRuns:
+		case frozenRuns:
 			for i := 0; i < len(f.data); i += 4 {
 				from, to := f.run(i)
 				count += s.countRange(base+from, base+to)
@@ -203,36 +194,6 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 		}
 	}
 	return count, f.err
-}
-
-// Bitmap returns the posting as a roaring bitmap, checked. Of a Large posting it
-// is a view of the bytes of the index: it must not be changed, nor be used when
-// these are gone, and neither must what the library makes of it, other than
-// numbers, since that may share its memory. Others are copied.
-func (p *Posting) Bitmap() (*roaring.Bitmap, error) {
-	bm := roaring.New()
-	if p.kind != Large {
-		list, err := p.AppendTo(nil)
-		if err != nil {
-			return nil, err
-		}
-		bm.AddMany(list)
-		return bm, nil
-	}
-	b, err := p.r.view(p.at, p.size)
-	if err != nil {
-		return nil, err
-	}
-	if err := bm.FrozenView(b); err != nil {
-		return nil, p.r.corrupt(p.at, errFrozen)
-	}
-	if err := bm.Validate(); err != nil {
-		return nil, p.r.corrupt(p.at, errFrozen)
-	}
-	if bm.GetCardinality() != uint64(p.n) {
-		return nil, p.r.corrupt(p.at, errUnwanted)
-	}
-	return bm, nil
 }
 
 // uvarint is binary.Uvarint with a short way for one byte.

@@ -313,6 +313,44 @@ func (b *block) next() (bool, error) {
 	return true, nil
 }
 
+// pass goes past the next terms that have more than so many bytes in common with
+// the one before, without looking at them. Where lengths are unusual, or wrong,
+// it leaves the term to next.
+func (b *block) pass(same int) {
+	text := b.b
+	for at := b.pos; at+1 < len(text) && int(text[at]) > same && text[at]|text[at+1] < 0x80; b.pos = at {
+		n, i := smallUvarint(text, at+2+int(text[at+1]))
+		size, i := smallUvarint(text, i)
+		switch {
+		case n <= 1:
+		case n < largePosting:
+			if i += size; i > len(text) {
+				return
+			}
+		default:
+			_, i = smallUvarint(text, i)
+		}
+		if n == 0 || i <= at || i > len(text) {
+			return
+		}
+		at = i
+	}
+}
+
+// smallUvarint reads a varint of up to four bytes and returns the offset after
+// it, which lies beyond the text if there is none.
+func smallUvarint(text []byte, at int) (v, after int) {
+	for shift := 0; at < len(text) && shift < 28; shift += 7 {
+		c := text[at]
+		at++
+		v |= int(c&0x7F) << shift
+		if c < 0x80 {
+			return v, at
+		}
+	}
+	return 0, len(text) + 1
+}
+
 func (b *block) corrupt() error { return b.r.corrupt(b.off, errBlock) }
 
 // Lookup returns the posting of a term, as Span.From of Equal gives it; false:
@@ -330,6 +368,7 @@ func (r *Reader) Lookup(key []byte) (Posting, bool, error) {
 	// common with it.
 	same := 0
 	for {
+		b.pass(same)
 		ok, err := b.next()
 		if !ok || err != nil {
 			return Posting{}, false, err

@@ -96,6 +96,32 @@ func (s *Set) countRange(lo, hi uint32) int {
 	return n
 }
 
+// chunk returns the first ordinal of the 65,536 with a key, which have some in
+// the range, the words of the set that hold them, and whether all of them lie in
+// the range.
+func (s *Set) chunk(key uint16) (base uint32, words []uint64, whole bool) {
+	base = uint32(key) << 16
+	from, to := s.wordsOf(base)
+	first := (int64(base) - int64(s.base)) / 64
+	words = s.words[first+int64(from) : first+int64(to)]
+	return base, words, base >= s.lo && uint64(base)+1<<16 <= uint64(s.hi)
+}
+
+// wordsOf returns which of the words of the 65,536 ordinals from base on the set
+// has.
+func (s *Set) wordsOf(base uint32) (from, to int) {
+	first := (int64(base) - int64(s.base)) / 64
+	return int(max(0, -first)), int(min(frozenWords, int64(len(s.words))-first))
+}
+
+// trim takes out what a word at either end has beyond the range.
+func (s *Set) trim() {
+	if n := len(s.words); n > 0 {
+		s.words[0] &= ^uint64(0) << (s.lo - s.base)
+		s.words[n-1] &= ^uint64(0) >> (63 - (s.hi-1-s.base)%64)
+	}
+}
+
 // Fill adds all ordinals of the range.
 func (s *Set) Fill() { s.AddRange(s.lo, s.hi) }
 

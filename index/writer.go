@@ -3,9 +3,6 @@ package index
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
-
-	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // Sizes of the parts of an index.
@@ -36,12 +33,12 @@ type writer struct {
 	}
 	begun   bool // the block has a term
 	info    Info
-	bitmap  *roaring.Bitmap
+	frozen  frozenWriter
 	scratch []byte
 }
 
 func newWriter(emit func([]byte) error) *writer {
-	return &writer{emit: emit, bitmap: roaring.New()}
+	return &writer{emit: emit}
 }
 
 func (w *writer) write(b []byte) error {
@@ -115,16 +112,9 @@ func (w *writer) large(ordinals []uint32) (at, size int64, err error) {
 			return 0, 0, err
 		}
 	}
-	w.bitmap.Clear()
-	w.bitmap.AddMany(ordinals)
-	w.bitmap.RunOptimize()
-	size = int64(w.bitmap.GetFrozenSizeInBytes())
-	w.scratch = slices.Grow(w.scratch[:0], int(size))[:size]
-	if _, err := w.bitmap.FreezeTo(w.scratch); err != nil {
-		return 0, 0, fmt.Errorf("index: %w", err)
-	}
+	w.scratch = w.frozen.append(w.scratch[:0], ordinals)
 	at = w.off
-	return at, size, w.write(w.scratch)
+	return at, int64(len(w.scratch)), w.write(w.scratch)
 }
 
 // begin begins a block. Its fence is the shortest key that lies after the last
