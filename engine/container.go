@@ -310,8 +310,8 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 	}
 	for _, p := range parts {
 		// Background work sees that, and gives up.
-		_ = p.flushing.take(context.Background())
 		_ = p.merging.take(context.Background())
+		_ = p.flushing.take(context.Background())
 		db.log.Forget(wal.Stream(p.id)) // nothing more will be appended to it
 	}
 	var gone []*version

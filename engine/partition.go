@@ -87,8 +87,8 @@ type partition struct {
 	}
 
 	left     manifest.Files // as opened, until what a crash left is removed
+	merging  turn           // whoever merges in it has it; who takes both takes it first
 	flushing turn           // whoever flushes the partition has it
-	merging  turn           // whoever merges in it has it
 	full     fullKeys
 	heat     partitionHeat
 

@@ -154,8 +154,8 @@ func (r *reshape) settle(ctx context.Context) error {
 }
 
 // stillParents waits until nobody flushes in a parent and, if nobody waits for
-// the job, until nobody merges in one: the work would be lost. stop lets others
-// do so again.
+// the job, until nobody merges in one: the work would be lost. Flushes go on
+// while it waits for merges, which may be long. stop lets others do so again.
 func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 	var taken []turn
 	stop = func() {
@@ -164,9 +164,9 @@ func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 		}
 	}
 	for _, p := range r.parents {
-		turns := []turn{p.flushing}
-		if r.job.auto {
-			turns = append(turns, p.merging)
+		turns := []turn{p.merging, p.flushing}
+		if !r.job.auto {
+			turns = turns[1:]
 		}
 		for _, t := range turns {
 			if err := t.take(ctx); err != nil {

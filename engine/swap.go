@@ -176,8 +176,8 @@ func (r *reshape) retireParents() {
 	var gone []*version
 	for _, p := range r.parents {
 		// They give up soon.
-		_ = p.flushing.take(context.Background())
 		_ = p.merging.take(context.Background())
+		_ = p.flushing.take(context.Background())
 		// A read that is late finds an empty partition, and is routed again.
 		gone = append(gone, p.swap(func(version) version {
 			return version{active: memtable.New(db.pool, p.span, 0)}
