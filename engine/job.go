@@ -168,19 +168,33 @@ func (db *DB) run(j *Job) {
 	j.finish(r.run(j.ctx))
 }
 
-// reshapes carries out jobs until the store closes. At first it ends what jobs
-// of an earlier run have left. Children that hold too much themselves are split
-// again at once, so that splits keep up with a load.
-func (w *workers) reshapes() {
+// inheritRetry is when ending an inheritance is tried again that has failed.
+const inheritRetry = 10 * time.Second
+
+// endInheritances ends what partitions inherit yet: what jobs of an earlier run
+// have left, and what could not be ended. It returns how long to wait before it
+// is tried again; 0: nothing is left.
+func (w *workers) endInheritances() (wait time.Duration) {
 	for _, p := range w.db.partitions() {
+		if w.db.failure.Load() != nil {
+			return 0
+		}
 		if err := w.db.endInheritance(w.ctx, p); err != nil {
 			w.db.backgroundError("end an inheritance", err)
+			wait = inheritRetry
 		}
 	}
+	return wait
+}
+
+// reshapes carries out jobs until the store closes. In between it ends what
+// children inherit, where their job did not come to it. Children that hold too
+// much themselves are split again at once, so that splits keep up with a load.
+func (w *workers) reshapes() {
 	for {
 		j, ok := w.jobs.Pop()
 		if !ok {
-			if !w.sleep(w.jobsWanted, 0) {
+			if !w.sleep(w.jobsWanted, w.endInheritances()) {
 				break
 			}
 			continue

@@ -1,11 +1,18 @@
 package engine
 
 import (
+	"sync/atomic"
+	"syscall"
+	"time"
+
 	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestFlushWhileSplitWaits has a split that nobody asked for wait for a merge:
@@ -48,4 +55,48 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 			s.check()
 		})
 	}
+}
+
+// TestInheritanceEndsLater has children fail to note that they inherit nothing
+// any more: it is tried again, and what has grown too large is split.
+func TestInheritanceEndsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		s := newSplitStore(t, byK, func(o *Options) { o.manual, o.fs, o.MaxPartitionBytes = false, faulty, 30<<10 })
+		s.mem = mem
+		for i := range 200 {
+			s.put(i, "a", strings.Repeat("x", 100))
+		}
+		s.must(s.db.Flush(t.Context()))
+		var failed atomic.Int32
+		faulty.SetHook(func(c vfs.Call) error {
+			// The first manifest of a child is part of the split, the second one is not.
+			if c.Op == vfs.OpCreate && strings.Contains(c.Name, manifest.Name(2)) && c.Name != manifest.Name(2) && failed.Add(1) <= 4 {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		s.split(0, nil)
+		if failed.Load() == 0 {
+			t.Fatal("nothing failed: the test reached too little")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, p := range s.db.partitions() {
+			if len(p.inherited()) > 0 {
+				t.Errorf("partition %d has not ended its inheritance", p.id)
+			}
+		}
+		for i := range 1000 {
+			s.put(i, "b", strings.Repeat("x", 100))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(s.ids()); n < 4 {
+			t.Errorf("%d partitions after a load", n)
+		}
+		s.check()
+		s.must(s.db.Close())
+	})
 }

@@ -31,8 +31,8 @@ import (
 //     the memtables get full and must be flushed, the log is first read through
 //     to its end, so that an open that fails has flushed nothing.
 //  5. Note the valid length of the old log files, "not clean", and a new
-//     sequence limit in the store manifest. Commit point of the recovery: run
-//     before it, recovery finds the same again.
+//     sequence limit in the store manifest, and no intent of a reshape any more.
+//     Commit point of the recovery: run before it, recovery finds the same again.
 //  6. Start a new log file. Remove temporary files and the directories of
 //     partitions that the manifest does not list.
 func (db *DB) open(ctx context.Context) error {
@@ -80,7 +80,7 @@ func (db *DB) open(ctx context.Context) error {
 		nextSeq = state.LastSeq + 1
 	}
 	nextSeq = max(nextSeq, recovery.LastSeq+1, 1)
-	state.Clean = false
+	state.Clean, state.Intents = false, nil
 	state.SeqLimit = nextSeq + sequenceReserve
 	state.LogFirst, state.LogClosed = firstOf(recovery), recovery.Closed
 	if err := db.structure.dir.Store(&state); err != nil {

@@ -52,7 +52,7 @@ func (r *reshape) run(ctx context.Context) error {
 	if !r.db.opts.keepInheritance {
 		for _, p := range r.children {
 			if err := r.db.endInheritance(r.db.work.ctx, p); err != nil {
-				r.db.backgroundError("end an inheritance", err) // flushers try again
+				r.db.backgroundError("end an inheritance", err) // it is tried again
 			}
 		}
 	}
