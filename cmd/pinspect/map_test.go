@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,6 +137,43 @@ func TestMapSVG(t *testing.T) {
 	check(t, err)
 	if text := clean(t, "map", s.dir, "--svg", "-"); text != string(saved) || !strings.HasPrefix(text, "<svg") {
 		t.Error("standard output shows something else")
+	}
+}
+
+// No text of the picture lies on another one, as wide as a letter is in the
+// mean of common fonts.
+func TestMapSVGTexts(t *testing.T) {
+	m := withHeat(newMap(window{0, 1}, make([]int64, 4000)...))
+	m.RawBytes, m.Logical = 999<<30, 123_456_789
+	m.Heat.Documents, m.Heat.Writes, m.Heat.span = 1_234_567_890, 1_234_567_890, ", from 0000-00-00 00:00:00 to 0000-00-00 00:00:00 UTC"
+	var b bytes.Buffer
+	drawSVG(&b, []*mapReport{m, m})
+	type box struct {
+		left, right, top, bottom float64
+		text                     string
+	}
+	var all []box
+	const letter = 0.58
+	texts := regexp.MustCompile(`<text x="([\d.]+)" y="([\d.]+)" font-size="(\d+)" text-anchor="(\w+)"[^>]*>([^<]*)</text>`)
+	for _, found := range texts.FindAllStringSubmatch(b.String(), -1) {
+		var x, y, size float64
+		if _, err := fmt.Sscan(found[1]+" "+found[2]+" "+found[3], &x, &y, &size); err != nil {
+			t.Fatal(err)
+		}
+		width := letter * size * float64(len([]rune(found[5])))
+		left := map[string]float64{"start": x, "middle": x - width/2, "end": x - width}[found[4]]
+		next := box{left, left + width, y - size, y, found[5]}
+		for _, other := range all {
+			if next.left < other.right && other.left < next.right && next.top < other.bottom && other.top < next.bottom {
+				t.Errorf("%q lies on %q", next.text, other.text)
+			}
+		}
+		if all = append(all, next); next.left < 0 || next.right > svgWidth {
+			t.Errorf("%q reaches beyond the picture", next.text)
+		}
+	}
+	if len(all) < 20 {
+		t.Errorf("%d texts", len(all))
 	}
 }
 

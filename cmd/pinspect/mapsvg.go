@@ -102,7 +102,6 @@ func (s svg) container(m *mapReport, y float64) {
 	s.printf(`<text x="%d" y="%.1f" font-size="18" fill="%s"><tspan font-weight="600">%s</tspan><tspan fill="%s" dx="10" font-size="14">%s</tspan></text>`+"\n",
 		svgMargin, y+28, svgInk, escape(m.Container), svgFaint, escape(strings.Join(m.Key, ", ")))
 	s.text(svgMargin, y+48, 12, "start", svgFaint, m.caption())
-	s.text(svgWidth-svgMargin, y+48, 11, "end", svgFaint, m.heatCaption())
 	top := y + svgHead
 	base := top + svgSkyline
 	s.skyline(m, top, base)
@@ -112,6 +111,7 @@ func (s svg) container(m *mapReport, y float64) {
 		s.heat(m, base+svgPart)
 	}
 	s.scale(m, base+svgPart+svgHeat)
+	s.text(svgMargin, base+svgPart+svgHeat+40, 11, "start", svgFaint, m.heatCaption())
 }
 
 // heat draws the heat along the key space.
@@ -279,5 +279,6 @@ func (s svg) legend(y float64) {
 	}
 	row(y+20, func(part float64) string { fill, _ := shade(part); return fill }, "empty", "bar: fullest physical partition of its container")
 	row(y+38, ember, "cold", "strip below it: where most was written lately")
-	s.text(svgWidth-svgMargin, y+20, 11, "end", svgFaint, "left to right: the hash of the key, 00 to 3F; hills: bytes of documents there; a lone peak: one large logical partition")
+	s.text(svgWidth-svgMargin, y+20, 11, "end", svgFaint, "left to right: the hash of the key, 00 to 3F")
+	s.text(svgWidth-svgMargin, y+38, 11, "end", svgFaint, "hills: bytes of documents there; a lone peak: one large logical partition")
 }
