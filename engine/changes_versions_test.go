@@ -365,13 +365,13 @@ func TestChangeRetention(t *testing.T) {
 	replicated, err := h.db.CreateContainer(ctx, "replicated", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
 	h.must(err)
 	n := 0
-	for _, err := range replicated.Changes(ctx, AllPartitions(), FromStart(), nil) {
+	for _, err := range replicated.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{AllVersions: true}) {
 		if n++; !errors.Is(err, ErrInvalid) {
-			t.Errorf("feed of a replicated container: %v", err)
+			t.Errorf("all versions of a replicated container: %v", err)
 		}
 	}
 	if n != 1 {
-		t.Errorf("feed of a replicated container: %d pairs", n)
+		t.Errorf("all versions of a replicated container: %d pairs", n)
 	}
 	other, err := h.db.CreateContainer(ctx, "other", byK)
 	h.must(err)
