@@ -76,6 +76,7 @@ type DB struct {
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
 	heldBack    atomic.Bool  // some merge waits until somebody has read
 	cold        *segment.ColdReads
+	hot         *segment.Hot
 	debt        debt
 	counters    counters
 	memIndexes  memIndexes
@@ -105,6 +106,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		epoch:  epoch.New(),
 		calls:  epoch.New(),
 		cold:   segment.NewColdReads(coldReads),
+		hot:    segment.NewHot(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
 	db.memIndexes.init(db.pool, &db.opts)

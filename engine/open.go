@@ -345,7 +345,7 @@ func (s sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*s
 }
 
 func (db *DB) readerOptions() segment.ReaderOptions {
-	return segment.ReaderOptions{Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold}
+	return segment.ReaderOptions{Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, Hot: db.hot}
 }
 
 // appendEPK computes the EPK of an encoded partition key for the segments.

@@ -82,8 +82,9 @@ type Options struct {
 	// changes nothing on disk.
 	ReadOnly bool
 	// MemoryBudget bounds write buffers, the indexes that queries make of them,
-	// and scratch together, in bytes; at least 16 MiB. 0: 256 MiB. Documents that
-	// are read come from mapped files and count towards the page cache, not
+	// documents kept decoded because they are read often (a sixteenth), and
+	// scratch together, in bytes; at least 16 MiB. 0: 256 MiB. Other documents
+	// that are read come from mapped files and count towards the page cache, not
 	// towards the budget. What calls hold of single documents comes on top: allow
 	// some 30 times the largest. A read-only store holds what only the log has, up
 	// to LogBytes, with the indexes of that.
@@ -252,6 +253,9 @@ func (o *Options) withDefaults() (Options, error) {
 // hold. The rest is for what flushes and merges hold, log buffers, scratch and the
 // Go heap.
 func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
+
+// hotBytes is what items that are read often may take.
+func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
 // indexBytes is what a flush or merge may hold of the index that it makes.
 func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/8) }

@@ -64,6 +64,7 @@ type Stats struct {
 	BufferBytes           int64         // lent to memtables, and in their indexes
 	IndexBytes            int64         // of these, in indexes of memtables
 	HeldBytes             int64         // taken from the system for memtables
+	HotBytes              int64         // of documents that are kept decoded
 	ColdReads             int64         // reads of segment pages that were not known to be in memory
 	ColdWait              time.Duration // that they took altogether
 	Log                   wal.Stats
@@ -143,7 +144,7 @@ func (db *DB) Stats() Stats {
 		CarriedBytes:   c.carried.Load(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),
-		IndexBytes: db.memIndexes.bytes.Load(),
+		IndexBytes: db.memIndexes.bytes.Load(), HotBytes: db.hot.Bytes(),
 	}
 	if db.log != nil {
 		s.Log = db.log.Stats()
@@ -239,7 +240,7 @@ func (s Stats) String() string {
 	w.Flush()
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
 	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
-	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.Snapshots, s.BackgroundErrors)
+	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), hot documents %d, snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.HotBytes, s.Snapshots, s.BackgroundErrors)
 	for _, f := range s.Feeds {
 		fmt.Fprintf(&b, "feed of %s, %s: %d changes shown, behind by %d sequences, %v\n", f.Container, f.Scope, f.Shown, f.Behind, f.Lag.Round(time.Millisecond))
 	}

@@ -14,6 +14,12 @@ import (
 // room nothing is allocated. If there is no such version, or on an error, dst
 // is returned as it was and v is of no use.
 func (r *Reader) Get(k *item.Key, hash, maxSeq uint64, dst []byte, v *item.Version) (bool, []byte, error) {
+	if hot := r.hot(k, hash, maxSeq); hot != nil {
+		*v = *hot
+		out := append(dst, hot.Body...)
+		v.Body = out[len(dst):len(out):len(out)]
+		return true, out, nil
+	}
 	s := scratches.Get().(*scratch)
 	found, out, err := r.get(s, k, hash, maxSeq, dst, v, true)
 	s.free()
@@ -25,10 +31,27 @@ func (r *Reader) Get(k *item.Key, hash, maxSeq uint64, dst []byte, v *item.Versi
 
 // Head is Get without the body, which is nil in v.
 func (r *Reader) Head(k *item.Key, hash, maxSeq uint64, v *item.Version) (bool, error) {
+	if hot := r.hot(k, hash, maxSeq); hot != nil {
+		*v = *hot
+		v.Body = nil
+		return true, nil
+	}
 	s := scratches.Get().(*scratch)
 	found, _, err := r.get(s, k, hash, maxSeq, nil, v, false)
 	s.free()
 	return found && err == nil, err
+}
+
+// hot returns the newest version of a key if it is held, and at or below maxSeq.
+func (r *Reader) hot(k *item.Key, hash, maxSeq uint64) *item.Version {
+	if r.opts.Hot == nil {
+		return nil
+	}
+	v := r.opts.Hot.find(r.number, k, hash)
+	if v == nil || v.Seq > maxSeq {
+		return nil
+	}
+	return v
 }
 
 func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v *item.Version, body bool) (found bool, out []byte, err error) {
@@ -75,10 +98,11 @@ func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v
 		if i < 0 {
 			continue
 		}
-		newest := o.off
+		newest, at := o.off, i
 		if i, err = r.descend(s, k, i, maxSeq); i < 0 || err != nil {
 			return false, dst, err
 		}
+		isNewest := o.off == newest && i == at
 		o.g.version(i, &o.members[i], v)
 		switch m := &o.members[i]; {
 		case !body:
@@ -89,6 +113,9 @@ func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v
 			out = append(dst, o.body(i)...)
 		}
 		v.Body = out[len(dst):len(out):len(out)]
+		if r.opts.Hot != nil && isNewest && o.g.coding&codingCodec != codecRaw {
+			r.opts.Hot.note(r.number, k, hash, v)
+		}
 		return true, out, nil
 	}
 }

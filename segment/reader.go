@@ -35,6 +35,8 @@ type ReaderOptions struct {
 	// Cold bounds the reads of bytes that may have to come from the device. Nil:
 	// no bound.
 	Cold *ColdReads
+	// Hot holds items that are read often. Nil: none.
+	Hot *Hot
 }
 
 // Reader reads a segment. It is safe for concurrent use, and counts its users:
@@ -45,6 +47,7 @@ type Reader struct {
 	file    vfs.File
 	name    string // full path, for messages
 	opts    ReaderOptions
+	number  uint64 // no other reader of the process has it
 	mapping *vfs.Mapping
 	data    []byte // of mapping; nil in Pread mode
 	refs    atomic.Int64
@@ -62,6 +65,8 @@ type Reader struct {
 		loaded     atomic.Pointer[index]
 	}
 }
+
+var readers atomic.Uint64 // opened so far
 
 // index is what a reader keeps of the tables in memory. It is loaded by the
 // first read, so that opening a file reads little.
@@ -122,7 +127,7 @@ func Open(fsys vfs.FS, name string, o ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, fault.IO("open", fsys.Path(name), -1, err)
 	}
-	r := &Reader{file: f, name: f.Name(), opts: o}
+	r := &Reader{file: f, name: f.Name(), opts: o, number: readers.Add(1)}
 	r.refs.Store(1)
 	if err := r.load(); err != nil {
 		r.close()

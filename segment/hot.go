@@ -1,0 +1,139 @@
+package segment
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/item"
+)
+
+// Hot holds decoded items that are read time and again, so that such a read
+// ends before the locator: of skewed reads most. A file never changes, so what
+// is held of one stays right; what is held of a file that is gone is displaced
+// in time. Readers share one. It is safe for concurrent use, and no call waits.
+//
+// Each item has one slot. A key that was decoded twice without another one of
+// its slot in between moves in, if what is there was not read since somebody
+// last wanted its place: uniform reads displace hardly anything. Where the
+// bytes are used up a hand goes round the slots for one to empty.
+type Hot struct {
+	slots []hotSlot
+	size  int64        // bytes
+	room  atomic.Int64 // bytes left
+	hand  atomic.Uint64
+}
+
+type hotSlot struct {
+	item atomic.Pointer[hotItem]
+	tag  atomic.Uint32 // of the item: tells most others from it without a look at it
+	last atomic.Uint32 // tag that was decoded last
+}
+
+// hotItem is the newest version of a key in a file. All but used is immutable.
+type hotItem struct {
+	file    uint64 // number of the reader
+	hash    uint64 // of the key
+	version item.Version
+	pk, id  []byte
+	used    atomic.Bool
+}
+
+const (
+	hotMean     = 1 << 10 // bytes of an item for which slots are provided
+	hotLargest  = 16 << 10
+	hotOverhead = 160 // bytes of an item beside its bytes
+	hotSteps    = 8   // slots that are looked at for room
+)
+
+// NewHot returns a cache of up to size bytes.
+func NewHot(size int64) *Hot {
+	n := 1
+	for int64(n) < size/hotMean {
+		n *= 2
+	}
+	h := &Hot{slots: make([]hotSlot, n), size: size}
+	h.room.Store(size)
+	return h
+}
+
+// Bytes returns how many bytes the items take.
+func (h *Hot) Bytes() int64 { return h.size - h.room.Load() }
+
+func (i *hotItem) size() int64 {
+	return int64(len(i.pk)+len(i.id)+len(i.version.Body)) + hotOverhead
+}
+
+// slot returns the slot of a key in a file, and its tag.
+func (h *Hot) slot(file, hash uint64) (*hotSlot, uint32) {
+	x := (hash ^ file*0x9E3779B97F4A7C15) * 0xD6E8FEB86659FD93
+	return &h.slots[x>>32&uint64(len(h.slots)-1)], uint32(x) | 1
+}
+
+// find returns the newest version of a key in a file, if it is held. The body
+// is valid for as long as anybody refers to it, and must not be written.
+func (h *Hot) find(file uint64, k *item.Key, hash uint64) *item.Version {
+	slot, tag := h.slot(file, hash)
+	if slot.tag.Load() != tag {
+		return nil
+	}
+	i := slot.item.Load()
+	if i == nil || i.hash != hash || i.file != file || !bytes.Equal(i.id, k.ID) || !bytes.Equal(i.pk, k.PK) {
+		return nil
+	}
+	if !i.used.Load() {
+		i.used.Store(true)
+	}
+	return &i.version
+}
+
+// note says that the newest version of a key in a file was decoded. It keeps
+// nothing of the arguments.
+func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
+	slot, tag := h.slot(file, hash)
+	if slot.last.Load() != tag {
+		slot.last.Store(tag)
+		return
+	}
+	if len(v.Body) > hotLargest || !h.empty(slot) {
+		return
+	}
+	size := int64(len(k.PK)+len(k.ID)+len(v.Body)) + hotOverhead
+	for range hotSteps {
+		if h.room.Load() >= size {
+			break
+		}
+		h.empty(&h.slots[h.hand.Add(1)&uint64(len(h.slots)-1)])
+	}
+	if h.room.Add(-size) < 0 {
+		h.room.Add(size)
+		return
+	}
+	b := make([]byte, 0, len(k.PK)+len(k.ID)+len(v.Body))
+	b = append(append(append(b, k.PK...), k.ID...), v.Body...)
+	pk, id := len(k.PK), len(k.PK)+len(k.ID)
+	i := &hotItem{file: file, hash: hash, version: *v, pk: b[:pk:pk], id: b[pk:id:id]}
+	i.version.Body = b[id:len(b):len(b)]
+	if !slot.item.CompareAndSwap(nil, i) {
+		h.room.Add(size)
+		return
+	}
+	slot.tag.Store(tag)
+}
+
+// empty makes a slot empty, unless its item was read since somebody last
+// wanted its place.
+func (h *Hot) empty(slot *hotSlot) bool {
+	i := slot.item.Load()
+	if i == nil {
+		return true
+	}
+	if i.used.Load() {
+		i.used.Store(false)
+		return false
+	}
+	if !slot.item.CompareAndSwap(i, nil) {
+		return false
+	}
+	h.room.Add(i.size())
+	return true
+}
