@@ -36,13 +36,17 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 			all = all && err != nil
 			return err
 		}
-		n, ok := c.count()
-		if !ok {
-			all = false
-			return nil
+		read, matched := t.charge, t.matched
+		n, ok, err := c.count(func(k *item.Key, v *item.Version) bool {
+			t.charge += readCharge(len(v.Body))
+			return t.match(k, v, false)
+		})
+		t.matched = matched
+		if err != nil || !ok {
+			all = all && err != nil
+			return err
 		}
 		e.found.Add(c.found)
-		read := t.charge
 		defer func() {
 			charge := visitCharge + t.charge - read
 			e.spend(charge)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 )
 
 // Kind is how a posting is stored.
@@ -168,30 +169,37 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 		return 0, err
 	}
 	for f.nextIn(s.lo, s.hi) {
-		base, words, whole := s.chunk(f.key)
-		switch f.kind {
-		case frozenBitmap:
-			from, to := s.wordsOf(base)
-			for i := from; i < to; i++ {
-				count += bits.OnesCount64(words[i-from] & f.word(i))
-			}
-		case frozenArray:
-			if whole {
-				count += (*chunkBits)(words).count(f.data)
-				continue
-			}
-			f.cut(base, s.lo, s.hi)
-			for i := 0; i+1 < len(f.data); i += 2 {
-				if s.Contains(base + uint32(binary.LittleEndian.Uint16(f.data[i:]))) {
+		count += f.countIn(s)
+	}
+	return count, f.err
+}
+
+// countOf is CountIn given the ordinals of s as a list too.
+func (p *Posting) countOf(list []uint32, s *Set) (count int, err error) {
+	if p.kind != Large {
+		return p.CountIn(s)
+	}
+	f, err := p.frozen()
+	if err != nil {
+		return 0, err
+	}
+	for len(list) > 0 && f.nextIn(list[0], s.hi) {
+		at, _ := slices.BinarySearch(list, uint32(f.key)<<16)
+		list = list[at:]
+		end, _ := slices.BinarySearch(list, uint32(f.key)<<16|0xFFFF)
+		if end < len(list) && uint16(list[end]>>16) == f.key {
+			end++
+		}
+		if f.kind == frozenArray && end < len(f.data)/16 {
+			for _, o := range list[:end] {
+				if f.hasIn(uint16(o)) {
 					count++
 				}
 			}
-		case frozenRuns:
-			for i := 0; i < len(f.data); i += 4 {
-				from, to := f.run(i)
-				count += s.countRange(base+from, base+to)
-			}
+		} else if end > 0 {
+			count += f.countIn(s)
 		}
+		list = list[end:]
 	}
 	return count, f.err
 }
