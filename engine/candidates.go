@@ -31,9 +31,10 @@ type candidates struct {
 	free    []*candidateSource // for use again
 	current *candidateSource
 	failure error
-	found   int64 // what the plan has given of all sources
-	counted int64 // of these, what was only counted
-	ties    int   // of candidates in candidateSource.tied, those that are still wanted
+	found   int64  // what the plan has given of all sources
+	counted int64  // of these, what was only counted
+	keys    []byte // order keys of candidateSource.hits
+	ties    int    // of candidates in candidateSource.tied, those that are still wanted
 	// onlyCount says that nothing but the number of candidates is wanted.
 	onlyCount bool
 	// stepwise says that a few of the first candidates may do: the plan is
@@ -60,7 +61,7 @@ var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 // release gives the candidates back, for their memory.
 func (c *candidates) release() {
 	c.close()
-	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free}
+	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free, keys: c.keys[:0]}
 	candidatesPool.Put(c)
 }
 
@@ -78,6 +79,7 @@ type candidateSource struct {
 	to     uint32     // those before it have been evaluated
 	step   uint32     // how many come next
 	set    *index.Set // nil in a memtable without an index
+	hits   []orderHit // of set, those whose order key a term tells, by ordinal
 	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
 	count  int64      // of set
 	full   bool       // set has all versions of the source
@@ -196,7 +198,7 @@ func (c *candidates) spare(s *candidateSource) {
 	if s.set != nil {
 		c.sets.put(s.set)
 	}
-	*s = candidateSource{mem: s.mem, tied: s.tied[:0]}
+	*s = candidateSource{mem: s.mem, hits: s.hits[:0], tied: s.tied[:0]}
 	c.free = append(c.free, s)
 }
 
@@ -413,6 +415,9 @@ func (c *candidates) pick() {
 		if s.ok && (c.current == nil || compareKeys(&s.key, &c.current.key) < 0) {
 			c.current = s
 		}
+	}
+	if c.order != nil && c.current != nil {
+		c.order.key = c.orderKey(c.current)
 	}
 }
 
