@@ -82,7 +82,7 @@ type candidateSource struct {
 	hits   []orderHit // of set, those whose order key a term tells, by ordinal
 	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
 	count  int64      // of set
-	full   bool       // set has all versions of the source
+	full   bool       // set has all ordinals from lo to hi
 	loose  bool       // set is of the rest of the plan: the order takes those with a term of its span
 	ok     bool
 	at     uint32
@@ -148,7 +148,12 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 			if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
 				return false, err
 			}
-			if cs.count = int64(cs.set.Count()); cs.count > 0 && c.onlyCount && c.few {
+			if cs.full {
+				cs.count = int64(cs.hi - cs.lo)
+			} else {
+				cs.count = int64(cs.set.Count())
+			}
+			if cs.count > 0 && c.onlyCount && c.few {
 				if err := c.checkPartition(cs); err != nil {
 					return false, err
 				}
@@ -172,9 +177,6 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	}
 	for _, s := range c.sources {
 		if s.set != nil {
-			if c.order != nil {
-				s.count = int64(s.set.Count())
-			}
 			c.found += s.count
 		}
 	}
@@ -236,12 +238,12 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 		s.set, err = c.sets.eval(plan, r, lo, hi)
 		return err
 	})
-	if err != nil || s.set.Empty() {
+	if err != nil || plan.op != planAll && s.set.Empty() {
 		return err
 	}
 	if !c.few {
 		if clean, err := s.clean(); clean || err != nil {
-			s.full = clean && c.plan.op == planAll && s.whole()
+			s.full = clean && plan.op == planAll && lo == s.lo && hi == s.hi
 			return err
 		}
 	}

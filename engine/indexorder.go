@@ -100,7 +100,7 @@ func (o *indexOrder) restrict(c *candidates) error {
 	})
 	for _, s := range w.sources {
 		if err == nil {
-			s.set, s.out = s.out, s.set
+			s.set, s.out, s.count = s.out, s.set, int64(s.taken)
 		}
 		if w.ties == 0 {
 			s.tied = s.tied[:0]
@@ -177,6 +177,8 @@ type orderSource struct {
 	cur *index.Cursor
 	ok  bool
 	out *index.Set
+
+	taken int
 }
 
 // inAll calls fn while the indexes of all sources may be used.
@@ -397,6 +399,7 @@ func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most in
 
 func (w *orderWalk) takeOne(s *orderSource, at uint32) {
 	s.out.Add(at)
+	s.taken++
 	s.tied = append(s.tied, at)
 	if w.to > 0 {
 		s.hits = append(s.hits, orderHit{at, w.from, w.to})

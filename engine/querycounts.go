@@ -167,7 +167,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 				continue
 			}
 			n := cur.Posting().Len()
-			if !s.full {
+			if !s.full || !s.whole() {
 				var err error
 				if n, err = cur.Posting().CountIn(s.set); err != nil {
 					return err

@@ -22,8 +22,8 @@ import (
 // are wanted, the document is read again when it is given out.
 const (
 	rowOverhead = 128
-	keptRows    = 1000 // up to so many rows the documents are kept
-	rowText     = 64 << 10
+	keptRows    = 1000     // up to so many rows the documents are kept
+	rowText     = 32 << 10 // what the memory of rows grows by, in bytes
 )
 
 // orderMemory is what the rows of one pass take on each goroutine, in bytes. Only
@@ -259,6 +259,7 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 	}
 	if first != nil {
 		first.top = &sharedRows{topRows: topRows{most: most, memory: orderMemory}}
+		first.top.rows = make([]orderRow, 0, min(most, keptRows))
 		all = &first.top.topRows
 	}
 	err = e.each(func() (func(context.Context, int) error, func() error) {
