@@ -164,6 +164,9 @@ func (e *execution) pin() error {
 	if err != nil {
 		return err
 	}
+	if n := len(e.c.routing.Load().parts); n > len(e.first) {
+		e.units = make([]unit, 0, n)
+	}
 	for !rest.Empty() {
 		p, u := e.pinAt(rest)
 		if p.rng.Max.Compare(&rest.Max) < 0 {

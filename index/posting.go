@@ -155,15 +155,15 @@ func (p *Posting) AddTo(s *Set) error {
 
 // CountIn returns how many of the ordinals are in s.
 func (p *Posting) CountIn(s *Set) (int, error) {
-	count := 0
-	if p.kind != Large {
-		err := p.each(func(o uint32) {
-			if s.Contains(o) {
-				count++
-			}
-		})
-		return count, err
+	switch {
+	case p.kind == Short:
+		return p.countShort(s)
+	case p.kind == Single && p.n > 0 && s.Contains(p.one):
+		return 1, nil
+	case p.kind == Single:
+		return 0, nil
 	}
+	count := 0
 	f, err := p.frozen()
 	if err != nil {
 		return 0, err
@@ -202,6 +202,37 @@ func (p *Posting) countOf(list []uint32, s *Set) (count int, err error) {
 		list = list[end:]
 	}
 	return count, f.err
+}
+
+// countShort is CountIn for a list of varints, most of which have one or two bytes.
+func (p *Posting) countShort(s *Set) (count int, err error) {
+	next, items := uint64(0), uint64(p.r.info.Items)
+	b := p.list
+	for range p.n {
+		switch {
+		case len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80:
+			next += uint64(b[0]&0x7F) | uint64(b[1])<<7
+			b = b[2:]
+		default:
+			d, n := uvarint(b)
+			if n <= 0 {
+				return 0, p.r.corrupt(p.at, errPosting)
+			}
+			next += d
+			b = b[n:]
+		}
+		if next >= items {
+			return 0, p.r.corrupt(p.at, errOrdinal)
+		}
+		if s.Contains(uint32(next)) {
+			count++
+		}
+		next++
+	}
+	if len(b) > 0 {
+		return 0, p.r.corrupt(p.at, errPosting)
+	}
+	return count, nil
 }
 
 // uvarint is binary.Uvarint with a short way for one byte.
