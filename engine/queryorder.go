@@ -307,14 +307,17 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 		}
 		return work, func() error {
 			t.done()
+			if order != nil {
+				order.top.mu.Lock()
+				defer order.top.mu.Unlock()
+				all.missed = all.missed || order.leftOut
+				return nil
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case order != nil:
-				all.missed = all.missed || order.leftOut
-			case all == nil:
+			if all == nil {
 				all = top
-			default:
+			} else {
 				all.merge(top)
 			}
 			return nil
