@@ -39,6 +39,7 @@ func BenchmarkQuery(b *testing.B) {
 		{"facets/24", `SELECT c.manufacturer, COUNT(1) AS n FROM c GROUP BY c.manufacturer`, AllPartitions()},
 		{"facets/48", `SELECT c.kind, COUNT(1) AS n FROM c GROUP BY c.kind`, AllPartitions()},
 		{"facets/48-of-equal", `SELECT c.kind, COUNT(1) AS n FROM c WHERE c.manufacturer = "Rowan Hill Organics" GROUP BY c.kind`, AllPartitions()},
+		{"partition/count", `SELECT VALUE COUNT(1) FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, OnePartition(group)},
 		{"partition/10", `SELECT TOP 10 * FROM c WHERE c.manufacturer = "Rowan Hill Organics"`, OnePartition(group)},
 		{"sum", `SELECT SUM(c.kcal) AS sum, MIN(c.kcal) AS low, MAX(c.kcal) AS high FROM c`, AllPartitions()},
 		{"scan/contains", `SELECT VALUE COUNT(1) FROM c WHERE CONTAINS(c.upc, "00000")`, AllPartitions()},

@@ -31,9 +31,10 @@ type candidates struct {
 	free    []*candidateSource // for use again
 	current *candidateSource
 	failure error
-	found   int64 // what the plan has given of all sources
-	counted int64 // of these, what was only counted
-	ties    int   // of candidates in candidateSource.tied, those that are still wanted
+	found   int64  // what the plan has given of all sources
+	counted int64  // of these, what was only counted
+	keys    []byte // order keys of candidateSource.hits
+	ties    int    // of candidates in candidateSource.tied, those that are still wanted
 	// onlyCount says that nothing but the number of candidates is wanted.
 	onlyCount bool
 	// stepwise says that a few of the first candidates may do: the plan is
@@ -60,7 +61,7 @@ var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 // release gives the candidates back, for their memory.
 func (c *candidates) release() {
 	c.close()
-	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free}
+	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free, keys: c.keys[:0]}
 	candidatesPool.Put(c)
 }
 
@@ -78,9 +79,10 @@ type candidateSource struct {
 	to     uint32     // those before it have been evaluated
 	step   uint32     // how many come next
 	set    *index.Set // nil in a memtable without an index
+	hits   []orderHit // of set, those whose order key a term tells, by ordinal
 	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
 	count  int64      // of set
-	full   bool       // set has all versions of the source
+	full   bool       // set has all ordinals from lo to hi
 	loose  bool       // set is of the rest of the plan: the order takes those with a term of its span
 	ok     bool
 	at     uint32
@@ -140,10 +142,23 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 					continue
 				}
 			}
+			if c.onlyCount && c.few && !s.shadowsKnown() {
+				return false, nil
+			}
 			if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
 				return false, err
 			}
-			if cs.count = int64(cs.set.Count()); cs.count == 0 {
+			if cs.full {
+				cs.count = int64(cs.hi - cs.lo)
+			} else {
+				cs.count = int64(cs.set.Count())
+			}
+			if cs.count > 0 && c.onlyCount && c.few {
+				if err := c.checkPartition(cs); err != nil {
+					return false, err
+				}
+			}
+			if cs.count == 0 {
 				c.spare(cs)
 				continue
 			}
@@ -162,9 +177,6 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	}
 	for _, s := range c.sources {
 		if s.set != nil {
-			if c.order != nil {
-				s.count = int64(s.set.Count())
-			}
 			c.found += s.count
 		}
 	}
@@ -188,7 +200,7 @@ func (c *candidates) spare(s *candidateSource) {
 	if s.set != nil {
 		c.sets.put(s.set)
 	}
-	*s = candidateSource{mem: s.mem, tied: s.tied[:0]}
+	*s = candidateSource{mem: s.mem, hits: s.hits[:0], tied: s.tied[:0]}
 	c.free = append(c.free, s)
 }
 
@@ -226,18 +238,18 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 		s.set, err = c.sets.eval(plan, r, lo, hi)
 		return err
 	})
-	if err != nil || s.set.Empty() {
+	if err != nil || plan.op != planAll && s.set.Empty() {
 		return err
 	}
 	if !c.few {
 		if clean, err := s.clean(); clean || err != nil {
-			s.full = clean && c.plan.op == planAll && s.whole()
+			s.full = clean && plan.op == planAll && lo == s.lo && hi == s.hi
 			return err
 		}
 	}
 	dead := c.sets.get(lo, hi)
 	defer c.sets.put(dead)
-	if c.few {
+	if c.few && !c.onlyCount {
 		err = s.deadHere(dead)
 	} else {
 		err = s.dead(dead, c.lo, c.hi)
@@ -246,18 +258,39 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	return err
 }
 
-// countTerms counts the candidates of a source by the lengths of postings alone.
-// It returns false if that is not possible: something of the source is dead or
-// beyond the scope, or a document can have several of the terms.
+// checkPartition counts the candidates of a source as none if they are of another
+// logical partition than the scope: they are all of one.
+func (c *candidates) checkPartition(s *candidateSource) error {
+	at, _ := s.set.Next(s.lo)
+	err := s.indexSource.version(at, &s.key, &s.ver)
+	if err == nil && !item.SamePartition(&s.key, c.lo) {
+		s.count = 0
+	}
+	return err
+}
+
+// countTerms counts the candidates of a source by the lengths of postings, less
+// what the dead have of these. It returns false if that is not possible: something
+// of the source is beyond the scope, or newer than what the query sees, or a
+// document can have several of the terms.
 func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
-	if !c.exact || !s.whole() {
+	if !c.exact || !s.whole() || !c.plan.countable() || s.maxSeq() > s.indexSource.set.at {
 		return false, nil
 	}
-	if clean, err := s.clean(); !clean || err != nil {
+	clean, err := s.clean()
+	if err != nil {
 		return false, err
 	}
+	var dead *index.Set
+	if !clean {
+		dead = c.sets.get(s.lo, s.hi)
+		defer c.sets.put(dead)
+		if err := s.dead(dead, c.lo, c.hi); err != nil {
+			return false, err
+		}
+	}
 	err = s.use(func(r *index.Reader) (err error) {
-		s.count, known, err = c.plan.countTerms(r)
+		s.count, known, err = c.plan.countTerms(r, dead)
 		return err
 	})
 	c.found += s.count
@@ -283,12 +316,7 @@ func (c *candidates) close() {
 func (c *candidates) seek(from *item.Key, inclusive bool) {
 	for _, s := range c.sources {
 		if s.set == nil {
-			at := from
-			if s.clip != nil && item.Compare(at, &s.clip.lo) < 0 {
-				at = &s.clip.lo
-			}
-			s.ok = s.mem.SeekGE(at)
-			c.settle(s)
+			c.start(s, from)
 		} else if from == c.lo {
 			s.at = s.lo
 			c.move(s)
@@ -306,6 +334,15 @@ func (c *candidates) seek(from *item.Key, inclusive bool) {
 		}
 	}
 	c.pick()
+}
+
+// start goes to the first candidate of a memtable at or after a key.
+func (c *candidates) start(s *candidateSource, from *item.Key) {
+	if s.clip != nil && item.Compare(from, &s.clip.lo) < 0 {
+		from = &s.clip.lo
+	}
+	s.ok = s.mem.SeekGE(from)
+	c.settle(s)
 }
 
 // advance goes to the following candidate of a source.
@@ -381,6 +418,9 @@ func (c *candidates) pick() {
 			c.current = s
 		}
 	}
+	if c.order != nil && c.current != nil {
+		c.order.key = c.orderKey(c.current)
+	}
 }
 
 func (c *candidates) valid() bool { return c.current != nil && c.failure == nil }
@@ -420,16 +460,29 @@ func (c *candidates) dropTies() {
 	}
 }
 
-// count returns the number of candidates; false: they must be looked at.
-func (c *candidates) count() (n int64, ok bool) {
+// count returns the number of candidates; false: they must be looked at. In one
+// logical partition match is asked about those in memtables, which have no index
+// there.
+func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, ok bool, err error) {
+	if !c.exact || c.few && !c.onlyCount {
+		return 0, false, nil
+	}
 	n = c.counted
 	for _, s := range c.sources {
-		if s.set == nil || c.few {
-			return 0, false
+		if s.set != nil {
+			n += s.count
+			continue
 		}
-		n += s.count
+		if !c.few {
+			return 0, false, nil
+		}
+		for c.start(s, c.lo); s.ok; c.advance(s) {
+			if visible(&s.ver, c.set.now) && match(&s.key, &s.ver) {
+				n++
+			}
+		}
 	}
-	return n, c.exact
+	return n, true, c.failure
 }
 
 // findCandidates puts the candidates where the next batch of a scan begins. It

@@ -164,6 +164,9 @@ func (e *execution) pin() error {
 	if err != nil {
 		return err
 	}
+	if n := len(e.c.routing.Load().parts); n > len(e.first) {
+		e.units = make([]unit, 0, n)
+	}
 	for !rest.Empty() {
 		p, u := e.pinAt(rest)
 		if p.rng.Max.Compare(&rest.Max) < 0 {
@@ -307,13 +310,21 @@ func (t *tester) done() {
 	t.e.matched.Add(t.matched)
 }
 
-// match says whether a document is wanted, and finds the values that are.
-func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
+// look says whether a document is in scope, and counts it.
+func (t *tester) look(k *item.Key, v *item.Version) bool {
 	if len(k.PK) < len(t.prefix) || string(k.PK[:len(t.prefix)]) != string(t.prefix) {
 		return false
 	}
 	t.documents++
 	t.bytes += int64(len(v.Body))
+	return true
+}
+
+// match says whether a document is wanted, and finds the values that are.
+func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
+	if !t.look(k, v) {
+		return false
+	}
 	if known && len(t.e.wanted) == 0 {
 		t.matched++
 		return true

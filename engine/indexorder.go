@@ -2,9 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/query"
 )
 
 // indexOrder is an order of which an index has the first path: of a partition
@@ -19,7 +22,23 @@ type indexOrder struct {
 	single  bool // no other path decides between candidates with one value
 	most    int  // candidates that are wanted
 	after   *orderPoint
-	leftOut bool // of scans with it: they have left out candidates
+	leftOut bool        // of scans with it: they have left out candidates
+	top     *sharedRows // the first rows so far, of all units
+	key     []byte      // order key of the candidate at hand, as its term has it; nil: the document must be looked at
+}
+
+// orderHit is a candidate of which a term tells the order key: that lies from
+// from to to in candidates.keys.
+type orderHit struct{ at, from, to uint32 }
+
+// orderKey returns the order key of the candidate that a source is at, nil if no
+// term tells it.
+func (c *candidates) orderKey(s *candidateSource) []byte {
+	i, ok := slices.BinarySearchFunc(s.hits, s.at, func(h orderHit, at uint32) int { return cmp.Compare(h.at, at) })
+	if s.set == nil || !ok {
+		return nil
+	}
+	return c.keys[s.hits[i].from:s.hits[i].to]
 }
 
 // orderPoint is where candidates begin: at a value, behind a key.
@@ -57,7 +76,8 @@ func (n *planNode) without(span index.Span) *planNode {
 // many as are wanted, behind the point at which it begins.
 func (o *indexOrder) restrict(c *candidates) error {
 	total, loose := int64(0), false
-	w := orderWalk{o: o, sets: &c.sets}
+	w := orderWalk{o: o, c: c, sets: &c.sets, last: o.top.last()}
+	c.keys = c.keys[:0]
 	for _, s := range c.sources {
 		if s.set == nil {
 			continue // a memtable without an index: all of it is looked at
@@ -80,11 +100,12 @@ func (o *indexOrder) restrict(c *candidates) error {
 	})
 	for _, s := range w.sources {
 		if err == nil {
-			s.set, s.out = s.out, s.set
+			s.set, s.out, s.count = s.out, s.set, int64(s.taken)
 		}
 		if w.ties == 0 {
-			s.tied = nil
+			s.tied = s.tied[:0]
 		}
+		slices.SortFunc(s.hits, func(a, b orderHit) int { return cmp.Compare(a.at, b.at) })
 		c.sets.put(s.out)
 	}
 	c.leftOut, c.ties = c.leftOut || w.more, w.ties
@@ -94,6 +115,7 @@ func (o *indexOrder) restrict(c *candidates) error {
 // orderWalk takes candidates of all sources term by term.
 type orderWalk struct {
 	o       *indexOrder
+	c       *candidates
 	sets    *planSets
 	sources []*orderSource
 	taken   int
@@ -101,6 +123,51 @@ type orderWalk struct {
 	ties    int    // see candidates.ties; of the last term
 	group   string // beginning that the strings of the present group share; see take
 	list    []uint32
+
+	last     []byte // key of the last row of as many as are wanted; nil: there are fewer
+	from, to uint32 // of the order key of the present term in candidates.keys; to 0: it has none
+}
+
+// begin makes a value that of the present term; nil: the term does not tell
+// it. It returns false if what has that value, or one after it in the order, comes
+// after the last row.
+func (w *orderWalk) begin(v *query.Value) bool {
+	w.to = 0
+	if v == nil {
+		return true
+	}
+	from := len(w.c.keys)
+	w.c.keys = v.AppendOrder(w.c.keys)
+	key := w.c.keys[from:]
+	if w.o.falling {
+		query.Invert(key)
+	}
+	if w.o.single {
+		w.from, w.to = uint32(from), uint32(len(w.c.keys))
+	}
+	if w.last == nil {
+		return true
+	}
+	switch bytes.Compare(key, w.last[:min(len(key), len(w.last))]) {
+	case 0:
+		return !w.o.single || !w.behindLast(w.last[len(key):])
+	case 1:
+		return false
+	}
+	return true
+}
+
+// behindLast says whether all candidates come, by their keys, after the last row,
+// whose EPK, partition key and id are given.
+func (w *orderWalk) behindLast(last []byte) bool {
+	for _, part := range [...][]byte{w.c.lo.EPK, w.c.lo.PK, w.c.lo.ID} {
+		n := min(len(part), len(last))
+		if c := bytes.Compare(part[:n], last[:n]); c != 0 {
+			return c > 0
+		}
+		last = last[n:]
+	}
+	return false
 }
 
 // orderSource is a source with a cursor over its terms.
@@ -110,6 +177,8 @@ type orderSource struct {
 	cur *index.Cursor
 	ok  bool
 	out *index.Set
+
+	taken int
 }
 
 // inAll calls fn while the indexes of all sources may be used.
@@ -133,7 +202,7 @@ func (w *orderWalk) rising() error {
 		if err := w.takeRest(); err != nil {
 			return err
 		}
-		if w.taken >= o.most {
+		if w.taken >= o.most || w.more {
 			w.more = true
 			return nil
 		}
@@ -208,7 +277,7 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	a := w.o.after
 	key := at[0].cur.Key()
-	term, _ := at[0].cur.Term()
+	term, known := at[0].cur.Term()
 	begins := a != nil && string(key) >= string(a.value.From) && string(key) < string(a.value.To)
 	if term.Cut && term.Value.Text == w.group {
 		taken := w.taken
@@ -218,7 +287,12 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		}
 		return true, err
 	}
-	if w.taken >= w.o.most {
+	var value *query.Value
+	if !term.Cut && known && term.Value.Type < index.Array {
+		v := valueOfTerm(&term.Value)
+		value = &v
+	}
+	if !w.begin(value) || w.taken >= w.o.most {
 		w.more = true
 		return false, nil
 	}
@@ -325,12 +399,20 @@ func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most in
 
 func (w *orderWalk) takeOne(s *orderSource, at uint32) {
 	s.out.Add(at)
+	s.taken++
 	s.tied = append(s.tied, at)
+	if w.to > 0 {
+		s.hits = append(s.hits, orderHit{at, w.from, w.to})
+	}
 	w.taken++
 }
 
 // takeRest takes candidates without a value.
 func (w *orderWalk) takeRest() error {
+	if !w.begin(new(query.Value)) {
+		w.more = true
+		return nil
+	}
 	a := w.o.after
 	begins := a != nil && a.value.Empty()
 	before := w.taken

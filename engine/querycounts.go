@@ -36,13 +36,17 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 			all = all && err != nil
 			return err
 		}
-		n, ok := c.count()
-		if !ok {
-			all = false
-			return nil
+		read, matched := t.charge, t.matched
+		n, ok, err := c.count(func(k *item.Key, v *item.Version) bool {
+			t.charge += readCharge(len(v.Body))
+			return t.match(k, v, false)
+		})
+		t.matched = matched
+		if err != nil || !ok {
+			all = all && err != nil
+			return err
 		}
 		e.found.Add(c.found)
-		read := t.charge
 		defer func() {
 			charge := visitCharge + t.charge - read
 			e.spend(charge)
@@ -163,7 +167,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 				continue
 			}
 			n := cur.Posting().Len()
-			if !s.full {
+			if !s.full || !s.whole() {
 				var err error
 				if n, err = cur.Posting().CountIn(s.set); err != nil {
 					return err

@@ -22,7 +22,8 @@ import (
 // are wanted, the document is read again when it is given out.
 const (
 	rowOverhead = 128
-	keptRows    = 1000 // up to so many rows the documents are kept
+	keptRows    = 1000     // up to so many rows the documents are kept
+	rowText     = 32 << 10 // what the memory of rows grows by, in bytes
 )
 
 // orderMemory is what the rows of one pass take on each goroutine, in bytes. Only
@@ -59,10 +60,37 @@ func (r *orderRow) item() (PartitionKey, string) {
 type topRows struct {
 	rows   []orderRow
 	bytes  int64
-	most   int   // rows
-	memory int64 // bytes
-	missed bool  // rows were left out
-	heaped bool  // rows are a heap; else they have found room so far
+	most   int    // rows
+	memory int64  // bytes
+	missed bool   // rows were left out
+	heaped bool   // rows are a heap; else they have found room so far
+	text   []byte // memory for rows that find room
+}
+
+// sharedRows are rows that several goroutines find.
+type sharedRows struct {
+	mu sync.Mutex
+	topRows
+}
+
+func (s *sharedRows) offer(r *orderRow) {
+	s.mu.Lock()
+	s.topRows.offer(r)
+	s.mu.Unlock()
+}
+
+// last returns the key of the last row, nil while there is room for more.
+func (s *sharedRows) last() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.rows) < s.most {
+		return nil
+	}
+	if !s.heaped {
+		heap.Init(s)
+		s.heaped = true
+	}
+	return s.rows[0].key
 }
 
 // Len, Less, Swap, Push and Pop are those of heap.Interface.
@@ -77,7 +105,7 @@ func (t *topRows) Pop() any {
 }
 
 // offer takes a row if it is among the first. What it points to is copied.
-func (t *topRows) offer(r orderRow) {
+func (t *topRows) offer(r *orderRow) {
 	full := len(t.rows) >= t.most || t.bytes+r.size() > t.memory && len(t.rows) > 0
 	if full && !t.heaped {
 		heap.Init(t)
@@ -87,15 +115,31 @@ func (t *topRows) offer(r orderRow) {
 		t.missed = true
 		return
 	}
-	own := append(append(make([]byte, 0, len(r.key)+len(r.ver.Body)), r.key...), r.ver.Body...)
+	own := append(append(t.room(len(r.key)+len(r.ver.Body)), r.key...), r.ver.Body...)
+	t.rows = append(t.rows, *r)
+	r = &t.rows[len(t.rows)-1]
 	r.key, r.ver.Body = own[:len(r.key):len(r.key)], own[len(r.key):]
-	t.rows = append(t.rows, r)
 	if t.heaped {
 		heap.Fix(t, len(t.rows)-1)
 	}
-	for t.bytes += r.size(); len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1; {
+	t.bytes += r.size()
+	for len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1 {
 		t.drop()
 	}
+}
+
+// room returns n bytes of memory for a row. Rows have theirs in common as long as
+// none is dropped.
+func (t *topRows) room(n int) []byte {
+	if t.heaped {
+		return make([]byte, 0, n)
+	}
+	if n > cap(t.text)-len(t.text) {
+		t.text = make([]byte, 0, max(n, min(rowText, n*(t.most-len(t.rows)))))
+	}
+	at := len(t.text)
+	t.text = t.text[:at+n]
+	return t.text[at : at : at+n]
 }
 
 // drop leaves out the last row.
@@ -213,29 +257,47 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 	if err != nil {
 		return nil, err
 	}
+	if first != nil {
+		first.top = &sharedRows{topRows: topRows{most: most, memory: orderMemory}}
+		first.top.rows = make([]orderRow, 0, min(most, keptRows))
+		all = &first.top.topRows
+	}
 	err = e.each(func() (func(context.Context, int) error, func() error) {
-		top := &topRows{most: most, memory: orderMemory}
 		t := e.tester()
 		var order *indexOrder
+		var top *topRows
+		var offer func(*orderRow)
 		if first != nil {
 			mine := *first
-			order = &mine
+			order, offer = &mine, mine.top.offer
+		} else {
+			top = &topRows{most: most, memory: orderMemory}
+			offer = top.offer
 		}
+		var row orderRow
 		var key []byte
 		at := 0
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
-			if !t.match(k, v, known) {
-				return nil, false, nil
+			if order != nil && order.key != nil && known {
+				if !t.look(k, v) {
+					return nil, false, nil
+				}
+				t.matched++
+				key = append(key[:0], order.key...)
+			} else {
+				if !t.match(k, v, known) {
+					return nil, false, nil
+				}
+				key = e.appendOrder(key[:0], t)
 			}
-			key = e.appendOrder(key[:0], t)
-			row := orderRow{order: len(key), epk: len(k.EPK), pk: len(k.PK), unit: at}
+			row = orderRow{order: len(key), epk: len(k.EPK), pk: len(k.PK), unit: at}
 			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
 			if after == nil || bytes.Compare(key, after) > 0 {
 				row.key = key
 				if most <= keptRows {
 					row.ver = *v
 				}
-				top.offer(row)
+				offer(&row)
 			}
 			return nil, false, nil
 		}
@@ -245,7 +307,12 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 		}
 		return work, func() error {
 			t.done()
-			top.missed = top.missed || order != nil && order.leftOut
+			if order != nil {
+				order.top.mu.Lock()
+				defer order.top.mu.Unlock()
+				all.missed = all.missed || order.leftOut
+				return nil
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if all == nil {

@@ -430,12 +430,22 @@ func andParts(n *planNode, r *index.Reader) ([]andPart, error) {
 	return parts, nil
 }
 
-// countTerms returns how many ordinals of the file a plan gives, if the lengths
-// of postings, or what two of them have in common, tell it.
-func (n *planNode) countTerms(r *index.Reader) (count int64, ok bool, err error) {
+// countable says that countTerms may know.
+func (n *planNode) countable() bool {
+	return n.op == planAll || n.op == planAnd && len(n.sub) == 2 || n.op == planSpans && n.apart
+}
+
+// countTerms returns how many ordinals of the file a plan gives that are not
+// among the dead, if the lengths of postings, or what two of them have in common,
+// tell it. Dead is nil if there are none; it is of no use afterwards.
+func (n *planNode) countTerms(r *index.Reader, dead *index.Set) (count int64, ok bool, err error) {
 	switch {
 	case n.op == planAll:
-		return int64(r.Info().Items), true, nil
+		count = int64(r.Info().Items)
+		if dead != nil {
+			count -= int64(dead.Count())
+		}
+		return count, true, nil
 	case n.op == planAnd && len(n.sub) == 2:
 		parts, err := andParts(n, r)
 		if err != nil || !parts[0].term || !parts[1].term {
@@ -448,23 +458,45 @@ func (n *planNode) countTerms(r *index.Reader) (count int64, ok bool, err error)
 			return 0, false, nil
 		}
 		both, err := parts[0].posting.CountBoth(&parts[1].posting)
+		if dead != nil && err == nil {
+			var n int
+			if err = parts[0].posting.Retain(dead); err == nil {
+				n, err = parts[1].posting.CountIn(dead)
+			}
+			both -= n
+		}
 		return int64(both), true, err
 	case n.op != planSpans || !n.apart:
 		return 0, false, nil
 	}
 	for i := range n.spans {
-		if span := &n.spans[i]; oneTerm(span) {
+		span := &n.spans[i]
+		if oneTerm(span) {
 			p, _, err := r.Lookup(span.From)
 			if err != nil {
 				return 0, false, err
 			}
 			count += int64(p.Len())
-		} else {
-			_, postings, err := r.Count(*span)
+			if dead != nil {
+				n, err := p.CountIn(dead)
+				if err != nil {
+					return 0, false, err
+				}
+				count -= int64(n)
+			}
+			continue
+		}
+		_, postings, err := r.Count(*span)
+		if err != nil {
+			return 0, false, err
+		}
+		count += postings
+		if dead != nil {
+			n, err := r.CountIn(*span, dead)
 			if err != nil {
 				return 0, false, err
 			}
-			count += postings
+			count -= n
 		}
 	}
 	return count, true, nil

@@ -290,6 +290,9 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 			}
 			continue
 		}
+		if n.apart(s) {
+			continue
+		}
 		list, err := s.set.shadowsOn(i, s)
 		if err != nil {
 			return err
@@ -309,6 +312,16 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 		}
 	}
 	return nil
+}
+
+// shadowsKnown says that dead need not look up the keys of newer files.
+func (s *indexSource) shadowsKnown() bool {
+	for _, n := range s.set.list[:s.i] {
+		if n.table == nil && !n.apart(s) && (n.file == nil || s.file == nil || n.file.shadows.known(n.file, s.file) == nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // deadHere is dead without what other sources overwrite.
@@ -415,6 +428,9 @@ func (s *indexSource) clean() (bool, error) {
 	for i, n := range s.set.list[:s.i] {
 		if n.table != nil {
 			return false, nil
+		}
+		if n.apart(s) {
+			continue
 		}
 		list, err := s.set.shadowsOn(i, s)
 		if err != nil || len(list.ordinals) > 0 {

@@ -87,6 +87,19 @@ func TestBoth(t *testing.T) {
 			if err := q.Retain(&s); err != nil || !slices.Equal(s.AppendTo(nil), want[from:to]) {
 				t.Fatalf("%s with %s from %d to %d: %d ordinals, %v, not %d", a, b, lo, hi, s.Count(), err, to-from)
 			}
+			s.Reset(lo, hi)
+			part, both := 1+rng.IntN(400), int64(0)
+			for _, o := range lists[a] {
+				if o >= lo && o < hi && rng.IntN(part) == 0 {
+					s.Add(o)
+					if _, ok := slices.BinarySearch(lists[b], o); ok {
+						both++
+					}
+				}
+			}
+			if n, err := r.CountIn(Exists(Path{}.Member(b)), &s); n != both || err != nil {
+				t.Fatalf("%s in %d of %s from %d to %d: %d, %v, not %d", b, s.Count(), a, lo, hi, n, err, both)
+			}
 		}
 	}
 }

@@ -235,3 +235,18 @@ func (r *Reader) Count(s Span) (terms, postings int64, err error) {
 	})
 	return terms, postings, err
 }
+
+// CountIn returns how many ordinals of a set the terms of a span have together.
+// It is fast if the set has few.
+func (r *Reader) CountIn(s Span, in *Set) (postings int64, err error) {
+	list := in.AppendTo(nil)
+	if len(list) == 0 {
+		return 0, nil
+	}
+	err = r.each(s, func(p *Posting) error {
+		n, err := p.countOf(list, in)
+		postings += int64(n)
+		return err
+	})
+	return postings, err
+}

@@ -152,6 +152,50 @@ func (f *frozen) cut(base, lo, hi uint32) {
 	f.data = f.data[2*from : 2*max(from, to)]
 }
 
+// countIn returns how many ordinals of the container are in a set, in whose range
+// some of its 65,536 lie.
+func (f *frozen) countIn(s *Set) (count int) {
+	base, words, whole := s.chunk(f.key)
+	switch f.kind {
+	case frozenBitmap:
+		from, to := s.wordsOf(base)
+		for i := from; i < to; i++ {
+			count += bits.OnesCount64(words[i-from] & f.word(i))
+		}
+	case frozenArray:
+		if whole {
+			return (*chunkBits)(words).count(f.data)
+		}
+		f.cut(base, s.lo, s.hi)
+		for i := 0; i+1 < len(f.data); i += 2 {
+			if s.Contains(base + uint32(binary.LittleEndian.Uint16(f.data[i:]))) {
+				count++
+			}
+		}
+	case frozenRuns:
+		for i := 0; i < len(f.data); i += 4 {
+			from, to := f.run(i)
+			count += s.countRange(base+from, base+to)
+		}
+	}
+	return count
+}
+
+// hasIn says whether an array container has an ordinal, given its lower 16 bits.
+func (f *frozen) hasIn(o uint16) bool {
+	le := binary.LittleEndian
+	lo, hi := 0, len(f.data)/2
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if le.Uint16(f.data[2*mid:]) < o {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo < len(f.data)/2 && le.Uint16(f.data[2*lo:]) == o
+}
+
 // word returns 64 bits of a bitmap.
 func (f *frozen) word(i int) uint64 { return binary.LittleEndian.Uint64(f.data[8*i:]) }
 

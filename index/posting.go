@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 )
 
 // Kind is how a posting is stored.
@@ -154,46 +155,84 @@ func (p *Posting) AddTo(s *Set) error {
 
 // CountIn returns how many of the ordinals are in s.
 func (p *Posting) CountIn(s *Set) (int, error) {
-	count := 0
-	if p.kind != Large {
-		err := p.each(func(o uint32) {
-			if s.Contains(o) {
-				count++
-			}
-		})
-		return count, err
+	switch {
+	case p.kind == Short:
+		return p.countShort(s)
+	case p.kind == Single && p.n > 0 && s.Contains(p.one):
+		return 1, nil
+	case p.kind == Single:
+		return 0, nil
 	}
+	count := 0
 	f, err := p.frozen()
 	if err != nil {
 		return 0, err
 	}
 	for f.nextIn(s.lo, s.hi) {
-		base, words, whole := s.chunk(f.key)
-		switch f.kind {
-		case frozenBitmap:
-			from, to := s.wordsOf(base)
-			for i := from; i < to; i++ {
-				count += bits.OnesCount64(words[i-from] & f.word(i))
-			}
-		case frozenArray:
-			if whole {
-				count += (*chunkBits)(words).count(f.data)
-				continue
-			}
-			f.cut(base, s.lo, s.hi)
-			for i := 0; i+1 < len(f.data); i += 2 {
-				if s.Contains(base + uint32(binary.LittleEndian.Uint16(f.data[i:]))) {
+		count += f.countIn(s)
+	}
+	return count, f.err
+}
+
+// countOf is CountIn given the ordinals of s as a list too.
+func (p *Posting) countOf(list []uint32, s *Set) (count int, err error) {
+	if p.kind != Large {
+		return p.CountIn(s)
+	}
+	f, err := p.frozen()
+	if err != nil {
+		return 0, err
+	}
+	for len(list) > 0 && f.nextIn(list[0], s.hi) {
+		at, _ := slices.BinarySearch(list, uint32(f.key)<<16)
+		list = list[at:]
+		end, _ := slices.BinarySearch(list, uint32(f.key)<<16|0xFFFF)
+		if end < len(list) && uint16(list[end]>>16) == f.key {
+			end++
+		}
+		if f.kind == frozenArray && end < len(f.data)/16 {
+			for _, o := range list[:end] {
+				if f.hasIn(uint16(o)) {
 					count++
 				}
 			}
-		case frozenRuns:
-			for i := 0; i < len(f.data); i += 4 {
-				from, to := f.run(i)
-				count += s.countRange(base+from, base+to)
-			}
+		} else if end > 0 {
+			count += f.countIn(s)
 		}
+		list = list[end:]
 	}
 	return count, f.err
+}
+
+// countShort is CountIn for a list of varints, most of which have one or two bytes.
+func (p *Posting) countShort(s *Set) (count int, err error) {
+	next, items := uint64(0), uint64(p.r.info.Items)
+	b := p.list
+	for range p.n {
+		switch {
+		case len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80:
+			next += uint64(b[0]&0x7F) | uint64(b[1])<<7
+			b = b[2:]
+		default:
+			d, n := uvarint(b)
+			if n <= 0 {
+				return 0, p.r.corrupt(p.at, errPosting)
+			}
+			next += d
+			b = b[n:]
+		}
+		if next >= items {
+			return 0, p.r.corrupt(p.at, errOrdinal)
+		}
+		if s.Contains(uint32(next)) {
+			count++
+		}
+		next++
+	}
+	if len(b) > 0 {
+		return 0, p.r.corrupt(p.at, errPosting)
+	}
+	return count, nil
 }
 
 // uvarint is binary.Uvarint with a short way for one byte.

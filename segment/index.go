@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/cleavestore/cleave/internal/item"
 )
@@ -117,11 +118,12 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 	if c.ordinalOf == 0 || c.ordinalOf != c.open.off || ordinal < c.ordinal || ordinal-c.ordinal >= uint32(c.open.g.count) {
 		c.ordinalOf = 0
 		var at uint32
+		var off int64
 		c.err = c.guarded(func() (err error) {
-			at, c.ordinal, err = c.r.groupOf(&c.s, ordinal)
+			at, off, c.ordinal, err = c.r.groupOf(&c.s, ordinal)
 			return err
 		})
-		if c.err != nil || !c.loadIndex(int64(at)) {
+		if c.err != nil || !c.load(off, int64(at)) {
 			return false
 		}
 		c.ordinalOf = c.open.off
@@ -151,27 +153,47 @@ func (c *Cursor) Older() bool { return c.open.isOlder(c.i) }
 // Followed says whether an older version of the key follows in the file.
 func (c *Cursor) Followed() bool { return c.open.isFollowed(c.i) }
 
-// groupOf returns the index of the group that holds an ordinal, and the ordinal
-// of its first member.
-func (r *Reader) groupOf(s *scratch, ordinal uint32) (index, first uint32, err error) {
-	lo, hi := uint32(0), uint32(r.props.Groups) // lo begins at or before it, hi behind
-	for hi-lo > 1 {
+// groupOf returns the group that holds an ordinal: its index, its offset and the
+// ordinal of its first member. Groups have about as many members each, so their
+// blocks are found by where the ordinal lies between two of them.
+func (r *Reader) groupOf(s *scratch, ordinal uint32) (index uint32, off int64, first uint32, err error) {
+	groups := uint32(r.props.Groups)
+	lo, hi := uint32(0), (groups-1)/blockGroups+1 // block lo begins at or before it, hi behind
+	from, to := uint64(0), r.props.Items          // where they begin
+	for i := 0; hi-lo > 1; i++ {
 		mid := lo + (hi-lo)/2
-		if mid-lo >= blockGroups {
-			mid -= mid % blockGroups // the start of a block is cheap
+		if i < interpolations {
+			mid = lo + max(1, uint32((uint64(ordinal)-from)*uint64(hi-lo)/(to-from)))
 		}
-		_, at, err := r.groupAt(s, mid)
+		b, err := r.table(s, r.offsets.Off+int64(mid)*blockLen, blockLen)
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
-		if at <= ordinal {
-			lo, first = mid, at
+		if at := binary.LittleEndian.Uint32(b[8:]); at <= ordinal {
+			lo, from = mid, uint64(at)
 		} else {
-			hi = mid
+			hi, to = mid, uint64(at)
 		}
 	}
-	return lo, first, nil
+	b, err := r.table(s, r.offsets.Off+int64(lo)*blockLen, blockLen)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	index, first = lo*blockGroups, binary.LittleEndian.Uint32(b[8:])
+	for _, last := range b[48 : 48+min(blockGroups, groups-index)-1] {
+		next := first + uint32(last) + 1
+		if next > ordinal {
+			break
+		}
+		index, first = index+1, next
+	}
+	off, _, err = r.groupAt(s, index)
+	return index, off, first, err
 }
+
+// interpolations are the steps after which a search halves what is left: groups
+// may be of very different sizes.
+const interpolations = 6
 
 // Lookup finds the versions of a key: the ordinal of the newest, which the
 // others follow, and how many there are; 0: none. hash is k.ItemHash().

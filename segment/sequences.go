@@ -40,7 +40,7 @@ func (r *Reader) Sequences(lo, hi uint32, after uint64, visit func(ordinal uint3
 
 func (r *Reader) sequences(s *scratch, lo, hi uint32, after uint64, visit func(ordinal uint32, seq uint64)) (err error) {
 	defer r.unguard(guard(), &err)
-	at, ordinal, err := r.groupOf(s, lo)
+	at, _, ordinal, err := r.groupOf(s, lo)
 	if err != nil {
 		return err
 	}

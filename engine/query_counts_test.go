@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// TestCountDead counts by long postings, of which a few versions are overwritten or
+// deleted in a newer file and in the memtable.
+func TestCountDead(t *testing.T) {
+	ctx := context.Background()
+	db, err := Open(ctx, t.TempDir(), &Options{Durability: Buffered})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[int]int)
+	put := func(i, v int) {
+		values[i] = v
+		doc := fmt.Appendf(nil, `{"id":"%d","k":"%d","a":%t,"b":%t,"v":%d}`, i, i%3, v%2 == 0, v%3 == 0, v)
+		if _, err := c.Upsert(ctx, doc, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, scope := range []int{-1, 0, 1} {
+			var both, high, all, even int64
+			for i, v := range values {
+				if scope >= 0 && i%3 != scope {
+					continue
+				}
+				all++
+				if v%2 == 0 {
+					even++
+				}
+				if v%6 == 0 {
+					both++
+				}
+				if v >= 1000 && v < 2500 {
+					high++
+				}
+			}
+			in := AllPartitions()
+			if scope >= 0 {
+				in = OnePartition(StringKey(fmt.Sprint(scope)))
+			}
+			for _, q := range []struct {
+				f    Filter
+				want int64
+			}{
+				{Eq("/a", true), even},
+				{And(Eq("/a", true), Eq("/b", true)), both},
+				{Range("/v", Incl(1000), Excl(2500)), high},
+				{Filter{}, all},
+			} {
+				if n, err := c.Count(ctx, in, q.f); n != q.want || err != nil {
+					t.Errorf("%s, partition %d, %v: %d, %v, not %d", when, scope, q.f, n, err, q.want)
+				}
+			}
+		}
+	}
+	for i := range 4000 {
+		put(i, i)
+	}
+	settle := func() {
+		if err := db.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle()
+	check("flushed")
+	for round := range 2 {
+		for i := round; i < 4000; i += 501 {
+			put(i, values[i]+1)
+		}
+		delete(values, 600+round)
+		if err := c.Delete(ctx, StringKey(fmt.Sprint((600+round)%3)), fmt.Sprint(600+round), nil); err != nil {
+			t.Fatal(err)
+		}
+		check("overwritten")
+		settle()
+		check("flushed again")
+	}
+}
