@@ -93,6 +93,10 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// feedOrders are numbers of versions that random feeds put in order at once: of
+// most parts, less than a logical partition has or less than the part; or all.
+var feedOrders = []int{3, 40, 0}
+
 func changes(t *testing.T, seed uint64, unique bool) {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -100,7 +104,7 @@ func changes(t *testing.T, seed uint64, unique bool) {
 	if unique {
 		def.UniqueKeys = [][]string{{"/v"}}
 	}
-	s := newSplitStore(t, def, func(o *Options) { o.Durability = Buffered })
+	s := newSplitStore(t, def, func(o *Options) { o.Durability, o.feedOrder = Buffered, feedOrders[rng.IntN(len(feedOrders))] })
 	follower := newCopy(t)
 	one := newCopy(t)
 	deleted := make(map[itemID]bool)

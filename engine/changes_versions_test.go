@@ -173,7 +173,9 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 		def.UniqueKeys = [][]string{{"/v"}}
 		values = 30
 	}
-	h := newHistorian(t, def, func(o *Options) { o.Durability, o.ExpiryGrace = Buffered, -1 })
+	h := newHistorian(t, def, func(o *Options) {
+		o.Durability, o.ExpiryGrace, o.feedOrder = Buffered, -1, feedOrders[rng.IntN(len(feedOrders))]
+	})
 	for step := range 1000 {
 		switch n := rng.IntN(100); {
 		case n < 55:
@@ -555,4 +557,56 @@ func replayTornCarry(t *testing.T, late bool) {
 	check()
 	h.must(h.db.Settle(ctx))
 	check()
+}
+
+// TestSlowReader: a reader that does not come on keeps nothing on disk. Of items
+// that are overwritten for ten times the retention there stays at most twice what is
+// younger than that, and the reader is told that its position is gone.
+func TestSlowReader(t *testing.T) {
+	ctx := context.Background()
+	h := newHistorian(t, ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}, nil)
+	const items, minutes, kept = 5, 600, 60
+	minute := func() {
+		for i := range items {
+			h.write(1, fmt.Sprint(i), "", 0)
+		}
+		h.must(h.db.keepMarks())
+		h.clock.pass(time.Minute)
+	}
+	minute()
+	var most int64
+	told, failed := 0, error(nil)
+	for _, err := range h.c.Changes(ctx, AllPartitions(), FromStart(), &ChangeOptions{AllVersions: true, Follow: true}) {
+		if err != nil {
+			failed = err
+			break
+		}
+		if told++; told > 1 {
+			continue
+		}
+		for n := range minutes {
+			if minute(); n%20 != 19 {
+				continue
+			}
+			h.must(h.db.Settle(ctx))
+			held := int64(0)
+			for _, p := range h.db.partitions() {
+				for _, r := range p.version.Load().runs {
+					held += r.items()
+				}
+			}
+			most = max(most, held)
+		}
+		if feeds := h.db.Stats().Feeds; len(feeds) != 1 || feeds[0].Behind < items*minutes || feeds[0].Lag < minutes*time.Minute {
+			t.Errorf("the reader that is slow: %+v", feeds)
+		}
+	}
+	if !errors.Is(failed, ErrPositionExpired) || told > items {
+		t.Errorf("%d changes, and then %v", told, failed)
+	}
+	// A merge drops what is too old when it is half of what there is; what was
+	// written since comes on top.
+	if most < items*kept || most > items*(2*kept+20) {
+		t.Errorf("up to %d versions in files, %d are to be kept", most, items*kept)
+	}
 }

@@ -15,7 +15,7 @@ import (
 
 // A feed goes over the parts of its range in turns. A part is what one physical
 // partition has of it with one sequence up to which it was shown. In its turn it
-// shows a batch:
+// shows batches, one by one:
 //
 //  1. The newest visible sequence of the partition is the end of the window, which
 //     begins at that of the part. The log is synced up to there, unless it was.
@@ -26,9 +26,12 @@ import (
 //  4. Outside of the guard they are handed out.
 //
 // A part that lies in several partitions, since one was split, is cut; neighbours
-// of one sequence are joined. In a partition with several parts, since two were
-// merged or as the key space is read in pieces, those that are behind catch up
-// with the next one first, so that they can be joined.
+// of one sequence are joined. So is one of which files have more in the window
+// than is put in order at once: its first logical partitions come first, up to the
+// end of the window, then other parts, then the rest. So the memory of the feed is
+// bounded, files are read place by place, and heads of versions once. In a
+// partition with several parts, since two were merged or one was cut, those that
+// are behind catch up with the next one first, so that they can be joined.
 const (
 	feedBatchItems  = 512
 	feedBatchBytes  = 64 << 10
@@ -177,7 +180,7 @@ func (f *feed) run(yield func(Change, error) bool) error {
 	for {
 		shown, late := false, false
 		for i := 0; i < len(f.parts); i++ {
-			more, err := f.turn(i)
+			next, err := f.turn(i)
 			if err == errMoved {
 				i-- // its range lies elsewhere now
 				continue
@@ -189,10 +192,16 @@ func (f *feed) run(yield func(Change, error) bool) error {
 			if err != nil {
 				return err
 			}
-			shown = shown || more
+			shown = shown || next != turnNothing
 			f.shared.note(f.parts, len(f.found))
 			if err := f.handOut(i, yield); err != nil {
 				return err
+			}
+			switch next {
+			case turnAgain:
+				i--
+			case turnCut:
+				i++
 			}
 		}
 		f.orders.sweep(f.parts)
@@ -275,26 +284,34 @@ func (c *Container) behind(parts []feedEntry) (most uint64) {
 	return most
 }
 
+// turnEnd is how a turn of a part ends.
+type turnEnd uint8
+
+const (
+	turnNothing turnEnd = iota // there is nothing new
+	turnMore                   // the part has got further
+	turnAgain                  // and goes on at once, as what comes next is in order
+	turnCut                    // and is at the end of its window; what was cut off waits
+)
+
 // turn makes a batch of what the first partition of a part has, which becomes a
-// part of its own. more says that the part has got further.
-func (f *feed) turn(i int) (more bool, err error) {
+// part of its own.
+func (f *feed) turn(i int) (end turnEnd, err error) {
 	f.found, f.text = f.found[:0], f.text[:0]
 	call, err := f.c.enter(f.ctx)
 	if err != nil {
-		return false, err
+		return turnNothing, err
 	}
 	defer call.Leave()
 	rt := f.c.routing.Load()
 	p := rt.parts[rt.table.Find(&f.parts[i].rng.Min)]
-	if e := f.parts[i]; e.rng.Max.Compare(&p.rng.Max) > 0 {
-		rest := e
-		f.parts[i].rng.Max, rest.rng.Min = p.rng.Max, p.rng.Max
-		f.parts = slices.Insert(f.parts, i+1, rest)
+	if f.parts[i].rng.Max.Compare(&p.rng.Max) > 0 {
+		f.cut(i, p.rng.Max)
 	}
 	e := &f.parts[i]
 	to, err := f.window(p, e.seq)
 	if err != nil {
-		return false, err
+		return turnNothing, err
 	}
 	for j := range f.parts {
 		// Others of the partition that are further.
@@ -303,29 +320,27 @@ func (f *feed) turn(i int) (more bool, err error) {
 		}
 	}
 	if to <= e.seq {
-		return false, nil
+		return turnNothing, nil
 	}
 	m := p.meter.Load()
 	if m != nil {
 		for err := m.admit(p); err != nil; err = m.admit(p) {
 			if err := f.c.db.untilAdmitted(f.ctx, err); err != nil {
-				return false, err
+				return turnNothing, err
 			}
 		}
 	}
-	for {
-		if err := f.prepare(p, e); err != nil {
-			return false, err
+	for done := false; !done; {
+		if err := f.prepare(p, i); err != nil {
+			return turnNothing, err
 		}
-		done, err := f.fill(p, e, to)
+		e = &f.parts[i]
+		done, err = f.fill(p, e, to)
 		if err == errMoved || errors.Is(err, ErrPositionExpired) || errors.Is(err, ErrClosed) {
-			return false, err
+			return turnNothing, err
 		}
 		if err != nil {
-			return false, f.c.db.readError(err)
-		}
-		if done {
-			break
+			return turnNothing, f.c.db.readError(err)
 		}
 	}
 	if m != nil {
@@ -335,7 +350,37 @@ func (f *feed) turn(i int) (more bool, err error) {
 		}
 		m.charge(f.c.db.uptime(), charge)
 	}
-	return true, nil
+	switch ordered := f.orders.spend(e); {
+	case ordered && e.seq < to:
+		return turnAgain, nil
+	case e.seq == to && f.cutOff(i):
+		return turnCut, nil
+	}
+	return turnMore, nil
+}
+
+// cut cuts a part in two. What lies above becomes a part, of what is behind it
+// if that is as far.
+func (f *feed) cut(i int, at partmap.EPK) {
+	e := &f.parts[i]
+	rest := *e
+	e.rng.Max, rest.rng.Min = at, at
+	if i+1 < len(f.parts) && f.parts[i+1].seq == rest.seq && f.parts[i+1].rng.Min == rest.rng.Max {
+		f.parts[i+1].rng.Min = at
+		return
+	}
+	f.parts = slices.Insert(f.parts, i+1, rest)
+}
+
+// cutOff says whether the next part lies behind one in the same partition.
+func (f *feed) cutOff(i int) bool {
+	if i+1 == len(f.parts) {
+		return false
+	}
+	e, rest := &f.parts[i], &f.parts[i+1]
+	rt := f.c.routing.Load()
+	p := rt.parts[rt.table.Find(&e.rng.Min)]
+	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&p.rng.Max) < 0
 }
 
 // window returns the sequence up to which changes of a partition can be shown:
@@ -477,7 +522,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 		}
 		last = ver.Seq
 		if own && f.wants(&k) && ver.Modified >= f.since {
-			if err := f.take(v, &k, &ver, known, now); err != nil {
+			if err := f.take(v, s, &k, &ver, known, now); err != nil {
 				return false, err
 			}
 		}
@@ -501,8 +546,8 @@ func (f *feed) wants(k *item.Key) bool {
 	return true
 }
 
-// take adds a version to the batch, if it is to be shown.
-func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, now int64) error {
+// take adds a version of a source to the batch, if it is to be shown.
+func (f *feed) take(v *version, s *feedSource, k *item.Key, ver *item.Version, known uint64, now int64) error {
 	epk, err := partmap.EPKFromBytes(k.EPK)
 	if err != nil {
 		return err
@@ -519,6 +564,34 @@ func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, no
 	}
 	f.add(k, ver, ChangeWritten, 0)
 	return nil
+}
+
+// isNewest says whether the version of a key with a sequence, of a file or, if
+// that is nil, of a memtable, is the newest one at or below another.
+func (v *version) isNewest(of *file, k *item.Key, epk *partmap.EPK, seq, known uint64) (bool, error) {
+	var newest item.Version
+	if of == nil || v.tombstoned || of.Properties().Items != of.Properties().Keys {
+		_, found, err := v.lookup(k, epk, known, nil, true, &newest)
+		return found && newest.Seq == seq, err
+	}
+	// The file has no other one, and older files have none that is newer.
+	if v.lookupMemory(k, known, &newest) {
+		return newest.Seq == seq, nil
+	}
+	hash := k.ItemHash()
+	for _, r := range v.runs {
+		f := r.find(epk)
+		if f == of {
+			return true, nil
+		}
+		if f == nil {
+			continue
+		}
+		if found, _, err := f.get(k, hash, known, nil, true, &newest); found || err != nil {
+			return found && newest.Seq == seq, err
+		}
+	}
+	return false, nil
 }
 
 // takeVersion adds a version to the batch of a feed of all.

@@ -15,13 +15,14 @@ import (
 // sequences. Files do not: a feed puts in order what it needs of them. It passes
 // over files whose sequences are all below its window, and over most of the
 // others by what their blocks say (segment.Reader.Sequences), so that a feed that
-// keeps up reads what is new. The order holds a bounded number of versions, the
-// first of the window; what comes behind them is put in order when it is their
-// turn.
+// keeps up reads what is new. A part of which more versions are wanted than are
+// put in order at once is cut between logical partitions. Of a logical partition
+// that has more itself, the order holds the first of the window; what comes behind
+// them is put in order when it is their turn.
 const (
-	feedOrderVersions = 256 << 10 // of all files of a part
-	feedOrderLeast    = 4 << 10   // of a file
-	feedOrderStep     = 128 << 10 // ordinals that are looked at while a file is held
+	feedOrderVersions = 128 << 10 // of all files of a part, unless an option says another number
+	feedOrderShare    = 64        // a file has a part of them, and not less than one of so many
+	feedOrderStep     = 16 << 10  // ordinals that are looked at between two looks at the limit
 )
 
 // sequenced is a version of a file.
@@ -74,54 +75,143 @@ func filesAfter(v *version, e *feedEntry, since int64) (list []*file) {
 	return list
 }
 
-// prepare puts in order what the files of a partition have in a part.
-func (f *feed) prepare(p *partition, e *feedEntry) error {
-	for {
+// spend forgets orders of a part that it has come to the end of; false: it has
+// none.
+func (m fileOrders) spend(e *feedEntry) (left bool) {
+	for key := range m {
+		if key.rng != e.rng {
+			continue
+		}
+		if key.f.Properties().MaxSeq <= e.seq {
+			delete(m, key)
+		} else {
+			left = true
+		}
+	}
+	return left
+}
+
+// prepare puts in order what the files of a partition have in a part, which it
+// cuts if that is too much.
+func (f *feed) prepare(p *partition, i int) error {
+	for done := false; !done; {
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
 		v, release := p.hold()
-		files := filesAfter(v, e, f.since)
-		for key := range f.orders {
-			if key.rng == e.rng && !slices.Contains(files, key.f) {
-				delete(f.orders, key)
-			}
-		}
-		at := slices.IndexFunc(files, func(s *file) bool { return !f.orders[orderKey{s, e.rng}].covers(e.seq) })
-		if at < 0 {
-			release()
-			return nil
-		}
-		key := orderKey{files[at], e.rng}
-		o, err := f.order(key, e, max(feedOrderLeast, feedOrderVersions/len(files)))
+		var err error
+		done, err = f.orderNext(v, i)
 		release()
 		if err != nil {
 			return f.c.db.readError(err)
 		}
-		f.orders[key] = o
-		if err := f.ctx.Err(); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
-// order puts in order what a file has above the sequence of a part: the first so
-// many versions.
-func (f *feed) order(key orderKey, e *feedEntry, limit int) (*fileOrder, error) {
-	file := key.f
+// orderNext puts in order what a file has in a part, or cuts that; true: there is
+// nothing left to do. The files of v are held.
+func (f *feed) orderNext(v *version, i int) (done bool, err error) {
+	e := &f.parts[i]
+	files := filesAfter(v, e, f.since)
+	for key := range f.orders {
+		if key.rng == e.rng && !slices.Contains(files, key.f) {
+			delete(f.orders, key)
+		}
+	}
+	// What is left of the limit is for the files that are left, by their sizes.
+	most := f.c.db.opts.feedOrder
+	var next *file
+	left, items := most, int64(0)
+	for _, file := range files {
+		if o := f.orders[orderKey{file, e.rng}]; o.covers(e.seq) {
+			left -= len(o.list)
+			continue
+		}
+		items += int64(file.Properties().Items)
+		next = file
+	}
+	if next == nil {
+		return true, nil
+	}
+	limit := max(1, most/feedOrderShare, int(float64(left)*float64(next.Properties().Items)/float64(items)))
+	o, at, err := f.order(next, e, limit)
+	if err != nil {
+		return false, err
+	}
+	from := e.rng
+	if o != nil {
+		f.orders[orderKey{next, from}] = o
+	}
+	if at == from.Max {
+		return false, nil
+	}
+	f.cut(i, at)
+	return false, f.orders.narrow(from, f.parts[i].rng, f.c.levels())
+}
+
+// narrow makes orders of a range those of its first part.
+func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
+	end := boundaryKey(&to.Max, levels)
+	for key, o := range m {
+		if key.rng != from {
+			continue
+		}
+		at, err := key.f.lower(key.f.Cursor(maxSequence), &end)
+		if err != nil {
+			return err
+		}
+		delete(m, key)
+		o.list = slices.DeleteFunc(o.list, func(s sequenced) bool { return s.ordinal >= at })
+		m[orderKey{key.f, to}] = o
+	}
+	return nil
+}
+
+// order puts in order what a file has above the sequence of a part, up to a limit
+// of versions. If there are more, at is where to cut the part, else its end; no
+// order: it is to be made when that is done. Of one logical partition the order
+// holds the first versions.
+func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at partmap.EPK, err error) {
 	lo, hi, err := file.ordinalsIn(newBounds(e.rng, f.c.levels()))
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
-	o := &fileOrder{after: e.seq, upTo: maxSequence, cursor: file.Cursor(maxSequence)}
-	for ; lo < hi; lo += min(feedOrderStep, hi-lo) {
+	least, err := partmap.EPKFromBytes(boundaryKey(&e.rng.Min, f.c.levels()).EPK)
+	if err != nil {
+		return nil, at, err
+	}
+	single := successor(least)
+	whole := single.Compare(&e.rng.Max) >= 0
+	o = &fileOrder{after: e.seq, upTo: maxSequence, cursor: file.Cursor(maxSequence)}
+	beyond := hi // the first version that is too much
+	for ; lo < hi && beyond == hi; lo += min(feedOrderStep, hi-lo) {
 		if err := file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
-			if seq > o.upTo {
-				return
-			}
-			if o.list = append(o.list, sequenced{seq, ordinal}); len(o.list) >= 2*limit {
-				o.cut(limit)
+			switch {
+			case seq > o.upTo || beyond < hi:
+			case !whole && len(o.list) == limit:
+				beyond = ordinal
+			default:
+				if o.list = append(o.list, sequenced{seq, ordinal}); len(o.list) >= 2*limit {
+					o.cut(limit)
+				}
 			}
 		}); err != nil {
-			return nil, file.named(err)
+			return nil, at, file.named(err)
 		}
+	}
+	if beyond < hi {
+		if !o.cursor.SeekOrdinal(beyond) {
+			return nil, at, file.named(o.cursor.Err())
+		}
+		if at, err = partmap.EPKFromBytes(o.cursor.Key().EPK); err != nil {
+			return nil, at, err
+		}
+		if at.Compare(&e.rng.Min) <= 0 {
+			return nil, single, nil // all of them are of the first logical partition
+		}
+	} else {
+		at = e.rng.Max
 	}
 	if len(o.list) > limit {
 		o.cut(limit)
@@ -129,7 +219,7 @@ func (f *feed) order(key orderKey, e *feedEntry, limit int) (*fileOrder, error) 
 		o.sort()
 	}
 	o.list = slices.Clip(o.list)
-	return o, nil
+	return o, at, nil
 }
 
 func (o *fileOrder) sort() {

@@ -139,6 +139,8 @@ type Options struct {
 	// lookedAhead is called, in tests, when a batch was looked up without a lock
 	// and is about to be judged.
 	lookedAhead func()
+	// feedOrder replaces feedOrderVersions in tests.
+	feedOrder int
 	// mutant is a fault to plant, in tests.
 	mutant mutant
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
@@ -231,6 +233,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.Events == nil {
 		out.Events = &EventListener{}
+	}
+	if out.feedOrder == 0 {
+		out.feedOrder = feedOrderVersions
 	}
 	if out.clock == nil {
 		out.clock = time.Now

@@ -92,6 +92,27 @@ func (t TypedContainer[T]) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq
 	return t.items(t.c.ScanAll(ctx, o))
 }
 
+// Query is Container.Query.
+func (t TypedContainer[T]) Query(ctx context.Context, s Scope, q Query) *TypedResult[T] {
+	return &TypedResult[T]{t: t, r: t.c.Query(ctx, s, q)}
+}
+
+// TypedResult is a Result whose items are values of T. It serves one goroutine.
+type TypedResult[T any] struct {
+	t TypedContainer[T]
+	r *Result
+}
+
+// All is Result.All. With Fields T is what they make. An error of the codec,
+// which names the item, ends it; Continue then leads to the one behind that.
+func (r *TypedResult[T]) All() iter.Seq2[TypedItem[T], error] { return r.t.items(r.r.All()) }
+
+// Continue is Result.Continue.
+func (r *TypedResult[T]) Continue() string { return r.r.Continue() }
+
+// Stats is Result.Stats.
+func (r *TypedResult[T]) Stats() QueryStats { return r.r.Stats() }
+
 func (t TypedContainer[T]) items(items iter.Seq2[Item, error]) iter.Seq2[TypedItem[T], error] {
 	return func(yield func(TypedItem[T], error) bool) {
 		for it, err := range items {
@@ -108,7 +129,11 @@ func (t TypedContainer[T]) items(items iter.Seq2[Item, error]) iter.Seq2[TypedIt
 
 func (t TypedContainer[T]) item(it Item) (TypedItem[T], error) {
 	value, err := t.codec.Unmarshal(it.Body)
-	if err != nil {
+	switch {
+	case err == nil:
+	case !it.Key.Valid():
+		return TypedItem[T]{}, fmt.Errorf("result of a group: %w", err)
+	default:
 		return TypedItem[T]{}, fmt.Errorf("item %s of %s: %w", it.ID, it.Key, err)
 	}
 	return TypedItem[T]{Meta: it.Meta, Value: value}, nil

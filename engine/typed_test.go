@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -59,6 +60,49 @@ func TestTyped(t *testing.T) {
 	for _, err := range accounts.Scan(ctx, StringKey("a"), "", nil) {
 		if n++; (err != nil) != (n == 3) {
 			t.Errorf("item %d: %v", n, err)
+		}
+	}
+	q := Query{Where: Eq("/balance", 7), OrderBy: []Order{{Path: "/id"}}}
+	r := accounts.Query(ctx, OnePartition(StringKey("a")), q)
+	var found []account
+	for it, err := range r.All() {
+		must(t, err)
+		found = append(found, it.Value)
+		if it.ETag == 0 || it.ID != it.Value.ID {
+			t.Errorf("%+v", it)
+		}
+	}
+	if len(found) != 1 || found[0] != (account{"x", "a", 7}) || r.Stats().Results != 1 || r.Continue() != "" {
+		t.Errorf("%+v, %+v", found, r.Stats())
+	}
+	// The third one does not fit; the fourth comes behind it.
+	_, err = accounts.Create(ctx, account{"zz", "a", 9}, nil)
+	must(t, err)
+	r = accounts.Query(ctx, OnePartition(StringKey("a")), Query{OrderBy: []Order{{Path: "/id"}}})
+	n = 0
+	for it, err := range r.All() {
+		if n++; (err != nil) != (n == 3) {
+			t.Errorf("result %d: %+v, %v", n, it, err)
+		}
+		if err != nil && (!errors.As(err, &te) || !strings.Contains(err.Error(), `item z of "a"`)) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d results", n)
+	}
+	n = 0
+	for it, err := range accounts.Query(ctx, OnePartition(StringKey("a")), Query{OrderBy: []Order{{Path: "/id"}}, Continue: r.Continue()}).All() {
+		if n++; err != nil || it.ID != "zz" {
+			t.Errorf("behind the error: %+v, %v", it, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d results behind the error", n)
+	}
+	for _, err := range Typed[int](c, nil).Query(ctx, AllPartitions(), Query{Fields: []Field{{Aggregate: Count}}}).All() {
+		if !errors.As(err, &te) || !strings.Contains(err.Error(), "result of a group") {
+			t.Errorf("error %v", err)
 		}
 	}
 	if _, err := Typed[func()](c, nil).Upsert(ctx, func() {}, nil); err == nil {

@@ -52,7 +52,7 @@ func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if c.Container, err = c.source(db); err != nil {
+	if c.Container, err = containerOf(db, c.Container, c.To); err != nil {
 		return err
 	}
 	from, err := db.Container(c.Container)
@@ -95,15 +95,16 @@ func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
 	return nil
 }
 
-// source returns the name of the container that is copied.
-func (c *copyCommand) source(db *engine.DB) (string, error) {
-	if c.Container != "" {
-		return c.Container, nil
+// containerOf returns the name that a flag gives, or, if it gives none, that of
+// the only container but one.
+func containerOf(db *engine.DB, flag, but string) (string, error) {
+	if flag != "" {
+		return flag, nil
 	}
 	name := ""
 	for info := range db.Containers() {
-		if info.Name == c.To {
-			continue // left unfinished before
+		if info.Name == but {
+			continue
 		}
 		if name != "" {
 			return "", usagef("which --container? The store has %s and %s", name, info.Name)
@@ -111,7 +112,7 @@ func (c *copyCommand) source(db *engine.DB) (string, error) {
 		name = info.Name
 	}
 	if name == "" {
-		return "", errors.New("the store has no container to copy")
+		return "", errors.New("the store has no container")
 	}
 	return name, nil
 }

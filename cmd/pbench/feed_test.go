@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,16 +37,16 @@ func selfInTest(ctx context.Context, args ...string) (*exec.Cmd, error) {
 // once behind a position, and is there.
 func TestFeed(t *testing.T) {
 	s := newSession(t)
-	s.do(t, cli.ExitOK, "feed", "--rate", "5k", "--for", "800ms", "--splits", "2", "--kills", "3", "--json", "-")
+	s.do(t, cli.ExitOK, "feed", "--rate", "5k", "--for", "800ms", "--splits", "12", "--kills", "3", "--json", "-")
 	var r feedReport
 	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Kills != 3 || r.Splits != 2 || r.Puts == 0 || r.Changes < r.Puts || r.Duplicates+r.Missing+r.Invented+r.Lost != 0 {
+	if r.Kills != 3 || r.Asked != 12 || r.Splits != 12 || r.Puts == 0 || r.Changes < r.Puts || r.Duplicates+r.Missing+r.Invented+r.Lost != 0 {
 		t.Errorf("%+v", r)
 	}
 	s.do(t, cli.ExitOK, "feed", "--rate", "1k", "--for", "10ms", "--splits", "0", "--kills", "0", "--alone")
-	wants(t, s.out.String(), "splits 0, kills 0", "changes  0")
+	wants(t, s.out.String(), "splits 0 of 0, kills 0", "changes  0")
 	s.do(t, exitFailed, "feed-life")
 	wants(t, s.errOut.String(), "pbench feed runs this command")
 }
@@ -61,6 +62,11 @@ func TestFeedJudge(t *testing.T) {
 	j.first, j.put = 20, 20 // another process
 	j.take(&feedWord{Asked: 30, Put: 20})
 	j.take(&feedWord{Shown: []feedShown{{N: 19}, {N: 3}}, Position: "c"})
+	j.take(&feedWord{Refused: "too many"})
+	r.Asked, r.Splits = 2, 1
+	var out strings.Builder
+	r.print(&out)
+	wants(t, out.String(), "splits 1 of 2", "a split was refused: too many")
 	j.count()
 	if r.Puts != 10 || r.Changes != 9 || r.Duplicates != 2 || r.Invented != 2 || r.Missing != 6 || r.Late != 2 || r.Lost != 11 || j.position != "c" {
 		t.Errorf("%+v at %s", r, j.position)

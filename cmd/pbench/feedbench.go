@@ -35,6 +35,8 @@ func (*feedCommand) Help() string {
 	return `
 A process of its own puts documents into a temporary store at a steady rate, or as fast as it goes if that is less, and follows the change feed, which shows what is durable. It tells this one what was acknowledged, what it has taken of the feed, and the text of its position behind that. When it is killed (kill -9) another one opens the store, goes on with the feed from the last position told, and puts more.
 
+A split cuts the partition that holds most. One that a kill comes before is made by the process after it. The report says how many were asked for and made: fewer, if there was no time for them, or one was refused.
+
 The figures: puts and changes a second, how long after its put a change was shown, changes that came twice (behind a position that was told), that never came though their puts were acknowledged, that nobody had put, and acknowledged puts or shown changes that are not in the store at the end. Exit status 1: there were some.
 
 Examples:
@@ -60,7 +62,9 @@ type feedReport struct {
 	LagP50     float64         `json:"lag_p50_ms"`
 	LagP99     float64         `json:"lag_p99_ms"`
 	LagMax     float64         `json:"lag_max_ms"`
-	Splits     int             `json:"splits"`
+	Asked      int             `json:"splits_asked"`
+	Splits     int             `json:"splits"`                  // that were made
+	Refused    string          `json:"split_refused,omitempty"` // why one was not, the last time
 	Kills      int             `json:"kills"`
 	Late       int64           `json:"late"`        // changes that came after the kill of the process that put them
 	OpenMax    float64         `json:"open_max_ms"` // of a store whose process was killed
@@ -96,7 +100,7 @@ func (f *feedCommand) Run(ctx context.Context, env *environment) error {
 }
 
 func (f *feedCommand) measure(ctx context.Context, env *environment, dir string) (*feedReport, error) {
-	r := &feedReport{V: 1, Workload: "feed-follow", Machine: measure.DescribeMachine(dir), OfferedPS: float64(f.Rate)}
+	r := &feedReport{V: 1, Workload: "feed-follow", Machine: measure.DescribeMachine(dir), OfferedPS: float64(f.Rate), Asked: f.Splits}
 	j := feedJudge{r: r, lag: hdrhistogram.New(1, int64(time.Minute), 3), position: engine.FromStart().String()}
 	store := filepath.Join(dir, "store")
 	each := f.For / time.Duration(f.Kills+1)
@@ -213,6 +217,9 @@ func (j *feedJudge) take(w *feedWord) {
 	if w.Position != "" {
 		j.position = w.Position
 	}
+	if w.Refused != "" {
+		j.r.Refused = w.Refused
+	}
 	for _, one := range w.Shown {
 		j.r.Changes++
 		if one.N < 0 || one.N >= j.asked {
@@ -270,7 +277,10 @@ func (j *feedJudge) count() {
 }
 
 func (r *feedReport) print(w io.Writer) {
-	fmt.Fprintf(w, "puts     %d, %.0f/s of %.0f/s offered, splits %d, kills %d\n", r.Puts, r.PutsPS, r.OfferedPS, r.Splits, r.Kills)
+	fmt.Fprintf(w, "puts     %d, %.0f/s of %.0f/s offered, splits %d of %d, kills %d\n", r.Puts, r.PutsPS, r.OfferedPS, r.Splits, r.Asked, r.Kills)
+	if r.Splits < r.Asked && r.Refused != "" {
+		fmt.Fprintf(w, "         a split was refused: %s\n", r.Refused)
+	}
 	fmt.Fprintf(w, "changes  %d, twice %d, missing %d, invented %d, lost %d\n", r.Changes, r.Duplicates, r.Missing, r.Invented, r.Lost)
 	fmt.Fprintf(w, "lag      p50 %.2f ms, p99 %.2f ms, max %.2f ms\n", r.LagP50, r.LagP99, r.LagMax)
 	if r.Kills > 0 {

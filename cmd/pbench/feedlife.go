@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -42,6 +44,8 @@ type feedWord struct {
 	// Of the follower: what it has taken since its last word, and where it is then.
 	Shown    []feedShown
 	Position string
+	// Of a split that was refused: why.
+	Refused string
 }
 
 // feedShown is a change that was shown.
@@ -225,7 +229,7 @@ func feedNumber(id string) (n int64) {
 	return n
 }
 
-// split splits the first partition at each cut, unless an earlier process has.
+// split splits the largest partition at each cut, unless an earlier process has.
 func (b *feedBench) split(ctx context.Context) error {
 	for i, at := range b.Cuts {
 		select {
@@ -237,11 +241,15 @@ func (b *feedBench) split(ctx context.Context) error {
 		if len(parts) > i+1 {
 			continue
 		}
-		job, err := b.c.Split(ctx, parts[0].ID, nil)
+		largest := slices.MaxFunc(parts, func(a, b engine.PartitionStats) int { return cmp.Compare(a.Items, b.Items) })
+		job, err := b.c.Split(ctx, largest.ID, nil)
 		if err == nil {
 			err = job.Wait(ctx)
 		}
-		if err != nil && !errors.Is(err, engine.ErrRefused) {
+		if errors.Is(err, engine.ErrRefused) {
+			err = b.out.Encode(feedWord{Refused: err.Error()})
+		}
+		if err != nil {
 			return err
 		}
 	}

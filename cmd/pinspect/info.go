@@ -19,7 +19,7 @@ type infoCommand struct {
 
 // Help returns the long help text.
 func (*infoCommand) Help() string {
-	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
+	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact. Of a container with a change retention it says how far back the feed of all versions goes. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 
 Examples:
   pinspect DIR
@@ -60,6 +60,8 @@ type containerInfo struct {
 	Unflushed    int64    `json:"unflushed_bytes"` // of memtables: in the log and not in files
 	Runs         int      `json:"runs"`
 	Files        int      `json:"files"`
+
+	Changes *feedHistory `json:"changes,omitempty"` // if it has a change retention
 }
 
 // Run runs the command.
@@ -165,6 +167,7 @@ func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 			continue
 		}
 		info.Compression = view.Compression
+		info.Changes = describeFeed(&l.state, view)
 		for _, p := range view.partitions {
 			for s := range p.segments() {
 				if s.props != nil {
@@ -233,6 +236,11 @@ func (r *infoReport) print(out *output) {
 	}
 	out.printf("\n")
 	t.Print(out.w, "")
+	for i, c := range r.Containers {
+		if c.Changes != nil && i < maxInfoContainers {
+			out.printf("changes of %s: %s\n", printable(c.Name), c.Changes.text())
+		}
+	}
 	if more := len(r.Containers) - maxInfoContainers; more > 0 {
 		out.printf("and %d more; see pinspect tree\n", more)
 	}
