@@ -256,22 +256,19 @@ func (w *workers) sleep(wanted <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// nextFlush takes the partition with the most frozen bytes, and freezes a
-// memtable if memory asks for it. Partitions whose flush failed are left alone
-// for a while; if there is nothing else, it returns for how long.
+// nextFlush takes the partition with the most frozen bytes; where nothing is
+// frozen it freezes a memtable if memory asks for it. Partitions whose flush failed
+// are left alone for a while; if there is nothing else, it returns for how long.
 func (w *workers) nextFlush() (*partition, time.Duration) {
 	db := w.db
 	if db.failure.Load() != nil {
 		return nil, 0
 	}
 	parts := db.partitions()
-	limit := db.opts.arenaBytes()
-	if db.pool.Used()-db.frozenBytes.Load() > limit/2 {
-		freezeLargest(parts)
-	}
 	best, wait := mostFrozen(parts)
-	if wait > 0 && best == nil && db.pool.Used() > limit/4*3 && freezeLargest(parts) {
-		best, wait = mostFrozen(parts) // the others must not suffer
+	// Those whose flush failed must not hold up the others.
+	if best == nil && (db.ripe() || wait > 0 && db.pool.Used() > db.pool.Limit()/4*3) && freezeLargest(parts) {
+		best, wait = mostFrozen(parts)
 	}
 	if best == nil || !best.flushing.try() {
 		return nil, wait
@@ -279,7 +276,8 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	return best, 0
 }
 
-// freezeLargest freezes the largest memtable that can be flushed now.
+// freezeLargest freezes the largest memtable of partitions whose flush has not
+// failed, unless one of that partition is being flushed: it could only wait.
 func freezeLargest(parts []*partition) bool {
 	var largest *partition
 	var most int64
@@ -288,7 +286,7 @@ func freezeLargest(parts []*partition) bool {
 			largest, most = p, n
 		}
 	}
-	if largest == nil {
+	if largest == nil || largest.flushing.taken() {
 		return false
 	}
 	largest.mu.Lock()

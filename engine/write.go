@@ -402,6 +402,8 @@ func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wa
 	if active.Bytes() >= p.db.opts.memtableBytes {
 		p.freezeLocked()
 		p.db.wakeFlusher()
+	} else if p.db.ripe() {
+		p.db.wakeFlusher()
 	}
 	return need
 }
