@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"runtime"
 	"time"
 
@@ -13,11 +12,14 @@ import (
 // is not enough where there are as many busy goroutines as processors: the
 // scheduler goes on with background work rather than take over callers that wait
 // for another processor, or look at network connections and timers. So after
-// workSlice it sleeps for a nap, in which its processor does all that.
+// workSlice it sleeps for a nap, in which its processor does all that. Naps become
+// fewer from where write buffers are filled to hasteFrom, and none are taken from
+// pressureFrom on: writers wait for what is being done then.
 const (
 	breathEvery = 64
 	workSlice   = 500 * time.Microsecond
 	nap         = 20 * time.Microsecond
+	hasteFrom   = 0.70
 )
 
 // breather makes the pauses of a piece of background work. It is for one
@@ -28,14 +30,14 @@ type breather struct {
 }
 
 // breathe lets others run, and says whether to go on: errMoved if the partition
-// was dropped. Where flushes are behind there are no naps: writers wait for what
-// is being done here.
-func (o *output) breathe(ctx context.Context) error {
+// was dropped.
+func (o *output) breathe() error {
 	runtime.Gosched()
 	if o.p.dropped.Load() {
 		return errMoved
 	}
-	if now := time.Now(); now.Sub(o.rested) > workSlice && o.p.db.fullness() == 0 {
+	haste := o.p.db.filled(hasteFrom, pressureFrom)
+	if now := time.Now(); float64(now.Sub(o.rested))*(1-haste) > float64(workSlice) {
 		if o.alarm == nil {
 			o.alarm = alarm.New()
 		}
@@ -43,7 +45,7 @@ func (o *output) breathe(ctx context.Context) error {
 		o.alarm.Wait()
 		o.rested = time.Now()
 	}
-	return ctx.Err()
+	return o.ctx.Err()
 }
 
 // close gives back the alarm.

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"path"
-	"runtime"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
@@ -45,6 +43,15 @@ func (o *output) beginIndex() {
 		o.index.temp = path.Join(o.p.dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
 		return o.p.db.fs.Create(o.index.temp)
 	})
+	o.index.builder.Breathe = o.breatheIndex
+}
+
+// breatheIndex is breathe while an index is sorted and joined.
+func (o *output) breatheIndex() error {
+	if err := o.breathe(); err != nil || !o.merges {
+		return err
+	}
+	return o.p.db.pace(o.ctx, o)
 }
 
 // indexDocument adds the version that was added last.
@@ -108,7 +115,7 @@ func (o *output) takeIndex(in *runInput, read bool) error {
 }
 
 // finishIndex makes the file's writer write the index with the tables.
-func (o *output) finishIndex(ctx context.Context) {
+func (o *output) finishIndex() {
 	b := o.index.builder
 	if b == nil {
 		return
@@ -119,18 +126,7 @@ func (o *output) finishIndex(ctx context.Context) {
 		}
 	}
 	w := o.w
-	w.SetIndex(func(emit func([]byte) error) error {
-		pieces := 0
-		return b.WriteTo(func(piece []byte) error {
-			if pieces++; pieces%4 == 0 {
-				runtime.Gosched()
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-			}
-			return emit(piece)
-		}, w.Items())
-	})
+	w.SetIndex(func(emit func([]byte) error) error { return b.WriteTo(emit, w.Items()) })
 }
 
 // failIndex notes, if a file could not be written because the index of an input

@@ -28,8 +28,17 @@ import (
 // A crash before 4 leaves files that no manifest names; the log still holds
 // what they hold. After 4 the log is not needed.
 
-// flushOldest turns the oldest frozen memtable of a partition into a run.
+// flushOldest turns the oldest frozen memtable of a partition into a run, unless
+// the partition is dropped.
 func (db *DB) flushOldest(ctx context.Context, p *partition) error {
+	if err := db.writeOldest(ctx, p); err != errMoved {
+		return err
+	}
+	return nil
+}
+
+// writeOldest is flushOldest, with errMoved if the partition is dropped.
+func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	v, release := p.hold()
 	defer release()
 	if len(v.frozen) == 0 || p.dropped.Load() {
@@ -46,7 +55,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 		return err
 	}
 	start := db.opts.clock()
-	out := p.newOutput(int(mem.Versions()), v.runs, nil)
+	out := p.newOutput(ctx, int(mem.Versions()), v.runs, nil)
 	defer out.abandon()
 	if err := out.chooseDictionary(mem.Table, mem.RawBytes()); err != nil {
 		return err
@@ -58,9 +67,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
 		if (in+foreign)%breathEvery == 0 {
-			if err := out.breathe(ctx); err == errMoved {
-				return nil
-			} else if err != nil {
+			if err := out.breathe(); err != nil {
 				return err
 			}
 		}
@@ -86,7 +93,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	}
 	var flushed []*run
 	if out.items > 0 {
-		r, err := out.finish(ctx)
+		r, err := out.finish()
 		if err != nil {
 			return err
 		}
@@ -167,7 +174,9 @@ func (p *partition) manifest(runs []*run, flushedSeq uint64, at applied, inherit
 // output writes items, in order, to as many files as they need.
 type output struct {
 	breather
+	ctx       context.Context // of the flush or merge
 	p         *partition
+	merges    bool // a merge, which flushes hold back
 	expect    int
 	numbers   []uint64
 	dict      *segment.Dictionary
@@ -193,12 +202,12 @@ type output struct {
 
 // newOutput returns an output of versions that are newer than those of older
 // runs; inputs are the runs that a merge reads.
-func (p *partition) newOutput(expect int, older, inputs []*run) *output {
+func (p *partition) newOutput(ctx context.Context, expect int, older, inputs []*run) *output {
 	codec := p.c.def.Compression
 	if codec == segment.Small {
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
-	o := &output{p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max}
+	o := &output{ctx: ctx, p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max, merges: len(inputs) > 0}
 	if o.index.policy = p.c.indexing.Load(); o.index.policy != nil {
 		o.shadows = newShadowFinder(older, inputs)
 	}
@@ -252,7 +261,7 @@ func (o *output) addFrom(in *runInput) error {
 func (o *output) begin(k *item.Key) error {
 	if o.w != nil && o.w.Size() >= o.p.db.opts.FileBytes && item.HashOf(k.EPK) != o.last.Hash {
 		epk := partmap.HashEncoded(k.PK)
-		if err := o.finishFile(context.Background(), epk); err != nil {
+		if err := o.finishFile(epk); err != nil {
 			return err
 		}
 		o.lo = epk
@@ -277,8 +286,8 @@ func (o *output) begin(k *item.Key) error {
 }
 
 // finishFile completes the file being written, whose upper bound is hi.
-func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
-	o.finishIndex(ctx)
+func (o *output) finishFile(hi partmap.EPK) error {
+	o.finishIndex()
 	shadows, err := o.shadows.end()
 	if err != nil {
 		return err
@@ -300,7 +309,7 @@ func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
 	if err != nil {
 		return err
 	}
-	err = check.VerifyChecksums(ctx)
+	err = check.CopyTo(o.ctx, func([]byte) error { return o.breathe() })
 	check.Release()
 	if err != nil {
 		return err
@@ -331,9 +340,9 @@ func (o *output) finishFile(ctx context.Context, hi partmap.EPK) error {
 }
 
 // finish completes the run and makes its names durable.
-func (o *output) finish(ctx context.Context) (*run, error) {
+func (o *output) finish() (*run, error) {
 	if o.w != nil {
-		if err := o.finishFile(ctx, o.hi); err != nil {
+		if err := o.finishFile(o.hi); err != nil {
 			return nil, err
 		}
 	}

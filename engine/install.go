@@ -193,7 +193,7 @@ func (in *installation) build(ctx context.Context) error {
 
 // writeItems writes the items of the stream to a run.
 func (in *installation) writeItems(ctx context.Context) (runs []*run, err error) {
-	out := in.p.newOutput(0, nil, nil)
+	out := in.p.newOutput(ctx, 0, nil, nil)
 	defer out.abandon()
 	if out.codec = in.c.def.Compression; out.codec != None {
 		out.dict = in.c.mergeDictionary(in.c.allRuns())
@@ -248,7 +248,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 		return nil, in.early(err)
 	}
 	if out.items > 0 {
-		r, err := out.finish(ctx)
+		r, err := out.finish()
 		if err != nil {
 			return nil, err
 		}

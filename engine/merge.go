@@ -114,7 +114,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		expect += r.items()
 		event.BytesIn += r.bytes()
 	}
-	out := p.newOutput(int(expect), older, inputs)
+	out := p.newOutput(ctx, int(expect), older, inputs)
 	defer out.abandon()
 	if len(older) == 0 {
 		out.codec = p.c.def.Compression
@@ -132,7 +132,10 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	}
 	var replacement []*run
 	if out.items > 0 {
-		r, err := out.finish(ctx)
+		r, err := out.finish()
+		if err == errMoved {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
@@ -254,7 +257,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 			m.keep.nextKey(k)
 		}
 		if m.in%breathEvery == 0 {
-			if err := m.out.breathe(ctx); err != nil {
+			if err := m.out.breathe(); err != nil {
 				return err
 			}
 		}

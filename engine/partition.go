@@ -52,13 +52,14 @@ type partition struct {
 	// is touched under it except by the log when its buffer is full.
 	mu struct {
 		sync.Mutex
-		last    wal.Position // end of the newest record of the partition
-		synced  wal.Position // end of its newest record that asked for a sync
-		lazy    wal.Position // end of its newest record that asked for none
-		lastSeq uint64       // of the newest write applied to the memtable
-		applied applied      // newest entry of the replicated log
-		left    heritage     // what the parents had come to; replicated containers only
-		mixed   bool         // replay put records of inherited streams into the active memtable
+		last     wal.Position // end of the newest record of the partition
+		synced   wal.Position // end of its newest record that asked for a sync
+		lazy     wal.Position // end of its newest record that asked for none
+		lastSeq  uint64       // of the newest write applied to the memtable
+		reserved int64        // by the active memtable, when it was last seen to grow
+		applied  applied      // newest entry of the replicated log
+		left     heritage     // what the parents had come to; replicated containers only
+		mixed    bool         // replay put records of inherited streams into the active memtable
 	}
 
 	// versionMu serialises changes of version.

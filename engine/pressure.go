@@ -25,12 +25,22 @@ const (
 // debt is the time owed by writers, in nanoseconds.
 type debt struct{ owed atomic.Int64 }
 
+// filled says how far write buffers are filled on the way from one part of their
+// limit to another: 0 to 1.
+func (db *DB) filled(from, to float64) float64 {
+	part := float64(db.pool.Used()) / float64(db.pool.Limit())
+	return max(0, min(1, (part-from)/(to-from)))
+}
+
 // fullness says how far write buffers are filled beyond where writes begin to
 // slow down: 0 to 1.
-func (db *DB) fullness() float64 {
-	part := float64(db.pool.Used()) / float64(db.pool.Limit())
-	return max(0, min(1, (part-pressureFrom)/(1-pressureFrom)))
-}
+func (db *DB) fullness() float64 { return db.filled(pressureFrom, 1) }
+
+// ripe says that the active memtables together hold half of what write buffers
+// may: the largest is to be flushed if no other one waits for it. So those of
+// several partitions that fill alike are flushed one after the other, each as
+// large as the others let it become, and not all at once.
+func (db *DB) ripe() bool { return db.pool.Used()-db.frozenBytes.Load() > db.pool.Limit()/2 }
 
 // pressure says how much writes to the partition are to be slowed: 0 to 1.
 func (p *partition) pressure() float64 {
@@ -64,9 +74,6 @@ func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duratio
 		return 0, nil
 	}
 	start := time.Now()
-	if db.pool.Used()-db.frozenBytes.Load() > db.opts.arenaBytes()/2 {
-		db.wakeFlusher()
-	}
 	if err := p.waitForRoom(ctx, size); err != nil {
 		waited := time.Since(start)
 		db.counters.stalled(waited)

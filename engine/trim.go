@@ -63,7 +63,7 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 // for its index. older are the runs that are older than it.
 func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, trim bool) error {
 	start := db.opts.clock()
-	out := p.newOutput(int(f.items()), older, []*run{{files: []*file{f}}})
+	out := p.newOutput(ctx, int(f.items()), older, []*run{{files: []*file{f}}})
 	defer out.abandon()
 	out.lo, out.hi = f.min, f.max
 	if trim {
@@ -85,7 +85,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 			break
 		}
 		if n%breathEvery == 0 {
-			if err := out.breathe(ctx); err != nil {
+			if err := out.breathe(); err != nil {
 				return err
 			}
 			if p.queued.Load() != nil {
@@ -103,7 +103,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 	}
 	var written []*file
 	if out.items > 0 {
-		r, err := out.finish(ctx)
+		r, err := out.finish()
 		if err != nil {
 			return err
 		}

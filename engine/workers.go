@@ -34,6 +34,7 @@ type workers struct {
 	flushError   atomic.Pointer[error] // of the last flush in the background
 	waiting      atomic.Int64          // writes that wait for memory
 	flushes      atomic.Int32          // running in the background
+	calm         int32                 // flushes that leave a processor to writers
 
 	jobs       splitter.Queue[*Job]
 	jobsWanted chan struct{}
@@ -46,12 +47,20 @@ type workers struct {
 	events eventQueue
 }
 
-// flushers is how many goroutines flush: two, but for machines where a writer
-// would have no processor left beside them.
-func flushers() int { return min(2, max(1, runtime.GOMAXPROCS(0)-1)) }
+// flushers is how many goroutines flush: all of them where writers have a processor
+// left beside them, and everywhere while a write waits for memory.
+const flushers = 2
+
+// calmFlushes is how many flushes leave a processor to writers.
+func calmFlushes() int32 { return int32(min(flushers, max(1, runtime.GOMAXPROCS(0)-1))) }
+
+// mayFlush says that a flush may begin beside those that run.
+func (w *workers) mayFlush() bool {
+	return w.flushes.Load() < w.calm || w.waiting.Load() > 0
+}
 
 func (w *workers) init(db *DB) {
-	w.db = db
+	w.db, w.calm = db, calmFlushes()
 	w.ctx, w.halt = context.WithCancel(context.Background())
 	w.flushWanted = make(chan struct{}, 1)
 	w.mergeWanted = make(chan struct{}, 1)
@@ -67,7 +76,7 @@ func (w *workers) start(db *DB) {
 	}
 	w.wg.Go(w.reclaim)
 	w.wg.Go(w.keep)
-	for range flushers() {
+	for range flushers {
 		w.wg.Go(w.flush)
 	}
 	w.wg.Go(w.merge)
@@ -256,22 +265,19 @@ func (w *workers) sleep(wanted <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// nextFlush takes the partition with the most frozen bytes, and freezes a
-// memtable if memory asks for it. Partitions whose flush failed are left alone
-// for a while; if there is nothing else, it returns for how long.
+// nextFlush takes the partition with the most frozen bytes; where nothing is
+// frozen it freezes a memtable if memory asks for it. Partitions whose flush failed
+// are left alone for a while; if there is nothing else, it returns for how long.
 func (w *workers) nextFlush() (*partition, time.Duration) {
 	db := w.db
-	if db.failure.Load() != nil {
+	if db.failure.Load() != nil || !w.mayFlush() {
 		return nil, 0
 	}
 	parts := db.partitions()
-	limit := db.opts.arenaBytes()
-	if db.pool.Used()-db.frozenBytes.Load() > limit/2 {
-		freezeLargest(parts)
-	}
 	best, wait := mostFrozen(parts)
-	if wait > 0 && best == nil && db.pool.Used() > limit/4*3 && freezeLargest(parts) {
-		best, wait = mostFrozen(parts) // the others must not suffer
+	// Those whose flush failed must not hold up the others.
+	if best == nil && (db.ripe() || wait > 0 && db.pool.Used() > db.pool.Limit()/4*3) && freezeLargest(parts) {
+		best, wait = mostFrozen(parts)
 	}
 	if best == nil || !best.flushing.try() {
 		return nil, wait
@@ -279,7 +285,8 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	return best, 0
 }
 
-// freezeLargest freezes the largest memtable that can be flushed now.
+// freezeLargest freezes the largest memtable of partitions whose flush has not
+// failed, unless one of that partition is being flushed: it could only wait.
 func freezeLargest(parts []*partition) bool {
 	var largest *partition
 	var most int64
@@ -288,7 +295,7 @@ func freezeLargest(parts []*partition) bool {
 			largest, most = p, n
 		}
 	}
-	if largest == nil {
+	if largest == nil || largest.flushing.taken() {
 		return false
 	}
 	largest.mu.Lock()

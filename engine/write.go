@@ -402,6 +402,11 @@ func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wa
 	if active.Bytes() >= p.db.opts.memtableBytes {
 		p.freezeLocked()
 		p.db.wakeFlusher()
+	} else if n := active.Reserved(); n != p.mu.reserved {
+		// Other processors write beside what ripe reads: not for every record.
+		if p.mu.reserved = n; p.db.ripe() && p.db.work.mayFlush() {
+			p.db.wakeFlusher()
+		}
 	}
 	return need
 }

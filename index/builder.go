@@ -28,9 +28,14 @@ const DefaultLimit = 32 << 20
 //
 // It is not safe for concurrent use.
 type Builder struct {
+	// Breathe, unless it is nil, is called after each some 50 µs of work in
+	// WriteTo, and where Add writes to the temporary file. An error ends them.
+	Breathe func() error
+
 	c     *Compiled
 	limit int64
 	temp  func() (vfs.File, error)
+	work  int // since Breathe was called
 
 	tree    pathTree
 	tokens  jsondoc.Tokens
@@ -160,6 +165,18 @@ func (b *Builder) Add(ordinal uint32, doc []byte) error {
 func (b *Builder) Memory() int64 {
 	const termBytes = 40 + 8 // with its share of what sorts them
 	return 12*int64(len(b.pairs)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
+}
+
+// breathWork is the work between two calls of Breathe, in ordinals.
+const breathWork = 4 << 10
+
+// worked counts work, in about as many ordinals.
+func (b *Builder) worked(n int) error {
+	if b.work += n; b.work < breathWork || b.Breathe == nil {
+		return nil
+	}
+	b.work = 0
+	return b.Breathe()
 }
 
 // scan reads a document.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -33,7 +34,11 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	w := newWriter(emit)
 	streams := []stream{newVersionStream(&b.versions)}
 	if len(b.terms) > 0 {
-		streams = append(streams, b.sorted())
+		s, err := b.sorted()
+		if err != nil {
+			return err
+		}
+		streams = append(streams, s)
 	}
 	for _, run := range b.spilled {
 		r, err := Open(&spillSource{b.spill, run})
@@ -45,7 +50,7 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	for _, in := range b.inputs {
 		streams = append(streams, newTaken(in))
 	}
-	if err := mergeTo(w, streams, items); err != nil {
+	if err := b.mergeTo(w, streams, items); err != nil {
 		return err
 	}
 	return w.finish(items, b.c)
@@ -67,7 +72,7 @@ func (b *Builder) Close() {
 var errDisorder = errors.New("index: terms do not rise")
 
 // mergeTo writes the terms of streams, those of one term together.
-func mergeTo(w *writer, streams []stream, items uint32) error {
+func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 	var heap mergeHeap
 	for _, s := range streams {
 		ok, err := s.next()
@@ -112,9 +117,15 @@ func mergeTo(w *writer, streams []stream, items uint32) error {
 		if err := w.add(key, ordinals); err != nil {
 			return err
 		}
+		if err := b.worked(termWork + len(ordinals)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// termWork is what the work for a term takes beside its ordinals.
+const termWork = 16
 
 // sortOrdinals sorts distinct ordinals below items, many of them by way of a set.
 func sortOrdinals(ordinals []uint32, set *Set, items uint32) []uint32 {
@@ -159,7 +170,7 @@ type sortedTerms struct {
 }
 
 // sorted sorts the terms of the documents: paths first, then what each has.
-func (b *Builder) sorted() *sortedTerms {
+func (b *Builder) sorted() (*sortedTerms, error) {
 	nodes := b.tree.nodes
 	paths := make([]int32, 0, len(nodes))
 	for i := range nodes {
@@ -183,7 +194,11 @@ func (b *Builder) sorted() *sortedTerms {
 		next[p]++
 	}
 	for _, p := range paths {
-		b.keys = b.sortTerms(s.order[starts[p]:next[p]], b.keys[:0])
+		terms := s.order[starts[p]:next[p]]
+		b.keys = b.sortTerms(terms, b.keys[:0])
+		if err := b.worked(len(terms) * bits.Len(uint(len(terms)))); err != nil {
+			return nil, err
+		}
 	}
 	b.place = resized(b.place, len(b.terms))
 	place := b.place // of a term's next ordinal
@@ -194,12 +209,17 @@ func (b *Builder) sorted() *sortedTerms {
 	}
 	b.ordinals = resized(b.ordinals, int(sum))
 	s.ordinals = b.ordinals
-	for _, pair := range b.pairs {
-		i := pair >> 32
-		s.ordinals[place[i]] = uint32(pair)
-		place[i]++
+	for pairs := range slices.Chunk(b.pairs, breathWork) {
+		for _, pair := range pairs {
+			i := pair >> 32
+			s.ordinals[place[i]] = uint32(pair)
+			place[i]++
+		}
+		if err := b.worked(len(pairs)); err != nil {
+			return nil, err
+		}
 	}
-	return s
+	return s, nil
 }
 
 // resized returns s with length n, its content lost.
@@ -421,7 +441,11 @@ func (b *Builder) spillTerms() error {
 		}
 		return nil
 	})
-	if err := mergeTo(w, []stream{b.sorted()}, b.ordinal+1); err != nil {
+	s, err := b.sorted()
+	if err != nil {
+		return err
+	}
+	if err := b.mergeTo(w, []stream{s}, b.ordinal+1); err != nil {
 		return err
 	}
 	if err := w.finish(b.ordinal+1, b.c); err != nil {

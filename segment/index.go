@@ -217,7 +217,7 @@ func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions
 		if off == 0 || err != nil {
 			return 0, 0, err
 		}
-		if err := r.openGroup(s, off); err != nil {
+		if err := r.openKeys(s, off); err != nil {
 			return 0, 0, err
 		}
 		first := bytes.IndexByte(o.g.hashes, memberHash(hash))
@@ -238,7 +238,7 @@ func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions
 		ordinal += uint32(i)
 		for versions = 1; o.isFollowed(i); versions++ {
 			if i++; i == o.g.count {
-				if err := r.openGroup(s, o.end()); err != nil {
+				if err := r.openKeys(s, o.end()); err != nil {
 					return 0, 0, err
 				}
 				i = 0
@@ -251,11 +251,12 @@ func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions
 	}
 }
 
-// openGroup opens the group at off. The caller is guarded.
-func (r *Reader) openGroup(s *scratch, off int64) error {
+// openKeys opens the group at off, for the keys of its members. The caller is
+// guarded.
+func (r *Reader) openKeys(s *scratch, off int64) error {
 	b, err := r.groupBytes(s, off)
 	if err == nil {
-		s.raw, err = s.open.decode(r, b, off, s.raw)
+		s.raw, err = s.open.decodeKey(r, b, off, s.raw)
 	}
 	return err
 }
