@@ -522,7 +522,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 		}
 		last = ver.Seq
 		if own && f.wants(&k) && ver.Modified >= f.since {
-			if err := f.take(v, s, &k, &ver, known, now); err != nil {
+			if err := f.take(v, &k, &ver, known, now); err != nil {
 				return false, err
 			}
 		}
@@ -546,8 +546,8 @@ func (f *feed) wants(k *item.Key) bool {
 	return true
 }
 
-// take adds a version of a source to the batch, if it is to be shown.
-func (f *feed) take(v *version, s *feedSource, k *item.Key, ver *item.Version, known uint64, now int64) error {
+// take adds a version to the batch, if it is to be shown.
+func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, now int64) error {
 	epk, err := partmap.EPKFromBytes(k.EPK)
 	if err != nil {
 		return err
@@ -564,34 +564,6 @@ func (f *feed) take(v *version, s *feedSource, k *item.Key, ver *item.Version, k
 	}
 	f.add(k, ver, ChangeWritten, 0)
 	return nil
-}
-
-// isNewest says whether the version of a key with a sequence, of a file or, if
-// that is nil, of a memtable, is the newest one at or below another.
-func (v *version) isNewest(of *file, k *item.Key, epk *partmap.EPK, seq, known uint64) (bool, error) {
-	var newest item.Version
-	if of == nil || v.tombstoned || of.Properties().Items != of.Properties().Keys {
-		_, found, err := v.lookup(k, epk, known, nil, true, &newest)
-		return found && newest.Seq == seq, err
-	}
-	// The file has no other one, and older files have none that is newer.
-	if v.lookupMemory(k, known, &newest) {
-		return newest.Seq == seq, nil
-	}
-	hash := k.ItemHash()
-	for _, r := range v.runs {
-		f := r.find(epk)
-		if f == of {
-			return true, nil
-		}
-		if f == nil {
-			continue
-		}
-		if found, _, err := f.get(k, hash, known, nil, true, &newest); found || err != nil {
-			return found && newest.Seq == seq, err
-		}
-	}
-	return false, nil
 }
 
 // takeVersion adds a version to the batch of a feed of all.
