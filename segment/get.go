@@ -113,7 +113,7 @@ func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v
 			out = append(dst, o.body(i)...)
 		}
 		v.Body = out[len(dst):len(out):len(out)]
-		if r.opts.Hot != nil && isNewest && o.g.coding&codingCodec != codecRaw {
+		if s.decoded++; s.decoded%decodesPerNote == 0 && r.opts.Hot != nil && isNewest && o.g.coding&codingCodec != codecRaw {
 			r.opts.Hot.note(r.number, k, hash, v)
 		}
 		return true, out, nil

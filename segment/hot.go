@@ -12,8 +12,8 @@ import (
 // is held of one stays right; what is held of a file that is gone is displaced
 // in time. Readers share one. It is safe for concurrent use, and no call waits.
 //
-// Each item has one slot. A key that was decoded twice without another one of
-// its slot in between moves in, if what is there was not read since somebody
+// Each item has one slot. Of the items that are decoded one in four is noted. A
+// key that was noted twice without another one of its slot in between moves in, if what is there was not read since somebody
 // last wanted its place: uniform reads displace hardly anything. Where the
 // bytes are used up a hand goes round the slots for one to empty.
 type Hot struct {
@@ -26,7 +26,7 @@ type Hot struct {
 type hotSlot struct {
 	item atomic.Pointer[hotItem]
 	tag  atomic.Uint32 // of the item: tells most others from it without a look at it
-	last atomic.Uint32 // tag that was decoded last
+	last atomic.Uint32 // tag that was noted last
 }
 
 // hotItem is the newest version of a key in a file. All but used is immutable.
@@ -39,10 +39,11 @@ type hotItem struct {
 }
 
 const (
-	hotMean     = 1 << 10 // bytes of an item for which slots are provided
-	hotLargest  = 16 << 10
-	hotOverhead = 160 // bytes of an item beside its bytes
-	hotSteps    = 8   // slots that are looked at for room
+	hotMean        = 1 << 10 // bytes of an item for which slots are provided
+	hotLargest     = 16 << 10
+	hotOverhead    = 160 // bytes of an item beside its bytes
+	decodesPerNote = 4
+	hotSteps       = 8 // slots that are looked at for room
 )
 
 // NewHot returns a cache of up to size bytes.

@@ -84,6 +84,7 @@ type scratch struct {
 	open  opened
 
 	touches uint32 // of mapped groups
+	decoded uint32 // items, by point reads
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
