@@ -263,7 +263,7 @@ func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
 // indexBytes is what a flush or merge may hold of the index that it makes.
-func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/8) }
+func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/16) }
 
 // Kind says what a container keeps.
 type Kind uint8

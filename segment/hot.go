@@ -13,9 +13,10 @@ import (
 // in time. Readers share one. It is safe for concurrent use, and no call waits.
 //
 // Each item has one slot. Of the items that are decoded one in four is noted. A
-// key that was noted twice without another one of its slot in between moves in, if what is there was not read since somebody
-// last wanted its place: uniform reads displace hardly anything. Where the
-// bytes are used up a hand goes round the slots for one to empty.
+// key that was noted twice without another one of its slot in between moves in,
+// if what is there was not read since somebody last wanted its place: uniform
+// reads displace hardly anything. Where the bytes are used up a hand goes round
+// the slots for one to empty.
 type Hot struct {
 	slots []hotSlot
 	size  int64        // bytes
@@ -42,8 +43,8 @@ const (
 	hotMean        = 1 << 10 // bytes of an item for which slots are provided
 	hotLargest     = 16 << 10
 	hotOverhead    = 160 // bytes of an item beside its bytes
-	decodesPerNote = 4
-	hotSteps       = 8 // slots that are looked at for room
+	decodesPerNote = 4   // by point reads that share scratch
+	hotSteps       = 8   // slots that are looked at for room
 )
 
 // NewHot returns a cache of up to size bytes.
