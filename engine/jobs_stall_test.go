@@ -43,8 +43,11 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				}
 			}
 			if drop {
-				go p.merging.leave()
-				s.must(s.db.DropContainer(ctx, "c"))
+				done := make(chan error, 1)
+				go func() { done <- s.db.DropContainer(ctx, "c") }()
+				synctest.Wait() // nobody can reach the container now; the merge is waited for
+				p.merging.leave()
+				s.must(<-done)
 				if err := job.Wait(ctx); err == nil {
 					t.Error("a partition was split whose container was dropped")
 				}
