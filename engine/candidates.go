@@ -100,6 +100,7 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	c.close()
 	c.version = v
 	c.lo, c.hi = lo, hi
+	c.set.few = c.stepwise || c.order != nil
 	if err := c.set.open(p, v, at, now, c.policy, !c.few); err != nil {
 		return false, err
 	}

@@ -18,6 +18,7 @@ type sourceSet struct {
 	at     uint64 // sequence at which the query reads
 	now    int64  // milliseconds: what expires up to then is gone
 	policy *index.Compiled
+	few    bool           // versions are shown that a query wants few of: they may be kept decoded
 	list   []*indexSource // newest first; files of one run one after the other
 	// deleted tells what was deleted with its logical partition.
 	deleted deletedKeys
@@ -253,14 +254,18 @@ func (s *indexSource) version(ordinal uint32, k *item.Key, v *item.Version) erro
 		return nil
 	}
 	c := s.segmentCursor()
-	if !c.SeekOrdinal(ordinal) {
-		if err := c.Err(); err != nil {
-			return s.file.named(err)
+	if s.set.few {
+		if c.Show(ordinal, k, v) {
+			return nil
 		}
-		return fmt.Errorf("%s: no version with ordinal %d", s.file.name, ordinal)
+	} else if c.SeekOrdinal(ordinal) {
+		*k, *v = *c.Key(), *c.Version()
+		return nil
 	}
-	*k, *v = *c.Key(), *c.Version()
-	return nil
+	if err := c.Err(); err != nil {
+		return s.file.named(err)
+	}
+	return fmt.Errorf("%s: no version with ordinal %d", s.file.name, ordinal)
 }
 
 // maxSeq returns the highest sequence in the source.

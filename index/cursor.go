@@ -6,8 +6,9 @@ package index
 // zero value, Reset, can be pooled.
 type Cursor struct {
 	r       *Reader
-	block   int // that entries are of; -1: none
-	i       int // of entries; the cursor is valid while it is one
+	block   int   // that entries are of; -1: none
+	rest    block // of it: its terms after entries, which are decoded when they are needed
+	i       int   // of entries; the cursor is valid while it is one
 	keys    []byte
 	entries []cursorEntry
 	err     error
@@ -56,6 +57,11 @@ func (c *Cursor) seek(key []byte) bool {
 		c.at(-1)
 		return false
 	}
+	for string(c.last()) < string(key) && c.grow() {
+	}
+	if c.err != nil {
+		return false
+	}
 	lo, hi := 0, len(c.entries)
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
@@ -80,11 +86,11 @@ func (c *Cursor) Next() bool {
 	if c.i < 0 || c.i >= len(c.entries) {
 		return c.at(-1)
 	}
-	if c.i+1 < len(c.entries) {
+	if c.i+1 < len(c.entries) || c.grow() {
 		c.i++
 		return true
 	}
-	return c.load(c.block+1) && c.at(0)
+	return c.err == nil && c.load(c.block+1) && c.at(0)
 }
 
 // Prev moves to the term before.
@@ -96,7 +102,12 @@ func (c *Cursor) Prev() bool {
 		c.i--
 		return true
 	}
-	return c.load(c.block-1) && c.at(len(c.entries)-1)
+	if !c.load(c.block - 1) {
+		return false
+	}
+	for c.grow() {
+	}
+	return c.err == nil && c.at(len(c.entries)-1)
 }
 
 func (c *Cursor) at(i int) bool {
@@ -104,7 +115,8 @@ func (c *Cursor) at(i int) bool {
 	return i >= 0
 }
 
-// load decodes a block; false leaves the cursor unpositioned.
+// load opens a block, of which it decodes one term; false leaves the cursor
+// unpositioned.
 func (c *Cursor) load(i int) bool {
 	if i == c.block && i >= 0 {
 		return true
@@ -112,33 +124,43 @@ func (c *Cursor) load(i int) bool {
 	if c.i = -1; i < 0 || i >= c.r.info.Blocks {
 		return false
 	}
-	c.block, c.keys, c.entries = -1, c.keys[:0], c.entries[:0]
-	b, err := c.r.openBlock(i)
-	for err == nil {
-		var ok bool
-		if ok, err = b.next(); !ok {
-			break
-		}
+	c.block, c.keys, c.entries = i, c.keys[:0], c.entries[:0]
+	if c.rest, c.err = c.r.openBlock(i); c.err == nil && !c.grow() && c.err == nil {
+		c.err = c.rest.corrupt()
+	}
+	if c.err != nil {
+		c.block = -1
+	}
+	return c.err == nil
+}
+
+// grow decodes the next term of the block; false: there is none, or the cursor
+// is left unpositioned by an error.
+func (c *Cursor) grow() bool {
+	b := &c.rest
+	ok, err := b.next()
+	if err == nil && ok {
 		from, last := len(c.keys), 0
 		if n := len(c.entries); n > 0 {
 			last = c.entries[n-1].from
 		}
-		if b.shared > from-last {
-			err = b.corrupt()
-			break
+		if b.shared <= from-last {
+			c.keys = append(append(c.keys, c.keys[last:last+b.shared]...), b.rest...)
+			c.entries = append(c.entries, cursorEntry{from, len(c.keys), b.p})
+			return true
 		}
-		c.keys = append(append(c.keys, c.keys[last:last+b.shared]...), b.rest...)
-		c.entries = append(c.entries, cursorEntry{from, len(c.keys), b.p})
-	}
-	if err == nil && len(c.entries) == 0 {
 		err = b.corrupt()
 	}
-	if c.err = err; err != nil {
-		c.entries = c.entries[:0]
-		return false
+	if err != nil {
+		c.err, c.i, c.block, c.entries = err, -1, -1, c.entries[:0]
 	}
-	c.block = i
-	return true
+	return false
+}
+
+// last returns the last term that is decoded.
+func (c *Cursor) last() []byte {
+	e := &c.entries[len(c.entries)-1]
+	return c.keys[e.from:e.to]
 }
 
 // Valid says whether the cursor is at a term.

@@ -7,12 +7,13 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Hot holds decoded items that are read time and again, so that such a read
-// ends before the locator: of skewed reads most. A file never changes, so what
-// is held of one stays right; what is held of a file that is gone is displaced
-// in time. Readers share one. It is safe for concurrent use, and no call waits.
+// Hot holds decoded items that are read time and again, by their keys or by their
+// ordinals, so that such a read ends before the locator, or without a look at the
+// group: of skewed reads most. A file never changes, so what is held of one stays
+// right; what is held of a file that is gone is displaced in time. Readers share
+// one. It is safe for concurrent use, and no call waits.
 //
-// Each item has one slot. Of the items that are decoded one in four is noted. A
+// Each key has one slot, and so has each ordinal. Of the items that are decoded one in four is noted. A
 // key that was noted twice without another one of its slot in between moves in,
 // if what is there was not read since somebody last wanted its place: uniform
 // reads displace hardly anything. Where the bytes are used up a hand goes round
@@ -30,20 +31,24 @@ type hotSlot struct {
 	last atomic.Uint32 // tag that was noted last
 }
 
-// hotItem is the newest version of a key in a file. All but used is immutable.
+// hotItem is the newest version of a key in a file, or that with an ordinal. All
+// but used is immutable.
 type hotItem struct {
-	file    uint64 // number of the reader
-	hash    uint64 // of the key
+	file    uint64 // number of the reader; with byOrdinal
+	hash    uint64 // of the key; the ordinal
 	version item.Version
-	pk, id  []byte
+	key     item.Key
 	used    atomic.Bool
 }
+
+// byOrdinal marks the files of items that are found by their ordinals.
+const byOrdinal = 1 << 63
 
 const (
 	hotMean        = 1 << 10 // bytes of an item for which slots are provided
 	hotLargest     = 16 << 10
-	hotOverhead    = 160 // bytes of an item beside its bytes
-	decodesPerNote = 4   // by point reads that share scratch
+	hotOverhead    = 224 // bytes of an item beside its bytes
+	decodesPerNote = 4   // by reads that share scratch
 	hotSteps       = 8   // slots that are looked at for room
 )
 
@@ -62,7 +67,12 @@ func NewHot(size int64) *Hot {
 func (h *Hot) Bytes() int64 { return h.size - h.room.Load() }
 
 func (i *hotItem) size() int64 {
-	return int64(len(i.pk)+len(i.id)+len(i.version.Body)) + hotOverhead
+	return hotBytes(&i.key, &i.version)
+}
+
+// hotBytes returns what an item takes.
+func hotBytes(k *item.Key, v *item.Version) int64 {
+	return int64(len(k.EPK)+len(k.PK)+len(k.ID)+len(v.Body)) + hotOverhead
 }
 
 // slot returns the slot of a key in a file, and its tag.
@@ -79,13 +89,37 @@ func (h *Hot) find(file uint64, k *item.Key, hash uint64) *item.Version {
 		return nil
 	}
 	i := slot.item.Load()
-	if i == nil || i.hash != hash || i.file != file || !bytes.Equal(i.id, k.ID) || !bytes.Equal(i.pk, k.PK) {
+	if i == nil || i.hash != hash || i.file != file || !bytes.Equal(i.key.ID, k.ID) || !bytes.Equal(i.key.PK, k.PK) {
 		return nil
 	}
+	i.use()
+	return &i.version
+}
+
+// findOrdinal returns the version with an ordinal in a file, if it is held, and
+// its key. They are valid as the body that find returns.
+func (h *Hot) findOrdinal(file uint64, ordinal uint32) (*item.Key, *item.Version) {
+	slot, tag := h.slot(file|byOrdinal, uint64(ordinal))
+	if slot.tag.Load() != tag {
+		return nil, nil
+	}
+	i := slot.item.Load()
+	if i == nil || i.hash != uint64(ordinal) || i.file != file|byOrdinal {
+		return nil, nil
+	}
+	i.use()
+	return &i.key, &i.version
+}
+
+func (i *hotItem) use() {
 	if !i.used.Load() {
 		i.used.Store(true)
 	}
-	return &i.version
+}
+
+// noteOrdinal is note for the version with an ordinal.
+func (h *Hot) noteOrdinal(file uint64, ordinal uint32, k *item.Key, v *item.Version) {
+	h.note(file|byOrdinal, k, uint64(ordinal), v)
 }
 
 // note says that the newest version of a key in a file was decoded. It keeps
@@ -99,7 +133,7 @@ func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 	if len(v.Body) > hotLargest || !h.empty(slot) {
 		return
 	}
-	size := int64(len(k.PK)+len(k.ID)+len(v.Body)) + hotOverhead
+	size := hotBytes(k, v)
 	for range hotSteps {
 		if h.room.Load() >= size {
 			break
@@ -110,11 +144,14 @@ func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 		h.room.Add(size)
 		return
 	}
-	b := make([]byte, 0, len(k.PK)+len(k.ID)+len(v.Body))
-	b = append(append(append(b, k.PK...), k.ID...), v.Body...)
-	pk, id := len(k.PK), len(k.PK)+len(k.ID)
-	i := &hotItem{file: file, hash: hash, version: *v, pk: b[:pk:pk], id: b[pk:id:id]}
-	i.version.Body = b[id:len(b):len(b)]
+	b := make([]byte, 0, size-hotOverhead)
+	own := func(part []byte) []byte {
+		from := len(b)
+		b = append(b, part...)
+		return b[from:len(b):len(b)]
+	}
+	i := &hotItem{file: file, hash: hash, version: *v, key: item.Key{Hash: k.Hash, EPK: own(k.EPK), PK: own(k.PK), ID: own(k.ID)}}
+	i.version.Body = own(v.Body)
 	if !slot.item.CompareAndSwap(nil, i) {
 		h.room.Add(size)
 		return

@@ -69,6 +69,60 @@ func TestHotReads(t *testing.T) {
 	}
 }
 
+// Versions that cursors of two files show by their ordinals, and reads by keys
+// beside them, are those of the files.
+func TestHotOrdinals(t *testing.T) {
+	rng := randtest.New(t)
+	fsys := vfs.NewMem()
+	hot := NewHot(60 << 10)
+	var cursors []*Cursor
+	var models []model
+	for i := range 2 {
+		m := maker{rng: rng, levels: 1 + i, partitions: 8, ids: 30, versions: 3, body: document}.make()
+		name := fmt.Sprint(i)
+		write(t, fsys, name, m, WriterOptions{Dictionary: testDictionary(t)})
+		r, err := Open(fsys, name, ReaderOptions{EPK: hashEPK, Hot: hot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		cursors, models = append(cursors, r.Cursor(math.MaxUint64)), append(models, m)
+	}
+	found := 0
+	var k item.Key
+	var v item.Version
+	for range 20_000 {
+		i := rng.IntN(2)
+		m, c := models[i], cursors[i]
+		n := rng.IntN(len(m))
+		if rng.IntN(4) > 0 {
+			n = rng.IntN(1 + len(m)/20)
+		}
+		if key, _ := hot.findOrdinal(c.r.number, uint32(n)); key != nil {
+			found++
+		}
+		if !c.Show(uint32(n), &k, &v) {
+			t.Fatalf("ordinal %d: %v", n, c.Err())
+		}
+		want := &m[n]
+		if item.Compare(&k, &want.key) != 0 || k.Hash != want.key.Hash || !sameVersion(&v, &want.ver) {
+			t.Fatalf("file %d, ordinal %d: %s, not %s", i, n, show(&k, &v), show(&want.key, &want.ver))
+		}
+		if rng.IntN(4) == 0 {
+			checkGet(t, c.r, m, &want.key, math.MaxUint64)
+		}
+	}
+	if c := cursors[0]; c.Show(uint32(len(models[0])), &k, &v) || c.Err() != nil {
+		t.Errorf("an ordinal beyond the last was shown, or is an error: %v", c.Err())
+	}
+	if found < 3000 {
+		t.Errorf("%d of 20,000 versions were held", found)
+	}
+	if n := hot.Bytes(); n != hot.held() || n > hot.size {
+		t.Errorf("%d bytes, %d in slots, of %d", n, hot.held(), hot.size)
+	}
+}
+
 // What is read often stays while others come and go.
 func TestHotStays(t *testing.T) {
 	rng := randtest.New(t)

@@ -136,6 +136,27 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 	return c.show(i)
 }
 
+// Show sets the version with an ordinal and its key, valid until the cursor moves,
+// as SeekOrdinal and Key and Version do, but for one that is shown time and again
+// the group is not decoded, if the reader has a Hot, and the cursor does not move.
+func (c *Cursor) Show(ordinal uint32, k *item.Key, v *item.Version) bool {
+	hot := c.r.opts.Hot
+	if hot != nil {
+		if key, version := hot.findOrdinal(c.r.number, ordinal); key != nil {
+			*k, *v = *key, *version
+			return true
+		}
+	}
+	if !c.SeekOrdinal(ordinal) {
+		return false
+	}
+	*k, *v = c.key.Key, c.ver
+	if c.s.decoded++; hot != nil && c.s.decoded%decodesPerNote == 0 && c.open.g.coding&codingCodec != codecRaw {
+		hot.noteOrdinal(c.r.number, ordinal, k, v)
+	}
+	return true
+}
+
 // Ordinal returns the ordinal of the version at the cursor. Call it only when
 // Valid.
 func (c *Cursor) Ordinal() (uint32, error) {
