@@ -100,7 +100,6 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	c.close()
 	c.version = v
 	c.lo, c.hi = lo, hi
-	c.set.few = c.stepwise || c.order != nil
 	if err := c.set.open(p, v, at, now, c.policy, !c.few); err != nil {
 		return false, err
 	}
@@ -370,7 +369,13 @@ func (c *candidates) move(s *candidateSource) {
 			s.ok = false
 			return
 		}
-		if err := s.indexSource.version(s.at, &s.key, &s.ver); err != nil {
+		var err error
+		if c.stepwise || c.order != nil {
+			err = s.indexSource.show(s.at, &s.key, &s.ver)
+		} else {
+			err = s.indexSource.version(s.at, &s.key, &s.ver)
+		}
+		if err != nil {
 			c.failure, s.ok = err, false
 			return
 		}

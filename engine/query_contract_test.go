@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -43,6 +44,59 @@ func results(r *Result) (list []string, err error) {
 		list = append(list, string(it.Body))
 	}
 	return list, nil
+}
+
+// TestQueryMeta: a result says of its item what a read of it says, in any order.
+func TestQueryMeta(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry, Index: IndexPolicy{Include: []string{"/n/?"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		o := new(WriteOptions)
+		if i%3 == 0 {
+			o.TTL = time.Duration(i+1) * time.Hour
+		}
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"i%d","k":%d,"n":%d,"s":"text %d"}`, i, i%5, i, i%7), o); err != nil {
+			t.Fatal(err)
+		}
+		if i == 30 {
+			if err := db.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, order := range [][]Order{nil, {{Path: "/n"}}, {{Path: "/s"}}} {
+		for _, limit := range []int{0, 50, 5000} {
+			n := 0
+			for it, err := range c.Query(ctx, AllPartitions(), Query{OrderBy: order, Limit: limit}).All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := c.Read(ctx, it.Key, it.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if it.Charge <= 0 {
+					t.Errorf("order %v, limit %d: %s charges %v", order, limit, it.ID, it.Charge)
+				}
+				it.Charge = want.Charge
+				if it.Meta != want.Meta {
+					t.Errorf("order %v, limit %d: %+v, read %+v", order, limit, it.Meta, want.Meta)
+				}
+				n++
+			}
+			if n < 50 {
+				t.Errorf("order %v, limit %d: %d results", order, limit, n)
+			}
+		}
+	}
 }
 
 // TestQueryErrors: what is wrong with a query is told, and nothing is held.

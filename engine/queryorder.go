@@ -409,7 +409,7 @@ func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
 	pk, id := row.item()
 	if v := &row.ver; v.Seq != 0 {
 		it = Item{
-			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified)},
+			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified), Expires: timeOf(v.Expires), Charge: readCharge(len(v.Body))},
 			Body: v.Body,
 		}
 	} else {

@@ -18,7 +18,6 @@ type sourceSet struct {
 	at     uint64 // sequence at which the query reads
 	now    int64  // milliseconds: what expires up to then is gone
 	policy *index.Compiled
-	few    bool           // versions are shown that a query wants few of: they may be kept decoded
 	list   []*indexSource // newest first; files of one run one after the other
 	// deleted tells what was deleted with its logical partition.
 	deleted deletedKeys
@@ -254,15 +253,28 @@ func (s *indexSource) version(ordinal uint32, k *item.Key, v *item.Version) erro
 		return nil
 	}
 	c := s.segmentCursor()
-	if s.set.few {
-		if c.Show(ordinal, k, v) {
-			return nil
-		}
-	} else if c.SeekOrdinal(ordinal) {
-		*k, *v = *c.Key(), *c.Version()
-		return nil
+	if !c.SeekOrdinal(ordinal) {
+		return s.noVersion(ordinal)
 	}
-	if err := c.Err(); err != nil {
+	*k, *v = *c.Key(), *c.Version()
+	return nil
+}
+
+// show is version for a query of few versions: those that are shown time and again
+// are kept decoded.
+func (s *indexSource) show(ordinal uint32, k *item.Key, v *item.Version) error {
+	if s.part != nil {
+		return s.version(ordinal, k, v)
+	}
+	if !s.segmentCursor().Show(ordinal, k, v) {
+		return s.noVersion(ordinal)
+	}
+	return nil
+}
+
+// noVersion says why the file has not shown a version.
+func (s *indexSource) noVersion(ordinal uint32) error {
+	if err := s.cursor.Err(); err != nil {
 		return s.file.named(err)
 	}
 	return fmt.Errorf("%s: no version with ordinal %d", s.file.name, ordinal)

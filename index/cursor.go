@@ -2,8 +2,9 @@ package index
 
 // Cursor moves over the terms of an index in both directions. It begins
 // unpositioned, and is so again when a movement has returned false: at an end,
-// or on an error, which Err tells. It serves one goroutine at a time, and its
-// zero value, Reset, can be pooled.
+// or on an error, which Err tells. One that a memory fault has interrupted is of no
+// use until it is Reset. It serves one goroutine at a time, and its zero value,
+// Reset, can be pooled.
 type Cursor struct {
 	r       *Reader
 	block   int   // that entries are of; -1: none
@@ -28,7 +29,7 @@ func (r *Reader) Cursor() *Cursor {
 
 // Reset makes c an unpositioned cursor over r that keeps its memory.
 func (c *Cursor) Reset(r *Reader) {
-	clear(c.entries)
+	clear(c.entries[:cap(c.entries)])
 	*c = Cursor{r: r, block: -1, keys: c.keys[:0], entries: c.entries[:0]}
 }
 

@@ -122,8 +122,8 @@ func (h *Hot) noteOrdinal(file uint64, ordinal uint32, k *item.Key, v *item.Vers
 	h.note(file|byOrdinal, k, uint64(ordinal), v)
 }
 
-// note says that the newest version of a key in a file was decoded. It keeps
-// nothing of the arguments.
+// note says that the newest version of a key in a file, or with byOrdinal that
+// with an ordinal, was decoded. It keeps nothing of the arguments.
 func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 	slot, tag := h.slot(file, hash)
 	if slot.last.Load() != tag {

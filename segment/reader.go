@@ -80,11 +80,11 @@ type scratch struct {
 	table []byte // bytes of a table that were not mapped
 	group []byte // bytes of a group that were not mapped
 	raw   []byte // a decoded payload
-	cold  []byte // bytes read only to have them in memory
+	cold  []byte // pages that were not in memory
 	open  opened
 
 	touches uint32 // of mapped groups
-	decoded uint32 // items, by point reads
+	decoded uint32 // items, by point reads and Cursor.Show
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -30,7 +31,7 @@ func writeBench(w io.Writer, rep *report) error {
 		r := &repeats[i]
 		for _, name := range r.names() {
 			f, _ := r.operation(name)
-			fmt.Fprintf(&b, "BenchmarkRun/workload=%s/loop=%s/op=%s-%d\t%d\t%.1f ns/op\t%.1f ops/s", rep.Workload, r.Loop.Kind, name, m.Cores, f.Ops, 1e3*f.mean, f.OpsPerS)
+			fmt.Fprintf(&b, "BenchmarkRun/workload=%s/loop=%s/op=%s-%d\t%d\t%.1f ns/op\t%.1f ops/s", rep.Workload, r.Loop.Kind, name, cmp.Or(m.Procs, m.Cores), f.Ops, 1e3*f.mean, f.OpsPerS)
 			for _, p := range percentiles {
 				fmt.Fprintf(&b, "\t%.0f %s-ns", 1e3*f.percentile(p), p)
 			}

@@ -57,6 +57,7 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
 	Sweep   sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
 	Splits  splitsCommand  `cmd:"" help:"Split partitions of some sizes under a steady load, and say what that cost and whether the bounds were kept."`
+	Cold    coldCommand    `cmd:"" help:"Read a store larger than memory at random, beside a bare loop of reads of its files."`
 	Feed    feedCommand    `cmd:"" help:"Follow the change feed beside buffered puts, through a split and a kill: how far behind it is, and whether every change comes once."`
 	CatchUp catchUpCommand `cmd:"" name:"catchup" help:"Read the change feed of a store from the start, a time or a position: how fast, and with how much memory."`
 	Copy    copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`

@@ -26,3 +26,8 @@ func dropCached(dir string) error {
 		return nil
 	})
 }
+
+// readsRandomly tells the system that a file is read at random places.
+func readsRandomly(f *os.File) error {
+	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM)
+}

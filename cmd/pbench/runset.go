@@ -133,6 +133,7 @@ func (r *report) depends() map[string]string {
 	}
 	if m := r.Engine.From; m != nil {
 		d["revision"], d["Go"], d["platform"], d["CPU"], d["cores"], d["file system"] = m.Revision, m.Go, m.Platform, m.CPU, fmt.Sprint(m.Cores), m.FileSystem
+		d["GOMAXPROCS"] = fmt.Sprint(cmp.Or(m.Procs, m.Cores))
 	}
 	return d
 }

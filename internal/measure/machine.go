@@ -14,6 +14,7 @@ type Machine struct {
 	Platform   string `json:"platform"`
 	CPU        string `json:"cpu,omitempty"`
 	Cores      int    `json:"cores"`
+	Procs      int    `json:"procs,omitempty"`       // GOMAXPROCS where it is not one for each core
 	FileSystem string `json:"file_system,omitempty"` // of the store's directory
 }
 
@@ -21,7 +22,10 @@ type Machine struct {
 func DescribeMachine(dir string) Machine {
 	m := Machine{
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		CPU: cpuName(), Cores: runtime.GOMAXPROCS(0), FileSystem: fileSystem(dir),
+		CPU: cpuName(), Cores: runtime.NumCPU(), FileSystem: fileSystem(dir),
+	}
+	if n := runtime.GOMAXPROCS(0); n != m.Cores {
+		m.Procs = n
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		modified := ""
@@ -47,6 +51,10 @@ func (m Machine) String() string {
 	if m.Revision != "" {
 		revision = ", revision " + m.Revision
 	}
-	return fmt.Sprintf("%s, %s, %s, %d cores, %s%s", m.Go, m.Platform, cmp.Or(m.CPU, "CPU unknown"), m.Cores,
+	procs := ""
+	if m.Procs != 0 {
+		procs = fmt.Sprintf(" (GOMAXPROCS %d)", m.Procs)
+	}
+	return fmt.Sprintf("%s, %s, %s, %d cores%s, %s%s", m.Go, m.Platform, cmp.Or(m.CPU, "CPU unknown"), m.Cores, procs,
 		cmp.Or(m.FileSystem, "file system unknown"), revision)
 }

@@ -16,3 +16,20 @@ func readIO() string {
 	text, _ := os.ReadFile("/proc/self/io")
 	return string(text)
 }
+
+// readMemoryLimit asks the kernel, and the control groups of this process.
+func readMemoryLimit() int64 {
+	text, _ := os.ReadFile("/proc/meminfo")
+	limit := parseTotalMemory(string(text))
+	groups, _ := os.ReadFile("/proc/self/cgroup")
+	for _, name := range limitFiles(string(groups)) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if n, ok := parseLimit(string(text)); ok && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	return limit
+}

@@ -7,3 +7,6 @@ func readMemory() (Memory, bool) { return Memory{}, false }
 
 // readIO has no source on this system.
 func readIO() string { return "" }
+
+// readMemoryLimit has no source on this system.
+func readMemoryLimit() int64 { return 0 }

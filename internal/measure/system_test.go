@@ -3,6 +3,8 @@ package measure
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,5 +71,32 @@ func TestMachine(t *testing.T) {
 	m.Revision = "abc"
 	if want := ", file system unknown, revision abc"; !strings.HasSuffix(m.String(), want) {
 		t.Errorf("got %q", m)
+	}
+}
+
+// A process may use what the least of its control groups, and the machine, have.
+func TestMemoryLimit(t *testing.T) {
+	v1 := "12:cpu:/\n9:memory:/a/b\n1:name=systemd:/x\n"
+	want := []string{"/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
+	if got := limitFiles(v1); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	want = []string{"/sys/fs/cgroup/user.slice/memory.max", "/sys/fs/cgroup/memory.max"}
+	if got := limitFiles("0::/user.slice\n"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := limitFiles("none\n\n5:cpuset:/\n"); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	for text, want := range map[string]int64{"400\n": 400, "max\n": 0, "": 0, "0": 0} {
+		if n, ok := parseLimit(text); ok != (want > 0) || ok && n != want {
+			t.Errorf("%q: %d, %t", text, n, ok)
+		}
+	}
+	if n := parseTotalMemory("MemFree: 3 kB\nMemTotal:       16 kB\n"); n != 16<<10 {
+		t.Errorf("%d", n)
+	}
+	if n := MemoryLimit(); runtime.GOOS == "linux" && n < 1<<20 {
+		t.Errorf("%d bytes of memory", n)
 	}
 }
