@@ -47,8 +47,8 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.open.off, c.key.valid, c.first.valid = 0, false, false
 	c.ordinalOf = 0
 	c.s.open.g, c.s.open.dict, c.s.open.raw = group{}, nil, nil
-	if r == nil && cap(c.own)+cap(c.buf) > scratchKeep {
-		c.own, c.buf = nil, nil
+	if r == nil && cap(c.own)+cap(c.buf)+cap(c.s.cold) > scratchKeep {
+		c.own, c.buf, c.s.cold = nil, nil, nil
 	}
 }
 

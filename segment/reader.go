@@ -98,6 +98,9 @@ func (s *scratch) free() {
 	if cap(s.raw) > scratchKeep {
 		s.raw = nil
 	}
+	if cap(s.cold) > scratchKeep {
+		s.cold = nil
+	}
 	s.open.raw, s.open.dict = nil, nil
 	scratches.Put(s)
 }
