@@ -142,7 +142,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		r.shadowed = m.overlap.estimate()
 		r.keptAbove = m.keep.floor()
 		if lowest := m.keep.lowestReader(); len(older) == 0 && lowest != maxSequence {
-			r.heldFor = lowest
+			r.heldFor = max(lowest, 1) // 0 is nobody; a snapshot of an empty store reads there
 		}
 		replacement = []*run{r}
 		event.BytesOut = r.bytes()

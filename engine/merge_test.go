@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -42,6 +43,45 @@ func TestSettleBesideSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := c.Partitions()[0]; p.Items != 0 || p.Tombstones != 0 || p.FileBytes != 0 {
+		t.Errorf("after the snapshot: %+v", p)
+	}
+}
+
+// TestSettleBesideSnapshotOfNothing is the same with a snapshot of the store
+// before its first write, at sequence 0.
+func TestSettleBesideSnapshotOfNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var merges atomic.Int32
+	opts := testOptions(vfs.NewMem())
+	opts.Events = &EventListener{Merged: func(MergeEvent) {
+		if merges.Add(1) == 10 {
+			cancel()
+		}
+	}}
+	db, c := openMem(t, opts)
+	s, err := c.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upsert(t, c, "stays", 10)
+	upsert(t, c, "goes", 10)
+	if err := c.Delete(ctx, StringKey("a"), "goes", nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := db.Settle(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for it, err := range s.ScanAll(ctx, nil) {
+		t.Errorf("the snapshot has %q, %v", it.ID, err)
+	}
+	s.Close()
+	if err := db.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Partitions()[0]; p.Items != 1 || p.Tombstones != 0 {
 		t.Errorf("after the snapshot: %+v", p)
 	}
 }
