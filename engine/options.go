@@ -289,7 +289,7 @@ type Compression = segment.Compression
 
 // Compressions.
 const (
-	Fast  = segment.Fast  // S2 against a dictionary of sampled documents
+	Fast  = segment.Fast  // LZ blocks against a dictionary of sampled documents
 	Small = segment.Small // zstd against the same dictionary in the oldest run
 	None  = segment.None  // as they are
 )

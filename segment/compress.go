@@ -12,7 +12,7 @@ type Compression uint8
 
 // Compressions.
 const (
-	Fast  Compression = iota // S2, against a dictionary if there is one
+	Fast  Compression = iota // LZ blocks against a dictionary, S2 without one and for large payloads
 	Small                    // zstd, against the same dictionary
 	None                     // as they are
 )
@@ -34,7 +34,7 @@ func (c Compression) String() string {
 type compressor struct {
 	mode Compression
 	dict *Dictionary
-	s2   *s2Encoder // Fast, with a dictionary
+	lz   *lzEncoder // Fast, with a dictionary
 	zstd *zstd.Encoder
 	buf  []byte
 }
@@ -48,7 +48,7 @@ func newCompressor(mode Compression, dict *Dictionary) (c compressor, err error)
 	case mode == Small:
 		c.zstd, err = newEncoder(dict)
 	case mode == Fast && dict != nil:
-		c.s2 = newS2Encoder(dict)
+		c.lz = newLZEncoder(dict)
 	}
 	return c, err
 }
@@ -73,13 +73,13 @@ func (c *compressor) encode(raw []byte) (payload []byte, coding byte) {
 	case c.mode == Small:
 		c.buf, coding = c.zstd.EncodeAll(raw, c.buf[:0]), codecZstd
 	default:
-		if n := s2.MaxEncodedLen(len(raw)); cap(c.buf) < n {
+		if n := max(s2.MaxEncodedLen(len(raw)), lzMaxLen(len(raw))); cap(c.buf) < n {
 			c.buf = make([]byte, 0, n)
 		}
 		coding = codecS2
 		switch {
-		case c.s2 != nil && len(raw) <= s2MaxEncode:
-			c.buf = c.s2.encode(c.buf[:0], raw)
+		case c.lz != nil && len(raw) <= lzMaxRaw:
+			c.buf, coding = c.lz.encode(c.buf[:0], raw), codecLZ
 		case c.dict != nil:
 			c.buf = c.dict.s2.Encode(c.buf[:cap(c.buf)], raw)
 		default:
@@ -99,7 +99,7 @@ func (c *compressor) takes(coding byte, dict *Dictionary) bool {
 	if c.mode == None || dict != c.dict {
 		return c.mode == None && codec == codecRaw
 	}
-	return codec == codecZstd || c.mode == Fast && (codec == codecS2 || coding&codingDict != 0)
+	return codec == codecZstd || c.mode == Fast && (codec != codecRaw || coding&codingDict != 0)
 }
 
 // decodePayload appends the n raw bytes of a payload to dst. A raw payload is
@@ -111,6 +111,16 @@ func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]
 			return nil, errPayload
 		}
 		return payload, nil
+	case codecLZ:
+		if n > len(payload)*lzMaxRatio {
+			return nil, errPayload
+		}
+		at := len(dst)
+		dst = slices.Grow(dst, n)[:at+n]
+		if _, ok := decodeLZ(dst[at:], payload, dict, n); !ok {
+			return nil, errPayload
+		}
+		return dst, nil
 	case codecS2:
 		if size, err := s2.DecodedLen(payload); err != nil || size != n {
 			return nil, errPayload

@@ -27,7 +27,7 @@ type Dictionary struct {
 	bytes []byte
 	hash  uint64
 	s2    *s2.Dict
-	known func() *s2Known // made by the first that encodes
+	known func() *lzKnown // made by the first that encodes
 
 	decoder struct {
 		once sync.Once
@@ -54,12 +54,12 @@ func NewDictionary(b []byte) (*Dictionary, error) {
 	if d := dictionaries.byContent[sum].Value(); d != nil {
 		return d, nil
 	}
-	own := append(make([]byte, 0, len(b)+16), b...) // s2 wants 16 spare bytes or copies
+	own := append(make([]byte, 0, len(b)+lzSpare), b...) // S2 wants 16 of them or copies
 	d := &Dictionary{bytes: own, hash: binary.LittleEndian.Uint64(sum[:])}
 	if d.s2 = s2.MakeDict(own, nil); d.s2 == nil {
 		return nil, fmt.Errorf("dictionary of %d bytes refused", len(b))
 	}
-	d.known = sync.OnceValue(func() *s2Known { return newS2Known(own) })
+	d.known = sync.OnceValue(func() *lzKnown { return newLZKnown(own) })
 	p := weak.Make(d)
 	dictionaries.byContent[sum] = p
 	runtime.AddCleanup(d, func(sum [sha256.Size]byte) {

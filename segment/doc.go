@@ -5,7 +5,8 @@
 //	properties | checksums | footer 512
 //
 // Groups hold the items: neighbours of together about 512 bytes, or one larger
-// document, compressed with S2 or zstd against a dictionary, with a checksum.
+// document, compressed against a dictionary by a codec that is decoded quickly (see
+// lz.go) or by zstd, with a checksum.
 // Partitions is a table of the logical partitions, locator a hash table from
 // keys to groups, offsets gives groups by number. The 4 KiB pages of these tables
 // have checksums, all else has its own.

@@ -11,8 +11,8 @@ import (
 )
 
 // FormatVersion is the format that Writer writes and the newest that Open
-// accepts.
-const FormatVersion = 1
+// accepts. Version 1 had no LZ blocks.
+const FormatVersion = 2
 
 // Sizes of the format, in bytes unless said otherwise; they never change.
 const (
@@ -130,6 +130,7 @@ type Properties struct {
 //	40  20 zero
 //	60  4  CRC32C of the 60 bytes before
 type header struct {
+	version    uint32
 	levels     int
 	fileNumber uint64
 	storeID    [16]byte
@@ -157,9 +158,9 @@ func decodeHeader(file string, b []byte) (h header, err error) {
 	if want, got := binary.LittleEndian.Uint32(b[60:]), checksum(b[:60]); want != got {
 		return h, fault.Corrupt(file, 0, "header: checksum %08x, computed %08x", want, got)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v > FormatVersion {
-		return h, fmt.Errorf("%s: segment format %d: %w", file, v, fault.ErrTooNew)
-	} else if v == 0 {
+	if h.version = binary.LittleEndian.Uint32(b[8:]); h.version > FormatVersion {
+		return h, fmt.Errorf("%s: segment format %d: %w", file, h.version, fault.ErrTooNew)
+	} else if h.version == 0 {
 		return h, fault.Corrupt(file, 8, "header: format 0")
 	}
 	if b[12] != 0 {

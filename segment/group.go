@@ -12,6 +12,7 @@ const (
 	codecRaw  = 0
 	codecS2   = 1
 	codecZstd = 2
+	codecLZ   = 3
 
 	codingCodec   = 0x03
 	codingDict    = 0x04 // against the dictionary numbered by the next three bits
@@ -105,7 +106,7 @@ func (g *group) parse(b []byte, off int64, base *base) error {
 	g.count = int(b[4]) + 1
 	g.coding = b[5]
 	g.ws, g.wm = int(b[6]&15), int(b[6]>>4)
-	if g.count > groupMembers || g.coding&codingUnknown != 0 || g.coding&codingCodec > codecZstd || g.ws > 8 || g.wm > 8 {
+	if g.count > groupMembers || g.coding&codingUnknown != 0 || g.ws > 8 || g.wm > 8 {
 		return errHead
 	}
 	seq, i := uvarint(b[:payload], head)

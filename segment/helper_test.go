@@ -198,6 +198,11 @@ func write(t testing.TB, fsys vfs.FS, name string, m model, o WriterOptions) *Pr
 	if err != nil {
 		t.Fatal(err)
 	}
+	return fill(t, w, m)
+}
+
+func fill(t testing.TB, w *Writer, m model) *Properties {
+	t.Helper()
 	for i := range m {
 		if err := w.Add(&m[i].key, &m[i].ver); err != nil {
 			t.Fatalf("item %d: %v", i, err)

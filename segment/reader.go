@@ -169,7 +169,7 @@ func (r *Reader) load() error {
 		return fault.Corrupt(r.name, info.Size-footerLen, "footer: not that of this header")
 	}
 	r.props = Properties{
-		FormatVersion: FormatVersion, FileNumber: h.fileNumber, StoreID: h.storeID, Levels: h.levels,
+		FormatVersion: h.version, FileNumber: h.fileNumber, StoreID: h.storeID, Levels: h.levels,
 		Sections: f.Sections, FooterCRC: f.CRC, FileBytes: f.FileBytes,
 	}
 	r.groups, r.offsets = f.section(SectionGroups), f.section(SectionOffsets)

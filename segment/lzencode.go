@@ -1,0 +1,175 @@
+package segment
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Encoding of LZ blocks. The search is the greedy one of Snappy
+// (format_description.txt of that project): a hash of 6 bytes leads to where they
+// were last in the block, else to where the dictionary has them. Where a match is
+// short, the one that a hash of its end leads to may reach back over all of it, and
+// is taken instead.
+//
+// The table of places in the block is never cleared, which for a document of a KiB
+// would take as long as the search itself: an entry that does not carry the number
+// of the block is of an earlier one.
+
+const (
+	lzDictBits = 14 // of hashes into a dictionary
+	lzSeenBits = 12 // of hashes into the block
+	lzPosBits  = 15 // of a position in the block
+	lzMargin   = 12 // bytes before the end of a block at which nothing is looked for
+	lzShort    = 12 // bytes of a match below which another look is taken
+	lzProbes   = 3  // positions looked at before some are passed over
+	lzFar      = 1<<16 - 1
+	lzAfter    = 8
+)
+
+// lzHash is a hash of n bits of the low 6 bytes of v.
+func lzHash(v uint64, n uint) uint64 { return v << 16 * 227718039650203 >> (64 - n) }
+
+// lzKnown leads from the hash of 6 bytes to where a dictionary has them last.
+type lzKnown [1 << lzDictBits]uint16
+
+func newLZKnown(dict []byte) *lzKnown {
+	var t lzKnown
+	for i := 0; i+8 <= len(dict); i++ {
+		t[lzHash(binary.LittleEndian.Uint64(dict[i:]), lzDictBits)] = uint16(i)
+	}
+	return &t
+}
+
+// lzEncoder encodes one block at a time against one dictionary.
+type lzEncoder struct {
+	text  []byte // the dictionary, then the block, then lzAfter bytes
+	dict  int    // bytes of the dictionary
+	known *lzKnown
+	seen  [1 << lzSeenBits]uint32 // block and position
+	block uint32                  // number of the block, above the bits of a position
+}
+
+func newLZEncoder(d *Dictionary) *lzEncoder {
+	e := &lzEncoder{text: make([]byte, len(d.bytes)+lzMaxRaw+lzAfter), dict: len(d.bytes), known: d.known()}
+	copy(e.text, d.bytes)
+	return e
+}
+
+// encode returns the block of src, of at most lzMaxRaw bytes, in dst, whose
+// capacity is at least lzMaxLen(len(src)).
+func (e *lzEncoder) encode(dst, src []byte) []byte {
+	if e.block += 1 << lzPosBits; e.block == 0 { // the numbers begin again
+		clear(e.seen[:])
+		e.block = 1 << lzPosBits
+	}
+	end := e.dict + copy(e.text[e.dict:], src)
+	text := e.text[:end+lzAfter]
+	dst = dst[:cap(dst)]
+	d := binary.PutUvarint(dst, uint64(len(src)))
+	limit := end - lzMargin
+	for s, emitted := e.dict, e.dict; ; {
+		// The match: from at to s, offset bytes after what it repeats.
+		at, from := e.find(text, s, emitted, limit)
+		if at < 0 {
+			if emitted < end {
+				d += putPair(dst[d:], text[emitted:end], 0, 0)
+			}
+			return dst[:d]
+		}
+		offset := at - from
+		s = e.ahead(text, at, offset)
+		at = e.back(text, at, offset, emitted)
+		if look := s - 3; s-at < lzShort && s < limit {
+			from := int(e.known[lzHash(load64(text, look), lzDictBits)])
+			if other := look - from; other <= lzFar && load32(text, from) == load32(text, look) {
+				if begin := e.back(text, look, other, emitted); begin <= at {
+					at, offset = begin, other
+					s = e.ahead(text, look, offset)
+				}
+			}
+		}
+		d += putPair(dst[d:], text[emitted:at], offset, s-at)
+		emitted = s
+		if s < limit {
+			e.seen[lzHash(load64(text, s-2), lzSeenBits)] = e.block | uint32(s-2-e.dict)
+		}
+	}
+}
+
+// find returns the next place from s on where 4 bytes are as they were before, and
+// where that was; -1 if there is none before limit. The longer it takes since the
+// last match the more places it passes over.
+func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
+	for ; s < limit; s += lzProbes + (s-emitted)>>6 {
+		for at := s; at < s+lzProbes; at++ {
+			v := load64(text, at)
+			seen := &e.seen[lzHash(v, lzSeenBits)]
+			from := int(*seen-e.block) + e.dict
+			*seen = e.block | uint32(at-e.dict)
+			if from < at && load32(text, from) == uint32(v) {
+				return at, from
+			}
+			from = int(e.known[lzHash(v, lzDictBits)])
+			if load32(text, from) == uint32(v) && at-from <= lzFar {
+				return at, from
+			}
+		}
+	}
+	return -1, 0
+}
+
+// ahead returns where the match ends of which 4 bytes are at at.
+func (e *lzEncoder) ahead(text []byte, at, offset int) int {
+	stop := len(text) - lzAfter
+	if from := at - offset; from < e.dict {
+		stop = min(stop, e.dict+offset)
+	}
+	for n := at + 4; n < stop; n += 8 {
+		if x := load64(text, n) ^ load64(text, n-offset); x != 0 {
+			return min(n+bits.TrailingZeros64(x)/8, stop)
+		}
+	}
+	return stop
+}
+
+// back returns where the match begins of which 4 bytes are at at, low at the least.
+func (e *lzEncoder) back(text []byte, at, offset, low int) int {
+	if low = max(low, offset); at-offset >= e.dict {
+		low = max(low, e.dict+offset)
+	}
+	for at > low && text[at-1] == text[at-1-offset] {
+		at--
+	}
+	return at
+}
+
+func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+func load32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
+
+// putPair writes literals and a match of length bytes from offset bytes before, 0:
+// none, in one pair or more, and returns how many bytes it wrote.
+func putPair(dst, literals []byte, offset, length int) int {
+	if len(literals) <= lzLits && uint(length-lzLeast) <= lzNarrow-lzLeast {
+		_ = dst[3+lzLits]
+		dst[0], dst[1], dst[2] = byte((length-lzLeast)<<2|len(literals)), byte(offset), byte(offset>>8)
+		for i, c := range literals {
+			dst[3+i] = c
+		}
+		return 3 + len(literals)
+	}
+	return putWide(dst, literals, offset, length)
+}
+
+// putWide is putPair for what is not a narrow pair.
+func putWide(dst, literals []byte, offset, length int) (d int) {
+	for len(literals)+length > 0 {
+		l, n := min(len(literals), 1<<8-1), min(length, 1<<10-1)
+		if l < len(literals) {
+			n = 0
+		}
+		dst[d], dst[d+1], dst[d+2], dst[d+3], dst[d+4] = byte(lzWide<<2|n>>8), byte(offset), byte(offset>>8), byte(l), byte(n)
+		d += 5 + copy(dst[d+5:], literals[:l])
+		literals, length = literals[l:], length-n
+	}
+	return d
+}
