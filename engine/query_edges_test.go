@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -119,6 +120,45 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 		} else if at >= wanted {
 			next++
 		}
+	}
+}
+
+// TestQuerySnapshotInSteps: a query with a limit as of a snapshot, a step of which ends
+// between two versions of a document, sees neither what was deleted nor what was
+// overwritten.
+func TestQuerySnapshotInSteps(t *testing.T) {
+	defer func(old uint32) { firstStep = old }(firstStep)
+	firstStep = 1 // then 8
+	ctx := context.Background()
+	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
+	key := StringKey("k0")
+	snapshot := func() *Snapshot {
+		at, err := s.c.Snapshot(ctx)
+		s.must(err)
+		t.Cleanup(func() { at.Close() })
+		return at
+	}
+	for i := range 8 {
+		s.put(0, fmt.Sprint(i), "old")
+	}
+	snapshot() // a flush keeps what it sees
+	var want []string
+	for i := range 4 {
+		s.must(s.c.Delete(ctx, key, fmt.Sprint(i), nil))
+		id := fmt.Sprint(4 + i)
+		s.put(0, id, "new")
+		want = append(want, s.docs[itemID{"c", key, id}])
+	}
+	at := snapshot()
+	s.put(0, "8", "later")
+	for _, where := range []string{"memtable", "file"} {
+		for _, scope := range []Scope{AllPartitions(), OnePartition(key)} {
+			got, err := results(at.Query(ctx, scope, Query{Where: Exists("/v"), Limit: 100}))
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %q, %v, not %q", where, scope, got, err, want)
+			}
+		}
+		s.must(s.db.Flush(ctx))
 	}
 }
 

@@ -393,15 +393,26 @@ func (s *indexSource) overwrittenBy(k *item.Key, hash uint64) (first, versions u
 func (s *indexSource) deadVersions(set *index.Set) error {
 	lo, hi := set.Range()
 	lo, hi = max(lo, s.lo), min(hi, s.hi)
+	if lo >= hi {
+		return nil
+	}
 	var k item.Key
 	var v item.Version
 	var last item.KeyCopy
 	covered := false
+	if err := s.version(lo, &k, &v); err != nil {
+		return err
+	}
+	last.Set(&k)
+	lo, err := s.lower(&last.Key) // newer versions of it may lie before the range
+	if err != nil {
+		return err
+	}
 	for o := lo; o < hi; o++ {
 		if err := s.version(o, &k, &v); err != nil {
 			return err
 		}
-		if o == lo || item.Compare(&k, &last.Key) != 0 {
+		if item.Compare(&k, &last.Key) != 0 {
 			last.Set(&k)
 			covered = false
 		}
