@@ -140,7 +140,7 @@ func randomPairs(rng *rand.Rand, dict, n int) []byte {
 		if gap := offset - made - literals; gap > 0 && match > gap && rng.IntN(200) > 0 {
 			match = gap
 		}
-		noise := make([]byte, literals)
+		noise := make([]byte, literals, literals+4)
 		for i := range noise {
 			noise[i] = byte(rng.Uint32())
 		}

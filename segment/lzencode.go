@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"math/bits"
+	"unsafe"
 )
 
 // Encoding of LZ blocks. The search is the greedy one of Snappy
@@ -16,14 +17,14 @@ import (
 // of the block is of an earlier one.
 
 const (
-	lzDictBits = 14 // of hashes into a dictionary
-	lzSeenBits = 12 // of hashes into the block
-	lzPosBits  = 15 // of a position in the block
-	lzMargin   = 12 // bytes before the end of a block at which nothing is looked for
-	lzShort    = 12 // bytes of a match below which another look is taken
-	lzProbes   = 3  // positions looked at before some are passed over
-	lzFar      = 1<<16 - 1
-	lzAfter    = 8
+	lzDictBits = 14        // of hashes into a dictionary
+	lzSeenBits = 12        // of hashes into the block
+	lzPosBits  = 15        // of a position in the block
+	lzMargin   = 12        // bytes before the end of a block at which nothing is looked for
+	lzShort    = 12        // bytes of a match below which another look is taken
+	lzProbes   = 3         // positions looked at before some are passed over
+	lzFar      = 1<<16 - 1 // largest offset
+	lzAround   = 8         // bytes before and behind the text that are looked at
 )
 
 // lzHash is a hash of n bits of the low 6 bytes of v.
@@ -42,7 +43,7 @@ func newLZKnown(dict []byte) *lzKnown {
 
 // lzEncoder encodes one block at a time against one dictionary.
 type lzEncoder struct {
-	text  []byte // the dictionary, then the block, then lzAfter bytes
+	text  []byte // the dictionary, then the block; lzAround bytes before and behind
 	dict  int    // bytes of the dictionary
 	known *lzKnown
 	seen  [1 << lzSeenBits]uint32 // block and position
@@ -50,7 +51,7 @@ type lzEncoder struct {
 }
 
 func newLZEncoder(d *Dictionary) *lzEncoder {
-	e := &lzEncoder{text: make([]byte, len(d.bytes)+lzMaxRaw+lzAfter), dict: len(d.bytes), known: d.known()}
+	e := &lzEncoder{text: make([]byte, lzAround+len(d.bytes)+lzMaxRaw+lzAround)[lzAround:], dict: len(d.bytes), known: d.known()}
 	copy(e.text, d.bytes)
 	return e
 }
@@ -63,7 +64,7 @@ func (e *lzEncoder) encode(dst, src []byte) []byte {
 		e.block = 1 << lzPosBits
 	}
 	end := e.dict + copy(e.text[e.dict:], src)
-	text := e.text[:end+lzAfter]
+	text := e.text[:end+lzAround]
 	dst = dst[:cap(dst)]
 	d := binary.PutUvarint(dst, uint64(len(src)))
 	limit := end - lzMargin
@@ -120,7 +121,7 @@ func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
 
 // ahead returns where the match ends of which 4 bytes are at at.
 func (e *lzEncoder) ahead(text []byte, at, offset int) int {
-	stop := len(text) - lzAfter
+	stop := len(text) - lzAround
 	if from := at - offset; from < e.dict {
 		stop = min(stop, e.dict+offset)
 	}
@@ -137,24 +138,35 @@ func (e *lzEncoder) back(text []byte, at, offset, low int) int {
 	if low = max(low, offset); at-offset >= e.dict {
 		low = max(low, e.dict+offset)
 	}
-	for at > low && text[at-1] == text[at-1-offset] {
-		at--
+	for at > low {
+		x := load64(text, at-8) ^ load64(text, at-8-offset)
+		if x != 0 {
+			return max(at-bits.LeadingZeros64(x)/8, low)
+		}
+		at -= 8
 	}
-	return at
+	return low
 }
 
-func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
-func load32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
+// load64 returns the 8 bytes at i of b, which must have them in its capacity or, for
+// a negative i, before it. Not to check that makes the search a sixth faster.
+func load64(b []byte, i int) uint64 {
+	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
+}
 
-// putPair writes literals and a match of length bytes from offset bytes before, 0:
-// none, in one pair or more, and returns how many bytes it wrote.
+// load32 is load64 for 4 bytes.
+func load32(b []byte, i int) uint32 {
+	return binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
+}
+
+// putPair writes literals, behind which 4 bytes can be read, and a match of length
+// bytes from offset bytes before, 0: none, in one pair or more, and returns how many
+// bytes it wrote. It may write 4 more.
 func putPair(dst, literals []byte, offset, length int) int {
 	if len(literals) <= lzLits && uint(length-lzLeast) <= lzNarrow-lzLeast {
-		_ = dst[3+lzLits]
-		dst[0], dst[1], dst[2] = byte((length-lzLeast)<<2|len(literals)), byte(offset), byte(offset>>8)
-		for i, c := range literals {
-			dst[3+i] = c
-		}
+		dst = dst[:3+4]
+		binary.LittleEndian.PutUint32(dst, uint32((length-lzLeast)<<2|len(literals)|offset<<8))
+		binary.LittleEndian.PutUint32(dst[3:], load32(literals, 0))
 		return 3 + len(literals)
 	}
 	return putWide(dst, literals, offset, length)
