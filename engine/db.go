@@ -24,6 +24,10 @@ const maxSequence = math.MaxUint64
 // coldReads bounds the reads from the device at one time: each takes a thread.
 const coldReads = 256
 
+// chunksAhead is how many chunks of memory for memtables are made before writers
+// need them.
+const chunksAhead = 4
+
 // sequenceReserve is how many sequences a store manifest reserves at a time.
 const sequenceReserve = 1 << 32
 
@@ -109,6 +113,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 		hot:    segment.NewHot(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
+	db.pool.MakeAhead(chunksAhead)
 	db.memIndexes.init(db.pool, &db.opts)
 	db.work.init(db)
 	if o.ReadOnly {

@@ -10,6 +10,7 @@
 //     beyond it.
 //  2. Held, which counts free chunks too, passes Limit only by the same:
 //     free chunks of other classes are given back to the system first.
+//  3. Chunks are made ahead only in the room that Limit leaves.
 //
 // The race detector does not see memory outside of the Go heap. In programs
 // built with it chunks are ordinary slices, so that it does.
@@ -27,6 +28,8 @@ const (
 	MinChunkBytes = 8 << 10
 	MaxChunkBytes = 2 << 20
 	classes       = 9
+
+	touchEvery = 4 << 10 // page, the smallest there are
 )
 
 // ErrFull says that the pool has lent as much as it may.
@@ -41,6 +44,9 @@ type Pool struct {
 		held   int64 // lent and free
 		free   [classes][][]byte
 		closed bool
+		ahead  int      // largest chunks to have ready
+		ready  [][]byte // those, touched and never lent
+		making bool     // a goroutine makes more
 	}
 }
 
@@ -71,11 +77,16 @@ func (p *Pool) Get(size int, force bool) ([]byte, error) {
 		return nil, ErrFull
 	}
 	if class, ok := classOf(size); ok {
-		if free := p.mu.free[class]; len(free) > 0 {
-			chunk := free[len(free)-1]
-			p.mu.free[class] = free[:len(free)-1]
+		if chunk := pop(&p.mu.free[class]); chunk != nil {
 			p.used.Add(int64(size))
 			return chunk, nil
+		}
+		if size == MaxChunkBytes {
+			p.makeLocked()
+			if chunk := pop(&p.mu.ready); chunk != nil {
+				p.used.Add(int64(size))
+				return chunk, nil
+			}
 		}
 	}
 	p.trimLocked(p.limit - int64(size))
@@ -86,6 +97,49 @@ func (p *Pool) Get(size int, force bool) ([]byte, error) {
 	p.mu.held += int64(size)
 	p.used.Add(int64(size))
 	return chunk, nil
+}
+
+// MakeAhead has n of the largest chunks made, and touched, before they are asked
+// for, from the first time on that one is and as long as the limit leaves room: the
+// page faults of fresh memory are then not the caller's.
+func (p *Pool) MakeAhead(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.ahead = n
+}
+
+// makeLocked has chunks made, if some are wanted.
+func (p *Pool) makeLocked() {
+	if p.mu.making || !p.wantedLocked() {
+		return
+	}
+	p.mu.making = true
+	go func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for p.wantedLocked() {
+			p.mu.held += MaxChunkBytes
+			p.mu.Unlock()
+			chunk, err := allocate(MaxChunkBytes)
+			for i := 0; i < len(chunk); i += touchEvery {
+				chunk[i] = 0
+			}
+			p.mu.Lock()
+			if err != nil { // who asks next is told
+				p.mu.held -= MaxChunkBytes
+				break
+			}
+			p.mu.ready = append(p.mu.ready, chunk)
+		}
+		p.mu.making = false
+		if p.mu.closed {
+			p.trimLocked(0)
+		}
+	}()
+}
+
+func (p *Pool) wantedLocked() bool {
+	return !p.mu.closed && len(p.mu.ready) < p.mu.ahead && p.mu.held+MaxChunkBytes <= p.limit
 }
 
 // Reserve counts size bytes, which the caller holds elsewhere, as lent. It returns
@@ -145,15 +199,27 @@ func (p *Pool) Close() {
 
 func (p *Pool) trimLocked(keep int64) {
 	for class := range p.mu.free {
-		free := &p.mu.free[class]
-		for len(*free) > 0 && p.mu.held > keep {
-			last := len(*free) - 1
-			chunk := (*free)[last]
-			(*free)[last] = nil
-			*free = (*free)[:last]
-			p.releaseLocked(chunk)
-		}
+		p.trimListLocked(&p.mu.free[class], keep)
 	}
+	p.trimListLocked(&p.mu.ready, keep)
+}
+
+func (p *Pool) trimListLocked(list *[][]byte, keep int64) {
+	for len(*list) > 0 && p.mu.held > keep {
+		p.releaseLocked(pop(list))
+	}
+}
+
+// pop takes the last chunk of a list, nil if there is none.
+func pop(list *[][]byte) []byte {
+	last := len(*list) - 1
+	if last < 0 {
+		return nil
+	}
+	chunk := (*list)[last]
+	(*list)[last] = nil
+	*list = (*list)[:last]
+	return chunk
 }
 
 func (p *Pool) releaseLocked(chunk []byte) {

@@ -3,6 +3,7 @@ package arena
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -152,5 +153,71 @@ func BenchmarkGetPut(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.Put(chunk)
+	}
+}
+
+// made waits for the goroutine that makes chunks ahead, and returns how many are
+// ready.
+func made(p *Pool) int {
+	for {
+		p.mu.Lock()
+		making, ready := p.mu.making, len(p.mu.ready)
+		p.mu.Unlock()
+		if !making {
+			return ready
+		}
+		runtime.Gosched()
+	}
+}
+
+// Chunks are made ahead once one was asked for, within the limit, and given back
+// at the end.
+func TestMakeAhead(t *testing.T) {
+	p := NewPool(5 * MaxChunkBytes)
+	p.MakeAhead(3)
+	small := mustGet(t, p, MinChunkBytes, false)
+	if n := made(p); n != 0 {
+		t.Errorf("%d made before one was asked for", n)
+	}
+	p.Put(small)
+	var lent [][]byte
+	for i := range 5 {
+		lent = append(lent, mustGet(t, p, MaxChunkBytes, false))
+		want := min(3, 4-i)
+		if n := made(p); n > want || i == 0 && n != want {
+			t.Errorf("%d ready with %d lent, want %d", n, i+1, want)
+		}
+		if p.Held() > p.Limit() || p.Used() != int64(i+1)*MaxChunkBytes {
+			t.Errorf("%d lent: Held = %d, Used = %d, limit %d", i+1, p.Held(), p.Used(), p.Limit())
+		}
+	}
+	if _, err := p.Get(MaxChunkBytes, false); !errors.Is(err, ErrFull) {
+		t.Errorf("past the limit: %v", err)
+	}
+	for _, chunk := range lent[1:] {
+		p.Put(chunk)
+	}
+	p.Trim(2 * MaxChunkBytes)
+	p.Put(mustGet(t, p, MaxChunkBytes, false))
+	made(p)
+	p.Close()
+	p.Put(lent[0])
+	if p.Held() != 0 {
+		t.Errorf("Held = %d after Close", p.Held())
+	}
+}
+
+// Close may come while chunks are made.
+func TestCloseWhileMaking(t *testing.T) {
+	for range 200 {
+		p := NewPool(8 * MaxChunkBytes)
+		p.MakeAhead(4)
+		chunk := mustGet(t, p, MaxChunkBytes, false)
+		p.Close()
+		p.Put(chunk)
+		made(p)
+		if p.Held() != 0 {
+			t.Fatalf("Held = %d after Close", p.Held())
+		}
 	}
 }
