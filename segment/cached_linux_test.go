@@ -30,7 +30,7 @@ func TestAsk(t *testing.T) {
 	}
 	defer m.Unmap()
 	var h residency
-	h.init(Section{Off: 100, Len: int64(len(m.Data)) - 100}, false)
+	h.init(Section{Off: 100, Len: int64(len(m.Data)) - 100}, 0, false)
 	if h.ask(m, 200) || h.has(200, 1) {
 		t.Error("a hole is in memory")
 	}

@@ -9,11 +9,11 @@ import (
 // often the next step is guessed wrong, so a block is all pairs of one form, some
 // 25 bytes of a document each, whose decoding has hardly a branch (LZ77, with the
 // fields of a pair at fixed places, after LZ4's description). S2, which tells
-// literals, near and far copies apart by a tag each, takes twice the time against
-// a dictionary (docs/performance.md).
+// literals, near and far copies apart by a tag each, takes three times as long
+// against a dictionary (docs/performance.md).
 //
 //	block   = length of what it decodes to, varint │ pairs
-//	pair    = tag 1 │ offset 2 │ wide: literals 1, low bits of the match 1 │ literals
+//	pair    = tag 1 │ offset 2 │ wide: literals 1, low byte of the match 1 │ literals
 //	tag       bits 0-1  number of literals            wide: bits 8-9 of the match
 //	          bits 2-7  length of the match less 2    63: wide
 //	wide      0 to 255 literals, then a match of 0 (none) to 1,023 bytes
@@ -28,7 +28,7 @@ const (
 	lzLits     = 3                    // most literals of a narrow pair
 	lzSpare    = lzNarrow             // bytes behind a dictionary that may be read
 	lzMaxRaw   = 1<<lzPosBits - 1     // longest block that is encoded
-	lzMaxRatio = 1 << 8               // bytes that one of a block makes at most
+	lzMaxRatio = 1 << 8               // bytes that one byte of a block decodes to, at most
 )
 
 // lzMaxLen returns how long a block of n bytes is at most: a match of 4 bytes after

@@ -6,11 +6,12 @@
 // Each pair copies 16 bytes for its literals and 64 for its match, whatever their
 // lengths, so that nothing depends on those but where the next pair begins; what is
 // too much the next pair overwrites. Whether a match comes from the dictionary is
-// no branch either. Nothing is written before all of a pair has been checked.
+// no branch either. Nothing is written before a pair has been checked, but for
+// whether its literals lie within len(src): then the next pair is beyond it.
 //
-//	SI  next pair           R10  last place of a pair
-//	DI  next byte to make   R9   last place to begin a pair at, of need
-//	R8  dst                 R11  last place for 16 bytes
+//	SI  next pair           R10  last place in src where a pair may begin
+//	DI  next byte to make   R9   last place in dst where one may begin
+//	R8  dst                 R11  last place in dst for 16 bytes
 //	BX  from a place before dst to the same place of the dictionary
 //	R12 where the dictionary would begin, before dst
 TEXT ·lzPairs(SB), NOSPLIT, $0-16
@@ -24,8 +25,7 @@ TEXT ·lzPairs(SB), NOSPLIT, $0-16
 	NEGQ    R12
 	ADDQ    R8, R12
 
-	// The last place of a pair: in src, and 5 bytes of it and 16 literals within
-	// its capacity.
+	// A pair begins in src, and 5 bytes of it and 16 literals are within its capacity.
 	MOVQ    (lzBlock_src+8)(AX), R10
 	DECQ    R10
 	MOVQ    (lzBlock_src+16)(AX), CX

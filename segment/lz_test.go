@@ -89,11 +89,20 @@ func (t *lzWords) make(n int) (b []byte) {
 	return b[:n]
 }
 
-// guarded returns a copy of b with room behind it, and what says whether that is
-// as it was.
+// guarded returns a copy of b with just that much capacity behind it, and what says
+// whether what lies there, and behind it, is as it was.
 func guarded(b []byte, room int) (c []byte, intact func() bool) {
-	all := append(bytes.Clone(b), bytes.Repeat([]byte{0xa5}, room)...)
-	return all[:len(b)], func() bool { return bytes.Count(all[len(b):], []byte{0xa5}) == room }
+	all := append(bytes.Clone(b), bytes.Repeat([]byte{0xa5}, room+64)...)
+	return all[: len(b) : len(b)+room], func() bool { return bytes.Count(all[len(b):], []byte{0xa5}) == room+64 }
+}
+
+// decodePairs is decodeLZ as it is where there is no assembly.
+func decodePairs(dst, src []byte, dict *Dictionary) bool {
+	size, s := uvarint(src, 0)
+	b := lzBlock{dst: dst, src: src, dict: dict.content(), s: s}
+	for s > 0 && b.d < len(dst) && b.pair() {
+	}
+	return s > 0 && size == uint64(len(dst)) && b.d == len(dst) && b.s == len(src)
 }
 
 // checkLZ decodes a block as the reference does, the whole or its beginning, with
@@ -101,9 +110,13 @@ func guarded(b []byte, room int) (c []byte, intact func() bool) {
 func checkLZ(t *testing.T, block []byte, d *Dictionary, n, need int) (ok bool) {
 	t.Helper()
 	want, valid := lzReference(block, d.content(), n)
-	for _, room := range [...]int{0, 20, 100} {
+	for _, room := range [...]int{0, 19, 20, 21, 100} {
 		src, _ := guarded(block, room)
-		dst, intact := guarded(make([]byte, n), 100)
+		dst, intact := guarded(make([]byte, n), 0)
+		if decodePairs(dst, src, d) != valid || valid && !bytes.Equal(dst, want) || !intact() {
+			t.Fatalf("block of %d bytes, pair by pair: not what the reference says, %t; rest intact %t", len(block), valid, intact())
+		}
+		clear(dst)
 		at, ok := decodeLZ(dst, src, d, n)
 		if ok != valid || ok && (at != n || !bytes.Equal(dst, want)) || !intact() {
 			t.Fatalf("block of %d bytes, %d behind: decodes %t, %d of %d bytes, the reference says %t; rest intact %t", len(block), room, ok, at, n, valid, intact())

@@ -105,12 +105,14 @@ func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
 		for at := s; at < s+lzProbes; at++ {
 			v := load64(text, at)
 			seen := &e.seen[lzHash(v, lzSeenBits)]
-			from := int(*seen-e.block) + e.dict
-			*seen = e.block | uint32(at-e.dict)
-			if from < at && load32(text, from) == uint32(v) {
-				return at, from
+			here, there := e.block|uint32(at-e.dict), *seen
+			*seen = here
+			if there >= e.block && there < here {
+				if from := int(there-e.block) + e.dict; load32(text, from) == uint32(v) {
+					return at, from
+				}
 			}
-			from = int(e.known[lzHash(v, lzDictBits)])
+			from := int(e.known[lzHash(v, lzDictBits)])
 			if load32(text, from) == uint32(v) && at-from <= lzFar {
 				return at, from
 			}

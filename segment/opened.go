@@ -74,7 +74,7 @@ func (o *opened) expand(r *Reader, dst []byte) ([]byte, error) {
 // has no meaning.
 func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	codec := o.g.coding & codingCodec
-	if codec == codecS2 || codec == codecZstd {
+	if codec == codecZstd {
 		if err := o.head(r); err != nil {
 			return dst, err
 		}
@@ -86,9 +86,9 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	}
 	o.members = append(o.members[:0], m)
 	size := len(o.g.payload)
-	if codec == codecLZ {
+	if codec != codecRaw {
 		n, at := uvarint(o.g.payload, 0)
-		if at == 0 || n > uint64(r.opts.MaxRaw) {
+		if at == 0 || n > uint64(r.opts.MaxRaw) || codec == codecLZ && n > uint64(size)*lzMaxRatio {
 			return dst, r.corrupt(o.off, errPayload)
 		}
 		size = int(n)
@@ -103,7 +103,13 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	at := len(dst)
 	dst = slices.Grow(dst, size)[:at+size]
 	o.raw = dst[at:]
-	if _, ok := decodeLZ(o.raw, o.g.payload, o.dict, max(m.idOff+m.idLen, o.g.reachPK(&m))); !ok {
+	need, ok := max(m.idOff+m.idLen, o.g.reachPK(&m)), false
+	if codec == codecLZ {
+		_, ok = decodeLZ(o.raw, o.g.payload, o.dict, need)
+	} else {
+		_, ok = beginS2(o.raw, o.g.payload, o.dict.content(), need)
+	}
+	if !ok {
 		return dst, r.corrupt(o.off, errPayload)
 	}
 	return dst, nil
@@ -122,13 +128,14 @@ func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, err
 	return buf, err
 }
 
-// decodeKey is decode, but for a single member in an LZ block, of which it decodes as
+// decodeKey is decode, but for a single member in an LZ or S2 block, of which it decodes as
 // much as its key takes: what else raw holds has no meaning.
 func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
 	if err := o.parse(r, b, off); err != nil {
 		return buf, err
 	}
-	if o.begun = o.g.count == 1 && o.g.coding&codingCodec == codecLZ; o.begun {
+	codec := o.g.coding & codingCodec
+	if o.begun = o.g.count == 1 && (codec == codecLZ || codec == codecS2); o.begun {
 		buf, err := o.expandFirst(r, buf[:0])
 		if err != nil {
 			return buf, err

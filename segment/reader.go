@@ -199,7 +199,7 @@ func (r *Reader) load() error {
 		return err
 	}
 	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
-	r.hints.init(r.groups, r.opts.Warm)
+	r.hints.init(r.groups, r.props.Groups, r.opts.Warm)
 	r.file.Advise(0, 0, vfs.Random)
 	if r.opts.Mode == Pread {
 		return nil

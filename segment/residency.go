@@ -28,6 +28,10 @@ type residency struct {
 	words  []atomic.Uint64 // a bit a page, a word for each wordBytes
 	faults atomic.Int32    // slow touches lately
 	unsure atomic.Int32    // reads of unread pages until the system is asked again
+
+	// A group that was not read is read as if it were a quarter longer than they are
+	// in the mean: the less of them reach into another page for nothing.
+	coldFirst int64
 }
 
 const (
@@ -40,7 +44,11 @@ const (
 	missesAsked = 16 // of so many unread pages one is asked for, after a no
 )
 
-func (h *residency) init(groups Section, warm bool) {
+func (h *residency) init(groups Section, n uint64, warm bool) {
+	h.coldFirst = coldLeast
+	if n > 0 {
+		h.coldFirst = min(max(h.coldFirst, groups.Len/int64(n)*5/4), coldAhead)
+	}
 	h.off = groups.Off &^ (pageLen - 1)
 	h.words = make([]atomic.Uint64, (groups.end()-h.off)/wordBytes+1)
 	if warm {
@@ -134,7 +142,7 @@ func (c *ColdReads) Stats() (reads int64, waited time.Duration) {
 }
 
 const (
-	coldRead  = 1 << 10   // read ahead of knowing how long a group is
+	coldLeast = 256       // read ahead of knowing how long a group is, see coldFirst
 	coldAhead = 64 << 10  // read ahead of a cursor
 	coldPiece = 256 << 10 // read at once
 )
@@ -178,7 +186,7 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	if off < r.groups.Off || limit <= 0 {
 		return nil, r.corrupt(off, errShort)
 	}
-	n := min(limit, coldRead)
+	n := min(limit, r.hints.coldFirst)
 	if r.data == nil {
 		return r.preadGroup(s, off, limit)
 	}
@@ -204,7 +212,9 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b[:size], nil
+	// A decoder may read beyond the group, but in no other page.
+	page := (off + n + pageLen - 1) &^ (pageLen - 1)
+	return b[:size:min(page-off, int64(cap(b)))], nil
 }
 
 // coldGroup is groupBytes for a group that was not read: n bytes of it, or more.

@@ -37,9 +37,10 @@ var ErrFull = errors.New("arena: memory limit reached")
 
 // Pool lends chunks up to a limit. It is safe for concurrent use.
 type Pool struct {
-	limit int64
-	used  atomic.Int64 // lent
-	mu    struct {
+	limit  int64
+	used   atomic.Int64 // lent
+	makers sync.WaitGroup
+	mu     struct {
 		sync.Mutex
 		held   int64 // lent and free
 		free   [classes][][]byte
@@ -114,7 +115,7 @@ func (p *Pool) makeLocked() {
 		return
 	}
 	p.mu.making = true
-	go func() {
+	p.makers.Go(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for p.wantedLocked() {
@@ -129,13 +130,13 @@ func (p *Pool) makeLocked() {
 				p.mu.held -= MaxChunkBytes
 				break
 			}
-			p.mu.ready = append(p.mu.ready, chunk)
+			if p.mu.ready = append(p.mu.ready, chunk); p.mu.closed {
+				p.trimLocked(0)
+			}
+			p.trimLocked(p.limit) // others may have taken the room
 		}
 		p.mu.making = false
-		if p.mu.closed {
-			p.trimLocked(0)
-		}
-	}()
+	})
 }
 
 func (p *Pool) wantedLocked() bool {
@@ -189,19 +190,21 @@ func (p *Pool) Trim(keep int64) {
 	p.trimLocked(keep)
 }
 
-// Close gives all free chunks back; those lent follow as they come in.
+// Close gives all free chunks back, and waits for those being made; those lent
+// follow as they come in.
 func (p *Pool) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.mu.closed = true
 	p.trimLocked(0)
+	p.mu.Unlock()
+	p.makers.Wait()
 }
 
 func (p *Pool) trimLocked(keep int64) {
+	p.trimListLocked(&p.mu.ready, keep)
 	for class := range p.mu.free {
 		p.trimListLocked(&p.mu.free[class], keep)
 	}
-	p.trimListLocked(&p.mu.ready, keep)
 }
 
 func (p *Pool) trimListLocked(list *[][]byte, keep int64) {
