@@ -67,8 +67,13 @@ type Writer struct {
 	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
-// writeBuffer is how much is written, and on its way to the device, at a time.
-const writeBuffer = 512 << 10
+// writeBuffer is how much is written at a time: a huge page, in which the page cache
+// then has it, and readers map it. writePiece is how much of that is on its way to
+// the device at a time, for the syncs of the log not to wait behind all of it.
+const (
+	writeBuffer = 2 << 20
+	writePiece  = 512 << 10
+)
 
 // writeBuffers holds buffers of writers that are done, so that small segments
 // do not each cost a large one.
@@ -267,9 +272,10 @@ func (w *Writer) spill(all bool) error {
 		return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
 	}
 	if !all {
-		// One sync of the whole file would hold up those of the log.
-		if err := w.f.WriteBack(w.flushed, int64(n)); err != nil {
-			return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
+		for at := 0; at < n; at += writePiece {
+			if err := w.f.WriteBack(w.flushed+int64(at), int64(min(writePiece, n-at))); err != nil {
+				return w.fail(fault.IO("write", w.f.Name(), w.flushed, err))
+			}
 		}
 	}
 	w.flushed += int64(n)
