@@ -1,8 +1,6 @@
 package segment
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // LZ blocks: the codec of documents that are compressed with a dictionary. What
 // decides how fast a document is decoded is how many copies it is made of, and how
@@ -79,20 +77,30 @@ func (b *lzBlock) pair() bool {
 	}
 	b.d += copy(b.dst[b.d:], b.src[b.s:b.s+literals])
 	b.s += literals
-	from, end := b.d-offset, b.d+match
-	switch {
-	case match == 0:
+	if match == 0 {
 		return true
-	case offset == 0:
-		return false
-	case from < 0:
-		if from += len(b.dict); from < 0 || match > len(b.dict)-from {
-			return false
-		}
-		b.d += copy(b.dst[b.d:end], b.dict[from:])
 	}
-	for b.d < end {
-		b.d += copy(b.dst[b.d:end], b.dst[from:b.d]) // as much as there is of a period
+	end := b.d + match
+	if !copyMatch(b.dst[:end], b.d, offset, b.dict) {
+		return false
+	}
+	b.d = end
+	return true
+}
+
+// copyMatch fills dst from at on with what lies offset bytes before, dict before
+// dst. It returns false if that is nothing, or neither all in dict nor in dst.
+func copyMatch(dst []byte, at, offset int, dict []byte) bool {
+	from := at - offset
+	if offset <= 0 || from < -len(dict) || from < 0 && len(dst) > offset {
+		return false
+	}
+	if from < 0 {
+		copy(dst[at:], dict[len(dict)+from:])
+		return true
+	}
+	for at < len(dst) {
+		at += copy(dst[at:], dst[from:at]) // as much as there is of a period
 	}
 	return true
 }

@@ -89,6 +89,34 @@ func (t *lzWords) make(n int) (b []byte) {
 	return b[:n]
 }
 
+// input makes a dictionary and what to encode against it, at most lzMaxRaw bytes.
+func (t *lzWords) input(tb testing.TB) (*Dictionary, []byte) {
+	tb.Helper()
+	d, err := NewDictionary(t.make(MinDictionary + t.rng.IntN(20000)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if t.rng.IntN(50) == 0 {
+		return d, bytes.Repeat(t.make(1+t.rng.IntN(40)), 800)
+	}
+	return d, t.make(1 + t.rng.IntN(3000))
+}
+
+// damagedBlock returns a copy of a block with some bytes changed, or an end of it
+// cut off; now and then it is the same.
+func damagedBlock(rng *rand.Rand, block []byte) []byte {
+	b := bytes.Clone(block)
+	if rng.IntN(4) == 0 {
+		b = b[:rng.IntN(len(b)+1)]
+	}
+	for range rng.IntN(3) {
+		if len(b) > 3 {
+			b[3+rng.IntN(len(b)-3)] = byte(rng.IntN(256))
+		}
+	}
+	return b
+}
+
 // guarded returns a copy of b with just that much capacity behind it, and what says
 // whether what lies there, and behind it, is as it was.
 func guarded(b []byte, room int) (c []byte, intact func() bool) {
@@ -168,7 +196,7 @@ func randomPairs(rng *rand.Rand, dict, n int) []byte {
 
 func TestLZ(t *testing.T) {
 	rng := randtest.New(t)
-	text := newLZWords(rng).make
+	text := newLZWords(rng)
 	valid, refused := 0, 0
 	count := func(ok bool) {
 		if ok {
@@ -178,14 +206,7 @@ func TestLZ(t *testing.T) {
 		}
 	}
 	for range 3000 {
-		d, err := NewDictionary(text(MinDictionary + rng.IntN(20000)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := text(1 + rng.IntN(3000))
-		if rng.IntN(50) == 0 {
-			raw = bytes.Repeat(text(1+rng.IntN(40)), 700)
-		}
+		d, raw := text.input(t)
 		block := encodeLZ(newLZEncoder(d), raw)
 		if !checkLZ(t, block, d, len(raw), rng.IntN(len(raw)+1)) {
 			t.Fatalf("block of %d bytes for %d refused", len(block), len(raw))
@@ -195,15 +216,7 @@ func TestLZ(t *testing.T) {
 			count(checkLZ(t, block, d, len(raw), rng.IntN(len(raw)+1)))
 		}
 		for range 20 {
-			b := bytes.Clone(block)
-			if rng.IntN(4) == 0 {
-				b = b[:rng.IntN(len(b)+1)]
-			}
-			for range rng.IntN(3) {
-				if len(b) > 3 {
-					b[3+rng.IntN(len(b)-3)] = byte(rng.IntN(256))
-				}
-			}
+			b := damagedBlock(rng, block)
 			count(checkLZ(t, b, d, len(raw), rng.IntN(len(raw)+1)))
 		}
 	}
@@ -325,7 +338,7 @@ func FuzzLZ(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, block []byte, need int) {
 		n, err := s2.DecodedLen(block) // the same varint
-		if err != nil || n > 1<<20 {
+		if err != nil || n > 1<<16 {
 			return
 		}
 		need = max(0, min(need, n))

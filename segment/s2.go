@@ -73,20 +73,14 @@ func (b *s2Block) element() bool {
 	case 3:
 		word, ok = b.integer(4)
 	}
-	if !ok || word <= 0 || length > len(b.dst)-b.d {
+	if !ok || length > len(b.dst)-b.d {
 		return false
 	}
-	b.offset = word
-	from, end := b.d-word, b.d+length
-	if from < 0 {
-		if from += len(b.dict); from < 0 || length > len(b.dict)-from {
-			return false
-		}
-		b.d += copy(b.dst[b.d:end], b.dict[from:])
+	end := b.d + length
+	if !copyMatch(b.dst[:end], b.d, word, b.dict) {
+		return false
 	}
-	for b.d < end {
-		b.d += copy(b.dst[b.d:end], b.dst[from:b.d]) // as much as there is of a period
-	}
+	b.offset, b.d = word, end
 	return true
 }
 

@@ -15,17 +15,10 @@ import (
 // and the beginnings of whole ones.
 func TestBeginS2(t *testing.T) {
 	rng := randtest.New(t)
-	text := newLZWords(rng).make
+	text := newLZWords(rng)
 	valid, damaged := 0, 0
 	for range 3000 {
-		d, err := NewDictionary(text(MinDictionary + rng.IntN(20000)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := text(1 + rng.IntN(3000))
-		if rng.IntN(50) == 0 {
-			raw = bytes.Repeat(text(1+rng.IntN(40)), 800)
-		}
+		d, raw := text.input(t)
 		var block []byte
 		switch rng.IntN(3) {
 		case 0:
@@ -54,15 +47,7 @@ func TestBeginS2(t *testing.T) {
 			t.Fatalf("beginning of %d bytes of %d: %t, %d bytes", need, len(raw), ok, len(got))
 		}
 		for range 20 {
-			b := bytes.Clone(block)
-			if rng.IntN(4) == 0 {
-				b = b[:rng.IntN(len(b)+1)]
-			}
-			for range rng.IntN(3) {
-				if len(b) > 3 {
-					b[3+rng.IntN(len(b)-3)] = byte(rng.IntN(256))
-				}
-			}
+			b := damagedBlock(rng, block)
 			got, ok := decode(b, len(raw))
 			want, err := d.s2.Decode(nil, b)
 			if err == nil && len(want) == len(raw) {

@@ -130,10 +130,12 @@ func (p *Pool) makeLocked() {
 				p.mu.held -= MaxChunkBytes
 				break
 			}
-			if p.mu.ready = append(p.mu.ready, chunk); p.mu.closed {
-				p.trimLocked(0)
+			keep := p.limit // others may have taken the room
+			if p.mu.closed {
+				keep = 0
 			}
-			p.trimLocked(p.limit) // others may have taken the room
+			p.mu.ready = append(p.mu.ready, chunk)
+			p.trimLocked(keep)
 		}
 		p.mu.making = false
 	})
