@@ -26,8 +26,10 @@ func (v *verifier) shadows(f *file, older []*run) {
 	}
 }
 
-// shadowsOn compares both ways: each version that a key of the file overwrites
-// within the bounds of the older one must be in the list, and each version in the list must have a key of the file.
+// shadowsOn compares both ways within the bounds of the older file: each version
+// that a key of the file overwrites must be in the list, and each version in the
+// list must have a key of the file. What the list has beyond the bounds the file may
+// have taken over from one that was shared; nobody asks for it.
 func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 	name := v.db.fs.Path(f.name)
 	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {
@@ -55,7 +57,7 @@ func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 		return err
 	}
 	c := old.Cursor(maxSequence)
-	for _, o := range l.ordinals {
+	for _, o := range l.between(span.lo, span.hi).ordinals {
 		if !c.SeekOrdinal(o) {
 			return old.named(c.Err())
 		}
