@@ -146,16 +146,18 @@ func (b *bounds) seek(c positioner, k *item.Key, reverse, inclusive bool) bool {
 	return seekCursor(c, k, reverse, inclusive) && b.holds(c.Key())
 }
 
-// holdsPrefix says whether EPKs that begin with these bytes may lie within the
-// bounds; nil are no bounds.
-func (b *bounds) holdsPrefix(epk []byte) bool {
+// holdsEntry says whether a logical partition lies within the bounds, given what
+// the table of a file holds of its EPK: all but the last 8 bytes. sure is false
+// where these are those of a boundary that has more: then the key tells. nil are
+// no bounds.
+func (b *bounds) holdsEntry(epk []byte) (within, sure bool) {
 	if b == nil {
-		return true
+		return true, true
 	}
-	lo, hi := b.lo.EPK[:len(epk)], b.hi.EPK
-	if bytes.Compare(epk, lo) < 0 {
-		return false
+	for _, at := range [][]byte{b.lo.EPK, b.hi.EPK} {
+		if bytes.HasPrefix(at, epk) && len(bytes.TrimRight(at[len(epk):], "\x00")) > 0 {
+			return false, false
+		}
 	}
-	c := bytes.Compare(epk, hi[:len(epk)])
-	return c < 0 || c == 0 && len(bytes.TrimRight(hi[len(epk):], "\x00")) > 0
+	return bytes.Compare(b.lo.EPK[:len(epk)], epk) <= 0 && bytes.Compare(epk, b.hi.EPK[:len(epk)]) < 0, true
 }

@@ -223,8 +223,17 @@ func (s *logicalSource) next() error {
 	for {
 		if s.walk != nil {
 			for s.walk.Next() {
-				if epk := s.walk.EPK(); s.clip.holdsPrefix(epk) {
-					s.epk = epk
+				within, sure := s.clip.holdsEntry(s.walk.EPK())
+				if !sure {
+					pk, err := s.walk.AppendKey(nil)
+					if err != nil {
+						return err
+					}
+					epk := partmap.HashEncoded(pk)
+					within = s.clip.holds(&item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk})
+				}
+				if within {
+					s.epk = s.walk.EPK()
 					return nil
 				}
 			}
