@@ -82,7 +82,7 @@ func (r *backupRow) String() string {
 }
 
 // Run runs the command.
-func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) (err error) {
+func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) error {
 	o := new(engine.BackupOptions)
 	if c.Since != "" {
 		all, err := verifyBackups(ctx, env, []string{c.Since})
@@ -103,34 +103,27 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 			return fmt.Sprintf("backup: %s of %s, %d%%", cli.Bytes(p.Bytes), cli.Bytes(p.Total), 100*p.Bytes/max(p.Total, 1))
 		})
 	}
-	to, report := io.Writer(out.w), env.stderr
-	if c.Out != "-" {
-		f, err := newFile(c.Out)
-		if err != nil {
-			return err
+	var row *backupRow
+	write := func(to io.Writer) error {
+		info, err := db.Backup(ctx, to, o)
+		line.Clear()
+		if errors.Is(err, engine.ErrWrongParent) {
+			return cli.Usage(err)
 		}
-		defer f.discard()
-		to, report = f, nil
-		defer func() {
-			if err == nil {
-				err = f.publish()
-			}
-		}()
-	}
-	info, err := db.Backup(ctx, to, o)
-	line.Clear()
-	if errors.Is(err, engine.ErrWrongParent) {
-		return cli.Usage(err)
-	}
-	if err != nil {
+		row = newBackupRow(&info)
 		return readFailure(err)
 	}
-	row := newBackupRow(&info)
-	switch {
-	case report != nil:
-		_, err = fmt.Fprintln(report, row)
+	if c.Out == "-" {
+		if err = write(out.w); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(env.stderr, row)
 		return err
-	case c.JSON:
+	}
+	if err = writeNew(c.Out, write); err != nil {
+		return err
+	}
+	if c.JSON {
 		return out.object(row)
 	}
 	out.printf("%s\n", row)

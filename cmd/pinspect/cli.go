@@ -24,7 +24,7 @@ type environment struct {
 // Exit statuses beside those of package cli.
 const (
 	exitFindings   = 1
-	exitCannotOpen = 3
+	exitCannotOpen = 3 // or cannot write the output
 )
 
 type commands struct {
@@ -49,7 +49,7 @@ type commands struct {
 
 const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed; restore makes a new one.
 
-Exit status: 0 clean, 1 something is damaged or a document is not found, 2 wrong usage or no such container or partition, 3 the store cannot be opened, 130 interrupted.`
+Exit status: 0 clean, 1 something is damaged or a document is not found, 2 wrong usage or no such container or partition, 3 the store cannot be opened or the output not be written, 130 interrupted.`
 
 // target names the store and the form of the output.
 type target struct {
@@ -68,15 +68,15 @@ var errFound = errors.New("something was found")
 
 // execute runs one command line and returns the exit status.
 func execute(ctx context.Context, args []string, env *environment) int {
-	out := &output{w: bufio.NewWriterSize(env.stdout, 64<<10)}
+	out := &output{w: bufio.NewWriterSize(outputWriter{env.stdout}, 64<<10)}
 	err := cli.Run("pinspect", new(commands), args,
 		kong.Description(description),
 		kong.Writers(env.stdout, env.stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env, out),
 	)
-	if flushErr := out.w.Flush(); flushErr != nil {
-		err = fmt.Errorf("write: %w", flushErr)
+	if flushErr := out.w.Flush(); flushErr != nil && (err == nil || errors.Is(err, errFound)) {
+		err = flushErr // an earlier failure to write is met again
 	}
 	return env.fail(err)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"strings"
 	"time"
@@ -68,20 +69,17 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 	}
 	defer snapshot.Close()
 	if c.Out != "-" {
-		f, err := newFile(c.Out)
-		if err != nil {
+		return writeNew(c.Out, func(to io.Writer) error {
+			file, end, err := c.documentsInto(to)
+			if err != nil {
+				return err
+			}
+			err = c.print(env, file, container, c.documents(ctx, snapshot, key, where))
+			if endErr := end(); err == nil {
+				err = endErr
+			}
 			return err
-		}
-		defer f.discard()
-		out, end, err := documentsInto(f)
-		if err != nil {
-			return err
-		}
-		err = c.print(env, out, container, c.documents(ctx, snapshot, key, where))
-		if err = errors.Join(err, end()); err != nil {
-			return err
-		}
-		return f.publish()
+		})
 	}
 	return c.print(env, out, container, c.documents(ctx, snapshot, key, where))
 }
@@ -127,8 +125,8 @@ func (c *exportCommand) print(env *environment, out *output, container *engine.C
 
 // documentsInto returns an output into a file, compressed if its name says so;
 // end writes what is left.
-func documentsInto(f *newFileWriter) (out *output, end func() error, err error) {
-	if !strings.HasSuffix(f.name, ".zst") {
+func (c *exportCommand) documentsInto(f io.Writer) (out *output, end func() error, err error) {
+	if !strings.HasSuffix(c.Out, ".zst") {
 		w := bufio.NewWriterSize(f, 64<<10)
 		return &output{w: w}, w.Flush, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -46,11 +45,7 @@ func openFiles(dir string) (*files, error) {
 	return &files{fs: fs, dir: dir}, nil
 }
 
-func (f *files) close() {
-	if c, ok := f.fs.(io.Closer); ok {
-		c.Close()
-	}
-}
+func (f *files) close() { closeRoot(f.fs) }
 
 func (f *files) storeManifests() *manifest.Dir {
 	return manifest.NewDir(f.fs, ".", manifest.StoreKind)

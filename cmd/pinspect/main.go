@@ -5,8 +5,8 @@
 // shows is the state of one moment.
 //
 // Exit status: 0 clean, 1 something is damaged or a document is not found, 2
-// wrong usage or no such container or partition, 3 the store cannot be opened,
-// 130 interrupted (what was found until then is printed; a second interrupt
+// wrong usage or no such container or partition, 3 the store cannot be opened or
+// the output not be written, 130 interrupted (what was found until then is printed; a second interrupt
 // ends the program at once). Data goes to standard output, messages and
 // progress to standard error.
 //

@@ -166,7 +166,7 @@ func (c *mapCommand) writeSVG(maps []*mapReport) error {
 	var b strings.Builder
 	drawSVG(&b, maps)
 	if err := os.WriteFile(c.SVG, []byte(b.String()), 0o666); err != nil {
-		return cli.Usagef("--svg: %w", err)
+		return outputError{fmt.Errorf("--svg: %w", err)}
 	}
 	return nil
 }

@@ -257,5 +257,4 @@ func TestMapAndTopBadInput(t *testing.T) {
 	f("behind", "map", s.dir, "--from", "20", "--to", "10")
 	f("behind", "map", s.dir, "--from", "FF")
 	f("--rows", "map", s.dir, "--rows=-1")
-	f("--svg", "map", s.dir, "--svg", filepath.Join(t.TempDir(), "absent", "x.svg"))
 }

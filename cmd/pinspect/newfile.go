@@ -1,52 +1,64 @@
 package main
 
 import (
-	"os"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// newFileWriter is a file that gets its name when it is whole.
-type newFileWriter struct {
-	*os.File
-	name string
-	done bool
-}
-
-// newFile makes a file that publish names; one of the name must not exist.
-func newFile(name string) (*newFileWriter, error) {
-	if _, err := os.Lstat(name); err == nil {
-		return nil, cli.Usagef("%s exists", name)
+// writeNew has write make a file. One of the name must not exist. The file gets
+// its name when it is whole: write returned nil, and the content is on disk.
+// After an error there is no file, unless it is the last one possible: that the
+// name may not be durable.
+func writeNew(name string, write func(to io.Writer) error) error {
+	dir, err := vfs.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return outputError{err}
 	}
-	f, err := os.OpenFile(name+".part", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if os.IsExist(err) {
-		return nil, cli.Usagef("%s.part exists: another command writes it, or left it when it was killed", name)
+	defer closeRoot(dir)
+	base := filepath.Base(name)
+	if _, err = dir.Stat(base); err == nil {
+		return cli.Usagef("%s exists", name)
+	}
+	part := base + ".part"
+	f, err := dir.Create(part)
+	if errors.Is(err, fs.ErrExist) {
+		return cli.Usagef("%s.part exists: another command writes it, or left it when it was killed", name)
 	}
 	if err != nil {
-		return nil, err
+		return outputError{err}
 	}
-	return &newFileWriter{File: f, name: name}, nil
+	defer dir.Remove(part) // it has another name if it is whole
+	err = write(outputWriter{io.NewOffsetWriter(f, 0)})
+	if err == nil {
+		err = wroteOutput(f.Sync())
+	}
+	if closeErr := f.Close(); err == nil {
+		err = wroteOutput(closeErr)
+	}
+	if err != nil {
+		return err
+	}
+	err = dir.Link(part, base)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return cli.Usagef("%s appeared meanwhile, and stays as it is", name)
+	case err != nil: // not every file system knows links
+		err = dir.Rename(part, base)
+	}
+	if err == nil {
+		err = vfs.SyncDirPatiently(dir, ".")
+	}
+	return wroteOutput(err)
 }
 
-// publish syncs the file and gives it its name.
-func (f *newFileWriter) publish() error {
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), f.name); err != nil {
-		return err
-	}
-	f.done = true
-	return nil
-}
-
-// discard removes the file unless it was published.
-func (f *newFileWriter) discard() {
-	if !f.done {
-		_ = f.Close() // twice if publish failed
-		_ = os.Remove(f.Name())
+// closeRoot gives back what vfs.OpenRoot took.
+func closeRoot(dir vfs.FS) {
+	if c, ok := dir.(io.Closer); ok {
+		_ = c.Close() // nothing was written through it
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"unicode/utf8"
 )
@@ -11,6 +12,29 @@ import (
 // output is standard output, buffered.
 type output struct {
 	w *bufio.Writer
+}
+
+// outputError is a failure to write what a command puts out. It says nothing
+// about the store.
+type outputError struct{ error }
+
+func (e outputError) Unwrap() error { return e.error }
+
+// wroteOutput makes an error of a write that is not nil an outputError.
+func wroteOutput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return outputError{err}
+}
+
+// outputWriter marks what goes wrong in a writer.
+type outputWriter struct{ io.Writer }
+
+// Write implements io.Writer.
+func (o outputWriter) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	return n, wroteOutput(err)
 }
 
 // object prints v as a line of JSON.

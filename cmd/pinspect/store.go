@@ -58,7 +58,7 @@ func readFailure(err error) error {
 		return nil
 	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge):
 		return cli.Usage(err)
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.As(err, new(outputError)):
 		return err
 	}
 	return findingError{err}
