@@ -171,8 +171,10 @@ var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
 // stops are the calls that a story is stopped at: all of them, but where less is
 // to be done every seventh, from one on that the seed gives.
-func stops(seed uint64) iter.Seq[int64] {
-	step := amount(1, 7, 7)
+func stops(seed uint64) iter.Seq[int64] { return every(amount(1, 7, 7), seed) }
+
+// every yields the calls from one on that the seed gives, step apart.
+func every(step int, seed uint64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for n := 1 + int64(seed%uint64(step)); yield(n); n += int64(step) {
 		}

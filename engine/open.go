@@ -23,9 +23,10 @@ import (
 //
 //  1. Take the lock; load the store manifest (or make a new store).
 //  2. Load the manifest of each partition and open its files.
-//  3. Sync the log files whose length is not noted and drop their pages, so
-//     that what step 4 reads is on the device: pages left by a failed sync
-//     are readable and not on disk.
+//  3. Make durable what was found by its name: see settleNames. Sync the log
+//     files whose length is not noted and drop their pages, so that what step 4
+//     reads is on the device: pages left by a failed sync are readable and not on
+//     disk.
 //  4. Replay the log into memtables, records up to a partition's flushed
 //     sequence excepted. Damage before the synced-up-to mark ends the open. If
 //     the memtables get full and must be flushed, the log is first read through
@@ -60,6 +61,9 @@ func (db *DB) open(ctx context.Context) error {
 	db.id = state.StoreID
 	db.marks.open(state.Marks, db.steadyMillis())
 	if err := db.openPartitions(ctx, &state); err != nil {
+		return err
+	}
+	if err := db.settleNames(&state); err != nil {
 		return err
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
@@ -101,6 +105,26 @@ func (db *DB) open(ctx context.Context) error {
 		c.divide()
 	}
 	db.work.start(db)
+	return nil
+}
+
+// settleNames makes durable the manifests of partitions and the names of their
+// files. A process that was killed between the rename of a manifest and the sync
+// of its directory leaves a manifest that is found and not durable. For its sake
+// the log is let go and merged files are removed: a power cut that took it away
+// would leave neither. The other names that an open relies on are durable when
+// it does: a partition's directory before the store manifest names it, a log
+// file's by wal.Settle, the store manifest's by that of the next generation. After
+// a clean close all are.
+func (db *DB) settleNames(state *manifest.Store) error {
+	if state.Clean {
+		return nil
+	}
+	for i := range state.Partitions {
+		if err := db.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
