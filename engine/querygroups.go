@@ -9,8 +9,8 @@ import (
 )
 
 // groupMemory bounds the groups of a query, in bytes, on each goroutine and
-// together.
-const groupMemory = 64 << 20
+// together. Only tests change it.
+var groupMemory = int64(64 << 20)
 
 // runGroups gives the results of groups and aggregates.
 func (e *execution) runGroups(yield func(Item, error) bool) error {

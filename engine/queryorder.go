@@ -56,13 +56,17 @@ func (r *orderRow) item() (PartitionKey, string) {
 	return keyOf(stringOf(r.key[at : at+r.pk])), stringOf(r.key[at+r.pk:])
 }
 
-// topRows keeps the first rows of many. It is a heap with the last on top.
+// topRows keeps the first rows of many, however large they are: all that come
+// before end, and none from there on. It is a heap with the last on top.
 type topRows struct {
 	rows   []orderRow
 	bytes  int64
-	most   int    // rows
-	memory int64  // bytes
-	missed bool   // rows were left out
+	most   int   // rows
+	memory int64 // bytes; one row is kept even if it is larger
+	// end is the key of the first of all rows that were left out; nil: none was.
+	// A row behind it is not kept even if it finds room: it would come before
+	// those that were left out.
+	end    []byte
 	heaped bool   // rows are a heap; else they have found room so far
 	text   []byte // memory for rows that find room
 }
@@ -71,6 +75,7 @@ type topRows struct {
 type sharedRows struct {
 	mu sync.Mutex
 	topRows
+	leftOut bool // candidates were, that come after all rows
 }
 
 func (s *sharedRows) offer(r *orderRow) {
@@ -79,17 +84,21 @@ func (s *sharedRows) offer(r *orderRow) {
 	s.mu.Unlock()
 }
 
-// last returns the key of the last row, nil while there is room for more.
+func (s *sharedRows) wants(key []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.topRows.wants(key)
+}
+
+// last returns a key after which no row is kept any more, nil while there is room
+// for more.
 func (s *sharedRows) last() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.rows) < s.most {
-		return nil
+		return s.end
 	}
-	if !s.heaped {
-		heap.Init(s)
-		s.heaped = true
-	}
+	s.heap()
 	return s.rows[0].key
 }
 
@@ -104,25 +113,51 @@ func (t *topRows) Pop() any {
 	return last
 }
 
-// offer takes a row if it is among the first. What it points to is copied.
-func (t *topRows) offer(r *orderRow) {
-	full := len(t.rows) >= t.most || t.bytes+r.size() > t.memory && len(t.rows) > 0
-	if full && !t.heaped {
+// heap makes a heap of the rows.
+func (t *topRows) heap() {
+	if !t.heaped {
 		heap.Init(t)
 		t.heaped = true
 	}
-	if full && bytes.Compare(r.key, t.rows[0].key) > 0 {
-		t.missed = true
+}
+
+// wants says whether a row with this key would be kept, if there is memory.
+// If not, the row counts as left out.
+func (t *topRows) wants(key []byte) bool {
+	if t.end != nil && bytes.Compare(key, t.end) >= 0 {
+		return false
+	}
+	if len(t.rows) < t.most {
+		return true
+	}
+	t.heap()
+	if bytes.Compare(key, t.rows[0].key) < 0 {
+		return true
+	}
+	t.end = bytes.Clone(key)
+	return false
+}
+
+// offer takes a row if it is among the first. What it points to is copied.
+func (t *topRows) offer(r *orderRow) {
+	if !t.wants(r.key) {
 		return
 	}
+	if len(t.rows) > 0 && t.bytes+r.size() > t.memory {
+		t.heap()
+		if bytes.Compare(r.key, t.rows[0].key) > 0 {
+			t.end = bytes.Clone(r.key)
+			return
+		}
+	}
 	own := append(append(t.room(len(r.key)+len(r.ver.Body)), r.key...), r.ver.Body...)
-	t.rows = append(t.rows, *r)
-	r = &t.rows[len(t.rows)-1]
-	r.key, r.ver.Body = own[:len(r.key):len(r.key)], own[len(r.key):]
+	row := *r
+	row.key, row.ver.Body = own[:len(r.key):len(r.key)], own[len(r.key):]
+	t.bytes += row.size()
+	t.rows = append(t.rows, row)
 	if t.heaped {
 		heap.Fix(t, len(t.rows)-1)
 	}
-	t.bytes += r.size()
 	for len(t.rows) > t.most || t.bytes > t.memory && len(t.rows) > 1 {
 		t.drop()
 	}
@@ -135,7 +170,7 @@ func (t *topRows) room(n int) []byte {
 		return make([]byte, 0, n)
 	}
 	if n > cap(t.text)-len(t.text) {
-		t.text = make([]byte, 0, max(n, min(rowText, n*(t.most-len(t.rows)))))
+		t.text = make([]byte, 0, max(n, min(rowText, n*min(t.most-len(t.rows), rowText))))
 	}
 	at := len(t.text)
 	t.text = t.text[:at+n]
@@ -144,48 +179,36 @@ func (t *topRows) room(n int) []byte {
 
 // drop leaves out the last row.
 func (t *topRows) drop() {
+	t.heap()
 	t.bytes -= t.rows[0].size()
+	t.end = t.rows[0].key
 	last := len(t.rows) - 1
 	t.rows[0] = t.rows[last]
 	t.rows[last] = orderRow{}
 	if t.rows = t.rows[:last]; last > 0 {
 		heap.Fix(t, 0)
 	}
-	t.missed = true
 }
 
-// merge adds the rows of another. What one of them has left out comes after
-// all rows that remain.
+// merge adds the rows of another.
 func (t *topRows) merge(o *topRows) {
-	var ends [][]byte
-	for _, side := range []*topRows{t, o} {
-		heap.Init(side)
-		if side.missed && len(side.rows) > 0 {
-			ends = append(ends, side.rows[0].key)
-		}
+	if t.end == nil || o.end != nil && bytes.Compare(o.end, t.end) < 0 {
+		t.end = o.end
 	}
-	for _, last := range ends {
-		t.cut(last)
-		o.cut(last)
+	t.rows, t.bytes = append(t.rows, o.rows...), t.bytes+o.bytes
+	if t.end != nil {
+		t.rows = slices.DeleteFunc(t.rows, func(r orderRow) bool {
+			behind := bytes.Compare(r.key, t.end) >= 0
+			if behind {
+				t.bytes -= r.size()
+			}
+			return behind
+		})
 	}
-	for _, r := range o.rows {
-		t.bytes += r.size()
-		t.rows = append(t.rows, r)
-	}
-	t.missed = t.missed || o.missed
-	heap.Init(t)
-	t.heaped = true
+	t.heaped = false
 	for len(t.rows) > t.most {
 		t.drop()
 	}
-}
-
-// cut leaves out the rows after a key.
-func (t *topRows) cut(last []byte) {
-	n := len(t.rows)
-	t.rows = slices.DeleteFunc(t.rows, func(r orderRow) bool { return bytes.Compare(r.key, last) > 0 })
-	t.missed = t.missed || len(t.rows) < n
-	heap.Init(t)
 }
 
 // runOrdered gives results in the order that the query asks for.
@@ -204,7 +227,7 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 		// What expires during the pass must not make room among the first
 		// candidates for others that it has passed over.
 		e.now = e.c.db.nowMillis()
-		top, err := e.pass(after)
+		top, more, err := e.pass(after)
 		if err != nil {
 			return err
 		}
@@ -222,7 +245,7 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 				return err
 			}
 		}
-		if !top.missed {
+		if !more {
 			return nil
 		}
 		if len(top.rows) == 0 {
@@ -248,14 +271,15 @@ func (e *execution) checkOrder(key []byte) error {
 	return nil
 }
 
-// pass returns the first rows after a key, nil for the first of all.
-func (e *execution) pass(after []byte) (*topRows, error) {
+// pass returns the first rows after a key, nil for the first of all, and whether
+// there may be others after them.
+func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
 	var all *topRows
 	var mu sync.Mutex
 	first, err := e.orderFrom(after, most)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if first != nil {
 		first.top = &sharedRows{topRows: topRows{most: most, memory: orderMemory}}
@@ -310,7 +334,7 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 			if order != nil {
 				order.top.mu.Lock()
 				defer order.top.mu.Unlock()
-				all.missed = all.missed || order.leftOut
+				order.top.leftOut = order.top.leftOut || order.leftOut
 				return nil
 			}
 			mu.Lock()
@@ -323,7 +347,10 @@ func (e *execution) pass(after []byte) (*topRows, error) {
 			return nil
 		}
 	})
-	return all, err
+	if err != nil {
+		return nil, false, err
+	}
+	return all, all.end != nil || first != nil && first.top.leftOut, nil
 }
 
 // maxIndexOrder is the number of results up to which an index gives the order:
