@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -93,7 +95,8 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 // so.
 //
 // Errors: ErrIndexGap; ErrNotFound if the container has no such partition;
-// ErrInvalid for a batch of another container or partition; those of Upsert that
+// ErrInvalid for a batch of another container or partition; ErrClockSkew for a
+// time ahead of the clock; those of Upsert that
 // do not concern the item.
 func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Applied, error) {
 	call, err := c.db.enterWriting(ctx)
@@ -146,8 +149,11 @@ func (a *application) take(e *Entry) error {
 	if !c.def.Replicated {
 		return invalidf("ApplyAt: container %q is not replicated", c.name)
 	}
-	if e.Index == 0 || a.time <= 0 {
-		return invalidf("ApplyAt: an entry has an index and a time after 1970")
+	if e.Index == 0 || e.Index > item.MaxIndex || e.Time.Unix() < 0 || e.Time.Unix() > math.MaxInt64/1000-1 || a.time <= 0 {
+		return invalidf("ApplyAt: an entry has an index, of at most %d, and a time after 1970", uint64(item.MaxIndex))
+	}
+	if a.time > c.db.latestForeign() {
+		return c.db.clockSkew(fmt.Sprintf("ApplyAt: entry %d", e.Index), a.time)
 	}
 	keys := make(map[PartitionKey]bool, len(e.Batches))
 	for _, b := range e.Batches {
@@ -287,6 +293,9 @@ func (a *application) applyLocked(at applied) error {
 		}
 		a.refused[i] = err
 	}
+	if p.mu.lastSeq > item.MaxSeq-maxEntrySequences {
+		return fmt.Errorf("partition %d has come to sequence %d: %w", p.id, p.mu.lastSeq, errNoSequences)
+	}
 	a.seq = p.mu.lastSeq + 1 // of the mark
 	a.record = appendMark(a.record[:0], a.seq, at)
 	for i, u := range a.commits {
@@ -321,7 +330,7 @@ func (a *application) applyLocked(at applied) error {
 		}
 	}
 	p.mu.applied = at
-	p.db.raiseClock(at.time)
+	p.c.raiseEntryTime(at.time)
 	a.need = p.noteAppliedLocked(active, a.seq, a.pos, a.sync)
 	return nil
 }

@@ -136,7 +136,7 @@ func (u *commit) now() int64 {
 	if u.at != 0 {
 		return u.at
 	}
-	return u.c.db.nowMillis()
+	return u.c.nowMillis()
 }
 
 // last returns the sequence of the last version, of an operation or a claim.

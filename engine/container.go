@@ -47,7 +47,8 @@ type Container struct {
 	heat       heat
 	followers  followers
 	feeds      feedList
-	shape      sync.Mutex // held while partitions are replaced, before install
+	shape      sync.Mutex   // held while partitions are replaced, before install
+	entryTime  atomic.Int64 // of a replicated container: the latest of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.

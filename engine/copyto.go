@@ -419,7 +419,7 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 	if w.src.unique != nil && now.ID[0] == claimMark {
 		return nil // an item has given up a claim; that is no item
 	}
-	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.db.nowMillis()
+	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.nowMillis()
 	var key PartitionKey
 	var err error
 	if !gone {

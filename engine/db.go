@@ -194,9 +194,12 @@ func (db *DB) uncertain(err error) error {
 }
 
 // nowMillis returns the time in milliseconds, never before a time stamp that
-// was given out.
-func (db *DB) nowMillis() int64 {
-	return max(db.opts.clock().UnixMilli(), db.clockHigh.Load())
+// was given out, or before the entries of a replicated container.
+func (c *Container) nowMillis() int64 {
+	if c.def.Replicated {
+		return max(c.db.clockMillis(), c.entryTime.Load())
+	}
+	return max(c.db.clockMillis(), c.db.clockHigh.Load())
 }
 
 // stamp returns the time stamp of a write.

@@ -32,6 +32,9 @@ var (
 	ErrReplicated = errors.New("container is replicated")
 	// ErrIndexGap: ApplyAt was given an entry that is not the next one.
 	ErrIndexGap = errors.New("gap between entries")
+	// ErrClockSkew: a time that was given to ApplyAt or InstallPartition lies more
+	// than Options.MaxClockSkew ahead of the clock.
+	ErrClockSkew = errors.New("time is ahead of the clock")
 	// ErrReplaced: InstallPartition has replaced what a snapshot, scan or query
 	// was reading.
 	ErrReplaced = errors.New("partition was replaced by an installed one")

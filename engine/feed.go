@@ -494,7 +494,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 	if ready, err := f.openSources(v, e); !ready || err != nil {
 		return false, err
 	}
-	now := db.nowMillis()
+	now := f.c.nowMillis()
 	var k item.Key
 	var ver item.Version
 	last := e.seq

@@ -206,7 +206,7 @@ func (p *partition) itemBytes(k *item.Key) (int64, error) {
 	var v item.Version
 	epk := partmap.HashEncoded(k.PK)
 	body, found, err := p.version.Load().lookup(k, &epk, maxSequence, (*buf)[:0], false, &v)
-	if err != nil || !found || !visible(&v, p.db.nowMillis()) {
+	if err != nil || !found || !visible(&v, p.c.nowMillis()) {
 		return 0, err
 	}
 	return int64(len(body)), nil
@@ -240,7 +240,7 @@ func (p *partition) countSome(from *item.KeyCopy, inclusive bool) (total int64, 
 	var m mergedCursor
 	m.open(p.version.Load(), maxSequence, false)
 	defer m.close()
-	now := p.db.nowMillis()
+	now := p.c.nowMillis()
 	m.seek(&from.Key, inclusive)
 	for n := 0; m.valid(); n++ {
 		key, v := m.top()

@@ -40,7 +40,7 @@ import (
 // Snapshots, scans and queries that have begun before get ErrReplaced in this
 // range. Errors: ErrInvalid for a stream of another partition key, unique keys or range;
 // *CorruptionError, with the offset, for one that is damaged or ends early;
-// those of r as they are. Close waits for the end of an installation, so r must
+// ErrClockSkew for one with times ahead of the clock; those of r as they are. Close waits for the end of an installation, so r must
 // come to one.
 func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (PartitionContent, error) {
 	call, err := c.db.enterWriting(ctx)
@@ -68,6 +68,7 @@ type installation struct {
 	source *stream.Reader
 	head   streamHead
 	rng    partmap.Range
+	latest int64 // time stamp that it may have
 	p      *partition
 	items  int64
 	claims int64
@@ -127,8 +128,16 @@ func (in *installation) readHead() error {
 	if in.rng.Min, err = partmap.EPKFromBytes(h.Min); err == nil {
 		in.rng.Max, err = partmap.EPKFromBytes(h.Max)
 	}
-	if err != nil || in.rng.Empty() || h.At.Index > 0 && h.At.Time <= 0 {
-		return in.corrupt("no range, or no time")
+	switch {
+	case err != nil || in.rng.Empty():
+		return in.corrupt("no range")
+	case h.Seq > maxForeignSeq || h.At.Index > maxForeignIndex:
+		return in.corrupt("sequence %d, entry %d: at most %d and %d are counted on from", h.Seq, h.At.Index, uint64(maxForeignSeq), uint64(maxForeignIndex))
+	case h.At.Index == 0 && h.At.Time != 0 || h.At.Index > 0 && h.At.Time <= 0:
+		return in.corrupt("entry %d of the time %d", h.At.Index, h.At.Time)
+	}
+	if in.latest = in.db.latestForeign(); h.At.Time > in.latest {
+		return in.db.clockSkew("its newest entry", h.At.Time)
 	}
 	want := in.c.streamHead(in.rng)
 	if h.Kind != want.Kind || h.Key != want.Key || h.Levels != want.Levels || h.TTL != want.TTL || !slices.EqualFunc(h.Unique, want.Unique, slices.Equal) {
@@ -232,6 +241,9 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.key.EPK)
 			case in.items+in.claims > 0 && item.Compare(&last.Key, &op.key) >= 0:
 				return nil, in.corrupt("item %d: not in order", in.items)
+			}
+			if op.ver.Modified > in.latest {
+				return nil, in.db.clockSkew(fmt.Sprintf("item %d", in.items), op.ver.Modified)
 			}
 			if err := out.add(&op.key, &op.ver); err != nil {
 				return nil, err
@@ -359,20 +371,10 @@ func (in *installation) swap() error {
 	}
 	in.p.mu.last = db.log.Appended()
 	r.inheritMeters()
-	db.raiseClock(max(in.head.At.Time, in.newest()))
+	c.raiseEntryTime(in.head.At.Time)
 	c.routing.Store(r.routing)
 	for _, p := range in.old {
 		p.dropped.Store(true)
 	}
 	return nil
-}
-
-// newest returns the newest time stamp that was installed.
-func (in *installation) newest() (stamp int64) {
-	for _, r := range in.p.version.Load().runs {
-		for _, f := range r.files {
-			stamp = max(stamp, f.Properties().MaxModified)
-		}
-	}
-	return stamp
 }

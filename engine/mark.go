@@ -36,7 +36,7 @@ func (p *partition) replayMark(last uint64, at applied) {
 	if at.index > p.mu.applied.index {
 		p.mu.applied = at
 	}
-	p.db.clockHigh.Store(max(p.db.clockHigh.Load(), at.time))
+	p.c.raiseEntryTime(at.time)
 }
 
 // noteEntries makes the newest entry durable in the manifest of a partition that
@@ -55,11 +55,12 @@ func (p *partition) noteEntries() error {
 	return p.storeFiles(v.runs, last, at, nil)
 }
 
-// raiseClock makes sure that time stamps do not fall below one.
-func (db *DB) raiseClock(stamp int64) {
+// raiseEntryTime notes the time of an entry. What an entry has judged to have
+// expired is not seen any more, though the clock here may be behind.
+func (c *Container) raiseEntryTime(stamp int64) {
 	for {
-		high := db.clockHigh.Load()
-		if stamp <= high || db.clockHigh.CompareAndSwap(high, stamp) {
+		high := c.entryTime.Load()
+		if stamp <= high || c.entryTime.CompareAndSwap(high, stamp) {
 			return
 		}
 	}

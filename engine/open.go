@@ -84,6 +84,9 @@ func (db *DB) open(ctx context.Context) error {
 		nextSeq = state.LastSeq + 1
 	}
 	nextSeq = max(nextSeq, recovery.LastSeq+1, 1)
+	if nextSeq > item.MaxSeq-sequenceReserve {
+		return fmt.Errorf("the store has come to sequence %d: %w", nextSeq, errNoSequences)
+	}
 	state.Clean, state.Intents = false, nil
 	state.SeqLimit = nextSeq + sequenceReserve
 	state.LogFirst, state.LogClosed = firstOf(recovery), recovery.Closed
@@ -91,7 +94,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	db.structure.state = state
-	db.clockHigh.Store(max(state.TimeHigh, db.clockHigh.Load()))
+	db.clockHigh.Store(max(min(state.TimeHigh, item.MaxTime), db.clockHigh.Load()))
 	if db.log, err = wal.Create(db.fs, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}
@@ -286,7 +289,7 @@ func (p *partition) open(opened sharedFiles) error {
 	p.mu.lastSeq = m.FlushedSeq
 	p.install.applied = appliedFrom(m.Applied)
 	p.mu.applied = p.install.applied
-	p.db.clockHigh.Store(max(p.db.clockHigh.Load(), p.mu.applied.time))
+	p.c.raiseEntryTime(p.mu.applied.time)
 	p.inherits.Store(&m.Inherits)
 	p.changeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0
@@ -314,7 +317,7 @@ func (p *partition) open(opened sharedFiles) error {
 			}
 			r.files = append(r.files, f)
 			p.db.nextFile.Store(max(p.db.nextFile.Load(), ref.Number))
-			p.db.clockHigh.Store(max(p.db.clockHigh.Load(), f.Properties().MaxModified))
+			p.noteStamp(f.Properties().MaxModified)
 		}
 	}
 	v.setRuns(v.runs)
@@ -386,6 +389,9 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	checked := false
 	recovery, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
+		if rec.Seq > item.MaxSeq || rec.Last() > item.MaxSeq {
+			return recordError(db, rec, fmt.Errorf("sequences %d to %d, which no store comes to", rec.Seq, rec.Last()))
+		}
 		if rec.Type == wal.TypeFence {
 			fenced[rec.Stream] = true
 		}
@@ -519,9 +525,17 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 		}
 		p.mu.lastSeq = max(p.mu.lastSeq, op.ver.Seq)
 		p.visible.Store(max(p.visible.Load(), op.ver.Seq))
-		p.db.clockHigh.Store(max(p.db.clockHigh.Load(), op.ver.Modified))
+		p.noteStamp(op.ver.Modified)
 	}
 	return nil
+}
+
+// noteStamp makes sure that the time stamps of later writes do not fall below one
+// that was found at open. Those of a replicated container are not the store's own.
+func (p *partition) noteStamp(stamp int64) {
+	if !p.c.def.Replicated {
+		p.db.clockHigh.Store(max(p.db.clockHigh.Load(), min(stamp, item.MaxTime)))
+	}
 }
 
 // restoreNewest puts what makes a carried version an old one into the memtable

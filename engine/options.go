@@ -122,6 +122,10 @@ type Options struct {
 	// ExpiryGrace is how long items that have expired stay on disk at least: so
 	// much time there is to set a wrong clock right. 0: an hour. Less than 0: none.
 	ExpiryGrace time.Duration
+	// MaxClockSkew is how far a time may lie ahead of the clock that comes with an
+	// entry of a replicated log or an installed partition; what lies further ahead
+	// is refused with ErrClockSkew. 0: five minutes. Less than 0: none may.
+	MaxClockSkew time.Duration
 	// Logger receives what happens in the background. Nil: silent.
 	Logger *slog.Logger
 	// Events are called as things happen. Nil: none.
@@ -251,6 +255,10 @@ func (o *Options) withDefaults() (Options, error) {
 		out.ExpiryGrace = defaultExpiryGrace
 	}
 	out.ExpiryGrace = max(0, out.ExpiryGrace)
+	if out.MaxClockSkew == 0 {
+		out.MaxClockSkew = defaultClockSkew
+	}
+	out.MaxClockSkew = max(0, out.MaxClockSkew)
 	return out, nil
 }
 

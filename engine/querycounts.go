@@ -94,14 +94,14 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 		err := e.inPart(ctx, p, func(v *version) error {
 			if one {
 				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
-				return visit(p, v, e.c.db.nowMillis(), lo, hi, false)
+				return visit(p, v, e.c.nowMillis(), lo, hi, false)
 			}
 			common := intersection(part, p.rng)
 			within := p.bounds()
 			if common != p.rng {
 				within = newBounds(common, e.c.levels())
 			}
-			return visit(p, v, e.c.db.nowMillis(), &within.lo, &within.hi, common == p.rng)
+			return visit(p, v, e.c.nowMillis(), &within.lo, &within.hi, common == p.rng)
 		})
 		if err == errMoved {
 			continue

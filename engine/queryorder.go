@@ -226,7 +226,7 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 		e.r.stats.Passes++
 		// What expires during the pass must not make room among the first
 		// candidates for others that it has passed over.
-		e.now = e.c.db.nowMillis()
+		e.now = e.c.nowMillis()
 		top, more, err := e.pass(after)
 		if err != nil {
 			return err

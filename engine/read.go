@@ -181,7 +181,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
-			now = db.nowMillis()
+			now = c.nowMillis()
 		}
 		gone = ver.Expires <= now
 	}

@@ -28,6 +28,9 @@ import (
 //	kind      1 byte: 5
 //	index     uvarint, not 0
 //	time      uvarint, milliseconds since the Unix epoch
+//
+// Sequences, indexes and times are at most what package item says: a record with
+// higher ones does not decode.
 const (
 	opPut       = 1
 	opDelete    = 2
@@ -36,7 +39,10 @@ const (
 	opMark      = 5
 )
 
-var errBadOperation = errors.New("operation does not decode")
+var (
+	errBadOperation = errors.New("operation does not decode")
+	errBadTime      = errors.New("time stamp of no year from 1970 to 9999")
+)
 
 // operation is one write to one item.
 type operation struct {
@@ -79,7 +85,7 @@ func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if carried {
 		seq, rest, err := uvarint(b)
-		if err != nil || seq == 0 {
+		if err != nil || seq == 0 || seq > item.MaxSeq {
 			return nil, errBadOperation
 		}
 		op.ver.Seq, b = seq, rest
@@ -114,6 +120,9 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if modified > item.MaxTime || expires > item.MaxExpires {
+		return nil, errBadTime
+	}
 	op.ver.Modified, op.ver.Expires = int64(modified), int64(expires)
 	op.ver.Flags, op.ver.Body = 0, nil
 	switch kind {
@@ -146,12 +155,15 @@ func appendMark(dst []byte, seq uint64, at applied) []byte {
 
 func decodeMark(b []byte, op *operation) ([]byte, error) {
 	index, b, err := uvarint(b)
-	if err != nil || index == 0 {
+	if err != nil || index == 0 || index > item.MaxIndex {
 		return nil, errBadOperation
 	}
 	at, b, err := uvarint(b)
 	if err != nil {
 		return nil, err
+	}
+	if at > item.MaxTime {
+		return nil, errBadTime
 	}
 	op.at = applied{index: index, time: int64(at)}
 	return b, nil

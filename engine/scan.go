@@ -357,7 +357,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	if p.born > s.born {
 		return false, ErrReplaced
 	}
-	now := db.nowMillis()
+	now := s.c.nowMillis()
 	if s.snapshot != nil && s.snapshot.now != 0 {
 		now = s.snapshot.now
 	}

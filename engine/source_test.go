@@ -45,7 +45,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
-	at, now := min(at, p.visible.Load()), p.db.nowMillis()
+	at, now := min(at, p.visible.Load()), p.c.nowMillis()
 	want := make(map[string]uint64)
 	name := func(k *item.Key) string { return fmt.Sprintf("%x %s", k.PK, k.ID) }
 	var cursors mergedCursor

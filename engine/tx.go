@@ -333,11 +333,9 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&epk)]
-		clock := db.opts.clock()
-		at := db.pins.take(p.visible.Load, clock)
+		at := db.pins.take(p.visible.Load, db.opts.clock())
 		if !p.dropped.Load() {
-			now := max(clock.UnixMilli(), db.clockHigh.Load()) // not before any stamp that it sees
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: now}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: c.nowMillis()}}, nil
 		}
 		// Who took its place may have flushed before the sequence was taken.
 		db.pins.release(at)

@@ -192,7 +192,7 @@ func compareClaims(db *DB, c *Container) error {
 	}
 	guard := db.epoch.Enter()
 	defer guard.Leave()
-	now := db.nowMillis()
+	now := c.nowMillis()
 	for _, p := range c.routing.Load().parts {
 		var m mergedCursor
 		m.open(p.version.Load(), maxSequence, false)

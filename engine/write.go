@@ -444,7 +444,7 @@ func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err e
 	if v.lookupMemory(&r.key, maxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.demand.judge(r.ifMatch, &found, exists, p.db.nowMillis())
+	err = r.demand.judge(r.ifMatch, &found, exists, p.c.nowMillis())
 	return err != nil && exists && found.Seq > p.visible.Load(), err
 }
 

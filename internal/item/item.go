@@ -29,6 +29,17 @@ const (
 	MaxID     = 1023
 )
 
+// Bounds of numbers that are read, so that what counts on from them cannot
+// overflow. Whoever reads a version or a mark refuses what lies above them.
+const (
+	MaxSeq   = 1<<56 - 1 // of sequences
+	MaxIndex = 1<<63 - 1 // of the entries of a replicated log
+	// MaxTime is the last millisecond of the year 9999, the highest time stamp.
+	MaxTime = 253_402_300_799_999
+	// MaxExpires is that of an item which lives for the longest time.Duration.
+	MaxExpires = MaxTime + (1<<63-1)/1_000_000
+)
+
 // HashOf returns the first 8 bytes of an EPK as an integer, zero-padded.
 func HashOf(epk []byte) uint64 {
 	if len(epk) >= 8 {
