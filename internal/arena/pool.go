@@ -1,7 +1,8 @@
 // Package arena lends chunks of memory outside of the Go heap, for memtables.
 //
 // Chunks come in classes of 8 KiB to 2 MiB, each twice the one before; larger
-// ones are whole multiples of 2 MiB. They are reused: the first touch of fresh
+// ones are whole multiples of 2 MiB. None is smaller than a page, which is what the
+// system gives: 64 KiB on some. They are reused: the first touch of fresh
 // memory costs a page fault, which on virtual machines is dearer than all else
 // that a memtable does. Nothing in a chunk is seen by the garbage collector.
 //
@@ -19,6 +20,7 @@ package arena
 import (
 	"errors"
 	"math/bits"
+	"os"
 	"sync"
 	"sync/atomic"
 )
@@ -38,6 +40,7 @@ var ErrFull = errors.New("arena: memory limit reached")
 // Pool lends chunks up to a limit. It is safe for concurrent use.
 type Pool struct {
 	limit  int64
+	least  int          // size of the smallest chunk
 	used   atomic.Int64 // lent
 	makers sync.WaitGroup
 	mu     struct {
@@ -52,7 +55,11 @@ type Pool struct {
 }
 
 // NewPool returns a pool that lends at most limit bytes. It holds nothing yet.
-func NewPool(limit int64) *Pool { return &Pool{limit: limit} }
+func NewPool(limit int64) *Pool { return newPool(limit, os.Getpagesize()) }
+
+func newPool(limit int64, page int) *Pool {
+	return &Pool{limit: limit, least: max(MinChunkBytes, page)}
+}
 
 // Limit returns the bytes that the pool lends at most.
 func (p *Pool) Limit() int64 { return p.limit }
@@ -71,7 +78,7 @@ func (p *Pool) Held() int64 {
 // It returns ErrFull if that would pass the limit, unless force is set, and an
 // error of the system if there is no memory.
 func (p *Pool) Get(size int, force bool) ([]byte, error) {
-	size = chunkSize(size)
+	size = max(chunkSize(size), p.least)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !force && p.used.Load()+int64(size) > p.limit {
@@ -232,7 +239,7 @@ func (p *Pool) releaseLocked(chunk []byte) {
 	release(chunk)
 }
 
-// chunkSize rounds a size up to that of a chunk.
+// chunkSize rounds a size up to that of a chunk, where pages are small.
 func chunkSize(size int) int {
 	if size <= MinChunkBytes {
 		return MinChunkBytes

@@ -34,7 +34,7 @@ func mustGet(t *testing.T, p *Pool, size int, force bool) []byte {
 }
 
 func TestLimit(t *testing.T) {
-	p := NewPool(2 * MinChunkBytes)
+	p := newPool(2*MinChunkBytes, touchEvery)
 	a := mustGet(t, p, 1, false)
 	b := mustGet(t, p, MinChunkBytes, false)
 	if _, err := p.Get(1, false); !errors.Is(err, ErrFull) {
@@ -72,9 +72,36 @@ func TestReuse(t *testing.T) {
 	p.Put(b)
 }
 
+// TestLargePages: where a page has 64 KiB no chunk takes less of the system, and
+// the limit sees that.
+func TestLargePages(t *testing.T) {
+	const page = 64 << 10
+	p := newPool(4*page, page)
+	defer p.Close()
+	var lent [][]byte
+	for range 4 {
+		chunk := mustGet(t, p, MinChunkBytes, false)
+		if len(chunk) != page {
+			t.Fatalf("a chunk of %d bytes, want %d", len(chunk), page)
+		}
+		lent = append(lent, chunk)
+	}
+	if _, err := p.Get(1, false); !errors.Is(err, ErrFull) || p.Used() != 4*page || p.Held() != 4*page {
+		t.Errorf("past the limit: %v, %d used, %d held", err, p.Used(), p.Held())
+	}
+	for _, chunk := range lent {
+		p.Put(chunk)
+	}
+	again := mustGet(t, p, 1, false)
+	if &again[0] != &lent[3][0] {
+		t.Error("a free chunk was not reused")
+	}
+	p.Put(again)
+}
+
 // A free chunk of another class must not keep the pool from lending.
 func TestFreeChunksMakeRoom(t *testing.T) {
-	p := NewPool(MaxChunkBytes)
+	p := newPool(MaxChunkBytes, touchEvery)
 	defer p.Close()
 	var small [][]byte
 	for range MaxChunkBytes / MinChunkBytes {
