@@ -3,6 +3,7 @@ package vfs
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -24,23 +25,43 @@ type WriteMapping struct {
 
 // WriteAt writes p at off. A failing device, and a file that shrank, are
 // errors; some of p may be written then.
-func (m *WriteMapping) WriteAt(p []byte, off int64) (err error) {
+func (m *WriteMapping) WriteAt(p []byte, off int64) error {
 	if off < 0 || off > int64(len(m.data)) || len(p) > len(m.data)-int(off) {
 		return fault.IO("write mapped", m.name, off, fmt.Errorf("%d bytes in a mapping of %d: %w", len(p), len(m.data), syscall.EINVAL))
 	}
-	before := debug.SetPanicOnFault(true)
+	if at, ok := copyGuarded(m.data[off:], p); !ok {
+		return fault.IO("write mapped", m.name, off+at, ErrFault)
+	}
+	return nil
+}
+
+// copyGuarded copies src, memory of the process, to dst, part of a mapping that
+// has room for it. It returns false, and about where in dst, if that raised a memory
+// fault.
+func copyGuarded(dst, src []byte) (at int64, ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		debug.SetPanicOnFault(before)
 		if r := recover(); r != nil {
-			at, ok := FaultOffset(r, m.data)
-			if !ok {
-				panic(r)
-			}
-			err = fault.IO("write mapped", m.name, at, ErrFault)
+			at, ok = faultOfCopy(r, dst)
 		}
 	}()
-	copy(m.data[off:], p)
-	return nil
+	copy(dst, src)
+	return 0, true
+}
+
+// faultOfCopy returns where in dst a copy to it failed that panicked with r. Some
+// systems do not tell the address: an emulated arm64 says 0, which the Go runtime
+// takes for a nil pointer. Nothing but the copy ran, of two slices that were
+// there, so that only the mapping can have failed: somewhere from its start on.
+func faultOfCopy(r any, dst []byte) (at int64, ok bool) {
+	if at, known := FaultOffset(r, dst); known {
+		return at, false
+	}
+	_, is := r.(runtime.Error)
+	if addressed, has := r.(interface{ Addr() uintptr }); !is || has && addressed.Addr() != 0 {
+		panic(r)
+	}
+	return 0, false
 }
 
 // Release says that nothing will be written below off any more. It lets go of
