@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -51,23 +52,33 @@ func (f *file) setBounds(r partmap.Range, levels int) {
 	f.clipTo(levels)
 }
 
+// bounds returns the bounds of the reference as keys.
+func (f *file) bounds(levels int) *bounds {
+	return newBounds(partmap.Range{Min: f.min, Max: f.max}, levels)
+}
+
 // clipTo computes the bounds as keys, if some of the file lies beyond them.
 func (f *file) clipTo(levels int) {
-	b := newBounds(partmap.Range{Min: f.min, Max: f.max}, levels)
+	b := f.bounds(levels)
 	f.clip = nil
 	if p := f.Properties(); !b.holds(&p.Min) || !b.holds(&p.Max) {
 		f.clip = b
 	}
 }
 
-// estimate notes how much of the file lies within the bounds.
+// estimate notes how much of the file lies within the bounds, which stays unknown if
+// its tables are damaged.
 func (f *file) estimate() error {
 	if f.clip == nil {
 		return nil
 	}
 	span, err := f.Span(f.clip.lo.EPK, f.clip.hi.EPK)
+	if errors.Is(err, ErrCorrupt) {
+		_ = f.met(err)
+		return nil
+	}
 	if err != nil {
-		return err
+		return f.named(err)
 	}
 	f.ref.Part = &manifest.Part{Items: span.Items, RawBytes: span.RawBytes, Bytes: span.Bytes}
 	return nil

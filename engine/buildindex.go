@@ -79,7 +79,7 @@ func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 		t = &takenIndex{file: in.file, number: o.number}
 		// One that is damaged is made anew of the documents.
 		t.r, err = in.file.openIndex(o.index.policy, true)
-		if in.file.badIndex.Load() || errors.Is(err, ErrCorrupt) {
+		if in.file.badIndex.Load() || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrIO) {
 			t.r, err = nil, nil
 		}
 		if err != nil {
@@ -129,10 +129,16 @@ func (o *output) finishIndex() {
 	w.SetIndex(func(emit func([]byte) error) error { return b.WriteTo(emit, w.Items()) })
 }
 
+// writes says whether a path is that of a file that the output is writing.
+func (o *output) writes(name string) bool {
+	fsys := o.p.db.fs
+	return name == fsys.Path(o.temp) || o.index.temp != "" && name == fsys.Path(o.index.temp)
+}
+
 // failIndex notes, if a file could not be written because the index of an input
-// is damaged, that the documents are to be read the next time.
+// is damaged or cannot be read, that the documents are to be read the next time.
 func (o *output) failIndex(err error) {
-	if errors.Is(err, ErrCorrupt) {
+	if io := new(IOError); errors.Is(err, ErrCorrupt) || errors.As(err, &io) && errors.Is(err, ErrIO) && !o.writes(io.File) {
 		for _, t := range o.index.taken {
 			t.file.badIndex.Store(true)
 		}
@@ -174,7 +180,7 @@ func (f *file) openIndex(policy *index.Compiled, read bool) (*index.Reader, erro
 	}
 	r, err := f.guardedIndex(section)
 	if err != nil {
-		return nil, f.named(err)
+		return nil, f.metIndex(err)
 	}
 	if r.Info().Fingerprint != policy.Fingerprint() {
 		return nil, nil

@@ -316,7 +316,7 @@ func (m *mergedCursor) err() error {
 	}
 	for i := range m.sources {
 		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
-			return s.run.files[min(max(s.file, 0), len(s.run.files)-1)].named(s.seg.Err())
+			return s.run.files[min(max(s.file, 0), len(s.run.files)-1)].met(s.seg.Err())
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"sort"
 
 	"github.com/cleavestore/cleave/partmap"
@@ -15,14 +16,26 @@ const itemWeight = 64
 const memoryShare = 8
 
 // chooseCut finds the cut that best halves what the partitions hold within a
-// range.
+// range. Runs with a damaged file are left out if their tables cannot be read.
 func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice, error) {
+	choice, err := db.cutOf(rng, parts, false)
+	if errors.Is(err, ErrCorrupt) {
+		choice, err = db.cutOf(rng, parts, true)
+	}
+	return choice, err
+}
+
+// cutOf is chooseCut with all runs, or with those without a damaged file.
+func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (splitter.Choice, error) {
 	var sources []splitter.Source
 	var files, memory int64
 	for _, p := range parts {
 		v, release := p.hold()
 		defer release()
 		for _, r := range v.runs {
+			if undamaged && r.damaged() {
+				continue
+			}
 			s, err := newRunSource(r, p.c.levels())
 			if err != nil {
 				return splitter.Choice{}, err
@@ -86,10 +99,10 @@ func newRunSource(r *run, levels int) (*runSource, error) {
 		if f.clip != nil {
 			var err error
 			if lo, err = f.LowerLogicalPartition(f.clip.lo.EPK); err != nil {
-				return nil, err
+				return nil, f.met(err)
 			}
 			if hi, err = f.LowerLogicalPartition(f.clip.hi.EPK); err != nil {
-				return nil, err
+				return nil, f.met(err)
 			}
 		}
 		from, err := f.weightBefore(lo)
@@ -114,7 +127,7 @@ func (f *file) weightBefore(i int) (int64, error) {
 	if i < int(p.LogicalPartitions) {
 		at, err := f.LogicalPartition(i)
 		if err != nil {
-			return 0, err
+			return 0, f.met(err)
 		}
 		items, raw = at.ItemsBefore, at.RawBefore
 	}
@@ -132,9 +145,10 @@ func (s *runSource) fileOf(i int) int {
 // At implements splitter.Source.
 func (s *runSource) At(i int) (at partmap.EPK, err error) {
 	n := s.fileOf(i)
-	p, err := s.run.files[n].LogicalPartition(s.lower[n] + i - s.first[n])
+	f := s.run.files[n]
+	p, err := f.LogicalPartition(s.lower[n] + i - s.first[n])
 	if err != nil {
-		return at, err
+		return at, f.met(err)
 	}
 	return partmap.EPKFromBytes(p.EPK)
 }
@@ -146,8 +160,9 @@ func (s *runSource) Find(at *partmap.EPK) (int, error) {
 		return s.Len(), nil
 	}
 	key := boundaryKey(at, s.levels)
-	i, err := s.run.files[n].LowerLogicalPartition(key.EPK)
-	return min(max(s.first[n], s.first[n]+i-s.lower[n]), s.first[n+1]), err
+	f := s.run.files[n]
+	i, err := f.LowerLogicalPartition(key.EPK)
+	return min(max(s.first[n], s.first[n]+i-s.lower[n]), s.first[n+1]), f.met(err)
 }
 
 // Before implements splitter.Source.

@@ -76,7 +76,7 @@ func (f *file) get(k *item.Key, hash, maxSeq uint64, dst []byte, head bool, out 
 		found, grown, err = f.Get(k, hash, maxSeq, dst, out)
 	}
 	if err != nil {
-		return false, dst, f.named(err)
+		return false, dst, f.met(err)
 	}
 	if f.Properties().OfPartitions > 0 {
 		var deleted item.Version
@@ -98,7 +98,7 @@ func (f *file) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version)
 	whole := k.Partition()
 	found, err := f.Head(&whole, whole.ItemHash(), maxSeq, out)
 	if err != nil || !found {
-		return 0, f.named(err)
+		return 0, f.met(err)
 	}
 	return out.Seq, nil
 }

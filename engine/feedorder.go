@@ -197,12 +197,12 @@ func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at part
 				}
 			}
 		}); err != nil {
-			return nil, at, file.named(err)
+			return nil, at, file.met(err)
 		}
 	}
 	if beyond < hi {
 		if !o.cursor.SeekOrdinal(beyond) {
-			return nil, at, file.named(o.cursor.Err())
+			return nil, at, file.met(o.cursor.Err())
 		}
 		if at, err = partmap.EPKFromBytes(o.cursor.Key().EPK); err != nil {
 			return nil, at, err
@@ -412,7 +412,7 @@ func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
 	}
 	c := s.order.cursor
 	if !c.SeekOrdinal(s.order.list[s.at].ordinal) {
-		return false, s.file.named(c.Err())
+		return false, s.file.met(c.Err())
 	}
 	*k, *v = *c.Key(), *c.Version()
 	return true, nil

@@ -101,9 +101,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 		flushed = []*run{r}
 		raw, stored := r.compression()
 		p.c.dict.judge(out.dict, raw, stored)
-		if err := p.completeShadows(out); err != nil {
-			return err
-		}
+		p.completeShadows(out)
 	}
 	p.install.Lock()
 	defer p.install.Unlock()
@@ -220,9 +218,7 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 	}
 	o.items++
 	o.expiring.note(v)
-	if err := o.shadows.note(k, v.Seq); err != nil {
-		return err
-	}
+	o.shadows.note(k, v.Seq)
 	o.hidden = o.deleted.hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
@@ -237,9 +233,7 @@ func (o *output) addFrom(in *runInput) error {
 	}
 	o.items++
 	o.expiring.note(in.walker.Version())
-	if err := o.shadows.note(in.walker.Key(), in.walker.Version().Seq); err != nil {
-		return err
-	}
+	o.shadows.note(in.walker.Key(), in.walker.Version().Seq)
 	o.hidden = o.deleted.hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
@@ -247,10 +241,12 @@ func (o *output) addFrom(in *runInput) error {
 	}
 	if reads {
 		if err := in.walker.Complete(); err != nil {
-			return err
+			return in.file.refused(err)
 		}
 	}
-	if err := o.w.AddFrom(in.walker); err != nil {
+	if err := o.w.AddFrom(in.walker); errors.Is(err, ErrCorrupt) {
+		return in.file.refused(err)
+	} else if err != nil {
 		return err
 	}
 	return o.takeIndex(in, reads)
@@ -288,14 +284,11 @@ func (o *output) begin(k *item.Key) error {
 // finishFile completes the file being written, whose upper bound is hi.
 func (o *output) finishFile(hi partmap.EPK) error {
 	o.finishIndex()
-	shadows, err := o.shadows.end()
-	if err != nil {
-		return err
-	}
+	shadows := o.shadows.end()
 	if shadows != nil {
 		o.w.SetShadows(shadows)
 	}
-	_, err = o.w.Finish()
+	_, err := o.w.Finish()
 	o.w = nil
 	o.failIndex(err)
 	o.endIndex()

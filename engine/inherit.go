@@ -284,6 +284,7 @@ func (r *run) inherit(of *run, child *partition) error {
 		next := &file{Reader: f.Reader, ref: f.ref, name: path.Join(child.dir, manifest.SegmentName(f.ref.Number))}
 		next.path = child.db.fs.Path(next.name)
 		next.shadows.take(&f.shadows, false)
+		next.inheritDamage(f)
 		next.setBounds(rng, child.c.levels())
 		if next.holdsNothing() {
 			continue

@@ -37,9 +37,9 @@ type plan struct{ first, end int }
 
 func (p plan) empty() bool { return p.end-p.first < 1 }
 
-// pickMerge chooses what to merge next, if anything. settle asks for at most
-// settledRuns runs.
-func (p *partition) pickMerge(runs []*run, settle bool) plan {
+// pickAmong is pickMerge for runs without one between them that is set aside. last
+// says that the store has no older ones.
+func (p *partition) pickAmong(runs []*run, last, settle bool) plan {
 	if len(runs) == 0 {
 		return plan{}
 	}
@@ -69,7 +69,7 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 	if settle {
 		minDead = 1
 	}
-	alone := runs[0].tombstones() > 0 || expired > 0 || floor != maxSequence && runs[0].older() > 0
+	alone := last && (runs[0].tombstones() > 0 || expired > 0 || floor != maxSequence && runs[0].older() > 0)
 	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || alone) {
 		return plan{0, len(runs)}
 	}
@@ -98,6 +98,7 @@ func (p *partition) pickMerge(runs []*run, settle bool) plan {
 func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	// Only merges remove runs and one runs at a time, so the inputs stay; new
 	// runs come in front of them.
+	p.separate()
 	v, release := p.hold()
 	defer release()
 	runs := v.runs
@@ -108,6 +109,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	start := db.opts.clock()
 	inputs := runs[pick.first:pick.end]
 	older := runs[pick.end:]
+	oldest := allAside(older) // but for the keys of damaged files
 	event := MergeEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
 	var expect int64
 	for _, r := range inputs {
@@ -116,15 +118,16 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 	}
 	out := p.newOutput(ctx, int(expect), older, inputs)
 	defer out.abandon()
-	if len(older) == 0 {
+	if oldest {
 		out.codec = p.c.def.Compression
 	}
 	if out.codec != segment.None {
 		out.dict = p.c.mergeDictionary(inputs)
 	}
 	m := merger{
-		out: out, keep: p.retention(len(older) == 0), overlap: p.newOverlap(older),
+		out: out, keep: p.retention(oldest), overlap: p.newOverlap(older),
 	}
+	m.keep.aside = p.keysAside(older)
 	if err := m.run(ctx, db, inputs); err == errMoved {
 		return false, nil
 	} else if err != nil {
@@ -141,7 +144,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 		}
 		r.shadowed = m.overlap.estimate()
 		r.keptAbove = m.keep.floor()
-		if lowest := m.keep.lowestReader(); len(older) == 0 && lowest != maxSequence {
+		if lowest := m.keep.lowestReader(); oldest && lowest != maxSequence {
 			r.heldFor = max(lowest, 1) // 0 is nobody; a snapshot of an empty store reads there
 		}
 		replacement = []*run{r}
@@ -204,7 +207,7 @@ func (r *runInput) next() (bool, error) {
 				return true, nil
 			}
 			if err := r.walker.Err(); err != nil {
-				return false, r.file.named(err)
+				return false, r.file.refused(err)
 			}
 		}
 		if len(r.files) == 0 {

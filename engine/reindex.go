@@ -109,8 +109,9 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	return nil
 }
 
-// Wait returns when the job has ended, with its error: nil, ErrIndexReplaced, or
-// ErrClosed if the store or container went. When ctx ends before, it returns the
+// Wait returns when the job has ended, with its error: nil, ErrIndexReplaced,
+// ErrClosed if the store or container went, or ErrCorrupt if a file is damaged and got
+// no index, when all others have one. When ctx ends before, it returns the
 // error of ctx and the job goes on.
 func (j *IndexJob) Wait(ctx context.Context) error {
 	select {
@@ -168,7 +169,7 @@ func (c *Container) endReindexing() {
 		return
 	}
 	if files, _ := c.stale(); files == 0 {
-		j.endLocked(nil)
+		j.endLocked(c.staleAside())
 	}
 }
 
@@ -183,7 +184,7 @@ func (c *Container) stale() (files int, bytes int64) {
 		v, release := p.hold()
 		for _, r := range v.runs {
 			for _, f := range r.files {
-				if f.staleFor(policy) {
+				if !f.aside.Load() && f.staleFor(policy) {
 					files++
 					bytes += f.bytes()
 				}
@@ -192,6 +193,27 @@ func (c *Container) stale() (files int, bytes int64) {
 		release()
 	}
 	return files, bytes
+}
+
+// staleAside returns the damage of a file that is to have another index and cannot be
+// written anew, nil if there is none.
+func (c *Container) staleAside() error {
+	policy := c.indexing.Load()
+	if policy == nil {
+		return nil
+	}
+	for _, p := range c.routing.Load().parts {
+		v, release := p.hold()
+		defer release()
+		for _, r := range v.runs {
+			for _, f := range r.files {
+				if f.aside.Load() && f.staleFor(policy) {
+					return fmt.Errorf("index of partition %d: a file is set aside: %w", p.id, *f.damage.Load())
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // staleFor says whether the file has no index for a policy. One that cannot be
@@ -208,7 +230,7 @@ func (f *file) staleFor(policy *index.Compiled) bool {
 		known = &found
 		f.fingerprint.Store(known)
 	}
-	return *known != policy.Fingerprint()
+	return *known != policy.Fingerprint() || f.badIndex.Load()
 }
 
 // reindexOne writes one file of a partition that has no index for the policy of
@@ -244,7 +266,7 @@ func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compi
 	defer release()
 	for i, r := range v.runs {
 		for _, f := range r.files {
-			if !f.staleFor(policy) || p.dropped.Load() {
+			if f.aside.Load() || !f.staleFor(policy) || p.dropped.Load() {
 				continue
 			}
 			if err := db.rewrite(ctx, p, f, v.runs[i+1:], false); err == errMoved {

@@ -13,6 +13,8 @@ import (
 type retention struct {
 	at      []uint64     // sequences at which somebody reads, falling; the first is the top
 	oldest  bool         // nothing older exists: tombstones hide nothing
+	aside   []*bounds    // with oldest, where something older exists that is damaged
+	hides   bool         // there may be something older of the key
 	purge   int64        // what expired up to then is as if it were deleted
 	above   uint64       // all versions above it stay; maxSequence: none do
 	reader  uint64       // the lowest sequence at which somebody reads; maxSequence: nobody does
@@ -77,6 +79,7 @@ func (r *retention) lowestReader() uint64 { return r.reader }
 // nextKey says that another key follows. Keys come in order.
 func (r *retention) nextKey(k *item.Key) {
 	r.first = true
+	r.hides = !r.oldest || anyHolds(r.aside, k)
 	if r.isWhole = k.OfPartition(); r.isWhole {
 		r.whole = r.whole[:0]
 		r.of.Set(k)
@@ -118,7 +121,7 @@ func (r *retention) wants(v *item.Version) bool {
 		}
 		// A tombstone, or what has expired, that every reader sees, with nothing older below it,
 		// hides nothing.
-		if r.oldest && r.gone(v) && v.Seq <= r.at[len(r.at)-1] {
+		if !r.hides && r.gone(v) && v.Seq <= r.at[len(r.at)-1] {
 			break
 		}
 		return true

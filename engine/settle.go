@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -56,7 +57,8 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 // split, and merges until each partition has at most two runs, dead versions are
 // gone, no file is shared of which much belongs to others, and all have an index
 // for the policy of their container. Partitions that cannot be split, as one
-// logical partition is everything, stay as they are.
+// logical partition is everything, stay as they are. Where files are damaged it settles
+// what it can, and then returns an error that names one of them.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -78,13 +80,21 @@ func (db *DB) Settle(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, p := range db.partitions() {
+		if err := p.version.Load().firstAside(); err != nil {
+			return fmt.Errorf("settle: partition %d: a file is set aside: %w", p.id, err)
+		}
+	}
 	return nil
 }
 
 // settleRuns merges, trims and indexes in a partition.
 func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 	for !p.dropped.Load() && !p.pickMerge(p.version.Load().runs, true).empty() {
-		if _, err := db.work.mergeOne(ctx, p, true); err != nil {
+		if err := p.pastDamage(func() error {
+			_, err := db.work.mergeOne(ctx, p, true)
+			return err
+		}); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -98,11 +108,15 @@ func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 }
 
 // rewriteAll has files of the partition written anew by trimOne or reindexOne,
-// one after the other, until none needs it. Where they give way to a split it goes
+// one after the other, until none needs it but those that are set aside. Where they give way to a split it goes
 // on if that does not replace the partition.
 func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *partition, bool) (bool, error)) error {
 	for {
-		done, err := one(ctx, p, true)
+		var done bool
+		err := p.pastDamage(func() (err error) {
+			done, err = one(ctx, p, true)
+			return err
+		})
 		if err == errMoved {
 			done = true
 			_, err = p.awaitSplit(ctx, p.queued.Load())

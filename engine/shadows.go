@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 
@@ -119,6 +120,11 @@ func (c *shadowCache) load(f *file) error {
 		return nil
 	}
 	all, _, err := f.Shadows()
+	if errors.Is(err, ErrCorrupt) {
+		// Then what it overwrites is found out, and the file is written anew.
+		f.badIndex.Store(true)
+		all, err = nil, nil
+	}
 	if err != nil {
 		return f.named(err)
 	}
@@ -236,10 +242,10 @@ func (p *partition) carryShadows(o *output, newer []*run) {
 }
 
 // completeShadows finds out what the files of an output overwrite in files that
-// merges have written meanwhile.
-func (p *partition) completeShadows(o *output) error {
+// merges have written meanwhile. What cannot be read stays unknown.
+func (p *partition) completeShadows(o *output) {
 	if o.shadows == nil {
-		return nil
+		return
 	}
 	v, release := p.hold()
 	defer release()
@@ -252,15 +258,11 @@ func (p *partition) completeShadows(o *output) error {
 			}
 		}
 		for _, old := range q.list[1:] {
-			if q.list[0].apart(old) {
-				continue
-			}
-			if _, err := q.shadowsOn(0, old); err != nil {
-				return err
+			if !q.list[0].apart(old) && !o.shadows.unread[old.file.ref.Number] {
+				_, _ = q.shadowsOn(0, old)
 			}
 		}
 	}
-	return nil
 }
 
 func (q *sourceSet) addFile(f *file, r *run) *indexSource {
@@ -269,8 +271,12 @@ func (q *sourceSet) addFile(f *file, r *run) *indexSource {
 	return s
 }
 
+// errAllFailed ends a search in which no older source is left that can be read.
+var errAllFailed = errors.New("no older source can be read")
+
 // shadowsOn returns what the source, number i of all, overwrites in an older one.
-// It looks for what it overwrites in all older ones at a time.
+// It looks for what it overwrites in all older ones at a time; of those that cannot
+// be read nothing is known.
 func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	s := q.list[i]
 	cache := s.cache()
@@ -288,6 +294,7 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 		list *shadowList
 	}
 	var targets []target
+	failed := make(map[any]error)
 	for _, o := range q.list[i+1:] {
 		if l := cache.lists[o.identity()]; l != nil {
 			lists[o.identity()] = l // others are gone
@@ -308,20 +315,30 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 		err := s.eachKey(func(k *item.Key, oldest uint64) error {
 			hash := k.ItemHash()
 			for _, t := range targets {
+				if failed[t.identity()] != nil {
+					continue
+				}
 				ordinal, versions, err := t.overwrittenBy(k, hash)
 				if err != nil {
-					return err
+					failed[t.identity()] = err
+					if len(failed) == len(targets) {
+						return errAllFailed
+					}
+					continue
 				}
 				t.list.add(ordinal, versions, oldest)
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && err != errAllFailed {
 			return nil, err
+		}
+		for id := range failed {
+			delete(lists, id)
 		}
 	}
 	cache.lists = lists
-	return lists[older.identity()], nil
+	return lists[older.identity()], failed[older.identity()]
 }
 
 // apart says that two sources can have no logical partition in common: two files,
@@ -365,7 +382,7 @@ func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, 
 		hash = k.ItemHash()
 	}
 	first, versions, err = f.Lookup(k, hash)
-	return first, versions, f.named(err)
+	return first, versions, f.met(err)
 }
 
 // eachKey calls visit with the keys of the source and the sequence of the oldest
@@ -414,6 +431,9 @@ func (s *indexSource) eachKey(visit func(k *item.Key, oldest uint64) error) erro
 type shadowFinder struct {
 	older  []*run
 	inputs map[uint64]*shadowList // what the inputs of a merge know, by number of the older file
+	// unread are the older files that could not be read, by number: what is overwritten in
+	// them is not recorded, and does not keep the file from being written.
+	unread map[uint64]bool
 
 	begun  bool
 	first  item.KeyCopy // key of the file being written
@@ -426,7 +446,7 @@ type shadowFinder struct {
 // newShadowFinder returns a finder for an output. inputs are the runs that a
 // merge reads.
 func newShadowFinder(older, inputs []*run) *shadowFinder {
-	s := &shadowFinder{older: older, inputs: make(map[uint64]*shadowList)}
+	s := &shadowFinder{older: older, inputs: make(map[uint64]*shadowList), unread: make(map[uint64]bool)}
 	for _, r := range older {
 		for _, old := range r.files {
 			var all *shadowList
@@ -455,17 +475,15 @@ func newShadowFinder(older, inputs []*run) *shadowFinder {
 }
 
 // note is told of each version that is added.
-func (s *shadowFinder) note(k *item.Key, seq uint64) error {
+func (s *shadowFinder) note(k *item.Key, seq uint64) {
 	if s == nil {
-		return nil
+		return
 	}
 	if s.begun && item.Compare(k, &s.last.Key) == 0 {
 		s.oldest = seq
-		return nil
+		return
 	}
-	if err := s.find(); err != nil {
-		return err
-	}
+	s.find()
 	if !s.begun || !item.SamePartition(k, &s.last.Key) {
 		s.epk = partmap.HashEncoded(k.PK)
 	}
@@ -476,18 +494,17 @@ func (s *shadowFinder) note(k *item.Key, seq uint64) error {
 		s.first.Set(k)
 		s.found = make(map[uint64]*shadowList)
 	}
-	return nil
 }
 
 // find looks up the last key, where the inputs do not know what it overwrites.
-func (s *shadowFinder) find() error {
+func (s *shadowFinder) find() {
 	if !s.begun {
-		return nil
+		return
 	}
 	hash := uint64(0)
 	for _, r := range s.older {
 		f := r.find(&s.epk)
-		if f == nil || s.inputs[f.ref.Number] != nil {
+		if f == nil || s.inputs[f.ref.Number] != nil || s.unread[f.ref.Number] {
 			continue
 		}
 		if hash == 0 {
@@ -495,7 +512,8 @@ func (s *shadowFinder) find() error {
 		}
 		ordinal, versions, err := f.overwrittenBy(&s.last.Key, hash)
 		if err != nil {
-			return err
+			s.unread[f.ref.Number] = true
+			continue
 		}
 		if versions > 0 {
 			l := s.found[f.ref.Number]
@@ -506,17 +524,15 @@ func (s *shadowFinder) find() error {
 			l.add(ordinal, versions, s.oldest)
 		}
 	}
-	return nil
 }
 
-// end returns what the file overwrites in each older one, and begins the next.
-func (s *shadowFinder) end() ([]segment.Shadows, error) {
+// end returns what the file overwrites in each older one that could be read, and
+// begins the next. nil: nothing is looked for.
+func (s *shadowFinder) end() []segment.Shadows {
 	if s == nil {
-		return nil, nil
+		return nil
 	}
-	if err := s.find(); err != nil {
-		return nil, err
-	}
+	s.find()
 	s.begun = false
 	var all []segment.Shadows
 	done := make(map[uint64]bool)
@@ -531,9 +547,12 @@ func (s *shadowFinder) end() ([]segment.Shadows, error) {
 			if in := s.inputs[n]; in != nil && len(in.ordinals) > 0 {
 				part, err := s.within(in, f)
 				if err != nil {
-					return nil, err
+					s.unread[n] = true
 				}
 				l = &part
+			}
+			if s.unread[n] {
+				continue
 			}
 			if l == nil {
 				l = new(shadowList)
@@ -542,7 +561,7 @@ func (s *shadowFinder) end() ([]segment.Shadows, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b segment.Shadows) int { return cmp.Compare(a.File, b.File) })
-	return all, nil
+	return all
 }
 
 // within returns the part of a list for the logical partitions of the file being

@@ -161,10 +161,10 @@ func (f *file) ordinalSpan() (*ordinals, error) {
 // lower returns the ordinal of the first version whose key is not before k.
 func (f *file) lower(c *segment.Cursor, k *item.Key) (uint32, error) {
 	if !c.SeekGE(k) {
-		return uint32(f.Properties().Items), f.named(c.Err())
+		return uint32(f.Properties().Items), f.met(c.Err())
 	}
 	ordinal, err := c.Ordinal()
-	return ordinal, f.named(err)
+	return ordinal, f.met(err)
 }
 
 // mappedIndex returns the file's index if it is one for the policy, else nil.
@@ -191,7 +191,7 @@ func (s *indexSource) use(fn func(*index.Reader) error) error {
 	if s.file == nil {
 		return fn(s.r)
 	}
-	return s.file.named(s.file.Guard(func() error { return fn(s.r) }))
+	return s.file.metIndex(s.file.Guard(func() error { return fn(s.r) }))
 }
 
 // cut returns the ordinals, of those that belong to the partition, of the keys
@@ -218,7 +218,7 @@ func (s *indexSource) cutPartition(lo, hi *item.Key) (from, to uint32, err error
 	if s.file != nil {
 		from, to, one, err := s.file.PartitionOrdinals(lo)
 		if err != nil || one {
-			return max(from, s.lo), max(from, s.lo, min(to, s.hi)), s.file.named(err)
+			return max(from, s.lo), max(from, s.lo, min(to, s.hi)), s.file.met(err)
 		}
 	}
 	return s.cut(lo, hi)
@@ -275,7 +275,7 @@ func (s *indexSource) show(ordinal uint32, k *item.Key, v *item.Version) error {
 // noVersion says why the file has not shown a version.
 func (s *indexSource) noVersion(ordinal uint32) error {
 	if err := s.cursor.Err(); err != nil {
-		return s.file.named(err)
+		return s.file.met(err)
 	}
 	return fmt.Errorf("%s: no version with ordinal %d", s.file.name, ordinal)
 }
@@ -500,7 +500,7 @@ func (s *indexSource) overwritten(k *item.Key) (bool, error) {
 			}
 			found, err := n.file.Head(k, hash, s.set.at, &v)
 			if err != nil {
-				return false, n.file.named(err)
+				return false, n.file.met(err)
 			}
 			if found {
 				return true, nil

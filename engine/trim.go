@@ -46,7 +46,7 @@ func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error)
 	defer release()
 	for i, r := range v.runs {
 		for _, f := range r.files {
-			if f.trimmable() && !p.dropped.Load() {
+			if f.trimmable() && !f.aside.Load() && !p.dropped.Load() {
 				if err := db.rewrite(ctx, p, f, v.runs[i+1:], true); err == errMoved {
 					return false, err
 				} else if err != nil {
