@@ -276,7 +276,7 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	parts := db.partitions()
 	best, wait := mostFrozen(parts)
 	// Those whose flush failed must not hold up the others.
-	if best == nil && (db.ripe() || wait > 0 && db.pool.Used() > db.pool.Limit()/4*3) && freezeLargest(parts) {
+	if best == nil && (db.ripe() || wait > 0 && db.pool.Used() > db.pool.Limit()/4*3) && w.freezeLargest(parts) {
 		best, wait = mostFrozen(parts)
 	}
 	if best == nil || !best.flushing.try() {
@@ -286,16 +286,24 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 }
 
 // freezeLargest freezes the largest memtable of partitions whose flush has not
-// failed, unless one of that partition is being flushed: it could only wait.
-func freezeLargest(parts []*partition) bool {
+// failed. It passes over partitions that are being flushed, or must not be: their
+// memtable could only wait. Beside one that is larger, what is not worth a file is
+// left alone unless a write waits for memory.
+func (w *workers) freezeLargest(parts []*partition) bool {
 	var largest *partition
-	var most int64
+	var most, taken int64
 	for _, p := range parts {
-		if n := p.version.Load().active.Reserved(); n > most && p.flushBackoff.left() <= 0 {
+		n := p.version.Load().active.Reserved()
+		if p.flushBackoff.left() > 0 {
+			continue
+		}
+		if p.flushing.taken() {
+			taken = max(taken, n)
+		} else if n > most {
 			largest, most = p, n
 		}
 	}
-	if largest == nil || largest.flushing.taken() {
+	if largest == nil || most < min(taken, smallMemtable) && w.waiting.Load() == 0 {
 		return false
 	}
 	largest.mu.Lock()
