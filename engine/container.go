@@ -22,7 +22,6 @@ import (
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/wal"
 )
 
 // Container is a set of items with one partition key definition. It is safe
@@ -309,34 +308,8 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range parts {
-		// Background work sees that, and gives up.
-		_ = p.merging.take(context.Background())
-		_ = p.flushing.take(context.Background())
-		db.log.Forget(wal.Stream(p.id)) // nothing more will be appended to it
-	}
-	var gone []*version
-	for _, p := range parts {
-		// A read that is late finds an empty partition.
-		gone = append(gone, p.swap(func(version) version {
-			return version{active: memtable.New(db.pool, p.span, 0)}
-		}))
-		p.flushing.leave()
-		p.merging.leave()
-	}
-	db.work.retire(func() {
-		for _, v := range gone {
-			v.release(db)
-		}
-		db.work.releaseWaiters()
-		for _, p := range parts {
-			db.remove("remove a dropped partition", func() error { return removeTree(db.fs, p.dir) })
-		}
-	})
-	db.work.reclaimIfManual()
-	if err := db.releaseLog(); err != nil {
-		db.backgroundError("release log files", err)
-	}
+	db.retire(parts)
+	db.endStreams(parts)
 	return nil
 }
 

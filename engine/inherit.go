@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"path"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -218,18 +219,17 @@ type inheritance struct {
 // as they are left to others. The partition keeps a share in each. The commit
 // lock is held.
 func (p *partition) leaveTables() *inheritance {
-	v := p.version.Load()
-	in := &inheritance{from: p}
-	if v.active.Versions() > 0 {
-		p.db.frozenBytes.Add(v.active.Reserved())
-		in.tables = append(in.tables, frozenTable{Table: v.active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, applied: p.mu.applied})
-	}
-	in.tables = append(in.tables, v.frozen...)
+	p.freezeLocked()
+	in := &inheritance{from: p, tables: slices.Clone(p.version.Load().frozen)}
 	for i := range in.tables {
 		t := &in.tables[i]
 		t.from, t.refs = wal.Stream(p.id), new(atomic.Int32)
 		t.refs.Add(1)
 	}
+	p.swap(func(v version) version {
+		v.frozen = slices.Clone(in.tables)
+		return v
+	})
 	return in
 }
 

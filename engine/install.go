@@ -11,11 +11,9 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
-	"github.com/cleavestore/cleave/wal"
 )
 
 // An installation goes through these steps:
@@ -23,9 +21,10 @@ import (
 //  1. The store manifest uses up the id of the new partition.
 //  2. Its directory is made, and what the stream has is written to files there,
 //     as in a flush; its manifest names them, the sequence and the entry.
-//  3. Under the commit locks of the partitions that it replaces:
+//  3. While the sets of files of the partitions that it replaces stand still:
 //     commit point: the store manifest names it in their place.
-//  4. Fences end their streams, and the routing table has the new one.
+//  4. Under their commit locks fences end their streams, and the routing table
+//     has the new one.
 //  5. The directories of the others go when nobody reads through them.
 //
 // A crash before 3 leaves a directory that no manifest names; after it the
@@ -37,6 +36,7 @@ import (
 // has another id, and comes to the entry that the other was at. A crash leaves
 // what was there or what was installed.
 //
+// Entries that are applied to the old partitions meanwhile go with what was there.
 // Snapshots, scans and queries that have begun before get ErrReplaced in this
 // range. Errors: ErrInvalid for a stream of another partition key, unique keys or range;
 // *CorruptionError, with the offset, for one that is damaged or ends early;
@@ -289,65 +289,33 @@ func (c *Container) allRuns() (runs []*run) {
 // commit does steps 3 to 5. It runs as a job, so that no partition is replaced
 // otherwise.
 func (in *installation) commit(ctx context.Context) error {
-	db, c := in.db, in.c
-	old, err := in.replaced()
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
-	}
-	in.old = old
-	for _, p := range old {
-		for _, t := range []turn{p.flushing, p.merging} {
-			if err := t.take(ctx); err != nil {
-				return err
-			}
-			defer t.leave()
-		}
 	}
 	if err := in.swap(); err != nil {
 		return err
 	}
-	c.divide()
-	var gone []*version
-	for _, p := range old {
-		db.log.Forget(wal.Stream(p.id))
-		// A read that is late finds an empty partition, and is routed again.
-		gone = append(gone, p.swap(func(version) version {
-			return version{active: memtable.New(db.pool, p.span, 0)}
-		}))
-	}
-	db.work.retire(func() {
-		for _, v := range gone {
-			v.release(db)
-		}
-		db.work.releaseWaiters()
-		for _, p := range old {
-			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, p.dir) })
-		}
-	})
-	db.work.reclaimIfManual()
-	if err := db.releaseLog(); err != nil {
-		db.backgroundError("release log files", err)
-	}
+	in.c.divide()
+	in.db.retire(in.old)
+	in.db.endStreams(in.old)
 	return nil
 }
 
 // swap does steps 3 and 4.
-func (in *installation) swap() error {
+func (in *installation) swap() (err error) {
 	db, c := in.db, in.c
 	c.shape.Lock()
 	defer c.shape.Unlock()
 	if c.dropped.Load() {
 		return c.gone()
 	}
+	if in.old, err = in.replaced(); err != nil {
+		return err
+	}
+	// What flushes and merges in these partitions have made is thrown away.
 	for _, p := range in.old {
 		p.install.Lock()
 		defer p.install.Unlock()
-	}
-	// What would be written from here on would be lost: it waits, and is told
-	// that the partition is gone.
-	for _, p := range in.old {
-		p.mu.Lock()
-		defer p.mu.Unlock()
 	}
 	r := reshape{db: db, c: c, parents: in.old, children: []*partition{in.p}, plan: splitter.Plan{Kind: splitter.Install}}
 	m := manifest.Partition{ID: uint32(in.p.id), Container: c.id, Min: slices.Clone(in.rng.Min.Bytes()), Max: slices.Clone(in.rng.Max.Bytes())}
@@ -363,8 +331,12 @@ func (in *installation) swap() error {
 	if err := r.commit(); err != nil {
 		return err
 	}
-	// From here on it only goes forward. Only a check rests on the fences.
+	// From here on it only goes forward. What was written to the old partitions
+	// since the commit point goes with the rest of them.
+	r.lockParents()
+	defer r.unlockParents()
 	for _, p := range in.old {
+		// Only a check rests on the fences.
 		if err := r.appendFence(p); err != nil && !errors.Is(err, ErrDiskFull) {
 			_ = db.uncertain(err) // it is told of the store
 		}

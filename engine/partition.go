@@ -60,6 +60,8 @@ type partition struct {
 		applied  applied      // newest entry of the replicated log
 		left     heritage     // what the parents had come to; replicated containers only
 		mixed    bool         // replay put records of inherited streams into the active memtable
+		// allSynced says that every write waits for a sync, whatever it asks for.
+		allSynced bool
 	}
 
 	// versionMu serialises changes of version.

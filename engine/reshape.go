@@ -34,7 +34,6 @@ type reshape struct {
 	children []*partition
 	routing  *routing // with the children
 	ids      []manifest.Partition
-	left     []*inheritance    // of the parents
 	names    map[uint64]string // of the parents' files
 }
 
@@ -48,7 +47,7 @@ func (r *reshape) run(ctx context.Context) error {
 	// From here on the job only goes forward.
 	swapped := r.db.opts.clock()
 	r.c.divide()
-	r.retireParents()
+	r.db.retire(r.parents)
 	if !r.db.opts.keepInheritance {
 		for _, p := range r.children {
 			if err := r.db.endInheritance(r.db.work.ctx, p); err != nil {
@@ -154,26 +153,29 @@ func (r *reshape) settle(ctx context.Context) error {
 }
 
 // stillParents waits until nobody flushes in a parent and, if nobody waits for
-// the job, until nobody merges in one: the work would be lost. Flushes go on
-// while it waits for merges, which may be long. stop lets others do so again.
+// the job, until nobody merges in one: the work would be lost. Flushes of all
+// parents go on while it waits for merges, which may be long. stop lets others do
+// so again.
 func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
-	var taken []turn
+	var turns, taken []turn
 	stop = func() {
 		for _, t := range taken {
 			t.leave()
 		}
 	}
+	if r.job.auto {
+		for _, p := range r.parents {
+			turns = append(turns, p.merging)
+		}
+	}
 	for _, p := range r.parents {
-		turns := []turn{p.merging, p.flushing}
-		if !r.job.auto {
-			turns = turns[1:]
+		turns = append(turns, p.flushing)
+	}
+	for _, t := range turns {
+		if err := t.take(ctx); err != nil {
+			return stop, err
 		}
-		for _, t := range turns {
-			if err := t.take(ctx); err != nil {
-				return stop, err
-			}
-			taken = append(taken, t)
-		}
+		taken = append(taken, t)
 	}
 	return stop, nil
 }

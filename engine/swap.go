@@ -1,17 +1,11 @@
 package engine
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 
-	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
-
-// swapTries is how often a swap of two parents is put off, for a sync of the
-// log, before it waits for one under the locks.
-const swapTries = 16
 
 // swap is step 4 of a reshape, and its only pause. It fills in pointers and
 // appends to the log's buffer; it waits for nothing, and takes as long for a
@@ -21,7 +15,7 @@ const swapTries = 16
 // two parents, all up to the newer one's. For the other parent that may show
 // writes that are not published there yet. It must not show one that waits for
 // its sync. Such a write lies below the newer visible sequence only if that was
-// raised by a write that needs no sync and has none: see mayShow.
+// raised by a write that needs no sync and has none: see syncParents.
 func (r *reshape) swap() (err error) {
 	db := r.db
 	defer func() {
@@ -33,25 +27,12 @@ func (r *reshape) swap() (err error) {
 	if err := db.log.Wait(db.log.Appended(), false); err != nil {
 		return db.uncertain(err)
 	}
-	for try := 1; ; try++ {
-		r.lockParents()
-		if r.mayShow() {
-			break
-		}
-		last, synced := r.ends()
-		if try < swapTries {
-			r.unlockParents()
-		}
-		if err := db.await(last, synced); err != nil {
-			if try >= swapTries {
-				r.unlockParents()
-			}
+	if len(r.parents) > 1 {
+		if err := r.syncParents(); err != nil {
 			return err
 		}
-		if try >= swapTries {
-			break // all that was written is synced, and nothing more can be
-		}
 	}
+	r.lockParents()
 	start := db.opts.clock()
 	err = r.swapLocked()
 	swapped := db.opts.clock()
@@ -76,27 +57,18 @@ func (r *reshape) unlockParents() {
 	}
 }
 
-// ends returns up to where the parents' records reach in the log, and those
-// that asked for a sync.
-func (r *reshape) ends() (last, synced wal.Position) {
+// syncParents makes durable what the parents have written, and has what is
+// written to them from then on wait for a sync: then what is visible in one
+// parent is behind no write of another that waits for its sync.
+func (r *reshape) syncParents() error {
+	var last wal.Position
+	r.lockParents()
 	for _, p := range r.parents {
-		last, synced = max(last, p.mu.last), max(synced, p.mu.synced)
+		p.mu.allSynced = true
+		last = max(last, p.mu.last)
 	}
-	return last, synced
-}
-
-// mayShow says that whatever is visible in one parent is behind no write of
-// another that waits for its sync: not while one has records that wait for a
-// sync, another such that need none and have none. The commit locks are held.
-func (r *reshape) mayShow() bool {
-	if len(r.parents) == 1 {
-		return true
-	}
-	synced := r.db.log.Synced()
-	waiting := func(p *partition) bool { return p.mu.synced > synced }
-	lazy := func(p *partition) bool { return p.mu.lazy > synced }
-	a, b := r.parents[0], r.parents[1]
-	return !(waiting(a) && lazy(b)) && !(waiting(b) && lazy(a))
+	r.unlockParents()
+	return r.db.await(last, last)
 }
 
 // swapLocked lets the children take the place of the parents. The commit locks
@@ -112,16 +84,17 @@ func (r *reshape) swapLocked() error {
 		last, synced, lazy wal.Position
 		seq                uint64
 	}
+	var left []*inheritance
 	for _, p := range r.parents {
 		newest.last, newest.synced = max(newest.last, p.mu.last), max(newest.synced, p.mu.synced)
 		newest.lazy, newest.seq = max(newest.lazy, p.mu.lazy), max(newest.seq, p.mu.lastSeq)
-		r.left = append(r.left, p.leaveTables())
+		left = append(left, p.leaveTables())
 	}
 	several := len(r.parents) > 1
 	if several {
 		// A table is flushed, and so published, when all parents' records are
 		// durable: what a crash leaves is a prefix of the writes of both.
-		for _, in := range r.left {
+		for _, in := range left {
 			for i := range in.tables {
 				in.tables[i].last, in.tables[i].synced = newest.last, newest.last
 			}
@@ -129,7 +102,7 @@ func (r *reshape) swapLocked() error {
 	}
 	for _, child := range r.children {
 		v := *child.version.Load()
-		v.frozen = inheritedTables(child, r.left)
+		v.frozen = inheritedTables(child, left)
 		child.version.Store(&v)
 		child.mu.last, child.mu.synced, child.mu.lazy = newest.last, newest.synced, newest.lazy
 		child.mu.lastSeq = newest.seq
@@ -167,38 +140,4 @@ func (r *reshape) appendFence(p *partition) error {
 		p.mu.last = pos
 	}
 	return err
-}
-
-// retireParents is step 5: the parents go when background work in them has
-// noticed that they are replaced, and the last reader has left.
-func (r *reshape) retireParents() {
-	db := r.db
-	var gone []*version
-	for _, p := range r.parents {
-		// They give up soon.
-		_ = p.merging.take(context.Background())
-		_ = p.flushing.take(context.Background())
-		// A read that is late finds an empty partition, and is routed again.
-		gone = append(gone, p.swap(func(version) version {
-			return version{active: memtable.New(db.pool, p.span, 0)}
-		}))
-		p.flushing.leave()
-		p.merging.leave()
-	}
-	parents, left := r.parents, r.left
-	db.work.retire(func() {
-		for _, v := range gone {
-			releaseRuns(v.runs)
-		}
-		for _, in := range left {
-			for i := range in.tables {
-				in.tables[i].letGo(db)
-			}
-		}
-		db.work.releaseWaiters()
-		for _, p := range parents {
-			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, p.dir) })
-		}
-	})
-	db.work.reclaimIfManual()
 }

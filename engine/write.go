@@ -393,7 +393,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 // be shown. The commit lock is held.
 func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wal.Position, sync bool) (need wal.Position) {
 	p.mu.last, p.mu.lastSeq = pos, seq
-	if sync {
+	if sync || p.mu.allSynced {
 		p.mu.synced = pos
 	} else {
 		p.mu.lazy = pos

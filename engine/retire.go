@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// retire lets go of partitions that were dropped, or that others took the place
+// of: nothing is routed to them any more, and dropped is set. Background work in
+// them notices that and gives up; then readers that are late find an empty
+// partition. Memory, files and directories go when the last reader has left.
+func (db *DB) retire(parts []*partition) {
+	var gone []*version
+	for _, p := range parts {
+		_ = p.merging.take(context.Background())
+		_ = p.flushing.take(context.Background())
+		gone = append(gone, p.swap(func(version) version {
+			return version{active: memtable.New(db.pool, p.span, 0)}
+		}))
+		p.flushing.leave()
+		p.merging.leave()
+	}
+	db.work.retire(func() {
+		for _, v := range gone {
+			v.release(db)
+		}
+		db.work.releaseWaiters()
+		for _, p := range parts {
+			db.remove("remove the directory of a former partition", func() error { return removeTree(db.fs, p.dir) })
+		}
+	})
+	db.work.reclaimIfManual()
+}
+
+// endStreams says that nobody needs the streams of partitions in the log any
+// more, and that nothing will be appended to them.
+func (db *DB) endStreams(parts []*partition) {
+	for _, p := range parts {
+		db.log.Forget(wal.Stream(p.id))
+	}
+	if err := db.releaseLog(); err != nil {
+		db.backgroundError("release log files", err)
+	}
+}
