@@ -18,11 +18,12 @@ import (
 
 // An order that no index has is made in passes: each goes over all units and
 // keeps the first rows of what comes after the last one of the pass before, as
-// many as are wanted or find room. A row is its order key and its key; if many
-// are wanted, the document is read again when it is given out.
+// many as are wanted or find room. A row is its order key and its key, with the
+// columns or, where there are none, the document; if many are wanted, the document
+// is read again when the row is given out.
 const (
 	rowOverhead = 128
-	keptRows    = 1000     // up to so many rows the documents are kept
+	keptRows    = 1000     // up to so many rows columns or documents are kept
 	rowText     = 32 << 10 // what the memory of rows grows by, in bytes
 )
 
@@ -38,7 +39,8 @@ type orderRow struct {
 	epk   int // of the EPK
 	pk    int // of the encoded partition key
 	unit  int
-	// ver is the document, where it is kept: then seq is not 0.
+	// ver is the document, with the columns for its body if there are any, where it
+	// is kept: then seq is not 0.
 	ver item.Version
 }
 
@@ -290,14 +292,16 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		t := e.tester()
 		var order *indexOrder
 		var top *topRows
+		var wants func(key []byte) bool
 		var offer func(*orderRow)
 		if first != nil {
 			mine := *first
-			order, offer = &mine, mine.top.offer
+			order, wants, offer = &mine, mine.top.wants, mine.top.offer
 		} else {
 			top = &topRows{most: most, memory: orderMemory}
-			offer = top.offer
+			wants, offer = top.wants, top.offer
 		}
+		rows := e.rowReader()
 		var row orderRow
 		var key []byte
 		at := 0
@@ -316,13 +320,14 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 			}
 			row = orderRow{order: len(key), epk: len(k.EPK), pk: len(k.PK), unit: at}
 			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
-			if after == nil || bytes.Compare(key, after) > 0 {
-				row.key = key
-				if most <= keptRows {
-					row.ver = *v
-				}
-				offer(&row)
+			if after != nil && bytes.Compare(key, after) <= 0 || !wants(key) {
+				return nil, false, nil
 			}
+			if row.key = key; most <= keptRows {
+				row.ver = *v
+				row.ver.Body = rows.row(v.Body)
+			}
+			offer(&row)
 			return nil, false, nil
 		}
 		work := func(ctx context.Context, i int) error {
@@ -419,6 +424,7 @@ type rowReader struct {
 	e         *execution
 	eval      *query.Evaluator // nil: whole documents
 	projector *query.Projector
+	body      []byte // of the newest row
 }
 
 func (e *execution) rowReader() *rowReader {
@@ -430,6 +436,17 @@ func (e *execution) rowReader() *rowReader {
 	return r
 }
 
+// row returns the row of a document, in memory that the next one uses again. It is
+// empty if the only column has no value.
+func (r *rowReader) row(body []byte) []byte {
+	if r.eval == nil {
+		return body
+	}
+	r.eval.Match(body)
+	r.body, _ = r.projector.Append(r.body[:0], r.eval.Wanted)
+	return r.body
+}
+
 // read returns the result of a row; ok is false if there is none: the document
 // has expired, or its only column has no value.
 func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
@@ -439,18 +456,16 @@ func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
 			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified), Expires: timeOf(v.Expires), Charge: readCharge(len(v.Body))},
 			Body: v.Body,
 		}
-	} else {
-		u := &r.e.units[row.unit]
-		epk := pk.EPK()
-		it, err = r.e.c.readAt(r.e.ctx, pk, &epk, id, view{at: u.at, born: u.born}, nil)
+		return it, len(v.Body) > 0, nil
 	}
+	u := &r.e.units[row.unit]
+	epk := pk.EPK()
+	it, err = r.e.c.readAt(r.e.ctx, pk, &epk, id, view{at: u.at, born: u.born}, nil)
 	if errors.Is(err, ErrNotFound) {
 		return it, false, nil
 	}
-	if err != nil || r.eval == nil {
-		return it, err == nil, err
+	if err == nil && r.eval != nil {
+		it.Body = bytes.Clone(r.row(it.Body))
 	}
-	r.eval.Match(it.Body)
-	it.Body, ok = r.projector.Append(nil, r.eval.Wanted)
-	return it, ok, nil
+	return it, err == nil && len(it.Body) > 0, err
 }

@@ -184,7 +184,9 @@ func (g *Grouper) Merge(o *Grouper) {
 			a.sum += b.sum
 			a.bad = a.bad || b.bad
 			if b.best != nil {
+				g.bytes -= int64(len(a.best))
 				a.take(g.s.Columns[i].Func, b.best)
+				g.bytes += int64(len(a.best))
 			}
 		}
 	}
