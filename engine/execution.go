@@ -26,10 +26,11 @@ type execution struct {
 	c     *Container
 	s     *query.Select
 	scope Scope
-	after *position // results begin after it; nil: with the first
-	skip  int       // results to pass over
-	left  int       // results still wanted
-	now   int64     // of a pass: see scanner.now
+	keys  []PartitionKey // with which the keys of results begin; nil: any in the scope
+	after *position      // results begin after it; nil: with the first
+	skip  int            // results to pass over
+	left  int            // results still wanted
+	now   int64          // of a pass: see scanner.now
 
 	ctx     context.Context
 	units   []unit
@@ -62,7 +63,12 @@ type unit struct {
 	at   uint64
 	born uint64 // installations in the container when at was taken
 	pin  bool   // at is pinned
+	same bool   // it begins in the physical partition in which the unit before ends
 }
+
+// maxKeyUnits is the number of keys up to which each is a unit; for more, all of
+// the physical partitions that hold them are looked at. Only tests change it.
+var maxKeyUnits = 100
 
 // plan decides how the query is answered.
 func (e *execution) plan() error {
@@ -148,57 +154,94 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 // pin takes the units. Somebody is inside of a call on the container.
 func (e *execution) pin() error {
 	e.ctx, e.units = e.r.ctx, e.first[:0]
+	within, err := e.scope.bounds()
+	if err != nil {
+		return err
+	}
 	if e.scope.kind == scopeOne {
-		e.pinKeys([]PartitionKey{e.scope.key})
+		e.pinUnit(nil, e.scope.key, within)
 		return nil
 	}
-	keys, err := e.scope.keys(e.c)
-	if err != nil {
-		return err
-	}
-	if keys != nil {
-		e.pinKeys(keys)
-		return nil
-	}
-	rest, err := e.scope.bounds()
-	if err != nil {
-		return err
-	}
-	if n := len(e.c.routing.Load().parts); n > len(e.first) {
-		e.units = make([]unit, 0, n)
-	}
-	for !rest.Empty() {
-		p, u := e.pinAt(rest)
-		if p.rng.Max.Compare(&rest.Max) < 0 {
-			u.rng.Max = p.rng.Max
+	keys := e.keys
+	if keys == nil {
+		if keys, err = e.scope.keys(e.c); err != nil {
+			return err
 		}
-		e.units = append(e.units, u)
-		rest.Min = u.rng.Max
 	}
-	e.r.stats.Partitions = len(e.units)
+	if keys == nil {
+		if n := len(e.c.routing.Load().parts); n > len(e.first) {
+			e.units = make([]unit, 0, n)
+		}
+		e.pinRange(nil, within)
+		return nil
+	}
+	// Indexes count all of a partition at once.
+	each := e.scope.kind == scopeBase || !e.counts && len(keys) <= maxKeyUnits
+	var last *partition
+	for _, key := range keys {
+		scope, err := PrefixOf(key).check(e.c)
+		if err != nil {
+			return err
+		}
+		rng, err := scope.bounds()
+		if err != nil {
+			return err
+		}
+		switch {
+		case !each:
+			last = e.pinAround(last, rng, within)
+		case scope.kind == scopeOne:
+			last = e.pinUnit(last, key, rng)
+		default:
+			last = e.pinRange(last, rng)
+		}
+	}
 	return nil
 }
 
-// pinKeys takes a unit for each of some logical partitions, which are in
-// key-space order. Those in one physical partition are seen at one sequence.
-func (e *execution) pinKeys(keys []PartitionKey) {
-	var last *partition
-	for _, key := range keys {
-		epk := key.EPK()
-		rng := partmap.Range{Min: epk, Max: epk}
-		u := unit{rng: rng}
-		if last != nil && last.rng.Contains(&epk) {
-			before := &e.units[len(e.units)-1]
-			u.at, u.born = before.at, before.born
-			if u.pin = e.r.snapshot == nil; u.pin {
-				e.c.db.pins.take(func() uint64 { return u.at }, e.c.db.opts.clock())
-			}
-		} else {
-			last, u = e.pinAt(rng)
-			e.r.stats.Partitions++
+// pinUnit takes a unit that begins where a range does, and ends with that or its
+// physical partition. Last is the partition of the unit before, nil if there is
+// none: units in one are seen at one sequence. It returns the partition of the new
+// unit.
+func (e *execution) pinUnit(last *partition, key PartitionKey, rng partmap.Range) *partition {
+	var u unit
+	if last != nil && last.rng.Contains(&rng.Min) {
+		u = e.units[len(e.units)-1]
+		if u.rng, u.same = rng, true; u.pin {
+			e.c.db.pins.take(func() uint64 { return u.at }, e.c.db.opts.clock())
 		}
-		u.key = key
-		e.units = append(e.units, u)
+	} else {
+		last, u = e.pinAt(rng)
+		e.r.stats.Partitions++
+	}
+	if u.key = key; last.rng.Max.Compare(&u.rng.Max) < 0 {
+		u.rng.Max = last.rng.Max
+	}
+	e.units = append(e.units, u)
+	return last
+}
+
+// pinRange takes the units of a range.
+func (e *execution) pinRange(last *partition, rest partmap.Range) *partition {
+	for !rest.Empty() {
+		last = e.pinUnit(last, PartitionKey{}, rest)
+		rest.Min = e.units[len(e.units)-1].rng.Max
+	}
+	return last
+}
+
+// pinAround takes, of each physical partition that holds a part of a range, what
+// lies within another one.
+func (e *execution) pinAround(last *partition, rng, within partmap.Range) *partition {
+	for {
+		if last == nil || !last.rng.Contains(&rng.Min) {
+			last = e.pinUnit(last, PartitionKey{}, rng)
+			e.units[len(e.units)-1].rng = intersection(within, last.rng)
+		}
+		if rng.Max.Compare(&last.rng.Max) <= 0 {
+			return last
+		}
+		rng.Min = last.rng.Max
 	}
 }
 
@@ -346,7 +389,7 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
-	sc.accept, sc.born, sc.now = accept, u.born, e.now
+	sc.accept, sc.born, sc.now, sc.visited = accept, u.born, e.now, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.lookup, c.few, c.order, c.stepwise = e.look, u.key.Valid(), order, limit > 0
@@ -395,20 +438,17 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 		return nil, false
 	}
 	epk := e.after.pk.EPK()
-	if e.scope.kind == scopeBase {
+	if u.key.Valid() {
 		switch c := compareKeyPlaces(u.key, e.after.pk); {
 		case c < 0:
 			return nil, true
 		case c > 0:
 			return nil, false
 		}
-	} else if e.scope.kind != scopeOne {
-		if u.rng.Max.Compare(&epk) <= 0 {
-			return nil, true
-		}
-		if epk.Compare(&u.rng.Min) < 0 {
-			return nil, false
-		}
+	} else if u.rng.Max.Compare(&epk) <= 0 {
+		return nil, true
+	} else if epk.Compare(&u.rng.Min) < 0 {
+		return nil, false
 	}
 	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.after.pk.Encoded(), ID: bytesOf(e.after.id)}, false
 }

@@ -46,12 +46,20 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 		return Plan{}, err
 	}
 	defer e.close()
-	p := Plan{Scope: e.scope.String(), Filter: e.s.Where.String(), Method: e.method(), Order: e.orderMethod()}
+	p := Plan{Scope: e.scopeText(), Filter: e.s.Where.String(), Method: e.method(), Order: e.orderMethod()}
 	for i := range e.units {
 		u := &e.units[i]
 		err := e.inParts(e.ctx, u, func(part *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
 			pp, err := e.explainPart(u, part, v, now, lo, hi, whole)
-			p.Charge += visitCharge + e.readsOf(&pp)*readCharge(int(v.raw/max(1, pp.Versions)))
+			reads := e.readsOf(&pp) * readCharge(int(v.raw/max(1, pp.Versions)))
+			if n := len(p.Partitions); u.same && n > 0 && p.Partitions[n-1].ID == pp.ID {
+				same := &p.Partitions[n-1]
+				if same.Sources, same.Candidates = same.Sources+pp.Sources, same.Candidates+pp.Candidates; !pp.NoIndex {
+					p.Charge += reads
+				}
+				return err
+			}
+			p.Charge += visitCharge + reads
 			p.Partitions = append(p.Partitions, pp)
 			return err
 		})
@@ -60,6 +68,25 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 		}
 	}
 	return p, nil
+}
+
+// scopeText tells the scope, and which keys of it the filter leaves.
+func (e *execution) scopeText() string {
+	if e.keys == nil {
+		return e.scope.String()
+	}
+	const most = 8
+	text := fmt.Sprintf("%d keys of %s: ", len(e.keys), e.scope)
+	for i, key := range e.keys[:min(most, len(e.keys))] {
+		if i > 0 {
+			text += ", "
+		}
+		text += key.String()
+	}
+	if len(e.keys) > most {
+		text += ", …"
+	}
+	return text
 }
 
 // readsOf estimates how many documents are looked at in a partition.
@@ -103,7 +130,7 @@ func (e *execution) orderMethod() string {
 		return "groups by their values"
 	case len(e.s.OrderBy) == 0:
 		return "by key"
-	case e.ordered != nil && e.s.Limit > 0 && e.scope.kind != scopeOne && e.scope.kind != scopeBase:
+	case e.ordered != nil && e.s.Limit > 0 && !e.units[0].key.Valid():
 		return "by index, the first sorted"
 	}
 	return "sorted"

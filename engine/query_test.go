@@ -24,9 +24,9 @@ import (
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
 	runs, steps := amount(5, 4, 2), amount(1000, 400, 300)
-	old := firstStep
-	firstStep = 1 << (seed % 8)
-	t.Cleanup(func() { firstStep = old })
+	oldStep, oldKeys := firstStep, maxKeyUnits
+	firstStep, maxKeyUnits = 1<<(seed%8), int(seed/8%8)
+	t.Cleanup(func() { firstStep, maxKeyUnits = oldStep, oldKeys })
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -291,12 +291,31 @@ func (m *queryModel) scope(all map[itemID]queried) (Scope, []reference.Document)
 	return scope, docs
 }
 
+// pin draws a demand of the partition key.
+func (m *queryModel) pin() *query.Filter {
+	level := func(path string) *query.Filter {
+		f := &query.Filter{Op: []query.Op{query.Eq, query.In}[m.d.IntN(2)], Path: keyPath(path), Value: m.d.Constant()}
+		for range 1 + m.d.IntN(4) {
+			f.Values = append(f.Values, m.d.Constant())
+		}
+		return f
+	}
+	either := &query.Filter{Op: query.Or}
+	for range []int{1, 1, 2, 3}[m.d.IntN(4)] {
+		f := level("/k")
+		if m.d.IntN(2) == 0 {
+			f = &query.Filter{Op: query.And, Sub: []*query.Filter{f, level("/o/a")}}
+		}
+		either.Sub = append(either.Sub, f)
+	}
+	return either
+}
+
 // query compares a query, taken in pages, with the reference.
 func (m *queryModel) query() {
 	s := m.d.Select()
-	if m.d.IntN(5) == 0 {
-		pin := &query.Filter{Op: query.Eq, Path: keyPath("/k"), Value: m.d.Constant()}
-		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, pin}}
+	if m.d.IntN(3) == 0 {
+		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, m.pin()}}
 	}
 	past := m.at != nil && m.d.IntN(2) == 0
 	all := m.docs

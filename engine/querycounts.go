@@ -48,7 +48,10 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		}
 		e.found.Add(c.found)
 		defer func() {
-			charge := visitCharge + t.charge - read
+			charge := t.charge - read
+			if !u.same {
+				charge += visitCharge
+			}
 			e.spend(charge)
 			if m != nil {
 				m.charge(e.c.db.uptime(), charge)
@@ -177,6 +180,9 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 				v := valueOfTerm(&term.Value)
 				to.AddMany(&v, int64(n))
 				counted += n
+				if err := checkGroups(to); err != nil {
+					return err
+				}
 			}
 		}
 		if cur.Err() != nil || counted == s.set.Count() {
@@ -222,6 +228,9 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		t.charge += readCharge(len(v.Body))
 		if t.match(&k, &v, true) {
 			to.Add(t.values())
+		}
+		if err := checkGroups(to); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -107,7 +107,8 @@ func (r *Result) prepare() (*execution, error) {
 		return nil, err
 	}
 	r.selected, r.within = s, scope
-	e := &execution{r: r, c: r.c, s: s, scope: scope.narrowed(r.c, s.Where), skip: s.Offset, left: s.Limit}
+	e := &execution{r: r, c: r.c, s: s, skip: s.Offset, left: s.Limit}
+	e.scope, e.keys = scope.narrowed(r.c, s.Where)
 	if e.left == 0 {
 		e.left = int(^uint(0) >> 1)
 	}

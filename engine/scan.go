@@ -111,6 +111,7 @@ type scanner struct {
 	now      int64   // what expires up to then is gone, in milliseconds; 0: by the clock at each batch
 	begun    bool    // its first page was read: it waits where it is throttled
 	visit    float64 // RU that the next item carries beside its own
+	visited  bool    // with accept: somebody has paid for the visit of the first partition
 	read     float64 // with accept: RU of the items that were shown to it in this batch
 	spent    float64 // with accept: RU of all batches
 
@@ -289,7 +290,10 @@ var errStopped = errors.New("the loop is over")
 // batches scans a partition to its end. It returns errMoved if the partition
 // was replaced, errStopped if the loop has had an error or is over.
 func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool) error {
-	s.read = visitCharge
+	if !s.visited {
+		s.read = visitCharge
+	}
+	s.visited = false
 	for s.left > 0 {
 		more, err := s.fill(p, at)
 		if err == errMoved {

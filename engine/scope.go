@@ -121,50 +121,70 @@ func compareKeyPlaces(a, b PartitionKey) int {
 	return bytes.Compare(a.Encoded(), b.Encoded())
 }
 
-// narrowed returns the scope with what a filter demands of the partition key.
-func (s Scope) narrowed(c *Container, f *query.Filter) Scope {
+// narrowed returns the scope with what a filter demands of the partition key. If
+// that is one of several values, documents for which the filter is true have keys
+// that begin with one of keys, which are in key-space order and of equally many
+// levels; nil: nothing is known of them.
+func (s Scope) narrowed(c *Container, f *query.Filter) (_ Scope, keys []PartitionKey) {
 	if s.kind == scopeOne {
-		return s
+		return s, nil
 	}
-	pinned := make(map[string]query.Value)
-	f.Every(func(f *query.Filter) {
-		switch {
-		case f.Op == query.Eq:
-			pinned[f.Path.String()] = f.Value
-		case f.Op == query.In && len(f.Values) == 1:
-			pinned[f.Path.String()] = f.Values[0]
-		}
-	})
-	var levels []PartitionKey
-	sources := c.def.sources()
-	if s.kind == scopeBase {
-		levels, sources = append(levels, s.key), sources[s.key.Len():]
-	}
-	for _, text := range sources {
-		v, ok := pinned[keyPath(text).String()]
-		if !ok {
+	known := s.key.Len() // levels
+	keys = []PartitionKey{s.key}
+	for _, text := range c.def.sources()[known:] {
+		longer := joinLevel(keys, f.ValuesAt(keyPath(text)))
+		if longer == nil {
 			break
 		}
-		level := keyOfValue(v)
-		if !level.Valid() {
-			break
+		keys = longer
+	}
+	if keys[0].Len() == known {
+		return s, nil
+	}
+	if c.def.Synthetic != nil {
+		var all []PartitionKey
+		for _, key := range keys {
+			one := s.narrowedSynthetic(c, key)
+			if len(keys) == 1 || one == s {
+				return one, nil
+			}
+			of, _ := one.keys(c) // it has been checked
+			all = append(all, of...)
 		}
-		levels = append(levels, level)
+		keys = all
 	}
-	if len(levels) == 0 {
-		return s
+	slices.SortFunc(keys, compareKeyPlaces)
+	if keys = slices.Compact(keys); len(keys) > 1 {
+		return s, keys
 	}
-	key, err := partmap.Join(levels...)
-	if err == nil && c.def.Synthetic != nil {
-		return s.narrowedSynthetic(c, key)
+	if keys[0].Len() == c.levels() {
+		return OnePartition(keys[0]), nil
 	}
-	if err != nil || s.kind == scopePrefix && !bytes.HasPrefix(key.Encoded(), s.key.Encoded()) {
-		return s
+	return PrefixOf(keys[0]), nil
+}
+
+// joinLevel returns keys, the zero key among them, with each of some values as
+// their next level; nil if that is not possible or they are too many.
+func joinLevel(keys []PartitionKey, values []query.Value) (longer []PartitionKey) {
+	if len(keys)*len(values) > query.MaxLeaves {
+		return nil
 	}
-	if len(levels) == c.levels() {
-		return OnePartition(key)
+	for _, key := range keys {
+		for _, v := range values {
+			level := keyOfValue(v)
+			if !level.Valid() {
+				return nil
+			}
+			if key.Valid() {
+				var err error
+				if level, err = partmap.Join(key, level); err != nil {
+					return nil
+				}
+			}
+			longer = append(longer, level)
+		}
 	}
-	return PrefixOf(key)
+	return longer
 }
 
 // narrowedSynthetic is narrowed for a synthetic key, of which the first source

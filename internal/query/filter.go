@@ -195,6 +195,38 @@ func (f *Filter) Every(visit func(*Filter)) {
 	}
 }
 
+// ValuesAt returns values of which a matching document has one at a path; nil:
+// it can have any.
+func (f *Filter) ValuesAt(path Path) []Value { return f.valuesAt(path.String()) }
+
+func (f *Filter) valuesAt(path string) (values []Value) {
+	switch f.Op {
+	case Eq:
+		if f.Path.String() == path {
+			return []Value{f.Value}
+		}
+	case In:
+		if f.Path.String() == path {
+			return f.Values
+		}
+	case And:
+		for _, s := range f.Sub {
+			if some := s.valuesAt(path); some != nil && (values == nil || len(some) < len(values)) {
+				values = some
+			}
+		}
+	case Or:
+		for _, s := range f.Sub {
+			some := s.valuesAt(path)
+			if some == nil {
+				return nil
+			}
+			values = append(values, some...)
+		}
+	}
+	return values
+}
+
 // Simplify returns an equal filter: And in And and Or in Or are one, double Not
 // is none, an And or Or of one is that one, and two limits of one path that is
 // of one value are one range.
