@@ -75,7 +75,7 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	}
 	defer call.Leave()
 	if !db.opts.ReadOnly {
-		if err := db.writable(); err != nil {
+		if err = db.writable(); err != nil {
 			return BackupInfo{}, err
 		}
 	}
@@ -253,9 +253,9 @@ func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx co
 			continue
 		}
 		f := b.files[listed.Number]
-		err := f.CopyTo(ctx, func(piece []byte) error {
-			if err := ctx.Err(); err != nil {
-				return err
+		err = f.CopyTo(ctx, func(piece []byte) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
 			return tell(w.Data(piece))
 		})

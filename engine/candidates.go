@@ -242,9 +242,9 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 		return err
 	}
 	if !c.few {
-		if clean, err := s.clean(); clean || err != nil {
+		if clean, cleanErr := s.clean(); clean || cleanErr != nil {
 			s.full = clean && plan.op == planAll && lo == s.lo && hi == s.hi
-			return err
+			return cleanErr
 		}
 	}
 	dead := c.sets.get(lo, hi)
@@ -285,7 +285,7 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 	if !clean {
 		dead = c.sets.get(s.lo, s.hi)
 		defer c.sets.put(dead)
-		if err := s.dead(dead, c.lo, c.hi); err != nil {
+		if err = s.dead(dead, c.lo, c.hi); err != nil {
 			return false, err
 		}
 	}

@@ -113,11 +113,11 @@ func (cp *checkpoint) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := cp.writeManifests(); err != nil {
+	if err = cp.writeManifests(); err != nil {
 		return err
 	}
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir, "."} {
-		if err := cp.to.SyncDir(dir); err != nil {
+		if err = cp.to.SyncDir(dir); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func (u *commit) run(ctx context.Context) error {
 		return err
 	}
 	defer call.Leave()
-	if err := c.writable(); err != nil || len(u.ops) == 0 {
+	if err = c.writable(); err != nil || len(u.ops) == 0 {
 		return err
 	}
 	p, err := u.place(ctx)
@@ -146,7 +146,7 @@ func (u *commit) last() uint64 { return u.first + uint64(len(u.ops)+len(u.claims
 func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 	size := u.size
 	if u.patches > 0 { // how much they write is known when they are applied
-		if err := p.lookAheadBatch(ctx, u); err != nil {
+		if err = p.lookAheadBatch(ctx, u); err != nil {
 			return err
 		}
 		if size, err = u.weigh(); err != nil {
@@ -165,17 +165,17 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 		case err == errFilesChanged:
 			continue
 		case err == errChanged:
-			if err := p.awaitConflict(); err != nil {
-				return err
+			if waitErr := p.awaitConflict(); waitErr != nil {
+				return waitErr
 			}
 		case u.need > 0:
 			// A refusal that rests on a version that a crash may take back, and that
 			// reads do not see yet.
-			if err := p.db.await(u.pos, u.need); err != nil {
-				return err
+			if waitErr := p.db.await(u.pos, u.need); waitErr != nil {
+				return waitErr
 			}
-			if err := p.publish(u.rests); err != nil {
-				return err
+			if showErr := p.publish(u.rests); showErr != nil {
+				return showErr
 			}
 		}
 		return err

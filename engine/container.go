@@ -83,14 +83,14 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if def, err = def.check(name); err != nil {
 		return nil, err
 	}
-	if _, err := jsondoc.Compile(def.sources()); err != nil {
+	if _, err = jsondoc.Compile(def.sources()); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	// Only one creates at a time, so the next numbers stay what they are while
 	// directories are made.
 	db.creating.Lock()
 	defer db.creating.Unlock()
-	if err := db.mayCreate(name); err != nil {
+	if err = db.mayCreate(name); err != nil {
 		return nil, err
 	}
 	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
@@ -239,7 +239,7 @@ func (p *partition) makeDirectory() error {
 	fsys := p.db.fs
 	err := fsys.Mkdir(p.dir)
 	if errors.Is(err, fs.ErrExist) {
-		if err := removeTree(fsys, p.dir); err != nil {
+		if err = removeTree(fsys, p.dir); err != nil {
 			return err
 		}
 		err = fsys.Mkdir(p.dir)

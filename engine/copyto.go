@@ -227,7 +227,7 @@ func (p *Copy) finishLocked(ctx context.Context) error {
 		return err
 	}
 	late.Close()
-	if err := p.passLocked(ctx); err != nil {
+	if err = p.passLocked(ctx); err != nil {
 		return err
 	}
 	db := p.src.db
@@ -429,7 +429,7 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 		}
 	}
 	if w.at != nil {
-		if err := w.leave(ctx, now, key, gone); err != nil {
+		if err = w.leave(ctx, now, key, gone); err != nil {
 			return err
 		}
 	}
@@ -443,7 +443,7 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 		if sameContents(now, &have) {
 			return nil
 		}
-		if err := w.collides(ctx, now, &have); err != nil {
+		if err = w.collides(ctx, now, &have); err != nil {
 			return err
 		}
 	case !errors.Is(err, ErrNotFound):
@@ -558,7 +558,7 @@ func (w *copier) write(ctx context.Context, r *request) error {
 		if !errors.Is(err, ErrThrottled) {
 			return err
 		}
-		if err := w.dst.db.untilAdmitted(ctx, err); err != nil {
+		if err = w.dst.db.untilAdmitted(ctx, err); err != nil {
 			return err
 		}
 	}

@@ -70,12 +70,12 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 		call.Leave()
 		return PartitionContent{}, c.noPartition(id)
 	}
-	cut, at, err := p.takeCut()
+	taken, at, err := p.takeCut()
 	call.Leave() // a slow writer must not hold up Close
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	defer c.db.pins.release(cut.seq)
+	defer c.db.pins.release(taken.seq)
 	if p.dropped.Load() {
 		return PartitionContent{}, c.noPartition(id)
 	}
@@ -85,17 +85,17 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	}
 	content := PartitionContent{Partition: id, Index: at.index, Min: p.rng.Min.String(), Max: p.rng.Max.String()}
 	head := c.streamHead(p.rng)
-	head.Seq, head.At = cut.seq, manifest.Applied{Index: at.index, Time: at.time}
-	if err := writeJSON(out, blockHead, &head); err != nil {
+	head.Seq, head.At = taken.seq, manifest.Applied{Index: at.index, Time: at.time}
+	if err = writeJSON(out, blockHead, &head); err != nil {
 		return content, err
 	}
 	var tail streamTail
-	err = c.exportItems(ctx, p.rng, cut, out, &tail)
+	err = c.exportItems(ctx, p.rng, taken, out, &tail)
 	content.Items = tail.Items
 	if err != nil {
 		return content, err
 	}
-	if err := writeJSON(out, blockTail, &tail); err != nil {
+	if err = writeJSON(out, blockTail, &tail); err != nil {
 		return content, err
 	}
 	err = out.Close()

@@ -324,14 +324,14 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 	}
 	m := p.meter.Load()
 	if m != nil {
-		for err := m.admit(p); err != nil; err = m.admit(p) {
-			if err := f.c.db.untilAdmitted(f.ctx, err); err != nil {
+		for err = m.admit(p); err != nil; err = m.admit(p) {
+			if err = f.c.db.untilAdmitted(f.ctx, err); err != nil {
 				return turnNothing, err
 			}
 		}
 	}
 	for done := false; !done; {
-		if err := f.prepare(p, i); err != nil {
+		if err = f.prepare(p, i); err != nil {
 			return turnNothing, err
 		}
 		e = &f.parts[i]

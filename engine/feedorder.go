@@ -186,7 +186,7 @@ func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at part
 	o = &fileOrder{after: e.seq, upTo: maxSequence, cursor: file.Cursor(maxSequence)}
 	beyond := hi // the first version that is too much
 	for ; lo < hi && beyond == hi; lo += min(feedOrderStep, hi-lo) {
-		if err := file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
+		if err = file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
 			switch {
 			case seq > o.upTo || beyond < hi:
 			case !whole && len(o.list) == limit:

@@ -308,7 +308,7 @@ func (o *output) finishFile(hi partmap.EPK) error {
 		return err
 	}
 	o.named = append(o.named, final)
-	if err := fsys.Rename(o.temp, final); err != nil {
+	if err = fsys.Rename(o.temp, final); err != nil {
 		return err
 	}
 	o.temp, o.paced = "", 0

@@ -221,7 +221,7 @@ func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, e
 	var from item.KeyCopy
 	from.Set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
 	for more, inclusive := true, true; more; inclusive = false {
-		if err := ctx.Err(); err != nil {
+		if err = ctx.Err(); err != nil {
 			return 0, err
 		}
 		var n int64

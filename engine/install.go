@@ -83,7 +83,7 @@ func (in *installation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.take(); err != nil {
+	if err = in.take(); err != nil {
 		return err
 	}
 	if err = in.build(ctx); err == nil {

@@ -51,23 +51,23 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	if latest == 0 {
-		if err := db.makeStore(); err != nil {
+		if err = db.makeStore(); err != nil {
 			return err
 		}
-	} else if err := db.structure.dir.Load(&db.structure.state); err != nil {
+	} else if err = db.structure.dir.Load(&db.structure.state); err != nil {
 		return err
 	}
 	state := db.structure.state
 	db.id = state.StoreID
 	db.marks.open(state.Marks, db.steadyMillis())
-	if err := db.openPartitions(ctx, &state); err != nil {
+	if err = db.openPartitions(ctx, &state); err != nil {
 		return err
 	}
-	if err := db.settleNames(&state); err != nil {
+	if err = db.settleNames(&state); err != nil {
 		return err
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
-	if err := wal.Settle(db.fs, manifest.LogDir, logState); err != nil {
+	if err = wal.Settle(db.fs, manifest.LogDir, logState); err != nil {
 		return err
 	}
 	db.replaying = true
@@ -76,7 +76,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := db.noteFlushed(ctx); err != nil {
+	if err = db.noteFlushed(ctx); err != nil {
 		return err
 	}
 	nextSeq := state.SeqLimit
@@ -90,7 +90,7 @@ func (db *DB) open(ctx context.Context) error {
 	state.Clean, state.Intents = false, nil
 	state.SeqLimit = nextSeq + sequenceReserve
 	state.LogFirst, state.LogClosed = firstOf(recovery), recovery.Closed
-	if err := db.structure.dir.Store(&state); err != nil {
+	if err = db.structure.dir.Store(&state); err != nil {
 		return err
 	}
 	db.structure.state = state

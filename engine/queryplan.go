@@ -348,7 +348,7 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 		}
 	case planMinus:
 		p.put(s)
-		s, err := p.eval(n.sub[0], r, lo, hi)
+		all, err := p.eval(n.sub[0], r, lo, hi)
 		if err != nil {
 			return nil, err
 		}
@@ -356,9 +356,9 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 		if err != nil {
 			return nil, err
 		}
-		s.AndNot(t)
+		all.AndNot(t)
 		p.put(t)
-		return s, nil
+		return all, nil
 	case planAnd:
 		p.put(s)
 		return p.and(n, r, lo, hi)

@@ -153,7 +153,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		rt := c.routing.Load()
 		p = rt.parts[rt.table.Find(epk)]
 		if m = p.meter.Load(); m != nil {
-			if err := m.admit(p); err != nil {
+			if err = m.admit(p); err != nil {
 				return Item{}, err
 			}
 		}

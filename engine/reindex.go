@@ -242,7 +242,7 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 		return false, nil
 	}
 	if settle {
-		if err := p.merging.take(ctx); err != nil {
+		if err = p.merging.take(ctx); err != nil {
 			return false, err
 		}
 	} else if !p.merging.try() {

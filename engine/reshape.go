@@ -101,7 +101,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	if r.c.dropped.Load() {
 		return r.c.gone()
 	}
-	if err := r.intend(); err != nil {
+	if err = r.intend(); err != nil {
 		return err
 	}
 	prepared := r.db.opts.clock()
@@ -214,9 +214,9 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 		return splitter.Boundary(at, r.c.levels())
 	}
 	if r.job.load != nil {
-		choice, err := splitter.CutLoad(rng, r.job.load)
-		if err != nil {
-			return at, err
+		choice, cutErr := splitter.CutLoad(rng, r.job.load)
+		if cutErr != nil {
+			return at, cutErr
 		}
 		return splitter.Boundary(choice.At, r.c.levels())
 	}

@@ -145,25 +145,25 @@ func restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) (err er
 		}
 	}()
 	vacant := func() error {
-		names, err := fsys.List(base)
-		if err == nil && len(names) > 0 {
+		names, listErr := fsys.List(base)
+		if listErr == nil && len(names) > 0 {
 			return fmt.Errorf("%w: it has a file %q", ErrExists, names[0])
 		}
-		if errors.Is(err, ErrMissing) {
+		if errors.Is(listErr, ErrMissing) {
 			return nil
 		}
-		return err
+		return listErr
 	}
-	if err := vacant(); err != nil {
+	if err = vacant(); err != nil {
 		return err
 	}
 	s := restorer{fs: fsys, dir: base + restoringSuffix}
-	if err := s.mkdir("."); errors.Is(err, fs.ErrExist) {
+	if err = s.mkdir("."); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %s: another restore is under way, or was broken off: then remove it", ErrExists, fsys.Path(s.dir))
 	} else if err != nil {
 		return err
 	}
-	if err := s.fill(ctx, r); err != nil {
+	if err = s.fill(ctx, r); err != nil {
 		s.abandon()
 		return err
 	}

@@ -91,7 +91,7 @@ func (r *Result) prepare() (*execution, error) {
 	}
 	defer call.Leave()
 	if r.snapshot != nil {
-		if err := r.snapshot.check(); err != nil {
+		if err = r.snapshot.check(); err != nil {
 			return nil, err
 		}
 	}

@@ -69,10 +69,10 @@ func (db *DB) Settle(ctx context.Context) error {
 	}
 	defer call.Leave()
 	for again := true; again; {
-		if _, err := db.settleSplits(ctx); err != nil {
+		if _, err = db.settleSplits(ctx); err != nil {
 			return err
 		}
-		if err := db.eachPartition(func(p *partition) error { return db.settleRuns(ctx, p) }); err != nil {
+		if err = db.eachPartition(func(p *partition) error { return db.settleRuns(ctx, p) }); err != nil {
 			return err
 		}
 		// Now that merges have counted, one may be too large yet.

@@ -368,12 +368,11 @@ func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, 
 	if k.OfPartition() {
 		from, to := limitsOf(k)
 		c := f.Cursor(maxSequence)
-		lo, err := f.lower(c, from)
-		if err != nil {
+		if first, err = f.lower(c, from); err != nil {
 			return 0, 0, err
 		}
-		hi, err := f.lower(c, to)
-		return lo, hi - lo, err
+		hi, lowerErr := f.lower(c, to)
+		return first, hi - first, lowerErr
 	}
 	if p := f.Properties(); item.Compare(k, &p.Min) < 0 || item.Compare(&p.Max, k) < 0 {
 		return 0, 0, nil

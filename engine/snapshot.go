@@ -182,13 +182,13 @@ type cut struct {
 // takeCuts takes a snapshot of a replicated container.
 func (s *Snapshot) takeCuts() error {
 	for _, p := range s.c.routing.Load().parts {
-		cut, _, err := p.takeCut()
+		c, _, err := p.takeCut()
 		if err != nil {
 			s.release()
 			return err
 		}
-		s.cuts = append(s.cuts, cut)
-		s.seq = max(s.seq, cut.seq)
+		s.cuts = append(s.cuts, c)
+		s.seq = max(s.seq, c.seq)
 	}
 	return nil
 }

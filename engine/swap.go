@@ -24,11 +24,11 @@ func (r *reshape) swap() (err error) {
 		}
 	}()
 	// Nothing is left to write while the locks are held.
-	if err := db.log.Wait(db.log.Appended(), false); err != nil {
+	if err = db.log.Wait(db.log.Appended(), false); err != nil {
 		return db.uncertain(err)
 	}
 	if len(r.parents) > 1 {
-		if err := r.syncParents(); err != nil {
+		if err = r.syncParents(); err != nil {
 			return err
 		}
 	}

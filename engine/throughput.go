@@ -45,7 +45,7 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 		return err
 	}
 	defer call.Leave()
-	if err := checkThroughput(perSecond, c.def.Limits.PartitionThroughput); err != nil {
+	if err = checkThroughput(perSecond, c.def.Limits.PartitionThroughput); err != nil {
 		return err
 	}
 	err = c.provide(func(state *manifest.Store) error {

@@ -25,7 +25,7 @@ func (f *file) trimmable() bool {
 // is errMoved with settle.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
-		if err := p.merging.take(ctx); err != nil {
+		if err = p.merging.take(ctx); err != nil {
 			return false, err
 		}
 	} else if !p.merging.try() {

@@ -301,9 +301,9 @@ func (v *verifier) readLog() (first uint64, err error) {
 			return nil
 		}
 		for rest := rec.Payload; len(rest) > 0; {
-			var err error
-			if rest, err = decodeOperation(rest, rec.Type == wal.TypeCarried, &op); err != nil {
-				return recordError(v.db, rec, err)
+			var wrong error
+			if rest, wrong = decodeOperation(rest, rec.Type == wal.TypeCarried, &op); wrong != nil {
+				return recordError(v.db, rec, wrong)
 			}
 		}
 		return nil

@@ -42,9 +42,9 @@ func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 	}
 	s := indexSource{file: f}
 	err = s.eachKey(func(k *item.Key, oldest uint64) error {
-		first, versions, err := old.overwrittenBy(k, 0)
-		if err != nil {
-			return err
+		first, versions, seekErr := old.overwrittenBy(k, 0)
+		if seekErr != nil {
+			return seekErr
 		}
 		for o := max(first, span.lo); o < min(first+versions, span.hi); o++ {
 			if i, ok := slices.BinarySearch(l.ordinals, o); !ok || l.seqs[i] > oldest {

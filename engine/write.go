@@ -183,7 +183,7 @@ func (c *Container) scan(r *request, doc []byte, given PartitionKey) error {
 
 // scanDocument sets doc and ttl of the request and returns the partition key.
 func (c *Container) scanDocument(r *request, doc []byte, given PartitionKey) (pk []byte, err error) {
-	if err := r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
+	if err = r.scanner.Scan(doc, c.paths, c.scanLimits, &r.doc); err != nil {
 		return nil, documentError(err)
 	}
 	if pk, err = c.keyOf(r, given); err == nil {
@@ -318,7 +318,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 				return 0, 0, 0, err
 			}
 		}
-		if err := p.measure(ctx, r); err != nil {
+		if err = p.measure(ctx, r); err != nil {
 			return 0, 0, 0, err
 		}
 		p.mu.Lock()
@@ -337,11 +337,11 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if need > 0 {
 			// A refusal that rests on a version that a crash may take back, and that
 			// reads do not see yet.
-			if err := p.db.await(pos, need); err != nil {
-				return 0, 0, 0, err
+			if waitErr := p.db.await(pos, need); waitErr != nil {
+				return 0, 0, 0, waitErr
 			}
-			if err := p.publish(seq); err != nil {
-				return 0, 0, 0, err
+			if showErr := p.publish(seq); showErr != nil {
+				return 0, 0, 0, showErr
 			}
 		}
 		return 0, 0, 0, err
@@ -357,14 +357,14 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 	if p.dropped.Load() {
 		return 0, 0, 0, p.gone()
 	}
-	if err := p.c.accepts(r.copying); err != nil {
+	if err = p.c.accepts(r.copying); err != nil {
 		return 0, 0, 0, err
 	}
 	if r.demanding() {
-		if early, err := p.judgeLocked(r, ahead); early {
-			return p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1), err
-		} else if err != nil {
-			return 0, 0, 0, err
+		if early, refusal := p.judgeLocked(r, ahead); early {
+			return p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1), refusal
+		} else if refusal != nil {
+			return 0, 0, 0, refusal
 		}
 	}
 	r.ver.Modified = p.db.stamp()

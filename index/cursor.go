@@ -204,9 +204,9 @@ func (r *Reader) each(s Span, visit func(*Posting) error) error {
 		}
 		inside := string(f.key) >= string(s.From)
 		if inside = inside && i+1 < r.info.Blocks; inside {
-			following, err := r.fence(i + 1)
-			if err != nil {
-				return err
+			following, fenceErr := r.fence(i + 1)
+			if fenceErr != nil {
+				return fenceErr
 			}
 			inside = string(following.key) <= string(s.To)
 		}
@@ -267,9 +267,9 @@ func (r *Reader) CountIn(s Span, in *Set) (postings int64, err error) {
 		return 0, nil
 	}
 	err = r.each(s, func(p *Posting) error {
-		n, err := p.countOf(list, in)
+		n, countErr := p.countOf(list, in)
 		postings += int64(n)
-		return err
+		return countErr
 	})
 	return postings, err
 }

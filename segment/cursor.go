@@ -266,7 +266,7 @@ func (c *Cursor) load(off, index int64) bool {
 func (c *Cursor) fetch(off int64) (err error) {
 	defer c.r.unguard(guard(), &err)
 	if at := c.open.off; off == c.open.end() || off < at && at-off < coldAhead {
-		if err := c.r.warmAhead(&c.s, at, off); err != nil {
+		if err = c.r.warmAhead(&c.s, at, off); err != nil {
 			return err
 		}
 	}

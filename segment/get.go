@@ -71,14 +71,14 @@ func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v
 		if err != nil {
 			return false, dst, err
 		}
-		if err := o.parse(r, b, off); err != nil {
+		if err = o.parse(r, b, off); err != nil {
 			return false, dst, err
 		}
 		first := bytes.IndexByte(o.g.hashes, memberHash(hash))
 		if first < 0 {
 			continue
 		}
-		if err := o.head(r); err != nil {
+		if err = o.head(r); err != nil {
 			return false, dst, err
 		}
 		// A body that is alone in its group is decoded to where it belongs.

@@ -186,11 +186,11 @@ func (r *Reader) groupOf(s *scratch, ordinal uint32) (index uint32, off int64, f
 		if i < interpolations {
 			mid = lo + max(1, uint32((uint64(ordinal)-from)*uint64(hi-lo)/(to-from)))
 		}
-		b, err := r.table(s, r.offsets.Off+int64(mid)*blockLen, blockLen)
-		if err != nil {
-			return 0, 0, 0, err
+		block, readErr := r.table(s, r.offsets.Off+int64(mid)*blockLen, blockLen)
+		if readErr != nil {
+			return 0, 0, 0, readErr
 		}
-		if at := binary.LittleEndian.Uint32(b[8:]); at <= ordinal {
+		if at := binary.LittleEndian.Uint32(block[8:]); at <= ordinal {
 			lo, from = mid, uint64(at)
 		} else {
 			hi, to = mid, uint64(at)
@@ -238,7 +238,7 @@ func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions
 		if off == 0 || err != nil {
 			return 0, 0, err
 		}
-		if err := r.openKeys(s, off); err != nil {
+		if err = r.openKeys(s, off); err != nil {
 			return 0, 0, err
 		}
 		first := bytes.IndexByte(o.g.hashes, memberHash(hash))

@@ -136,12 +136,12 @@ func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, 
 	}
 	codec := o.g.coding & codingCodec
 	if o.begun = o.g.count == 1 && (codec == codecLZ || codec == codecS2); o.begun {
-		buf, err := o.expandFirst(r, buf[:0])
+		first, err := o.expandFirst(r, buf[:0])
 		if err != nil {
-			return buf, err
+			return first, err
 		}
 		o.rawLen = o.members[0].body + o.members[0].annex
-		return buf, nil
+		return first, nil
 	}
 	if err := o.head(r); err != nil {
 		return buf, err

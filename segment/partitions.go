@@ -161,11 +161,11 @@ func (r *Reader) lowerPartition(s *scratch, ix *index, hash uint64, epk []byte) 
 	want := epk[:t.prefix]
 	for lo < hi {
 		mid := (lo + hi) / 2
-		b, err := r.table(s, t.entries+int64(mid)*t.stride(), t.stride())
-		if err != nil {
-			return 0, false, err
+		entry, readErr := r.table(s, t.entries+int64(mid)*t.stride(), t.stride())
+		if readErr != nil {
+			return 0, false, readErr
 		}
-		if bytes.Compare(b[:t.prefix], want) < 0 {
+		if bytes.Compare(entry[:t.prefix], want) < 0 {
 			lo = mid + 1
 		} else {
 			hi = mid

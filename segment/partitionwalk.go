@@ -58,9 +58,9 @@ func (w *PartitionWalker) entry(i int) []byte {
 func (w *PartitionWalker) load() (err error) {
 	defer w.r.unguard(guard(), &err)
 	if w.t == nil {
-		ix, err := w.r.index()
-		if err != nil {
-			return err
+		ix, indexErr := w.r.index()
+		if indexErr != nil {
+			return indexErr
 		}
 		w.t = &ix.partitions
 	}

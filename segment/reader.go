@@ -151,10 +151,10 @@ func (r *Reader) load() error {
 	if info.Size < headerLen+footerLen {
 		return fault.Corrupt(r.name, 0, "file of %d bytes is too short", info.Size)
 	}
-	if err := r.readAt(foot[:], info.Size-footerLen); err != nil {
+	if err = r.readAt(foot[:], info.Size-footerLen); err != nil {
 		return err
 	}
-	if err := r.readAt(head[:], 0); err != nil {
+	if err = r.readAt(head[:], 0); err != nil {
 		return err
 	}
 	h, err := decodeHeader(r.name, head[:])
@@ -178,7 +178,7 @@ func (r *Reader) load() error {
 	if err != nil {
 		return err
 	}
-	if err := r.props.decode(r.name, s.Off, b); err != nil {
+	if err = r.props.decode(r.name, s.Off, b); err != nil {
 		return err
 	}
 	if blocks := (int64(r.props.Groups) + blockGroups - 1) / blockGroups; blocks > r.offsets.Len/blockLen {

@@ -26,8 +26,8 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 		if at, ok = c.openAt(lo, first); !ok {
 			return 0, false
 		}
-		if cmp, ok := c.compare(at, k); !ok || cmp >= 0 {
-			return at, ok
+		if cmp, compared := c.compare(at, k); !compared || cmp >= 0 {
+			return at, compared
 		}
 	}
 	if lo, c.err = c.search(lo, hi, k); c.err != nil || !c.loadIndex(lo) {
@@ -81,7 +81,7 @@ func (c *Cursor) compareFirst(index uint32, k *item.Key) (int, error) {
 		return 0, err
 	}
 	o := &c.s.open
-	if err := o.parse(c.r, b, off); err != nil {
+	if err = o.parse(c.r, b, off); err != nil {
 		return 0, err
 	}
 	if c.s.raw, err = o.expandFirst(c.r, c.s.raw[:0]); err != nil {

@@ -181,11 +181,11 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 		return nil, err
 	}
 	name := path.Join(l.dir, FileName(m.number))
-	if err := l.fs.Rename(temp, name); err != nil {
+	if err = l.fs.Rename(temp, name); err != nil {
 		l.fs.Remove(temp)
 		return nil, fault.IO("rename", l.fs.Path(temp), -1, err)
 	}
-	if err := vfs.SyncDirPatiently(l.fs, l.dir); err != nil {
+	if err = vfs.SyncDirPatiently(l.fs, l.dir); err != nil {
 		// Whether the name lasts is unknown, and another sync proves nothing.
 		l.fail(fault.IO("sync", l.fs.Path(l.dir), -1, err))
 		return nil, l.failed.Load().refuse()
@@ -237,11 +237,11 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 			l.fs.Remove(old.name)
 			continue
 		}
-		f, err := l.fs.OpenWrite(old.name)
-		if err == nil {
-			err = finish(f, m.fillFile(ctx, f, h, old.size, false))
+		f, openErr := l.fs.OpenWrite(old.name)
+		if openErr == nil {
+			openErr = finish(f, m.fillFile(ctx, f, h, old.size, false))
 		}
-		if err == nil {
+		if openErr == nil {
 			l.count.recycled.Add(1)
 			return old.name, old.size, nil
 		}

@@ -81,7 +81,7 @@ func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkNumbers(numbers); err != nil {
+	if err = r.checkNumbers(numbers); err != nil {
 		return nil, err
 	}
 	tail, err := r.findTail(numbers)

@@ -61,15 +61,15 @@ func (c *catchUpCommand) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err := checkLoaded(c.DB); err != nil {
+	if err = checkLoaded(c.DB); err != nil {
 		return err
 	}
-	if err := c.JSON.open(); err != nil {
+	if err = c.JSON.open(); err != nil {
 		return err
 	}
 	defer c.JSON.discard()
 	if c.Cold {
-		if err := dropCached(c.DB); err != nil {
+		if err = dropCached(c.DB); err != nil {
 			return fmt.Errorf("--cold: %w", err)
 		}
 	}

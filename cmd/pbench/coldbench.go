@@ -153,7 +153,7 @@ func (c *coldCommand) round(ctx context.Context, env *environment, procs int, do
 		return row, err
 	}
 	row.IdleLate = idle.TimerLate
-	if err := c.drop(); err != nil {
+	if err = c.drop(); err != nil {
 		return row, err
 	}
 	if row.Bare, err = readTogether(ctx, c.Readers, c.Duration, seed, files.reader); err != nil {
@@ -176,7 +176,7 @@ func (c *coldCommand) drop() error {
 // readStore opens the store, reads and closes it. What an open store has mapped
 // the system would not drop.
 func (c *coldCommand) readStore(ctx context.Context, env *environment, docs documents, seed uint64) (r coldReads, err error) {
-	if err := c.drop(); err != nil {
+	if err = c.drop(); err != nil {
 		return r, err
 	}
 	s, err := env.open(ctx, c.DB, c.options(env, nil))

@@ -121,7 +121,7 @@ func (c *compareCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err := c.JSON.open(); err != nil {
+	if err = c.JSON.open(); err != nil {
 		return err
 	}
 	defer c.JSON.discard()

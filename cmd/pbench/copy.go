@@ -41,7 +41,7 @@ func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
 	if c.Drop && c.NoFinish {
 		return usagef("--drop does not go with --no-finish")
 	}
-	if err := checkLoaded(c.DB); err != nil {
+	if err = checkLoaded(c.DB); err != nil {
 		return err
 	}
 	db, err := engine.Open(ctx, c.DB, nil)

@@ -54,11 +54,11 @@ func (d *demoCommand) Run(ctx context.Context, env *environment) error {
 func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g *workload.Generator, n int64) (err error) {
 	r := runFlags{loopFlags: loopFlags{Workers: defaultOpenWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON}
 	engine := engineFlags{MemoryBudget: d.MemoryBudget}
-	if err := r.JSON.open(); err != nil {
+	if err = r.JSON.open(); err != nil {
 		return err
 	}
 	defer r.JSON.discard()
-	if err := engine.Durability.UnmarshalText([]byte("synced")); err != nil {
+	if err = engine.Durability.UnmarshalText([]byte("synced")); err != nil {
 		return err
 	}
 	w, err := workload.FindWorkload("ycsb-b")

@@ -106,9 +106,9 @@ func findDocuments(ctx context.Context, env *environment, dir, name string, c co
 	var d documents
 	var from *origin
 	if o, ok := known.Containers[name]; ok {
-		g, err := workload.NewGenerator(o.Generator)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: container %q: %w", catalogName, name, err)
+		g, generatorErr := workload.NewGenerator(o.Generator)
+		if generatorErr != nil {
+			return nil, nil, fmt.Errorf("%s: container %q: %w", catalogName, name, generatorErr)
 		}
 		d, from = measure.NewGenerated(g, o.Documents), &o
 	} else {

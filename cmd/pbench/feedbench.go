@@ -163,7 +163,7 @@ func (j *feedJudge) watch(ctx context.Context, env *environment, life *feedLife,
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err = cmd.Start(); err != nil {
 		return err
 	}
 	j.first, j.put = life.First, life.First

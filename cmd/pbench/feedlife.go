@@ -80,7 +80,7 @@ func (l *feedLife) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	b := &feedBench{feedLife: l, c: c, out: gob.NewEncoder(out)}
-	if err := b.out.Encode(feedWord{Opened: time.Since(start), Asked: l.First, Put: l.First}); err != nil {
+	if err = b.out.Encode(feedWord{Opened: time.Since(start), Asked: l.First, Put: l.First}); err != nil {
 		return err
 	}
 	b.start, b.put = time.Now(), make([]int64, int(l.Rate*l.For.Seconds())+1)

@@ -134,10 +134,10 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 			err = closeErr
 		}
 	}()
-	if err := l.check(paths); err != nil {
+	if err = l.check(paths); err != nil {
 		return err
 	}
-	if err := l.JSON.open(); err != nil {
+	if err = l.JSON.open(); err != nil {
 		return err
 	}
 	defer l.JSON.discard()
@@ -342,9 +342,9 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 		bar.show(now, in.part(), func() string {
 			mem.Sample()
 			seconds := now.Sub(start).Seconds()
-			documents, bytes := r.documents+documents, r.bytes+bytes
-			return fmt.Sprintf("%s documents  %s  %s/s  %s/s%s", formatCount(documents), formatBytes(bytes),
-				formatCount(int64(float64(documents)/seconds)), formatBytes(float64(bytes)/seconds), splits.live())
+			n, size := r.documents+documents, r.bytes+bytes
+			return fmt.Sprintf("%s documents  %s  %s/s  %s/s%s", formatCount(n), formatBytes(size),
+				formatCount(int64(float64(n)/seconds)), formatBytes(float64(size)/seconds), splits.live())
 		})
 	}
 	for {

@@ -57,7 +57,7 @@ type recorder struct {
 }
 
 func newRecorder(dir, workloadName string, splits *splitWatch, sample func() (storeStats, measure.Memory)) (r *recorder, err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err = os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	r = &recorder{dir: dir, workload: workloadName, splits: splits, sample: sample}
@@ -169,7 +169,7 @@ func (r *recorder) finish(rep *report) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(writeBench(file, rep), file.Close()); err != nil {
+	if err = errors.Join(writeBench(file, rep), file.Close()); err != nil {
 		return err
 	}
 	if file, err = os.Create(filepath.Join(r.dir, runFile)); err != nil {

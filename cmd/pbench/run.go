@@ -149,7 +149,7 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 	t := b.target
 	if r.Throughput > 0 {
 		was := t.c.Def().throughput
-		if err := t.c.SetThroughput(ctx, float64(r.Throughput)); err != nil {
+		if err = t.c.SetThroughput(ctx, float64(r.Throughput)); err != nil {
 			return nil, errors.Join(err, t.shut())
 		}
 		shut := t.shut
@@ -172,7 +172,7 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		b.calibrated(ctx)
 	}
 	if r.CheckpointEvery > 0 {
-		if err := checkCheckpoints(checkpointDir(t.dir)); err != nil {
+		if err = checkCheckpoints(checkpointDir(t.dir)); err != nil {
 			return nil, errors.Join(err, t.shut())
 		}
 	}
@@ -205,9 +205,9 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		if rec != nil {
 			rec.begin(i+1, perSecond)
 		}
-		o, err := b.perform(ctx, label, perSecond, r.duration(), int64(r.Ops))
-		if err != nil {
-			return nil, err
+		o, runErr := b.perform(ctx, label, perSecond, r.duration(), int64(r.Ops))
+		if runErr != nil {
+			return nil, runErr
 		}
 		b.before = nil
 		if outcomes = append(outcomes, o); o.Interrupted || o.Err != nil {

@@ -42,7 +42,7 @@ func readRuns(name string) (*runSet, error) {
 
 func findRuns(dir string) (files []string, err error) {
 	own := filepath.Join(dir, runFile)
-	if _, err := os.Stat(own); err == nil {
+	if _, err = os.Stat(own); err == nil {
 		return []string{own}, nil
 	}
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

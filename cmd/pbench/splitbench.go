@@ -144,7 +144,7 @@ func (s *splitsCommand) measure(ctx context.Context, env *environment, dir strin
 		return nil, err
 	}
 	var synced, buffered durability
-	if err := errors.Join(synced.UnmarshalText([]byte("synced")), buffered.UnmarshalText([]byte("buffered"))); err != nil {
+	if err = errors.Join(synced.UnmarshalText([]byte("synced")), buffered.UnmarshalText([]byte("buffered"))); err != nil {
 		return nil, err
 	}
 	t := &target{dir: dir, name: "docs", splits: new(splitLog)}

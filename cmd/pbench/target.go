@@ -92,7 +92,7 @@ func (f *targetFlags) with(ctx context.Context, env *environment, quiet bool, fn
 
 // withLoaded calls fn with a store that was loaded before.
 func (f *targetFlags) withLoaded(ctx context.Context, env *environment, fn func(t *target) error) (err error) {
-	if err := setProcs(f.DB); err != nil {
+	if err = setProcs(f.DB); err != nil {
 		return err
 	}
 	t := &target{dir: f.DB, splits: new(splitLog)}

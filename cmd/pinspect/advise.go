@@ -85,7 +85,7 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 	report := adviseReport{versioned: v1, Inputs: c.Inputs, Proposed: options.Proposed, showKeys: c.ShowKeys}
 	if report.Proposed {
 		survey := keyadvice.NewSurvey(options)
-		if err := s.each(ctx, "looking for keys in", survey.Add); err != nil {
+		if err = s.each(ctx, "looking for keys in", survey.Add); err != nil {
 			return err
 		}
 		if survey.Documents() > 0 {

@@ -105,13 +105,13 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 	}
 	var row *backupRow
 	write := func(to io.Writer) error {
-		info, err := db.Backup(ctx, to, o)
+		info, failed := db.Backup(ctx, to, o)
 		line.Clear()
-		if errors.Is(err, engine.ErrWrongParent) {
-			return cli.Usage(err)
+		if errors.Is(failed, engine.ErrWrongParent) {
+			return cli.Usage(failed)
 		}
 		row = newBackupRow(&info)
-		return readFailure(err)
+		return readFailure(failed)
 	}
 	if c.Out == "-" {
 		if err = write(out.w); err != nil {
@@ -141,7 +141,7 @@ func (c *restoreCommand) Run(ctx context.Context, env *environment, out *output)
 		defer in.close()
 		err = engine.Restore(ctx, in, c.Dir)
 	}
-	if err := backupFailure(err); err != nil {
+	if err = backupFailure(err); err != nil {
 		return err
 	}
 	if !c.Check {

@@ -113,15 +113,15 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 			r.LastSeq = max(r.LastSeq, p.Visible)
 		}
 		if !info.Exact && (c.Count || info.RawBytes < cheapBytes) {
-			counted, err := takeCensus(ctx, db, &cs, 0, line)
+			counted, countErr := takeCensus(ctx, db, &cs, 0, line)
 			switch {
-			case err == nil:
+			case countErr == nil:
 				sum := counted.total()
 				info.Documents, info.Logical, info.RawBytes, info.Exact = sum.documents, sum.logical, sum.bytes, true
-			case errors.As(err, new(findingError)):
-				damage = errors.Join(damage, err)
+			case errors.As(countErr, new(findingError)):
+				damage = errors.Join(damage, countErr)
 			default:
-				return nil, nil, err
+				return nil, nil, countErr
 			}
 		}
 		r.Documents += info.Documents

@@ -127,11 +127,11 @@ func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) err
 	var maps []*mapReport
 	err = c.within(ctx, c.Dir, func(f *files, pick picker) error {
 		return eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
-			m, err := c.container(ctx, env, db, cs, w)
-			if err == nil {
+			m, mapErr := c.container(ctx, env, db, cs, w)
+			if mapErr == nil {
 				maps = append(maps, m)
 			}
-			return err
+			return mapErr
 		})
 	})
 	if err != nil {

@@ -66,9 +66,9 @@ func (c *queryCommand) Run(ctx context.Context, out *output) error {
 	q.NoScan = c.NoScan
 	scope := engine.AllPartitions()
 	if c.Key != "" {
-		key, err := parseKey(c.Key)
-		if err != nil {
-			return err
+		key, keyErr := parseKey(c.Key)
+		if keyErr != nil {
+			return keyErr
 		}
 		scope = engine.PrefixOf(key)
 	}

@@ -19,7 +19,7 @@ func openStore(ctx context.Context, dir string) (*engine.DB, error) {
 		return nil, err
 	}
 	defer f.close()
-	if _, _, err := f.loadStore(ctx); err != nil {
+	if _, _, err = f.loadStore(ctx); err != nil {
 		return nil, err
 	}
 	db, err := engine.Open(ctx, dir, &engine.Options{ReadOnly: true})

@@ -101,11 +101,11 @@ func (c *walCommand) Run(ctx context.Context, out *output) error {
 	}
 	w := &logView{files: f, layout: l, out: out, listRecords: c.Records, json: c.JSON, streams: make(map[wal.Stream]*streamRow)}
 	for _, n := range numbers {
-		if err := w.read(ctx, n); err != nil {
+		if err = w.read(ctx, n); err != nil {
 			return err
 		}
 	}
-	if err := w.unsealed(ctx); err != nil {
+	if err = w.unsealed(ctx); err != nil {
 		return err
 	}
 	w.missing(numbers)

@@ -120,7 +120,7 @@ func main() {
 		log.Fatal(err)
 	}
 	err = run(context.Background(), dir, os.Stdout)
-	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -137,7 +137,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 		return err
 	}
 	nine := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
-	if err := l.morning(ctx, nine); err != nil {
+	if err = l.morning(ctx, nine); err != nil {
 		return err
 	}
 

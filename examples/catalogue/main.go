@@ -98,8 +98,8 @@ func (c catalogue) addReview(ctx context.Context, r review) error {
 		return err
 	}
 	err = c.container.Update(ctx, engine.StringKey(r.ProductID), func(tx *engine.Tx) error {
-		if err := tx.Create(doc, nil); err != nil {
-			return err
+		if createErr := tx.Create(doc, nil); createErr != nil {
+			return createErr
 		}
 		counted := new(engine.Patch).Increment("/reviews", 1).Increment("/stars", float64(r.Stars))
 		return tx.Patch(productItem, counted, nil)
@@ -146,7 +146,7 @@ func main() {
 		log.Fatal(err)
 	}
 	err = run(context.Background(), dir, os.Stdout)
-	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -169,7 +169,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 		{ProductID: "toaster", Name: "Toaster, two slots", Category: "kitchen", Cents: 2999},
 		{ProductID: "lamp", Name: "Desk lamp", Category: "office", Cents: 4500},
 	} {
-		if err := c.add(ctx, p); err != nil {
+		if err = c.add(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -179,11 +179,11 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 		{ProductID: "kettle", Author: "carl", Stars: 2, Text: "Sings. Flat."},
 		{ProductID: "teapot", Author: "ada", Stars: 4, Text: "Heavy, keeps warm for an hour."},
 	} {
-		if err := c.addReview(ctx, r); err != nil {
+		if err = c.addReview(ctx, r); err != nil {
 			return err
 		}
 	}
-	if err := c.addReview(ctx, review{ProductID: "kettle", Author: "ada", Stars: 5}); !errors.Is(err, errReviewed) {
+	if err = c.addReview(ctx, review{ProductID: "kettle", Author: "ada", Stars: 5}); !errors.Is(err, errReviewed) {
 		return fmt.Errorf("a second review by the same author: %v", err)
 	}
 
@@ -212,7 +212,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	}
 
 	fmt.Fprintln(out, "\nEight customers review the lamp at once")
-	if err := c.reviewAtOnce(ctx, "lamp", 8); err != nil {
+	if err = c.reviewAtOnce(ctx, "lamp", 8); err != nil {
 		return err
 	}
 	p, err = c.product(ctx, "lamp")

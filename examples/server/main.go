@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.StringVar(&cfg.dir, "dir", "", "`directory` of the store; without it a temporary one, removed at the end")
 	flags.Float64Var(&cfg.throughput, "throughput", 0, "request units a second that may be used, 0: without limit")
 	flags.DurationVar(&cfg.grace, "grace", 10*time.Second, "`time` that running requests have at the end")
-	if err := flags.Parse(args); err != nil {
+	if err = flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}

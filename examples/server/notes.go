@@ -138,7 +138,7 @@ func (s *service) rename(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		var n note
-		if err := json.Unmarshal(item.Body, &n); err != nil {
+		if err = json.Unmarshal(item.Body, &n); err != nil {
 			return err
 		}
 		n.ID = to

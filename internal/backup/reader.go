@@ -56,10 +56,10 @@ func (d *Reader) Next(ctx context.Context, h Handler) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if err := h.Begin(c); err != nil {
+	if err = h.Begin(c); err != nil {
 		return Info{}, err
 	}
-	for ; head.kind == kindRecords; head, err = d.block(ctx) {
+	for ; err == nil && head.kind == kindRecords; head, err = d.block(ctx) {
 		p := head.payload
 		if len(p) < recordBytes {
 			return Info{}, fault.Corrupt(d.name, head.off, "records block of %d bytes", len(p))
@@ -73,7 +73,7 @@ func (d *Reader) Next(ctx context.Context, h Handler) (Info, error) {
 		if wrong != nil {
 			return Info{}, fault.Corrupt(d.name, head.off, "log record: %v", wrong)
 		}
-		if err := h.Record(wal.Stream(stream), highest, p); err != nil {
+		if err = h.Record(wal.Stream(stream), highest, p); err != nil {
 			return Info{}, err
 		}
 	}
@@ -85,14 +85,14 @@ func (d *Reader) Next(ctx context.Context, h Handler) (Info, error) {
 		if !f.Carried {
 			continue
 		}
-		if err := h.File(f); err != nil {
+		if err = h.File(f); err != nil {
 			return Info{}, err
 		}
 		for left := f.Size; left > 0 && err == nil; head, err = d.block(ctx) {
 			if head.kind != kindData || int64(len(head.payload)) > left {
 				return Info{}, fault.Corrupt(d.name, head.off, "block of kind %d and %d bytes where %d bytes of file %d are missing", head.kind, len(head.payload), left, f.Number)
 			}
-			if err := h.Data(head.payload); err != nil {
+			if err = h.Data(head.payload); err != nil {
 				return Info{}, err
 			}
 			left -= int64(len(head.payload))

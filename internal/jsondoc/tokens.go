@@ -50,15 +50,15 @@ func (t *Tokens) Next() Token {
 				if i += firstByte(m); i >= len(doc) {
 					break
 				}
-				c := doc[i]
-				if c == '"' {
+				stop := doc[i]
+				if stop == '"' {
 					t.end, t.pos = i, i+1
 					return Text
 				}
-				if i++; c == '\\' {
+				if i++; stop == '\\' {
 					t.escaped = true
 					i++
-				} else if c >= utf8.RuneSelf {
+				} else if stop >= utf8.RuneSelf {
 					for i < len(doc) && doc[i] >= utf8.RuneSelf {
 						i++
 					}

@@ -137,7 +137,7 @@ func (t *Table) prepend(n *node, v *item.Version, force bool) error {
 // add adds a node with its first version, which lies right behind it, and
 // returns it with its link.
 func (t *Table) add(k *item.Key, v *item.Version, force bool) (n *node, link uint32, err error) {
-	if err := t.prepare(force); err != nil {
+	if err = t.prepare(force); err != nil {
 		return nil, 0, err
 	}
 	at, err := t.locate(k, force)

@@ -78,7 +78,7 @@ func (p *parser) simple(depth int) (*Filter, error) {
 	}
 	// A name that is also a word of the language is a path where it is the alias.
 	if constant && !(p.tok.kind == tokenWord && p.tok.text == p.alias) {
-		if err := p.next(); err != nil {
+		if err = p.next(); err != nil {
 			return nil, err
 		}
 		return p.reversed(v, at)
@@ -200,7 +200,7 @@ func (p *parser) between(path Path) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.expect("AND"); err != nil {
+	if err = p.expect("AND"); err != nil {
 		return nil, err
 	}
 	at := p.tok.at
@@ -270,7 +270,7 @@ func (p *parser) function() (*Filter, error) {
 		return nil, err
 	}
 	if constant {
-		if err := p.expect(","); err != nil {
+		if err = p.expect(","); err != nil {
 			return nil, err
 		}
 		at := p.tok.at

@@ -154,17 +154,17 @@ func (p *parser) columns(s *Select) error {
 	if s.Distinct, err = p.take("DISTINCT"); err != nil {
 		return err
 	}
-	if top, err := p.take("TOP"); err != nil {
-		return err
+	if top, topErr := p.take("TOP"); topErr != nil {
+		return topErr
 	} else if top {
 		if s.Limit, err = p.count(1); err != nil {
 			return err
 		}
 	}
 	first := p.tok.at
-	if all, err := p.take("*"); err != nil || all {
+	if all, allErr := p.take("*"); allErr != nil || all {
 		p.places[inColumns] = []int{first}
-		return err
+		return allErr
 	}
 	if s.Value, err = p.take("VALUE"); err != nil {
 		return err
@@ -207,20 +207,20 @@ func (p *parser) column(n int) (c Column, whole int, err error) {
 	}
 	rest := p.lexer
 	if fn != NoFunc {
-		if following, err := rest.scan(); err != nil || following.text != "(" || following.kind != tokenSign {
+		if following, restErr := rest.scan(); restErr != nil || following.text != "(" || following.kind != tokenSign {
 			fn = NoFunc // an alias of that name
 		}
 	}
 	if fn != NoFunc {
-		if err := p.next(); err != nil {
+		if err = p.next(); err != nil {
 			return c, -1, err
 		}
-		if err := p.expect("("); err != nil {
+		if err = p.expect("("); err != nil {
 			return c, -1, err
 		}
 		c = Column{Func: fn, Name: fmt.Sprintf("$%d", n+1)}
 		if fn == Count && p.tok.kind == tokenNumber && p.tok.text == "1" {
-			if err := p.next(); err != nil {
+			if err = p.next(); err != nil {
 				return c, -1, err
 			}
 		} else if c.Path, err = p.path(); err != nil {
@@ -228,7 +228,7 @@ func (p *parser) column(n int) (c Column, whole int, err error) {
 		} else if len(c.Path) == 0 {
 			return c, -1, p.errorf(at, "%s of a path, or COUNT(1)", fn)
 		}
-		if err := p.expect(")"); err != nil {
+		if err = p.expect(")"); err != nil {
 			return c, -1, err
 		}
 	} else {

@@ -128,7 +128,7 @@ func (m *Mem) lookupDir(name string) (*node, error) {
 
 // vacant returns the directory and base of a name that must be free.
 func (m *Mem) vacant(name string) (dir *node, base string, err error) {
-	if err := checkName(name); err != nil {
+	if err = checkName(name); err != nil {
 		return nil, "", err
 	}
 	if name == "." {

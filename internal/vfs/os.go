@@ -78,7 +78,7 @@ func createDirs(dir string) error {
 	case err == nil && !info.IsDir():
 		return fault.IO("mkdir", dir, -1, fmt.Errorf("exists and is no directory: %w", fs.ErrExist))
 	case err == nil:
-		err := syncOSDir(parent)
+		err = syncOSDir(parent)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) {
 			return nil // not ours to sync, or nothing that can be synced
 		}
