@@ -1,0 +1,95 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestList keeps the list true while the source moves on: each mutant applies,
+// the result is still Go, and each test that is named exists.
+func TestList(t *testing.T) {
+	all, err := parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 60 {
+		t.Errorf("%d mutants, at least 60 are promised", len(all))
+	}
+	root := filepath.Join("..", "..")
+	seen := make(map[string]bool)
+	for _, m := range all {
+		if seen[m.name] {
+			t.Errorf("two mutants are called %q", m.name)
+		}
+		seen[m.name] = true
+		mutated, err := m.apply(root)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := parser.ParseFile(token.NewFileSet(), m.file, mutated, parser.SkipObjectResolution); err != nil {
+			t.Errorf("mutant %q: %v", m.name, err)
+		}
+		for _, tests := range m.tests {
+			for _, name := range strings.Split(tests.run, "|") {
+				if !hasTest(t, filepath.Join(root, tests.pkg), strings.Trim(name, "^$")) {
+					t.Errorf("mutant %q: %s has no test %s", m.name, tests.pkg, name)
+				}
+			}
+		}
+	}
+}
+
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ = strings.Cut(name, "/")
+	wanted := regexp.MustCompile(`(?m)^func ` + regexp.QuoteMeta(name) + `\w*\(`)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wanted.Match(source) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"before the first":  "why: x\n",
+		"odd tests":         "== a\nwhy: x\nfile: f\ncaught by: ./wal\n-x\n",
+		"no original":       "== a\nwhy: x\nfile: f\ncaught by: ./wal T\n+x\n",
+		"no line of a list": "== a\nbecause\n",
+	} {
+		if _, err := parse(text); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "f.go"), []byte("package f\n\nvar a = 1\nvar b = 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := mutant{name: "m", file: "f.go", original: "var a = 1\n", replaced: "var a = 3\n"}
+	got, err := m.apply(root)
+	if err != nil || string(got) != "package f\n\nvar a = 3\nvar b = 2\n" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	m.original = "var c = 1\n"
+	if _, err := m.apply(root); err == nil {
+		t.Fatal("an original that is not there is no error")
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	survived, err := run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(2)
+	}
+	if survived > 0 {
+		os.Exit(1)
+	}
+}
+
+// run tries the mutants and returns how many the tests did not notice.
+func run(ctx context.Context) (survived int, err error) {
+	var (
+		names   = flag.String("run", ".", "only mutants whose name matches this `regexp`")
+		check   = flag.Bool("check", false, "only compile the mutants")
+		timeout = flag.Duration("timeout", 5*time.Minute, "how long the tests of one package may take: past it they have failed")
+		asJSON  = flag.Bool("json", false, "print a line of JSON for each mutant")
+	)
+	flag.Parse()
+	wanted, err := regexp.Compile(*names)
+	if err != nil {
+		return 0, err
+	}
+	all, err := parse(list)
+	if err != nil {
+		return 0, err
+	}
+	root, err := output(ctx, "", "go", "env", "GOMOD")
+	if err != nil {
+		return 0, err
+	}
+	t := trial{root: filepath.Dir(root), timeout: *timeout, check: *check}
+	if t.scratch, err = os.MkdirTemp("", "mutants-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(t.scratch)
+
+	tried := 0
+	for i := range all {
+		m := &all[i]
+		if !wanted.MatchString(m.name) {
+			continue
+		}
+		begin := time.Now()
+		v, err := t.try(ctx, m)
+		if err != nil {
+			return survived, err
+		}
+		tried++
+		if !v.noticed {
+			survived++
+		}
+		if *asJSON {
+			line, err := json.Marshal(map[string]any{"type": "mutant", "name": m.name, "file": m.file, "why": m.why,
+				"verdict": v.what, "noticed": v.noticed, "by": v.by, "seconds": time.Since(begin).Seconds()})
+			if err != nil {
+				return survived, err
+			}
+			fmt.Println(string(line))
+			continue
+		}
+		fmt.Printf("%-40s %-16s %-48s %5.0f s\n", m.name, v.what, v.by, time.Since(begin).Seconds())
+	}
+	if tried == 0 {
+		return 0, fmt.Errorf("no mutant's name matches %q", *names)
+	}
+	if !*asJSON {
+		fmt.Printf("%d mutants, %d not noticed\n", tried, survived)
+	}
+	return survived, nil
+}
+
+// A trial runs tests against mutants.
+type trial struct {
+	root    string
+	scratch string
+	timeout time.Duration
+	check   bool
+}
+
+// A verdict says what became of a mutant.
+type verdict struct {
+	what    string
+	by      string // the test that failed, or what the compiler said
+	noticed bool
+}
+
+// quickSuite is what a mutant must survive to be called a survivor.
+var quickSuite = []string{"./wal", "./segment", "./index", "./internal/...", "./engine"}
+
+// try runs the tests that are named for the mutant, then the quick suite.
+func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
+	mutated, err := m.apply(t.root)
+	if err != nil {
+		return verdict{}, err
+	}
+	file := filepath.Join(t.scratch, "mutated.go")
+	if err := os.WriteFile(file, mutated, 0o600); err != nil {
+		return verdict{}, err
+	}
+	replace := map[string]map[string]string{"Replace": {filepath.Join(t.root, filepath.FromSlash(m.file)): file}}
+	overlay, err := json.Marshal(replace)
+	if err != nil {
+		return verdict{}, err
+	}
+	overlayFile := filepath.Join(t.scratch, "overlay.json")
+	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+		return verdict{}, err
+	}
+	if out, err := output(ctx, t.root, "go", "build", "-overlay", overlayFile, "./"+path.Dir(m.file)); err != nil {
+		return verdict{what: "does not compile", by: firstLine(out)}, ctx.Err()
+	}
+	if t.check {
+		return verdict{what: "compiles", noticed: true}, nil
+	}
+	for _, tests := range m.tests {
+		out, err := t.test(ctx, overlayFile, "-run", "^("+tests.run+")", tests.pkg)
+		if err != nil {
+			return verdict{what: "caught", by: failed(out, tests.String()), noticed: true}, ctx.Err()
+		}
+		if strings.Contains(out, "no tests to run") {
+			return verdict{}, fmt.Errorf("mutant %q: %s runs no test", m.name, tests)
+		}
+	}
+	if out, err := t.test(ctx, overlayFile, append([]string{"-short"}, quickSuite...)...); err != nil {
+		return verdict{what: "caught elsewhere", by: failed(out, "the quick suite"), noticed: true}, ctx.Err()
+	}
+	return verdict{what: "survived"}, nil
+}
+
+func (t *trial) test(ctx context.Context, overlay string, args ...string) (string, error) {
+	args = append([]string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout", t.timeout.String()}, args...)
+	return output(ctx, t.root, "go", args...)
+}
+
+// output runs a command in a directory and returns what it printed.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: test timed out|fatal error: .*|panic: .*)`)
+
+// failed returns the name of the first test that failed.
+func failed(out, otherwise string) string {
+	m := failure.FindStringSubmatch(out)
+	switch {
+	case m == nil:
+		return otherwise
+	case m[1] != "":
+		return m[1]
+	default:
+		return m[2]
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
