@@ -93,7 +93,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 // openNotes returns the container of the notes, made if there is none.
 func openNotes(ctx context.Context, db *engine.DB, throughput float64) (*engine.Container, error) {
 	notes, err := db.EnsureContainer(ctx, "notes", engine.ContainerDef{
-		// All notes of a user lie together, and no user disturbs another.
+		// All notes of a user lie together. Users whose notes share a physical
+		// partition share its request units.
 		PartitionKey: []string{"/user"},
 		Index:        engine.IndexPolicy{Include: []string{"/tags/*", "/title/?"}},
 		// Without bursts the limit can be met by hand. With them, the default,
