@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path"
 
 	"github.com/cleavestore/cleave/engine"
@@ -147,14 +148,14 @@ func (f *files) readPartition(ctx context.Context, l *layout, p *partitionLayout
 	dir := manifest.NewDir(f.fs, p.dir, manifest.PartitionKind)
 	for range maxAttempts {
 		m, err := loadNewest[manifest.Files](ctx, dir)
-		if ctx.Err() != nil || errors.Is(err, errRestless) || errors.Is(err, engine.ErrTooNew) {
+		if ctx.Err() != nil || errors.Is(err, errRestless) || unreadable(err) {
 			return err
 		}
 		p.release()
 		p.problems, p.files, p.runs = nil, m, nil
 		if err != nil {
-			if replaced(f.storeManifests(), l.generation) {
-				return errReplaced
+			if goneErr := f.gone(ctx, l, p); goneErr != nil {
+				return goneErr
 			}
 			p.problems = append(p.problems, f.findingOf(p.dir, err))
 			return nil
@@ -171,11 +172,34 @@ func (f *files) readPartition(ctx context.Context, l *layout, p *partitionLayout
 		if err != nil {
 			return err
 		}
-		if !missing || !replaced(dir, p.generation) {
+		if !missing {
 			return nil
+		}
+		if goneErr := f.gone(ctx, l, p); goneErr != nil || !replaced(dir, p.generation) {
+			return goneErr
 		}
 	}
 	return errRestless
+}
+
+// unreadable reports whether an error says that a file cannot be read by this
+// program, which tells nothing about the file.
+func unreadable(err error) bool {
+	return errors.Is(err, engine.ErrTooNew) || errors.Is(err, engine.ErrResource) || errors.Is(err, fs.ErrPermission)
+}
+
+// gone returns errReplaced if the store has dropped a partition since its
+// manifest was read: the partition's own manifest, and what that names, go
+// without a newer one.
+func (f *files) gone(ctx context.Context, l *layout, p *partitionLayout) error {
+	if !replaced(f.storeManifests(), l.generation) {
+		return nil
+	}
+	state, _, err := f.loadStore(ctx)
+	if err == nil && !lists(&state, p.id) {
+		err = errReplaced
+	}
+	return err
 }
 
 // readRuns opens the segment files of a partition. missing says that one is
@@ -190,7 +214,7 @@ func (f *files) readRuns(ctx context.Context, l *layout, p *partitionLayout, d d
 			s := &segmentLayout{name: path.Join(p.dir, manifest.SegmentName(ref.Number)), ref: ref}
 			run = append(run, s)
 			err := f.openSegment(s, l, d)
-			if errors.Is(err, engine.ErrTooNew) || errors.Is(err, engine.ErrResource) {
+			if unreadable(err) {
 				p.runs = append(p.runs, run)
 				return false, err
 			}

@@ -27,7 +27,7 @@ type verifyCommand struct {
 func (*verifyCommand) Help() string {
 	return `Reads the whole store: the manifests; of each segment file the checksum of every byte, the order of items, their place in the range of the partition, every locator entry, and its index against the documents, both ways; of the log every record; files that nothing names; and at last whether the store opens. Each finding names file, offset and what is wrong. Beside a live writer it checks the files that the store has when each partition is reached.
 
-Exit status: 0 nothing is wrong, 1 findings, 3 the store cannot be verified (no store, a newer format), 130 interrupted: the findings until then are printed.
+Exit status: 0 nothing is wrong, 1 findings, 3 the store cannot be verified (no store, no permission, a newer format), 130 interrupted: the findings until then are printed.
 
 Examples:
   pinspect verify DIR
@@ -108,8 +108,17 @@ type verifier struct {
 	err   error // of the output
 	seen  map[finding]bool
 	sum   verifySummary
-	read  map[uint64]readFile // by inode: partitions share files
+	read  map[fileID]readFile // partitions share files
 }
+
+// fileID tells files apart. An inode alone does not: beside a writer it may
+// have been that of a file which is gone.
+type fileID struct {
+	inode, number uint64
+	footerCRC     uint32
+}
+
+func (s *segmentLayout) id() fileID { return fileID{s.inode, s.ref.Number, s.ref.FooterCRC} }
 
 // readFile is a file that was read by one of its names.
 type readFile struct {
@@ -247,7 +256,7 @@ func (v *verifier) partition(l *layout, p *partitionLayout) error {
 			before = s
 		}
 	}
-	return v.unknown(p)
+	return v.unknown(l, p)
 }
 
 // segment verifies a segment file and its reference.
@@ -255,7 +264,7 @@ func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) erro
 	v.line.Show(time.Now(), func() string {
 		return fmt.Sprintf("%s: %s read, %s", s.name, cli.Bytes(v.sum.Bytes), cli.Plural(v.sum.Findings, "finding", "findings"))
 	})
-	if before, ok := v.read[s.inode]; ok && s.inode != 0 {
+	if before, ok := v.read[s.id()]; ok && s.inode != 0 {
 		if before.damaged && before.name != s.name {
 			v.report(v.files.finding(s.name, -1, "is the same file as %s, which is damaged", before.name))
 		}
@@ -294,9 +303,9 @@ func (v *verifier) content(s *segmentLayout) error {
 		}
 	}
 	if v.read == nil {
-		v.read = make(map[uint64]readFile)
+		v.read = make(map[fileID]readFile)
 	}
-	v.read[s.inode] = readFile{s.name, damaged || err != nil}
+	v.read[s.id()] = readFile{s.name, damaged || err != nil}
 	v.sum.Segments++
 	v.sum.Bytes += s.ref.Size
 	v.sum.Items += s.props.Items
@@ -344,7 +353,7 @@ func (v *verifier) reference(l *layout, p *partitionLayout, s *segmentLayout) {
 
 // unknown reports files in the directory of a partition that its manifest does
 // not name and that no crash leaves there.
-func (v *verifier) unknown(p *partitionLayout) error {
+func (v *verifier) unknown(l *layout, p *partitionLayout) error {
 	if p.generation == 0 {
 		return nil // its manifest cannot be read
 	}
@@ -352,11 +361,11 @@ func (v *verifier) unknown(p *partitionLayout) error {
 	for range maxAttempts {
 		m, err := loadNewest[manifest.Files](v.ctx, dir)
 		if err != nil {
-			return v.gone(p, err)
+			return v.gone(l, p, err)
 		}
 		names, err := v.files.fs.List(p.dir)
 		if err != nil {
-			return v.gone(p, err)
+			return v.gone(l, p, err)
 		}
 		var strange []finding
 		for _, name := range names {
@@ -380,18 +389,18 @@ func (v *verifier) unknown(p *partitionLayout) error {
 
 // gone reports err, which the directory of a partition gave, unless the
 // partition was dropped meanwhile.
-func (v *verifier) gone(p *partitionLayout, err error) error {
+func (v *verifier) gone(l *layout, p *partitionLayout, err error) error {
 	if v.ctx.Err() != nil {
 		return v.ctx.Err()
 	}
-	state, _, loadErr := v.files.loadStore(v.ctx)
-	if loadErr != nil {
-		return loadErr
-	}
-	if lists(&state, p.id) {
+	goneErr := v.files.gone(v.ctx, l, p)
+	if goneErr == nil {
 		v.report(v.files.findingOf(p.dir, err))
 	}
-	return nil
+	if goneErr == errReplaced {
+		goneErr = nil
+	}
+	return goneErr
 }
 
 // lists reports whether a store has a partition.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -44,7 +43,7 @@ func (v *verifier) log() error {
 			v.sum.Bytes += bytes
 			return nil
 		}
-		if errors.Is(err, engine.ErrTooNew) {
+		if unreadable(err) {
 			return err
 		}
 		found := v.files.findingOf(manifest.LogDir, err)
