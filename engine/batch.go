@@ -31,6 +31,7 @@ type Batch struct {
 	size    int64       // bytes of keys, ids and bodies
 	patches int         // operations that are patches
 	alone   bool        // it stands for a single write: the limits of batches do not count
+	charge  float64     // RU of the commits since it was begun, those that failed too
 	record  []byte      // scratch: the record of the log
 	order   []int32     // scratch: operations by id, then by index
 	found   []incumbent // scratch: what each operation met
@@ -125,15 +126,15 @@ func (b *Batch) empty() {
 		b.ops = nil
 	}
 	clear(b.found)
-	b.c, b.pk, b.Durability, b.alone = nil, PartitionKey{}, Durability{}, false
+	b.c, b.pk, b.Durability, b.alone, b.charge = nil, PartitionKey{}, Durability{}, false, 0
 }
 
 // Create adds the writing of a new item; if it exists, Commit fails with
 // ErrExists. An add returns the errors of a single write that concern the
 // document, ErrKeyMismatch if that is of another logical partition, and a
 // *LimitError past Limits.BatchOperations or Limits.BatchBytes. IfMatch, if it
-// is given, is compared when the batch is committed; WriteOptions.Durability is
-// refused here: see Batch.Durability.
+// is given, is compared when the batch is committed; WriteOptions.Durability
+// and Charge are refused here: see Batch.Durability and Meta.Charge.
 func (b *Batch) Create(doc []byte, o *WriteOptions) error { return b.addDocument(verbCreate, doc, o) }
 
 // Upsert adds the writing of an item, whether or not it exists.
@@ -290,6 +291,9 @@ func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOpti
 			return err
 		}
 		op.explicit = o.TTL != 0
+	}
+	if o.Charge != nil {
+		return invalidf("WriteOptions.Charge: an operation of a batch or transaction has none before the whole is committed")
 	}
 	if o.Durability.mode != durabilityDefault {
 		return invalidf("WriteOptions.Durability: the operations of a batch or transaction have that of the whole")

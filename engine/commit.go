@@ -114,6 +114,7 @@ func (u *commit) place(ctx context.Context) (*partition, error) {
 		if err == errMoved {
 			continue
 		}
+		u.charge += u.outcome(err)
 		if m != nil {
 			m.charge(db.uptime(), u.outcome(err))
 		}

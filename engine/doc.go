@@ -84,7 +84,8 @@
 //
 // # Throughput
 //
-// Every call returns its charge in request units (RU). A container may have
+// Every call tells its charge in request units (RU): Meta.Charge, QueryStats.Charge,
+// or Charge in its options. A container may have
 // provisioned throughput, which its physical partitions share: an operation on
 // one that has consumed more than its part fails with a *ThrottledError, which
 // says when to try again. Loads, and scans that have begun, wait instead.

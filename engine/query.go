@@ -160,11 +160,23 @@ func (s *Snapshot) Query(ctx context.Context, scope Scope, q Query) *Result {
 
 // Count returns the number of documents for which a filter is true.
 func (c *Container) Count(ctx context.Context, scope Scope, f Filter) (int64, error) {
+	n, _, err := count(c.Query(ctx, scope, countQuery(f)))
+	return n, err
+}
+
+// CountStats is Count, with what it took and cost.
+func (c *Container) CountStats(ctx context.Context, scope Scope, f Filter) (int64, QueryStats, error) {
 	return count(c.Query(ctx, scope, countQuery(f)))
 }
 
 // Count is Container.Count as of the snapshot.
 func (s *Snapshot) Count(ctx context.Context, scope Scope, f Filter) (int64, error) {
+	n, _, err := count(s.Query(ctx, scope, countQuery(f)))
+	return n, err
+}
+
+// CountStats is Count, with what it took and cost.
+func (s *Snapshot) CountStats(ctx context.Context, scope Scope, f Filter) (int64, QueryStats, error) {
 	return count(s.Query(ctx, scope, countQuery(f)))
 }
 
@@ -172,14 +184,11 @@ func countQuery(f Filter) Query {
 	return Query{Where: f, Fields: []Field{{Aggregate: Count}}, Value: true}
 }
 
-func count(r *Result) (n int64, err error) {
-	for it, err := range r.All() {
-		if err != nil {
-			return 0, err
-		}
-		if n, err = strconv.ParseInt(string(it.Body), 10, 64); err != nil {
-			return 0, err
+func count(r *Result) (n int64, st QueryStats, err error) {
+	for it, failure := range r.All() {
+		if err = failure; err == nil {
+			n, err = strconv.ParseInt(string(it.Body), 10, 64)
 		}
 	}
-	return n, nil
+	return n, r.Stats(), err
 }

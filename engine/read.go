@@ -11,7 +11,7 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// Read returns an item, or ErrNotFound.
+// Read returns an item, or ErrNotFound with an Item that has nothing but a Charge.
 func (c *Container) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
 	return c.read(ctx, pk, id, maxSequence, nil)
 }
@@ -60,7 +60,8 @@ func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn f
 }
 
 // ReadMany reads items of one logical partition in the order of ids; those
-// that do not exist are left out. At most one error comes, as the last pair.
+// that do not exist are left out; each of them costs 1 request unit. At most one
+// error comes, as the last pair.
 func (c *Container) ReadMany(ctx context.Context, pk PartitionKey, ids []string) iter.Seq2[Item, error] {
 	return readMany(ids, func(id string) (Item, error) { return c.Read(ctx, pk, id) })
 }
@@ -192,7 +193,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		if sampled {
 			p.sample(encoded, failedCharge)
 		}
-		return Item{}, ErrNotFound
+		return Item{Meta: Meta{Charge: failedCharge}}, ErrNotFound
 	}
 	charge := readCharge(len(out) - n)
 	if m != nil {

@@ -20,6 +20,9 @@ type ScanOptions struct {
 	// valid only until the loop goes on, in memory that is used again. Such a
 	// scan allocates nothing for each item.
 	Borrow bool
+	// Charge, if not nil, is where what the scan costs is added, in request units:
+	// that of all items that were read ahead, and of partitions without any.
+	Charge *float64
 }
 
 // A scan sees one commit point, taken when its loop begins. It copies a batch
@@ -106,14 +109,15 @@ type scanner struct {
 	onlyKey  bool
 	reverse  bool
 	borrow   bool
-	left     int     // items still wanted
-	born     uint64  // installations in the container when the sequence was taken
-	now      int64   // what expires up to then is gone, in milliseconds; 0: by the clock at each batch
-	begun    bool    // its first page was read: it waits where it is throttled
-	visit    float64 // RU that the next item carries beside its own
-	visited  bool    // with accept: somebody has paid for the visit of the first partition
-	read     float64 // with accept: RU of the items that were shown to it in this batch
-	spent    float64 // with accept: RU of all batches
+	left     int      // items still wanted
+	born     uint64   // installations in the container when the sequence was taken
+	now      int64    // what expires up to then is gone, in milliseconds; 0: by the clock at each batch
+	begun    bool     // its first page was read: it waits where it is throttled
+	visit    float64  // RU that the next item carries beside its own
+	charged  *float64 // ScanOptions.Charge
+	visited  bool     // with accept: somebody has paid for the visit of the first partition
+	read     float64  // with accept: RU of the items that were shown to it in this batch
+	spent    float64  // with accept: RU of all batches
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
@@ -170,7 +174,7 @@ func (s *scanner) begin(ctx context.Context, c *Container, snapshot *Snapshot, o
 	s.ctx, s.c, s.snapshot = ctx, c, snapshot
 	s.left = int(^uint(0) >> 1)
 	if o != nil {
-		s.reverse, s.borrow = o.Reverse, o.Borrow
+		s.reverse, s.borrow, s.charged = o.Reverse, o.Borrow, o.Charge
 		if o.Limit > 0 {
 			s.left = o.Limit
 		}
@@ -446,6 +450,9 @@ func (s *scanner) charge(p *partition, m *meter) {
 	}
 	if m != nil {
 		m.charge(p.db.uptime(), s.pageCharge())
+	}
+	if s.charged != nil {
+		*s.charged += s.pageCharge()
 	}
 	if s.onlyKey && p.db.sampled() {
 		p.sample(s.bound.PK, s.pageCharge())

@@ -66,6 +66,9 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
 	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, &tx.epk, id, tx.snapshot.whole(), buf)
+	if tx.update != nil {
+		tx.update.charge += it.Charge
+	}
 	if tx.update != nil && (err == nil || err == ErrNotFound) {
 		tx.update.seen[id] = sighting{it.Seq, err == nil}
 	}
@@ -94,6 +97,17 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 		if o != nil {
 			opts = *o
 		}
+		charge := 0.0
+		charged := opts.Charge
+		opts.Charge = &charge
+		defer func() {
+			if charged != nil {
+				*charged += charge
+			}
+			if tx.update != nil {
+				tx.update.charge += charge
+			}
+		}()
 		m := txScan{tx: tx, own: tx.ownFrom(from, opts.Reverse), reverse: opts.Reverse, left: opts.Limit, yield: yield}
 		if opts.Limit > 0 {
 			opts.Limit += len(m.own) // each may hide one

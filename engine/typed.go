@@ -76,8 +76,11 @@ func (t TypedContainer[T]) Read(ctx context.Context, pk PartitionKey, id string)
 		out, err = t.item(it)
 		return nil
 	})
+	if borrowErr == ErrNotFound {
+		out.Charge = failedCharge
+	}
 	if borrowErr != nil {
-		return TypedItem[T]{}, borrowErr
+		return out, borrowErr
 	}
 	return out, err
 }

@@ -84,9 +84,10 @@ type Meta struct {
 	Seq      uint64    // position in the store-wide order of writes; of a replicated container in that of the physical partition
 	Modified time.Time // milliseconds
 	Expires  time.Time // milliseconds; zero: never
-	// Charge is what the call cost, in request units. What a scan cost is the
-	// sum over its items: the first one of each physical partition carries what
-	// the visit of that cost.
+	// Charge is what the call cost, in request units, also beside ErrNotFound of a
+	// read and the refusal of a write. What a scan cost is the sum over its items:
+	// the first one of each physical partition carries what the visit of that cost;
+	// see ScanOptions.Charge.
 	Charge float64
 	// Waited is what the call waited for write buffers; writes only.
 	Waited time.Duration
@@ -118,4 +119,14 @@ type WriteOptions struct {
 	// or Replace must have: ErrKeyMismatch if it has another. Replace needs it
 	// where keys have a random suffix.
 	Key PartitionKey
+	// Charge, if not nil, is where what the call has cost is added, in request
+	// units, also of a call that fails. Not in batches and transactions.
+	Charge *float64
+}
+
+// charged adds what a call has cost.
+func (o *WriteOptions) charged(ru float64) {
+	if o != nil && o.Charge != nil {
+		*o.Charge += ru
+	}
 }

@@ -25,6 +25,9 @@ type UpdateOptions struct {
 	// Durability of the writes, if not zero, replaces the store's default.
 	// Interval is not possible here.
 	Durability Durability
+	// Charge, if not nil, is where what the call has cost is added, in request
+	// units: what fn has read and the writes, of all tries, also if it fails.
+	Charge *float64
 }
 
 const defaultReruns = 16
@@ -64,6 +67,9 @@ func (c *Container) UpdateWith(ctx context.Context, pk PartitionKey, o *UpdateOp
 	}
 	u := updates.Get().(*update)
 	defer u.release()
+	if opts.Charge != nil {
+		defer func() { *opts.Charge += u.charge }()
+	}
 	if err := u.run(ctx, c, pk, opts, fn); err != nil || len(u.ops) == 0 {
 		return nil, err
 	}

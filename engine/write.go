@@ -86,7 +86,8 @@ func (c *Container) Replace(ctx context.Context, doc []byte, o *WriteOptions) (M
 	return c.writeDocument(ctx, doc, o, present)
 }
 
-// Delete deletes an item; ErrNotFound if there is none.
+// Delete deletes an item; ErrNotFound if there is none. WriteOptions.Charge tells
+// what it cost.
 func (c *Container) Delete(ctx context.Context, pk PartitionKey, id string, o *WriteOptions) error {
 	_, err := c.writeBytes(ctx, pk, id, nil, o, present, item.Tombstone)
 	return err
@@ -150,15 +151,17 @@ func (c *Container) alone(ctx context.Context, pk PartitionKey, o *WriteOptions,
 	if o != nil {
 		b.Durability = o.Durability
 		own := *o
-		own.Durability = Durability{}
-		o = &own
-	}
-	if err := add(b, o); err != nil {
+		own.Durability, own.Charge = Durability{}, nil
+		if err := add(b, &own); err != nil {
+			return Meta{}, err
+		}
+	} else if err := add(b, nil); err != nil {
 		return Meta{}, err
 	}
 	metas, err := c.Commit(ctx, b)
+	o.charged(b.charge)
 	if err != nil {
-		return Meta{}, aloneError(err)
+		return Meta{Charge: b.charge}, aloneError(err)
 	}
 	return metas[0], nil
 }
@@ -256,6 +259,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 		if err == errMoved {
 			continue
 		}
+		o.charged(r.outcome(err))
 		if m != nil {
 			m.charge(db.uptime(), r.outcome(err))
 		}
@@ -263,7 +267,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d de
 			p.sample(r.key.PK, r.outcome(err))
 		}
 		if err != nil {
-			return Meta{}, err
+			return Meta{Charge: failedCharge}, err
 		}
 		if err := db.await(pos, need); err != nil {
 			return Meta{}, err
