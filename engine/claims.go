@@ -95,9 +95,10 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 	return nil
 }
 
-// judgeClaimsLocked says whether the batch may do that. early says that a refusal
-// rests on a version that is not published yet. The commit lock is held.
-func (p *partition) judgeClaimsLocked(v *version, u *commit) (early bool, err error) {
+// judgeClaimsLocked says whether the batch may do that. rests is the newest sequence
+// of the items and claims that were looked up: on these a refusal rests. The commit
+// lock is held.
+func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err error) {
 	var newer item.Version
 	changed := func(id []byte, found *incumbent) bool {
 		key := u.key(id)
@@ -107,27 +108,29 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (early bool, err er
 	for i := range u.held {
 		held := &u.held[i]
 		if changed(u.ops[held.op].id(), &held.incumbent) || held.seen != (held.exists && visible(&held.version, now)) {
-			return false, errFilesChanged
+			return 0, errFilesChanged
 		}
+		rests = max(rests, held.sequence())
 	}
 	for i := range u.claims {
 		if changed(u.claims[i].id[:], &u.claims[i].incumbent) {
-			return false, errFilesChanged
+			return 0, errFilesChanged
 		}
+		rests = max(rests, u.claims[i].sequence())
 	}
 	for i := range u.claims {
 		c := &u.claims[i]
 		if c.twice >= 0 {
-			return false, u.taken(c, c.twice, string(u.ops[c.taker].id()))
+			return rests, u.taken(c, c.twice, string(u.ops[c.taker].id()))
 		}
 		if c.taker < 0 || !c.live(now) || c.holder == string(u.ops[c.taker].id()) {
 			continue
 		}
 		if c.giver < 0 || c.holder != string(u.ops[c.giver].id()) {
-			return c.version.Seq > p.visible.Load(), u.taken(c, c.taker, c.holder)
+			return rests, u.taken(c, c.taker, c.holder)
 		}
 	}
-	return false, nil
+	return rests, nil
 }
 
 // live says whether somebody has the claim.

@@ -220,8 +220,8 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	if err := p.c.accepts(false); err != nil {
 		return err
 	}
-	if early, err := p.judgeBatchLocked(u); err != nil {
-		if early {
+	if rests, err := p.judgeBatchLocked(u); err != nil {
+		if rests > p.visible.Load() {
 			u.rests, u.pos, u.need = p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1)
 		}
 		return err
@@ -323,18 +323,18 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 
 // judgeBatchLocked tests what the operations demand, in their order. What was
 // found in files stays true while the set of files is the same; what is in
-// memory is asked again. early says that a refusal rests on a version that is
-// not published yet. The commit lock is held.
-func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
+// memory is asked again. rests is the newest sequence that a refusal rests on: of
+// what is refused, and of all that was not. The commit lock is held.
+func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	if v.files != u.files {
-		return false, errFilesChanged
+		return 0, errFilesChanged
 	}
 	if u.tx != nil {
 		if err := u.tx.validateLocked(p, v, u); err != nil || u.c.unique == nil {
-			return false, err
+			return 0, err
 		}
 		return p.judgeClaimsLocked(v, u)
 	}
@@ -355,23 +355,25 @@ func (p *partition) judgeBatchLocked(u *commit) (early bool, err error) {
 			var newer item.Version
 			if v.lookupMemory(&key, maxSequence, &newer) {
 				if op.outdated(&found.version, &newer) {
-					return false, errFilesChanged
+					return 0, errFilesChanged
 				}
 				found.version, found.exists = newer, true
 			}
+			rests = max(rests, found.sequence())
 		}
 		err := op.verb.demand().judge(op.ifMatch, &found.version, found.exists, now)
 		if err == nil {
 			err = op.failed
 		}
 		if err != nil {
-			return found.exists && found.version.Seq > p.visible.Load(), &BatchError{Index: i, Op: verbNames[op.verb], Err: err}
+			return rests, &BatchError{Index: i, Op: verbNames[op.verb], Err: err}
 		}
 	}
 	if u.c.unique != nil {
-		return p.judgeClaimsLocked(v, u)
+		claims, err := p.judgeClaimsLocked(v, u)
+		return max(rests, claims), err
 	}
-	return false, nil
+	return 0, nil
 }
 
 // outcome returns the RU of the batch, which ended with err.

@@ -422,6 +422,14 @@ type incumbent struct {
 	exists  bool
 }
 
+// sequence is that of the version, 0 if there is none.
+func (i *incumbent) sequence() uint64 {
+	if !i.exists {
+		return 0
+	}
+	return i.version.Seq
+}
+
 // lookAhead finds the present version of the request's item without a lock.
 func (p *partition) lookAhead(r *request) (found incumbent, err error) {
 	guard := p.db.epoch.Enter()
