@@ -74,7 +74,7 @@ func (db *DB) CreateContainer(ctx context.Context, name string, def ContainerDef
 
 // createContainer makes a container, as an unfinished copy of another one if
 // copyOf is not 0.
-func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef, copyOf uint32) (*Container, error) {
+func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef, copyOf uint32) (c *Container, err error) {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return nil, err
@@ -109,17 +109,26 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 		})
 	}
-	c, err := db.newContainer(&m, entries)
-	if err != nil {
+	if c, err = db.newContainer(&m, entries); err != nil {
 		return nil, err
 	}
 	// Commit point: the store manifest. Directories made before it and not
-	// named by it are removed at the next open, or by the next attempt here.
-	for _, p := range c.routing.Load().parts {
+	// named by it are removed at once, or if that fails by the next open, or by
+	// whoever makes a partition with this id.
+	parts := c.routing.Load().parts
+	defer func() {
+		if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+			return
+		}
+		for _, p := range parts {
+			db.remove("remove an unfinished partition", func() error { return removeTree(db.fs, p.dir) })
+		}
+	}()
+	for _, p := range parts {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := p.makeDirectory(); err != nil {
+		if err := p.makeFirst(); err != nil {
 			return nil, err
 		}
 	}
@@ -233,8 +242,16 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 // maxHash is one past the largest first word of an EPK: two bits are clear.
 const maxHash = 1 << 62
 
-// makeDirectory makes the directory and the first manifest of a new partition.
-// What an attempt that was never committed left there is removed.
+// makeFirst makes the directory and the first manifest of a new partition.
+func (p *partition) makeFirst() error {
+	if err := p.makeDirectory(); err != nil {
+		return err
+	}
+	return p.install.dir.Store(&manifest.Files{StoreID: p.db.id, Partition: uint32(p.id)})
+}
+
+// makeDirectory makes the directory of a new partition. What an attempt that was
+// never committed left there is removed: it used the same id.
 func (p *partition) makeDirectory() error {
 	fsys := p.db.fs
 	err := fsys.Mkdir(p.dir)
@@ -244,10 +261,7 @@ func (p *partition) makeDirectory() error {
 		}
 		err = fsys.Mkdir(p.dir)
 	}
-	if err != nil {
-		return err
-	}
-	return p.install.dir.Store(&manifest.Files{StoreID: p.db.id, Partition: uint32(p.id)})
+	return err
 }
 
 // removeTree removes a partition directory: the files whose names this engine

@@ -181,7 +181,7 @@ func (in *installation) take() error {
 // build is step 2.
 func (in *installation) build(ctx context.Context) error {
 	p := in.p
-	if err := in.db.fs.Mkdir(p.dir); err != nil {
+	if err := p.makeDirectory(); err != nil {
 		return err
 	}
 	runs, err := in.writeItems(ctx)

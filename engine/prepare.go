@@ -34,7 +34,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 		v := *child.version.Load()
 		v.setRuns(runs)
 		child.version.Store(&v)
-		if err := r.makeDirectory(ctx, child); err != nil {
+		if err := r.link(ctx, child); err != nil {
 			return err
 		}
 	}
@@ -44,11 +44,11 @@ func (r *reshape) prepare(ctx context.Context) error {
 	return r.makeRouting()
 }
 
-// makeDirectory makes the directory of a child: links, and the manifest, which
-// is synced with all names in the directory.
-func (r *reshape) makeDirectory(ctx context.Context, child *partition) error {
+// link makes the directory of a child: links, and the manifest, which is synced
+// with all names in the directory.
+func (r *reshape) link(ctx context.Context, child *partition) error {
 	fsys := r.db.fs
-	if err := fsys.Mkdir(child.dir); err != nil {
+	if err := child.makeDirectory(); err != nil {
 		return err
 	}
 	linked := make(map[uint64]bool)

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestAfterFailedCreate has a container fail to be made half-way, on a full disk.
+// Nothing of it stays, and if that could not be removed a split, a merge, a move
+// and an installation, which get the same numbers, are not bothered by it.
+func TestAfterFailedCreate(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		for _, next := range []string{"split", "merge", "move", "install", "create"} {
+			t.Run(next, func(t *testing.T) {
+				ctx := t.Context()
+				mem := vfs.NewMem()
+				faulty := vfs.NewFaulty(mem)
+				s := newReplicaStore(t, testOptions(faulty))
+				dirs := func() (n int) {
+					names, err := mem.List(manifest.PartitionsDir)
+					must(t, err)
+					return len(names)
+				}
+				before := dirs()
+				manifests := 0
+				faulty.SetHook(func(c vfs.Call) error {
+					switch {
+					case c.Op == vfs.OpCreate && strings.HasPrefix(c.Name, manifest.PartitionsDir+"/"):
+						if manifests++; manifests == 3 {
+							return syscall.ENOSPC
+						}
+					case c.Op == vfs.OpList && stays:
+						return syscall.EIO
+					}
+					return nil
+				})
+				if _, err := s.db.CreateContainer(ctx, "more", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 4}); !errors.Is(err, ErrDiskFull) {
+					t.Fatalf("%v, want ErrDiskFull", err)
+				}
+				faulty.SetHook(nil)
+				if n := dirs(); !stays && n != before {
+					t.Errorf("%d directories, %d before", n, before)
+				} else if stays && n == before {
+					t.Fatal("nothing is left: the test reached too little")
+				}
+				ids := s.plain.Partitions()
+				var job *Job
+				var err error
+				switch next {
+				case "split":
+					job, err = s.plain.Split(ctx, ids[0].ID, &SplitOptions{At: "08"})
+				case "merge":
+					job, err = s.plain.Merge(ctx, ids[0].ID, ids[1].ID)
+				case "move":
+					job, err = s.plain.MoveBoundary(ctx, ids[0].ID, ids[1].ID, "08")
+				case "install":
+					err = s.install()
+				case "create":
+					_, err = s.db.CreateContainer(ctx, "more", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 4})
+				}
+				if err == nil && job != nil {
+					err = job.Wait(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
