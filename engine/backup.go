@@ -81,6 +81,9 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	}
 	b := backupRun{db: db, options: o}
 	defer b.release()
+	// It holds files, and no versions.
+	db.pins.take(byBackup, func() uint64 { return maxSequence }, db.opts.clock())
+	defer db.pins.release(byBackup, maxSequence)
 	info, err := b.run(ctx, w)
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)

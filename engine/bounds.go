@@ -118,14 +118,17 @@ func (f *file) raw() int64 {
 	return int64(f.Properties().RawBytes)
 }
 
-// share is the part of a count of the file that falls within the bounds, as
+// part is the part of a count of the file that falls within the bounds, as
 // that of the versions does.
-func (f *file) share(n uint64) int64 {
+func (f *file) part(n uint64) float64 {
 	if f.ref.Part == nil {
-		return int64(n)
+		return float64(n)
 	}
-	return int64(float64(n) * float64(f.ref.Part.Items) / float64(f.Properties().Items))
+	return float64(n) * float64(f.ref.Part.Items) / float64(f.Properties().Items)
 }
+
+// share is part in whole numbers.
+func (f *file) share(n uint64) int64 { return int64(f.part(n)) }
 
 // before says that all of the file within the bounds lies before a key.
 func (f *file) before(k *item.Key) bool {

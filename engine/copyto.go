@@ -222,7 +222,7 @@ func (p *Copy) finishLocked(ctx context.Context) error {
 	// A writer that has not seen that holds a commit lock until it has its
 	// sequence. A snapshot takes each of these locks, after its sequence: so the
 	// next one has what such writers wrote.
-	late, err := p.src.Snapshot(ctx)
+	late, err := p.src.snapshot(ctx, byCopy)
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (p *Copy) passLocked(ctx context.Context) error {
 	if p.mu.ended {
 		return ErrClosed
 	}
-	next, err := p.src.Snapshot(ctx)
+	next, err := p.src.snapshot(ctx, byCopy)
 	if err != nil {
 		return err
 	}

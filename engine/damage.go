@@ -132,7 +132,7 @@ func (p *partition) separate() {
 			next = append(next, r)
 			continue
 		}
-		whole.shadowed, whole.heldFor, whole.expiring, whole.keptAbove = r.shadowed, r.heldFor, r.expiring, r.keptAbove
+		whole.shadowed, whole.heldBy, whole.expiring, whole.keptAbove = r.shadowed, r.heldBy, r.expiring, r.keptAbove
 		damaged.keptAbove = r.keptAbove
 		next, changed = append(next, whole, damaged), true
 	}
@@ -144,21 +144,20 @@ func (p *partition) separate() {
 	}
 }
 
-// pickMerge chooses what to merge next, if anything. settle asks for at most
-// settledRuns runs. Runs that are set aside stay where they are by age: what is newer
-// and what is older is merged apart.
-func (p *partition) pickMerge(runs []*run, settle bool) plan {
+// pickMerge chooses what to merge next, if anything. Runs that are set aside stay
+// where they are by age: what is newer and what is older is merged apart.
+func pickMerge(runs []*run, choose picker) (plan, error) {
 	for first := 0; first < len(runs); first++ {
 		end := first
 		for end < len(runs) && !runs[end].aside() {
 			end++
 		}
-		if pick := p.pickAmong(runs[first:end], end == len(runs), settle); !pick.empty() {
-			return plan{first + pick.first, first + pick.end}
+		if pick, err := choose(runs[first:end], end == len(runs)); err != nil || !pick.empty() {
+			return plan{first + pick.first, first + pick.end}, err
 		}
 		first = end
 	}
-	return plan{}
+	return plan{}, nil
 }
 
 // keysAside are the parts of the key space that runs hold.

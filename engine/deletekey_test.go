@@ -54,7 +54,8 @@ func TestDeleteLogicalPartition(t *testing.T) {
 				must(t, db.Flush(ctx))
 			case "merged":
 				must(t, db.Flush(ctx))
-				_, err := db.mergeRuns(ctx, db.partitions()[0], true)
+				p := db.partitions()[0]
+				_, err := db.mergeRuns(ctx, p, p.pickDead(ctx))
 				must(t, err)
 			case "settled":
 				must(t, db.Settle(ctx))

@@ -208,7 +208,7 @@ func (e *execution) pinUnit(last *partition, key PartitionKey, rng partmap.Range
 	if last != nil && last.rng.Contains(&rng.Min) {
 		u = e.units[len(e.units)-1]
 		if u.rng, u.same = rng, true; u.pin {
-			e.c.db.pins.take(func() uint64 { return u.at }, e.c.db.opts.clock())
+			e.c.db.pins.take(byQuery, func() uint64 { return u.at }, e.c.db.opts.clock())
 		}
 	} else {
 		last, u = e.pinAt(rng)
@@ -258,12 +258,12 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 			return p, u
 		}
 		u.born = p.born
-		u.at = db.pins.take(p.visible.Load, db.opts.clock())
+		u.at = db.pins.take(byQuery, p.visible.Load, db.opts.clock())
 		if !p.dropped.Load() || e.c.dropped.Load() {
 			return p, u
 		}
 		// Who took its place may have flushed before the sequence was taken.
-		db.pins.release(u.at)
+		db.pins.release(byQuery, u.at)
 	}
 }
 
@@ -271,7 +271,7 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 func (e *execution) close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
-			e.c.db.pins.release(u.at)
+			e.c.db.pins.release(byQuery, u.at)
 		}
 	}
 	st := &e.r.stats

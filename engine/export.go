@@ -70,12 +70,12 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 		call.Leave()
 		return PartitionContent{}, c.noPartition(id)
 	}
-	taken, at, err := p.takeCut()
+	taken, at, err := p.takeCut(byExport)
 	call.Leave() // a slow writer must not hold up Close
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	defer c.db.pins.release(taken.seq)
+	defer c.db.pins.release(byExport, taken.seq)
 	if p.dropped.Load() {
 		return PartitionContent{}, c.noPartition(id)
 	}

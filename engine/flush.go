@@ -97,7 +97,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 		if err != nil {
 			return err
 		}
-		r.shadowed, r.keptAbove = guess.estimate(), keep.floor()
+		r.shadowed, r.keptAbove, r.heldBy = guess.estimate(), keep.floor(), keep.readers
 		flushed = []*run{r}
 		raw, stored := r.compression()
 		p.c.dict.judge(out.dict, raw, stored)

@@ -308,7 +308,7 @@ func (r *run) inherit(of *run, child *partition) error {
 		r.shadowed += int64(float64(of.shadowed) * share)
 		r.expiring.join(of.expiring, share)
 	}
-	r.heldFor, r.keptAbove = max(r.heldFor, of.heldFor), max(r.keptAbove, of.keptAbove)
+	r.heldBy, r.keptAbove = r.heldBy.join(of.heldBy), max(r.keptAbove, of.keptAbove)
 	return nil
 }
 

@@ -423,7 +423,7 @@ func TestSettleSplits(t *testing.T) {
 			}
 			for _, r := range p.version.Load().runs {
 				for _, f := range r.files {
-					if f.trimmable() {
+					if f.trimmable(false) {
 						t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.id, f.foreign(), f.ref.Size)
 					}
 				}

@@ -24,12 +24,10 @@ import (
 //
 // A crash before 4 leaves the inputs, after it the output; a merge starts over.
 const (
-	tierRuns     = 8  // runs of like size that are merged together
-	tierPercent  = 20 // how much larger than all newer ones together a run may be
-	maxRuns      = 12 // beyond it the newest are merged whatever their size
-	deadPercent  = 50 // share of dead versions at which everything is merged
-	settledRuns  = 2
-	minDeadItems = 1000
+	tierRuns    = 8  // runs of like size that are merged together
+	tierPercent = 20 // how much larger than all newer ones together a run may be
+	maxRuns     = 12 // beyond it the newest are merged whatever their size
+	settledRuns = 2
 )
 
 // plan is a choice of runs to merge: v.runs[first:end].
@@ -37,47 +35,17 @@ type plan struct{ first, end int }
 
 func (p plan) empty() bool { return p.end-p.first < 1 }
 
-// pickAmong is pickMerge for runs without one between them that is set aside. last
-// says that the store has no older ones.
-func (p *partition) pickAmong(runs []*run, last, settle bool) plan {
+// picker chooses what to merge of neighbouring runs, if anything. last says that
+// the partition has no older ones.
+type picker func(runs []*run, last bool) (plan, error)
+
+// pickTiers is the choice of the merger.
+func (p *partition) pickTiers(runs []*run, last bool) (plan, error) {
 	if len(runs) == 0 {
-		return plan{}
+		return plan{}, nil
 	}
-	var items, dead, expired int64
-	purge := p.purgeable()
-	floor := p.c.changeFloor()
-	for i, r := range runs {
-		items += r.items()
-		if floor != maxSequence {
-			// Only what the floor has passed can go.
-			dead += int64(r.passed(floor) * float64(r.tombstones()+r.older()))
-			if i < len(runs)-1 {
-				dead += int64(r.passed(floor) * float64(r.shadowed))
-			}
-			continue
-		}
-		if r.heldFor == 0 || !p.db.heldAt(r.heldFor) {
-			dead += r.tombstones()
-			expired += r.expiring.expired(purge)
-		}
-		if i < len(runs)-1 {
-			dead += r.shadowed
-		}
-	}
-	dead += expired
-	minDead := int64(minDeadItems)
-	if settle {
-		minDead = 1
-	}
-	alone := last && (runs[0].tombstones() > 0 || expired > 0 || floor != maxSequence && runs[0].older() > 0)
-	if dead >= minDead && dead*100 >= items*deadPercent && (len(runs) > 1 || alone) {
-		return plan{0, len(runs)}
-	}
-	if settle {
-		if len(runs) <= settledRuns {
-			return plan{}
-		}
-		return plan{0, len(runs) - 1}
+	if p.wasteful(runs, last) {
+		return plan{0, len(runs)}, nil
 	}
 	sum := runs[0].bytes()
 	end := 1
@@ -86,25 +54,25 @@ func (p *partition) pickAmong(runs []*run, last, settle bool) plan {
 		end++
 	}
 	if end >= tierRuns {
-		return plan{0, end}
+		return plan{0, end}, nil
 	}
 	if len(runs) > maxRuns {
-		return plan{0, len(runs) - maxRuns + 2}
+		return plan{0, len(runs) - maxRuns + 2}, nil
 	}
-	return plan{}
+	return plan{}, nil
 }
 
 // mergeRuns carries out one merge; done is false if there was nothing to do.
-func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bool, err error) {
+func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done bool, err error) {
 	// Only merges remove runs and one runs at a time, so the inputs stay; new
 	// runs come in front of them.
 	p.separate()
 	v, release := p.hold()
 	defer release()
 	runs := v.runs
-	pick := p.pickMerge(runs, settle)
-	if pick.empty() {
-		return false, nil
+	pick, err := pickMerge(runs, choose)
+	if err != nil || pick.empty() {
+		return false, err
 	}
 	start := db.opts.clock()
 	inputs := runs[pick.first:pick.end]
@@ -143,10 +111,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, settle bool) (done bo
 			return false, err
 		}
 		r.shadowed = m.overlap.estimate()
-		r.keptAbove = m.keep.floor()
-		if lowest := m.keep.lowestReader(); oldest && lowest != maxSequence {
-			r.heldFor = max(lowest, 1) // 0 is nobody; a snapshot of an empty store reads there
-		}
+		r.keptAbove, r.heldBy = m.keep.floor(), m.keep.readers
 		replacement = []*run{r}
 		event.BytesOut = r.bytes()
 	}

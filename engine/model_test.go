@@ -451,7 +451,7 @@ func (m *model) scanWith(name string, items state, scan scanFunc) {
 func (m *model) mergeSome() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
-	_, err := m.db.work.mergeOne(context.Background(), p, m.rng.IntN(2) == 0)
+	_, err := m.db.work.mergeBy(context.Background(), p, p.somePicker(m.rng))
 	m.must(err)
 }
 

@@ -197,10 +197,10 @@ func (f *frozenTable) letGo(db *DB) {
 // run is a sorted sequence of files that do not overlap, all of one age.
 type run struct {
 	files    []*file
-	shadowed int64 // estimate of versions in older runs that it overwrites
-	// heldFor is the lowest sequence at which somebody read when the run was
-	// merged: its tombstones had to stay. 0: nobody did.
-	heldFor uint64
+	shadowed int64  // estimate of versions in older runs that it overwrites
+	heldBy   heldBy // who read when the run was written: see dead.go
+	// overwritesNothing says that older runs have none of its keys.
+	overwritesNothing atomic.Bool
 	// keptAbove is the sequence above which all versions had to stay when the
 	// run was written, of a container that keeps changes.
 	keptAbove uint64
@@ -258,9 +258,9 @@ func (r *run) items() (n int64) {
 
 // tombstones is the number of tombstones and of what those of logical partitions
 // delete in the run.
-func (r *run) tombstones() (n int64) {
+func (r *run) tombstones() (n float64) {
 	for _, f := range r.files {
-		n += f.share(f.Properties().Tombstones + f.Properties().DeletedHere)
+		n += f.part(f.Properties().Tombstones + f.Properties().DeletedHere)
 	}
 	return n
 }

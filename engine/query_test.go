@@ -141,7 +141,8 @@ func (m *queryModel) step() {
 		m.must(m.db.Flush(ctx))
 	case p < 96:
 		parts := m.db.partitions()
-		_, err := m.db.work.mergeOne(ctx, parts[m.d.IntN(len(parts))], m.d.IntN(2) == 0)
+		p := parts[m.d.IntN(len(parts))]
+		_, err := m.db.work.mergeBy(ctx, p, p.somePicker(m.d))
 		m.must(err)
 	case p < 98:
 		m.reshape()

@@ -17,7 +17,7 @@ type retention struct {
 	hides   bool         // there may be something older of the key
 	purge   int64        // what expired up to then is as if it were deleted
 	above   uint64       // all versions above it stay; maxSequence: none do
-	reader  uint64       // the lowest sequence at which somebody reads; maxSequence: nobody does
+	readers heldBy       // who reads
 	newer   uint64       // sequence of the version shown before, of the same key
 	first   bool         // no version of the key was shown
 	whole   []uint64     // sequences of the tombstones of the key's logical partition, falling
@@ -30,8 +30,8 @@ type retention struct {
 // later does so at a sequence above all that a flush or merge sees.
 func (p *partition) retention(oldest bool) retention {
 	db := p.db
-	r := retention{at: append([]uint64{maxSequence}, db.pins.live()...), oldest: oldest, above: p.c.changeFloor()}
-	r.reader = r.at[len(r.at)-1]
+	live := db.pins.live()
+	r := retention{at: append([]uint64{maxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: p.c.changeFloor()}
 	if r.above != maxSequence {
 		r.at = append(r.at, r.above)
 		slices.Sort(r.at)
@@ -71,10 +71,6 @@ func (r *retention) floor() uint64 {
 	}
 	return r.above
 }
-
-// lowestReader returns the lowest sequence at which somebody reads, maxSequence if
-// nobody does.
-func (r *retention) lowestReader() uint64 { return r.reader }
 
 // nextKey says that another key follows. Keys come in order.
 func (r *retention) nextKey(k *item.Key) {
@@ -157,9 +153,9 @@ func (r *run) passed(floor uint64) float64 {
 }
 
 // older counts versions that follow a newer one of their key in a file.
-func (r *run) older() (n int64) {
+func (r *run) older() (n float64) {
 	for _, f := range r.files {
-		n += f.share(f.Properties().Items - f.Properties().Keys)
+		n += f.part(f.Properties().Items - f.Properties().Keys)
 	}
 	return n
 }

@@ -193,14 +193,14 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	if s.snapshot != nil {
 		at, s.born = s.snapshot.cutAt(&p.rng.Min)
 	} else {
-		at = db.pins.take(p.visible.Load, db.opts.clock())
+		at = db.pins.take(byScan, p.visible.Load, db.opts.clock())
 		for p.dropped.Load() && !s.c.dropped.Load() {
 			// Who took its place may have flushed before the sequence was taken.
-			db.pins.release(at)
+			db.pins.release(byScan, at)
 			p = s.route(rest)
-			at = db.pins.take(p.visible.Load, db.opts.clock())
+			at = db.pins.take(byScan, p.visible.Load, db.opts.clock())
 		}
-		defer db.pins.release(at)
+		defer db.pins.release(byScan, at)
 		s.born = p.born
 	}
 	part, rest := s.divide(rest, p.rng)

@@ -54,11 +54,13 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 }
 
 // Settle flushes, lets partitions that hold more than Options.MaxPartitionBytes
-// split, and merges until each partition has at most two runs, dead versions are
-// gone, no file is shared of which much belongs to others, and all have an index
-// for the policy of their container. Partitions that cannot be split, as one
-// logical partition is everything, stay as they are. Where files are damaged it settles
-// what it can, and then returns an error that names one of them.
+// split, and merges until each partition has at most two runs, no file is shared of
+// which much belongs to others, and all have an index for the policy of their
+// container. What was overwritten or deleted, or has expired, is gone then, but for
+// what somebody reads or may ask for: Stats.Holders tells who. The files that are
+// not needed any more are removed when Settle returns. Partitions that cannot be
+// split, as one logical partition is everything, stay as they are. Where files are
+// damaged it settles what it can, and then returns an error that names one of them.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -85,26 +87,55 @@ func (db *DB) Settle(ctx context.Context) error {
 			return fmt.Errorf("settle: partition %d: a file is set aside: %w", p.id, err)
 		}
 	}
-	return nil
+	return db.work.reclaimed(ctx)
 }
 
-// settleRuns merges, trims and indexes in a partition.
+// settleRuns merges, trims and indexes in a partition. What it finds dead goes in
+// one merge: what dies meanwhile may stay.
 func (db *DB) settleRuns(ctx context.Context, p *partition) error {
-	for !p.dropped.Load() && !p.pickMerge(p.version.Load().runs, true).empty() {
-		if err := p.pastDamage(func() error {
-			_, err := db.work.mergeOne(ctx, p, true)
-			return err
-		}); err != nil {
+	for range 1 + p.version.Load().filesAside() { // what lies between those that are set aside is merged apart
+		if err := p.settleMerge(ctx, p.pickDead(ctx)); err != nil {
 			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	}
+	if err := p.settleMerge(ctx, pickFew); err != nil {
+		return err
 	}
 	if err := p.rewriteAll(ctx, db.work.trimOne); err != nil {
 		return err
 	}
 	return p.rewriteAll(ctx, db.work.reindexOne)
+}
+
+// settleMerge carries out one merge, past damage that it meets.
+func (p *partition) settleMerge(ctx context.Context, choose picker) error {
+	return p.pastDamage(func() error {
+		_, err := p.db.work.mergeBy(ctx, p, choose)
+		return err
+	})
+}
+
+// pickDead chooses all runs if something in them is dead.
+func (p *partition) pickDead(ctx context.Context) picker {
+	return func(runs []*run, last bool) (plan, error) {
+		if p.deadIn(runs, last) > 0 {
+			return plan{0, len(runs)}, nil
+		}
+		if found, err := p.overwrites(ctx, runs); err != nil {
+			return plan{}, fmt.Errorf("settle partition %d: %w", p.id, err)
+		} else if found {
+			return plan{0, len(runs)}, nil
+		}
+		return plan{}, nil
+	}
+}
+
+// pickFew leaves settledRuns runs.
+func pickFew(runs []*run, _ bool) (plan, error) {
+	if len(runs) <= settledRuns {
+		return plan{}, nil
+	}
+	return plan{0, len(runs) - settledRuns + 1}, nil
 }
 
 // rewriteAll has files of the partition written anew by trimOne or reindexOne,

@@ -2,97 +2,11 @@ package engine
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
-
-// pins is the set of sequences at which somebody reads. A merge keeps, for
-// each key, the newest version at or below each of them.
-type pins struct {
-	mu   sync.Mutex
-	held map[uint64]pin
-}
-
-type pin struct {
-	readers int
-	since   time.Time // of the first of them
-}
-
-// take registers the sequence that now returns; now runs under the lock, so
-// that no merge computes its horizon in between.
-func (p *pins) take(now func() uint64, clock time.Time) uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seq := now()
-	if p.held == nil {
-		p.held = make(map[uint64]pin)
-	}
-	at, ok := p.held[seq]
-	if !ok {
-		at.since = clock
-	}
-	at.readers++
-	p.held[seq] = at
-	return seq
-}
-
-func (p *pins) release(seq uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := p.held[seq]
-	if at.readers--; at.readers == 0 {
-		delete(p.held, seq)
-		return
-	}
-	p.held[seq] = at
-}
-
-// live returns the pinned sequences, falling.
-func (p *pins) live() []uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seqs := slices.Sorted(maps.Keys(p.held))
-	slices.Reverse(seqs)
-	return seqs
-}
-
-// holds says whether somebody reads at seq or below.
-func (p *pins) holds(seq uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for at := range p.held {
-		if at <= seq {
-			return true
-		}
-	}
-	return false
-}
-
-// heldAt is pins.holds for merges: what they leave alone for it is looked at
-// again.
-func (db *DB) heldAt(seq uint64) bool {
-	held := db.pins.holds(seq)
-	if held {
-		db.heldBack.Store(true)
-	}
-	return held
-}
-
-// age returns the number of readers and the age of the oldest pin.
-func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, held := range p.held {
-		readers += held.readers
-		oldest = max(oldest, now.Sub(held.since))
-	}
-	return readers, oldest
-}
 
 // Snapshot is a container at one commit point of the store: it shows every
 // write that was acknowledged before it was taken and none that began after.
@@ -104,6 +18,7 @@ type Snapshot struct {
 	born   uint64 // installations in the container when it was taken
 	cuts   []cut  // of a replicated container: its sequences, in key-space order; nil: seq
 	now    int64  // when items expire, in milliseconds; 0: by the clock
+	by     reader
 	closed sync.Once
 	done   chan struct{}
 }
@@ -111,21 +26,26 @@ type Snapshot struct {
 // Snapshot takes a snapshot of the container. It waits for writes that have
 // their place in the order and are not yet durable.
 func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
+	return c.snapshot(ctx, bySnapshot)
+}
+
+// snapshot is Snapshot for a kind of reader.
+func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer call.Leave()
 	db := c.db
-	s := &Snapshot{c: c, done: make(chan struct{})}
+	s := &Snapshot{c: c, by: by, done: make(chan struct{})}
 	if c.def.Replicated {
 		return s, s.takeCuts()
 	}
 	if db.log == nil {
-		s.seq = db.pins.take(func() uint64 { return maxSequence }, db.opts.clock())
+		s.seq = db.pins.take(by, func() uint64 { return maxSequence }, db.opts.clock())
 		return s, nil
 	}
-	s.seq = db.pins.take(db.log.LastSeq, db.opts.clock())
+	s.seq = db.pins.take(by, db.log.LastSeq, db.opts.clock())
 	// Whoever took a sequence at or below this one did so under its partition's
 	// lock: once each lock was free, all of them are applied and noted.
 	var last, synced wal.Position
@@ -136,12 +56,12 @@ func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
 		p.mu.Unlock()
 	}
 	if err := db.await(last, synced); err != nil {
-		db.pins.release(s.seq)
+		db.pins.release(by, s.seq)
 		return nil, err
 	}
 	for _, p := range parts {
 		if err := p.publish(s.seq); err != nil {
-			db.pins.release(s.seq)
+			db.pins.release(by, s.seq)
 			return nil, err
 		}
 	}
@@ -164,10 +84,10 @@ func (s *Snapshot) Close() error {
 // release lets go of what the snapshot pins.
 func (s *Snapshot) release() {
 	if s.cuts == nil {
-		s.c.db.pins.release(s.seq)
+		s.c.db.pins.release(s.by, s.seq)
 	}
 	for _, cut := range s.cuts {
-		s.c.db.pins.release(cut.seq)
+		s.c.db.pins.release(s.by, cut.seq)
 	}
 }
 
@@ -182,7 +102,7 @@ type cut struct {
 // takeCuts takes a snapshot of a replicated container.
 func (s *Snapshot) takeCuts() error {
 	for _, p := range s.c.routing.Load().parts {
-		c, _, err := p.takeCut()
+		c, _, err := p.takeCut(s.by)
 		if err != nil {
 			s.release()
 			return err
@@ -195,13 +115,13 @@ func (s *Snapshot) takeCuts() error {
 
 // takeCut pins the newest sequence of the partition, when everything up to it
 // may be shown, and returns the entry that it belongs to.
-func (p *partition) takeCut() (cut, applied, error) {
+func (p *partition) takeCut(by reader) (cut, applied, error) {
 	db := p.db
 	c := cut{end: p.rng.Max, born: p.born}
 	var at applied
 	var last, synced wal.Position
 	// What was written up to a sequence is there as long as that is pinned.
-	c.seq = db.pins.take(func() uint64 {
+	c.seq = db.pins.take(by, func() uint64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		at, last, synced = p.mu.applied, p.mu.last, p.mu.synced
@@ -215,7 +135,7 @@ func (p *partition) takeCut() (cut, applied, error) {
 		err = p.publish(c.seq)
 	}
 	if err != nil {
-		db.pins.release(c.seq)
+		db.pins.release(by, c.seq)
 	}
 	return c, at, err
 }

@@ -131,13 +131,16 @@ func (p *partition) queueSplit(where func(*Job)) *Job {
 }
 
 // liveBytes estimates the size of the documents in the partition, without
-// those that newer ones overwrite.
+// those that newer ones overwrite, as if all versions of a run were of one size.
 func (p *partition) liveBytes() int64 {
 	v := p.version.Load()
 	n := v.documentBytes()
 	for i, r := range v.runs {
 		raw, _ := r.compression()
 		n += raw
+		if all := float64(r.items()); all > 0 {
+			n -= int64(float64(raw) * min(1, r.older()/all))
+		}
 		if items := v.olderItems(i); items > 0 {
 			n -= int64(float64(v.olderRaw(i)) * float64(min(r.shadowed, items)) / float64(items))
 		}

@@ -264,7 +264,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	// All that the lower half holds is dropped, tombstones included.
 	p := s.db.partitions()[0]
 	for len(p.version.Load().runs) > 0 {
-		if done, err := s.db.work.mergeOne(context.Background(), p, true); err != nil || !done {
+		if done, err := s.db.work.mergeBy(context.Background(), p, p.pickDead(context.Background())); err != nil || !done {
 			t.Fatalf("merge: %v, %v", done, err)
 		}
 	}

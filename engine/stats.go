@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
@@ -68,10 +69,13 @@ type Stats struct {
 	ColdReads             int64         // reads of segment pages that were not known to be in memory
 	ColdWait              time.Duration // that they took altogether
 	Log                   wal.Stats
-	Snapshots             int           // sequences held by snapshots and scans
-	OldestSnapshot        time.Duration // age, 0 if none
-	LastSeq               uint64
-	Failed                error // why the store takes no writes; nil if it does
+	// Holders are what keeps versions that were overwritten or deleted, and files,
+	// from leaving the disk, the oldest first.
+	Holders        []Holder
+	Snapshots      int           // sequences held by snapshots and scans
+	OldestSnapshot time.Duration // age, 0 if none
+	LastSeq        uint64
+	Failed         error // why the store takes no writes; nil if it does
 }
 
 // ContainerStats describes a container.
@@ -89,9 +93,12 @@ type PartitionStats struct {
 	// Items is the number of documents, at most: versions that newer ones
 	// overwrite are counted too until a merge drops them. Exact says that
 	// there are none.
-	Items         int64
-	Exact         bool
-	Tombstones    int64
+	Items      int64
+	Exact      bool
+	Tombstones int64
+	// Dead estimates the versions that were overwritten or deleted, tombstones and
+	// what has expired, in files: those that a merge would drop if nobody held them.
+	Dead          int64
 	RawBytes      int64         // of all versions' documents
 	FileBytes     int64         // estimated, where files are shared with other partitions
 	ForeignBytes  int64         // of shared files, beyond what belongs to the partition
@@ -156,6 +163,7 @@ func (db *DB) Stats() Stats {
 		s.Failed = *err
 	}
 	s.Feeds = db.feedStats()
+	s.Holders = db.holders()
 	for info := range db.Containers() {
 		cs := ContainerStats{ContainerInfo: info}
 		if c, err := db.Container(info.Name); err == nil {
@@ -218,7 +226,9 @@ func (p *partition) stats() PartitionStats {
 			s.RawBytes += f.raw()
 		}
 	}
-	s.Exact = sources <= 1 && v.active.Versions() == 0 && s.Tombstones == 0 && p.c.unique == nil
+	dead := v.dead(p.c.nowMillis())
+	s.Dead = int64(math.Ceil(dead))
+	s.Exact = sources <= 1 && v.active.Versions() == 0 && dead == 0 && p.c.unique == nil
 	return s
 }
 
@@ -241,6 +251,9 @@ func (s Stats) String() string {
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
 	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
 	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), hot documents %d, snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.HotBytes, s.Snapshots, s.BackgroundErrors)
+	for _, h := range s.Holders {
+		fmt.Fprintf(&b, "%v\n", h)
+	}
 	for _, f := range s.Feeds {
 		fmt.Fprintf(&b, "feed of %s, %s: %d changes shown, behind by %d sequences, %v\n", f.Container, f.Scope, f.Shown, f.Behind, f.Lag.Round(time.Millisecond))
 	}

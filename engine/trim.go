@@ -8,12 +8,20 @@ import (
 )
 
 // foreignPercent is the share of a file that must lie beyond the bounds of its
-// reference for the file to be written anew within them.
-const foreignPercent = 30
+// reference for the file to be written anew within them; settledForeign is that
+// for Settle.
+const (
+	foreignPercent = 30
+	settledForeign = 5
+)
 
 // trimmable says whether enough of the file is foreign.
-func (f *file) trimmable() bool {
-	return f.foreign()*100 >= f.ref.Size*foreignPercent
+func (f *file) trimmable(settle bool) bool {
+	percent := int64(foreignPercent)
+	if settle {
+		percent = settledForeign
+	}
+	return f.foreign()*100 >= f.ref.Size*percent
 }
 
 // trimOne writes one file of a partition anew, within the bounds of its
@@ -32,7 +40,7 @@ func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done 
 		return false, nil
 	}
 	defer p.merging.leave()
-	done, err = w.db.trimFile(ctx, p)
+	done, err = w.db.trimFile(ctx, p, settle)
 	w.reclaimIfManual()
 	if err == errMoved && !settle {
 		err = nil
@@ -40,13 +48,13 @@ func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done 
 	return done, err
 }
 
-func (db *DB) trimFile(ctx context.Context, p *partition) (done bool, err error) {
+func (db *DB) trimFile(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	// Only merges remove files and one runs at a time, so the file stays.
 	v, release := p.hold()
 	defer release()
 	for i, r := range v.runs {
 		for _, f := range r.files {
-			if f.trimmable() && !f.aside.Load() && !p.dropped.Load() {
+			if f.trimmable(settle) && !f.aside.Load() && !p.dropped.Load() {
 				if err := db.rewrite(ctx, p, f, v.runs[i+1:], true); err == errMoved {
 					return false, err
 				} else if err != nil {
@@ -149,7 +157,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 func replaceInRuns(runs []*run, old *file, files []*file) []*run {
 	var next []*run
 	for _, r := range runs {
-		replaced := &run{shadowed: r.shadowed, heldFor: r.heldFor, expiring: r.expiring, keptAbove: r.keptAbove}
+		replaced := &run{shadowed: r.shadowed, heldBy: r.heldBy, expiring: r.expiring, keptAbove: r.keptAbove}
 		found := false
 		for _, f := range r.files {
 			if f == old {

@@ -48,7 +48,7 @@ func TestVerifyShared(t *testing.T) {
 	s.split(0, &SplitOptions{At: place(inner[half])})
 	write("newest", inner[half:]...)
 	right := s.c.partition(s.ids()[1])
-	if _, err := s.db.mergeRuns(ctx, right, true); err != nil {
+	if _, err := s.db.mergeRuns(ctx, right, right.pickDead(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	write("behind", keys[59])
@@ -59,7 +59,7 @@ func TestVerifyShared(t *testing.T) {
 	if n := len(p.version.Load().runs); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
 	}
-	if _, err := s.db.mergeRuns(ctx, p, true); err != nil {
+	if _, err := s.db.mergeRuns(ctx, p, pickFew); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(p.version.Load().runs); n != 2 {

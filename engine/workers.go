@@ -151,6 +151,19 @@ func (w *workers) reclaimIfManual() {
 	}
 }
 
+// reclaimed returns when everything that was retired before has been released.
+func (w *workers) reclaimed(ctx context.Context) error {
+	done := make(chan struct{})
+	w.retire(func() { close(done) })
+	w.reclaimIfManual()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // releaseWaiters lets writes that wait for memory look again.
 func (w *workers) releaseWaiters() {
 	w.mu.Lock()
@@ -350,7 +363,7 @@ func (w *workers) merge() {
 				}
 				continue
 			}
-			done, err := w.mergeOne(w.ctx, p, false)
+			done, err := w.mergeOne(w.ctx, p)
 			if err == nil && !done {
 				done, err = w.trimOne(w.ctx, p, false)
 			}
@@ -371,17 +384,24 @@ func (w *workers) merge() {
 	}
 }
 
-// mergeOne merges in a partition; without settle not if somebody else does.
-func (w *workers) mergeOne(ctx context.Context, p *partition, settle bool) (bool, error) {
-	if settle {
-		if err := p.merging.take(ctx); err != nil {
-			return false, err
-		}
-	} else if !p.merging.try() {
+// mergeOne merges in a partition as the merger does, if nobody else merges there.
+func (w *workers) mergeOne(ctx context.Context, p *partition) (bool, error) {
+	if !p.merging.try() {
 		return false, nil
 	}
 	defer p.merging.leave()
-	done, err := w.db.mergeRuns(ctx, p, settle)
+	done, err := w.db.mergeRuns(ctx, p, p.pickTiers)
+	w.reclaimIfManual()
+	return done, err
+}
+
+// mergeBy merges in a partition by another choice, when nobody else does.
+func (w *workers) mergeBy(ctx context.Context, p *partition, choose picker) (bool, error) {
+	if err := p.merging.take(ctx); err != nil {
+		return false, err
+	}
+	defer p.merging.leave()
+	done, err := w.db.mergeRuns(ctx, p, choose)
 	w.reclaimIfManual()
 	return done, err
 }

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Holder is what keeps versions that were overwritten or deleted, or files that
+// were replaced, from leaving the disk: readers of a kind, or what a container
+// keeps for a time.
+type Holder struct {
+	// What is a kind of reader: snapshot, scan, query, transaction, copy, export,
+	// backup (which holds files, and no versions), or it is change retention or
+	// expiry grace.
+	What      string
+	Container string // that keeps something for a time; empty: readers
+	Count     int    // of the readers
+	// Since is when the oldest of the readers began; zero for what a container keeps.
+	Since time.Time
+	// Seq is a sequence: versions that were overwritten after it stay. 0 if that is
+	// not bounded by a sequence.
+	Seq uint64
+}
+
+// String returns a sentence.
+func (h Holder) String() string {
+	switch {
+	case h.Container != "":
+		return fmt.Sprintf("the %s of container %s holds versions", h.What, h.Container)
+	case h.Seq == 0:
+		return fmt.Sprintf("%s (%d) holds files since %s", h.What, h.Count, h.Since.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%s (%d) holds versions from sequence %d on since %s", h.What, h.Count, h.Seq, h.Since.Format(time.RFC3339))
+}
+
+// holders describes who holds space: readers, the oldest first, then containers
+// that keep something which is dead otherwise.
+func (db *DB) holders() []Holder {
+	all := db.pins.holders()
+	for info := range db.Containers() {
+		c, err := db.Container(info.Name)
+		if err != nil {
+			continue
+		}
+		if c.holdsChanges() {
+			all = append(all, Holder{What: "change retention", Container: c.name, Seq: c.changeFloor()})
+		}
+		if c.holdsExpired() {
+			all = append(all, Holder{What: "expiry grace", Container: c.name})
+		}
+	}
+	return all
+}
+
+// holdsChanges says whether files have something that is kept as a change.
+func (c *Container) holdsChanges() bool {
+	floor := c.changeFloor()
+	return floor != maxSequence && c.anyRun(func(p *partition, r *run) bool {
+		return r.passed(floor) < 1 && r.older()+r.tombstones() > 0
+	})
+}
+
+// holdsExpired says whether files have something that has expired and is not to be
+// dropped yet.
+func (c *Container) holdsExpired() bool {
+	now := c.nowMillis()
+	return c.def.DefaultTTL != 0 && c.anyRun(func(p *partition, r *run) bool {
+		return r.expiring.expired(now) > r.expiring.expired(p.purgeable())
+	})
+}
+
+// anyRun says whether one of the container's runs is such.
+func (c *Container) anyRun(is func(*partition, *run) bool) bool {
+	guard := c.db.epoch.Enter()
+	defer guard.Leave()
+	return slices.ContainsFunc(c.routing.Load().parts, func(p *partition) bool {
+		return slices.ContainsFunc(p.version.Load().runs, func(r *run) bool { return is(p, r) })
+	})
+}
+
+// dead estimates the versions in files that nobody sees who begins to read at a
+// time.
+func (v *version) dead(now int64) (dead float64) {
+	for i, r := range v.runs {
+		dead += r.older() + r.tombstones() + float64(r.expiring.expired(now))
+		if i < len(v.runs)-1 {
+			dead += float64(r.shadowed)
+		}
+	}
+	return dead
+}
