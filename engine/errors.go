@@ -79,7 +79,8 @@ var (
 	// ErrPositionExpired: versions behind the position of a change feed of all
 	// versions were dropped; see PositionExpiredError.
 	ErrPositionExpired = errors.New("position of the change feed has expired")
-	// ErrNotStore: the directory has files in it but is no store.
+	// ErrNotStore: the directory has files in it but is no store, or is absent
+	// and was to be opened with ReadOnly.
 	ErrNotStore = errors.New("not a cleave store")
 )
 

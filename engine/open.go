@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
@@ -43,6 +46,9 @@ func (db *DB) open(ctx context.Context) error {
 	var err error
 	note := fmt.Sprintf("pid %d", os.Getpid())
 	if db.lock, err = db.fs.Lock(manifest.LockName, note); err != nil {
+		if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("%w: what cannot be written is opened with Options.ReadOnly", err)
+		}
 		return err
 	}
 	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
@@ -150,7 +156,9 @@ func (db *DB) openRoot() error {
 	} else {
 		var err error
 		if db.opts.ReadOnly {
-			db.fs, err = vfs.OpenRoot(db.dir)
+			if db.fs, err = vfs.OpenRoot(db.dir); errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w: %w", ErrNotStore, err)
+			}
 		} else {
 			db.fs, err = vfs.CreateRoot(db.dir)
 		}
@@ -159,8 +167,15 @@ func (db *DB) openRoot() error {
 		}
 	}
 	names, err := db.fs.List(".")
-	if err != nil || hasManifest(names) {
+	if err != nil {
 		return err
+	}
+	if hasManifest(names) {
+		var m manifest.Files
+		if !slices.Contains(names, manifest.PartitionsDir) && manifest.NewDir(db.fs, ".", manifest.PartitionKind).Load(&m) == nil {
+			return fmt.Errorf("%w: it is the directory of partition %d of one", ErrNotStore, m.Partition)
+		}
+		return nil
 	}
 	refusal := db.foreign(names)
 	if refusal == nil {
@@ -629,7 +644,7 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		return err
 	}
 	var before []uint64
-	for {
+	for try := 1; ; try++ {
 		err := db.readState(ctx)
 		if err == nil || !errors.Is(err, ErrMissing) && !errors.Is(err, ErrCorrupt) && !errors.Is(err, errStale) {
 			return err
@@ -641,13 +656,24 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		if before != nil && slices.Equal(now, before) {
 			return err
 		}
+		if try == readTries {
+			return fmt.Errorf("%w, at each of %d attempts; try again (the last one met: %v)", errStale, try, err)
+		}
 		before = now
 		for _, p := range db.partitions() {
 			p.version.Load().release(db)
 		}
 		db.containers.Store(nil)
+		select { // the writer has better use for the processor
+		case <-time.After(time.Duration(min(try, 20)) * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
+
+// readTries bounds the attempts to read a store that a writer changes.
+const readTries = 50
 
 // generations tells the generations of the manifests that were found: of the
 // store and of each partition.

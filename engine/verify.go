@@ -229,7 +229,7 @@ func (v *verifier) sharers(p *partition, f *file) (text string) {
 // unknownFiles reports files in the directory of a partition that its newest
 // manifest does not name and that no crash of this engine leaves there.
 func (v *verifier) unknownFiles(p *partition) {
-	if v.done() || p.dropped.Load() {
+	if v.done() || v.dropped(p) {
 		return
 	}
 	names, err := v.db.fs.List(p.dir)
@@ -238,7 +238,7 @@ func (v *verifier) unknownFiles(p *partition) {
 		m, err = newest[manifest.Files](v.db, p.dir, manifest.PartitionKind)
 	}
 	if err != nil {
-		if !p.dropped.Load() {
+		if !v.dropped(p) {
 			v.check(v.db.fs.Path(p.dir), err)
 		}
 		return
@@ -254,6 +254,16 @@ func (v *verifier) unknownFiles(p *partition) {
 		}
 		v.report(v.db.fs.Path(name), -1, "no manifest names this file")
 	}
+}
+
+// dropped reports whether the store has dropped a partition. One that is open
+// read-only hears of it from the manifest of the writer.
+func (v *verifier) dropped(p *partition) bool {
+	if !v.db.opts.ReadOnly {
+		return p.dropped.Load()
+	}
+	store, err := newest[manifest.Store](v.db, ".", manifest.StoreKind)
+	return err == nil && !slices.ContainsFunc(store.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) })
 }
 
 // listed returns the numbers of the files of the present version.
