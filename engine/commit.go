@@ -39,6 +39,7 @@ type commit struct {
 	again  int           // how often a transaction was looked up anew
 	claims []claimChange // of a container with unique keys
 	held   []heldItem
+	gone   []goneItem // tombstones of these are written too
 	counted
 
 	at        int64        // time that it is judged at; 0: the clock's
@@ -141,7 +142,10 @@ func (u *commit) now() int64 {
 }
 
 // last returns the sequence of the last version, of an operation or a claim.
-func (u *commit) last() uint64 { return u.first + uint64(len(u.ops)+len(u.claims)) - 1 }
+func (u *commit) last() uint64 { return u.first + uint64(u.versions()) - 1 }
+
+// versions returns how many versions it writes.
+func (u *commit) versions() int { return len(u.ops) + len(u.claims) + len(u.gone) }
 
 // applyBatch does steps 2 to 5.
 func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
@@ -228,19 +232,19 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	}
 	u.modified = p.db.stamp()
 	record := u.record[:0]
-	for i := range len(u.ops) + len(u.claims) {
+	for i := range u.versions() {
 		key, ver := u.version(i)
 		record = append(appendOperationHead(record, &key, &ver), ver.Body...)
 	}
 	u.record = record
 	var err error
-	u.first, u.pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, uint32(len(u.ops)+len(u.claims)), record, nil)
+	u.first, u.pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, uint32(u.versions()), record, nil)
 	if err != nil {
 		return p.db.uncertain(err)
 	}
 	// The record has its place in the order, so all of it must get in.
 	active := p.version.Load().active
-	for i := range len(u.ops) + len(u.claims) {
+	for i := range u.versions() {
 		key, ver := u.version(i)
 		ver.Seq = u.first + uint64(i)
 		if err := active.Put(&key, &ver, true); err != nil {
@@ -255,9 +259,12 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	return nil
 }
 
-// version returns the version that an operation, or behind them all a claim,
-// writes, without its sequence.
+// version returns the version that an operation, or behind them all a claim or the
+// tombstone of an item that lost its claims, writes, without its sequence.
 func (u *commit) version(i int) (item.Key, item.Version) {
+	if n := i - len(u.ops) - len(u.claims); n >= 0 {
+		return u.key(u.gone[n].id), item.Version{Modified: u.modified, Flags: item.Tombstone}
+	}
 	if i >= len(u.ops) {
 		return u.claim(i - len(u.ops))
 	}

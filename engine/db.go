@@ -75,7 +75,7 @@ type DB struct {
 
 	pins        pins
 	marks       marks
-	clockHigh   atomic.Int64 // milliseconds: time stamps never fall
+	stamps      stamps
 	promised    atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
 	heldBack    atomic.Bool  // some merge waits until somebody has read
@@ -193,29 +193,6 @@ func (db *DB) uncertain(err error) error {
 	return err
 }
 
-// nowMillis returns the time in milliseconds, never before a time stamp that
-// was given out, or before the entries of a replicated container.
-func (c *Container) nowMillis() int64 {
-	if c.def.Replicated {
-		return max(c.db.clockMillis(), c.entryTime.Load())
-	}
-	return max(c.db.clockMillis(), c.db.clockHigh.Load())
-}
-
-// stamp returns the time stamp of a write.
-func (db *DB) stamp() int64 {
-	now := db.opts.clock().UnixMilli()
-	for {
-		high := db.clockHigh.Load()
-		if now <= high {
-			return high
-		}
-		if db.clockHigh.CompareAndSwap(high, now) {
-			return now
-		}
-	}
-}
-
 // Close ends the store: new calls return ErrClosed, running ones are waited
 // for, background work stops, memtables worth a file are flushed, the log is
 // synced and its length noted. Close may be called more than once.
@@ -272,7 +249,7 @@ func (db *DB) settleForClose() error {
 	state := db.structure.state
 	state.Clean = true
 	state.LastSeq = db.log.LastSeq()
-	state.TimeHigh = db.clockHigh.Load()
+	state.TimeHigh = db.stamps.last.Load()
 	state.Marks = db.marks.all()
 	state.LogClosed = append(dropClosed(state.LogClosed, state.LogFirst), closed)
 	note(db.storeManifestLocked(state))

@@ -19,6 +19,7 @@ type EventListener struct {
 	BackgroundError func(error)
 	Reshaped        func(ReshapeEvent)
 	NearlyFull      func(NearlyFullEvent)
+	ClockSetBack    func(ClockEvent)
 }
 
 // FlushEvent tells of a memtable that became a run of segment files.
@@ -56,6 +57,13 @@ type ReshapeEvent struct {
 type StallEvent struct {
 	Partition PartitionID
 	Waited    time.Duration
+}
+
+// ClockEvent tells of a write that found the clock more than Options.MaxClockSkew
+// behind the newest time stamp: it was ahead before, or is behind now.
+type ClockEvent struct {
+	Stamp time.Time // the newest time stamp before
+	Clock time.Time // the clock, and the time stamp of the write
 }
 
 // NearlyFullEvent tells of a write after which a logical partition holds more

@@ -9,7 +9,7 @@ import (
 )
 
 // An item expires a time after it was written. From then on nobody sees it, by
-// the store's clock, which never falls behind a time stamp that was given out.
+// the clock as it is then (clock.go).
 // Its space comes back later: a merge that takes in the oldest run drops it as
 // it would drop a tombstone, once it has been expired for the grace period by a
 // clock that no jump of the system's clock can move: that at the time of the

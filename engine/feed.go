@@ -111,7 +111,7 @@ func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *Chan
 		f.parts = []feedEntry{{rng: f.rng}}
 		if f.o.AllVersions {
 			oldest := c.oldestPosition(f.rng)
-			if f.parts = oldest.entries; slices.ContainsFunc(f.parts, func(e feedEntry) bool { return e.seq > c.db.marks.at(from.since) }) {
+			if f.parts = oldest.entries; slices.ContainsFunc(f.parts, func(e feedEntry) bool { return e.seq > c.db.marks.since(from.since) }) {
 				return nil, &PositionExpiredError{Oldest: oldest}
 			}
 		}

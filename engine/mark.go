@@ -54,14 +54,3 @@ func (p *partition) noteEntries() error {
 	}
 	return p.storeFiles(v.runs, last, at, nil)
 }
-
-// raiseEntryTime notes the time of an entry. What an entry has judged to have
-// expired is not seen any more, though the clock here may be behind.
-func (c *Container) raiseEntryTime(stamp int64) {
-	for {
-		high := c.entryTime.Load()
-		if stamp <= high || c.entryTime.CompareAndSwap(high, stamp) {
-			return
-		}
-	}
-}

@@ -16,9 +16,14 @@ import (
 // sixteenth of the retention.
 //
 // A crash loses the newest marks at most, and then more is kept for a while.
+//
+// What counts is how far marks lie apart. So their time goes on from the newest one
+// if that is ahead of the clock at an opening: one of the two was wrong, and neither
+// must make what was written lately look old.
 type marks struct {
-	mu   sync.Mutex
-	list []manifest.Mark // rising
+	ahead int64 // of the clock, milliseconds; set at open
+	mu    sync.Mutex
+	list  []manifest.Mark // rising
 }
 
 const (
@@ -27,22 +32,28 @@ const (
 	mostMark  = time.Hour
 )
 
-// steadyMillis is the time by the clock at the opening and what has passed since.
-func (db *DB) steadyMillis() int64 { return db.opened.Add(db.opts.elapsed()).UnixMilli() }
+// markMillis is the time of marks: that by the clock at the opening, or of the newest
+// mark if it is later, and what has passed since.
+func (db *DB) markMillis() int64 {
+	return db.opened.Add(db.opts.elapsed()).UnixMilli() + db.marks.ahead
+}
 
-// open takes the marks of an earlier run. None is of the future, so that what
-// it keeps ends.
+// open takes the marks of an earlier run.
 func (m *marks) open(list []manifest.Mark, now int64) {
 	m.list = slices.Clone(list)
-	for i := range m.list {
-		m.list[i].Time = min(m.list[i].Time, now)
+	if n := len(list); n > 0 {
+		m.ahead = max(0, list[n-1].Time-now)
 	}
 }
+
+// since returns the newest sequence that is known to have been given out at a time
+// by the clock.
+func (m *marks) since(clock int64) uint64 { return m.at(clock + m.ahead) }
 
 // floor returns the newest sequence that had been given out a time ago, 0 if none
 // is known.
 func (db *DB) floor(ago time.Duration) uint64 {
-	return db.marks.at(db.steadyMillis() - ago.Milliseconds())
+	return db.marks.at(db.markMillis() - ago.Milliseconds())
 }
 
 // at returns the newest sequence that is known to have been given out at a time.
@@ -103,7 +114,7 @@ func (db *DB) keepMarks() error {
 		return nil
 	}
 	every := min(max(least/markParts, leastMark), mostMark)
-	if !db.marks.add(db.steadyMillis(), db.log.LastSeq(), every, most) {
+	if !db.marks.add(db.markMillis(), db.log.LastSeq(), every, most) {
 		return nil
 	}
 	signal(db.work.mergeWanted)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -50,6 +51,7 @@ type model struct {
 	o       *oracle
 
 	items     map[string]state // by container
+	hidden    state            // what has expired, and may be there again if the clock is set back
 	snapshots []modelSnapshot
 
 	backups    [][]byte // each the next after the one before
@@ -60,7 +62,7 @@ type model struct {
 
 type modelSnapshot struct {
 	*Snapshot
-	items state
+	items, hidden state
 }
 
 var modelContainers = map[string]ContainerDef{
@@ -73,7 +75,7 @@ var modelContainers = map[string]ContainerDef{
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {
-	m := &model{t: t, rng: rng, mem: vfs.NewMem(), o: newOracle(), items: make(map[string]state)}
+	m := &model{t: t, rng: rng, mem: vfs.NewMem(), o: newOracle(), items: make(map[string]state), hidden: make(state)}
 	m.opts = *testOptions(m.mem)
 	m.opts.memtableBytes = 16<<10 + rng.Int64N(256<<10)
 	m.opts.FileBytes = 4<<10 + rng.Int64N(64<<10)
@@ -102,6 +104,7 @@ func (m *model) open() {
 	m.faulty = vfs.NewFaulty(m.mem)
 	m.faulty.SetHook(m.called)
 	m.opts.fs = m.faulty
+	m.time.steady.Store(0)
 	db, err := Open(context.Background(), "model", &m.opts)
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
@@ -159,8 +162,10 @@ func (m *model) step() {
 		m.checkpoint()
 	case p < 6:
 		m.backup()
-	case p < 23:
+	case p < 22:
 		m.pass()
+	case p < 23:
+		m.wrongClock()
 	case p < 31:
 		m.deleteKey()
 	case p < 80:
@@ -334,25 +339,86 @@ func (m *model) expires(w *write, meta Meta, option time.Duration) {
 // pass lets time pass: items expire.
 func (m *model) pass() {
 	m.time.pass(time.Duration(m.rng.Int64N(int64(8 * time.Second))))
-	expire := func(items state) {
-		for id, w := range items {
-			if w.expired(m.o.now()) {
-				delete(items, id)
-			}
+	m.expire(m.items["mortal"], m.hidden)
+	for _, s := range m.snapshots {
+		m.expire(s.items, s.hidden)
+	}
+}
+
+// expire hides what has expired, and shows again what has not, since the clock
+// was set back.
+func (m *model) expire(items, hidden state) {
+	for id, w := range items {
+		if w.expired(m.o.now()) {
+			delete(items, id)
+			hidden[id] = w
 		}
 	}
-	expire(m.items["mortal"])
-	for _, s := range m.snapshots {
-		if s.c.name == "mortal" {
-			expire(s.items)
+	for id, w := range hidden {
+		if !w.expired(m.o.now()) {
+			delete(hidden, id)
+			items[id] = w
 		}
 	}
 }
 
+// forgetExpired deletes all items that may expire. What merges have dropped of those
+// that had is not there if the clock is set back, the rest is.
+func (m *model) forgetExpired() {
+	c, err := m.db.Container("mortal")
+	m.must(err)
+	for _, key := range []PartitionKey{StringKey("a"), StringKey("b"), NumberKey(3), BoolKey(true), NullKey(), UndefinedKey()} {
+		m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
+		m.apply(write{container: "mortal", key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
+	}
+	for len(m.snapshots) > 0 {
+		m.dropSnapshotAt(0)
+	}
+}
+
+// wrongClock sets the clock ahead or back for some operations, and then right.
+func (m *model) wrongClock() {
+	jump := time.Duration(m.rng.Int64N(int64(1000*time.Hour))) + time.Hour
+	if m.rng.IntN(2) == 0 {
+		jump = -jump
+		m.forgetExpired()
+	}
+	m.time.jump(jump)
+	m.pass()
+	for range m.rng.IntN(30) {
+		switch m.rng.IntN(12) {
+		case 0:
+			m.must(m.db.Flush(context.Background()))
+		case 1:
+			m.must(m.db.Settle(context.Background()))
+		case 2:
+			m.takeSnapshot()
+		case 3:
+			m.readSnapshot()
+		case 4:
+			m.batch()
+		case 5:
+			m.update()
+		case 6:
+			m.pass()
+		case 7:
+			m.scan()
+		case 8, 9:
+			m.read()
+		default:
+			m.write()
+		}
+	}
+	m.time.jump(-jump)
+	m.pass()
+}
+
 func (m *model) apply(w write, p PartitionID, synced bool) {
 	which := itemID{w.container, w.key, w.id}
+	delete(m.hidden, which)
 	if w.id == "" {
 		m.items[w.container].deleteKey(w.container, w.key, nil)
+		m.hidden.deleteKey(w.container, w.key, nil)
 	} else if w.body == "" {
 		delete(m.items[w.container], which)
 	} else {
@@ -518,7 +584,11 @@ func (m *model) takeSnapshot() {
 	for id, w := range m.items[name] {
 		items[id] = w
 	}
-	m.snapshots = append(m.snapshots, modelSnapshot{s, items})
+	hidden := make(state)
+	if name == "mortal" {
+		maps.Copy(hidden, m.hidden)
+	}
+	m.snapshots = append(m.snapshots, modelSnapshot{s, items, hidden})
 	// Taking it made everything before it durable or at least written.
 }
 
@@ -638,6 +708,7 @@ func (m *model) reopen(how string) {
 	for name := range m.items {
 		m.items[name] = make(state)
 	}
+	clear(m.hidden)
 	for p, h := range m.o.parts {
 		found, err := readPartition(m.db, p)
 		m.must(err)

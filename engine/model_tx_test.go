@@ -135,6 +135,7 @@ func (g *group) commit(c *Container, metas []Meta, synced bool) {
 			m.t.Fatalf("write %d of %d, %s: %+v", i, len(metas), w.id, metas[i])
 		}
 		which := itemID{w.container, w.key, w.id}
+		delete(m.hidden, which)
 		if w.body == "" {
 			delete(m.items[g.name], which)
 		} else {

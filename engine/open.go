@@ -65,7 +65,7 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	state := db.structure.state
 	db.id = state.StoreID
-	db.marks.open(state.Marks, db.steadyMillis())
+	db.marks.open(state.Marks, db.markMillis())
 	if err = db.openPartitions(ctx, &state); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	db.structure.state = state
-	db.clockHigh.Store(max(min(state.TimeHigh, item.MaxTime), db.clockHigh.Load()))
+	db.stamps.found(state.TimeHigh)
 	if db.log, err = wal.Create(db.fs, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (p *partition) open(opened sharedFiles) error {
 			}
 			r.files = append(r.files, f)
 			p.db.nextFile.Store(max(p.db.nextFile.Load(), ref.Number))
-			p.noteStamp(f.Properties().MaxModified)
+			p.foundStamp(f.Properties().MaxModified)
 		}
 	}
 	v.setRuns(v.runs)
@@ -540,17 +540,9 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 		}
 		p.mu.lastSeq = max(p.mu.lastSeq, op.ver.Seq)
 		p.visible.Store(max(p.visible.Load(), op.ver.Seq))
-		p.noteStamp(op.ver.Modified)
+		p.foundStamp(op.ver.Modified)
 	}
 	return nil
-}
-
-// noteStamp makes sure that the time stamps of later writes do not fall below one
-// that was found at open. Those of a replicated container are not the store's own.
-func (p *partition) noteStamp(stamp int64) {
-	if !p.c.def.Replicated {
-		p.db.clockHigh.Store(max(p.db.clockHigh.Load(), min(stamp, item.MaxTime)))
-	}
 }
 
 // restoreNewest puts what makes a carried version an old one into the memtable

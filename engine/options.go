@@ -124,7 +124,8 @@ type Options struct {
 	ExpiryGrace time.Duration
 	// MaxClockSkew is how far a time may lie ahead of the clock that comes with an
 	// entry of a replicated log or an installed partition; what lies further ahead
-	// is refused with ErrClockSkew. 0: five minutes. Less than 0: none may.
+	// is refused with ErrClockSkew. If the clock is set back by at most as much, time
+	// stamps stand still until it has caught up. 0: five minutes. Less than 0: none.
 	MaxClockSkew time.Duration
 	// Logger receives what happens in the background. Nil: silent.
 	Logger *slog.Logger

@@ -19,11 +19,6 @@ const (
 // defaultClockSkew is how far times of others may lie ahead of the clock.
 const defaultClockSkew = 5 * time.Minute
 
-// clockMillis returns the time by the clock, as a time stamp.
-func (db *DB) clockMillis() int64 {
-	return min(max(db.opts.clock().UnixMilli(), 1), item.MaxTime)
-}
-
 // latestForeign returns the latest time stamp that is taken from others.
 func (db *DB) latestForeign() int64 {
 	return min(db.clockMillis()+db.opts.MaxClockSkew.Milliseconds(), item.MaxTime)

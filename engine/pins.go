@@ -41,6 +41,7 @@ type place struct {
 type pin struct {
 	readers int
 	since   time.Time // of the first of them
+	clock   int64     // the earliest that one of them may go by, milliseconds
 }
 
 // take registers the sequence that now returns; now runs under the lock, so
@@ -54,8 +55,9 @@ func (p *pins) take(by reader, now func() uint64, clock time.Time) uint64 {
 	}
 	held, ok := p.held[at]
 	if !ok {
-		held.since = clock
+		held.since, held.clock = clock, clock.UnixMilli()
 	}
+	held.clock = min(held.clock, clock.UnixMilli())
 	held.readers++
 	p.held[at] = held
 	return at.seq
@@ -103,6 +105,20 @@ func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 		}
 	}
 	return readers, oldest
+}
+
+// earliest returns the earliest time that a reader may go by, no later than now, in
+// milliseconds by the clock, which may have jumped since.
+func (p *pins) earliest(now time.Time) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clock := now.UnixMilli()
+	for at, held := range p.held {
+		if at.by != byBackup {
+			clock = min(clock, held.clock)
+		}
+	}
+	return clock
 }
 
 // holders describes those who read, each kind once.

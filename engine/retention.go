@@ -38,10 +38,9 @@ func (p *partition) retention(oldest bool) retention {
 		slices.Reverse(r.at)
 	}
 	r.purge = p.purgeable()
-	if now := db.opts.clock(); r.purge != 0 {
+	if r.purge != 0 {
 		// Whoever reads for long may have begun before that expired.
-		_, longest := db.pins.age(now)
-		r.purge = min(r.purge, now.Add(-longest).UnixMilli())
+		r.purge = min(r.purge, db.pins.earliest(db.opts.clock()))
 	}
 	return r
 }

@@ -23,6 +23,7 @@ type counters struct {
 	conflicts                     atomic.Int64
 	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
+	clockSetBack                  atomic.Int64
 	backgroundErrors              atomic.Int64
 }
 
@@ -60,6 +61,8 @@ type Stats struct {
 	CarriedBytes          int64 // written to the log again to free its old files
 	ListenerPanics        int64
 	EventsDropped         int64
+	ClockSetBack          int64     // writes that found the clock more than MaxClockSkew behind the newest time stamp
+	FutureStamp           time.Time // the highest time stamp, if it is more than MaxClockSkew ahead of the clock
 	BackgroundErrors      int64
 	MemoryBudget          int64
 	BufferBytes           int64         // lent to memtables, and in their indexes
@@ -147,8 +150,9 @@ func (db *DB) Stats() Stats {
 		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		Reindexes: c.reindexes.Load(), ReindexedBytes: c.reindexedBytes.Load(),
-		Conflicts:      c.conflicts.Load(),
-		CarriedBytes:   c.carried.Load(),
+		Conflicts:    c.conflicts.Load(),
+		CarriedBytes: c.carried.Load(),
+		ClockSetBack: c.clockSetBack.Load(), FutureStamp: db.futureStamp(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),
 		IndexBytes: db.memIndexes.bytes.Load(), HotBytes: db.hot.Bytes(),

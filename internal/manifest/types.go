@@ -19,7 +19,7 @@ type Store struct {
 	NextPartition uint32       `json:"next_partition"`
 	LastSeq       uint64       `json:"last_seq"`  // last sequence given out, exact if Clean
 	SeqLimit      uint64       `json:"seq_limit"` // no sequence at or above it was given out
-	TimeHigh      int64        `json:"time_high"` // milliseconds: no time stamp above it was given out, if Clean
+	TimeHigh      int64        `json:"time_high"` // milliseconds: the newest time stamp that was given out, if Clean
 	LogFirst      uint64       `json:"log_first"` // first log file that is needed; 0: none
 	LogClosed     []wal.Closed `json:"log_closed"`
 	Intents       []Intent     `json:"intents,omitempty"` // reshapes under way
