@@ -162,12 +162,17 @@ func (o *output) endIndex() {
 	}
 }
 
+var errIndexItems = errors.New("index: of another number of versions than the file has")
+
 // guardedIndex opens the file's index.
 func (f *file) guardedIndex(section segment.IndexBytes) (r *index.Reader, err error) {
 	err = f.Guard(func() error {
 		r, err = index.Open(section)
 		return err
 	})
+	if err == nil && uint64(r.Info().Items) != f.Properties().Items {
+		return nil, section.Corrupt(section.Size(), errIndexItems)
+	}
 	return r, err
 }
 

@@ -360,6 +360,8 @@ func filesApart(a, b *file) bool {
 	return item.ComparePartition(&p.Max, &q.Min) < 0 || item.ComparePartition(&q.Max, &p.Min) < 0
 }
 
+var errFalling = errors.New("offsets: ordinals fall where keys rise")
+
 // overwrittenBy returns the ordinals of the versions, within the bounds of the
 // reference and beyond, that a newer source with a version of the key overwrites:
 // those of the key, or of all its logical partition. hash is the key's, 0 if it is
@@ -371,8 +373,14 @@ func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, 
 		if first, err = f.lower(c, from); err != nil {
 			return 0, 0, err
 		}
-		hi, lowerErr := f.lower(c, to)
-		return first, hi - first, lowerErr
+		hi, err := f.lower(c, to)
+		if err == nil && hi < first {
+			err = f.met(f.Corrupt(errFalling))
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		return first, hi - first, nil
 	}
 	if p := f.Properties(); item.Compare(k, &p.Min) < 0 || item.Compare(&p.Max, k) < 0 {
 		return 0, 0, nil

@@ -210,8 +210,8 @@ func (r *Reader) each(s Span, visit func(*Posting) error) error {
 			}
 			inside = string(following.key) <= string(s.To)
 		}
-		b := block{r: r, off: f.off}
-		if b.b, err = r.view(f.off, f.size); err != nil {
+		b, err := r.blockAt(&f)
+		if err != nil {
 			return err
 		}
 		key = key[:0]

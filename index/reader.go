@@ -191,6 +191,7 @@ func (r *Reader) view(off, n int64) ([]byte, error) {
 type fence struct {
 	off  int64 // of the block
 	size int64
+	low  int64  // end of the block before: between them lie the bitmaps of the block
 	key  []byte // no term of the block lies before it, none of the block before after it
 }
 
@@ -207,11 +208,12 @@ func (r *Reader) fence(i int) (f fence, err error) {
 	}
 	le := binary.LittleEndian
 	if i > 0 {
-		from, b = int64(le.Uint32(b[12:])), b[fenceLen:]
+		f.low, from = int64(le.Uint64(b))+int64(le.Uint32(b[8:])), int64(le.Uint32(b[12:]))
+		b = b[fenceLen:]
 	}
 	f.off, f.size = int64(le.Uint64(b)), int64(le.Uint32(b[8:]))
 	to := int64(le.Uint32(b[12:]))
-	if f.off < 0 || f.size == 0 || f.off > r.keys-f.size || to < from || to > r.table-r.keys || to-from > maxTermBytes {
+	if f.low < 0 || f.off < f.low || f.size == 0 || f.off > r.keys-f.size || to < from || to > r.table-r.keys || to-from > maxTermBytes {
 		return f, r.corrupt(at, errFence)
 	}
 	f.key, err = r.view(r.keys+from, to-from)
@@ -244,6 +246,7 @@ func (r *Reader) find(key []byte) (int, error) {
 type block struct {
 	r      *Reader
 	off    int64 // in the index
+	low    int64 // end of the bitmap before, or of the block before
 	b      []byte
 	pos    int
 	shared int    // bytes of the term that are those of the one before
@@ -256,7 +259,11 @@ func (r *Reader) openBlock(i int) (b block, err error) {
 	if err != nil {
 		return b, err
 	}
-	b = block{r: r, off: f.off}
+	return r.blockAt(&f)
+}
+
+func (r *Reader) blockAt(f *fence) (b block, err error) {
+	b = block{r: r, off: f.off, low: f.low}
 	b.b, err = r.view(f.off, f.size)
 	return b, err
 }
@@ -304,9 +311,10 @@ func (b *block) next() (bool, error) {
 	default:
 		s, n2 := uvarint(rest[n1:])
 		n1 += n2
-		if n2 <= 0 || a > uint64(b.r.keys)/frozenAlign || s > uint64(b.r.keys)-a*frozenAlign {
+		if n2 <= 0 || a > uint64(b.off)/frozenAlign || int64(a)*frozenAlign < b.low || s > uint64(b.off)-a*frozenAlign {
 			return false, b.corrupt()
 		}
+		b.low = int64(a)*frozenAlign + int64(s)
 		*p = Posting{r: b.r, n: uint32(n), kind: Large, at: int64(a) * frozenAlign, size: int64(s)}
 	}
 	b.pos += n1

@@ -68,7 +68,7 @@ func (c *Cursor) SeekGE(k *item.Key) bool {
 		return false
 	}
 	at, ok := c.lowerBound(k)
-	return ok && c.forward(at)
+	return ok && c.forward(at) && c.settled(item.Compare(&c.key.Key, k) >= 0)
 }
 
 // SeekLT moves to the last key before k.
@@ -78,9 +78,18 @@ func (c *Cursor) SeekLT(k *item.Key) bool {
 	}
 	at, ok := c.lowerBound(k)
 	if !ok {
-		return c.err == nil && c.Last()
+		return c.err == nil && c.Last() && c.settled(item.Compare(&c.key.Key, k) < 0)
 	}
-	return c.backward(at - 1)
+	return c.backward(at-1) && c.settled(item.Compare(&c.key.Key, k) < 0)
+}
+
+// settled reports whether a seek has come to the right side of its key. Whoever
+// seeks from one key to the next would go round for ever else.
+func (c *Cursor) settled(right bool) bool {
+	if !right {
+		c.valid, c.err = false, c.r.corrupt(c.open.off, errOrder)
+	}
+	return right
 }
 
 // Next moves to the following key.
@@ -255,11 +264,12 @@ func (c *Cursor) show(i int) bool {
 // load opens the group at off, whose index is given if it is known. The cursor
 // keeps a copy of it, so that it can be used without a guard.
 func (c *Cursor) load(off, index int64) bool {
-	if c.err = c.fetch(off); c.err != nil {
-		return false
+	if c.err = c.fetch(off); c.err == nil {
+		c.buf, c.err = c.open.decode(c.r, c.own, off, c.buf)
 	}
-	c.buf, c.err = c.open.decode(c.r, c.own, off, c.buf)
-	c.group = index
+	if c.group = index; c.err != nil {
+		c.open.off, c.ordinalOf = 0, 0 // what is open is neither this group nor the one before
+	}
 	return c.err == nil
 }
 

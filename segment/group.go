@@ -36,7 +36,9 @@ const (
 	preludeLen = 7                            // fixed bytes of a group
 	preludeMax = preludeLen + 2*5             // with the two lengths
 	maxPart    = MaxBody + item.MaxPK + 2<<10 // body and annex of one member
-	headMax    = 64 + groupMembers*(32+80)    // bytes of a head
+	memberMin  = 3                            // bytes of a member: of its hash, its flags and a length
+	groupMin   = preludeLen + 2 + 2 + memberMin
+	headMax    = 64 + groupMembers*(32+80) // bytes of a head
 )
 
 // group is a decoded prelude with its head and payload, which alias the input.
@@ -210,7 +212,7 @@ func (g *group) next(m *member, i, pos, maxRaw int) (int, error) {
 		}
 		m.idOff, m.idLen = int(off), int(n)
 	}
-	if m.idLen > length-min(m.idOff, length) {
+	if m.idOff > length || m.idLen > length-m.idOff {
 		return 0, errMember
 	}
 	if flags&memberSamePK == 0 {

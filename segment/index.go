@@ -163,8 +163,15 @@ func (c *Cursor) Ordinal() (uint32, error) {
 	if c.group < 0 && !c.findIndex() {
 		return 0, c.err
 	}
-	_, ordinal, err := c.locate(c.group)
-	return ordinal + uint32(c.i), err
+	_, first, err := c.locate(c.group)
+	if err != nil {
+		return 0, err
+	}
+	ordinal := first + uint32(c.i)
+	if ordinal < first || uint64(ordinal) >= c.r.props.Items {
+		return 0, c.r.corrupt(c.open.off, errOrdinal)
+	}
+	return ordinal, nil
 }
 
 // Older says whether the version at the cursor follows a newer one of its key in
@@ -267,6 +274,9 @@ func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions
 			if !o.isOlder(i) {
 				return 0, 0, r.corrupt(o.off, errOlder)
 			}
+		}
+		if uint64(ordinal)+uint64(versions) > r.props.Items {
+			return 0, 0, r.corrupt(off, errOrdinal)
 		}
 		return ordinal, versions, nil
 	}

@@ -110,7 +110,7 @@ func (r *Reader) groupAt(s *scratch, g uint32) (off int64, ordinal uint32, err e
 		}
 		off = int64(binary.LittleEndian.Uint64(b))
 	}
-	if off < r.groups.Off || off >= r.groups.end() {
+	if off < r.groups.Off || off >= r.groups.end() || uint64(ordinal) >= r.props.Items {
 		return 0, 0, r.corrupt(at, errEntry)
 	}
 	return off, ordinal, nil

@@ -113,6 +113,7 @@ var (
 	errNoDict  = errors.New("group: names a dictionary that the file does not have")
 	errOlder   = errors.New("group: chain of versions is broken")
 	errEPK     = errors.New("group: partition key does not hash to its level")
+	errOrder   = errors.New("group: the tables lead to a key on the wrong side of that sought")
 	errOrdinal = errors.New("group: holds another number of items than the tables say")
 )
 
@@ -181,6 +182,9 @@ func (r *Reader) load() error {
 	if err = r.props.decode(r.name, s.Off, b); err != nil {
 		return err
 	}
+	if r.props.Items > r.props.Groups*groupMembers || r.props.Groups > uint64(r.groups.Len)/groupMin || r.props.Items > uint64(r.groups.Len)/memberMin {
+		return fault.Corrupt(r.name, s.Off, "properties: %d versions in %d groups of %d bytes", r.props.Items, r.props.Groups, r.groups.Len)
+	}
 	if blocks := (int64(r.props.Groups) + blockGroups - 1) / blockGroups; blocks > r.offsets.Len/blockLen {
 		return fault.Corrupt(r.name, r.offsets.Off, "offsets: %d bytes for %d groups", r.offsets.Len, r.props.Groups)
 	}
@@ -244,6 +248,9 @@ func (r *Reader) readAt(b []byte, off int64) error {
 
 // corrupt reports damage found at an offset of the file.
 func (r *Reader) corrupt(at int64, err error) error { return fault.Corrupt(r.name, at, "%w", err) }
+
+// Corrupt returns the error for an answer of the file that contradicts another.
+func (r *Reader) Corrupt(cause error) error { return r.corrupt(r.offsets.Off, cause) }
 
 // index returns the index, which the first call loads.
 func (r *Reader) index() (*index, error) {

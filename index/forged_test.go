@@ -1,0 +1,260 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
+)
+
+// An index has no checksums of its own: those of its segment cover it. So any
+// bytes are a forged index with right checksums.
+
+// counted counts the bytes that are read of an index.
+type counted struct {
+	Source
+	n int64
+}
+
+func (c *counted) View(off, n int64) ([]byte, error) {
+	c.n += n
+	return c.Source.View(off, n)
+}
+
+func forgedDocs() []string {
+	docs := slices.Repeat([]string{`{"a":1,"b":["x",{"c":null}],"d":"red"}`, `{"a":2.5,"b":{}}`}, 600)
+	g := &generator{Rand: rand.New(rand.NewPCG(3, 4))}
+	for range 300 {
+		docs = append(docs, g.document())
+	}
+	return docs
+}
+
+// readForged reads all of a forged index in all ways. It may answer wrong, but
+// reads no more than so often the bytes that it has.
+func readForged(t testing.TB, b []byte, keys [][]byte) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrTooNew) {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	src := &counted{Source: Memory(b)}
+	r, err := Open(src)
+	if check(err); err != nil {
+		return
+	}
+	_, err = r.Policy()
+	check(err)
+	size := int64(len(b))
+	spend := func(what string, times int64) {
+		t.Helper()
+		if src.n > times*size+1<<16 {
+			t.Fatalf("%s reads %d bytes of an index of %d", what, src.n, size)
+		}
+		src.n = 0
+	}
+	var set Set
+	set.Reset(0, min(r.Info().Items, 1<<16))
+	check(r.Union(Documents(), &set))
+	spend("union", 4)
+	check(r.Union(Span{From: []byte{0}, To: []byte{0xFF}}, &set))
+	spend("union of everything", 4)
+	set.Fill()
+	_, err = r.CountIn(Span{From: []byte{0}, To: []byte{0xFF}}, &set)
+	check(err)
+	spend("count", 4)
+	c := r.Cursor()
+	n := 0
+	for ok := c.First(); ok; ok = c.Next() {
+		if n++; n > len(b) {
+			t.Fatal("more terms than bytes")
+		}
+		check(c.Posting().AddTo(&set))
+	}
+	check(c.Err())
+	spend("a cursor", 4)
+	for _, key := range keys {
+		_, _, err := r.Lookup(key)
+		check(err)
+		if c.Seek(key) && string(c.Key()) < string(key) && n == 0 {
+			t.Fatal("seek goes before its key")
+		}
+		c.Next()
+		if c.SeekBefore(key) {
+			c.Prev()
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
+		t.Fatalf("%d bytes for an index of %d", took, len(b))
+	}
+}
+
+// termsOf returns some of the terms of an index.
+func termsOf(t testing.TB, b []byte) (keys [][]byte) {
+	c := mustOpen(t, b).Cursor()
+	n := 0
+	for ok := c.First(); ok; ok = c.Next() {
+		if n++; n%7 == 1 {
+			keys = append(keys, slices.Clone(c.Key()))
+		}
+	}
+	return keys
+}
+
+func forge(b []byte, at int, how byte, random uint64) {
+	le := binary.LittleEndian
+	b = b[at:]
+	switch how % 8 {
+	case 0:
+		b[0]++
+	case 1:
+		b[0]--
+	case 2:
+		b[0] = 0
+	case 3:
+		b[0] = 0xFF
+	case 4:
+		b[0] ^= 0x80
+	case 5:
+		if len(b) >= 4 {
+			le.PutUint32(b, math.MaxUint32)
+		}
+	case 6:
+		if len(b) >= 8 {
+			le.PutUint64(b, le.Uint64(b)-1)
+		}
+	case 7:
+		if len(b) >= 8 {
+			le.PutUint64(b, random)
+		}
+	}
+}
+
+func forgedIndex(t testing.TB) []byte {
+	p, err := Compile(All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return build(t, p, forgedDocs(), 0, nil)
+}
+
+// TestForged changes the bytes of an index one by one, in several ways, and
+// reads.
+func TestForged(t *testing.T) {
+	rng := randtest.New(t)
+	good := forgedIndex(t)
+	keys := termsOf(t, good)
+	readForged(t, good, keys)
+	for i := range good {
+		// All of them take minutes; FuzzForged goes on. The fences and the trailer are
+		// what finds everything else.
+		if i < len(good)-1200 && rng.IntN(40) > 0 || rng.IntN(3) > 0 {
+			continue
+		}
+		b := slices.Clone(good)
+		forge(b, i, byte(rng.Uint32()), rng.Uint64())
+		readForged(t, b, keys)
+	}
+}
+
+// TestFencesOfOneBlock: many fences that name one block.
+func TestFencesOfOneBlock(t *testing.T) {
+	good := forgedIndex(t)
+	r := mustOpen(t, good)
+	f, err := r.fence(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fences = 16384
+	le := binary.LittleEndian
+	b := slices.Clone(good[:r.table])
+	for range fences {
+		b = le.AppendUint64(b, uint64(f.off))
+		b = le.AppendUint32(b, uint32(f.size))
+		b = le.AppendUint32(b, 0)
+	}
+	b = append(b, good[r.policy:]...)
+	trailer := b[len(b)-trailerLen:]
+	le.PutUint64(trailer[24+8*4:], uint64(r.policy+int64(len(b)-len(good))))
+	src := &counted{Source: Memory(b)}
+	if r, err = Open(src); err != nil {
+		t.Fatal(err)
+	}
+	c := r.Cursor()
+	for ok := c.First(); ok; ok = c.Next() {
+	}
+	if !errors.Is(c.Err(), fault.ErrCorrupt) {
+		t.Errorf("%v after reading %d bytes of %d", c.Err(), src.n, len(b))
+	}
+}
+
+// TestTermsOfOneBitmap: many terms that name one bitmap.
+func TestTermsOfOneBitmap(t *testing.T) {
+	good := forgedIndex(t)
+	r := mustOpen(t, good)
+	c := r.Cursor()
+	var large []Posting
+	for ok := c.First(); ok; ok = c.Next() {
+		if p := *c.Posting(); p.kind == Large {
+			large = append(large, p)
+		}
+	}
+	if len(large) < 3 {
+		t.Fatalf("%d large postings", len(large))
+	}
+	// The terms of a block are written anew, each with the first bitmap.
+	f, err := r.fence(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := good[f.off : f.off+f.size]
+	var terms []byte
+	for i := byte(1); len(terms)+12 < len(block); i++ {
+		terms = append(terms, 0, 1, i)
+		terms = binary.AppendUvarint(terms, uint64(large[0].n))
+		terms = binary.AppendUvarint(terms, uint64(large[0].at/frozenAlign))
+		terms = binary.AppendUvarint(terms, uint64(large[0].size))
+	}
+	b := slices.Clone(good)
+	copy(b[f.off:], terms)
+	// The block ends with them.
+	fences := b[r.table:]
+	binary.LittleEndian.PutUint32(fences[8:], uint32(len(terms)))
+	src := &counted{Source: Memory(b)}
+	if r, err = Open(src); err != nil {
+		t.Fatal(err)
+	}
+	var set Set
+	set.Reset(0, r.Info().Items)
+	if err := r.Union(Span{From: []byte{0}, To: []byte{0xFF}}, &set); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("%v after reading %d bytes of %d", err, src.n, len(b))
+	}
+}
+
+// FuzzForged changes bytes of an index where the input says, and reads.
+func FuzzForged(f *testing.F) {
+	good := forgedIndex(f)
+	keys := termsOf(f, good)
+	f.Add([]byte{0, 0, 100, 1, 0, 1, 0, 2})
+	f.Fuzz(func(t *testing.T, changes []byte) {
+		b := slices.Clone(good)
+		seed := uint64(len(changes))
+		for ; len(changes) >= 4; changes = changes[4:] {
+			at := int(changes[0])<<16 | int(changes[1])<<8 | int(changes[2])
+			seed = seed*31 + uint64(changes[3])
+			forge(b, at%len(b), changes[3], seed*0x9e3779b97f4a7c15)
+		}
+		readForged(t, b, keys)
+	})
+}
