@@ -217,6 +217,16 @@ func TestFailedSyncLosesData(t *testing.T) {
 	check(t, file.Sync())
 	wantContent(t, m.Crash(CrashOptions{}), "a",
 		strings.Repeat("\x00", sectorBytes)+"2"+strings.Repeat("1", sectorBytes-1))
+	// What was not written again goes when the cache drops what it takes for clean.
+	killed := m.Kill()
+	file.Advise(sectorBytes, 0, DontNeed)
+	wantContent(t, f, "a", strings.Repeat("1", sectorBytes)+"2"+strings.Repeat("1", sectorBytes-1))
+	file.Advise(0, 0, DontNeed)
+	wantContent(t, f, "a", strings.Repeat("\x00", sectorBytes)+"2"+strings.Repeat("1", sectorBytes-1))
+	again, err := killed.Open("a")
+	check(t, err)
+	again.Advise(0, 0, DontNeed)
+	wantContent(t, killed, "a", strings.Repeat("\x00", sectorBytes)+"2"+strings.Repeat("1", sectorBytes-1))
 }
 
 // TestWriteFileAtomicFails fails each call of a replacement: the file is always

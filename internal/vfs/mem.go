@@ -42,6 +42,7 @@ type node struct {
 	live    blob
 	durable blob
 	changes []*change // from durable to live, in order
+	lost    []int64   // sectors that a failed sync left in memory only, as if written
 
 	// Directory: nil in a file.
 	names  map[string]*node // live
@@ -395,6 +396,6 @@ func (m *Mem) WriteFile(name string, data []byte) error {
 	}
 	m.used += int64(len(data) - len(n.live.b))
 	n.live = blob{b: slices.Clone(data)}
-	n.durable, n.changes = n.live.share(), nil
+	n.durable, n.changes, n.lost = n.live.share(), nil, nil
 	return nil
 }

@@ -194,6 +194,7 @@ func (m *Mem) Clone() *Mem {
 			live:    n.live.share(),
 			durable: n.durable.share(),
 			changes: append([]*change(nil), n.changes...),
+			lost:    slices.Clone(n.lost),
 		}
 		if n.links > 0 {
 			c.used += int64(len(n.live.b))

@@ -72,6 +72,8 @@ func (m *Mem) record(n *node, off, size int64, before int) {
 		for at := first; at < end; at += sectorBytes {
 			c.sectors = append(c.sectors, sector{at, image[at-first : min(at+sectorBytes, end)-first]})
 		}
+		// What is written again will be brought to the disk, all of the sector.
+		n.lost = slices.DeleteFunc(n.lost, func(at int64) bool { return at >= first && at < end })
 	}
 	n.changes = append(n.changes, c)
 }
@@ -256,9 +258,16 @@ func put(x *blob, off int64, data []byte) {
 
 // loseUnsynced does what a failed sync does: the system forgets that the
 // changes are still to be written, so that a later sync succeeds without them.
+// They can be read until the cache drops them, which it may do with what it
+// takes for written.
 func (f *memFile) loseUnsynced() {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
+	for _, c := range f.node.changes {
+		for _, s := range c.sectors {
+			f.node.lost = append(f.node.lost, s.off)
+		}
+	}
 	f.node.changes = nil
 }
 
@@ -302,4 +311,22 @@ func (f *memFile) WriteBack(off, _ int64) error {
 	return f.err("write back", off, f.usable(false))
 }
 
-func (f *memFile) Advise(int64, int64, Advice) {}
+// Advise with DontNeed shows what is on the disk in place of what a failed sync
+// left in memory.
+func (f *memFile) Advise(off, n int64, advice Advice) {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if advice != DontNeed || f.usable(false) != nil || off < 0 || n < 0 {
+		return
+	}
+	x := f.node
+	x.live.resize(len(x.live.b))
+	x.lost = slices.DeleteFunc(x.lost, func(at int64) bool {
+		if at < off || n > 0 && at >= off+n {
+			return false
+		}
+		page := x.live.b[min(at, int64(len(x.live.b))):min(at+sectorBytes, int64(len(x.live.b)))]
+		clear(page[copy(page, x.durable.b[min(at, int64(len(x.durable.b))):]):])
+		return true
+	})
+}
