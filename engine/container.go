@@ -291,7 +291,7 @@ func (db *DB) Container(name string) (*Container, error) {
 	}
 	c, ok := (*db.containers.Load())[name]
 	if !ok {
-		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
+		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
 	return c, nil
 }
@@ -332,7 +332,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 func (db *DB) unlist(name string) ([]*partition, error) {
 	c, ok := (*db.containers.Load())[name]
 	if !ok {
-		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
+		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
 	c.shape.Lock()
 	defer c.shape.Unlock()

@@ -100,13 +100,16 @@ func (e *execution) plan() error {
 		}
 	}
 	if e.r.q.NoScan && e.scans() && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
-		return fmt.Errorf("%w: %s", ErrNeedsScan, e.s.Where)
+		return fmt.Errorf("%w: %s", ErrNeedsScan, jsondoc.Clip(e.s.Where.String()))
 	}
 	return nil
 }
 
 // scans says that documents must be read one by one to find those wanted.
 func (e *execution) scans() bool {
+	if e.s.Where.Never() {
+		return false
+	}
 	if e.look == nil {
 		return true
 	}
@@ -386,6 +389,9 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 // after a key if that is not nil. Accept is that of a scanner. With order only
 // documents that can be among the first in it are shown.
 func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(Item, error) bool) error {
+	if e.s.Where.Never() {
+		return nil
+	}
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})

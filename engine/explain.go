@@ -91,6 +91,9 @@ func (e *execution) scopeText() string {
 
 // readsOf estimates how many documents are looked at in a partition.
 func (e *execution) readsOf(pp *PartitionPlan) float64 {
+	if e.s.Where.Never() {
+		return 0
+	}
 	reads := pp.Versions
 	if !pp.NoIndex {
 		if reads = pp.Candidates; e.counts {
@@ -107,6 +110,8 @@ func (e *execution) readsOf(pp *PartitionPlan) float64 {
 // method says how documents are found.
 func (e *execution) method() string {
 	switch {
+	case e.s.Where.Never():
+		return "none: the filter is true for no document"
 	case e.counts && e.look.plan.op == planAll:
 		return "counted in indexes"
 	case e.counts:

@@ -48,7 +48,7 @@ func leaf(path string, f query.Filter, values ...any) Filter {
 	for _, v := range values {
 		value, err := query.ValueOf(v)
 		if err != nil {
-			return Filter{err: fmt.Errorf("%s: %w", path, err)}
+			return Filter{err: fmt.Errorf("%s: %w", jsondoc.Clip(path), err)}
 		}
 		f.Values = append(f.Values, value)
 	}
@@ -86,7 +86,7 @@ func Range(path string, lo, hi Bound) Filter {
 		}
 		v, err := query.ValueOf(end.from.value)
 		if err != nil {
-			return Filter{err: fmt.Errorf("%s: %w", path, err)}
+			return Filter{err: fmt.Errorf("%s: %w", jsondoc.Clip(path), err)}
 		}
 		*end.to = query.Limit{Value: v, Inclusive: end.from.inclusive}
 	}
@@ -153,7 +153,7 @@ func IsType(path string, types ...Type) Filter {
 	f := leaf(path, query.Filter{Op: query.IsKind})
 	for _, t := range types {
 		if f.err == nil && (t < TypeNull || t > TypeObject) {
-			return Filter{err: fmt.Errorf("%s: type %d", path, t)}
+			return Filter{err: fmt.Errorf("%s: type %d", jsondoc.Clip(path), t)}
 		}
 		if f.err == nil {
 			f.f.Kinds |= 1 << t

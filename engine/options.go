@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -60,7 +61,7 @@ func ParseDurability(text string) (Durability, error) {
 			return Interval(d), nil
 		}
 	}
-	return Durability{}, invalidf("durability %q: want synced, buffered or interval:DURATION", text)
+	return Durability{}, invalidf("durability %q: want synced, buffered or interval:DURATION", jsondoc.Clip(text))
 }
 
 // String returns the form that ParseDurability reads.
@@ -310,7 +311,7 @@ func ParseCompression(text string) (Compression, error) {
 			return c, nil
 		}
 	}
-	return Fast, invalidf("compression %q: want fast, small or none", text)
+	return Fast, invalidf("compression %q: want fast, small or none", jsondoc.Clip(text))
 }
 
 func compressionName(c Compression) string {

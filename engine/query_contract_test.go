@@ -121,7 +121,7 @@ func TestQueryErrors(t *testing.T) {
 		"bounds":             {all, Query{Where: Range("/n", Incl(1), Excl("x"))}, ErrInvalid},
 		"no bound":           {all, Query{Where: Range("/n", Unbounded(), Unbounded())}, ErrInvalid},
 		"order of many":      {all, Query{OrderBy: []Order{{Path: "/t/[]"}}}, ErrInvalid},
-		"order of groups":    {all, Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}}, OrderBy: []Order{{Path: "/n"}}}, ErrInvalid},
+		"order of groups":    {all, Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}}, OrderBy: []Order{{Path: "/n", Desc: true}}}, ErrInvalid},
 		"negative":           {all, Query{Limit: -1}, ErrInvalid},
 		"needs a scan":       {all, Query{Where: Eq("/s", "text 1"), NoScan: true}, ErrNeedsScan},
 		"order needs a scan": {all, Query{OrderBy: []Order{{Path: "/s"}}, NoScan: true}, ErrNeedsScan},

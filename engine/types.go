@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -73,7 +74,7 @@ func ParseETag(text string) (ETag, error) {
 			return ETag(v), nil
 		}
 	}
-	return 0, invalidf("etag %q", text)
+	return 0, invalidf("etag %q", jsondoc.Clip(text))
 }
 
 // Meta describes a version of an item.

@@ -17,6 +17,21 @@ type Step struct {
 	Element bool   // each element of an array; Name is empty
 }
 
+// maxQuoted is how much of what somebody has written an error repeats, in bytes.
+const maxQuoted = 64
+
+// Clip returns a text for an error: the beginning of a long one.
+func Clip(text string) string {
+	if len(text) <= maxQuoted {
+		return text
+	}
+	n := maxQuoted
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}
+
 // maxSteps is the length of the longest path that leads anywhere.
 const maxSteps = DefaultMaxDepth
 
@@ -26,13 +41,13 @@ const maxSteps = DefaultMaxDepth
 // /address/city, /tags/[], /"a/b"/c.
 func ParsePath(text string) (Path, error) {
 	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("path %q: is not valid UTF-8", text)
+		return nil, fmt.Errorf("path %q: is not valid UTF-8", Clip(text))
 	}
 	var p Path
 	for rest := text; len(p) == 0 || rest != ""; {
 		var ok bool
 		if rest, ok = strings.CutPrefix(rest, "/"); !ok {
-			return nil, fmt.Errorf("path %q: each step must begin with a slash", text)
+			return nil, fmt.Errorf("path %q: each step must begin with a slash", Clip(text))
 		}
 		if len(p) == maxSteps {
 			return nil, fmt.Errorf("path of more than %d steps", maxSteps)
@@ -40,7 +55,7 @@ func ParsePath(text string) (Path, error) {
 		if strings.HasPrefix(rest, `"`) {
 			end, _, f := restOfString([]byte(rest), 1)
 			if f != nil {
-				return nil, fmt.Errorf("path %q: bad string: %s", text, f.msg)
+				return nil, fmt.Errorf("path %q: bad string: %s", Clip(text), f.msg)
 			}
 			p = append(p, Step{Name: string(unescape(nil, []byte(rest[1:end])))})
 			rest = rest[end+1:]
@@ -53,11 +68,11 @@ func ParsePath(text string) (Path, error) {
 		rest = rest[len(name):]
 		switch name {
 		case "":
-			return nil, fmt.Errorf("path %q: has an empty name, which must be in quotes", text)
+			return nil, fmt.Errorf("path %q: has an empty name, which must be in quotes", Clip(text))
 		case "[]":
 			p = append(p, Step{Element: true})
 		case "?", "*":
-			return nil, fmt.Errorf("path %q: %s belongs to index policies", text, name)
+			return nil, fmt.Errorf("path %q: %s belongs to index policies", Clip(text), name)
 		default:
 			p = append(p, Step{Name: name})
 		}

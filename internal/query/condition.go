@@ -98,7 +98,7 @@ func (p *parser) property() (Path, error) {
 	at := p.tok.at
 	path, err := p.path()
 	if err == nil && len(path) == 0 {
-		err = p.errorf(at, "expected a property of %s", p.alias)
+		err = p.errorf(at, "expected a property of %s", jsondoc.Clip(p.alias))
 	}
 	return path, err
 }
@@ -114,7 +114,7 @@ func (p *parser) reversed(v Value, at int) (*Filter, error) {
 			}
 			return &Filter{Op: Or}, nil
 		}
-		return nil, p.errorf(at, "%s is no condition", v)
+		return nil, p.errorf(at, "%s is no condition", jsondoc.Clip(v.String()))
 	}
 	if err := p.next(); err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func (p *parser) function() (*Filter, error) {
 	default:
 		kinds, ok := tests[word]
 		if !ok {
-			return nil, p.errorf(name.at, "expected a condition, found %s; a path must begin with %s", name.describe(), p.alias)
+			return nil, p.errorf(name.at, "expected a condition, found %s; a path must begin with %s", name.describe(), jsondoc.Clip(p.alias))
 		}
 		f.Op, f.Kinds = IsKind, kinds
 	}
@@ -278,7 +278,7 @@ func (p *parser) function() (*Filter, error) {
 			return nil, err
 		}
 		if f.Op != ArrayContains && f.Value.Kind != jsondoc.KindString {
-			return nil, p.errorf(at, "expected a string, found %s", f.Value)
+			return nil, p.errorf(at, "expected a string, found %s", jsondoc.Clip(f.Value.String()))
 		}
 	}
 	return f, p.expect(")")

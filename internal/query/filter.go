@@ -46,24 +46,44 @@ type Filter struct {
 
 // Limits of a filter.
 const (
-	MaxDepth  = 100    // nested nodes
-	MaxLeaves = 10_000 // predicates, each value of In counted
+	MaxDepth     = 100     // nested nodes
+	MaxLeaves    = 10_000  // predicates, each value of In counted
+	MaxConstants = 2 << 20 // bytes of the strings in it together
 )
 
 // Check returns an error if the filter is larger than the limits, or if a node
 // lacks what its Op needs.
 func (f *Filter) Check() error {
-	leaves := 0
-	return f.check(0, &leaves)
+	var s filterSize
+	return f.check(0, &s)
 }
 
-func (f *Filter) check(depth int, leaves *int) error {
+// filterSize is what the limits of a filter bound.
+type filterSize struct{ leaves, constants int }
+
+// add counts a condition with its values.
+func (s *filterSize) add(f *Filter) error {
+	if s.leaves += max(1, len(f.Values)); s.leaves > MaxLeaves {
+		return fmt.Errorf("a filter of more than %d conditions and values", MaxLeaves)
+	}
+	s.constants += len(f.Value.Text) + len(f.Lo.Value.Text) + len(f.Hi.Value.Text)
+	for i := range f.Values {
+		s.constants += len(f.Values[i].Text)
+	}
+	if s.constants > MaxConstants {
+		return fmt.Errorf("a filter with more than %d bytes of strings to compare with", MaxConstants)
+	}
+	return nil
+}
+
+func (f *Filter) check(depth int, size *filterSize) error {
 	if depth == MaxDepth {
 		return fmt.Errorf("a filter of more than %d nested conditions", MaxDepth)
 	}
-	*leaves += max(1, len(f.Values))
-	if *leaves > MaxLeaves {
-		return fmt.Errorf("a filter of more than %d conditions", MaxLeaves)
+	if len(f.Sub) == 0 {
+		if err := size.add(f); err != nil {
+			return err
+		}
 	}
 	switch f.Op {
 	case All:
@@ -73,21 +93,21 @@ func (f *Filter) check(depth int, leaves *int) error {
 			return fmt.Errorf("not of %d conditions", len(f.Sub))
 		}
 		for _, s := range f.Sub {
-			if err := s.check(depth+1, leaves); err != nil {
+			if err := s.check(depth+1, size); err != nil {
 				return err
 			}
 		}
 		return nil
 	case Range:
 		if f.Lo.Value.Kind == jsondoc.KindUndefined && f.Hi.Value.Kind == jsondoc.KindUndefined {
-			return fmt.Errorf("range of %s: no bound", f.Path)
+			return fmt.Errorf("range of %s: no bound", jsondoc.Clip(f.Path.String()))
 		}
 		if f.Lo.Value.Kind != jsondoc.KindUndefined && f.Hi.Value.Kind != jsondoc.KindUndefined && f.Lo.Value.Kind != f.Hi.Value.Kind {
-			return fmt.Errorf("range of %s: bounds are a %s and a %s", f.Path, f.Lo.Value.Kind, f.Hi.Value.Kind)
+			return fmt.Errorf("range of %s: bounds are a %s and a %s", jsondoc.Clip(f.Path.String()), f.Lo.Value.Kind, f.Hi.Value.Kind)
 		}
 	case Prefix, Contains:
 		if f.Value.Kind != jsondoc.KindString {
-			return fmt.Errorf("%s: the text to look for is a %s", f.Path, f.Value.Kind)
+			return fmt.Errorf("%s: the text to look for is a %s", jsondoc.Clip(f.Path.String()), f.Value.Kind)
 		}
 	}
 	if len(f.Path) == 0 {
@@ -194,6 +214,9 @@ func (f *Filter) Every(visit func(*Filter)) {
 		s.Every(visit)
 	}
 }
+
+// Never says that the filter is FALSE: true for no document.
+func (f *Filter) Never() bool { return f.Op == Or && len(f.Sub) == 0 }
 
 // ValuesAt returns values of which a matching document has one at a path; nil:
 // it can have any.

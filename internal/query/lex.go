@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 type tokenKind uint8
@@ -34,11 +36,22 @@ func (t *token) describe() string {
 	case tokenEnd:
 		return "the end"
 	case tokenString:
-		return strconv.Quote(t.text)
+		return strconv.Quote(jsondoc.Clip(t.text))
 	case tokenParameter:
-		return "@" + t.text
+		return "@" + jsondoc.Clip(t.text)
 	}
-	return t.text
+	return jsondoc.Clip(t.text)
+}
+
+// found describes a token where another one is expected.
+func (t *token) found() string {
+	if t.kind == tokenSign && (t.text == "-" || t.text == "*") {
+		return t.text + "; arithmetic is not offered: " + noCompute
+	}
+	if t.kind == tokenSign && t.text == "[" {
+		return t.text + "; " + signsNotOffered['{']
+	}
+	return t.describe()
 }
 
 // lexer cuts a text into tokens.
@@ -90,6 +103,9 @@ func (l *lexer) scan() (token, error) {
 		}
 	}
 	r, _ := utf8.DecodeRuneInString(l.text[l.pos:])
+	if instead, ok := signsNotOffered[r]; ok {
+		return t, lexError{t.at, string(r) + " is not offered: " + instead}
+	}
 	return t, lexError{t.at, "unexpected character " + strconv.QuoteRune(r)}
 }
 

@@ -55,6 +55,8 @@ func Parse(text string, parameters map[string]any) (*Select, error) {
 		if at, bad := s.check(); bad != nil {
 			err = p.errorf(p.places[at.in][at.i], "%s", bad)
 		}
+	} else if at, msg, ok := p.notOffered(); ok {
+		err = p.errorf(at, "%s", msg)
 	}
 	if err != nil {
 		return nil, err
@@ -80,6 +82,8 @@ type parser struct {
 	alias      string
 	roots      []nameAt       // names with which paths began before FROM told the alias
 	places     [clauses][]int // offsets of what the clauses list
+	limited    bool           // there is a TOP
+	nothing    bool           // no results are wanted: TOP 0
 	tok        token          // the next token
 }
 
@@ -126,7 +130,7 @@ func (p *parser) expect(word string) error {
 }
 
 func (p *parser) unexpected(want string) error {
-	return p.errorf(p.tok.at, "expected %s, found %s", want, p.tok.describe())
+	return p.errorf(p.tok.at, "expected %s, found %s", want, p.tok.found())
 }
 
 func (p *parser) query() (*Select, error) {
@@ -143,6 +147,10 @@ func (p *parser) query() (*Select, error) {
 	if p.tok.kind != tokenEnd {
 		return nil, p.unexpected("the end of the query")
 	}
+	if p.nothing {
+		// No document is wanted, and not the row that aggregates have of none.
+		s.Where, s.Offset, s.Limit = &Filter{Op: Or}, max(s.Offset, 1), 1
+	}
 	return s, nil
 }
 
@@ -157,9 +165,10 @@ func (p *parser) columns(s *Select) error {
 	if top, topErr := p.take("TOP"); topErr != nil {
 		return topErr
 	} else if top {
-		if s.Limit, err = p.count(1); err != nil {
+		if s.Limit, err = p.count(); err != nil {
 			return err
 		}
+		p.limited, p.nothing = true, s.Limit == 0
 	}
 	first := p.tok.at
 	if all, allErr := p.take("*"); allErr != nil || all {
@@ -177,7 +186,11 @@ func (p *parser) columns(s *Select) error {
 		}
 		if whole >= 0 {
 			if !s.Value || s.Distinct {
-				return p.errorf(whole, "the whole document is no column: write * or VALUE %s", strings.TrimSpace(p.text[whole:p.tok.at]))
+				name := strings.TrimSpace(p.text[whole:p.tok.at])
+				if alias := p.aliasAhead(); alias != "" && alias != name {
+					return p.errorf(whole, "%s is no path, which begins with the name behind FROM: write %[2]s.%[1]s", jsondoc.Clip(name), jsondoc.Clip(alias))
+				}
+				return p.errorf(whole, "the whole document is no column: write * or VALUE %s", jsondoc.Clip(name))
 			}
 			s.Value = false
 			return nil
@@ -241,7 +254,7 @@ func (p *parser) column(n int) (c Column, whole int, err error) {
 		c.Name = c.Path[len(c.Path)-1].Name
 	}
 	as, err := p.take("AS")
-	if err != nil || !as {
+	if err != nil || !as && (p.tok.kind != tokenWord || p.is("FROM") || p.isClause()) {
 		return c, -1, err
 	}
 	if p.tok.kind != tokenWord {
@@ -249,6 +262,24 @@ func (p *parser) column(n int) (c Column, whole int, err error) {
 	}
 	c.Name = p.tok.text
 	return c, -1, p.next()
+}
+
+// aliasAhead returns the name of the document, which FROM tells further on; "" if
+// nothing does.
+func (p *parser) aliasAhead() string {
+	rest := parser{lexer: lexer{text: p.text, pos: p.tok.at}}
+	for {
+		if err := rest.next(); err != nil || rest.tok.kind == tokenEnd {
+			return ""
+		}
+		if rest.is("FROM") {
+			break
+		}
+	}
+	if rest.from(nil) != nil {
+		return ""
+	}
+	return rest.alias
 }
 
 func (p *parser) from(*Select) error {
@@ -277,7 +308,7 @@ func (p *parser) from(*Select) error {
 	}
 	for _, r := range p.roots {
 		if r.name != p.alias {
-			return p.errorf(r.at, "a path must begin with %s", p.alias)
+			return p.errorf(r.at, "a path must begin with %s", jsondoc.Clip(p.alias))
 		}
 	}
 	return nil
@@ -298,6 +329,7 @@ func (p *parser) where(s *Select) error {
 	if err != nil || !ok {
 		return err
 	}
+	p.places[inWhere] = []int{p.tok.at}
 	f, err := p.condition(0)
 	if err == nil {
 		s.Where = f
@@ -340,7 +372,7 @@ func (p *parser) pathsBy(word string, in clause, each func(Path) error) error {
 	}
 	for {
 		p.places[in] = append(p.places[in], p.tok.at)
-		path, err := p.path()
+		path, err := p.plainPath(word)
 		if err != nil {
 			return err
 		}
@@ -359,7 +391,7 @@ func (p *parser) limits(s *Select) error {
 		return err
 	}
 	if offset {
-		if s.Offset, err = p.count(0); err != nil {
+		if s.Offset, err = p.count(); err != nil {
 			return err
 		}
 	}
@@ -368,24 +400,34 @@ func (p *parser) limits(s *Select) error {
 	if err != nil || !limit {
 		return err
 	}
-	if s.Limit != 0 {
+	if p.limited {
 		return p.errorf(at, "TOP and LIMIT are the same: give one")
 	}
-	s.Limit, err = p.count(1)
+	s.Limit, err = p.count()
+	p.nothing = s.Limit == 0
 	return err
 }
 
-// count reads a whole number of at least least.
-func (p *parser) count(least int) (int, error) {
+// count reads a whole number.
+func (p *parser) count() (int, error) {
 	at := p.tok.at
 	v, err := p.constant()
 	if err != nil {
 		return 0, err
 	}
-	if v.Kind != jsondoc.KindNumber || v.Number != math.Trunc(v.Number) || v.Number < float64(least) || v.Number > 1<<31-1 {
-		return 0, p.errorf(at, "expected a whole number from %d to %d, found %s", least, 1<<31-1, v)
+	if v.Kind != jsondoc.KindNumber || v.Number != math.Trunc(v.Number) || v.Number < 0 || v.Number > 1<<31-1 {
+		return 0, p.errorf(at, "expected a whole number from 0 to %d, found %s", 1<<31-1, jsondoc.Clip(v.String()))
 	}
 	return int(v.Number), nil
+}
+
+// plainPath is path where a clause has no functions.
+func (p *parser) plainPath(clause string) (Path, error) {
+	rest := p.lexer
+	if next, err := rest.scan(); err == nil && p.tok.kind == tokenWord && next.kind == tokenSign && next.text == "(" {
+		return nil, p.errorf(p.tok.at, "%s BY %s(…) is not offered: it takes paths, and groups come in the order of their values", clause, jsondoc.Clip(p.tok.text))
+	}
+	return p.path()
 }
 
 // path reads a path, without the alias that it begins with.
@@ -396,7 +438,7 @@ func (p *parser) path() (Path, error) {
 	if p.alias == "" {
 		p.roots = append(p.roots, nameAt{p.tok.text, p.tok.at})
 	} else if p.tok.text != p.alias {
-		return nil, p.errorf(p.tok.at, "a path must begin with %s", p.alias)
+		return nil, p.errorf(p.tok.at, "a path must begin with %s", jsondoc.Clip(p.alias))
 	}
 	if err := p.next(); err != nil {
 		return nil, err
@@ -448,7 +490,7 @@ func (p *parser) constant() (Value, error) {
 	tok := p.tok
 	v, ok, err := p.literal()
 	if err == nil && !ok {
-		err = p.errorf(tok.at, "expected a constant, found %s", tok.describe())
+		err = p.errorf(tok.at, "expected a constant, found %s", tok.found())
 	}
 	if err != nil {
 		return v, err
@@ -471,10 +513,10 @@ func (p *parser) literal() (v Value, ok bool, err error) {
 			given, found = p.parameters[tok.text]
 		}
 		if !found {
-			return v, false, p.errorf(tok.at, "parameter @%s is not given", tok.text)
+			return v, false, p.errorf(tok.at, "parameter @%s is not given", jsondoc.Clip(tok.text))
 		}
 		if v, err = ValueOf(given); err != nil {
-			return v, false, p.errorf(tok.at, "parameter @%s: %s", tok.text, err)
+			return v, false, p.errorf(tok.at, "parameter @%s: %s", jsondoc.Clip(tok.text), err)
 		}
 		return v, true, nil
 	case tokenSign:

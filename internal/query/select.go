@@ -72,6 +72,7 @@ const (
 	inColumns clause = iota
 	inGroups
 	inOrder
+	inWhere
 	clauses
 )
 
@@ -91,7 +92,7 @@ func (s *Select) Check() error {
 // check is Check; it tells where the error is.
 func (s *Select) check() (at place, err error) {
 	if err := s.Where.Check(); err != nil {
-		return at, err
+		return place{in: inWhere}, err
 	}
 	for in, n := range [clauses]int{len(s.Columns), len(s.GroupBy), len(s.OrderBy)} {
 		if n > maxColumns {
@@ -109,7 +110,7 @@ func (s *Select) check() (at place, err error) {
 			return fmt.Errorf("%s without a path", what)
 		}
 		if p.Many() {
-			return fmt.Errorf("%s %s: a path through the elements of an array has no single value", what, p)
+			return fmt.Errorf("%s %s: a path through the elements of an array has no single value", what, jsondoc.Clip(p.String()))
 		}
 		return nil
 	}
@@ -122,7 +123,7 @@ func (s *Select) check() (at place, err error) {
 			return at, err
 		}
 		if !s.Value && names[c.Name] {
-			return at, fmt.Errorf("two columns are named %q", c.Name)
+			return at, fmt.Errorf("two columns are named %q", jsondoc.Clip(c.Name))
 		}
 		names[c.Name] = true
 		if s.Distinct && c.Func != NoFunc {
@@ -148,15 +149,30 @@ func (s *Select) check() (at place, err error) {
 	if len(s.Columns) == 0 {
 		return place{}, fmt.Errorf("groups and distinct rows need columns")
 	}
-	if len(s.OrderBy) > 0 {
+	if !s.inGroupOrder() {
 		return place{in: inOrder}, fmt.Errorf("rows of groups, aggregates and distinct values come in the order of the values: no other order is possible")
 	}
 	for i, c := range s.Columns {
 		if c.Func == NoFunc && !s.Distinct && s.group(c.Path) < 0 {
-			return place{inColumns, i}, fmt.Errorf("column %s is neither an aggregate nor a group", c.Path)
+			return place{inColumns, i}, fmt.Errorf("column %s is neither an aggregate nor a group", jsondoc.Clip(c.Path.String()))
 		}
 	}
 	return at, nil
+}
+
+// inGroupOrder says whether the groups have the order that is asked for: they come
+// in the order of their values.
+func (s *Select) inGroupOrder() bool {
+	groups := s.groups()
+	if len(s.OrderBy) > len(groups) {
+		return false
+	}
+	for i, o := range s.OrderBy {
+		if o.Falling || o.Path.String() != groups[i].String() {
+			return false
+		}
+	}
+	return true
 }
 
 // groups are the paths whose values tell rows apart.

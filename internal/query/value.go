@@ -53,6 +53,9 @@ func ValueOf(v any) (Value, error) {
 	case bool:
 		return Value{Kind: jsondoc.KindBool, Bool: v}, nil
 	case string:
+		if len(v) > MaxConstants {
+			return Value{}, fmt.Errorf("a string of %d bytes: at most %d can be compared with", len(v), MaxConstants)
+		}
 		if !utf8.ValidString(v) {
 			return Value{}, fmt.Errorf("a string is not valid UTF-8")
 		}
@@ -84,7 +87,7 @@ func ValueOf(v any) (Value, error) {
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if err != nil && !math.IsInf(f, 0) {
-			return Value{}, fmt.Errorf("%q is no number", string(v))
+			return Value{}, fmt.Errorf("%q is no number", jsondoc.Clip(string(v)))
 		}
 		return number(f)
 	}
