@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -21,6 +22,7 @@ type candidate struct {
 	levels    []level
 	tooLong   int64 // documents with a key over the limit
 	notScalar int64 // documents whose value is an object, an array or no double
+	inexact   int64 // documents with a whole number that a double cannot tell from its neighbours
 	longest   int   // bytes of the longest string
 	order     order
 	enc       []byte // scratch
@@ -68,6 +70,9 @@ func (c *candidate) add(t tally, values ...[]byte) {
 			c.longest = max(c.longest, length)
 			long = long || length > partmap.MaxString
 		}
+		if beyondDoubles(value) {
+			c.inexact += t.documents
+		}
 		if i == 0 {
 			first = len(c.enc)
 			if len(values) == 1 {
@@ -93,6 +98,16 @@ func (c *candidate) add(t tally, values ...[]byte) {
 	}
 	c.total.add(t)
 	c.physical[c.table.Find(&epk)].add(t)
+}
+
+// beyondDoubles reports whether a value is written as a whole number that
+// doubles do not tell from the next one.
+func beyondDoubles(value []byte) bool {
+	if value[0] != '-' && (value[0] < '0' || value[0] > '9') || len(value) < 16 || bytes.ContainsAny(value, ".eE") {
+		return false
+	}
+	x, err := strconv.ParseFloat(string(value), 64)
+	return err == nil && math.Abs(x) >= 1<<53
 }
 
 // hashBits returns the bits of an EPK that thin a counter: the last ones of

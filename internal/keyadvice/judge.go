@@ -99,6 +99,9 @@ func (r *Report) weigh(c *Candidate) {
 	if c.NotScalar > 0 {
 		say(Poor, "%s: a container refuses %s.", documentsHave(c.NotScalar, "an object, an array or a number out of range there"), them(c.NotScalar))
 	}
+	if c.Inexact > 0 {
+		say(Poor, "%s: numbers are doubles, so neighbours get one key. Write them as strings.", documentsHave(c.Inexact, "a whole number of 2^53 or more there"))
+	}
 	if c.Logical == 0 {
 		return
 	}

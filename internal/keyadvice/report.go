@@ -42,8 +42,9 @@ type Candidate struct {
 	NullShare      float64            `json:"null_share"`
 	TooLong        int64              `json:"documents_key_too_long"`
 	NotScalar      int64              `json:"documents_key_not_scalar"`
-	LongestString  int                `json:"longest_string"` // bytes
-	Rising         bool               `json:"rising"`         // the values rise from document to document
+	Inexact        int64              `json:"documents_key_inexact"` // whole numbers from 2^53 on, which doubles do not tell apart
+	LongestString  int                `json:"longest_string"`        // bytes
+	Rising         bool               `json:"rising"`                // the values rise from document to document
 
 	Physical      []PhysicalPartition `json:"physical"` // in key-space order
 	FullestShare  float64             `json:"fullest_share"`
@@ -112,7 +113,7 @@ func (s *Study) Report() *Report {
 func (c *candidate) describe(top int) Candidate {
 	d := Candidate{
 		Key: c.name(), Paths: c.paths, Logical: c.counter.keys(), Estimate: !c.counter.exact(), Error: c.counter.relativeError(),
-		TooLong: c.tooLong, NotScalar: c.notScalar, LongestString: c.longest, Rising: c.order.rising(),
+		TooLong: c.tooLong, NotScalar: c.notScalar, Inexact: c.inexact, LongestString: c.longest, Rising: c.order.rising(),
 		Largest: []LogicalPartition{}, Physical: []PhysicalPartition{},
 	}
 	ranks := c.counter.ranks(0.5, 0.99, 1)

@@ -141,10 +141,13 @@ func (s *Survey) Propose() [][]string {
 		quantities[d.Key] = f.isQuantity()
 		r.Candidates = append(r.Candidates, d)
 	}
+	isQuantity := func(c Candidate) bool { return quantities[c.Key] }
+	if !slices.ContainsFunc(r.Candidates, func(c Candidate) bool { return !isQuantity(c) }) {
+		clear(quantities) // there is nothing else
+	}
+	r.Candidates = slices.DeleteFunc(r.Candidates, isQuantity)
 	r.judge()
-	slices.SortStableFunc(r.Candidates, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), compareBool(quantities[a.Key], quantities[b.Key]))
-	})
+	slices.SortStableFunc(r.Candidates, func(a, b Candidate) int { return cmp.Compare(a.Verdict, b.Verdict) })
 	singles := distinct(r.Candidates)
 	var keys [][]string
 	for _, c := range singles[:min(len(singles), maxProposals)] {
@@ -153,7 +156,7 @@ func (s *Survey) Propose() [][]string {
 	if len(keys) == 0 {
 		return [][]string{{"/id"}}
 	}
-	return append(keys, pairs(singles, quantities)...)
+	return append(keys, pairs(singles)...)
 }
 
 // fits reports whether a property can be a key by the look of it.
@@ -222,9 +225,9 @@ func alike(a, b *Candidate) bool {
 // pairs returns hierarchical keys that begin with the best property that keeps
 // documents together: with the next ones as the second level, and with the id.
 // Whether these divide it any further is found out by the study.
-func pairs(singles []Candidate, quantities map[string]bool) [][]string {
+func pairs(singles []Candidate) [][]string {
 	first := slices.IndexFunc(singles, func(c Candidate) bool {
-		return !c.alone() && !quantities[c.Key] && c.UndefinedShare+c.NullShare < someMissing
+		return !c.alone() && c.UndefinedShare+c.NullShare < someMissing
 	})
 	if first < 0 {
 		return nil
@@ -232,7 +235,7 @@ func pairs(singles []Candidate, quantities map[string]bool) [][]string {
 	lead := singles[first].Paths[0]
 	var keys [][]string
 	for _, c := range singles[first+1:] {
-		if !c.alone() && c.Logical >= fewKeys && !quantities[c.Key] && c.UndefinedShare+c.NullShare < someMissing && !leadsThrough(lead, c.Paths[0]) {
+		if !c.alone() && c.Logical >= fewKeys && c.UndefinedShare+c.NullShare < someMissing && !leadsThrough(lead, c.Paths[0]) {
 			if keys = append(keys, []string{lead, c.Paths[0]}); len(keys) == maxPairs {
 				break
 			}
