@@ -181,7 +181,7 @@ func (s *splitsCommand) measure(ctx context.Context, env *environment, dir strin
 		Workers: splitWorkers, Seed: s.Seed, Rate: float64(s.Rate), Clock: clock, Warmup: min(2*time.Second, s.Window),
 		Duration: 2*s.Window + time.Duration(s.Splits)*s.Every, Memory: &mem, Trace: trace,
 		Before:   func() error { cuts.start(ctx); return nil },
-		After:    func() error { return cuts.stop() },
+		After:    cuts.finish,
 		Interval: live.interval, Watch: live.watch,
 	}
 	o, err := loop.Run(ctx)
@@ -197,7 +197,7 @@ func (s *splitsCommand) measure(ctx context.Context, env *environment, dir strin
 	f = newSizeFigures(t.splits.after(0), trace.Samples(), cuts.begun, rand.New(rand.NewPCG(s.Seed, 1)))
 	all := o.All()
 	f.Bytes, f.Documents, f.Rate, f.Asked = size, n, float64(s.Rate), s.Splits
-	f.Failed, f.Overloaded, f.Machine = all.Errors, o.Overloaded(), measure.DescribeMachine(dir)
+	f.Failed, f.Overloaded, f.Machine = all.Errors, o.Overloaded() || cuts.late, measure.DescribeMachine(dir)
 	if o.Err != nil {
 		env.notef("%s operations failed, the first: %v", formatCount(all.Errors), o.Err)
 	}
@@ -212,13 +212,12 @@ type shuttle struct {
 	after time.Duration // before the first
 	every time.Duration
 
-	begun  time.Time
-	cancel context.CancelFunc
-	done   chan error
+	begun time.Time
+	done  chan error
+	late  bool // the last were done when the load was over
 }
 
 func (s *shuttle) start(ctx context.Context) {
-	ctx, s.cancel = context.WithCancel(ctx)
 	s.begun, s.done = time.Now(), make(chan error, 1)
 	go func() { s.done <- s.run(ctx) }()
 }
@@ -251,10 +250,16 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// stop ends the splitting and returns the error that ended it before.
-func (s *shuttle) stop() error {
-	s.cancel()
-	return <-s.done
+// finish waits for the last split, which belongs into the load, and returns the
+// error that ended the splitting before.
+func (s *shuttle) finish() error {
+	select {
+	case err := <-s.done:
+		return err
+	default:
+		s.late = true
+		return <-s.done
+	}
 }
 
 // wakeAt waits for a moment; false: ctx has ended.
