@@ -7,45 +7,24 @@ import (
 	"github.com/cleavestore/cleave/internal/alarm"
 )
 
-// Background work is done in small pieces, for callers to get their processors.
-// After breathEvery items it lets others run that wait for its processor. That
-// is not enough where there are as many busy goroutines as processors: the
-// scheduler goes on with background work rather than take over callers that wait
-// for another processor, or look at network connections and timers. So after
-// workSlice it sleeps for a nap, in which its processor does all that. Naps become
-// fewer from where write buffers are filled to hasteFrom, and none are taken from
-// pressureFrom on: writers wait for what is being done then.
-const (
-	breathEvery = 64
-	workSlice   = 500 * time.Microsecond
-	nap         = 20 * time.Microsecond
-	hasteFrom   = 0.70
-)
-
-// breather makes the pauses of a piece of background work. It is for one
-// goroutine.
+// breather makes the pauses of an output.
 type breather struct {
-	alarm  alarm.Alarm // nil before the first nap
-	rested time.Time   // when the last one ended
+	pacer
+	alarm    alarm.Alarm // nil before the first nap
+	rewrites int         // of a rewrite: debts.files
 }
 
-// breathe lets others run, and says whether to go on: errMoved if the partition
-// was dropped.
-func (o *output) breathe() error {
-	runtime.Gosched()
-	if o.p.dropped.Load() {
-		return errMoved
+func (b *breather) init() {
+	b.now, b.yield, b.nap = time.Now, runtime.Gosched, b.sleep
+}
+
+// sleep takes a nap.
+func (b *breather) sleep() {
+	if b.alarm == nil {
+		b.alarm = alarm.New()
 	}
-	haste := o.p.db.filled(hasteFrom, pressureFrom)
-	if now := time.Now(); float64(now.Sub(o.rested))*(1-haste) > float64(workSlice) {
-		if o.alarm == nil {
-			o.alarm = alarm.New()
-		}
-		o.alarm.Set(nap)
-		o.alarm.Wait()
-		o.rested = time.Now()
-	}
-	return o.ctx.Err()
+	b.alarm.Set(nap)
+	b.alarm.Wait()
 }
 
 // close gives back the alarm.
@@ -53,4 +32,25 @@ func (b *breather) close() {
 	if b.alarm != nil {
 		_ = b.alarm.Close()
 	}
+}
+
+// share is the share of a processor that the output has to get.
+func (o *output) share() float64 {
+	d := debts{files: o.rewrites}
+	if o.merges {
+		d.runs = o.p.version.Load().ages()
+	} else {
+		d.buffers = float64(o.p.db.pool.Used()) / float64(o.p.db.pool.Limit())
+	}
+	return d.share()
+}
+
+// breathe lets others run, and says whether to go on: errMoved if the partition
+// was dropped.
+func (o *output) breathe() error {
+	o.pause(o.share())
+	if o.p.dropped.Load() {
+		return errMoved
+	}
+	return o.ctx.Err()
 }

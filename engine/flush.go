@@ -206,6 +206,7 @@ func (p *partition) newOutput(ctx context.Context, expect int, older, inputs []*
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
 	o := &output{ctx: ctx, p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max, merges: len(inputs) > 0}
+	o.breather.init()
 	if o.index.policy = p.c.indexing.Load(); o.index.policy != nil {
 		o.shadows = newShadowFinder(older, inputs)
 	}

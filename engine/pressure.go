@@ -156,8 +156,8 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // A merge looks after every paceItems items whether it is to be held back. It
-// does nothing for giveWay while flushes need the processors, and for paceSlice
-// at most to keep to its rate.
+// does nothing for giveWay while flushes need the processors, unless it is behind its
+// share, and for paceSlice at most to keep to its rate.
 const (
 	paceItems = 128
 	giveWay   = time.Millisecond
@@ -173,7 +173,7 @@ func (w *workers) crowded() bool {
 // pace holds a merge back while flushes are behind, and to its rate limit. It
 // returns errMoved if the partition was dropped.
 func (db *DB) pace(ctx context.Context, out *output) error {
-	for len(out.p.version.Load().runs) <= maxRuns && (db.work.crowded() || db.fullness() > 0) {
+	for !out.behind(out.share()) && (db.work.crowded() || db.fullness() > 0) {
 		if err := pause(ctx, giveWay); err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 	start := db.opts.clock()
 	out := p.newOutput(ctx, int(f.items()), older, []*run{{files: []*file{f}}})
 	defer out.abandon()
-	out.lo, out.hi = f.min, f.max
+	out.lo, out.hi, out.rewrites = f.min, f.max, p.toRewrite(trim)
 	if trim {
 		out.rate = db.opts.TrimBytesPerSecond
 	}
@@ -150,6 +150,22 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 		BytesIn: f.bytes(), BytesOut: bytes, Duration: db.clockSince(start),
 	})
 	return nil
+}
+
+// toRewrite counts the files of the partition that are to be trimmed, or that have no
+// index for the policy of the container.
+func (p *partition) toRewrite(trim bool) (n int) {
+	policy := p.c.indexing.Load()
+	v, release := p.hold()
+	defer release()
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			if !f.aside.Load() && (trim && f.trimmable(false) || !trim && policy != nil && f.staleFor(policy)) {
+				n++
+			}
+		}
+	}
+	return max(n, 1)
 }
 
 // replaceInRuns returns the runs with other files in the place of one. A run
