@@ -11,13 +11,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -46,8 +46,8 @@ type Container struct {
 	heat       heat
 	followers  followers
 	feeds      feedList
-	shape      sync.Mutex   // held while partitions are replaced, before install
-	entryTime  atomic.Int64 // of a replicated container: the latest of its entries
+	shape      lockorder.Mutex[shapeLock] // held while partitions are replaced, before install
+	entryTime  atomic.Int64               // of a replicated container: the latest of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -233,7 +233,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	if p.span.Hi > maxHash {
 		p.span.Hi = maxHash
 	}
-	p.flushing, p.merging = newTurn(), newTurn()
+	p.flushing, p.merging = newTurn(flushingTurn{}), newTurn(mergingTurn{})
 	p.install.dir = manifest.NewDir(c.db.fs, p.dir, manifest.PartitionKind)
 	p.version.Store(&version{active: memtable.New(c.db.pool, p.span, 0)})
 	return p

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -53,7 +53,7 @@ type Copy struct {
 	progress func(CopyProgress)
 
 	mu struct {
-		sync.Mutex
+		lockorder.Mutex[copyLock]
 		ended bool
 		at    *Snapshot // what the destination equals; nil: not known
 		done  CopyProgress

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -58,11 +59,11 @@ type DB struct {
 
 	// creating is held while a container is made; structure only when the store
 	// manifest then changes.
-	creating    sync.Mutex
-	checkpoints sync.Mutex // one is made at a time
+	creating    lockorder.Mutex[creatingLock]
+	checkpoints lockorder.Mutex[checkpointLock] // one is made at a time
 	// structure serialises changes of the store manifest.
 	structure struct {
-		sync.Mutex
+		lockorder.Mutex[structureLock]
 		dir   *manifest.Dir
 		state manifest.Store
 	}

@@ -97,6 +97,31 @@
 // travel by ExportPartition and InstallPartition. docs/replication.md has the
 // rules.
 //
+// # Locks
+//
+// The engine takes its locks in this order; locks.go declares it, and tests that run
+// with the race detector check it. Under the locks marked * no file is written,
+// synced or renamed, but for the log, whose buffer is written by whoever fills it.
+//
+//	Copy.mu               one call of a Copy at a time
+//	DB.checkpoints        one checkpoint or capture of a backup at a time
+//	partition.merging     compaction of a partition; of several in key order
+//	partition.flushing    flushes of a partition; of several in key order
+//	Container.shape       which partitions a container has, and that it is there; of several by name
+//	DB.creating           the next ids of containers and partitions
+//	partition.install     the set of files of a partition, and its manifest; of several in key order
+//	Container.reindexing  the index job
+//	DB.structure          the store manifest
+//	DB.pins *             sequences at which somebody reads
+//	partition.mu *        the commit lock: order of writes; of several in key order
+//	partition.versionMu * changes of partition.version
+//
+// The others are taken last, and nothing is taken under them: DB.marks,
+// partition.obsolete, partition.building, DB.leftovers, Job.mu, workers.mu,
+// eventQueue.mu (all *), those of caches and statistics, and those of other
+// packages (wal/log.go has the table of the log's). partition.full is held while a
+// logical partition is counted, which reads files, and before partition.mu.
+//
 // # Sizes
 //
 // Sizes are in bytes, sequences are store-wide numbers of writes, time stamps

@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"sync"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/lockorder"
 )
 
 // EventListener is a set of optional functions that the engine calls as things
@@ -83,7 +84,7 @@ const maxQueuedEvents = 4096
 // eventQueue calls the listener, in order, on a goroutine of its own: whoever
 // reports an event may hold locks.
 type eventQueue struct {
-	mu      sync.Mutex
+	mu      lockorder.Mutex[eventsLock]
 	waiting []func()
 	closed  bool
 	wake    chan struct{}

@@ -53,7 +53,7 @@ func (s *replicaStore) apply(id string, size int) error {
 	if err := b.Upsert(smallDocument(id, "a", size), nil); err != nil {
 		return err
 	}
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(s.index) * time.Second)
+	at := time.Date(1999, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(s.index) * time.Second)
 	_, err := s.docs.ApplyAt(context.Background(), s.docs.Partitions()[0].ID, Entry{Index: s.index, Time: at, Batches: []*Batch{b}})
 	return err
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -74,7 +74,7 @@ type Job struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 
-	mu       sync.Mutex
+	mu       lockorder.Mutex[jobLock]
 	progress Progress
 	err      error
 

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"errors"
-	"sync"
 
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -14,7 +14,7 @@ import (
 
 // leftovers are removals that have to wait.
 type leftovers struct {
-	sync.Mutex
+	lockorder.Mutex[leftoversLock]
 	list []func() (done bool)
 }
 

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -22,7 +22,7 @@ import (
 // must make what was written lately look old.
 type marks struct {
 	ahead int64 // of the clock, milliseconds; set at open
-	mu    sync.Mutex
+	mu    lockorder.Mutex[marksLock]
 	list  []manifest.Mark // rising
 }
 

@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
@@ -13,9 +13,8 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// partition is a physical partition.
-//
-// Locks, in the order in which they may be taken: install, mu, versionMu.
+// partition is a physical partition. The package documentation has the order of
+// its locks.
 type partition struct {
 	db     *DB
 	c      *Container
@@ -51,7 +50,7 @@ type partition struct {
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
 	mu struct {
-		sync.Mutex
+		lockorder.Mutex[commitLock]
 		last     wal.Position // end of the newest record of the partition
 		synced   wal.Position // end of its newest record that asked for a sync
 		lazy     wal.Position // end of its newest record that asked for none
@@ -65,12 +64,12 @@ type partition struct {
 	}
 
 	// versionMu serialises changes of version.
-	versionMu sync.Mutex
+	versionMu lockorder.Mutex[versionLock]
 
 	// install serialises changes of the set of files: manifest first, then
 	// version.
 	install struct {
-		sync.Mutex
+		lockorder.Mutex[installLock]
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
 		applied    applied // that flushedSeq goes up to
@@ -79,19 +78,19 @@ type partition struct {
 
 	// obsolete holds the numbers of merged files that are not removed yet.
 	obsolete struct {
-		sync.Mutex
+		lockorder.Mutex[obsoleteLock]
 		numbers []uint64
 	}
 
 	// building holds the numbers of files that are being written.
 	building struct {
-		sync.Mutex
+		lockorder.Mutex[buildingLock]
 		numbers map[uint64]struct{}
 	}
 
 	left     manifest.Files // as opened, until what a crash left is removed
-	merging  turn           // whoever merges in it has it; who takes both takes it first
-	flushing turn           // whoever flushes the partition has it
+	merging  turn           // held during compaction; taken before flushing
+	flushing turn           // held during a flush
 	full     fullKeys
 	heat     partitionHeat
 

@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/lockorder"
 )
 
 // pins is the set of sequences at which somebody reads. A merge keeps, for
 // each key, the newest version at or below each of them.
 type pins struct {
-	mu   sync.Mutex
+	mu   lockorder.Mutex[pinsLock]
 	held map[place]pin
 }
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -41,7 +41,7 @@ type IndexProgress struct {
 
 // indexJobs holds the job under way.
 type indexJobs struct {
-	sync.Mutex
+	lockorder.Mutex[reindexingLock]
 	job *IndexJob // nil: none
 }
 

@@ -1,16 +1,24 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/lockorder"
+)
 
 // turn is a lock that can be tried, and waited for until a context ends.
-type turn chan struct{}
+type turn struct {
+	slot chan struct{}
+	kind lockorder.Kind
+}
 
-func newTurn() turn { return make(turn, 1) }
+func newTurn(kind lockorder.Kind) turn { return turn{make(chan struct{}, 1), kind} }
 
 // try takes the turn if it is free.
 func (t turn) try() bool {
 	select {
-	case t <- struct{}{}:
+	case t.slot <- struct{}{}:
+		lockorder.Took(t.kind.Order(), t.slot)
 		return true
 	default:
 		return false
@@ -19,16 +27,21 @@ func (t turn) try() bool {
 
 // take waits for the turn.
 func (t turn) take(ctx context.Context) error {
+	lockorder.Take(t.kind.Order(), t.slot)
 	select {
-	case t <- struct{}{}:
+	case t.slot <- struct{}{}:
 		return nil
 	case <-ctx.Done():
+		lockorder.Left(t.slot)
 		return ctx.Err()
 	}
 }
 
 // leave gives the turn to the next.
-func (t turn) leave() { <-t }
+func (t turn) leave() {
+	lockorder.Left(t.slot)
+	<-t.slot
+}
 
 // taken says whether somebody has the turn at this moment.
-func (t turn) taken() bool { return len(t) > 0 }
+func (t turn) taken() bool { return len(t.slot) > 0 }

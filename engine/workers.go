@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -39,7 +40,7 @@ type workers struct {
 	jobs       splitter.Queue[*Job]
 	jobsWanted chan struct{}
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[workersLock]
 	retired []func()
 	wake    chan struct{} // reclaimer
 	room    chan struct{} // closed and replaced when memory was released

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/lockorder"
 )
 
 // Mem is a file system in memory that a test can cut the power of. It keeps
@@ -211,6 +212,7 @@ func (m *Mem) Remove(name string) error {
 
 // Rename implements FS.
 func (m *Mem) Rename(from, to string) error {
+	lockorder.IO("rename", to)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.lookup(from)
@@ -300,6 +302,7 @@ func (m *Mem) Stat(name string) (Info, error) {
 // new one makes the new name durable and may leave the old one beside it;
 // syncing the old one makes both halves durable.
 func (m *Mem) SyncDir(dir string) error {
+	lockorder.IO("sync", dir)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d, err := m.lookupDir(dir)

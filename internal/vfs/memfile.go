@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/lockorder"
 )
 
 // sectorBytes is what a disk writes whole or not at all.
@@ -176,6 +177,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
+	lockorder.IO("write", f.name)
 	if len(p) == 0 && off >= 0 {
 		return 0, nil // as os.File, which asks nobody
 	}
@@ -230,6 +232,7 @@ func (f *memFile) Allocate(size int64) error {
 }
 
 func (f *memFile) Sync() error {
+	lockorder.IO("sync", f.name)
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	if err := f.usable(false); err != nil {

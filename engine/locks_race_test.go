@@ -1,0 +1,52 @@
+//go:build race
+
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestLockChecker: the checker panics where turns are taken the wrong way round,
+// where a lock is taken under one that belongs behind it, and where a manifest is
+// stored under a commit lock.
+func TestLockChecker(t *testing.T) {
+	s := newReplicaStore(t, testOptions(vfs.NewMem()))
+	p := s.docs.routing.Load().parts[0]
+	take := func(turn turn) {
+		must(t, turn.take(context.Background()))
+		turn.leave()
+	}
+	for _, tc := range []struct {
+		want string
+		fn   func()
+	}{
+		{"partition.merging (rank 30) is taken under partition.flushing", func() {
+			must(t, p.flushing.take(context.Background()))
+			defer p.flushing.leave()
+			take(p.merging)
+		}},
+		{"DB.structure (rank 90) is taken under partition.mu", func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			s.docs.divide()
+		}},
+		{"MANIFEST-0000000002.tmp under partition.mu", func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			_ = p.storeFiles(nil, 0, applied{}, nil)
+		}},
+	} {
+		got := func() (text string) {
+			defer func() { text, _ = recover().(string) }()
+			tc.fn()
+			return ""
+		}()
+		if !strings.Contains(got, tc.want) {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
