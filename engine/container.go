@@ -37,9 +37,9 @@ type Container struct {
 	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
-	copyOf     atomic.Uint32 // of which container this is an unfinished copy; 0: it is none
-	copied     atomic.Bool   // a copy took its place
-	copier     atomic.Bool   // a Copy writes to it
+	copyOf     atomic.Uint32        // of which container this is an unfinished copy; 0: it is none
+	copied     atomic.Bool          // a copy took its place
+	copier     atomic.Pointer[Copy] // writes to it; nil: none does
 	dict       dictionary
 	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
 	reindexing indexJobs
@@ -374,6 +374,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	db.containers.Store(&next)
 	c.dropped.Store(true)
 	c.followers.signal()
+	db.endCopies(c)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
@@ -55,9 +56,11 @@ type Copy struct {
 	mu struct {
 		lockorder.Mutex[copyLock]
 		ended bool
-		at    *Snapshot // what the destination equals; nil: not known
 		done  CopyProgress
 	}
+	// at is what the destination equals; nil: not known. The lock is held where it
+	// gets another one, but a drop of either container lets go of it.
+	at atomic.Pointer[Snapshot]
 }
 
 // CollisionError says that two items with one id, of different logical
@@ -128,16 +131,23 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o 
 	if err != nil {
 		return nil, err
 	}
-	if !to.copier.CompareAndSwap(false, true) {
+	p := &Copy{src: c, dst: to, progress: func(CopyProgress) {}}
+	if !to.copier.CompareAndSwap(nil, p) {
 		return nil, fmt.Errorf("container %q: a copy under way %w", dst, ErrExists)
 	}
-	p := &Copy{src: c, dst: to, progress: func(CopyProgress) {}}
 	if o != nil && o.Progress != nil {
 		p.progress = o.Progress
 	}
+	caughtUp := false
+	defer func() {
+		if !caughtUp { // be it by a panic of Progress
+			_ = p.Close()
+		}
+	}()
 	if err := p.CatchUp(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
+		return nil, err
 	}
+	caughtUp = true
 	return p, nil
 }
 
@@ -207,11 +217,17 @@ func (p *Copy) Finish(ctx context.Context) (*Container, error) {
 	if err := p.catchUpLocked(ctx); err != nil {
 		return nil, err
 	}
+	finished := false
 	p.src.copied.Store(true)
+	defer func() {
+		if !finished {
+			p.src.copied.Store(false)
+		}
+	}()
 	if err := p.finishLocked(ctx); err != nil {
-		p.src.copied.Store(false)
 		return nil, err
 	}
+	finished = true
 	p.endLocked()
 	return p.dst, nil
 }
@@ -286,19 +302,34 @@ func (p *Copy) Cancel(ctx context.Context) error {
 
 func (p *Copy) endLocked() {
 	if !p.mu.ended {
-		p.forgetLocked(nil)
+		p.equals(nil)
 		p.mu.ended = true
-		p.dst.copier.Store(false)
+		p.dst.copier.Store(nil)
 	}
 }
 
-// forgetLocked puts another snapshot in the place of the one that the
-// destination equals.
-func (p *Copy) forgetLocked(at *Snapshot) {
-	if p.mu.at != nil {
-		p.mu.at.Close()
+// equals puts another snapshot in the place of the one that the destination
+// equals. Of a container that was dropped none is kept.
+func (p *Copy) equals(at *Snapshot) {
+	if old := p.at.Swap(at); old != nil {
+		old.Close()
 	}
-	p.mu.at = at
+	if at != nil && (p.src.dropped.Load() || p.dst.dropped.Load()) {
+		p.equals(nil)
+	}
+}
+
+// endCopies lets go of what copies from or to a container hold. It was dropped.
+func (db *DB) endCopies(dropped *Container) {
+	forget := func(c *Container) {
+		if p := c.copier.Load(); p != nil && (p.src == dropped || p.dst == dropped) {
+			p.equals(nil)
+		}
+	}
+	forget(dropped)
+	for _, c := range *db.containers.Load() {
+		forget(c)
+	}
 }
 
 // passLocked makes the destination equal to the source as it is now.
@@ -310,12 +341,18 @@ func (p *Copy) passLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	passed := false
+	defer func() {
+		if !passed { // be it by a panic of Progress
+			next.Close()
+			p.equals(nil)
+		}
+	}()
 	if err := p.passToLocked(ctx, next); err != nil {
-		next.Close()
-		p.forgetLocked(nil)
 		return err
 	}
-	p.forgetLocked(next)
+	passed = true
+	p.equals(next)
 	p.progress(p.mu.done)
 	return nil
 }
@@ -323,7 +360,7 @@ func (p *Copy) passLocked(ctx context.Context) error {
 func (p *Copy) passToLocked(ctx context.Context, next *Snapshot) error {
 	done := &p.mu.done
 	done.Looked, done.Items = 0, 0
-	w := &copier{src: p.src, dst: p.dst, at: p.mu.at, next: next, done: done}
+	w := &copier{src: p.src, dst: p.dst, at: p.at.Load(), next: next, done: done}
 	w.from, w.into = requests.Get().(*request), requests.Get().(*request)
 	defer w.from.release()
 	defer w.into.release()

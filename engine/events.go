@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
@@ -97,22 +100,38 @@ func (q *eventQueue) start(db *DB) {
 	q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
 	signal(q.wake)
 	q.mu.Unlock()
-	go func() {
-		defer close(q.done)
-		for range q.wake {
-			for _, call := range q.take() {
-				db.callListener(call)
-			}
-		}
-	}()
+	go q.run(db)
 }
 
-func (q *eventQueue) take() []func() {
+// run calls the listener until the queue is stopped. A listener that ends its
+// goroutine gets another one.
+func (q *eventQueue) run(db *DB) {
+	ended := false
+	defer func() {
+		if ended {
+			close(q.done)
+			return
+		}
+		go q.run(db)
+	}()
+	for more := true; more; _, more = <-q.wake {
+		for call := q.take(); call != nil; call = q.take() {
+			db.callListener(call)
+		}
+	}
+	ended = true
+}
+
+// take returns the next call of the listener, nil if none waits.
+func (q *eventQueue) take() (call func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	calls := q.waiting
-	q.waiting = nil
-	return calls
+	if len(q.waiting) == 0 {
+		return nil
+	}
+	call = q.waiting[0]
+	q.waiting = q.waiting[1:]
+	return call
 }
 
 // stop ends the goroutine when it has called the listener with what came
@@ -157,4 +176,17 @@ func (db *DB) callListener(call func()) {
 		}
 	}()
 	call()
+}
+
+// quietHandler is the handler of a logger whose panics do not reach the engine.
+type quietHandler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h quietHandler) Handle(ctx context.Context, r slog.Record) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the handler of the logger panicked: %v", p)
+		}
+	}()
+	return h.Handler.Handle(ctx, r)
 }

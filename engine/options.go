@@ -128,7 +128,8 @@ type Options struct {
 	// is refused with ErrClockSkew. If the clock is set back by at most as much, time
 	// stamps stand still until it has caught up. 0: five minutes. Less than 0: none.
 	MaxClockSkew time.Duration
-	// Logger receives what happens in the background. Nil: silent.
+	// Logger receives what happens in the background. It may be called under locks
+	// and must not call the store; a panic of it is passed over. Nil: silent.
 	Logger *slog.Logger
 	// Events are called as things happen. Nil: none.
 	Events *EventListener
@@ -236,6 +237,8 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
+	} else {
+		out.Logger = slog.New(quietHandler{out.Logger.Handler()})
 	}
 	if out.Events == nil {
 		out.Events = &EventListener{}

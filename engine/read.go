@@ -108,10 +108,9 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	if err != nil {
 		return Item{}, err
 	}
+	defer call.Leave()
 	epk := pk.EPK()
-	it, err := c.readEntered(pk, &epk, id, view{at: at, born: maxSequence}, buf)
-	call.Leave()
-	return it, err
+	return c.readEntered(pk, &epk, id, view{at: at, born: maxSequence}, buf)
 }
 
 // view is as of when somebody reads.
@@ -127,12 +126,21 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 	if err != nil {
 		return Item{}, err
 	}
+	defer call.Leave()
 	if c.db.opts.mutant == mutantNewer {
 		at.at++
 	}
-	it, err := c.readEntered(pk, epk, id, at, buf)
-	call.Leave()
-	return it, err
+	return c.readEntered(pk, epk, id, at, buf)
+}
+
+// get looks up the newest version of a key that is visible at or below maxSeq.
+func (p *partition) get(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, out *item.Version) ([]byte, bool, error) {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	// The version first, then the sequence: what is visible and not in this
+	// version was written after it was loaded.
+	v := p.version.Load()
+	return v.lookup(k, epk, min(maxSeq, p.visible.Load()), dst, false, out)
 }
 
 // readEntered reads an item; epk is that of pk.
@@ -158,14 +166,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 				return Item{}, err
 			}
 		}
-		guard := db.epoch.Enter()
-		// The version first, then the sequence: what is visible and not in this
-		// version was written after it was loaded.
-		v := p.version.Load()
-		seq := min(as.at, p.visible.Load())
-		out, found, err = v.lookup(&k, epk, seq, buf, false, &ver)
-		guard.Leave()
-		if err != nil {
+		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {
 			return Item{}, db.readError(err)
 		}
 		// What was loaded may be empty: others have taken its place.

@@ -43,12 +43,7 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 		v := verifier{db: db, ctx: ctx, seen: make(map[any]bool)}
 		for step := v.manifests; step != nil; step = v.nextStep() {
 			// No call is held while the caller looks at the findings.
-			call, err := db.enter(ctx)
-			if err == nil {
-				step()
-				call.Leave()
-				err = ctx.Err()
-			}
+			err := v.take(step)
 			for _, f := range v.found {
 				if !yield(f, nil) {
 					return
@@ -61,6 +56,17 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 			}
 		}
 	}
+}
+
+// take takes a step of a verification.
+func (v *verifier) take(step func()) error {
+	call, err := v.db.enter(v.ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	step()
+	return v.ctx.Err()
 }
 
 // maxFindings bounds what is kept of one step of a verification.
