@@ -86,9 +86,10 @@ type Options struct {
 	// documents kept decoded because they are read often (a sixteenth), and
 	// scratch together, in bytes; at least 16 MiB. 0: 256 MiB. Other documents
 	// that are read come from mapped files and count towards the page cache, not
-	// towards the budget. What calls hold of single documents comes on top: allow
-	// some 30 times the largest. A read-only store holds what only the log has, up
-	// to LogBytes, with the indexes of that.
+	// towards the budget. What flushes, merges and calls hold of single documents
+	// comes on top: allow some 40 times the largest, and 4 times for each call that
+	// writes at the same time. A read-only store holds what only the log has, up to
+	// LogBytes, with the indexes of that.
 	MemoryBudget int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
