@@ -240,15 +240,19 @@ func (p *partition) stats() PartitionStats {
 func (s Stats) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "container\tpartition\tfrom\tto\titems\truns\tfiles\tfile bytes\traw bytes\tmemtables\t")
+	fmt.Fprintln(w, "container\tpartition\tfrom\tto\titems\truns\tfiles\tfile bytes\traw bytes\tmemtables\tRU/s\tlimit\tthrottled\t")
 	for _, c := range s.Containers {
 		for _, p := range c.Partitions {
 			bound := "<= "
 			if p.Exact {
 				bound = ""
 			}
-			fmt.Fprintf(w, "%s\t%d\t%.8s\t%.8s\t%s%d\t%d\t%d\t%d\t%d\t%d\t\n",
-				c.Name, p.ID, p.Min, p.Max, bound, p.Items, p.Runs, p.Files, p.FileBytes, p.RawBytes, p.MemtableBytes)
+			limit, throttled := "-", "-" // not metered
+			if p.Throughput > 0 {
+				limit, throttled = fmt.Sprintf("%.0f", p.Throughput), fmt.Sprint(p.Throttled)
+			}
+			fmt.Fprintf(w, "%s\t%d\t%.8s\t%.8s\t%s%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t\n",
+				c.Name, p.ID, p.Min, p.Max, bound, p.Items, p.Runs, p.Files, p.FileBytes, p.RawBytes, p.MemtableBytes, p.Load, limit, throttled)
 		}
 	}
 	w.Flush()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -30,6 +31,7 @@ Examples:
 // infoReport is what info prints.
 type infoReport struct {
 	versioned
+	Type       string          `json:"type"` // "store"
 	Directory  string          `json:"directory"`
 	StoreID    manifest.ID     `json:"store_id"`
 	Format     int             `json:"format"`
@@ -62,6 +64,52 @@ type containerInfo struct {
 	Files        int      `json:"files"`
 
 	Changes *feedHistory `json:"changes,omitempty"` // if it has a change retention
+
+	settings
+}
+
+// settings are what a container was made with that is not the default.
+type settings struct {
+	Throughput            float64    `json:"throughput_request_units,omitempty"` // a second
+	NoBurst               bool       `json:"no_burst,omitempty"`
+	TTLSeconds            float64    `json:"default_ttl_s,omitempty"` // -1: items have one of their own
+	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
+	ItemBytes             int64      `json:"item_limit_bytes"`
+	LogicalPartitionBytes int64      `json:"logical_partition_limit_bytes"`
+	BatchBytes            int64      `json:"batch_limit_bytes"`
+}
+
+func describeSettings(def *engine.ContainerDef) settings {
+	s := settings{
+		Throughput: def.Throughput, NoBurst: def.NoBurst, TTLSeconds: def.DefaultTTL.Seconds(), UniqueKeys: def.UniqueKeys,
+		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, BatchBytes: def.Limits.BatchBytes,
+	}
+	if def.DefaultTTL < 0 {
+		s.TTLSeconds = -1
+	}
+	return s
+}
+
+// text says what is set, "" if nothing is.
+func (s *settings) text() string {
+	var parts []string
+	if s.Throughput > 0 {
+		text := cli.Count(int64(s.Throughput)) + " RU/s"
+		if s.NoBurst {
+			text += " without bursts"
+		}
+		parts = append(parts, text)
+	}
+	switch {
+	case s.TTLSeconds > 0:
+		parts = append(parts, "items expire after "+time.Duration(s.TTLSeconds*float64(time.Second)).String())
+	case s.TTLSeconds < 0:
+		parts = append(parts, "items with a ttl expire")
+	}
+	for _, paths := range s.UniqueKeys {
+		parts = append(parts, "unique "+printable(strings.Join(paths, ",")))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Run runs the command.
@@ -99,7 +147,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 		return nil, nil, err
 	}
 	r = &infoReport{
-		versioned: v1, Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
+		versioned: v1, Type: "store", Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
 		Generation: l.generation, Clean: l.state.Clean, Exact: true, Containers: []containerInfo{},
 	}
 	if !r.Clean {
@@ -151,7 +199,7 @@ func keyPaths(def *engine.ContainerDef) []string {
 func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 	info := containerInfo{
 		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: keyPaths(&cs.Def),
-		Physical: len(cs.Partitions), Exact: true,
+		Physical: len(cs.Partitions), Exact: true, Compression: cs.Def.Compression.String(), settings: describeSettings(&cs.Def),
 	}
 	for _, p := range cs.Partitions {
 		info.Documents += p.Items
@@ -166,7 +214,6 @@ func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 		if view.Name != cs.Name {
 			continue
 		}
-		info.Compression = view.Compression
 		info.Changes = describeFeed(&l.state, view)
 		for _, p := range view.partitions {
 			for s := range p.segments() {
@@ -237,6 +284,9 @@ func (r *infoReport) print(out *output) {
 	out.printf("\n")
 	t.Print(out.w, "")
 	for i, c := range r.Containers {
+		if text := c.settings.text(); text != "" && i < maxInfoContainers {
+			out.printf("settings of %s: %s\n", printable(c.Name), text)
+		}
 		if c.Changes != nil && i < maxInfoContainers {
 			out.printf("changes of %s: %s\n", printable(c.Name), c.Changes.text())
 		}

@@ -49,6 +49,7 @@ type partitionRow struct {
 	Files     int                `json:"files"`
 	Flushed   uint64             `json:"flushed_seq"`
 	LastSeq   uint64             `json:"last_seq"`
+	Limit     float64            `json:"throughput_request_units,omitempty"` // a second that it may consume; of a container with provisioned throughput
 
 	rng partmap.Range
 }
@@ -169,7 +170,7 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 			versioned: v1, Type: "partition", Container: cs.Name, ID: p.ID, Min: p.Min, Max: p.Max,
 			Share:     position(&hi) - position(&lo),
 			Documents: p.Items, Exact: p.Exact, RawBytes: p.RawBytes, FileBytes: p.FileBytes, Unflushed: p.MemtableBytes,
-			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible,
+			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible, Limit: cs.Def.Throughput / float64(len(cs.Partitions)),
 			rng: partmap.Range{Min: lo, Max: hi},
 		}
 		if counted != nil {
