@@ -76,6 +76,9 @@ func usagef(format string, args ...any) error { return cli.Usagef(format, args..
 // execute runs one command line and returns the exit status.
 func execute(ctx context.Context, args []string, env *environment) int {
 	env.args = args
+	out := &watchedOutput{w: env.stdout}
+	env.stdout = out
+	defer func() { env.stdout = out.w }()
 	err := cli.Run("pbench", new(commands), args,
 		kong.Description(description),
 		kong.Writers(env.stdout, env.stderr),
@@ -83,6 +86,9 @@ func execute(ctx context.Context, args []string, env *environment) int {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env),
 	)
+	if err == nil {
+		err = out.err
+	}
 	if err == nil {
 		return cli.ExitOK
 	}
@@ -94,6 +100,21 @@ func execute(ctx context.Context, args []string, env *environment) int {
 		return cli.ExitUsage
 	}
 	return exitFailed
+}
+
+// watchedOutput remembers the first failure of a writer.
+type watchedOutput struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (o *watchedOutput) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // decodeDirectory reads a flag that names a directory.

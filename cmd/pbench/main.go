@@ -13,12 +13,14 @@ package main
 
 import (
 	"os"
+	"syscall"
 
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
 func main() {
-	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{
+	// Nobody reads the output any more: what was made is removed.
+	os.Exit(execute(cli.Interruptible(syscall.SIGPIPE), os.Args[1:], &environment{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr), open: openStore,
 		trial: trialsOfUsers, self: selfCommand,
 	}))

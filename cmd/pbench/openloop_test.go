@@ -376,6 +376,8 @@ func TestReached(t *testing.T) {
 	wants(t, text, "loaded 500/s", "at most 2,000/s", "at 50 % of it 99 of 100 reads took at most 1.00 ms")
 	rep.Engine.Loop.Verdicts = []string{overloaded}
 	wants(t, reached(l, rep), "too busy to keep up")
+	rep.Engine.Loop.Verdicts = []string{suspect}
+	wants(t, reached(l, rep), "the calls of 99 of 100 reads")
 	if strings.Contains(text, "\n") {
 		t.Errorf("%q is more than a line", text)
 	}
