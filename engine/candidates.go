@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -21,6 +22,7 @@ type candidates struct {
 	// that are not looked at.
 	leftOut bool
 
+	ctx     context.Context // nil: nobody ends it
 	sets    planSets
 	set     sourceSet
 	version *version // nil: closed
@@ -61,6 +63,7 @@ var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 // release gives the candidates back, for their memory.
 func (c *candidates) release() {
 	c.close()
+	c.sets.ctx = nil
 	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free, keys: c.keys[:0]}
 	candidatesPool.Put(c)
 }
@@ -98,11 +101,12 @@ type candidateSource struct {
 // must be read.
 func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
-	c.version = v
+	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi = lo, hi
 	if err := c.set.open(p, v, at, now, c.policy, !c.few); err != nil {
 		return false, err
 	}
+	c.set.ctx = c.ctx
 	for _, s := range c.set.list {
 		if s.table == nil && !s.indexed() {
 			return false, nil
@@ -386,6 +390,9 @@ func (c *candidates) move(s *candidateSource) {
 		if !c.few || !c.hidden(s) {
 			return
 		}
+		if c.failure == nil {
+			c.failure = c.sets.ended()
+		}
 	}
 }
 
@@ -398,6 +405,13 @@ func (c *candidates) settle(s *candidateSource) {
 		}
 		s.key, s.ver = *s.mem.Key(), *s.mem.Version()
 		if !c.hidden(s) {
+			return
+		}
+		if c.failure == nil {
+			c.failure = c.sets.ended()
+		}
+		if c.failure != nil {
+			s.ok = false
 			return
 		}
 	}

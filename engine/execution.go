@@ -398,7 +398,7 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc.accept, sc.born, sc.now, sc.visited = accept, u.born, e.now, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
-		c.lookup, c.few, c.order, c.stepwise = e.look, u.key.Valid(), order, limit > 0
+		c.ctx, c.lookup, c.few, c.order, c.stepwise = ctx, e.look, u.key.Valid(), order, limit > 0
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)

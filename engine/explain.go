@@ -155,7 +155,7 @@ func (e *execution) explainPart(u *unit, p *partition, v *version, now int64, lo
 	}
 	c := candidatesPool.Get().(*candidates)
 	defer c.release()
-	c.lookup, c.few = e.look, u.key.Valid()
+	c.ctx, c.lookup, c.few = e.ctx, e.look, u.key.Valid()
 	fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 	pp.NoIndex = !fits
 	pp.Sources, pp.Candidates = len(c.sources), c.found

@@ -238,6 +238,9 @@ func (w *orderWalk) falling() error {
 func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 	var at []*orderSource
 	for {
+		if err := w.sets.ended(); err != nil {
+			return err
+		}
 		at = at[:0]
 		for _, s := range w.sources {
 			if !s.ok {

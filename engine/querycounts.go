@@ -29,7 +29,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		}
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
-		c.lookup, c.few = e.look, u.key.Valid()
+		c.ctx, c.lookup, c.few = ctx, e.look, u.key.Valid()
 		c.onlyCount = path == nil
 		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
@@ -165,6 +165,9 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		span := index.Exists(p)
 		ok := cur.Seek(span.From)
 		for ; ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
+			if err := c.sets.ended(); err != nil {
+				return err
+			}
 			term, fine := cur.Term()
 			if !fine || term.Cut || term.Value.Type >= index.Array {
 				continue
@@ -190,7 +193,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		}
 		values := c.sets.cursor(r)
 		defer c.sets.release(values)
-		if err := unionScalars(values, p, rest); err != nil {
+		if err := unionScalars(&c.sets, values, p, rest); err != nil {
 			return err
 		}
 		if _, containers := c.policy.Covers(p); !containers {
@@ -222,6 +225,9 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if rest.Contains(at) {
 			continue
 		}
+		if err := c.sets.ended(); err != nil {
+			return err
+		}
 		if err := s.indexSource.version(at, &k, &v); err != nil {
 			return err
 		}
@@ -237,9 +243,12 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 }
 
 // unionScalars adds what has a term that tells a scalar at a path in full.
-func unionScalars(cur *index.Cursor, p index.Path, set *index.Set) error {
+func unionScalars(sets *planSets, cur *index.Cursor, p index.Path, set *index.Set) error {
 	span := index.Exists(p)
 	for ok := cur.Seek(span.From); ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
+		if err := sets.ended(); err != nil {
+			return err
+		}
 		if term, fine := cur.Term(); fine && !term.Cut && term.Value.Type < index.Array {
 			if err := cur.Posting().AddTo(set); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 
 	"github.com/cleavestore/cleave/index"
@@ -289,8 +290,20 @@ func indexBound(l query.Limit) index.Bound {
 // planSets evaluates plans on one index after the other. Its sets serve the
 // next use.
 type planSets struct {
+	ctx     context.Context // of the query that uses them; nil: nobody ends it
 	free    []*index.Set
 	cursors []*index.Cursor
+}
+
+func (p *planSets) ended() error { return ended(p.ctx) }
+
+// ended returns the error of a query whose context is done; one without a context
+// never is. Loops ask it, of which the data or the query say how long they are.
+func ended(ctx context.Context) error {
+	if ctx == nil {
+		return nil
+	}
+	return ctx.Err()
 }
 
 // cursor returns a cursor over the terms of an index, which release takes back.
@@ -333,6 +346,9 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 		s.Fill()
 	case planSpans:
 		for i := range n.spans {
+			if err := p.ended(); err != nil {
+				return nil, err
+			}
 			if err := addSpan(r, &n.spans[i], s); err != nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -211,6 +212,12 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 
 // readError reports an error of the storage layers that a read met.
 func (db *DB) readError(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrThrottled) {
+		return err // nothing is wrong with what was read
+	}
+	if _, ok := errors.AsType[*LimitError](err); ok {
+		return err
+	}
 	db.counters.readErrors.Add(1)
 	db.opts.Logger.Error("read failed", "error", err)
 	notify(db, db.opts.Events.CorruptionFound, err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/cleavestore/cleave/index"
@@ -13,6 +14,7 @@ import (
 // within its bounds, and each memtable whole or in indexed parts. It belongs to
 // one goroutine, and to the epoch guard in which its version was loaded.
 type sourceSet struct {
+	ctx    context.Context // of the query that uses it; nil: nobody ends it
 	p      *partition
 	v      *version
 	at     uint64 // sequence at which the query reads
@@ -368,6 +370,9 @@ func (s *indexSource) deadHere(set *index.Set) error {
 // deadIn adds what a memtable without an index overwrites.
 func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) error {
 	return n.walkTable(lo, hi, func(k *item.Key, v *item.Version) (bool, error) {
+		if err := ended(s.set.ctx); err != nil {
+			return false, err
+		}
 		first, versions, err := s.overwrittenBy(k, 0)
 		if err != nil {
 			return false, err
@@ -409,6 +414,9 @@ func (s *indexSource) deadVersions(set *index.Set) error {
 		return err
 	}
 	for o := lo; o < hi; o++ {
+		if err := ended(s.set.ctx); err != nil {
+			return err
+		}
 		if err := s.version(o, &k, &v); err != nil {
 			return err
 		}
