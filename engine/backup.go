@@ -185,6 +185,11 @@ func (b *backupRun) capture() {
 
 // list makes the list of files.
 func (b *backupRun) list() error {
+	for i := range b.parts {
+		if why := b.parts[i].lost; why != nil {
+			return why
+		}
+	}
 	b.files = make(map[uint64]*file)
 	for i := range b.parts {
 		for _, r := range b.parts[i].version.runs {

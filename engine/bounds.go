@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -73,7 +72,7 @@ func (f *file) estimate() error {
 		return nil
 	}
 	span, err := f.Span(f.clip.lo.EPK, f.clip.hi.EPK)
-	if errors.Is(err, ErrCorrupt) {
+	if unreadable(err) {
 		_ = f.met(err)
 		return nil
 	}

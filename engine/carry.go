@@ -50,6 +50,9 @@ func (db *DB) shrinkLog() (bool, error) {
 		if wal.Stream(p.id) != stream {
 			continue
 		}
+		if p.lost != nil {
+			return false, nil // its records stay
+		}
 		v := p.version.Load()
 		if len(v.frozen) > 0 {
 			return false, nil // its flush is on the way

@@ -230,6 +230,9 @@ func (cp *checkpoint) link(ctx context.Context) error {
 
 // linkPartition links the files of a partition and notes its manifest.
 func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
+	if p.lost != nil {
+		return p.lost
+	}
 	if err := cp.mkdir(p.dir); err != nil {
 		return err
 	}
@@ -244,7 +247,7 @@ func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := cp.linkFile(path.Join(p.dir, manifest.SegmentName(f.ref.Number))); err != nil {
+			if err := cp.linkFile(path.Join(p.dir, manifest.SegmentName(f.ref.Number))); err != nil && !f.missing(err) {
 				return err
 			}
 		}

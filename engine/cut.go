@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"sort"
 
 	"github.com/cleavestore/cleave/partmap"
@@ -19,7 +18,7 @@ const memoryShare = 8
 // range. Runs with a damaged file are left out if their tables cannot be read.
 func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice, error) {
 	choice, err := db.cutOf(rng, parts, false)
-	if errors.Is(err, ErrCorrupt) {
+	if unreadable(err) {
 		choice, err = db.cutOf(rng, parts, true)
 	}
 	return choice, err

@@ -126,11 +126,11 @@ func (w *damagedWriter) query(c *Container, text string, scope Scope) (rows []st
 	return rows, nil
 }
 
-// named requires that an error names a file and says that it is damaged.
+// named requires that an error names a file and says that it is damaged or missing.
 func (w *damagedWriter) named(err error) {
 	w.t.Helper()
-	corruption := new(CorruptionError)
-	if !errors.As(err, &corruption) || corruption.File == "" {
+	corruption, io := new(CorruptionError), new(IOError)
+	if !unreadable(err) || !(errors.As(err, &corruption) && corruption.File != "") && !(errors.As(err, &io) && io.File != "") {
 		w.t.Fatalf("not an error of damage with a file: %v", err)
 	}
 }

@@ -73,6 +73,7 @@ type DB struct {
 	unsampled uint32 // heatSample-1
 
 	replaying bool // the log is being read: see makeRoom
+	bearing   bool // what cannot be read is set aside: see aside.go
 
 	pins        pins
 	marks       marks
@@ -94,7 +95,8 @@ type DB struct {
 // bounds the opening only.
 //
 // Errors: ErrLocked, ErrNotStore, ErrTooNew, ErrInvalid for options,
-// *CorruptionError and *IOError naming the file. An Open that meets damage has
+// *CorruptionError and *IOError naming the file. Damage in single segment files and
+// partitions is no error: see Options.RefuseDamaged. An Open that fails with damage has
 // changed nothing on disk; one that fails later leaves what the next one, or
 // one after a crash, finds in order.
 func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {

@@ -144,6 +144,9 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 // storeFiles makes a set of runs, a flushed sequence, the entry that goes with
 // it and what of the log is inherited durable. install is locked.
 func (p *partition) storeFiles(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) error {
+	if p.lost != nil {
+		return p.lost
+	}
 	if err := p.install.dir.Store(p.manifest(runs, flushedSeq, at, inherits)); err != nil {
 		return p.db.uncertain(err)
 	}

@@ -111,6 +111,9 @@ func (v *version) holdsInherited() bool {
 
 // endInheritance flushes what the partition inherited.
 func (db *DB) endInheritance(ctx context.Context, p *partition) error {
+	if p.lost != nil {
+		return nil // what it inherits is not known
+	}
 	p.mu.Lock()
 	if p.mu.mixed {
 		if !p.freezeLocked() {

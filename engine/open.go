@@ -25,7 +25,8 @@ import (
 // manifest names is changed.
 //
 //  1. Take the lock; load the store manifest (or make a new store).
-//  2. Load the manifest of each partition and open its files.
+//  2. Load the manifest of each partition and open its files. What cannot be read is
+//     set aside (aside.go).
 //  3. Make durable what was found by its name: see settleNames. Sync the log
 //     files whose length is not noted and drop their pages, so that what step 4
 //     reads is on the device: pages left by a failed sync are readable and not on
@@ -51,6 +52,7 @@ func (db *DB) open(ctx context.Context) error {
 		}
 		return err
 	}
+	db.bearing = !db.opts.RefuseDamaged
 	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
 	latest, err := db.structure.dir.Latest()
 	if err != nil {
@@ -280,7 +282,11 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 				return err
 			}
 			p.parents = parents[p.id]
-			if err := p.open(opened); err != nil {
+			err := p.open(opened)
+			if db.bears(err) {
+				err = p.setAside(err)
+			}
+			if err != nil {
 				return fmt.Errorf("container %q, partition %d: %w", c.name, p.id, err)
 			}
 		}
@@ -308,14 +314,8 @@ func (p *partition) open(opened sharedFiles) error {
 	p.inherits.Store(&m.Inherits)
 	p.changeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0
-	names, err := p.db.fs.List(p.dir)
-	if err != nil {
+	if err := p.noteNames(); err != nil {
 		return err
-	}
-	for _, name := range names {
-		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
-			p.db.nextFile.Store(max(p.db.nextFile.Load(), number))
-		}
 	}
 	// A file of this run must not look like one that an older manifest named: it
 	// is known by its number to be left over if this run ends before its commit.
@@ -327,17 +327,33 @@ func (p *partition) open(opened sharedFiles) error {
 		p.version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {
 			f, err := p.openFile(ref, opened)
+			if p.db.bears(err) {
+				f, err = p.asideFile(ref, path.Join(p.dir, manifest.SegmentName(ref.Number)), err)
+			}
 			if err != nil {
 				return err
 			}
 			r.files = append(r.files, f)
 			p.db.nextFile.Store(max(p.db.nextFile.Load(), ref.Number))
-			p.foundStamp(f.Properties().MaxModified)
+			if f.Broken() == nil {
+				p.foundStamp(f.Properties().MaxModified)
+			}
 		}
 	}
 	v.setRuns(v.runs)
 	p.version.Store(&v)
 	return nil
+}
+
+// noteNames makes sure that no file gets the number of one that is in the directory.
+func (p *partition) noteNames() error {
+	names, err := p.db.fs.List(p.dir)
+	for _, name := range names {
+		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
+			p.db.nextFile.Store(max(p.db.nextFile.Load(), number))
+		}
+	}
+	return err
 }
 
 // openFile opens a file reference and checks it against the file.
@@ -360,6 +376,11 @@ func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, erro
 	}
 	reader, err := opened.open(p.db, name, ref.Number, info)
 	if err != nil {
+		return nil, err
+	}
+	if reader.FooterCRC() != ref.FooterCRC {
+		err := fault.Corrupt(p.db.fs.Path(name), info.Size-4, "footer checksum %08x, the manifest says %08x", reader.FooterCRC(), ref.FooterCRC)
+		reader.Release()
 		return nil, err
 	}
 	f := &file{Reader: reader, ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
@@ -424,6 +445,9 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 			return recordError(db, rec, fmt.Errorf("record of partition %d, which was never made", rec.Stream))
 		}
 		for _, p := range parts {
+			if p.lost != nil {
+				continue // its records stay in the log
+			}
 			if err := p.replay(rec, &op); err != nil {
 				return err
 			}
@@ -590,6 +614,9 @@ func (db *DB) sweep(state *manifest.Store) error {
 		}
 	}
 	for _, p := range db.partitions() {
+		if p.lost != nil {
+			continue // nobody knows what it needs
+		}
 		if err := db.sweepDirectory(p.dir, p); err != nil {
 			return err
 		}
@@ -636,8 +663,12 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		return err
 	}
 	var before []uint64
+	var last string // the error that it was before
 	for try := 1; ; try++ {
 		err := db.readState(ctx)
+		if err == nil && db.bearing && !db.asideStill() {
+			err = errStale
+		}
 		if err == nil || !errors.Is(err, ErrMissing) && !errors.Is(err, ErrCorrupt) && !errors.Is(err, errStale) {
 			return err
 		}
@@ -645,13 +676,20 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 			return ctxErr
 		}
 		now := db.generations()
-		if before != nil && slices.Equal(now, before) {
+		same := before != nil && slices.Equal(now, before)
+		if same && (db.bearing || !unreadable(err)) {
 			return err
 		}
 		if try == readTries {
 			return fmt.Errorf("%w, at each of %d attempts; try again (the last one met: %v)", errStale, try, err)
 		}
-		before = now
+		// What is gone because a writer replaced it is found elsewhere the next time; what
+		// is damaged is met again.
+		db.bearing = !db.opts.RefuseDamaged && unreadable(err) && (same || err.Error() == last)
+		if same && !db.bearing {
+			return err
+		}
+		before, last = now, err.Error()
 		for _, p := range db.partitions() {
 			p.version.Load().release(db)
 		}
@@ -672,8 +710,8 @@ const readTries = 50
 func (db *DB) generations() []uint64 {
 	latest, _ := db.structure.dir.Latest() // what cannot be read is no change
 	found := []uint64{latest}
-	for _, p := range db.partitions() {
-		latest, _ := p.install.dir.Latest()
+	for _, p := range db.structure.state.Partitions {
+		latest, _ := manifest.NewDir(db.fs, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
 		found = append(found, latest)
 	}
 	return found

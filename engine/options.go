@@ -129,6 +129,11 @@ type Options struct {
 	// is refused with ErrClockSkew. If the clock is set back by at most as much, time
 	// stamps stand still until it has caught up. 0: five minutes. Less than 0: none.
 	MaxClockSkew time.Duration
+	// RefuseDamaged makes Open fail if a segment file, or the manifest of a partition, is
+	// missing or damaged at its head or foot. Without it such a file or partition is set
+	// aside: who needs it gets the error, everything else goes on, and Stats names it. A damaged
+	// manifest of the store, or log, is refused either way.
+	RefuseDamaged bool
 	// Logger receives what happens in the background. It may be called under locks
 	// and must not call the store; a panic of it is passed over. Nil: silent.
 	Logger *slog.Logger

@@ -45,6 +45,7 @@ type partition struct {
 	queued      atomic.Pointer[Job] // the automatic split that is under way, nil if none is
 	cutting     backoff             // of automatic splits that failed
 	parents     []PartitionID
+	lost        error  // why its manifest cannot be read: it is set aside; nil: it is not
 	born        uint64 // installations in the container when its content came to be
 
 	// mu is the commit lock: it orders the writes of the partition. No file

@@ -63,7 +63,7 @@ func (r *reshape) link(ctx context.Context, child *partition) error {
 				return err
 			}
 			n, err := vfs.LinkOrCopy(fsys, r.names[f.ref.Number], f.name)
-			if err != nil {
+			if err != nil && !f.missing(err) {
 				return err
 			}
 			copied += n

@@ -70,6 +70,9 @@ func (db *DB) promise(size int64) bool {
 // admit lets a write of size bytes go on, slows it or makes it wait. The memory
 // is promised to it until admitted is called. It returns what it waited.
 func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duration, error) {
+	if p.lost != nil {
+		return 0, p.lost
+	}
 	pressure := p.pressure()
 	if pressure == 0 && db.promise(size) {
 		return 0, nil

@@ -136,6 +136,9 @@ func (r *reshape) toChildren(ctx context.Context) error {
 func (r *reshape) settle(ctx context.Context) error {
 	for _, id := range r.job.Progress().Parents {
 		p := r.c.partition(id)
+		if p != nil && p.lost != nil {
+			return p.lost
+		}
 		if p == nil {
 			return r.c.noPartition(id)
 		}

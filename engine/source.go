@@ -162,6 +162,16 @@ func (f *file) ordinalSpan() (*ordinals, error) {
 
 // lower returns the ordinal of the first version whose key is not before k.
 func (f *file) lower(c *segment.Cursor, k *item.Key) (uint32, error) {
+	if why := f.Broken(); why != nil {
+		// Its one version lies somewhere within the bounds.
+		switch {
+		case item.Compare(k, &f.clip.lo) <= 0:
+			return 0, nil
+		case item.Compare(&f.clip.hi, k) <= 0:
+			return 1, nil
+		}
+		return 0, why
+	}
 	if !c.SeekGE(k) {
 		return uint32(f.Properties().Items), f.met(c.Err())
 	}

@@ -79,6 +79,8 @@ type Stats struct {
 	OldestSnapshot time.Duration // age, 0 if none
 	LastSeq        uint64
 	Failed         error // why the store takes no writes; nil if it does
+	// Damage is what is set aside, and where damage was met since the store was opened.
+	Damage []Damage
 }
 
 // ContainerStats describes a container.
@@ -173,6 +175,7 @@ func (db *DB) Stats() Stats {
 		if c, err := db.Container(info.Name); err == nil {
 			for _, p := range c.routing.Load().parts {
 				cs.Partitions = append(cs.Partitions, p.stats())
+				s.Damage = append(s.Damage, p.damages()...)
 			}
 		}
 		s.Containers = append(s.Containers, cs)
@@ -207,7 +210,7 @@ func (p *partition) stats() PartitionStats {
 		s.Throughput, s.Consumed, s.Throttled = m.rate, float64(m.consumed.Load())/1000, m.refused.Load()
 	}
 	s.Items, s.RawBytes = v.active.Items(), v.active.RawBytes()
-	sources := 0
+	sources, known := 0, true
 	if v.active.Versions() > 0 {
 		s.Memtables++
 		sources++
@@ -224,6 +227,10 @@ func (p *partition) stats() PartitionStats {
 			props := f.Properties()
 			s.Files++
 			s.FileBytes += f.bytes()
+			if f.Broken() != nil {
+				known = false
+				continue
+			}
 			s.ForeignBytes += f.foreign()
 			s.Items += f.share(props.Items - props.Tombstones)
 			s.Tombstones += f.share(props.Tombstones)
@@ -232,7 +239,7 @@ func (p *partition) stats() PartitionStats {
 	}
 	dead := v.dead(p.c.nowMillis())
 	s.Dead = int64(math.Ceil(dead))
-	s.Exact = sources <= 1 && v.active.Versions() == 0 && dead == 0 && p.c.unique == nil
+	s.Exact = known && sources <= 1 && v.active.Versions() == 0 && dead == 0 && p.c.unique == nil
 	return s
 }
 
@@ -264,6 +271,9 @@ func (s Stats) String() string {
 	}
 	for _, f := range s.Feeds {
 		fmt.Fprintf(&b, "feed of %s, %s: %d changes shown, behind by %d sequences, %v\n", f.Container, f.Scope, f.Shown, f.Behind, f.Lag.Round(time.Millisecond))
+	}
+	for _, d := range s.Damage {
+		fmt.Fprintf(&b, "damaged: %s, partition %d, [%.8s, %.8s): %v\n", d.Container, d.Partition, d.Min, d.Max, d.Err)
 	}
 	if s.Failed != nil {
 		fmt.Fprintf(&b, "the store takes no writes: %v\n", s.Failed)

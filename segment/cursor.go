@@ -127,8 +127,8 @@ func (c *Cursor) Err() error { return c.err }
 
 // begin starts a movement that does not depend on where the cursor is.
 func (c *Cursor) begin() bool {
-	c.valid, c.err = false, nil
-	return true
+	c.valid, c.err = false, c.r.broken
+	return c.err == nil
 }
 
 // Positions are members of the open group. -1 is the last member of the group

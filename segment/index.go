@@ -103,8 +103,7 @@ func (r *Reader) Guard(fn func() error) (err error) {
 // SeekOrdinal moves to the version with an ordinal, whatever its sequence. The
 // keys around it are then those that Next and Prev move to.
 func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
-	c.valid, c.err = false, nil
-	if uint64(ordinal) >= c.r.props.Items {
+	if !c.begin() || uint64(ordinal) >= c.r.props.Items {
 		return false
 	}
 	if c.ordinalOf != 0 && c.ordinalOf == c.open.off && ordinal-c.ordinal == uint32(c.open.g.count) && c.group >= 0 {

@@ -47,6 +47,7 @@ type Reader struct {
 	file    vfs.File
 	name    string // full path, for messages
 	opts    ReaderOptions
+	broken  error  // of Damaged; nil: there is a file
 	number  uint64 // no other reader of the process has it
 	mapping *vfs.Mapping
 	data    []byte // of mapping; nil in Pread mode
@@ -236,6 +237,9 @@ func (r *Reader) section(s Section, limit int64) ([]byte, error) {
 
 // readAt fills b with the bytes at off.
 func (r *Reader) readAt(b []byte, off int64) error {
+	if r.broken != nil {
+		return r.broken
+	}
 	n, err := r.file.ReadAt(b, off)
 	if n == len(b) {
 		return nil
@@ -256,6 +260,9 @@ func (r *Reader) Corrupt(cause error) error { return r.corrupt(r.offsets.Off, ca
 func (r *Reader) index() (*index, error) {
 	if ix := r.ix.loaded.Load(); ix != nil {
 		return ix, nil
+	}
+	if r.broken != nil {
+		return nil, r.broken
 	}
 	r.ix.Lock()
 	defer r.ix.Unlock()
@@ -309,5 +316,7 @@ func (r *Reader) close() {
 		r.mapping.Unmap()
 		r.mapping, r.data = nil, nil
 	}
-	r.file.Close()
+	if r.file != nil {
+		r.file.Close()
+	}
 }

@@ -33,6 +33,9 @@ func (t *tablePages) check(page int64, b []byte) bool {
 // table returns n verified bytes of the tables, valid until the next call with
 // the same scratch. They may be mapped: the caller is guarded.
 func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
+	if r.broken != nil {
+		return nil, r.broken
+	}
 	t := &r.tables
 	if at < t.off || n < 1 || n > t.end-at {
 		return nil, r.corrupt(at, errRange)

@@ -79,6 +79,9 @@ func (v *verifier) done() bool { return v.once && v.findings > 0 }
 // checksums verifies every byte of the file, from its beginning.
 func (v *verifier) checksums() error {
 	r := v.r
+	if r.broken != nil {
+		return v.note(r.broken)
+	}
 	in := stream{r: r, each: v.each}
 	if err := v.header(&in); err != nil {
 		return err

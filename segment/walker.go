@@ -26,7 +26,7 @@ type Walker struct {
 
 // Walk returns a walker before the first version.
 func (r *Reader) Walk() *Walker {
-	w := &Walker{r: r, in: stream{r: r}}
+	w := &Walker{r: r, in: stream{r: r}, err: r.broken}
 	w.open.off = r.groups.Off
 	return w
 }

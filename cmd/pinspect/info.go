@@ -45,6 +45,7 @@ type infoReport struct {
 	RawBytes   int64           `json:"raw_bytes"`
 	Disk       space           `json:"disk_bytes"`
 	Containers []containerInfo `json:"containers"`
+	Damage     []damageInfo    `json:"damage,omitempty"` // parts that cannot be read
 }
 
 // containerInfo is a container in infoReport.
@@ -181,8 +182,9 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 	if l.state.Clean {
 		r.LastSeq = l.state.LastSeq
 	}
+	r.Damage = damageOf(db)
 	r.Disk, err = f.diskSpace(ctx)
-	return r, damage, err
+	return r, damageFailure(r.Damage, damage), err
 }
 
 // keyPaths returns the paths of a partition key, one a level; of a synthetic key
@@ -264,6 +266,7 @@ func (r *infoReport) print(out *output) {
 		p.add("disk / raw", formatRatio(r.Disk.Total, r.RawBytes))
 	}
 	p.print(out.w)
+	printDamage(out, r.Damage)
 	if len(r.Containers) == 0 {
 		out.printf("\nno containers\n")
 		return

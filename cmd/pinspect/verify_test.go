@@ -201,9 +201,18 @@ func TestDamageIsShown(t *testing.T) {
 			t.Errorf("%s: status %d\n%s%s", command, r.status, r.stdout, r.stderr)
 		}
 	}
+	// It opens without the file; info names it.
+	r := pinspect(t, s.dir)
+	if r.status != exitFindings || !strings.Contains(r.stdout, "! damaged") || !strings.Contains(r.stdout, filepath.Join(s.dir, segment)) {
+		t.Errorf("info: status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	v := objects(t, pinspect(t, s.dir, "--json").stdout)
+	if len(v) != 1 || len(v[0]["damage"].([]any)) != 1 {
+		t.Errorf("info --json: %v", v)
+	}
 	log := storeFiles(t, s.dir, "wal/*.log")[0]
 	patch(t, filepath.Join(s.dir, log), 100, func(b byte) byte { return ^b })
-	r := pinspect(t, "wal", s.dir)
+	r = pinspect(t, "wal", s.dir)
 	if r.status != exitFindings || !strings.Contains(r.stdout, "! "+filepath.Join(s.dir, log)) || !strings.Contains(r.stdout, "damaged") {
 		t.Errorf("wal: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
@@ -220,7 +229,7 @@ func TestDamageIsShown(t *testing.T) {
 	}
 	for _, args := range [][]string{{s.dir}, {"partitions", s.dir}, {"export", s.dir, "cities"}, {"get", s.dir, "cities", `"C1"`, "x"}} {
 		r := pinspect(t, args...)
-		if r.status != exitCannotOpen || !strings.Contains(r.stderr, filepath.Join(s.dir, segment)) || !strings.Contains(r.stderr, "verify") {
+		if r.status != exitCannotOpen || !strings.Contains(r.stderr, filepath.Join(s.dir, log)) || !strings.Contains(r.stderr, "verify") {
 			t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
 		}
 	}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// damageInfo is a part of a store that cannot be read.
+type damageInfo struct {
+	Container string             `json:"container"`
+	Partition engine.PartitionID `json:"partition"`
+	Min       string             `json:"min"` // effective partition keys, inclusive
+	Max       string             `json:"max"` // exclusive
+	File      string             `json:"file"`
+	Offset    int64              `json:"offset"`          // -1: the file as a whole
+	Aside     bool               `json:"set_aside"`       // merges leave it alone
+	Whole     bool               `json:"whole_partition"` // the partition is neither read nor written
+	Error     string             `json:"error"`
+}
+
+// damageOf describes what the store has found damaged so far.
+func damageOf(db *engine.DB) (all []damageInfo) {
+	for _, d := range db.Stats().Damage {
+		all = append(all, damageInfo{
+			Container: d.Container, Partition: d.Partition, Min: d.Min, Max: d.Max, File: d.File, Offset: d.Offset,
+			Aside: d.Aside, Whole: d.Whole, Error: d.Err.Error(),
+		})
+	}
+	return all
+}
+
+// damageFailure is the error of a command that has shown what is left of a damaged
+// store; nil: there is no damage, or err says it.
+func damageFailure(all []damageInfo, err error) error {
+	if len(all) == 0 || err != nil {
+		return err
+	}
+	return findingError{fmt.Errorf("%w: %s; pinspect repair writes what can be read into another store", errDamagedParts, all[0].Error)}
+}
+
+var errDamagedParts = errors.New("parts of the store cannot be read")
+
+func printDamage(out *output, all []damageInfo) {
+	for i, d := range all {
+		if i == maxInfoContainers {
+			out.printf("! and %d more\n", len(all)-i)
+			return
+		}
+		what := "file of"
+		if d.Whole {
+			what = "whole"
+		}
+		out.printf("! damaged: %s partition %d of %s, [%.8s, %.8s): %s\n", what, d.Partition, printable(d.Container), d.Min, d.Max, printable(d.Error))
+	}
+}

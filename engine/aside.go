@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// What cannot be opened is set aside: a file for the part of the key space that its
+// reference names, a partition whose manifest is damaged for all of its own. In its
+// place stands a file of which every read fails, so whoever needs it is told, and
+// nobody else notices.
+//
+// A partition without a manifest takes no writes and changes nothing on disk: its
+// directory stays as it is, and so do all records of its stream, and of those of its
+// parents, in the log.
+
+// unreadable says that an error lies in the file that was read, and not in the
+// process or its right to read.
+func unreadable(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMissing) }
+
+// bears says that what cannot be read for this reason is set aside.
+func (db *DB) bears(why error) bool { return db.bearing && why != nil && unreadable(why) }
+
+// asideStill says that the store names what was set aside, now that it was: a writer beside
+// a ReadOnly open may have replaced it.
+func (db *DB) asideStill() bool {
+	state, err := newest[manifest.Store](db, ".", manifest.StoreKind)
+	if err != nil {
+		return false
+	}
+	for _, p := range db.partitions() {
+		aside := p.version.Load().filesAside()
+		if aside == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) }) {
+			return false
+		}
+		m, err := newest[manifest.Files](db, p.dir, manifest.PartitionKind)
+		if p.lost != nil && (err != nil || m.StoreID != db.id || m.Partition != uint32(p.id)) {
+			continue
+		}
+		if p.lost != nil || err != nil {
+			return false
+		}
+		for _, r := range p.version.Load().runs {
+			for _, f := range r.files {
+				if f.aside.Load() && !m.Lists(f.ref.Number) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// asideFile returns what stands in the place of a file that cannot be opened.
+func (p *partition) asideFile(ref manifest.File, name string, why error) (*file, error) {
+	lo, err := partmap.EPKFromBytes(ref.Min)
+	if err != nil {
+		return nil, err
+	}
+	hi, err := partmap.EPKFromBytes(ref.Max)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
+	f.clip = f.bounds(p.c.levels())
+	f.Reader = segment.Damaged(f.path, why, f.clip.lo, f.clip.hi)
+	f.damage.Store(&why)
+	f.aside.Store(true)
+	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.id, "error", why)
+	notify(p.db, p.db.opts.Events.CorruptionFound, why)
+	return f, nil
+}
+
+// missing says that an error in linking the file tells what is known: it is set aside and
+// is not there. The copy then lacks it too.
+func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(err, ErrMissing) }
+
+// setAside makes the partition one that cannot be read, as its manifest is damaged.
+func (p *partition) setAside(why error) error {
+	p.lost = why
+	p.left = manifest.Files{}
+	ref := manifest.File{Min: p.rng.Min.Bytes(), Max: p.rng.Max.Bytes()}
+	f, err := p.asideFile(ref, path.Join(p.dir, manifest.Name(max(1, p.install.dir.Generation()))), why)
+	if err != nil {
+		return err
+	}
+	var inherits []manifest.Inherited
+	for _, id := range p.parents {
+		inherits = append(inherits, manifest.Inherited{Stream: uint32(id)})
+	}
+	p.inherits.Store(&inherits)
+	p.noteNames()
+	v := *p.version.Load()
+	v.setRuns([]*run{{files: []*file{f}}})
+	p.version.Store(&v)
+	return nil
+}
+
+// Damage is a part of a store that cannot be read, or where damage was met since the
+// store was opened.
+type Damage struct {
+	Container string
+	Partition PartitionID
+	// Min and Max bound the effective partition keys that are concerned, in
+	// hexadecimal digits: Min inclusive, Max exclusive.
+	Min, Max string
+	File     string
+	Offset   int64 // -1: the file as a whole
+	// Aside says that the file is left alone by merges; else it is read where it is
+	// not damaged, as before.
+	Aside bool
+	// Whole says that the physical partition cannot be read or written, as its manifest
+	// is damaged.
+	Whole bool
+	Err   error
+}
+
+// damages lists what was found damaged.
+func (p *partition) damages() (all []Damage) {
+	v, release := p.hold()
+	defer release()
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			why := f.damage.Load()
+			if why == nil {
+				continue
+			}
+			d := Damage{
+				Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.fs.Path(f.name), Offset: -1,
+				Aside: f.aside.Load(), Whole: p.lost != nil, Err: *why,
+			}
+			if at := new(CorruptionError); errors.As(*why, &at) {
+				d.File, d.Offset = at.File, at.Offset
+			}
+			all = append(all, d)
+		}
+	}
+	return all
+}

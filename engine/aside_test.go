@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// spoil changes a file of a closed store; nil removes it.
+func (w *damagedWriter) spoil(name string, change func(data []byte) []byte) {
+	w.t.Helper()
+	data, err := w.mem.ReadFile(name)
+	w.must(err)
+	if data = change(data); data == nil {
+		w.must(w.mem.Remove(name))
+		return
+	}
+	w.must(w.mem.WriteFile(name, data))
+}
+
+// spoilings are ways to damage a file so that it cannot be opened.
+var spoilings = []struct {
+	name   string
+	change func(data []byte) []byte
+}{
+	{"flipped head", func(b []byte) []byte { b[5] ^= 1; return b }},
+	{"flipped foot", func(b []byte) []byte { b[len(b)-9] ^= 1; return b }},
+	{"zeroed sector", func(b []byte) []byte { clear(b[max(0, len(b)-512):]); return b }},
+	{"junk behind", func(b []byte) []byte { return append(b, "junk"...) }},
+	{"doubled", func(b []byte) []byte { return append(b, b...) }},
+	{"shortened", func(b []byte) []byte { return b[:len(b)/2] }},
+	{"empty", func(b []byte) []byte { return b[:0:0] }},
+	{"removed", func([]byte) []byte { return nil }},
+}
+
+// sameFiles says that two file systems have the same files.
+func sameFiles(a, b *vfs.Mem) bool {
+	names := a.Names()
+	if !slices.Equal(names, b.Names()) {
+		return false
+	}
+	for _, name := range names {
+		x, _ := a.ReadFile(name)
+		y, _ := b.ReadFile(name)
+		if !bytes.Equal(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *damagedWriter) manifestOf(name string) string {
+	w.t.Helper()
+	dir := w.container(name).routing.Load().parts[0].dir
+	newest := ""
+	for _, file := range w.mem.Names() {
+		if _, ok := manifest.ParseName(path.Base(file)); ok && path.Dir(file) == dir {
+			newest = max(newest, file)
+		}
+	}
+	return newest
+}
+
+// tell requires that Stats names damage in a partition of a container alone, with its
+// file.
+func (w *damagedWriter) tell(container, file string) {
+	w.t.Helper()
+	all := w.db.Stats().Damage
+	found := false
+	for _, d := range all {
+		if d.Container != container || d.Err == nil {
+			w.t.Fatalf("Stats names %+v", d)
+		}
+		found = found || strings.HasSuffix(d.File, file) && d.Aside
+	}
+	if !found {
+		w.t.Fatalf("Stats does not name %s: %+v", file, all)
+	}
+}
+
+// TestFileSetAside damages a segment file so that it cannot be opened. All but what
+// needs it goes on; the store can be told to refuse.
+func TestFileSetAside(t *testing.T) {
+	t.Parallel()
+	for _, how := range spoilings {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			w := newDamagedWriter(t)
+			w.write("a", 4) // in the log only
+			files := w.segments("a")
+			name := files[len(files)/2]
+			w.must(w.db.Close())
+			w.spoil(name, how.change)
+			w.opts.RefuseDamaged = true
+			if _, err := Open(ctx, "damaged", w.opts); !unreadable(err) {
+				t.Fatalf("RefuseDamaged: %v", err)
+			}
+			w.opts.RefuseDamaged = false
+			before := w.mem.Clone()
+			w.opts.ReadOnly = true
+			w.open()
+			w.tell("a", path.Base(name))
+			lost := w.check("a")
+			w.healthy("b")
+			if lost == 0 || lost == damagedDocs {
+				t.Errorf("%d documents cannot be read", lost)
+			}
+			w.must(w.db.Close())
+			if !sameFiles(before, w.mem) {
+				t.Error("a ReadOnly open changed files")
+			}
+			w.opts.ReadOnly = false
+			w.open()
+			w.tell("a", path.Base(name))
+			w.write("a", 3)
+			w.write("b", 3)
+			w.must(w.db.Flush(ctx))
+			for range maxRuns + 2 {
+				w.write("a", 7)
+				w.must(w.db.Flush(ctx))
+				w.merge("a")
+			}
+			if n := w.check("a"); n >= lost {
+				t.Errorf("%d documents cannot be read after many were written anew, %d before", n, lost)
+			}
+			lost = w.check("a")
+			c := w.container("a")
+			job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+			w.must(err)
+			w.must(job.Wait(ctx))
+			w.settle()
+			w.reopen()
+			if n := w.check("a"); n > lost {
+				t.Errorf("%d documents cannot be read after a split, %d before", n, lost)
+			}
+			c = w.container("a")
+			job, err = c.Merge(ctx, c.Partitions()[0].ID, c.Partitions()[1].ID)
+			w.must(err)
+			w.must(job.Wait(ctx))
+			w.settle()
+			w.tell("a", path.Base(name))
+			w.write("a", 1)
+			w.reopen()
+			for i := range damagedDocs {
+				key, id := damagedDocID(i)
+				if _, err := w.container("a").Read(ctx, key, id); err != nil {
+					t.Fatalf("document %s, written since: %v", id, err)
+				}
+			}
+			w.healthy("b")
+		})
+	}
+}
+
+// TestSwappedFiles gives two segment files each other's name.
+func TestSwappedFiles(t *testing.T) {
+	w := newDamagedWriter(t)
+	files := w.segments("a")
+	w.must(w.db.Close())
+	one, err := w.mem.ReadFile(files[0])
+	w.must(err)
+	two, err := w.mem.ReadFile(files[1])
+	w.must(err)
+	w.must(w.mem.WriteFile(files[0], two))
+	w.must(w.mem.WriteFile(files[1], one))
+	w.open()
+	w.tell("a", path.Base(files[0]))
+	w.tell("a", path.Base(files[1]))
+	w.check("a")
+	w.healthy("b")
+}
+
+// TestPartitionSetAside damages the manifest of a partition. The partition is neither
+// read nor written, and keeps what it has on disk, the records in the log included;
+// everything else goes on.
+func TestPartitionSetAside(t *testing.T) {
+	t.Parallel()
+	for _, how := range spoilings {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			w := newDamagedWriter(t)
+			w.write("a", 4) // in the log only
+			name := w.manifestOf("a")
+			w.must(w.db.Close())
+			good, err := w.mem.ReadFile(name)
+			w.must(err)
+			w.spoil(name, how.change)
+			w.opts.RefuseDamaged = true
+			if _, err := Open(ctx, "damaged", w.opts); !unreadable(err) {
+				t.Fatalf("RefuseDamaged: %v", err)
+			}
+			w.opts.RefuseDamaged = false
+			w.open()
+			if all := w.db.Stats().Damage; len(all) != 1 || !all[0].Whole || all[0].Container != "a" {
+				t.Fatalf("Stats names %+v", all)
+			}
+			if n := w.check("a"); n != damagedDocs {
+				t.Errorf("%d documents read", damagedDocs-n)
+			}
+			if _, err := w.container("a").Upsert(ctx, []byte(`{"id":"1","k":"1"}`), nil); !unreadable(err) {
+				t.Fatalf("a write: %v", err)
+			}
+			c := w.container("a")
+			job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+			if err == nil {
+				err = job.Wait(ctx)
+			}
+			if !unreadable(err) {
+				t.Errorf("a split: %v", err)
+			}
+			for range 3 {
+				for range 3 {
+					w.write("b", 1)
+					w.must(w.db.Flush(ctx))
+				}
+				w.settle()
+				w.must(w.db.holdLog())
+				w.reopen()
+				w.healthy("b")
+			}
+			// Who has a copy of the manifest finds all there was.
+			w.must(w.db.Close())
+			w.must(w.mem.WriteFile(name, good))
+			w.open()
+			w.healthy("a")
+			w.healthy("b")
+		})
+	}
+}
+
+// TestReadOnlyOfMuchDamage opens a store with a damaged segment file and a damaged log:
+// it is refused, and not looked at for ever.
+func TestReadOnlyOfMuchDamage(t *testing.T) {
+	w := newDamagedWriter(t)
+	w.write("a", 2)
+	name := w.segments("a")[0]
+	w.must(w.db.Close())
+	w.spoil(name, func(b []byte) []byte { return b[:len(b)/2] })
+	for _, file := range w.mem.Names() {
+		if path.Dir(file) == manifest.LogDir {
+			w.spoil(file, func([]byte) []byte { return nil })
+		}
+	}
+	w.opts.ReadOnly = true
+	if _, err := Open(context.Background(), "damaged", w.opts); !unreadable(err) {
+		t.Fatalf("open: %v", err)
+	}
+}
