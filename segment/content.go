@@ -134,7 +134,7 @@ func (c *contentCheck) member(i int) error {
 	k := &c.key.Key
 	var ver item.Version
 	o.version(i, &ver)
-	hash := k.ItemHash()
+	hash := c.r.hash.of(k)
 	if o.g.hashes[i] != memberHash(hash) {
 		c.found(o.off, "group: member %d has the hash of another key", i)
 	}

@@ -11,8 +11,9 @@ import (
 )
 
 // FormatVersion is the format that Writer writes and the newest that Open
-// accepts. Version 1 had no LZ blocks.
-const FormatVersion = 2
+// accepts. Version 1 had no LZ blocks; before version 3 hashes of items had no
+// seed.
+const FormatVersion = 3
 
 // Sizes of the format, in bytes unless said otherwise; they never change.
 const (
@@ -127,10 +128,12 @@ type Properties struct {
 //	14  2  zero
 //	16  8  file number
 //	24  16 store id
-//	40  20 zero
+//	40  16 seed of the hashes of items; zero before version 3
+//	56  4  zero
 //	60  4  CRC32C of the 60 bytes before
 type header struct {
 	version    uint32
+	seed       item.Seed
 	levels     int
 	fileNumber uint64
 	storeID    [16]byte
@@ -143,6 +146,8 @@ func (h *header) encode() []byte {
 	b[13] = byte(h.levels)
 	binary.LittleEndian.PutUint64(b[16:], h.fileNumber)
 	copy(b[24:40], h.storeID[:])
+	binary.LittleEndian.PutUint64(b[40:], h.seed[0])
+	binary.LittleEndian.PutUint64(b[48:], h.seed[1])
 	binary.LittleEndian.PutUint32(b[60:], checksum(b[:60]))
 	return b
 }
@@ -172,6 +177,7 @@ func decodeHeader(file string, b []byte) (h header, err error) {
 	}
 	h.fileNumber = binary.LittleEndian.Uint64(b[16:])
 	copy(h.storeID[:], b[24:40])
+	h.seed = item.Seed{binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[48:])}
 	return h, nil
 }
 

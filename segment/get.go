@@ -9,7 +9,8 @@ import (
 )
 
 // Get finds the newest version of a key at or below maxSeq, a tombstone
-// included. hash is k.ItemHash(). The body is appended to dst, which is
+// included. hash is k.ItemHash(), which files before format 3 are searched by and
+// a Hot. The body is appended to dst, which is
 // returned, grown; v.Body is the part of it that was appended. Where dst has
 // room nothing is allocated. If there is no such version, or on an error, dst
 // is returned as it was and v is of no use.
@@ -54,12 +55,13 @@ func (r *Reader) hot(k *item.Key, hash, maxSeq uint64) *item.Version {
 	return v
 }
 
-func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v *item.Version, body bool) (found bool, out []byte, err error) {
+func (r *Reader) get(s *scratch, k *item.Key, plain, maxSeq uint64, dst []byte, v *item.Version, body bool) (found bool, out []byte, err error) {
 	defer r.unguard(guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return false, dst, err
 	}
+	hash := r.hash.orGiven(k, plain)
 	p := probe{r: r, chunk: ix.chunks.find(k), hash: hash}
 	o := &s.open
 	for {
@@ -114,7 +116,7 @@ func (r *Reader) get(s *scratch, k *item.Key, hash, maxSeq uint64, dst []byte, v
 		}
 		v.Body = out[len(dst):len(out):len(out)]
 		if s.decoded++; s.decoded%decodesPerNote == 0 && r.opts.Hot != nil && isNewest && o.g.coding&codingCodec != codecRaw {
-			r.opts.Hot.note(r.number, k, hash, v)
+			r.opts.Hot.note(r.number, k, plain, v)
 		}
 		return true, out, nil
 	}

@@ -237,6 +237,7 @@ func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions
 	if err != nil {
 		return 0, 0, err
 	}
+	hash = r.hash.orGiven(k, hash)
 	p := probe{r: r, chunk: ix.chunks.find(k), hash: hash}
 	o := &s.open
 	for {

@@ -185,16 +185,36 @@ func (r *Reader) lowerPartition(s *scratch, ix *index, hash uint64, epk []byte) 
 // in the bytes that entries hold; entry i does not.
 func (r *Reader) upperPartition(s *scratch, ix *index, i int, epk []byte) (int, error) {
 	t := &ix.partitions
-	for i++; i < t.n; i++ {
+	same := func(i int) (bool, error) {
 		b, err := r.table(s, t.entries+int64(i)*t.stride(), t.stride())
+		return err == nil && bytes.Equal(b[:t.prefix], epk[:t.prefix]), err
+	}
+	// There may be many: anybody can make keys that agree in so many bytes.
+	lo, hi := i, t.n // lo is the same, hi is not
+	for step := 1; lo+step < hi; step *= 2 {
+		ok, err := same(lo + step)
 		if err != nil {
 			return 0, err
 		}
-		if !bytes.Equal(b[:t.prefix], epk[:t.prefix]) {
+		if !ok {
+			hi = lo + step
 			break
 		}
+		lo += step
 	}
-	return i, nil
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		ok, err := same(mid)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi, nil
 }
 
 // PartitionStats tells how many versions a logical partition has in the file
@@ -218,44 +238,64 @@ func (r *Reader) partitionStats(s *scratch, k *item.Key) (items, raw uint64, ok 
 		return 0, 0, false, err
 	}
 	end, err := r.upperPartition(s, ix, i, k.EPK)
-	for ; err == nil && i < end; i++ {
-		var e partitionEntry
-		if e, err = r.partition(s, ix, i); err != nil {
-			break
+	if err != nil {
+		return 0, 0, false, err
+	}
+	for i < end {
+		mid := i + (end-i)/2
+		e, err := r.partition(s, ix, mid)
+		if err != nil {
+			return 0, 0, false, err
 		}
-		if ok, err = r.holds(s, e, k); err != nil || !ok {
+		cmp, err := r.compareEntry(s, e, k)
+		switch {
+		case err != nil:
+			return 0, 0, false, err
+		case cmp < 0:
+			i = mid + 1
+			continue
+		case cmp > 0:
+			end = mid
 			continue
 		}
 		next := partitionEntry{ordinal: uint32(r.props.Items), rawBefore: r.props.RawBytes}
-		if i+1 < ix.partitions.n {
-			if next, err = r.partition(s, ix, i+1); err != nil {
-				break
+		if mid+1 < ix.partitions.n {
+			if next, err = r.partition(s, ix, mid+1); err != nil {
+				return 0, 0, false, err
 			}
 		}
 		if next.ordinal <= e.ordinal || next.rawBefore < e.rawBefore {
-			return 0, 0, false, r.corrupt(ix.partitions.entries+int64(i)*ix.partitions.stride(), errEntry)
+			return 0, 0, false, r.corrupt(ix.partitions.entries+int64(mid)*ix.partitions.stride(), errEntry)
 		}
 		return uint64(next.ordinal - e.ordinal), next.rawBefore - e.rawBefore, true, nil
 	}
-	return 0, 0, false, err
+	return 0, 0, false, nil
 }
 
-// holds reports whether an entry is that of the key's logical partition.
-func (r *Reader) holds(s *scratch, e partitionEntry, k *item.Key) (bool, error) {
+// compareEntry orders the logical partition of an entry and that of a key.
+func (r *Reader) compareEntry(s *scratch, e partitionEntry, k *item.Key) (int, error) {
 	off, ordinal, err := r.groupAt(s, e.group)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	b, err := r.groupBytes(s, off)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	o := &s.open
 	if s.raw, err = o.decode(r, b, off, s.raw); err != nil {
-		return false, err
+		return 0, err
 	}
 	if e.ordinal < ordinal || e.ordinal-ordinal >= uint32(o.g.count) {
-		return false, r.corrupt(off, errOrdinal)
+		return 0, r.corrupt(off, errOrdinal)
 	}
-	return o.g.matchPK(&o.members[e.ordinal-ordinal], o.raw, k.PK), nil
+	m := &o.members[e.ordinal-ordinal]
+	if o.g.matchPK(m, o.raw, k.PK) {
+		return 0, nil
+	}
+	var first shownKey
+	if err := first.set(r, o, int(e.ordinal-ordinal)); err != nil {
+		return 0, err
+	}
+	return item.ComparePartition(&first.Key, k), nil
 }

@@ -55,6 +55,7 @@ type Reader struct {
 
 	props   Properties
 	base    base
+	hash    itemHash
 	dicts   []*Dictionary
 	groups  Section
 	offsets Section
@@ -189,6 +190,7 @@ func (r *Reader) load() error {
 	if blocks := (int64(r.props.Groups) + blockGroups - 1) / blockGroups; blocks > r.offsets.Len/blockLen {
 		return fault.Corrupt(r.name, r.offsets.Off, "offsets: %d bytes for %d groups", r.offsets.Len, r.props.Groups)
 	}
+	r.hash = itemHash{seeded: h.version >= 3, seed: h.seed}
 	r.base = base{seq: r.props.baseSeq, modified: r.props.baseModified, file: uint32(h.fileNumber)}
 	if s = f.section(SectionDictionaries); s.Kind != 0 {
 		if b, err = r.section(s, dictionariesMax); err != nil {

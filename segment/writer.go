@@ -101,7 +101,8 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 		FormatVersion: FormatVersion, FileNumber: o.FileNumber, StoreID: o.StoreID, Levels: o.Levels,
 		MinSeq: math.MaxUint64, MaxModified: math.MinInt64,
 	}
-	h := header{levels: o.Levels, fileNumber: o.FileNumber, storeID: o.StoreID}
+	w.pend.hash = itemHash{seeded: true, seed: item.NewSeed()}
+	h := header{levels: o.Levels, fileNumber: o.FileNumber, storeID: o.StoreID, seed: w.pend.hash.seed}
 	w.buf = append(w.buf, h.encode()...)
 	if w.enc.dict != nil {
 		w.section(SectionDictionaries, appendDictionaries(nil, w.enc.dict))

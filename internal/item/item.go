@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"math/rand/v2"
 )
 
 // Key is the sort key of an item. The slices are borrowed from the caller.
@@ -107,8 +108,43 @@ func (c *KeyCopy) Set(k *Key) {
 	c.Key = Key{Hash: k.Hash, EPK: c.buf[:e:e], PK: c.buf[e:p:p], ID: c.buf[p:]}
 }
 
-// ItemHash returns the 64-bit hash by which point-read tables find an item.
-// It is part of the segment format: it must never change. The EPK, itself a
+// Seed keys a hash of items, so that nobody who does not know it can choose ids or
+// partition keys that collide.
+type Seed [2]uint64
+
+// NewSeed returns a random seed.
+func NewSeed() Seed { return Seed{rand.Uint64(), rand.Uint64()} }
+
+// Hash returns the 64-bit hash by which point-read tables find an item. It is part
+// of the segment format: it must never change. Partition key and id are folded,
+// eight bytes at a time, by 64x64->128 bit multiplication (the mixing step known
+// from wyhash), with a part of the seed in each factor: a factor that anybody can
+// make 0 would make all else count for nothing.
+func (s *Seed) Hash(k *Key) uint64 {
+	h := s.mix(s[0]^uint64(len(k.PK))*0x9e3779b97f4a7c15, k.PK)
+	h = s.mix(h, k.ID)
+	return fold(h^s[0], uint64(len(k.ID))^s[1])
+}
+
+func (s *Seed) mix(h uint64, text []byte) uint64 {
+	for len(text) > 16 {
+		h = fold(binary.LittleEndian.Uint64(text)^h, binary.LittleEndian.Uint64(text[8:])^s[1])
+		text = text[16:]
+	}
+	var a, b uint64
+	switch n := len(text); {
+	case n >= 8:
+		a, b = binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[n-8:])
+	case n >= 4:
+		a = uint64(binary.LittleEndian.Uint32(text)) | uint64(binary.LittleEndian.Uint32(text[n-4:]))<<32
+	case n > 0:
+		a = uint64(text[0]) | uint64(text[n/2])<<8 | uint64(text[n-1])<<16
+	}
+	return fold(a^h, b^s[1])
+}
+
+// ItemHash returns the hash without a seed by which segments of formats 1 and 2
+// find an item. Anybody can make ids that collide. The EPK, itself a
 // hash of the partition key, is folded with the id, eight bytes at a time, by
 // 64x64->128 bit multiplication (the mixing step known from wyhash).
 func (k *Key) ItemHash() uint64 {

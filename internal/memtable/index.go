@@ -28,7 +28,7 @@ func (t *Table) find(k *item.Key) (*node, uint32) {
 		return nil, 0
 	}
 	base, mask := t.at(s.link()), uint32(s.count()-1)
-	tag := tagOf(k)
+	tag := t.tagOf(k)
 	lengths := packLengths(k)
 	for i := tag >> (32 - s.log()); ; i = (i + 1) & mask {
 		slot := loadWord(slotAt(base, i))
@@ -68,7 +68,7 @@ func (t *Table) growSlots(force bool) error {
 // publishSlot makes the node at link known to point reads.
 func (t *Table) publishSlot(k *item.Key, link uint32) {
 	s := slots(t.slots.Load())
-	tag := tagOf(k)
+	tag := t.tagOf(k)
 	storeWord(freeSlot(t.at(s.link()), s.log(), tag), uint64(tag)<<32|uint64(link))
 }
 
@@ -86,4 +86,4 @@ func slotAt(base unsafe.Pointer, i uint32) *uint64 {
 	return (*uint64)(unsafe.Add(base, uintptr(i)*slotBytes))
 }
 
-func tagOf(k *item.Key) uint32 { return uint32(k.ItemHash() >> 32) }
+func (t *Table) tagOf(k *item.Key) uint32 { return uint32(t.seed.Hash(k) >> 32) }

@@ -3,6 +3,7 @@ package memtable
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"sync/atomic"
 	"unsafe"
 
@@ -22,6 +23,7 @@ type Range struct{ Lo, Hi uint64 }
 // other methods may be called from any goroutine beside it.
 type Table struct {
 	slots   atomic.Uint64 // type slots; 0 until the first Put
+	seed    item.Seed     // of the hashes in slots
 	buckets buckets
 	space
 	arrivals arrivals
@@ -42,7 +44,8 @@ func New(pool *arena.Pool, r Range, expectItems int) *Table {
 	return &Table{
 		space:   space{pool: pool},
 		buckets: makeBuckets(r, expectItems),
-		random:  0x9e3779b97f4a7c15,
+		seed:    item.NewSeed(),
+		random:  rand.Uint64() | 1,
 	}
 }
 
