@@ -26,7 +26,7 @@
 //	lengths: | EPK 6 bits | PK 13 bits | id 13 bits |
 //	version: | seq 8 | modified 8 | expires 8 | older 4 | body length 4 | flags 1 | body | pad |
 //
-//	slot: | tag 4 (upper half of the item hash) | node link 4 |
+//	slot: | tag 4 (upper half of the item hash, by the seed of the table) | node link 4 |
 //
 // The order is unrolled: the expected range of hashes is cut into equal
 // buckets, and each bucket that has a node owns a list of leaves. Keys outside
