@@ -57,8 +57,12 @@ func (c *Container) reshape(ctx context.Context, kind ReshapeKind, at string, id
 	if c.dropped.Load() {
 		return nil, c.gone()
 	}
-	if _, err := partmap.ParseEPK(at); err != nil {
+	boundary, err := partmap.ParseEPK(at)
+	if err != nil {
 		return nil, fmt.Errorf("%w: boundary: %w", ErrInvalid, err)
+	}
+	if end := partmap.MaxEPK(); boundary.Compare(&end) == 0 {
+		return nil, invalidf("boundary %s is the end of the key space: nothing lies behind it", at)
 	}
 	if c.def.Replicated && (kind != KindSplit || at == "") {
 		return nil, fmt.Errorf("container %q: only splits at a boundary that is given: %w", c.name, ErrReplicated)
