@@ -56,6 +56,8 @@ func cut(f *file, length int64) error {
 func (l *Log) abandon() {
 	l.write.Lock() // nobody writes to a mapping
 	defer l.write.Unlock()
+	l.sync.Lock()
+	defer l.sync.Unlock()
 	l.maker.Lock()
 	defer l.maker.Unlock()
 	l.live.Lock()
@@ -66,9 +68,8 @@ func (l *Log) abandon() {
 		}
 	}
 	l.maker.closed = true
-	if l.maker.next != nil {
-		l.maker.next.Close()
-		l.maker.next = nil
+	if next := l.maker.next.Swap(nil); next != nil {
+		next.Close()
 	}
 }
 
@@ -100,6 +101,9 @@ func (l *Log) Stats() Stats {
 		Waits: l.count.waits.Load(), Waited: time.Duration(l.count.waited.Load()), Syncs: l.count.syncs.Load(), Rotations: l.count.rotations.Load(),
 		Made: l.count.made.Load(), Recycled: l.count.recycled.Load(),
 		Spares: int(l.maker.idle.Load()),
+	}
+	if l.maker.next.Load() != nil {
+		s.Spares++
 	}
 	l.mu.Lock()
 	s.Bytes = l.mu.offset

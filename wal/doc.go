@@ -30,8 +30,10 @@
 //  1. A file has its number as a name only with a whole, durable header.
 //  2. Bytes of an earlier use of a file, of another file or of another place
 //     never verify as a record.
-//  3. The first record of a file is written after the file before it is sealed
-//     and synced. So only the last file with records in it can be torn.
+//  3. The first record of a file is written after the file before it is sealed,
+//     and a file is synced after those before it were. So a mark that says that
+//     records of a file were synced vouches for the files before it; the first
+//     file behind that which is not whole ends the log.
 //  4. What lies below a record's mark was durable before the record was
 //     written. So a record that does not verify below the mark of one that
 //     does is damage, never the trace of a crash.

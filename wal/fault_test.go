@@ -171,6 +171,7 @@ func TestDropError(t *testing.T) {
 		_, pos := put(t, l, 1, filler(i, 3000))
 		must(t, l.Wait(pos, false))
 	}
+	must(t, l.Sync())
 	first := l.FirstNeeded(func(Stream, uint64) uint64 { return l.LastSeq() })
 	if err := l.Drop(first); !errors.Is(err, fault.ErrIO) {
 		t.Errorf("Drop: %v", err)

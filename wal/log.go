@@ -23,12 +23,14 @@ var ErrClosed = errors.New("log is closed")
 //
 // Locks, in the order in which they are taken:
 //
-//	write    who writes to files; held over pwrite, and over the sync of a full file
-//	sync     who syncs; held over one fsync
-//	mu       who appends; held over a copy into memory, and over the making of
-//	         a file if none was made ahead
-//	maker    who makes and recycles files
+//	write    who writes to files; held over pwrite
+//	sync     who syncs; held over fsync
+//	mu       who appends; held over a copy into memory
+//	maker    who makes and recycles files; held over their making
+//	sealed   the list of full files
 //	live     the list of files
+//
+// Who holds write or mu waits for neither a sync nor the making of a file.
 //
 // group, which orders those who wait for a sync, is held while no other is
 // taken.
@@ -48,8 +50,9 @@ type Log struct {
 		chunks []chunk // scratch
 		at     extent  // end of what was written
 	}
-	sync sync.Mutex
-	mu   struct {
+	sync   sync.Mutex
+	sealed sealed
+	mu     struct {
 		sync.Mutex
 		file   *file  // takes the next record
 		offset int64  // at which it goes
@@ -119,7 +122,7 @@ func (f *file) unmap() error {
 }
 
 // wishEvery is after how many bytes background work is asked for: often, so
-// that the sync of a full file, which holds up who rotates, finds little to do.
+// that a power cut takes little of what is not synced.
 func (f *file) wishEvery() int64 { return min(f.size/4, syncAheadBytes) }
 
 // failure is why a log takes no more records.
@@ -143,14 +146,44 @@ func Create(fs vfs.FS, dir string, rec *Recovery, nextSeq uint64, o Options) (*L
 	if err := l.maker.adopt(rec.First); err != nil {
 		return nil, err
 	}
-	f, err := l.maker.take(0, true)
-	if err != nil {
+	if err := l.maker.prepare(0, true); err != nil {
 		return nil, err
 	}
+	f := l.maker.take(0)
 	l.live.add(f)
 	l.useLocked(f)
 	l.write.at = extent{file: f, off: fileHeaderBytes}
 	return l, nil
+}
+
+// sealed is the list of full files that are written and not yet synced, oldest
+// first. Who syncs begins with it: a file is synced only after those before it.
+type sealed struct {
+	sync.Mutex
+	ends []extent
+}
+
+func (s *sealed) add(e extent) {
+	s.Lock()
+	s.ends = append(s.ends, e)
+	s.Unlock()
+}
+
+// oldest returns the end of the oldest full file, if it lies at pos or before.
+func (s *sealed) oldest(pos Position) (extent, bool) {
+	s.Lock()
+	defer s.Unlock()
+	if len(s.ends) == 0 || s.ends[0].pos > pos {
+		return extent{}, false
+	}
+	return s.ends[0], true
+}
+
+// remove takes the oldest off.
+func (s *sealed) remove() {
+	s.Lock()
+	s.ends = s.ends[1:]
+	s.Unlock()
 }
 
 // useLocked makes f the file that takes records. mu is held.
@@ -204,21 +237,27 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 			return 0, 0, 0, err
 		}
 		end := l.Appended()
-		if waiting := int64(end - l.Written()); waiting == 0 || waiting+size <= pendingBytes {
+		if waiting := int64(end - l.Written()); waiting > 0 && waiting+size > pendingBytes {
+			// What waits in memory is bounded: write it first.
+			l.mu.Unlock()
+			if err := l.flush(end); err != nil {
+				return 0, 0, 0, l.failed.Load().refuse()
+			}
+			l.mu.Lock()
+			continue
+		}
+		if size <= l.mu.file.size-sealBytes-l.mu.offset {
 			break
 		}
-		// What waits in memory is bounded: write it first.
-		l.mu.Unlock()
-		if err := l.flush(end); err != nil {
-			return 0, 0, 0, l.failed.Load().refuse()
+		if next := l.maker.take(size); next != nil {
+			l.rotateLocked(next)
+			break
 		}
-		l.mu.Lock()
-	}
-	if size > l.mu.file.size-sealBytes-l.mu.offset {
-		if err := l.rotateLocked(size); err != nil {
-			l.mu.Unlock()
+		l.mu.Unlock()
+		if err := l.maker.prepare(size, false); err != nil {
 			return 0, 0, 0, err
 		}
+		l.mu.Lock()
 	}
 	f := l.mu.file
 	last := l.lastSeq.Load()
@@ -293,14 +332,9 @@ func extend(b []byte, n int) []byte {
 	return b[:len(b)+n]
 }
 
-// rotateLocked seals the file and goes on to the next, which must take a
-// record of size bytes. The next one exists, durably, before the seal is
-// appended, so that a full disk changes nothing.
-func (l *Log) rotateLocked(size int64) error {
-	next, err := l.maker.take(size, false)
-	if err != nil {
-		return err
-	}
+// rotateLocked seals the file and goes on to next, which exists, durably, before
+// the seal is appended, so that a full disk changes nothing.
+func (l *Log) rotateLocked(next *file) {
 	f := l.mu.file
 	var seal [sealPayloadBytes]byte
 	payload := appendSeal(seal[:0], f.records, f.lastSeq, l.mu.offset)
@@ -314,7 +348,7 @@ func (l *Log) rotateLocked(size int64) error {
 	l.mu.buf = l.bufferLocked()
 	l.live.add(next)
 	l.useLocked(next)
-	return nil
+	l.maker.wish() // to sync the full one
 }
 
 // bufferLocked returns an empty buffer.

@@ -166,6 +166,7 @@ func TestDrop(t *testing.T) {
 			all = append(all, e)
 			must(t, l.Wait(pos, false))
 		}
+		must(t, l.Sync()) // what is full is complete
 	}
 	fill(3)
 	if first := l.FirstNeeded(doneTo); first != 1 {

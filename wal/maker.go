@@ -32,14 +32,14 @@ type maker struct {
 	log    *Log
 	number uint64  // of the file to be made
 	size   int64   // of the file to be made
-	next   *file   // made ahead, under its name
 	spares []spare // files to be used again
 	waits  int64   // synced waits when the last file was made
 	busy   bool    // many of them came while the file before it was the last
 	closed bool
 
-	idle   atomic.Int64 // spares, and the file made ahead
-	hurry  atomic.Bool  // somebody waits for the file that is being made
+	next   atomic.Pointer[file] // made ahead, under its name; nil: none
+	idle   atomic.Int64         // spares
+	hurry  atomic.Bool          // somebody waits for the file that is being made
 	wanted chan struct{}
 }
 
@@ -67,7 +67,7 @@ const (
 	// readAheadBytes is the piece in which a file is read ahead.
 	readAheadBytes = 1 << 20
 	// syncAheadBytes is how much may be unsynced before MakeSpare syncs, so
-	// that the sync of a full file finds little to do.
+	// that a power cut takes little of what nobody asked to be synced.
 	syncAheadBytes = 4 << 20
 )
 
@@ -88,14 +88,16 @@ func (m *maker) wish() {
 }
 
 // MakeSpare does ahead what would hold up Append and Wait when the file is
-// full: it makes the next file, and syncs if much is unsynced. It is meant for
+// full: it makes the next file, and syncs if much is unsynced or a file is full.
+// It is meant for
 // a goroutine in the background. An error leaves the log as it was, unless the
 // log has failed.
 func (l *Log) MakeSpare(ctx context.Context) error {
 	if err := l.maker.makeAhead(ctx); err != nil {
 		return err
 	}
-	if l.Appended()-l.Synced() >= syncAheadBytes {
+	_, full := l.sealed.oldest(l.Written())
+	if full || l.Appended()-l.Synced() >= syncAheadBytes {
 		return l.Sync()
 	}
 	return nil
@@ -104,58 +106,65 @@ func (l *Log) MakeSpare(ctx context.Context) error {
 func (m *maker) makeAhead(ctx context.Context) error {
 	m.Lock()
 	defer m.Unlock()
-	if m.next != nil || m.closed {
+	if m.next.Load() != nil || m.closed {
 		return nil
 	}
 	busy := m.busyLocked()
 	f, err := m.makeLocked(ctx, m.size, busy)
-	if err == nil && !busy {
+	if err != nil {
+		return err
+	}
+	if !busy {
 		m.mapAhead(ctx, f)
 	}
-	m.setLocked(f)
-	return err
-}
-
-// setLocked sets the file made ahead.
-func (m *maker) setLocked(f *file) {
-	m.next = f
-	n := len(m.spares)
-	if f != nil {
-		n++
-	}
-	m.idle.Store(int64(n))
+	m.next.Store(f)
+	return nil
 }
 
 // busyLocked reports whether synced writes come: since the last file was made,
 // or while the one before it was the last.
 func (m *maker) busyLocked() bool { return m.busy || m.log.count.waits.Load()-m.waits >= fewWaits }
 
-// take returns the file that follows, with space for a record of size bytes.
-func (m *maker) take(size int64, fill bool) (*file, error) {
+// fitting returns how large a file must be for a record of size bytes.
+func fitting(size int64) int64 { return size + fileHeaderBytes + sealBytes }
+
+// take returns the file that follows, if it is made and has space for a record of
+// size bytes, or else nil: then prepare makes it. It never waits.
+func (m *maker) take(size int64) *file {
+	f := m.next.Load()
+	if f == nil || f.size < fitting(size) || !m.next.CompareAndSwap(f, nil) {
+		return nil
+	}
+	return f
+}
+
+// prepare makes the file that follows for somebody who waits for it, with space
+// for a record of size bytes.
+func (m *maker) prepare(size int64, fill bool) error {
 	m.hurry.Store(true)
 	m.Lock()
 	defer m.Unlock()
 	m.hurry.Store(false)
-	size += fileHeaderBytes + sealBytes
-	if m.next == nil {
-		f, err := m.makeFitLocked(size, fill)
-		if err != nil {
-			return nil, err
-		}
-		m.setLocked(f)
+	if m.closed {
+		return ErrClosed
 	}
-	f := m.next
-	if f.size < size {
-		if err := f.Allocate(size); err != nil {
-			return nil, fault.IO("allocate", f.Name(), size, err)
-		}
-		f.size = size
-		if err := f.unmap(); err != nil { // it is too small
-			return nil, err
+	size = fitting(size)
+	f := m.next.Swap(nil) // nobody takes it meanwhile
+	if f == nil {
+		var err error
+		if f, err = m.makeFitLocked(size, fill); err != nil {
+			return err
 		}
 	}
-	m.setLocked(nil)
-	return f, nil
+	defer m.next.Store(f)
+	if f.size >= size {
+		return nil
+	}
+	if err := f.Allocate(size); err != nil {
+		return fault.IO("allocate", f.Name(), size, err)
+	}
+	f.size = size
+	return f.unmap() // it is too small
 }
 
 // makeFitLocked makes the file that follows while somebody waits for it: of at
@@ -233,6 +242,7 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 	for n := len(m.spares); n > 0; n = len(m.spares) {
 		old := m.spares[n-1]
 		m.spares = m.spares[:n-1]
+		m.idle.Store(int64(n - 1))
 		if old.size < size {
 			l.fs.Remove(old.name)
 			continue
@@ -333,7 +343,7 @@ func (m *maker) retire(number uint64) error {
 			return err
 		}
 		m.spares = append(m.spares, spare{to, info.Size})
-		m.setLocked(m.next)
+		m.idle.Store(int64(len(m.spares)))
 		return nil
 	}
 	return l.fs.Remove(name)
@@ -371,7 +381,7 @@ func (m *maker) adopt(first uint64) error {
 			l.fs.Remove(name)
 		}
 	}
-	m.setLocked(nil)
+	m.idle.Store(int64(len(m.spares)))
 	return nil
 }
 
@@ -388,7 +398,7 @@ func (m *maker) close(keep int64) error {
 			err = e
 		}
 	}
-	if f := m.next; f != nil {
+	if f := m.next.Swap(nil); f != nil {
 		note(f.Close())
 		name := path.Join(l.dir, FileName(f.number))
 		to := path.Join(l.dir, fmt.Sprintf("%016x%s", f.id, spareSuffix))
@@ -404,6 +414,6 @@ func (m *maker) close(keep int64) error {
 		}
 	}
 	m.spares = nil
-	m.setLocked(nil)
+	m.idle.Store(0)
 	return err
 }

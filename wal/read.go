@@ -20,6 +20,9 @@ type FileInfo struct {
 	Records int64  // good ones
 	LastSeq uint64 // highest sequence in a record
 	Sealed  bool   // the file is full: its last record is a seal
+	// Vouches says that some of its records were synced, and so all of the files
+	// before it.
+	Vouches bool
 	// What lies at Length if that is not a clean end: a torn write, or one
 	// that is under way.
 	TornBytes  int64
@@ -48,7 +51,7 @@ func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) er
 	err = s.readAll(fn)
 	f := &s.found
 	info.Length, info.Mark, info.Records, info.LastSeq, info.Sealed = f.end, f.mark, f.records, f.lastSeq, f.sealed
-	info.TornBytes, info.TornReason = f.torn, f.reason
+	info.Vouches, info.TornBytes, info.TornReason = f.mark > fileHeaderBytes, f.torn, f.reason
 	// A file that got another use has another id, and none of its records
 	// verify any more.
 	if now, headErr := s.readHeader(); headErr != nil || now.ID != s.header.ID {

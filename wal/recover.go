@@ -84,7 +84,7 @@ func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn
 	if err = r.checkNumbers(numbers); err != nil {
 		return nil, err
 	}
-	tail, err := r.findTail(numbers)
+	tail, vouching, err := r.findTail(numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,10 @@ func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn
 		if i > tail {
 			err = r.ahead(n)
 		} else {
-			err = r.file(n, i == tail)
+			var ended bool
+			if ended, err = r.file(n, i < vouching, i == tail); ended {
+				tail = i
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -179,35 +182,45 @@ func (r *reader) open(n uint64) (*scanner, error) {
 	return s, nil
 }
 
-// findTail returns the index of the last file with records in it. Each file
-// before it is complete, as the first record of a file is written after the
-// file before it was sealed and synced. The files after it were made ahead.
-func (r *reader) findTail(numbers []uint64) (int, error) {
+// findTail returns the indexes of the last file with records in it, and of the
+// last one that vouches for all before it: its length is noted, or a mark says that
+// some of its records were synced, which is done after the files before it are
+// sealed and synced. A power cut may have torn each file from there on. The files
+// after the tail were made ahead.
+func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 	for i := len(numbers) - 1; i > 0; i-- {
 		if length := noted(r.state, numbers[i]); length > fileHeaderBytes {
-			return i, nil
+			return max(tail, i), i, nil
 		} else if length >= 0 {
 			continue
 		}
 		s, err := r.open(numbers[i])
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		some, err := s.any(r.ctx)
+		some, vouches, err := s.any(r.ctx)
 		r.window = s.window
 		s.close()
-		if some || err != nil {
-			return i, err
+		if err != nil {
+			return 0, 0, err
+		}
+		if some {
+			tail = max(tail, i)
+		}
+		if vouches {
+			return tail, i, nil
 		}
 	}
-	return 0, nil
+	return tail, 0, nil
 }
 
-// file reads one file. last says that no record follows in later files.
-func (r *reader) file(n uint64, last bool) error {
+// file reads one file. durable says that a later file vouches for it, last that no
+// record follows in later files. It reports whether the log ends in it: those that
+// follow are not the continuation of what is there, then.
+func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	s, err := r.open(n)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer s.close()
 	state := FileState{Number: n, Size: s.limit, Streams: make(map[Stream]uint64)}
@@ -218,11 +231,15 @@ func (r *reader) file(n uint64, last bool) error {
 	// Of a file that may end anywhere, what is vouched for is known only when
 	// it was read to its end.
 	vouched := int64(math.MaxInt64)
-	if length < 0 && last {
+	if length < 0 && !durable {
 		if err := r.verify(s); err != nil {
-			return err
+			return false, err
 		}
 		vouched = s.found.mark
+		ended = !s.found.sealed
+		if ended && !last && s.found.reason == "" {
+			s.found.reason = "the records end without a seal, others follow in later files"
+		}
 		if s.found.reason != "" && r.result.TornFile == 0 {
 			r.result.TornFile, r.result.TornOffset = n, s.found.end
 			r.result.TornBytes, r.result.TornReason = s.found.torn, s.found.reason
@@ -231,7 +248,7 @@ func (r *reader) file(n uint64, last bool) error {
 		s.rewind()
 	}
 	if err := r.deliver(s, state.Streams, vouched); err != nil {
-		return err
+		return false, err
 	}
 	f := &s.found
 	reason := f.reason
@@ -240,20 +257,21 @@ func (r *reader) file(n uint64, last bool) error {
 	}
 	switch {
 	case length >= 0 && f.end != length:
-		return fault.Corrupt(s.file.Name(), f.end, "%s, but the manifest notes a length of %d", reason, length)
-	case length < 0 && !last && !f.sealed:
-		return fault.Corrupt(s.file.Name(), f.end, "%s without a seal, but records follow in later files", reason)
+		return false, fault.Corrupt(s.file.Name(), f.end, "%s, but the manifest notes a length of %d", reason, length)
+	case length < 0 && durable && !f.sealed:
+		return false, fault.Corrupt(s.file.Name(), f.end, "%s without a seal, but a later file vouches for it", reason)
 	}
 	state.Length = f.end
 	r.result.Files = append(r.result.Files, state)
 	r.result.Closed = append(r.result.Closed, Closed{File: n, Length: f.end})
 	r.window = s.window
-	return nil
+	return ended, nil
 }
 
-// ahead notes a file that was made ahead. Records that a live writer has put
-// there since findTail looked are not delivered: of the file before it only
-// what was there then may have been.
+// ahead notes a file that was made ahead, or whose records follow a hole that a
+// power cut left in a file before it. They are not delivered, and neither are
+// those that a live writer has put there since findTail looked: of the file before
+// it only what was there then may have been.
 func (r *reader) ahead(n uint64) error {
 	s, err := r.open(n)
 	if err != nil {

@@ -4,15 +4,27 @@ package wal
 // the next one; when it returns nil the sealed file is complete and durable.
 // After an error that matches fault.ErrDiskFull nothing has changed.
 func (l *Log) Rotate() error {
-	l.mu.Lock()
-	err := l.appendableLocked()
-	if err == nil && l.mu.offset > fileHeaderBytes {
-		err = l.rotateLocked(0)
+	for {
+		l.mu.Lock()
+		err := l.appendableLocked()
+		var next *file
+		done := l.mu.offset == fileHeaderBytes
+		if err == nil && !done {
+			if next = l.maker.take(0); next != nil {
+				l.rotateLocked(next)
+				done = true
+			}
+		}
+		pos := l.Appended()
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if done {
+			return l.waitSynced(pos)
+		}
+		if err := l.maker.prepare(0, false); err != nil {
+			return err
+		}
 	}
-	pos := l.Appended()
-	l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return l.waitSynced(pos)
 }

@@ -220,13 +220,24 @@ func (s *scanner) beyond(ctx context.Context) error {
 	return nil
 }
 
-// any reports whether the file has a record header anywhere.
-func (s *scanner) any(ctx context.Context) (bool, error) {
-	if _, _, err := s.next(); err != nil || s.found.seen {
-		return true, err
+// any reports whether the file has a record header anywhere, and one whose mark
+// says that records before it were synced.
+func (s *scanner) any(ctx context.Context) (some, vouches bool, err error) {
+	f := &s.found
+	for i := 0; f.mark == fileHeaderBytes; i++ {
+		if i%256 == 0 && ctx.Err() != nil {
+			return false, false, ctx.Err()
+		}
+		_, ok, err := s.next()
+		if err != nil {
+			return false, false, err
+		}
+		if !ok {
+			err = s.beyond(ctx)
+			return f.seen, f.mark > fileHeaderBytes, err
+		}
 	}
-	err := s.beyond(ctx)
-	return s.found.seen, err
+	return true, true, nil
 }
 
 // rewind makes the scanner read from the first record again.

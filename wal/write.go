@@ -54,8 +54,8 @@ func (l *Log) writeLocked(sync bool) error {
 	return err
 }
 
-// writeChunk writes a chunk, and syncs the file if it is complete with it. The
-// write lock is held.
+// writeChunk writes a chunk. A file that is complete with it is left to those who
+// sync. The write lock is held.
 func (l *Log) writeChunk(c *chunk, sync bool) error {
 	f, b := c.file, c.buf
 	if !c.seals {
@@ -69,25 +69,15 @@ func (l *Log) writeChunk(c *chunk, sync bool) error {
 	}
 	l.count.writes.Add(1)
 	l.count.bytes.Add(int64(len(c.buf)))
+	if c.seals {
+		if err := f.unmap(); err != nil {
+			return l.fail(err)
+		}
+		l.sealed.add(c.extent)
+		l.count.rotations.Add(1)
+	}
 	l.write.at = c.extent
 	l.written.Store(int64(c.pos))
-	if !c.seals {
-		return nil
-	}
-	if err := f.unmap(); err != nil {
-		return l.fail(err)
-	}
-	if err := l.syncExtent(c.extent); err != nil {
-		return err
-	}
-	l.sync.Lock() // nobody syncs the file any more
-	err := f.Close()
-	l.sync.Unlock()
-	if err != nil {
-		return l.fail(fault.IO("close", f.Name(), -1, err))
-	}
-	l.live.complete(f.number, c.off)
-	l.count.rotations.Add(1)
 	return nil
 }
 
@@ -105,13 +95,39 @@ func (f *file) write(b []byte, off int64, sync bool) error {
 	return err
 }
 
-// syncExtent makes durable what was written up to e.
+// syncExtent makes durable what was written up to e: the full files first, which
+// are complete with it.
 func (l *Log) syncExtent(e extent) error {
 	l.sync.Lock()
 	defer l.sync.Unlock()
+	for {
+		full, ok := l.sealed.oldest(e.pos)
+		if !ok {
+			break
+		}
+		if err := l.syncLocked(full); err != nil {
+			return err
+		}
+		if err := full.file.Close(); err != nil {
+			return l.fail(fault.IO("close", full.file.Name(), -1, err))
+		}
+		l.live.complete(full.file.number, full.off)
+		l.sealed.remove()
+		l.synced.Store(int64(full.pos))
+	}
 	if l.Synced() >= e.pos {
 		return nil
 	}
+	if err := l.syncLocked(e); err != nil {
+		return err
+	}
+	e.file.synced.Store(e.off)
+	l.synced.Store(int64(e.pos))
+	return nil
+}
+
+// syncLocked syncs the file of e. sync is held.
+func (l *Log) syncLocked(e extent) error {
 	if f := l.failed.Load(); f != nil {
 		return f.unknown() // a second sync would prove nothing
 	}
@@ -119,8 +135,6 @@ func (l *Log) syncExtent(e extent) error {
 		return l.fail(fault.IO("sync", e.file.Name(), -1, err))
 	}
 	l.count.syncs.Add(1)
-	e.file.synced.Store(e.off)
-	l.synced.Store(int64(e.pos))
 	return nil
 }
 

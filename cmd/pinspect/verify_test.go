@@ -279,7 +279,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// A file of the log that others with records follow was sealed once: if it
+// A file of the log that later ones vouch for was sealed once: if it
 // ends without, records are lost.
 func TestTornFileThatOthersFollow(t *testing.T) {
 	ctx := t.Context()
@@ -310,7 +310,7 @@ func TestTornFileThatOthersFollow(t *testing.T) {
 				t.Errorf("status %d: %v", r.status, row)
 			}
 			r = pinspect(t, "wal", dir)
-			if r.status != exitFindings || !strings.Contains(r.stdout, "without a seal, but records follow") {
+			if r.status != exitFindings || !strings.Contains(r.stdout, "without a seal, but a later file vouches") {
 				t.Errorf("status %d:\n%s", r.status, r.stdout)
 			}
 			if what := findings(t, dir)[0]["what"]; what != problem["what"] {

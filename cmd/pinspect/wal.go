@@ -50,7 +50,7 @@ type logRow struct {
 	TornReason   string           `json:"torn_reason,omitempty"`
 	Problem      *finding         `json:"problem,omitempty"`
 
-	sealed bool
+	sealed, vouches bool
 }
 
 // streamRow is a stream of the log.
@@ -190,7 +190,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 	}
 	if info != nil {
 		row.Bytes, row.Length, row.Mark = info.Size, info.Length, info.Mark
-		row.TornBytes, row.TornReason, row.sealed = info.TornBytes, info.TornReason, info.Sealed
+		row.TornBytes, row.TornReason, row.sealed, row.vouches = info.TornBytes, info.TornReason, info.Sealed, info.Vouches
 		if row.Noted != nil && err == nil && info.Length != noted {
 			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: info.Length, Err: fmt.Errorf("the records end, but the manifest notes a length of %d", noted)}
 		}
@@ -293,13 +293,13 @@ func (w *logView) newStream(id wal.Stream) *streamRow {
 	return s
 }
 
-// unsealed looks for files that end without a seal although records follow in
-// a later one: the first record of a file is written after the file before it
-// was sealed and synced. A writer may have sealed a file since it was read, so
+// unsealed looks for files that end without a seal although a later one has
+// records that were synced: that is done after the files before it were sealed and
+// synced. A writer may have sealed a file since it was read, so
 // it is read again.
 func (w *logView) unsealed(ctx context.Context) error {
 	last := len(w.rows) - 1
-	for last >= 0 && w.rows[last].Records == 0 {
+	for last >= 0 && !w.rows[last].vouches {
 		last--
 	}
 	for i := range max(last, 0) {
@@ -322,7 +322,7 @@ func (w *logView) unsealed(ctx context.Context) error {
 		if noted || row.Number < state.LogFirst {
 			continue // another process opened the store, or let the file go
 		}
-		found := w.files.finding(row.File, row.Length, "%s without a seal, but records follow in later files", cmp.Or(row.TornReason, "the records end"))
+		found := w.files.finding(row.File, row.Length, "%s without a seal, but a later file vouches for it", cmp.Or(row.TornReason, "the records end"))
 		row.Problem, row.State = &found, "damaged"
 	}
 	return nil

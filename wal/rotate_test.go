@@ -1,0 +1,153 @@
+package wal
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// gate holds back syncs of one log file, or the making of files, until it is opened.
+type gate struct {
+	vfs.FS
+	file  string // base name
+	syncs chan struct{}
+	makes chan struct{} // nil: not held back
+}
+
+func (g *gate) Create(name string) (vfs.File, error) {
+	if g.makes != nil {
+		<-g.makes
+	}
+	return g.FS.Create(name)
+}
+
+func (g *gate) OpenWrite(name string) (vfs.File, error) {
+	f, err := g.FS.OpenWrite(name)
+	if err == nil && strings.HasSuffix(name, "/"+g.file) {
+		return gatedFile{f, g}, nil
+	}
+	return f, err
+}
+
+type gatedFile struct {
+	vfs.File
+	gate *gate
+}
+
+func (f gatedFile) Sync() error {
+	<-f.gate.syncs
+	return f.File.Sync()
+}
+
+// TestFullFileSyncHoldsUpNobody: while a full file is synced, buffered writers go
+// on in the files that follow, and synced ones wait for it. A power cut meanwhile
+// leaves a prefix of all records, whichever of the files the kernel wrote.
+func TestFullFileSyncHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, o, st := newMem(t), smallOptions(1), State{}
+		fs := &gate{FS: mem, file: FileName(1), syncs: make(chan struct{})}
+		l, _ := mustOpen(t, fs, &st, o)
+		var want []entry
+		var pos Position
+		fill := func(until uint64) {
+			for l.Newest() < until {
+				var e entry
+				e, pos = put(t, l, Stream(len(want)%3+1), filler(len(want), 700))
+				want = append(want, e)
+				must(t, l.Wait(pos, false))
+			}
+		}
+		fill(2)
+		synced := make(chan error, 1)
+		durable, upTo := len(want), pos
+		go func() { synced <- l.Wait(upTo, true) }()
+		synctest.Wait()
+		fill(4)
+		if l.Synced() > 0 || len(synced) > 0 {
+			t.Fatalf("synced up to %d while the first file is not", l.Synced())
+		}
+		torn := 0
+		for seed := range uint64(60) {
+			for how, image := range images(mem, seed*10) {
+				got, rec, err := replay(image, st, o)
+				if err != nil {
+					t.Fatalf("%s: %v", how, err)
+				}
+				wantEntries(t, got, want[:min(len(got), len(want))])
+				if rec.TornFile > 0 && rec.TornFile < 4 {
+					torn++
+				}
+				// The dropped records stay so.
+				noted := st
+				again, found := mustOpen(t, image, &noted, o)
+				wantEntries(t, found, got)
+				mustClose(t, again, &noted)
+				found, _ = mustReplay(t, image.Crash(vfs.CrashOptions{}), noted, o)
+				wantEntries(t, found, got)
+			}
+		}
+		if torn == 0 {
+			t.Error("no power cut left a hole in a full file")
+		}
+		got, _ := mustReplay(t, mem.Kill(), st, o)
+		wantEntries(t, got, want)
+		close(fs.syncs)
+		must(t, <-synced)
+		got, _ = mustReplay(t, mem.Crash(vfs.CrashOptions{}), st, o)
+		if len(got) < durable {
+			t.Errorf("%d records after a power cut, %d were synced", len(got), durable)
+		}
+		must(t, l.Sync())
+		// From here on a later file vouches for the full ones: a hole is damage.
+		_, pos = put(t, l, 1, "vouches")
+		must(t, l.Wait(pos, true))
+		got, _ = mustReplay(t, mem.Crash(vfs.CrashOptions{}), st, o)
+		if len(got) != len(want)+1 {
+			t.Errorf("%d records after a power cut, %d were synced", len(got), len(want)+1)
+		}
+		data, err := mem.ReadFile(name(1))
+		must(t, err)
+		data[len(data)-1000] ^= 1
+		must(t, mem.WriteFile(name(1), data))
+		if _, _, err := replay(mem, st, o); err == nil {
+			t.Error("damage in a full file that a later one vouches for was taken for a torn tail")
+		}
+		mustClose(t, l, &st)
+	})
+}
+
+// TestMakingHoldsUpNobody: while a writer waits for the next file to be made,
+// nobody waits for it whose record fits into the present one.
+func TestMakingHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, o, st := newMem(t), smallOptions(1), State{}
+		fs := &gate{FS: mem}
+		l, _ := mustOpen(t, fs, &st, o)
+		fs.makes = make(chan struct{})
+		put(t, l, 1, filler(0, 40<<10))
+		large := make(chan error, 1)
+		go func() {
+			_, _, err := l.Append(1, TypeWrite, 1, []byte(filler(1, 40<<10)), nil)
+			large <- err
+		}()
+		synctest.Wait()
+		if len(large) > 0 {
+			t.Fatal("no file had to be made")
+		}
+		if !l.mu.TryLock() {
+			t.Fatal("the lock of those who append is held while a file is made")
+		}
+		l.mu.Unlock()
+		_, pos := put(t, l, 1, "small")
+		must(t, l.Wait(pos, true))
+		close(fs.makes)
+		must(t, <-large)
+		mustClose(t, l, &st)
+		got, _ := mustReplay(t, mem, st, o)
+		if len(got) != 3 || got[1].payload != "small" {
+			t.Errorf("%d records", len(got))
+		}
+	})
+}
