@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -118,8 +117,11 @@ func (in *installation) readHead() error {
 	if err != nil {
 		return err
 	}
-	if kind != blockHead || json.Unmarshal(payload, &in.head) != nil {
+	if kind != blockHead {
 		return in.corrupt("the stream does not begin with what it is")
+	}
+	if err := manifest.Unmarshal(payload, &in.head, false); err != nil {
+		return in.corrupt("the stream does not begin with what it is: %v", err)
 	}
 	h := &in.head
 	if h.Format > streamFormat {
@@ -141,8 +143,8 @@ func (in *installation) readHead() error {
 	}
 	want := in.c.streamHead(in.rng)
 	if h.Kind != want.Kind || h.Key != want.Key || h.Levels != want.Levels || h.TTL != want.TTL || !slices.EqualFunc(h.Unique, want.Unique, slices.Equal) {
-		return invalidf("it is of a container with kind %s, partition key %s, default TTL %v and unique keys %v; %q has %s, %s, %v and %v",
-			h.Kind, h.Key, ttlFromManifest(h.TTL), h.Unique, in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL, want.Unique)
+		return invalidf("it is of a container with kind %.32s, partition key %s, default TTL %v and unique keys %s; %q has %s, %s, %v and %v",
+			h.Kind, manifest.Clip(h.Key), ttlFromManifest(h.TTL), manifest.Clip(fmt.Sprint(h.Unique)), in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL, want.Unique)
 	}
 	return nil
 }
@@ -219,7 +221,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 		}
 		if kind == blockTail {
 			var tail streamTail
-			if json.Unmarshal(payload, &tail) != nil || tail.Items != in.items || tail.Claims != in.claims {
+			if manifest.Unmarshal(payload, &tail, false) != nil || tail.Items != in.items || tail.Claims != in.claims {
 				return nil, in.corrupt("the stream has %d items and %d claims, and says otherwise", in.items, in.claims)
 			}
 			break

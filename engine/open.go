@@ -92,6 +92,9 @@ func (db *DB) open(ctx context.Context) error {
 		nextSeq = state.LastSeq + 1
 	}
 	nextSeq = max(nextSeq, recovery.LastSeq+1, 1)
+	if err := db.checkSequences(nextSeq); err != nil {
+		return err
+	}
 	if nextSeq > item.MaxSeq-sequenceReserve {
 		return fmt.Errorf("the store has come to sequence %d: %w", nextSeq, errNoSequences)
 	}
@@ -134,6 +137,26 @@ func (db *DB) settleNames(state *manifest.Store) error {
 	for i := range state.Partitions {
 		if err := db.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkSequences makes sure that what is written next is newer than all that is
+// there, whatever the store manifest says.
+func (db *DB) checkSequences(next uint64) error {
+	for _, p := range db.partitions() {
+		if p.c.def.Replicated {
+			continue // it has its own
+		}
+		highest := p.install.flushedSeq.Load()
+		for _, r := range p.version.Load().runs {
+			for _, f := range r.files {
+				highest = max(highest, f.Properties().MaxSeq)
+			}
+		}
+		if highest >= next {
+			return fault.Corrupt(db.fs.Path(manifest.Name(db.structure.dir.Generation())), 0, "partition %d has sequence %d, the store goes on from %d", p.id, highest, next)
 		}
 	}
 	return nil
@@ -273,6 +296,9 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	opened := make(sharedFiles)
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
+		if err != nil && !errors.Is(err, ErrTooNew) {
+			err = fault.Corrupt(db.fs.Path(manifest.Name(db.structure.dir.Generation())), 0, "%w", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -300,9 +326,8 @@ func (p *partition) open(opened sharedFiles) error {
 	if err := p.install.dir.Load(&m); err != nil {
 		return err
 	}
-	if m.StoreID != p.db.id || m.Partition != uint32(p.id) {
-		return fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0,
-			"manifest of partition %d of store %x in the place of partition %d of store %x", m.Partition, m.StoreID, p.id, p.db.id)
+	if err := p.db.structure.state.CheckFiles(uint32(p.id), &m); err != nil {
+		return fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
 	}
 	p.left = m
 	p.install.flushedSeq.Store(m.FlushedSeq)

@@ -12,9 +12,9 @@ import (
 // FuzzManifest decodes arbitrary bytes as either manifest: a typed error, or
 // something that is the same after another round.
 func FuzzManifest(f *testing.F) {
-	store := manifest.Store{StoreID: manifest.ID{1}, Containers: []manifest.Container{{ID: 1, Name: "c", Levels: 1}}, LastSeq: 9}
+	store := manifest.Store{StoreID: manifest.ID{1}, Containers: []manifest.Container{{ID: 1, Name: "c", Levels: 1}}, LastSeq: 9, SeqLimit: 10, NextContainer: 2, NextPartition: 6}
 	store.Partitions = []manifest.Partition{{ID: 4, Container: 1, Max: manifest.Bytes{0xFF}, Parents: []uint32{2, 3}}}
-	store.Intents = []manifest.Intent{{Container: 1, Kind: "split", Parents: []uint32{4}, Children: store.Partitions}}
+	store.Intents = []manifest.Intent{{Container: 1, Kind: "split", Parents: []uint32{4}, Children: []manifest.Partition{{ID: 5, Container: 1}}}}
 	files := manifest.Files{Partition: 3, Inherits: []manifest.Inherited{{Stream: 2, FlushedSeq: 8}}, Runs: []manifest.Run{{Files: []manifest.File{{Number: 1, Size: 2, Min: manifest.Bytes{1}, Max: manifest.Bytes{2}, Part: &manifest.Part{Items: 1, RawBytes: 1, Bytes: 1}}}}}}
 	for kind, v := range map[manifest.Kind]any{manifest.StoreKind: &store, manifest.PartitionKind: &files} {
 		data, err := manifest.Encode(kind, v)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -122,8 +123,11 @@ func (c *Catalog) follows(before *Catalog) error {
 	return nil
 }
 
-// check tests what invariants 3 and 4 say.
-func (c *Catalog) check() error {
+// Check tests what invariants 3 and 4 say, and those of the manifests.
+func (c *Catalog) Check() error {
+	if err := c.Store.Check(); err != nil {
+		return err
+	}
 	switch s := &c.Store; {
 	case len(s.Intents) > 0 || s.LogFirst != 0 || len(s.LogClosed) > 0 || s.Clean:
 		return errors.New("the store manifest names a log, or a reshape that was not committed")
@@ -131,6 +135,8 @@ func (c *Catalog) check() error {
 		return fmt.Errorf("%d manifests of partitions, the store has %d", len(c.Partitions), len(s.Partitions))
 	case c.Seq >= s.SeqLimit:
 		return fmt.Errorf("sequence %d is not below the limit %d", c.Seq, s.SeqLimit)
+	case c.Time > item.MaxTime:
+		return fmt.Errorf("time %d", c.Time)
 	case c.Full && (c.Parent != manifest.ID{} || c.ParentSeq != 0):
 		return errors.New("a full backup with a parent")
 	}
@@ -139,7 +145,7 @@ func (c *Catalog) check() error {
 	for i := range c.Files {
 		f := &c.Files[i]
 		switch {
-		case i > 0 && f.Number <= c.Files[i-1].Number:
+		case f.Number == 0 || f.Number > manifest.MaxNumber || i > 0 && f.Number <= c.Files[i-1].Number:
 			return fmt.Errorf("file %d is not in order", f.Number)
 		case f.Size <= 0 || f.Size > maxTotal-total:
 			return fmt.Errorf("file %d of %d bytes", f.Number, f.Size)
@@ -150,13 +156,14 @@ func (c *Catalog) check() error {
 		files[f.Number] = f
 	}
 	named := make(map[uint64]bool, len(files))
-	seen := make(map[uint32]bool, len(c.Partitions))
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		if id := c.Store.Partitions[i].ID; p.Partition != id || p.StoreID != c.Store.StoreID || seen[id] {
-			return fmt.Errorf("manifest of partition %d of store %x in the place of partition %d of store %x", p.Partition, p.StoreID, id, c.Store.StoreID)
+		if err := c.Store.CheckFiles(c.Store.Partitions[i].ID, p); err != nil {
+			return err
 		}
-		seen[p.Partition] = true
+		if err := p.Check(); err != nil {
+			return fmt.Errorf("partition %d: %w", p.Partition, err)
+		}
 		if len(p.Obsolete) > 0 || p.FlushedSeq > c.Seq {
 			return fmt.Errorf("partition %d: flushed up to %d, with %d obsolete files", p.Partition, p.FlushedSeq, len(p.Obsolete))
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -144,12 +143,7 @@ func (d *Reader) begin(ctx context.Context) (*Catalog, block, error) {
 		return nil, block{}, err
 	}
 	c := new(Catalog)
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err = dec.Decode(c); err == nil {
-		err = c.check()
-	}
-	if err == nil && !bytes.Equal(c.ID[:], d.place[:16]) {
+	if err = manifest.Unmarshal(text, c, true); err == nil && !bytes.Equal(c.ID[:], d.place[:16]) {
 		err = fmt.Errorf("id %x in a stream of another one", c.ID)
 	}
 	if err != nil {

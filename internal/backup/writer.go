@@ -25,7 +25,7 @@ type Writer struct {
 
 // NewWriter writes the header and the catalog, which must be right.
 func NewWriter(w io.Writer, c *Catalog) (*Writer, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("backup: catalog: %w", err)
 	}
 	text, err := json.Marshal(c)

@@ -22,6 +22,32 @@
 //     further writes with fault.ErrOutcomeUnknown and its owner deletes no
 //     file until the store is opened again.
 //
+// And of what they say, whatever the bytes: Load, and whoever reads manifests from
+// a backup, refuses one that does not hold.
+//
+// The store:
+//
+//  4. LastSeq is not above SeqLimit, which no sequence reaches, and that not above
+//     item.MaxSeq+1.
+//  5. Numbers of containers and partitions are not 0, below the next ones, which are
+//     at most MaxID. So what is made next has a directory of its own.
+//  6. No two containers have one number or one name, no two partitions one number.
+//  7. Each partition is of a container that is listed, and those of a container
+//     cover the key space once.
+//  8. Children of jobs that were not committed are no partitions.
+//  9. Times end with the year 9999. Marks rise; so do the files of the log.
+//
+// A partition:
+//
+//  10. Its sequences, its entry and the numbers of its files leave room to count on.
+//     It inherits a stream once, and not its own.
+//  11. Files of a run follow each other without overlap. None is obsolete.
+//  12. References to one file tell of the same content, and do not overlap.
+//  13. It is of the store and in the place that it says; the streams that it inherits
+//     are those of partitions that were made.
+//
+// A manifest takes memory in proportion to its length: see Unmarshal.
+//
 // A crash leaves either generation n-1 alone, or n (with or without n-1), or a
 // .tmp file beside them, which Load ignores and the owner removes.
 package manifest
@@ -109,7 +135,7 @@ func Decode(file string, kind Kind, data []byte, v any) error {
 		return fault.Corrupt(file, 0, "no manifest header")
 	}
 	if words[1] != string(kind) {
-		return fault.Corrupt(file, 0, "a %q manifest where %q is expected", words[1], string(kind))
+		return fault.Corrupt(file, 0, "a %.32q manifest where %q is expected", words[1], string(kind))
 	}
 	format, err := strconv.ParseUint(words[2], 10, 32)
 	if err != nil || format == 0 {
@@ -127,10 +153,8 @@ func Decode(file string, kind Kind, data []byte, v any) error {
 	if want := fmt.Sprintf("%08x", checksum(strings.Join(words[:3], " "), body)); words[3] != want {
 		return fault.Corrupt(file, 0, "checksum %s, computed %s", words[3], want)
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return fault.Corrupt(file, int64(len(line))+1+dec.InputOffset(), "%v", err)
+	if err := Unmarshal(body, v, true); err != nil {
+		return fault.Corrupt(file, int64(len(line))+1, "%w", err)
 	}
 	return nil
 }

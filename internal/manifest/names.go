@@ -42,7 +42,7 @@ func ParseSegmentName(base string) (number uint64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || SegmentName(n) != base {
+	if err != nil || n > MaxNumber || SegmentName(n) != base {
 		return 0, false
 	}
 	return n, true

@@ -259,7 +259,7 @@ func (b Bytes) MarshalText() ([]byte, error) {
 func (b *Bytes) UnmarshalText(text []byte) error {
 	decoded, err := hex.AppendDecode(nil, text)
 	if err != nil {
-		return fmt.Errorf("bad hexadecimal %q", text)
+		return fmt.Errorf("bad hexadecimal %.32q", text)
 	}
 	*b = decoded
 	return nil
