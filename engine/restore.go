@@ -230,7 +230,7 @@ func (s *restorer) fill(ctx context.Context, r io.Reader) error {
 // Begin implements backup.Handler.
 func (s *restorer) Begin(c *backup.Catalog) error {
 	if s.catalog == nil && !c.Full {
-		return fmt.Errorf("%w: it is an incremental one, and the first", ErrWrongParent)
+		return fmt.Errorf("%w: it is an incremental one, and the first: give the full backup first", ErrWrongParent)
 	}
 	s.catalog = c
 	if s.log != nil {

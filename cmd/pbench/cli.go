@@ -126,6 +126,9 @@ func decodeDirectory(ctx *kong.DecodeContext, target reflect.Value) error {
 	if name == "" {
 		return errors.New("the name of the directory is empty")
 	}
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is a file: want the directory of a store", name)
+	}
 	target.SetString(name)
 	return nil
 }

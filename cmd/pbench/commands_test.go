@@ -287,17 +287,17 @@ func TestLoadFile(t *testing.T) {
 	db := t.TempDir()
 	s := newSession(t)
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/k")
-	wants(t, s.errOut.String(), name+": line 4: document:", "2 documents were written", "--skip 2")
+	wants(t, s.errOut.String(), name+": line 4: document:", "2 documents were written", "--skip 3;", "--max-errors")
 	if !s.store.closed {
 		t.Error("the store is left open")
 	}
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--skip", "3")
-	wants(t, s.errOut.String(), "line 6: document without id", "1 documents were written", "--skip 4")
+	wants(t, s.errOut.String(), "line 6: document without id", "1 document was written", "--skip 5;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "2")
 	wants(t, s.errOut.String(), "refused: "+name+": line 4", "refused: "+name+": line 6")
 	wants(t, s.out.String(), "4 documents", "refused  2 documents")
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "1")
-	wants(t, s.errOut.String(), "--skip 4")
+	wants(t, s.errOut.String(), "--skip 5;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--docs", "2")
 	wants(t, s.out.String(), "loaded   2 documents")
 

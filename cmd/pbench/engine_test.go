@@ -77,7 +77,7 @@ func TestEndToEndFile(t *testing.T) {
 	db := filepath.Join(dir, "db")
 	s := newEngineSession(t)
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
-	wants(t, s.errOut.String(), name+": line 4, column 11: document: ", "3 documents were written", "--skip 3")
+	wants(t, s.errOut.String(), name+": line 4, column 11: document: ", "3 documents were written", "--skip 4;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
 	wants(t, s.out.String(), "loaded   1 documents")
 	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
@@ -96,7 +96,7 @@ func TestEndToEndErrors(t *testing.T) {
 	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, exitFailed, "load", "--db", file, "--docs", "10")
+	s.do(t, cli.ExitUsage, "load", "--db", file, "--docs", "10")
 	wants(t, s.errOut.String(), file)
 	s.do(t, exitFailed, "load", "--db", dir, "--docs", "10")
 	wants(t, s.errOut.String(), dir, "not a cleave store")

@@ -163,7 +163,12 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		if closeErr := shut(); closeErr != nil {
 			return errors.Join(err, closeErr)
 		}
-		env.notef("%s documents were written; to go on there: --skip %d", formatCount(result.documents), position)
+		var refused *refusedError
+		if errors.As(err, &refused) {
+			env.notef("%s written; to go on behind the one that was refused: --skip %d; to pass over more such: --max-errors N", wasOrWere(result.documents), position+1)
+		} else {
+			env.notef("%s written; to go on there: --skip %d", wasOrWere(result.documents), position)
+		}
 		return err
 	}
 	if !l.NoSettle {
@@ -357,7 +362,7 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 			return r, err
 		}
 		if r.refused == maxErrors {
-			return r, in.refused(bad.err)
+			return r, &refusedError{in.refused(bad.err)}
 		}
 		r.refused++
 		r.position++
@@ -365,6 +370,18 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 		env.notef("refused: %v", in.refused(bad.err))
 	}
 }
+
+func wasOrWere(documents int64) string {
+	if documents == 1 {
+		return "1 document was"
+	}
+	return formatCount(documents) + " documents were"
+}
+
+// refusedError ends a load at a document, which another attempt would meet again.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
 
 // settle waits for flushes, merges and splits.
 func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem *measure.Memory, splits *splitLog) error {

@@ -33,7 +33,7 @@ func TestBackupAndRestore(t *testing.T) {
 	clean(t, "verify", copied)
 	fails(t, cli.ExitUsage, "has a file", "restore", copied, full)
 	fails(t, cli.ExitUsage, "exists", "backup", s.dir, "-o", full)
-	fails(t, cli.ExitUsage, "does not follow", "restore", filepath.Join(dir, "x"), next)
+	fails(t, cli.ExitUsage, "give the full backup first", "restore", filepath.Join(dir, "x"), next)
 	whole, err := os.ReadFile(full)
 	check(t, err)
 	check(t, os.WriteFile(full, whole[:len(whole)-1], 0o600))

@@ -33,7 +33,7 @@ var (
 	// ErrFailed says that the store accepts no writes until it is reopened.
 	ErrFailed = errors.New("store failed; reopen it to write")
 	// ErrTooNew says that a file has a format newer than this program.
-	ErrTooNew = errors.New("format is newer than this program")
+	ErrTooNew = errors.New("format is newer than this program: update it")
 	// ErrLocked says that another owner has the store open for writing.
 	ErrLocked = errors.New("store is locked")
 )
