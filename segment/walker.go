@@ -17,6 +17,7 @@ type Walker struct {
 	open opened
 	buf  []byte // decoded payload
 	i    int    // member of open
+	at   int64  // offset of the group that was opened last, or could not be
 	base uint32 // ordinal of the first member of open
 	keys bool   // only as much of the payload is decoded as the key takes
 	key  shownKey
@@ -67,6 +68,7 @@ func (w *Walker) nextGroup() bool {
 		return false
 	}
 	w.base += uint32(w.open.g.count)
+	w.at = off
 	var b []byte
 	if b, w.err = w.in.group(off); w.err != nil {
 		return false

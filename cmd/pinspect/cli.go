@@ -44,10 +44,11 @@ type commands struct {
 	Advise     adviseCommand     `cmd:"" help:"Which partition key to take for documents in a file or a store, and why."`
 	Backup     backupCommand     `cmd:"" help:"Write the store to a file, in full or what is new since another backup."`
 	Restore    restoreCommand    `cmd:"" help:"Make a store of backups, or check them."`
+	Repair     repairCommand     `cmd:"" help:"Write what can be read of a damaged store into a new one."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
 }
 
-const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed; restore makes a new one.
+const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed; restore and repair make a new one.
 
 Exit status: 0 clean, 1 something is damaged or a document is not found, 2 wrong usage or no such container or partition, 3 the store cannot be opened or the output not be written, 130 interrupted.`
 

@@ -318,7 +318,7 @@ func TestNothingOnDiskChanges(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "export", "top", "map", "advise", "verify"} {
+	for _, command := range []string{"info", "tree", "partitions", "segments", "wal", "get", "export", "top", "map", "advise", "repair", "verify"} {
 		if text := clean(t, command, "--help"); !strings.Contains(text, "pinspect "+command) || !strings.Contains(text, "Examples:") {
 			t.Errorf("help of %s lacks examples:\n%s", command, text)
 		}

@@ -21,8 +21,10 @@ type damageInfo struct {
 }
 
 // damageOf describes what the store has found damaged so far.
-func damageOf(db *engine.DB) (all []damageInfo) {
-	for _, d := range db.Stats().Damage {
+func damageOf(db *engine.DB) []damageInfo { return describeDamage(db.Stats().Damage) }
+
+func describeDamage(list []engine.Damage) (all []damageInfo) {
+	for _, d := range list {
 		all = append(all, damageInfo{
 			Container: d.Container, Partition: d.Partition, Min: d.Min, Max: d.Max, File: d.File, Offset: d.Offset,
 			Aside: d.Aside, Whole: d.Whole, Error: d.Err.Error(),

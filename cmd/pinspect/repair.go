@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type repairCommand struct {
+	Src   string `arg:"" help:"Directory of the damaged store, which is not changed."`
+	Dst   string `arg:"" help:"Directory of the store to make: empty or absent."`
+	Older bool   `help:"Write documents too of which a newer version, or a delete, may lie in what is damaged."`
+	JSON  bool   `name:"json" help:"Print JSON: one object."`
+}
+
+// Help returns the long help text.
+func (*repairCommand) Help() string {
+	return `Writes what can be read of a store into a new one, and lists what could not be read: the file, the offset and the part of the key space. Documents keep their keys, ids and when they expire; etags and times of modification are new. A document of which a newer version may lie in what is damaged is left out without --older. A store whose own manifest or log is damaged cannot be repaired so.
+
+Exit status 0: everything was read; 1: something is lost, see the list.
+
+Examples:
+  pinspect repair DIR NEW
+  pinspect repair DIR NEW --older --json`
+}
+
+// repairResult is what repair prints.
+type repairResult struct {
+	versioned
+	Documents int64        `json:"documents"`
+	Bytes     int64        `json:"bytes"`
+	Uncertain int64        `json:"uncertain"` // documents of which a newer version may be lost
+	Refused   []string     `json:"refused,omitempty"`
+	Lost      []damageInfo `json:"lost,omitempty"`
+}
+
+// Run runs the command.
+func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) error {
+	line := env.newLine()
+	defer line.Clear()
+	report, err := engine.Repair(ctx, c.Src, c.Dst, &engine.RepairOptions{Older: c.Older, Progress: func(r engine.RepairReport) {
+		line.Show(time.Now(), func() string { return cli.Count(r.Documents) + " documents written" })
+	}})
+	line.Clear()
+	if err != nil {
+		if errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrNotStore) {
+			return cli.Usage(err)
+		}
+		return err
+	}
+	result := repairResult{
+		versioned: v1, Documents: report.Documents, Bytes: report.Bytes, Uncertain: report.Uncertain, Lost: describeDamage(report.Lost),
+	}
+	for _, err := range report.Refused {
+		result.Refused = append(result.Refused, err.Error())
+	}
+	if c.JSON {
+		err = out.object(&result)
+	} else {
+		out.printf("%s documents, %s, written to %s\n", cli.Count(report.Documents), cli.Bytes(report.Bytes), printable(c.Dst))
+		if report.Uncertain > 0 {
+			out.printf("! %s documents may have a newer version in what is damaged\n", cli.Count(report.Uncertain))
+		}
+		for _, text := range result.Refused {
+			out.printf("! not written: %s\n", printable(text))
+		}
+		printDamage(out, result.Lost)
+	}
+	if err == nil && len(result.Lost)+len(result.Refused) > 0 {
+		return findingError{fmt.Errorf("%w: %d places", errDamagedParts, len(result.Lost))}
+	}
+	return err
+}
