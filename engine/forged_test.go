@@ -362,20 +362,23 @@ func TestBackupBombs(t *testing.T) {
 	}
 }
 
-// forgedBackup returns a backup with a catalog, its checksums right, up to there.
+// forgedBackup returns a backup with a catalog, its checksums right, up to the block
+// behind it: a reader decodes the catalog when it has that.
 func forgedBackup(catalog []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	data := append([]byte("cleavbak"), 1, 0, 0, 0)
 	data = append(data, make([]byte, 24)...)
 	data = binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, table))
-	for len(catalog) > 0 {
-		piece := catalog[:min(len(catalog), 1<<20)]
-		catalog = catalog[len(piece):]
-		head := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0}, uint32(len(piece)))
+	block := func(kind byte, piece []byte) {
+		head := binary.LittleEndian.AppendUint32([]byte{kind, 0, 0, 0}, uint32(len(piece)))
 		sum := binary.LittleEndian.AppendUint64(bytes.Clone(data[12:28]), uint64(len(data)))
 		data = append(data, head...)
 		data = binary.LittleEndian.AppendUint32(data, crc32.Checksum(append(append(sum, head...), piece...), table))
 		data = append(data, piece...)
 	}
+	for piece := range slices.Chunk(catalog, 1<<20) {
+		block(1, piece)
+	}
+	block(4, make([]byte, 20))
 	return data
 }
