@@ -98,7 +98,7 @@ func (e *environment) fail(err error) int {
 		return cli.ExitUsage
 	}
 	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(backupError)) {
-		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store.")
+		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store; repair writes what can be read into a new one.")
 	}
 	if errors.As(err, new(findingError)) {
 		return exitFindings
