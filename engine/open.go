@@ -135,7 +135,8 @@ func (db *DB) settleNames(state *manifest.Store) error {
 		return nil
 	}
 	for i := range state.Partitions {
-		if err := db.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID)); err != nil {
+		err := db.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID))
+		if err != nil && !(db.bearing && errors.Is(err, ErrMissing)) { // one without its directory is set aside
 			return err
 		}
 	}
@@ -152,7 +153,9 @@ func (db *DB) checkSequences(next uint64) error {
 		highest := p.install.flushedSeq.Load()
 		for _, r := range p.version.Load().runs {
 			for _, f := range r.files {
-				highest = max(highest, f.Properties().MaxSeq)
+				if f.Broken() == nil { // else what it holds is not known
+					highest = max(highest, f.Properties().MaxSeq)
+				}
 			}
 		}
 		if highest >= next {
