@@ -194,6 +194,9 @@ func (b *backupRun) list() error {
 	for i := range b.parts {
 		for _, r := range b.parts[i].version.runs {
 			for _, f := range r.files {
+				if why := f.Broken(); why != nil {
+					return why
+				}
 				if b.files[f.ref.Number] == nil {
 					b.files[f.ref.Number] = f
 					b.catalog.Files = append(b.catalog.Files, backup.File{Number: f.ref.Number, Size: f.ref.Size, FooterCRC: f.ref.FooterCRC, Carried: true})

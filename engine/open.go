@@ -408,6 +408,7 @@ func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, erro
 	}
 	if reader.FooterCRC() != ref.FooterCRC {
 		err := fault.Corrupt(p.db.fs.Path(name), info.Size-4, "footer checksum %08x, the manifest says %08x", reader.FooterCRC(), ref.FooterCRC)
+		delete(opened, sharedFile{ref.Number, info.ID}) // it may be closed now
 		reader.Release()
 		return nil, err
 	}
