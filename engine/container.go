@@ -153,8 +153,10 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 }
 
 // EnsureContainer returns the container of this name, made with def if there is
-// none. It returns ErrExists if there is one of another kind, with other
-// partition key paths or other unique keys; the rest of def is not compared.
+// none. One that is there must be what def asks for: its kind, partition key and
+// unique keys are those of def, and so is each other part of def that is not zero,
+// but for MinPartitions, which only says what a container begins with. Otherwise
+// the error is a *DefinitionError, which matches ErrExists, and nothing is changed.
 func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
 	c, err := db.Container(name)
 	if errors.Is(err, ErrNoContainer) {
@@ -165,14 +167,13 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	if err != nil {
 		return nil, err
 	}
-	if def, err = def.check(name); err != nil {
+	checked, err := def.check(name)
+	if err != nil {
 		return nil, err
 	}
-	if c.def.Kind != def.Kind || !slices.Equal(c.def.PartitionKey, def.PartitionKey) || !c.def.Synthetic.equal(def.Synthetic) {
-		return nil, fmt.Errorf("container %q: %w as %v with partition key %s", name, ErrExists, c.def.Kind, c.def.KeyText())
-	}
-	if !slices.EqualFunc(c.def.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]) {
-		return nil, fmt.Errorf("container %q: %w with unique keys %v", name, ErrExists, c.def.UniqueKeys)
+	def.PartitionKey = checked.PartitionKey
+	if err := c.compare(&def); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

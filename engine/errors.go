@@ -13,7 +13,8 @@ var (
 	// ErrNotFound: no such item, or it is deleted.
 	ErrNotFound = errors.New("item not found")
 	// ErrExists: Create found an item with this key and id; CreateContainer
-	// found a container with this name.
+	// found a container with this name, or EnsureContainer another one with it than
+	// was asked for: *DefinitionError.
 	ErrExists = errors.New("already exists")
 	// ErrPrecondition: the etag given in IfMatch is not the item's, or the
 	// condition of a patch is not true.

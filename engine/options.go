@@ -334,7 +334,8 @@ func compressionName(c Compression) string {
 }
 
 // ContainerDef defines a container. But for Throughput and Index it cannot be
-// changed afterwards.
+// changed afterwards: see Container.SetThroughput, Container.SetIndexPolicy and, for
+// the rest, Container.CopyTo.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
@@ -347,14 +348,15 @@ type ContainerDef struct {
 	// Compression of the stored items.
 	Compression Compression
 	// MinPartitions is the number of physical partitions to begin with, which
-	// tile the key space evenly. 0: 1. At most 4,096. One that is written to
-	// takes 8 KiB of write buffers or more, and a file descriptor for each of
-	// its files.
+	// tile the key space evenly. 0: 1. At most 65,536, which is also the most that
+	// splits come to. One that is written to takes 8 KiB of write buffers or more,
+	// and a file descriptor for each of its files.
 	MinPartitions int
 	// DefaultTTL is how long items live from their last write on, unless they say
 	// otherwise: a document by its member "ttl", in seconds, -1 for ever, any
-	// write by WriteOptions.TTL. 0: items never expire, whatever they say.
-	// NoExpiry: only those that say so. At least a millisecond.
+	// write by WriteOptions.TTL. 0: items never expire, and a document with a
+	// "ttl" is written without an error and lives for ever, as in the model.
+	// NoExpiry: only those that say so expire. At least a millisecond.
 	DefaultTTL time.Duration
 	// Throughput is what the container may consume, in request units per second,
 	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
@@ -411,7 +413,7 @@ const (
 	defaultBatchBytes   = 2 << 20
 	maxBatchBytes       = 4 << 20
 	defaultPartitionRU  = 10_000
-	maxPartitions       = 4096
+	maxPartitions       = 1 << 16
 	maxContainers       = 10_000
 	maxNameBytes        = 255
 )

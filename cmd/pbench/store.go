@@ -206,7 +206,7 @@ func checkNewContainer(name string, def containerDef) error {
 }
 
 // maxPartitions is how many a new container may have.
-const maxPartitions = 4096
+const maxPartitions = 1 << 16
 
 // argumentError makes a refused option wrong usage.
 func argumentError(err error) error {

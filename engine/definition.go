@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/index"
+)
+
+// DefinitionError says that EnsureContainer found a container that is not what
+// was asked for. It matches ErrExists.
+type DefinitionError struct {
+	Container string
+	Field     string // of ContainerDef, such as "DefaultTTL" or "Limits.ItemBytes"
+	Have      string // what it is
+	Asked     string // what was asked for
+	Change    string // how it can be changed
+}
+
+// Error implements error.
+func (e *DefinitionError) Error() string {
+	return fmt.Sprintf("container %q: %v with %s %s, asked for was %s: %s", e.Container, ErrExists, e.Field, e.Have, e.Asked, e.Change)
+}
+
+// Unwrap returns ErrExists.
+func (e *DefinitionError) Unwrap() error { return ErrExists }
+
+// compare says in which part the container is not what def asks for.
+func (c *Container) compare(def *ContainerDef) error {
+	const anew = "load the items into another container"
+	have := c.Def()
+	byCopy := "Container.CopyTo or pbench copy makes another container with it"
+	if have.Kind != JSON || have.Replicated || have.Synthetic.random() {
+		byCopy = anew
+	}
+	differs := func(field, is, asked, change string) error {
+		return &DefinitionError{Container: c.name, Field: field, Have: is, Asked: asked, Change: change}
+	}
+	switch {
+	case have.Kind != def.Kind:
+		return differs("Kind", have.Kind.String(), def.Kind.String(), anew)
+	case !have.Synthetic.equal(def.Synthetic):
+		return differs("Synthetic", have.KeyText(), def.KeyText(), byCopy)
+	case !slices.Equal(have.PartitionKey, def.PartitionKey):
+		return differs("PartitionKey", have.KeyText(), def.KeyText(), byCopy)
+	case !slices.EqualFunc(have.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]):
+		return differs("UniqueKeys", fmt.Sprint(have.UniqueKeys), fmt.Sprint(def.UniqueKeys), anew)
+	case !def.Index.Empty() && !sameIndex(c.indexing.Load(), def):
+		return differs("Index", indexText(have.Index), indexText(def.Index), "Container.SetIndexPolicy changes it")
+	}
+	for _, f := range []struct {
+		name        string
+		have, asked any
+		change      string
+	}{
+		{"Compression", have.Compression, def.Compression, byCopy},
+		{"DefaultTTL", have.DefaultTTL, ttlFromManifest(ttlToManifest(def.DefaultTTL)), byCopy},
+		{"Throughput", have.Throughput, def.Throughput, "Container.SetThroughput changes it"},
+		{"NoBurst", have.NoBurst, def.NoBurst, byCopy},
+		{"Replicated", have.Replicated, def.Replicated, anew},
+		{"ChangeRetention", have.ChangeRetention, def.ChangeRetention.Truncate(time.Millisecond), byCopy},
+		{"Limits.ItemBytes", have.Limits.ItemBytes, def.Limits.ItemBytes, byCopy},
+		{"Limits.LogicalPartitionBytes", have.Limits.LogicalPartitionBytes, def.Limits.LogicalPartitionBytes, byCopy},
+		{"Limits.BatchOperations", have.Limits.BatchOperations, def.Limits.BatchOperations, byCopy},
+		{"Limits.BatchBytes", have.Limits.BatchBytes, def.Limits.BatchBytes, byCopy},
+		{"Limits.PartitionThroughput", have.Limits.PartitionThroughput, def.Limits.PartitionThroughput, byCopy},
+	} {
+		if !reflect.ValueOf(f.asked).IsZero() && f.asked != f.have {
+			return differs(f.name, definitionText(f.have), definitionText(f.asked), f.change)
+		}
+	}
+	return nil
+}
+
+// sameIndex says whether the policy of def, which was checked, is that in force.
+func sameIndex(have *index.Compiled, def *ContainerDef) bool {
+	asked, err := def.compileIndex(def.Index)
+	return err == nil && have != nil && have.Fingerprint() == asked.Fingerprint()
+}
+
+func indexText(p IndexPolicy) string {
+	switch {
+	case p.Empty():
+		return "of nothing"
+	case len(p.Exclude) == 0:
+		return strings.Join(p.Include, ",")
+	}
+	return strings.Join(p.Include, ",") + " without " + strings.Join(p.Exclude, ",")
+}
+
+func definitionText(v any) string {
+	switch v := v.(type) {
+	case Compression:
+		return compressionName(v)
+	case time.Duration:
+		if v == NoExpiry {
+			return "NoExpiry"
+		}
+	}
+	return fmt.Sprint(v)
+}
