@@ -365,7 +365,7 @@ type settings struct {
 	Workers      int     `json:"workers,omitempty"`
 	Seconds      float64 `json:"seconds"`
 	Durability   string  `json:"durability"`
-	MemoryBudget int64   `json:"memory_budget"`
+	MemoryBudget int64   `json:"memory_budget_bytes"`
 	Seed         uint64  `json:"seed"`
 	Interrupted  bool    `json:"interrupted,omitempty"`
 }
@@ -382,6 +382,6 @@ func (s *settings) print(w io.Writer, name string) {
 	}
 	fmt.Fprintf(w, "%s documents in %s; %s (%s), %s keys, seed %d\n", formatCount(s.Documents), plural(s.Partitions, "physical partition"),
 		name, s.Mix, s.Keys, s.Seed)
-	fmt.Fprintf(w, "%s, %s, %s, memory budget %s MiB, %s s%s\n",
-		plural(s.Workers, "worker"), loop, s.Durability, formatShort(float64(s.MemoryBudget)/(1<<20)), formatShort(s.Seconds), note)
+	fmt.Fprintf(w, "%s, %s, %s, memory budget %s, %s s%s\n",
+		plural(s.Workers, "worker"), loop, s.Durability, formatBytes(s.MemoryBudget), formatShort(s.Seconds), note)
 }

@@ -126,7 +126,10 @@ func (r *report) depends() map[string]string {
 	s := r.Engine.Run
 	d := map[string]string{
 		"documents": formatCount(s.Documents), "partitions": fmt.Sprint(s.Partitions), "mix": s.Mix, "keys": s.Keys,
-		"loop": s.Loop, "workers": fmt.Sprint(s.Workers), "durability": s.Durability, "memory budget": formatBytes(s.MemoryBudget),
+		"loop": s.Loop, "workers": fmt.Sprint(s.Workers), "durability": s.Durability,
+	}
+	if s.MemoryBudget > 0 { // results of older builds have it under another name
+		d["memory budget"] = formatBytes(s.MemoryBudget)
 	}
 	if s.Rate > 0 {
 		d["rate"] = formatRate(s.Rate)

@@ -62,7 +62,7 @@ func (g *growthFactor) UnmarshalText(text []byte) error {
 
 // adviseReport is what advise prints as JSON.
 type adviseReport struct {
-	versioned
+	header
 	Inputs   []string `json:"inputs"`
 	Proposed bool     `json:"proposed"` // the candidates, as none were given
 	*keyadvice.Report
@@ -82,7 +82,7 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 	}
 	s := &inputs{names: c.Inputs, container: c.Container, limit: c.Limit, stdin: env.stdin, line: env.newLine()}
 	defer s.line.Clear()
-	report := adviseReport{versioned: v1, Inputs: c.Inputs, Proposed: options.Proposed, showKeys: c.ShowKeys}
+	report := adviseReport{header: newHeader("advice"), Inputs: c.Inputs, Proposed: options.Proposed, showKeys: c.ShowKeys}
 	if report.Proposed {
 		survey := keyadvice.NewSurvey(options)
 		if err = s.each(ctx, "looking for keys in", survey.Add); err != nil {

@@ -48,8 +48,7 @@ Examples:
 
 // backupRow describes a backup.
 type backupRow struct {
-	versioned
-	Type    string    `json:"type"`
+	header
 	ID      string    `json:"id"`
 	Parent  string    `json:"parent,omitempty"`
 	Store   string    `json:"store"`
@@ -60,9 +59,15 @@ type backupRow struct {
 	Carried int       `json:"files_carried"`
 }
 
+// restoredRow says where a backup was restored.
+type restoredRow struct {
+	header
+	Directory string `json:"directory"`
+}
+
 func newBackupRow(info *engine.BackupInfo) *backupRow {
 	r := &backupRow{
-		versioned: v1, Type: "backup", ID: info.ID, Parent: info.Parent, Store: info.Store, Seq: info.Seq, Time: info.Time, Bytes: info.Bytes, Files: len(info.Files),
+		header: newHeader("backup"), ID: info.ID, Parent: info.Parent, Store: info.Store, Seq: info.Seq, Time: info.Time, Bytes: info.Bytes, Files: len(info.Files),
 	}
 	for i := range info.Files {
 		if info.Files[i].Carried {
@@ -146,11 +151,7 @@ func (c *restoreCommand) Run(ctx context.Context, env *environment, out *output)
 	}
 	if !c.Check {
 		if c.JSON {
-			return out.object(struct {
-				versioned
-				Type      string `json:"type"`
-				Directory string `json:"directory"`
-			}{v1, "restored", c.Dir})
+			return out.object(restoredRow{newHeader("restored"), c.Dir})
 		}
 		out.printf("restored into %s\n", c.Dir)
 		return nil

@@ -31,7 +31,7 @@ Examples:
 
 // documentRow is a document with its description.
 type documentRow struct {
-	versioned
+	header
 	Key      string          `json:"key"` // text form, as get reads it
 	ID       string          `json:"id"`
 	ETag     string          `json:"etag"`
@@ -44,7 +44,7 @@ type documentRow struct {
 
 func describeItem(it *engine.Item, kind engine.Kind) *documentRow {
 	row := &documentRow{
-		versioned: v1, Key: it.Key.String(), ID: it.ID, ETag: it.ETag.String(), Seq: it.Seq, Modified: it.Modified.UTC(), Bytes: len(it.Body),
+		header: newHeader("document"), Key: it.Key.String(), ID: it.ID, ETag: it.ETag.String(), Seq: it.Seq, Modified: it.Modified.UTC(), Bytes: len(it.Body),
 	}
 	if kind == engine.JSON {
 		row.Body = it.Body

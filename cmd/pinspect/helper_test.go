@@ -48,8 +48,8 @@ func objects(t *testing.T, text string) []map[string]any {
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			t.Fatalf("no JSON object on a line: %v\n%s", err, line)
 		}
-		if v["v"] != 1.0 {
-			t.Errorf("object without version: %s", line)
+		if v["v"] != float64(jsonVersion) || v["type"] == nil {
+			t.Errorf("object without version or type: %s", line)
 		}
 		list = append(list, v)
 	}

@@ -34,8 +34,7 @@ Examples:
 
 // reshapeRow is a change of the physical partitions of a container.
 type reshapeRow struct {
-	versioned
-	Type      string         `json:"type"` // "reshape"
+	header
 	Container string         `json:"container"`
 	Time      string         `json:"time"` // RFC 3339, of the commit
 	Kind      string         `json:"kind"` // split, merge or move
@@ -153,7 +152,7 @@ func newHistory(state *manifest.Store, view *containerLayout) (*history, error) 
 		if r.Container != view.ID {
 			continue
 		}
-		row := reshapeRow{versioned: v1, Type: "reshape", Container: view.Name, Kind: r.Kind,
+		row := reshapeRow{header: newHeader("reshape"), Container: view.Name, Kind: r.Kind,
 			Time: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00")}
 		for _, p := range r.Parents {
 			if err := add(p.ID, p.Min, p.Max); err != nil {

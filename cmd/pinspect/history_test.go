@@ -133,7 +133,7 @@ func TestPartitionsShare(t *testing.T) {
 func TestHot(t *testing.T) {
 	dir, _ := reshaped(t)
 	list := objects(t, clean(t, "hot", dir, "--container", "c", "--recent", "40", "--json", "--show-keys"))
-	if len(list) != 1 || list[0]["key"] != `"k3"` || list[0]["recent_documents"] != 40.0 || list[0]["share"] != 1.0 || list[0]["documents"].(float64) < 40 {
+	if len(list) != 1 || list[0]["key"] != `"k3"` || list[0]["recent_documents"] != 40.0 || list[0]["recent_share"] != 1.0 || list[0]["documents"].(float64) < 40 {
 		t.Errorf("%v", list)
 	}
 	// The newest tenth of 941 writes.

@@ -28,20 +28,19 @@ Logical partitions are named by the first digits of the hash of their key (EPK),
 Examples:
   pinspect hot DIR
   pinspect hot DIR --container cities --recent 10000 --show-keys
-  pinspect hot DIR --json | jq 'select(.share > 0.1)'`
+  pinspect hot DIR --json | jq 'select(.recent_share > 0.1)'`
 }
 
 // hotRow is a logical partition.
 type hotRow struct {
-	versioned
-	Type      string             `json:"type"` // "hot_partition"
+	header
 	Container string             `json:"container"`
 	Partition engine.PartitionID `json:"partition"`
 	EPK       string             `json:"epk"`
 	Key       string             `json:"key,omitempty"`
 	Recent    int64              `json:"recent_documents"`
 	Documents int64              `json:"documents"`
-	Share     float64            `json:"share"` // of the container's recent documents
+	Share     float64            `json:"recent_share"` // of the recent documents of the container
 }
 
 // Run runs the command.
@@ -77,7 +76,7 @@ func (c *hotCommand) show(ctx context.Context, env *environment, db *engine.DB, 
 	for _, l := range h.hottest {
 		epk := l.key.EPK()
 		row := hotRow{
-			versioned: v1, Type: "hot_partition", Container: cs.Name, Partition: l.partition, EPK: epk.String(),
+			header: newHeader("hot_partition"), Container: cs.Name, Partition: l.partition, EPK: epk.String(),
 			Recent: l.recent, Documents: l.documents, Share: float64(l.recent) / float64(h.documents),
 		}
 		if c.ShowKeys {

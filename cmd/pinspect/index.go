@@ -33,8 +33,7 @@ Examples:
 
 // indexRow is the indexes of a container.
 type indexRow struct {
-	versioned
-	Type       string   `json:"type"` // "index"
+	header
 	Container  string   `json:"container"`
 	Include    []string `json:"include,omitempty"`
 	Exclude    []string `json:"exclude,omitempty"`
@@ -55,8 +54,7 @@ type indexRow struct {
 
 // pathRow is what is indexed at a path.
 type pathRow struct {
-	versioned
-	Type      string `json:"type"` // "path"
+	header
 	Container string `json:"container"`
 	Path      string `json:"path"`
 	Terms     int64  `json:"terms"`
@@ -66,8 +64,7 @@ type pathRow struct {
 
 // termRow is a term of many versions.
 type termRow struct {
-	versioned
-	Type      string `json:"type"` // "term"
+	header
 	Container string `json:"container"`
 	Path      string `json:"path"`
 	Of        string `json:"value_type"`
@@ -134,7 +131,7 @@ func (c *indexCommand) show(ctx context.Context, f *files, pick picker, out *out
 // container reads the indexes of a container.
 func (c *indexCommand) container(ctx context.Context, f *files, view *containerLayout, damage *[]finding) (*indexReport, error) {
 	r := &indexReport{paths: make(map[string]*pathRow)}
-	r.versioned, r.Type, r.Container = v1, "index", view.Name
+	r.header, r.Container = newHeader("index"), view.Name
 	var policy index.Policy
 	if view.Index != nil {
 		policy = index.Policy{Include: view.Index.Include, Exclude: view.Index.Exclude}
@@ -223,7 +220,7 @@ func (c *indexCommand) file(ctx context.Context, r *indexReport, s *segmentLayou
 func (r *indexReport) path(name string) *pathRow {
 	row := r.paths[name]
 	if row == nil {
-		row = &pathRow{versioned: v1, Type: "path", Container: r.Container, Path: name}
+		row = &pathRow{header: newHeader("path"), Container: r.Container, Path: name}
 		r.paths[name] = row
 	}
 	return row
@@ -234,7 +231,7 @@ func (c *indexCommand) note(r *indexReport, s *segmentLayout, t *index.Term, pat
 	if c.Top == 0 || len(r.terms) == c.Top && int64(postings) <= r.terms[r.least].Postings {
 		return
 	}
-	row := termRow{versioned: v1, Type: "term", Container: r.Container, Path: path, Of: t.Value.Type.String(), Postings: int64(postings), File: s.name}
+	row := termRow{header: newHeader("term"), Container: r.Container, Path: path, Of: t.Value.Type.String(), Postings: int64(postings), File: s.name}
 	if c.ShowValues {
 		row.Value = valueText(t)
 	}

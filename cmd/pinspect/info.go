@@ -30,8 +30,7 @@ Examples:
 
 // infoReport is what info prints.
 type infoReport struct {
-	versioned
-	Type       string          `json:"type"` // "store"
+	header
 	Directory  string          `json:"directory"`
 	StoreID    manifest.ID     `json:"store_id"`
 	Format     int             `json:"format"`
@@ -71,7 +70,7 @@ type containerInfo struct {
 
 // settings are what a container was made with that is not the default.
 type settings struct {
-	Throughput            float64    `json:"throughput_request_units,omitempty"` // a second
+	Throughput            float64    `json:"throughput_ru_per_s,omitempty"`
 	NoBurst               bool       `json:"no_burst,omitempty"`
 	TTLSeconds            float64    `json:"default_ttl_s,omitempty"` // -1: items have one of their own
 	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
@@ -148,7 +147,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 		return nil, nil, err
 	}
 	r = &infoReport{
-		versioned: v1, Type: "store", Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
+		header: newHeader("store"), Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
 		Generation: l.generation, Clean: l.state.Clean, Exact: true, Containers: []containerInfo{},
 	}
 	if !r.Clean {

@@ -10,10 +10,8 @@
 // ends the program at once). Data goes to standard output, messages and
 // progress to standard error.
 //
-// JSON output is for programs: every object has "v":1, sizes are in bytes,
-// times in RFC 3339, offsets from the start of the file, names of files relative
-// to the directory of the store. Fields are only ever added. Commands that list
-// print one object a line.
+// JSON output is for programs: every object has "v" and "type", and docs/json.md
+// lists the fields. Commands that list print one object a line.
 package main
 
 import (

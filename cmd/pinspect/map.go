@@ -55,8 +55,7 @@ func (w window) clip(e *partmap.EPK) float64 { return min(max(w.part(position(e)
 
 // mapReport is the map of a container.
 type mapReport struct {
-	versioned
-	Type       string         `json:"type"` // "map"
+	header
 	Container  string         `json:"container"`
 	Key        []string       `json:"partition_key"`
 	Logical    int64          `json:"logical_partitions"` // of the partitions that are listed
@@ -84,7 +83,7 @@ type mapPartition struct {
 	ID        engine.PartitionID `json:"id"`
 	Min       string             `json:"min"`
 	Max       string             `json:"max"`
-	Share     float64            `json:"share"` // of the key space
+	Share     float64            `json:"key_space_share"`
 	Logical   int64              `json:"logical_partitions"`
 	Documents int64              `json:"documents"`
 	Exact     bool               `json:"exact"`
@@ -206,7 +205,7 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		return nil, err
 	}
 	m := &mapReport{
-		versioned: v1, Type: "map", Container: cs.Name, Key: keyPaths(&cs.Def),
+		header: newHeader("map"), Container: cs.Name, Key: keyPaths(&cs.Def),
 		Partitions: []mapPartition{}, Largest: []mapLogical{}, Density: survey.bins, window: w,
 	}
 	recent, err := c.addHeat(ctx, db, cs, m, line)

@@ -69,7 +69,7 @@ func TestMap(t *testing.T) {
 		}
 		for _, p := range v["partitions"].([]any) {
 			bytes += p.(map[string]any)["raw_bytes"].(float64)
-			share += p.(map[string]any)["share"].(float64)
+			share += p.(map[string]any)["key_space_share"].(float64)
 		}
 		if density != v["raw_bytes"] || bytes != density || share < 0.999 || share > 1.001 || v["logical_partitions"] != 7.0 {
 			t.Errorf("%v bytes by place, %v by partition, %v of the key space: %v", density, bytes, share, v["raw_bytes"])
@@ -206,7 +206,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("want at least %d bytes, %d documents: %v", bytesOf[key], documentsOf[key], v)
 		}
 		last = v["raw_bytes"].(float64)
-		shares[v["partition"]] += v["share"].(float64)
+		shares[v["partition"]] += v["partition_share"].(float64)
 	}
 	for id, share := range shares {
 		if share < 0.999 || share > 1.001 {
@@ -236,7 +236,7 @@ func TestTop(t *testing.T) {
 func TestTopUnflushed(t *testing.T) {
 	s := newSample(t)
 	v := objects(t, clean(t, "top", s.dir, "--container", "blobs", "--json", "--show-keys"))
-	if len(v) != 1 || v[0]["key"] != `["x",1]` || v[0]["exact"] != true || v[0]["share"] != 1.0 || v[0]["documents"] != 1.0 {
+	if len(v) != 1 || v[0]["key"] != `["x",1]` || v[0]["exact"] != true || v[0]["partition_share"] != 1.0 || v[0]["documents"] != 1.0 {
 		t.Errorf("%v", v)
 	}
 }

@@ -49,12 +49,18 @@ func (o *output) printf(format string, args ...any) {
 	fmt.Fprintf(o.w, format, args...)
 }
 
-// versioned begins every JSON object.
-type versioned struct {
-	V int `json:"v"`
+// jsonVersion rises when a field of the JSON output gets another name, kind, unit
+// or meaning, or goes; fields may be added under the same one. docs/json.md lists
+// them.
+const jsonVersion = 2
+
+// header begins every JSON object.
+type header struct {
+	V    int    `json:"v"`
+	Type string `json:"type"` // what the object describes
 }
 
-var v1 = versioned{V: 1}
+func newHeader(kind string) header { return header{V: jsonVersion, Type: kind} }
 
 // printable returns a name as it is if it cannot confuse a terminal, and
 // quoted otherwise.

@@ -30,13 +30,12 @@ Examples:
 
 // partitionRow is a physical partition.
 type partitionRow struct {
-	versioned
-	Type      string             `json:"type"` // "partition"
+	header
 	Container string             `json:"container"`
 	ID        engine.PartitionID `json:"id"`
-	Min       string             `json:"min"`   // EPK in hexadecimal digits, inclusive
-	Max       string             `json:"max"`   // exclusive
-	Share     float64            `json:"share"` // of the key space, between 0 and 1
+	Min       string             `json:"min"` // EPK in hexadecimal digits, inclusive
+	Max       string             `json:"max"` // exclusive
+	Share     float64            `json:"key_space_share"`
 	Documents int64              `json:"documents"`
 	Logical   *int64             `json:"logical_partitions,omitempty"` // if the documents were read
 	Exact     bool               `json:"exact"`
@@ -49,22 +48,21 @@ type partitionRow struct {
 	Files     int                `json:"files"`
 	Flushed   uint64             `json:"flushed_seq"`
 	LastSeq   uint64             `json:"last_seq"`
-	Limit     float64            `json:"throughput_request_units,omitempty"` // a second that it may consume; of a container with provisioned throughput
+	Limit     float64            `json:"throughput_ru_per_s,omitempty"` // that it may consume; of a container with provisioned throughput
 
 	rng partmap.Range
 }
 
 // logicalRow is one of the largest logical partitions.
 type logicalRow struct {
-	versioned
-	Type      string             `json:"type"` // "logical_partition"
+	header
 	Container string             `json:"container"`
 	Partition engine.PartitionID `json:"partition"`
 	EPK       string             `json:"epk"`
 	Key       string             `json:"key,omitempty"`
 	Documents int64              `json:"documents"`
 	RawBytes  int64              `json:"raw_bytes"`
-	Share     float64            `json:"share"` // of its physical partition's bytes
+	Share     float64            `json:"partition_share"` // of the raw bytes of its physical partition
 }
 
 const (
@@ -167,7 +165,7 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 			return nil, nil, err
 		}
 		row := partitionRow{
-			versioned: v1, Type: "partition", Container: cs.Name, ID: p.ID, Min: p.Min, Max: p.Max,
+			header: newHeader("partition"), Container: cs.Name, ID: p.ID, Min: p.Min, Max: p.Max,
 			Share:     position(&hi) - position(&lo),
 			Documents: p.Items, Exact: p.Exact, RawBytes: p.RawBytes, FileBytes: p.FileBytes, Unflushed: p.MemtableBytes,
 			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible, Limit: cs.Def.Throughput / float64(len(cs.Partitions)),
@@ -191,7 +189,7 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 		}
 		epk := l.key.EPK()
 		row := logicalRow{
-			versioned: v1, Type: "logical_partition", Container: cs.Name, Partition: l.partition, EPK: epk.String(),
+			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.partition, EPK: epk.String(),
 			Documents: l.documents, RawBytes: l.bytes,
 		}
 		if whole > 0 {

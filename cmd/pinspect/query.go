@@ -33,8 +33,7 @@ Examples:
 
 // resultRow is a result with the description of its document.
 type resultRow struct {
-	versioned
-	Type   string          `json:"type"`
+	header
 	Key    string          `json:"key,omitempty"` // none for groups
 	ID     string          `json:"id,omitempty"`
 	Result json.RawMessage `json:"result"`
@@ -42,8 +41,7 @@ type resultRow struct {
 
 // statsRow is what a query took.
 type statsRow struct {
-	versioned
-	Type    string            `json:"type"`
+	header
 	Plan    engine.Plan       `json:"plan"`
 	Stats   engine.QueryStats `json:"stats"`
 	Elapsed float64           `json:"elapsed_ms"`
@@ -91,7 +89,7 @@ func (c *queryCommand) Run(ctx context.Context, out *output) error {
 	stats := result.Stats()
 	switch {
 	case c.Explain && c.JSON:
-		return out.object(statsRow{v1, "explain", plan, stats, float64(stats.Elapsed) / float64(time.Millisecond)})
+		return out.object(statsRow{newHeader("explain"), plan, stats, float64(stats.Elapsed) / float64(time.Millisecond)})
 	case c.Explain:
 		out.printf("\n%s\n", stats)
 	}
@@ -132,7 +130,7 @@ func (c *queryCommand) print(result *engine.Result, q *engine.Query, out *output
 		}
 		switch {
 		case c.JSON:
-			row := resultRow{versioned: v1, Type: "result", ID: it.ID, Result: it.Body}
+			row := resultRow{header: newHeader("result"), ID: it.ID, Result: it.Body}
 			if it.Key.Valid() {
 				row.Key = it.Key.String()
 			}

@@ -30,7 +30,7 @@ Examples:
 
 // repairResult is what repair prints.
 type repairResult struct {
-	versioned
+	header
 	Documents int64        `json:"documents"`
 	Bytes     int64        `json:"bytes"`
 	Uncertain int64        `json:"uncertain"` // documents of which a newer version may be lost
@@ -53,7 +53,7 @@ func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) 
 		return err
 	}
 	result := repairResult{
-		versioned: v1, Documents: report.Documents, Bytes: report.Bytes, Uncertain: report.Uncertain, Lost: describeDamage(report.Lost),
+		header: newHeader("repaired"), Documents: report.Documents, Bytes: report.Bytes, Uncertain: report.Uncertain, Lost: describeDamage(report.Lost),
 	}
 	for _, err := range report.Refused {
 		result.Refused = append(result.Refused, err.Error())

@@ -27,7 +27,7 @@ Examples:
 
 // segmentRow is a segment file.
 type segmentRow struct {
-	versioned
+	header
 	Container    string          `json:"container"`
 	Partition    uint32          `json:"partition"`
 	Run          int             `json:"run"` // 1 is the newest
@@ -108,7 +108,7 @@ func (c *segmentsCommand) show(ctx context.Context, f *files, pick picker, out *
 
 func describeSegment(container string, partition uint32, run int, s *segmentLayout) segmentRow {
 	row := segmentRow{
-		versioned: v1, Container: container, Partition: partition, Run: run, File: s.name, Bytes: s.ref.Size, Problem: s.problem,
+		header: newHeader("segment"), Container: container, Partition: partition, Run: run, File: s.name, Bytes: s.ref.Size, Problem: s.problem,
 	}
 	p := s.props
 	if p == nil {

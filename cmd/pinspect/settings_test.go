@@ -34,11 +34,11 @@ func TestSettings(t *testing.T) {
 	}
 	v := objects(t, clean(t, "info", dir, "--json"))[0]
 	set := v["containers"].([]any)[1].(map[string]any)
-	if v["type"] != "store" || set["throughput_request_units"] != 4000.0 || set["default_ttl_s"] != 3600.0 || set["item_limit_bytes"] != float64(3<<20) {
+	if v["type"] != "store" || set["throughput_ru_per_s"] != 4000.0 || set["default_ttl_s"] != 3600.0 || set["item_limit_bytes"] != float64(3<<20) {
 		t.Errorf("%v", v)
 	}
 	p := ofType(objects(t, clean(t, "partitions", dir, "--container", "set", "--json")), "partition")
-	if len(p) != 1 || p[0]["throughput_request_units"] != 4000.0 {
+	if len(p) != 1 || p[0]["throughput_ru_per_s"] != 4000.0 {
 		t.Errorf("%v", p)
 	}
 }

@@ -33,17 +33,16 @@ Examples:
 
 // topRow is a logical partition.
 type topRow struct {
-	versioned
-	Type      string             `json:"type"` // "logical_partition"
+	header
 	Container string             `json:"container"`
 	Partition engine.PartitionID `json:"partition"`
 	EPK       string             `json:"epk"`
 	Key       string             `json:"key,omitempty"`
 	Documents int64              `json:"documents"`
 	RawBytes  int64              `json:"raw_bytes"`
-	Exact     bool               `json:"exact"`       // documents and raw bytes; else upper bounds
-	Share     float64            `json:"share"`       // of its physical partition's raw bytes
-	Limit     float64            `json:"limit_share"` // of what a logical partition may hold
+	Exact     bool               `json:"exact"`           // documents and raw bytes; else upper bounds
+	Share     float64            `json:"partition_share"` // of the raw bytes of its physical partition
+	Limit     float64            `json:"limit_share"`     // of what a logical partition may hold
 }
 
 // Run runs the command.
@@ -120,7 +119,7 @@ func (c *topCommand) container(ctx context.Context, env *environment, db *engine
 	for _, l := range survey.top {
 		epk := l.key.EPK()
 		row := topRow{
-			versioned: v1, Type: "logical_partition", Container: cs.Name, Partition: l.partition, EPK: epk.String(),
+			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.partition, EPK: epk.String(),
 			Documents: l.documents, RawBytes: l.bytes, Exact: survey.exact[l.partition],
 			Limit: float64(l.bytes) / float64(limit),
 		}

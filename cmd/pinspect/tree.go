@@ -23,7 +23,7 @@ Examples:
 }
 
 type treeReport struct {
-	versioned
+	header
 	Directory  string          `json:"directory"`
 	Bytes      int64           `json:"bytes"`
 	Containers []treeContainer `json:"containers"`
@@ -97,7 +97,7 @@ func showDamaged(ctx context.Context, f *files, pick picker, json bool, out *out
 }
 
 func newTree(f *files, l *layout, pick picker) *treeReport {
-	report := &treeReport{versioned: v1, Directory: f.fs.Path("."), Containers: []treeContainer{}, Problems: l.problems}
+	report := &treeReport{header: newHeader("tree"), Directory: f.fs.Path("."), Containers: []treeContainer{}, Problems: l.problems}
 	for _, view := range l.containers {
 		tc := treeContainer{Name: view.Name, Partitions: []treePartition{}}
 		for _, p := range view.partitions {

@@ -36,15 +36,13 @@ Examples:
 
 // findingRow is a finding as it is printed.
 type findingRow struct {
-	versioned
-	Type string `json:"type"` // "finding"
+	header
 	finding
 }
 
 // verifySummary is the last line.
 type verifySummary struct {
-	versioned
-	Type       string  `json:"type"` // "summary"
+	header
 	Findings   int     `json:"findings"`
 	Partitions int     `json:"partitions"`
 	Segments   int     `json:"segments"`
@@ -70,7 +68,7 @@ func (c *verifyCommand) Run(ctx context.Context, env *environment, out *output) 
 	}
 	v.line.Clear()
 	s := &v.sum
-	s.versioned, s.Type, s.Seconds = v1, "summary", time.Since(start).Seconds()
+	s.header, s.Seconds = newHeader("summary"), time.Since(start).Seconds()
 	if c.JSON {
 		if err := out.object(s); err != nil {
 			return err
@@ -140,7 +138,7 @@ func (v *verifier) report(f finding) {
 	v.line.Clear()
 	var err error
 	if v.json {
-		err = v.out.object(&findingRow{v1, "finding", f})
+		err = v.out.object(&findingRow{newHeader("finding"), f})
 	} else {
 		_, err = fmt.Fprintln(v.out.w, f)
 	}

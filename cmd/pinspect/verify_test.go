@@ -44,7 +44,7 @@ func TestVerifyNamesFileAndOffsetOfAFlippedByte(t *testing.T) {
 	log := objects(t, clean(t, "wal", s.dir, "--json", "--records"))
 	length, padding := make(map[string]int64), make(map[string]bool)
 	for _, f := range ofType(log, "log_file") {
-		length[f["file"].(string)] = int64(f["length"].(float64))
+		length[f["file"].(string)] = int64(f["length_bytes"].(float64))
 	}
 	for _, rec := range ofType(log, "record") {
 		// Up to 15 bytes behind a record's payload mean nothing.
@@ -265,7 +265,7 @@ func TestTornTail(t *testing.T) {
 
 	files := ofType(objects(t, clean(t, "wal", s.dir, "--json")), "log_file")
 	v := files[len(files)-1]
-	if v["state"] != "torn" || v["length"] != float64(last.Length) || v["torn_bytes"] == 0.0 || v["torn_reason"] == "" {
+	if v["state"] != "torn" || v["length_bytes"] != float64(last.Length) || v["torn_bytes"] == 0.0 || v["torn_reason"] == "" {
 		t.Errorf("%v", v)
 	}
 	if text := clean(t, "wal", s.dir); !strings.Contains(text, fmt.Sprintf("torn at offset %d", last.Length)) {
@@ -306,7 +306,7 @@ func TestTornFileThatOthersFollow(t *testing.T) {
 			r := pinspect(t, "wal", dir, "--json")
 			row := ofType(objects(t, r.stdout), "log_file")[1]
 			problem, _ := row["problem"].(map[string]any)
-			if r.status != exitFindings || row["state"] != "damaged" || problem["offset"] != row["length"] {
+			if r.status != exitFindings || row["state"] != "damaged" || problem["offset"] != row["length_bytes"] {
 				t.Errorf("status %d: %v", r.status, row)
 			}
 			r = pinspect(t, "wal", dir)

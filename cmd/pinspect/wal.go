@@ -32,15 +32,14 @@ Examples:
 
 // logRow is a file of the log.
 type logRow struct {
-	versioned
-	Type         string           `json:"type"` // "log_file"
+	header
 	File         string           `json:"file"`
 	Number       uint64           `json:"number"`
 	State        string           `json:"state"` // sealed, closed, growing, torn, empty, released, damaged
 	Bytes        int64            `json:"bytes"`
-	Length       int64            `json:"length"` // up to the end of the last good record
-	Noted        *int64           `json:"noted_length,omitempty"`
-	Mark         int64            `json:"synced_up_to"`
+	Length       int64            `json:"length_bytes"` // up to the end of the last good record
+	Noted        *int64           `json:"noted_length_bytes,omitempty"`
+	Mark         int64            `json:"synced_up_to_offset"`
 	Records      int64            `json:"records"`
 	Types        map[string]int64 `json:"records_by_type"`
 	PayloadBytes int64            `json:"payload_bytes"`
@@ -55,8 +54,7 @@ type logRow struct {
 
 // streamRow is a stream of the log.
 type streamRow struct {
-	versioned
-	Type         string     `json:"type"` // "stream"
+	header
 	Stream       wal.Stream `json:"stream"`
 	Container    string     `json:"container,omitempty"`
 	Dropped      bool       `json:"dropped,omitempty"` // the partition does not exist any more
@@ -72,8 +70,7 @@ type streamRow struct {
 
 // recordRow is a record of the log.
 type recordRow struct {
-	versioned
-	Type    string     `json:"type"` // "record"
+	header
 	File    string     `json:"file"`
 	Offset  int64      `json:"offset"`
 	Kind    string     `json:"kind"`
@@ -160,7 +157,7 @@ const checkEvery = 1024
 // newest manifest wants it.
 func (w *logView) read(ctx context.Context, n uint64) error {
 	name := path.Join(manifest.LogDir, wal.FileName(n))
-	row := logRow{versioned: v1, Type: "log_file", File: name, Number: n, Types: make(map[string]int64)}
+	row := logRow{header: newHeader("log_file"), File: name, Number: n, Types: make(map[string]int64)}
 	noted := int64(-1)
 	for _, c := range w.layout.state.LogClosed {
 		if c.File == n {
@@ -253,7 +250,7 @@ func (w *logView) record(row *logRow, rec *wal.Record) error {
 	}
 	if w.json {
 		return w.out.object(&recordRow{
-			versioned: v1, Type: "record", File: row.File, Offset: rec.Offset, Kind: rec.Type.String(), Stream: rec.Stream,
+			header: newHeader("record"), File: row.File, Offset: rec.Offset, Kind: rec.Type.String(), Stream: rec.Stream,
 			Seq: rec.Seq, Count: rec.Count, Bytes: len(rec.Payload), Vouched: rec.Vouched,
 		})
 	}
@@ -274,7 +271,7 @@ func widen(lo, hi *uint64, rec *wal.Record) {
 }
 
 func (w *logView) newStream(id wal.Stream) *streamRow {
-	s := &streamRow{versioned: v1, Type: "stream", Stream: id, Dropped: id != 0}
+	s := &streamRow{header: newHeader("stream"), Stream: id, Dropped: id != 0}
 	for _, c := range w.layout.containers {
 		for _, p := range c.partitions {
 			if wal.Stream(p.id) == id {
@@ -353,7 +350,7 @@ func (w *logView) missing(numbers []uint64) {
 		name := path.Join(manifest.LogDir, wal.FileName(n))
 		found := w.files.finding(name, -1, "log file is missing")
 		w.rows = append(w.rows, logRow{
-			versioned: v1, Type: "log_file", File: name, Number: n, State: "damaged", Types: map[string]int64{},
+			header: newHeader("log_file"), File: name, Number: n, State: "damaged", Types: map[string]int64{},
 			Problem: &found,
 		})
 	}

@@ -15,7 +15,7 @@ type Report struct {
 	TooLarge    int64       `json:"documents_too_large"`  // over MaxDocument
 	Partitions  int         `json:"physical_partitions"`
 	TargetBytes int64       `json:"target_bytes,omitempty"`
-	Throughput  float64     `json:"target_request_units,omitempty"`
+	Throughput  float64     `json:"target_ru_per_s,omitempty"`
 	Candidates  []Candidate `json:"candidates"` // best first
 	Advice      Advice      `json:"advice"`
 	Notes       []string    `json:"notes"` // on the sample as a whole
@@ -43,20 +43,20 @@ type Candidate struct {
 	TooLong        int64              `json:"documents_key_too_long"`
 	NotScalar      int64              `json:"documents_key_not_scalar"`
 	Inexact        int64              `json:"documents_key_inexact"` // whole numbers from 2^53 on, which doubles do not tell apart
-	LongestString  int                `json:"longest_string"`        // bytes
-	Rising         bool               `json:"rising"`                // the values rise from document to document
+	LongestString  int                `json:"longest_string_bytes"`
+	Rising         bool               `json:"rising"` // the values rise from document to document
 
 	Physical      []PhysicalPartition `json:"physical"` // in key-space order
 	FullestShare  float64             `json:"fullest_share"`
 	EmptiestShare float64             `json:"emptiest_share"`
-	UsableUnits   float64             `json:"usable_throughput"` // share of the RU/s that can be used if requests follow the bytes
+	UsableUnits   float64             `json:"usable_throughput_share"` // of the RU/s that can be used if requests follow the bytes
 
 	// LimitBytes is the size of the container at which the largest logical
 	// partition reaches LogicalBytes, if it keeps its share; 0: it does not grow.
 	LimitBytes int64 `json:"logical_limit_at_bytes"`
 	// LimitUnits is the RU/s of the container at which the largest logical
 	// partition wants PartitionUnits, if requests follow the bytes.
-	LimitUnits float64 `json:"logical_limit_at_request_units"`
+	LimitUnits float64 `json:"logical_limit_at_ru_per_s"`
 	// SplitBytes is the size of the container at which the fullest of the
 	// physical partitions reaches PhysicalBytes and splits.
 	SplitBytes int64      `json:"first_split_at_bytes"`
@@ -78,7 +78,7 @@ type LogicalPartition struct {
 	Documents int64       `json:"documents"`
 	Bytes     int64       `json:"bytes"`
 	Error     int64       `json:"bytes_error,omitempty"` // it may have so many fewer
-	Share     float64     `json:"share"`                 // of all bytes
+	Share     float64     `json:"bytes_share"`           // of those of all documents
 	Physical  int         `json:"physical_partition"`    // from 1
 }
 
@@ -86,7 +86,7 @@ type LogicalPartition struct {
 type PhysicalPartition struct {
 	Documents int64   `json:"documents"`
 	Bytes     int64   `json:"bytes"`
-	Share     float64 `json:"share"`
+	Share     float64 `json:"bytes_share"`
 }
 
 // Report returns what was found so far, judged.
