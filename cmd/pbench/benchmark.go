@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
@@ -126,7 +127,7 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	live := liveLine{env: b.env, label: label, stats: b.target.store.Stats, offered: perSecond, splits: b.target.splits}
 	cuts := cutter{c: b.target.c, at: b.splitAt}
 	defer cuts.stop()
-	copies := copier{s: b.target.store, dir: checkpointDir(b.target.dir), every: b.copyEvery}
+	copies := copier{s: b.target.store, dir: filepath.Join(checkpointDir(b.target.dir), "now"), every: b.copyEvery}
 	defer copies.stop()
 	loop := measure.Loop{
 		Workload: b.workload, Documents: b.target.docs, Store: b.target.c,

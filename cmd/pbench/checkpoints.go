@@ -117,7 +117,8 @@ func (f *checkpointFigures) print(w io.Writer) {
 	}
 }
 
-// checkpointDir is where checkpoints of a store are made: on the same file system.
+// checkpointDir is where checkpoints of a store are made, while a run makes some: on
+// the same file system.
 func checkpointDir(db string) string { return filepath.Clean(db) + ".checkpoint" }
 
 // checkCheckpoints refuses a place for checkpoints that is taken.

@@ -126,7 +126,7 @@ func TestUsageMakesNoStore(t *testing.T) {
 	for _, c := range []struct{ args, text string }{
 		{"--partition-key a", `"a"`},
 		{"--partition-key /a,/b,/c,/d", "4 partition key paths"},
-		{"--partition-key /k --partitions 5000", "--partitions 5000"},
+		{"--partition-key /k --partitions 70000", "--partitions 70000"},
 		{"--partition-key /k --partitions 0", `"0"`},
 		{"--partition-key /k --container ../x", `"../x"`},
 		{"--partition-key /k --container a#", `"a#"`},

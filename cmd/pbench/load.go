@@ -148,6 +148,9 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	}
 	shut := sync.OnceValue(s.Close)
 	defer func() { err = errors.Join(err, shut()) }()
+	if err = takeBack(ctx, env, l.DB, s); err != nil {
+		return err
+	}
 	c, err := l.container(ctx, s, paths)
 	if err != nil {
 		return err

@@ -147,14 +147,17 @@ func (r *runFlags) check(w workload.Workload) error {
 // none if there are none to tell of.
 func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlags) (rep *report, err error) {
 	t := b.target
-	if r.Throughput > 0 {
-		was := t.c.Def().throughput
-		if err = t.c.SetThroughput(ctx, float64(r.Throughput)); err != nil {
+	if r.Throughput > 0 || r.CheckpointEvery > 0 {
+		mark := runMark{
+			V: runMarkVersion, Container: t.name, Before: t.c.Def().throughput, During: float64(r.Throughput), Checkpoints: r.CheckpointEvery > 0,
+		}
+		if err = mark.begin(ctx, t.dir, t.store); err != nil {
 			return nil, errors.Join(err, t.shut())
 		}
 		shut := t.shut
 		t.shut = sync.OnceValue(func() error {
-			return errors.Join(t.c.SetThroughput(context.WithoutCancel(ctx), was), shut())
+			_, err := mark.undo(context.WithoutCancel(ctx), t.dir, t.store)
+			return errors.Join(err, shut())
 		})
 	}
 	var maximum, perSecond float64
@@ -170,11 +173,6 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		}
 		perSecond = pace.of(maximum)
 		b.calibrated(ctx)
-	}
-	if r.CheckpointEvery > 0 {
-		if err = checkCheckpoints(checkpointDir(t.dir)); err != nil {
-			return nil, errors.Join(err, t.shut())
-		}
 	}
 	b.splits, b.splitAt, b.copyEvery = newSplitWatch(t.splits), r.SplitAt, r.CheckpointEvery
 	var rec *recorder

@@ -101,6 +101,9 @@ func (f *targetFlags) withLoaded(ctx context.Context, env *environment, fn func(
 	}
 	t.shut = sync.OnceValue(t.store.Close)
 	defer func() { err = errors.Join(err, t.shut()) }()
+	if err = takeBack(ctx, env, f.DB, t.store); err != nil {
+		return err
+	}
 	if t.name, err = theContainer(t.store, f.Container); err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+// TestKilledRun: what a run left behind that was killed, its throughput and its
+// checkpoints, is taken back by the next command.
+func TestKilledRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "200", "--generator", "small", "--durability", "buffered")
+	within := func(do func(db store, c container) error) {
+		t.Helper()
+		db, err := openStore(t.Context(), dir, storeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		c, err := db.Container("docs")
+		if err == nil {
+			err = do(db, c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := func() {
+		t.Helper()
+		within(func(db store, c container) error {
+			m := runMark{V: runMarkVersion, Container: "docs", Before: 5000, During: 400, Checkpoints: true}
+			return errors.Join(m.begin(t.Context(), dir, db), os.Mkdir(filepath.Join(checkpointDir(dir), "now"), 0o700))
+		})
+	}
+	gone := func(name string) {
+		t.Helper()
+		if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", name, err)
+		}
+	}
+	provisioned := func(want float64) {
+		t.Helper()
+		within(func(db store, c container) error {
+			if is := c.Def().throughput; is != want {
+				t.Errorf("%v RU/s, want %v", is, want)
+			}
+			return nil
+		})
+	}
+	run := []string{"run", "--db", dir, "--durability", "buffered", "--workload", "read", "--closed", "--ops", "50", "--warmup", "0s",
+		"--checkpoint-every", "1h", "--throughput", "1k"}
+	for _, args := range [][]string{
+		run,
+		{"load", "--db", dir, "--docs", "200", "--generator", "small", "--durability", "buffered"},
+	} {
+		killed()
+		s.do(t, cli.ExitOK, args...)
+		wants(t, s.errOut.String(), `killed: container "docs" has its throughput from before again`, "killed: "+checkpointDir(dir)+" is removed")
+		provisioned(5000)
+		gone(checkpointDir(dir))
+		gone(filepath.Join(dir, runMarkName))
+	}
+	// What somebody has set since stays.
+	killed()
+	within(func(db store, c container) error { return c.SetThroughput(context.Background(), 700) })
+	s.do(t, cli.ExitOK, run...)
+	provisioned(700)
+}
