@@ -38,6 +38,7 @@ var printed = []jsonfields.Object{
 	{Name: "wal: record", Value: recordRow{}},
 	{Name: "get: document", Value: documentRow{}},
 	{Name: "export: document", Value: documentRow{}},
+	{Name: "export: missing", Value: exportMissing{}},
 	{Name: "query: result", Value: resultRow{}},
 	{Name: "query: explain", Value: statsRow{}},
 	{Name: "advise: advice", Value: adviseReport{}},

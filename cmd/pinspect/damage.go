@@ -44,9 +44,10 @@ func damageFailure(all []damageInfo, err error) error {
 
 var errDamagedParts = errors.New("parts of the store cannot be read")
 
-func printDamage(out *output, all []damageInfo) {
+// printDamage lists damage, and counts what is more than most.
+func printDamage(out *output, all []damageInfo, most int) {
 	for i, d := range all {
-		if i == maxInfoContainers {
+		if i == most {
 			out.printf("! and %d more\n", len(all)-i)
 			return
 		}

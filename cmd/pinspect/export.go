@@ -28,7 +28,11 @@ type exportCommand struct {
 
 // Help returns the long help text.
 func (*exportCommand) Help() string {
-	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. pbench load --data reads them back. With --where the order is open. With --json each is wrapped in an object with its key, id, etag and time. Documents of an opaque container are printed in base64, always wrapped, and cannot be loaded again: backup is for them.
+	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. pbench load --data reads them back. With --where the order is open. With --json each is wrapped in an object with its key, id, etag and time.
+
+Of a damaged store the rest is printed. What is missing follows on standard error, each with its file, offset and part of the key space, and with --json as a last object; the exit status is 1. Left out are also documents of which a newer version, or a delete, may lie in what is damaged. With --where or --reverse the command ends where it meets damage.
+
+Documents of an opaque container are printed in base64, always wrapped, and cannot be loaded again: backup is for them.
 
 Examples:
   pinspect export DIR cities -o cities.ndjson.zst
@@ -68,42 +72,69 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 		return err
 	}
 	defer snapshot.Close()
+	var report engine.RepairReport
+	items := c.documents(ctx, container, snapshot, key, where, &report)
 	if c.Out != "-" {
-		return writeNew(c.Out, func(to io.Writer) error {
+		err = writeNew(c.Out, func(to io.Writer) error {
 			file, end, err := c.documentsInto(to)
 			if err != nil {
 				return err
 			}
-			err = c.print(env, file, container, c.documents(ctx, snapshot, key, where))
+			err = c.print(env, file, container, items, &report)
 			if endErr := end(); err == nil {
 				err = endErr
 			}
 			return err
 		})
+	} else {
+		err = c.print(env, out, container, items, &report)
 	}
-	return c.print(env, out, container, c.documents(ctx, snapshot, key, where))
+	if err != nil {
+		return err
+	}
+	if len(report.Lost) == 0 {
+		return nil
+	}
+	missing := describeDamage(report.Lost)
+	list := &output{w: bufio.NewWriter(env.stderr)}
+	printDamage(list, missing, len(missing))
+	if report.Uncertain > 0 {
+		list.printf("! left out: %s documents that may have a newer version in what is damaged\n", cli.Count(report.Uncertain))
+	}
+	return errors.Join(list.w.Flush(), damageFailure(missing, nil))
 }
 
-// documents are those that are wanted.
-func (c *exportCommand) documents(ctx context.Context, s *engine.Snapshot, key partmap.Key, where engine.Query) iter.Seq2[engine.Item, error] {
-	options := &engine.ScanOptions{Limit: c.Limit, Reverse: c.Reverse}
-	scope := engine.AllPartitions()
-	if key.Valid() {
-		scope = engine.PrefixOf(key)
-	}
+// exportMissing is the last object of an export that is not whole.
+type exportMissing struct {
+	header
+	Uncertain int64        `json:"uncertain"` // documents of which a newer version may be lost
+	Lost      []damageInfo `json:"lost"`
+}
+
+// documents are those that are wanted. Where they are read past damage the report says
+// what is missing.
+func (c *exportCommand) documents(
+	ctx context.Context, from *engine.Container, s *engine.Snapshot, key partmap.Key, where engine.Query, report *engine.RepairReport,
+) iter.Seq2[engine.Item, error] {
 	switch {
 	case c.Where != "":
+		scope := engine.AllPartitions()
+		if key.Valid() {
+			scope = engine.PrefixOf(key)
+		}
 		return s.Query(ctx, scope, where).All()
+	case !c.Reverse:
+		return from.ScanReadable(ctx, key, report)
 	case key.Valid():
-		return s.Scan(ctx, key, "", options)
+		return s.Scan(ctx, key, "", &engine.ScanOptions{Limit: c.Limit, Reverse: true})
 	}
-	return s.ScanAll(ctx, options)
+	return s.ScanAll(ctx, &engine.ScanOptions{Limit: c.Limit, Reverse: true})
 }
 
-func (c *exportCommand) print(env *environment, out *output, container *engine.Container, items iter.Seq2[engine.Item, error]) error {
+func (c *exportCommand) print(env *environment, out *output, of *engine.Container, items iter.Seq2[engine.Item, error], report *engine.RepairReport) error {
 	line := env.newLine()
 	defer line.Clear()
-	kind, n := container.Def().Kind, int64(0)
+	kind, n := of.Def().Kind, int64(0)
 	for it, err := range items {
 		if err != nil {
 			return readFailure(err)
@@ -119,6 +150,12 @@ func (c *exportCommand) print(env *environment, out *output, container *engine.C
 		if n++; n%1024 == 0 && c.Out != "-" {
 			line.Show(time.Now(), func() string { return c.Container + ": " + cli.Count(n) + " documents written" })
 		}
+		if n == int64(c.Limit) {
+			break
+		}
+	}
+	if c.JSON && len(report.Lost) > 0 {
+		return out.object(&exportMissing{header: newHeader("missing"), Uncertain: report.Uncertain, Lost: describeDamage(report.Lost)})
 	}
 	return nil
 }

@@ -265,7 +265,7 @@ func (r *infoReport) print(out *output) {
 		p.add("disk / raw", formatRatio(r.Disk.Total, r.RawBytes))
 	}
 	p.print(out.w)
-	printDamage(out, r.Damage)
+	printDamage(out, r.Damage, maxInfoContainers)
 	if len(r.Containers) == 0 {
 		out.printf("\nno containers\n")
 		return

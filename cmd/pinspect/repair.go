@@ -68,7 +68,7 @@ func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) 
 		for _, text := range result.Refused {
 			out.printf("! not written: %s\n", printable(text))
 		}
-		printDamage(out, result.Lost)
+		printDamage(out, result.Lost, len(result.Lost))
 	}
 	if err == nil && len(result.Lost)+len(result.Refused) > 0 {
 		return findingError{fmt.Errorf("%w: %d places", errDamagedParts, len(result.Lost))}
