@@ -44,8 +44,11 @@ type trialTimes struct {
 
 var trialsOfUsers = trialTimes{calibration: time.Second, maximum: 4 * time.Second}
 
-// exitFailed is the exit status beside those of package cli.
-const exitFailed = 1
+// Exit statuses beside those of package cli.
+const (
+	exitFailed = 1
+	exitFull   = 3 // there is no space for the store
+)
 
 // errInterrupted says that the user ended the command; what was measured until
 // then is printed.
@@ -69,7 +72,7 @@ type commands struct {
 
 const description = `Load and measure Cleave stores. Without a command: a demonstration of at most half a minute.
 
-Exit status: 0 success, 1 something failed, 2 wrong usage, 130 interrupted.`
+Exit status: 0 success, 1 something failed, 2 wrong usage, 3 the disk is full, 130 interrupted.`
 
 func usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
@@ -98,6 +101,8 @@ func execute(ctx context.Context, args []string, env *environment) int {
 		return cli.ExitInterrupted
 	case errors.As(err, new(*cli.UsageError)):
 		return cli.ExitUsage
+	case errors.Is(err, errDiskFull):
+		return exitFull
 	}
 	return exitFailed
 }

@@ -72,6 +72,7 @@ type fakeContainer struct {
 	def     containerDef
 	docs    map[documentName][]byte
 	readErr error
+	loadErr error         // a load ends with it, when it has written everything
 	onLoad  func(n int64) // called before each document of a load
 	onRead  func()
 }
@@ -105,7 +106,7 @@ func (c *fakeContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error],
 			o.progress(committed, size)
 		}
 	}
-	return committed, size, nil
+	return committed, size, c.loadErr
 }
 
 func (c *fakeContainer) Upsert(_ context.Context, _ partmap.Key, _ string, doc []byte) error {

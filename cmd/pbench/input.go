@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -79,7 +80,7 @@ func fileInput(name string, in io.Reader, skip, n int64) (*input, error) {
 				return
 			}
 			for line, err := range lines.All() {
-				if err == nil {
+				if err == nil || errors.Is(err, workload.ErrLineTooLong) {
 					if at++; at <= skip {
 						continue
 					}

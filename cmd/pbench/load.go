@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,6 +96,60 @@ func (f *newContainerFlags) def(paths []string) containerDef {
 	return d
 }
 
+// limitFlags say what a new container allows.
+type limitFlags struct {
+	TTL                   ttl       `name:"ttl" placeholder:"TIME" help:"How long documents of a new container live after their last write, such as 24h; own: only those with a ttl of their own expire; default for ever."`
+	UniqueKey             []string  `sep:"none" placeholder:"/PATH,..." help:"Paths whose values no two documents of a logical partition of a new container may share; may be repeated."`
+	ItemLimit             byteCount `placeholder:"SIZE" help:"Largest document of a new container, up to 3MiB; default 2MiB."`
+	LogicalPartitionLimit byteCount `placeholder:"SIZE" help:"What a logical partition of a new container may hold; default 20GiB."`
+	BatchLimit            byteCount `placeholder:"SIZE" help:"Largest transaction of a new container, up to 4MiB; default 2MiB."`
+}
+
+// ttl is a DefaultTTL as a flag.
+type ttl time.Duration
+
+// UnmarshalText reads "own" or a time.
+func (d *ttl) UnmarshalText(text []byte) error {
+	if string(text) == "own" {
+		*d = ttl(noExpiry)
+		return nil
+	}
+	t, err := time.ParseDuration(string(text))
+	if err != nil || t < time.Millisecond {
+		return fmt.Errorf("%q: want own, or a time of at least a millisecond, such as 24h", text)
+	}
+	*d = ttl(t)
+	return nil
+}
+
+// define adds the flags to a definition.
+func (f *limitFlags) define(d *containerDef) {
+	d.ttl, d.itemBytes, d.logicalBytes, d.batchBytes = time.Duration(f.TTL), int64(f.ItemLimit), int64(f.LogicalPartitionLimit), int64(f.BatchLimit)
+	for _, set := range f.UniqueKey {
+		d.uniqueKeys = append(d.uniqueKeys, strings.Split(set, ","))
+	}
+}
+
+// differ returns the name of a flag that says something else than a container
+// that exists has, "" if there is none.
+func (f *limitFlags) differ(is containerDef) string {
+	var want containerDef
+	f.define(&want)
+	switch {
+	case want.ttl != 0 && want.ttl != is.ttl:
+		return "--ttl"
+	case want.uniqueKeys != nil && !slices.EqualFunc(want.uniqueKeys, is.uniqueKeys, slices.Equal):
+		return "--unique-key"
+	case want.itemBytes != 0 && want.itemBytes != is.itemBytes:
+		return "--item-limit"
+	case want.logicalBytes != 0 && want.logicalBytes != is.logicalBytes:
+		return "--logical-partition-limit"
+	case want.batchBytes != 0 && want.batchBytes != is.batchBytes:
+		return "--batch-limit"
+	}
+	return ""
+}
+
 type loadCommand struct {
 	DB           string   `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store; made if it is absent."`
 	Container    string   `default:"docs" placeholder:"NAME" help:"Container to load into; made if the store has none of this name; default ${default}."`
@@ -102,6 +157,8 @@ type loadCommand struct {
 	PartitionKey []string `placeholder:"/PATH" help:"Partition key of a new container, 1 to 3 paths; generated documents know theirs."`
 	generatorFlags
 	newContainerFlags
+	limitFlags
+	Throughput count `placeholder:"RU/S" help:"Provision the container with so many request units a second once it is loaded; default: leave it as it is."`
 	engineFlags
 	BatchBytes byteCount  `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
 	Skip       position   `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
@@ -147,7 +204,7 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		return err
 	}
 	shut := sync.OnceValue(s.Close)
-	defer func() { err = errors.Join(err, shut()) }()
+	defer func() { err = withClose(err, shut()) }()
 	if err = takeBack(ctx, env, l.DB, s); err != nil {
 		return err
 	}
@@ -163,8 +220,9 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		err = errInterrupted
 	}
 	if err != nil {
-		if closeErr := shut(); closeErr != nil {
-			return errors.Join(err, closeErr)
+		closeErr := shut()
+		if closeErr != nil && !l.Durability.synced() {
+			return withClose(err, closeErr) // who knows what is written
 		}
 		var refused *refusedError
 		if errors.As(err, &refused) {
@@ -172,10 +230,18 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 		} else {
 			env.notef("%s written; to go on there: --skip %d", wasOrWere(result.documents), position)
 		}
-		return err
+		if errors.Is(err, errDiskFull) {
+			env.notef("the disk is full: make room first")
+		}
+		return withClose(err, closeErr)
 	}
 	if !l.NoSettle {
 		if err := result.settle(ctx, env, s, &mem, splits); err != nil {
+			return err
+		}
+	}
+	if l.Throughput > 0 {
+		if err := c.SetThroughput(ctx, float64(l.Throughput)); err != nil {
 			return err
 		}
 	}
@@ -244,7 +310,7 @@ func (l *loadCommand) check(paths []string) error {
 		return err
 	}
 	if len(paths) > 0 {
-		return checkNewContainer(l.Container, l.def(paths))
+		return checkNewContainer(l.Container, l.newDef(paths))
 	}
 	if names, err := os.ReadDir(l.DB); errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return l.needsPartitionKey()
@@ -266,7 +332,7 @@ func (l *loadCommand) container(ctx context.Context, s store, paths []string) (c
 		if len(paths) == 0 {
 			return nil, l.needsPartitionKey()
 		}
-		return s.CreateContainer(ctx, l.Container, l.def(paths))
+		return s.CreateContainer(ctx, l.Container, l.newDef(paths))
 	}
 	if err != nil {
 		return nil, err
@@ -284,7 +350,17 @@ func (l *loadCommand) container(ctx context.Context, s store, paths []string) (c
 	if l.NoBurst && !is.noBurst {
 		return nil, usagef("container %q exists with bursts; --no-burst is for new ones", l.Container)
 	}
+	if flag := l.differ(is); flag != "" {
+		return nil, usagef("container %q exists, with something else than %s says; it is for new ones", l.Container, flag)
+	}
 	return c, nil
+}
+
+// newDef returns the definition of a new container.
+func (l *loadCommand) newDef(paths []string) containerDef {
+	d := l.def(paths)
+	l.define(&d)
+	return d
 }
 
 // remember notes in the catalog what the container holds now.
@@ -351,7 +427,7 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 			mem.Sample()
 			seconds := now.Sub(start).Seconds()
 			n, size := r.documents+documents, r.bytes+bytes
-			return fmt.Sprintf("%s documents  %s  %s/s  %s/s%s", formatCount(n), formatBytes(size),
+			return fmt.Sprintf("%s  %s  %s/s  %s/s%s", plural(n, "document"), formatBytes(size),
 				formatCount(int64(float64(n)/seconds)), formatBytes(float64(size)/seconds), splits.live())
 		})
 	}
@@ -372,6 +448,15 @@ func load(ctx context.Context, env *environment, c container, in *input, batchBy
 		bar.end()
 		env.notef("refused: %v", in.refused(bad.err))
 	}
+}
+
+// withClose adds to an error what closing the store said, unless that is nothing
+// new.
+func withClose(err, closeErr error) error {
+	if errors.Is(err, closeErr) || errors.Is(err, errDiskFull) && errors.Is(closeErr, errDiskFull) {
+		return err
+	}
+	return errors.Join(err, closeErr)
 }
 
 func wasOrWere(documents int64) string {
@@ -406,13 +491,13 @@ func (r *loadResult) settle(ctx context.Context, env *environment, s store, mem 
 func (r *loadResult) print(w io.Writer, about string, partitions int) {
 	seconds := max(r.elapsed.Seconds(), 1e-9)
 	fmt.Fprintf(w, "%s into %s\n", about, plural(partitions, "physical partition"))
-	fmt.Fprintf(w, "  loaded   %s documents, %s in %s s: %s/s, %s/s", formatCount(r.documents), formatBytes(r.bytes),
-		formatShort(seconds), formatCount(int64(float64(r.documents)/seconds)), formatBytes(float64(r.bytes)/seconds))
+	fmt.Fprintf(w, "  loaded   %s, %s in %s s: %s, %s/s", plural(r.documents, "document"), formatBytes(r.bytes),
+		formatShort(seconds), formatRate(float64(r.documents)/seconds), formatBytes(float64(r.bytes)/seconds))
 	if r.settled > 0 {
 		fmt.Fprintf(w, "; settled in %s s more", formatShort(r.settled.Seconds()))
 	}
 	fmt.Fprintln(w)
 	if r.refused > 0 {
-		fmt.Fprintf(w, "  refused  %s documents\n", formatCount(r.refused))
+		fmt.Fprintf(w, "  refused  %s\n", plural(r.refused, "document"))
 	}
 }

@@ -6,8 +6,9 @@
 // and removes everything.
 //
 // Exit status: 0 success, 1 something failed, an operation returned an error or
-// a bound was not kept, 2 wrong usage, 130 interrupted (what was measured until then is
-// printed; a second interrupt ends the program at once). Data goes to standard
+// a bound was not kept, 2 wrong usage, 3 the disk is full, 130
+// interrupted (what was measured until then is printed; a second interrupt ends
+// the program at once). Data goes to standard
 // output, messages and progress to standard error.
 package main
 

@@ -17,6 +17,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -67,6 +68,12 @@ type documentName struct {
 // errNoContainer says that a store has no container of a name.
 var errNoContainer = errors.New("no such container")
 
+// errDiskFull says that there is no space for what a store has to write.
+var errDiskFull = engine.ErrDiskFull
+
+// noExpiry as the TTL of a container: documents that have one of their own expire.
+const noExpiry = engine.NoExpiry
+
 // inputError names the document of a load that was refused.
 type inputError struct {
 	index int64 // in the input, from 0
@@ -94,6 +101,12 @@ type containerDef struct {
 	noBurst      bool
 	index        bool    // all values are indexed
 	throughput   float64 // RU/s, of one that exists; 0: unlimited
+
+	ttl          time.Duration
+	uniqueKeys   [][]string
+	itemBytes    int64 // limits; 0: the engine's defaults
+	logicalBytes int64
+	batchBytes   int64
 }
 
 type loadOptions struct {
@@ -156,6 +169,9 @@ func (d *durability) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// synced reports whether what was acknowledged is durable.
+func (d durability) synced() bool { return d.Durability == engine.Synced }
+
 // openStore opens a store of the engine, making it if dir is empty or absent.
 func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
 	opts := engine.Options{MemoryBudget: o.memoryBudget, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
@@ -202,11 +218,33 @@ func checkNewContainer(name string, def containerDef) error {
 	if def.partitions > maxPartitions {
 		return usagef("--partitions %d: at most %d", def.partitions, maxPartitions)
 	}
+	if def.itemBytes > maxItemBytes {
+		return usagef("--item-limit: at most %s", formatBytes(int64(maxItemBytes)))
+	}
+	if def.batchBytes > maxTransactionBytes {
+		return usagef("--batch-limit: at most %s", formatBytes(int64(maxTransactionBytes)))
+	}
+	for _, paths := range def.uniqueKeys {
+		if len(paths) > maxUniquePaths || len(def.uniqueKeys) > maxUniqueKeys {
+			return usagef("--unique-key: at most %d, of %d paths each", maxUniqueKeys, maxUniquePaths)
+		}
+		for _, path := range paths {
+			if _, err := jsondoc.Compile([]string{path}); err != nil {
+				return cli.Usage(fmt.Errorf("--unique-key: %w", err))
+			}
+		}
+	}
 	return nil
 }
 
-// maxPartitions is how many a new container may have.
-const maxPartitions = 1 << 16
+// What the engine takes of a new container at most.
+const (
+	maxPartitions       = 1 << 16
+	maxItemBytes        = 3 << 20
+	maxTransactionBytes = 4 << 20
+	maxUniqueKeys       = 10
+	maxUniquePaths      = 16
+)
 
 // argumentError makes a refused option wrong usage.
 func argumentError(err error) error {
@@ -234,7 +272,11 @@ func (s engineStore) CreateContainer(ctx context.Context, name string, def conta
 	if err != nil {
 		return nil, argumentError(err)
 	}
-	made := engine.ContainerDef{PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions, NoBurst: def.noBurst}
+	made := engine.ContainerDef{
+		PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions, NoBurst: def.noBurst,
+		DefaultTTL: def.ttl, UniqueKeys: def.uniqueKeys,
+		Limits: engine.Limits{ItemBytes: def.itemBytes, LogicalPartitionBytes: def.logicalBytes, BatchBytes: def.batchBytes},
+	}
 	if def.index {
 		made.Index = engine.IndexAll()
 	}
@@ -291,6 +333,11 @@ func (c engineContainer) Def() containerDef {
 		noBurst:      def.NoBurst,
 		index:        len(def.Index.Include) > 0,
 		throughput:   def.Throughput,
+		ttl:          def.DefaultTTL,
+		uniqueKeys:   def.UniqueKeys,
+		itemBytes:    def.Limits.ItemBytes,
+		logicalBytes: def.Limits.LogicalPartitionBytes,
+		batchBytes:   def.Limits.BatchBytes,
 	}
 }
 
@@ -331,7 +378,7 @@ func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error]
 	var input *engine.InputError
 	if errors.As(err, &input) {
 		err = input.Err
-		for _, refused := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrLogicalPartitionFull} {
+		for _, refused := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrLogicalPartitionFull, workload.ErrLineTooLong} {
 			if errors.Is(err, refused) {
 				err = &inputError{index: input.Index, err: input.Err}
 				break

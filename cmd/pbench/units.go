@@ -75,4 +75,4 @@ func formatMillis(us float64) string {
 }
 
 // plural returns "1 thing" or "2 things".
-func plural(n int, thing string) string { return cli.Plural(n, thing, thing+"s") }
+func plural[N cli.Integer](n N, thing string) string { return cli.Plural(n, thing, thing+"s") }

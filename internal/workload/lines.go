@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"unicode"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -52,7 +51,6 @@ type Lines struct {
 
 	long []byte // a line that is longer than the buffer of text
 	line int64
-	lead int   // bytes of space before what All yielded last
 	err  error // of the opening
 }
 
@@ -127,16 +125,23 @@ func (l *Lines) decompress(r *bufio.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// All returns the lines without their ends, blank ones left out. A line is
-// valid until the next is asked for. At most one error comes, as the last
-// pair: a *LineError. The input is read once: ranging over it again goes on
-// behind the last line.
+// All returns the lines without their ends, blank ones left out; blanks around
+// a document stay. A line is valid until the next is asked for. Errors are
+// *LineError. One that matches ErrLineTooLong stands for its line, and the lines
+// behind it follow; any other comes as the last pair. The input is read once:
+// ranging over it again goes on behind the last line.
 func (l *Lines) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for l.err == nil {
 			line, err := l.next()
 			if err == io.EOF {
 				return
+			}
+			if errors.Is(err, ErrLineTooLong) {
+				if !yield(nil, &LineError{Name: l.name, Line: l.line, Err: err}) {
+					return
+				}
+				continue
 			}
 			if err != nil {
 				l.err = err
@@ -165,29 +170,39 @@ func (l *Lines) next() ([]byte, error) {
 			l.long = append(l.long, line...)
 		}
 		line = l.long
+		if len(line) > l.limit {
+			for err == bufio.ErrBufferFull {
+				_, err = l.text.ReadSlice('\n') // the rest of it
+			}
+		}
 	}
 	if err == io.EOF && len(line) > 0 {
 		err = nil // the last line needs no end
 	}
 	trimmed := bytes.TrimSuffix(line, []byte("\n"))
-	if len(trimmed) > l.limit {
-		return nil, fmt.Errorf("%w: over %d bytes", ErrLineTooLong, l.limit)
-	}
 	if err != nil {
 		return nil, err
 	}
-	text := bytes.TrimLeftFunc(trimmed, unicode.IsSpace)
-	l.lead = len(trimmed) - len(text)
-	return bytes.TrimSpace(text), nil
+	if len(trimmed) > l.limit {
+		return nil, fmt.Errorf("%w: over %d bytes", ErrLineTooLong, l.limit)
+	}
+	if len(bytes.TrimSpace(trimmed)) == 0 {
+		return nil, nil
+	}
+	return bytes.TrimSuffix(trimmed, []byte("\r")), nil
 }
 
 // Refused returns the *LineError for the line that All yielded last, which was
-// refused with err: at the column that a *jsondoc.Error in it names.
+// refused with err: at the column that a *jsondoc.Error in it names. A *LineError
+// stays what it is.
 func (l *Lines) Refused(err error) error {
+	if errors.As(err, new(*LineError)) {
+		return err
+	}
 	e := &LineError{Name: l.name, Line: l.line, Err: err}
 	var document *jsondoc.Error
 	if errors.As(err, &document) {
-		e.Column = l.lead + document.Offset + 1
+		e.Column = document.Offset + 1
 	}
 	return e
 }

@@ -107,7 +107,7 @@ func TestLines(t *testing.T) {
 	f("\n\n \n")
 	f(`{"a":1}`, `1:{"a":1}`)
 	f("one\ntwo\n", "1:one", "2:two")
-	f("one\r\n\r\n  two \nthree", "1:one", "3:two", "4:three")
+	f("one\r\n\r\n  two \nthree", "1:one", "3:  two ", "4:three")
 	f("\xef\xbb\xbfone\n\xef\xbb\xbftwo", "1:one", "2:\xef\xbb\xbftwo")
 	f("a\n"+long+"\nb\n", "1:a", "2:"+long, "3:b")
 	f(long, "1:"+long)
@@ -160,7 +160,7 @@ func TestLinesErrors(t *testing.T) {
 		if c.cause != nil && !errors.Is(err, c.cause) {
 			t.Errorf("%s: %v is no %v", name, err, c.cause)
 		}
-		if _, again := read(l); again == nil {
+		if _, again := read(l); again == nil && c.cause != ErrLineTooLong {
 			t.Errorf("%s: the error is forgotten", name)
 		}
 		l.Close()
@@ -175,6 +175,24 @@ func TestLineLimit(t *testing.T) {
 		if _, err := read(NewLines(strings.NewReader(c.text), "in", 5)); (err == nil) != c.ok {
 			t.Errorf("%q: %v", c.text, err)
 		}
+	}
+}
+
+// A line that is too long stands for itself: those behind it follow.
+func TestLineTooLong(t *testing.T) {
+	l := NewLines(strings.NewReader("a\n"+strings.Repeat("x", DefaultLineBytes+3*ioBytes)+"\nb\n123"), "in", 0)
+	var got []string
+	for line, err := range l.All() {
+		if err != nil {
+			if l.Refused(err) != err || !strings.HasPrefix(err.Error(), "in: line 2: ") {
+				t.Error(err)
+			}
+			line = []byte("error")
+		}
+		got = append(got, string(line))
+	}
+	if !slices.Equal(got, []string{"a", "error", "b", "123"}) {
+		t.Errorf("%q", got)
 	}
 }
 

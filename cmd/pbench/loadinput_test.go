@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/workload"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// TestLoadLargeDocuments: documents up to the engine's limit come in with the
+// blanks around them, and a line over that of NDJSON is refused like a document.
+func TestLoadLargeDocuments(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	large := fmt.Sprintf(` {"id":"large","k":"a","s":"%s"} `, strings.Repeat("x", 3<<20-40))
+	long := `{"id":"long","k":"a","s":"` + strings.Repeat("x", workload.DefaultLineBytes) + `"}`
+	input := large + "\n" + long + "\n" + `{"id":"small","k":"a"}`
+	load := func(more ...string) []string {
+		s.stdin = strings.NewReader(input)
+		return append([]string{"load", "--db", dir, "--data", "-", "--partition-key", "/k", "--item-limit", "3MiB"}, more...)
+	}
+	s.do(t, exitFailed, load()...)
+	wants(t, s.errOut.String(), "1 document was written", "--skip 2", "--max-errors", "standard input: line 2: line too long")
+	s.do(t, cli.ExitOK, load("--skip", "2")...)
+	wants(t, s.out.String(), "loaded   1 document,")
+	s.do(t, cli.ExitOK, load("--max-errors", "1")...)
+	wants(t, s.out.String(), "loaded   2 documents,", "refused  1 document\n")
+	if n := strings.Count(s.errOut.String(), "line 2"); n != 1 {
+		t.Errorf("the line is named %d times: %s", n, &s.errOut)
+	}
+	db, err := engine.Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.Container("docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if it, err := c.Read(t.Context(), partmap.String("a"), "large"); err != nil || string(it.Body) != large {
+		t.Errorf("%d bytes, want %d: %v", len(it.Body), len(large), err)
+	}
+}
+
+// TestLoadContainer: load says what a new container is, and refuses to load into
+// one that is something else.
+func TestLoadContainer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	load := func(more ...string) []string {
+		s.stdin = strings.NewReader(`{"id":"1","k":"a","mail":"m"}`)
+		return append([]string{"load", "--db", dir, "--data", "-", "--partition-key", "/k"}, more...)
+	}
+	s.do(t, cli.ExitUsage, load("--ttl", "soon")...)
+	s.do(t, cli.ExitUsage, load("--item-limit", "4MiB")...)
+	s.do(t, cli.ExitUsage, load("--batch-limit", "5MiB")...)
+	s.do(t, cli.ExitUsage, load("--unique-key", "mail")...)
+	wants(t, s.errOut.String(), "--unique-key: ")
+	flags := []string{"--ttl", "24h", "--unique-key", "/mail,/phone", "--unique-key", "/name", "--throughput", "4000",
+		"--item-limit", "3MiB", "--logical-partition-limit", "1GiB", "--batch-limit", "4MiB"}
+	s.do(t, cli.ExitOK, load(flags...)...)
+	s.do(t, cli.ExitOK, load(flags...)...)
+	for _, other := range [][]string{
+		{"--ttl", "own"}, {"--unique-key", "/mail"}, {"--item-limit", "1MiB"}, {"--logical-partition-limit", "2GiB"}, {"--batch-limit", "1MiB"},
+	} {
+		s.do(t, cli.ExitUsage, load(other...)...)
+		wants(t, s.errOut.String(), other[0]+" says")
+	}
+	db, err := engine.Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c, err := db.Container("docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := c.Def()
+	if d.DefaultTTL != 24*time.Hour || d.Throughput != 4000 || len(d.UniqueKeys) != 2 || !slices.Equal(d.UniqueKeys[0], []string{"/mail", "/phone"}) ||
+		d.Limits.ItemBytes != 3<<20 || d.Limits.LogicalPartitionBytes != 1<<30 || d.Limits.BatchBytes != 4<<20 {
+		text, _ := json.Marshal(d)
+		t.Errorf("%s", text)
+	}
+}
+
+// TestLoadFull: a load that fills the disk says so once, and how to go on.
+func TestLoadFull(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	load := func() []string {
+		s.stdin = strings.NewReader(`{"id":"1","k":"a"}` + "\n" + `{"id":"2","k":"a"}`)
+		return []string{"load", "--db", dir, "--data", "-", "--partition-key", "/k"}
+	}
+	s.do(t, cli.ExitOK, load()...)
+	s.store.containers["docs"].loadErr = fmt.Errorf("write log: %w", errDiskFull)
+	s.store.closeErr = fmt.Errorf("flush: %w", errDiskFull)
+	s.do(t, exitFull, load()...)
+	wants(t, s.errOut.String(), "2 documents were written; to go on there: --skip 2", "make room first")
+	if n := strings.Count(s.errOut.String(), errDiskFull.Error()); n != 1 {
+		t.Errorf("said %d times: %s", n, &s.errOut)
+	}
+}
