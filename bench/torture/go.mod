@@ -1,0 +1,13 @@
+module github.com/cleavestore/cleave/bench/torture
+
+go 1.26.0
+
+replace github.com/cleavestore/cleave => ../..
+
+require github.com/cleavestore/cleave v0.0.0-00010101000000-000000000000
+
+require (
+	github.com/edsrzf/mmap-go v1.2.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
