@@ -72,8 +72,9 @@ type DB struct {
 
 	unsampled uint32 // heatSample-1
 
-	replaying bool // the log is being read: see makeRoom
-	bearing   bool // what cannot be read is set aside: see aside.go
+	dropped   wal.Dropped // of the log, when it was read
+	replaying bool        // the log is being read: see makeRoom
+	bearing   bool        // what cannot be read is set aside: see aside.go
 
 	pins        pins
 	marks       marks
@@ -255,7 +256,11 @@ func (db *DB) settleForClose() error {
 	state.TimeHigh = db.stamps.last.Load()
 	state.Marks = db.marks.all()
 	state.LogClosed = append(dropClosed(state.LogClosed, state.LogFirst), closed)
-	note(db.storeManifestLocked(state))
+	if err := db.storeManifestLocked(state); err != nil {
+		note(err)
+		return first
+	}
+	note(wal.Cut(db.fs, manifest.LogDir, closed)) // not before its length is noted
 	return first
 }
 

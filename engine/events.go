@@ -24,6 +24,7 @@ type EventListener struct {
 	Reshaped        func(ReshapeEvent)
 	NearlyFull      func(NearlyFullEvent)
 	ClockSetBack    func(ClockEvent)
+	LogDropped      func(LogDroppedEvent)
 }
 
 // FlushEvent tells of a memtable that became a run of segment files.
@@ -68,6 +69,16 @@ type StallEvent struct {
 type ClockEvent struct {
 	Stamp time.Time // the newest time stamp before
 	Clock time.Time // the clock, and the time stamp of the write
+}
+
+// LogDroppedEvent tells that the log ended in a write that a power cut or a kill tore, when the
+// store was opened. What lies there and behind was never known to be durable, and does not count.
+type LogDroppedEvent struct {
+	File    uint64 // number of the log file, as in its name
+	Offset  int64  // at which it ends
+	Reason  string // what was met there
+	Bytes   int64  // there and in later files, up to the last record that can be told
+	Records int64  // whose headers can be read
 }
 
 // NearlyFullEvent tells of a write after which a logical partition holds more

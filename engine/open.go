@@ -109,6 +109,7 @@ func (db *DB) open(ctx context.Context) error {
 	if db.log, err = wal.Create(db.fs, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}
+	db.tellDropped(recovery)
 	if err := db.sweep(&state); err != nil {
 		return err
 	}
@@ -496,10 +497,19 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	if err != nil {
 		return nil, err
 	}
-	if recovery.TornBytes > 0 {
-		db.opts.Logger.Warn("log ends in a torn record", "file", recovery.TornFile, "offset", recovery.TornOffset, "bytes", recovery.TornBytes, "reason", recovery.TornReason)
-	}
+	db.dropped = recovery.Dropped
 	return recovery, nil
+}
+
+// tellDropped reports what the log had behind its end.
+func (db *DB) tellDropped(r *wal.Recovery) {
+	if r.Dropped == (wal.Dropped{}) {
+		return
+	}
+	db.opts.Logger.Warn("log ends in a torn record", "file", r.TornFile, "offset", r.TornOffset, "bytes", r.Dropped.Bytes, "records", r.Dropped.Records, "reason", r.TornReason)
+	notify(db, db.opts.Events.LogDropped, LogDroppedEvent{
+		File: r.TornFile, Offset: r.TornOffset, Reason: r.TornReason, Bytes: r.Dropped.Bytes, Records: r.Dropped.Records,
+	})
 }
 
 // makeRoom flushes the largest memtables, when those that replay fills come near
@@ -779,6 +789,7 @@ func (db *DB) readState(ctx context.Context) error {
 	if now.LogFirst > last || !samePartitions(state.Partitions, now.Partitions) {
 		return errStale
 	}
+	db.tellDropped(recovery)
 	return nil
 }
 

@@ -353,7 +353,15 @@ func (s *restorer) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	return manifest.NewDir(s.fs, s.dir, manifest.StoreKind).Store(&state)
+	if err := manifest.NewDir(s.fs, s.dir, manifest.StoreKind).Store(&state); err != nil {
+		return err
+	}
+	for _, c := range state.LogClosed {
+		if err := wal.Cut(s.fs, s.at(manifest.LogDir), c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nameFiles makes the directories of partitions and gives the files their names

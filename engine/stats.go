@@ -163,6 +163,7 @@ func (db *DB) Stats() Stats {
 		s.Log = db.log.Stats()
 		s.LastSeq = db.log.LastSeq()
 	}
+	s.Log.Dropped = db.dropped
 	s.ColdReads, s.ColdWait = db.cold.Stats()
 	s.Snapshots, s.OldestSnapshot = db.pins.age(db.opts.clock())
 	if err := db.failure.Load(); err != nil {

@@ -288,9 +288,9 @@ func (p *partition) listed() []uint64 {
 // log reads the log once more; again if files of it were let go meanwhile.
 func (v *verifier) log() {
 	for !v.done() {
-		first, err := v.readLog()
+		read, err := v.readLog()
 		if err != nil {
-			if now, _ := v.logState(); now.First != first {
+			if now, _ := v.logState(); now.First != read.First || !slices.Equal(now.Closed, read.Closed) {
 				continue
 			}
 		}
@@ -305,11 +305,11 @@ func (v *verifier) logState() (wal.State, error) {
 	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
 }
 
-// readLog decodes every record; first is the number of the first file.
-func (v *verifier) readLog() (first uint64, err error) {
-	state, err := v.logState()
+// readLog decodes every record of the log that a manifest, which is the newest, describes.
+func (v *verifier) readLog() (state wal.State, err error) {
+	state, err = v.logState()
 	if err != nil {
-		return 0, nil // reported by manifests
+		return state, nil // reported by manifests
 	}
 	var op operation
 	_, err = wal.Recover(v.ctx, v.db.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
@@ -324,5 +324,5 @@ func (v *verifier) readLog() (first uint64, err error) {
 		}
 		return nil
 	})
-	return state.First, err
+	return state, err
 }

@@ -1,16 +1,18 @@
 package wal
 
 import (
+	"path"
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// Close writes and syncs what was appended, cuts the file to its length,
-// closes it, and keeps or removes the spares. What it returns belongs into the
-// manifest: with it the log is protected to its last byte. From then on Append
-// refuses with ErrClosed; those who are in Append or Wait get their answer.
+// Close writes and syncs what was appended, closes the file, and keeps or removes
+// the spares. What it returns belongs into the manifest: with it the log is
+// protected to its last byte, and Cut may give back the rest of the file. From
+// then on Append refuses with ErrClosed; those who are in Append or Wait get
+// their answer.
 //
 // If the log has failed Close only lets go of its files and says so. An error
 // of the last clean-up comes with a valid Closed.
@@ -31,25 +33,27 @@ func (l *Log) Close() (Closed, error) {
 		l.abandon()
 		return Closed{}, f.refuse()
 	}
-	err := finish(f, cut(f, length))
+	err := f.Close()
 	if spareErr := l.maker.close(l.opts.KeepSpareBytes); err == nil {
 		err = spareErr
 	}
 	return Closed{File: f.number, Length: length}, err
 }
 
-// cut makes a file as long as it has records, unless it has another name, by
-// which somebody else may be reading it. It saves space only, and need not
-// last.
-func cut(f *file, length int64) error {
-	info, err := f.Stat()
+// Cut makes a closed file as long as it has records, unless it has another name,
+// by which somebody else may be reading it. The manifest must note c, durably:
+// else the file is shorter than it was made, which is damage. It saves space
+// only, and need not last.
+func Cut(fs vfs.FS, dir string, c Closed) error {
+	f, err := fs.OpenWrite(path.Join(dir, FileName(c.File)))
 	if err != nil {
-		return fault.IO("stat", f.Name(), -1, err)
+		return err
 	}
-	if info.Links > 1 || info.Size <= length {
-		return nil
+	info, err := f.Stat()
+	if err == nil && info.Links == 1 && info.Size > c.Length {
+		err = f.Truncate(c.Length)
 	}
-	return fault.IO("truncate", f.Name(), length, f.Truncate(length))
+	return finish(f, err)
 }
 
 // abandon closes the files of a log that has failed.
@@ -92,6 +96,7 @@ type Stats struct {
 	Rotations int64         // files filled
 	Made      int64         // files made
 	Recycled  int64         // of them, out of old ones
+	Dropped   Dropped       // what Recover found before Create and dropped
 }
 
 // Stats returns the present figures.
@@ -100,7 +105,7 @@ func (l *Log) Stats() Stats {
 		Records: l.count.records.Load(), Written: l.count.bytes.Load(), Writes: l.count.writes.Load(),
 		Waits: l.count.waits.Load(), Waited: time.Duration(l.count.waited.Load()), Syncs: l.count.syncs.Load(), Rotations: l.count.rotations.Load(),
 		Made: l.count.made.Load(), Recycled: l.count.recycled.Load(),
-		Spares: int(l.maker.idle.Load()),
+		Spares: int(l.maker.idle.Load()), Dropped: l.dropped,
 	}
 	if l.maker.next.Load() != nil {
 		s.Spares++

@@ -210,19 +210,37 @@ func TestZeroRanges(t *testing.T) {
 	}
 }
 
-// TestTruncateEachLength cuts the file that takes records: what is whole is
-// there. A noted length tells the loss.
+// TestTruncateEachLength cuts the file that takes records: its header tells how long
+// it was made, or else a noted length tells the loss. Of a file whose header does not
+// say what is whole is there.
 func TestTruncateEachLength(t *testing.T) {
 	d := makeDamagedLog(t)
-	for n := range d.end + 100 {
-		must(t, d.fs.WriteFile(name(2), d.sound[1][:n]))
+	h, err := DecodeFileHeader("", d.sound[1])
+	must(t, err)
+	if h.Made != minFileBytes {
+		t.Fatalf("made with %d bytes", h.Made)
+	}
+	h.Made = 0
+	older := append(appendFileHeader(nil, &h), d.sound[1][fileHeaderBytes:]...)
+	for n := range int64(minFileBytes) {
+		if n > d.end+100 && n < minFileBytes-3 {
+			continue
+		}
+		what := fmt.Sprintf("cut at %d", n)
 		want := expect(d.list, n, minFileBytes)
 		if n >= fileHeaderBytes {
 			want.corrupt = false // no mark is left
 		}
-		what := fmt.Sprintf("cut at %d", n)
-		d.check(t, want, false, what)
+		must(t, d.fs.WriteFile(name(2), older[:n]))
+		d.check(t, want, false, what+", of an older file")
+		must(t, d.fs.WriteFile(name(2), d.sound[1][:n]))
 		d.check(t, want, true, what+", length noted")
+		if n >= fileHeaderBytes {
+			want = verdict{true, n}
+		}
+		d.check(t, want, false, what)
+		_, _, _, err := readAll(d.fs, 2, -1)
+		wantCorrupt(t, err, name(2), want.at, what+", read alone")
 	}
 }
 
@@ -336,7 +354,7 @@ func TestStaleRecords(t *testing.T) {
 	check(slices.Concat(fresh, old[fileHeaderBytes:]), true, nil, "no end")
 	// Records of the same file at another offset.
 	cut := d.list[0].end
-	shifted := slices.Concat(old[:cut], old[d.list[4].off:])
+	shifted := slices.Concat(old[:cut], old[d.list[4].off:], make([]byte, d.list[4].off-cut))
 	check(shifted, true, entriesBefore(d.list, cut), "moved records")
 	// A record of this use and stale ones behind it.
 	var p place

@@ -39,6 +39,10 @@ type FileHeader struct {
 	Number  uint64
 	ID      uint64 // random, another one for each use of the file
 	StoreID [16]byte
+	// Made is the length that the file had, durably, before it got its name. It is never
+	// less until a manifest notes the length of the records. 0: unknown, the file was made before
+	// headers said it.
+	Made int64
 }
 
 // appendFileHeader appends the 64 bytes of h.
@@ -50,6 +54,7 @@ func appendFileHeader(dst []byte, h *FileHeader) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, h.Number)
 	dst = binary.LittleEndian.AppendUint64(dst, h.ID)
 	dst = append(dst, h.StoreID[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.Made))
 	dst = append(dst, make([]byte, fileHeaderBytes-4-(len(dst)-start))...)
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
@@ -73,6 +78,7 @@ func DecodeFileHeader(name string, b []byte) (FileHeader, error) {
 		Number:  binary.LittleEndian.Uint64(b[16:]),
 		ID:      binary.LittleEndian.Uint64(b[24:]),
 		StoreID: [16]byte(b[32:48]),
+		Made:    int64(binary.LittleEndian.Uint64(b[48:])),
 	}
 	if h.Version > FormatVersion || h.Cipher != 0 {
 		return FileHeader{}, fmt.Errorf("%s: log format %d, cipher %d; this program knows formats up to %d, unencrypted: %w",

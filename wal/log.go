@@ -39,7 +39,8 @@ type Log struct {
 	dir  string
 	opts Options
 
-	failed atomic.Pointer[failure]
+	dropped Dropped // before Create
+	failed  atomic.Pointer[failure]
 
 	// Ends of what was appended, written to the kernel, made durable.
 	appended, written, synced atomic.Int64
@@ -138,7 +139,7 @@ const keptBufferBytes = 4 << 20
 // must be noted in the manifest (Recovery.Closed) first. nextSeq is the first
 // sequence that Append gives out.
 func Create(fs vfs.FS, dir string, rec *Recovery, nextSeq uint64, o Options) (*Log, error) {
-	l := &Log{fs: fs, dir: dir, opts: o.withDefaults()}
+	l := &Log{fs: fs, dir: dir, opts: o.withDefaults(), dropped: rec.Dropped}
 	l.lastSeq.Store(nextSeq - 1)
 	l.group.init()
 	l.maker.init(l, rec.NextFile)

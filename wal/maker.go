@@ -150,21 +150,21 @@ func (m *maker) prepare(size int64, fill bool) error {
 	}
 	size = fitting(size)
 	f := m.next.Swap(nil) // nobody takes it meanwhile
+	if f != nil && f.size < size {
+		// What its header says of its length could not be changed in one piece.
+		if err := m.unmakeLocked(f); err != nil {
+			return err
+		}
+		f = nil
+	}
 	if f == nil {
 		var err error
 		if f, err = m.makeFitLocked(size, fill); err != nil {
 			return err
 		}
 	}
-	defer m.next.Store(f)
-	if f.size >= size {
-		return nil
-	}
-	if err := f.Allocate(size); err != nil {
-		return fault.IO("allocate", f.Name(), size, err)
-	}
-	f.size = size
-	return f.unmap() // it is too small
+	m.next.Store(f)
+	return nil
 }
 
 // makeFitLocked makes the file that follows while somebody waits for it: of at
@@ -176,6 +176,22 @@ func (m *maker) makeFitLocked(size int64, fill bool) (*file, error) {
 			return f, err
 		}
 	}
+}
+
+// unmakeLocked makes a spare of a file that was made ahead. If it keeps its name
+// the next one that is made takes it over.
+func (m *maker) unmakeLocked(f *file) error {
+	l := m.log
+	m.number = f.number
+	err := f.Close()
+	to := path.Join(l.dir, fmt.Sprintf("%016x%s", f.id, spareSuffix))
+	if renameErr := l.fs.Rename(path.Join(l.dir, FileName(f.number)), to); renameErr == nil {
+		m.spares = append(m.spares, spare{to, f.size})
+		m.idle.Store(int64(len(m.spares)))
+	} else if err == nil {
+		err = renameErr
+	}
+	return err
 }
 
 // makeLocked makes the file that follows, of at least size bytes.
@@ -249,6 +265,7 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 		}
 		f, openErr := l.fs.OpenWrite(old.name)
 		if openErr == nil {
+			h.Made = old.size
 			openErr = finish(f, m.fillFile(ctx, f, h, old.size, false))
 		}
 		if openErr == nil {
@@ -269,6 +286,7 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 	}
 	err = f.Allocate(size)
 	if err == nil {
+		h.Made = size
 		err = m.fillFile(ctx, f, h, size, fill)
 	}
 	if err = finish(f, err); err != nil {
@@ -399,14 +417,7 @@ func (m *maker) close(keep int64) error {
 		}
 	}
 	if f := m.next.Swap(nil); f != nil {
-		note(f.Close())
-		name := path.Join(l.dir, FileName(f.number))
-		to := path.Join(l.dir, fmt.Sprintf("%016x%s", f.id, spareSuffix))
-		if e := l.fs.Rename(name, to); e != nil {
-			note(e)
-		} else {
-			m.spares = append(m.spares, spare{to, f.size})
-		}
+		note(m.unmakeLocked(f))
 	}
 	for _, s := range m.spares {
 		if keep -= s.size; keep < 0 {

@@ -27,6 +27,8 @@ type FileInfo struct {
 	// that is under way.
 	TornBytes  int64
 	TornReason string
+	// Dropped is what lies behind the length that the manifest notes: an open has dropped it.
+	Dropped Dropped
 }
 
 // ReadFile reads log file n and calls fn with each record. It locks nothing
@@ -47,11 +49,17 @@ func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) er
 	if length >= 0 {
 		s.limit = min(s.limit, length)
 		s.found.mark = length
+		err = s.readAll(fn)
+	} else if err = s.readAll(fn); err == nil {
+		err = s.whole()
 	}
-	err = s.readAll(fn)
 	f := &s.found
 	info.Length, info.Mark, info.Records, info.LastSeq, info.Sealed = f.end, f.mark, f.records, f.lastSeq, f.sealed
 	info.Vouches, info.TornBytes, info.TornReason = f.mark > fileHeaderBytes, f.torn, f.reason
+	if length >= 0 && err == nil && f.end == length {
+		s.limit = s.size
+		info.Dropped, err = s.dropped(context.Background())
+	}
 	// A file that got another use has another id, and none of its records
 	// verify any more.
 	if now, headErr := s.readHeader(); headErr != nil || now.ID != s.header.ID {
@@ -88,6 +96,6 @@ func (s *scanner) readAll(fn func(*Record) error) error {
 		if verdict = s.judge(); verdict == nil {
 			return nil
 		}
-		s.valid, s.found.reason, s.found.torn = 0, "", 0
+		s.valid, s.found.reason, s.found.torn, s.found.lost = 0, "", 0, 0
 	}
 }

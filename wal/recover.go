@@ -23,8 +23,10 @@ type Recovery struct {
 	// known durable is missing. TornFile is 0 if the end is clean.
 	TornFile   uint64
 	TornOffset int64  // end of the last good record
-	TornBytes  int64  // what is dropped, as far as it can be told
+	TornBytes  int64  // what is dropped of TornFile, as far as it can be told
 	TornReason string // what the reader met at TornOffset
+	// Dropped is all that is dropped: there, and in the files behind a hole.
+	Dropped Dropped
 }
 
 // FileState is a log file of an earlier run.
@@ -88,9 +90,10 @@ func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn
 	if err != nil {
 		return nil, err
 	}
+	records := tail // the last file with any
 	for i, n := range numbers {
 		if i > tail {
-			err = r.ahead(n)
+			err = r.ahead(n, i <= records)
 		} else {
 			var ended bool
 			if ended, err = r.file(n, i < vouching, i == tail); ended {
@@ -198,7 +201,10 @@ func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		some, vouches, err := s.any(r.ctx)
+		var some, vouches bool
+		if err = s.whole(); err == nil {
+			some, vouches, err = s.any(r.ctx)
+		}
 		r.window = s.window
 		s.close()
 		if err != nil {
@@ -227,6 +233,8 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	length := noted(r.state, n)
 	if length >= 0 {
 		s.limit = min(s.limit, length)
+	} else if err := s.whole(); err != nil {
+		return false, err
 	}
 	// Of a file that may end anywhere, what is vouched for is known only when
 	// it was read to its end.
@@ -244,6 +252,7 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 			r.result.TornFile, r.result.TornOffset = n, s.found.end
 			r.result.TornBytes, r.result.TornReason = s.found.torn, s.found.reason
 		}
+		r.result.Dropped.add(Dropped{Bytes: s.found.torn, Records: s.found.lost})
 		s.limit = s.found.end
 		s.rewind()
 	}
@@ -271,8 +280,8 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 // ahead notes a file that was made ahead, or whose records follow a hole that a
 // power cut left in a file before it. They are not delivered, and neither are
 // those that a live writer has put there since findTail looked: of the file before
-// it only what was there then may have been.
-func (r *reader) ahead(n uint64) error {
+// it only what was there then may have been. records says that findTail saw some.
+func (r *reader) ahead(n uint64, records bool) error {
 	s, err := r.open(n)
 	if err != nil {
 		return err
@@ -282,17 +291,27 @@ func (r *reader) ahead(n uint64) error {
 	if length > s.limit {
 		return fault.Corrupt(s.file.Name(), s.limit, "the file ends, but the manifest notes a length of %d", length)
 	}
-	size := s.limit
-	if length < 0 {
+	if length < 0 && records {
+		lost, err := s.dropped(r.ctx)
+		if err != nil {
+			return err
+		}
+		r.result.Dropped.add(lost)
+		r.window = s.window
+	} else if length < 0 {
+		if err := s.whole(); err != nil {
+			return err
+		}
 		if _, _, err := s.next(); err != nil {
 			return err
 		}
 		if s.found.reason != "" && r.result.TornFile == 0 {
 			r.result.TornFile, r.result.TornOffset = n, s.found.end
 			r.result.TornBytes, r.result.TornReason = s.found.torn, s.found.reason
+			r.result.Dropped.add(Dropped{Bytes: s.found.torn})
 		}
 	}
-	r.result.Files = append(r.result.Files, FileState{Number: n, Length: fileHeaderBytes, Size: size})
+	r.result.Files = append(r.result.Files, FileState{Number: n, Length: fileHeaderBytes, Size: s.size})
 	r.result.Closed = append(r.result.Closed, Closed{File: n, Length: fileHeaderBytes})
 	return nil
 }

@@ -19,6 +19,7 @@ const windowBytes = 256 << 10
 type scanner struct {
 	file   vfs.File
 	number uint64
+	size   int64 // of the file when it was opened
 	header FileHeader
 	place  place
 	limit  int64 // end of what may be read: the file's size, or the noted length
@@ -39,6 +40,7 @@ type scanned struct {
 	sealed  bool   // the last good record is a seal
 	reason  string // what is wrong at end; "" at a clean end
 	torn    int64  // bytes beyond end that are taken for this file's
+	lost    int64  // records whose headers verify at end or beyond it
 	seen    bool   // some record header verified, at end or beyond it too
 }
 
@@ -61,7 +63,7 @@ func (s *scanner) begin() error {
 	if err != nil {
 		return err
 	}
-	s.limit = info.Size
+	s.size, s.limit = info.Size, info.Size
 	if s.header, err = s.readHeader(); err != nil {
 		return err
 	}
@@ -132,23 +134,23 @@ func (s *scanner) next() (payload []byte, ok bool, err error) {
 	f.seen, f.mark = true, max(f.mark, h.mark)
 	padded := h.end(f.end) - f.end
 	if padded > s.limit-f.end {
-		f.reason, f.torn = "the file ends in a record", s.limit-f.end
+		f.reason, f.torn, f.lost = "the file ends in a record", s.limit-f.end, 1
 		return nil, false, nil
 	}
 	if b, err = s.at(f.end, padded); err != nil {
 		return nil, false, err
 	}
 	if int64(len(b)) < padded {
-		f.reason, f.torn = "the file ends in a record", int64(len(b))
+		f.reason, f.torn, f.lost = "the file ends in a record", int64(len(b)), 1
 		return nil, false, nil
 	}
 	payload = b[headerBytes:h.length]
 	if crc32.Checksum(payload, castagnoli) != sum {
-		f.reason, f.torn = "bad payload checksum", recordBytes(len(payload))
+		f.reason, f.torn, f.lost = "bad payload checksum", recordBytes(len(payload)), 1
 		return nil, false, nil
 	}
 	if !zero(b[h.length:]) {
-		f.reason, f.torn = "bytes behind the payload are not zero", padded
+		f.reason, f.torn, f.lost = "bytes behind the payload are not zero", padded, 1
 		return nil, false, nil
 	}
 	if h.typ == TypeSeal {
@@ -210,6 +212,7 @@ func (s *scanner) beyond(ctx context.Context) error {
 				continue
 			}
 			f.seen, f.mark = true, max(f.mark, h.mark)
+			f.lost++
 			f.torn = max(f.torn, min(h.end(base+int64(i)), s.limit)-f.end)
 			if f.reason == "" {
 				f.reason = "records follow a place where none is"
@@ -218,6 +221,33 @@ func (s *scanner) beyond(ctx context.Context) error {
 		base += int64(last)&^(alignment-1) + alignment
 	}
 	return nil
+}
+
+// whole reports damage if the file is shorter than it was made. It is meant for a file whose
+// length no manifest notes: nobody cuts it.
+func (s *scanner) whole() error {
+	if s.size >= s.header.Made {
+		return nil
+	}
+	return fault.Corrupt(s.file.Name(), s.size, "the file ends, but it was made with %d bytes", s.header.Made)
+}
+
+// dropped counts what lies behind found.end and is not delivered.
+func (s *scanner) dropped(ctx context.Context) (Dropped, error) {
+	f := &s.found
+	begin, records := f.end, f.records
+	for {
+		if err := ctx.Err(); err != nil {
+			return Dropped{}, err
+		}
+		if _, ok, err := s.next(); err != nil {
+			return Dropped{}, err
+		} else if !ok {
+			break
+		}
+	}
+	err := s.beyond(ctx)
+	return Dropped{Bytes: f.end + f.torn - begin, Records: f.records + f.lost - records}, err
 }
 
 // any reports whether the file has a record header anywhere, and one whose mark

@@ -80,6 +80,18 @@ type Closed struct {
 	Length int64  `json:"length"` // bytes
 }
 
+// Dropped is what was written to the log and does not count: it was behind the place where
+// a power cut or a kill ended the log. It was never known to be durable.
+type Dropped struct {
+	Bytes   int64 `json:"bytes"`   // up to the end of the last record that can be told
+	Records int64 `json:"records"` // whose headers can be read
+}
+
+func (d *Dropped) add(e Dropped) {
+	d.Bytes += e.Bytes
+	d.Records += e.Records
+}
+
 // State is what the owner's manifest says about the log.
 type State struct {
 	First  uint64   // number of the lowest file that is needed; 0 stands for 1

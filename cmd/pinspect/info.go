@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
 )
 
 type infoCommand struct {
@@ -38,6 +39,7 @@ type infoReport struct {
 	Clean      bool            `json:"clean"`
 	Owner      string          `json:"owner,omitempty"` // note of the process that has it open for writing, or had and did not close it
 	LastSeq    uint64          `json:"last_seq"`
+	Dropped    *wal.Dropped    `json:"log_dropped,omitempty"` // behind the end of the log: torn, or being written
 	Documents  int64           `json:"documents"`
 	Logical    int64           `json:"logical_partitions"`
 	Exact      bool            `json:"exact"`
@@ -155,7 +157,11 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 	}
 	line := env.newLine()
 	defer line.Clear()
-	for _, cs := range db.Stats().Containers {
+	stats := db.Stats()
+	if stats.Log.Dropped != (wal.Dropped{}) {
+		r.Dropped = &stats.Log.Dropped
+	}
+	for _, cs := range stats.Containers {
 		info := describeContainer(&cs, l)
 		for _, p := range cs.Partitions {
 			r.LastSeq = max(r.LastSeq, p.Visible)
@@ -253,6 +259,9 @@ func (r *infoReport) print(out *output) {
 		}
 	}
 	p.add("state", state+", last sequence "+cli.Count(r.LastSeq))
+	if d := r.Dropped; d != nil {
+		p.add("end of the log", fmt.Sprintf("torn, or being written: %s (%s) that the next open would drop", cli.Bytes(d.Bytes), cli.Plural(d.Records, "record", "records")))
+	}
 	p.add("documents", fmt.Sprintf("%s in %s logical partitions, %s",
 		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), cli.Bytes(r.RawBytes)))
 	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", cli.Bytes(r.Disk.Total),

@@ -249,6 +249,12 @@ func neverClosed(t *testing.T, dir string) wal.Closed {
 	data, err = manifest.Encode(manifest.StoreKind, &state)
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	log := filepath.Join(dir, manifest.LogDir, wal.FileName(last.File))
+	data, err = os.ReadFile(log)
+	check(t, err)
+	h, err := wal.DecodeFileHeader(log, data)
+	check(t, err)
+	check(t, os.Truncate(log, h.Made))
 	return last
 }
 
@@ -302,7 +308,13 @@ func TestTornFileThatOthersFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := copyStore(t, dir)
 			file := files[1]["file"].(string)
+			info, err := os.Stat(filepath.Join(dir, file))
+			check(t, err)
 			check(t, os.Truncate(filepath.Join(dir, file), length))
+			if found := findings(t, dir)[0]; found["offset"] != float64(length) || !strings.Contains(found["what"].(string), "it was made with") {
+				t.Errorf("cut: %v", found)
+			}
+			check(t, os.Truncate(filepath.Join(dir, file), info.Size())) // zeros
 			r := pinspect(t, "wal", dir, "--json")
 			row := ofType(objects(t, r.stdout), "log_file")[1]
 			problem, _ := row["problem"].(map[string]any)

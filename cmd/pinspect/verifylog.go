@@ -39,7 +39,7 @@ func (v *verifier) log() error {
 			return v.ctx.Err()
 		}
 		if err == nil {
-			v.sum.LogRecords, v.sum.TornBytes = records, recovery.TornBytes
+			v.sum.LogRecords, v.sum.TornBytes = records, recovery.Dropped.Bytes
 			v.sum.Bytes += bytes
 			return nil
 		}

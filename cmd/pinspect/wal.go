@@ -22,7 +22,7 @@ type walCommand struct {
 
 // Help returns the long help text.
 func (*walCommand) Help() string {
-	return `Shows the files of the log, then the streams: one for each physical partition, stream 0 for records about the log itself. "marked" is the offset up to which the file is known to be synced. What lies behind the last good record of the newest file is the torn end of a write that a crash cut off, or a write that is under way; it is no damage unless it lies below the mark. A file that others with records follow has to end with a seal.
+	return `Shows the files of the log, then the streams: one for each physical partition, stream 0 for records about the log itself. "marked" is the offset up to which the file is known to be synced. What lies behind the last good record of the newest file is the torn end of a write that a crash cut off, or a write that is under way; it is no damage unless it lies below the mark, or the file is shorter than it was made. The next open drops it; "dropped" is what an earlier one has. A file that others with records follow has to end with a seal.
 
 Examples:
   pinspect wal DIR
@@ -47,6 +47,7 @@ type logRow struct {
 	MaxSeq       uint64           `json:"max_seq"`
 	TornBytes    int64            `json:"torn_bytes"`
 	TornReason   string           `json:"torn_reason,omitempty"`
+	Dropped      *wal.Dropped     `json:"dropped,omitempty"` // behind the noted length, by an earlier open
 	Problem      *finding         `json:"problem,omitempty"`
 
 	sealed, vouches bool
@@ -158,12 +159,9 @@ const checkEvery = 1024
 func (w *logView) read(ctx context.Context, n uint64) error {
 	name := path.Join(manifest.LogDir, wal.FileName(n))
 	row := logRow{header: newHeader("log_file"), File: name, Number: n, Types: make(map[string]int64)}
-	noted := int64(-1)
-	for _, c := range w.layout.state.LogClosed {
-		if c.File == n {
-			noted = c.Length
-			row.Noted = &noted
-		}
+	noted := notedLength(&w.layout.state, n)
+	if noted >= 0 {
+		row.Noted = &noted
 	}
 	info, err := wal.ReadFile(w.files.fs, manifest.LogDir, n, noted, func(rec *wal.Record) error {
 		row.Records++
@@ -175,11 +173,19 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(err, engine.ErrMissing) || errors.Is(err, wal.ErrRecycled) {
-		if state, _, stateErr := w.files.loadStore(ctx); stateErr != nil {
+	if err != nil {
+		state, _, stateErr := w.files.loadStore(ctx)
+		if stateErr != nil {
 			return stateErr
-		} else if n < state.LogFirst {
-			return nil
+		}
+		if errors.Is(err, engine.ErrMissing) || errors.Is(err, wal.ErrRecycled) {
+			if n < state.LogFirst {
+				return nil
+			}
+		} else if now := notedLength(&state, n); noted < 0 && now >= 0 {
+			// The writer closed it: it may end there.
+			w.layout.state.LogClosed = append(w.layout.state.LogClosed, wal.Closed{File: n, Length: now})
+			return w.read(ctx, n)
 		}
 	}
 	if errors.Is(err, engine.ErrTooNew) {
@@ -187,6 +193,9 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 	}
 	if info != nil {
 		row.Bytes, row.Length, row.Mark = info.Size, info.Length, info.Mark
+		if info.Dropped != (wal.Dropped{}) {
+			row.Dropped = &info.Dropped
+		}
 		row.TornBytes, row.TornReason, row.sealed, row.vouches = info.TornBytes, info.TornReason, info.Sealed, info.Vouches
 		if row.Noted != nil && err == nil && info.Length != noted {
 			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: info.Length, Err: fmt.Errorf("the records end, but the manifest notes a length of %d", noted)}
@@ -202,6 +211,16 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 	row.State = w.state(&row)
 	w.rows = append(w.rows, row)
 	return nil
+}
+
+// notedLength returns the length that the manifest notes for a log file, or -1.
+func notedLength(state *manifest.Store, n uint64) int64 {
+	for _, c := range state.LogClosed {
+		if c.File == n {
+			return c.Length
+		}
+	}
+	return -1
 }
 
 // state says in a word how a log file ends.

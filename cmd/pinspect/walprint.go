@@ -52,6 +52,9 @@ func (w *logView) print() {
 		case r.State == "torn":
 			t.Row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, cli.Bytes(r.TornBytes)))
 		}
+		if r.Dropped != nil {
+			t.Row(fmt.Sprintf("  dropped by an open: %s, %s", cli.Bytes(r.Dropped.Bytes), cli.Plural(r.Dropped.Records, "record", "records")))
+		}
 	}
 	t.Print(w.out.w, "")
 	if len(w.streams) == 0 {
