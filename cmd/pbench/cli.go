@@ -95,6 +95,9 @@ func execute(ctx context.Context, args []string, env *environment) int {
 	if err == nil {
 		return cli.ExitOK
 	}
+	if errors.Is(err, context.Canceled) && !errors.Is(err, errInterrupted) {
+		err = errInterrupted // before anything was measured
+	}
 	cli.PrintError(env.stderr, "pbench", err)
 	switch {
 	case errors.Is(err, errInterrupted):

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,6 +46,9 @@ func (m *runMark) begin(ctx context.Context, dir string, s store) error {
 	files, err := vfs.OpenRoot(dir)
 	if err != nil {
 		return err
+	}
+	if c, ok := files.(io.Closer); ok {
+		defer c.Close() // nothing was written through it
 	}
 	if err = vfs.WriteFileAtomic(files, runMarkName+".tmp", runMarkName, append(text, '\n')); err != nil {
 		return err

@@ -212,10 +212,16 @@ func (l *loadCommand) Run(ctx context.Context, env *environment) (err error) {
 	if err != nil {
 		return err
 	}
+	var keys *keyCheck
+	if from == nil {
+		keys = newKeyCheck(c.Def().partitionKey)
+		in.docs = keys.docs(in.docs)
+	}
 	before := s.Stats()
 	var mem measure.Memory
 	result, err := load(ctx, env, c, in, int64(l.BatchBytes), l.MaxErrors, &mem, splits)
 	position := int64(l.Skip) + result.position
+	keys.warn(env)
 	if ctx.Err() != nil {
 		err = errInterrupted
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -106,5 +107,40 @@ func TestLoadFull(t *testing.T) {
 	wants(t, s.errOut.String(), "2 documents were written; to go on there: --skip 2", "make room first")
 	if n := strings.Count(s.errOut.String(), errDiskFull.Error()); n != 1 {
 		t.Errorf("said %d times: %s", n, &s.errOut)
+	}
+}
+
+// TestLoadKeys: a key that is legal and hardly meant is warned of.
+func TestLoadKeys(t *testing.T) {
+	s := newEngineSession(t)
+	load := func(key, docs string) string {
+		s.stdin = strings.NewReader(docs)
+		s.do(t, cli.ExitOK, "load", "--db", filepath.Join(t.TempDir(), "db"), "--data", "-", "--partition-key", key)
+		return s.errOut.String()
+	}
+	wants(t, load("/tenant", `{"id":"1"}`+"\n"+`{"id":"2"}`), "warning: no document has /tenant, the partition key: all are in one logical partition")
+	wants(t, load("/a,/b", `{"id":"1","a":1}`), "warning: no document has /b, a level of the partition key")
+	wants(t, load("/n", `{"id":"1","n":9007199254740993}`), "warning: /n has whole numbers of 2^53 or more", "as strings")
+	if text := load("/n", `{"id":"1"}`+"\n"+`{"id":"2","n":9007199254740991}`+"\n"+`{"id":"3","n":"9007199254740993"}`); strings.Contains(text, "warning") {
+		t.Error(text)
+	}
+}
+
+// TestInterruptedAtOnce: a command that is interrupted before it has begun says
+// so with its status.
+func TestInterruptedAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "100", "--generator", "small")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range []string{
+		"", "load --docs 10 --generator small --db " + dir, "run --db " + dir, "sweep --slo read.p99<5ms --db " + dir, "splits --size 2MiB", "cold --db " + dir,
+		"feed", "catchup --db " + dir, "copy --db " + dir + " --container docs --to other --partition-key /id",
+	} {
+		s.doContext(t, ctx, cli.ExitInterrupted, strings.Fields(args)...)
+		if s.errOut.String() != "pbench: interrupted\n" && !strings.Contains(s.errOut.String(), "interrupted") {
+			t.Errorf("pbench %s: %s", args, &s.errOut)
+		}
 	}
 }

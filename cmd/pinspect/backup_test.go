@@ -70,7 +70,7 @@ func TestExport(t *testing.T) {
 	dir := t.TempDir()
 	plain, packed := filepath.Join(dir, "a.ndjson"), filepath.Join(dir, "a.ndjson.zst")
 	all := clean(t, "export", s.dir, "cities")
-	clean(t, "export", s.dir, "cities", "-o", plain)
+	wants(t, pinspect(t, "export", s.dir, "cities", "-o", plain).stderr, cli.Count(len(s.cities))+" documents written to "+plain)
 	text, err := os.ReadFile(plain)
 	check(t, err)
 	if string(text) != all {

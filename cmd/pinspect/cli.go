@@ -106,5 +106,10 @@ func (e *environment) fail(err error) int {
 	return exitCannotOpen
 }
 
+// wrote says what a command has written into a file.
+func (e *environment) wrote(name, what string) {
+	fmt.Fprintf(e.stderr, "pinspect: %s written to %s\n", what, printable(name))
+}
+
 // newLine returns a line for the progress of a command.
 func (e *environment) newLine() *cli.Line { return cli.NewLine(e.stderr, e.width, time.Now()) }

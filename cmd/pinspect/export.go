@@ -75,19 +75,23 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 	var report engine.RepairReport
 	items := c.documents(ctx, container, snapshot, key, where, &report)
 	if c.Out != "-" {
+		var n int64
 		err = writeNew(c.Out, func(to io.Writer) error {
 			file, end, err := c.documentsInto(to)
 			if err != nil {
 				return err
 			}
-			err = c.print(env, file, container, items, &report)
+			n, err = c.print(env, file, container, items, &report)
 			if endErr := end(); err == nil {
 				err = endErr
 			}
 			return err
 		})
+		if err == nil {
+			env.wrote(c.Out, cli.Plural(n, "document", "documents"))
+		}
 	} else {
-		err = c.print(env, out, container, items, &report)
+		_, err = c.print(env, out, container, items, &report)
 	}
 	if err != nil {
 		return err
@@ -131,13 +135,13 @@ func (c *exportCommand) documents(
 	return s.ScanAll(ctx, &engine.ScanOptions{Limit: c.Limit, Reverse: true})
 }
 
-func (c *exportCommand) print(env *environment, out *output, of *engine.Container, items iter.Seq2[engine.Item, error], report *engine.RepairReport) error {
+func (c *exportCommand) print(env *environment, out *output, of *engine.Container, items iter.Seq2[engine.Item, error], report *engine.RepairReport) (n int64, err error) {
 	line := env.newLine()
 	defer line.Clear()
-	kind, n := of.Def().Kind, int64(0)
+	kind := of.Def().Kind
 	for it, err := range items {
 		if err != nil {
-			return readFailure(err)
+			return n, readFailure(err)
 		}
 		if c.JSON || kind != engine.JSON {
 			err = out.object(describeItem(&it, kind))
@@ -145,7 +149,7 @@ func (c *exportCommand) print(env *environment, out *output, of *engine.Containe
 			err = printLine(out, it.Body)
 		}
 		if err != nil {
-			return err
+			return n, err
 		}
 		if n++; n%1024 == 0 && c.Out != "-" {
 			line.Show(time.Now(), func() string { return c.Container + ": " + cli.Count(n) + " documents written" })
@@ -155,9 +159,9 @@ func (c *exportCommand) print(env *environment, out *output, of *engine.Containe
 		}
 	}
 	if c.JSON && len(report.Lost) > 0 {
-		return out.object(&exportMissing{header: newHeader("missing"), Uncertain: report.Uncertain, Lost: describeDamage(report.Lost)})
+		return n, out.object(&exportMissing{header: newHeader("missing"), Uncertain: report.Uncertain, Lost: describeDamage(report.Lost)})
 	}
-	return nil
+	return n, nil
 }
 
 // documentsInto returns an output into a file, compressed if its name says so;

@@ -146,7 +146,7 @@ func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) err
 	case c.SVG == "-":
 		drawSVG(out.w, maps)
 	case c.SVG != "":
-		return c.writeSVG(maps)
+		return c.writeSVG(env, maps)
 	default:
 		for i, m := range maps {
 			if i > 0 {
@@ -161,12 +161,13 @@ func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) err
 	return nil
 }
 
-func (c *mapCommand) writeSVG(maps []*mapReport) error {
+func (c *mapCommand) writeSVG(env *environment, maps []*mapReport) error {
 	var b strings.Builder
 	drawSVG(&b, maps)
 	if err := os.WriteFile(c.SVG, []byte(b.String()), 0o666); err != nil {
 		return outputError{fmt.Errorf("--svg: %w", err)}
 	}
+	env.wrote(c.SVG, cli.Plural(len(maps), "container", "containers"))
 	return nil
 }
 

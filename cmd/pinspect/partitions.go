@@ -238,6 +238,9 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 	}
 	t.Print(out.w, "  ")
 	out.printf("  %s\n", shares.total(shown))
+	if len(rows) > 0 && rows[0].Limit > 0 {
+		out.printf("  %s RU/s provisioned, %s for each physical partition\n", cli.Count(int64(cs.Def.Throughput)), cli.Count(int64(rows[0].Limit)))
+	}
 	if len(top) == 0 {
 		return
 	}

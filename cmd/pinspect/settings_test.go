@@ -32,6 +32,7 @@ func TestSettings(t *testing.T) {
 	if strings.Contains(text, "settings of plain") {
 		t.Errorf("%s", text)
 	}
+	wants(t, clean(t, "partitions", dir), "4,000 RU/s provisioned, 4,000 for each physical partition")
 	v := objects(t, clean(t, "info", dir, "--json"))[0]
 	set := v["containers"].([]any)[1].(map[string]any)
 	if v["type"] != "store" || set["throughput_ru_per_s"] != 4000.0 || set["default_ttl_s"] != 3600.0 || set["item_limit_bytes"] != float64(3<<20) {
