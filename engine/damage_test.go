@@ -77,7 +77,7 @@ func contentOf(db *DB) (map[string]string, error) {
 	return content, errors.Join(errs...)
 }
 
-// TestFlippedBytes changes each byte of each file of a store. The store either
+// TestFlippedBytes changes bytes of each file of a store, with -full each byte. The store either
 // opens and shows what it held, or tells where the damage is: by an error of
 // Open, of each read that meets it, and of Verify.
 func TestFlippedBytes(t *testing.T) {
@@ -91,7 +91,7 @@ func TestFlippedBytes(t *testing.T) {
 		if err != nil || strings.HasSuffix(name, "LOCK") {
 			continue
 		}
-		step := amount(1, 17, 17)
+		step := sweep(7, 29, 29)
 		for i := int(seed % uint64(step)); i < len(data); i += step {
 			damaged := append([]byte{}, data...)
 			damaged[i] ^= 1 << ((uint64(i) + seed) % 8)

@@ -210,7 +210,7 @@ func manifestsOf(mem *vfs.Mem) (names []string) {
 // TestForgedManifests changes each value in the manifests of a store.
 func TestForgedManifests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
-	share := amount(1, 4, 40)
+	share := sweep(4, 12, 40)
 	opened, refused := 0, 0
 	for _, closed := range []bool{true, false} {
 		mem := forgeStore(t, closed)

@@ -332,7 +332,7 @@ func partitionOf(c *Container, key PartitionKey) PartitionID {
 // newSeed returns the seed of a random test, which is told if the test fails.
 func newSeed(t testing.TB) uint64 { return randtest.Seed(t) }
 
-var fullFlag = flag.Bool("full", false, "do as much with the race detector as without it")
+var fullFlag = flag.Bool("full", false, "do all: each stop, each byte, and as much with the race detector as without it; takes an hour")
 
 // amount is how much a test does: full in an ordinary run, less of it with
 // -short or where the race detector makes everything some ten times slower.
@@ -344,6 +344,15 @@ func amount(full, race, short int) int {
 		return race
 	}
 	return full
+}
+
+// sweep is amount for tests that go over every stop or byte of something: an
+// ordinary run takes one of ordinary, at places that its seed draws.
+func sweep(ordinary, race, short int) int {
+	if *fullFlag {
+		return 1
+	}
+	return amount(ordinary, race, short)
 }
 
 // testOptions are options of a small store on fsys, whose background work
