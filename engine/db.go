@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -168,7 +169,7 @@ func (db *DB) writable() error {
 		return ErrReadOnly
 	}
 	if err := db.failure.Load(); err != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, *err)
+		return fault.Outcome(ErrFailed, *err)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ var (
 var (
 	ErrCorrupt        = fault.ErrCorrupt        // damaged bytes: *CorruptionError
 	ErrIO             = fault.ErrIO             // a file-system call failed: *IOError
-	ErrDiskFull       = fault.ErrDiskFull       // no space: nothing was written
+	ErrDiskFull       = fault.ErrDiskFull       // no space: nothing was written; never with ErrOutcomeUnknown or ErrFailed
 	ErrResource       = fault.ErrResource       // out of files, maps or memory
 	ErrMissing        = fault.ErrMissing        // a manifest or segment file that must exist does not; a log file: ErrCorrupt
 	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // a sync failed: the write may or may not survive

@@ -179,7 +179,7 @@ func restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) (err er
 		return err
 	}
 	if err := vfs.SyncDirPatiently(fsys, "."); err != nil {
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		return fault.Outcome(ErrOutcomeUnknown, err)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestFailedWrite(t *testing.T) {
 	must(t, l.Wait(durable, true))
 	_, lost := put(t, l, 1, filler(1, 3000))
 	on = true
-	if err := l.Wait(lost, false); !errors.Is(err, fault.ErrOutcomeUnknown) || !errors.Is(err, fault.ErrDiskFull) {
+	if err := l.Wait(lost, false); !errors.Is(err, fault.ErrOutcomeUnknown) || errors.Is(err, fault.ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("Wait: %v", err)
 	}
 	on = false

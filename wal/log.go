@@ -372,12 +372,12 @@ func (l *Log) fail(cause error) error {
 
 // unknown is the error of those whose records may or may not survive.
 func (f *failure) unknown() error {
-	return fmt.Errorf("log: %w: %w", fault.ErrOutcomeUnknown, f.cause)
+	return fmt.Errorf("log: %w", fault.Outcome(fault.ErrOutcomeUnknown, f.cause))
 }
 
 // refuse is the error of those who come later.
 func (f *failure) refuse() error {
-	return fmt.Errorf("log: %w: %w", fault.ErrFailed, f.cause)
+	return fmt.Errorf("log: %w", fault.Outcome(fault.ErrFailed, f.cause))
 }
 
 // LastSeq returns the newest sequence that was given out. The record that has

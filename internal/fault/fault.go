@@ -28,7 +28,8 @@ var (
 	ErrResource = errors.New("out of system resources")
 	// ErrMissing matches an IOError for a file that does not exist.
 	ErrMissing = errors.New("file missing")
-	// ErrOutcomeUnknown says that a write may or may not survive: a sync failed.
+	// ErrOutcomeUnknown says that a write may or may not survive: a write or a
+	// sync failed. It never comes with ErrDiskFull; see Outcome.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrFailed says that the store accepts no writes until it is reopened.
 	ErrFailed = errors.New("store failed; reopen it to write")
@@ -50,6 +51,25 @@ type CorruptionError struct {
 func Corrupt(file string, offset int64, format string, args ...any) error {
 	return &CorruptionError{File: file, Offset: offset, Err: fmt.Errorf(format, args...)}
 }
+
+// outcome is a sentinel with its cause.
+type outcome struct{ sentinel, cause error }
+
+// Outcome returns an error that matches sentinel, ErrOutcomeUnknown or ErrFailed, and
+// all that cause matches but ErrDiskFull: that promises that nothing was written
+// and that the call succeeds when there is space.
+func Outcome(sentinel, cause error) error { return &outcome{sentinel, cause} }
+
+// Error implements error.
+func (e *outcome) Error() string { return e.sentinel.Error() + ": " + e.cause.Error() }
+
+// Is reports whether the sentinel or the cause match target.
+func (e *outcome) Is(target error) bool {
+	return target != ErrDiskFull && (target == e.sentinel || errors.Is(e.cause, target))
+}
+
+// As finds the first error of the cause that fits target.
+func (e *outcome) As(target any) bool { return errors.As(e.cause, target) }
 
 // Error implements error.
 func (e *CorruptionError) Error() string {

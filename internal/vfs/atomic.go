@@ -40,7 +40,7 @@ func WriteFileAtomic(fsys FS, tmp, name string, data []byte) error {
 		err = SyncDirPatiently(fsys, dir)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", fault.ErrOutcomeUnknown, err)
+		return fault.Outcome(fault.ErrOutcomeUnknown, err)
 	}
 	return nil
 }
