@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -88,7 +89,7 @@ func TestFlippedBytes(t *testing.T) {
 	var places []string
 	for _, name := range mem.Names() {
 		data, err := mem.ReadFile(name)
-		if err != nil || strings.HasSuffix(name, "LOCK") {
+		if err != nil || strings.HasSuffix(name, "LOCK") || name == manifest.ReserveName {
 			continue
 		}
 		step := sweep(7, 29, 29)
@@ -171,7 +172,7 @@ func TestMissingFiles(t *testing.T) {
 	mem, content := damagedStore(t)
 	for _, name := range mem.Names() {
 		data, err := mem.ReadFile(name)
-		if err != nil || strings.HasSuffix(name, "LOCK") {
+		if err != nil || strings.HasSuffix(name, "LOCK") || name == manifest.ReserveName {
 			continue
 		}
 		image := mem.Clone()

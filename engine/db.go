@@ -76,6 +76,7 @@ type DB struct {
 	dropped   wal.Dropped // of the log, when it was read
 	replaying bool        // the log is being read: see makeRoom
 	bearing   bool        // what cannot be read is set aside: see aside.go
+	short     bool        // the reserve file was removed to open the store: see reserve.go
 
 	pins        pins
 	marks       marks
@@ -97,7 +98,8 @@ type DB struct {
 // bounds the opening only.
 //
 // Errors: ErrLocked, ErrNotStore, ErrTooNew, ErrInvalid for options,
-// *CorruptionError and *IOError naming the file. Damage in single segment files and
+// *CorruptionError and *IOError naming the file. A full disk is one only where the
+// store has no reserve file left, or it does not suffice: see docs/crash-safety.md. Damage in single segment files and
 // partitions is no error: see Options.RefuseDamaged. An Open that fails with damage has
 // changed nothing on disk; one that fails later leaves what the next one, or
 // one after a crash, finds in order.
@@ -109,8 +111,18 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	if dir == "" {
 		return nil, invalidf("Open: no directory is named")
 	}
+	db, err := openWith(ctx, dir, o, false)
+	if errors.Is(err, errReleased) {
+		db, err = openWith(ctx, dir, o, true)
+	}
+	return db, err
+}
+
+// openWith is Open; short says that it has the room of the reserve file. Without
+// it the error matches errReleased if that was removed.
+func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, error) {
 	db := &DB{
-		dir: dir, opts: o, opened: o.clock(), unsampled: heatSample - 1,
+		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: heatSample - 1,
 		pool:   arena.NewPool(o.arenaBytes()),
 		epoch:  epoch.New(),
 		calls:  epoch.New(),
@@ -121,10 +133,11 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	db.pool.MakeAhead(chunksAhead)
 	db.memIndexes.init(db.pool, &db.opts)
 	db.work.init(db)
+	var err error
 	if o.ReadOnly {
 		err = db.openReadOnly(ctx)
-	} else {
-		err = db.open(ctx)
+	} else if err = db.open(ctx); errors.Is(err, ErrDiskFull) && !short && db.releaseReserve() {
+		err = fmt.Errorf("%w: %w", errReleased, err)
 	}
 	if err != nil {
 		db.abandon()
@@ -262,6 +275,9 @@ func (db *DB) settleForClose() error {
 		return first
 	}
 	note(wal.Cut(db.fs, manifest.LogDir, closed)) // not before its length is noted
+	if first == nil {
+		db.keepReserve()
+	}
 	return first
 }
 

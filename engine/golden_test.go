@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/splitter"
@@ -221,12 +222,12 @@ func shortBody(body []byte) string {
 	return fmt.Sprintf("%q… %d bytes, crc %08x", body[:60], len(body), crc32.ChecksumIEEE(body))
 }
 
-// goldenFiles returns the bytes of all files but LOCK.
+// goldenFiles returns the bytes of all files but LOCK and RESERVE.
 func goldenFiles(t *testing.T, mem *vfs.Mem) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
 	for _, name := range mem.Names() {
-		if b, err := mem.ReadFile(name); err == nil && name != "LOCK" {
+		if b, err := mem.ReadFile(name); err == nil && name != "LOCK" && name != manifest.ReserveName {
 			files[name] = string(b)
 		}
 	}

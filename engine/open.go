@@ -40,6 +40,8 @@ import (
 //     Commit point of the recovery: run before it, recovery finds the same again.
 //  6. Start a new log file. Remove temporary files and the directories of
 //     partitions that the manifest does not list.
+//
+// If the disk is full, Open removes the reserve file and begins anew, once.
 func (db *DB) open(ctx context.Context) error {
 	if err := db.openRoot(); err != nil {
 		return err
@@ -119,6 +121,9 @@ func (db *DB) open(ctx context.Context) error {
 	for _, c := range *db.containers.Load() {
 		c.divide()
 	}
+	if !db.short {
+		db.keepReserve()
+	}
 	db.work.start(db)
 	return nil
 }
@@ -174,7 +179,11 @@ func firstOf(r *wal.Recovery) uint64 {
 }
 
 func (db *DB) logOptions() wal.Options {
-	return wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id, RandomID: db.opts.random}
+	o := wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id, RandomID: db.opts.random}
+	if db.short {
+		o.FirstFileBytes = 1 // as small as it can be
+	}
+	return o
 }
 
 // openRoot finds the directory, and refuses one with files in it that is no
@@ -231,7 +240,7 @@ func hasManifest(names []string) bool {
 func (db *DB) foreign(names []string) error {
 	for _, name := range names {
 		switch {
-		case name == manifest.LockName, name == manifest.LogDir, name == manifest.PartitionsDir:
+		case name == manifest.LockName, name == manifest.ReserveName, name == manifest.LogDir, name == manifest.PartitionsDir:
 		case strings.HasSuffix(name, manifest.TempSuffix), name == "lost+found":
 		default:
 			return fmt.Errorf("%w: it has no manifest, and a file %q", ErrNotStore, name)

@@ -164,6 +164,9 @@ type Options struct {
 	pause func(time.Duration)
 	// memtableBytes lowers the size at which a memtable is flushed in tests.
 	memtableBytes int64
+	// reserveBytes is the least size of the reserve file; tests lower it, or, below
+	// 0, have none.
+	reserveBytes int64
 	// manual switches background work off in tests: flushes and merges happen
 	// only in Flush and Settle, on the caller's goroutine.
 	manual bool
@@ -239,6 +242,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.FileBytes < minFileBytes {
 		return out, invalidf("FileBytes %d: at least %d", out.FileBytes, minFileBytes)
+	}
+	if out.reserveBytes == 0 {
+		out.reserveBytes = defaultReserve
 	}
 	if out.memtableBytes == 0 {
 		out.memtableBytes = maxMemtableBytes

@@ -11,6 +11,7 @@ import (
 // directories and files are called by number.
 const (
 	LockName      = "LOCK"
+	ReserveName   = "RESERVE" // space that an open on a full disk can take
 	LogDir        = "wal"
 	PartitionsDir = "p"
 	segmentSuffix = ".seg"

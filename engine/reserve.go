@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// A store keeps a file of space that an open on a full disk can take, so that
+// something can be deleted. docs/crash-safety.md says why that is safe.
+
+const (
+	// defaultReserve is for a log file and the first manifests and flushes.
+	defaultReserve = 1 << 20
+	// reserveShare bounds the reserve to this part of the space that is free.
+	reserveShare = 8
+)
+
+// errReleased says that an open met a full disk and has removed the reserve file.
+var errReleased = errors.New("the reserve file was removed")
+
+// releaseReserve removes the reserve file, if there is one and the lock is held.
+func (db *DB) releaseReserve() bool {
+	if db.lock == nil || db.fs.Remove(manifest.ReserveName) != nil {
+		return false
+	}
+	// Some file systems give the blocks back only when they have noted it.
+	_ = db.fs.SyncDir(".")
+	db.opts.Logger.Warn("the disk is full: opening the store with the space of its reserve file", "file", db.fs.Path(manifest.ReserveName))
+	return true
+}
+
+// keepReserve makes the reserve file, if it is missing or too small and the disk
+// has room. The lock is held.
+func (db *DB) keepReserve() {
+	least := db.opts.reserveBytes
+	if least <= 0 {
+		return
+	}
+	// A store manifest is written whole beside the one before.
+	size := least
+	if info, err := db.fs.Stat(manifest.Name(db.structure.dir.Generation())); err == nil {
+		size += 2 * info.Size / least * least
+	}
+	if info, err := db.fs.Stat(manifest.ReserveName); err == nil && info.Size >= size {
+		return
+	}
+	if free, err := db.fs.Free(); err != nil || free/reserveShare < uint64(size) {
+		return
+	}
+	// Random bytes: zeros take no space where the file system compresses.
+	bytes := make([]byte, size)
+	rng := rand.New(rand.NewPCG(0, 0))
+	for at := 0; at+8 <= len(bytes); at += 8 {
+		binary.LittleEndian.PutUint64(bytes[at:], rng.Uint64())
+	}
+	if err := vfs.WriteFileAtomic(db.fs, manifest.ReserveName+manifest.TempSuffix, manifest.ReserveName, bytes); err != nil {
+		db.opts.Logger.Warn("cannot make the reserve file", "error", err)
+	}
+}
