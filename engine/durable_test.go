@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -47,6 +48,7 @@ func TestRefusalsAreDurable(t *testing.T) {
 	select {
 	case err := <-answers:
 		t.Errorf("answered before the sync: %v", err)
+		answers <- err
 	case <-time.After(50 * time.Millisecond): // long enough for a wrong answer
 	}
 	gate.release()
@@ -58,5 +60,58 @@ func TestRefusalsAreDurable(t *testing.T) {
 	}
 	if s := db.Stats(); s.Failed != nil {
 		t.Error(s.Failed)
+	}
+}
+
+// TestBufferedBehindSynced: a write that needs no sync, behind one of its partition
+// that waits for its own, is not shown before that one is durable. What shows it
+// would show both.
+func TestBufferedBehindSynced(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *Container, *WriteOptions) error{
+		"upsert": func(ctx context.Context, c *Container, o *WriteOptions) error {
+			_, err := c.Upsert(ctx, smallDocument("second", "a", 10), o)
+			return err
+		},
+		"delete": func(ctx context.Context, c *Container, o *WriteOptions) error {
+			return c.Delete(ctx, StringKey("a"), "old", o)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				gate := newGate(vfs.NewMem())
+				db, c := openMem(t, testOptions(gate))
+				upsert(t, c, "old", 10)
+				gate.syncs.Store(true)
+				acked := make(chan error, 2)
+				go func() {
+					_, err := c.Upsert(ctx, smallDocument("first", "a", 10), &WriteOptions{Durability: Synced})
+					acked <- err
+				}()
+				synctest.Wait()
+				go func() { acked <- write(ctx, c, &WriteOptions{Durability: Buffered}) }()
+				synctest.Wait()
+				if n := len(acked); n != 0 {
+					t.Errorf("%d writes are acknowledged before the sync", n)
+				}
+				for _, id := range []string{"first", "second"} {
+					if _, err := c.Read(ctx, StringKey("a"), id); !errors.Is(err, ErrNotFound) {
+						t.Errorf("%s is read before the sync: %v", id, err)
+					}
+				}
+				if _, err := c.Read(ctx, StringKey("a"), "old"); err != nil {
+					t.Errorf("deleted before the sync: %v", err)
+				}
+				gate.release()
+				for range 2 {
+					if err := <-acked; err != nil {
+						t.Error(err)
+					}
+				}
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

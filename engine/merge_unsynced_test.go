@@ -87,3 +87,68 @@ func TestMergeShowsNothingUnsynced(t *testing.T) {
 		s.must(s.db.Close())
 	})
 }
+
+// TestMergeSwapsNothingUnsynced merges two partitions. While the merge waits until
+// all that they have is durable, one gets a write that asks for a sync of its own,
+// then the other one that asks for none. The partition that takes their place shows
+// what either shows: not the first of these writes, whose sync is still to come.
+func TestMergeSwapsNothingUnsynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate(vfs.NewMem())
+		hook := &renameHook{FS: gate}
+		def := byK
+		def.MinPartitions = 2
+		s := newSplitStore(t, def, func(o *Options) { o.fs = hook })
+		ids := s.ids()
+		keys := make(map[PartitionID]string) // one of each partition
+		for i := 0; len(keys) < 2; i++ {
+			key := fmt.Sprintf("k%d", i)
+			keys[partitionOf(s.c, StringKey(key))] = key
+		}
+		lower, upper := keys[ids[0]], keys[ids[1]]
+		write := func(key string, d Durability) error {
+			_, err := s.c.Upsert(t.Context(), smallDocument("a", key, 10), &WriteOptions{Durability: d})
+			return err
+		}
+		acked, hooked, merged := make(chan error, 2), make(chan struct{}), make(chan error, 1)
+		renames := 0
+		hook.before = func() {
+			if renames++; renames == 2 { // the intent is the first, the commit the second
+				s.must(write(upper, Buffered))
+				gate.syncs.Store(true)
+				close(hooked)
+			}
+		}
+		go func() {
+			job, err := s.c.Merge(context.Background(), ids[0], ids[1])
+			if err == nil {
+				err = job.Wait(context.Background())
+			}
+			merged <- err
+		}()
+		<-hooked
+		synctest.Wait()
+		go func() { acked <- write(lower, Synced) }()
+		synctest.Wait()
+		go func() { acked <- write(upper, Buffered) }()
+		synctest.Wait()
+		gate.open <- struct{}{} // the sync that the merge waits for, and no other
+		synctest.Wait()
+		if len(s.ids()) != 1 {
+			t.Errorf("the merge has not come to its swap: partitions %v", s.ids())
+		}
+		if _, err := s.c.Read(t.Context(), StringKey(lower), "a"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a write that waits for its sync is read: %v", err)
+		}
+		gate.release()
+		for range 2 {
+			s.must(<-acked)
+		}
+		s.must(<-merged)
+		if _, err := s.c.Read(t.Context(), StringKey(lower), "a"); err != nil {
+			t.Error(err)
+		}
+		s.verify()
+		s.must(s.db.Close())
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // What Synchronize says may be released must not be in use: the object is
@@ -56,6 +57,31 @@ func TestSynchronizeWaitsForReaders(t *testing.T) {
 	}
 	g.Leave()
 	<-done
+}
+
+// TestReaderHeldUp holds a reader up between its two steps: it has looked at the
+// epoch, and counts itself when a Synchronize has come and gone. What it loads
+// then is what the next Synchronize is about, which waits for it.
+func TestReaderHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New()
+		g := Guard{&d.slots[0].readers[d.epoch.Load()&1]}
+		d.Synchronize()
+		g.count.Add(1)
+		done := make(chan struct{})
+		go func() {
+			d.Synchronize()
+			close(done)
+		}()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("Synchronize returned with a reader inside")
+		default:
+		}
+		g.Leave()
+		<-done
+	})
 }
 
 func TestSynchronizeWithoutReaders(t *testing.T) {

@@ -76,6 +76,34 @@ func TestLinkOrCopy(t *testing.T) {
 	}
 }
 
+// TestCopyOfUnreadable fails each read of a copy: what could not be read does not
+// end it.
+func TestCopyOfUnreadable(t *testing.T) {
+	mem := NewMem()
+	faulty := NewFaulty(mem)
+	write(t, mem, "a", make([]byte, 2*copyBytes+1))
+	for n := 1; n <= 3; n++ {
+		reads := 0
+		faulty.SetHook(func(c Call) error {
+			switch c.Op {
+			case OpLink:
+				return syscall.EXDEV
+			case OpRead:
+				if reads++; reads == n {
+					return syscall.EIO
+				}
+			}
+			return nil
+		})
+		if _, err := LinkOrCopy(faulty, "a", "b"); !errors.Is(err, fault.ErrIO) {
+			t.Errorf("read %d of %d: %v", n, reads, err)
+		}
+		if _, err := mem.Stat("b"); !errors.Is(err, fault.ErrMissing) {
+			t.Errorf("read %d: a part of the file is left: %v", n, err)
+		}
+	}
+}
+
 func write(t *testing.T, fsys FS, name string, content []byte) {
 	t.Helper()
 	if err := writeSynced(fsys, name, content); err != nil {

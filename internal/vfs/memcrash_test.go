@@ -86,6 +86,11 @@ func TestCrashOfNewDirectory(t *testing.T) {
 	if info, err := c.Stat("d"); err != nil || !info.Dir {
 		t.Errorf("%+v, %v", info, err)
 	}
+
+	// A directory that is there already may have names that are not durable.
+	create(t, n, "d/a", "")
+	check(t, MkdirSync(n, "d"))
+	wantNames(t, n.Crash(CrashOptions{}), "d/a")
 }
 
 // TestProtocolNeedsEverySync replaces a file with one step of the protocol left
