@@ -4,6 +4,7 @@
 //
 //	go run ./bench/mutants            every mutant, with the tests that are named to catch it
 //	go run ./bench/mutants -run wal   mutants whose names match
+//	go run ./bench/mutants -named     only the tests that are named, not the quick suite after them
 //	go run ./bench/mutants -check     only whether every mutant applies and compiles
 //
 // The source is never changed: the compiler reads the mutated file in place of
@@ -28,8 +29,14 @@
 //
 //   - caught: a test that is named fails.
 //   - caught elsewhere: the tests that are named pass, the quick suite fails.
+//   - not caught: with -named, the tests that are named pass.
 //   - survived: the quick suite passes. The suite has a hole.
 //   - does not compile: the mutant tests the compiler, not the suite.
 //
-// The command exits with 1 when a mutant survived or does not compile.
+// All tests run with -short. A test that takes longer than -timeout has failed, and so
+// has one that fails without the mutant: run the list where the suite passes, on a
+// machine that has time for it.
+//
+// The command exits with 1 when a mutant was not caught, survived or does not compile,
+// and with 2 where the tests themselves do not compile.
 package main

@@ -34,6 +34,7 @@ func run(ctx context.Context) (survived int, err error) {
 		names   = flag.String("run", ".", "only mutants whose name matches this `regexp`")
 		check   = flag.Bool("check", false, "only compile the mutants")
 		timeout = flag.Duration("timeout", 5*time.Minute, "how long the tests of one package may take: past it they have failed")
+		named   = flag.Bool("named", false, "only the tests that are named: what they pass is a survivor, the quick suite is not asked")
 		asJSON  = flag.Bool("json", false, "print a line of JSON for each mutant")
 	)
 	flag.Parse()
@@ -49,7 +50,7 @@ func run(ctx context.Context) (survived int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	t := trial{root: filepath.Dir(root), timeout: *timeout, check: *check}
+	t := trial{root: filepath.Dir(root), timeout: *timeout, check: *check, named: *named}
 	if t.scratch, err = os.MkdirTemp("", "mutants-"); err != nil {
 		return 0, err
 	}
@@ -96,6 +97,7 @@ type trial struct {
 	scratch string
 	timeout time.Duration
 	check   bool
+	named   bool
 }
 
 // A verdict says what became of a mutant.
@@ -134,13 +136,19 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 		return verdict{what: "compiles", noticed: true}, nil
 	}
 	for _, tests := range m.tests {
-		out, err := t.test(ctx, overlayFile, "-run", "^("+tests.run+")", tests.pkg)
+		out, err := t.test(ctx, overlayFile, "-short", "-run", "^("+tests.run+")", tests.pkg)
+		if strings.Contains(out, "[build failed]") {
+			return verdict{}, fmt.Errorf("the tests of %s do not compile", tests.pkg)
+		}
 		if err != nil {
 			return verdict{what: "caught", by: failed(out, tests.String()), noticed: true}, ctx.Err()
 		}
 		if strings.Contains(out, "no tests to run") {
 			return verdict{}, fmt.Errorf("mutant %q: %s runs no test", m.name, tests)
 		}
+	}
+	if t.named {
+		return verdict{what: "not caught", by: "the tests that are named pass"}, nil
 	}
 	if out, err := t.test(ctx, overlayFile, append([]string{"-short"}, quickSuite...)...); err != nil {
 		return verdict{what: "caught elsewhere", by: failed(out, "the quick suite"), noticed: true}, ctx.Err()
