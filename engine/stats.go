@@ -104,6 +104,7 @@ type PartitionStats struct {
 	// Dead estimates the versions that were overwritten or deleted, tombstones and
 	// what has expired, in files: those that a merge would drop if nobody held them.
 	Dead          int64
+	Logical       int64         // logical partitions in files; one that is in several counts in each
 	RawBytes      int64         // of all versions' documents
 	FileBytes     int64         // estimated, where files are shared with other partitions
 	ForeignBytes  int64         // of shared files, beyond what belongs to the partition
@@ -233,6 +234,7 @@ func (p *partition) stats() PartitionStats {
 				continue
 			}
 			s.ForeignBytes += f.foreign()
+			s.Logical += int64(props.LogicalPartitions)
 			s.Items += f.share(props.Items - props.Tombstones)
 			s.Tombstones += f.share(props.Tombstones)
 			s.RawBytes += f.raw()

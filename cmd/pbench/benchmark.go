@@ -96,7 +96,7 @@ func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 		return 0, fmt.Errorf("%w before measuring", errInterrupted)
 	case o.Err != nil:
 		all := o.All()
-		return 0, fmt.Errorf("%s operations failed, the first: %w", formatCount(all.Errors), o.Err)
+		return 0, fmt.Errorf("%s failed, the first: %w", plural(all.Errors, "operation"), o.Err)
 	}
 	return o.Achieved(), nil
 }

@@ -232,7 +232,7 @@ func (r *coldReport) print(w io.Writer) {
 	if r.Memory > 0 {
 		memory = fmt.Sprintf("%.1f times the memory of %s", float64(r.FileBytes)/float64(r.Memory), formatBytes(r.Memory))
 	}
-	fmt.Fprintf(w, "%d readers of %s; files of %s, %s\n\n", r.Readers, r.Container, formatBytes(r.FileBytes), memory)
+	fmt.Fprintf(w, "%s of %s; files of %s, %s\n\n", plural(r.Readers, "reader"), r.Container, formatBytes(r.FileBytes), memory)
 	t := cli.NewTable("GOMAXPROCS", "bare reads/s", "p50 µs", "p99", "Cleave reads/s", "p50 µs", "p99", "ratio", "timer late p99 µs: idle", "bare", "Cleave")
 	for i := range r.Rows {
 		row := &r.Rows[i]

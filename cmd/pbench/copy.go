@@ -78,13 +78,13 @@ func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
 			share = min(1, float64(p.Looked)/float64(p.Items))
 		}
 		line.show(time.Now(), share, func() string {
-			return fmt.Sprintf("pass %d, %s documents written, %s removed", p.Pass, formatCount(p.Copied), formatCount(p.Removed))
+			return fmt.Sprintf("pass %d, %s written, %s removed", p.Pass, plural(p.Copied, "document"), formatCount(p.Removed))
 		})
 	})
 	line.end()
 	switch {
 	case ctx.Err() != nil:
-		env.notef("%s documents were written; the same command goes on", formatCount(done.Copied))
+		env.notef("%s written; the same command goes on", wasOrWere(done.Copied))
 		return errInterrupted
 	case errors.Is(err, engine.ErrInvalid):
 		return cli.Usage(err)
@@ -134,8 +134,8 @@ func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Cont
 }
 
 func (c *copyCommand) print(w io.Writer, done engine.CopyProgress, took time.Duration) {
-	fmt.Fprintf(w, "copied   %s documents of %s to %s in %s, %s/s; %s removed there\n", formatCount(done.Copied), c.Container, c.To,
-		took.Round(time.Millisecond), formatShort(float64(done.Copied)/took.Seconds()), formatCount(done.Removed))
+	fmt.Fprintf(w, "copied   %s of %s to %s in %s s, %s; %s removed there\n", plural(done.Copied, "document"), c.Container, c.To,
+		formatShort(took.Seconds()), formatRate(float64(done.Copied)/max(took.Seconds(), 1e-9)), formatCount(done.Removed))
 	switch {
 	case c.NoFinish:
 		fmt.Fprintf(w, "         unfinished: %s takes writes as before, %s takes none\n", c.Container, c.To)

@@ -56,7 +56,7 @@ func (d *demoCommand) Run(ctx context.Context, env *environment) error {
 }
 
 func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g *workload.Generator, n int64) (err error) {
-	r := runFlags{loopFlags: loopFlags{Workers: demoWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON}
+	r := runFlags{loopFlags: loopFlags{Workers: demoWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON, brief: true}
 	engine := engineFlags{MemoryBudget: d.MemoryBudget}
 	if err = r.JSON.open(); err != nil {
 		return err
@@ -117,6 +117,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *environment, dir string, g
 			fmt.Fprintln(env.stdout, cost(&s.List[0], rep.Engine.Loop.is(overloaded)))
 		}
 		fmt.Fprintln(env.stdout, reached(&result, rep))
+		fmt.Fprintln(env.stdout, "More: pbench --json - has all figures; pbench run --help measures your way.")
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func TestEndToEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := newEngineSession(t)
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "500", "--logical-partitions", "20", "--skew", "1", "--index", "--batch-bytes", "64KiB", "--durability", "buffered")
-	wants(t, s.out.String(), "loaded   500 documents", "flushes", "after close")
+	wants(t, s.out.String(), "loaded   500 documents", "flush", "after close")
 
 	for _, w := range workload.Workloads() {
 		s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", w.Name, "--ops", "300", "--warmup", "0s", "--workers", "2", "--durability", "buffered", "--json", "-")
@@ -79,7 +79,7 @@ func TestEndToEndFile(t *testing.T) {
 	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
 	wants(t, s.errOut.String(), name+": line 4, column 11: document: ", "3 documents were written", "--skip 4;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
-	wants(t, s.out.String(), "loaded   1 documents")
+	wants(t, s.out.String(), "loaded   1 document,")
 	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
 	wants(t, s.out.String(), "4 documents in 4 physical partitions", "rmw ")
 	s.do(t, exitFailed, "run", "--db", db, "--container", "other")

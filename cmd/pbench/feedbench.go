@@ -277,13 +277,14 @@ func (j *feedJudge) count() {
 }
 
 func (r *feedReport) print(w io.Writer) {
-	fmt.Fprintf(w, "puts     %d, %.0f/s of %.0f/s offered, splits %d of %d, kills %d\n", r.Puts, r.PutsPS, r.OfferedPS, r.Splits, r.Asked, r.Kills)
+	fmt.Fprintf(w, "puts     %s, %s of %s offered, splits %d of %d, kills %d\n", formatCount(r.Puts), formatRate(r.PutsPS), formatRate(r.OfferedPS), r.Splits, r.Asked, r.Kills)
 	if r.Splits < r.Asked && r.Refused != "" {
 		fmt.Fprintf(w, "         a split was refused: %s\n", r.Refused)
 	}
-	fmt.Fprintf(w, "changes  %d, twice %d, missing %d, invented %d, lost %d\n", r.Changes, r.Duplicates, r.Missing, r.Invented, r.Lost)
-	fmt.Fprintf(w, "lag      p50 %.2f ms, p99 %.2f ms, max %.2f ms\n", r.LagP50, r.LagP99, r.LagMax)
+	fmt.Fprintf(w, "changes  %s, twice %s, missing %s, invented %s, lost %s\n", formatCount(r.Changes), formatCount(r.Duplicates), formatCount(r.Missing),
+		formatCount(r.Invented), formatCount(r.Lost))
+	fmt.Fprintf(w, "lag      p50 %s ms, p99 %s ms, max %s ms\n", formatShort(r.LagP50), formatShort(r.LagP99), formatShort(r.LagMax))
 	if r.Kills > 0 {
-		fmt.Fprintf(w, "kills    reopened in %.0f ms at most; %d changes came to the process after the one that had put them\n", r.OpenMax, r.Late)
+		fmt.Fprintf(w, "kills    reopened in %s ms at most; %s came to the process after the one that had put them\n", formatShort(r.OpenMax), plural(r.Late, "change"))
 	}
 }

@@ -154,6 +154,23 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
+// printBrief writes the figures of an open loop that a newcomer can read, and what
+// they mean.
+func (r *report) printBrief(w io.Writer) {
+	t := cli.NewTable("<operation", "count", "ops/s", "call p50 µs", "p99 µs", "p99.9 µs", "response p99 µs", "errors")
+	for _, name := range r.names() {
+		f, _ := r.operation(name)
+		t.Row(displayName(name), formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatMicros(f.service.P50Micros), formatMicros(f.service.P99Micros),
+			formatMicros(f.service.P999), formatMicros(f.P99Micros), formatCount(f.Errors))
+	}
+	t.Print(w, "")
+	fmt.Fprintf(w, `
+call      what a call takes: half, 99 of 100, 999 of 1,000 took at most so long; an update is on disk when it returns
+response  from when an operation was due, at %s, to its end: a busy machine begins late, and shows here
+on disk   %s, %.2f of the %s of documents
+`, formatRate(r.Engine.Loop.Offered), formatBytes(r.Engine.DiskBytes), r.Engine.SpaceAmplification, formatBytes(r.Engine.RawBytes))
+}
+
 // engineFigures are what the engine and the process did while something was
 // measured.
 type engineFigures struct {
@@ -252,12 +269,12 @@ func (f *engineFigures) addDisk(dir string) (err error) {
 // print writes the figures as lines.
 func (f *engineFigures) print(w io.Writer) {
 	if f.Writes > 0 {
-		fmt.Fprintf(w, "  written  %s by the caller; log %s, %s flushes %s, %s merges %s: write amplification %.2f\n",
-			formatBytes(f.WrittenBytes), formatBytes(f.LogBytes), formatCount(f.Flushes), formatBytes(f.FlushBytes),
-			formatCount(f.Merges), formatBytes(f.MergeBytes), f.WriteAmplification)
+		fmt.Fprintf(w, "  written  %s by the caller; log %s, %s %s, %s %s: write amplification %.2f\n",
+			formatBytes(f.WrittenBytes), formatBytes(f.LogBytes), cli.Plural(f.Flushes, "flush", "flushes"), formatBytes(f.FlushBytes),
+			plural(f.Merges, "merge"), formatBytes(f.MergeBytes), f.WriteAmplification)
 	}
-	fmt.Fprintf(w, "  waited   sync %v (%s syncs), back-pressure %v, cold reads %v; all workers together\n",
-		f.Waited.Sync, formatCount(f.Syncs), f.Waited.BackPressure, f.Waited.ColdRead)
+	fmt.Fprintf(w, "  waited   sync %v (%s), back-pressure %v, cold reads %v; all workers together\n",
+		f.Waited.Sync, plural(f.Syncs, "sync"), f.Waited.BackPressure, f.Waited.ColdRead)
 	if f.Memory != (measure.Memory{}) {
 		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", formatBytes(f.Memory.Resident),
 			formatBytes(f.Memory.PeakResident), formatBytes(f.Memory.Anonymous), formatBytes(f.Memory.PeakAnonymous))
@@ -267,8 +284,8 @@ func (f *engineFigures) print(w io.Writer) {
 	f.Copies.print(w)
 	f.Throughput.print(w)
 	if p := f.Process; p != nil {
-		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s garbage collections\n",
-			formatShort(p.CPUSeconds), formatShort(p.AllocationsPerOp), formatCount(int64(p.Collections)))
+		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s\n",
+			formatShort(p.CPUSeconds), formatShort(p.AllocationsPerOp), plural(p.Collections, "garbage collection"))
 	}
 	if c := f.Client; c != nil {
 		fmt.Fprintf(w, "  pbench   takes %s µs of its own for an operation, and %s of memory\n", formatShort(c.MicrosPerOp), formatBytes(c.MemoryBytes))

@@ -43,7 +43,7 @@ func generatedInput(g *workload.Generator, skip, n int64) *input {
 }
 
 func aboutGenerator(p workload.Params) string {
-	text := fmt.Sprintf("%s documents, %s logical partitions", p.Shape, formatCount(p.LogicalPartitions))
+	text := fmt.Sprintf("%s documents, %s", p.Shape, plural(p.LogicalPartitions, "logical partition"))
 	if p.Skew > 0 {
 		text += fmt.Sprintf(" (skew %v)", p.Skew)
 	}

@@ -85,7 +85,7 @@ func (l *loopFigures) print(w io.Writer) {
 		fmt.Fprintf(w, "; %.0f %% of the %s of a closed loop", 100*l.Offered/l.Maximum, formatRate(l.Maximum))
 	}
 	if l.Missed > 0 {
-		fmt.Fprintf(w, "; %s operations were due and not begun", formatCount(l.Missed))
+		fmt.Fprintf(w, "; due and not begun: %s", plural(l.Missed, "operation"))
 	}
 	fmt.Fprintf(w, "\n  lag      p50 %s, p99 %s, max %s µs: how late the clock woke a free worker; without a store half of the times over %s µs\n",
 		formatMicros(l.Lag.P50Micros), formatMicros(l.Lag.P99Micros), formatMicros(l.Lag.MaxMicros), formatMicros(l.ClockLag))

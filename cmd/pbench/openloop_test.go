@@ -129,7 +129,7 @@ func TestLoopFigures(t *testing.T) {
 		texts    []string
 	}{
 		{[]*measure.Outcome{fine}, "", []string{"offered 1,000/s, achieved 1,000/s; 50 % of the 2,000/s of a closed loop", "lag      p50 50.", "over 20.0 µs", "verdict  OK"}},
-		{[]*measure.Outcome{slow}, overloaded, []string{"achieved 900/s", "100 operations were due and not begun", "verdict  OVERLOADED: "}},
+		{[]*measure.Outcome{slow}, overloaded, []string{"achieved 900/s", "due and not begun: 100 operations", "verdict  OVERLOADED: "}},
 		{[]*measure.Outcome{unsure}, suspect, []string{"verdict  SUSPECT: "}},
 		{[]*measure.Outcome{fine, slow, unsure}, "OVERLOADED SUSPECT", []string{"OVERLOADED", "SUSPECT"}},
 	} {

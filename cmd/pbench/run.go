@@ -30,6 +30,7 @@ type runFlags struct {
 	JSON            jsonOutput      `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 	FailIf          conditions      `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
 	Profile         profileKinds    `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
+	brief           bool            // print what a newcomer wants to know
 	ProfileOut      string          `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
 }
 
@@ -271,7 +272,7 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 	}
 	switch {
 	case o.Err != nil:
-		return rep, fmt.Errorf("%s operations failed, the first: %w", formatCount(rep.All.Errors), o.Err)
+		return rep, fmt.Errorf("%s failed, the first: %w", plural(rep.All.Errors, "operation"), o.Err)
 	case o.Interrupted:
 		return rep, errInterrupted
 	}
@@ -315,10 +316,14 @@ func (r *runFlags) deliver(env *environment, rep *report, captures []capture, re
 		printMachine(text, env.args, *rep.Engine.From)
 		rep.Engine.Run.print(text, rep.Workload)
 		fmt.Fprintln(text)
-		rep.print(text)
-		fmt.Fprintln(text)
-		rep.Engine.Loop.print(text)
-		rep.Engine.print(text)
+		if r.brief {
+			rep.printBrief(text)
+		} else {
+			rep.print(text)
+			fmt.Fprintln(text)
+			rep.Engine.Loop.print(text)
+			rep.Engine.print(text)
+		}
 	}
 	saved := cmp.Or(r.ProfileOut, r.Out)
 	for i := range captures {
@@ -378,7 +383,7 @@ func (s *settings) print(w io.Writer, name string) {
 	if s.Rate > 0 {
 		loop += " at " + formatRate(s.Rate)
 	}
-	fmt.Fprintf(w, "%s documents in %s; %s (%s), %s keys, seed %d\n", formatCount(s.Documents), plural(s.Partitions, "physical partition"),
+	fmt.Fprintf(w, "%s in %s; %s (%s), %s keys, seed %d\n", plural(s.Documents, "document"), plural(s.Partitions, "physical partition"),
 		name, s.Mix, s.Keys, s.Seed)
 	fmt.Fprintf(w, "%s, %s, %s, memory budget %s, %s s%s\n",
 		plural(s.Workers, "worker"), loop, s.Durability, formatBytes(s.MemoryBudget), formatShort(s.Seconds), note)

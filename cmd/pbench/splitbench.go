@@ -199,7 +199,7 @@ func (s *splitsCommand) measure(ctx context.Context, env *environment, dir strin
 	f.Bytes, f.Documents, f.Rate, f.Asked = size, n, float64(s.Rate), s.Splits
 	f.Failed, f.Overloaded, f.Machine = all.Errors, o.Overloaded() || cuts.late, measure.DescribeMachine(dir)
 	if o.Err != nil {
-		env.notef("%s operations failed, the first: %v", formatCount(all.Errors), o.Err)
+		env.notef("%s failed, the first: %v", plural(all.Errors, "operation"), o.Err)
 	}
 	return f, nil
 }

@@ -137,7 +137,7 @@ func (s *sweepCommand) sweep(ctx context.Context, b *benchmark) (*sweepReport, e
 		}
 		if o.Err != nil {
 			all := o.All()
-			return rep, fmt.Errorf("at %s %s operations failed, the first: %w", formatRate(rate), formatCount(all.Errors), o.Err)
+			return rep, fmt.Errorf("at %s %s failed, the first: %w", formatRate(rate), plural(all.Errors, "operation"), o.Err)
 		}
 		step := newSweepStep(rate, o, s.SLO)
 		look.tried(rate, step.Met)

@@ -37,7 +37,7 @@ func (f *throughputFigures) print(w io.Writer) {
 	if f == nil {
 		return
 	}
-	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s calls throttled", formatCount(int64(f.Provisioned)), formatCount(int64(f.Consumed)), formatCount(f.Throttled))
+	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s throttled", formatCount(int64(f.Provisioned)), formatCount(int64(f.Consumed)), plural(f.Throttled, "call"))
 	if len(f.Partitions) > 1 {
 		fmt.Fprintf(w, "; a partition consumed %s to %s RU/s", formatCount(int64(slices.Min(f.Partitions))), formatCount(int64(slices.Max(f.Partitions))))
 	}

@@ -201,7 +201,8 @@ func keyPaths(def *engine.ContainerDef) []string {
 	return def.PartitionKey
 }
 
-// describeContainer adds up a container. The counts are exact if each
+// describeContainer adds up a container as the store has it that is open; only
+// how far its change feed goes back comes from the files as they are now. The counts are exact if each
 // partition has its items in one place where no item has two versions.
 func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 	info := containerInfo{
@@ -210,6 +211,7 @@ func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 	}
 	for _, p := range cs.Partitions {
 		info.Documents += p.Items
+		info.Logical += p.Logical
 		info.RawBytes += p.RawBytes
 		info.FileBytes += p.FileBytes
 		info.Unflushed += p.MemtableBytes
@@ -218,16 +220,8 @@ func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 		info.Exact = info.Exact && p.Runs == 0 && p.Memtables == 0
 	}
 	for _, view := range l.containers {
-		if view.Name != cs.Name {
-			continue
-		}
-		info.Changes = describeFeed(&l.state, view)
-		for _, p := range view.partitions {
-			for s := range p.segments() {
-				if s.props != nil {
-					info.Logical += int64(s.props.LogicalPartitions)
-				}
-			}
+		if view.Name == cs.Name {
+			info.Changes = describeFeed(&l.state, view)
 		}
 	}
 	return info

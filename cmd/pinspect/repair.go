@@ -61,7 +61,7 @@ func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) 
 	if c.JSON {
 		err = out.object(&result)
 	} else {
-		out.printf("%s documents, %s, written to %s\n", cli.Count(report.Documents), cli.Bytes(report.Bytes), printable(c.Dst))
+		out.printf("%s, %s, written to %s\n", cli.Plural(report.Documents, "document", "documents"), cli.Bytes(report.Bytes), printable(c.Dst))
 		if report.Uncertain > 0 {
 			out.printf("! %s documents may have a newer version in what is damaged\n", cli.Count(report.Uncertain))
 		}

@@ -26,10 +26,12 @@ func Bytes[N Integer | ~float64](n N) string {
 	return Number(x) + " " + unit
 }
 
-// Number returns a number with three digits at least: "1.00", "10.0", "12345".
+// Number returns a number with three digits at least: "1.00", "10.0", "12,345".
 func Number(x float64) string {
 	decimals := 2
 	switch abs := math.Abs(x); {
+	case abs >= 999.5 && abs < math.MaxInt64:
+		return Count(int64(math.Round(x)))
 	case abs >= 99.95:
 		decimals = 0
 	case abs >= 9.995:
