@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -66,6 +67,9 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error
 	cp := checkpoint{db: db, at: time.Now()}
 	if cp.to, err = db.opts.checkpointRoot(dir); err != nil {
 		return CheckpointInfo{}, err
+	}
+	if c, ok := cp.to.(io.Closer); ok {
+		defer c.Close()
 	}
 	names, err := cp.to.List(".")
 	if err != nil {
