@@ -294,7 +294,7 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 		}
 	}
 	err = s.use(func(r *index.Reader) (err error) {
-		s.count, known, err = c.plan.countTerms(r, dead)
+		s.count, known, err = c.plan.countTerms(orBackground(c.ctx), r, dead)
 		return err
 	})
 	c.found += s.count

@@ -421,7 +421,7 @@ func (w *orderWalk) takeRest() error {
 	before := w.taken
 	for _, s := range w.sources {
 		valued, without := w.sets.get(s.lo, s.hi), w.sets.get(s.lo, s.hi)
-		err := s.r.Union(index.Exists(w.o.path), valued)
+		err := s.r.Union(orBackground(w.sets.ctx), index.Exists(w.o.path), valued)
 		without.Or(s.set)
 		without.AndNot(valued)
 		from, most := s.lo, int(^uint(0)>>1)

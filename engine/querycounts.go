@@ -203,7 +203,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		none, valued := c.sets.get(s.lo, s.hi), c.sets.get(s.lo, s.hi)
 		defer c.sets.put(none)
 		defer c.sets.put(valued)
-		if err := r.Union(span, valued); err != nil {
+		if err := r.Union(orBackground(c.sets.ctx), span, valued); err != nil {
 			return err
 		}
 		none.Or(s.set)

@@ -306,6 +306,14 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// orBackground returns ctx, or one that never is done in the place of none.
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}
+
 // cursor returns a cursor over the terms of an index, which release takes back.
 func (p *planSets) cursor(r *index.Reader) *index.Cursor {
 	n := len(p.cursors)
@@ -349,7 +357,7 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 			if err := p.ended(); err != nil {
 				return nil, err
 			}
-			if err := addSpan(r, &n.spans[i], s); err != nil {
+			if err := addSpan(orBackground(p.ctx), r, &n.spans[i], s); err != nil {
 				return nil, err
 			}
 		}
@@ -454,7 +462,7 @@ func (n *planNode) countable() bool {
 // countTerms returns how many ordinals of the file a plan gives that are not
 // among the dead, if the lengths of postings, or what two of them have in common,
 // tell it. Dead is nil if there are none; it is of no use afterwards.
-func (n *planNode) countTerms(r *index.Reader, dead *index.Set) (count int64, ok bool, err error) {
+func (n *planNode) countTerms(ctx context.Context, r *index.Reader, dead *index.Set) (count int64, ok bool, err error) {
 	switch {
 	case n.op == planAll:
 		count = int64(r.Info().Items)
@@ -502,13 +510,13 @@ func (n *planNode) countTerms(r *index.Reader, dead *index.Set) (count int64, ok
 			}
 			continue
 		}
-		_, postings, err := r.Count(*span)
+		_, postings, err := r.Count(ctx, *span)
 		if err != nil {
 			return 0, false, err
 		}
 		count += postings
 		if dead != nil {
-			n, err := r.CountIn(*span, dead)
+			n, err := r.CountIn(ctx, *span, dead)
 			if err != nil {
 				return 0, false, err
 			}
@@ -524,9 +532,9 @@ func oneTerm(s *index.Span) bool {
 }
 
 // addSpan adds what has a term of a span.
-func addSpan(r *index.Reader, s *index.Span, set *index.Set) error {
+func addSpan(ctx context.Context, r *index.Reader, s *index.Span, set *index.Set) error {
 	if !oneTerm(s) {
-		return r.Union(*s, set)
+		return r.Union(ctx, *s, set)
 	}
 	p, ok, err := r.Lookup(s.From)
 	if !ok || err != nil {

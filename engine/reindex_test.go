@@ -199,7 +199,7 @@ func TestDamagedIndex(t *testing.T) {
 		return q.list[len(q.list)-1].use(func(r *index.Reader) error {
 			var all index.Set
 			all.Reset(0, r.Info().Items)
-			return r.Union(index.Documents(), &all)
+			return r.Union(context.Background(), index.Documents(), &all)
 		})
 	}
 	err = query()

@@ -360,12 +360,12 @@ func (s *indexSource) deadHere(set *index.Set) error {
 			return err
 		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.set.now)} {
-			if err := r.Union(span, set); err != nil {
+			if err := r.Union(orBackground(s.set.ctx), span, set); err != nil {
 				return err
 			}
 		}
 		if s.maxSeq() <= s.set.at {
-			return r.Union(index.Older(), set)
+			return r.Union(orBackground(s.set.ctx), index.Older(), set)
 		}
 		return nil
 	}); err != nil {
@@ -461,7 +461,7 @@ func (s *indexSource) clean() (bool, error) {
 			return err
 		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.set.now)} {
-			terms, _, err := r.Count(span)
+			terms, _, err := r.Count(orBackground(s.set.ctx), span)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -49,7 +50,7 @@ func FuzzIndex(f *testing.F) {
 		check(err)
 		var set index.Set
 		set.Reset(0, min(r.Info().Items, 1<<16))
-		check(r.Union(index.Documents(), &set))
+		check(r.Union(context.Background(), index.Documents(), &set))
 		_, _, err = r.Lookup(index.Deleted().From)
 		check(err)
 		c := r.Cursor()
@@ -115,7 +116,7 @@ func readTogether(t *testing.T, r *index.Reader, set *index.Set, check func(erro
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := merged.Count(index.Documents()); err != nil {
+		if _, _, err := merged.Count(context.Background(), index.Documents()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -89,7 +90,7 @@ func BenchmarkRead(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			set.Reset(0, items)
-			if err := r.Union(maker, &set); err != nil {
+			if err := r.Union(context.Background(), maker, &set); err != nil {
 				b.Fatal(err)
 			}
 			p, _, _ := r.Lookup(Equal(mustPath(b, "/kcal"), NumberValue(100)).From)
@@ -103,7 +104,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				other.Reset(0, items)
-				if err := r.Union(span, &other); err != nil {
+				if err := r.Union(context.Background(), span, &other); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -97,7 +98,7 @@ func TestBoth(t *testing.T) {
 					}
 				}
 			}
-			if n, err := r.CountIn(Exists(Path{}.Member(b)), &s); n != both || err != nil {
+			if n, err := r.CountIn(context.Background(), Exists(Path{}.Member(b)), &s); n != both || err != nil {
 				t.Fatalf("%s in %d of %s from %d to %d: %d, %v, not %d", b, s.Count(), a, lo, hi, n, err, both)
 			}
 		}

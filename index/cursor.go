@@ -1,5 +1,7 @@
 package index
 
+import "context"
+
 // Cursor moves over the terms of an index in both directions. It begins
 // unpositioned, and is so again when a movement has returned false: at an end,
 // or on an error, which Err tells. One that a memory fault has interrupted is of no
@@ -184,8 +186,8 @@ func (c *Cursor) Posting() *Posting { return &c.entries[c.i].p }
 // Err returns the error that ended a movement, nil at an end.
 func (c *Cursor) Err() error { return c.err }
 
-// each calls visit with the postings of the terms of a span.
-func (r *Reader) each(s Span, visit func(*Posting) error) error {
+// each calls visit with the postings of the terms of a span. It ends with ctx.
+func (r *Reader) each(ctx context.Context, s Span, visit func(*Posting) error) error {
 	if s.Empty() {
 		return nil
 	}
@@ -195,6 +197,9 @@ func (r *Reader) each(s Span, visit func(*Posting) error) error {
 	}
 	var key []byte
 	for ; i < r.info.Blocks; i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		f, err := r.fence(i)
 		if err != nil {
 			return err
@@ -243,15 +248,16 @@ func (r *Reader) each(s Span, visit func(*Posting) error) error {
 	return nil
 }
 
-// Union adds to set the ordinals of all terms of a span that lie in its range.
-func (r *Reader) Union(s Span, set *Set) error {
-	return r.each(s, func(p *Posting) error { return p.AddTo(set) })
+// Union adds to set the ordinals of all terms of a span that lie in its range. It ends
+// with ctx, as do Count and CountIn: a span may have all terms of the index.
+func (r *Reader) Union(ctx context.Context, s Span, set *Set) error {
+	return r.each(ctx, s, func(p *Posting) error { return p.AddTo(set) })
 }
 
 // Count returns how many terms a span has, and how many ordinals they have
 // together: that many versions, if none has two of the terms.
-func (r *Reader) Count(s Span) (terms, postings int64, err error) {
-	err = r.each(s, func(p *Posting) error {
+func (r *Reader) Count(ctx context.Context, s Span) (terms, postings int64, err error) {
+	err = r.each(ctx, s, func(p *Posting) error {
 		terms++
 		postings += int64(p.n)
 		return nil
@@ -261,12 +267,12 @@ func (r *Reader) Count(s Span) (terms, postings int64, err error) {
 
 // CountIn returns how many ordinals of a set the terms of a span have together.
 // It is fast if the set has few.
-func (r *Reader) CountIn(s Span, in *Set) (postings int64, err error) {
+func (r *Reader) CountIn(ctx context.Context, s Span, in *Set) (postings int64, err error) {
 	list := in.AppendTo(nil)
 	if len(list) == 0 {
 		return 0, nil
 	}
-	err = r.each(s, func(p *Posting) error {
+	err = r.each(ctx, s, func(p *Posting) error {
 		n, countErr := p.countOf(list, in)
 		postings += int64(n)
 		return countErr

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -65,12 +66,12 @@ func readForged(t testing.TB, b []byte, keys [][]byte) {
 	}
 	var set Set
 	set.Reset(0, min(r.Info().Items, 1<<16))
-	check(r.Union(Documents(), &set))
+	check(r.Union(context.Background(), Documents(), &set))
 	spend("union", 4)
-	check(r.Union(Span{From: []byte{0}, To: []byte{0xFF}}, &set))
+	check(r.Union(context.Background(), Span{From: []byte{0}, To: []byte{0xFF}}, &set))
 	spend("union of everything", 4)
 	set.Fill()
-	_, err = r.CountIn(Span{From: []byte{0}, To: []byte{0xFF}}, &set)
+	_, err = r.CountIn(context.Background(), Span{From: []byte{0}, To: []byte{0xFF}}, &set)
 	check(err)
 	spend("count", 4)
 	c := r.Cursor()
@@ -237,7 +238,7 @@ func TestTermsOfOneBitmap(t *testing.T) {
 	}
 	var set Set
 	set.Reset(0, r.Info().Items)
-	if err := r.Union(Span{From: []byte{0}, To: []byte{0xFF}}, &set); !errors.Is(err, fault.ErrCorrupt) {
+	if err := r.Union(context.Background(), Span{From: []byte{0}, To: []byte{0xFF}}, &set); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("%v after reading %d bytes of %d", err, src.n, len(b))
 	}
 }

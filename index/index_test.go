@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -158,10 +159,10 @@ func spans(t *testing.T, g *generator, r *Reader, want map[string][]uint32, item
 			}
 		}
 		s := Span{From: []byte(from), To: []byte(to)}
-		if err := r.Union(s, &got); err != nil || !slices.Equal(got.AppendTo(nil), ref.AppendTo(nil)) {
+		if err := r.Union(context.Background(), s, &got); err != nil || !slices.Equal(got.AppendTo(nil), ref.AppendTo(nil)) {
 			t.Fatalf("union of %q to %q: %v", from, to, err)
 		}
-		if terms, n, err := r.Count(s); err != nil || int(terms) != end-i || int(n) != postings {
+		if terms, n, err := r.Count(context.Background(), s); err != nil || int(terms) != end-i || int(n) != postings {
 			t.Fatalf("%q to %q: %d terms, %d postings, %v", from, to, terms, n, err)
 		}
 		c := r.Cursor()
@@ -244,7 +245,7 @@ func TestVersions(t *testing.T) {
 	} {
 		var s Set
 		s.Reset(0, 6)
-		if err := r.Union(test.span, &s); err != nil || !slices.Equal(s.AppendTo(nil), test.want) {
+		if err := r.Union(context.Background(), test.span, &s); err != nil || !slices.Equal(s.AppendTo(nil), test.want) {
 			t.Errorf("%q: %v, %v", test.span.From, s.AppendTo(nil), err)
 		}
 	}
@@ -294,8 +295,8 @@ func readAll(t testing.TB, b []byte) {
 	var s Set
 	s.Reset(0, min(r.Info().Items, 1<<16))
 	for _, span := range []Span{Documents(), Deleted(), Exists(Path{}.Member("a")), Expired(1 << 62)} {
-		check(r.Union(span, &s))
-		_, _, err := r.Count(span)
+		check(r.Union(context.Background(), span, &s))
+		_, _, err := r.Count(context.Background(), span)
 		check(err)
 		_, _, err = r.Lookup(span.From)
 		check(err)
@@ -355,7 +356,7 @@ func mergeTwice(r *Reader) error {
 	}
 	merged, err := Open(out)
 	if err == nil {
-		_, _, err = merged.Count(Documents())
+		_, _, err = merged.Count(context.Background(), Documents())
 	}
 	if err != nil {
 		return fmt.Errorf("what was merged cannot be read: %v", err)

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -83,19 +84,21 @@ func (r *Reader) Plain() (bool, error) {
 	if p := r.plain.Load(); p != plainUnknown {
 		return p == plainYes, nil
 	}
-	terms, _, err := r.Count(Span{From: []byte{termVersions}, To: []byte{termVersions + 1}})
-	if err != nil {
+	all := Span{From: []byte{termVersions}, To: []byte{termVersions + 1}}
+	switch err := r.each(context.Background(), all, func(*Posting) error { return errSome }); err {
+	case nil:
+		r.plain.Store(plainYes)
+		return true, nil
+	case errSome:
+		r.plain.Store(plainNo)
+		return false, nil
+	default:
 		return false, err
 	}
-	if terms == 0 {
-		r.plain.Store(plainYes)
-	} else {
-		r.plain.Store(plainNo)
-	}
-	return terms == 0, nil
 }
 
 var (
+	errSome    = errors.New("index: there is a term") // ends a walk over a span
 	errTrailer = errors.New("index: bad trailer")
 	errFence   = errors.New("index: fence points outside of the blocks")
 	errBlock   = errors.New("index: block does not decode")
