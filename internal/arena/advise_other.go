@@ -3,3 +3,5 @@
 package arena
 
 func advise([]byte) {}
+
+func fence(chunk []byte) { spoil(chunk) }

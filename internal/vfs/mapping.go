@@ -67,9 +67,13 @@ const maxCached = 256 << 10 // bytes that Cached is asked of at once
 
 // Unmap gives the memory back. A second call does nothing.
 func (m *Mapping) Unmap() error {
-	unmap := m.unmap
+	data, unmap := m.Data, m.unmap
 	m.Data, m.unmap = nil, nil
 	if unmap == nil {
+		// Who reads on finds garbage, where a real mapping raises a fault.
+		for i := range data {
+			data[i] = 0xDB
+		}
 		return nil
 	}
 	return unmap()
