@@ -131,6 +131,9 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		closed: make(chan struct{}),
 	}
 	db.pool.MakeAhead(chunksAhead)
+	if watch.opened != nil {
+		defer watch.opened(db)()
+	}
 	db.memIndexes.init(db.pool, &db.opts)
 	db.work.init(db)
 	var err error
@@ -351,6 +354,15 @@ func (db *DB) abandon() {
 	if db.lock != nil {
 		db.lock.Close()
 	}
+	if watch.closed != nil {
+		watch.closed(db)
+	}
+}
+
+// watch is set by tests that count what a store holds, before any is opened.
+var watch struct {
+	opened func(*DB) (begun func()) // called when Open begins, and when it ends
+	closed func(*DB)                // called at the end of Close, and of an Open that failed
 }
 
 // release gives back what a version holds when nobody can read it any more.

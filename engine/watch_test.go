@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// Every store that a test of this package opens is watched: when it is closed, or
+// could not be opened, no goroutine of it, open file, mapping or lent memory may be
+// left. Memory that it gives back before is fenced off (arena.Pool.Guard), so that a
+// reader that comes late does not go unnoticed.
+
+func init() {
+	watch.opened, watch.closed = watched.open, watched.close
+}
+
+// TestMain fails if a store left something behind.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if left := watched.report(); left != "" {
+		fmt.Fprint(os.Stderr, left)
+		status = max(status, 1)
+	}
+	os.Exit(status)
+}
+
+// watched are the stores that are open.
+var watched = watcher{stores: make(map[*DB]*watchedStore)}
+
+type watcher struct {
+	mu     sync.Mutex
+	lastID int
+	stores map[*DB]*watchedStore
+	left   []string // what closed stores left behind
+}
+
+type watchedStore struct {
+	id  int
+	dir string     // nonempty: on disk
+	fs  *watchedFS // else
+}
+
+const watchLabel = "watched-store"
+
+func (w *watcher) open(db *DB) (begun func()) {
+	db.pool.Guard()
+	w.mu.Lock()
+	w.lastID++
+	s := &watchedStore{id: w.lastID}
+	if db.opts.fs != nil {
+		s.fs = &watchedFS{FS: db.opts.fs, open: make(map[io.Closer]string)}
+		db.opts.fs = s.fs
+	} else if dir, err := filepath.Abs(db.dir); err == nil {
+		s.dir = dir
+	}
+	w.stores[db] = s
+	w.mu.Unlock()
+	// The goroutines that Open starts, and those that they start, have the label.
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(watchLabel, strconv.Itoa(s.id))))
+	return func() { pprof.SetGoroutineLabels(context.Background()) }
+}
+
+func (w *watcher) close(db *DB) {
+	w.mu.Lock()
+	s := w.stores[db]
+	delete(w.stores, db)
+	others := false
+	for _, o := range w.stores {
+		others = others || s != nil && o.dir != "" && o.dir == s.dir
+	}
+	w.mu.Unlock()
+	if s == nil {
+		return
+	}
+	var left []string
+	if n := db.pool.Used(); n != 0 {
+		left = append(left, fmt.Sprintf("%d bytes of memory are lent", n))
+	}
+	if s.fs != nil {
+		left = append(left, s.fs.names()...)
+	} else if !others {
+		left = append(left, openBelow(s.dir)...)
+	}
+	if text := s.goroutines(); text != "" {
+		left = append(left, text)
+	}
+	if len(left) > 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.left = append(w.left, fmt.Sprintf("left behind by the store %s:\n%s\nclosed by\n%s\n", db.dir, strings.Join(left, "\n"), debug.Stack()))
+	}
+}
+
+func (w *watcher) report() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%sFAIL: %d stores left something behind\n", strings.Join(w.left[:min(len(w.left), 10)], ""), len(w.left))
+}
+
+// goroutines describes those of the store but the caller. What has said that it is
+// at its end may need some turns to get there.
+func (s *watchedStore) goroutines() string {
+	pprof.SetGoroutineLabels(context.Background()) // a failed Open has the label itself
+	label := fmt.Sprintf(`%q:"%d"`, watchLabel, s.id)
+	var text bytes.Buffer
+	for range 1000 {
+		text.Reset()
+		if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+			return err.Error()
+		}
+		if !bytes.Contains(text.Bytes(), []byte(label)) {
+			return ""
+		}
+		for range 100 {
+			runtime.Gosched()
+		}
+	}
+	for part := range strings.SplitSeq(text.String(), "\n\n") {
+		if strings.Contains(part, label) {
+			return "a goroutine:\n" + part
+		}
+	}
+	return ""
+}
+
+// openBelow lists what the process has open or mapped below a directory, where the
+// system tells.
+func openBelow(dir string) (left []string) {
+	below := func(name string) bool { return strings.HasPrefix(name, dir+"/") || name == dir }
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && below(to) {
+			left = append(left, "descriptor of "+to)
+		}
+	}
+	text, _ := os.ReadFile("/proc/self/maps")
+	for line := range strings.Lines(string(text)) {
+		if i := strings.IndexByte(line, '/'); i >= 0 && below(strings.TrimSpace(line[i:])) {
+			left = append(left, "mapping of "+strings.TrimSpace(line[i:]))
+		}
+	}
+	return left
+}
+
+// watchedFS knows the files that a store has open, and its lock.
+type watchedFS struct {
+	vfs.FS
+	mu   sync.Mutex
+	open map[io.Closer]string
+}
+
+func (f *watchedFS) names() (left []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Values(f.open)) {
+		left = append(left, "open file "+name)
+	}
+	return left
+}
+
+func (f *watchedFS) note(file vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	w := &watchedFile{File: file, fs: f}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[w] = file.Name()
+	return w, nil
+}
+
+func (f *watchedFS) gone(c io.Closer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, c)
+}
+
+func (f *watchedFS) Create(name string) (vfs.File, error)    { return f.note(f.FS.Create(name)) }
+func (f *watchedFS) Open(name string) (vfs.File, error)      { return f.note(f.FS.Open(name)) }
+func (f *watchedFS) OpenWrite(name string) (vfs.File, error) { return f.note(f.FS.OpenWrite(name)) }
+
+func (f *watchedFS) Lock(name, note string) (io.Closer, error) {
+	lock, err := f.FS.Lock(name, note)
+	if err != nil {
+		return nil, err
+	}
+	w := &watchedLock{Closer: lock, fs: f}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[w] = name
+	return w, nil
+}
+
+type watchedFile struct {
+	vfs.File
+	fs *watchedFS
+}
+
+func (w *watchedFile) Close() error {
+	w.fs.gone(w)
+	return w.File.Close()
+}
+
+type watchedLock struct {
+	io.Closer
+	fs *watchedFS
+}
+
+func (w *watchedLock) Close() error {
+	w.fs.gone(w)
+	return w.Closer.Close()
+}
