@@ -114,7 +114,7 @@ func ParseName(name string) (generation uint64, ok bool) {
 
 // Encode returns the bytes of a manifest file.
 func Encode(kind Kind, v any) ([]byte, error) {
-	body, err := json.MarshalIndent(v, "", " ")
+	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
