@@ -342,6 +342,7 @@ func TestReplicas(t *testing.T) {
 func (db *DB) abandonForTest() {
 	db.closing.Store(true)
 	db.work.stop()
+	watched.ignore(db) // what waits for its last reader dies with the process
 	db.abandon()
 }
 
