@@ -325,9 +325,16 @@ func (s *stage) survivesOpens(rng *rand.Rand, image *vfs.Mem, killed bool) error
 			}
 		}
 		how := "stopped"
+		var synced int64 // syncs that did not fail
 		if rng.IntN(3) == 0 {
 			how = "failed"
 			faulty.FailAt(at, errInjected, rng.IntN(2) == 0)
+			faulty.SetHook(func(c vfs.Call) error {
+				if c.Op == vfs.OpSync {
+					synced++
+				}
+				return nil
+			})
 		} else {
 			faulty.StopAt(at, crash)
 		}
@@ -338,6 +345,9 @@ func (s *stage) survivesOpens(rng *rand.Rand, image *vfs.Mem, killed bool) error
 			db.Close()
 		} else if next == nil && !errors.Is(err, errInjected) {
 			return fmt.Errorf("open, %s at call %d: %w", how, at, err)
+		}
+		if how == "failed" && faulty.CallsOf(vfs.OpSync) > synced {
+			killed = false // a sync that failed may have lost what the kernel had
 		}
 		if next == nil {
 			calls = max(faulty.Calls(), at)
