@@ -19,7 +19,7 @@ func TestKilledThenCut(t *testing.T) {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			survivors := newSurvivors(t)
-			for n := range every(sweep(14, 35, 35), seed) {
+			for n := range every(sweep(14, 97, 61), seed) {
 				mem := vfs.NewMem()
 				faulty := vfs.NewFaulty(mem)
 				var killed *vfs.Mem
