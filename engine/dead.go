@@ -145,13 +145,13 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 				if filesApart(f, old) {
 					continue
 				}
-				span, err := old.ordinalSpan()
-				if err != nil {
-					return err
+				span, readErr := old.ordinalSpan()
+				if readErr != nil {
+					return readErr
 				}
-				first, versions, err := old.overwrittenBy(k, hash)
-				if err != nil {
-					return err
+				first, versions, readErr := old.overwrittenBy(k, hash)
+				if readErr != nil {
+					return readErr
 				}
 				if max(first, span.lo) < min(first+versions, span.hi) {
 					return errStopped

@@ -444,3 +444,13 @@ func (m *goldenMaker) stream() {
 	m.write(files)
 	m.list(m.mem)
 }
+
+// goldenWord is a word of a document, the same for the same n.
+func goldenWord(n int) string {
+	rng := rand.New(rand.NewPCG(uint64(n), 1))
+	b := make([]byte, 6+rng.IntN(10))
+	for i := range b {
+		b[i] = byte('a' + rng.IntN(26))
+	}
+	return fmt.Sprintf("w%d-%s", n%10, b)
+}

@@ -12,7 +12,6 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -550,14 +549,4 @@ func TestNewerFormats(t *testing.T) {
 	if _, err := c.InstallPartition(ctx, &b); !errors.Is(err, ErrTooNew) {
 		t.Errorf("install: %v", err)
 	}
-}
-
-// goldenWord is a word of a document, the same for the same n.
-func goldenWord(n int) string {
-	rng := rand.New(rand.NewPCG(uint64(n), 1))
-	b := make([]byte, 6+rng.IntN(10))
-	for i := range b {
-		b[i] = byte('a' + rng.IntN(26))
-	}
-	return fmt.Sprintf("w%d-%s", n%10, b)
 }

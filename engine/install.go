@@ -120,7 +120,7 @@ func (in *installation) readHead() error {
 	if kind != blockHead {
 		return in.corrupt("the stream does not begin with what it is")
 	}
-	if err := manifest.Unmarshal(payload, &in.head, false); err != nil {
+	if err = manifest.Unmarshal(payload, &in.head, false); err != nil {
 		return in.corrupt("the stream does not begin with what it is: %v", err)
 	}
 	h := &in.head

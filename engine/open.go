@@ -94,7 +94,7 @@ func (db *DB) open(ctx context.Context) error {
 		nextSeq = state.LastSeq + 1
 	}
 	nextSeq = max(nextSeq, recovery.LastSeq+1, 1)
-	if err := db.checkSequences(nextSeq); err != nil {
+	if err = db.checkSequences(nextSeq); err != nil {
 		return err
 	}
 	if nextSeq > item.MaxSeq-sequenceReserve {

@@ -40,7 +40,6 @@ func TestOpenFullDisk(t *testing.T) {
 				}
 				if written%50 == 0 {
 					if err = db.Flush(ctx); err != nil {
-						written++
 						break
 					}
 				}

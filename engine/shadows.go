@@ -373,7 +373,8 @@ func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, 
 		if first, err = f.lower(c, from); err != nil {
 			return 0, 0, err
 		}
-		hi, err := f.lower(c, to)
+		var hi uint32
+		hi, err = f.lower(c, to)
 		if err == nil && hi < first {
 			err = f.met(f.Corrupt(errFalling))
 		}

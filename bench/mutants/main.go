@@ -117,7 +117,7 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 		return verdict{}, err
 	}
 	file := filepath.Join(t.scratch, "mutated.go")
-	if err := os.WriteFile(file, mutated, 0o600); err != nil {
+	if err = os.WriteFile(file, mutated, 0o600); err != nil {
 		return verdict{}, err
 	}
 	replace := map[string]map[string]string{"Replace": {filepath.Join(t.root, filepath.FromSlash(m.file)): file}}
@@ -126,7 +126,7 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 		return verdict{}, err
 	}
 	overlayFile := filepath.Join(t.scratch, "overlay.json")
-	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+	if err = os.WriteFile(overlayFile, overlay, 0o600); err != nil {
 		return verdict{}, err
 	}
 	if out, err := output(ctx, t.root, "go", "build", "-overlay", overlayFile, "./"+path.Dir(m.file)); err != nil {

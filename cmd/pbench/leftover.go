@@ -109,7 +109,7 @@ func takeBack(ctx context.Context, env *environment, dir string, s store) error 
 		return err
 	}
 	var m runMark
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err = json.Unmarshal(text, &m); err != nil {
 		return fmt.Errorf("%s: %w; delete it to go on", name, err)
 	}
 	if m.V != runMarkVersion {

@@ -157,8 +157,8 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		}
 		shut := t.shut
 		t.shut = sync.OnceValue(func() error {
-			_, err := mark.undo(context.WithoutCancel(ctx), t.dir, t.store)
-			return errors.Join(err, shut())
+			_, undoErr := mark.undo(context.WithoutCancel(ctx), t.dir, t.store)
+			return errors.Join(undoErr, shut())
 		})
 	}
 	var maximum, perSecond float64

@@ -76,7 +76,7 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 	items := c.documents(ctx, container, snapshot, key, where, &report)
 	if c.Out != "-" {
 		var n int64
-		err = writeNew(c.Out, func(to io.Writer) error {
+		err = writeNew(c.Out, func(to io.Writer) (err error) {
 			file, end, err := c.documentsInto(to)
 			if err != nil {
 				return err
