@@ -143,6 +143,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		err = fmt.Errorf("%w: %w", errReleased, err)
 	}
 	if err != nil {
+		db.work.reclaimNow() // memtables that a replay had flushed
 		db.abandon()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
