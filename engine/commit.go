@@ -211,7 +211,7 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) error {
 	err := p.applyBatchLocked(u)
 	p.mu.Unlock()
 	if err != nil {
-		p.full.failed(&u.counted)
+		u.counted.takeBack()
 	}
 	return err
 }

@@ -113,14 +113,14 @@
 //	Container.reindexing  the index job
 //	DB.structure          the store manifest
 //	DB.pins *             sequences at which somebody reads
+//	fullKey.counting      the size of a logical partition that is nearly full, held while it is counted
 //	partition.mu *        the commit lock: order of writes; of several in key order
 //	partition.versionMu * changes of partition.version
 //
 // The others are taken last, and nothing is taken under them: DB.marks,
-// partition.obsolete, partition.building, DB.leftovers, Job.mu, workers.mu,
-// eventQueue.mu (all *), those of caches and statistics, and those of other
-// packages (wal/log.go has the table of the log's). partition.full is held while a
-// logical partition is counted, which reads files, and before partition.mu.
+// fullKeys.mu, partition.obsolete, partition.building, DB.leftovers, Job.mu,
+// workers.mu, eventQueue.mu (all *), those of caches and statistics, and those of
+// other packages (wal/log.go has the table of the log's).
 //
 // # Sizes
 //

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
-	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -15,17 +15,20 @@ import (
 // written: at first an upper bound, what the partition tables of the runs and the
 // memtables hold of it, overwritten versions included. When that would be nearly
 // full the key's documents are counted exactly, once, and from then on each write
-// and delete is added as it changes them.
+// and delete is added as it changes them. Files are read for that: only writers to
+// the same logical partition wait.
 type fullKeys struct {
-	mu    sync.Mutex
+	mu    lockorder.Mutex[fullLock]
 	sizes map[string]*fullKey // by encoded partition key
 }
 
 // fullKey is the size of a logical partition.
 type fullKey struct {
-	bytes   int64
-	counted bool // exact but for writes under way; else an upper bound
-	told    bool // the listener knows that it is nearly full
+	counting turn // guards the fields below
+	known    bool // bytes is at least an upper bound
+	exact    bool // but for writes under way
+	told     bool // the listener knows that it is nearly full
+	bytes    int64
 }
 
 // maxFullKeys bounds the memory of the table; it is forgotten when full.
@@ -86,28 +89,35 @@ func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) err
 // them. Deletes alone, of size 0, are counted only where the size is exact.
 func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size int64, replaced func() (int64, error)) error {
 	limits := &p.c.def.Limits
-	p.full.mu.Lock()
-	defer p.full.mu.Unlock()
-	k := p.full.sizes[string(key.PK)]
-	if size == 0 && (k == nil || !k.counted) {
+	k := p.full.of(key.PK, size > 0)
+	if k == nil {
+		return nil
+	}
+	if err := k.counting.take(ctx); err != nil {
+		return err
+	}
+	defer k.counting.leave()
+	if size == 0 && !k.exact {
 		return nil
 	}
 	var err error
-	if k == nil {
-		if k, err = p.fullKeyLocked(key); err != nil {
+	if !k.known {
+		if k.bytes, err = p.keyBound(key); err != nil {
 			return err
 		}
+		k.known = true
 	}
 	// What has expired since it was counted is not known.
 	again := p.c.def.DefaultTTL != 0 && k.bytes+size > limits.LogicalPartitionBytes && size > 0
-	if !k.counted && k.bytes+size > limits.nearlyFull() || again {
-		if k.bytes, err = p.countBytes(ctx, key); err != nil {
+	if !k.exact && k.bytes+size > limits.nearlyFull() || again {
+		bytes, err := p.countBytes(ctx, key)
+		if err != nil {
 			return err
 		}
-		k.counted = true
+		k.bytes, k.exact = bytes, true
 	}
 	var old int64
-	if k.counted {
+	if k.exact {
 		if old, err = replaced(); err != nil {
 			return err
 		}
@@ -116,7 +126,7 @@ func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size i
 	if after > limits.LogicalPartitionBytes && size > old {
 		return &LimitError{What: "logical partition " + keyOf(string(key.PK)).String(), Size: after, Limit: limits.LogicalPartitionBytes, Kind: ErrLogicalPartitionFull}
 	}
-	if k.bytes = after; k.counted && after > limits.nearlyFull() && !k.told {
+	if k.bytes = after; k.exact && after > limits.nearlyFull() && !k.told {
 		k.told = true
 		notify(p.db, p.db.opts.Events.NearlyFull, NearlyFullEvent{
 			Container: p.c.name, Partition: p.id, Key: keyOf(string(key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
@@ -126,14 +136,31 @@ func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size i
 	return nil
 }
 
-// failed takes back what was counted: the write was not made.
-func (f *fullKeys) failed(n *counted) {
+// of returns the size of a logical partition. If there is none it makes one, of which
+// nothing is known yet, or returns nil.
+func (f *fullKeys) of(pk []byte, make bool) *fullKey {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := f.sizes[string(pk)]
+	if k != nil || !make {
+		return k
+	}
+	if f.sizes == nil || len(f.sizes) >= maxFullKeys {
+		f.sizes = map[string]*fullKey{}
+	}
+	k = &fullKey{counting: newTurn(countingTurn{})}
+	f.sizes[string(pk)] = k
+	return k
+}
+
+// takeBack takes back what was counted: the write was not made.
+func (n *counted) takeBack() {
 	if n.full == nil {
 		return
 	}
-	f.mu.Lock()
+	_ = n.full.counting.take(context.Background()) // which does not end
 	n.full.bytes -= n.growth
-	f.mu.Unlock()
+	n.full.counting.leave()
 }
 
 // forget lets go of what is known of a logical partition that was deleted: the
@@ -142,20 +169,6 @@ func (f *fullKeys) forget(pk []byte) {
 	f.mu.Lock()
 	delete(f.sizes, string(pk))
 	f.mu.Unlock()
-}
-
-// fullKeyLocked finds out what is known of the size of a logical partition.
-func (p *partition) fullKeyLocked(key *item.Key) (*fullKey, error) {
-	bound, err := p.keyBound(key)
-	if err != nil {
-		return nil, err
-	}
-	if p.full.sizes == nil || len(p.full.sizes) >= maxFullKeys {
-		p.full.sizes = make(map[string]*fullKey)
-	}
-	k := &fullKey{bytes: bound}
-	p.full.sizes[string(key.PK)] = k
-	return k, nil
 }
 
 // heldBytes is the size of all documents in the partition, overwritten ones

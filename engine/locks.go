@@ -19,9 +19,11 @@ type (
 	reindexingLock struct{} // Container.reindexing
 	structureLock  struct{} // DB.structure
 	pinsLock       struct{} // DB.pins
+	countingTurn   struct{} // fullKey.counting
 	commitLock     struct{} // partition.mu
 	versionLock    struct{} // partition.versionMu
 	marksLock      struct{} // DB.marks
+	fullLock       struct{} // fullKeys.mu
 	obsoleteLock   struct{} // partition.obsolete
 	buildingLock   struct{} // partition.building
 	leftoversLock  struct{} // DB.leftovers
@@ -55,6 +57,10 @@ func (pinsLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "DB.pins", Rank: 100, NoIO: true}
 }
 
+func (countingTurn) Order() lockorder.Order {
+	return lockorder.Order{Name: "fullKey.counting", Rank: 105}
+}
+
 // A full buffer of the log is written by the writer that fills it, who may have to
 // go on to the next file.
 func (commitLock) Order() lockorder.Order {
@@ -65,6 +71,9 @@ func (versionLock) Order() lockorder.Order {
 }
 func (marksLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "DB.marks", Rank: 200, NoIO: true}
+}
+func (fullLock) Order() lockorder.Order {
+	return lockorder.Order{Name: "fullKeys.mu", Rank: 200, NoIO: true}
 }
 func (obsoleteLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "partition.obsolete", Rank: 200, NoIO: true}

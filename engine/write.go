@@ -334,7 +334,7 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 			}
 			return seq, pos, need, nil
 		}
-		p.full.failed(&r.counted)
+		r.counted.takeBack()
 		if err == errFilesChanged {
 			continue
 		}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestCountHoldsUpNobodyElse stops the count of a logical partition that is nearly
+// full, which reads files. Writes to other logical partitions go on, and a write to
+// the same one waits no longer than its context lasts.
+func TestCountHoldsUpNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		opts := testOptions(vfs.NewMem())
+		var armed atomic.Bool // the next count is stopped
+		opts.clock = func() time.Time {
+			if strings.Contains(string(debug.Stack()), ").countSome(") && armed.CompareAndSwap(true, false) {
+				<-gate
+			}
+			return time.Now()
+		}
+		db, err := Open(t.Context(), "mem", opts)
+		must(t, err)
+		c, err := db.CreateContainer(t.Context(), "small", ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 100_000}})
+		must(t, err)
+		put := func(ctx context.Context, key string) error {
+			return second(c.Upsert(ctx, smallDocument("1", key, 30_000), nil))
+		}
+		for _, key := range []string{"a", "a", "b", "c"} { // the partition holds more than a logical one may
+			must(t, put(t.Context(), key))
+		}
+		armed.Store(true)
+		counted := background(func() error { return put(t.Context(), "a") })
+		synctest.Wait()
+		if len(counted) > 0 {
+			t.Fatal("nothing was counted: the test reached too little")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		other := background(func() error { return put(ctx, "d") })
+		same := background(func() error { return put(ctx, "a") })
+		time.Sleep(2 * time.Second) // of the bubble
+		synctest.Wait()
+		select {
+		case err := <-other:
+			must(t, err)
+		default:
+			t.Error("a write to another logical partition waits for the count")
+		}
+		select {
+		case err := <-same:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		default:
+			t.Error("a write to the same logical partition ignores its context")
+		}
+		close(gate)
+		synctest.Wait()
+		must(t, <-counted)
+		must(t, db.Close())
+	})
+}
