@@ -5,27 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/cleavestore/cleave/engine"
 )
 
 // found is what a lane of a store holds.
 type found struct {
-	docs map[string]string
+	docs map[string]change
 	sum  uint64
 }
 
+// readLane reads a lane. A document that no change of the lane writes is a
+// violation.
 func readLane(ctx context.Context, c *engine.Container, l *lane) (f found, err error) {
-	f.docs = make(map[string]string)
+	f.docs = make(map[string]change)
 	for item, err := range c.Scan(ctx, l.key(), "", nil) {
 		if err != nil {
 			return f, err
 		}
-		f.docs[item.ID] = string(item.Body)
-		f.sum += sumOf(item.ID, string(item.Body))
+		made, ok := l.changeOf(item.ID, item.Body)
+		if !ok {
+			return f, violation("lane %d: nobody has written %s as %.80q, %d bytes", l.number, item.ID, item.Body, len(item.Body))
+		}
+		f.docs[item.ID] = made
+		f.sum += made.sum()
 	}
 	return f, nil
 }
+
+// is says whether a lane holds what its model does.
+func (f found) is(l *lane) bool { return f.sum == l.sum && len(f.docs) == len(l.docs) }
 
 // compareLane compares a lane with its model.
 func compareLane(ctx context.Context, c *engine.Container, l *lane) error {
@@ -33,9 +43,14 @@ func compareLane(ctx context.Context, c *engine.Container, l *lane) error {
 	if err != nil {
 		return err
 	}
-	if f.sum != l.sum || len(f.docs) != len(l.docs) {
+	if !f.is(l) {
 		return violation("lane %d is not the model after operation %d: %s", l.number, l.n, difference(f.docs, l.docs))
 	}
+	return compareCount(ctx, c, l)
+}
+
+// compareCount compares what an index counts with the model.
+func compareCount(ctx context.Context, c *engine.Container, l *lane) error {
 	n, err := c.Count(ctx, engine.OnePartition(l.key()), engine.Exists("/n"))
 	if err != nil {
 		return err
@@ -46,15 +61,17 @@ func compareLane(ctx context.Context, c *engine.Container, l *lane) error {
 	return nil
 }
 
-func difference(got, want map[string]string) string {
-	for id, body := range want {
-		if got[id] != body {
-			return fmt.Sprintf("%s is %.60q, want %.60q; %d documents, want %d", id, got[id], body, len(got), len(want))
+func difference(got, want map[string]change) string {
+	for id, c := range want {
+		if is, there := got[id]; !there {
+			return fmt.Sprintf("%s is missing, which operation %d wrote; %d documents, want %d", id, c.count, len(got), len(want))
+		} else if is != c {
+			return fmt.Sprintf("%s is of operation %d, want %d; %d documents, want %d", id, is.count, c.count, len(got), len(want))
 		}
 	}
-	for id, body := range got {
+	for id, c := range got {
 		if _, there := want[id]; !there {
-			return fmt.Sprintf("%s is there: %.60q; %d documents, want %d", id, body, len(got), len(want))
+			return fmt.Sprintf("%s of operation %d is there; %d documents, want %d", id, c.count, len(got), len(want))
 		}
 	}
 	return "nothing that can be shown"
@@ -67,18 +84,44 @@ func violation(format string, args ...any) error { return broken{fmt.Errorf(form
 
 func isViolation(err error) bool { return errors.As(err, new(broken)) }
 
-// checkStore opens a store and looks whether each lane is the model after some
-// number of operations from least to most, which it returns.
-func checkStore(ctx context.Context, dir string, seed uint64, least, most []int) (at []int, err error) {
-	db, err := engine.Open(ctx, dir, options(false))
-	if err != nil {
-		return nil, violation("the store does not open: %w", err)
+// models are those of all lanes.
+type models []*lane
+
+func newModels(sh shape, seed uint64) models {
+	m := make(models, sh.Lanes)
+	for i := range m {
+		m[i] = newLane(sh, seed, i)
 	}
-	defer func() {
-		if closeErr := db.Close(); err == nil && closeErr != nil {
-			err = violation("the store does not close: %w", closeErr)
-		}
-	}()
+	return m
+}
+
+func (m models) at() []int {
+	at := make([]int, len(m))
+	for i, l := range m {
+		at[i] = l.n
+	}
+	return at
+}
+
+// withStore opens a store for fn and closes it.
+func withStore(ctx context.Context, dir string, o engine.Options, fn func(*engine.DB) error) error {
+	db, err := engine.Open(ctx, dir, &o)
+	if err != nil {
+		return violation("the store does not open: %w", err)
+	}
+	if err := fn(db); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	if err := db.Close(); err != nil {
+		return violation("the store does not close: %w", err)
+	}
+	return nil
+}
+
+// checkStore looks whether each lane of a store is the model after some number of
+// operations from least to most, and returns these models. from are models of no
+// more than least operations.
+func checkStore(ctx context.Context, db *engine.DB, from models, least, most []int) (models, error) {
 	c, err := db.Container("c")
 	if errors.Is(err, engine.ErrNoContainer) {
 		for number, n := range least {
@@ -86,26 +129,26 @@ func checkStore(ctx context.Context, dir string, seed uint64, least, most []int)
 				return nil, violation("the container is gone, lane %d had %d operations", number, n)
 			}
 		}
-		return make([]int, lanes), nil
+		return from, nil
 	} else if err != nil {
 		return nil, err
 	}
-	at = make([]int, lanes)
-	for number := range lanes {
-		l := newLane(seed, number)
+	is := make(models, len(from))
+	for number := range from {
+		l := from[number].copy()
 		f, err := readLane(ctx, c, l)
 		if err != nil {
 			return nil, violation("lane %d cannot be read: %w", number, err)
 		}
-		for l.advance(least[number]); l.sum != f.sum || len(l.docs) != len(f.docs); l.advance(l.n + 1) {
+		for l.advance(least[number]); !f.is(l); l.advance(l.n + 1) {
 			if l.n >= most[number] {
-				l = newLane(seed, number)
+				l = from[number].copy()
 				l.advance(least[number])
 				return nil, violation("lane %d is no state from operation %d to %d: beside the first %s", number, least[number], most[number], difference(f.docs, l.docs))
 			}
 		}
-		at[number] = l.n
-		if err := compareLane(ctx, c, l); err != nil {
+		is[number] = l
+		if err := compareCount(ctx, c, l); err != nil {
 			return nil, err
 		}
 	}
@@ -115,36 +158,52 @@ func checkStore(ctx context.Context, dir string, seed uint64, least, most []int)
 		}
 		return nil, violation("verify: %v", finding)
 	}
-	return at, nil
+	return is, nil
 }
 
 // checkBackup restores the backup that a child has completed, if there is one,
 // and looks at it like at a store.
-func checkBackup(ctx context.Context, dir string, seed uint64, most []int) (there bool, err error) {
+func checkBackup(ctx context.Context, dir string, o engine.Options, from models, most []int) (there bool, err error) {
 	f, err := os.Open(dir + ".backup")
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
 		return false, err
 	}
-	defer os.Remove(f.Name())
 	defer f.Close()
 	to := dir + ".restored"
 	defer os.RemoveAll(to)
 	if err := engine.Restore(ctx, f, to); err != nil {
 		return true, violation("a backup does not restore: %w", err)
 	}
-	_, err = checkStore(ctx, to, seed, make([]int, lanes), most)
-	return true, err
+	return true, withStore(ctx, to, o, func(db *engine.DB) error {
+		_, err := checkStore(ctx, db, from, from.at(), most)
+		return err
+	})
 }
 
-// takeOne takes a document out of a store, for the oracle to notice.
-func takeOne(ctx context.Context, dir string) error {
-	db, err := engine.Open(ctx, dir, options(false))
+// clearBeside removes what a child has made beside its store, for good: after a
+// power cut it would be of an earlier life.
+func clearBeside(dir string) error {
+	for _, suffix := range []string{".backup", ".backup.tmp", ".checkpoint", ".restored"} {
+		if err := os.RemoveAll(dir + suffix); err != nil {
+			return err
+		}
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer d.Close()
+	return d.Sync()
+}
+
+// takeOne takes a document out of a store, for the oracle to notice.
+func takeOne(ctx context.Context, db *engine.DB) error {
 	c, err := db.Container("c")
 	if err != nil {
 		return err

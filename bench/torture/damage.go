@@ -24,7 +24,7 @@ func damages(ctx context.Context, n int, seed uint64) (result, error) {
 	}
 	defer os.RemoveAll(root)
 	whole := filepath.Join(root, "whole")
-	models, err := makeStore(ctx, whole, seed)
+	is, err := makeStore(ctx, whole, seed)
 	if err != nil {
 		return r, err
 	}
@@ -43,7 +43,7 @@ func damages(ctx context.Context, n int, seed uint64) (result, error) {
 		}
 		r.cycles++
 		one, cancel := context.WithTimeout(ctx, time.Minute)
-		if err := useSpoiled(one, spoiled, models); err != nil {
+		if err := useSpoiled(one, spoiled, is); err != nil {
 			r.violations = append(r.violations, fmt.Sprintf("%s: %v", what, err))
 		}
 		cancel()
@@ -53,8 +53,9 @@ func damages(ctx context.Context, n int, seed uint64) (result, error) {
 
 // makeStore makes a store whose lanes have some hundred operations, and returns
 // their models.
-func makeStore(ctx context.Context, dir string, seed uint64) ([]*lane, error) {
-	db, err := engine.Open(ctx, dir, options(true))
+func makeStore(ctx context.Context, dir string, seed uint64) (models, error) {
+	o := settings[0].opened(true)
+	db, err := engine.Open(ctx, dir, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +65,8 @@ func makeStore(ctx context.Context, dir string, seed uint64) ([]*lane, error) {
 		return nil, err
 	}
 	v := victim{db: db, c: c}
-	models := make([]*lane, lanes)
-	for i := range models {
-		l := newLane(seed, i)
-		models[i] = l
+	is := newModels(settings[0].shape, seed)
+	for _, l := range is {
 		for range 150 {
 			op := l.next()
 			if err := v.do(ctx, l, op); err != nil {
@@ -81,7 +80,7 @@ func makeStore(ctx context.Context, dir string, seed uint64) ([]*lane, error) {
 			}
 		}
 	}
-	return models, db.Close()
+	return is, db.Close()
 }
 
 // spoil changes one file of a store.
@@ -129,8 +128,8 @@ func typed(err error) bool {
 }
 
 // useSpoiled opens a damaged store, reads it and writes to it.
-func useSpoiled(ctx context.Context, dir string, models []*lane) error {
-	db, err := engine.Open(ctx, dir, options(false))
+func useSpoiled(ctx context.Context, dir string, is models) error {
+	db, err := engine.Open(ctx, dir, &settings[0].options)
 	if err != nil {
 		if typed(err) {
 			return nil
@@ -142,7 +141,7 @@ func useSpoiled(ctx context.Context, dir string, models []*lane) error {
 	if err != nil {
 		return fmt.Errorf("container: %w", err)
 	}
-	for _, l := range models {
+	for _, l := range is {
 		f, err := readLane(ctx, c, l)
 		if err != nil {
 			if !typed(err) {
@@ -150,11 +149,11 @@ func useSpoiled(ctx context.Context, dir string, models []*lane) error {
 			}
 			continue
 		}
-		if f.sum != l.sum || len(f.docs) != len(l.docs) {
+		if !f.is(l) {
 			return fmt.Errorf("wrong answer, lane %d: %s", l.number, difference(f.docs, l.docs))
 		}
 	}
-	for _, l := range models {
+	for _, l := range is {
 		for range 5 {
 			doc := l.document(change{id: fmt.Sprintf("new%d", l.number), count: 1, size: 300})
 			if _, err := c.Upsert(ctx, []byte(doc), nil); err != nil && !typed(err) {

@@ -5,11 +5,11 @@
 //	go run . -kills 100                                 on a plain directory, as anybody
 //	sudo go run . -kills 100 -cuts 100 -fs ext4,xfs     on images of file systems, as root
 //	go run . -damages 1000                              bytes of a closed store are spoiled
-//	go run . -soak 2h                                   restarts; memory, descriptors, disk
+//	go run . -soak 2h -setting tiny                     restarts; memory, descriptors, disk
 //
 // # The story
 //
-// The child has eight lanes. A lane is one logical partition, written by one
+// The child has some lanes. A lane is one logical partition, written by one
 // goroutine: upserts, deletes, patches, batches, transactions, deletes of the
 // whole partition. Operation n of a lane is drawn from the seed, the lane and n
 // alone, so the child that writes it and the parent that checks it make the same
@@ -42,6 +42,16 @@
 // FS_IOC_SHUTDOWN without a flush of the journal ends all writing to it; the
 // image then is what a disk has after a power cut. ext4 and XFS know the call.
 // It never tears a sector: the crash tests of the engine do that.
+//
+// # Soak
+//
+// -soak works on one store at a modest rate. It first fills the store, whose live
+// data then stay about as large. Every few minutes the child is killed or closes
+// the store, and the parent compares all data; the last fifth of the time is one
+// life, so that what grows within a process shows too. Samples are taken while
+// writers pause. The medians of the last sixth of the time must be those from a
+// tenth to a quarter of it, within tolerances that the source states with reasons.
+// An interrupt ends a soak early, in order and with its table.
 //
 // Mounts and images are removed at the end, also after an interrupt.
 package main

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -37,24 +37,14 @@ func main() {
 	}
 }
 
-// victimMain is the child: victim DIR SEED BUFFERED BALLAST OPERATIONS...
+// victimMain is the child, whose argument is its task.
 func victimMain(args []string) error {
-	if len(args) != 5+lanes {
-		return fmt.Errorf("a child has %d arguments, not %d", 5+lanes, len(args))
-	}
-	seed, err := strconv.ParseUint(args[2], 10, 64)
-	if err != nil {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM) // the parent ends it
+	var t task
+	if err := json.Unmarshal([]byte(strings.Join(args, " ")), &t); err != nil {
 		return err
 	}
-	var from []int
-	for _, arg := range args[5:] {
-		n, err := strconv.Atoi(arg)
-		if err != nil {
-			return err
-		}
-		from = append(from, n)
-	}
-	return runVictim(context.Background(), args[1], args[4], seed, args[3] == "true", from)
+	return runVictim(context.Background(), t)
 }
 
 // result is a row of the table.
@@ -75,16 +65,26 @@ func run(ctx context.Context) (violations int, err error) {
 		hurts  = flag.Int("damages", 0, "damages to files of a closed store")
 		fs     = flag.String("fs", "", "file systems to make images of: ext4, ext4-journal, xfs (root)")
 		seed   = flag.Uint64("seed", rand.Uint64(), "draws everything but the times of the ends")
+		soaks  = flag.Duration("soak", 0, "time of a soak: restarts, and samples of what the process and the store take")
+		rate   = flag.Float64("rate", 150, "operations a second of a soak")
+		named  = flag.String("setting", "small", "what a soak writes to: small, tiny, many, ttl")
 		mutant = flag.Bool("mutant", false, "take a document out of each store: every cycle must be a violation")
 	)
 	flag.Parse()
 	fmt.Printf("seed %d\n", *seed)
+	if *soaks > 0 {
+		st, err := settingOf(*named)
+		if err != nil {
+			return 0, err
+		}
+		return soak(ctx, os.Stdout, st, *soaks, *rate, *seed)
+	}
 	var results []result
 	add := func(m medium, e end, n int) error {
 		if n == 0 {
 			return nil
 		}
-		s := newSeries(m, e, *seed)
+		s := newSeries(m, e, settings[0], *seed)
 		s.mutant = *mutant
 		begin := time.Now()
 		for i := range n {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 
 func kills(t *testing.T, n int, mutant bool) *series {
 	t.Helper()
-	s := newSeries(&plain{t.TempDir()}, kill, 1)
+	s := newSeries(&plain{t.TempDir()}, kill, settings[0], 1)
 	s.mutant = mutant
 	for range n {
 		if err := s.cycle(context.Background()); err != nil {
@@ -60,7 +60,7 @@ func TestDamages(t *testing.T) {
 
 // TestStory asks for the same operations of a lane wherever they are drawn.
 func TestStory(t *testing.T) {
-	a, b := newLane(5, 3), newLane(5, 3)
+	a, b := newLane(small, 5, 3), newLane(small, 5, 3)
 	a.advance(500)
 	for range 5 {
 		b.advance(b.n + 100)

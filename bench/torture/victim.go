@@ -5,102 +5,194 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 )
 
-// options are limits so small that flushes, merges, rotations and splits come
-// often.
-func options(buffered bool) *engine.Options {
-	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10, LogBytes: 1 << 20, FileBytes: 512 << 10, MaxPartitionBytes: 2 << 20}
-	if buffered {
-		o.Durability = engine.Buffered
-	}
-	return o
-}
-
 // victim is a child process at work.
 type victim struct {
+	task
+	setting  setting
 	db       *engine.DB
 	c        *engine.Container
-	dir      string
-	ballast  string // a file that goes when the disk is full; empty: none
+	mu       sync.Mutex // of out
 	out      *bufio.Writer
-	mu       sync.Mutex
-	unsure   atomic.Bool // a write ended with an outcome that is not known
-	finished chan struct{}
+	finished chan struct{} // closed when the child shall end in order
+	quiet    sync.RWMutex  // held shared by whoever works, alone while a sample is taken
+	usage    usage
 }
 
-// runVictim writes to the store until it is killed. from has the number of
-// operations that each lane begins with.
-func runVictim(ctx context.Context, dir, ballast string, seed uint64, buffered bool, from []int) error {
-	db, err := engine.Open(ctx, dir, options(buffered))
+// runVictim writes to the store until it is killed, or its standard input ends.
+func runVictim(ctx context.Context, t task) error {
+	st, err := settingOf(t.Setting)
 	if err != nil {
 		return err
 	}
-	v := &victim{db: db, dir: dir, ballast: ballast, out: bufio.NewWriter(os.Stdout), finished: make(chan struct{})}
-	v.c, err = db.EnsureContainer(ctx, "c", engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll()})
+	o := st.opened(t.Buffered)
+	db, err := engine.Open(ctx, t.Dir, &o)
 	if err != nil {
 		return err
 	}
+	v := &victim{task: t, setting: st, db: db, out: bufio.NewWriter(os.Stdout), finished: make(chan struct{})}
+	v.c, err = db.EnsureContainer(ctx, "c", st.def)
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(v.finished)
+	}()
 	var work sync.WaitGroup
 	var failed atomic.Pointer[error]
-	for number := range lanes {
+	run := func(fn func() error) {
 		work.Go(func() {
-			l := newLane(seed, number)
-			l.advance(from[number])
-			if err := v.write(ctx, l); err != nil {
+			if err := fn(); err != nil {
 				failed.CompareAndSwap(nil, &err)
 			}
 		})
 	}
-	go v.disturb(ctx, rand.New(rand.NewPCG(seed, uint64(os.Getpid()))))
+	for number := range st.shape.Lanes {
+		run(func() error { return v.write(ctx, number) })
+	}
+	if st.ttl > 0 {
+		run(func() error { return v.writeExpiring(ctx) })
+	}
+	if t.Sample > 0 {
+		run(v.sample)
+	}
+	run(func() error {
+		v.disturb(ctx, rand.New(rand.NewPCG(t.Seed, uint64(os.Getpid()))))
+		return nil
+	})
 	work.Wait()
-	close(v.finished)
 	if err := failed.Load(); err != nil {
 		return *err
 	}
 	return db.Close()
 }
 
-// write carries out the operations of a lane, and says so.
-func (v *victim) write(ctx context.Context, l *lane) error {
+// every calls fn each d, or as often as it returns if d is 0, until the child
+// shall end or an error comes.
+func (v *victim) every(d time.Duration, fn func() error) error {
+	due := time.Now().Add(time.Duration(rand.Int64N(int64(d) + 1)))
 	for {
+		if wait := time.Until(due); d > 0 && wait > 0 {
+			select {
+			case <-v.finished:
+				return nil
+			case <-time.After(wait):
+			}
+		}
+		select {
+		case <-v.finished:
+			return nil
+		default:
+		}
+		if due = due.Add(d); time.Since(due) > time.Second {
+			due = time.Now() // what could not be done in time is not done later
+		}
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+}
+
+// apart is the time between calls that come so often in a second, spread over n
+// goroutines.
+func apart(rate float64, n int) time.Duration {
+	if rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(n) / rate * float64(time.Second))
+}
+
+// errStopped ends a lane whose store takes no more writes.
+var errStopped = errors.New("stopped")
+
+// write carries out the operations of a lane, and says so.
+func (v *victim) write(ctx context.Context, number int) error {
+	l, err := v.lane(ctx, number)
+	if err != nil {
+		return err
+	}
+	looks := max(97, l.IDs)
+	err = v.every(apart(v.Rate, l.Lanes), func() error {
+		v.quiet.RLock()
+		defer v.quiet.RUnlock()
 		op := l.next()
+		begin := time.Now()
 		switch err := v.do(ctx, l, op); {
 		case errors.Is(err, engine.ErrOutcomeUnknown), errors.Is(err, engine.ErrFailed):
-			return nil // what was acknowledged counts
+			return errStopped // what was acknowledged counts
 		case errors.Is(err, engine.ErrDiskFull), errors.Is(err, engine.ErrBusy):
-			if v.ballast == "" {
+			if v.Ballast == "" {
 				return fmt.Errorf("lane %d, operation %d: %w", l.number, op.n, err)
 			}
-			if err := os.Remove(v.ballast); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(v.Ballast); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
-			continue
+			return nil
 		case err != nil:
 			return fmt.Errorf("lane %d, operation %d: %w", l.number, op.n, err)
 		}
+		v.usage.took(time.Since(begin))
+		before := l.bytes
 		l.apply(op)
-		v.mu.Lock()
-		fmt.Fprintf(v.out, "%d %d\n", l.number, op.n)
-		err := v.out.Flush()
-		v.mu.Unlock()
-		if err != nil {
+		v.usage.live.Add(l.bytes - before)
+		if err := v.say("%d %d\n", l.number, op.n); err != nil {
 			return err
 		}
-		if op.n%97 == 0 {
-			if err := compareLane(ctx, v.c, l); err != nil {
-				return err
-			}
+		if op.n%looks == 0 {
+			return compareLane(ctx, v.c, l)
 		}
+		return nil
+	})
+	if err == errStopped {
+		return nil
 	}
+	return err
+}
+
+// lane is the model of a lane as the store has it, which the parent has checked.
+func (v *victim) lane(ctx context.Context, number int) (*lane, error) {
+	l := newLane(v.setting.shape, v.Seed, number)
+	f, err := readLane(ctx, v.c, l)
+	if err != nil {
+		return nil, err
+	}
+	l.n, l.docs, l.sum = v.At[number], f.docs, f.sum
+	for _, c := range f.docs {
+		l.bytes += int64(c.size)
+	}
+	v.usage.live.Add(l.bytes)
+	return l, nil
+}
+
+// say writes a line for the parent.
+func (v *victim) say(format string, args ...any) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	fmt.Fprintf(v.out, format, args...)
+	return v.out.Flush()
+}
+
+// writeExpiring writes items that expire, beside the story.
+func (v *victim) writeExpiring(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(v.Seed, 3))
+	return v.every(apart(max(v.Rate/10, 1), 1), func() error {
+		v.quiet.RLock()
+		defer v.quiet.RUnlock()
+		doc := fmt.Sprintf(`{"id":"e%06d","k":"expiring","ttl":%d,"text":%q}`, rng.IntN(1_000_000), v.setting.ttl/time.Second, change{count: rng.IntN(1000), size: 300}.text())
+		_, err := v.c.Upsert(ctx, []byte(doc), nil)
+		return err
+	})
 }
 
 // do carries out an operation in the store.
@@ -113,8 +205,7 @@ func (v *victim) do(ctx context.Context, l *lane, op operation) error {
 		return v.c.Delete(ctx, pk, op.changes[0].id, nil)
 	case patch:
 		c := op.changes[0]
-		text := strings.Repeat(string(rune('a'+c.count%26)), c.size)
-		_, err := v.c.Patch(ctx, pk, c.id, new(engine.Patch).Set("/n", c.count).Set("/text", text), nil)
+		_, err := v.c.Patch(ctx, pk, c.id, new(engine.Patch).Set("/n", c.count).Set("/text", c.text()), nil)
 		return err
 	case batch:
 		b := v.c.NewBatch(pk)
@@ -135,8 +226,8 @@ func (v *victim) do(ctx context.Context, l *lane, op operation) error {
 		return v.c.Update(ctx, pk, func(tx *engine.Tx) error {
 			for _, c := range op.changes {
 				item, err := tx.Read(c.id)
-				if body, there := l.docs[c.id]; there != (err == nil) || there && string(item.Body) != body {
-					return fmt.Errorf("transaction reads %q: %s, %v; the model has %q", c.id, item.Body, err, body)
+				if is, there := l.docs[c.id]; there != (err == nil) || there && string(item.Body) != l.document(is) {
+					return violation("a transaction reads %q: %.80q, %w; the model has it: %t, of operation %d", c.id, item.Body, err, there, is.count)
 				}
 				if c.count < 0 {
 					err = tx.Delete(c.id, nil)
@@ -158,15 +249,12 @@ func (v *victim) do(ctx context.Context, l *lane, op operation) error {
 // disturb does beside the lanes what a store does in years. What it meets
 // (refused splits, full disks) is the business of those calls.
 func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
-	for n := 0; ; n++ {
-		select {
-		case <-v.finished:
-			return
-		default:
-		}
+	_ = v.every(v.Pause, func() error {
+		v.quiet.RLock()
+		defer v.quiet.RUnlock()
 		parts := v.c.Partitions()
 		p := parts[rng.IntN(len(parts))]
-		switch rng.IntN(8) {
+		switch rng.IntN(9) {
 		case 0:
 			_ = v.db.Flush(ctx)
 		case 1:
@@ -174,7 +262,7 @@ func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
 				_ = v.db.Settle(ctx)
 			}
 		case 2:
-			if len(parts) < 6 {
+			if len(parts) < v.setting.partitions {
 				if job, err := v.c.Split(ctx, p.ID, nil); err == nil {
 					_ = job.Wait(ctx)
 				}
@@ -186,7 +274,7 @@ func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
 				}
 			}
 		case 4:
-			dir := fmt.Sprintf("%s.checkpoint", v.dir)
+			dir := v.Dir + ".checkpoint"
 			if _, err := v.db.Checkpoint(ctx, dir); err == nil {
 				_ = os.RemoveAll(dir)
 			}
@@ -203,14 +291,21 @@ func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
 				}
 				_ = s.Close()
 			}
+		case 8:
+			for _, err := range v.c.Changes(ctx, engine.AllPartitions(), engine.FromStart(), nil) {
+				if err != nil {
+					break
+				}
+			}
 		}
-	}
+		return nil
+	})
 }
 
 // backup writes one beside the store; it has its name once it is whole and
 // synced.
 func (v *victim) backup(ctx context.Context) {
-	name := v.dir + ".backup"
+	name := v.Dir + ".backup"
 	f, err := os.Create(name + ".tmp")
 	if err != nil {
 		return
