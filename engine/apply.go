@@ -196,11 +196,15 @@ func (a *application) run(ctx context.Context) error {
 		return err
 	}
 	defer db.admitted(size)
-	for err = errFilesChanged; err == errFilesChanged; {
-		err = a.try(ctx)
-	}
-	if err != nil {
-		return err
+	for {
+		if err = a.try(ctx); err == wal.ErrNoFile {
+			err = db.makeLogFile()
+		} else if err == nil {
+			break
+		}
+		if err != nil && err != errFilesChanged {
+			return err
+		}
 	}
 	if err := db.await(a.pos, a.need); err != nil {
 		return err
@@ -311,7 +315,7 @@ func (a *application) applyLocked(at applied) error {
 		}
 	}
 	var err error
-	if a.pos, _, err = p.db.log.AppendCarried(wal.Stream(p.id), a.seq, a.record); err != nil {
+	if a.pos, _, err = p.db.log.AppendCarriedNow(wal.Stream(p.id), a.seq, a.record); err != nil {
 		return p.db.uncertain(err)
 	}
 	// The record has its place in the order, so all of it must get in.

@@ -76,6 +76,11 @@ func (db *DB) shrinkLog() (bool, error) {
 // carry writes what the active memtable holds to the log again.
 func (p *partition) carry() error {
 	end, mark, err := p.appendCarried()
+	for err == wal.ErrNoFile { // once more from the start: a version may come twice
+		if err = p.db.makeLogFile(); err == nil {
+			end, mark, err = p.appendCarried()
+		}
+	}
 	if err != nil {
 		return p.db.uncertain(err)
 	}
@@ -100,7 +105,7 @@ func (p *partition) appendCarried() (end wal.Position, mark *carried, err error)
 		return 0, nil, errMoved
 	}
 	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
-		pos, file, err := p.db.log.AppendCarried(wal.Stream(p.id), highest, payload)
+		pos, file, err := p.db.log.AppendCarriedNow(wal.Stream(p.id), highest, payload)
 		if err != nil {
 			return err
 		}

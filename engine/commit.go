@@ -169,6 +169,11 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 			return nil
 		case err == errFilesChanged:
 			continue
+		case err == wal.ErrNoFile:
+			if err = p.db.makeLogFile(); err != nil {
+				return err
+			}
+			continue
 		case err == errChanged:
 			if waitErr := p.awaitConflict(); waitErr != nil {
 				return waitErr
@@ -238,7 +243,7 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	}
 	u.record = record
 	var err error
-	u.first, u.pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, uint32(u.versions()), record, nil)
+	u.first, u.pos, err = p.db.log.AppendNow(wal.Stream(p.id), wal.TypeWrite, uint32(u.versions()), record, nil)
 	if err != nil {
 		return p.db.uncertain(err)
 	}

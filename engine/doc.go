@@ -101,7 +101,7 @@
 //
 // The engine takes its locks in this order; locks.go declares it, and tests that run
 // with the race detector check it. Under the locks marked * no file is written,
-// synced or renamed, but for the log, whose buffer is written by whoever fills it.
+// synced or renamed, but for the log's buffer, which the writer that fills it writes.
 //
 //	Copy.mu               one call of a Copy at a time
 //	DB.checkpoints        one checkpoint or capture of a backup at a time

@@ -338,8 +338,7 @@ func (in *installation) swap() (err error) {
 	r.lockParents()
 	defer r.unlockParents()
 	for _, p := range in.old {
-		// Only a check rests on the fences.
-		if err := r.appendFence(p); err != nil && !errors.Is(err, ErrDiskFull) {
+		if err := r.appendFence(p); err != nil {
 			_ = db.uncertain(err) // it is told of the store
 		}
 	}

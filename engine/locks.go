@@ -61,8 +61,7 @@ func (countingTurn) Order() lockorder.Order {
 	return lockorder.Order{Name: "fullKey.counting", Rank: 105}
 }
 
-// A full buffer of the log is written by the writer that fills it, who may have to
-// go on to the next file.
+// A full buffer of the log is written by the writer that fills it.
 func (commitLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "partition.mu", Rank: 110, Many: true, NoIO: true, But: manifest.LogDir}
 }

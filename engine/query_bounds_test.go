@@ -102,7 +102,7 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 // of several partitions. What has no room is an error, never a lack of rows.
 func TestAnswersOverEveryBound(t *testing.T) {
 	seed := newSeed(t)
-	runs, queries := amount(8, 4, 2), amount(100, 30, 15)
+	runs, queries := amount(8, 4, 2), amount(100, 30, 6)
 	oldOrder, oldGroups, oldStep := orderMemory, groupMemory, firstStep
 	t.Cleanup(func() { orderMemory, groupMemory, firstStep = oldOrder, oldGroups, oldStep })
 	for i := range runs {

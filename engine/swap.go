@@ -75,8 +75,7 @@ func (r *reshape) syncParents() error {
 // of the parents are held.
 func (r *reshape) swapLocked() error {
 	for _, p := range r.parents {
-		err := r.appendFence(p)
-		if err != nil && !errors.Is(err, ErrDiskFull) {
+		if err := r.appendFence(p); err != nil {
 			return r.db.uncertain(err) // the log has failed: nothing is written any more
 		}
 	}
@@ -129,15 +128,19 @@ func (r *reshape) swapLocked() error {
 	return nil
 }
 
-// appendFence ends the stream of a parent with a record that names its heirs.
+// appendFence ends the stream of a parent with a record that names its heirs, where
+// the log has room for it. Only a check rests on fences.
 func (r *reshape) appendFence(p *partition) error {
 	var ids []byte
 	for _, child := range r.children {
 		ids = binary.AppendUvarint(ids, uint64(child.id))
 	}
-	_, pos, err := r.db.log.Append(wal.Stream(p.id), wal.TypeFence, 0, nil, ids)
-	if err == nil {
+	_, pos, err := r.db.log.AppendNow(wal.Stream(p.id), wal.TypeFence, 0, nil, ids)
+	switch {
+	case err == nil:
 		p.mu.last = pos
+	case err == wal.ErrNoFile || errors.Is(err, ErrDiskFull):
+		return nil
 	}
 	return err
 }

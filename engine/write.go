@@ -338,6 +338,12 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err == errFilesChanged {
 			continue
 		}
+		if err == wal.ErrNoFile {
+			if err = p.db.makeLogFile(); err != nil {
+				return 0, 0, 0, err
+			}
+			continue
+		}
 		if need > 0 {
 			// A refusal that rests on a version that a crash may take back, and that
 			// reads do not see yet.
@@ -351,6 +357,9 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		return 0, 0, 0, err
 	}
 }
+
+// makeLogFile makes the file that an append under a commit lock found missing.
+func (db *DB) makeLogFile() error { return db.uncertain(db.log.MakeFile()) }
 
 // errFilesChanged says that what was looked up ahead may be true no more.
 var errFilesChanged = errors.New("set of files changed")
@@ -376,7 +385,7 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		r.ver.Expires = expires(r.ver.Modified, r.ttl)
 	}
 	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
-	seq, pos, err = p.db.log.Append(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
+	seq, pos, err = p.db.log.AppendNow(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
 		return 0, 0, 0, p.db.uncertain(err)
 	}

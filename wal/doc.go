@@ -46,7 +46,7 @@
 //
 // # What is durable after which call
 //
-//	Append                 nothing; the record is in memory
+//	Append, AppendNow      nothing; the record is in memory
 //	Wait(pos, false)       the end of the process loses nothing up to pos
 //	Wait(pos, true), Sync  a power cut loses nothing up to pos, or before the call
 //	Vouch, Rotate          the same, before the call

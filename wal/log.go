@@ -16,6 +16,9 @@ import (
 // sequences than a header can count.
 var ErrTooLarge = errors.New("log record too large")
 
+// ErrNoFile says that the file for a record has not been made yet.
+var ErrNoFile = errors.New("log file is not made yet")
+
 // ErrClosed says that the log is closed.
 var ErrClosed = errors.New("log is closed")
 
@@ -45,6 +48,7 @@ type Log struct {
 	// Ends of what was appended, written to the kernel, made durable.
 	appended, written, synced atomic.Int64
 	lastSeq                   atomic.Uint64
+	lacking                   atomic.Int64 // size of the largest record that found no file
 
 	write struct {
 		sync.Mutex
@@ -205,6 +209,21 @@ func (l *Log) useLocked(f *file) {
 // nothing was appended and no sequence given: fault.ErrDiskFull if there is no
 // space for another file, ErrTooLarge, ErrClosed, or fault.ErrFailed.
 func (l *Log) Append(s Stream, t Type, count uint32, head, body []byte) (seq uint64, pos Position, err error) {
+	for {
+		seq, pos, err = l.AppendNow(s, t, count, head, body)
+		if err != ErrNoFile {
+			return seq, pos, err
+		}
+		if err = l.MakeFile(); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// AppendNow is Append for a caller with a lock that others wait for: where a file
+// would have to be made first it returns ErrNoFile. The caller leaves the lock, calls
+// MakeFile, and begins again.
+func (l *Log) AppendNow(s Stream, t Type, count uint32, head, body []byte) (seq uint64, pos Position, err error) {
 	if count > maxCount {
 		return 0, 0, fmt.Errorf("%d sequences: %w", count, ErrTooLarge)
 	}
@@ -218,9 +237,25 @@ func (l *Log) Append(s Stream, t Type, count uint32, head, body []byte) (seq uin
 // AppendCarried appends a record of versions that have their sequences, none
 // above highest. It returns the end of the record and the number of its file.
 func (l *Log) AppendCarried(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
+	for {
+		pos, number, err = l.AppendCarriedNow(s, highest, body)
+		if err != ErrNoFile {
+			return pos, number, err
+		}
+		if err = l.MakeFile(); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// AppendCarriedNow is AppendCarried for a caller with a lock, as AppendNow.
+func (l *Log) AppendCarriedNow(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
 	_, pos, number, err = l.append(header{stream: s, typ: TypeCarried, seq: highest}, nil, body)
 	return pos, number, err
 }
+
+// MakeFile makes the file that an append found missing.
+func (l *Log) MakeFile() error { return l.maker.prepare(l.lacking.Swap(0), false) }
 
 func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, number uint64, err error) {
 	payload := len(head) + len(body)
@@ -254,11 +289,9 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 			l.rotateLocked(next)
 			break
 		}
+		l.lacking.Store(max(l.lacking.Load(), size))
 		l.mu.Unlock()
-		if err := l.maker.prepare(size, false); err != nil {
-			return 0, 0, 0, err
-		}
-		l.mu.Lock()
+		return 0, 0, 0, ErrNoFile
 	}
 	f := l.mu.file
 	last := l.lastSeq.Load()

@@ -11,7 +11,7 @@ type Order struct {
 	Rank int    // locks are taken in rising order
 	Many bool   // several of the kind may be held; who takes them has an order of its own
 	NoIO bool   // while it is held no file is written, synced or renamed, no directory synced
-	But  string // if not empty: with NoIO, files whose names begin with this may be
+	But  string // if not empty: with NoIO, files whose names begin with this may be written
 }
 
 // Kind is implemented by an empty type, which names a kind of lock.

@@ -36,12 +36,13 @@ func TestOrder(t *testing.T) {
 	for what, fn := range map[string]func(){
 		"second (rank 2) is taken under second (rank 2)": d.Lock,
 		"sync of data/x under second":                    func() { IO("sync", "data/x") },
+		"sync of log/x under second":                     func() { IO("sync", "log/x") },
 	} {
 		if text := panics(fn); !strings.Contains(text, what) {
 			t.Errorf("%q, want %q", text, what)
 		}
 	}
-	IO("sync", "log/x")
+	IO("write", "log/x")
 	if !d.TryLock() {
 		t.Error("it is free")
 	}
