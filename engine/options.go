@@ -151,7 +151,7 @@ type Options struct {
 	elapsed func() time.Duration
 	// random replaces crypto/rand in tests. Two calls must not return the same.
 	random func() uint64
-	// lookedAhead is called, in tests, when a batch was looked up without a lock
+	// lookedAhead is called, in tests, when a write was looked up without a lock
 	// and is about to be judged.
 	lookedAhead func()
 	// feedOrder replaces feedOrderVersions in tests.

@@ -325,6 +325,9 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 		if err = p.measure(ctx, r); err != nil {
 			return 0, 0, 0, err
 		}
+		if p.db.opts.lookedAhead != nil {
+			p.db.opts.lookedAhead()
+		}
 		p.mu.Lock()
 		seq, pos, need, err = p.applyLocked(r, &ahead)
 		p.mu.Unlock()

@@ -15,6 +15,7 @@ const (
 	KeepNone   Keep = iota // nothing
 	KeepAll                // everything
 	KeepRandom             // sectors, lengths and name operations at random
+	KeepNewest             // the newest name operation, with those that it needs, and no bytes
 )
 
 // CrashOptions choose one of the states that a power cut can leave.
@@ -46,10 +47,12 @@ func (m *Mem) Crash(opt CrashOptions) *Mem {
 	defer m.mu.Unlock()
 	names := newRNG(opt.Seed, 0)
 	odds := names.Float64()
-	kept := closure(m.pending, func(*nameOp) bool {
+	kept := closure(m.pending, func(op *nameOp) bool {
 		switch opt.Keep {
 		case KeepAll:
 			return true
+		case KeepNewest:
+			return op == m.pending[len(m.pending)-1]
 		case KeepRandom:
 			return names.Float64() < odds
 		}
