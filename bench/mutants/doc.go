@@ -30,13 +30,13 @@
 //   - caught: a test that is named fails.
 //   - caught elsewhere: the tests that are named pass, the quick suite fails.
 //   - not caught: with -named, the tests that are named pass.
+//   - hangs: no test failed before the time was up. A test that does not hang is missing.
 //   - survived: the quick suite passes. The suite has a hole.
 //   - does not compile: the mutant tests the compiler, not the suite.
 //
-// All tests run with -short. A test that takes longer than -timeout has failed, and so
-// has one that fails without the mutant: run the list where the suite passes, on a
-// machine that has time for it.
+// All tests run with -short. First those that are named run without a mutant: they must
+// pass, since what fails by itself catches nothing.
 //
-// The command exits with 1 when a mutant was not caught, survived or does not compile,
-// and with 2 where the tests themselves do not compile.
+// The command exits with 1 when a mutant was not caught, hangs, survived or does not
+// compile, and with 2 where the tests themselves do not compile or pass.
 package main

@@ -93,3 +93,29 @@ func TestApply(t *testing.T) {
 		t.Fatal("an original that is not there is no error")
 	}
 }
+
+func TestUnion(t *testing.T) {
+	got := union([]mutant{
+		{tests: []target{{"./wal", "A$"}, {"./engine", "B"}}},
+		{tests: []target{{"./wal", "C|D"}}},
+		{tests: []target{{"./wal", "A$"}}},
+	})
+	if len(got) != 2 || got[0] != (target{"./wal", "A$|C|D"}) || got[1] != (target{"./engine", "B"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestJudged: a failed test catches a mutant, the end of the time does not.
+func TestJudged(t *testing.T) {
+	for out, want := range map[string]verdict{
+		"--- FAIL: TestA (0.00s)\n    a_test.go:1: x\npanic: test timed out after 1s": {"caught", "TestA", true},
+		"panic: runtime error: index out of range":                                    {"caught", "panic: runtime error: index out of range", true},
+		"fatal error: all goroutines are asleep - deadlock!":                          {"caught", "fatal error: all goroutines are asleep - deadlock!", true},
+		"panic: test timed out after 1s\nrunning tests:\n\tTestA (1s)":                {"hangs", "panic: test timed out after 1s", false},
+		"FAIL": {"caught", "./wal T", true},
+	} {
+		if got := judged("caught", out, "./wal T"); got != want {
+			t.Errorf("%q: %+v, want %+v", out, got, want)
+		}
+	}
+}

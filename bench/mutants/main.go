@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,7 +35,7 @@ func run(ctx context.Context) (survived int, err error) {
 	var (
 		names   = flag.String("run", ".", "only mutants whose name matches this `regexp`")
 		check   = flag.Bool("check", false, "only compile the mutants")
-		timeout = flag.Duration("timeout", 5*time.Minute, "how long the tests of one package may take: past it they have failed")
+		timeout = flag.Duration("timeout", 5*time.Minute, "how long the tests of one package may take: past it they hang, which catches nothing")
 		named   = flag.Bool("named", false, "only the tests that are named: what they pass is a survivor, the quick suite is not asked")
 		asJSON  = flag.Bool("json", false, "print a line of JSON for each mutant")
 	)
@@ -56,18 +58,21 @@ func run(ctx context.Context) (survived int, err error) {
 	}
 	defer os.RemoveAll(t.scratch)
 
-	tried := 0
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !wanted.MatchString(m.name) })
+	if !*check {
+		for _, tests := range union(all) {
+			if err := t.passes(ctx, tests); err != nil {
+				return 0, err
+			}
+		}
+	}
 	for i := range all {
 		m := &all[i]
-		if !wanted.MatchString(m.name) {
-			continue
-		}
 		begin := time.Now()
 		v, err := t.try(ctx, m)
 		if err != nil {
 			return survived, err
 		}
-		tried++
 		if !v.noticed {
 			survived++
 		}
@@ -82,11 +87,11 @@ func run(ctx context.Context) (survived int, err error) {
 		}
 		fmt.Printf("%-40s %-16s %-48s %5.0f s\n", m.name, v.what, v.by, time.Since(begin).Seconds())
 	}
-	if tried == 0 {
+	if len(all) == 0 {
 		return 0, fmt.Errorf("no mutant's name matches %q", *names)
 	}
 	if !*asJSON {
-		fmt.Printf("%d mutants, %d not noticed\n", tried, survived)
+		fmt.Printf("%d mutants, %d not noticed\n", len(all), survived)
 	}
 	return survived, nil
 }
@@ -109,6 +114,31 @@ type verdict struct {
 
 // quickSuite is what a mutant must survive to be called a survivor.
 var quickSuite = []string{"./wal", "./segment", "./index", "./internal/...", "./engine"}
+
+// union returns all tests that are named for mutants, one target a package.
+func union(all []mutant) (tests []target) {
+	for _, m := range all {
+		for _, one := range m.tests {
+			i := slices.IndexFunc(tests, func(t target) bool { return t.pkg == one.pkg })
+			if i < 0 {
+				tests = append(tests, one)
+			} else if !slices.Contains(strings.Split(tests[i].run, "|"), one.run) {
+				tests[i].run += "|" + one.run
+			}
+		}
+	}
+	return tests
+}
+
+// passes runs tests without a mutant: what fails by itself catches nothing. The go
+// command knows what has passed before.
+func (t *trial) passes(ctx context.Context, tests target) error {
+	out, err := output(ctx, t.root, "go", t.args("-short", "-run", "^("+tests.run+")", tests.pkg)...)
+	if err != nil {
+		return fmt.Errorf("without a mutant %s of %s fails: %w", failed(out, "a test"), tests.pkg, errors.Join(err, ctx.Err()))
+	}
+	return nil
+}
 
 // try runs the tests that are named for the mutant, then the quick suite.
 func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
@@ -141,7 +171,7 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 			return verdict{}, fmt.Errorf("the tests of %s do not compile", tests.pkg)
 		}
 		if err != nil {
-			return verdict{what: "caught", by: failed(out, tests.String()), noticed: true}, ctx.Err()
+			return judged("caught", out, tests.String()), ctx.Err()
 		}
 		if strings.Contains(out, "no tests to run") {
 			return verdict{}, fmt.Errorf("mutant %q: %s runs no test", m.name, tests)
@@ -151,14 +181,28 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 		return verdict{what: "not caught", by: "the tests that are named pass"}, nil
 	}
 	if out, err := t.test(ctx, overlayFile, append([]string{"-short"}, quickSuite...)...); err != nil {
-		return verdict{what: "caught elsewhere", by: failed(out, "the quick suite"), noticed: true}, ctx.Err()
+		return judged("caught elsewhere", out, "the quick suite"), ctx.Err()
 	}
 	return verdict{what: "survived"}, nil
 }
 
+// judged is the verdict on a mutant with which tests did not pass: what, by the test
+// that failed, unless none did before the time was up.
+func judged(what, out, otherwise string) verdict {
+	by := failed(out, otherwise)
+	if strings.HasPrefix(by, timedOut) {
+		return verdict{what: "hangs", by: by}
+	}
+	return verdict{what: what, by: by, noticed: true}
+}
+
 func (t *trial) test(ctx context.Context, overlay string, args ...string) (string, error) {
-	args = append([]string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout", t.timeout.String()}, args...)
-	return output(ctx, t.root, "go", args...)
+	return output(ctx, t.root, "go", t.args(append([]string{"-overlay", overlay}, args...)...)...)
+}
+
+// args are the arguments of the go command for a test.
+func (t *trial) args(more ...string) []string {
+	return append([]string{"test", "-vet=off", "-failfast", "-timeout", t.timeout.String()}, more...)
 }
 
 // output runs a command in a directory and returns what it printed.
@@ -169,7 +213,9 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	return strings.TrimSpace(string(out)), err
 }
 
-var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: test timed out|fatal error: .*|panic: .*)`)
+const timedOut = "panic: test timed out"
+
+var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(fatal error: .*|panic: .*)`)
 
 // failed returns the name of the first test that failed.
 func failed(out, otherwise string) string {
