@@ -3,10 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -14,53 +12,41 @@ import (
 // TestRefusalsAreDurable: what a conditional write answers must not rest on a
 // version that a crash could still take back, any more than what a read shows.
 func TestRefusalsAreDurable(t *testing.T) {
-	ctx := context.Background()
-	gate := newGate(vfs.NewMem())
-	db, c := openMem(t, testOptions(gate))
-	upsert(t, c, "old", 10)
-	gate.syncs.Store(true)
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		if _, err := c.Create(ctx, smallDocument("x", "a", 10), nil); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		gate := newGate(vfs.NewMem())
+		db, c := openMem(t, testOptions(gate))
+		upsert(t, c, "old", 10)
+		gate.syncs.Store(true)
+		written := make(chan error, 2)
+		go func() { written <- second(c.Create(ctx, smallDocument("x", "a", 10), nil)) }()
+		go func() { written <- c.Delete(ctx, StringKey("a"), "old", nil) }()
+		synctest.Wait()
+		answers := make(chan error, 2)
+		go func() { answers <- second(c.Create(ctx, smallDocument("x", "a", 10), nil)) }()
+		go func() { answers <- second(c.Replace(ctx, smallDocument("old", "a", 10), nil)) }()
+		synctest.Wait()
+		if n := len(written) + len(answers); n != 0 {
+			t.Errorf("%d writes are answered before the sync", n)
 		}
-	})
-	writing.Go(func() {
-		if err := c.Delete(ctx, StringKey("a"), "old", nil); err != nil {
-			t.Error(err)
+		if _, err := c.Read(ctx, StringKey("a"), "x"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("read before the sync: %v", err)
 		}
-	})
-	p := c.routing.Load().parts[0]
-	until(func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.mu.lastSeq == 3 // both are applied, and wait for the sync
-	})
-	answers := make(chan error, 2)
-	go func() { _, err := c.Create(ctx, smallDocument("x", "a", 10), nil); answers <- err }()
-	go func() { _, err := c.Replace(ctx, smallDocument("old", "a", 10), nil); answers <- err }()
-	if _, err := c.Read(ctx, StringKey("a"), "x"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("read before the sync: %v", err)
-	}
-	if _, err := c.Read(ctx, StringKey("a"), "old"); err != nil {
-		t.Errorf("read before the sync: %v", err)
-	}
-	select {
-	case err := <-answers:
-		t.Errorf("answered before the sync: %v", err)
-		answers <- err
-	case <-time.After(50 * time.Millisecond): // long enough for a wrong answer
-	}
-	gate.release()
-	writing.Wait()
-	for range 2 {
-		if err := <-answers; !errors.Is(err, ErrExists) && !errors.Is(err, ErrNotFound) {
-			t.Errorf("after the sync: %v", err)
+		if _, err := c.Read(ctx, StringKey("a"), "old"); err != nil {
+			t.Errorf("read before the sync: %v", err)
 		}
-	}
-	if s := db.Stats(); s.Failed != nil {
-		t.Error(s.Failed)
-	}
+		gate.release()
+		for range 2 {
+			must(t, <-written)
+			if err := <-answers; !errors.Is(err, ErrExists) && !errors.Is(err, ErrNotFound) {
+				t.Errorf("after the sync: %v", err)
+			}
+		}
+		if s := db.Stats(); s.Failed != nil {
+			t.Error(s.Failed)
+		}
+		must(t, db.Close())
+	})
 }
 
 // TestBufferedBehindSynced: a write that needs no sync, behind one of its partition
