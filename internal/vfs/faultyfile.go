@@ -66,11 +66,15 @@ func (f *faultyFile) Allocate(size int64) error {
 	return f.File.Allocate(size)
 }
 
-func (f *faultyFile) Sync() error {
+func (f *faultyFile) Sync() error { return f.sync(f.File.Sync) }
+
+func (f *faultyFile) SyncReserved() error { return f.sync(f.File.SyncReserved) }
+
+func (f *faultyFile) sync(sync func() error) error {
 	c := Call{Op: OpSync, Name: f.name}
 	stopped, _, err := f.fs.before(c)
 	if err == nil {
-		return f.File.Sync()
+		return sync()
 	}
 	if loser, ok := f.File.(interface{ loseUnsynced() }); ok && !stopped {
 		loser.loseUnsynced()

@@ -30,6 +30,7 @@ type Mem struct {
 	capacity int64
 	used     int64     // live bytes of files that have a name or are open
 	pending  []*nameOp // not yet durable, in order
+	journal  journal
 }
 
 // node is a file or a directory. Guarded by Mem.mu.
@@ -44,6 +45,7 @@ type node struct {
 	durable blob
 	changes []*change // from durable to live, in order
 	lost    []int64   // sectors that a failed sync left in memory only, as if written
+	written sectors   // that were brought to the disk once
 
 	// Directory: nil in a file.
 	names  map[string]*node // live
@@ -149,6 +151,9 @@ func (m *Mem) vacant(name string) (dir *node, base string, err error) {
 // add makes a node with a new name.
 func (m *Mem) add(name string, isDir bool) (*node, error) {
 	dir, base, err := m.vacant(name)
+	if err == nil {
+		err = m.askJournal()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +208,8 @@ func (m *Mem) Remove(name string) error {
 		err = fs.ErrInvalid
 	case len(n.names) > 0:
 		err = syscall.ENOTEMPTY
+	case m.askJournal() != nil:
+		err = syscall.EROFS
 	default:
 		dir, _ := m.lookupDir(path.Dir(name))
 		m.apply(&nameOp{dir: dir, set: []binding{{path.Base(name), nil}}})
@@ -240,6 +247,9 @@ func (m *Mem) rename(n *node, from, to string) error {
 	case replaced == n: // two names of one file stay
 		return nil
 	}
+	if err := m.askJournal(); err != nil {
+		return err
+	}
 	unset, set := binding{path.Base(from), nil}, binding{path.Base(to), n}
 	if fromDir == toDir {
 		m.apply(&nameOp{dir: toDir, set: []binding{set, unset}})
@@ -262,10 +272,10 @@ func (m *Mem) Link(from, to string) error {
 	if err == nil {
 		var dir *node
 		var base string
-		if dir, base, err = m.vacant(to); err == nil {
-			m.apply(&nameOp{dir: dir, set: []binding{{base, n}}})
-		} else {
+		if dir, base, err = m.vacant(to); err != nil {
 			err = m.errTo(to, err)
+		} else if err = m.askJournal(); err == nil {
+			m.apply(&nameOp{dir: dir, set: []binding{{base, n}}})
 		}
 	}
 	return m.err("link", from, err)
@@ -306,6 +316,9 @@ func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d, err := m.lookupDir(dir)
+	if err == nil {
+		err = m.askJournal()
+	}
 	if err != nil {
 		return m.err("sync", dir, err)
 	}
@@ -399,6 +412,9 @@ func (m *Mem) WriteFile(name string, data []byte) error {
 	}
 	m.used += int64(len(data) - len(n.live.b))
 	n.live = blob{b: slices.Clone(data)}
-	n.durable, n.changes, n.lost = n.live.share(), nil, nil
+	n.durable, n.changes, n.lost, n.written = n.live.share(), nil, nil, nil
+	for off := 0; off < len(data); off += sectorBytes {
+		n.written.add(int64(off))
+	}
 	return nil
 }

@@ -83,7 +83,8 @@ func (m *Mem) Crash(opt CrashOptions) *Mem {
 		d := &node{id: n.id, links: 1}
 		copies[n] = d
 		if !n.isDir() {
-			d.durable = n.survivor(opt, torn)
+			d.written = slices.Clone(n.written)
+			d.durable = n.survivor(opt, torn, &d.written)
 			d.live = d.durable.share()
 			c.used += int64(len(d.live.b))
 			return d
@@ -120,8 +121,9 @@ func (m *Mem) lastWrite() *change {
 	return last
 }
 
-// survivor returns the content of a file after a crash.
-func (n *node) survivor(opt CrashOptions, torn *change) blob {
+// survivor returns the content of a file after a crash. It adds to written what has
+// come to the disk.
+func (n *node) survivor(opt CrashOptions, torn *change, written *sectors) blob {
 	rng := newRNG(opt.Seed, n.id)
 	odds := rng.Float64()
 	result := n.durable.share()
@@ -138,17 +140,19 @@ func (n *node) survivor(opt CrashOptions, torn *change) blob {
 	}
 	for i, c := range n.changes {
 		if c == torn {
-			length = max(length, tear(&result, c, rng))
+			length = max(length, tear(&result, c, rng, written))
 			continue
 		}
 		for _, s := range c.sectors {
 			if opt.Keep == KeepAll || opt.Keep == KeepRandom && rng.Float64() < odds {
 				put(&result, s.off, s.data)
+				written.add(s.off)
 			}
 		}
 		if c.length >= 0 && i < lengths {
 			if length = int(c.length); length < len(result.b) && c.size == 0 {
 				result.resize(length)
+				written.cut(c.length)
 			}
 		}
 	}
@@ -158,7 +162,7 @@ func (n *node) survivor(opt CrashOptions, torn *change) blob {
 
 // tear puts the first part of a write into x and returns the length that the
 // file has at least.
-func tear(x *blob, c *change, rng *rand.Rand) (length int) {
+func tear(x *blob, c *change, rng *rand.Rand, written *sectors) (length int) {
 	cut := c.off + rng.Int64N(c.size)
 	if rng.IntN(2) == 0 {
 		cut = max(c.off, cut-cut%sectorBytes)
@@ -168,6 +172,7 @@ func tear(x *blob, c *change, rng *rand.Rand) (length int) {
 			break
 		}
 		put(x, s.off, s.data[:min(int64(len(s.data)), cut-s.off)])
+		written.add(s.off)
 	}
 	switch {
 	case c.length < 0:
@@ -188,7 +193,7 @@ func (m *Mem) Kill() *Mem { return m.Clone() }
 func (m *Mem) Clone() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &Mem{capacity: m.capacity, lastID: m.lastID, lastSeq: m.lastSeq}
+	c := &Mem{capacity: m.capacity, lastID: m.lastID, lastSeq: m.lastSeq, journal: m.journal}
 	copies := map[*node]*node{nil: nil}
 	for n := range m.nodes() {
 		copies[n] = &node{
@@ -198,6 +203,7 @@ func (m *Mem) Clone() *Mem {
 			durable: n.durable.share(),
 			changes: append([]*change(nil), n.changes...),
 			lost:    slices.Clone(n.lost),
+			written: slices.Clone(n.written),
 		}
 		if n.links > 0 {
 			c.used += int64(len(n.live.b))

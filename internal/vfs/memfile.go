@@ -87,6 +87,9 @@ func (m *Mem) write(n *node, p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if err := m.readOnly(); err != nil {
+		return 0, err
+	}
 	before := int64(len(n.live.b))
 	limit := before + min(m.available(), maxMemFileBytes-before)
 	var err error
@@ -118,6 +121,9 @@ func (m *Mem) truncate(n *node, size int64) error {
 	}
 	if size-before > min(m.available(), maxMemFileBytes-before) {
 		return syscall.ENOSPC
+	}
+	if err := m.askJournal(); err != nil {
+		return err
 	}
 	n.live.resize(int(size))
 	m.used += size - before
@@ -231,20 +237,38 @@ func (f *memFile) Allocate(size int64) error {
 	return f.err("allocate", size, err)
 }
 
-func (f *memFile) Sync() error {
+func (f *memFile) Sync() error { return f.sync(false) }
+
+func (f *memFile) SyncReserved() error { return f.sync(true) }
+
+// sync is Sync; with ask it asks the journal behind it.
+func (f *memFile) sync(ask bool) error {
 	lockorder.IO("sync", f.name)
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
-	if err := f.usable(false); err != nil {
+	err := f.usable(ask)
+	if err == nil {
+		err = f.m.readOnly()
+	}
+	if err != nil {
 		return f.err("sync", -1, err)
 	}
 	n := f.node
+	if f.m.journal == journalAborted {
+		n.syncWritten()
+		if ask {
+			err = f.m.askJournal()
+		}
+		return f.err("sync", -1, err)
+	}
 	for _, c := range n.changes {
 		for _, s := range c.sectors {
 			put(&n.durable, s.off, s.data)
+			n.written.add(s.off)
 		}
 		if c.length >= 0 {
 			n.durable.resize(int(c.length))
+			n.written.cut(c.length)
 		}
 	}
 	// The lengths differ only after loseUnsynced.

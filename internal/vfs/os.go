@@ -362,7 +362,9 @@ func (o *osFS) SyncDir(dir string) error {
 	}
 	f, err := o.root.Open(dir)
 	if err == nil {
-		err = syncDir(f)
+		if err = syncDir(f); err == nil {
+			err = askJournal(f)
+		}
 		if closeErr := f.Close(); err == nil {
 			err = closeErr
 		}

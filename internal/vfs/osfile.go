@@ -56,6 +56,13 @@ func (f *osFile) Truncate(size int64) error {
 
 func (f *osFile) Sync() error { return f.err("sync", -1, syncFile(f.file)) }
 
+func (f *osFile) SyncReserved() error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.err("sync", -1, askJournal(f.file))
+}
+
 func (f *osFile) Allocate(size int64) error {
 	info, err := f.file.Stat()
 	if err != nil {

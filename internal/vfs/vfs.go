@@ -84,6 +84,11 @@ type File interface {
 	// Sync makes bytes and length durable. After an error the outcome is
 	// unknown and another call proves nothing.
 	Sync() error
+	// SyncReserved is Sync for bytes some of which were written for the first time, to
+	// space that was reserved: that it was written is metadata. Where the journal that
+	// metadata go to has failed meanwhile, because of somebody else's call, Sync may
+	// answer nil without them; SyncReserved fails. SyncDir does, too.
+	SyncReserved() error
 	// Map maps the whole file for reading. Length is that of Stat at the call.
 	Map() (*Mapping, error)
 	// MapWrite maps the first size bytes of the file, which it must have, for
