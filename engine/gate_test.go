@@ -87,3 +87,8 @@ func (f gateFile) Sync() error {
 	f.gate.pass(&f.gate.syncs)
 	return f.File.Sync()
 }
+
+func (f gateFile) SyncReserved() error {
+	f.gate.pass(&f.gate.syncs)
+	return f.File.SyncReserved()
+}

@@ -11,13 +11,14 @@ type live struct {
 	sync.Mutex
 	files []*liveFile
 	first uint64 // what Drop was asked for last
-	// dropped are numbers of files that could not be removed yet.
-	dropped []uint64
+	// dropped are files that could not be removed yet.
+	dropped []*liveFile
 }
 
 type liveFile struct {
 	number   uint64
 	length   int64 // once it is complete
+	filled   int64 // as in file, once it is complete; 0 for one of an earlier run
 	complete bool
 	file     *file // until it is complete
 	// streams maps each stream that needs the file to its highest sequence in
@@ -39,12 +40,12 @@ func (v *live) add(f *file) {
 }
 
 // complete notes that a file is sealed, synced and closed.
-func (v *live) complete(number uint64, length int64) {
+func (v *live) complete(number uint64, length, filled int64) {
 	v.Lock()
 	defer v.Unlock()
 	for _, f := range v.files {
 		if f.number == number {
-			f.complete, f.length, f.streams, f.file = true, length, f.file.streams, nil
+			f.complete, f.length, f.filled, f.streams, f.file = true, length, filled, f.file.streams, nil
 		}
 	}
 }
@@ -188,18 +189,18 @@ func (l *Log) Drop(first uint64) error {
 	v := &l.live
 	v.Lock()
 	for len(v.files) > 0 && v.files[0].complete && v.files[0].number < first {
-		v.dropped = append(v.dropped, v.files[0].number)
+		v.dropped = append(v.dropped, v.files[0])
 		v.files[0] = nil
 		v.files = v.files[1:]
 	}
 	v.first = max(v.first, min(first, v.firstLocked()))
-	numbers := v.dropped
+	dropped := v.dropped
 	v.dropped = nil
 	v.Unlock()
-	for i, n := range numbers {
-		if err := l.maker.retire(n); err != nil {
+	for i, f := range dropped {
+		if err := l.maker.retire(f.number, f.filled); err != nil {
 			v.Lock()
-			v.dropped = append(v.dropped, numbers[i:]...)
+			v.dropped = append(v.dropped, dropped[i:]...)
 			v.Unlock()
 			return err
 		}

@@ -97,6 +97,9 @@ type file struct {
 	size   int64             // records must end below
 	memory *vfs.WriteMapping // guarded by Log.write; nil: none
 	synced atomic.Int64      // durable length
+	// filled is up to where the space was written before, and is known to be: a sync
+	// below it moves no metadata. Guarded by Log.sync.
+	filled int64
 
 	// Guarded by Log.mu.
 	streams  map[Stream]uint64 // highest sequence of each

@@ -45,8 +45,9 @@ type maker struct {
 
 // spare is a file without use. Nothing in it counts.
 type spare struct {
-	name string // path in the FS
-	size int64
+	name   string // path in the FS
+	size   int64
+	filled int64 // up to where it is known to have been written; 0: unknown
 }
 
 const (
@@ -186,7 +187,7 @@ func (m *maker) unmakeLocked(f *file) error {
 	err := f.Close()
 	to := path.Join(l.dir, fmt.Sprintf("%016x%s", f.id, spareSuffix))
 	if renameErr := l.fs.Rename(path.Join(l.dir, FileName(f.number)), to); renameErr == nil {
-		m.spares = append(m.spares, spare{to, f.size})
+		m.spares = append(m.spares, spare{to, f.size, f.filled})
 		m.idle.Store(int64(len(m.spares)))
 	} else if err == nil {
 		err = renameErr
@@ -201,7 +202,7 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 		return nil, f.refuse()
 	}
 	h := FileHeader{Version: FormatVersion, Number: m.number, ID: l.opts.RandomID(), StoreID: l.opts.StoreID}
-	temp, have, err := m.prepareLocked(ctx, &h, size, fill)
+	temp, have, filled, err := m.prepareLocked(ctx, &h, size, fill)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,8 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 	if err != nil {
 		return nil, fault.IO("open", l.fs.Path(name), -1, err)
 	}
-	f := &file{File: opened, number: m.number, id: h.ID, size: have}
+	// With the names of the directory its sync has vouched for the space of the file.
+	f := &file{File: opened, number: m.number, id: h.ID, size: have, filled: filled}
 	f.synced.Store(fileHeaderBytes)
 	m.number++
 	m.size = min(2*m.size, l.opts.MaxFileBytes)
@@ -252,8 +254,8 @@ func (m *maker) mapAhead(ctx context.Context, f *file) {
 }
 
 // prepareLocked makes a synced file of at least size bytes with header h,
-// under a temporary name.
-func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fill bool) (temp string, have int64, err error) {
+// under a temporary name. Up to filled it has been written.
+func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fill bool) (temp string, have, filled int64, err error) {
 	l := m.log
 	for n := len(m.spares); n > 0; n = len(m.spares) {
 		old := m.spares[n-1]
@@ -266,11 +268,12 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 		f, openErr := l.fs.OpenWrite(old.name)
 		if openErr == nil {
 			h.Made = old.size
-			openErr = finish(f, m.fillFile(ctx, f, h, old.size, false))
+			filled, openErr = m.fillFile(ctx, f, h, old.filled, fill)
+			openErr = finish(f, openErr)
 		}
 		if openErr == nil {
 			l.count.recycled.Add(1)
-			return old.name, old.size, nil
+			return old.name, old.size, filled, nil
 		}
 		l.fs.Remove(old.name) // a new one may do
 	}
@@ -282,22 +285,23 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 		}
 	}
 	if err != nil {
-		return "", 0, fault.IO("create", l.fs.Path(temp), -1, err)
+		return "", 0, 0, fault.IO("create", l.fs.Path(temp), -1, err)
 	}
 	err = f.Allocate(size)
 	if err == nil {
 		h.Made = size
-		err = m.fillFile(ctx, f, h, size, fill)
+		filled, err = m.fillFile(ctx, f, h, 0, fill)
 	}
 	if err = finish(f, err); err != nil {
 		l.fs.Remove(temp)
-		return "", 0, fault.IO("make", l.fs.Path(temp), -1, err)
+		return "", 0, 0, fault.IO("make", l.fs.Path(temp), -1, err)
 	}
-	return temp, size, nil
+	return temp, size, filled, nil
 }
 
-// fillFile writes the header and a clean end, zeros up to size if fill is set,
-// and syncs. It stops filling when somebody waits.
+// fillFile writes the header and a clean end, zeros from filled up to the end of the
+// file if fill is set, and syncs. It returns up to where the file has been written then. It
+// stops filling when somebody waits.
 //
 // The device does one thing after the other: a sync of the log that comes while
 // 32 MiB of zeros are on their way takes 40 ms. So they go in pieces, and the
@@ -305,24 +309,25 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 func (m *maker) fillFile(ctx context.Context, f interface {
 	WriteAt([]byte, int64) (int, error)
 	Sync() error
-}, h *FileHeader, size int64, fill bool) error {
+}, h *FileHeader, filled int64, fill bool) (int64, error) {
 	head := append(appendFileHeader(nil, h), zeros[:terminatorBytes]...)
 	if _, err := f.WriteAt(head, 0); err != nil {
-		return err
+		return 0, err
 	}
-	begun, piece := time.Now(), int64(len(head))
-	for off := piece; fill && off < size && ctx.Err() == nil; {
+	begun, piece, size := time.Now(), int64(len(head)), h.Made
+	filled = max(filled, piece)
+	for fill && filled < size && ctx.Err() == nil {
 		if size > fillAtOnce && m.hurry.Load() {
 			break
 		}
-		n, err := f.WriteAt(zeros[:min(size-off, int64(len(zeros)))], off)
+		n, err := f.WriteAt(zeros[:min(size-filled, int64(len(zeros)))], filled)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		off += int64(n)
-		if piece += int64(n); piece >= fillPiece && off < size {
+		filled += int64(n)
+		if piece += int64(n); piece >= fillPiece && filled < size {
 			if err := f.Sync(); err != nil {
-				return err
+				return 0, err
 			}
 			if !m.hurry.Load() {
 				time.Sleep(time.Since(begun))
@@ -330,7 +335,7 @@ func (m *maker) fillFile(ctx context.Context, f interface {
 			begun, piece = time.Now(), 0
 		}
 	}
-	return f.Sync()
+	return filled, f.Sync()
 }
 
 // finish closes f and returns the first error.
@@ -341,10 +346,10 @@ func finish(f interface{ Close() error }, err error) error {
 	return err
 }
 
-// retire takes a file that the log needs no more: it is kept for another use,
+// retire takes a file that the log needs no more and that was written up to filled: it is kept for another use,
 // or removed if there are enough. A file with another name belongs to somebody
 // else too and is only removed.
-func (m *maker) retire(number uint64) error {
+func (m *maker) retire(number uint64, filled int64) error {
 	m.Lock()
 	defer m.Unlock()
 	l := m.log
@@ -360,7 +365,7 @@ func (m *maker) retire(number uint64) error {
 		if err := l.fs.Rename(name, to); err != nil {
 			return err
 		}
-		m.spares = append(m.spares, spare{to, info.Size})
+		m.spares = append(m.spares, spare{to, info.Size, filled})
 		m.idle.Store(int64(len(m.spares)))
 		return nil
 	}
@@ -391,7 +396,7 @@ func (m *maker) adopt(first uint64) error {
 		case strings.HasSuffix(base, spareSuffix):
 			info, err := l.fs.Stat(name)
 			if err == nil && !info.Dir && info.Links == 1 && info.Size >= m.size && len(m.spares) < maxSpares {
-				m.spares = append(m.spares, spare{name, info.Size})
+				m.spares = append(m.spares, spare{name: name, size: info.Size})
 				continue
 			}
 			l.fs.Remove(name)

@@ -41,6 +41,11 @@ func (f gatedFile) Sync() error {
 	return f.File.Sync()
 }
 
+func (f gatedFile) SyncReserved() error {
+	<-f.gate.syncs
+	return f.File.SyncReserved()
+}
+
 // TestFullFileSyncHoldsUpNobody: while a full file is synced, buffered writers go
 // on in the files that follow, and synced ones wait for it. A power cut meanwhile
 // leaves a prefix of all records, whichever of the files the kernel wrote.

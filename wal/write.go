@@ -111,7 +111,7 @@ func (l *Log) syncExtent(e extent) error {
 		if err := full.file.Close(); err != nil {
 			return l.fail(fault.IO("close", full.file.Name(), -1, err))
 		}
-		l.live.complete(full.file.number, full.off)
+		l.live.complete(full.file.number, full.off, full.file.filled)
 		l.sealed.remove()
 		l.synced.Store(int64(full.pos))
 	}
@@ -131,9 +131,14 @@ func (l *Log) syncLocked(e extent) error {
 	if f := l.failed.Load(); f != nil {
 		return f.unknown() // a second sync would prove nothing
 	}
-	if err := e.file.Sync(); err != nil {
-		return l.fail(fault.IO("sync", e.file.Name(), -1, err))
+	f, sync := e.file, e.file.Sync
+	if e.off > f.filled {
+		sync = f.SyncReserved
 	}
+	if err := sync(); err != nil {
+		return l.fail(fault.IO("sync", f.Name(), -1, err))
+	}
+	f.filled = max(f.filled, e.off)
 	l.count.syncs.Add(1)
 	return nil
 }
