@@ -159,15 +159,22 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 	if err = os.WriteFile(overlayFile, overlay, 0o600); err != nil {
 		return verdict{}, err
 	}
-	if out, err := output(ctx, t.root, "go", "build", "-overlay", overlayFile, "./"+path.Dir(m.file)); err != nil {
-		return verdict{what: "does not compile", by: firstLine(out)}, ctx.Err()
+	compiles := func() (verdict, error) {
+		out, err := output(ctx, t.root, "go", "build", "-overlay", overlayFile, "./"+path.Dir(m.file))
+		if err != nil {
+			return verdict{what: "does not compile", by: firstLine(out)}, ctx.Err()
+		}
+		return verdict{what: "compiles", noticed: true}, nil
 	}
 	if t.check {
-		return verdict{what: "compiles", noticed: true}, nil
+		return compiles()
 	}
 	for _, tests := range m.tests {
 		out, err := t.test(ctx, overlayFile, "-short", "-run", "^("+tests.run+")", tests.pkg)
 		if strings.Contains(out, "[build failed]") {
+			if v, err := compiles(); err != nil || !v.noticed {
+				return v, err
+			}
 			return verdict{}, fmt.Errorf("the tests of %s do not compile", tests.pkg)
 		}
 		if err != nil {
