@@ -28,8 +28,8 @@ func LinkOrCopy(fsys FS, from, to string) (copied int64, err error) {
 // LinkOrCopyTo is LinkOrCopy into another file system. Only files of OS are
 // linked.
 func LinkOrCopyTo(src FS, from string, dst FS, to string) (copied int64, err error) {
-	a, ok := src.(*osFS)
-	b, same := dst.(*osFS)
+	a, ok := bare(src).(*osFS)
+	b, same := bare(dst).(*osFS)
 	if ok && same {
 		err := fault.IO("link", b.Path(to), -1, os.Link(a.Path(from), b.Path(to)))
 		if err == nil || !linkRefused(err) {

@@ -35,6 +35,8 @@ func FaultOffset(r any, data []byte) (int64, bool) {
 type Mapping struct {
 	Data  []byte
 	unmap func() error // nil: Data is on the heap
+
+	unmapped func() // of who counts mappings; nil: nobody does
 }
 
 // Advise tells how Data[off:off+n] will be read; n 0 is the rest. It is a hint:
@@ -69,6 +71,10 @@ const maxCached = 256 << 10 // bytes that Cached is asked of at once
 func (m *Mapping) Unmap() error {
 	data, unmap := m.Data, m.unmap
 	m.Data, m.unmap = nil, nil
+	if m.unmapped != nil {
+		m.unmapped()
+		m.unmapped = nil
+	}
 	if unmap == nil {
 		// Who reads on finds garbage, where a real mapping raises a fault.
 		for i := range data {
