@@ -24,10 +24,29 @@ func guard() bool { return debug.SetPanicOnFault(true) }
 func (r *Reader) unguard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {
-		off, ok := vfs.FaultOffset(p, r.data)
+		off, ok := r.faultOffset(p)
 		if !ok {
 			panic(p)
 		}
 		*err = fault.IO("read mapped", r.name, off, vfs.ErrFault)
 	}
+}
+
+// faultOffset returns where in the mapping the memory fault happened that was recovered
+// as p; false if p is something else.
+func (r *Reader) faultOffset(p any) (int64, bool) {
+	if r.budget == nil {
+		return 0, false
+	}
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	for _, v := range []*view{r.mapping.now.Load(), r.mapping.leaving} {
+		if v == nil {
+			continue
+		}
+		if off, ok := vfs.FaultOffset(p, v.data); ok {
+			return off, true
+		}
+	}
+	return 0, false
 }

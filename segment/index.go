@@ -58,7 +58,7 @@ func (r *Reader) Index(read bool) (IndexBytes, bool) {
 	s := f.section(SectionIndex)
 	pad := min(-(s.Off-r.tables.off)&(pageLen-1), s.Len)
 	s.Off, s.Len = s.Off+pad, s.Len-pad
-	return IndexBytes{r: r, s: s, read: read || r.data == nil}, s.Kind != 0
+	return IndexBytes{r: r, s: s, read: read}, s.Kind != 0
 }
 
 // Size returns the length of the section.
@@ -70,7 +70,11 @@ func (x IndexBytes) View(off, n int64) ([]byte, error) {
 	if off < 0 || n < 1 || n > x.s.Len-off {
 		return nil, x.r.corrupt(at, errRange)
 	}
-	if x.read {
+	var m *view
+	if !x.read {
+		m = x.r.view()
+	}
+	if m == nil {
 		return x.r.readTable(at, n)
 	}
 	t := &x.r.tables
@@ -86,7 +90,7 @@ func (x IndexBytes) View(off, n int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return x.r.data[at : at+n : at+n], nil
+	return m.data[at : at+n : at+n], nil
 }
 
 // Corrupt returns the error for damage at off of the section.

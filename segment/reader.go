@@ -37,21 +37,29 @@ type ReaderOptions struct {
 	Cold *ColdReads
 	// Hot holds items that are read often. Nil: none.
 	Hot *Hot
+	// Budget bounds what readers hold of the system. Nil: one of its own, without bounds.
+	Budget *Budget
+	// Keep says that the file may lose its name: what is open or mapped stays so.
+	Keep bool
 }
 
 // Reader reads a segment. It is safe for concurrent use, and counts its users:
 // the opener is the first, and the file is closed when the last has called
 // Release. Nothing of a reader, its cursors and walkers included, may be used
-// after that.
+// after that. When the file is open, and mapped, is the business of its Budget.
 type Reader struct {
-	file    vfs.File
+	fs      vfs.FS
 	name    string // full path, for messages
+	names   names
 	opts    ReaderOptions
+	budget  *Budget
 	broken  error  // of Damaged; nil: there is a file
 	number  uint64 // no other reader of the process has it
-	mapping *vfs.Mapping
-	data    []byte // of mapping; nil in Pread mode
+	handle  handle
+	mapping mapping
 	refs    atomic.Int64
+	pins    atomic.Int64
+	kept    bool // its descriptor
 
 	props   Properties
 	base    base
@@ -130,13 +138,19 @@ func Open(fsys vfs.FS, name string, o ReaderOptions) (*Reader, error) {
 	if o.MaxRaw == 0 || o.MaxRaw > maxPart {
 		o.MaxRaw = maxPart
 	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, fault.IO("open", fsys.Path(name), -1, err)
+	if o.Budget == nil {
+		o.Budget = NewBudget(BudgetOptions{})
 	}
-	r := &Reader{file: f, name: f.Name(), opts: o, number: readers.Add(1)}
+	r := &Reader{fs: fsys, name: fsys.Path(name), opts: o, budget: o.Budget, number: readers.Add(1)}
+	r.names.list = []string{name}
+	r.handle.r, r.mapping.r = r, r
+	r.handle.users.Store(closedHandle)
 	r.refs.Store(1)
-	if err := r.load(); err != nil {
+	err := r.load()
+	if err == nil && o.Keep {
+		err = r.keep()
+	}
+	if err != nil {
 		r.close()
 		return nil, err
 	}
@@ -145,7 +159,12 @@ func Open(fsys vfs.FS, name string, o ReaderOptions) (*Reader, error) {
 
 // load reads what a reader always holds.
 func (r *Reader) load() error {
-	info, err := r.file.Stat()
+	file, err := r.take()
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	r.give()
 	if err != nil {
 		return fault.IO("stat", r.name, -1, err)
 	}
@@ -207,18 +226,6 @@ func (r *Reader) load() error {
 	}
 	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
 	r.hints.init(r.groups, r.props.Groups, r.opts.Warm)
-	r.file.Advise(0, 0, vfs.Random)
-	if r.opts.Mode == Pread {
-		return nil
-	}
-	if r.mapping, err = r.file.Map(); err != nil {
-		return fault.IO("map", r.name, -1, err)
-	}
-	if int64(len(r.mapping.Data)) < f.FileBytes {
-		return fault.Corrupt(r.name, int64(len(r.mapping.Data)), "%w", errEnded)
-	}
-	r.mapping.Advise(0, 0, vfs.Random)
-	r.data = r.mapping.Data[:f.FileBytes]
 	return nil
 }
 
@@ -242,7 +249,15 @@ func (r *Reader) readAt(b []byte, off int64) error {
 	if r.broken != nil {
 		return r.broken
 	}
-	n, err := r.file.ReadAt(b, off)
+	f, err := r.take()
+	if v := r.mapping.now.Load(); v != nil && errors.Is(err, fault.ErrMissing) {
+		return r.copyMapped(b, v, off)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := f.ReadAt(b, off)
+	r.give()
 	if n == len(b) {
 		return nil
 	}
@@ -313,12 +328,21 @@ func (r *Reader) Release() {
 	}
 }
 
+// Pin is Acquire for one who uses the reader outside of the stays that the Retire of
+// its Budget waits for. It is called in such a stay, and ended by Unpin.
+func (r *Reader) Pin() {
+	r.pins.Add(1)
+	r.Acquire()
+}
+
+// Unpin ends what Pin began.
+func (r *Reader) Unpin() {
+	r.pins.Add(-1)
+	r.Release()
+}
+
 func (r *Reader) close() {
-	if r.mapping != nil {
-		r.mapping.Unmap()
-		r.mapping, r.data = nil, nil
-	}
-	if r.file != nil {
-		r.file.Close()
+	if r.budget != nil { // Damaged has none
+		r.budget.drop(r)
 	}
 }

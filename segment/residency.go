@@ -151,20 +151,21 @@ const (
 // will want next, if it follows and was not read.
 func (r *Reader) warmAhead(s *scratch, from, to int64) error {
 	lo, hi := to, to+coldAhead
-	if r.data == nil || from == to || r.hints.has(to, min(2*pageLen, r.groups.end()-to)) {
+	m := r.view()
+	if m == nil || from == to || r.hints.has(to, min(2*pageLen, r.groups.end()-to)) {
 		return nil
 	}
 	if to < from {
 		lo, hi = to+pageLen-coldAhead, to+pageLen
 	}
 	lo, hi = max(lo, r.groups.Off), min(hi, r.groups.end())
-	return r.warm(s, lo, hi-lo)
+	return r.warm(s, m, lo, hi-lo)
 }
 
 // warm reads the pages of [off, off+n), which lies in the groups, so that they
 // are in memory.
-func (r *Reader) warm(s *scratch, off, n int64) error {
-	if r.hints.ask(r.mapping, off) && r.hints.has(off, n) {
+func (r *Reader) warm(s *scratch, m *view, off, n int64) error {
+	if r.hints.ask(m.Mapping, off) && r.hints.has(off, n) {
 		return nil
 	}
 	end := min((off+n+pageLen-1)&^(pageLen-1), r.props.FileBytes)
@@ -187,13 +188,14 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 		return nil, r.corrupt(off, errShort)
 	}
 	n := min(limit, r.hints.coldFirst)
-	if r.data == nil {
+	m := r.view()
+	if m == nil {
 		return r.preadGroup(s, off, limit)
 	}
-	if !r.hints.has(off, min(limit, preludeMax)) && !(r.hints.ask(r.mapping, off) && r.hints.has(off, n)) {
+	if !r.hints.has(off, min(limit, preludeMax)) && !(r.hints.ask(m.Mapping, off) && r.hints.has(off, n)) {
 		return r.coldGroup(s, off, n, limit)
 	}
-	b := r.data[off:r.groups.end()]
+	b := m.data[off:r.groups.end()]
 	var start time.Time
 	s.touches++
 	timed := s.touches%touchesPerTimed == 0
@@ -208,7 +210,7 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 		return b, nil // parse tells what is wrong
 	}
 	if n = int64(size); !r.hints.has(off, n) {
-		if err := r.warm(s, off, n); err != nil {
+		if err := r.warm(s, m, off, n); err != nil {
 			return nil, err
 		}
 	}

@@ -30,6 +30,13 @@ func (t *tablePages) check(page int64, b []byte) bool {
 	return true
 }
 
+// forget says that no page was verified.
+func (t *tablePages) forget() {
+	for i := range t.checked {
+		t.checked[i].Store(0)
+	}
+}
+
 // table returns n verified bytes of the tables, valid until the next call with
 // the same scratch. They may be mapped: the caller is guarded.
 func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
@@ -48,8 +55,8 @@ func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
 			}
 		}
 	}
-	if r.data != nil {
-		return r.data[at : at+n], nil
+	if m := r.view(); m != nil {
+		return m.data[at : at+n], nil
 	}
 	s.table = grow(s.table, n)
 	return s.table, r.readAt(s.table, at)
@@ -61,15 +68,16 @@ func (r *Reader) checkPage(s *scratch, page int64) error {
 	at := r.tables.off + page*pageLen
 	n := min(pageLen, r.tables.end-at)
 	var b []byte
-	if r.data == nil || !r.opts.Warm {
+	m := r.view()
+	if m == nil || !r.opts.Warm {
 		s.cold = grow(s.cold, n)
 		if err := r.readCold(s.cold, at); err != nil {
 			return err
 		}
 		b = s.cold
 	}
-	if r.data != nil {
-		b = r.data[at : at+n]
+	if m != nil {
+		b = m.data[at : at+n]
 	}
 	if !r.tables.check(page, b) {
 		return r.corrupt(at, errPage)

@@ -165,7 +165,10 @@ func (s *stream) bytes(off, n int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	s.r.file.Advise(off+size, streamPiece, vfs.WillNeed)
+	if f, err := s.r.take(); err == nil {
+		f.Advise(off+size, streamPiece, vfs.WillNeed)
+		s.r.give()
+	}
 	return buf[:n], nil
 }
 
