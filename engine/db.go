@@ -85,6 +85,7 @@ type DB struct {
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
 	heldBack    atomic.Bool  // some merge waits until somebody has read
 	cold        *segment.ColdReads
+	files       *segment.Budget
 	hot         *segment.Hot
 	debt        debt
 	counters    counters
@@ -136,6 +137,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 	}
 	db.memIndexes.init(db.pool, &db.opts)
 	db.work.init(db)
+	db.files = segment.NewBudget(segment.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: db.work.retire})
 	var err error
 	if o.ReadOnly {
 		err = db.openReadOnly(ctx)

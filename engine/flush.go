@@ -332,6 +332,7 @@ func (o *output) finishFile(hi partmap.EPK) error {
 		Min: append([]byte{}, o.lo.Bytes()...), Max: append([]byte{}, hi.Bytes()...),
 	}
 	f.shadows.keep(shadows)
+	f.Pin() // until abandon
 	o.files = append(o.files, f)
 	return nil
 }
@@ -354,6 +355,9 @@ func (o *output) finish() (*run, error) {
 // numbers above the partition's floor, so that the next open removes them.
 func (o *output) abandon() {
 	o.breather.close()
+	for _, f := range o.files {
+		f.Unpin()
+	}
 	if o.published {
 		o.p.built(o.numbers)
 		return

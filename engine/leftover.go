@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -9,13 +10,26 @@ import (
 
 // Windows does not remove the name of a file that is mapped, be it by another
 // of its names: that of a file which a neighbour shares, or which a slow reader
-// still holds. Such names are tried again whenever something was released, and
-// when the store closes. What is left then the next open removes.
+// still holds. And a file that somebody holds keeps its last name everywhere: its
+// reader may have to open it again (segment.Budget). Such names are tried again
+// whenever something was released, and when the store closes. What is left then the
+// next open removes.
 
 // leftovers are removals that have to wait.
 type leftovers struct {
 	lockorder.Mutex[leftoversLock]
 	list []func() (done bool)
+	some atomic.Bool // the list is not empty
+}
+
+// errHeld keeps a name for now.
+var errHeld = errors.New("somebody holds the file")
+
+// retry has the reclaimer try again, as something was released.
+func (l *leftovers) retry(db *DB) {
+	if l.some.Load() {
+		db.work.retire(func() {})
+	}
 }
 
 // remove removes something that no manifest names any more, now or later. An
@@ -23,7 +37,7 @@ type leftovers struct {
 func (db *DB) remove(what string, remove func() error) {
 	try := func() bool {
 		err := remove()
-		if vfs.InUse(err) {
+		if err == errHeld || vfs.InUse(err) {
 			return false
 		}
 		if err != nil && !errors.Is(err, ErrMissing) {
@@ -37,6 +51,7 @@ func (db *DB) remove(what string, remove func() error) {
 	db.leftovers.Lock()
 	defer db.leftovers.Unlock()
 	db.leftovers.list = append(db.leftovers.list, try)
+	db.leftovers.some.Store(true)
 }
 
 // removeLeftovers tries again what was in use.
@@ -54,4 +69,5 @@ func (db *DB) removeLeftovers() {
 	db.leftovers.Lock()
 	defer db.leftovers.Unlock()
 	db.leftovers.list = append(db.leftovers.list, rest...)
+	db.leftovers.some.Store(len(db.leftovers.list) > 0)
 }

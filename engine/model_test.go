@@ -86,6 +86,9 @@ func newModel(t *testing.T, rng *rand.Rand) *model {
 	if rng.IntN(3) == 0 {
 		m.opts.Durability = Buffered
 	}
+	if rng.IntN(3) > 0 { // more files than may be open or mapped
+		m.opts.MaxOpenFiles, m.opts.MaxMappedFiles = 1+rng.IntN(4), 1+rng.IntN(6)
+	}
 	m.time = newTestClock(&m.opts)
 	m.told.durable, m.told.follower = make(map[PartitionID]uint64), newCopy(t)
 	m.o.now = func() int64 { return m.opts.clock().UnixMilli() }

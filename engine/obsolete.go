@@ -56,9 +56,44 @@ func (p *partition) removeFiles(gone []*file) {
 		f.Release()
 		if n := f.ref.Number; !removed[n] && !slices.Contains(p.listed(), n) {
 			removed[n] = true
-			p.db.remove("remove a merged file", func() error { return p.removeObsolete(f.name, n) })
+			p.db.remove("remove a merged file", func() error {
+				if !p.letGo(f) {
+					return errHeld
+				}
+				return p.removeObsolete(f.name, n)
+			})
 		}
 	}
+}
+
+// letGo says whether the name of an obsolete file may go.
+func (p *partition) letGo(f *file) bool {
+	free := f.LetGo(f.name)
+	p.obsolete.Lock()
+	defer p.obsolete.Unlock()
+	if free {
+		delete(p.obsolete.held, f.ref.Number)
+		return true
+	}
+	if p.obsolete.held == nil {
+		p.obsolete.held = make(map[uint64]*file)
+	}
+	p.obsolete.held[f.ref.Number] = f
+	return false
+}
+
+// letGoAll says whether the names of all files of a former partition may go, of which
+// v was the last version.
+func (p *partition) letGoAll(v *version) bool {
+	all := true
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			all = f.LetGo(f.name) && all
+		}
+	}
+	p.obsolete.Lock()
+	defer p.obsolete.Unlock()
+	return all && len(p.obsolete.held) == 0
 }
 
 // removeObsolete removes the name of a file, and notes that it is gone.

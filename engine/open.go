@@ -204,6 +204,7 @@ func (db *DB) openRoot() error {
 			return err
 		}
 	}
+	db.fs = vfs.Sparing(db.fs, db.files.Spare)
 	names, err := db.fs.List(".")
 	if err != nil {
 		return err
@@ -436,6 +437,7 @@ type sharedFile struct{ number, inode uint64 }
 func (s sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*segment.Reader, error) {
 	key := sharedFile{number, info.ID}
 	if r := s[key]; r != nil && info.Links > 1 {
+		r.AddName(name)
 		r.Acquire()
 		return r, nil
 	}
@@ -447,7 +449,10 @@ func (s sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*s
 }
 
 func (db *DB) readerOptions() segment.ReaderOptions {
-	return segment.ReaderOptions{Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, Hot: db.hot}
+	return segment.ReaderOptions{
+		Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, Hot: db.hot, Budget: db.files,
+		Keep: db.opts.ReadOnly, // a writer may remove what it has merged
+	}
 }
 
 // appendEPK computes the EPK of an encoded partition key for the segments.

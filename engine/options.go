@@ -120,6 +120,17 @@ type Options struct {
 	// FileBytes is the size at which a flush or merge begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
+	// MaxOpenFiles is how many segment files are open at the same time, and
+	// MaxMappedFiles how many are mapped; a store may have any number. One that is needed
+	// and not open takes the place of one that was not used lately: opening costs some 10
+	// microseconds, and reads of a file that is not mapped go through system calls. What
+	// else the store opens comes on top: some 10 files, and 4 for each checkpoint, backup or copy
+	// that is made. 0: half of what the process may have (a soft limit of ulimit -n; vm.max_map_count
+	// where there is one), at most 65,536. A read-only store keeps its files mapped or open,
+	// as a writer may remove their names; past both limits a read of one that was removed is
+	// ErrMissing until the store is opened anew.
+	MaxOpenFiles   int
+	MaxMappedFiles int
 	// ReadMode chooses how segment files are read: through a mapping (the
 	// default) or by positioned reads.
 	ReadMode ReadMode
@@ -194,6 +205,7 @@ const (
 	maxMemtableBytes    = 32 << 20
 	defaultTrimRate     = 64 << 20
 	defaultMaxPartition = 50 << 30
+	maxFiles            = 1 << 16
 )
 
 func (o *Options) withDefaults() (Options, error) {
@@ -270,6 +282,16 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.checkpointRoot == nil {
 		out.checkpointRoot = vfs.CreateRoot
 	}
+	if out.MaxOpenFiles < 0 || out.MaxMappedFiles < 0 {
+		return out, invalidf("MaxOpenFiles %d, MaxMappedFiles %d: at least 1, or 0 for the default", out.MaxOpenFiles, out.MaxMappedFiles)
+	}
+	files, maps := vfs.Limits()
+	if out.MaxOpenFiles == 0 {
+		out.MaxOpenFiles = halfOf(files)
+	}
+	if out.MaxMappedFiles == 0 {
+		out.MaxMappedFiles = halfOf(maps)
+	}
 	if out.ExpiryGrace == 0 {
 		out.ExpiryGrace = defaultExpiryGrace
 	}
@@ -280,6 +302,9 @@ func (o *Options) withDefaults() (Options, error) {
 	out.MaxClockSkew = max(0, out.MaxClockSkew)
 	return out, nil
 }
+
+// halfOf is the share of a limit of the process that a store takes by itself.
+func halfOf(limit int) int { return min(max(1, limit/2), maxFiles) }
 
 // arenaBytes is the share of the budget that memtables and their indexes may
 // hold. The rest is for what flushes and merges hold, log buffers, scratch and the

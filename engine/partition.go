@@ -81,6 +81,7 @@ type partition struct {
 	obsolete struct {
 		lockorder.Mutex[obsoleteLock]
 		numbers []uint64
+		held    map[uint64]*file // of these, those whose names had to stay, as somebody reads them
 	}
 
 	// building holds the numbers of files that are being written.
@@ -114,7 +115,7 @@ type version struct {
 	tombstoned bool
 }
 
-// hold returns the present version and keeps its files open until release is
+// hold returns the present version and keeps its files readable until release is
 // called. Its memtables are not held.
 func (p *partition) hold() (v *version, release func()) {
 	guard := p.db.epoch.Enter()
@@ -122,15 +123,16 @@ func (p *partition) hold() (v *version, release func()) {
 	v = p.version.Load()
 	for _, r := range v.runs {
 		for _, f := range r.files {
-			f.Acquire()
+			f.Pin()
 		}
 	}
 	return v, func() {
 		for _, r := range v.runs {
 			for _, f := range r.files {
-				f.Release()
+				f.Unpin()
 			}
 		}
+		p.db.leftovers.retry(p.db)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 func (r *reshape) prepare(ctx context.Context) error {
 	r.names = make(map[uint64]string)
 	for _, p := range r.parents {
-		for _, run := range p.version.Load().runs {
+		v, release := p.hold()
+		defer release()
+		for _, run := range v.runs {
 			for _, f := range run.files {
 				r.names[f.ref.Number] = f.name
 			}

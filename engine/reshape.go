@@ -129,6 +129,13 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		return err
 	}
 	r.job.update(func(p *Progress) { p.Phase, p.Commit = Inheriting, r.db.clockSince(committing) })
+	for _, child := range r.children { // before the names of the parents may go
+		for _, run := range child.version.Load().runs {
+			for _, f := range run.files {
+				f.AddName(f.name)
+			}
+		}
+	}
 	return r.swap()
 }
 

@@ -27,8 +27,13 @@ func (db *DB) retire(parts []*partition) {
 			v.release(db)
 		}
 		db.work.releaseWaiters()
-		for _, p := range parts {
-			db.remove("remove the directory of a former partition", func() error { return removeTree(db.fs, p.dir) })
+		for i, p := range parts {
+			db.remove("remove the directory of a former partition", func() error {
+				if !p.letGoAll(gone[i]) {
+					return errHeld
+				}
+				return removeTree(db.fs, p.dir)
+			})
 		}
 	})
 	db.work.reclaimIfManual()

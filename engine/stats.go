@@ -71,6 +71,12 @@ type Stats struct {
 	HotBytes              int64         // of documents that are kept decoded
 	ColdReads             int64         // reads of segment pages that were not known to be in memory
 	ColdWait              time.Duration // that they took altogether
+	OpenFiles             int           // segment files that are open
+	MaxOpenFiles          int           // as Options say
+	MappedFiles           int           // segment files that are mapped
+	MaxMappedFiles        int           // as Options say
+	ReopenedFiles         int64         // times that a file was opened again, as others had taken its place
+	RemappedFiles         int64         // times that one was mapped again
 	Log                   wal.Stats
 	// Holders are what keeps versions that were overwritten or deleted, and files,
 	// from leaving the disk, the oldest first.
@@ -166,6 +172,9 @@ func (db *DB) Stats() Stats {
 	}
 	s.Log.Dropped = db.dropped
 	s.ColdReads, s.ColdWait = db.cold.Stats()
+	files := db.files.Stats()
+	s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles = files.Files, files.MaxFiles, files.Reopens
+	s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles = files.Mappings, files.MaxMappings, files.Remaps
 	s.Snapshots, s.OldestSnapshot = db.pins.age(db.opts.clock())
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
@@ -269,6 +278,7 @@ func (s Stats) String() string {
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
 	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
 	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), hot documents %d, snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.HotBytes, s.Snapshots, s.BackgroundErrors)
+	fmt.Fprintf(&b, "segment files open %d of %d (%d opened again), mapped %d of %d (%d again)\n", s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles, s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles)
 	for _, h := range s.Holders {
 		fmt.Fprintf(&b, "%v\n", h)
 	}
