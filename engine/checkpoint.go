@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -171,12 +170,12 @@ func (db *DB) lockFiles() (unlock func()) {
 	}
 	hold(&db.checkpoints)
 	for {
-		containers := *db.containers.Load()
-		for _, name := range slices.Sorted(maps.Keys(containers)) {
-			hold(&containers[name].shape)
+		containers := db.containers.Load()
+		for _, c := range containers.byName() {
+			hold(&c.shape)
 		}
 		hold(&db.creating)
-		if maps.Equal(containers, *db.containers.Load()) {
+		if containers == db.containers.Load() {
 			break
 		}
 		for _, l := range held[1:] {
@@ -211,7 +210,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 	}
 	cp.took(&cp.info.LogSync)
 	defer cp.took(&cp.info.Link)
-	cp.state = db.structure.state
+	cp.state = db.structure.state.Clone()
 	cp.state.Clean, cp.state.Intents = false, nil
 	names, err := db.fs.List(manifest.LogDir)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"maps"
 	"math"
 	"path"
 	"slices"
@@ -137,18 +136,16 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	}
 	db.structure.Lock()
 	defer db.structure.Unlock()
-	state := db.structure.state
-	state.NextContainer = m.ID + 1
-	state.NextPartition = first + uint32(len(partitions))
-	state.Containers = append(slices.Clone(state.Containers), m)
-	state.Partitions = append(slices.Clone(state.Partitions), partitions...)
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	e.NextContainer = m.ID + 1
+	e.NextPartition = first + uint32(len(partitions))
+	e.Containers = append(e.Containers, m)
+	e.Partitions = partitions
+	if err := db.storeManifestLocked(e); err != nil {
 		return nil, err
 	}
 	c.divideLocked()
-	next := maps.Clone(*db.containers.Load())
-	next[name] = c
-	db.containers.Store(&next)
+	db.containers.Store(db.containers.Load().with(name, c))
 	return c, nil
 }
 
@@ -180,12 +177,12 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 
 // mayCreate says why no container of this name can be made.
 func (db *DB) mayCreate(name string) error {
-	present := *db.containers.Load()
-	if _, ok := present[name]; ok {
+	present := db.containers.Load()
+	if present.get(name) != nil {
 		return fmt.Errorf("container %q: %w", name, ErrExists)
 	}
-	if len(present) >= maxContainers {
-		return invalidf("the store has %d containers, the most possible", len(present))
+	if present.len() >= maxContainers {
+		return invalidf("the store has %d containers, the most possible", present.len())
 	}
 	return nil
 }
@@ -290,8 +287,8 @@ func (db *DB) Container(name string) (*Container, error) {
 	if db.closing.Load() {
 		return nil, ErrClosed
 	}
-	c, ok := (*db.containers.Load())[name]
-	if !ok {
+	c := db.containers.Load().get(name)
+	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
 	return c, nil
@@ -300,10 +297,8 @@ func (db *DB) Container(name string) (*Container, error) {
 // Containers describes the containers of the store, by name.
 func (db *DB) Containers() iter.Seq[ContainerInfo] {
 	return func(yield func(ContainerInfo) bool) {
-		m := *db.containers.Load()
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			c := m[name]
-			if !yield(ContainerInfo{Name: name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
+		for _, c := range db.containers.Load().byName() {
+			if !yield(ContainerInfo{Name: c.name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
 				return
 			}
 		}
@@ -331,8 +326,8 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 // unlist takes a container out of the store manifest and out of reach of new
 // calls. It returns its partitions, to which nothing is added any more.
 func (db *DB) unlist(name string) ([]*partition, error) {
-	c, ok := (*db.containers.Load())[name]
-	if !ok {
+	c := db.containers.Load().get(name)
+	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
 	c.shape.Lock()
@@ -356,23 +351,21 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 func (db *DB) unlistContainer(c *Container) error {
 	db.structure.Lock()
 	defer db.structure.Unlock()
-	old := *db.containers.Load()
-	if old[c.name] != c {
+	if db.containers.Load().get(c.name) != c {
 		return fmt.Errorf("container %q: %w", c.name, ErrNoContainer)
 	}
 	// Commit point: the store manifest. Directories that it no longer names
 	// are removed after it, and again at the next open. Log records of the
 	// partitions are skipped by their ids, which are never reused.
-	state := db.structure.state
-	state.Containers = slices.DeleteFunc(slices.Clone(state.Containers), func(m manifest.Container) bool { return m.ID == c.id })
-	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool { return m.Container == c.id })
-	state.DropHistory(c.id)
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	e.DropContainers = []uint32{c.id}
+	for m := range c.listedLocked() {
+		e.DropPartitions = append(e.DropPartitions, m.ID)
+	}
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	next := maps.Clone(old)
-	delete(next, c.name)
-	db.containers.Store(&next)
+	db.containers.Store(db.containers.Load().without(c.name))
 	c.dropped.Store(true)
 	c.followers.signal()
 	db.endCopies(c)

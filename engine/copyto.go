@@ -262,17 +262,11 @@ func (p *Copy) finishLocked(ctx context.Context) error {
 			return c.gone()
 		}
 	}
-	state := db.structure.state
-	state.Containers = slices.Clone(state.Containers)
-	for i := range state.Containers {
-		switch m := &state.Containers[i]; m.ID {
-		case p.src.id:
-			m.Copied = true
-		case p.dst.id:
-			m.CopyOf = 0
-		}
-	}
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	src, dst := *db.structure.state.Container(p.src.id), *db.structure.state.Container(p.dst.id)
+	src.Copied, dst.CopyOf = true, 0
+	e.Containers = append(e.Containers, src, dst)
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
 	p.dst.copyOf.Store(0)
@@ -327,7 +321,7 @@ func (db *DB) endCopies(dropped *Container) {
 		}
 	}
 	forget(dropped)
-	for _, c := range *db.containers.Load() {
+	for c := range db.containers.Load().all() {
 		forget(c)
 	}
 }

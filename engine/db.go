@@ -55,7 +55,7 @@ type DB struct {
 	close    sync.Once
 	closeErr error
 
-	containers atomic.Pointer[map[string]*Container]
+	containers atomic.Pointer[containerSet]
 	failure    atomic.Pointer[error]
 
 	// creating is held while a container is made; structure only when the store
@@ -200,10 +200,8 @@ func (db *DB) fail(cause error) {
 		db.opts.Logger.Error("store failed", "error", cause)
 		notify(db, db.opts.Events.BackgroundError, cause)
 		db.work.releaseWaiters()
-		if m := db.containers.Load(); m != nil {
-			for _, c := range *m {
-				c.followers.signal()
-			}
+		for c := range db.containers.Load().all() {
+			c.followers.signal()
 		}
 	}
 }
@@ -270,13 +268,13 @@ func (db *DB) settleForClose() error {
 	}
 	db.structure.Lock()
 	defer db.structure.Unlock()
-	state := db.structure.state
-	state.Clean = true
-	state.LastSeq = db.log.LastSeq()
-	state.TimeHigh = db.stamps.last.Load()
-	state.Marks = db.marks.all()
-	state.LogClosed = append(dropClosed(state.LogClosed, state.LogFirst), closed)
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	e.Clean = true
+	e.LastSeq = db.log.LastSeq()
+	e.TimeHigh = db.stamps.last.Load()
+	e.Marks = db.marks.all()
+	e.LogClosed = append(dropClosed(e.LogClosed, e.LogFirst), closed)
+	if err := db.storeManifestLocked(e); err != nil {
 		note(err)
 		return first
 	}
@@ -330,12 +328,11 @@ func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
 	return out
 }
 
-// storeManifestLocked makes state the durable one. structure is locked.
-func (db *DB) storeManifestLocked(state manifest.Store) error {
-	if err := db.structure.dir.Store(&state); err != nil {
+// storeManifestLocked makes a change of the store durable. structure is locked.
+func (db *DB) storeManifestLocked(e *manifest.Edit) error {
+	if err := db.structure.dir.Edit(&db.structure.state, e); err != nil {
 		return db.uncertain(err)
 	}
-	db.structure.state = state
 	return nil
 }
 
@@ -385,10 +382,8 @@ func (v *version) release(db *DB) {
 // partitions returns the physical partitions of all containers.
 func (db *DB) partitions() []*partition {
 	var all []*partition
-	if m := db.containers.Load(); m != nil {
-		for _, c := range *m {
-			all = append(all, c.routing.Load().parts...)
-		}
+	for c := range db.containers.Load().all() {
+		all = append(all, c.routing.Load().parts...)
 	}
 	return all
 }

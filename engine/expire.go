@@ -36,7 +36,7 @@ type expiryPass struct {
 // tellsExpiry says whether some container keeps changes and has items that
 // expire.
 func (db *DB) tellsExpiry() bool {
-	for _, c := range *db.containers.Load() {
+	for c := range db.containers.Load().all() {
 		if c.tellsExpiry() {
 			return true
 		}

@@ -67,7 +67,7 @@ func forgeSegments(t *testing.T, mem *vfs.Mem, kind segment.SectionKind, change 
 				f.FooterCRC = sums[path.Join(path.Dir(name), manifest.SegmentName(f.Number))]
 			}
 		}
-		b, err = manifest.Encode(manifest.PartitionKind, &files)
+		b, err = manifest.Encode(manifest.PartitionKind, 1, &files)
 		must(t, err)
 		must(t, mem.WriteFile(name, b))
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -217,6 +218,7 @@ func TestForgedManifests(t *testing.T) {
 			data, err := mem.ReadFile(name)
 			must(t, err)
 			kind := manifest.PartitionKind
+			generation, _ := manifest.ParseName(path.Base(name))
 			if !strings.Contains(name, "/") {
 				kind = manifest.StoreKind
 			}
@@ -225,7 +227,7 @@ func TestForgedManifests(t *testing.T) {
 				if rng.IntN(share) > 0 {
 					return
 				}
-				forged, err := manifest.Encode(kind, json.RawMessage(text))
+				forged, err := manifest.Encode(kind, generation, json.RawMessage(text))
 				must(t, err)
 				image := mem.Clone()
 				must(t, image.WriteFile(name, forged))

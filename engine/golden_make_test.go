@@ -39,6 +39,7 @@ func TestMakeGolden(t *testing.T) {
 		"store-replicated":   (*goldenMaker).replicated,
 		"store-split":        (*goldenMaker).split,
 		"store-throughput":   (*goldenMaker).throughput,
+		"store-containers":   (*goldenMaker).containers,
 		"backup":             (*goldenMaker).backup,
 		"stream":             (*goldenMaker).stream,
 	} {
@@ -162,6 +163,24 @@ func (m *goldenMaker) closed() {
 	m.some()
 	m.create("empty", goldenByK)
 	m.close()
+}
+
+// containers has a manifest that is a chain of edits.
+func (m *goldenMaker) containers() {
+	m.some()
+	for n := range 60 {
+		m.create(fmt.Sprintf("c%02d", n), ContainerDef{PartitionKey: []string{"/k"}, Throughput: float64(400 + n)})
+		if n%20 == 7 {
+			m.docs(n, n+3)
+		}
+	}
+	for n := range 3 {
+		must(m, m.db.DropContainer(m.ctx, fmt.Sprintf("c%02d", 10*n)))
+	}
+	c, err := m.db.Container("c07")
+	must(m, err)
+	must(m, c.SetThroughput(m.ctx, 900))
+	m.kill()
 }
 
 func (m *goldenMaker) killed() {

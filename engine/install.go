@@ -170,10 +170,10 @@ func (in *installation) take() error {
 	defer db.creating.Unlock()
 	db.structure.Lock()
 	defer db.structure.Unlock()
-	state := db.structure.state
-	id := PartitionID(state.NextPartition)
-	state.NextPartition++
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	id := PartitionID(e.NextPartition)
+	e.NextPartition++
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
 	in.p = in.c.newPartition(partmap.Entry{ID: id, Range: in.rng})

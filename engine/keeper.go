@@ -83,7 +83,7 @@ func (k *keeper) tick() {
 		k.flushStill(now)
 		db.splitLarge(db.partitions())
 		db.splitHot()
-		for _, c := range *db.containers.Load() {
+		for c := range db.containers.Load().all() {
 			c.splitForThroughput()
 		}
 	}
@@ -173,13 +173,13 @@ func (k *keeper) flushStill(now time.Time) {
 func (db *DB) reserveSequences() error {
 	db.structure.Lock()
 	defer db.structure.Unlock()
-	state := db.structure.state
 	last := db.log.LastSeq()
-	if state.SeqLimit-last > sequenceReserve/2 {
+	if db.structure.state.SeqLimit-last > sequenceReserve/2 {
 		return nil
 	}
-	state.SeqLimit = last + sequenceReserve
-	return db.storeManifestLocked(state)
+	e := db.structure.state.Edit()
+	e.SeqLimit = last + sequenceReserve
+	return db.storeManifestLocked(e)
 }
 
 // releaseLog lets go of log files that no partition needs. The store manifest
@@ -198,10 +198,10 @@ func (db *DB) releaseLog() error {
 	if first <= db.structure.state.LogFirst {
 		return nil
 	}
-	state := db.structure.state
-	state.LogFirst = first
-	state.LogClosed = dropClosed(state.LogClosed, first)
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	e.LogFirst = first
+	e.LogClosed = dropClosed(e.LogClosed, first)
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
 	return db.log.Drop(first)

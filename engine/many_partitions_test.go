@@ -19,7 +19,7 @@ func TestMostPartitions(t *testing.T) {
 	if _, err := def.check("c"); !errors.Is(err, ErrInvalid) {
 		t.Errorf("one more: %v", err)
 	}
-	s := manifest.Store{NextContainer: 2, NextPartition: maxPartitions + 1}
+	s := manifest.Store{Head: manifest.Head{NextContainer: 2, NextPartition: maxPartitions + 1}}
 	s.Containers = []manifest.Container{checked.manifest(1, "c")}
 	ranges := partmap.Ranges(maxPartitions)
 	for i, r := range ranges {
@@ -27,7 +27,7 @@ func TestMostPartitions(t *testing.T) {
 			ID: uint32(i) + 1, Container: 1, Min: slices.Clone(r.Min.Bytes()), Max: slices.Clone(r.Max.Bytes()),
 		})
 	}
-	data, err := manifest.Encode(manifest.StoreKind, &s)
+	data, err := manifest.Encode(manifest.StoreKind, 1, &s)
 	must(t, err)
 	if len(data) > manifest.MaxBytes {
 		t.Errorf("a manifest of %d bytes", len(data))

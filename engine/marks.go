@@ -102,7 +102,7 @@ func (m *marks) all() []manifest.Mark {
 // there may be less to keep.
 func (db *DB) keepMarks() error {
 	var least, most time.Duration
-	for _, c := range *db.containers.Load() {
+	for c := range db.containers.Load().all() {
 		if r := c.def.ChangeRetention; r > 0 {
 			if least == 0 || r < least {
 				least = r
@@ -120,7 +120,7 @@ func (db *DB) keepMarks() error {
 	signal(db.work.mergeWanted)
 	db.structure.Lock()
 	defer db.structure.Unlock()
-	state := db.structure.state
-	state.Marks = db.marks.all()
-	return db.storeManifestLocked(state)
+	e := db.structure.state.Edit()
+	e.Marks = db.marks.all()
+	return db.storeManifestLocked(e)
 }

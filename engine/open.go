@@ -56,6 +56,9 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	db.bearing = !db.opts.RefuseDamaged
 	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
+	if db.opts.foldBytes > 0 {
+		db.structure.dir.FoldFrom(db.opts.foldBytes)
+	}
 	latest, err := db.structure.dir.Latest()
 	if err != nil {
 		return err
@@ -67,13 +70,13 @@ func (db *DB) open(ctx context.Context) error {
 	} else if err = db.structure.dir.Load(&db.structure.state); err != nil {
 		return err
 	}
-	state := db.structure.state
+	state := &db.structure.state
 	db.id = state.StoreID
 	db.marks.open(state.Marks, db.markMillis())
-	if err = db.openPartitions(ctx, &state); err != nil {
+	if err = db.openPartitions(ctx, state); err != nil {
 		return err
 	}
-	if err = db.settleNames(&state); err != nil {
+	if err = db.settleNames(state); err != nil {
 		return err
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
@@ -81,7 +84,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	db.replaying = true
-	recovery, err := db.replay(ctx, &state)
+	recovery, err := db.replay(ctx, state)
 	db.replaying = false
 	if err != nil {
 		return err
@@ -100,25 +103,25 @@ func (db *DB) open(ctx context.Context) error {
 	if nextSeq > item.MaxSeq-sequenceReserve {
 		return fmt.Errorf("the store has come to sequence %d: %w", nextSeq, errNoSequences)
 	}
-	state.Clean, state.Intents = false, nil
-	state.SeqLimit = nextSeq + sequenceReserve
-	state.LogFirst, state.LogClosed = firstOf(recovery), recovery.Closed
-	if err = db.structure.dir.Store(&state); err != nil {
+	e := state.Edit()
+	e.Clean, e.Intents = false, nil
+	e.SeqLimit = nextSeq + sequenceReserve
+	e.LogFirst, e.LogClosed = firstOf(recovery), recovery.Closed
+	if err = db.structure.dir.Edit(state, e); err != nil {
 		return err
 	}
-	db.structure.state = state
 	db.stamps.found(state.TimeHigh)
 	if db.log, err = wal.Create(db.fs, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}
 	db.tellDropped(recovery)
-	if err := db.sweep(&state); err != nil {
+	if err := db.sweep(); err != nil {
 		return err
 	}
 	if err := db.holdLog(); err != nil {
 		return err
 	}
-	for _, c := range *db.containers.Load() {
+	for c := range db.containers.Load().all() {
 		c.divide()
 	}
 	if !db.short {
@@ -278,7 +281,7 @@ func (db *DB) makeStore() error {
 			return err
 		}
 	}
-	state := manifest.Store{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}
+	state := manifest.Store{Head: manifest.Head{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}}
 	if err := db.structure.dir.Store(&state); err != nil {
 		return err
 	}
@@ -306,7 +309,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		entries[m.Container] = append(entries[m.Container], partmap.Entry{ID: PartitionID(m.ID), Range: partmap.Range{Min: lo, Max: hi}})
 	}
 	containers := make(map[string]*Container, len(state.Containers))
-	db.containers.Store(&containers)
+	db.containers.Store(&containerSet{settled: containers})
 	opened := make(sharedFiles)
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
@@ -646,7 +649,7 @@ func (p *partition) restoreNewest(op *operation) error {
 
 // sweep removes what a crash left: temporary files and directories of
 // partitions that the store manifest does not list. Other unknown files stay.
-func (db *DB) sweep(state *manifest.Store) error {
+func (db *DB) sweep() error {
 	bases, err := db.fs.List(manifest.PartitionsDir)
 	if err != nil {
 		return err
@@ -657,7 +660,7 @@ func (db *DB) sweep(state *manifest.Store) error {
 			continue
 		}
 		dir := manifest.PartitionDir(id)
-		if slices.ContainsFunc(state.Partitions, func(p manifest.Partition) bool { return p.ID == id }) {
+		if db.structure.state.Partition(id) != nil {
 			continue
 		}
 		if err := removeTree(db.fs, dir); vfs.InUse(err) {
@@ -778,12 +781,12 @@ func (db *DB) readState(ctx context.Context) error {
 	if err := db.structure.dir.Load(&db.structure.state); err != nil {
 		return err
 	}
-	state := db.structure.state
+	state := &db.structure.state
 	db.id = state.StoreID
-	if err := db.openPartitions(ctx, &state); err != nil {
+	if err := db.openPartitions(ctx, state); err != nil {
 		return err
 	}
-	recovery, err := db.replay(ctx, &state)
+	recovery, err := db.replay(ctx, state)
 	if err != nil {
 		return err
 	}
@@ -800,7 +803,7 @@ func (db *DB) readState(ctx context.Context) error {
 	if err := manifest.NewDir(db.fs, ".", manifest.StoreKind).Load(&now); err != nil {
 		return err
 	}
-	if now.LogFirst > last || !samePartitions(state.Partitions, now.Partitions) {
+	if now.LogFirst > last || !samePartitions(state, &now) {
 		return errStale
 	}
 	db.tellDropped(recovery)
@@ -809,11 +812,10 @@ func (db *DB) readState(ctx context.Context) error {
 
 // samePartitions says whether no partition of a container that is still there
 // was replaced: what was read of the log then belongs to those that were read.
-func samePartitions(read, now []manifest.Partition) bool {
-	for _, m := range read {
-		same := func(other manifest.Partition) bool { return other.ID == m.ID }
-		sameContainer := func(other manifest.Partition) bool { return other.Container == m.Container }
-		if slices.ContainsFunc(now, sameContainer) && !slices.ContainsFunc(now, same) {
+func samePartitions(read, now *manifest.Store) bool {
+	for i := range read.Partitions {
+		m := &read.Partitions[i]
+		if now.Container(m.Container) != nil && now.Partition(m.ID) == nil {
 			return false
 		}
 	}

@@ -178,6 +178,9 @@ type Options struct {
 	// reserveBytes is the least size of the reserve file; tests lower it, or, below
 	// 0, have none.
 	reserveBytes int64
+	// foldBytes is how large the store manifest is at least before changes of it are
+	// written to files of their own; tests lower it. 0: the default.
+	foldBytes int64
 	// manual switches background work off in tests: flushes and merges happen
 	// only in Flush and Settle, on the caller's goroutine.
 	manual bool

@@ -360,6 +360,6 @@ func sweep(ordinary, race, short int) int {
 func testOptions(fsys vfs.FS) *Options {
 	return &Options{
 		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 32 << 10,
-		fs: fsys, manual: true, memtableBytes: 64 << 10, reserveBytes: 16 << 10,
+		fs: fsys, manual: true, memtableBytes: 64 << 10, reserveBytes: 16 << 10, foldBytes: 1,
 	}
 }

@@ -25,12 +25,13 @@ func (c *Container) Redistribute(ctx context.Context, targets map[PartitionID]fl
 		return err
 	}
 	defer call.Leave()
-	return c.provide(func(state *manifest.Store) error {
-		parts := make(map[PartitionID]*manifest.Partition)
-		for i := range state.Partitions {
-			if p := &state.Partitions[i]; p.Container == c.id {
-				parts[PartitionID(p.ID)] = p
-			}
+	return c.provide(func(e *manifest.Edit) error {
+		for m := range c.listedLocked() {
+			e.Partitions = append(e.Partitions, *m)
+		}
+		parts := make(map[PartitionID]*manifest.Partition, len(e.Partitions))
+		for i := range e.Partitions {
+			parts[PartitionID(e.Partitions[i].ID)] = &e.Partitions[i]
 		}
 		if len(targets) == 0 {
 			for _, p := range parts {

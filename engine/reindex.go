@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/lockorder"
-	"github.com/cleavestore/cleave/internal/manifest"
 )
 
 // A policy changes in one step: the store manifest names the new one, then
@@ -98,11 +96,11 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	if c.dropped.Load() {
 		return c.gone()
 	}
-	state := db.structure.state
-	state.Containers = slices.Clone(state.Containers)
-	i := slices.IndexFunc(state.Containers, func(m manifest.Container) bool { return m.ID == c.id })
-	state.Containers[i].Index = indexToManifest(p)
-	if err := db.storeManifestLocked(state); err != nil {
+	m := *db.structure.state.Container(c.id)
+	m.Index = indexToManifest(p)
+	e := db.structure.state.Edit()
+	e.Containers = append(e.Containers, m)
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
 	c.indexing.Store(policy)

@@ -40,11 +40,8 @@ func (db *DB) keepReserve() {
 	if least <= 0 {
 		return
 	}
-	// A store manifest is written whole beside the one before.
-	size := least
-	if info, err := db.fs.Stat(manifest.Name(db.structure.dir.Generation())); err == nil {
-		size += 2 * info.Size / least * least
-	}
+	// A store manifest is at times written whole beside the one before.
+	size := least + 2*db.structure.dir.Bytes()/least*least
 	if info, err := db.fs.Stat(manifest.ReserveName); err == nil && info.Size >= size {
 		return
 	}

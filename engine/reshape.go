@@ -252,7 +252,7 @@ func (r *reshape) intend() error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	state := db.structure.state
+	e := db.structure.state.Edit()
 	intent := manifest.Intent{Container: r.c.id, Kind: r.plan.Kind.String()}
 	for _, p := range r.parents {
 		intent.Parents = append(intent.Parents, uint32(p.id))
@@ -260,14 +260,14 @@ func (r *reshape) intend() error {
 	var children []PartitionID
 	for _, rng := range r.plan.Children {
 		intent.Children = append(intent.Children, manifest.Partition{
-			ID: state.NextPartition, Container: r.c.id, Parents: intent.Parents,
+			ID: e.NextPartition, Container: r.c.id, Parents: intent.Parents,
 			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 		})
-		children = append(children, PartitionID(state.NextPartition))
-		state.NextPartition++
+		children = append(children, PartitionID(e.NextPartition))
+		e.NextPartition++
 	}
-	state.Intents = []manifest.Intent{intent} // one at a time
-	if err := db.storeManifestLocked(state); err != nil {
+	e.Intents = []manifest.Intent{intent} // one at a time
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
 	r.ids = intent.Children
@@ -292,21 +292,17 @@ func (r *reshape) commit() error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	state := db.structure.state
-	state.Intents = nil
+	e := db.structure.state.Edit()
+	e.Intents = nil
 	var share float64 // 0: all partitions have equal parts of the throughput
-	for i := range state.Partitions {
-		if m := &state.Partitions[i]; slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID }) {
-			share += m.Share
-		}
+	for _, p := range r.parents {
+		share += db.structure.state.Partition(uint32(p.id)).Share
+		e.DropPartitions = append(e.DropPartitions, uint32(p.id))
 	}
 	for i := range r.ids {
 		r.ids[i].Share = share / float64(len(r.ids))
 	}
-	state.Partitions = slices.DeleteFunc(slices.Clone(state.Partitions), func(m manifest.Partition) bool {
-		return slices.ContainsFunc(r.parents, func(p *partition) bool { return uint32(p.id) == m.ID })
-	})
-	state.Partitions = append(state.Partitions, r.ids...)
+	e.Partitions = r.ids
 	done := manifest.Reshape{Container: r.c.id, Kind: r.plan.Kind.String(), Time: db.opts.clock().UnixMilli()}
 	for _, p := range r.parents {
 		done.Parents = append(done.Parents, manifest.Former{
@@ -316,8 +312,8 @@ func (r *reshape) commit() error {
 	for _, child := range r.ids {
 		done.Children = append(done.Children, child.ID)
 	}
-	state.AddHistory(done)
-	return db.storeManifestLocked(state)
+	e.History = []manifest.Reshape{done}
+	return db.storeManifestLocked(e)
 }
 
 // rollBack undoes steps 1 and 2. What cannot be removed now the next open
@@ -333,9 +329,9 @@ func (r *reshape) rollBack() {
 	if db.writable() != nil {
 		return
 	}
-	state := db.structure.state
-	state.Intents = nil
-	if err := db.storeManifestLocked(state); err != nil {
+	e := db.structure.state.Edit()
+	e.Intents = nil
+	if err := db.storeManifestLocked(e); err != nil {
 		db.backgroundError("take back an intent", err)
 	}
 }

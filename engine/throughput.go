@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -48,12 +49,10 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 	if err = checkThroughput(perSecond, c.def.Limits.PartitionThroughput); err != nil {
 		return err
 	}
-	err = c.provide(func(state *manifest.Store) error {
-		for i := range state.Containers {
-			if state.Containers[i].ID == c.id {
-				state.Containers[i].Throughput = perSecond
-			}
-		}
+	err = c.provide(func(e *manifest.Edit) error {
+		m := *db.structure.state.Container(c.id)
+		m.Throughput = perSecond
+		e.Containers = append(e.Containers, m)
 		return nil
 	})
 	if err != nil {
@@ -63,28 +62,23 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 	return nil
 }
 
-// provide changes what the manifest says of the container's throughput, a copy
-// of which change is given, and divides it.
-func (c *Container) provide(change func(*manifest.Store) error) error {
+// provide changes what the manifest says of the container's throughput, by the edit that
+// change makes, and divides it.
+func (c *Container) provide(change func(*manifest.Edit) error) error {
 	db := c.db
 	db.structure.Lock()
 	defer db.structure.Unlock()
 	if c.dropped.Load() {
 		return c.gone()
 	}
-	state := db.structure.state
-	state.Containers, state.Partitions = slices.Clone(state.Containers), slices.Clone(state.Partitions)
-	if err := change(&state); err != nil {
+	e := db.structure.state.Edit()
+	if err := change(e); err != nil {
 		return err
 	}
-	if err := db.storeManifestLocked(state); err != nil {
+	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	for i := range state.Containers {
-		if state.Containers[i].ID == c.id {
-			c.throughput.Store(math.Float64bits(state.Containers[i].Throughput))
-		}
-	}
+	c.throughput.Store(math.Float64bits(db.structure.state.Container(c.id).Throughput))
 	c.divideLocked()
 	return nil
 }
@@ -147,17 +141,30 @@ func (c *Container) shares() map[PartitionID]float64 {
 // the routing table the parents. structure is locked.
 func (c *Container) sharesLocked() map[PartitionID]float64 {
 	shares := make(map[PartitionID]float64)
-	for i := range c.db.structure.state.Partitions {
-		m := &c.db.structure.state.Partitions[i]
-		if m.Container != c.id {
-			continue
-		}
+	for m := range c.listedLocked() {
 		shares[PartitionID(m.ID)] += m.ShareOr1()
 		for _, parent := range m.Parents {
 			shares[PartitionID(parent)] += m.ShareOr1() / float64(len(m.Parents))
 		}
 	}
 	return shares
+}
+
+// listedLocked yields what the store manifest says of the container's partitions. structure
+// is locked.
+func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
+	first := uint32(math.MaxUint32)
+	for _, p := range c.routing.Load().parts {
+		first = min(first, uint32(p.id)) // what takes the place of others has a higher number
+	}
+	rest := c.db.structure.state.PartitionsFrom(first)
+	return func(yield func(*manifest.Partition) bool) {
+		for i := range rest {
+			if rest[i].Container == c.id && !yield(&rest[i]) {
+				return
+			}
+		}
+	}
 }
 
 // at returns the meter with another rate.

@@ -20,7 +20,8 @@ func backupStory(tb testing.TB) []byte {
 	c := backup.Catalog{
 		ID: manifest.ID{1}, Full: true, Seq: 9,
 		Store: manifest.Store{
-			StoreID: manifest.ID{7}, SeqLimit: 10, NextContainer: 2, NextPartition: 3, Containers: []manifest.Container{{ID: 1, Name: "c"}},
+			Head:       manifest.Head{StoreID: manifest.ID{7}, SeqLimit: 10, NextContainer: 2, NextPartition: 3},
+			Containers: []manifest.Container{{ID: 1, Name: "c"}},
 			Partitions: []manifest.Partition{{ID: 2, Container: 1, Max: manifest.Bytes{0xFF}}},
 		},
 		Partitions: []manifest.Files{{StoreID: manifest.ID{7}, Partition: 2, FlushedSeq: 5, Runs: []manifest.Run{{

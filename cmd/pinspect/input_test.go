@@ -102,7 +102,7 @@ func TestNoStore(t *testing.T) {
 		name := filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0])
 		data, err := os.ReadFile(name)
 		check(t, err)
-		check(t, os.WriteFile(name, bytes.Replace(data, []byte("store 1 "), []byte("store 9 "), 1), 0o600))
+		check(t, os.WriteFile(name, bytes.Replace(data, []byte("store 2 "), []byte("store 9 "), 1), 0o600))
 		return dir
 	})
 	f("damaged manifest", "MANIFEST-", exitFindings, func(dir string) string {

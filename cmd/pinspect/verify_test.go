@@ -156,7 +156,7 @@ func TestVerifyReportsWhatIsMissingOrStrange(t *testing.T) {
 		check(t, err)
 		check(t, manifest.Decode(name, manifest.PartitionKind, data, &m))
 		m.Runs, m.Floor = nil, 1<<40
-		data, err = manifest.Encode(manifest.PartitionKind, &m)
+		data, err = manifest.Encode(manifest.PartitionKind, 1, &m)
 		check(t, err)
 		check(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 		return segment
@@ -246,7 +246,8 @@ func neverClosed(t *testing.T, dir string) wal.Closed {
 	check(t, manifest.Decode(name, manifest.StoreKind, data, &state))
 	last := state.LogClosed[len(state.LogClosed)-1]
 	state.Clean, state.LogClosed = false, nil
-	data, err = manifest.Encode(manifest.StoreKind, &state)
+	generation, _ := manifest.ParseName(name)
+	data, err = manifest.Encode(manifest.StoreKind, generation, &state)
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	log := filepath.Join(dir, manifest.LogDir, wal.FileName(last.File))

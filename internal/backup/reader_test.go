@@ -30,7 +30,7 @@ func (k *keeper) Record(_ wal.Stream, _ uint64, payload []byte) error {
 // is told as it was met, and a record that is not right is not handed on.
 func TestReadRecords(t *testing.T) {
 	var b bytes.Buffer
-	w, err := NewWriter(&b, &Catalog{ID: manifest.ID{1}, Full: true, Seq: 5, Store: manifest.Store{SeqLimit: 10, NextPartition: 2}})
+	w, err := NewWriter(&b, &Catalog{ID: manifest.ID{1}, Full: true, Seq: 5, Store: manifest.Store{Head: manifest.Head{SeqLimit: 10, NextPartition: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ const (
 	maxMillis = math.MaxInt64 / 1_000_000 // the longest time.Duration
 )
 
-// Check tests invariants 4 to 9 of the package.
+// Check tests invariants 5 to 10 of the package.
 func (s *Store) Check() error {
 	if s.LastSeq > s.SeqLimit || s.SeqLimit > item.MaxSeq+1 {
 		return fmt.Errorf("last sequence %d, limit %d: they rise in this order, to %d at most", s.LastSeq, s.SeqLimit, uint64(item.MaxSeq+1))
@@ -91,7 +91,7 @@ func (s *Store) used(ids ...uint32) error {
 	return nil
 }
 
-// checkTimes tests invariant 9, and what is kept of the log and of the past.
+// checkTimes tests invariant 10, and what is kept of the log and of the past.
 func (s *Store) checkTimes() error {
 	if s.TimeHigh > item.MaxTime {
 		return fmt.Errorf("time stamp %d", s.TimeHigh)
@@ -136,7 +136,7 @@ func rangeOf(lo, hi Bytes) (r partmap.Range, err error) {
 	return r, err
 }
 
-// Check tests invariants 10 to 12 of the package.
+// Check tests invariants 11 to 13 of the package.
 func (f *Files) Check() error {
 	if f.Partition == 0 || f.Partition > MaxID {
 		return fmt.Errorf("manifest of partition %d", f.Partition)
@@ -181,7 +181,7 @@ func (f *Files) Check() error {
 	return checkTwice(refs)
 }
 
-// checkTwice tests invariant 12.
+// checkTwice tests invariant 13.
 func checkTwice(refs map[uint64][]*File) error {
 	for number, list := range refs {
 		if len(list) == 1 {
@@ -210,7 +210,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// CheckFiles tests invariant 13: whether the manifest is that of the partition.
+// CheckFiles tests invariant 14: whether the manifest is that of the partition.
 func (s *Store) CheckFiles(partition uint32, f *Files) error {
 	if f.StoreID != s.StoreID || f.Partition != partition {
 		return fmt.Errorf("manifest of partition %d of store %x in the place of partition %d of store %x", f.Partition, f.StoreID, partition, s.StoreID)

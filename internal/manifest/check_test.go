@@ -30,7 +30,7 @@ func sampleFiles() *Files {
 // it is.
 func refused(t *testing.T, kind Kind, v, into any) bool {
 	t.Helper()
-	data, err := Encode(kind, v)
+	data, err := Encode(kind, 1, v)
 	if err != nil {
 		t.Fatal(err)
 	}

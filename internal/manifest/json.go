@@ -195,6 +195,12 @@ func member(t reflect.Type, name []byte) reflect.Type {
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous {
+			if of := member(f.Type, name); of != nil {
+				return of
+			}
+			continue
+		}
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); strings.EqualFold(tag, string(name)) {
 			return f.Type
 		}

@@ -2,18 +2,26 @@
 // that say which containers, partitions and segment files exist. Everything
 // else on disk is believed only because a manifest names it.
 //
-// A manifest file holds one generation, whole:
+// A manifest file holds one generation, whole or as an edit of an older one, its
+// base:
 //
-//	cleave-manifest <kind> <format> <crc32c, 8 hex> <length, decimal>\n
+//	cleave-manifest partition 1 <crc32c, 8 hex> <length, decimal>\n
+//	cleave-manifest store 2 <n> <base> <crc32c of the base> <crc32c> <length>\n
 //	<length bytes of JSON>
 //
-// kind is "store" or "partition"; the checksum covers the JSON and the words
-// before it on the first line. The file of generation n is named MANIFEST-n,
-// n in 10 decimal digits.
+// The checksum covers the JSON and the words before it on the first line. The file
+// of generation n is named MANIFEST-n, n in 10 decimal digits. Manifests of partitions are
+// whole; one of a store is if its base is 0, with a checksum of 0. The JSON is a Store, a
+// Files or, of an edit, an Edit. A manifest of a store in format 1 has a line
+// like a partition's, and is whole.
+//
+//	MANIFEST-0000000007   whole                   310 KB
+//	MANIFEST-0000000391   edit of 7, <its crc>     34 KB
+//	MANIFEST-0000000402   edit of 391, <its crc>    5 KB: the newest one
 //
 // Invariants:
-//  1. The file with the highest n counts. If it is damaged the store does not
-//     open: an older one would forget what was acknowledged since.
+//  1. The file with the highest n counts, with those that it builds on: its chain. If one of
+//     them is damaged the store does not open: an older one would forget what was acknowledged since.
 //  2. A new generation is written to MANIFEST-n.tmp, synced, renamed, and the
 //     directory is synced. The rename made durable is the commit.
 //  3. If a step before the rename fails, for instance because the disk is full,
@@ -21,35 +29,39 @@
 //     sync of the directory fails the outcome is unknown: this Dir refuses
 //     further writes with fault.ErrOutcomeUnknown and its owner deletes no
 //     file until the store is opened again.
+//  4. A file of a store says its generation. Each one of a chain has a higher number than its base, which it
+//     names by its checksum too and which has a durable name before the edit is written. All are of one store.
+//     The containers and partitions of an edit rise by number.
 //
 // And of what they say, whatever the bytes: Load, and whoever reads manifests from
 // a backup, refuses one that does not hold.
 //
 // The store:
 //
-//  4. LastSeq is not above SeqLimit, which no sequence reaches, and that not above
+//  5. LastSeq is not above SeqLimit, which no sequence reaches, and that not above
 //     item.MaxSeq+1.
-//  5. Numbers of containers and partitions are not 0, below the next ones, which are
+//  6. Numbers of containers and partitions are not 0, below the next ones, which are
 //     at most MaxID. So what is made next has a directory of its own.
-//  6. No two containers have one number or one name, no two partitions one number.
-//  7. Each partition is of a container that is listed, and those of a container
+//  7. No two containers have one number or one name, no two partitions one number.
+//  8. Each partition is of a container that is listed, and those of a container
 //     cover the key space once.
-//  8. Children of jobs that were not committed are no partitions.
-//  9. Times end with the year 9999. Marks rise; so do the files of the log.
+//  9. Children of jobs that were not committed are no partitions.
+//  10. Times end with the year 9999. Marks rise; so do the files of the log.
 //
 // A partition:
 //
-//  10. Its sequences, its entry and the numbers of its files leave room to count on.
+//  11. Its sequences, its entry and the numbers of its files leave room to count on.
 //     It inherits a stream once, and not its own.
-//  11. Files of a run follow each other without overlap. None is obsolete.
-//  12. References to one file tell of the same content, and do not overlap.
-//  13. It is of the store and in the place that it says; the streams that it inherits
+//  12. Files of a run follow each other without overlap. None is obsolete.
+//  13. References to one file tell of the same content, and do not overlap.
+//  14. It is of the store and in the place that it says; the streams that it inherits
 //     are those of partitions that were made.
 //
 // A manifest takes memory in proportion to its length: see Unmarshal.
 //
-// A crash leaves either generation n-1 alone, or n (with or without n-1), or a
-// .tmp file beside them, which Load ignores and the owner removes.
+// A crash leaves either the chain of generation n-1, or that of n and what of the other one
+// it does not need, which the next generation removes, or a .tmp file beside
+// them, which Load ignores and the owner removes. docs/crash-safety.md argues why.
 package manifest
 
 import (
@@ -60,6 +72,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,10 +81,12 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// Format is the version of both manifests that this program writes.
-const Format = 1
+// Format is the version of the store manifests that this program writes.
+const Format = 2
 
-// MaxBytes bounds the size of a manifest that Load reads.
+const partitionFormat = 1
+
+// MaxBytes bounds the size of a manifest that Load reads, with all that it builds on.
 const MaxBytes = 256 << 20
 
 // TempSuffix ends the names of files that were never published.
@@ -112,51 +127,100 @@ func ParseName(name string) (generation uint64, ok bool) {
 	return n, true
 }
 
-// Encode returns the bytes of a manifest file.
-func Encode(kind Kind, v any) ([]byte, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	head := fmt.Sprintf("%s %s %d", magic, kind, Format)
-	line := fmt.Sprintf("%s %08x %d\n", head, checksum(head, body), len(body))
-	return append([]byte(line), body...), nil
+// Encode returns the bytes of the manifest file of a generation that holds v whole.
+func Encode(kind Kind, generation uint64, v any) ([]byte, error) {
+	data, _, err := encode(kind, generation, link{}, v)
+	return data, err
 }
 
-// Decode checks the bytes of a manifest file and unmarshals them into v. file
-// is the name for errors: *fault.CorruptionError, or fault.ErrTooNew.
+// encode is Encode; base is what v is an edit of. It returns the checksum too.
+func encode(kind Kind, generation uint64, base link, v any) (data []byte, sum uint32, err error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, 0, fmt.Errorf("manifest: %w", err)
+	}
+	head := fmt.Sprintf("%s %s %d", magic, kind, partitionFormat)
+	if kind == StoreKind {
+		head = fmt.Sprintf("%s %s %d %d %d %08x", magic, kind, Format, generation, base.generation, base.sum)
+	}
+	sum = checksum(head, body)
+	return append(fmt.Appendf(nil, "%s %08x %d\n", head, sum, len(body)), body...), sum, nil
+}
+
+// Decode checks the bytes of a manifest file that is whole and unmarshals them into
+// v. file is the name for errors: *fault.CorruptionError, or fault.ErrTooNew.
 func Decode(file string, kind Kind, data []byte, v any) error {
+	_, base, body, err := parse(file, kind, data, 0)
+	if err != nil {
+		return err
+	}
+	if base.generation != 0 {
+		return fault.Corrupt(file, 0, "an edit of generation %d, where a whole one is expected", base.generation)
+	}
+	return unmarshal(file, data, body, v)
+}
+
+func unmarshal(file string, data, body []byte, v any) error {
+	if err := Unmarshal(body, v, true); err != nil {
+		return fault.Corrupt(file, int64(len(data)-len(body)), "%w", err)
+	}
+	return nil
+}
+
+// parse checks the bytes of the manifest file of a generation; 0: of any. It returns its
+// checksum, what of its base is known, and the JSON.
+func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, base link, body []byte, err error) {
+	refuse := func(off int, format string, args ...any) (uint32, link, []byte, error) {
+		return 0, link{}, nil, fault.Corrupt(file, int64(off), format, args...)
+	}
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	if !ok || len(line) > 128 {
-		return fault.Corrupt(file, 0, "no manifest header")
+		return refuse(0, "no manifest header")
 	}
 	words := strings.Split(string(line), " ")
 	if len(words) < 3 || words[0] != magic {
-		return fault.Corrupt(file, 0, "no manifest header")
+		return refuse(0, "no manifest header")
 	}
 	if words[1] != string(kind) {
-		return fault.Corrupt(file, 0, "a %.32q manifest where %q is expected", words[1], string(kind))
+		return refuse(0, "a %.32q manifest where %q is expected", words[1], string(kind))
+	}
+	newest, n := uint64(partitionFormat), 5
+	if kind == StoreKind {
+		newest = Format
 	}
 	format, err := strconv.ParseUint(words[2], 10, 32)
 	if err != nil || format == 0 {
-		return fault.Corrupt(file, 0, "bad format version %q", words[2])
+		return refuse(0, "bad format version %q", words[2])
 	}
-	if format > Format {
-		return fmt.Errorf("%s: manifest format %d, this program knows up to %d: %w", file, format, Format, fault.ErrTooNew)
+	if format > newest {
+		return 0, link{}, nil, fmt.Errorf("%s: manifest format %d, this program knows up to %d: %w", file, format, newest, fault.ErrTooNew)
 	}
-	if len(words) != 5 {
-		return fault.Corrupt(file, 0, "manifest header has %d words, not 5", len(words))
+	if format == Format {
+		n = 8
 	}
-	if words[4] != strconv.Itoa(len(body)) {
-		return fault.Corrupt(file, int64(len(line)), "length %s in the header, %d bytes in the file", words[4], len(body))
+	if len(words) != n {
+		return refuse(0, "manifest header has %d words, not %d", len(words), n)
 	}
-	if want := fmt.Sprintf("%08x", checksum(strings.Join(words[:3], " "), body)); words[3] != want {
-		return fault.Corrupt(file, 0, "checksum %s, computed %s", words[3], want)
+	head, last := words[:n-2], words[n-2:]
+	if last[1] != strconv.Itoa(len(body)) {
+		return refuse(len(line), "length %s in the header, %d bytes in the file", last[1], len(body))
 	}
-	if err := Unmarshal(body, v, true); err != nil {
-		return fault.Corrupt(file, int64(len(line))+1, "%w", err)
+	sum = checksum(strings.Join(head, " "), body)
+	if want := fmt.Sprintf("%08x", sum); last[0] != want {
+		return refuse(0, "checksum %s, computed %s", last[0], want)
 	}
-	return nil
+	if format == Format {
+		var itself uint64
+		text := strings.Join(head[3:], " ")
+		_, err := fmt.Sscanf(text, "%d %d %x", &itself, &base.generation, &base.sum)
+		if want := fmt.Sprintf("%d %d %08x", itself, base.generation, base.sum); err != nil || want != text {
+			return refuse(0, "bad numbers of generations %q", text)
+		}
+		if generation != 0 && itself != generation {
+			return refuse(0, "generation %d in the place of generation %d", itself, generation)
+		}
+	}
+	return sum, base, body, nil
 }
 
 func checksum(head string, body []byte) uint32 {
@@ -170,60 +234,135 @@ type Dir struct {
 	dir  string
 	kind Kind
 
-	mu         sync.Mutex
-	generation uint64
-	failed     error
+	fold int64 // see foldBytes
+
+	mu     sync.Mutex
+	chain  []link   // the newest generation and what it builds on, the whole one first
+	stale  []uint64 // other generations, which a crash may have left
+	firm   bool     // the names of the chain are durable
+	failed error
 }
 
 // NewDir returns the manifests of a directory; nothing is read.
 func NewDir(fsys vfs.FS, dir string, kind Kind) *Dir {
-	return &Dir{fs: fsys, dir: dir, kind: kind}
+	return &Dir{fs: fsys, dir: dir, kind: kind, fold: foldBytes}
+}
+
+// FoldFrom sets how large a generation of a store is at least on which another one
+// builds. It is for tests, before the first call of Edit.
+func (d *Dir) FoldFrom(bytes int64) { d.fold = bytes }
+
+// generations returns those that are present.
+func (d *Dir) generations() (list []uint64, err error) {
+	names, err := d.fs.List(d.dir)
+	for _, name := range names {
+		if n, ok := ParseName(name); ok {
+			list = append(list, n)
+		}
+	}
+	return list, err
 }
 
 // Latest returns the highest generation present, 0 if there is none.
 func (d *Dir) Latest() (uint64, error) {
-	names, err := d.fs.List(d.dir)
-	if err != nil {
+	list, err := d.generations()
+	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	var latest uint64
-	for _, name := range names {
-		if n, ok := ParseName(name); ok {
-			latest = max(latest, n)
-		}
-	}
-	return latest, nil
+	return slices.Max(list), nil
 }
 
 // Load reads the newest generation into v. It returns an error matching
-// fault.ErrMissing if there is none.
+// fault.ErrMissing if there is none, or if a writer removes one of its files
+// meanwhile.
 func (d *Dir) Load(v any) error {
-	latest, err := d.Latest()
+	present, err := d.generations()
 	if err != nil {
 		return err
 	}
-	if latest == 0 {
+	if len(present) == 0 {
 		return fault.IO("open", d.fs.Path(path.Join(d.dir, namePrefix+"*")), -1, fs.ErrNotExist)
 	}
-	name := path.Join(d.dir, Name(latest))
-	data, err := vfs.ReadFile(d.fs, name, MaxBytes)
+	chain, err := d.read(slices.Max(present), v)
 	if err != nil {
-		return err
-	}
-	if err := Decode(d.fs.Path(name), d.kind, data, v); err != nil {
 		return err
 	}
 	d.mu.Lock()
-	d.generation = latest
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	d.chain, d.firm = chain, false
+	d.stale = slices.DeleteFunc(present, func(n uint64) bool {
+		return slices.ContainsFunc(chain, func(l link) bool { return l.generation == n })
+	})
 	return nil
+}
+
+// read reads a generation, from the newest file of its chain to the whole one: what is
+// newest is replaced first.
+func (d *Dir) read(newest uint64, v any) (chain []link, err error) {
+	left := int64(MaxBytes)
+	for next := (link{generation: newest}); ; {
+		name := path.Join(d.dir, Name(next.generation))
+		data, err := vfs.ReadFile(d.fs, name, left)
+		if err != nil {
+			return nil, err
+		}
+		file := d.fs.Path(name)
+		sum, base, body, err := parse(file, d.kind, data, next.generation)
+		if err != nil {
+			return nil, err
+		}
+		if len(chain) > 0 && sum != next.sum {
+			return nil, fault.Corrupt(file, 0, "checksum %08x, the edit of it says %08x", sum, next.sum)
+		}
+		left -= int64(len(data))
+		l := link{generation: next.generation, bytes: int64(len(data)), sum: sum}
+		if base.generation == 0 {
+			if err := unmarshal(file, data, body, v); err != nil {
+				return nil, err
+			}
+			chain = append(chain, l)
+			break
+		}
+		l.edit = new(Edit)
+		if err := unmarshal(file, data, body, l.edit); err != nil {
+			return nil, err
+		}
+		if chain = append(chain, l); base.generation >= l.generation || len(chain) == maxLinks {
+			return nil, fault.Corrupt(file, 0, "edit %d of generation %d", len(chain), base.generation)
+		}
+		next = base
+	}
+	slices.Reverse(chain)
+	if s, ok := v.(*Store); ok {
+		if err := s.take(chain[1:]); err != nil {
+			return nil, fault.Corrupt(d.fs.Path(path.Join(d.dir, Name(newest))), 0, "%w", err)
+		}
+	}
+	return chain, nil
 }
 
 // Generation returns the generation last loaded or written.
 func (d *Dir) Generation() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.generation
+	return d.generation()
+}
+
+func (d *Dir) generation() uint64 {
+	if len(d.chain) == 0 {
+		return 0
+	}
+	return d.chain[len(d.chain)-1].generation
+}
+
+// Bytes returns the size of the files that the newest generation is made of.
+func (d *Dir) Bytes() (sum int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.chain {
+		sum += l.bytes
+	}
+	return sum
 }
 
 // Failed returns the error of the write that failed, if one did.
@@ -233,8 +372,8 @@ func (d *Dir) Failed() error {
 	return d.failed
 }
 
-// Store makes v the next generation. When it returns nil v is durable and the
-// generation before is removed. After an error matching
+// Store makes v the next generation, whole. When it returns nil v is durable and
+// those before are removed. After an error matching
 // fault.ErrOutcomeUnknown every later call returns it again; after another
 // error the manifest is as it was.
 func (d *Dir) Store(v any) error {
@@ -243,11 +382,18 @@ func (d *Dir) Store(v any) error {
 	if d.failed != nil {
 		return d.failed
 	}
-	data, err := Encode(d.kind, v)
+	data, sum, err := encode(d.kind, d.generation()+1, link{}, v)
 	if err != nil {
 		return err
 	}
-	next := path.Join(d.dir, Name(d.generation+1))
+	return d.write(nil, data, link{sum: sum})
+}
+
+// write makes data the next generation, which l describes: whole, or an edit of the last
+// one in keep, the beginning of the chain.
+func (d *Dir) write(keep []link, data []byte, l link) error {
+	l.generation, l.bytes = d.generation()+1, int64(len(data))
+	next := path.Join(d.dir, Name(l.generation))
 	if err := vfs.WriteFileAtomic(d.fs, next+TempSuffix, next, data); err != nil {
 		err = fmt.Errorf("manifest %s: %w", d.fs.Path(next), err)
 		if errors.Is(err, fault.ErrOutcomeUnknown) {
@@ -255,10 +401,24 @@ func (d *Dir) Store(v any) error {
 		}
 		return err
 	}
-	if d.generation > 0 {
-		// The highest generation counts: one that stays does no harm.
-		_ = d.fs.Remove(path.Join(d.dir, Name(d.generation)))
+	for _, old := range d.chain[len(keep):] {
+		d.stale = append(d.stale, old.generation)
 	}
-	d.generation++
+	for _, n := range d.stale {
+		// The highest generation counts: another one that stays does no harm.
+		_ = d.fs.Remove(path.Join(d.dir, Name(n)))
+	}
+	d.chain, d.stale, d.firm = append(slices.Clip(keep), l), nil, true
 	return nil
+}
+
+// settle makes the names of the chain durable. A process that was killed may have left
+// it without.
+func (d *Dir) settle() error {
+	if d.firm {
+		return nil
+	}
+	err := vfs.SyncDirPatiently(d.fs, d.dir)
+	d.firm = err == nil
+	return err
 }

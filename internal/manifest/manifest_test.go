@@ -14,12 +14,11 @@ import (
 
 func sample(seq uint64) *Store {
 	return &Store{
-		StoreID: ID{1, 2, 3, 15: 255},
+		Head: Head{StoreID: ID{1, 2, 3, 15: 255}, NextContainer: 2, NextPartition: 2, LastSeq: seq, SeqLimit: seq + 10, TimeHigh: 5, LogFirst: 3,
+			LogClosed: []wal.Closed{{File: 3, Length: 4096}}},
 		Containers: []Container{{ID: 1, Name: "orders", PartitionKey: []string{"/a", "/b"}, Levels: 2, Kind: "json",
 			Compression: "default", MaxItemBytes: 2 << 20, MaxLogicalKey: 20 << 30}},
-		Partitions:    []Partition{{ID: 1, Container: 1, Min: Bytes{0}, Max: Bytes{0xff}}},
-		NextContainer: 2, NextPartition: 2, LastSeq: seq, SeqLimit: seq + 10, TimeHigh: 5, LogFirst: 3,
-		LogClosed: []wal.Closed{{File: 3, Length: 4096}},
+		Partitions: []Partition{{ID: 1, Container: 1, Min: Bytes{0}, Max: Bytes{0xff}}},
 	}
 }
 
@@ -89,7 +88,7 @@ func TestStoreLoad(t *testing.T) {
 
 // TestFlippedBits changes each bit of a manifest: no change may go unseen.
 func TestFlippedBits(t *testing.T) {
-	data, err := Encode(StoreKind, sample(7))
+	data, err := Encode(StoreKind, 1, sample(7))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,12 +111,12 @@ func TestFlippedBits(t *testing.T) {
 }
 
 func TestTooNew(t *testing.T) {
-	data, err := Encode(StoreKind, sample(1))
+	data, err := Encode(StoreKind, 1, sample(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := strings.Replace(string(data), " store 1 ", " store 2 ", 1)
-	if err := Decode("f", StoreKind, []byte(newer), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 2") {
+	newer := strings.Replace(string(data), " store 2 ", " store 3 ", 1)
+	if err := Decode("f", StoreKind, []byte(newer), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 3") {
 		t.Errorf("Decode: %v", err)
 	}
 }
@@ -216,7 +215,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	s := new(Store)
 	for i := range uint32(MaxHistory + 10) {
 		old := s.History
-		s.AddHistory(Reshape{Container: i % 2, Children: []uint32{i}})
+		s.Apply(&Edit{History: []Reshape{{Container: i % 2, Children: []uint32{i}}}})
 		if n := len(old); n > 0 && old[n-1].Children[0] != i-1 {
 			t.Fatal("the slice before was changed")
 		}
@@ -225,7 +224,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d reshapes, from %v", n, s.History[0])
 	}
 	all := s.History
-	s.DropHistory(1)
+	s.Apply(&Edit{DropContainers: []uint32{1}})
 	if len(s.History) != MaxHistory/2 || len(all) != MaxHistory || all[1].Container != 1 {
 		t.Errorf("%d reshapes left", len(s.History))
 	}
@@ -233,7 +232,7 @@ func TestHistoryIsBounded(t *testing.T) {
 
 // A manifest of before there was a history is read as one with none.
 func TestWithoutHistory(t *testing.T) {
-	data, err := Encode(StoreKind, sample(1))
+	data, err := Encode(StoreKind, 1, sample(1))
 	if err != nil {
 		t.Fatal(err)
 	}

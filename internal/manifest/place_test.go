@@ -5,7 +5,7 @@ import "testing"
 // TestPlace: the manifest of another partition, or of another store, is not that of
 // a partition.
 func TestPlace(t *testing.T) {
-	store := Store{StoreID: ID{1}, NextPartition: 3}
+	store := Store{Head: Head{StoreID: ID{1}, NextPartition: 3}}
 	for _, tc := range []struct {
 		files Files
 		ok    bool

@@ -9,12 +9,19 @@ import (
 )
 
 // Store is the manifest of a store: its containers and the physical
-// partitions that tile the key space of each.
+// partitions that tile the key space of each, both in the order of their numbers.
 type Store struct {
+	Head
+	Containers []Container `json:"containers"`
+	Partitions []Partition `json:"partitions"`
+	History    []Reshape   `json:"history,omitempty"` // the newest ones that were committed, oldest first
+	Marks      []Mark      `json:"marks,omitempty"`   // rising, if a container keeps changes
+}
+
+// Head is what the manifest of a store says in a few numbers. An edit says it anew.
+type Head struct {
 	StoreID       ID           `json:"store_id"`
 	Clean         bool         `json:"clean"` // closed in order, nothing written since
-	Containers    []Container  `json:"containers"`
-	Partitions    []Partition  `json:"partitions"`
 	NextContainer uint32       `json:"next_container"`
 	NextPartition uint32       `json:"next_partition"`
 	LastSeq       uint64       `json:"last_seq"`  // last sequence given out, exact if Clean
@@ -23,8 +30,6 @@ type Store struct {
 	LogFirst      uint64       `json:"log_first"` // first log file that is needed; 0: none
 	LogClosed     []wal.Closed `json:"log_closed"`
 	Intents       []Intent     `json:"intents,omitempty"` // reshapes under way
-	History       []Reshape    `json:"history,omitempty"` // the newest ones that were committed, oldest first
-	Marks         []Mark       `json:"marks,omitempty"`   // rising, if a container keeps changes
 }
 
 // Mark says that at a time all sequences up to one had been given out, and none
@@ -53,18 +58,6 @@ type Former struct {
 	ID  uint32 `json:"id"`
 	Min Bytes  `json:"min"` // EPK, inclusive
 	Max Bytes  `json:"max"` // EPK, exclusive
-}
-
-// AddHistory notes a reshape, and forgets the oldest beyond MaxHistory. The old
-// slice is not changed.
-func (s *Store) AddHistory(r Reshape) {
-	old := s.History[max(0, len(s.History)-(MaxHistory-1)):]
-	s.History = append(slices.Clone(old), r)
-}
-
-// DropHistory forgets the reshapes of a container. The old slice is not changed.
-func (s *Store) DropHistory(container uint32) {
-	s.History = slices.DeleteFunc(slices.Clone(s.History), func(r Reshape) bool { return r.Container == container })
 }
 
 // Intent is a split, merge or move of a boundary that is not committed: the
