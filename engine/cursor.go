@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -14,7 +15,8 @@ import (
 // version is still that of the partition: what that names is then there. Its
 // buffers serve the next use.
 type mergedCursor struct {
-	version *version // nil: closed
+	version *version        // nil: closed
+	ctx     context.Context // of who reads, set behind open; nil: what passes over deleted logical partitions comes to its end
 	at      uint64
 	since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
@@ -24,7 +26,7 @@ type mergedCursor struct {
 
 	deleted deletedKeys
 	hidden  item.Version // what top shows of an item that was deleted with its logical partition; Seq 0: the item is not
-	failure error        // of deleted
+	failure error        // of deleted or ctx
 	edge    item.KeyCopy // of a logical partition
 }
 
@@ -71,7 +73,7 @@ func (m *mergedCursor) close() {
 		}
 		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
-	m.version, m.sources, m.current = nil, m.sources[:0], -1
+	m.version, m.ctx, m.sources, m.current = nil, nil, m.sources[:0], -1
 	m.deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
 }
 
@@ -235,7 +237,14 @@ func (m *mergedCursor) pick() {
 	if !m.deleted.any {
 		return
 	}
-	for m.hidden = (item.Version{}); m.current >= 0; m.pickKey() {
+	m.hidden = item.Version{}
+	for passed := 1; m.current >= 0; m.pickKey() {
+		if passed++; passed%breathEvery == 0 && m.ctx != nil {
+			if err := m.ctx.Err(); err != nil {
+				m.failure = err
+				return
+			}
+		}
 		key, ver := m.sources[m.current].key, m.sources[m.current].ver
 		seq, err := m.deleted.below(key)
 		if err != nil {

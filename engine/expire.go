@@ -98,7 +98,7 @@ func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (n
 	begun := false
 	for more := true; more; {
 		var gone []expired
-		if gone, more, err = p.expiredFrom(&from, begun, purge, &next); err != nil {
+		if gone, more, err = p.expiredFrom(ctx, &from, begun, purge, &next); err != nil {
 			return 0, err
 		}
 		begun = true
@@ -114,7 +114,7 @@ func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (n
 
 // expiredFrom returns what has expired of the items behind a key, which it moves
 // on. more says that there may be others.
-func (p *partition) expiredFrom(from *item.KeyCopy, begun bool, purge int64, next *int64) (gone []expired, more bool, err error) {
+func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun bool, purge int64, next *int64) (gone []expired, more bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	at := p.visible.Load()
@@ -124,6 +124,7 @@ func (p *partition) expiredFrom(from *item.KeyCopy, begun bool, purge int64, nex
 	}
 	var m mergedCursor
 	m.open(v, at, false)
+	m.ctx = ctx
 	defer m.close()
 	if begun {
 		m.seek(&from.Key, false)

@@ -238,7 +238,7 @@ func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, e
 			return 0, err
 		}
 		var n int64
-		if n, more, err = p.countSome(&from, inclusive); err != nil {
+		if n, more, err = p.countSome(ctx, &from, inclusive); err != nil {
 			return 0, err
 		}
 		total += n
@@ -247,11 +247,12 @@ func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, e
 }
 
 // countSome counts on from an item, and moves from to where it stopped.
-func (p *partition) countSome(from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
+func (p *partition) countSome(ctx context.Context, from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	var m mergedCursor
 	m.open(p.version.Load(), maxSequence, false)
+	m.ctx = ctx
 	defer m.close()
 	now := p.c.nowMillis()
 	m.seek(&from.Key, inclusive)

@@ -386,6 +386,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	} else {
 		s.cursors.since = s.since
 		s.cursors.open(v, at, s.reverse)
+		s.cursors.ctx = s.ctx
 		s.seek()
 	}
 	return s.collect(&s.cursors, now)

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestDeletedPartitionsEnd: a cursor that passes over many logical partitions that were
+// deleted, and has nothing to show of them, ends with the context of who reads. What
+// deletes is in a file that the cursor does not come to, as with forged ones.
+func TestDeletedPartitionsEnd(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	opts.memtableBytes = 1 << 20
+	db, c := openMem(t, opts)
+	const n = 500
+	for i := range n {
+		must(t, second(c.Upsert(ctx, doc("x", fmt.Sprint("k", i), i), nil)))
+	}
+	must(t, db.Flush(ctx))
+	for i := range n {
+		must(t, c.DeleteLogicalPartition(ctx, StringKey(fmt.Sprint("k", i)), nil))
+	}
+	must(t, db.Flush(ctx))
+	guard := db.epoch.Enter()
+	defer guard.Leave()
+	whole := db.partitions()[0].version.Load()
+	documents := version{active: whole.active, runs: whole.runs[1:]}
+	for _, reverse := range []bool{false, true} {
+		for _, left := range []int{2, n} {
+			asked := &askedContext{Context: ctx, left: left}
+			var m mergedCursor
+			m.open(&documents, maxSequence, reverse)
+			m.ctx = asked
+			m.deleted.begin(whole, maxSequence)
+			m.start()
+			if m.valid() || errors.Is(m.err(), context.Canceled) != (left == 2) {
+				t.Errorf("reverse %t: valid %t, %v; asked %d times", reverse, m.valid(), m.err(), left-asked.left)
+			}
+			m.close()
+		}
+	}
+}
