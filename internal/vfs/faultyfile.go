@@ -96,5 +96,26 @@ func (f *faultyFile) Map() (*Mapping, error) {
 	return f.File.Map()
 }
 
-// MapWrite returns nil, so that every write is a call that can fail.
-func (f *faultyFile) MapWrite(int64) (*WriteMapping, error) { return nil, nil }
+// MapWrite maps a file of a Mem if that does: a write is a call then too, but one that
+// fails is a memory fault. Else it returns nil, so that every write is a call.
+func (f *faultyFile) MapWrite(size int64) (*WriteMapping, error) {
+	inner, ok := f.File.(*memFile)
+	if !ok {
+		return nil, nil
+	}
+	m, err := inner.MapWrite(size)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	if err := f.check(Call{Op: OpMap}); err != nil {
+		return nil, err
+	}
+	write := m.write
+	m.write = func(p []byte, off int64) error {
+		if f.check(Call{Op: OpWrite, Off: off, Len: int64(len(p))}) != nil {
+			return ErrFault
+		}
+		return write(p, off)
+	}
+	return m, nil
+}

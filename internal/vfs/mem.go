@@ -31,6 +31,8 @@ type Mem struct {
 	used     int64     // live bytes of files that have a name or are open
 	pending  []*nameOp // not yet durable, in order
 	journal  journal
+	copies   bool // overwriting takes space until the next sync
+	mapped   bool // MapWrite maps
 }
 
 // node is a file or a directory. Guarded by Mem.mu.
@@ -46,6 +48,8 @@ type node struct {
 	changes []*change // from durable to live, in order
 	lost    []int64   // sectors that a failed sync left in memory only, as if written
 	written sectors   // that were brought to the disk once
+	moved   sectors   // of them, that were written again since the last sync of a copy-on-write system
+	held    int64     // bytes that those take beside their old copies
 
 	// Directory: nil in a file.
 	names  map[string]*node // live
@@ -82,6 +86,21 @@ func (m *Mem) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.capacity = bytes
+}
+
+// SetCopyOnWrite has a write over bytes that are on the disk need space of its own, as on
+// btrfs or ZFS, which gives the old bytes back when the file is synced.
+func (m *Mem) SetCopyOnWrite(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copies = on
+}
+
+// SetMapped has MapWrite map; else it returns nil, so that every write is a call.
+func (m *Mem) SetMapped(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mapped = on
 }
 
 // available returns the bytes that files can still grow by.

@@ -72,7 +72,7 @@ func (m *Mem) Crash(opt CrashOptions) *Mem {
 			op.applyTo(after[op.dir])
 		}
 	}
-	c := &Mem{capacity: m.capacity, lastID: m.lastID}
+	c := &Mem{capacity: m.capacity, lastID: m.lastID, copies: m.copies, mapped: m.mapped}
 	copies := map[*node]*node{}
 	var copyNode func(n *node) *node
 	copyNode = func(n *node) *node {
@@ -193,7 +193,7 @@ func (m *Mem) Kill() *Mem { return m.Clone() }
 func (m *Mem) Clone() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &Mem{capacity: m.capacity, lastID: m.lastID, lastSeq: m.lastSeq, journal: m.journal}
+	c := &Mem{capacity: m.capacity, lastID: m.lastID, lastSeq: m.lastSeq, journal: m.journal, copies: m.copies, mapped: m.mapped}
 	copies := map[*node]*node{nil: nil}
 	for n := range m.nodes() {
 		copies[n] = &node{
@@ -204,9 +204,11 @@ func (m *Mem) Clone() *Mem {
 			changes: append([]*change(nil), n.changes...),
 			lost:    slices.Clone(n.lost),
 			written: slices.Clone(n.written),
+			moved:   slices.Clone(n.moved),
+			held:    n.held,
 		}
 		if n.links > 0 {
-			c.used += int64(len(n.live.b))
+			c.used += int64(len(n.live.b)) + n.held
 		}
 	}
 	translate := func(names map[string]*node) map[string]*node {

@@ -91,8 +91,8 @@ func (m *Mem) write(n *node, p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	before := int64(len(n.live.b))
+	p, err := m.copyFirst(n, p, off)
 	limit := before + min(m.available(), maxMemFileBytes-before)
-	var err error
 	if room := limit - off; int64(len(p)) > room {
 		p, err = p[:max(0, room)], syscall.ENOSPC
 	}
@@ -105,6 +105,30 @@ func (m *Mem) write(n *node, p []byte, off int64) (int, error) {
 	m.used += int64(len(n.live.b)) - before
 	m.record(n, off, int64(len(p)), int(before))
 	return len(p), err
+}
+
+// copyFirst takes space for the sectors that a write of p at off overwrites, where the
+// file system copies on write. It returns what of p there is space for.
+func (m *Mem) copyFirst(n *node, p []byte, off int64) ([]byte, error) {
+	end := min(off+int64(len(p)), int64(len(n.live.b)))
+	for at := off - off%sectorBytes; m.copies && at < end; at += sectorBytes {
+		if !n.written.has(at) || n.moved.has(at) {
+			continue
+		}
+		if m.available() < sectorBytes {
+			return p[:max(0, at-off)], syscall.ENOSPC
+		}
+		n.moved.add(at)
+		n.held += sectorBytes
+		m.used += sectorBytes
+	}
+	return p, nil
+}
+
+// letGo gives the space of overwritten sectors back.
+func (m *Mem) letGo(n *node) {
+	m.used -= n.held
+	n.held, n.moved = 0, nil
 }
 
 // maxMemFileBytes bounds a file, so that a wild offset is a full disk and not
@@ -254,6 +278,7 @@ func (f *memFile) sync(ask bool) error {
 		return f.err("sync", -1, err)
 	}
 	n := f.node
+	f.m.letGo(n)
 	if f.m.journal == journalAborted {
 		n.syncWritten()
 		if ask {
@@ -296,6 +321,7 @@ func (f *memFile) loseUnsynced() {
 		}
 	}
 	f.node.changes = nil
+	f.m.letGo(f.node)
 }
 
 func (f *memFile) Map() (*Mapping, error) {
@@ -307,7 +333,34 @@ func (f *memFile) Map() (*Mapping, error) {
 	return &Mapping{Data: slices.Clone(f.node.live.b)}, nil
 }
 
-func (f *memFile) MapWrite(int64) (*WriteMapping, error) { return nil, nil }
+// MapWrite maps if SetMapped says so. A write that fails is a memory fault, whatever
+// its cause.
+func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	err := f.usable(true)
+	if err == nil && size > int64(len(f.node.live.b)) {
+		err = syscall.EINVAL
+	}
+	if err != nil || !f.m.mapped {
+		return nil, f.err("map", -1, err)
+	}
+	return &WriteMapping{name: f.Name(), write: func(p []byte, off int64) error {
+		lockorder.IO("write", f.name)
+		f.m.mu.Lock()
+		defer f.m.mu.Unlock()
+		if off < 0 || off+int64(len(p)) > size {
+			return syscall.EINVAL
+		}
+		if off+int64(len(p)) > int64(len(f.node.live.b)) {
+			return ErrFault // the file shrank
+		}
+		if _, err := f.m.write(f.node, p, off); err != nil {
+			return ErrFault
+		}
+		return nil
+	}}, nil
+}
 
 // NextData passes over whole pages of zeros, written or not.
 func (f *memFile) NextData(off int64) int64 {

@@ -21,11 +21,17 @@ type WriteMapping struct {
 	name     string
 	data     []byte
 	released int64 // up to here
+	// write writes in place of a copy to data, in a file system that has no memory to map.
+	write func(p []byte, off int64) error
 }
 
-// WriteAt writes p at off. A failing device, and a file that shrank, are
-// errors; some of p may be written then.
+// WriteAt writes p at off. A failing device, one without space for what is
+// overwritten, and a file that shrank, are errors that match ErrFault; some of p may be
+// written then.
 func (m *WriteMapping) WriteAt(p []byte, off int64) error {
+	if m.write != nil {
+		return fault.IO("write mapped", m.name, off, m.write(p, off))
+	}
 	if off < 0 || off > int64(len(m.data)) || len(p) > len(m.data)-int(off) {
 		return fault.IO("write mapped", m.name, off, fmt.Errorf("%d bytes in a mapping of %d: %w", len(p), len(m.data), syscall.EINVAL))
 	}
@@ -81,5 +87,8 @@ func (m *WriteMapping) Release(off int64) {
 func (m *WriteMapping) Unmap() error {
 	data := m.data
 	m.data = nil
+	if data == nil {
+		return nil
+	}
 	return fault.IO("unmap", m.name, -1, classify(unmapWritten(data)))
 }
