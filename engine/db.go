@@ -207,8 +207,12 @@ func (db *DB) fail(cause error) {
 }
 
 // uncertain passes an error of the log or of a manifest on, and fails the store
-// if it leaves open what is durable.
+// if it leaves open what is durable. Records that wait for space do so only as long as there
+// is none: the log has them.
 func (db *DB) uncertain(err error) error {
+	if errors.Is(err, wal.ErrStalled) {
+		return err
+	}
 	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrFailed) {
 		db.fail(err)
 	}

@@ -58,7 +58,7 @@
 // A write ends early with the error of its context only while it waits for
 // memory; it has then not happened. Afterwards it is carried through. After an
 // error that matches ErrOutcomeUnknown it may or may not be found by the next
-// Open; after any other error it has not happened. A store in which a sync
+// Open, or by a later read if the store has not failed; after any other error it has not happened. A store in which a sync
 // failed refuses writes with ErrFailed until it is opened again, and goes on
 // reading.
 //

@@ -93,7 +93,7 @@ var (
 	ErrDiskFull       = fault.ErrDiskFull       // no space: nothing was written; never with ErrOutcomeUnknown or ErrFailed
 	ErrResource       = fault.ErrResource       // out of files, maps or memory
 	ErrMissing        = fault.ErrMissing        // a manifest or segment file that must exist does not; a log file: ErrCorrupt
-	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // a sync failed: the write may or may not survive
+	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // a sync failed, or a full disk holds the record up: the write may or may not survive, or be seen later
 	ErrFailed         = fault.ErrFailed         // no writes until the store is reopened
 	ErrTooNew         = fault.ErrTooNew         // written by a newer program
 	ErrLocked         = fault.ErrLocked         // another owner has the store open

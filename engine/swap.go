@@ -23,12 +23,14 @@ func (r *reshape) swap() (err error) {
 			r.release() // the store has failed: the parents serve its readers
 		}
 	}()
-	// Nothing is left to write while the locks are held.
-	if err = db.log.Wait(db.log.Appended(), false); err != nil {
+	// Nothing is left to write while the locks are held, but for a full disk: the
+	// children wait for it as the parents did.
+	if err = db.log.Wait(db.log.Appended(), false); err != nil && !errors.Is(err, wal.ErrStalled) {
 		return db.uncertain(err)
 	}
 	if len(r.parents) > 1 {
 		if err = r.syncParents(); err != nil {
+			db.fail(err) // the manifest names the children: there is no way back
 			return err
 		}
 	}

@@ -42,7 +42,8 @@
 //     more is durable (the owner's part: FirstNeeded, manifest, Drop).
 //  7. A log of an earlier run is never appended to.
 //  8. After a write or sync failed nothing more is written or synced, and no
-//     one is told that his record is durable unless it was before.
+//     one is told that his record is durable unless it was before. A write that
+//     failed for lack of space is made again before any other.
 //
 // # What is durable after which call
 //

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -31,8 +32,8 @@ func (g *group) init() {
 
 // Wait returns when the log is written to the kernel up to pos, or durable up
 // to pos if sync is set. One call serves all who wait. If the write or the
-// sync fails the log has failed, and all who wait get an error that matches
-// fault.ErrOutcomeUnknown.
+// sync fails all who wait get an error that matches fault.ErrOutcomeUnknown; the log has
+// failed, unless it matches ErrStalled.
 func (l *Log) Wait(pos Position, sync bool) error {
 	if !sync {
 		if l.Written() >= pos {
@@ -50,13 +51,23 @@ func (l *Log) Wait(pos Position, sync bool) error {
 	return err
 }
 
-// Sync makes durable what was appended before the call.
+// Sync makes durable what was appended before the call. After an error that matches
+// fault.ErrDiskFull that is for a later call.
 func (l *Log) Sync() error {
 	pos := l.Appended()
 	if l.Synced() >= pos {
 		return nil
 	}
-	return l.waitSynced(pos)
+	return l.askSynced(pos)
+}
+
+// askSynced is waitSynced for those who have no record of their own before pos.
+func (l *Log) askSynced(pos Position) error {
+	err := l.waitSynced(pos)
+	if errors.Is(err, ErrStalled) {
+		return l.refusal(err)
+	}
+	return err
 }
 
 func (l *Log) waitSynced(pos Position) error {
@@ -158,10 +169,9 @@ func (l *Log) Vouch() error {
 	f := l.mu.file
 	needed := f.lastEnd > f.vouched && !l.mu.closed
 	l.mu.Unlock()
-	if !needed {
-		return nil
-	}
-	if err := l.Sync(); err != nil {
+	// Without records in its file there may be some in the one before that a full disk
+	// holds up.
+	if err := l.Sync(); err != nil || !needed {
 		return err
 	}
 	if _, _, err := l.Append(0, TypeVouch, 0, nil, nil); err != nil {

@@ -16,11 +16,18 @@ import (
 // sequences than a header can count.
 var ErrTooLarge = errors.New("log record too large")
 
-// ErrNoFile says that the file for a record has not been made yet.
+// ErrNoFile says that MakeFile must be called first: the file for a record has not been
+// made yet, or what was appended before waits for space on the disk.
 var ErrNoFile = errors.New("log file is not made yet")
 
 // ErrClosed says that the log is closed.
 var ErrClosed = errors.New("log is closed")
+
+// ErrStalled says that there is no space for records that were appended, on a file system
+// where overwriting takes space. They are in memory and are written when there
+// is, by the next call that appends, waits or syncs: so it comes with
+// fault.ErrOutcomeUnknown. Until then the log takes no more records.
+var ErrStalled = errors.New("no space for what was appended to the log")
 
 // Log is a log that is written to. Its methods are safe for concurrent use.
 //
@@ -44,6 +51,7 @@ type Log struct {
 
 	dropped Dropped // before Create
 	failed  atomic.Pointer[failure]
+	stalled atomic.Bool // there is no space for what was appended
 
 	// Ends of what was appended, written to the kernel, made durable.
 	appended, written, synced atomic.Int64
@@ -52,7 +60,7 @@ type Log struct {
 
 	write struct {
 		sync.Mutex
-		chunks []chunk // scratch
+		chunks []chunk // that are not written; none but in a call, unless the log is stalled
 		at     extent  // end of what was written
 	}
 	sync   sync.Mutex
@@ -224,7 +232,7 @@ func (l *Log) Append(s Stream, t Type, count uint32, head, body []byte) (seq uin
 }
 
 // AppendNow is Append for a caller with a lock that others wait for: where a file
-// would have to be made first it returns ErrNoFile. The caller leaves the lock, calls
+// would have to be made first, or the disk is full, it returns ErrNoFile. The caller leaves the lock, calls
 // MakeFile, and begins again.
 func (l *Log) AppendNow(s Stream, t Type, count uint32, head, body []byte) (seq uint64, pos Position, err error) {
 	if count > maxCount {
@@ -257,8 +265,19 @@ func (l *Log) AppendCarriedNow(s Stream, highest uint64, body []byte) (pos Posit
 	return pos, number, err
 }
 
-// MakeFile makes the file that an append found missing.
-func (l *Log) MakeFile() error { return l.maker.prepare(l.lacking.Swap(0), false) }
+// MakeFile makes the file that an append found missing, or writes what a full disk
+// has left in memory. After an error that matches fault.ErrDiskFull nothing has changed.
+func (l *Log) MakeFile() error {
+	if l.stalled.Load() {
+		if err := l.flush(l.Appended()); err != nil {
+			return l.refusal(err)
+		}
+	}
+	if size := l.lacking.Swap(0); size > 0 {
+		return l.maker.prepare(size, false)
+	}
+	return nil
+}
 
 func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, number uint64, err error) {
 	payload := len(head) + len(body)
@@ -275,12 +294,16 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 			l.mu.Unlock()
 			return 0, 0, 0, err
 		}
+		if l.stalled.Load() {
+			l.mu.Unlock()
+			return 0, 0, 0, ErrNoFile
+		}
 		end := l.Appended()
 		if waiting := int64(end - l.Written()); waiting > 0 && waiting+size > pendingBytes {
 			// What waits in memory is bounded: write it first.
 			l.mu.Unlock()
 			if err := l.flush(end); err != nil {
-				return 0, 0, 0, l.failed.Load().refuse()
+				return 0, 0, 0, l.refusal(err)
 			}
 			l.mu.Lock()
 			continue
@@ -409,6 +432,31 @@ func (l *Log) fail(cause error) error {
 // unknown is the error of those whose records may or may not survive.
 func (f *failure) unknown() error {
 	return fmt.Errorf("log: %w", fault.Outcome(fault.ErrOutcomeUnknown, f.cause))
+}
+
+// stallError is the error of those whose records were appended and found no space.
+type stallError struct{ cause error }
+
+func (e *stallError) Error() string { return "log: " + ErrStalled.Error() + ": " + e.cause.Error() }
+
+// Is matches what the sentinels say of it, and the cause but for fault.ErrDiskFull.
+func (e *stallError) Is(target error) bool {
+	return target == ErrStalled || errors.Is(fault.Outcome(fault.ErrOutcomeUnknown, e.cause), target)
+}
+
+// As finds the first error of the cause that fits target.
+func (e *stallError) As(target any) bool { return errors.As(e.cause, target) }
+
+// refusal is what those get for err who have no record among what could not be written: if
+// there was no space for that, that the disk is full.
+func (l *Log) refusal(err error) error {
+	if f := l.failed.Load(); f != nil {
+		return f.refuse()
+	}
+	if stall, ok := err.(*stallError); ok {
+		return fmt.Errorf("log: %w", stall.cause)
+	}
+	return err
 }
 
 // refuse is the error of those who come later.

@@ -229,6 +229,12 @@ func (w *world) wait(sync bool) {
 		if !errors.Is(err, fault.ErrOutcomeUnknown) {
 			w.fatal("Wait: %v", err)
 		}
+		if w.log.failed.Load() == nil {
+			if !errors.Is(err, ErrStalled) {
+				w.fatal("Wait: %v", err)
+			}
+			return
+		}
 		if _, _, err := w.log.Append(1, TypeWrite, 1, nil, nil); !errors.Is(err, fault.ErrFailed) {
 			w.fatal("Append after a failed Wait: %v", err)
 		}

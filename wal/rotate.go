@@ -2,9 +2,12 @@ package wal
 
 // Rotate seals the file that takes records, unless it has none, and goes on to
 // the next one; when it returns nil the sealed file is complete and durable.
-// After an error that matches fault.ErrDiskFull nothing has changed.
+// After an error that matches fault.ErrDiskFull that is for a later call.
 func (l *Log) Rotate() error {
 	for {
+		if err := l.MakeFile(); err != nil {
+			return err
+		}
 		l.mu.Lock()
 		err := l.appendableLocked()
 		var next *file
@@ -21,7 +24,7 @@ func (l *Log) Rotate() error {
 			return err
 		}
 		if done {
-			return l.waitSynced(pos)
+			return l.askSynced(pos)
 		}
 		if err := l.maker.prepare(0, false); err != nil {
 			return err

@@ -1,7 +1,10 @@
 package wal
 
 import (
+	"errors"
+
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // flush writes what was appended to the kernel, up to pos at least. Whoever
@@ -20,7 +23,7 @@ func (l *Log) writeLocked(sync bool) error {
 	if f := l.failed.Load(); f != nil {
 		return f.unknown()
 	}
-	chunks := l.write.chunks[:0]
+	chunks := l.write.chunks
 	l.mu.Lock()
 	chunks = append(chunks, l.mu.full...)
 	clear(l.mu.full)
@@ -36,21 +39,27 @@ func (l *Log) writeLocked(sync bool) error {
 	l.mu.Unlock()
 
 	var err error
-	for i := range chunks {
-		if err = l.writeChunk(&chunks[i], sync); err != nil {
+	done := 0
+	for done < len(chunks) {
+		if err = l.writeChunk(&chunks[done], sync); err != nil {
 			break
 		}
+		done++
 	}
 
 	l.mu.Lock()
-	for i := range chunks {
-		if b := chunks[i].buf; cap(b) <= keptBufferBytes && len(l.mu.free) < 2 {
-			l.mu.free = append(l.mu.free, b[:0])
+	for _, c := range chunks[:done] {
+		if cap(c.buf) <= keptBufferBytes && len(l.mu.free) < 2 {
+			l.mu.free = append(l.mu.free, c.buf[:0])
 		}
 	}
 	l.mu.Unlock()
-	clear(chunks)
-	l.write.chunks = chunks[:0]
+	left := copy(chunks, chunks[done:])
+	clear(chunks[left:])
+	l.write.chunks = chunks[:left]
+	if err == nil && l.stalled.Load() {
+		l.stalled.Store(false)
+	}
 	return err
 }
 
@@ -65,7 +74,12 @@ func (l *Log) writeChunk(c *chunk, sync bool) error {
 		clear(b[len(c.buf):])
 	}
 	if err := f.write(b, c.start, sync); err != nil {
-		return l.fail(fault.IO("write", f.Name(), c.start, err))
+		err = fault.IO("write", f.Name(), c.start, err)
+		if errors.Is(err, fault.ErrDiskFull) {
+			l.stalled.Store(true) // whatever of it is there, all of it is written again
+			return &stallError{err}
+		}
+		return l.fail(err)
 	}
 	l.count.writes.Add(1)
 	l.count.bytes.Add(int64(len(c.buf)))
@@ -89,7 +103,19 @@ const memoryAtMost = 16 << 10
 // as long, since it has to take the page from the process: then it is a call.
 func (f *file) write(b []byte, off int64, sync bool) error {
 	if f.memory != nil && !sync && len(b) <= memoryAtMost {
-		return f.memory.WriteAt(b, off)
+		err := f.memory.WriteAt(b, off)
+		if err == nil || !errors.Is(err, vfs.ErrFault) {
+			return err
+		}
+		// The disk may be full, or fail: a call says which. It would make a file longer
+		// that somebody has cut.
+		info, statErr := f.Stat()
+		if statErr != nil || info.Size < f.size {
+			return err
+		}
+		if err := f.unmap(); err != nil {
+			return err
+		}
 	}
 	_, err := f.WriteAt(b, off)
 	return err
@@ -143,13 +169,15 @@ func (l *Log) syncLocked(e extent) error {
 	return nil
 }
 
-// syncAll makes durable what was appended before the call.
+// syncAll makes durable what was appended before the call, or of a log that is stalled
+// what was written.
 func (l *Log) syncAll() error {
 	l.write.Lock()
+	var stalled error
 	if l.Written() < l.Appended() {
-		if err := l.writeLocked(true); err != nil {
+		if stalled = l.writeLocked(true); stalled != nil && !errors.Is(stalled, ErrStalled) {
 			l.write.Unlock()
-			return err
+			return stalled
 		}
 	}
 	at := l.write.at
@@ -157,5 +185,8 @@ func (l *Log) syncAll() error {
 		at.file.memory.Release(at.off)
 	}
 	l.write.Unlock()
-	return l.syncExtent(at)
+	if err := l.syncExtent(at); err != nil {
+		return err
+	}
+	return stalled
 }
