@@ -107,20 +107,21 @@ func (p *partition) setAside(why error) error {
 // Damage is a part of a store that cannot be read, or where damage was met since the
 // store was opened.
 type Damage struct {
-	Container string
-	Partition PartitionID
+	Container string      `json:"container"`
+	Partition PartitionID `json:"partition"`
 	// Min and Max bound the effective partition keys that are concerned, in
 	// hexadecimal digits: Min inclusive, Max exclusive.
-	Min, Max string
-	File     string
-	Offset   int64 // -1: the file as a whole
+	Min    string `json:"min"`
+	Max    string `json:"max"`
+	File   string `json:"file"`
+	Offset int64  `json:"offset"` // -1: the file as a whole
 	// Aside says that the file is left alone by merges; else it is read where it is
 	// not damaged, as before.
-	Aside bool
+	Aside bool `json:"set_aside"`
 	// Whole says that the physical partition cannot be read or written, as its manifest
 	// is damaged.
-	Whole bool
-	Err   error
+	Whole bool  `json:"whole_partition"`
+	Err   error `json:"error"`
 }
 
 // damages lists what was found damaged.

@@ -60,9 +60,9 @@ var errMoved = errors.New("partition moved")
 
 // ContainerInfo describes a container.
 type ContainerInfo struct {
-	Name       string
-	Def        ContainerDef
-	Partitions int
+	Name       string       `json:"name"`
+	Def        ContainerDef `json:"definition"`
+	Partitions int          `json:"physical_partitions"`
 }
 
 // CreateContainer makes a container. It returns ErrExists if the name is

@@ -13,14 +13,14 @@ type Holder struct {
 	// What is a kind of reader: snapshot, scan, query, transaction, copy, export,
 	// backup (which holds files, and no versions), or it is change retention or
 	// expiry grace.
-	What      string
-	Container string // that keeps something for a time; empty: readers
-	Count     int    // of the readers
+	What      string `json:"what"`
+	Container string `json:"container,omitempty"` // that keeps something for a time; empty: readers
+	Count     int    `json:"count"`               // of the readers
 	// Since is when the oldest of the readers began; zero for what a container keeps.
-	Since time.Time
+	Since time.Time `json:"since,omitzero"`
 	// Seq is a sequence: versions that were overwritten after it stay. 0 if that is
 	// not bounded by a sequence.
-	Seq uint64
+	Seq uint64 `json:"seq"`
 }
 
 // String returns a sentence.

@@ -375,52 +375,52 @@ func compressionName(c Compression) string {
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
-	PartitionKey []string
+	PartitionKey []string `json:"partition_key"`
 	// Synthetic, if not nil, derives the key of one level from several members
 	// of a document, in the place of PartitionKey. For JSON containers.
-	Synthetic *SyntheticKey
+	Synthetic *SyntheticKey `json:"synthetic,omitempty"`
 	// Kind is JSON or Opaque.
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// Compression of the stored items.
-	Compression Compression
+	Compression Compression `json:"compression"`
 	// MinPartitions is the number of physical partitions to begin with, which
 	// tile the key space evenly. 0: 1. At most 65,536, which is also the most that
 	// splits come to. One that is written to takes 8 KiB of write buffers or more,
 	// and a file descriptor for each of its files.
-	MinPartitions int
+	MinPartitions int `json:"min_partitions"`
 	// DefaultTTL is how long items live from their last write on, unless they say
 	// otherwise: a document by its member "ttl", in seconds, -1 for ever, any
 	// write by WriteOptions.TTL. 0: items never expire, and a document with a
 	// "ttl" is written without an error and lives for ever, as in the model.
 	// NoExpiry: only those that say so expire. At least a millisecond.
-	DefaultTTL time.Duration
+	DefaultTTL time.Duration `json:"default_ttl_ns,omitzero"`
 	// Throughput is what the container may consume, in request units per second,
 	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
 	// container begins with as many partitions as it takes. See SetThroughput.
-	Throughput float64
+	Throughput float64 `json:"throughput_ru_per_s,omitzero"`
 	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
 	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
-	NoBurst bool
+	NoBurst bool `json:"no_burst,omitempty"`
 	// Replicated says that the container takes writes by ApplyAt and
 	// InstallPartition only: see docs/replication.md.
-	Replicated bool
+	Replicated bool `json:"replicated,omitempty"`
 	// Limits; zero fields mean the model's defaults.
-	Limits Limits
+	Limits Limits `json:"limits"`
 	// ChangeRetention is how long overwritten versions, and what is known of
 	// deleted items, stay on disk at least for change feeds of all versions: see
 	// ChangeOptions.AllVersions. They take space for about a sixteenth longer,
 	// whether or not somebody reads them. 0: such feeds are refused. At least a
 	// second. Not with Replicated.
-	ChangeRetention time.Duration
+	ChangeRetention time.Duration `json:"change_retention_ns,omitzero"`
 	// Index says which values are indexed. The zero value: none are, unlike in
 	// the model, where all are; IndexAll indexes everything. It is the one part
 	// of a definition that can be changed: see Container.SetIndexPolicy.
-	Index IndexPolicy
+	Index IndexPolicy `json:"index,omitzero"`
 	// UniqueKeys are sets of paths: no two items of a logical partition have the
 	// same values at all paths of a set. At most 10, of 16 paths each; not for
 	// Opaque containers. Absent counts as null. See docs/items.md for what it
 	// costs.
-	UniqueKeys [][]string
+	UniqueKeys [][]string `json:"unique_keys,omitempty"`
 }
 
 // IndexPolicy says which values of documents are indexed: see index.Policy.
@@ -431,13 +431,13 @@ func IndexAll() IndexPolicy { return index.All() }
 
 // Limits of a container.
 type Limits struct {
-	ItemBytes             int64 // of one document; 0: 2 MiB, at most 3 MiB
-	LogicalPartitionBytes int64 // of the documents of one partition key, ids not counted; 0: 20 GiB
-	BatchOperations       int   // of one batch or transaction; 0: 100, at most 10,000
-	BatchBytes            int64 // of the keys, ids and documents in one batch or transaction; 0: 2 MiB, at most 4 MiB
+	ItemBytes             int64 `json:"item_bytes"`              // of one document; 0: 2 MiB, at most 3 MiB
+	LogicalPartitionBytes int64 `json:"logical_partition_bytes"` // of the documents of one partition key, ids not counted; 0: 20 GiB
+	BatchOperations       int   `json:"batch_operations"`        // of one batch or transaction; 0: 100, at most 10,000
+	BatchBytes            int64 `json:"batch_bytes"`             // of the keys, ids and documents in one batch or transaction; 0: 2 MiB, at most 4 MiB
 	// PartitionThroughput is the most that a physical partition may consume of
 	// the throughput of the container, in RU/s, at least 1. 0: 10,000.
-	PartitionThroughput float64
+	PartitionThroughput float64 `json:"partition_throughput_ru_per_s"`
 }
 
 const (

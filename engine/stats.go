@@ -44,107 +44,113 @@ func (c *counters) stalled(d time.Duration) {
 // Stats describes a store at one moment. Counts are since Open, sizes in
 // bytes.
 type Stats struct {
-	Containers []ContainerStats
-	Feeds      []FeedStats // loops over changes that are under way
+	Containers []ContainerStats `json:"containers"`
+	Feeds      []FeedStats      `json:"feeds,omitempty"` // loops over changes that are under way
 
-	Reads, ReadErrors     int64
-	Writes, Deletes       int64
-	WrittenBytes          int64 // keys, ids and documents that writes carried
-	Flushes, FlushedBytes int64 // files written from memtables
-	Merges, MergedBytes   int64 // files written from files
-	Trims, TrimmedBytes   int64 // shared files written anew without what is foreign
-	Reindexes             int64 // files written anew for their indexes
-	ReindexedBytes        int64
-	Stalls                int64 // writes that waited a millisecond or more for memory
-	Stalled               time.Duration
-	Conflicts             int64 // transactions that were refused and begun anew
-	CarriedBytes          int64 // written to the log again to free its old files
-	ListenerPanics        int64
-	EventsDropped         int64
-	ClockSetBack          int64     // writes that found the clock more than MaxClockSkew behind the newest time stamp
-	FutureStamp           time.Time // the highest time stamp, if it is more than MaxClockSkew ahead of the clock
-	BackgroundErrors      int64
-	MemoryBudget          int64
-	BufferBytes           int64         // lent to memtables, and in their indexes
-	IndexBytes            int64         // of these, in indexes of memtables
-	HeldBytes             int64         // taken from the system for memtables
-	HotBytes              int64         // of documents that are kept decoded
-	ColdReads             int64         // reads of segment pages that were not known to be in memory
-	ColdWait              time.Duration // that they took altogether
-	OpenFiles             int           // segment files that are open
-	MaxOpenFiles          int           // as Options say
-	MappedFiles           int           // segment files that are mapped
-	MaxMappedFiles        int           // as Options say
-	ReopenedFiles         int64         // times that a file was opened again, as others had taken its place
-	RemappedFiles         int64         // times that one was mapped again
-	Log                   wal.Stats
+	Reads            int64         `json:"reads"`
+	ReadErrors       int64         `json:"read_errors"`
+	Writes           int64         `json:"writes"`
+	Deletes          int64         `json:"deletes"`
+	WrittenBytes     int64         `json:"written_bytes"` // keys, ids and documents that writes carried
+	Flushes          int64         `json:"flushes"`       // files written from memtables
+	FlushedBytes     int64         `json:"flushed_bytes"`
+	Merges           int64         `json:"merges"` // files written from files
+	MergedBytes      int64         `json:"merged_bytes"`
+	Trims            int64         `json:"trims"` // shared files written anew without what is foreign
+	TrimmedBytes     int64         `json:"trimmed_bytes"`
+	Reindexes        int64         `json:"reindexes"` // files written anew for their indexes
+	ReindexedBytes   int64         `json:"reindexed_bytes"`
+	Stalls           int64         `json:"stalls"` // writes that waited a millisecond or more for memory
+	Stalled          time.Duration `json:"stalled_ns"`
+	Conflicts        int64         `json:"conflicts"`     // transactions that were refused and begun anew
+	CarriedBytes     int64         `json:"carried_bytes"` // written to the log again to free its old files
+	ListenerPanics   int64         `json:"listener_panics"`
+	EventsDropped    int64         `json:"events_dropped"`
+	ClockSetBack     int64         `json:"clock_set_back"`        // writes that found the clock more than MaxClockSkew behind the newest time stamp
+	FutureStamp      time.Time     `json:"future_stamp,omitzero"` // the highest time stamp, if it is more than MaxClockSkew ahead of the clock
+	BackgroundErrors int64         `json:"background_errors"`
+	MemoryBudget     int64         `json:"memory_budget_bytes"`
+	BufferBytes      int64         `json:"buffer_bytes"`     // lent to memtables, and in their indexes
+	IndexBytes       int64         `json:"index_bytes"`      // of these, in indexes of memtables
+	HeldBytes        int64         `json:"held_bytes"`       // taken from the system for memtables
+	HotBytes         int64         `json:"hot_bytes"`        // of documents that are kept decoded
+	ColdReads        int64         `json:"cold_reads"`       // reads of segment pages that were not known to be in memory
+	ColdWait         time.Duration `json:"cold_wait_ns"`     // that they took altogether
+	OpenFiles        int           `json:"open_files"`       // segment files that are open
+	MaxOpenFiles     int           `json:"max_open_files"`   // as Options say
+	MappedFiles      int           `json:"mapped_files"`     // segment files that are mapped
+	MaxMappedFiles   int           `json:"max_mapped_files"` // as Options say
+	ReopenedFiles    int64         `json:"reopened_files"`   // times that a file was opened again, as others had taken its place
+	RemappedFiles    int64         `json:"remapped_files"`   // times that one was mapped again
+	Log              wal.Stats     `json:"log"`
 	// Holders are what keeps versions that were overwritten or deleted, and files,
 	// from leaving the disk, the oldest first.
-	Holders        []Holder
-	Snapshots      int           // sequences held by snapshots and scans
-	OldestSnapshot time.Duration // age, 0 if none
-	LastSeq        uint64
-	Failed         error // why the store takes no writes; nil if it does
+	Holders        []Holder      `json:"holders,omitempty"`
+	Snapshots      int           `json:"snapshots"`                   // sequences held by snapshots and scans
+	OldestSnapshot time.Duration `json:"oldest_snapshot_ns,omitzero"` // age, 0 if none
+	LastSeq        uint64        `json:"last_seq"`
+	Failed         error         `json:"failed"` // why the store takes no writes; nil if it does
 	// Damage is what is set aside, and where damage was met since the store was opened.
-	Damage []Damage
+	Damage []Damage `json:"damage,omitempty"`
 }
 
 // ContainerStats describes a container.
 type ContainerStats struct {
 	ContainerInfo
-	Partitions []PartitionStats
+	Partitions []PartitionStats `json:"partitions"`
 }
 
 // PartitionStats describes a physical partition.
 type PartitionStats struct {
-	ID PartitionID
+	ID PartitionID `json:"id"`
 	// Min and Max bound its effective partition keys: upper-case hexadecimal
 	// digits, Min inclusive, Max exclusive.
-	Min, Max string
+	Min string `json:"min"`
+	Max string `json:"max"`
 	// Items is the number of documents, at most: versions that newer ones
 	// overwrite are counted too until a merge drops them. Exact says that
 	// there are none.
-	Items      int64
-	Exact      bool
-	Tombstones int64
+	Items      int64 `json:"documents"`
+	Exact      bool  `json:"exact"`
+	Tombstones int64 `json:"tombstones"`
 	// Dead estimates the versions that were overwritten or deleted, tombstones and
 	// what has expired, in files: those that a merge would drop if nobody held them.
-	Dead          int64
-	Logical       int64         // logical partitions in files; one that is in several counts in each
-	RawBytes      int64         // of all versions' documents
-	FileBytes     int64         // estimated, where files are shared with other partitions
-	ForeignBytes  int64         // of shared files, beyond what belongs to the partition
-	Parents       []PartitionID // whose place it took; none if made with its container
-	Inherits      bool          // it has not flushed all that its parents left it
-	MemtableBytes int64
-	Memtables     int
-	Runs          int
-	Files         int
-	Flushed       uint64 // sequence up to which all writes are in files
-	Visible       uint64 // sequence up to which all writes are shown
+	Dead          int64         `json:"dead"`
+	Logical       int64         `json:"logical_partitions"` // logical partitions in files; one that is in several counts in each
+	RawBytes      int64         `json:"raw_bytes"`          // of all versions' documents
+	FileBytes     int64         `json:"file_bytes"`         // estimated, where files are shared with other partitions
+	ForeignBytes  int64         `json:"foreign_bytes"`      // of shared files, beyond what belongs to the partition
+	Parents       []PartitionID `json:"parents,omitempty"`  // whose place it took; none if made with its container
+	Inherits      bool          `json:"inherits,omitempty"` // it has not flushed all that its parents left it
+	MemtableBytes int64         `json:"memtable_bytes"`
+	Memtables     int           `json:"memtables"`
+	Runs          int           `json:"runs"`
+	Files         int           `json:"files"`
+	Flushed       uint64        `json:"flushed_seq"` // sequence up to which all writes are in files
+	Visible       uint64        `json:"visible_seq"` // sequence up to which all writes are shown
 	// Load is what operations on single logical partitions consume, in RU/s: a
 	// mean in which the last minute counts most, estimated from one in 256.
-	Load float64
+	Load float64 `json:"load_ru_per_s"`
 	// Of a container with provisioned throughput:
-	Throughput float64 // RU/s that the partition may consume; 0: unlimited
-	Consumed   float64 // RU since the store was opened or the partition made
-	Throttled  int64   // operations that were refused meanwhile
+	Throughput float64 `json:"throughput_ru_per_s,omitzero"` // RU/s that the partition may consume; 0: unlimited
+	Consumed   float64 `json:"consumed_ru,omitzero"`         // RU since the store was opened or the partition made
+	Throttled  int64   `json:"throttled,omitzero"`           // operations that were refused meanwhile
 }
 
 // FeedStats describes a loop over the changes of a container.
 type FeedStats struct {
-	Container   string
-	Scope       string
-	AllVersions bool
-	Follow      bool
-	Since       time.Time // when the loop began
-	Shown       int64     // changes
+	Container   string    `json:"container"`
+	Scope       string    `json:"scope"`
+	AllVersions bool      `json:"all_versions"`
+	Follow      bool      `json:"follow"`
+	Since       time.Time `json:"since,omitzero"` // when the loop began
+	Shown       int64     `json:"shown"`          // changes
 	// Behind is how far what was shown is behind what is visible, in sequences of the
 	// store: at least as many as the changes that are left. It counts what the loop
 	// has in hand as shown.
-	Behind uint64
+	Behind uint64 `json:"behind_sequences"`
 	// Lag is how long ago the loop had last shown everything; 0 if it has.
-	Lag time.Duration
+	Lag time.Duration `json:"lag_ns,omitzero"`
 }
 
 // Stats returns a description of the store. It is cheap: nothing is read from

@@ -31,13 +31,13 @@ import (
 type SyntheticKey struct {
 	// Join are 1 to 3 paths, at least 2 without suffixes, at most 2 with
 	// SuffixOf. A value that is missing counts as undefined.
-	Join []string
+	Join []string `json:"join"`
 	// Suffixes is N, the number of suffixes, which are 1 to N; at least 2, at
 	// most 1,000. 0: keys have no suffix. It cannot be changed later.
-	Suffixes int
+	Suffixes int `json:"suffixes,omitempty"`
 	// SuffixOf is the path of a value whose hash is the suffix. Empty, with
 	// Suffixes: the suffix is random.
-	SuffixOf string
+	SuffixOf string `json:"suffix_of,omitempty"`
 }
 
 const maxSuffixes = 1000

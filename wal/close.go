@@ -84,19 +84,19 @@ type counters struct {
 
 // Stats describes a log. The counts are since Create.
 type Stats struct {
-	Files     int           // needed ones
-	Bytes     int64         // in their records
-	Spares    int           // files made ahead or waiting for another use
-	Records   int64         // appended, those about the log itself included
-	Written   int64         // bytes of records written
-	Writes    int64         // calls that wrote records
-	Waits     int64         // calls of Wait that had to wait for a sync
-	Waited    time.Duration // by all of them
-	Syncs     int64         // syncs of records
-	Rotations int64         // files filled
-	Made      int64         // files made
-	Recycled  int64         // of them, out of old ones
-	Dropped   Dropped       // what Recover found before Create and dropped
+	Files     int           `json:"files"`         // needed ones
+	Bytes     int64         `json:"bytes"`         // in their records
+	Spares    int           `json:"spares"`        // files made ahead or waiting for another use
+	Records   int64         `json:"records"`       // appended, those about the log itself included
+	Written   int64         `json:"written_bytes"` // bytes of records written
+	Writes    int64         `json:"writes"`        // calls that wrote records
+	Waits     int64         `json:"waits"`         // calls of Wait that had to wait for a sync
+	Waited    time.Duration `json:"waited_ns"`     // by all of them
+	Syncs     int64         `json:"syncs"`         // syncs of records
+	Rotations int64         `json:"rotations"`     // files filled
+	Made      int64         `json:"made"`          // files made
+	Recycled  int64         `json:"recycled"`      // of them, out of old ones
+	Dropped   Dropped       `json:"dropped"`       // what Recover found before Create and dropped
 }
 
 // Stats returns the present figures.
