@@ -46,7 +46,7 @@ type verifySummary struct {
 	Findings   int     `json:"findings"`
 	Partitions int     `json:"partitions"`
 	Segments   int     `json:"segments"`
-	Items      uint64  `json:"items"`
+	Items      uint64  `json:"items"` // versions in the segments, each file counted once and whole
 	Bytes      int64   `json:"bytes"` // of segments and log that were read
 	LogRecords int64   `json:"log_records"`
 	TornBytes  int64   `json:"log_torn_bytes"`
@@ -88,7 +88,7 @@ func (s *verifySummary) print(out *output) {
 		verdict = cli.Plural(s.Findings, "finding", "findings")
 	}
 	out.printf("%s: %s, %s, %s, %s; log: %s", verdict, cli.Plural(s.Partitions, "partition", "partitions"),
-		cli.Plural(s.Segments, "segment", "segments"), cli.Plural(s.Items, "item", "items"), cli.Bytes(s.Bytes), cli.Plural(s.LogRecords, "record", "records"))
+		cli.Plural(s.Segments, "segment", "segments"), cli.Plural(s.Items, "version", "versions"), cli.Bytes(s.Bytes), cli.Plural(s.LogRecords, "record", "records"))
 	if s.TornBytes > 0 {
 		out.printf(", %s torn at its end", cli.Bytes(s.TornBytes))
 	}
