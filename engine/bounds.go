@@ -134,6 +134,11 @@ func (f *file) before(k *item.Key) bool {
 	return item.Compare(&f.Properties().Max, k) < 0 || f.clip != nil && item.Compare(&f.clip.hi, k) <= 0
 }
 
+// outside says that the file has nothing from lo to hi within its bounds.
+func (f *file) outside(lo, hi *item.Key) bool {
+	return f.before(lo) || item.Compare(hi, &f.Properties().Min) < 0 || f.clip != nil && item.Compare(hi, &f.clip.lo) < 0
+}
+
 // start moves a cursor to the first key within the bounds, in reverse to the
 // last; nil are no bounds.
 func (b *bounds) start(c positioner, reverse bool) bool {

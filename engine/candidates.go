@@ -103,7 +103,7 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi = lo, hi
-	if err := c.set.open(p, v, at, now, c.policy, !c.few); err != nil {
+	if err := c.set.open(p, v, at, now, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
 	c.set.ctx = c.ctx
@@ -515,7 +515,7 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 		}
 		return c.fits, nil
 	}
-	lo, hi := s.limits(c, p)
+	lo, hi := s.limits(&c.limits, p)
 	if fits, err := c.open(p, v, at, now, lo, hi, !s.onlyKey && s.within == nil); !fits || err != nil {
 		return false, err
 	}
@@ -527,14 +527,15 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 	return true, nil
 }
 
-// limits returns the keys between which a scan has something of a partition.
-func (s *scanner) limits(c *candidates, p *partition) (lo, hi *item.Key) {
+// limits returns the keys between which a scan has something of a partition, of
+// which it makes copies.
+func (s *scanner) limits(copies *[2]item.KeyCopy, p *partition) (lo, hi *item.Key) {
 	if s.onlyKey {
 		whole := s.bound.Partition()
-		c.limits[0].Set(&whole)
+		copies[0].Set(&whole)
 		whole.ID = afterAllIDs
-		c.limits[1].Set(&whole)
-		return &c.limits[0].Key, &c.limits[1].Key
+		copies[1].Set(&whole)
+		return &copies[0].Key, &copies[1].Key
 	}
 	within := s.within
 	if within == nil {

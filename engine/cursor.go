@@ -20,14 +20,16 @@ type mergedCursor struct {
 	at      uint64
 	since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
-	sources []source // newest first
-	current int      // index of the source with the next key, -1 at the end
-	equal   []int    // the other sources that are at the same key
+	lo, hi  *item.Key // keys that are not from lo to hi may be left out; nil: none are
+	sources []source  // newest first
+	current int       // index of the source with the next key, -1 at the end
+	equal   []int     // the other sources that are at the same key
 
 	deleted deletedKeys
-	hidden  item.Version // what top shows of an item that was deleted with its logical partition; Seq 0: the item is not
-	failure error        // of deleted or ctx
-	edge    item.KeyCopy // of a logical partition
+	hidden  item.Version    // what top shows of an item that was deleted with its logical partition; Seq 0: the item is not
+	failure error           // of deleted or ctx
+	edge    item.KeyCopy    // of a logical partition
+	limits  [2]item.KeyCopy // what lo and hi may point to
 }
 
 // source is a memtable or, if run is set, a run.
@@ -75,6 +77,7 @@ func (m *mergedCursor) close() {
 	}
 	m.version, m.ctx, m.sources, m.current = nil, nil, m.sources[:0], -1
 	m.deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
+	m.lo, m.hi = nil, nil
 }
 
 // useTable points the source's cursor at a memtable.
@@ -172,7 +175,7 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 		}
 		return
 	}
-	if s.old(m) {
+	if s.old(m) || s.outside(m) {
 		s.nextFile(m)
 		return
 	}
@@ -194,7 +197,7 @@ func (s *source) nextFile(m *mergedCursor) {
 		if s.file < 0 || s.file >= len(s.run.files) {
 			return
 		}
-		if s.old(m) {
+		if s.old(m) || s.outside(m) {
 			continue
 		}
 		s.use(s.file, m.at)
@@ -209,6 +212,12 @@ func (s *source) nextFile(m *mergedCursor) {
 // than others have older versions, so that what is left out hides nothing.
 func (s *source) old(m *mergedCursor) bool {
 	return m.since > 0 && s.run.files[s.file].Properties().MaxSeq <= m.since
+}
+
+// outside says whether the file has nothing that is wanted. It may be damaged, or
+// have to be opened.
+func (s *source) outside(m *mergedCursor) bool {
+	return m.lo != nil && s.run.files[s.file].outside(m.lo, m.hi)
 }
 
 // advance moves to the following key.

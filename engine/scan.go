@@ -387,6 +387,9 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		s.cursors.since = s.since
 		s.cursors.open(v, at, s.reverse)
 		s.cursors.ctx = s.ctx
+		if s.onlyKey || s.within != nil {
+			s.cursors.lo, s.cursors.hi = s.limits(&s.cursors.limits, p)
+		}
 		s.seek()
 	}
 	return s.collect(&s.cursors, now)

@@ -55,11 +55,12 @@ type ordinals struct{ lo, hi uint32 }
 // A nil policy means that nothing has an index.
 func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
 	q := new(sourceSet)
-	return q, q.open(p, v, at, now, policy, tables)
+	return q, q.open(p, v, at, now, policy, tables, nil, nil)
 }
 
-// open is sourcesAt for a set that is new, or was reset.
-func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy *index.Compiled, tables bool) error {
+// open is sourcesAt for a set that is new, or was reset. Files that have nothing
+// from lo to hi are left out, damaged ones too; nil: none are.
+func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
 	q.p, q.v, q.at, q.now, q.policy = p, v, at, now, policy
 	q.deleted.begin(v, at)
 	known := p.visible.Load()
@@ -73,6 +74,9 @@ func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy 
 	}
 	for _, r := range v.runs {
 		for _, f := range r.files {
+			if lo != nil && f.outside(lo, hi) {
+				continue
+			}
 			s := q.addFile(f, r)
 			span, err := f.ordinalSpan()
 			if err != nil {
