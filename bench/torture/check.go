@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/cleavestore/cleave/engine"
 )
@@ -16,50 +17,8 @@ type found struct {
 	sum  uint64
 }
 
-// readLane reads a lane. A document that no change of the lane writes is a
-// violation.
-func readLane(ctx context.Context, c *engine.Container, l *lane) (f found, err error) {
-	f.docs = make(map[string]change)
-	for item, err := range c.Scan(ctx, l.key(), "", nil) {
-		if err != nil {
-			return f, err
-		}
-		made, ok := l.changeOf(item.ID, item.Body)
-		if !ok {
-			return f, violation("lane %d: nobody has written %s as %.80q, %d bytes", l.number, item.ID, item.Body, len(item.Body))
-		}
-		f.docs[item.ID] = made
-		f.sum += made.sum()
-	}
-	return f, nil
-}
-
 // is says whether a lane holds what its model does.
 func (f found) is(l *lane) bool { return f.sum == l.sum && len(f.docs) == len(l.docs) }
-
-// compareLane compares a lane with its model.
-func compareLane(ctx context.Context, c *engine.Container, l *lane) error {
-	f, err := readLane(ctx, c, l)
-	if err != nil {
-		return err
-	}
-	if !f.is(l) {
-		return violation("lane %d is not the model after operation %d: %s", l.number, l.n, difference(f.docs, l.docs))
-	}
-	return compareCount(ctx, c, l)
-}
-
-// compareCount compares what an index counts with the model.
-func compareCount(ctx context.Context, c *engine.Container, l *lane) error {
-	n, err := c.Count(ctx, engine.OnePartition(l.key()), engine.Exists("/n"))
-	if err != nil {
-		return err
-	}
-	if int(n) != len(l.docs) {
-		return violation("lane %d: the index counts %d documents, the scan %d", l.number, n, len(l.docs))
-	}
-	return nil
-}
 
 func difference(got, want map[string]change) string {
 	for id, c := range want {
@@ -103,40 +62,49 @@ func (m models) at() []int {
 	return at
 }
 
+// openedContainers returns the containers of a store that must have them.
+func openedContainers(db *engine.DB) (cs containers, err error) {
+	if cs.documents, err = db.Container("c"); err == nil {
+		cs.opaque, err = db.Container("o")
+	}
+	return cs, err
+}
+
 // withStore opens a store for fn and closes it.
 func withStore(ctx context.Context, dir string, o engine.Options, fn func(*engine.DB) error) error {
 	db, err := engine.Open(ctx, dir, &o)
 	if err != nil {
 		return violation("the store does not open: %w", err)
 	}
-	if err := fn(db); err != nil {
-		return errors.Join(err, db.Close())
+	err = fn(db)
+	// A process that is forked meanwhile has a copy of the lock until it runs
+	// its program.
+	syscall.ForkLock.RLock()
+	closeErr := db.Close()
+	syscall.ForkLock.RUnlock()
+	if err == nil && closeErr != nil {
+		err = violation("the store does not close: %w", closeErr)
 	}
-	if err := db.Close(); err != nil {
-		return violation("the store does not close: %w", err)
-	}
-	return nil
+	return err
 }
 
 // checkStore looks whether each lane of a store is the model after some number of
 // operations from least to most, and returns these models. from are models of no
-// more than least operations.
-func checkStore(ctx context.Context, db *engine.DB, from models, least, most []int) (models, error) {
-	c, err := db.Container("c")
-	if errors.Is(err, engine.ErrNoContainer) {
+// more than least operations. feed, if not nil, reads on to the end of the feeds.
+func checkStore(ctx context.Context, db *engine.DB, from models, least, most []int, feed *consumer, verify bool) (models, error) {
+	cs, err := openedContainers(db)
+	if err != nil {
 		for number, n := range least {
 			if n > 0 {
-				return nil, violation("the container is gone, lane %d had %d operations", number, n)
+				return nil, violation("lane %d had %d operations: %w", number, n, err)
 			}
 		}
-		return from, nil
-	} else if err != nil {
-		return nil, err
+		return from, nil // the child did not come to create them
 	}
 	is := make(models, len(from))
 	for number := range from {
 		l := from[number].copy()
-		f, err := readLane(ctx, c, l)
+		f, err := cs.readLane(ctx, l)
 		if err != nil {
 			return nil, violation("lane %d cannot be read: %w", number, err)
 		}
@@ -148,9 +116,25 @@ func checkStore(ctx context.Context, db *engine.DB, from models, least, most []i
 			}
 		}
 		is[number] = l
-		if err := compareCount(ctx, c, l); err != nil {
+		if err := cs.compareAnswers(ctx, l); err != nil {
 			return nil, err
 		}
+	}
+	if feed != nil {
+		// A consumer that has seen what the store does not have has seen too much;
+		// where it has not, it shall go on with nothing lost.
+		if err := feed.shownIsThere(is); err != nil {
+			return nil, err
+		}
+		if err := feed.drain(ctx, cs, is); err != nil {
+			return nil, err
+		}
+		if err := feed.compare(is); err != nil {
+			return nil, err
+		}
+	}
+	if !verify {
+		return is, nil
 	}
 	for finding, err := range db.Verify(ctx) {
 		if err != nil {
@@ -176,16 +160,25 @@ func checkBackup(ctx context.Context, dir string, o engine.Options, from models,
 	if err := engine.Restore(ctx, f, to); err != nil {
 		return true, violation("a backup does not restore: %w", err)
 	}
-	return true, withStore(ctx, to, o, func(db *engine.DB) error {
-		_, err := checkStore(ctx, db, from, from.at(), most)
+	return true, checkCopy(ctx, to, o, from, most)
+}
+
+// checkCopy looks at a restored backup or a checkpoint.
+func checkCopy(ctx context.Context, dir string, o engine.Options, from models, most []int) error {
+	err := withStore(ctx, dir, o, func(db *engine.DB) error {
+		_, err := checkStore(ctx, db, from, from.at(), most, nil, true)
 		return err
 	})
+	if err != nil {
+		return fmt.Errorf("in %s: %w", filepath.Base(dir), err)
+	}
+	return nil
 }
 
 // clearBeside removes what a child has made beside its store, for good: after a
 // power cut it would be of an earlier life.
 func clearBeside(dir string) error {
-	for _, suffix := range []string{".backup", ".backup.tmp", ".checkpoint", ".restored"} {
+	for _, suffix := range []string{".backup", ".backup.tmp", ".checkpoint", ".checkpoint.tmp", ".restored"} {
 		if err := os.RemoveAll(dir + suffix); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,9 +21,11 @@ type task struct {
 	Setting  string
 	Dir      string
 	Ballast  string // a file that goes when the disk is full; empty: none
+	Failing  bool   // the device may fail writes for good
 	Seed     uint64
 	Buffered bool
 	At       []int         // operations of each lane that the store has
+	Feeds    [2]string     // positions from which the feeds are read
 	Rate     float64       // operations a second, of all lanes; 0: as many as go
 	Pause    time.Duration // between disturbances
 	Sample   time.Duration // between samples of what the child uses; 0: none
@@ -30,18 +35,36 @@ type task struct {
 type child struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer // the child ends in order when it is closed
-	out    *bufio.Reader
-	stderr strings.Builder
-	last   []int // operation of each lane that was acknowledged last
+	stderr bytes.Buffer
+	begun  chan struct{} // closed when it has said something
+	done   chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	deaf   bool              // what it says is passed over
+	last   []int             // operation of each lane that was acknowledged last
+	feed   *consumer         // of what it has read from the feeds
+	sample func(text []byte) // gets its samples
+	wrong  error             // what it said and should not have
 }
 
-func startChild(ctx context.Context, t task) (*child, error) {
+// startChild starts one. feed goes on with what the child reads from the feeds;
+// sample, if not nil, gets its samples. wrapper are words before those of the
+// command.
+func startChild(ctx context.Context, t task, feed *consumer, sample func([]byte), wrapper ...string) (*child, error) {
+	t.Feeds = feed.positions
 	told, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.CommandContext(ctx, os.Args[0], string(told)), last: append([]int(nil), t.At...)}
+	words := append(slices.Clone(wrapper), os.Args[0], string(told))
+	c := &child{cmd: exec.CommandContext(ctx, words[0], words[1:]...), last: slices.Clone(t.At), feed: feed, sample: sample,
+		begun: make(chan struct{}), done: make(chan struct{})}
 	c.cmd.Stderr = &c.stderr
+	ownGroup(c.cmd)
+	c.cmd.Cancel = func() error {
+		killGroup(c.cmd)
+		return nil
+	}
 	c.cmd.Env = append(os.Environ(), victimEnv+"=1")
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -50,45 +73,76 @@ func startChild(ctx context.Context, t task) (*child, error) {
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	c.out = bufio.NewReader(out)
-	return c, c.cmd.Start()
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go c.listen(bufio.NewReader(out))
+	return c, nil
 }
 
-// listen returns the next line that is no acknowledgement, or io.EOF. Lines of
-// acknowledgements are noted, of which it returns after limit of them with an
-// empty line; 0: never.
-func (c *child) listen(limit int) (string, error) {
-	for n := 1; ; n++ {
-		line, err := c.out.ReadString('\n')
+// listen takes what the child says, to its end.
+func (c *child) listen(r *bufio.Reader) {
+	defer close(c.done)
+	for said := false; ; said = true {
+		line, err := r.ReadBytes('\n')
 		if err != nil {
-			return "", io.EOF // a line cut off was never said
+			return // a line cut off was never said
 		}
-		var number, op int
-		if _, err := fmt.Sscan(line, &number, &op); err != nil {
-			return line, nil
+		if !said {
+			close(c.begun)
 		}
-		if number < 0 || number >= len(c.last) {
-			return "", fmt.Errorf("the child says %q", line)
+		c.mu.Lock()
+		if !c.deaf && c.wrong == nil {
+			c.wrong = c.take(line)
 		}
-		c.last[number] = max(c.last[number], op)
-		if n == limit {
-			return "", nil
-		}
+		c.mu.Unlock()
 	}
 }
 
-// kill ends the child. What it says from here on is passed over.
-func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	_, _ = io.Copy(io.Discard, c.out)
-	_ = c.cmd.Wait()
+func (c *child) take(line []byte) error {
+	word, rest, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+	switch string(word) {
+	case "open":
+		return nil
+	case "sample":
+		c.sample(rest)
+		return nil
+	case "feed":
+		var p piece
+		if err := json.Unmarshal(rest, &p); err != nil {
+			return err
+		}
+		return c.feed.take(p)
+	}
+	var number, op int
+	if _, err := fmt.Sscan(string(line), &number, &op); err != nil || number < 0 || number >= len(c.last) {
+		return fmt.Errorf("the child says %q", line)
+	}
+	c.last[number] = max(c.last[number], op)
+	return nil
 }
 
-// wait waits for a child that has ended by itself.
-func (c *child) wait() error {
-	err := c.cmd.Wait()
+// deafen has everything passed over that the child says from now on.
+func (c *child) deafen() {
+	c.mu.Lock()
+	c.deaf = true
+	c.mu.Unlock()
+}
+
+// kill ends the child, unless it has ended, and waits for it. It returns how it
+// ended and what it said that was wrong.
+func (c *child) kill() (ended, wrong error) {
+	killGroup(c.cmd)
+	return c.wait()
+}
+
+// wait waits for the end of the child.
+func (c *child) wait() (ended, wrong error) {
+	<-c.done
+	ended = c.cmd.Wait()
 	if text := strings.TrimSpace(c.stderr.String()); text != "" {
-		err = errors.Join(err, errors.New(text))
+		ended = errors.Join(ended, errors.New(text))
 	}
-	return err
+	_ = c.stdin.Close()
+	return ended, c.wrong
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -19,13 +20,24 @@ type end int
 const (
 	kill end = iota
 	cut
-	full // the disk is full for a while; then a kill
+	full   // the disk is full for a while; then a kill
+	thin   // the device below is full, of which the file system does not know; then a kill
+	atCall // killed by strace at a system call
 )
 
-func (e end) String() string { return [...]string{"kill", "cut", "full, kill"}[e] }
+func (e end) String() string {
+	return [...]string{"kill", "cut", "full disk, kill", "full device, kill", "kill at a call"}[e]
+}
 
 // storeCycles is after how many cycles a new store is begun.
 const storeCycles = 25
+
+// longest is how long a child works at most, and copies the share of the cycles
+// that look at backups and checkpoints, and verify: one of so many.
+const (
+	longest = 250 * time.Millisecond
+	copies  = 6
+)
 
 // series are cycles on one medium.
 type series struct {
@@ -36,10 +48,15 @@ type series struct {
 	rng     *rand.Rand
 
 	seed         uint64
+	buffered     bool   // what the child writes in this cycle
 	models       models // of what the store holds
+	feed         *consumer
 	cycles       int
 	acknowledged int
-	backups      int
+	backups      int // restored, and checkpoints opened
+	shown        int // changes that feeds have shown
+	atCalls      int // kills at a system call
+	kept         int
 	violations   []string
 }
 
@@ -55,11 +72,11 @@ func (s *series) cycle(ctx context.Context) error {
 			return err
 		}
 		s.seed = s.rng.Uint64()
-		s.models = newModels(s.setting.shape, s.seed)
+		s.models, s.feed = newModels(s.setting.shape, s.seed), newConsumer(s.setting.shape.Lanes)
 	}
 	s.cycles++
-	buffered := s.rng.IntN(3) == 0
-	least, err := s.life(ctx, buffered)
+	s.buffered = s.rng.IntN(3) == 0
+	least, err := s.life(ctx) // what was acknowledged
 	if err != nil {
 		return s.violated(err)
 	}
@@ -72,95 +89,156 @@ func (s *series) cycle(ctx context.Context) error {
 		if most[i] = least[i] + 1; s.end == cut {
 			most[i] += 1000 // the cut was not told of the last acknowledgements
 		}
-		if buffered && s.end == cut {
-			least[i] = l.n // what the check before had read, it had made durable
+		if s.buffered && (s.end == cut || s.end == thin) {
+			least[i] = l.n // what the check before had read is durable; what a device refused is lost as by a cut
 		}
+		least[i] = max(least[i], s.feed.last[i]) // a feed shows what is durable
 	}
-	there, err := checkBackup(ctx, dir, s.setting.options, s.models, most)
-	if there {
-		s.backups++
+	if s.rng.IntN(copies) == 0 {
+		err = s.checkCopies(ctx, most)
 	}
 	if err == nil {
+		before := s.feed.shown
 		err = withStore(ctx, dir, s.setting.options, func(db *engine.DB) error {
 			if s.mutant {
 				if err := takeOne(ctx, db); err != nil {
 					return err
 				}
 			}
-			is, err := checkStore(ctx, db, s.models, least, most)
+			is, err := checkStore(ctx, db, s.models, least, most, s.feed, s.rng.IntN(copies) == 0)
 			if err == nil {
 				s.models = is
 			}
 			return err
 		})
+		s.shown += s.feed.shown - before
 	}
 	return s.violated(errors.Join(err, clearBeside(dir)))
 }
 
-// violated counts a violation, and begins a new store after it.
-func (s *series) violated(err error) error {
-	if isViolation(err) {
-		s.violations = append(s.violations, fmt.Sprintf("cycle %d, seed %d: %v", s.cycles, s.seed, err))
-		s.cycles += storeCycles - s.cycles%storeCycles
-		return nil
+// checkCopies looks at the backup and the checkpoint that a child has made.
+func (s *series) checkCopies(ctx context.Context, most []int) error {
+	there, err := checkBackup(ctx, s.medium.dir(), s.setting.options, s.models, most)
+	if there {
+		s.backups++
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if checkpoint := s.medium.dir() + ".checkpoint"; exists(checkpoint) {
+		s.backups++
+		return checkCopy(ctx, checkpoint, s.setting.options, s.models, most)
+	}
+	return nil
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// violated counts a violation, keeps a copy of the store, and begins a new one.
+func (s *series) violated(err error) error {
+	if !isViolation(err) {
+		return err
+	}
+	text := fmt.Sprintf("cycle %d, seed %d, buffered %t: %v", s.cycles, s.seed, s.buffered, err)
+	if !s.mutant && s.kept < 3 {
+		s.kept++
+		kept := filepath.Join(os.TempDir(), fmt.Sprintf("torture-kept-%d-%d", s.seed, s.cycles))
+		if os.CopyFS(kept, os.DirFS(filepath.Dir(s.medium.dir()))) == nil {
+			text += "\n  kept: " + kept
+		}
+	}
+	s.violations = append(s.violations, text)
+	s.cycles += storeCycles - s.cycles%storeCycles
+	return nil
+}
+
+// callClasses are the system calls at one of which strace kills the child.
+var callClasses = []string{"pwrite64", "write", "fdatasync,fsync", "renameat,renameat2,rename", "openat", "unlinkat,linkat", "ftruncate,fallocate", "mmap,munmap"}
+
+// killed says that a process was killed, or that strace ended as such.
+func killed(err error) bool {
+	exit := new(exec.ExitError)
+	return errors.As(err, &exit) && strings.Contains(exit.String(), "killed")
 }
 
 // life runs a child to its end and returns the last operation of each lane that
 // it had acknowledged by then.
-func (s *series) life(ctx context.Context, buffered bool) ([]int, error) {
+func (s *series) life(ctx context.Context) ([]int, error) {
 	dir := s.medium.dir()
-	t := task{Setting: s.setting.name, Dir: dir, Seed: s.seed, Buffered: buffered, At: s.models.at()}
-	if s.end == full {
-		t.Ballast = filepath.Join(filepath.Dir(dir), "ballast")
-		if err := fill(t.Ballast, 3<<20); err != nil {
+	t := task{Setting: s.setting.name, Dir: dir, Seed: s.seed, Buffered: s.buffered, At: s.models.at()}
+	var wrapper []string
+	switch s.end {
+	case full, thin:
+		ballast, err := s.medium.full()
+		if err != nil {
 			return nil, err
 		}
-		defer os.Remove(t.Ballast)
+		defer os.Remove(ballast)
+		if t.Failing = s.end == thin; !t.Failing {
+			t.Ballast = ballast
+		}
+	case atCall:
+		class := callClasses[s.rng.IntN(len(callClasses))]
+		wrapper = []string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + class, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", class, 1+s.rng.IntN(120))}
 	}
-	c, err := startChild(ctx, t)
+	c, err := startChild(ctx, t, s.feed, nil, wrapper...)
 	if err != nil {
 		return nil, err
 	}
-	deadline := time.AfterFunc(2*time.Minute, func() { _ = c.cmd.Process.Kill() })
-	defer deadline.Stop()
-	line, err := c.listen(1 + s.rng.IntN(1500))
-	switch {
-	case err == io.EOF && ctx.Err() != nil:
-		_ = c.wait()
-		return nil, ctx.Err()
-	case err == io.EOF:
-		return nil, violation("the child ended by itself, or wrote nothing for two minutes: %w", c.wait())
-	case err != nil || line != "":
-		c.kill()
-		return nil, errors.Join(err, fmt.Errorf("the child says %q", line))
+	hung := time.After(2 * time.Minute)
+	wait := time.After(time.Duration(s.rng.Int64N(int64(longest / 5))))
+	opened := s.mutant || s.rng.IntN(20) > 0 // else the end may come while the child opens the store
+	if opened {
+		wait = nil
+	}
+	select {
+	case <-wait:
+	case <-hung:
+	case <-c.done:
+	case <-c.begun:
+		wait = time.After(time.Duration(s.rng.Int64N(int64(longest))))
+		switch s.end {
+		case full, thin:
+			wait = time.After(2 * longest)
+		case atCall:
+			wait = time.After(8 * longest) // if it does not come to the call
+		}
+		select {
+		case <-c.done:
+		case <-hung:
+		case <-wait:
+		}
+	}
+	select {
+	case <-c.done:
+		ended, wrong := c.wait()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case wrong != nil:
+			return nil, wrong
+		case s.end == thin:
+			return c.last, nil // who cannot open a store on such a device ends
+		case s.end == atCall && killed(ended):
+			s.atCalls++
+			return c.last, nil
+		}
+		return nil, violation("the child ended by itself: %w", errors.Join(ended, wrong))
+	case <-hung:
+		_, _ = c.kill()
+		return nil, violation("the child has not opened its store in two minutes")
+	default:
 	}
 	if s.end == cut {
-		err := s.medium.cut()
-		c.kill() // what it says from the cut on may be false
-		return c.last, err
+		c.deafen() // a sync that races with the cut may answer falsely
+		if err := s.medium.cut(); err != nil {
+			_, _ = c.kill()
+			return nil, err
+		}
 	}
-	_ = c.cmd.Process.Kill()
-	for err == nil {
-		_, err = c.listen(0)
-	}
-	_ = c.wait()
-	return c.last, nil
-}
-
-// fill makes a file that leaves some bytes of its file system free.
-func fill(name string, leave int64) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	piece := make([]byte, 1<<20)
-	var n int64
-	for err == nil {
-		_, err = f.Write(piece)
-		n += int64(len(piece))
-	}
-	return f.Truncate(max(n-int64(len(piece))-leave, 0))
+	_, wrong := c.kill()
+	return c.last, wrong
 }

@@ -8,113 +8,198 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
 )
 
-// damages spoils files of a closed store, one a time, opens it, reads all lanes
-// and writes to it. An error is right, and so is the whole answer; a wrong answer
-// is not, nor is a call that does not end.
-func damages(ctx context.Context, n int, seed uint64) (result, error) {
+const (
+	damagesOfOne = 3   // damages to one copy of a store, at most
+	damagedUses  = 300 // copies of one store
+	damagedLives = 4   // one copy of so many is written to, reshaped and opened again
+)
+
+// closedStore is a store with all its bytes, to make copies of.
+type closedStore struct {
+	files  map[string][]byte
+	names  []string
+	models models
+	places []string // directory of the physical partition of each lane
+}
+
+// damages spoils files of closed stores, opens them, reads all lanes and, of some,
+// writes to them, reshapes and opens them again. In the lanes whose physical
+// partition is damaged an error is right, and so is the whole answer; all other
+// lanes must be right and take writes.
+func damages(ctx context.Context, n int, seed uint64, progress func(int)) (result, error) {
 	r := result{medium: "directory", end: "damage"}
 	root, err := os.MkdirTemp("", "torture-damage-")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(root)
-	whole := filepath.Join(root, "whole")
-	is, err := makeStore(ctx, whole, seed)
-	if err != nil {
-		return r, err
-	}
 	rng := rand.New(rand.NewPCG(seed, 7))
+	var whole *closedStore
 	spoiled := filepath.Join(root, "spoiled")
-	for range n {
-		if err := ctx.Err(); err != nil {
+	for use := 0; r.cycles < n; use++ {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		if use%damagedUses == 0 {
+			if whole, err = makeStore(ctx, filepath.Join(root, "whole"), rng); err != nil {
+				return r, err
+			}
+		}
+		what, places, count := whole.spoil(rng)
+		if err := errors.Join(os.RemoveAll(spoiled), what.write(spoiled)); err != nil {
 			return r, err
 		}
-		if err := errors.Join(os.RemoveAll(spoiled), os.CopyFS(spoiled, os.DirFS(whole))); err != nil {
-			return r, err
-		}
-		what, err := spoil(spoiled, rng)
-		if err != nil {
-			return r, err
-		}
-		r.cycles++
-		one, cancel := context.WithTimeout(ctx, time.Minute)
-		if err := useSpoiled(one, spoiled, is); err != nil {
-			r.violations = append(r.violations, fmt.Sprintf("%s: %v", what, err))
-		}
+		r.cycles += count
+		progress(len(r.violations))
+		one, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		err := whole.use(one, spoiled, places, use%damagedLives == 0)
 		cancel()
+		if err != nil && ctx.Err() == nil {
+			kept := filepath.Join(os.TempDir(), fmt.Sprintf("torture-kept-damage-%d-%d", seed, use))
+			if len(r.violations) < 10 {
+				_ = what.write(kept)
+			}
+			r.violations = append(r.violations, fmt.Sprintf("%s: %v\n  kept: %s", what.what, err, kept))
+		}
 	}
 	return r, nil
 }
 
-// makeStore makes a store whose lanes have some hundred operations, and returns
-// their models.
-func makeStore(ctx context.Context, dir string, seed uint64) (models, error) {
+// makeStore makes a store whose lanes have some hundred operations.
+func makeStore(ctx context.Context, dir string, rng *rand.Rand) (*closedStore, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
 	o := settings[0].opened(true)
+	o.MaxPartitionBytes = -1
 	db, err := engine.Open(ctx, dir, &o)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll(), MinPartitions: 3})
+	cs, err := openContainers(ctx, db, withPartitions(3))
 	if err != nil {
 		return nil, err
 	}
-	v := victim{db: db, c: c}
-	is := newModels(settings[0].shape, seed)
-	for _, l := range is {
-		for range 150 {
+	s := &closedStore{files: make(map[string][]byte), models: newModels(settings[0].shape, rng.Uint64())}
+	for n := range 150 {
+		for _, l := range s.models {
 			op := l.next()
-			if err := v.do(ctx, l, op); err != nil {
+			if err := cs.do(ctx, l, op); err != nil {
 				return nil, err
 			}
 			l.apply(op)
-			if l.n == 75 {
-				if err := db.Flush(ctx); err != nil {
-					return nil, err
-				}
+		}
+		if n%50 == 40 {
+			if err := db.Flush(ctx); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return is, db.Close()
-}
-
-// spoil changes one file of a store.
-func spoil(dir string, rng *rand.Rand) (what string, err error) {
-	var files []string
-	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && d.Name() != "LOCK" {
-			files = append(files, name)
+	for _, l := range s.models {
+		c, err := db.Container(map[bool]string{false: "c", true: "o"}[l.opaque])
+		if err != nil {
+			return nil, err
 		}
+		epk := l.key().EPK()
+		for _, p := range c.Partitions() {
+			if at := epk.String(); p.Min <= at && at < p.Max {
+				s.places = append(s.places, fmt.Sprintf("p/%06d/", p.ID))
+			}
+		}
+	}
+	if len(s.places) != len(s.models) {
+		return nil, fmt.Errorf("%d lanes lie in %d partitions", len(s.models), len(s.places))
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, name)
+		s.names = append(s.names, filepath.ToSlash(rel))
+		s.files[filepath.ToSlash(rel)], err = os.ReadFile(name)
 		return err
 	})
-	if err != nil {
-		return "", err
+	return s, err
+}
+
+// damaged is a copy of a store with its damages.
+type damaged struct {
+	files map[string][]byte
+	what  string
+}
+
+func (d *damaged) write(dir string) error {
+	for name, b := range d.files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			return err
+		}
 	}
-	name := files[rng.IntN(len(files))]
-	b, err := os.ReadFile(name)
-	if err != nil || len(b) == 0 {
-		return "nothing", err
+	return nil
+}
+
+// spoil returns a copy with some files changed, and the directories of physical
+// partitions that these lie in; "" stands for the rest of the store.
+func (s *closedStore) spoil(rng *rand.Rand) (d *damaged, places []string, n int) {
+	d = &damaged{files: make(map[string][]byte, len(s.files))}
+	for name, b := range s.files {
+		d.files[name] = b
 	}
-	at := rng.IntN(len(b))
-	switch rng.IntN(5) {
-	case 0, 1:
-		b[at] ^= 1 << rng.IntN(8)
-		what = "a bit flipped"
-	case 2:
-		clear(b[at&^511 : min(at&^511+512, len(b))])
-		what = "a sector of zeros"
-	case 3:
-		b, what = b[:at], "cut"
-	default:
-		b, what = append(b, make([]byte, 100)...), "100 bytes longer"
+	for range 1 + rng.IntN(damagesOfOne) {
+		name := s.names[rng.IntN(len(s.names))]
+		b := slices.Clone(d.files[name])
+		if len(b) == 0 {
+			continue
+		}
+		at, what := rng.IntN(len(b)), ""
+		other := d.files[s.names[rng.IntN(len(s.names))]]
+		sector, end := at&^511, min(at&^511+512, len(b))
+		switch rng.IntN(9) {
+		case 0, 1, 2:
+			b[at] ^= 1 << rng.IntN(8)
+			what = "a bit flipped"
+		case 3:
+			clear(b[sector:end])
+			what = "a sector of zeros"
+		case 4:
+			for i := range b[sector:end] {
+				b[sector+i] = byte(rng.Uint32())
+			}
+			what = "a sector of junk"
+		case 5:
+			copy(b[sector:end], other[min(sector, len(other)):])
+			what = "a sector of another file"
+		case 6:
+			b, what = b[:at], "cut"
+		case 7:
+			b, what = append(b, b[at:min(at+1000, len(b))]...), "longer by a piece of itself, found"
+		default:
+			b, what = append(b, make([]byte, 100)...), "100 bytes longer, found"
+		}
+		d.files[name] = b
+		d.what += fmt.Sprintf("%s at %d of %s; ", what, at, name)
+		n++
+		place := ""
+		if parts := strings.SplitN(name, "/", 3); parts[0] == "p" && len(parts) == 3 {
+			place = parts[0] + "/" + parts[1] + "/"
+		}
+		places = append(places, place)
 	}
-	rel, _ := filepath.Rel(dir, name)
-	return fmt.Sprintf("%s at %d of %s", what, at, rel), os.WriteFile(name, b, 0o600)
+	return d, places, n
 }
 
 // typed says whether an error is one that damage may cause.
@@ -127,45 +212,113 @@ func typed(err error) bool {
 	return errors.As(err, new(*engine.IOError))
 }
 
-// useSpoiled opens a damaged store, reads it and writes to it.
-func useSpoiled(ctx context.Context, dir string, is models) error {
-	db, err := engine.Open(ctx, dir, &settings[0].options)
-	if err != nil {
-		if typed(err) {
-			return nil
+// use opens a damaged store, reads it and, with writes, changes it and opens it
+// again.
+func (s *closedStore) use(ctx context.Context, dir string, places []string, writes bool) error {
+	is := make(models, len(s.models))
+	for i, l := range s.models {
+		is[i] = l.copy()
+	}
+	hurt := func(l *lane, err error) error {
+		if !typed(err) || !slices.Contains(places, s.places[l.number]) {
+			return err
 		}
-		return fmt.Errorf("open: %w", err)
+		return nil
 	}
-	defer db.Close()
-	c, err := db.Container("c")
-	if err != nil {
-		return fmt.Errorf("container: %w", err)
-	}
-	for _, l := range is {
-		f, err := readLane(ctx, c, l)
+	opened := func(fn func(*engine.DB, containers) error) (there bool, err error) {
+		db, err := engine.Open(ctx, dir, &settings[0].options)
 		if err != nil {
-			if !typed(err) {
-				return fmt.Errorf("scan: %w", err)
+			if typed(err) && slices.Contains(places, "") {
+				return false, nil
 			}
-			continue
+			return false, fmt.Errorf("open: %w", err)
 		}
-		if !f.is(l) {
-			return fmt.Errorf("wrong answer, lane %d: %s", l.number, difference(f.docs, l.docs))
+		cs, err := openedContainers(db)
+		if err == nil {
+			err = fn(db, cs)
 		}
+		if closeErr := db.Close(); err == nil && !typed(closeErr) {
+			err = closeErr
+		}
+		return true, err
 	}
-	for _, l := range is {
-		for range 5 {
-			doc := l.document(change{id: fmt.Sprintf("new%d", l.number), count: 1, size: 300})
-			if _, err := c.Upsert(ctx, []byte(doc), nil); err != nil && !typed(err) {
-				return fmt.Errorf("write: %w", err)
+	read := func(cs containers) error {
+		for _, l := range is {
+			f, err := cs.readLane(ctx, l)
+			if err == nil && !f.is(l) {
+				return violation("lane %d: %s", l.number, difference(f.docs, l.docs))
+			}
+			if err == nil {
+				if err = cs.compareAnswers(ctx, l); err != nil {
+					err = fmt.Errorf("queries: %w", err)
+				}
+			}
+			if err != nil && hurt(l, err) != nil {
+				return fmt.Errorf("read of lane %d in %s: %w", l.number, s.places[l.number], err)
 			}
 		}
+		return nil
 	}
-	if err := db.Flush(ctx); err != nil && !typed(err) {
-		return fmt.Errorf("flush: %w", err)
+	there, err := opened(func(db *engine.DB, cs containers) error {
+		if err := read(cs); err != nil || !writes {
+			return err
+		}
+		for _, l := range is {
+			for range 20 {
+				op := l.next()
+				if err := cs.do(ctx, l, op); err == nil {
+					l.apply(op)
+				} else if hurt(l, err) != nil {
+					return fmt.Errorf("operation of lane %d: %w", l.number, err)
+				} else {
+					break
+				}
+			}
+		}
+		for i, call := range []func(context.Context) error{db.Flush, db.Settle} {
+			if err := call(ctx); err != nil && !typed(err) {
+				return fmt.Errorf("flush or settle %d: %w", i, err)
+			}
+		}
+		if err := reshapeAll(ctx, db); err != nil && !typed(err) {
+			return fmt.Errorf("reshape: %w", err)
+		}
+		return read(cs)
+	})
+	if err != nil || !there || !writes {
+		return err
 	}
-	if err := db.Settle(ctx); err != nil && !typed(err) {
-		return fmt.Errorf("settle: %w", err)
+	// After a merge or split the partitions have other directories, so damage of one
+	// can be in any, by its files.
+	_, err = opened(func(db *engine.DB, cs containers) error { return read(cs) })
+	if err != nil {
+		return fmt.Errorf("opened again: %w", err)
 	}
 	return nil
+}
+
+// reshapeAll splits each partition, and merges two.
+func reshapeAll(ctx context.Context, db *engine.DB) error {
+	c, err := db.Container("c")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	wait := func(job *engine.Job, err error) {
+		if err == nil {
+			err = job.Wait(ctx)
+		}
+		if err != nil && !errors.Is(err, engine.ErrRefused) {
+			errs = append(errs, err)
+		}
+	}
+	parts := c.Partitions()
+	wait(c.Split(ctx, parts[0].ID, nil))
+	wait(c.Merge(ctx, parts[1].ID, parts[2].ID))
+	for _, err := range errs {
+		if !typed(err) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
 }

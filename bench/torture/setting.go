@@ -19,35 +19,44 @@ type setting struct {
 	ttl        time.Duration // of items that are written beside the story; 0: none are
 }
 
+// documents is the container of documents.
+var documents = engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll(), UniqueKeys: [][]string{{"/u"}}, DefaultTTL: engine.NoExpiry}
+
+func withPartitions(n int) engine.ContainerDef {
+	d := documents
+	d.MinPartitions = n
+	return d
+}
+
 // settings are what -setting names. Limits are so small that flushes, merges,
 // rotations and splits come often.
 var settings = []setting{
 	{
 		name:       "small",
 		shape:      small,
-		options:    engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10, LogBytes: 1 << 20, FileBytes: 512 << 10, MaxPartitionBytes: 2 << 20},
-		def:        engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll()},
+		options:    engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10, LogBytes: 1 << 20, FileBytes: 512 << 10, MaxPartitionBytes: 2 << 20, ExpiryGrace: -1},
+		def:        documents,
 		partitions: 6,
 	},
 	{
 		name:       "tiny",
 		shape:      shape{Lanes: 8, IDs: 1500, Size: 600, Clears: 20_000},
 		options:    engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, LogBytes: 1 << 20, FileBytes: 1 << 20, MaxPartitionBytes: 6 << 20},
-		def:        engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll()},
+		def:        documents,
 		partitions: 8,
 	},
 	{
 		name:       "many",
 		shape:      shape{Lanes: 48, IDs: 200, Size: 600, Clears: 20_000},
 		options:    engine.Options{MemoryBudget: 64 << 20, LogFileBytes: 1 << 20, LogBytes: 8 << 20, FileBytes: 4 << 20, MaxPartitionBytes: 1 << 20},
-		def:        engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll(), MinPartitions: 16},
+		def:        withPartitions(16),
 		partitions: 32,
 	},
 	{
 		name:       "ttl",
 		shape:      shape{Lanes: 16, IDs: 600, Size: 600, Clears: 20_000},
 		options:    engine.Options{MemoryBudget: 32 << 20, LogFileBytes: 1 << 20, LogBytes: 4 << 20, ExpiryGrace: -1},
-		def:        engine.ContainerDef{PartitionKey: []string{"/k"}, Index: engine.IndexAll(), DefaultTTL: engine.NoExpiry, ChangeRetention: time.Second},
+		def:        documents,
 		partitions: 4,
 		ttl:        20 * time.Second,
 	},

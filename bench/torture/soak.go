@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -62,6 +62,7 @@ type soaking struct {
 	begin      time.Time
 	rng        *rand.Rand
 	models     models
+	feed       *consumer
 	samples    []sampled
 	violations []string
 
@@ -75,7 +76,7 @@ func soak(ctx context.Context, out io.Writer, st setting, length time.Duration, 
 		return 0, err
 	}
 	s := &soaking{setting: st, out: out, dir: m.dir(), seed: seed, rate: rate, length: length, begin: time.Now(),
-		rng: rand.New(rand.NewPCG(seed, 11)), models: newModels(st.shape, seed)}
+		rng: rand.New(rand.NewPCG(seed, 11)), models: newModels(st.shape, seed), feed: newConsumer(st.shape.Lanes)}
 	defer func() {
 		if len(s.violations) > 0 {
 			fmt.Fprintln(out, "the store is kept:", s.dir)
@@ -107,19 +108,23 @@ func soak(ctx context.Context, out io.Writer, st setting, length time.Duration, 
 
 // prepare fills the store: afterwards its live data stay about as large.
 func (s *soaking) prepare(ctx context.Context) error {
-	c, err := startChild(ctx, task{Setting: s.setting.name, Dir: s.dir, Seed: s.seed, Buffered: true, At: s.models.at(), Pause: time.Second})
+	c, err := startChild(ctx, task{Setting: s.setting.name, Dir: s.dir, Seed: s.seed, Buffered: true, At: s.models.at(), Pause: time.Second}, s.feed, nil)
 	if err != nil {
 		return err
 	}
-	for err == nil && slices.Min(c.last) < 4*s.setting.shape.IDs {
-		_, err = c.listen(1)
+	for full := false; !full; {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-c.done:
+			full = true
+		}
+		c.mu.Lock()
+		full = full || slices.Min(c.last) >= 4*s.setting.shape.IDs
+		c.mu.Unlock()
 	}
 	_ = c.stdin.Close()
-	for err == nil {
-		_, err = c.listen(0)
-	}
-	if err := c.wait(); err != nil {
-		return err
+	if ended, wrong := c.wait(); ended != nil || wrong != nil {
+		return errors.Join(ended, wrong)
 	}
 	return s.check(ctx, c.last, false)
 }
@@ -141,40 +146,30 @@ func (s *soaking) nextEnd() time.Duration {
 func (s *soaking) life(ctx context.Context, ends time.Duration) error {
 	// Not the context: at its end the child shall end in order.
 	c, err := startChild(context.WithoutCancel(ctx), task{Setting: s.setting.name, Dir: s.dir, Seed: s.seed, Buffered: s.rng.IntN(3) > 0, At: s.models.at(),
-		Rate: s.rate, Pause: max(s.length/2000, 100*time.Millisecond), Sample: max(s.length/soakSamples, time.Second)})
+		Rate: s.rate, Pause: max(s.length/2000, 100*time.Millisecond), Sample: max(s.length/soakSamples, time.Second)}, s.feed, s.sample)
 	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	kills := s.rng.IntN(2) == 0
-	go func() {
-		select {
-		case <-ctx.Done():
+	kills, early := s.rng.IntN(2) == 0, false
+	select {
+	case <-ctx.Done():
+		kills = false
+		_ = c.stdin.Close()
+	case <-time.After(time.Until(s.begin.Add(ends))):
+		if kills {
+			killGroup(c.cmd)
+		} else {
 			_ = c.stdin.Close()
-		case <-time.After(time.Until(s.begin.Add(ends))):
-			if kills {
-				_ = c.cmd.Process.Kill()
-			} else {
-				_ = c.stdin.Close()
-			}
-		case <-ended:
 		}
-	}()
-	for {
-		line, err := c.listen(0)
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			return err
-		}
-		if err := s.sample(line); err != nil {
-			return err
-		}
+	case <-c.done:
+		early = true
 	}
-	close(ended)
-	early := ctx.Err() == nil && time.Since(s.begin) < ends
-	if err := c.wait(); early || err != nil && !kills && ctx.Err() == nil {
-		return violation("a child ended by itself, %v after the begin: %w", time.Since(s.begin).Round(time.Second), err)
+	ended, wrong := c.wait()
+	if wrong != nil {
+		return wrong
+	}
+	if early || ended != nil && !kills {
+		return violation("a child ended by itself, %v after the begin: %w", time.Since(s.begin).Round(time.Second), ended)
 	}
 	s.lives++
 	if kills {
@@ -184,18 +179,13 @@ func (s *soaking) life(ctx context.Context, ends time.Duration) error {
 }
 
 // sample takes what a child says of itself.
-func (s *soaking) sample(line string) error {
-	text, ok := strings.CutPrefix(line, "sample ")
+func (s *soaking) sample(text []byte) {
 	m := make(measures)
-	if !ok {
-		return fmt.Errorf("the child says %q", line)
-	}
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return err
+	if json.Unmarshal(text, &m) != nil {
+		return // cut off
 	}
 	s.samples = append(s.samples, sampled{time.Since(s.begin), m})
-	fmt.Fprintf(s.out, "%8v %8d operations %s", time.Since(s.begin).Round(time.Second), s.operations, text)
-	return nil
+	fmt.Fprintf(s.out, "%8v %8d operations %s\n", time.Since(s.begin).Round(time.Second), s.operations, text)
 }
 
 // settledMeasure is taken twice: at the first restart after a tenth of the time,
@@ -208,9 +198,10 @@ func (s *soaking) check(ctx context.Context, last []int, end bool) error {
 	for i := range last {
 		s.operations += last[i] - s.models[i].n
 		most[i] = last[i] + 1
+		last[i] = max(last[i], s.feed.last[i])
 	}
 	return withStore(ctx, s.dir, s.setting.options, func(db *engine.DB) error {
-		is, err := checkStore(ctx, db, s.models, last, most)
+		is, err := checkStore(ctx, db, s.models, last, most, s.feed, true)
 		if err != nil {
 			return err
 		}

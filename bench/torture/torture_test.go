@@ -49,7 +49,7 @@ func TestMutant(t *testing.T) {
 }
 
 func TestDamages(t *testing.T) {
-	r, err := damages(context.Background(), 20, 1)
+	r, err := damages(context.Background(), 60, 1, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +20,10 @@ import (
 // victim is a child process at work.
 type victim struct {
 	task
-	setting  setting
-	db       *engine.DB
-	c        *engine.Container
+	setting setting
+	db      *engine.DB
+	c       *engine.Container // that of documents
+	containers
 	mu       sync.Mutex // of out
 	out      *bufio.Writer
 	finished chan struct{} // closed when the child shall end in order
@@ -41,8 +43,13 @@ func runVictim(ctx context.Context, t task) error {
 		return err
 	}
 	v := &victim{task: t, setting: st, db: db, out: bufio.NewWriter(os.Stdout), finished: make(chan struct{})}
-	v.c, err = db.EnsureContainer(ctx, "c", st.def)
-	if err != nil {
+	if v.containers, err = openContainers(ctx, db, st.def); err != nil {
+		return err
+	}
+	if v.c, err = db.Container("c"); err != nil {
+		return err
+	}
+	if err := v.say("open\n"); err != nil {
 		return err
 	}
 	go func() {
@@ -60,6 +67,9 @@ func runVictim(ctx context.Context, t task) error {
 	}
 	for number := range st.shape.Lanes {
 		run(func() error { return v.write(ctx, number) })
+	}
+	for i, opaque := range []bool{false, true} {
+		run(func() error { return v.follow(ctx, opaque, t.Feeds[i]) })
 	}
 	if st.ttl > 0 {
 		run(func() error { return v.writeExpiring(ctx) })
@@ -131,6 +141,8 @@ func (v *victim) write(ctx context.Context, number int) error {
 		switch err := v.do(ctx, l, op); {
 		case errors.Is(err, engine.ErrOutcomeUnknown), errors.Is(err, engine.ErrFailed):
 			return errStopped // what was acknowledged counts
+		case v.Failing && (errors.As(err, new(*engine.IOError)) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrDiskFull)):
+			return errStopped
 		case errors.Is(err, engine.ErrDiskFull), errors.Is(err, engine.ErrBusy):
 			if v.Ballast == "" {
 				return fmt.Errorf("lane %d, operation %d: %w", l.number, op.n, err)
@@ -150,7 +162,7 @@ func (v *victim) write(ctx context.Context, number int) error {
 			return err
 		}
 		if op.n%looks == 0 {
-			return compareLane(ctx, v.c, l)
+			return v.compareLane(ctx, l)
 		}
 		return nil
 	})
@@ -163,13 +175,13 @@ func (v *victim) write(ctx context.Context, number int) error {
 // lane is the model of a lane as the store has it, which the parent has checked.
 func (v *victim) lane(ctx context.Context, number int) (*lane, error) {
 	l := newLane(v.setting.shape, v.Seed, number)
-	f, err := readLane(ctx, v.c, l)
+	f, err := v.readLane(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	l.n, l.docs, l.sum = v.At[number], f.docs, f.sum
+	l.n = v.At[number]
 	for _, c := range f.docs {
-		l.bytes += int64(c.size)
+		l.add(c)
 	}
 	v.usage.live.Add(l.bytes)
 	return l, nil
@@ -195,55 +207,25 @@ func (v *victim) writeExpiring(ctx context.Context) error {
 	})
 }
 
-// do carries out an operation in the store.
-func (v *victim) do(ctx context.Context, l *lane, op operation) error {
-	pk := l.key()
-	switch op.verb {
-	case clearLane:
-		return v.c.DeleteLogicalPartition(ctx, pk, nil)
-	case remove:
-		return v.c.Delete(ctx, pk, op.changes[0].id, nil)
-	case patch:
-		c := op.changes[0]
-		_, err := v.c.Patch(ctx, pk, c.id, new(engine.Patch).Set("/n", c.count).Set("/text", c.text()), nil)
-		return err
-	case batch:
-		b := v.c.NewBatch(pk)
-		for _, c := range op.changes {
-			var err error
-			if c.count < 0 {
-				err = b.Delete(c.id, nil)
-			} else {
-				err = b.Upsert([]byte(l.document(c)), nil)
-			}
-			if err != nil {
-				return err
-			}
+// follow reads a change feed and tells the parent what it shows.
+func (v *victim) follow(ctx context.Context, opaque bool, from string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		<-v.finished
+		cancel()
+	}()
+	err := v.feed(ctx, opaque, from, newModels(v.setting.shape, v.Seed), true, func(p piece) error {
+		b, err := json.Marshal(p)
+		if err != nil {
+			return err
 		}
-		_, err := v.c.Commit(ctx, b)
-		return err
-	case transaction:
-		return v.c.Update(ctx, pk, func(tx *engine.Tx) error {
-			for _, c := range op.changes {
-				item, err := tx.Read(c.id)
-				if is, there := l.docs[c.id]; there != (err == nil) || there && string(item.Body) != l.document(is) {
-					return violation("a transaction reads %q: %.80q, %w; the model has it: %t, of operation %d", c.id, item.Body, err, there, is.count)
-				}
-				if c.count < 0 {
-					err = tx.Delete(c.id, nil)
-				} else {
-					err = tx.Upsert([]byte(l.document(c)), nil)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	default:
-		_, err := v.c.Upsert(ctx, []byte(l.document(op.changes[0])), nil)
-		return err
+		return v.say("feed %s\n", b)
+	})
+	if errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrDiskFull) || v.Failing && !isViolation(err) {
+		return nil // what was shown counts
 	}
+	return err
 }
 
 // disturb does beside the lanes what a store does in years. What it meets
@@ -274,10 +256,7 @@ func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
 				}
 			}
 		case 4:
-			dir := v.Dir + ".checkpoint"
-			if _, err := v.db.Checkpoint(ctx, dir); err == nil {
-				_ = os.RemoveAll(dir)
-			}
+			v.checkpoint(ctx)
 		case 5:
 			v.backup(ctx)
 		case 6:
@@ -302,6 +281,21 @@ func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
 	})
 }
 
+// checkpoint makes one beside the store. The first has its name once it is whole;
+// others go again.
+func (v *victim) checkpoint(ctx context.Context) {
+	name := v.Dir + ".checkpoint"
+	if os.RemoveAll(name+".tmp") != nil {
+		return
+	}
+	if _, err := v.db.Checkpoint(ctx, name+".tmp"); err != nil || exists(name) {
+		return
+	}
+	if os.Rename(name+".tmp", name) == nil {
+		_ = syncDir(filepath.Dir(name))
+	}
+}
+
 // backup writes one beside the store; it has its name once it is whole and
 // synced.
 func (v *victim) backup(ctx context.Context) {
@@ -315,9 +309,6 @@ func (v *victim) backup(ctx context.Context) {
 		return
 	}
 	if os.Rename(f.Name(), name) == nil {
-		if d, err := os.Open(filepath.Dir(name)); err == nil {
-			_ = d.Sync()
-			_ = d.Close()
-		}
+		_ = syncDir(filepath.Dir(name))
 	}
 }
