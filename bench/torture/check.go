@@ -178,7 +178,7 @@ func checkCopy(ctx context.Context, dir string, o engine.Options, from models, m
 // clearBeside removes what a child has made beside its store, for good: after a
 // power cut it would be of an earlier life.
 func clearBeside(dir string) error {
-	for _, suffix := range []string{".backup", ".backup.tmp", ".checkpoint", ".checkpoint.tmp", ".restored"} {
+	for _, suffix := range []string{".backup", ".backup.tmp", ".checkpoint", ".checkpoint.tmp", ".restored", ".restored.restoring"} {
 		if err := os.RemoveAll(dir + suffix); err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ type consumer struct {
 	seen      []map[string]int
 	last      []int // operation of each lane that was shown last
 	shown     int
+	from      [2]string // positions before the last pieces
 }
 
 func newConsumer(lanes int) *consumer {
@@ -69,7 +70,8 @@ func (f *consumer) take(p piece) error {
 		_, there := seen[ch.ID]
 		if ch.N >= 0 {
 			if ch.N < f.last[ch.Lane] {
-				return violation("the feed shows operation %d of lane %d after operation %d", ch.N, ch.Lane, f.last[ch.Lane])
+				return violation("the feed shows operation %d of lane %d after operation %d, between %s and %s, after a piece from %s: %v",
+					ch.N, ch.Lane, f.last[ch.Lane], f.positions[number(p.Opaque)], p.Position, f.from[number(p.Opaque)], p.Changes)
 			}
 			f.last[ch.Lane] = ch.N
 		}
@@ -93,10 +95,11 @@ func (f *consumer) take(p piece) error {
 			wrong = true
 		}
 		if wrong {
-			return violation("the feed shows that %s of lane %d was %v at operation %d; it was there: %t", ch.ID, ch.Lane, ch.Kind, ch.N, there)
+			return violation("the feed shows that %s of lane %d was %v at operation %d; it was there: %t; between %s and %s, after a piece from %s: %v",
+				ch.ID, ch.Lane, ch.Kind, ch.N, there, f.positions[number(p.Opaque)], p.Position, f.from[number(p.Opaque)], p.Changes)
 		}
 	}
-	f.positions[number(p.Opaque)] = p.Position
+	f.from[number(p.Opaque)], f.positions[number(p.Opaque)] = f.positions[number(p.Opaque)], p.Position
 	return nil
 }
 
