@@ -92,7 +92,6 @@ func (s *series) cycle(ctx context.Context) error {
 		if s.buffered && (s.end == cut || s.end == thin) {
 			least[i] = l.n // what the check before had read is durable; what a device refused is lost as by a cut
 		}
-		least[i] = max(least[i], s.feed.last[i]) // a feed shows what is durable
 	}
 	if s.rng.IntN(copies) == 0 {
 		err = s.checkCopies(ctx, most)

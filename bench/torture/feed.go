@@ -103,16 +103,6 @@ func (f *consumer) take(p piece) error {
 	return nil
 }
 
-// shownIsThere looks whether the store has what was shown before a crash.
-func (f *consumer) shownIsThere(is models) error {
-	for i, l := range is {
-		if f.last[i] > l.n {
-			return violation("lane %d: the feed has shown operation %d, the store has %d", i, f.last[i], l.n)
-		}
-	}
-	return nil
-}
-
 // compare looks whether the consumer, which has read everything, has all that the
 // models have. A feed of latest versions tells of no deletes.
 func (f *consumer) compare(is models) error {

@@ -198,7 +198,6 @@ func (s *soaking) check(ctx context.Context, last []int, end bool) error {
 	for i := range last {
 		s.operations += last[i] - s.models[i].n
 		most[i] = last[i] + 1
-		last[i] = max(last[i], s.feed.last[i])
 	}
 	return withStore(ctx, s.dir, s.setting.options, func(db *engine.DB) error {
 		is, err := checkStore(ctx, db, s.models, last, most, s.feed, true)
