@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -238,6 +239,9 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 
 // write does step 5.
 func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error) (BackupInfo, error) {
+	if err := b.catalog.Check(); err != nil {
+		return BackupInfo{}, fault.Corrupt(b.db.fs.Path(manifest.PartitionsDir), 0, "what partitions say of their files: %w", err)
+	}
 	w, err := backup.NewWriter(to, &b.catalog)
 	if err != nil {
 		return BackupInfo{}, err
