@@ -182,7 +182,7 @@ func firstOf(r *wal.Recovery) uint64 {
 }
 
 func (db *DB) logOptions() wal.Options {
-	o := wal.Options{MaxFileBytes: db.opts.LogFileBytes, StoreID: db.id, RandomID: db.opts.random}
+	o := wal.Options{MaxFileBytes: db.opts.LogFileBytes, Unsettled: db.opts.ReadOnly, StoreID: db.id, RandomID: db.opts.random}
 	if db.short {
 		o.FirstFileBytes = 1 // as small as it can be
 	}

@@ -80,9 +80,9 @@ func (d Durability) String() string {
 // Options configures a store. The zero value is usable; Open works on a copy.
 type Options struct {
 	// ReadOnly opens a consistent past state, also beside a live writer, and
-	// changes nothing on disk. It reads what the log has in the cache of the system:
-	// beside a writer, or after one whose log failed, the newest writes in it may not be
-	// durable yet, and a power cut, or the next open for writing, may take them back.
+	// changes nothing on disk. What a failed sync left in the cache of the system it does
+	// not show, where the system drops that; but beside a writer, or after one that was killed, the newest writes in
+	// the log may not be synced yet, and a power cut may take them back.
 	ReadOnly bool
 	// MemoryBudget bounds write buffers, the indexes that queries make of them,
 	// documents kept decoded because they are read often (a sixteenth), and

@@ -243,6 +243,12 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 		if err := r.verify(s); err != nil {
 			return false, err
 		}
+		if r.opts.Unsettled && s.found.end > s.found.mark {
+			s.refresh()
+			if err := r.verify(s); err != nil {
+				return false, err
+			}
+		}
 		vouched = s.found.mark
 		ended = !s.found.sealed
 		if ended && !last && s.found.reason == "" {

@@ -275,6 +275,16 @@ func (s *scanner) rewind() {
 	s.found = scanned{end: fileHeaderBytes, mark: fileHeaderBytes}
 }
 
+// refresh makes the scanner read from the first record again, and from the disk what lies
+// behind the mark and is not still to be written: a failed sync leaves there what is not on it.
+func (s *scanner) refresh() {
+	const page = 64 << 10 // the largest there are; parts of one are not dropped
+	from := s.found.mark &^ (page - 1)
+	s.file.Advise(from, (s.found.end-from+page-1)&^(page-1), vfs.DontNeed)
+	s.valid = 0
+	s.rewind()
+}
+
 // judge turns the end of reading into a verdict: nil, or corruption if bytes
 // that were once durable are gone.
 func (s *scanner) judge() error {

@@ -112,6 +112,9 @@ type Options struct {
 	// KeepSpareBytes bounds the spare files that Close leaves for the next
 	// run; default none.
 	KeepSpareBytes int64
+	// Unsettled has Recover read from the disk, not from the cache, what no mark vouches for,
+	// as Settle does: for a reader who must not sync.
+	Unsettled bool
 	// StoreID is written into each file; Recover refuses files of another store.
 	StoreID [16]byte
 	// RandomID returns the random numbers that tell the uses of a file apart,
