@@ -330,3 +330,35 @@ func TestFewDescriptorsAtOnce(t *testing.T) {
 	n.verify(n.db)
 	n.close()
 }
+
+// TestNoDescriptorForTheLog: a write that needs a new log file, for which there is no
+// descriptor, is refused, and the store goes on when there is one again.
+func TestNoDescriptorForTheLog(t *testing.T) {
+	ctx := context.Background()
+	n := newNarrow(t, func(o *Options) { o.MaxOpenFiles = 1 })
+	for left := range 4 {
+		files, _ := n.fs.Used()
+		n.fs.SetLimits(files+left, narrowMaps)
+		id, long := fmt.Sprint("log", left), bytes.Repeat([]byte{'x'}, 1<<10)
+		var refused error
+		for round := 0; refused == nil && round < 4*minLogFileBytes>>10; round++ {
+			_, refused = n.c.Upsert(ctx, fmt.Appendf(nil, `{"id":%q,"k":%q,"x":"%s","round":%d}`, id, "k"+id, long, round), nil)
+		}
+		if refused != nil && (!errors.Is(refused, fault.ErrResource) || errors.Is(refused, ErrFailed) || errors.Is(refused, ErrOutcomeUnknown)) {
+			t.Fatalf("%d descriptors left: %v", left, refused)
+		}
+		if left == 0 && refused == nil {
+			t.Error("no write was refused")
+		}
+		n.fs.SetLimits(narrowFiles, narrowMaps)
+		_, err := n.c.Upsert(ctx, fmt.Appendf(nil, `{"id":%q,"k":%q,"round":%d}`, id, "k"+id, left), nil)
+		must(t, err)
+		n.docs[id] = left
+	}
+	must(t, n.db.Flush(ctx))
+	n.compare(n.c)
+	n.close()
+	n.open()
+	n.compare(n.c)
+	n.close()
+}

@@ -77,12 +77,15 @@ func (r *Reader) recognise(f vfs.File) error {
 		return nil
 	}
 	size := r.props.FileBytes
+	if info.Size != size {
+		return fault.Corrupt(r.name, min(size, info.Size), "file has %d bytes, had %d when opened", info.Size, size)
+	}
 	var foot [footerLen]byte
 	if _, err = f.ReadAt(foot[:], size-footerLen); err != nil {
 		return fault.IO("read", r.name, size-footerLen, err)
 	}
 	other, err := DecodeFooter(r.name, foot[:], info.Size)
-	if err == nil && (other.CRC != r.props.FooterCRC || info.Size != size) {
+	if err == nil && other.CRC != r.props.FooterCRC {
 		err = fault.Corrupt(r.name, size-footerLen, "footer: checksum %08x, was %08x when opened", other.CRC, r.props.FooterCRC)
 	}
 	if err == nil {
