@@ -100,6 +100,16 @@ func (f *file) bytes() int64 {
 	return f.ref.Size
 }
 
+// fileBytes sums the files of a version, as far as they belong to it.
+func (v *version) fileBytes() (n int64) {
+	for _, r := range v.runs {
+		for _, f := range r.files {
+			n += f.bytes()
+		}
+	}
+	return n
+}
+
 // foreign estimates the bytes of the file beyond the bounds.
 func (f *file) foreign() int64 { return max(0, f.ref.Size-f.bytes()) }
 

@@ -120,7 +120,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			return
 		}
 		for _, p := range parts {
-			db.remove("remove an unfinished partition", func() error { return removeTree(db.fs, p.dir) })
+			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.fs, p.dir) })
 		}
 	}()
 	for _, p := range parts {

@@ -87,7 +87,7 @@ func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) err
 // count tests documents of size bytes, which take the place of what replaced
 // returns the size of, against the limit of a logical partition, and counts
 // them. Deletes alone, of size 0, are counted only where the size is exact.
-func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size int64, replaced func() (int64, error)) error {
+func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size int64, replaced func() (int64, error)) error {
 	limits := &p.c.def.Limits
 	k := p.full.of(key.PK, size > 0)
 	if k == nil {
@@ -110,11 +110,11 @@ func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size i
 	// What has expired since it was counted is not known.
 	again := p.c.def.DefaultTTL != 0 && k.bytes+size > limits.LogicalPartitionBytes && size > 0
 	if !k.exact && k.bytes+size > limits.nearlyFull() || again {
-		bytes, err := p.countBytes(ctx, key)
-		if err != nil {
+		var n int64
+		if n, err = p.countBytes(ctx, key); err != nil {
 			return err
 		}
-		k.bytes, k.exact = bytes, true
+		k.bytes, k.exact = n, true
 	}
 	var old int64
 	if k.exact {
@@ -132,7 +132,7 @@ func (p *partition) count(ctx context.Context, n *counted, key *item.Key, size i
 			Container: p.c.name, Partition: p.id, Key: keyOf(string(key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
 		})
 	}
-	*n = counted{k, size - old}
+	*c = counted{k, size - old}
 	return nil
 }
 

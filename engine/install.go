@@ -101,7 +101,7 @@ func (in *installation) run(ctx context.Context) error {
 	}
 	releaseRuns(in.p.version.Load().runs)
 	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out what is there
-		in.db.remove("remove an unfinished partition", func() error { return removeTree(in.db.fs, in.p.dir) })
+		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.fs, in.p.dir) })
 	}
 	return err
 }

@@ -18,12 +18,28 @@ import (
 // leftovers are removals that have to wait.
 type leftovers struct {
 	lockorder.Mutex[leftoversLock]
-	list []func() (done bool)
+	list []leftover
 	some atomic.Bool // the list is not empty
+}
+
+// leftover is a removal that has to wait.
+type leftover struct {
+	bytes int64 // of files that others have replaced, as far as is known
+	try   func() (done bool)
 }
 
 // errHeld keeps a name for now.
 var errHeld = errors.New("somebody holds the file")
+
+// bytes sums what waits to be removed.
+func (l *leftovers) bytes() (n int64) {
+	l.Lock()
+	defer l.Unlock()
+	for i := range l.list {
+		n += l.list[i].bytes
+	}
+	return n
+}
 
 // retry has the reclaimer try again, as something was released.
 func (l *leftovers) retry(db *DB) {
@@ -32,9 +48,10 @@ func (l *leftovers) retry(db *DB) {
 	}
 }
 
-// remove removes something that no manifest names any more, now or later. An
-// error but that it is in use is reported: the next open tries again.
-func (db *DB) remove(what string, remove func() error) {
+// remove removes something that no manifest names any more, now or later: files of
+// so many bytes, as far as is known. An error but that it is in use is reported: the
+// next open tries again.
+func (db *DB) remove(what string, bytes int64, remove func() error) {
 	try := func() bool {
 		err := remove()
 		if err == errHeld || vfs.InUse(err) {
@@ -50,7 +67,7 @@ func (db *DB) remove(what string, remove func() error) {
 	}
 	db.leftovers.Lock()
 	defer db.leftovers.Unlock()
-	db.leftovers.list = append(db.leftovers.list, try)
+	db.leftovers.list = append(db.leftovers.list, leftover{bytes, try})
 	db.leftovers.some.Store(true)
 }
 
@@ -60,10 +77,10 @@ func (db *DB) removeLeftovers() {
 	list := db.leftovers.list
 	db.leftovers.list = nil
 	db.leftovers.Unlock()
-	var rest []func() bool
-	for _, try := range list {
-		if !try() {
-			rest = append(rest, try)
+	var rest []leftover
+	for _, l := range list {
+		if !l.try() {
+			rest = append(rest, l)
 		}
 	}
 	db.leftovers.Lock()

@@ -56,7 +56,7 @@ func (p *partition) removeFiles(gone []*file) {
 		f.Release()
 		if n := f.ref.Number; !removed[n] && !slices.Contains(p.listed(), n) {
 			removed[n] = true
-			p.db.remove("remove a merged file", func() error {
+			p.db.remove("remove a merged file", f.ref.Size, func() error {
 				if !p.letGo(f) {
 					return errHeld
 				}

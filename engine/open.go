@@ -664,7 +664,7 @@ func (db *DB) sweep() error {
 			continue
 		}
 		if err := removeTree(db.fs, dir); vfs.InUse(err) {
-			db.remove("remove a replaced partition", func() error { return removeTree(db.fs, dir) })
+			db.remove("remove a replaced partition", 0, func() error { return removeTree(db.fs, dir) })
 		} else if err != nil {
 			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
 		}
@@ -702,7 +702,7 @@ func (db *DB) sweepDirectory(dir string, p *partition) error {
 		}
 		if err := db.fs.Remove(name); vfs.InUse(err) {
 			p.obsolete.numbers = append(p.obsolete.numbers, number)
-			db.remove("remove a merged file", func() error { return p.removeObsolete(name, number) })
+			db.remove("remove a merged file", 0, func() error { return p.removeObsolete(name, number) })
 		} else if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (db *DB) retire(parts []*partition) {
 		}
 		db.work.releaseWaiters()
 		for i, p := range parts {
-			db.remove("remove the directory of a former partition", func() error {
+			db.remove("remove the directory of a former partition", gone[i].fileBytes(), func() error {
 				if !p.letGoAll(gone[i]) {
 					return errHeld
 				}

@@ -76,6 +76,7 @@ type Stats struct {
 	HotBytes         int64         `json:"hot_bytes"`        // of documents that are kept decoded
 	ColdReads        int64         `json:"cold_reads"`       // reads of segment pages that were not known to be in memory
 	ColdWait         time.Duration `json:"cold_wait_ns"`     // that they took altogether
+	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that others have replaced, and that somebody still reads
 	OpenFiles        int           `json:"open_files"`       // segment files that are open
 	MaxOpenFiles     int           `json:"max_open_files"`   // as Options say
 	MappedFiles      int           `json:"mapped_files"`     // segment files that are mapped
@@ -178,6 +179,7 @@ func (db *DB) Stats() Stats {
 	}
 	s.Log.Dropped = db.dropped
 	s.ColdReads, s.ColdWait = db.cold.Stats()
+	s.ObsoleteBytes = db.leftovers.bytes()
 	files := db.files.Stats()
 	s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles = files.Files, files.MaxFiles, files.Reopens
 	s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles = files.Mappings, files.MaxMappings, files.Remaps
@@ -284,7 +286,7 @@ func (s Stats) String() string {
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
 	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
 	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), hot documents %d, snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.HotBytes, s.Snapshots, s.BackgroundErrors)
-	fmt.Fprintf(&b, "segment files open %d of %d (%d opened again), mapped %d of %d (%d again)\n", s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles, s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles)
+	fmt.Fprintf(&b, "segment files open %d of %d (%d opened again), mapped %d of %d (%d again), obsolete bytes %d\n", s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles, s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles, s.ObsoleteBytes)
 	for _, h := range s.Holders {
 		fmt.Fprintf(&b, "%v\n", h)
 	}
