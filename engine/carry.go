@@ -75,69 +75,87 @@ func (db *DB) shrinkLog() (bool, error) {
 
 // carry writes what the active memtable holds to the log again.
 func (p *partition) carry() error {
-	end, mark, err := p.appendCarried()
-	for err == wal.ErrNoFile { // once more from the start: a version may come twice
+	var c carrying
+	err := p.appendCarried(&c)
+	for err == wal.ErrNoFile { // each file takes a record more
 		if err = p.db.makeLogFile(); err == nil {
-			end, mark, err = p.appendCarried()
+			err = p.appendCarried(&c)
 		}
 	}
 	if err != nil {
 		return p.db.uncertain(err)
 	}
-	if err := p.db.log.Wait(end, true); err != nil {
+	if err := p.db.log.Wait(c.end, true); err != nil {
 		return p.db.uncertain(err)
 	}
-	p.carried.Store(mark)
+	p.carried.Store(&c.mark)
 	return p.db.releaseLog()
 }
 
-// appendCarried appends the newest version of each item of the active memtable
+// carrying is how far a partition has been carried.
+type carrying struct {
+	after  uint64 // versions up to this sequence were appended, where that was needed
+	marked bool   // so was how far it has applied entries
+	end    wal.Position
+	mark   carried
+}
+
+// appendCarried appends, from where it stood, the newest version of each item of the active memtable
 // that is not deleted with its logical partition, or all versions if the
 // container keeps changes, in the order of sequences. Nothing may be frozen: it would be older than the mark.
-func (p *partition) appendCarried() (end wal.Position, mark *carried, err error) {
+func (p *partition) appendCarried(c *carrying) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
-	mark = &carried{seq: p.mu.lastSeq}
+	c.mark.seq = p.mu.lastSeq
 	v := p.version.Load()
 	if len(v.frozen) > 0 || p.dropped.Load() {
-		return 0, nil, errMoved
+		return errMoved
 	}
 	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
 		pos, file, err := p.db.log.AppendCarriedNow(wal.Stream(p.id), highest, payload)
 		if err != nil {
 			return err
 		}
-		if mark.file == 0 {
-			mark.file = file
+		if c.mark.file == 0 {
+			c.mark.file = file
 		}
 		p.db.counters.carried.Add(int64(len(payload)))
-		end = pos
+		c.end = pos
 		return nil
 	}}
-	if p.mu.applied.index != 0 {
+	if p.mu.applied.index != 0 && !c.marked {
 		if err := batch.mark(p.mu.lastSeq, p.mu.applied); err != nil {
-			return 0, nil, err
+			return err
 		}
+		c.marked = true
+	}
+	emit := batch.emit
+	batch.emit = func(highest uint64, payload []byte) error {
+		err := emit(highest, payload)
+		if err == nil {
+			c.after = highest
+		}
+		return err
 	}
 	var k item.Key
 	var ver, newest item.Version
-	for _, ref := range inOrder(v.active, 0) {
+	for _, ref := range inOrder(v.active, c.after) {
 		v.active.Borrow(ref.ref, &k, &ver)
 		if p.c.def.ChangeRetention == 0 && tableGet(v.active, &k, maxSequence, &newest) && newest.Seq != ver.Seq {
 			continue
 		}
 		if err := batch.add(&k, &ver); err != nil {
-			return 0, nil, err
+			return err
 		}
 	}
 	if err := batch.flush(); err != nil {
-		return 0, nil, err
+		return err
 	}
-	p.mu.last = max(p.mu.last, end)
-	p.mu.synced = max(p.mu.synced, end)
-	return end, mark, nil
+	p.mu.last = max(p.mu.last, c.end)
+	p.mu.synced = max(p.mu.synced, c.end)
+	return nil
 }
 
 // carriedBatch makes carried records of versions.
