@@ -138,7 +138,7 @@ func exists(name string) bool {
 
 // violated counts a violation, keeps a copy of the store, and begins a new one.
 func (s *series) violated(err error) error {
-	if !isViolation(err) {
+	if !isViolation(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	text := fmt.Sprintf("cycle %d, seed %d, buffered %t: %v", s.cycles, s.seed, s.buffered, err)
