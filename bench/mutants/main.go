@@ -172,8 +172,8 @@ func (t *trial) try(ctx context.Context, m *mutant) (verdict, error) {
 	for _, tests := range m.tests {
 		out, err := t.test(ctx, overlayFile, "-short", "-run", "^("+tests.run+")", tests.pkg)
 		if strings.Contains(out, "[build failed]") {
-			if v, err := compiles(); err != nil || !v.noticed {
-				return v, err
+			if v, compileErr := compiles(); compileErr != nil || !v.noticed {
+				return v, compileErr
 			}
 			return verdict{}, fmt.Errorf("the tests of %s do not compile", tests.pkg)
 		}

@@ -9,7 +9,9 @@
 //	cleave-manifest store 2 <n> <base> <crc32c of the base> <crc32c> <length>\n
 //	<length bytes of JSON>
 //
-// The checksum covers the JSON and the words before it on the first line. The file
+// The checksum covers the JSON and the words before it on the first line. In each
+// format to come these are the last two words too: so a format that decayed is told from
+// a newer one. The file
 // of generation n is named MANIFEST-n, n in 10 decimal digits. Manifests of partitions are
 // whole; one of a store is if its base is 0, with a checksum of 0. The JSON is a Store, a
 // Files or, of an edit, an Edit. A manifest of a store in format 1 has a line
@@ -192,10 +194,10 @@ func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, 
 	if err != nil || format == 0 {
 		return refuse(0, "bad format version %q", words[2])
 	}
-	if format > newest {
-		return 0, link{}, nil, fmt.Errorf("%s: manifest format %d, this program knows up to %d: %w", file, format, newest, fault.ErrTooNew)
-	}
-	if format == Format {
+	switch {
+	case format > newest:
+		n = max(n, len(words))
+	case format == Format:
 		n = 8
 	}
 	if len(words) != n {
@@ -208,6 +210,9 @@ func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, 
 	sum = checksum(strings.Join(head, " "), body)
 	if want := fmt.Sprintf("%08x", sum); last[0] != want {
 		return refuse(0, "checksum %s, computed %s", last[0], want)
+	}
+	if format > newest {
+		return 0, link{}, nil, fmt.Errorf("%s: manifest format %d, this program knows up to %d: %w", file, format, newest, fault.ErrTooNew)
 	}
 	if format == Format {
 		var itself uint64
