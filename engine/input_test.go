@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,7 +198,9 @@ func TestBadDirectories(t *testing.T) {
 	})
 	t.Run("newer format", func(t *testing.T) {
 		mem := vfs.NewMem()
-		if err := mem.WriteFile("MANIFEST-0000000001", []byte("cleave-manifest store 99 who knows\n")); err != nil {
+		head := "cleave-manifest store 99 who knows"
+		sum := crc32.Checksum([]byte(head), crc32.MakeTable(crc32.Castagnoli))
+		if err := mem.WriteFile("MANIFEST-0000000001", fmt.Appendf(nil, "%s %08x 0\n", head, sum)); err != nil {
 			t.Fatal(err)
 		}
 		before := fmt.Sprint(mem.Names())

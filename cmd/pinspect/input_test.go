@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,7 +104,11 @@ func TestNoStore(t *testing.T) {
 		name := filepath.Join(dir, storeFiles(t, dir, "MANIFEST-*")[0])
 		data, err := os.ReadFile(name)
 		check(t, err)
-		check(t, os.WriteFile(name, bytes.Replace(data, []byte("store 2 "), []byte("store 9 "), 1), 0o600))
+		line, body, _ := strings.Cut(string(data), "\n")
+		words := strings.Fields(strings.Replace(line, "store 2 ", "store 9 ", 1))
+		head := strings.Join(words[:len(words)-2], " ")
+		sum := crc32.Checksum([]byte(head+body), crc32.MakeTable(crc32.Castagnoli))
+		check(t, os.WriteFile(name, fmt.Appendf(nil, "%s %08x %d\n%s", head, sum, len(body), body), 0o600))
 		return dir
 	})
 	f("damaged manifest", "MANIFEST-", exitFindings, func(dir string) string {
