@@ -40,14 +40,19 @@ func TestMain(m *testing.M) {
 }
 
 // watched are the stores that are open.
-var watched = watcher{stores: make(map[*DB]*watchedStore)}
+var watched = watcher{stores: make(map[*DB]*watchedStore), closed: make(map[int]string)}
 
 type watcher struct {
 	mu     sync.Mutex
 	lastID int
 	stores map[*DB]*watchedStore
-	left   []string // what closed stores left behind
+	closed map[int]string // directories by id
+	left   []string       // what closed stores left behind
 }
+
+// goroutinesEvery is at the how manieth Close goroutines are looked for at once; that
+// stops the world. Those of all stores are looked for at the end of the tests.
+const goroutinesEvery = 16
 
 type watchedStore struct {
 	id  int
@@ -86,6 +91,10 @@ func (w *watcher) close(db *DB) {
 	w.mu.Lock()
 	s := w.stores[db]
 	delete(w.stores, db)
+	if s != nil {
+		w.closed[s.id] = db.dir
+	}
+	look := len(w.closed)%goroutinesEvery == 1
 	others := false
 	for _, o := range w.stores {
 		others = others || s != nil && o.dir != "" && o.dir == s.dir
@@ -103,8 +112,10 @@ func (w *watcher) close(db *DB) {
 	} else if !others {
 		left = append(left, openBelow(s.dir)...)
 	}
-	if text := s.goroutines(); text != "" {
-		left = append(left, text)
+	if look {
+		if text := s.goroutines(); text != "" {
+			left = append(left, text)
+		}
 	}
 	if len(left) > 0 {
 		w.mu.Lock()
@@ -116,6 +127,17 @@ func (w *watcher) close(db *DB) {
 func (w *watcher) report() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var text bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		return err.Error()
+	}
+	for part := range strings.SplitSeq(text.String(), "\n\n") {
+		_, label, found := strings.Cut(part, fmt.Sprintf("%q:\"", watchLabel))
+		label, _, _ = strings.Cut(label, "\"")
+		if id, err := strconv.Atoi(label); found && err == nil && w.closed[id] != "" {
+			w.left = append(w.left, fmt.Sprintf("left behind by the store %s, at the end of the tests: a goroutine:\n%s\n", w.closed[id], part))
+		}
+	}
 	if len(w.left) == 0 {
 		return ""
 	}
