@@ -248,7 +248,9 @@ func (o *output) addFrom(in *runInput) error {
 			return in.file.refused(err)
 		}
 	}
-	if err := o.w.AddFrom(in.walker); errors.Is(err, ErrCorrupt) {
+	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) {
+		return in.file.refused(in.file.Corrupt(err)) // no file was written with it
+	} else if errors.Is(err, ErrCorrupt) {
 		return in.file.refused(err)
 	} else if err != nil {
 		return err
