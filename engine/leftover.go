@@ -10,10 +10,10 @@ import (
 
 // Windows does not remove the name of a file that is mapped, be it by another
 // of its names: that of a file which a neighbour shares, or which a slow reader
-// still holds. And a file that somebody holds keeps its last name everywhere: its
-// reader may have to open it again (segment.Budget). Such names are tried again
-// whenever something was released, and when the store closes. What is left then the
-// next open removes.
+// still holds. On every system the last name of a file stays while a reader has the
+// file pinned: the reader may have to open the file again (segment.Budget). The store
+// tries such removals again whenever a reader released a file, and when it closes. The
+// next open removes what is left then.
 
 // leftovers are removals that have to wait.
 type leftovers struct {
@@ -28,8 +28,8 @@ type leftover struct {
 	try   func() (done bool)
 }
 
-// errHeld keeps a name for now.
-var errHeld = errors.New("somebody holds the file")
+// errHeld says that a reader has the file pinned, so that its last name stays.
+var errHeld = errors.New("a reader has the file pinned")
 
 // bytes sums what waits to be removed.
 func (l *leftovers) bytes() (n int64) {

@@ -21,8 +21,8 @@ func bufferedStore(t *testing.T) (*vfs.Mem, *DB, *Container) {
 	return mem, db, c
 }
 
-// TestBackupIsOfWhatIsDurable: a power cut after a backup takes nothing back that
-// the backup has: the next one, and whoever has restored it, goes on from there.
+// TestBackupIsOfWhatIsDurable: a power cut after a backup takes back nothing that
+// the backup has. The next incremental backup, and a restored store, go on from there.
 func TestBackupIsOfWhatIsDurable(t *testing.T) {
 	mem, db, _ := bufferedStore(t)
 	var stream bytes.Buffer

@@ -81,7 +81,7 @@ type partition struct {
 	obsolete struct {
 		lockorder.Mutex[obsoleteLock]
 		numbers []uint64
-		held    map[uint64]*file // of these, those whose names had to stay, as somebody reads them
+		held    map[uint64]*file // the obsolete files that readers have pinned, so that their names stay
 	}
 
 	// building holds the numbers of files that are being written.

@@ -76,7 +76,7 @@ type Stats struct {
 	HotBytes         int64         `json:"hot_bytes"`        // of documents that are kept decoded
 	ColdReads        int64         `json:"cold_reads"`       // reads of segment pages that were not known to be in memory
 	ColdWait         time.Duration `json:"cold_wait_ns"`     // that they took altogether
-	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that others have replaced, and that somebody still reads
+	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that merges and drops replaced and that readers still have pinned
 	OpenFiles        int           `json:"open_files"`       // segment files that are open
 	MaxOpenFiles     int           `json:"max_open_files"`   // as Options say
 	MappedFiles      int           `json:"mapped_files"`     // segment files that are mapped

@@ -27,7 +27,7 @@ type victim struct {
 	mu       sync.Mutex // of out
 	out      *bufio.Writer
 	finished chan struct{} // closed when the child shall end in order
-	quiet    sync.RWMutex  // held shared by whoever works, alone while a sample is taken
+	quiet    sync.RWMutex  // lanes hold it shared, the taker of a sample alone
 	usage    usage
 }
 
