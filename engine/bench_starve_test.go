@@ -107,7 +107,8 @@ func BenchmarkRunsBesideScans(b *testing.B) {
 	alone := s.job("/n/?") + s.job("/text/?")
 	var runs []int // in each second
 	end := s.scan()
-	start := time.Now()
+	seconds := time.NewTicker(time.Second)
+	defer seconds.Stop()
 	for b.Loop() {
 		for i := range perSecond {
 			i += len(runs) * perSecond
@@ -118,7 +119,7 @@ func BenchmarkRunsBesideScans(b *testing.B) {
 			most = max(most, p.Runs)
 		}
 		runs = append(runs, most)
-		time.Sleep(time.Until(start.Add(time.Duration(len(runs)) * time.Second)))
+		<-seconds.C
 	}
 	beside := s.job("/n/?") + s.job("/text/?")
 	end()
