@@ -55,9 +55,10 @@ type watcher struct {
 const goroutinesEvery = 16
 
 type watchedStore struct {
-	id  int
-	dir string     // nonempty: on disk
-	fs  *watchedFS // else
+	id   int
+	dir  string     // nonempty: on disk
+	fs   *watchedFS // else
+	look bool       // for goroutines, at whichever Close this is
 }
 
 const watchLabel = "watched-store"
@@ -94,7 +95,7 @@ func (w *watcher) close(db *DB) {
 	if s != nil {
 		w.closed[s.id] = db.dir
 	}
-	look := len(w.closed)%goroutinesEvery == 1
+	look := len(w.closed)%goroutinesEvery == 1 || s != nil && s.look
 	others := false
 	for _, o := range w.stores {
 		others = others || s != nil && o.dir != "" && o.dir == s.dir

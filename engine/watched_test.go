@@ -37,7 +37,9 @@ func TestWatch(t *testing.T) {
 		}},
 		{"goroutine", "a goroutine", testOptions(mem), func(db *DB) func() {
 			stop, ended := make(chan struct{}), make(chan struct{})
-			id := strconv.Itoa(watched.stores[db].id)
+			s := watched.stores[db]
+			s.look = true
+			id := strconv.Itoa(s.id)
 			go pprof.Do(ctx, pprof.Labels(watchLabel, id), func(context.Context) {
 				defer close(ended)
 				<-stop
