@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -317,105 +314,6 @@ func patchedBody(body string, n int) string {
 	return strings.TrimSuffix(rest, "}") + fmt.Sprintf(`,"p":%d}`, n)
 }
 
-// ttl draws the option of a write.
-func (m *model) ttl(name string) time.Duration {
-	if name != "mortal" {
-		return 0
-	}
-	return []time.Duration{0, 0, NoExpiry, 5 * time.Second, time.Minute}[m.rng.IntN(5)]
-}
-
-// expires checks when what was written expires, and notes it.
-func (m *model) expires(w *write, meta Meta, option time.Duration) {
-	w.expires = 0
-	if w.body == "" || w.container != "mortal" || option == NoExpiry {
-		return
-	}
-	if option == 0 {
-		option = modelContainers[w.container].DefaultTTL
-	}
-	if w.expires = millisOf(meta.Expires); !meta.Expires.Equal(meta.Modified.Add(option)) {
-		m.t.Fatalf("%s written at %v for %v expires %v", w.id, meta.Modified, option, meta.Expires)
-	}
-}
-
-// pass lets time pass: items expire.
-func (m *model) pass() {
-	m.time.pass(time.Duration(m.rng.Int64N(int64(8 * time.Second))))
-	m.expire(m.items["mortal"], m.hidden)
-	for _, s := range m.snapshots {
-		m.expire(s.items, s.hidden)
-	}
-}
-
-// expire hides what has expired, and shows again what has not, since the clock
-// was set back.
-func (m *model) expire(items, hidden state) {
-	for id, w := range items {
-		if w.expired(m.o.now()) {
-			delete(items, id)
-			hidden[id] = w
-		}
-	}
-	for id, w := range hidden {
-		if !w.expired(m.o.now()) {
-			delete(hidden, id)
-			items[id] = w
-		}
-	}
-}
-
-// forgetExpired deletes all items that may expire. What merges have dropped of those
-// that had is not there if the clock is set back, the rest is.
-func (m *model) forgetExpired() {
-	c, err := m.db.Container("mortal")
-	m.must(err)
-	for _, key := range []PartitionKey{StringKey("a"), StringKey("b"), NumberKey(3), BoolKey(true), NullKey(), UndefinedKey()} {
-		m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
-		m.apply(write{container: "mortal", key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
-	}
-	for len(m.snapshots) > 0 {
-		m.dropSnapshotAt(0)
-	}
-}
-
-// wrongClock sets the clock ahead or back for some operations, and then right.
-func (m *model) wrongClock() {
-	jump := time.Duration(m.rng.Int64N(int64(1000*time.Hour))) + time.Hour
-	if m.rng.IntN(2) == 0 {
-		jump = -jump
-		m.forgetExpired()
-	}
-	m.time.jump(jump)
-	m.pass()
-	for range m.rng.IntN(30) {
-		switch m.rng.IntN(12) {
-		case 0:
-			m.must(m.db.Flush(context.Background()))
-		case 1:
-			m.must(m.db.Settle(context.Background()))
-		case 2:
-			m.takeSnapshot()
-		case 3:
-			m.readSnapshot()
-		case 4:
-			m.batch()
-		case 5:
-			m.update()
-		case 6:
-			m.pass()
-		case 7:
-			m.scan()
-		case 8, 9:
-			m.read()
-		default:
-			m.write()
-		}
-	}
-	m.time.jump(-jump)
-	m.pass()
-}
-
 func (m *model) apply(w write, p PartitionID, synced bool) {
 	which := itemID{w.container, w.key, w.id}
 	delete(m.hidden, which)
@@ -436,85 +334,6 @@ func randomText(rng *rand.Rand, n int) string {
 		b[i] = "abcdefghijklmnopqrstuvwxyz0123456789"[rng.IntN(36)]
 	}
 	return string(b)
-}
-
-func (m *model) read() {
-	name, c := m.readable()
-	key, _ := m.key(name)
-	id := fmt.Sprintf("i%d", m.rng.IntN(45))
-	want, exists := m.items[name][itemID{name, key, id}]
-	got, err := c.ReadInto(context.Background(), key, id, make([]byte, m.rng.IntN(10), 1000)[:0])
-	m.compare("read", got, err, want, exists)
-}
-
-func (m *model) compare(what string, got Item, err error, want write, exists bool) {
-	m.t.Helper()
-	if !exists {
-		if !errors.Is(err, ErrNotFound) {
-			m.t.Fatalf("%s: %v, want ErrNotFound", what, err)
-		}
-		return
-	}
-	if err != nil {
-		m.t.Fatalf("%s %s/%s: %v", what, want.key, want.id, err)
-	}
-	if string(got.Body) != want.body || got.ETag != want.etag || got.ID != want.id || got.Key != want.key {
-		m.t.Fatalf("%s %s/%s: got %s/%s %.60q etag %v, want %.60q etag %v", what, want.key, want.id, got.Key, got.ID, got.Body, got.ETag, want.body, want.etag)
-	}
-}
-
-// sorted returns what a scan of a logical partition must give.
-func (s state) sorted(key PartitionKey, from string, o ScanOptions) []write {
-	var all []write
-	for id, w := range s {
-		if id.key == key && (from == "" || !o.Reverse && id.id >= from || o.Reverse && id.id <= from) {
-			all = append(all, w)
-		}
-	}
-	slices.SortFunc(all, func(a, b write) int {
-		c := strings.Compare(a.id, b.id)
-		if o.Reverse {
-			c = -c
-		}
-		return c
-	})
-	if o.Limit > 0 && len(all) > o.Limit {
-		all = all[:o.Limit]
-	}
-	return all
-}
-
-func (m *model) scan() {
-	name, c := m.readable()
-	if m.rng.IntN(20) == 0 {
-		m.scanAll(name, c)
-		return
-	}
-	m.scanWith(name, m.items[name], c.Scan)
-}
-
-type scanFunc func(ctx context.Context, pk PartitionKey, from string, o *ScanOptions) iter.Seq2[Item, error]
-
-func (m *model) scanWith(name string, items state, scan scanFunc) {
-	key, _ := m.key(name)
-	from := ""
-	if m.rng.IntN(2) == 0 {
-		from = fmt.Sprintf("i%d", m.rng.IntN(45))
-	}
-	o := ScanOptions{Limit: m.rng.IntN(20), Reverse: m.rng.IntN(2) == 0}
-	want := items.sorted(key, from, o)
-	n := 0
-	for it, err := range scan(context.Background(), key, from, &o) {
-		m.must(err)
-		if n == len(want) {
-			m.t.Fatalf("scan %s from %q %+v: more than %d items: %s", key, from, o, n, it.ID)
-		}
-		m.compare("scan", it, nil, want[n], true)
-		n++
-	}
-	if n != len(want) {
-		m.t.Fatalf("scan %s from %q %+v: %d items, want %d", key, from, o, n, len(want))
-	}
 }
 
 func (m *model) mergeSome() {
@@ -557,67 +376,6 @@ func (m *model) reshapeOf(c *Container) {
 		m.t.Fatalf("%+v: %v", job.Progress(), err)
 	}
 	m.o.follow(m.db)
-}
-
-// scanAll scans a container, in which partitions may be replaced meanwhile.
-func (m *model) scanAll(name string, c *Container) {
-	o := &ScanOptions{Reverse: m.rng.IntN(2) == 0}
-	n := 0
-	var last PartitionKey
-	for it, err := range c.ScanAll(context.Background(), o) {
-		m.must(err)
-		w, ok := m.items[name][itemID{name, it.Key, it.ID}]
-		m.compare("scan of all", it, nil, w, ok)
-		n++
-		if it.Key != last && m.rng.IntN(8) == 0 && !c.def.Replicated {
-			m.reshapeOf(c)
-		}
-		last = it.Key
-	}
-	if n != len(m.items[name]) {
-		m.t.Fatalf("container %s, reverse %v: %d items, want %d", name, o.Reverse, n, len(m.items[name]))
-	}
-}
-
-func (m *model) takeSnapshot() {
-	name, c := m.readable()
-	s, err := c.Snapshot(context.Background())
-	m.must(err)
-	items := make(state)
-	for id, w := range m.items[name] {
-		items[id] = w
-	}
-	hidden := make(state)
-	if name == "mortal" {
-		maps.Copy(hidden, m.hidden)
-	}
-	m.snapshots = append(m.snapshots, modelSnapshot{s, items, hidden})
-	// Taking it made everything before it durable or at least written.
-}
-
-func (m *model) readSnapshot() {
-	if len(m.snapshots) == 0 {
-		return
-	}
-	s := m.snapshots[m.rng.IntN(len(m.snapshots))]
-	name := s.c.name
-	key, _ := m.key(name)
-	id := fmt.Sprintf("i%d", m.rng.IntN(45))
-	want, exists := s.items[itemID{name, key, id}]
-	got, err := s.Read(context.Background(), key, id)
-	m.compare("snapshot read", got, err, want, exists)
-	m.scanWith(name, s.items, s.Scan)
-}
-
-func (m *model) dropSnapshot() {
-	if len(m.snapshots) > 0 {
-		m.dropSnapshotAt(m.rng.IntN(len(m.snapshots)))
-	}
-}
-
-func (m *model) dropSnapshotAt(i int) {
-	m.must(m.snapshots[i].Close())
-	m.snapshots = slices.Delete(m.snapshots, i, i+1)
 }
 
 func (m *model) load() {
@@ -723,19 +481,4 @@ func (m *model) reopen(how string) {
 		}
 	}
 	m.recallTold(how)
-}
-
-func (m *model) compareAll() {
-	told := m.toldTo()
-	m.told.follower.take(told, AllPartitions(), -1)
-	m.told.follower.check(told, m.told.follower.gone(told))
-	for name := range modelContainers {
-		c, err := m.db.Container(name)
-		m.must(err)
-		m.scanAll(name, c)
-	}
-	for f, err := range m.db.Verify(context.Background()) {
-		m.must(err)
-		m.t.Errorf("verify: %v", f)
-	}
 }
