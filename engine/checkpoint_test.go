@@ -202,18 +202,25 @@ func holds(fsys vfs.FS, items int) error {
 	return nil
 }
 
+// openTwenty opens a store of twenty items, some of them in a file and some in memory.
+func openTwenty(t *testing.T) (*DB, *Container) {
+	t.Helper()
+	db, c := openMem(t, testOptions(vfs.NewMem()))
+	for i := range 20 {
+		upsert(t, c, fmt.Sprint(i), 100)
+		if i == 10 {
+			must(t, db.Flush(t.Context()))
+		}
+	}
+	return db, c
+}
+
 // TestCheckpointStopped stops the making of a checkpoint at every call to its
 // file system: what is there is no store, or the whole of it. Then it makes each
 // call fail: nothing is left, and the store goes on.
 func TestCheckpointStopped(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
-	for i := range 20 {
-		upsert(t, c, fmt.Sprint(i), 100)
-		if i == 10 {
-			must(t, db.Flush(ctx))
-		}
-	}
+	db, c := openTwenty(t)
 	whole := func(image *vfs.Mem) error {
 		return holds(image, 20)
 	}

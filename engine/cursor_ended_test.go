@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -32,14 +33,14 @@ func TestDeletedPartitionsEnd(t *testing.T) {
 	documents := version{active: whole.active, runs: whole.runs[1:]}
 	for _, reverse := range []bool{false, true} {
 		for _, left := range []int{2, n} {
-			asked := &askedContext{Context: ctx, left: left}
+			asked := &randtest.AskedContext{Context: ctx, Left: left}
 			var m mergedCursor
 			m.open(&documents, maxSequence, reverse)
 			m.ctx = asked
 			m.deleted.begin(whole, maxSequence)
 			m.start()
 			if m.valid() || errors.Is(m.err(), context.Canceled) != (left == 2) {
-				t.Errorf("reverse %t: valid %t, %v; asked %d times", reverse, m.valid(), m.err(), left-asked.left)
+				t.Errorf("reverse %t: valid %t, %v; asked %d times", reverse, m.valid(), m.err(), left-asked.Left)
 			}
 			m.close()
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-
-	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestRefusalsAreDurable: what a conditional write answers must not rest on a
@@ -14,10 +12,7 @@ import (
 func TestRefusalsAreDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		gate := newGate(vfs.NewMem())
-		db, c := openMem(t, testOptions(gate))
-		upsert(t, c, "old", 10)
-		gate.syncs.Store(true)
+		gate, db, c := openGated(t)
 		written := make(chan error, 2)
 		go func() { written <- second(c.Create(ctx, smallDocument("x", "a", 10), nil)) }()
 		go func() { written <- c.Delete(ctx, StringKey("a"), "old", nil) }()
@@ -65,10 +60,7 @@ func TestBufferedBehindSynced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				gate := newGate(vfs.NewMem())
-				db, c := openMem(t, testOptions(gate))
-				upsert(t, c, "old", 10)
-				gate.syncs.Store(true)
+				gate, db, c := openGated(t)
 				acked := make(chan error, 2)
 				go func() {
 					_, err := c.Upsert(ctx, smallDocument("first", "a", 10), &WriteOptions{Durability: Synced})

@@ -18,10 +18,7 @@ import (
 func TestFlushAwaitsSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		gate := newGate(vfs.NewMem())
-		db, c := openMem(t, testOptions(gate))
-		upsert(t, c, "old", 10)
-		gate.syncs.Store(true)
+		gate, db, c := openGated(t)
 		acked := make(chan error, 2)
 		go func() { acked <- second(c.Upsert(ctx, smallDocument("new", "a", 10), nil)) }()
 		synctest.Wait()

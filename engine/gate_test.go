@@ -54,6 +54,17 @@ type gateFS struct {
 
 func newGate(inner vfs.FS) *gateFS { return &gateFS{FS: inner, open: make(chan struct{})} }
 
+// openGated opens a store with the document "old", in which no more is synced until
+// the gate is released.
+func openGated(t *testing.T) (*gateFS, *DB, *Container) {
+	t.Helper()
+	gate := newGate(vfs.NewMem())
+	db, c := openMem(t, testOptions(gate))
+	upsert(t, c, "old", 10)
+	gate.syncs.Store(true)
+	return gate, db, c
+}
+
 func (f *gateFS) pass(shut *atomic.Bool) {
 	if shut.Load() {
 		<-f.open

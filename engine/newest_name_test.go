@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -90,13 +89,7 @@ func newestNames(t *testing.T, run func(fsys vfs.FS) error, check func(image *vf
 // TestNewestNameOfCheckpoint: a checkpoint that has a store manifest has all.
 func TestNewestNameOfCheckpoint(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
-	for i := range 20 {
-		upsert(t, c, fmt.Sprint(i), 100)
-		if i == 10 {
-			must(t, db.Flush(ctx))
-		}
-	}
+	db, _ := openTwenty(t)
 	newestNames(t, func(fsys vfs.FS) error {
 		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return fsys, nil }
 		return second(db.Checkpoint(ctx, "copy"))

@@ -8,21 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
-
-// askedContext is done once its Err has been asked so often.
-type askedContext struct {
-	context.Context
-	left int
-}
-
-func (c *askedContext) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
 
 // TestQueriesEnd: the work on the index of one partition looks at the context, and
 // what ends it is no damage of the store.
@@ -60,7 +48,7 @@ func TestQueriesEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := results(c.Query(&askedContext{ctx, 100}, AllPartitions(), q)); !errors.Is(err, context.Canceled) {
+		if _, err := results(c.Query(&randtest.AskedContext{Context: ctx, Left: 100}, AllPartitions(), q)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%.60s: %v", text, err)
 		}
 		if all, err := results(c.Query(ctx, AllPartitions(), q)); err != nil || len(all) == 0 {

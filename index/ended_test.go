@@ -5,20 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
-
-// askedContext is done once its Err has been asked so often.
-type askedContext struct {
-	context.Context
-	left int
-}
-
-func (c *askedContext) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
 
 // TestSpansEnd: what goes over all terms of a span, in many blocks, looks at its
 // context.
@@ -47,7 +36,7 @@ func TestSpansEnd(t *testing.T) {
 			return err
 		},
 	} {
-		if err := walk(&askedContext{context.Background(), 5}); !errors.Is(err, context.Canceled) {
+		if err := walk(&randtest.AskedContext{Context: context.Background(), Left: 5}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s of %d blocks: %v", name, r.Info().Blocks, err)
 		}
 		if err := walk(context.Background()); err != nil {

@@ -22,34 +22,15 @@ func TestErrorAtEachCall(t *testing.T) {
 		sticky bool
 		short  bool
 	}{{syscall.EIO, false, false}, {syscall.ENOSPC, false, true}, {syscall.EMFILE, true, true}} {
-		for n := int64(1); ; n++ {
-			calls := int64(0) // of all processes of the story
-			w := newWorld(t, seed, nil)
-			w.set = func(fs *vfs.Faulty) {
-				fs.SetShortWrite(fails.short)
-				fs.SetHook(func(vfs.Call) error {
-					calls++
-					if calls < n || calls > n && !fails.sticky {
-						return nil
-					}
-					w.faulted = true
-					return fails.err
-				})
-			}
-			w.use(w.mem)
-			for range 40 {
-				w.step()
-			}
-			reached := w.faulted
-			w.set = nil
-			w.finish()
-			if !reached {
-				if n < 20 {
-					t.Fatalf("the story has %d calls only", n-1)
+		atEachCall(t, seed, 40,
+			func(w *world, _ int64) { w.fs.SetShortWrite(fails.short) },
+			func(_ *world, ago int64) error {
+				if ago > 0 && !fails.sticky {
+					return nil
 				}
-				break
-			}
-		}
+				return fails.err
+			},
+			func(*world) {})
 	}
 }
 

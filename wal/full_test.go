@@ -99,48 +99,33 @@ func appended(l *Log, payload string) (entry, Position, error) {
 func TestCopyOnWriteFullAtEachCall(t *testing.T) {
 	seed := randtest.Seed(t)
 	for _, sticky := range []bool{false, true} {
-		for n := int64(1); ; n++ {
-			calls := int64(0)
-			w := newWorld(t, seed, nil)
-			w.set = func(fs *vfs.Faulty) {
-				fs.SetHook(func(vfs.Call) error {
-					calls++
-					if calls == n {
-						w.mem.SetCapacity(0)
-						w.faulted = true
-					} else if calls > n && !sticky {
-						w.mem.SetCapacity(math.MaxInt64)
-					}
-					return nil
-				})
-			}
-			w.mem.SetCopyOnWrite(true)
-			w.mem.SetMapped(n%2 == 0)
-			w.use(w.mem)
-			for range 60 {
-				w.step()
-			}
-			reached := w.faulted
-			w.fs.SetHook(nil)
-			w.mem.SetCapacity(math.MaxInt64)
-			if w.log != nil {
+		atEachCall(t, seed, 60,
+			func(w *world, n int64) {
+				w.mem.SetCopyOnWrite(true)
+				w.mem.SetMapped(n%2 == 0)
+			},
+			func(w *world, ago int64) error {
+				if ago == 0 {
+					w.mem.SetCapacity(0)
+				} else if !sticky {
+					w.mem.SetCapacity(math.MaxInt64)
+				}
+				return nil
+			},
+			func(w *world) {
+				w.fs.SetHook(nil)
+				w.mem.SetCapacity(math.MaxInt64)
+				if w.log == nil {
+					return
+				}
 				if f := w.log.failed.Load(); f != nil {
-					w.fatal("call %d: the log has failed: %v", n, f.cause)
+					w.fatal("the log has failed: %v", f.cause)
 				}
 				w.append()
 				if err := w.log.Sync(); err != nil {
-					w.fatal("call %d: with space again: %v", n, err)
+					w.fatal("with space again: %v", err)
 				}
 				w.afterSync(nil)
-			}
-			w.set = nil
-			w.finish()
-			if !reached {
-				if n < 20 {
-					t.Fatalf("the story has %d calls only", n-1)
-				}
-				break
-			}
-		}
+			})
 	}
 }

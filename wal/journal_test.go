@@ -16,32 +16,15 @@ import (
 func TestJournalAborts(t *testing.T) {
 	seed := randtest.Seed(t)
 	for i := range uint64(3) {
-		for n := int64(1); ; n++ {
-			calls := int64(0)
-			w := newWorld(t, seed+i, nil)
-			w.set = func(fs *vfs.Faulty) {
-				fs.SetHook(func(vfs.Call) error {
-					if calls++; calls == n {
-						w.mem.AbortJournal()
-						w.faulted = true
-					}
-					return nil
-				})
-			}
-			w.use(w.mem)
-			for range 40 {
-				w.step()
-			}
-			reached := w.faulted
-			w.set = nil
-			w.finish()
-			if !reached {
-				if n < 20 {
-					t.Fatalf("the story has %d calls only", n-1)
+		atEachCall(t, seed+i, 40,
+			func(*world, int64) {},
+			func(w *world, ago int64) error {
+				if ago == 0 {
+					w.mem.AbortJournal()
 				}
-				break
-			}
-		}
+				return nil
+			},
+			func(*world) {})
 	}
 }
 

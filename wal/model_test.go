@@ -357,6 +357,41 @@ func (w *world) finish() {
 	w.check(w.mem, len(w.records), "after the last close")
 }
 
+// atEachCall tells the story of a seed again and again, each time with something that
+// goes wrong from another one of its calls on: fails is told how many calls ago that was,
+// and what it returns is the call's. Each file system of a story is prepared; at the end
+// of a story what went wrong is mended.
+func atEachCall(t *testing.T, seed uint64, steps int, prepare func(w *world, n int64), fails func(w *world, ago int64) error, mend func(w *world)) {
+	for n := int64(1); ; n++ {
+		calls := int64(0) // of all processes of the story
+		w := newWorld(t, seed, nil)
+		w.set = func(fs *vfs.Faulty) {
+			prepare(w, n)
+			fs.SetHook(func(vfs.Call) error {
+				if calls++; calls < n {
+					return nil
+				}
+				w.faulted = true
+				return fails(w, calls-n)
+			})
+		}
+		w.use(w.mem)
+		for range steps {
+			w.step()
+		}
+		reached := w.faulted
+		mend(w)
+		w.set = nil
+		w.finish()
+		if !reached {
+			if n < 20 {
+				t.Fatalf("the story has %d calls only", n-1)
+			}
+			return
+		}
+	}
+}
+
 // TestModel runs random stories with kills, power cuts and restarts.
 func TestModel(t *testing.T) {
 	seed, reused := randtest.Seed(t), int64(0)

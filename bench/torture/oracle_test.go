@@ -104,6 +104,14 @@ type liar struct {
 	changed func(engine.Change) []engine.Change
 }
 
+// withoutOptions is the container of documents, but for an upsert that overlooks its options.
+func (w *world) withoutOptions() container {
+	right := w.documents
+	return &liar{container: right, upsert: func(doc []byte, _ *engine.WriteOptions) (engine.Meta, error) {
+		return right.Upsert(w.ctx, doc, nil)
+	}}
+}
+
 func (c *liar) Upsert(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error) {
 	if c.upsert != nil {
 		return c.upsert(doc, o)
@@ -283,10 +291,7 @@ func TestOracle(t *testing.T) {
 		}},
 		{"a wrong etag is taken", func(w *world) error {
 			w.until(0, swap)
-			right := w.documents
-			w.documents = &liar{container: right, upsert: func(doc []byte, _ *engine.WriteOptions) (engine.Meta, error) {
-				return right.Upsert(w.ctx, doc, nil)
-			}}
+			w.documents = w.withoutOptions()
 			return w.step(0)
 		}},
 		{"a create over a document", func(w *world) error {
@@ -301,10 +306,7 @@ func TestOracle(t *testing.T) {
 		}},
 		{"an item that does not expire", func(w *world) error {
 			w.until(0, fleeting)
-			right := w.documents
-			w.documents = &liar{container: right, upsert: func(doc []byte, _ *engine.WriteOptions) (engine.Meta, error) {
-				return right.Upsert(w.ctx, doc, nil)
-			}}
+			w.documents = w.withoutOptions()
 			if err := w.step(0); err != nil {
 				return err
 			}

@@ -266,6 +266,18 @@ func cmpOr(a, b *vfs.Mem) *vfs.Mem {
 	return b
 }
 
+// loaded returns the directory of a store manifest, in which any edit is folded that can be, and what it has.
+func loaded(t *testing.T, fsys vfs.FS) (*Dir, *Store) {
+	t.Helper()
+	d := NewDir(fsys, ".", StoreKind)
+	d.FoldFrom(1)
+	s := new(Store)
+	if err := d.Load(s); err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
 // TestEditFailedCalls fails each call of Edit: the store in memory is as it was, and either a second try
 // succeeds or nothing is written any more.
 func TestEditFailedCalls(t *testing.T) {
@@ -275,27 +287,22 @@ func TestEditFailedCalls(t *testing.T) {
 	for n := int64(1); ; n++ {
 		m := start.Clone()
 		faulty := vfs.NewFaulty(m)
-		d := NewDir(faulty, ".", StoreKind)
-		d.FoldFrom(1)
-		var s Store
-		if err := d.Load(&s); err != nil {
-			t.Fatal(err)
-		}
-		before := asRead(t, &s)
+		d, s := loaded(t, faulty)
+		before := asRead(t, s)
 		calls := faulty.Calls()
 		faulty.FailAt(calls+n, errors.New("injected"), false)
-		err := d.Edit(&s, e)
+		err := d.Edit(s, e)
 		if faulty.Calls() < calls+n {
 			break
 		}
 		if err == nil {
-			mustRead(t, m, &s)
+			mustRead(t, m, s)
 			continue
 		}
-		if !reflect.DeepEqual(asRead(t, &s), before) {
+		if !reflect.DeepEqual(asRead(t, s), before) {
 			t.Fatalf("call %d: %v, and the store is another one", n, err)
 		}
-		again := d.Edit(&s, e)
+		again := d.Edit(s, e)
 		if errors.Is(err, fault.ErrOutcomeUnknown) {
 			if unknown++; !errors.Is(again, fault.ErrOutcomeUnknown) {
 				t.Fatalf("call %d: an edit after an unknown outcome: %v", n, again)
@@ -305,7 +312,7 @@ func TestEditFailedCalls(t *testing.T) {
 		if again != nil {
 			t.Fatalf("call %d: second try: %v", n, again)
 		}
-		mustRead(t, m, &s)
+		mustRead(t, m, s)
 	}
 	if unknown == 0 {
 		t.Error("no outcome was unknown")
@@ -448,18 +455,13 @@ func TestFormat1(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustRead(t, m, r.of)
-	d := NewDir(m, ".", StoreKind)
-	d.FoldFrom(1)
-	var s Store
-	if err := d.Load(&s); err != nil {
-		t.Fatal(err)
-	}
-	r.of = &s
+	d, s := loaded(t, m)
+	r.of = s
 	for range 20 {
-		if err := d.Edit(&s, r.next()); err != nil {
+		if err := d.Edit(s, r.next()); err != nil {
 			t.Fatal(err)
 		}
-		mustRead(t, m, &s)
+		mustRead(t, m, s)
 	}
 	if m.WriteFile(Name(99), newer(data)) != nil {
 		t.Fatal("not written")
@@ -484,12 +486,7 @@ func TestEditOfUnsyncedName(t *testing.T) {
 	}
 	var killed *vfs.Mem
 	faulty := vfs.NewFaulty(start)
-	d := NewDir(faulty, ".", StoreKind)
-	d.FoldFrom(1)
-	var s Store
-	if err := d.Load(&s); err != nil {
-		t.Fatal(err)
-	}
+	d, s := loaded(t, faulty)
 	if err := d.settle(); err != nil {
 		t.Fatal(err)
 	}
@@ -500,7 +497,7 @@ func TestEditOfUnsyncedName(t *testing.T) {
 		}
 		return nil
 	})
-	if err := d.Edit(&s, large); killed == nil || !errors.Is(err, fault.ErrOutcomeUnknown) {
+	if err := d.Edit(s, large); killed == nil || !errors.Is(err, fault.ErrOutcomeUnknown) {
 		t.Fatalf("not killed: %v", err)
 	}
 	edited := false
