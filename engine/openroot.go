@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// openRoot finds the directory, and refuses one with files in it that is no
+// store.
+func (db *DB) openRoot() error {
+	if db.opts.fs != nil {
+		db.fs = db.opts.fs
+	} else {
+		var err error
+		if db.opts.ReadOnly {
+			if db.fs, err = vfs.OpenRoot(db.dir); errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w: %w", ErrNotStore, err)
+			}
+		} else {
+			db.fs, err = vfs.CreateRoot(db.dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	db.fs = vfs.Sparing(db.fs, db.files.Spare)
+	names, err := db.fs.List(".")
+	if err != nil {
+		return err
+	}
+	if hasManifest(names) {
+		var m manifest.Files
+		if !slices.Contains(names, manifest.PartitionsDir) && manifest.NewDir(db.fs, ".", manifest.PartitionKind).Load(&m) == nil {
+			return fmt.Errorf("%w: it is the directory of partition %d of one", ErrNotStore, m.Partition)
+		}
+		return nil
+	}
+	refusal := db.foreign(names)
+	if refusal == nil {
+		return nil
+	}
+	if err := db.checkOrphans(); err != nil {
+		// Unless somebody has just made the store.
+		if names, listErr := db.fs.List("."); listErr == nil && hasManifest(names) {
+			return nil
+		}
+		return err
+	}
+	return refusal
+}
+
+func hasManifest(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := manifest.ParseName(name)
+		return ok
+	})
+}
+
+// foreign says why a directory without a manifest is not made a store.
+func (db *DB) foreign(names []string) error {
+	for _, name := range names {
+		switch {
+		case name == manifest.LockName, name == manifest.ReserveName, name == manifest.LogDir, name == manifest.PartitionsDir:
+		case strings.HasSuffix(name, manifest.TempSuffix), name == "lost+found":
+		default:
+			return fmt.Errorf("%w: it has no manifest, and a file %q", ErrNotStore, name)
+		}
+	}
+	if db.opts.ReadOnly {
+		return fmt.Errorf("%w: it has no manifest", ErrNotStore)
+	}
+	return nil
+}
+
+// checkOrphans refuses a directory without a manifest in which files of a log
+// or of partitions are left: it has lost its manifest.
+func (db *DB) checkOrphans() error {
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
+		names, err := db.fs.List(dir)
+		if err != nil && !errors.Is(err, fault.ErrMissing) {
+			return err
+		}
+		if len(names) > 0 {
+			return fault.IO("open", db.fs.Path(manifest.Name(1)), -1, fmt.Errorf("the manifest is gone, %s/%s is there: %w", dir, names[0], os.ErrNotExist))
+		}
+	}
+	return nil
+}
+
+// makeStore makes the directories and the first manifest of a store.
+func (db *DB) makeStore() error {
+	if err := db.checkOrphans(); err != nil {
+		return err
+	}
+	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
+		if err := vfs.MkdirSync(db.fs, dir); err != nil {
+			return err
+		}
+	}
+	state := manifest.Store{Head: manifest.Head{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}}
+	if err := db.structure.dir.Store(&state); err != nil {
+		return err
+	}
+	db.structure.state = state
+	return nil
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// replay reads the log into the memtables.
+func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
+	owners := db.streamOwners()
+	fenced := make(map[wal.Stream]bool)
+	var op operation
+	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
+	checked := false
+	recovery, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
+		if rec.Seq > item.MaxSeq || rec.Last() > item.MaxSeq {
+			return recordError(db, rec, fmt.Errorf("sequences %d to %d, which no store comes to", rec.Seq, rec.Last()))
+		}
+		if rec.Type == wal.TypeFence {
+			fenced[rec.Stream] = true
+		}
+		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
+			return nil
+		}
+		if fenced[rec.Stream] {
+			return recordError(db, rec, fmt.Errorf("record of partition %d behind its fence", rec.Stream))
+		}
+		parts := owners[rec.Stream]
+		if parts == nil {
+			if uint32(rec.Stream) < state.NextPartition {
+				return nil // dropped
+			}
+			return recordError(db, rec, fmt.Errorf("record of partition %d, which was never made", rec.Stream))
+		}
+		for _, p := range parts {
+			if p.lost != nil {
+				continue // its records stay in the log
+			}
+			if err := p.replay(rec, &op); err != nil {
+				return err
+			}
+		}
+		if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
+			return nil
+		}
+		if !checked {
+			// Nothing is flushed before all of the log is known to be good.
+			if _, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
+				return err
+			}
+			checked = true
+		}
+		return db.makeRoom(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	db.dropped = recovery.Dropped
+	return recovery, nil
+}
+
+// tellDropped reports what the log had behind its end.
+func (db *DB) tellDropped(r *wal.Recovery) {
+	if r.Dropped == (wal.Dropped{}) {
+		return
+	}
+	db.opts.Logger.Warn("log ends in a torn record", "file", r.TornFile, "offset", r.TornOffset, "bytes", r.Dropped.Bytes, "records", r.Dropped.Records, "reason", r.TornReason)
+	notify(db, db.opts.Events.LogDropped, LogDroppedEvent{
+		File: r.TornFile, Offset: r.TornOffset, Reason: r.TornReason, Bytes: r.Dropped.Bytes, Records: r.Dropped.Records,
+	})
+}
+
+// makeRoom flushes the largest memtables, when those that replay fills come near
+// the memory budget, until half of it is free. The flushed sequence stays as it was: carried records
+// further on in the log may hold older items that are nowhere else. If the open
+// fails, the next one reads the same log again, and finds versions that are in
+// files too; a merge keeps one of each.
+func (db *DB) makeRoom(ctx context.Context) error {
+	for db.pool.Used() > db.pool.Limit()/2 {
+		var largest *partition
+		for _, p := range db.partitions() {
+			if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
+				largest = p
+			}
+		}
+		if !largest.freezeLocked() {
+			return nil
+		}
+		if err := db.flushOldest(ctx, largest); err != nil {
+			return err
+		}
+		db.work.reclaimNow()
+	}
+	return nil
+}
+
+// noteFlushed makes the flushed sequences true of the partitions that makeRoom
+// flushed, now that the whole log was read.
+func (db *DB) noteFlushed(ctx context.Context) error {
+	for _, p := range db.partitions() {
+		if !p.install.behind {
+			continue
+		}
+		p.install.behind = false
+		if p.freezeLocked() {
+			if err := db.flushOldest(ctx, p); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq, p.mu.applied, nil); err != nil {
+			return err
+		}
+	}
+	db.work.reclaimNow()
+	return nil
+}
+
+// recordError reports a log record that does not make sense.
+func recordError(db *DB, rec *wal.Record, err error) error {
+	return fault.Corrupt(db.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
+}
+
+// replay applies a log record to the memtable. What is there already, flushed
+// or carried, is skipped by its sequence.
+func (p *partition) replay(rec *wal.Record, op *operation) error {
+	carried := rec.Type == wal.TypeCarried
+	own := rec.Stream == wal.Stream(p.id)
+	flushed := p.flushedOf(rec.Stream)
+	rest := rec.Payload
+	for i := 0; len(rest) > 0; i++ {
+		var err error
+		if rest, err = decodeOperation(rest, carried, op); err != nil {
+			return recordError(p.db, rec, fmt.Errorf("operation %d: %w", i, err))
+		}
+		if !carried {
+			op.ver.Seq = rec.Seq + uint64(i)
+		}
+		if op.ver.Seq <= flushed {
+			continue
+		}
+		if op.at.index != 0 {
+			p.replayMark(rec.Seq, op.at)
+			continue
+		}
+		if !p.rng.Contains(&op.epk) {
+			if !own {
+				continue // another one inherits it, or has flushed it
+			}
+			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
+		}
+		// A carried version may come after newer ones of its item, whose records are
+		// there yet.
+		if carried && p.install.behind {
+			if err := p.restoreNewest(op); err != nil {
+				return err
+			}
+		}
+		if err := p.version.Load().active.Restore(&op.key, &op.ver); err != nil {
+			return err
+		}
+		p.mu.lastSeq = max(p.mu.lastSeq, op.ver.Seq)
+		p.visible.Store(max(p.visible.Load(), op.ver.Seq))
+		p.foundStamp(op.ver.Modified)
+	}
+	return nil
+}
+
+// restoreNewest puts what makes a carried version an old one into the memtable
+// above it, if replay has flushed that: sources follow each other by age. A crash
+// in the middle of carrying may have left only the old one in the log behind it.
+func (p *partition) restoreNewest(op *operation) error {
+	guard := p.db.epoch.Enter()
+	defer guard.Leave()
+	v := p.version.Load()
+	var newest item.Version
+	// What this replay has flushed comes first. Damage is met behind it: what is there was
+	// flushed before, and the log has it again if it is newer.
+	body, found, err := v.lookup(&op.key, &op.epk, maxSequence, nil, false, &newest)
+	if err != nil || !found || newest.Seq <= op.ver.Seq {
+		return nil
+	}
+	newest.Body = body
+	key := op.key
+	if deleted, err := v.partitionTombstone(&op.key, maxSequence); err == nil && deleted == newest.Seq {
+		key = key.Partition()
+	}
+	return v.active.Restore(&key, &newest)
+}
