@@ -28,8 +28,17 @@ func withPartitions(n int) engine.ContainerDef {
 	return d
 }
 
+// changeRetention is that of the opaque container.
+const changeRetention = time.Minute
+
+// keeps is how long a store keeps what was overwritten or has expired, at least.
+func (s setting) keeps() time.Duration {
+	return max(changeRetention, s.ttl+max(0, s.options.ExpiryGrace))
+}
+
 // settings are what -setting names. Limits are so small that flushes, merges,
-// rotations and splits come often.
+// rotations and splits come often, and what is kept for a time is kept for a short
+// one.
 var settings = []setting{
 	{
 		name:       "small",
@@ -41,21 +50,21 @@ var settings = []setting{
 	{
 		name:       "tiny",
 		shape:      shape{Lanes: 8, IDs: 1500, Size: 600, Clears: 20_000},
-		options:    engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, LogBytes: 1 << 20, FileBytes: 1 << 20, MaxPartitionBytes: 6 << 20},
+		options:    engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, LogBytes: 1 << 20, FileBytes: 1 << 20, MaxPartitionBytes: 6 << 20, ExpiryGrace: 5 * time.Second},
 		def:        documents,
 		partitions: 8,
 	},
 	{
 		name:       "many",
 		shape:      shape{Lanes: 48, IDs: 200, Size: 600, Clears: 20_000},
-		options:    engine.Options{MemoryBudget: 64 << 20, LogFileBytes: 1 << 20, LogBytes: 8 << 20, FileBytes: 4 << 20, MaxPartitionBytes: 1 << 20},
+		options:    engine.Options{MemoryBudget: 64 << 20, LogFileBytes: 1 << 20, LogBytes: 8 << 20, FileBytes: 4 << 20, MaxPartitionBytes: 1 << 20, ExpiryGrace: 5 * time.Second},
 		def:        withPartitions(16),
 		partitions: 32,
 	},
 	{
 		name:       "ttl",
 		shape:      shape{Lanes: 16, IDs: 600, Size: 600, Clears: 20_000},
-		options:    engine.Options{MemoryBudget: 32 << 20, LogFileBytes: 1 << 20, LogBytes: 4 << 20, ExpiryGrace: -1},
+		options:    engine.Options{MemoryBudget: 32 << 20, LogFileBytes: 1 << 20, LogBytes: 4 << 20, ExpiryGrace: 5 * time.Second},
 		def:        documents,
 		partitions: 4,
 		ttl:        20 * time.Second,

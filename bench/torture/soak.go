@@ -29,9 +29,10 @@ type tolerance struct {
 }
 
 // tolerances are of measures that are told while writers pause, in the order of
-// the table. The log and the buffers fill and empty, files are merged when they
-// are many: what is added allows for the moment of a sample. Latencies are mostly
-// those of the disk, which others use too.
+// the table. Buffers fill and empty, files are merged when they are many: what is
+// added allows for the moment of a sample. The log must keep its bound whatever it
+// was at first; it may pass it by what comes before the store looks at it again.
+// Latencies are mostly those of the disk, which others use too.
 var tolerances = []tolerance{
 	{"heap MiB", 1.1, 3},
 	{"own memory MiB", 1.1, 8},
@@ -39,7 +40,7 @@ var tolerances = []tolerance{
 	{"descriptors", 1.1, 8},
 	{"maps", 1.1, 16},
 	{"runs of one", 1.1, 2},
-	{"log MiB", 1.1, 1},
+	{logMeasure, 0, 1},
 	{"disk / live", 1.1, 0.3},
 	{settledMeasure, 1.1, 0.05},
 	{"p99 ms", 3, 50},
@@ -208,10 +209,16 @@ func (s *soaking) check(ctx context.Context, last []int, end bool) error {
 		at := time.Since(s.begin)
 		first := at > s.length/10 && !slices.ContainsFunc(s.samples, func(x sampled) bool { return x.measures[settledMeasure] > 0 })
 		if first || end {
-			ratio, err := settled(ctx, db, is)
+			var live int64
+			for _, l := range is {
+				live += l.bytes
+			}
+			begin := time.Now()
+			ratio, err := settled(ctx, db, live, 2*s.setting.keeps())
 			if err != nil {
 				return err
 			}
+			s.begin = s.begin.Add(time.Since(begin)) // it does not count
 			s.samples = append(s.samples, sampled{at, measures{settledMeasure: ratio}})
 		}
 		return clearBeside(s.dir)

@@ -48,7 +48,7 @@ func openContainers(ctx context.Context, db *engine.DB, def engine.ContainerDef)
 	if cs.documents, err = db.EnsureContainer(ctx, "c", def); err != nil {
 		return cs, err
 	}
-	cs.opaque, err = db.EnsureContainer(ctx, "o", engine.ContainerDef{Kind: engine.Opaque, ChangeRetention: time.Minute})
+	cs.opaque, err = db.EnsureContainer(ctx, "o", engine.ContainerDef{Kind: engine.Opaque, ChangeRetention: changeRetention})
 	return cs, err
 }
 
