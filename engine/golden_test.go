@@ -242,6 +242,17 @@ func checkVerified(t *testing.T, db *DB) {
 	}
 }
 
+// TestGoldenNames: the README beside the golden files says of each what it is.
+func TestGoldenNames(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(goldenDir, "README.md"))
+	must(t, err)
+	for _, name := range goldenNames(t, "") {
+		if !strings.Contains(string(readme), "`"+name+"`") {
+			t.Errorf("%s is not named", name)
+		}
+	}
+}
+
 // TestGoldenStores opens stores that older programs have written, read-only and
 // for writing, compares all that they hold, writes to them, has all files written
 // anew and opens them again.
