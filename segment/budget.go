@@ -155,7 +155,7 @@ func (c *clock) evict(give func(*Reader) bool) *Reader {
 // handle is the descriptor of a reader.
 type handle struct {
 	slot
-	opening sync.Mutex   // held while it is opened
+	opening sync.Mutex   // held while it is opened: who waits needs the file too
 	users   atomic.Int64 // calls that use it; closedHandle is added while it is closed
 	file    vfs.File     // changed only while it is closed
 	was     bool         // open before; guarded by opening
@@ -257,7 +257,7 @@ type view struct {
 // mapping is the mapping of a reader.
 type mapping struct {
 	slot
-	making  sync.Mutex // held while it is made
+	making  sync.Mutex // held while it is made: who waits needs it too
 	was     bool       // made before; guarded by making
 	now     atomic.Pointer[view]
 	leaving *view // unpublished, and not yet unmapped; guarded by Budget.mu

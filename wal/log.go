@@ -40,7 +40,8 @@ var ErrStalled = errors.New("no space for what was appended to the log")
 //	sealed   the list of full files
 //	live     the list of files
 //
-// Who holds write or mu waits for neither a sync nor the making of a file.
+// Who holds write or mu waits for neither a sync nor the making of a file. A writer
+// waits for sync if it asked for one, for maker if its record needs a file that is not there.
 //
 // group, which orders those who wait for a sync, is held while no other is
 // taken.

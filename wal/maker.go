@@ -15,7 +15,9 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// maker makes files: new ones, or out of old ones that nobody needs.
+// maker makes files: new ones, or out of old ones that nobody needs. Its lock is held
+// while a file is made, synced and renamed: who waits for it then has found no file
+// that was made ahead, and waits for this one.
 //
 // A file is made under a temporary name: space, header, sync, then the rename
 // and the sync of the directory. So a log file always has a whole header and
@@ -33,6 +35,7 @@ type maker struct {
 	number uint64  // of the file to be made
 	size   int64   // of the file to be made
 	spares []spare // files to be used again
+	coming int     // places that are reserved for more
 	waits  int64   // synced waits when the last file was made
 	busy   bool    // many of them came while the file before it was the last
 	closed bool
@@ -348,10 +351,9 @@ func finish(f interface{ Close() error }, err error) error {
 
 // retire takes a file that the log needs no more and that was written up to filled: it is kept for another use,
 // or removed if there are enough. A file with another name belongs to somebody
-// else too and is only removed.
+// else too and is only removed. Its name changes without the lock, which somebody may
+// wait for who needs a file.
 func (m *maker) retire(number uint64, filled int64) error {
-	m.Lock()
-	defer m.Unlock()
 	l := m.log
 	name := path.Join(l.dir, FileName(number))
 	info, err := l.fs.Stat(name)
@@ -360,16 +362,30 @@ func (m *maker) retire(number uint64, filled int64) error {
 	} else if err != nil {
 		return err
 	}
-	if info.Links == 1 && info.Size >= m.size && len(m.spares) < maxSpares && !m.closed {
-		to := path.Join(l.dir, fmt.Sprintf("%016x%s", l.opts.RandomID(), spareSuffix))
-		if err := l.fs.Rename(name, to); err != nil {
-			return err
-		}
+	if info.Links != 1 || !m.reserve(info.Size) {
+		return l.fs.Remove(name)
+	}
+	to := path.Join(l.dir, fmt.Sprintf("%016x%s", l.opts.RandomID(), spareSuffix))
+	err = l.fs.Rename(name, to)
+	m.Lock()
+	defer m.Unlock()
+	m.coming--
+	if err == nil {
 		m.spares = append(m.spares, spare{to, info.Size, filled})
 		m.idle.Store(int64(len(m.spares)))
-		return nil
 	}
-	return l.fs.Remove(name)
+	return err
+}
+
+// reserve takes a place among the spares for one of that size; false: it is not wanted.
+func (m *maker) reserve(size int64) bool {
+	m.Lock()
+	defer m.Unlock()
+	if size < m.size || len(m.spares)+m.coming >= maxSpares || m.closed {
+		return false
+	}
+	m.coming++
+	return true
 }
 
 // adopt takes over the spares of an earlier run, and removes what it left:
@@ -409,7 +425,7 @@ func (m *maker) adopt(first uint64) error {
 }
 
 // close keeps spares of up to keep bytes and removes the others. That need not
-// last: adopt takes whatever a power cut brings back.
+// last: adopt takes whatever a power cut brings back, or arrives later.
 func (m *maker) close(keep int64) error {
 	m.Lock()
 	defer m.Unlock()

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,12 +9,30 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// gate holds back syncs of one log file, or the making of files, until it is opened.
+// gate holds back syncs of one log file, the making of files, or that log files lose their
+// names, until it is opened.
 type gate struct {
 	vfs.FS
 	file  string // base name
 	syncs chan struct{}
 	makes chan struct{} // nil: not held back
+	ends  chan struct{} // as makes
+}
+
+func (g *gate) end(name string) {
+	if g.ends != nil && strings.HasSuffix(name, logSuffix) {
+		<-g.ends
+	}
+}
+
+func (g *gate) Rename(from, to string) error {
+	g.end(from)
+	return g.FS.Rename(from, to)
+}
+
+func (g *gate) Remove(name string) error {
+	g.end(name)
+	return g.FS.Remove(name)
 }
 
 func (g *gate) Create(name string) (vfs.File, error) {
@@ -155,4 +174,46 @@ func TestMakingHoldsUpNobody(t *testing.T) {
 			t.Errorf("%d records", len(got))
 		}
 	})
+}
+
+// TestRetiringHoldsUpNobody: while a file that the log needs no more is renamed or
+// removed, a writer gets the next file.
+func TestRetiringHoldsUpNobody(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		names int // of the file
+	}{{"renamed", 1}, {"removed", 2}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem, o, st := newMem(t), smallOptions(1), State{}
+				fs := &gate{FS: mem}
+				l, _ := mustOpen(t, fs, &st, o)
+				if tc.names == 2 {
+					must(t, mem.Link(name(1), "checkpoint.log"))
+				}
+				put(t, l, 1, "in the first file")
+				must(t, l.Rotate())
+				fs.ends = make(chan struct{})
+				dropped := make(chan error, 1)
+				go func() { dropped <- l.Drop(l.FirstNeeded(func(Stream, uint64) uint64 { return math.MaxUint64 })) }()
+				synctest.Wait()
+				if len(dropped) > 0 {
+					t.Fatal("no file was let go of")
+				}
+				if l.maker.TryLock() {
+					l.maker.Unlock()
+					put(t, l, 1, "in the second file")
+					must(t, l.Rotate())
+				} else {
+					t.Error("the lock of those who need a file is held while another one ends")
+				}
+				close(fs.ends)
+				must(t, <-dropped)
+				if spares := l.Stats().Spares; spares != 2-tc.names {
+					t.Errorf("%d spares", spares)
+				}
+				mustClose(t, l, &st)
+			})
+		})
+	}
 }

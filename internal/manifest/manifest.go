@@ -241,10 +241,10 @@ type Dir struct {
 
 	fold int64 // see foldBytes
 
-	mu     sync.Mutex
-	chain  []link   // the newest generation and what it builds on, the whole one first
-	stale  []uint64 // other generations, which a crash may have left
-	firm   bool     // the names of the chain are durable
+	mu     sync.Mutex // held while a generation is written and synced; no write of a document takes it
+	chain  []link     // the newest generation and what it builds on, the whole one first
+	stale  []uint64   // other generations, which a crash may have left
+	firm   bool       // the names of the chain are durable
 	failed error
 }
 

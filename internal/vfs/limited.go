@@ -14,7 +14,7 @@ import (
 // the length of the call.
 type Limited struct {
 	FS
-	mu       sync.Mutex
+	mu       sync.Mutex // held over counting, not over the calls that are counted
 	files    counted
 	mappings counted
 }
