@@ -172,12 +172,14 @@ func TestRunAtRate(t *testing.T) {
 	if got := keysOf(t, s.out.Bytes()); strings.Join(got, " ") != "all engine ops v workload" {
 		t.Errorf("fields %q", got)
 	}
-	// Inserts of the trial are not made again.
+	// Inserts of the trial are not made again. The store of the session above has
+	// documents with the same names.
+	s = newSession(t)
 	dir := t.TempDir()
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "insert", "--rate", "10%", "--ops", "50", "--warmup", "0s")
 	known, err := readCatalog(dir)
-	if n := int64(len(s.store.containers["docs"].docs)); err != nil || known.Containers["docs"].Documents != n || n <= 60 {
+	if n := int64(len(s.store.containers["docs"].docs)); err != nil || known.Containers["docs"].Documents != n || n < 60 {
 		t.Errorf("%v: %d documents, %+v known", err, n, known)
 	}
 }
