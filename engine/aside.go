@@ -74,9 +74,13 @@ func (p *partition) asideFile(ref manifest.File, name string, why error) (*file,
 	f.Reader = segment.Damaged(f.path, why, f.clip.lo, f.clip.hi)
 	f.damage.Store(&why)
 	f.aside.Store(true)
+	return f, nil
+}
+
+// tellAside reports why something of the partition was set aside.
+func (p *partition) tellAside(why error) {
 	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.id, "error", why)
 	notify(p.db, p.db.opts.Events.CorruptionFound, why)
-	return f, nil
 }
 
 // missing says that an error in linking the file tells what is known: it is set aside and
@@ -86,7 +90,6 @@ func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(e
 // setAside makes the partition one that cannot be read, as its manifest is damaged.
 func (p *partition) setAside(why error) error {
 	p.lost = why
-	p.left = manifest.Files{}
 	ref := manifest.File{Min: p.rng.Min.Bytes(), Max: p.rng.Max.Bytes()}
 	f, err := p.asideFile(ref, path.Join(p.dir, manifest.Name(max(1, p.install.dir.Generation()))), why)
 	if err != nil {
@@ -97,7 +100,6 @@ func (p *partition) setAside(why error) error {
 		inherits = append(inherits, manifest.Inherited{Stream: uint32(id)})
 	}
 	p.inherits.Store(&inherits)
-	p.noteNames()
 	v := *p.version.Load()
 	v.setRuns([]*run{{files: []*file{f}}})
 	p.version.Store(&v)

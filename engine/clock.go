@@ -31,8 +31,8 @@ type stamps struct {
 // found notes a stamp that was found at open.
 func (s *stamps) found(stamp int64) {
 	stamp = min(stamp, item.MaxTime)
-	s.last.Store(max(s.last.Load(), stamp))
-	s.highest.Store(max(s.highest.Load(), stamp))
+	raise(&s.last, stamp)
+	raise(&s.highest, stamp)
 }
 
 // foundStamp notes the stamp of a version that was found at open. Those of a

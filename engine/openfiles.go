@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -35,7 +37,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	}
 	containers := make(map[string]*Container, len(state.Containers))
 	db.containers.Store(&containerSet{settled: containers})
-	opened := make(sharedFiles)
+	var all []*partition
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
 		if err != nil && !errors.Is(err, ErrTooNew) {
@@ -46,32 +48,88 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		}
 		containers[c.name] = c
 		for _, p := range c.routing.Load().parts {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
 			p.parents = parents[p.id]
-			err := p.open(opened)
-			if db.bears(err) {
-				err = p.setAside(err)
+			all = append(all, p)
+		}
+	}
+	return db.openAll(ctx, all)
+}
+
+// openersEach is how many partitions an open loads at a time for each processor: most
+// of them wait for the device. Each has up to two descriptors for moments.
+const openersEach = 4
+
+// openAll opens partitions, several at a time. It ends as if it opened one after the
+// other: the first error in their order counts, and what was set aside before it is told.
+func (db *DB) openAll(ctx context.Context, parts []*partition) error {
+	results := make([]opening, len(parts))
+	shared := sharedFiles{readers: make(map[sharedFile]*sharedReader)}
+	var next atomic.Int64
+	var failed atomic.Bool
+	open := func() {
+		for !failed.Load() {
+			// All below one that is taken are taken, and whoever takes one finishes it.
+			i := int(next.Add(1)) - 1
+			if i >= len(parts) {
+				return
 			}
-			if err != nil {
-				return fmt.Errorf("container %q, partition %d: %w", c.name, p.id, err)
+			r := &results[i]
+			if r.err = ctx.Err(); r.err == nil {
+				r.open(parts[i], &shared)
 			}
+			if r.err != nil {
+				failed.Store(true)
+			}
+		}
+	}
+	var group sync.WaitGroup
+	for range min(db.opts.openers, len(parts)) {
+		group.Go(open)
+	}
+	group.Wait()
+	for i := range results {
+		for _, why := range results[i].aside {
+			parts[i].tellAside(why)
+		}
+		if err := results[i].err; err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// opening is what came of opening a partition.
+type opening struct {
+	aside []error // why parts of it, or all, were set aside
+	err   error
+}
+
+func (o *opening) open(p *partition, shared *sharedFiles) {
+	o.err = p.open(shared, o)
+	if why := o.err; p.db.bears(why) {
+		o.aside = append(o.aside, why)
+		o.err = p.setAside(why)
+	}
+	if o.err != nil {
+		o.err = fmt.Errorf("container %q, partition %d: %w", p.c.name, p.id, o.err)
+	}
+}
+
 // open loads the manifest of a partition and opens its files.
-func (p *partition) open(opened sharedFiles) error {
+func (p *partition) open(shared *sharedFiles, o *opening) error {
+	names, err := p.db.fs.List(p.dir)
+	if err != nil {
+		return err
+	}
+	p.noteNames(names)
 	var m manifest.Files
-	if err := p.install.dir.Load(&m); err != nil {
+	if err := p.install.dir.LoadListed(names, &m); err != nil {
 		return err
 	}
 	if err := p.db.structure.state.CheckFiles(uint32(p.id), &m); err != nil {
 		return fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
 	}
-	p.left = m
+	p.leftovers = leftoversOf(names, &m)
 	p.install.flushedSeq.Store(m.FlushedSeq)
 	p.visible.Store(m.FlushedSeq)
 	p.mu.lastSeq = m.FlushedSeq
@@ -81,27 +139,25 @@ func (p *partition) open(opened sharedFiles) error {
 	p.inherits.Store(&m.Inherits)
 	p.changeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0
-	if err := p.noteNames(); err != nil {
-		return err
-	}
 	// A file of this run must not look like one that an older manifest named: it
 	// is known by its number to be left over if this run ends before its commit.
-	p.db.nextFile.Store(max(p.db.nextFile.Load(), max(m.Floor, 1)-1))
+	p.db.numberTaken(max(m.Floor, 1) - 1)
 	v := *p.version.Load()
 	for i := range m.Runs {
 		r := &run{shadowed: m.Runs[i].Shadowed, expiring: expiringFrom(m.Runs[i].Expiring), keptAbove: m.ChangeFloor}
 		v.runs = append(v.runs, r)
 		p.version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {
-			f, err := p.openFile(ref, opened)
+			f, err := p.openFile(ref, shared)
 			if p.db.bears(err) {
+				o.aside = append(o.aside, err)
 				f, err = p.asideFile(ref, path.Join(p.dir, manifest.SegmentName(ref.Number)), err)
 			}
 			if err != nil {
 				return err
 			}
 			r.files = append(r.files, f)
-			p.db.nextFile.Store(max(p.db.nextFile.Load(), ref.Number))
+			p.db.numberTaken(ref.Number)
 			if f.Broken() == nil {
 				p.foundStamp(f.Properties().MaxModified)
 			}
@@ -113,18 +169,26 @@ func (p *partition) open(opened sharedFiles) error {
 }
 
 // noteNames makes sure that no file gets the number of one that is in the directory.
-func (p *partition) noteNames() error {
-	names, err := p.db.fs.List(p.dir)
+func (p *partition) noteNames(names []string) {
 	for _, name := range names {
 		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
-			p.db.nextFile.Store(max(p.db.nextFile.Load(), number))
+			p.db.numberTaken(number)
 		}
 	}
-	return err
+}
+
+// numberTaken makes sure that no file gets a number, or one below it.
+func (db *DB) numberTaken(number uint64) {
+	for {
+		old := db.nextFile.Load()
+		if old >= number || db.nextFile.CompareAndSwap(old, number) {
+			return
+		}
+	}
 }
 
 // openFile opens a file reference and checks it against the file.
-func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, error) {
+func (p *partition) openFile(ref manifest.File, shared *sharedFiles) (*file, error) {
 	lo, err := partmap.EPKFromBytes(ref.Min)
 	if err != nil {
 		return nil, err
@@ -141,14 +205,13 @@ func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, erro
 	if info.Size != ref.Size {
 		return nil, fault.Corrupt(p.db.fs.Path(name), min(info.Size, ref.Size), "file has %d bytes, the manifest says %d", info.Size, ref.Size)
 	}
-	reader, err := opened.open(p.db, name, ref.Number, info)
+	reader, err := shared.open(p.db, name, ref.Number, info)
 	if err != nil {
 		return nil, err
 	}
 	if reader.FooterCRC() != ref.FooterCRC {
 		err := fault.Corrupt(p.db.fs.Path(name), info.Size-4, "footer checksum %08x, the manifest says %08x", reader.FooterCRC(), ref.FooterCRC)
-		delete(opened, sharedFile{ref.Number, info.ID}) // it may be closed now
-		reader.Release()
+		shared.forget(reader, ref.Number, info)
 		return nil, err
 	}
 	f := &file{Reader: reader, ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
@@ -156,24 +219,61 @@ func (p *partition) openFile(ref manifest.File, opened sharedFiles) (*file, erro
 	return f, nil
 }
 
-// sharedFiles are the files that an open has opened so far: partitions that
-// share one share its reader.
-type sharedFiles map[sharedFile]*segment.Reader
+// sharedFiles are the files with several names that an open has opened so far:
+// partitions that share one share its reader.
+type sharedFiles struct {
+	mu      sync.Mutex
+	readers map[sharedFile]*sharedReader
+}
 
 type sharedFile struct{ number, inode uint64 }
 
-func (s sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*segment.Reader, error) {
+// sharedReader is locked while the file is opened, or closed.
+type sharedReader struct {
+	sync.Mutex
+	*segment.Reader // nil: it is not open
+}
+
+func (s *sharedFiles) of(number uint64, info vfs.Info) *sharedReader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := sharedFile{number, info.ID}
-	if r := s[key]; r != nil && info.Links > 1 {
+	r := s.readers[key]
+	if r == nil {
+		r = new(sharedReader)
+		s.readers[key] = r
+	}
+	return r
+}
+
+func (s *sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*segment.Reader, error) {
+	if info.Links <= 1 {
+		return segment.Open(db.fs, name, db.readerOptions())
+	}
+	r := s.of(number, info)
+	r.Lock()
+	defer r.Unlock()
+	if r.Reader != nil {
 		r.AddName(name)
 		r.Acquire()
-		return r, nil
+		return r.Reader, nil
 	}
-	r, err := segment.Open(db.fs, name, db.readerOptions())
-	if err == nil {
-		s[key] = r
+	var err error
+	r.Reader, err = segment.Open(db.fs, name, db.readerOptions())
+	return r.Reader, err
+}
+
+// forget releases a reader that open returned, which may close it: nobody gets it again.
+func (s *sharedFiles) forget(reader *segment.Reader, number uint64, info vfs.Info) {
+	if info.Links > 1 {
+		r := s.of(number, info)
+		r.Lock()
+		defer r.Unlock()
+		if r.Reader == reader {
+			r.Reader = nil
+		}
 	}
-	return r, err
+	reader.Release()
 }
 
 func (db *DB) readerOptions() segment.ReaderOptions {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"strings"
 	"time"
 
@@ -185,6 +186,9 @@ type Options struct {
 	// manual switches background work off in tests: flushes and merges happen
 	// only in Flush and Settle, on the caller's goroutine.
 	manual bool
+	// openers is how many partitions an open loads at a time, in tests. 0: some for each
+	// processor, or one where manual is set, so that the calls have one order.
+	openers int
 	// keepInheritance leaves what children inherited to the next flush in tests.
 	keepInheritance bool
 }
@@ -282,6 +286,12 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.elapsed == nil {
 		opened := time.Now()
 		out.elapsed = func() time.Duration { return time.Since(opened) }
+	}
+	if out.openers == 0 {
+		out.openers = openersEach * runtime.GOMAXPROCS(0)
+		if out.manual {
+			out.openers = 1
+		}
 	}
 	if out.checkpointRoot == nil {
 		out.checkpointRoot = vfs.CreateRoot

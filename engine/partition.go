@@ -90,11 +90,11 @@ type partition struct {
 		numbers map[uint64]struct{}
 	}
 
-	left     manifest.Files // as opened, until what a crash left is removed
-	merging  turn           // held during compaction; taken before flushing
-	flushing turn           // held during a flush
-	full     fullKeys
-	heat     partitionHeat
+	leftovers []string // names in its directory that a crash left, until they are removed
+	merging   turn     // held during compaction; taken before flushing
+	flushing  turn     // held during a flush
+	full      fullKeys
+	heat      partitionHeat
 
 	expiry expiryPass
 

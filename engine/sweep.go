@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"errors"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -32,42 +32,53 @@ func (db *DB) sweep() error {
 		}
 	}
 	for _, p := range db.partitions() {
-		if p.lost != nil {
-			continue // nobody knows what it needs
-		}
-		if err := db.sweepDirectory(p.dir, p); err != nil {
+		if err := p.sweep(); err != nil {
 			return err
 		}
-		p.left = manifest.Files{}
 	}
-	return db.sweepDirectory(".", nil)
-}
-
-// sweepDirectory removes temporary files, and segment files that the partition
-// which the directory is of does not name. Those in use stay obsolete.
-func (db *DB) sweepDirectory(dir string, p *partition) error {
-	names, err := db.fs.List(dir)
+	names, err := db.fs.List(".")
 	if err != nil {
 		return err
 	}
-	for _, base := range names {
-		name := path.Join(dir, base)
-		if strings.HasSuffix(base, manifest.TempSuffix) {
+	for _, name := range names {
+		if strings.HasSuffix(name, manifest.TempSuffix) {
 			if err := db.fs.Remove(name); err != nil {
 				return err
 			}
-			continue
 		}
+	}
+	return nil
+}
+
+// leftoversOf returns the names in the directory of a partition that a crash left there:
+// temporary files, and segment files that its manifest neither names nor asks to keep. What
+// is made later has other numbers.
+func leftoversOf(names []string, m *manifest.Files) (left []string) {
+	for _, base := range names {
 		number, isSegment := manifest.ParseSegmentName(base)
-		if !isSegment || p == nil || !p.left.Disposable(number) || slices.Contains(p.listed(), number) {
-			continue
+		if isSegment && m.Disposable(number) || strings.HasSuffix(base, manifest.TempSuffix) {
+			left = append(left, base)
 		}
-		if err := db.fs.Remove(name); vfs.InUse(err) {
+	}
+	return left
+}
+
+// sweep removes what a crash left in the directory of the partition, but for a temporary
+// file that is gone as a manifest was written since in its place. Segment files that are in
+// use stay obsolete.
+func (p *partition) sweep() error {
+	for _, base := range p.leftovers {
+		name := path.Join(p.dir, base)
+		number, isSegment := manifest.ParseSegmentName(base)
+		err := p.db.fs.Remove(name)
+		switch {
+		case isSegment && vfs.InUse(err):
 			p.obsolete.numbers = append(p.obsolete.numbers, number)
-			db.remove("remove a merged file", 0, func() error { return p.removeObsolete(name, number) })
-		} else if err != nil {
+			p.db.remove("remove a merged file", 0, func() error { return p.removeObsolete(name, number) })
+		case err != nil && !errors.Is(err, ErrMissing):
 			return err
 		}
 	}
+	p.leftovers = nil
 	return nil
 }

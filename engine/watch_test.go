@@ -128,16 +128,8 @@ func (w *watcher) close(db *DB) {
 func (w *watcher) report() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var text bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
-		return err.Error()
-	}
-	for part := range strings.SplitSeq(text.String(), "\n\n") {
-		_, label, found := strings.Cut(part, fmt.Sprintf("%q:\"", watchLabel))
-		label, _, _ = strings.Cut(label, "\"")
-		if id, err := strconv.Atoi(label); found && err == nil && w.closed[id] != "" {
-			w.left = append(w.left, fmt.Sprintf("left behind by the store %s, at the end of the tests: a goroutine:\n%s\n", w.closed[id], part))
-		}
+	for id, text := range labelled(func(id int) bool { return w.closed[id] != "" }) {
+		w.left = append(w.left, fmt.Sprintf("left behind by the store %s, at the end of the tests: a goroutine:\n%s\n", w.closed[id], text))
 	}
 	if len(w.left) == 0 {
 		return ""
@@ -145,30 +137,39 @@ func (w *watcher) report() string {
 	return fmt.Sprintf("%sFAIL: %d stores left something behind\n", strings.Join(w.left, ""), len(w.left))
 }
 
-// goroutines describes those of the store but the caller. What has said that it is
-// at its end may need some turns to get there.
+// goroutines describes those of the store but the caller.
 func (s *watchedStore) goroutines() string {
 	pprof.SetGoroutineLabels(context.Background()) // a failed Open has the label itself
-	label := fmt.Sprintf(`%q:"%d"`, watchLabel, s.id)
-	var text bytes.Buffer
+	if text, ok := labelled(func(id int) bool { return id == s.id })[s.id]; ok {
+		return "a goroutine:\n" + text
+	}
+	return ""
+}
+
+// labelled describes a goroutine of each of the chosen stores that has one. What has
+// said that it is at its end may need some turns to get there.
+func labelled(chosen func(id int) bool) (left map[int]string) {
 	for range 1000 {
-		text.Reset()
+		left = make(map[int]string)
+		var text bytes.Buffer
 		if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
-			return err.Error()
+			panic(err)
 		}
-		if !bytes.Contains(text.Bytes(), []byte(label)) {
-			return ""
+		for part := range strings.SplitSeq(text.String(), "\n\n") {
+			_, label, found := strings.Cut(part, fmt.Sprintf("%q:\"", watchLabel))
+			label, _, _ = strings.Cut(label, "\"")
+			if id, err := strconv.Atoi(label); found && err == nil && chosen(id) {
+				left[id] = part
+			}
+		}
+		if len(left) == 0 {
+			return nil
 		}
 		for range 100 {
 			runtime.Gosched()
 		}
 	}
-	for part := range strings.SplitSeq(text.String(), "\n\n") {
-		if strings.Contains(part, label) {
-			return "a goroutine:\n" + part
-		}
-	}
-	return ""
+	return left
 }
 
 // openBelow lists what the process has open or mapped below a directory, where the

@@ -36,14 +36,16 @@ func TestWatch(t *testing.T) {
 			return func() { db.pool.Put(chunk) }
 		}},
 		{"goroutine", "a goroutine", testOptions(mem), func(db *DB) func() {
-			stop, ended := make(chan struct{}), make(chan struct{})
+			begun, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			s := watched.stores[db]
 			s.look = true
 			id := strconv.Itoa(s.id)
 			go pprof.Do(ctx, pprof.Labels(watchLabel, id), func(context.Context) {
 				defer close(ended)
+				close(begun) // it has the label now
 				<-stop
 			})
+			<-begun
 			return func() { close(stop); <-ended }
 		}},
 	} {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // Unmarshal decodes JSON from a file or from another store into v, a pointer to a
@@ -190,22 +191,52 @@ func (w *weigher) object(t reflect.Type, depth int) error {
 // member returns the type of a member of a struct, as the decoder finds it: in
 // either case of letters; nil: there is none.
 func member(t reflect.Type, name []byte) reflect.Type {
-	if t == nil || t.Kind() != reflect.Struct {
+	if t == nil {
 		return nil
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			if of := member(f.Type, name); of != nil {
-				return of
-			}
-			continue
+	list := membersOf(t)
+	for i := range list {
+		if list[i].name == string(name) {
+			return list[i].of
 		}
-		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); strings.EqualFold(tag, string(name)) {
-			return f.Type
+	}
+	for i := range list {
+		if strings.EqualFold(list[i].name, string(name)) {
+			return list[i].of
 		}
 	}
 	return nil
+}
+
+// structMember is a member of a struct, or of one embedded in it.
+type structMember struct {
+	name string
+	of   reflect.Type
+}
+
+// known has the []structMember of each struct that was weighed.
+var known sync.Map
+
+// membersOf returns the members of a struct; of anything else there are none.
+func membersOf(t reflect.Type) []structMember {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	if list, ok := known.Load(t); ok {
+		return list.([]structMember)
+	}
+	var list []structMember
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			list = append(list, membersOf(f.Type)...)
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		list = append(list, structMember{name, f.Type})
+	}
+	known.Store(t, list)
+	return list
 }
 
 var textType = reflect.TypeFor[encoding.TextUnmarshaler]()

@@ -258,19 +258,19 @@ func NewDir(fsys vfs.FS, dir string, kind Kind) *Dir {
 func (d *Dir) FoldFrom(bytes int64) { d.fold = bytes }
 
 // generations returns those that are present.
-func (d *Dir) generations() (list []uint64, err error) {
-	names, err := d.fs.List(d.dir)
+func generations(names []string) (list []uint64) {
 	for _, name := range names {
 		if n, ok := ParseName(name); ok {
 			list = append(list, n)
 		}
 	}
-	return list, err
+	return list
 }
 
 // Latest returns the highest generation present, 0 if there is none.
 func (d *Dir) Latest() (uint64, error) {
-	list, err := d.generations()
+	names, err := d.fs.List(d.dir)
+	list := generations(names)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
@@ -281,10 +281,16 @@ func (d *Dir) Latest() (uint64, error) {
 // fault.ErrMissing if there is none, or if a writer removes one of its files
 // meanwhile.
 func (d *Dir) Load(v any) error {
-	present, err := d.generations()
+	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return err
 	}
+	return d.LoadListed(names, v)
+}
+
+// LoadListed is Load for one who has listed the directory.
+func (d *Dir) LoadListed(names []string, v any) error {
+	present := generations(names)
 	if len(present) == 0 {
 		return fault.IO("open", d.fs.Path(path.Join(d.dir, namePrefix+"*")), -1, fs.ErrNotExist)
 	}
