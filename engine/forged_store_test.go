@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -14,11 +13,12 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/internal/vfs"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // forgedChild says, in the environment of a test, that it is the child of one.
@@ -28,13 +28,19 @@ const forgedChild = "CLEAVE_FORGED_CHILD"
 // times what the store itself takes.
 const forgedBytes = 64 << 20
 
-// TestForgedStores changes sections of the segment files of whole stores, and makes
-// the checksums over them right, up to those in the manifests. The stores are opened
-// in both ways, read, written, merged and backed up, in a process of their own: one
-// that dies of memory or does not end takes no other test with it.
+// TestForgedStores changes segment files, manifests and log files of whole stores, backups, and
+// streams of partitions, and makes the checksums right, those in files that name
+// what was changed among them. Stores are opened in both ways, read, written, merged and backed up; backups are
+// verified and restored, streams installed, and what comes of them is a store too. All
+// of it happens in a process of its own: one that dies of memory or does not end takes no other test
+// with it.
 func TestForgedStores(t *testing.T) {
 	if os.Getenv(forgedChild) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestForgedStores$", "-test.timeout=5m", fmt.Sprintf("-test.short=%t", testing.Short()),
+		most := 5 * time.Minute
+		if *fullFlag {
+			most = 3 * time.Hour
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestForgedStores$", fmt.Sprintf("-test.timeout=%v", most), fmt.Sprintf("-test.short=%t", testing.Short()),
 			fmt.Sprintf("-full=%t", *fullFlag), fmt.Sprintf("-seed=%d", newSeed(t)))
 		cmd.Env = append(os.Environ(), forgedChild+"=1", "GOMEMLIMIT=512MiB")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -44,143 +50,194 @@ func TestForgedStores(t *testing.T) {
 	}
 	limitMemory(t)
 	rng := rand.New(rand.NewPCG(newSeed(t), 5))
-	bases := map[string]*vfs.Mem{"small": forgeStore(t, true)}
-	for _, name := range goldenNames(t, "store") {
-		bases[name] = goldenStore(t, name)
-	}
-	allocated := func(do func()) uint64 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		do()
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
-	}
 	forged := 0
-	for _, name := range slices.Sorted(maps.Keys(bases)) {
-		base := bases[name]
-		sound := allocated(func() { exerciseAll(t, name, base.Clone()) })
-		n := amount(12, 3, 2)
+	// sweep has something tried as it is and then forged, as often as that.
+	sweep := func(n int, try func(rng *rand.Rand) (what string)) {
+		allocated := func(rng *rand.Rand) (string, uint64) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			what := try(rng)
+			runtime.ReadMemStats(&after)
+			return what, after.TotalAlloc - before.TotalAlloc
+		}
+		_, sound := allocated(nil)
 		if *fullFlag {
-			n = 1000
+			n *= 100
 		}
 		for range n {
-			image := base.Clone()
-			what := fmt.Sprintf("%s: %s", name, forgeSection(t, image, rng))
 			forged++
-			if took := allocated(func() { exerciseAll(t, what, image) }); took > 8*sound+forgedBytes {
-				t.Errorf("%s: %d bytes were allocated, %d are of the store as it was", what, took, sound)
+			if what, took := allocated(rng); took > 8*sound+forgedBytes {
+				t.Errorf("%s: %d bytes were allocated, %d are of what it was made of", what, took, sound)
 			}
 		}
 	}
-	t.Logf("%d forged stores", forged)
+	bases := map[string]*vfs.Mem{"small": forgeStore(t, true), "killed": forgeStore(t, false)}
+	for _, name := range goldenNames(t, "store") {
+		bases[name] = goldenStore(t, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(bases)) {
+		sweep(amount(14, 3, 2), func(rng *rand.Rand) string {
+			mem, what := bases[name].Clone(), name
+			if rng != nil {
+				what += ": " + forgeFile(t, mem, rng)
+			}
+			exerciseAll(t, what, mem)
+			return what
+		})
+	}
+	for _, name := range goldenNames(t, "backup") {
+		for _, data := range readGolden(t, name) {
+			sweep(amount(20, 4, 2), func(rng *rand.Rand) string { return exerciseBackup(t, name, data, rng) })
+		}
+	}
+	for _, name := range goldenNames(t, "stream") {
+		for _, data := range readGolden(t, name) {
+			sweep(amount(20, 4, 2), func(rng *rand.Rand) string { return exerciseStream(t, name, data, rng) })
+		}
+	}
+	t.Logf("%d forgeries", forged)
+}
+
+// exerciseBackup verifies and restores a backup, forged if there is an rng.
+func exerciseBackup(t *testing.T, what string, data []byte, rng *rand.Rand) string {
+	t.Helper()
+	ctx := context.Background()
+	if rng != nil {
+		forged, where := forge.Backup(rng, data)
+		what, data = what+": "+where, forged
+	}
+	checkKnown(t, what, "verify", second(VerifyBackup(ctx, bytes.NewReader(data))))
+	mem := vfs.NewMem()
+	err := restore(ctx, mem, "copy", bytes.NewReader(data))
+	if checkKnown(t, what, "restore", err) {
+		exerciseAll(t, what, below{mem, "copy"})
+	} else if names := mem.Names(); len(names) > 0 {
+		t.Errorf("%s: %v, and there are files %v", what, err, names)
+	}
+	return what
+}
+
+// exerciseStream installs a partition, forged if there is an rng.
+func exerciseStream(t *testing.T, what string, data []byte, rng *rand.Rand) string {
+	t.Helper()
+	ctx := context.Background()
+	if rng != nil {
+		forged, where := forge.Stream(rng, data)
+		what, data = what+": "+where, forged
+	}
+	mem := vfs.NewMem()
+	db, err := Open(ctx, "store", testOptions(mem))
+	must(t, err)
+	c, err := db.CreateContainer(ctx, "docs", replicaDef)
+	must(t, err)
+	checkKnown(t, what, "install", second(c.InstallPartition(ctx, bytes.NewReader(data))))
+	must(t, db.Close())
+	exerciseAll(t, what, mem)
+	return what
 }
 
 // exerciseAll is exercise, and before it the reading of the store by who does not write.
-func exerciseAll(t *testing.T, what string, mem *vfs.Mem) {
+func exerciseAll(t *testing.T, what string, fsys vfs.FS) {
 	t.Helper()
 	ctx := context.Background()
-	opts := testOptions(mem)
+	opts := testOptions(fsys)
 	opts.ReadOnly = true
 	db, err := Open(ctx, "store", opts)
-	if err == nil {
+	if checkKnown(t, what, "open read-only", err) {
 		for info := range db.Containers() {
 			c, err := db.Container(info.Name)
 			must(t, err)
 			for _, reverse := range []bool{false, true} {
 				for _, err := range c.ScanAll(ctx, &ScanOptions{Reverse: reverse}) {
-					if err != nil && !known(err) {
-						t.Errorf("%s: scan, reverse %t: %v", what, reverse, err)
-					}
+					checkKnown(t, what, "scan", err)
 				}
 			}
 			for range c.LogicalPartitions(ctx) {
 			}
 		}
-		err = db.Close()
+		checkKnown(t, what, "close", db.Close())
 	}
-	if err != nil && !known(err) {
-		t.Errorf("%s: read only: %v", what, err)
-	}
-	exercise(t, what, mem)
+	exercise(t, what, fsys)
 }
 
-// forgeSection changes a few numbers in one section of one segment file, and makes
-// right the checksums over it.
-func forgeSection(t *testing.T, mem *vfs.Mem, rng *rand.Rand) (what string) {
+// forgeFile changes a segment file, a manifest or a log file of a store.
+func forgeFile(t *testing.T, mem *vfs.Mem, rng *rand.Rand) (what string) {
 	t.Helper()
-	le := binary.LittleEndian
-	sum := func(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
-	var files []string
-	for _, name := range mem.Names() {
-		if ok, _ := path.Match("p/*/*.seg", name); ok {
-			files = append(files, name)
+	kinds := []struct {
+		pattern string
+		forge   func(t *testing.T, mem *vfs.Mem, rng *rand.Rand, name string, b []byte) string
+	}{{"p/*/*.seg", forgeSegment}, {"MANIFEST-*", forgeManifest}, {"p/*/MANIFEST-*", forgeManifest}, {"wal/*.log", forgeLog}}
+	for {
+		kind := kinds[rng.IntN(len(kinds))]
+		names := slices.DeleteFunc(mem.Names(), func(name string) bool {
+			ok, _ := path.Match(kind.pattern, name)
+			return !ok
+		})
+		if len(names) > 0 {
+			name := names[rng.IntN(len(names))]
+			b, err := mem.ReadFile(name)
+			must(t, err)
+			return name + " " + kind.forge(t, mem, rng, name, slices.Clone(b))
 		}
 	}
-	name := files[rng.IntN(len(files))]
-	old, err := mem.ReadFile(name)
-	must(t, err)
-	b := slices.Clone(old)
-	foot := b[len(b)-512:]
-	f, err := segment.DecodeFooter(name, foot, int64(len(b)))
-	must(t, err)
-	which := rng.IntN(len(f.Sections))
-	s := f.Sections[which]
-	section := b[s.Off : s.Off+s.Len]
-	what = fmt.Sprintf("%s, section %d of kind %v", name, which, s.Kind)
-	for range 1 + rng.IntN(3) {
-		if len(section) < 8 {
-			break
-		}
-		at := rng.IntN(len(section) - 7)
-		switch value := []uint64{0, 1, 0xff, 0xffff, 1 << 31, 1<<32 - 1, 1<<63 - 1, 1<<64 - 1}[rng.IntN(8)]; rng.IntN(3) {
-		case 0:
-			section[at] = byte(value)
-		case 1:
-			le.PutUint32(section[at:], uint32(value))
-		case 2:
-			le.PutUint32(section[at:], le.Uint32(section[at:])+uint32(rng.IntN(5))-2)
-		}
-		what += fmt.Sprintf(", %d", at)
-	}
-	var tables segment.Section
-	for i, s := range f.Sections {
-		switch s.Kind {
-		case segment.SectionPartitions:
-			tables = s
-		case segment.SectionChecksums:
-			for at, i := tables.Off, s.Off; at < s.Off && i+4 <= s.Off+s.Len; at, i = at+4096, i+4 {
-				le.PutUint32(b[i:], sum(b[at:min(at+4096, s.Off)]))
-			}
-		}
-		if le.Uint32(foot[48+24*i+4:]) == sum(old[s.Off:s.Off+s.Len]) {
-			le.PutUint32(foot[48+24*i+4:], sum(b[s.Off:s.Off+s.Len]))
-		}
-	}
-	le.PutUint32(foot[508:], sum(foot[:508]))
+}
+
+func forgeLog(t *testing.T, mem *vfs.Mem, rng *rand.Rand, name string, b []byte) string {
+	what := forge.Log(rng, b)
 	must(t, mem.WriteFile(name, b))
-	number, _ := manifest.ParseSegmentName(path.Base(name))
-	dir := path.Dir(name)
-	for _, name := range manifestsOf(mem) {
-		if path.Dir(name) != dir {
+	return what
+}
+
+// forgeManifest changes a manifest, and what other ones say of it that are edits of it.
+func forgeManifest(t *testing.T, mem *vfs.Mem, rng *rand.Rand, name string, b []byte) string {
+	forged, what := forge.Manifest(rng, b)
+	must(t, mem.WriteFile(name, forged))
+	for _, next := range manifestsOf(mem) { // in the order of their generations
+		if path.Dir(next) != path.Dir(name) {
 			continue
 		}
-		text, err := mem.ReadFile(name)
+		edit, err := mem.ReadFile(next)
+		must(t, err)
+		if rebased, ok := forge.Rebase(edit, b, forged); ok {
+			must(t, mem.WriteFile(next, rebased))
+			b, forged = edit, rebased
+		}
+	}
+	return what
+}
+
+// forgeSegment changes a segment file, and what manifests say of it.
+func forgeSegment(t *testing.T, mem *vfs.Mem, rng *rand.Rand, name string, b []byte) string {
+	what := forge.Segment(rng, b)
+	writeForged(t, mem, name, b)
+	return what
+}
+
+// writeForged writes a segment file, and what manifests say of it.
+func writeForged(t *testing.T, mem *vfs.Mem, name string, b []byte) {
+	t.Helper()
+	must(t, mem.WriteFile(name, b))
+	number, _ := manifest.ParseSegmentName(path.Base(name))
+	for _, of := range manifestsOf(mem) {
+		if path.Dir(of) != path.Dir(name) {
+			continue
+		}
+		text, err := mem.ReadFile(of)
 		must(t, err)
 		var files manifest.Files
-		must(t, manifest.Decode(name, manifest.PartitionKind, text, &files))
+		must(t, manifest.Decode(of, manifest.PartitionKind, text, &files))
 		for _, r := range files.Runs {
 			for i := range r.Files {
 				if r.Files[i].Number == number {
-					r.Files[i].FooterCRC = le.Uint32(foot[508:])
+					r.Files[i].FooterCRC = binary.LittleEndian.Uint32(b[len(b)-4:])
 				}
 			}
 		}
-		generation, _ := manifest.ParseName(path.Base(name))
+		generation, _ := manifest.ParseName(path.Base(of))
 		text, err = manifest.Encode(manifest.PartitionKind, generation, &files)
 		must(t, err)
-		must(t, mem.WriteFile(name, text))
+		must(t, mem.WriteFile(of, text))
 	}
-	return what
 }
 
 // FuzzInstall installs streams whose blocks are any bytes, with right checksums.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
@@ -85,21 +86,31 @@ func known(err error) bool {
 	return false
 }
 
+// checkKnown says whether a step of what is done with something forged succeeded. Its
+// error must be known; of damage it says where that is.
+func checkKnown(t *testing.T, what, step string, err error) bool {
+	t.Helper()
+	if err != nil && !known(err) {
+		t.Errorf("%s: %s: %v", what, step, err)
+	}
+	if damage := (*CorruptionError)(nil); errors.Is(err, ErrCorrupt) && (!errors.As(err, &damage) || damage.File == "" || damage.Offset < 0) {
+		t.Errorf("%s: %s: damage without a place: %v", what, step, err)
+	}
+	if err != nil && len(err.Error()) > 2000 {
+		t.Errorf("%s: %s: an error of %d bytes", what, step, len(err.Error()))
+	}
+	return err == nil
+}
+
 // exercise opens a store and does everything with it. Each error must be known.
-func exercise(t *testing.T, what string, mem *vfs.Mem) (opened bool) {
+func exercise(t *testing.T, what string, fsys vfs.FS) (opened bool) {
 	t.Helper()
 	ctx := context.Background()
 	check := func(step string, err error) bool {
 		t.Helper()
-		if err != nil && !known(err) {
-			t.Errorf("%s: %s: %v", what, step, err)
-		}
-		if err != nil && len(err.Error()) > 2000 {
-			t.Errorf("%s: %s: an error of %d bytes", what, step, len(err.Error()))
-		}
-		return err == nil
+		return checkKnown(t, what, step, err)
 	}
-	opts := testOptions(mem)
+	opts := testOptions(fsys)
 	db, err := Open(ctx, "store", opts)
 	if !check("open", err) {
 		return false
@@ -133,70 +144,6 @@ func exercise(t *testing.T, what string, mem *vfs.Mem) (opened bool) {
 	return true
 }
 
-// values are what a number, a text, or anything else in JSON becomes.
-var values = []any{
-	nil, "", "FF", strings.Repeat("0", 200), json.Number("0"), json.Number("1"), json.Number("-1"), json.Number("2147483648"), json.Number("4294967295"),
-	json.Number("4611686018427387904"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"), true, false,
-	[]any{}, map[string]any{}, []any{map[string]any{}},
-}
-
-// mutants calls do with each text in which one value of a JSON text is another, or
-// one element of a list is missing or there twice.
-func mutants(t testing.TB, text []byte, do func(where string, text []byte)) {
-	var root any
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	must(t, dec.Decode(&root))
-	emit := func(where string) {
-		text, err := json.Marshal(root)
-		must(t, err)
-		do(where, text)
-	}
-	var walk func(where string, v any, set func(any))
-	walk = func(where string, v any, set func(any)) {
-		for i, other := range values {
-			set(other)
-			emit(fmt.Sprintf("%s = value %d", where, i))
-		}
-		switch v := v.(type) {
-		case json.Number:
-			if n, err := v.Int64(); err == nil {
-				for _, d := range []int64{-1, 1} {
-					set(json.Number(fmt.Sprint(n + d)))
-					emit(fmt.Sprintf("%s %+d", where, d))
-				}
-			}
-		case map[string]any:
-			set(v)
-			for _, name := range slices.Sorted(func(yield func(string) bool) {
-				for name := range v {
-					if !yield(name) {
-						return
-					}
-				}
-			}) {
-				member := v[name]
-				delete(v, name)
-				emit(where + " without " + name)
-				walk(where+"."+name, member, func(to any) { v[name] = to })
-			}
-		case []any:
-			for i := range v {
-				set(slices.Delete(slices.Clone(v), i, i+1))
-				emit(fmt.Sprintf("%s without %d", where, i))
-				set(append(slices.Clone(v), v[i]))
-				emit(fmt.Sprintf("%s with %d twice", where, i))
-			}
-			set(v)
-			for i := range min(len(v), 2) {
-				walk(fmt.Sprintf("%s[%d]", where, i), v[i], func(to any) { v[i] = to })
-			}
-		}
-		set(v)
-	}
-	walk("", root, func(to any) { root = to })
-}
-
 // manifestsOf returns the paths of the manifests of a store.
 func manifestsOf(mem *vfs.Mem) (names []string) {
 	for _, name := range mem.Names() {
@@ -223,7 +170,7 @@ func TestForgedManifests(t *testing.T) {
 				kind = manifest.StoreKind
 			}
 			_, body, _ := bytes.Cut(data, []byte("\n"))
-			mutants(t, body, func(where string, text []byte) {
+			must(t, forge.EachJSON(body, func(where string, text []byte) {
 				if rng.IntN(share) > 0 {
 					return
 				}
@@ -236,7 +183,7 @@ func TestForgedManifests(t *testing.T) {
 				} else {
 					refused++
 				}
-			})
+			}))
 		}
 	}
 	if opened == 0 || refused == 0 {
@@ -264,7 +211,7 @@ func TestForgedHeads(t *testing.T) {
 		if kinds[which] == blockItems {
 			continue
 		}
-		mutants(t, blocks[which], func(where string, text []byte) {
+		must(t, forge.EachJSON(blocks[which], func(where string, text []byte) {
 			var b bytes.Buffer
 			w, err := stream.NewWriter(&b)
 			must(t, err)
@@ -279,7 +226,20 @@ func TestForgedHeads(t *testing.T) {
 			if _, err := c.InstallPartition(ctx, &b); err != nil && !known(err) {
 				t.Errorf("block %d%s: %v", which, where, err)
 			}
-		})
+		}))
+	}
+}
+
+// TestInstallOfNothing: a stream without a block is damaged.
+func TestInstallOfNothing(t *testing.T) {
+	_, db, c, _ := outsideStore(t)
+	defer db.Close()
+	var b bytes.Buffer
+	w, err := stream.NewWriter(&b)
+	must(t, err)
+	must(t, w.Close())
+	if _, err := c.InstallPartition(t.Context(), &b); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
 	}
 }
 

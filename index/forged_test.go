@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/randtest"
 )
 
@@ -113,35 +113,6 @@ func termsOf(t testing.TB, b []byte) (keys [][]byte) {
 	return keys
 }
 
-func forge(b []byte, at int, how byte, random uint64) {
-	le := binary.LittleEndian
-	b = b[at:]
-	switch how % 8 {
-	case 0:
-		b[0]++
-	case 1:
-		b[0]--
-	case 2:
-		b[0] = 0
-	case 3:
-		b[0] = 0xFF
-	case 4:
-		b[0] ^= 0x80
-	case 5:
-		if len(b) >= 4 {
-			le.PutUint32(b, math.MaxUint32)
-		}
-	case 6:
-		if len(b) >= 8 {
-			le.PutUint64(b, le.Uint64(b)-1)
-		}
-	case 7:
-		if len(b) >= 8 {
-			le.PutUint64(b, random)
-		}
-	}
-}
-
 func forgedIndex(t testing.TB) []byte {
 	p, err := Compile(All())
 	if err != nil {
@@ -164,7 +135,7 @@ func TestForged(t *testing.T) {
 			continue
 		}
 		b := slices.Clone(good)
-		forge(b, i, byte(rng.Uint32()), rng.Uint64())
+		forge.Change(b, i, byte(rng.Uint32()), rng.Uint64())
 		readForged(t, b, keys)
 	}
 }
@@ -254,7 +225,7 @@ func FuzzForged(f *testing.F) {
 		for ; len(changes) >= 4; changes = changes[4:] {
 			at := int(changes[0])<<16 | int(changes[1])<<8 | int(changes[2])
 			seed = seed*31 + uint64(changes[3])
-			forge(b, at%len(b), changes[3], seed*0x9e3779b97f4a7c15)
+			forge.Change(b, at%len(b), changes[3], seed*0x9e3779b97f4a7c15)
 		}
 		readForged(t, b, keys)
 	})

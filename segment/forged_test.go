@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -18,64 +19,6 @@ import (
 // Forged files have right checksums and wrong bytes below them. What is read of
 // one is wrong or an error, but nothing panics, nothing goes on for ever, and
 // nothing takes memory out of proportion to the file.
-
-// sectionsOf reads the sections that a footer names, as far as they lie in the
-// file.
-func sectionsOf(b []byte) (list []Section) {
-	le := binary.LittleEndian
-	foot := b[len(b)-footerLen:]
-	for i := range min(maxSections, le.Uint32(foot[12:])) {
-		e := foot[48+i*sectionLen:]
-		s := Section{Kind: SectionKind(le.Uint32(e)), Off: int64(le.Uint64(e[8:])), Len: int64(le.Uint64(e[16:]))}
-		if s.Off < headerLen || s.Len < 0 || s.Off > int64(len(b))-footerLen || s.Len > int64(len(b))-footerLen-s.Off {
-			s.Len = -1
-		}
-		list = append(list, s)
-	}
-	return list
-}
-
-// mend makes all checksums of a forged file right.
-func mend(b []byte) {
-	le := binary.LittleEndian
-	foot := b[len(b)-footerLen:]
-	base := base{file: uint32(le.Uint64(b[16:]))}
-	var tables, sums Section
-	for i, s := range sectionsOf(b) {
-		sum := foot[48+i*sectionLen+4:]
-		switch {
-		case s.Len < 0:
-		case s.Kind == SectionGroups:
-			var all []byte
-			for off := s.Off; off < s.end(); {
-				n, _, _, err := groupSize(b[off:s.end()])
-				if err != nil || int64(n) > s.end()-off {
-					break
-				}
-				le.PutUint32(b[off:], checksum(b[off+4:off+int64(n)])^base.mask(off))
-				all = append(all, b[off:off+4]...)
-				off += int64(n)
-			}
-			le.PutUint32(sum, checksum(all))
-		case s.Kind == SectionPartitions:
-			tables = s
-		case s.Kind == SectionChecksums:
-			sums = s
-		}
-	}
-	if tables.Kind != 0 && sums.Kind != 0 {
-		for i, off := int64(0), tables.Off; off < sums.Off && 4*i+4 <= sums.Len; i, off = i+1, off+pageLen {
-			le.PutUint32(b[sums.Off+4*i:], checksum(b[off:min(off+pageLen, sums.Off)]))
-		}
-	}
-	for i, s := range sectionsOf(b) {
-		if s.Len >= 0 && (s.Kind == SectionDictionaries || s.Kind == SectionProperties || s.Kind == SectionChecksums) {
-			le.PutUint32(foot[48+i*sectionLen+4:], checksum(b[s.Off:s.end()]))
-		}
-	}
-	le.PutUint32(b[60:], checksum(b[:60]))
-	le.PutUint32(foot[footerLen-4:], checksum(foot[:footerLen-4]))
-}
 
 // forgedModel is content with groups of one and of many members, shared keys and
 // ids, chains of versions, tombstones and partitions that agree in their prefix.
@@ -236,36 +179,6 @@ func readForged(t testing.TB, b []byte, m model) {
 	}
 }
 
-// forge changes a byte, or an integer, of a file.
-func forge(b []byte, at int, how byte, rng func() uint64) {
-	le := binary.LittleEndian
-	b = b[at:]
-	switch how % 8 {
-	case 0:
-		b[0]++
-	case 1:
-		b[0]--
-	case 2:
-		b[0] = 0
-	case 3:
-		b[0] = 0xFF
-	case 4:
-		b[0] ^= 0x80
-	case 5:
-		if len(b) >= 4 {
-			le.PutUint32(b, math.MaxUint32)
-		}
-	case 6:
-		if len(b) >= 8 {
-			le.PutUint64(b, le.Uint64(b)-1)
-		}
-	case 7:
-		if len(b) >= 8 {
-			le.PutUint64(b, rng())
-		}
-	}
-}
-
 // TestForged changes the bytes of small files one by one, in several ways, makes
 // the checksums right and reads.
 func TestForged(t *testing.T) {
@@ -276,7 +189,7 @@ func TestForged(t *testing.T) {
 			good := forgedFile(t, m, dict)
 			readForged(t, good, m)
 			mended := append([]byte(nil), good...)
-			if mend(mended); string(mended) != string(good) {
+			if forge.MendSegment(mended); string(mended) != string(good) {
 				t.Fatal("a file that was not forged is mended")
 			}
 			places := []int{}
@@ -285,8 +198,8 @@ func TestForged(t *testing.T) {
 			}
 			if dict != nil {
 				// Of the bytes of dictionaries any is like any other.
-				s := sectionsOf(good)[0]
-				places = append(places[:s.Off+16:s.Off+16], places[s.end():]...)
+				s := forge.Sections(good)[0]
+				places = append(places[:s.Off+16:s.Off+16], places[s.Off+s.Len:]...)
 			}
 			for i := range places {
 				// All of them take minutes; FuzzForged goes on.
@@ -294,8 +207,8 @@ func TestForged(t *testing.T) {
 					continue
 				}
 				b := append([]byte(nil), good...)
-				forge(b, places[i], byte(rng.Uint32()), rng.Uint64)
-				mend(b)
+				forge.Change(b, places[i], byte(rng.Uint32()), rng.Uint64())
+				forge.MendSegment(b)
 				readForged(t, b, m)
 			}
 		})
@@ -315,9 +228,9 @@ func FuzzForged(f *testing.F) {
 		for ; len(changes) >= 3; changes = changes[3:] {
 			at := int(changes[0])<<8 | int(changes[1])
 			seed = seed*31 + uint64(changes[2])
-			forge(b, at%len(b), changes[2], func() uint64 { return seed * 0x9e3779b97f4a7c15 })
+			forge.Change(b, at%len(b), changes[2], seed*0x9e3779b97f4a7c15)
 		}
-		mend(b)
+		forge.MendSegment(b)
 		readForged(t, b, m)
 	})
 }
@@ -326,14 +239,14 @@ func FuzzForged(f *testing.F) {
 func TestForgedCounts(t *testing.T) {
 	m := forgedModel(randtest.New(t))
 	good := forgedFile(t, m, nil)
-	for _, s := range sectionsOf(good) {
-		if s.Kind != SectionProperties {
+	for _, s := range forge.Sections(good) {
+		if SectionKind(s.Kind) != SectionProperties {
 			continue
 		}
 		for _, items := range []uint64{math.MaxUint32, uint64(len(good)) / 2} {
 			b := append([]byte(nil), good...)
 			binary.LittleEndian.PutUint64(b[s.Off:], items)
-			mend(b)
+			forge.MendSegment(b)
 			fsys := vfs.NewMem()
 			if err := fsys.WriteFile("a", b); err != nil {
 				t.Fatal(err)

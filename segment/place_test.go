@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -15,22 +16,22 @@ func TestGroupOfAnotherPlace(t *testing.T) {
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", smallModel(randtest.New(t)), WriterOptions{})
 	b := content(t, fsys, "a")
-	for _, s := range sectionsOf(b) {
-		if s.Kind != SectionGroups {
+	for _, s := range forge.Sections(b) {
+		if SectionKind(s.Kind) != SectionGroups {
 			continue
 		}
 		own := base{file: uint32(binary.LittleEndian.Uint64(b[16:]))}
 		var g group
-		if err := g.parse(b[s.Off:s.end()], s.Off, &own); err != nil {
+		if err := g.parse(s.In(b), s.Off, &own); err != nil {
 			t.Fatal(err)
 		}
 		for _, off := range []int64{0, s.Off + int64(g.size), s.Off + 1<<32} {
-			if err := g.parse(b[s.Off:s.end()], off, &own); !errors.Is(err, errChecksum) {
+			if err := g.parse(s.In(b), off, &own); !errors.Is(err, errChecksum) {
 				t.Errorf("at %d in place of %d: %v", off, s.Off, err)
 			}
 		}
 		other := base{file: own.file + 1}
-		if err := g.parse(b[s.Off:s.end()], s.Off, &other); !errors.Is(err, errChecksum) {
+		if err := g.parse(s.In(b), s.Off, &other); !errors.Is(err, errChecksum) {
 			t.Errorf("in another file: %v", err)
 		}
 		return
