@@ -42,10 +42,15 @@ func (db *DB) asideStill() bool {
 			return false
 		}
 		m, err := newest[manifest.Files](db, p.dir, manifest.PartitionKind)
-		if p.lost != nil && (err != nil || m.StoreID != db.id || m.Partition != uint32(p.id)) {
+		if p.lost != nil {
+			// Its manifest cannot be read, or is the one that was, and makes no sense.
+			latest, _ := manifest.NewDir(db.fs, p.dir, manifest.PartitionKind).Latest()
+			if err == nil && latest != p.install.dir.Generation() {
+				return false
+			}
 			continue
 		}
-		if p.lost != nil || err != nil {
+		if err != nil {
 			return false
 		}
 		for _, r := range p.version.Load().runs {

@@ -248,7 +248,7 @@ func (o *output) addFrom(in *runInput) error {
 			return in.file.refused(err)
 		}
 	}
-	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) {
+	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
 		return in.file.refused(in.file.Corrupt(err)) // no file was written with it
 	} else if errors.Is(err, ErrCorrupt) {
 		return in.file.refused(err)

@@ -115,7 +115,7 @@ func (in *installation) corrupt(format string, args ...any) error {
 func (in *installation) readHead() error {
 	kind, payload, err := in.source.Next()
 	if err != nil {
-		return err
+		return in.early(err)
 	}
 	if kind != blockHead {
 		return in.corrupt("the stream does not begin with what it is")

@@ -162,12 +162,11 @@ type memFile struct {
 	name   string // relative
 	writes bool
 	closed bool // guarded by m.mu
-	told   int  // of how many losses of the node, guarded by m.mu
 }
 
 func (m *Mem) handle(n *node, name string, writes bool) *memFile {
 	n.opens++
-	return &memFile{m: m, node: n, name: name, writes: writes, told: n.losses}
+	return &memFile{m: m, node: n, name: name, writes: writes}
 }
 
 func (f *memFile) Name() string { return f.m.Path(f.name) }
@@ -300,10 +299,6 @@ func (f *memFile) sync(ask bool) error {
 	// The lengths differ only after loseUnsynced.
 	n.durable.resize(len(n.live.b))
 	n.changes = nil
-	if f.told < n.losses {
-		f.told = n.losses
-		return f.err("sync", -1, syscall.EIO)
-	}
 	return nil
 }
 
@@ -316,12 +311,10 @@ func put(x *blob, off int64, data []byte) {
 // loseUnsynced does what a failed sync does: the system forgets that the
 // changes are still to be written, so that a later sync succeeds without them.
 // They can be read until the cache drops them, which it may do with what it
-// takes for written. Each file that is open is told once.
+// takes for written.
 func (f *memFile) loseUnsynced() {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
-	f.node.losses++
-	f.told = f.node.losses
 	for _, c := range f.node.changes {
 		for _, s := range c.sectors {
 			f.node.lost = append(f.node.lost, s.off)
@@ -343,8 +336,8 @@ func (f *memFile) Map() (*Mapping, error) {
 // MapWrite maps if SetMapped says so. A write that fails is a memory fault, whatever
 // its cause.
 func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
 	err := f.usable(true)
 	if err == nil && size > int64(len(f.node.live.b)) {
 		err = syscall.EINVAL
@@ -352,13 +345,7 @@ func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
 	if err != nil || !f.m.mapped {
 		return nil, f.err("map", -1, err)
 	}
-	f.node.mapped++
-	unmap := func() {
-		f.m.mu.Lock()
-		defer f.m.mu.Unlock()
-		f.node.mapped--
-	}
-	return &WriteMapping{name: f.Name(), unmap: unmap, write: func(p []byte, off int64) error {
+	return &WriteMapping{name: f.Name(), write: func(p []byte, off int64) error {
 		lockorder.IO("write", f.name)
 		f.m.mu.Lock()
 		defer f.m.mu.Unlock()
@@ -405,11 +392,11 @@ func (f *memFile) WriteBack(off, _ int64) error {
 }
 
 // Advise with DontNeed shows what is on the disk in place of what a failed sync
-// left in memory, unless somebody maps the file for writing.
+// left in memory.
 func (f *memFile) Advise(off, n int64, advice Advice) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
-	if advice != DontNeed || f.usable(false) != nil || off < 0 || n < 0 || f.node.mapped > 0 {
+	if advice != DontNeed || f.usable(false) != nil || off < 0 || n < 0 {
 		return
 	}
 	x := f.node

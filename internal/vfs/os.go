@@ -221,9 +221,7 @@ func (o *osFS) open(name string, flag int) (File, error) {
 	if err != nil {
 		return nil, o.err("open", name, err)
 	}
-	file := newOSFile(f, o.Path(name))
-	file.reads = flag == os.O_RDONLY
-	return file, nil
+	return newOSFile(f, o.Path(name)), nil
 }
 
 // openRegular looks before it opens, since opening a device may act on it, and

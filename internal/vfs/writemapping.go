@@ -21,10 +21,8 @@ type WriteMapping struct {
 	name     string
 	data     []byte
 	released int64 // up to here
-	// In a file system that has no memory to map write writes in place of a copy to data,
-	// and unmap is told of the end.
+	// write writes in place of a copy to data, in a file system that has no memory to map.
 	write func(p []byte, off int64) error
-	unmap func()
 }
 
 // WriteAt writes p at off. A failing device, one without space for what is
@@ -89,10 +87,6 @@ func (m *WriteMapping) Release(off int64) {
 func (m *WriteMapping) Unmap() error {
 	data := m.data
 	m.data = nil
-	if m.unmap != nil {
-		m.unmap()
-		m.unmap = nil
-	}
 	if data == nil {
 		return nil
 	}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/forge"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// TestMergeOfDisorder merges files whose checksums are right and whose versions are not
+// in order: that is damage of the file.
+func TestMergeOfDisorder(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	db, err := Open(ctx, "mem", testOptions(mem))
+	must(t, err)
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour})
+	must(t, err)
+	for n := range 6 {
+		upsert(t, c, fmt.Sprint(n%2), 10)
+		if n == 4 {
+			must(t, db.Flush(ctx))
+		}
+	}
+	must(t, db.Flush(ctx))
+	must(t, db.Close())
+	var name string
+	for _, name = range mem.Names() { // the first file
+		if ok, _ := path.Match("p/*/*.seg", name); ok {
+			break
+		}
+	}
+	good, err := mem.ReadFile(name)
+	must(t, err)
+	groups := forge.Sections(good)[0]
+	if segment.SectionKind(groups.Kind) != segment.SectionGroups {
+		t.Fatal("the file does not begin with groups")
+	}
+	found := 0
+	for at := range min(groups.Len, 100) {
+		image := mem.Clone()
+		b := slices.Clone(good)
+		b[groups.Off+at] ^= 3
+		forge.MendSegment(b)
+		writeForged(t, image, name, b)
+		db, err := Open(ctx, "mem", testOptions(image))
+		must(t, err)
+		p := db.partitions()[0]
+		all := func(runs []*run, _ bool) (plan, error) { return plan{0, len(runs)}, nil }
+		if _, err := db.mergeRuns(ctx, p, all); err != nil {
+			if !errors.Is(err, ErrCorrupt) || p.version.Load().filesAside() == 0 {
+				t.Errorf("byte %d: %v", at, err)
+			}
+			if strings.Contains(err.Error(), segment.ErrOrder.Error()) {
+				found++
+			}
+		}
+		must(t, db.Close())
+	}
+	if found == 0 {
+		t.Error("no byte brings versions out of order")
+	}
+}
