@@ -201,7 +201,8 @@ func (v *victim) writeExpiring(ctx context.Context) error {
 	return v.every(apart(max(v.Rate/10, 1), 1), func() error {
 		v.quiet.RLock()
 		defer v.quiet.RUnlock()
-		doc := fmt.Sprintf(`{"id":"e%06d","k":"expiring","ttl":%d,"text":%q}`, rng.IntN(1_000_000), v.setting.ttl/time.Second, change{count: rng.IntN(1000), size: 300}.text())
+		n := rng.IntN(1_000_000)
+		doc := fmt.Sprintf(`{"id":"e%06d","k":"expiring","u":%d,"ttl":%d,"text":%q}`, n, n, v.setting.ttl/time.Second, change{count: rng.IntN(1000), size: 300}.text())
 		_, err := v.c.Upsert(ctx, []byte(doc), nil)
 		return err
 	})
