@@ -24,6 +24,7 @@ type retention struct {
 	of      item.KeyCopy // which logical partition, if there are any
 	isWhole bool         // it is their key that is shown
 	dropped int64
+	told    uint64 // the highest sequence of what overwrote, deleted or is a version that was dropped
 }
 
 // retention returns what must be kept from now on. Whoever begins to read
@@ -55,10 +56,11 @@ func (c *Container) changeFloor() uint64 {
 }
 
 // raiseChangeFloor notes up to where versions go with the files that are about
-// to be shown. install is locked.
+// to be shown. install is locked. That is no farther than the partition has versions:
+// who has seen them all misses nothing, however long ago that was.
 func (p *partition) raiseChangeFloor(keep *retention) {
-	if keep.above != maxSequence && keep.dropped > 0 {
-		p.changeFloor.Store(max(p.changeFloor.Load(), keep.above))
+	if keep.above != maxSequence {
+		p.changeFloor.Store(max(p.changeFloor.Load(), keep.told))
 	}
 }
 
@@ -122,7 +124,26 @@ func (r *retention) wants(v *item.Version) bool {
 		return true
 	}
 	r.dropped++
+	r.told = max(r.told, r.toldBy(v, newer, first))
 	return false
+}
+
+// toldBy returns the sequence of the change, at or below the floor, behind which a
+// feed needs the version no more that is dropped: that which overwrites it, and is
+// told with what was there before, or deletes it; else its own.
+func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
+	if !first && v.Seq == newer {
+		return 0 // there twice
+	}
+	if !first && newer <= r.above {
+		return newer
+	}
+	for _, deleted := range r.whole {
+		if deleted <= r.above {
+			return max(deleted, v.Seq)
+		}
+	}
+	return v.Seq
 }
 
 // gone says whether nobody sees the version any more. In a container that keeps
