@@ -151,7 +151,7 @@ func (v *verifier) partition(p *partition) {
 		for i, f := range r.files {
 			if !v.done() {
 				v.file(p, f)
-				v.shadows(f, present.runs[n+1:])
+				v.shadows(f, present.runs, n)
 			}
 			if i > 0 && f.min.Compare(&r.files[i-1].max) < 0 {
 				v.report(v.db.fs.Path(f.name), -1, "reference [%s, %s) overlaps that of another file of its run", f.min.String(), f.max.String())

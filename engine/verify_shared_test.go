@@ -4,8 +4,25 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
+
+// placeOf is the place of the logical partition of splitStore.put in the key space.
+func placeOf(i int) string {
+	key := StringKey(fmt.Sprintf("k%d", i))
+	epk := key.EPK()
+	return epk.String()
+}
+
+// inKeyOrder returns the numbers below n in the order of the key space.
+func inKeyOrder(n int) (keys []int) {
+	for i := range n {
+		keys = append(keys, i)
+	}
+	slices.SortFunc(keys, func(a, b int) int { return strings.Compare(placeOf(a), placeOf(b)) })
+	return keys
+}
 
 // TestVerifyShared has a file say that it overwrites versions of an older one
 // that lie beyond the bounds of its partition's reference: it took that over from
@@ -19,21 +36,7 @@ import (
 func TestVerifyShared(t *testing.T) {
 	ctx := context.Background()
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
-	var keys []int // in the order of the key space
-	for i := range 60 {
-		keys = append(keys, i)
-	}
-	place := func(i int) string {
-		key := StringKey(fmt.Sprintf("k%d", i))
-		epk := key.EPK()
-		return epk.String()
-	}
-	slices.SortFunc(keys, func(a, b int) int {
-		if place(a) < place(b) {
-			return -1
-		}
-		return 1
-	})
+	keys := inKeyOrder(60)
 	write := func(text string, of ...int) {
 		t.Helper()
 		for _, i := range of {
@@ -45,7 +48,7 @@ func TestVerifyShared(t *testing.T) {
 	half := len(inner) / 2
 	write("old", inner...)
 	write("newer", inner...)
-	s.split(0, &SplitOptions{At: place(inner[half])})
+	s.split(0, &SplitOptions{At: placeOf(inner[half])})
 	write("newest", inner[half:]...)
 	right := s.c.partition(s.ids()[1])
 	if _, err := s.db.mergeRuns(ctx, right, right.pickDead(ctx)); err != nil {
@@ -66,4 +69,105 @@ func TestVerifyShared(t *testing.T) {
 		t.Fatalf("%d runs after the merge, want 2", n)
 	}
 	s.check()
+}
+
+// TestVerifyTakenOver has a file say that it overwrites versions of an older one
+// which another file overwrites: it took that over from one that was shared. The
+// other is older than the file, newer than the versions, and has them all.
+//
+//	runs, newest first             below the boundary  | from it on
+//	after the split                newer, between, old | newer, between, old
+//	after a merge on the right     newer, between, old | merged, old
+//	after the partitions' merge    newer               |
+//	                               between             | merged
+//	                               old                 | old
+//	then the newest runs are merged, one of which has keys on both sides.
+func TestVerifyTakenOver(t *testing.T) {
+	ctx := context.Background()
+	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
+	keys := inKeyOrder(60)
+	write := func(text string, of ...int) {
+		t.Helper()
+		for _, i := range of {
+			s.put(i, "i", text)
+		}
+		s.must(s.db.Flush(ctx))
+	}
+	newest := func(p *partition) {
+		t.Helper()
+		done, err := s.db.mergeRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, 2}, nil })
+		if s.must(err); !done {
+			t.Fatal("nothing was merged")
+		}
+	}
+	write("old", keys[1:59]...)
+	write("between", keys[20:40]...)
+	write("newer", keys[1:59]...)
+	s.split(0, &SplitOptions{At: placeOf(keys[30])})
+	newest(s.c.partition(s.ids()[1]))
+	s.merge(0)
+	s.check()
+	write("newest", keys[0], keys[59])
+	p := s.c.routing.Load().parts[0]
+	newest(p)
+	if n := len(p.version.Load().runs); n != 3 {
+		t.Fatalf("%d runs, want 3", n)
+	}
+	s.check()
+	for _, text := range []string{"old", "between", "newer", "newest"} {
+		n, err := s.c.Count(ctx, AllPartitions(), Eq("/v", text))
+		s.must(err)
+		if want := map[string]int64{"newer": 58, "newest": 2}[text]; n != want {
+			t.Errorf("%d documents say %s, want %d", n, text, want)
+		}
+	}
+}
+
+// TestVerifyShadows plants lists of what a file overwrites.
+func TestVerifyShadows(t *testing.T) {
+	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
+	keys := inKeyOrder(6)
+	for _, of := range [][]int{keys, keys[:4], keys[1:3]} {
+		for _, i := range of {
+			s.put(i, "i", "text")
+		}
+		s.must(s.db.Flush(context.Background()))
+	}
+	p := s.c.routing.Load().parts[0]
+	runs := p.version.Load().runs
+	in := func(n int) *file { return runs[n].files[0] }
+	known := func(f, old *file) *shadowList {
+		t.Helper()
+		l := f.shadows.known(f, old)
+		if l == nil {
+			t.Fatal("it is not known what a file overwrites")
+		}
+		return &shadowList{slices.Clone(l.ordinals), slices.Clone(l.seqs)}
+	}
+	findings := func(n int, l *shadowList) int {
+		t.Helper()
+		v := verifier{db: s.db, ctx: context.Background()}
+		s.must(v.shadowsOn(in(n), in(2), runs[:2], l))
+		return len(v.found)
+	}
+	for _, test := range []struct {
+		what  string
+		n     int // run of the file that has the list
+		plant func(l *shadowList)
+		want  int
+	}{
+		{"as it is", 1, func(*shadowList) {}, 0},
+		{"without one", 1, func(l *shadowList) { l.ordinals, l.seqs = l.ordinals[1:], l.seqs[1:] }, 1},
+		{"too late", 1, func(l *shadowList) { l.seqs[2]++ }, 1},
+		{"with one that nobody overwrites", 1, func(l *shadowList) { l.add(4, 1, l.seqs[0]) }, 1},
+		{"with one that is not there", 1, func(l *shadowList) { l.add(6, 1, l.seqs[0]) }, 1},
+		{"with what another overwrites", 0, func(l *shadowList) { *l = *joinShadows(l, known(in(1), in(2))) }, 0},
+		{"with all that there is", 0, func(l *shadowList) { *l = shadowList{[]uint32{0, 1, 2, 3, 4, 5}, make([]uint64, 6)} }, 2},
+	} {
+		l := known(in(test.n), in(2))
+		test.plant(l)
+		if got := findings(test.n, l); got != test.want {
+			t.Errorf("%s: %d findings, want %d", test.what, got, test.want)
+		}
+	}
 }

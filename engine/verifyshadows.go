@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
 )
 
-// shadows compares what a file says that it overwrites in the older runs of its
-// partition with what its keys and theirs are.
-func (v *verifier) shadows(f *file, older []*run) {
+// shadows compares what a file of a run, number n of its partition, says that it
+// overwrites in the older ones with what its keys and theirs are.
+func (v *verifier) shadows(f *file, runs []*run, n int) {
 	name := v.db.fs.Path(f.name)
 	all, _, err := f.Shadows()
 	if err != nil {
@@ -16,21 +17,24 @@ func (v *verifier) shadows(f *file, older []*run) {
 		return
 	}
 	for _, s := range all {
-		for _, r := range older {
+		for i, r := range runs[n+1:] {
 			for _, old := range r.files {
 				if old.ref.Number == s.File && !v.done() {
-					v.check(name, v.shadowsOn(f, old, &shadowList{s.Ordinals, s.Seqs}))
+					v.check(name, v.shadowsOn(f, old, runs[:n+1+i], &shadowList{s.Ordinals, s.Seqs}))
 				}
 			}
 		}
 	}
 }
 
-// shadowsOn compares both ways within the bounds of the older file: each version
-// that a key of the file overwrites must be in the list, and each version in the
-// list must have a key of the file. What the list has beyond the bounds the file may
-// have taken over from one that was shared; nobody asks for it.
-func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
+// shadowsOn compares both ways within the bounds of the older file. Each version
+// that a key of the file overwrites must be in the list. Each version in the list
+// must be overwritten by a file of the newer runs, within its bounds. That need not be
+// the file that has the list: it may have taken the list over from one that was
+// shared and of which it has a part, and what the rest overwrites the partition has
+// in another file, which is the older one of the two after some merges of
+// partitions. What the list has beyond the bounds of the older file nobody asks for.
+func (v *verifier) shadowsOn(f, old *file, newer []*run, l *shadowList) error {
 	name := v.db.fs.Path(f.name)
 	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {
 		v.report(name, -1, "shadows: version %d of file %d, which has %d", l.ordinals[n-1], old.ref.Number, old.Properties().Items)
@@ -61,8 +65,10 @@ func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 		if !c.SeekOrdinal(o) {
 			return old.named(c.Err())
 		}
-		var newer item.Version
-		found, _, err := f.get(c.Key(), c.Key().ItemHash(), maxSequence, nil, true, &newer)
+		found := false
+		for i := len(newer) - 1; i >= 0 && !found && err == nil; i-- {
+			found, err = newer[i].has(c.Key())
+		}
 		if err != nil {
 			return err
 		}
@@ -71,4 +77,15 @@ func (v *verifier) shadowsOn(f, old *file, l *shadowList) error {
 		}
 	}
 	return nil
+}
+
+// has says whether the run has a version of the key, or a tombstone of its logical
+// partition.
+func (r *run) has(k *item.Key) (found bool, err error) {
+	epk := partmap.HashEncoded(k.PK)
+	if f := r.find(&epk); f != nil {
+		var v item.Version
+		found, _, err = f.get(k, k.ItemHash(), maxSequence, nil, true, &v)
+	}
+	return found, err
 }
