@@ -91,6 +91,9 @@ func TestModel(t *testing.T) {
 		{Range{Lo: 0, Hi: 1 << 62}, 100, 2, 2000},
 	}
 	for _, c := range configurations {
+		if testing.Short() {
+			c.puts /= 4
+		}
 		t.Run(fmt.Sprintf("%x-%x/%d", c.r.Lo, c.r.Hi, c.puts), func(t *testing.T) {
 			table := New(dirtyPool(t), c.r, c.expect)
 			defer table.Release()

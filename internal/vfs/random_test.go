@@ -137,7 +137,11 @@ func TestMemIsLikeOS(t *testing.T) {
 // in every image, and images of a synced file system are the file system.
 func TestSyncedSurvives(t *testing.T) {
 	rng := randtest.New(t)
-	for range 40 {
+	stories := 40
+	if testing.Short() {
+		stories = 8
+	}
+	for range stories {
 		m := NewMem()
 		s := newStory(rand.New(rand.NewPCG(rng.Uint64(), 0)))
 		for range 200 {
