@@ -39,6 +39,7 @@ func (b below) Link(from, to string) error                { return b.FS.Link(b.a
 func (b below) List(dir string) ([]string, error)         { return b.FS.List(b.at(dir)) }
 func (b below) Stat(name string) (vfs.Info, error)        { return b.FS.Stat(b.at(name)) }
 func (b below) SyncDir(dir string) error                  { return b.FS.SyncDir(b.at(dir)) }
+func (b below) OpenDir(dir string) (vfs.Dir, error)       { return b.FS.OpenDir(b.at(dir)) }
 func (b below) Lock(name, note string) (io.Closer, error) { return b.FS.Lock(b.at(name), note) }
 
 // restoredCopy opens what a backup, or several that follow each other, restores

@@ -167,6 +167,12 @@ func restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) (err er
 		s.abandon()
 		return err
 	}
+	d, err := fsys.OpenDir(".")
+	if err != nil {
+		s.abandon()
+		return err
+	}
+	defer d.Close()
 	err = vacant()
 	if _, statErr := fsys.Stat(base); err == nil && statErr == nil {
 		err = fsys.Remove(base)
@@ -178,7 +184,7 @@ func restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) (err er
 		s.abandon()
 		return err
 	}
-	if err := vfs.SyncDirPatiently(fsys, "."); err != nil {
+	if err := d.Sync(); err != nil {
 		return fault.Outcome(ErrOutcomeUnknown, err)
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
-	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // maker makes files: new ones, or out of old ones that nobody needs. Its lock is held
@@ -210,11 +209,20 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 		return nil, err
 	}
 	name := path.Join(l.dir, FileName(m.number))
+	// A lack of descriptors shows before the rename.
+	d, err := l.fs.OpenDir(l.dir)
+	if err != nil {
+		l.fs.Remove(temp)
+		return nil, fault.IO("open", l.fs.Path(l.dir), -1, err)
+	}
 	if err = l.fs.Rename(temp, name); err != nil {
+		d.Close()
 		l.fs.Remove(temp)
 		return nil, fault.IO("rename", l.fs.Path(temp), -1, err)
 	}
-	if err = vfs.SyncDirPatiently(l.fs, l.dir); err != nil {
+	err = d.Sync()
+	d.Close()
+	if err != nil {
 		// Whether the name lasts is unknown, and another sync proves nothing.
 		l.fail(fault.IO("sync", l.fs.Path(l.dir), -1, err))
 		return nil, l.failed.Load().refuse()

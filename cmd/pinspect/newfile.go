@@ -43,6 +43,11 @@ func writeNew(name string, write func(to io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	names, err := dir.OpenDir(".")
+	if err != nil {
+		return wroteOutput(err)
+	}
+	defer names.Close()
 	err = dir.Link(part, base)
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -51,7 +56,7 @@ func writeNew(name string, write func(to io.Writer) error) error {
 		err = dir.Rename(part, base)
 	}
 	if err == nil {
-		err = vfs.SyncDirPatiently(dir, ".")
+		err = names.Sync()
 	}
 	return wroteOutput(err)
 }

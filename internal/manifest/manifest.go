@@ -429,7 +429,7 @@ func (d *Dir) settle() error {
 	if d.firm {
 		return nil
 	}
-	err := vfs.SyncDirPatiently(d.fs, d.dir)
+	err := d.fs.SyncDir(d.dir)
 	d.firm = err == nil
 	return err
 }

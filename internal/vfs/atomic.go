@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
 )
@@ -16,8 +15,7 @@ import (
 // file left at tmp is removed first. After nil the content is durable. After an
 // error that matches fault.ErrOutcomeUnknown name has the old content or the
 // new one; after another error it is as it was, tmp is removed, if that can be
-// done, and the call may be repeated. Where the process has run out of files
-// the sync of the directory is tried for about a second.
+// done, and the call may be repeated.
 func WriteFileAtomic(fsys FS, tmp, name string, data []byte) error {
 	dir := path.Dir(name)
 	if path.Dir(tmp) != dir {
@@ -31,35 +29,25 @@ func WriteFileAtomic(fsys FS, tmp, name string, data []byte) error {
 		_ = fsys.Remove(tmp)
 		return err
 	}
-	err := fsys.Rename(tmp, name)
+	// A lack of descriptors shows before the rename.
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		_ = fsys.Remove(tmp)
+		return err
+	}
+	defer d.Close()
+	err = fsys.Rename(tmp, name)
 	if errors.Is(err, fault.ErrResource) || errors.Is(err, fault.ErrDiskFull) {
 		_ = fsys.Remove(tmp)
 		return err // it was not renamed
 	}
 	if err == nil {
-		err = SyncDirPatiently(fsys, dir)
+		err = d.Sync()
 	}
 	if err != nil {
 		return fault.Outcome(fault.ErrOutcomeUnknown, err)
 	}
 	return nil
-}
-
-const (
-	syncTries = 50
-	syncPause = 20 * time.Millisecond
-)
-
-// SyncDirPatiently is SyncDir, tried again where the directory could not even be
-// opened for lack of file descriptors: then nothing was asked of it.
-func SyncDirPatiently(fsys FS, dir string) error {
-	for try := 1; ; try++ {
-		err := fsys.SyncDir(dir)
-		if !errors.Is(err, fault.ErrResource) || try == syncTries {
-			return err
-		}
-		time.Sleep(syncPause)
-	}
 }
 
 // writeSynced makes a new file and syncs it, but not its name.

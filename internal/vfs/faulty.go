@@ -13,7 +13,8 @@ import (
 // never fail.
 type Op int
 
-// Op values. Stat is FS.Stat and File.Stat, Sync is File.Sync.
+// Op values. Stat is FS.Stat and File.Stat, Sync is File.Sync, SyncDir is FS.SyncDir and
+// Dir.Sync.
 const (
 	OpCreate Op = iota
 	OpOpen
@@ -31,13 +32,14 @@ const (
 	OpTruncate
 	OpAllocate
 	OpMap
+	OpOpenDir
 	OpLock
 	OpFree
 	opCount
 )
 
 var opNames = [opCount]string{"create", "open", "open for writing", "read", "write", "sync", "sync directory",
-	"rename", "link", "remove", "mkdir", "list", "stat", "truncate", "allocate", "map", "lock", "free space"}
+	"rename", "link", "remove", "mkdir", "list", "stat", "truncate", "allocate", "map", "open directory", "lock", "free space"}
 
 // String returns the name of the call.
 func (op Op) String() string {
@@ -254,6 +256,32 @@ func (f *Faulty) SyncDir(dir string) error {
 		return err
 	}
 	return f.inner.SyncDir(dir)
+}
+
+// OpenDir implements FS.
+func (f *Faulty) OpenDir(dir string) (Dir, error) {
+	if err := f.check(Call{Op: OpOpenDir, Name: dir}); err != nil {
+		return nil, err
+	}
+	inner, err := f.inner.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyDir{Dir: inner, fs: f, name: dir}, nil
+}
+
+// faultyDir is an open directory of a Faulty.
+type faultyDir struct {
+	Dir
+	fs   *Faulty
+	name string
+}
+
+func (d *faultyDir) Sync() error {
+	if err := d.fs.check(Call{Op: OpSyncDir, Name: d.name}); err != nil {
+		return err
+	}
+	return d.Dir.Sync()
 }
 
 // Lock implements FS.

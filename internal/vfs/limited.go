@@ -115,6 +115,31 @@ func (l *Limited) SyncDir(dir string) error {
 	return l.during("sync", dir, func() error { return l.FS.SyncDir(dir) })
 }
 
+// OpenDir implements FS.
+func (l *Limited) OpenDir(dir string) (Dir, error) {
+	if !l.take(&l.files) {
+		return nil, fault.IO("open", l.Path(dir), -1, syscall.EMFILE)
+	}
+	d, err := l.FS.OpenDir(dir)
+	if err != nil {
+		l.give(&l.files)
+		return nil, err
+	}
+	return &limitedDir{Dir: d, l: l}, nil
+}
+
+// limitedDir is an open directory that counts.
+type limitedDir struct {
+	Dir
+	l    *Limited
+	once sync.Once
+}
+
+func (d *limitedDir) Close() error {
+	d.once.Do(func() { d.l.give(&d.l.files) })
+	return d.Dir.Close()
+}
+
 // Free implements FS.
 func (l *Limited) Free() (n uint64, err error) {
 	err = l.during("free space", ".", func() error {

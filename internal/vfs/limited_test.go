@@ -19,6 +19,7 @@ func TestLimited(t *testing.T) {
 		"open":   func() error { _, err := l.Open("f"); return err },
 		"list":   func() error { _, err := l.List("."); return err },
 		"sync":   func() error { return l.SyncDir(".") },
+		"dir":    func() error { _, err := l.OpenDir("."); return err },
 		"free":   func() error { _, err := l.Free(); return err },
 		"lock":   func() error { _, err := l.Lock("other", "me"); return err },
 	} {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -331,17 +332,56 @@ func (m *Mem) Stat(name string) (Info, error) {
 // new one makes the new name durable and may leave the old one beside it;
 // syncing the old one makes both halves durable.
 func (m *Mem) SyncDir(dir string) error {
-	lockorder.IO("sync", dir)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	d, err := m.lookupDir(dir)
-	if err == nil {
-		err = m.askJournal()
+	d, err := m.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// OpenDir implements FS.
+func (m *Mem) OpenDir(dir string) (Dir, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.lookupDir(dir)
+	if err != nil {
+		return nil, m.err("open", dir, err)
+	}
+	return &memDir{m: m, node: n, name: dir}, nil
+}
+
+// memDir is an open directory.
+type memDir struct {
+	m      *Mem
+	node   *node
+	name   string
+	closed bool // guarded by m.mu
+}
+
+func (d *memDir) Sync() error {
+	lockorder.IO("sync", d.name)
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	var err error
+	if d.closed {
+		err = os.ErrClosed
+	} else {
+		err = d.m.askJournal()
 	}
 	if err != nil {
-		return m.err("sync", dir, err)
+		return d.m.err("sync", d.name, err)
 	}
-	m.commit(func(op *nameOp) bool { return op.dir == d })
+	d.m.commit(func(op *nameOp) bool { return op.dir == d.node })
+	return nil
+}
+
+func (d *memDir) Close() error {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	if d.closed {
+		return d.m.err("close", d.name, os.ErrClosed)
+	}
+	d.closed = true
 	return nil
 }
 

@@ -357,19 +357,50 @@ func (o *osFS) Stat(name string) (Info, error) {
 }
 
 func (o *osFS) SyncDir(dir string) error {
-	if err := o.directory(dir); err != nil {
-		return o.err("sync", dir, err)
+	d, err := o.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if closeErr := d.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func (o *osFS) OpenDir(dir string) (Dir, error) {
+	err := o.directory(dir)
+	if err != nil {
+		return nil, o.err("open", dir, err)
 	}
 	f, err := o.root.Open(dir)
-	if err == nil {
-		if err = syncDir(f); err == nil {
-			err = askJournal(f)
-		}
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
+	if err != nil {
+		return nil, o.err("open", dir, err)
 	}
-	return o.err("sync", dir, err)
+	return &osDir{file: f, name: o.Path(dir)}, nil
+}
+
+// osDir is an open directory.
+type osDir struct {
+	file *os.File
+	name string
+}
+
+func (d *osDir) Sync() error {
+	err := syncDir(d.file)
+	if err == nil {
+		err = askJournal(d.file)
+	}
+	return d.err("sync", err)
+}
+
+func (d *osDir) Close() error { return d.err("close", d.file.Close()) }
+
+func (d *osDir) err(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.IO(op, d.name, -1, classify(err))
 }
 
 // maxNoteBytes bounds what is read of a holder's note.

@@ -56,6 +56,10 @@ func (s *sparing) OpenWrite(name string) (File, error) {
 	return trying(s, func() (File, error) { return s.FS.OpenWrite(name) })
 }
 
+func (s *sparing) OpenDir(dir string) (Dir, error) {
+	return trying(s, func() (Dir, error) { return s.FS.OpenDir(dir) })
+}
+
 func (s *sparing) List(dir string) ([]string, error) {
 	return trying(s, func() ([]string, error) { return s.FS.List(dir) })
 }

@@ -48,6 +48,8 @@ type FS interface {
 	Stat(name string) (Info, error)
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
+	// OpenDir opens a directory for a SyncDir that takes no descriptor when it comes.
+	OpenDir(dir string) (Dir, error)
 	// Lock takes an exclusive lock on a file, creating it if absent, and holds
 	// it until the Closer is closed. The file is never removed. It does not
 	// wait: a lock held elsewhere, in this process too, is fault.ErrLocked
@@ -64,6 +66,13 @@ type Info struct {
 	Dir   bool   // a directory
 	Links int    // names that the file has
 	ID    uint64 // inode number: equal for two names of one file
+}
+
+// Dir is an open directory.
+type Dir interface {
+	io.Closer
+	// Sync is FS.SyncDir of it.
+	Sync() error
 }
 
 // File is an open regular file.
