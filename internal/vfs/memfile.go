@@ -162,11 +162,12 @@ type memFile struct {
 	name   string // relative
 	writes bool
 	closed bool // guarded by m.mu
+	told   int  // of how many losses of the node, guarded by m.mu
 }
 
 func (m *Mem) handle(n *node, name string, writes bool) *memFile {
 	n.opens++
-	return &memFile{m: m, node: n, name: name, writes: writes}
+	return &memFile{m: m, node: n, name: name, writes: writes, told: n.losses}
 }
 
 func (f *memFile) Name() string { return f.m.Path(f.name) }
@@ -299,6 +300,10 @@ func (f *memFile) sync(ask bool) error {
 	// The lengths differ only after loseUnsynced.
 	n.durable.resize(len(n.live.b))
 	n.changes = nil
+	if f.told < n.losses {
+		f.told = n.losses
+		return f.err("sync", -1, syscall.EIO)
+	}
 	return nil
 }
 
@@ -311,10 +316,12 @@ func put(x *blob, off int64, data []byte) {
 // loseUnsynced does what a failed sync does: the system forgets that the
 // changes are still to be written, so that a later sync succeeds without them.
 // They can be read until the cache drops them, which it may do with what it
-// takes for written.
+// takes for written. Each file that is open is told once.
 func (f *memFile) loseUnsynced() {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
+	f.node.losses++
+	f.told = f.node.losses
 	for _, c := range f.node.changes {
 		for _, s := range c.sectors {
 			f.node.lost = append(f.node.lost, s.off)

@@ -221,7 +221,9 @@ func (o *osFS) open(name string, flag int) (File, error) {
 	if err != nil {
 		return nil, o.err("open", name, err)
 	}
-	return newOSFile(f, o.Path(name)), nil
+	file := newOSFile(f, o.Path(name))
+	file.reads = flag == os.O_RDONLY
+	return file, nil
 }
 
 // openRegular looks before it opens, since opening a device may act on it, and

@@ -11,8 +11,9 @@ import (
 // osFile is an open regular file. The os package repeats calls that a signal
 // interrupted.
 type osFile struct {
-	file *os.File
-	name string
+	file  *os.File
+	name  string
+	reads bool // open for reading only
 }
 
 func newOSFile(f *os.File, name string) *osFile { return &osFile{file: f, name: name} }
@@ -54,7 +55,13 @@ func (f *osFile) Truncate(size int64) error {
 	return f.err("truncate", size, f.file.Truncate(size))
 }
 
-func (f *osFile) Sync() error { return f.err("sync", -1, syncFile(f.file)) }
+func (f *osFile) Sync() error {
+	sync := syncFile
+	if f.reads {
+		sync = syncRead
+	}
+	return f.err("sync", -1, sync(f.file))
+}
 
 func (f *osFile) SyncReserved() error {
 	if err := f.Sync(); err != nil {

@@ -11,6 +11,17 @@ import (
 // syncFile makes bytes and length durable; fdatasync leaves out the times.
 func syncFile(f *os.File) error { return control(f, unix.Fdatasync) }
 
+// syncRead is syncFile of a file that is open for reading only. It takes no error away from
+// those who write: each open file is told of all since it was opened. A file system that
+// nobody writes has no such call.
+func syncRead(f *os.File) error {
+	err := syncFile(f)
+	if err == unix.EINVAL {
+		return errors.ErrUnsupported
+	}
+	return err
+}
+
 // askJournal fails if the journal of the file system has failed. ext4 waits in a sync for
 // the transaction that has the changes of the file: if that has been committed in vain by
 // then, for another caller, the sync answers nil. The abort is noticed when the next change of metadata begins,

@@ -46,6 +46,9 @@ func syncDir(*os.File) error { return nil }
 
 func syncFile(f *os.File) error { return f.Sync() }
 
+// syncRead does not sync: that takes the right to write.
+func syncRead(*os.File) error { return errors.ErrUnsupported }
+
 func askJournal(*os.File) error { return nil }
 
 func allocate(*os.File, int64) error { return errors.ErrUnsupported }

@@ -90,8 +90,10 @@ type File interface {
 	// that writing below size does not fail for lack of space. New bytes read
 	// as zeros.
 	Allocate(size int64) error
-	// Sync makes bytes and length durable. After an error the outcome is
-	// unknown and another call proves nothing.
+	// Sync makes bytes and length durable, whoever wrote them. After an error the
+	// outcome is unknown and another call proves nothing; each other File that is open
+	// is told of it by its next Sync. Of a file open for reading it is
+	// errors.ErrUnsupported where the system cannot do that.
 	Sync() error
 	// SyncReserved is Sync for bytes some of which were written for the first time, to
 	// space that was reserved: that it was written is metadata. Where the journal that
