@@ -80,10 +80,11 @@ func (d Durability) String() string {
 
 // Options configures a store. The zero value is usable; Open works on a copy.
 type Options struct {
-	// ReadOnly opens a consistent past state, also beside a live writer, and
-	// changes nothing on disk. What a failed sync left in the cache of the system it does
-	// not show, where the system drops that; but beside a writer, or after one that was killed, the newest writes in
-	// the log may not be synced yet, and a power cut may take them back.
+	// ReadOnly opens a consistent past state, also beside a live writer, and changes
+	// nothing on disk. It shows what was acknowledged before, and no write that a power cut
+	// takes back: log files that the writer has not synced yet it syncs itself. Of one that
+	// cannot be synced it shows what is known to be durable. Only Linux lets a reader sync
+	// without harm to the writer; elsewhere a power cut may take back the newest writes.
 	ReadOnly bool
 	// MemoryBudget bounds write buffers, the indexes that queries make of them,
 	// documents kept decoded because they are read often (a sixteenth), and

@@ -60,6 +60,8 @@
 // manifest, durably, and then calls Create. Recover modifies nothing and gives
 // the same each time. It ends the log at the first record that does not verify
 // if no mark vouches for it, and fails with a *fault.CorruptionError otherwise.
+// A reader beside the owner sets Options.Unsettled in place of the call of Settle, and
+// calls nothing but Recover.
 //
 // # Limits
 //

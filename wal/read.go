@@ -33,7 +33,8 @@ type FileInfo struct {
 
 // ReadFile reads log file n and calls fn with each record. It locks nothing
 // and changes nothing, and works on the log of a running store. length is what
-// the manifest notes for the file, negative if it notes nothing.
+// the manifest notes for the file, negative if it notes nothing. It syncs nothing
+// either, and reads what is in the cache: a record that is not Vouched may not be on the disk.
 //
 // What it found up to an error is in the result, which is nil only if the file
 // or its header cannot be read. Errors are those of Recover for this file, and

@@ -2,6 +2,8 @@ package wal
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -244,8 +246,7 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 			return false, err
 		}
 		if r.opts.Unsettled && s.found.end > s.found.mark {
-			s.refresh()
-			if err := r.verify(s); err != nil {
+			if err := r.settle(s); err != nil {
 				return false, err
 			}
 		}
@@ -338,6 +339,34 @@ func (r *reader) verify(s *scanner) error {
 		return err
 	}
 	return s.judge()
+}
+
+// settle makes durable what s has found in a file and no mark vouches for, and reads it
+// again, from the disk: what an earlier sync has lost is not there. A writer may have gone
+// on meanwhile: what follows was not synced and is left out. Where the system lets no
+// reader sync, all is as if it were durable.
+func (r *reader) settle(s *scanner) error {
+	first := s.found
+	err := s.file.Sync()
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		s.limit = first.mark
+		s.rewind()
+		if verifyErr := r.verify(s); verifyErr != nil {
+			return verifyErr
+		}
+		f := &s.found
+		f.reason, f.torn = fmt.Sprintf("the records that follow cannot be synced: %v", err), first.end+first.torn-f.end
+		f.lost = first.records + first.lost - f.records
+		return nil
+	}
+	s.refresh()
+	if err := r.verify(s); err != nil {
+		return err
+	}
+	if f := &s.found; f.end > first.end {
+		f.end, f.sealed, f.reason, f.torn, f.lost = first.end, false, "", 0, 0
+	}
+	return nil
 }
 
 // deliver passes the records of a file on.

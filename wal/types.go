@@ -112,8 +112,9 @@ type Options struct {
 	// KeepSpareBytes bounds the spare files that Close leaves for the next
 	// run; default none.
 	KeepSpareBytes int64
-	// Unsettled has Recover read from the disk, not from the cache, what no mark vouches for,
-	// as Settle does: for a reader who must not sync.
+	// Unsettled says that nobody has called Settle, as a writer may be at work: Recover makes
+	// durable what no mark vouches for, and reads it from the disk, before it delivers it.
+	// What it cannot sync it drops.
 	Unsettled bool
 	// StoreID is written into each file; Recover refuses files of another store.
 	StoreID [16]byte

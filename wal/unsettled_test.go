@@ -1,0 +1,111 @@
+package wal
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// unsettled are the options of a reader beside a writer.
+func unsettled(seed uint64) Options {
+	o := smallOptions(seed)
+	o.Unsettled = true
+	return o
+}
+
+// writeFiles appends records until there are that many files, and syncs none of them.
+func writeFiles(t *testing.T, l *Log, files int) (all []entry) {
+	t.Helper()
+	for l.Stats().Files < files {
+		e, pos := put(t, l, 1, filler(len(all), 9<<10))
+		must(t, l.Wait(pos, false))
+		all = append(all, e)
+	}
+	return all
+}
+
+// TestUnsettled recovers a log of several files, none of them synced, beside its writer. What
+// Recover delivers is there after a power cut, whichever of its syncs fails.
+func TestUnsettled(t *testing.T) {
+	const files = 3
+	for fails := range files + 1 {
+		mem, st := newMem(t), State{}
+		l, _ := mustOpen(t, mem, &st, smallOptions(1))
+		all := writeFiles(t, l, files)
+		faulty := vfs.NewFaulty(mem)
+		syncs := 0
+		faulty.SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpSync {
+				if syncs++; syncs == fails {
+					return syscall.EIO
+				}
+			}
+			return nil
+		})
+		got, rec := mustReplay(t, faulty, st, unsettled(2))
+		wantEntries(t, got, all[:len(got)])
+		if whole := len(got) == len(all); whole != (fails == 0) || whole != (rec.Dropped == Dropped{}) {
+			t.Errorf("sync %d fails: %d of %d records, dropped %+v", fails, len(got), len(all), rec.Dropped)
+		}
+		if fails > 0 && (rec.TornFile != uint64(fails) || !strings.Contains(rec.TornReason, "synced") || rec.Dropped.Records < int64(len(all)-len(got))) {
+			t.Errorf("sync %d fails: file %d, %q, dropped %+v of %d", fails, rec.TornFile, rec.TornReason, rec.Dropped, len(all)-len(got))
+		}
+		after := mem.Crash(vfs.CrashOptions{})
+		lasting, _ := mustReplay(t, after, st, smallOptions(2))
+		wantEntries(t, lasting[:min(len(got), len(lasting))], got)
+	}
+}
+
+// advisedFS calls advised before advice about a log file.
+type advisedFS struct {
+	vfs.FS
+	advised func()
+}
+
+type advisedFile struct {
+	vfs.File
+	fs *advisedFS
+}
+
+func (a *advisedFS) Open(name string) (vfs.File, error) {
+	f, err := a.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return advisedFile{f, a}, nil
+}
+
+func (f advisedFile) Advise(off, n int64, advice vfs.Advice) {
+	f.fs.advised()
+	f.File.Advise(off, n, advice)
+}
+
+// TestUnsettledBesideWriter: records that come after the sync of the reader are left out,
+// and delivered the next time.
+func TestUnsettledBesideWriter(t *testing.T) {
+	for _, files := range []int{1, 2} { // the writer stays in its file, or goes on to the next
+		mem, st := newMem(t), State{}
+		l, _ := mustOpen(t, mem, &st, smallOptions(1))
+		first, pos := put(t, l, 1, "first")
+		must(t, l.Wait(pos, false))
+		var more []entry
+		beside := &advisedFS{FS: mem, advised: func() {
+			if more == nil {
+				e, pos := put(t, l, 1, "second")
+				must(t, l.Wait(pos, false))
+				more = append([]entry{e}, writeFiles(t, l, files)...)
+			}
+		}}
+		got, rec := mustReplay(t, beside, st, unsettled(2))
+		wantEntries(t, got, []entry{first})
+		if rec.TornFile != 0 || rec.Dropped != (Dropped{}) {
+			t.Errorf("%d files: torn %d, dropped %+v", files, rec.TornFile, rec.Dropped)
+		}
+		lasting, _ := mustReplay(t, mem.Crash(vfs.CrashOptions{}), st, smallOptions(2))
+		wantEntries(t, lasting, got)
+		got, _ = mustReplay(t, beside, st, unsettled(2))
+		wantEntries(t, got, append([]entry{first}, more...))
+	}
+}
