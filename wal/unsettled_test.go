@@ -109,3 +109,27 @@ func TestUnsettledBesideWriter(t *testing.T) {
 		wantEntries(t, got, append([]entry{first}, more...))
 	}
 }
+
+// TestUnsettledAfterLossOfMapped: a sync fails in a file that the writer writes to through
+// memory. A reader beside him finds nothing of what was lost: pages that are mapped would stay
+// in the cache.
+func TestUnsettledAfterLossOfMapped(t *testing.T) {
+	mem, st := newMem(t), State{}
+	mem.SetMapped(true)
+	faulty := vfs.NewFaulty(mem)
+	l, _ := mustOpen(t, faulty, &st, smallOptions(1))
+	must(t, l.MakeSpare(t.Context()))
+	all := writeFiles(t, l, 2)
+	if l.write.at.file.memory == nil {
+		t.Fatal("the file is not mapped")
+	}
+	must(t, l.Sync())
+	_, pos := put(t, l, 1, "lost")
+	must(t, l.Wait(pos, false))
+	faulty.FailAt(faulty.Calls()+1, syscall.EIO, false)
+	if err := l.Sync(); err == nil {
+		t.Fatal("the sync did not fail")
+	}
+	got, _ := mustReplay(t, mem, st, unsettled(2))
+	wantEntries(t, got, all)
+}

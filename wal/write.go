@@ -186,7 +186,16 @@ func (l *Log) syncAll() error {
 	}
 	l.write.Unlock()
 	if err := l.syncExtent(at); err != nil {
+		l.unmapFailed()
 		return err
 	}
 	return stalled
+}
+
+// unmapFailed unmaps the file that takes records of a log that has failed. What a failed sync
+// has left in the cache is dropped for a reader only if nobody maps it.
+func (l *Log) unmapFailed() {
+	l.write.Lock()
+	defer l.write.Unlock()
+	_ = l.write.at.file.unmap() // nothing more is written to it
 }

@@ -49,6 +49,7 @@ type node struct {
 	changes []*change // from durable to live, in order
 	lost    []int64   // sectors that a failed sync left in memory only, as if written
 	losses  int       // failed syncs
+	mapped  int       // WriteMappings
 	written sectors   // that were brought to the disk once
 	moved   sectors   // of them, that were written again since the last sync of a copy-on-write system
 	held    int64     // bytes that those take beside their old copies

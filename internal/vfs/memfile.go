@@ -343,8 +343,8 @@ func (f *memFile) Map() (*Mapping, error) {
 // MapWrite maps if SetMapped says so. A write that fails is a memory fault, whatever
 // its cause.
 func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
-	f.m.mu.RLock()
-	defer f.m.mu.RUnlock()
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
 	err := f.usable(true)
 	if err == nil && size > int64(len(f.node.live.b)) {
 		err = syscall.EINVAL
@@ -352,7 +352,13 @@ func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
 	if err != nil || !f.m.mapped {
 		return nil, f.err("map", -1, err)
 	}
-	return &WriteMapping{name: f.Name(), write: func(p []byte, off int64) error {
+	f.node.mapped++
+	unmap := func() {
+		f.m.mu.Lock()
+		defer f.m.mu.Unlock()
+		f.node.mapped--
+	}
+	return &WriteMapping{name: f.Name(), unmap: unmap, write: func(p []byte, off int64) error {
 		lockorder.IO("write", f.name)
 		f.m.mu.Lock()
 		defer f.m.mu.Unlock()
@@ -399,11 +405,11 @@ func (f *memFile) WriteBack(off, _ int64) error {
 }
 
 // Advise with DontNeed shows what is on the disk in place of what a failed sync
-// left in memory.
+// left in memory, unless somebody maps the file for writing.
 func (f *memFile) Advise(off, n int64, advice Advice) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
-	if advice != DontNeed || f.usable(false) != nil || off < 0 || n < 0 {
+	if advice != DontNeed || f.usable(false) != nil || off < 0 || n < 0 || f.node.mapped > 0 {
 		return
 	}
 	x := f.node

@@ -21,8 +21,10 @@ type WriteMapping struct {
 	name     string
 	data     []byte
 	released int64 // up to here
-	// write writes in place of a copy to data, in a file system that has no memory to map.
+	// In a file system that has no memory to map write writes in place of a copy to data,
+	// and unmap is told of the end.
 	write func(p []byte, off int64) error
+	unmap func()
 }
 
 // WriteAt writes p at off. A failing device, one without space for what is
@@ -87,6 +89,10 @@ func (m *WriteMapping) Release(off int64) {
 func (m *WriteMapping) Unmap() error {
 	data := m.data
 	m.data = nil
+	if m.unmap != nil {
+		m.unmap()
+		m.unmap = nil
+	}
 	if data == nil {
 		return nil
 	}
