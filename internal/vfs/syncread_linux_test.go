@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"io"
 	"testing"
 )
 
@@ -9,10 +10,23 @@ import (
 func TestSyncWhereNobodyWrites(t *testing.T) {
 	fsys, err := OpenRoot("/proc")
 	check(t, err)
+	defer fsys.(io.Closer).Close()
 	f, err := fsys.Open("version")
 	check(t, err)
 	defer f.Close()
 	if err := f.Sync(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
+}
+
+// TestSyncOfReaderIsMade: a reader of files that somebody may write does sync.
+func TestSyncOfReaderIsMade(t *testing.T) {
+	fsys, err := OpenRoot(t.TempDir())
+	check(t, err)
+	defer fsys.(io.Closer).Close()
+	put1(t, fsys, "a", "written")
+	f, err := fsys.Open("a")
+	check(t, err)
+	defer f.Close()
+	check(t, f.Sync())
 }
