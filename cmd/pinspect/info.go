@@ -21,7 +21,7 @@ type infoCommand struct {
 
 // Help returns the long help text.
 func (*infoCommand) Help() string {
-	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact. Of a container with a change retention it says how far back the feed of all versions goes. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
+	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact. Of a container with a change retention it says how far back the feed of all versions goes. What containers keep that is dead otherwise, and files that merges have replaced and that are there yet, are named. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 
 Examples:
   pinspect DIR
@@ -45,8 +45,20 @@ type infoReport struct {
 	Exact      bool            `json:"exact"`
 	RawBytes   int64           `json:"raw_bytes"`
 	Disk       space           `json:"disk_bytes"`
+	Obsolete   int64           `json:"obsolete_bytes"`    // of segment files that merges have replaced and that are there yet
+	Holders    []engine.Holder `json:"holders,omitempty"` // what containers keep that is dead otherwise
+	Process    processFiles    `json:"process"`
 	Containers []containerInfo `json:"containers"`
 	Damage     []damageInfo    `json:"damage,omitempty"` // parts that cannot be read
+}
+
+// processFiles is how many segment files the process has open and mapped that looks at
+// the store, and may have.
+type processFiles struct {
+	Open      int `json:"open_files"`
+	MaxOpen   int `json:"max_open_files"`
+	Mapped    int `json:"mapped_files"`
+	MaxMapped int `json:"max_mapped_files"`
 }
 
 // containerInfo is a container in infoReport.
@@ -161,6 +173,12 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 	if stats.Log.Dropped != (wal.Dropped{}) {
 		r.Dropped = &stats.Log.Dropped
 	}
+	r.Process = processFiles{stats.OpenFiles, stats.MaxOpenFiles, stats.MappedFiles, stats.MaxMappedFiles}
+	for _, h := range stats.Holders {
+		if h.Container != "" { // the others are readers of this process
+			r.Holders = append(r.Holders, h)
+		}
+	}
 	for _, cs := range stats.Containers {
 		info := describeContainer(&cs, l)
 		for _, p := range cs.Partitions {
@@ -188,6 +206,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 		r.LastSeq = l.state.LastSeq
 	}
 	r.Damage = damageOf(db)
+	r.Obsolete = f.obsolete(l)
 	r.Disk, err = f.diskSpace(ctx)
 	return r, damageFailure(r.Damage, damage), err
 }
@@ -264,6 +283,14 @@ func (r *infoReport) print(out *output) {
 		disk += ", other " + cli.Bytes(r.Disk.Other)
 	}
 	p.add("on disk", disk)
+	if r.Obsolete > 0 {
+		p.add("replaced", cli.Bytes(r.Obsolete)+" in files that merges have replaced: somebody reads them, or the next open removes them")
+	}
+	for _, h := range r.Holders {
+		p.add("kept", printable(h.String()))
+	}
+	p.add("segment files", fmt.Sprintf("this process has %s open (%s at most) and %s mapped (%s at most)",
+		cli.Count(r.Process.Open), cli.Count(r.Process.MaxOpen), cli.Count(r.Process.Mapped), cli.Count(r.Process.MaxMapped)))
 	if r.RawBytes > 0 {
 		p.add("disk / raw", formatRatio(r.Disk.Total, r.RawBytes))
 	}

@@ -81,3 +81,19 @@ func (f *files) addDirectory(ctx context.Context, dir string, level int, s *spac
 	}
 	return nil
 }
+
+// obsolete adds up the files that manifests list as replaced. Those that have other names
+// too, or are gone, take no space for it.
+func (f *files) obsolete(l *layout) (sum int64) {
+	for _, c := range l.containers {
+		for _, p := range c.partitions {
+			for _, number := range p.files.Obsolete {
+				info, err := f.fs.Stat(path.Join(p.dir, manifest.SegmentName(number)))
+				if err == nil && info.Links == 1 {
+					sum += info.Size
+				}
+			}
+		}
+	}
+	return sum
+}
