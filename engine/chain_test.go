@@ -28,6 +28,7 @@ func TestCrashChains(t *testing.T) {
 		n = amount(200, 30, 30)
 	}
 	seed := newSeed(t)
+	images := 0
 	for i := range n {
 		// The first chain has the seed itself, so that one that failed runs alone.
 		one := seed + uint64(i)
@@ -35,7 +36,9 @@ func TestCrashChains(t *testing.T) {
 		if err := c.run(); err != nil {
 			t.Fatalf("chain of seed %d (-chains 1 -seed %d): %v\n%s", one, one, err, strings.Join(c.story, "\n"))
 		}
+		images += c.images
 	}
+	t.Logf("%d images", images)
 }
 
 // chain is a chain of lives.
@@ -46,6 +49,7 @@ type chain struct {
 	mem     *vfs.Mem
 	writers [4]chainWriter
 	story   []string // what happened, for the message of a failure
+	images  int      // that lives left and that were opened
 }
 
 // chainWriter writes to a logical partition of its own, one write after the
@@ -82,6 +86,7 @@ func (c *chain) run() error {
 		}
 		c.mem = c.mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
 	}
+	c.images++ // what the first of these opens left
 	return nil
 }
 
@@ -249,6 +254,7 @@ func (c *chain) failing() func(vfs.Call) bool {
 func (c *chain) leave(end *ending) {
 	end.take(c, c.mem)
 	c.mem = end.image
+	c.images++
 	for i := range c.writers {
 		p := &c.writers[i].past
 		p.kernel = end.least[i]
