@@ -163,6 +163,11 @@ func checkBackup(ctx context.Context, dir string, o engine.Options, from models,
 	}
 	defer f.Close()
 	to := dir + ".restored"
+	// btrfs brings back the directory of a restore before the cut, empty, though it
+	// was removed and its parent synced.
+	if err := os.RemoveAll(to + ".restoring"); err != nil {
+		return true, err
+	}
 	defer os.RemoveAll(to)
 	if err := engine.Restore(ctx, f, to); err != nil {
 		return true, violation("a backup does not restore: %w", err)
