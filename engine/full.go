@@ -136,17 +136,17 @@ func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size i
 	return nil
 }
 
-// of returns the size of a logical partition. If there is none it makes one, of which
-// nothing is known yet, or returns nil.
-func (f *fullKeys) of(pk []byte, make bool) *fullKey {
+// of returns the size of a logical partition. If the table has none it gets one, of which
+// nothing is known yet, where add is set; else of returns nil.
+func (f *fullKeys) of(pk []byte, add bool) *fullKey {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := f.sizes[string(pk)]
-	if k != nil || !make {
+	if k != nil || !add {
 		return k
 	}
 	if f.sizes == nil || len(f.sizes) >= maxFullKeys {
-		f.sizes = map[string]*fullKey{}
+		f.sizes = make(map[string]*fullKey)
 	}
 	k = &fullKey{counting: newTurn(countingTurn{})}
 	f.sizes[string(pk)] = k

@@ -433,7 +433,7 @@ func (m *maker) adopt(first uint64) error {
 }
 
 // close keeps spares of up to keep bytes and removes the others. That need not
-// last: adopt takes whatever a power cut brings back, or arrives later.
+// last: adopt takes what a power cut brings back, or what retire adds later.
 func (m *maker) close(keep int64) error {
 	m.Lock()
 	defer m.Unlock()
