@@ -58,7 +58,11 @@ var testPolicies = []Policy{
 // in them: built at once, in several runs on disk, and merged from parts.
 func TestIndex(t *testing.T) {
 	seed := randtest.Seed(t)
-	for i := range 40 {
+	n := 40
+	if testing.Short() {
+		n = 2 * len(testPolicies)
+	}
+	for i := range n {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		g := &generator{Rand: rng}
 		c := mustCompile(t, testPolicies[i%len(testPolicies)])
@@ -262,7 +266,11 @@ func TestHostile(t *testing.T) {
 		docs[o] = g.document()
 	}
 	good := build(t, mustCompile(t, All()), docs, 0, newTempFiles())
-	for range 400 {
+	n := 400
+	if testing.Short() {
+		n = 40
+	}
+	for range n {
 		bad := slices.Clone(good)
 		for range 1 + rng.IntN(3) {
 			at := rng.IntN(len(bad))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -113,7 +114,11 @@ func mustRead(t *testing.T, fsys vfs.FS, want *Store) {
 // TestEdits makes random changes, opens the manifests now and then, and reads what is there after
 // each one. The bytes written must go with the changes.
 func TestEdits(t *testing.T) {
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		r := newEdits(seed)
 		m := vfs.NewMem()
 		faulty := vfs.NewFaulty(m)
@@ -229,6 +234,11 @@ func TestEditCrashes(t *testing.T) {
 		return acknowledged, cmpOr(image, m), image == nil
 	}
 	cuts := []vfs.CrashOptions{{Keep: vfs.KeepNone}, {Keep: vfs.KeepAll}, {Keep: vfs.KeepRandom, TornLast: true, Seed: 1}}
+	rng := randtest.New(t)
+	next := func(stop int64) int64 { return stop + 1 } // of the second life
+	if testing.Short() {
+		next = func(stop int64) int64 { return stop + 1 + rng.Int64N(9) }
+	}
 	for first := int64(1); ; first++ {
 		acknowledged, image, over := live(start.Clone(), first)
 		lives := []*vfs.Mem{image.Kill()}
@@ -236,7 +246,7 @@ func TestEditCrashes(t *testing.T) {
 			lives = append(lives, image.Crash(cut))
 		}
 		for i, m := range lives {
-			for second := int64(1); ; second++ {
+			for second := next(0); ; second = next(second) {
 				more, image, done := live(m.Clone(), second)
 				for _, cut := range cuts {
 					var s Store
