@@ -123,13 +123,8 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.fs, p.dir) })
 		}
 	}()
-	for _, p := range parts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := p.makeFirst(); err != nil {
-			return nil, err
-		}
+	if _, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
+		return nil, err
 	}
 	if err := db.fs.SyncDir(manifest.PartitionsDir); err != nil {
 		return nil, err

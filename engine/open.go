@@ -69,7 +69,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err = db.openPartitions(ctx, state); err != nil {
 		return err
 	}
-	if err = db.settleNames(state); err != nil {
+	if err = db.settleNames(ctx, state); err != nil {
 		return err
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
@@ -132,17 +132,18 @@ func (db *DB) open(ctx context.Context) error {
 // it does: a partition's directory before the store manifest names it, a log
 // file's by wal.Settle, the store manifest's by that of the next generation. After
 // a clean close all are.
-func (db *DB) settleNames(state *manifest.Store) error {
+func (db *DB) settleNames(ctx context.Context, state *manifest.Store) error {
 	if state.Clean {
 		return nil
 	}
-	for i := range state.Partitions {
+	_, err := atOnce(ctx, db.opts.atOnce, len(state.Partitions), func(i int) error {
 		err := db.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID))
-		if err != nil && !(db.bearing && errors.Is(err, ErrMissing)) { // one without its directory is set aside
-			return err
+		if db.bearing && errors.Is(err, ErrMissing) {
+			return nil // one without its directory is set aside
 		}
-	}
-	return nil
+		return err
+	})
+	return err
 }
 
 // checkSequences makes sure that what is written next is newer than all that is

@@ -7,7 +7,6 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -55,79 +54,46 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	return db.openAll(ctx, all)
 }
 
-// openersEach is how many partitions an open loads at a time for each processor: most
-// of them wait for the device. Each has up to two descriptors for moments.
-const openersEach = 4
-
 // openAll opens partitions, several at a time. It ends as if it opened one after the
 // other: the first error in their order counts, and what was set aside before it is told.
 func (db *DB) openAll(ctx context.Context, parts []*partition) error {
-	results := make([]opening, len(parts))
+	aside := make([][]error, len(parts)) // why each, or parts of it, were set aside
 	shared := sharedFiles{readers: make(map[sharedFile]*sharedReader)}
-	var next atomic.Int64
-	var failed atomic.Bool
-	open := func() {
-		for !failed.Load() {
-			// All below one that is taken are taken, and whoever takes one finishes it.
-			i := int(next.Add(1)) - 1
-			if i >= len(parts) {
-				return
-			}
-			r := &results[i]
-			if r.err = ctx.Err(); r.err == nil {
-				r.open(parts[i], &shared)
-			}
-			if r.err != nil {
-				failed.Store(true)
-			}
+	done, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error {
+		p := parts[i]
+		found, err := p.open(&shared)
+		if p.db.bears(err) {
+			found = append(found, err)
+			err = p.setAside(err)
 		}
-	}
-	var group sync.WaitGroup
-	for range min(db.opts.openers, len(parts)) {
-		group.Go(open)
-	}
-	group.Wait()
-	for i := range results {
-		for _, why := range results[i].aside {
+		aside[i] = found
+		if err != nil {
+			return fmt.Errorf("container %q, partition %d: %w", p.c.name, p.id, err)
+		}
+		return nil
+	})
+	for i := range min(done+1, len(parts)) {
+		for _, why := range aside[i] {
 			parts[i].tellAside(why)
 		}
-		if err := results[i].err; err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
-// opening is what came of opening a partition.
-type opening struct {
-	aside []error // why parts of it, or all, were set aside
-	err   error
-}
-
-func (o *opening) open(p *partition, shared *sharedFiles) {
-	o.err = p.open(shared, o)
-	if why := o.err; p.db.bears(why) {
-		o.aside = append(o.aside, why)
-		o.err = p.setAside(why)
-	}
-	if o.err != nil {
-		o.err = fmt.Errorf("container %q, partition %d: %w", p.c.name, p.id, o.err)
-	}
-}
-
-// open loads the manifest of a partition and opens its files.
-func (p *partition) open(shared *sharedFiles, o *opening) error {
+// open loads the manifest of a partition and opens its files. It returns why some of
+// them are set aside.
+func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 	names, err := p.db.fs.List(p.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.noteNames(names)
 	var m manifest.Files
 	if err := p.install.dir.LoadListed(names, &m); err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.db.structure.state.CheckFiles(uint32(p.id), &m); err != nil {
-		return fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
+		return nil, fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
 	}
 	p.leftovers = leftoversOf(names, &m)
 	p.install.flushedSeq.Store(m.FlushedSeq)
@@ -150,11 +116,11 @@ func (p *partition) open(shared *sharedFiles, o *opening) error {
 		for _, ref := range m.Runs[i].Files {
 			f, err := p.openFile(ref, shared)
 			if p.db.bears(err) {
-				o.aside = append(o.aside, err)
+				aside = append(aside, err)
 				f, err = p.asideFile(ref, path.Join(p.dir, manifest.SegmentName(ref.Number)), err)
 			}
 			if err != nil {
-				return err
+				return aside, err
 			}
 			r.files = append(r.files, f)
 			p.db.numberTaken(ref.Number)
@@ -165,7 +131,7 @@ func (p *partition) open(shared *sharedFiles, o *opening) error {
 	}
 	v.setRuns(v.runs)
 	p.version.Store(&v)
-	return nil
+	return aside, nil
 }
 
 // noteNames makes sure that no file gets the number of one that is in the directory.

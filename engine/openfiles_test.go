@@ -14,7 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// openHooked calls a function before a file is opened. It holds no lock meanwhile.
+// openHooked calls a function before a file is opened or made. It holds no lock meanwhile.
 type openHooked struct {
 	vfs.FS
 	hook func(name string) error
@@ -25,6 +25,13 @@ func (h *openHooked) Open(name string) (vfs.File, error) {
 		return nil, err
 	}
 	return h.FS.Open(name)
+}
+
+func (h *openHooked) Create(name string) (vfs.File, error) {
+	if err := h.hook(name); err != nil {
+		return nil, err
+	}
+	return h.FS.Create(name)
 }
 
 // newManyStore makes a store with two containers of several partitions, some of which
@@ -91,7 +98,7 @@ func TestOpenManyAtOnce(t *testing.T) {
 		for _, openers := range []int{1, 2, 8, 100} {
 			mem := s.mem.Clone()
 			opts := testOptions(mem)
-			opts.openers = openers
+			opts.atOnce = openers
 			var told []error
 			opts.Events = &EventListener{CorruptionFound: func(err error) { told = append(told, err) }}
 			if openers > 1 && spoiled {
@@ -152,7 +159,7 @@ func TestOpenManyFails(t *testing.T) {
 			}
 			return nil
 		}})
-		opts.openers, opts.ReadOnly = 4, readOnly
+		opts.atOnce, opts.ReadOnly = 4, readOnly
 		dir := fmt.Sprintf("many-fails-%t", readOnly)
 		_, err := Open(context.Background(), dir, opts)
 		if !errors.Is(err, errFirst) || !strings.Contains(err.Error(), `container "c", partition`) {
@@ -169,11 +176,59 @@ func TestOpenManyFails(t *testing.T) {
 		}
 		return nil
 	}})
-	opts.openers = 3
+	opts.atOnce = 3
 	if _, err := Open(ctx, "many-cancelled", opts); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if left := watched.forget("many-cancelled"); left != "" {
 		t.Error(left)
+	}
+}
+
+// TestCreateManyFails: a container whose partitions are made at the same time fails with
+// what fails first in their order, and leaves no directory. Then it can be made.
+func TestCreateManyFails(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	errFirst, errLater := errors.New("the first one"), errors.New("a later one")
+	later := make(chan struct{})
+	failing := true
+	first := func(id uint32) string {
+		return path.Join(manifest.PartitionDir(id), manifest.Name(1)+manifest.TempSuffix)
+	}
+	opts := testOptions(&openHooked{mem, func(name string) error {
+		switch {
+		case failing && name == first(4):
+			<-later
+			return errFirst
+		case failing && name == first(6):
+			close(later)
+			return errLater
+		}
+		return nil
+	}})
+	opts.atOnce = 4
+	db, err := Open(ctx, "create-many", opts)
+	must(t, err)
+	defer db.Close()
+	def := ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 20}
+	if _, err = db.CreateContainer(ctx, "c", def); !errors.Is(err, errFirst) {
+		t.Errorf("CreateContainer: %v", err)
+	}
+	if names, err := mem.List(manifest.PartitionsDir); err != nil || len(names) != 0 {
+		t.Errorf("left: %v, %v", names, err)
+	}
+	failing = false
+	_, err = db.CreateContainer(ctx, "c", def)
+	must(t, err)
+	must(t, db.Close())
+	opts.fs = mem.Crash(vfs.CrashOptions{})
+	db, err = Open(ctx, "create-many", opts)
+	must(t, err)
+	defer db.Close()
+	c, err := db.Container("c")
+	must(t, err)
+	if n := len(c.Partitions()); n != 20 {
+		t.Errorf("%d partitions after a power cut", n)
 	}
 }

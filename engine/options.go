@@ -128,7 +128,8 @@ type Options struct {
 	// microseconds, and reads of a file that is not mapped go through system calls. What
 	// else the store opens comes on top: some 10 files, and 4 for each checkpoint, backup or copy
 	// that is made. 0: half of what the process may have (a soft limit of ulimit -n; vm.max_map_count
-	// where there is one), at most 65,536. A read-only store keeps its files mapped or open,
+	// where there is one), at most 65,536: stores that are open in one process at the same time
+	// take half each, so say how they share them. A read-only store keeps its files mapped or open,
 	// as a writer may remove their names; past both limits a read of one that was removed is
 	// ErrMissing until the store is opened anew.
 	MaxOpenFiles   int
@@ -186,9 +187,9 @@ type Options struct {
 	// manual switches background work off in tests: flushes and merges happen
 	// only in Flush and Settle, on the caller's goroutine.
 	manual bool
-	// openers is how many partitions an open loads at a time, in tests. 0: some for each
-	// processor, or one where manual is set, so that the calls have one order.
-	openers int
+	// atOnce is how many partitions are loaded or made at a time, in tests. 0: some for
+	// each processor, or one where manual is set, so that the calls have one order.
+	atOnce int
 	// keepInheritance leaves what children inherited to the next flush in tests.
 	keepInheritance bool
 }
@@ -287,10 +288,10 @@ func (o *Options) withDefaults() (Options, error) {
 		opened := time.Now()
 		out.elapsed = func() time.Duration { return time.Since(opened) }
 	}
-	if out.openers == 0 {
-		out.openers = openersEach * runtime.GOMAXPROCS(0)
+	if out.atOnce == 0 {
+		out.atOnce = atOnceEach * runtime.GOMAXPROCS(0)
 		if out.manual {
-			out.openers = 1
+			out.atOnce = 1
 		}
 	}
 	if out.checkpointRoot == nil {

@@ -36,6 +36,11 @@ func (db *DB) sweep() error {
 			return err
 		}
 	}
+	return db.sweepRoot()
+}
+
+// sweepRoot removes the temporary files beside the store manifest.
+func (db *DB) sweepRoot() error {
 	names, err := db.fs.List(".")
 	if err != nil {
 		return err
