@@ -207,17 +207,22 @@ func syncDir(name string) error {
 	return d.Sync()
 }
 
-// takeOne takes a document out of a store, for the oracle to notice.
-func takeOne(ctx context.Context, db *engine.DB) error {
-	c, err := db.Container("c")
-	if err != nil {
-		return err
-	}
-	for item, err := range c.ScanAll(ctx, nil) {
-		if err != nil {
-			return err
+// takeOne takes a document out of a store, for the oracle to notice: one that the
+// models have and that the next operation leaves as it is. It says whether there is one.
+func takeOne(ctx context.Context, db *engine.DB, is models) (taken bool, err error) {
+	for _, l := range is {
+		next := l.copy()
+		next.advance(l.n + 1)
+		for id, c := range l.docs {
+			if l.opaque || next.docs[id] != c {
+				continue
+			}
+			cs, err := openedContainers(db)
+			if err == nil {
+				err = cs.documents.Delete(ctx, l.key(), id, nil)
+			}
+			return true, err
 		}
-		return c.Delete(ctx, item.Key, item.ID, nil)
 	}
-	return errors.New("the store has no document to take out")
+	return false, nil
 }

@@ -57,6 +57,7 @@ type series struct {
 	shown        int // changes that feeds have shown
 	atCalls      int // kills at a system call
 	kept         int
+	taken        int // documents that were taken out, with mutant
 	violations   []string
 }
 
@@ -100,8 +101,17 @@ func (s *series) cycle(ctx context.Context) error {
 		before := s.feed.shown
 		err = withStore(ctx, dir, s.setting.options, func(db *engine.DB) error {
 			if s.mutant {
-				if err := takeOne(ctx, db); err != nil {
+				is := make(models, len(s.models))
+				for i, l := range s.models {
+					is[i] = l.copy()
+					is[i].advance(least[i])
+				}
+				taken, err := takeOne(ctx, db, is)
+				if err != nil {
 					return err
+				}
+				if taken {
+					s.taken++
 				}
 			}
 			is, err := checkStore(ctx, db, s.models, least, most, s.feed, s.rng.IntN(copies) == 0)

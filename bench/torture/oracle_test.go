@@ -201,7 +201,7 @@ func TestOracle(t *testing.T) {
 	}{
 		{"none", func(w *world) error { return w.check() }},
 		{"a document is gone", func(w *world) error {
-			if err := takeOne(w.ctx, w.db); err != nil {
+			if _, err := takeOne(w.ctx, w.db, w.is); err != nil {
 				return err
 			}
 			return w.check()
@@ -378,7 +378,10 @@ func TestOracle(t *testing.T) {
 			if _, err := w.db.Checkpoint(w.ctx, dir); err != nil {
 				return err
 			}
-			err := withStore(w.ctx, dir, settings[0].options, func(db *engine.DB) error { return takeOne(w.ctx, db) })
+			err := withStore(w.ctx, dir, settings[0].options, func(db *engine.DB) error {
+				_, err := takeOne(w.ctx, db, w.is)
+				return err
+			})
 			if err != nil {
 				return err
 			}
