@@ -77,7 +77,7 @@ func known(err error) bool {
 	for _, kind := range []error{
 		ErrCorrupt, ErrTooNew, ErrMissing, ErrInvalid, ErrNotFound, ErrNoContainer, ErrExists, ErrUniqueKey, ErrClockSkew, ErrTooLarge, ErrIndexGap, ErrWrongParent,
 		ErrBusy, ErrFailed, ErrLogicalPartitionFull, ErrPrecondition,
-		ErrReplicated, ErrCopying, ErrCopied, ErrClosed, ErrThrottled,
+		ErrReplicated, ErrCopying, ErrCopied, ErrClosed, ErrThrottled, ErrRandomSuffix,
 	} {
 		if errors.Is(err, kind) {
 			return true

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -154,6 +155,9 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 				continue // another one inherits it, or has flushed it
 			}
 			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
+		}
+		if op.epk.Levels() != p.c.levels() || len(op.ver.Body) > segment.MaxBody {
+			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.id, len(op.ver.Body), op.epk.Levels()))
 		}
 		// A carried version may come after newer ones of its item, whose records are
 		// there yet.
