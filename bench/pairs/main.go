@@ -61,7 +61,7 @@ func run(ctx context.Context) (slower int, err error) {
 	var builds [2]*build
 	for i, name := range []string{"old", "new"} {
 		b := &build{dir: filepath.Join(scratch, name), docs: *docs}
-		if err := b.make(ctx, flag.Arg(i), packagesOf(list)); err != nil {
+		if err = b.make(ctx, flag.Arg(i), packagesOf(list)); err != nil {
 			return 0, fmt.Errorf("%s build: %w", name, err)
 		}
 		defer b.remove()
