@@ -298,8 +298,12 @@ func (c *chain) work(life context.Context, db *DB, synced bool) {
 const chainIDs = 5
 
 // write writes n times, until it meets an error after which the outcome may be
-// unknown.
+// unknown. It does not write behind such a write of an earlier life, which is not
+// looked at if calls failed in the open: a history has one at its end only.
 func (w *chainWriter) write(c *Container, n, size int, synced bool) {
+	if at := len(w.past.writes); at > 0 && w.past.writes[at-1].unknown {
+		return
+	}
 	for range n {
 		w.mu.Lock()
 		at := len(w.past.writes)
@@ -443,6 +447,9 @@ func (c *chain) check(db *DB) error {
 				i, least, len(p.writes), p.durable, p.explain(found[w.key], least, 0))
 		}
 		p.writes, p.durable, p.kernel = p.writes[:n], n, n
+		if n > 0 {
+			p.writes[n-1].unknown = false
+		}
 	}
 	return nil
 }
