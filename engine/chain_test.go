@@ -125,7 +125,7 @@ func (c *chain) live() error {
 		c.arm(faulty, end, faulty.Calls()+1+c.rng.Int64N(400))
 	}
 	c.work(ctx, db, opts.Durability != Buffered)
-	closed := c.rng.IntN(2) == 0 && end.image == nil
+	closed := c.rng.IntN(2) == 0 && !end.come()
 	if !closed {
 		end.take(c, c.mem) // the process dies here
 	}
@@ -156,6 +156,13 @@ func (e *ending) met() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.failed || e.image != nil
+}
+
+// come reports whether the end has come.
+func (e *ending) come() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.image != nil
 }
 
 // take lets the life end now, unless it has.

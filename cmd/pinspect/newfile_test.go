@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
@@ -69,13 +70,13 @@ func TestNewFileInterrupted(t *testing.T) {
 	s := newSample(t)
 	for i, name := range []string{"backup", "export"} {
 		t.Run(name, func(t *testing.T) {
-			for at := 1; ; at++ {
+			for at := int64(1); ; at++ {
 				dir := t.TempDir()
 				file := filepath.Join(dir, "new")
 				ctx, cancel := context.WithCancel(t.Context())
-				looks := 0
+				var looks atomic.Int64
 				r := pinspectWith(&watched{ctx, func() {
-					if looks++; looks == at {
+					if looks.Add(1) == at {
 						cancel()
 					}
 				}}, fileCommands(s.dir, file)[i]...)
