@@ -223,6 +223,7 @@ func (c *chain) arm(faulty *vfs.Faulty, end *ending, at int64) {
 	faulty.SetShortWrite(c.rng.IntN(2) == 0)
 	fails := c.failing()
 	after := c.rng.IntN(20)
+	c.tell("  after %d such calls %v, sticky %v, killed %v", after, cause, sticky, end.killed)
 	faulty.SetHook(func(call vfs.Call) error {
 		if !fails(call) {
 			return nil
@@ -238,7 +239,6 @@ func (c *chain) arm(faulty *vfs.Faulty, end *ending, at int64) {
 		}
 		return cause
 	})
-	c.tell("  after %d such calls %v, sticky %v, killed %v", after, cause, sticky, end.killed)
 }
 
 // failing draws the calls that fail: those of a kind, or all on some files.
