@@ -90,8 +90,8 @@ func TestSettled(t *testing.T) {
 			t.Fatal("nothing is kept")
 		}
 		ratio, err := settled(ctx, db, items*size, 2*changeRetention)
-		if err != nil || ratio > 1.3 {
-			t.Errorf("settled at %.2f, %v; want 1.3 at most", ratio, err)
+		if err != nil || ratio < 1 || ratio > 1.3 { // what is written does not compress
+			t.Errorf("settled at %.2f, %v; want 1 to 1.3", ratio, err)
 		}
 		c, err := db.Container("o")
 		if err != nil {

@@ -146,8 +146,8 @@ func logBeyond(s engine.Stats, logBytes int64) float64 {
 	return float64(max(0, s.Log.Bytes-max(logBytes, 2*memtables))) / (1 << 20)
 }
 
-// settled is the disk that a store takes after everything that can go has gone,
-// over what is live. It waits for what containers keep for a time: else the ratio
+// settled is the disk that the files of partitions take after everything that can go
+// has gone, over what is live. The log has a measure of its own. settled waits for what containers keep for a time: else the ratio
 // would depend on how long ago the last write was. If something still stays after
 // most, that is a violation.
 func settled(ctx context.Context, db *engine.DB, live int64, most time.Duration) (float64, error) {
@@ -157,7 +157,7 @@ func settled(ctx context.Context, db *engine.DB, live int64, most time.Duration)
 		}
 		holders := db.Stats().Holders
 		if len(holders) == 0 {
-			return float64(diskBytes(db.Dir())) / float64(max(live, 1)), nil
+			return float64(diskBytes(filepath.Join(db.Dir(), "p"))) / float64(max(live, 1)), nil
 		}
 		if time.Since(begin) > most {
 			return 0, violation("settle: after %v without a write %v", most, holders)
