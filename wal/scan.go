@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"path"
@@ -232,7 +233,8 @@ func (s *scanner) whole() error {
 	return fault.Corrupt(s.file.Name(), s.size, "the file ends, but it was made with %d bytes", s.header.Made)
 }
 
-// dropped counts what lies behind found.end and is not delivered.
+// dropped counts what lies behind found.end and is not delivered. What makes no sense
+// there ends the count of records, and is no damage: nobody needs it.
 func (s *scanner) dropped(ctx context.Context) (Dropped, error) {
 	f := &s.found
 	begin, records := f.end, f.records
@@ -240,9 +242,11 @@ func (s *scanner) dropped(ctx context.Context) (Dropped, error) {
 		if err := ctx.Err(); err != nil {
 			return Dropped{}, err
 		}
-		if _, ok, err := s.next(); err != nil {
+		_, ok, err := s.next()
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
 			return Dropped{}, err
-		} else if !ok {
+		}
+		if !ok || err != nil {
 			break
 		}
 	}
