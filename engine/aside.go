@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -66,11 +65,7 @@ func (db *DB) asideStill() bool {
 
 // asideFile returns what stands in the place of a file that cannot be opened.
 func (p *partition) asideFile(ref manifest.File, name string, why error) (*file, error) {
-	lo, err := partmap.EPKFromBytes(ref.Min)
-	if err != nil {
-		return nil, err
-	}
-	hi, err := partmap.EPKFromBytes(ref.Max)
+	lo, hi, err := boundsOf(ref)
 	if err != nil {
 		return nil, err
 	}

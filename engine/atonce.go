@@ -19,7 +19,8 @@ func atOnce(ctx context.Context, limit, n int, do func(i int) error) (done int, 
 	var failed atomic.Bool
 	work := func() {
 		for !failed.Load() {
-			// All below one that is taken are taken, and whoever takes one finishes it.
+			// Numbers are taken in order, and the goroutine that takes one makes its call:
+			// all calls below the first error are made.
 			i := int(next.Add(1)) - 1
 			if i >= n {
 				return

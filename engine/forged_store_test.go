@@ -98,14 +98,21 @@ func TestForgedStores(t *testing.T) {
 	t.Logf("%d forgeries", forged)
 }
 
+// forgedBy returns what a forger makes of data, and says what that is; without an rng
+// the data as they are.
+func forgedBy(rng *rand.Rand, forger func(*rand.Rand, []byte) ([]byte, string), what string, data []byte) (string, []byte) {
+	if rng == nil {
+		return what, data
+	}
+	forged, where := forger(rng, data)
+	return what + ": " + where, forged
+}
+
 // exerciseBackup verifies and restores a backup, forged if there is an rng.
 func exerciseBackup(t *testing.T, what string, data []byte, rng *rand.Rand) string {
 	t.Helper()
 	ctx := context.Background()
-	if rng != nil {
-		forged, where := forge.Backup(rng, data)
-		what, data = what+": "+where, forged
-	}
+	what, data = forgedBy(rng, forge.Backup, what, data)
 	checkKnown(t, what, "verify", second(VerifyBackup(ctx, bytes.NewReader(data))))
 	mem := vfs.NewMem()
 	err := restore(ctx, mem, "copy", bytes.NewReader(data))
@@ -121,10 +128,7 @@ func exerciseBackup(t *testing.T, what string, data []byte, rng *rand.Rand) stri
 func exerciseStream(t *testing.T, what string, data []byte, rng *rand.Rand) string {
 	t.Helper()
 	ctx := context.Background()
-	if rng != nil {
-		forged, where := forge.Stream(rng, data)
-		what, data = what+": "+where, forged
-	}
+	what, data = forgedBy(rng, forge.Stream, what, data)
 	mem := vfs.NewMem()
 	db, err := Open(ctx, "store", testOptions(mem))
 	must(t, err)

@@ -153,13 +153,17 @@ func (db *DB) numberTaken(number uint64) {
 	}
 }
 
+// boundsOf returns the part of the key space that a file reference covers.
+func boundsOf(ref manifest.File) (lo, hi partmap.EPK, err error) {
+	if lo, err = partmap.EPKFromBytes(ref.Min); err == nil {
+		hi, err = partmap.EPKFromBytes(ref.Max)
+	}
+	return lo, hi, err
+}
+
 // openFile opens a file reference and checks it against the file.
 func (p *partition) openFile(ref manifest.File, shared *sharedFiles) (*file, error) {
-	lo, err := partmap.EPKFromBytes(ref.Min)
-	if err != nil {
-		return nil, err
-	}
-	hi, err := partmap.EPKFromBytes(ref.Max)
+	lo, hi, err := boundsOf(ref)
 	if err != nil {
 		return nil, err
 	}

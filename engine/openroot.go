@@ -48,7 +48,7 @@ func (db *DB) openRoot() error {
 		return nil
 	}
 	if err := db.checkOrphans(); err != nil {
-		// Unless somebody has just made the store.
+		// Another process may have made the store since the first listing.
 		if names, listErr := db.fs.List("."); listErr == nil && hasManifest(names) {
 			return nil
 		}

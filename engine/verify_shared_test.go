@@ -24,6 +24,15 @@ func inKeyOrder(n int) (keys []int) {
 	return keys
 }
 
+// flushed writes a document in each of some logical partitions, and flushes.
+func (s *splitStore) flushed(text string, keys ...int) {
+	s.t.Helper()
+	for _, i := range keys {
+		s.put(i, "i", text)
+	}
+	s.must(s.db.Flush(context.Background()))
+}
+
 // TestVerifyShared has a file say that it overwrites versions of an older one
 // that lie beyond the bounds of its partition's reference: it took that over from
 // a file that was shared. That is no damage.
@@ -37,27 +46,20 @@ func TestVerifyShared(t *testing.T) {
 	ctx := context.Background()
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	keys := inKeyOrder(60)
-	write := func(text string, of ...int) {
-		t.Helper()
-		for _, i := range of {
-			s.put(i, "i", text)
-		}
-		s.must(s.db.Flush(ctx))
-	}
 	inner := keys[1:59] // before and behind them the last merge has more
 	half := len(inner) / 2
-	write("old", inner...)
-	write("newer", inner...)
+	s.flushed("old", inner...)
+	s.flushed("newer", inner...)
 	s.split(0, &SplitOptions{At: placeOf(inner[half])})
-	write("newest", inner[half:]...)
+	s.flushed("newest", inner[half:]...)
 	right := s.c.partition(s.ids()[1])
 	if _, err := s.db.mergeRuns(ctx, right, right.pickDead(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	write("behind", keys[59])
+	s.flushed("behind", keys[59])
 	s.merge(0)
 	s.check()
-	write("before", keys[0])
+	s.flushed("before", keys[0])
 	p := s.c.routing.Load().parts[0]
 	if n := len(p.version.Load().runs); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
@@ -86,13 +88,6 @@ func TestVerifyTakenOver(t *testing.T) {
 	ctx := context.Background()
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	keys := inKeyOrder(60)
-	write := func(text string, of ...int) {
-		t.Helper()
-		for _, i := range of {
-			s.put(i, "i", text)
-		}
-		s.must(s.db.Flush(ctx))
-	}
 	newest := func(p *partition) {
 		t.Helper()
 		done, err := s.db.mergeRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, 2}, nil })
@@ -100,14 +95,14 @@ func TestVerifyTakenOver(t *testing.T) {
 			t.Fatal("nothing was merged")
 		}
 	}
-	write("old", keys[1:59]...)
-	write("between", keys[20:40]...)
-	write("newer", keys[1:59]...)
+	s.flushed("old", keys[1:59]...)
+	s.flushed("between", keys[20:40]...)
+	s.flushed("newer", keys[1:59]...)
 	s.split(0, &SplitOptions{At: placeOf(keys[30])})
 	newest(s.c.partition(s.ids()[1]))
 	s.merge(0)
 	s.check()
-	write("newest", keys[0], keys[59])
+	s.flushed("newest", keys[0], keys[59])
 	p := s.c.routing.Load().parts[0]
 	newest(p)
 	if n := len(p.version.Load().runs); n != 3 {

@@ -358,9 +358,9 @@ func finish(f interface{ Close() error }, err error) error {
 }
 
 // retire takes a file that the log needs no more and that was written up to filled: it is kept for another use,
-// or removed if there are enough. A file with another name belongs to somebody
-// else too and is only removed. Its name changes without the lock, which somebody may
-// wait for who needs a file.
+// or removed if there are enough. A file with a second
+// name belongs to a checkpoint too, and is only removed here. The lock is not held while the name changes:
+// a writer that needs a file may wait for it.
 func (m *maker) retire(number uint64, filled int64) error {
 	l := m.log
 	name := path.Join(l.dir, FileName(number))

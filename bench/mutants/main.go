@@ -8,27 +8,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cleavestore/cleave/bench/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	survived, err := run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
-		os.Exit(2)
-	}
-	if survived > 0 {
-		os.Exit(1)
-	}
-}
+func main() { program.Main("mutants", run) }
 
 // run tries the mutants and returns how many the tests did not notice.
 func run(ctx context.Context) (survived int, err error) {

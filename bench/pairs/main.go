@@ -8,25 +8,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/cleavestore/cleave/bench/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	slower, err := run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "pairs:", err)
-		os.Exit(2)
-	}
-	if slower > 0 {
-		os.Exit(1)
-	}
-}
+func main() { program.Main("pairs", run) }
 
 // run compares and returns how many rows are slower.
 func run(ctx context.Context) (slower int, err error) {

@@ -32,7 +32,7 @@ type node struct {
 
 // decode returns the values of a JSON text, and what gives the text that they make. Of a
 // list those of the first elements are among them, deep of them.
-func decode(text []byte, deep int) (list []node, encode func() []byte, err error) {
+func decode(text []byte, deep int) (list []node, encode func() ([]byte, error), err error) {
 	var root any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -71,14 +71,7 @@ func decode(text []byte, deep int) (list []node, encode func() []byte, err error
 		list = append(list, n)
 	}
 	walk("", root, func(to any) { root = to })
-	encode = func() []byte {
-		text, err := json.Marshal(root)
-		if err != nil {
-			panic(err) // what was decoded can be encoded
-		}
-		return text
-	}
-	return list, encode, nil
+	return list, func() ([]byte, error) { return json.Marshal(root) }, nil
 }
 
 // EachJSON calls do with each text in which one value of a JSON text is another, or
@@ -88,7 +81,10 @@ func EachJSON(text []byte, do func(where string, text []byte)) error {
 	for _, n := range list {
 		for _, c := range n.changes {
 			n.set(c.to)
-			do(c.where, encode())
+			if text, err = encode(); err != nil {
+				return err
+			}
+			do(c.where, text)
 		}
 		n.set(n.value)
 	}
@@ -99,12 +95,16 @@ func EachJSON(text []byte, do func(where string, text []byte)) error {
 // somewhere.
 func JSON(rng *rand.Rand, text []byte) (changed []byte, what string) {
 	list, encode, err := decode(text, 1000)
+	if err == nil {
+		n := list[rng.IntN(len(list))]
+		c := n.changes[rng.IntN(len(n.changes))]
+		n.set(c.to)
+		what = c.where
+		changed, err = encode()
+	}
 	if err != nil {
 		changed = bytes.Clone(text)
-		return changed, Somewhere(rng, changed)
+		what = Somewhere(rng, changed)
 	}
-	n := list[rng.IntN(len(list))]
-	c := n.changes[rng.IntN(len(n.changes))]
-	n.set(c.to)
-	return encode(), c.where
+	return changed, what
 }

@@ -89,7 +89,7 @@ func (l *Limited) limit(op, name string, open func(string) (File, error)) (File,
 		l.give(&l.files)
 		return nil, err
 	}
-	return &limitedFile{File: f, l: l}, nil
+	return &limitedFile{File: f, held: held{l: l}}, nil
 }
 
 // Create implements FS.
@@ -125,20 +125,27 @@ func (l *Limited) OpenDir(dir string) (Dir, error) {
 		l.give(&l.files)
 		return nil, err
 	}
-	return &limitedDir{Dir: d, l: l}, nil
+	return &limitedDir{Dir: d, held: held{l: l}}, nil
+}
+
+// held is a descriptor that counts until it is closed.
+type held struct {
+	l    *Limited
+	once sync.Once
+}
+
+func (h *held) close(c io.Closer) error {
+	h.once.Do(func() { h.l.give(&h.l.files) })
+	return c.Close()
 }
 
 // limitedDir is an open directory that counts.
 type limitedDir struct {
 	Dir
-	l    *Limited
-	once sync.Once
+	held
 }
 
-func (d *limitedDir) Close() error {
-	d.once.Do(func() { d.l.give(&d.l.files) })
-	return d.Dir.Close()
-}
+func (d *limitedDir) Close() error { return d.close(d.Dir) }
 
 // Free implements FS.
 func (l *Limited) Free() (n uint64, err error) {
@@ -159,20 +166,16 @@ func (l *Limited) Lock(name, note string) (io.Closer, error) {
 		l.give(&l.files)
 		return nil, err
 	}
-	return &limitedLock{Closer: c, l: l}, nil
+	return &limitedLock{Closer: c, held: held{l: l}}, nil
 }
 
 // limitedFile is an open file that counts.
 type limitedFile struct {
 	File
-	l    *Limited
-	once sync.Once
+	held
 }
 
-func (f *limitedFile) Close() error {
-	f.once.Do(func() { f.l.give(&f.l.files) })
-	return f.File.Close()
-}
+func (f *limitedFile) Close() error { return f.close(f.File) }
 
 func (f *limitedFile) Map() (*Mapping, error) {
 	if !f.l.take(&f.l.mappings) {
@@ -190,11 +193,7 @@ func (f *limitedFile) Map() (*Mapping, error) {
 // limitedLock is a held lock that counts.
 type limitedLock struct {
 	io.Closer
-	l    *Limited
-	once sync.Once
+	held
 }
 
-func (c *limitedLock) Close() error {
-	c.once.Do(func() { c.l.give(&c.l.files) })
-	return c.Closer.Close()
-}
+func (c *limitedLock) Close() error { return c.close(c.Closer) }

@@ -405,7 +405,7 @@ func (f *memFile) WriteBack(off, _ int64) error {
 }
 
 // Advise with DontNeed shows what is on the disk in place of what a failed sync
-// left in memory, unless somebody maps the file for writing.
+// left in memory, unless the file is mapped for writing.
 func (f *memFile) Advise(off, n int64, advice Advice) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

@@ -19,7 +19,8 @@ func TestSyncWhereNobodyWrites(t *testing.T) {
 	}
 }
 
-// TestSyncOfReaderIsMade: a reader of files that somebody may write does sync.
+// TestSyncOfReaderIsMade: a file that is open for reading, in a file system that can be
+// written, is synced.
 func TestSyncOfReaderIsMade(t *testing.T) {
 	fsys, err := OpenRoot(t.TempDir())
 	check(t, err)

@@ -90,7 +90,8 @@ type File interface {
 	// that writing below size does not fail for lack of space. New bytes read
 	// as zeros.
 	Allocate(size int64) error
-	// Sync makes bytes and length durable, whoever wrote them. After an error the
+	// Sync makes bytes and length durable, those that other files or processes wrote
+	// too. After an error the
 	// outcome is unknown and another call proves nothing; each other File that is open
 	// is told of it by its next Sync. Of a file open for reading it is
 	// errors.ErrUnsupported where the system cannot do that.
