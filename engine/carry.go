@@ -143,7 +143,7 @@ func (p *partition) appendCarried(c *carrying) error {
 	var ver, newest item.Version
 	for _, ref := range inOrder(v.active, c.after) {
 		v.active.Borrow(ref.ref, &k, &ver)
-		if p.c.def.ChangeRetention == 0 && tableGet(v.active, &k, maxSequence, &newest) && newest.Seq != ver.Seq {
+		if p.c.def.ChangeRetention == 0 && tableGet(v.active, k.Lookup(), maxSequence, &newest) && newest.Seq != ver.Seq {
 			continue
 		}
 		if err := batch.add(&k, &ver); err != nil {

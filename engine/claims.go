@@ -179,7 +179,7 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err 
 	var newer item.Version
 	changed := func(id []byte, found *incumbent) bool {
 		key := u.key(id)
-		return v.lookupMemory(&key, maxSequence, &newer) && newer.Seq != found.version.Seq
+		return v.lookupMemory(key.Lookup(), maxSequence, &newer) && newer.Seq != found.version.Seq
 	}
 	now := u.now()
 	for i := range u.held {

@@ -365,7 +365,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 		} else {
 			key := u.key(op.id())
 			var newer item.Version
-			if v.lookupMemory(&key, maxSequence, &newer) {
+			if v.lookupMemory(key.Lookup(), maxSequence, &newer) {
 				if op.outdated(&found.version, &newer) {
 					return 0, errFilesChanged
 				}

@@ -228,7 +228,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	}
 	p.flushing, p.merging = newTurn(flushingTurn{}), newTurn(mergingTurn{})
 	p.install.dir = manifest.NewDir(c.db.fs, p.dir, manifest.PartitionKind)
-	p.version.Store(&version{active: memtable.New(c.db.pool, p.span, 0)})
+	p.version.Store(&version{active: memtable.New(c.db.pool, p.span, 0, c.db.seed)})
 	return p
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -40,6 +41,7 @@ type DB struct {
 	opts   Options
 	opened time.Time
 	id     manifest.ID
+	seed   item.Seed // of memtables and new files; not known to those who choose keys
 
 	lock io.Closer
 	log  *wal.Log // nil when read-only
@@ -123,7 +125,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 // it the error matches errReleased if that was removed.
 func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, error) {
 	db := &DB{
-		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: heatSample - 1,
+		dir: dir, opts: o, seed: item.NewSeed(), short: short, opened: o.clock(), unsampled: heatSample - 1,
 		pool:   arena.NewPool(o.arenaBytes()),
 		epoch:  epoch.New(),
 		calls:  epoch.New(),

@@ -139,7 +139,7 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 		if keys++; keys%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		hash := k.ItemHash()
+		l := k.Lookup()
 		for _, r := range runs {
 			for _, old := range r.files {
 				if filesApart(f, old) {
@@ -149,7 +149,7 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 				if readErr != nil {
 					return readErr
 				}
-				first, versions, readErr := old.overwrittenBy(k, hash)
+				first, versions, readErr := old.overwrittenBy(l)
 				if readErr != nil {
 					return readErr
 				}

@@ -52,35 +52,34 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 
 // tableGet is Table.Get with the tombstone of the logical partition in place of
 // an item that it deletes, or that the table does not have.
-func tableGet(t *memtable.Table, k *item.Key, maxSeq uint64, out *item.Version) bool {
-	found := t.Get(k, maxSeq, out)
+func tableGet(t *memtable.Table, l *item.Lookup, maxSeq uint64, out *item.Version) bool {
+	found := t.Get(l, maxSeq, out)
 	if t.PartitionTombstones() == 0 {
 		return found
 	}
-	whole := k.Partition()
+	whole := l.Key.Partition()
 	var deleted item.Version
-	if t.Get(&whole, maxSeq, &deleted) && (!found || deleted.Seq > out.Seq) {
+	if t.Get(whole.Lookup(), maxSeq, &deleted) && (!found || deleted.Seq > out.Seq) {
 		*out, found = deleted, true
 	}
 	return found
 }
 
 // get is Reader.Get, or Head, with the tombstone of the logical partition in
-// place of an item that it deletes, or that the file does not have. hash is that
-// of the key.
-func (f *file) get(k *item.Key, hash, maxSeq uint64, dst []byte, head bool, out *item.Version) (found bool, grown []byte, err error) {
+// place of an item that it deletes, or that the file does not have.
+func (f *file) get(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *item.Version) (found bool, grown []byte, err error) {
 	if head {
 		grown = dst
-		found, err = f.Head(k, hash, maxSeq, out)
+		found, err = f.Head(l, maxSeq, out)
 	} else {
-		found, grown, err = f.Get(k, hash, maxSeq, dst, out)
+		found, grown, err = f.Get(l, maxSeq, dst, out)
 	}
 	if err != nil {
 		return false, dst, f.met(err)
 	}
 	if f.Properties().OfPartitions > 0 {
 		var deleted item.Version
-		seq, err := f.partitionTombstone(k, maxSeq, &deleted)
+		seq, err := f.partitionTombstone(l.Key, maxSeq, &deleted)
 		if err != nil {
 			return false, dst, err
 		}
@@ -96,7 +95,7 @@ func (f *file) get(k *item.Key, hash, maxSeq uint64, dst []byte, head bool, out 
 // none.
 func (f *file) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version) (uint64, error) {
 	whole := k.Partition()
-	found, err := f.Head(&whole, whole.ItemHash(), maxSeq, out)
+	found, err := f.Head(whole.Lookup(), maxSeq, out)
 	if err != nil || !found {
 		return 0, f.met(err)
 	}
@@ -128,7 +127,7 @@ func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error)
 		if i >= 0 {
 			t = v.frozen[i].Table
 		}
-		if t.PartitionTombstones() > 0 && t.Get(&whole, maxSeq, &found) {
+		if t.PartitionTombstones() > 0 && t.Get(whole.Lookup(), maxSeq, &found) {
 			return found.Seq, nil
 		}
 	}

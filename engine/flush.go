@@ -281,7 +281,7 @@ func (o *output) begin(k *item.Key) error {
 	}
 	o.w, err = segment.NewWriter(f, segment.WriterOptions{
 		FileNumber: o.number, StoreID: o.p.db.id, Levels: o.p.c.levels(),
-		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, ExpectItems: o.expect,
+		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, Seed: o.p.db.seed, ExpectItems: o.expect,
 	})
 	o.beginIndex()
 	return err
@@ -410,14 +410,14 @@ func (o *overlap) note(k *item.Key) {
 		return
 	}
 	epk := partmap.HashEncoded(k.PK)
-	hash := k.ItemHash()
+	l := k.Lookup()
 	var v item.Version
 	for _, r := range o.runs {
 		f := r.find(&epk)
 		if f == nil {
 			continue
 		}
-		if ok, err := f.Head(k, hash, maxSequence, &v); err == nil && ok {
+		if ok, err := f.Head(l, maxSequence, &v); err == nil && ok {
 			if v.IsDocument() {
 				o.found++
 			}

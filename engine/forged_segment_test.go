@@ -115,7 +115,7 @@ func TestForgedOrdinals(t *testing.T) {
 	for n := range 9 {
 		key := StringKey(fmt.Sprint("k", n))
 		k := itemKeyOf(key)
-		_, versions, err := f.overwrittenBy(&k, 0)
+		_, versions, err := f.overwrittenBy(k.Lookup())
 		if errors.Is(err, ErrCorrupt) {
 			refused++
 		} else if err != nil || uint64(versions) > f.Properties().Items {

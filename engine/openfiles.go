@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -51,7 +53,35 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 			all = append(all, p)
 		}
 	}
-	return db.openAll(ctx, all)
+	if err := db.openAll(ctx, all); err != nil {
+		return err
+	}
+	db.adoptSeed(all)
+	return nil
+}
+
+// adoptSeed takes the seed of the newest file for what the store will write, so that
+// a read hashes its key once for memtables and files. Nothing relies on it: a file
+// is read with the seed that it has. The partitions have nothing in memory yet.
+func (db *DB) adoptSeed(parts []*partition) {
+	newest := uint64(0)
+	for _, p := range parts {
+		for _, r := range p.version.Load().runs {
+			for _, f := range r.files {
+				if seed := f.Seed(); f.ref.Number > newest && seed != (item.Seed{}) {
+					newest, db.seed = f.ref.Number, seed
+				}
+			}
+		}
+	}
+	if newest == 0 {
+		return
+	}
+	for _, p := range parts {
+		v := *p.version.Load()
+		v.active = memtable.New(db.pool, p.span, 0, db.seed)
+		p.version.Store(&v)
+	}
 }
 
 // openAll opens partitions, several at a time. It ends as if it opened one after the

@@ -367,7 +367,7 @@ func (p *partition) freezeLocked() bool {
 	if active.Versions() == 0 || p.dropped.Load() {
 		return false
 	}
-	next := memtable.New(p.db.pool, p.span, int(active.Items()))
+	next := memtable.New(p.db.pool, p.span, int(active.Items()), p.db.seed)
 	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, applied: p.mu.applied, mixed: p.mu.mixed}
 	if !p.db.replaying {
 		p.mu.mixed = false
@@ -386,7 +386,8 @@ func (p *partition) freezeLocked() bool {
 // is appended to dst unless head is set. It returns dst, grown, and whether a
 // version, perhaps a tombstone, was found. The caller is inside a guard.
 func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, head bool, out *item.Version) ([]byte, bool, error) {
-	if v.lookupMemory(k, maxSeq, out) {
+	l := k.Lookup()
+	if v.lookupMemory(l, maxSeq, out) {
 		if head {
 			return dst, true, nil
 		}
@@ -395,16 +396,12 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 		out.Body = dst[n:]
 		return dst, true, nil
 	}
-	if len(v.runs) == 0 {
-		return dst, false, nil
-	}
-	hash := k.ItemHash()
 	for _, r := range v.runs {
 		f := r.find(epk)
 		if f == nil {
 			continue
 		}
-		found, grown, err := f.get(k, hash, maxSeq, dst, head, out)
+		found, grown, err := f.get(l, maxSeq, dst, head, out)
 		if found || err != nil {
 			return grown, found, err
 		}
@@ -413,12 +410,12 @@ func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byt
 }
 
 // lookupMemory is lookup in the memtables alone; the body points into them.
-func (v *version) lookupMemory(k *item.Key, maxSeq uint64, out *item.Version) bool {
-	if tableGet(v.active, k, maxSeq, out) {
+func (v *version) lookupMemory(l *item.Lookup, maxSeq uint64, out *item.Version) bool {
+	if tableGet(v.active, l, maxSeq, out) {
 		return true
 	}
 	for i := range v.frozen {
-		if tableGet(v.frozen[i].Table, k, maxSeq, out) {
+		if tableGet(v.frozen[i].Table, l, maxSeq, out) {
 			return true
 		}
 	}

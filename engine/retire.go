@@ -17,7 +17,7 @@ func (db *DB) retire(parts []*partition) {
 		_ = p.merging.take(context.Background())
 		_ = p.flushing.take(context.Background())
 		gone = append(gone, p.swap(func(version) version {
-			return version{active: memtable.New(db.pool, p.span, 0)}
+			return version{active: memtable.New(db.pool, p.span, 0, db.seed)}
 		}))
 		p.flushing.leave()
 		p.merging.leave()

@@ -313,12 +313,12 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	}
 	if len(targets) > 0 {
 		err := s.eachKey(func(k *item.Key, oldest uint64) error {
-			hash := k.ItemHash()
+			l := k.Lookup()
 			for _, t := range targets {
 				if failed[t.identity()] != nil {
 					continue
 				}
-				ordinal, versions, err := t.overwrittenBy(k, hash)
+				ordinal, versions, err := t.overwrittenBy(l)
 				if err != nil {
 					failed[t.identity()] = err
 					if len(failed) == len(targets) {
@@ -364,9 +364,9 @@ var errFalling = errors.New("offsets: ordinals fall where keys rise")
 
 // overwrittenBy returns the ordinals of the versions, within the bounds of the
 // reference and beyond, that a newer source with a version of the key overwrites:
-// those of the key, or of all its logical partition. hash is the key's, 0 if it is
-// not known.
-func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, err error) {
+// those of the key, or of all its logical partition.
+func (f *file) overwrittenBy(l *item.Lookup) (first, versions uint32, err error) {
+	k := l.Key
 	if k.OfPartition() {
 		from, to := limitsOf(k)
 		c := f.Cursor(maxSequence)
@@ -386,10 +386,7 @@ func (f *file) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, 
 	if p := f.Properties(); item.Compare(k, &p.Min) < 0 || item.Compare(&p.Max, k) < 0 {
 		return 0, 0, nil
 	}
-	if hash == 0 {
-		hash = k.ItemHash()
-	}
-	first, versions, err = f.Lookup(k, hash)
+	first, versions, err = f.Lookup(l)
 	return first, versions, f.met(err)
 }
 
@@ -509,16 +506,13 @@ func (s *shadowFinder) find() {
 	if !s.begun {
 		return
 	}
-	hash := uint64(0)
+	l := s.last.Lookup()
 	for _, r := range s.older {
 		f := r.find(&s.epk)
 		if f == nil || s.inputs[f.ref.Number] != nil || s.unread[f.ref.Number] {
 			continue
 		}
-		if hash == 0 {
-			hash = s.last.ItemHash()
-		}
-		ordinal, versions, err := f.overwrittenBy(&s.last.Key, hash)
+		ordinal, versions, err := f.overwrittenBy(l)
 		if err != nil {
 			s.unread[f.ref.Number] = true
 			continue

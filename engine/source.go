@@ -387,7 +387,7 @@ func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) e
 		if err := ended(s.set.ctx); err != nil {
 			return false, err
 		}
-		first, versions, err := s.overwrittenBy(k, 0)
+		first, versions, err := s.overwrittenBy(k.Lookup())
 		if err != nil {
 			return false, err
 		}
@@ -399,12 +399,12 @@ func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) e
 // overwrittenBy returns the ordinals of the versions that a newer source with a
 // version of the key overwrites: those of the key, or of all its logical partition.
 // hash is the key's, 0 if it is not known.
-func (s *indexSource) overwrittenBy(k *item.Key, hash uint64) (first, versions uint32, err error) {
+func (s *indexSource) overwrittenBy(l *item.Lookup) (first, versions uint32, err error) {
 	if s.part != nil {
-		first, versions = s.part.lookup(k)
+		first, versions = s.part.lookup(l.Key)
 		return first, versions, nil
 	}
-	return s.file.overwrittenBy(k, hash)
+	return s.file.overwrittenBy(l)
 }
 
 // deadVersions adds what is newer than the sequence of the query, and what a
@@ -494,18 +494,18 @@ func (s *indexSource) clean() (bool, error) {
 // the key itself up to the sequence of the query.
 func (s *indexSource) overwritten(k *item.Key) (bool, error) {
 	var v item.Version
-	var hash uint64
+	l := k.Lookup()
 	for _, n := range s.set.list[:s.i] {
 		if n.clip != nil && !n.clip.holds(k) {
 			continue // not of this source, though its memtable may have it
 		}
 		switch {
 		case n.table != nil:
-			if n.table.Get(k, s.set.at, &v) {
+			if n.table.Get(l, s.set.at, &v) {
 				return true, nil
 			}
 		case n.part != nil:
-			if n.part.table != s.partTable() && n.part.table.Get(k, s.set.at, &v) {
+			if n.part.table != s.partTable() && n.part.table.Get(l, s.set.at, &v) {
 				return true, nil
 			}
 			if n.part.table == s.partTable() {
@@ -514,13 +514,10 @@ func (s *indexSource) overwritten(k *item.Key) (bool, error) {
 				}
 			}
 		case n.run != s.run && !n.file.before(k):
-			if hash == 0 {
-				hash = k.ItemHash()
-			}
 			if n.file.clip != nil && !n.file.clip.holds(k) {
 				continue
 			}
-			found, err := n.file.Head(k, hash, s.set.at, &v)
+			found, err := n.file.Head(l, s.set.at, &v)
 			if err != nil {
 				return false, n.file.met(err)
 			}

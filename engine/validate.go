@@ -82,19 +82,16 @@ func (tx *Tx) unchanged(p *partition, v *version, id []byte) error {
 	at := tx.snapshot.seq
 	key := tx.update.key(id)
 	var newest item.Version
-	if v.newestInMemory(&key, at, &newest) {
+	l := key.Lookup()
+	if v.newestInMemory(l, at, &newest) {
 		return errChanged
 	}
-	hash := uint64(0)
 	for _, r := range v.runs {
 		f := r.find(&tx.update.epk)
 		if f == nil || f.Properties().MaxSeq <= at {
 			continue
 		}
-		if hash == 0 {
-			hash = key.ItemHash()
-		}
-		found, err := f.Head(&key, hash, maxSequence, &newest)
+		found, err := f.Head(l, maxSequence, &newest)
 		if err != nil {
 			return p.db.readError(f.named(err))
 		}
@@ -106,12 +103,12 @@ func (tx *Tx) unchanged(p *partition, v *version, id []byte) error {
 }
 
 // newestInMemory says whether a memtable holds a version of an item above at.
-func (v *version) newestInMemory(key *item.Key, at uint64, newest *item.Version) bool {
-	if v.active.MaxSeq() > at && v.active.Get(key, maxSequence, newest) && newest.Seq > at {
+func (v *version) newestInMemory(l *item.Lookup, at uint64, newest *item.Version) bool {
+	if v.active.MaxSeq() > at && v.active.Get(l, maxSequence, newest) && newest.Seq > at {
 		return true
 	}
 	for i := range v.frozen {
-		if v.frozen[i].MaxSeq() > at && v.frozen[i].Get(key, maxSequence, newest) && newest.Seq > at {
+		if v.frozen[i].MaxSeq() > at && v.frozen[i].Get(l, maxSequence, newest) && newest.Seq > at {
 			return true
 		}
 	}
@@ -133,12 +130,12 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	}
 	var newest item.Version
 	at := tx.snapshot.seq
-	if whole := u.key(nil); v.newestInMemory(&whole, at, &newest) {
+	if whole := u.key(nil); v.newestInMemory(whole.Lookup(), at, &newest) {
 		return errChanged
 	}
 	for i := range u.ops {
 		key := u.key(u.ops[i].id())
-		if v.newestInMemory(&key, at, &newest) {
+		if v.newestInMemory(key.Lookup(), at, &newest) {
 			return errChanged
 		}
 	}
@@ -147,7 +144,7 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	}
 	for id := range tx.update.seen {
 		key := u.key(bytesOf(id))
-		if v.newestInMemory(&key, at, &newest) {
+		if v.newestInMemory(key.Lookup(), at, &newest) {
 			return errChanged
 		}
 	}

@@ -46,7 +46,7 @@ func (v *verifier) shadowsOn(f, old *file, newer []*run, l *shadowList) error {
 	}
 	s := indexSource{file: f}
 	err = s.eachKey(func(k *item.Key, oldest uint64) error {
-		first, versions, seekErr := old.overwrittenBy(k, 0)
+		first, versions, seekErr := old.overwrittenBy(k.Lookup())
 		if seekErr != nil {
 			return seekErr
 		}
@@ -85,7 +85,7 @@ func (r *run) has(k *item.Key) (found bool, err error) {
 	epk := partmap.HashEncoded(k.PK)
 	if f := r.find(&epk); f != nil {
 		var v item.Version
-		found, _, err = f.get(k, k.ItemHash(), maxSequence, nil, true, &v)
+		found, _, err = f.get(k.Lookup(), maxSequence, nil, true, &v)
 	}
 	return found, err
 }

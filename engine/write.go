@@ -465,7 +465,7 @@ func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err e
 	}
 	found, exists := ahead.version, ahead.exists
 	var newer item.Version
-	if v.lookupMemory(&r.key, maxSequence, &newer) {
+	if v.lookupMemory(r.key.Lookup(), maxSequence, &newer) {
 		found, exists = newer, true
 	}
 	err = r.demand.judge(r.ifMatch, &found, exists, p.c.nowMillis())

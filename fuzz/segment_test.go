@@ -226,7 +226,7 @@ func readAll(t *testing.T, s *segStory, file []byte, mode segment.Mode, found fu
 		it := &s.items[i]
 		for _, maxSeq := range []uint64{math.MaxUint64, it.ver.Seq} {
 			var v item.Version
-			ok, _, err := r.Get(&it.key, it.key.ItemHash(), maxSeq, nil, &v)
+			ok, _, err := r.Get(it.key.Lookup(), maxSeq, nil, &v)
 			typed(err)
 			if ok && found != nil {
 				found(it, &v)

@@ -54,28 +54,28 @@ func load(b *testing.B, shape string, n int) *corpus {
 // lookups is a random sequence of keys, laid out in its order as a caller has
 // the key that it looks up at hand.
 type lookups struct {
-	keys []item.Key
-	hash []uint64
+	keys []item.Lookup
 	next int
 }
 
 // lookups returns keys of the corpus, changed to miss if suffix is not empty.
-func (c *corpus) lookups(suffix string) *lookups {
+func (c *corpus) lookups(r *Reader, suffix string) *lookups {
 	rng := rand.New(rand.NewPCG(1, 1))
 	l := &lookups{}
 	for range 1 << 17 {
 		k := c.model[rng.IntN(len(c.model))].key
 		k.ID = append(append([]byte{}, k.ID...), suffix...)
 		k = k.Clone()
-		l.keys = append(l.keys, k)
-		l.hash = append(l.hash, k.ItemHash())
+		at := k.Lookup()
+		at.Hash(&r.seed)
+		l.keys = append(l.keys, *at)
 	}
 	return l
 }
 
-func (l *lookups) key() (*item.Key, uint64) {
+func (l *lookups) key() *item.Lookup {
 	l.next = (l.next + 1) % len(l.keys)
-	return &l.keys[l.next], l.hash[l.next]
+	return &l.keys[l.next]
 }
 
 // benchReaders runs a benchmark on a file of each kind.
@@ -113,13 +113,12 @@ func benchReaders(b *testing.B, run func(b *testing.B, r *Reader, c *corpus)) {
 
 func BenchmarkGetHit(b *testing.B) {
 	benchReaders(b, func(b *testing.B, r *Reader, c *corpus) {
-		l := c.lookups("")
+		l := c.lookups(r, "")
 		buf := make([]byte, 0, 64<<10)
 		var v item.Version
 		b.ReportAllocs()
 		for b.Loop() {
-			k, hash := l.key()
-			found, _, err := r.Get(k, hash, math.MaxUint64, buf, &v)
+			found, _, err := r.Get(l.key(), math.MaxUint64, buf, &v)
 			if !found || err != nil {
 				b.Fatal(found, err)
 			}
@@ -129,12 +128,11 @@ func BenchmarkGetHit(b *testing.B) {
 
 func BenchmarkGetMiss(b *testing.B) {
 	benchReaders(b, func(b *testing.B, r *Reader, c *corpus) {
-		l := c.lookups("x")
+		l := c.lookups(r, "x")
 		var v item.Version
 		b.ReportAllocs()
 		for b.Loop() {
-			k, hash := l.key()
-			found, _, err := r.Get(k, hash, math.MaxUint64, nil, &v)
+			found, _, err := r.Get(l.key(), math.MaxUint64, nil, &v)
 			if found || err != nil {
 				b.Fatal(found, err)
 			}
@@ -146,7 +144,7 @@ func BenchmarkCursor(b *testing.B) {
 	benchReaders(b, func(b *testing.B, r *Reader, c *corpus) {
 		for _, op := range []string{"next", "prev", "seek"} {
 			b.Run(op, func(b *testing.B) {
-				l := c.lookups("")
+				l := c.lookups(r, "")
 				cur := r.Cursor(math.MaxUint64)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -157,7 +155,7 @@ func BenchmarkCursor(b *testing.B) {
 					case "prev":
 						ok = cur.Prev() || cur.Last()
 					case "seek":
-						k, _ := l.key()
+						k := l.key().Key
 						ok = cur.SeekGE(k)
 					}
 					if !ok {
@@ -172,12 +170,12 @@ func BenchmarkCursor(b *testing.B) {
 // BenchmarkShortScan seeks and moves 20 times, as a scan with a limit does.
 func BenchmarkShortScan(b *testing.B) {
 	benchReaders(b, func(b *testing.B, r *Reader, c *corpus) {
-		l := c.lookups("")
+		l := c.lookups(r, "")
 		var cur Cursor
 		b.ReportAllocs()
 		for b.Loop() {
 			cur.Reset(r, math.MaxUint64)
-			k, _ := l.key()
+			k := l.key().Key
 			ok := cur.SeekGE(k)
 			for range 20 {
 				ok = ok && cur.Next()

@@ -134,7 +134,7 @@ func (c *contentCheck) member(i int) error {
 	k := &c.key.Key
 	var ver item.Version
 	o.version(i, &ver)
-	hash := c.r.hash.of(k)
+	hash := c.r.seed.Hash(k)
 	if o.g.hashes[i] != memberHash(hash) {
 		c.found(o.off, "group: member %d has the hash of another key", i)
 	}

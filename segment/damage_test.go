@@ -76,7 +76,7 @@ func checkDamaged(t testing.TB, r *Reader, m model) {
 		for _, maxSeq := range []uint64{math.MaxUint64, m[i].ver.Seq} {
 			want := m.get(k, maxSeq)
 			var v item.Version
-			found, _, err := r.Get(k, k.ItemHash(), maxSeq, nil, &v)
+			found, _, err := r.Get(k.Lookup(), maxSeq, nil, &v)
 			if err != nil {
 				isDamage(t, err, size)
 			} else if !found || !sameVersion(&v, want) {
@@ -288,9 +288,9 @@ func checkShrunk(t *testing.T, r *Reader, c *Cursor, m model, prepared bool) {
 	}
 	var v item.Version
 	k := &m[len(m)-1].key
-	_, _, err := r.Get(k, k.ItemHash(), math.MaxUint64, nil, &v)
+	_, _, err := r.Get(k.Lookup(), math.MaxUint64, nil, &v)
 	failed("get", err)
-	_, err = r.Head(k, k.ItemHash(), math.MaxUint64, &v)
+	_, err = r.Head(k.Lookup(), math.MaxUint64, &v)
 	failed("head", err)
 	_, _, _, err = r.PartitionStats(k)
 	failed("stats", err)
@@ -331,7 +331,7 @@ func TestFailedReads(t *testing.T) {
 			defer r.Release()
 			var v item.Version
 			k := &m[rng.IntN(len(m))].key
-			if _, _, err := r.Get(k, k.ItemHash(), math.MaxUint64, nil, &v); err != nil {
+			if _, _, err := r.Get(k.Lookup(), math.MaxUint64, nil, &v); err != nil {
 				checkGet(t, r, m, k, math.MaxUint64)
 				return err
 			}

@@ -150,9 +150,9 @@ func readForged(t testing.TB, b []byte, m model) {
 			}
 			check(c.Err())
 			var v item.Version
-			_, _, err := r.Get(k, k.ItemHash(), maxSeq, nil, &v)
+			_, _, err := r.Get(k.Lookup(), maxSeq, nil, &v)
 			check(err)
-			ordinal, versions, err := r.Lookup(k, k.ItemHash())
+			ordinal, versions, err := r.Lookup(k.Lookup())
 			check(err)
 			if uint64(ordinal)+uint64(versions) > p.Items {
 				t.Fatalf("ordinals %d+%d of %d", ordinal, versions, p.Items)

@@ -15,6 +15,8 @@ import (
 // seed.
 const FormatVersion = 3
 
+const seededVersion = 3 // the first with a seed
+
 // Sizes of the format, in bytes unless said otherwise; they never change.
 const (
 	headerLen   = 64
@@ -177,7 +179,13 @@ func decodeHeader(file string, b []byte) (h header, err error) {
 	}
 	h.fileNumber = binary.LittleEndian.Uint64(b[16:])
 	copy(h.storeID[:], b[24:40])
+	if h.version < seededVersion {
+		return h, nil
+	}
 	h.seed = item.Seed{binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[48:])}
+	if h.seed == (item.Seed{}) {
+		return h, fault.Corrupt(file, 40, "header: no seed")
+	}
 	return h, nil
 }
 

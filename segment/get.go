@@ -9,20 +9,19 @@ import (
 )
 
 // Get finds the newest version of a key at or below maxSeq, a tombstone
-// included. hash is k.ItemHash(), which files before format 3 are searched by and
-// a Hot. The body is appended to dst, which is
+// included. The body is appended to dst, which is
 // returned, grown; v.Body is the part of it that was appended. Where dst has
 // room nothing is allocated. If there is no such version, or on an error, dst
 // is returned as it was and v is of no use.
-func (r *Reader) Get(k *item.Key, hash, maxSeq uint64, dst []byte, v *item.Version) (bool, []byte, error) {
-	if hot := r.hot(k, hash, maxSeq); hot != nil {
+func (r *Reader) Get(l *item.Lookup, maxSeq uint64, dst []byte, v *item.Version) (bool, []byte, error) {
+	if hot := r.hot(l, maxSeq); hot != nil {
 		*v = *hot
 		out := append(dst, hot.Body...)
 		v.Body = out[len(dst):len(out):len(out)]
 		return true, out, nil
 	}
 	s := scratches.Get().(*scratch)
-	found, out, err := r.get(s, k, hash, maxSeq, dst, v, true)
+	found, out, err := r.get(s, l, maxSeq, dst, v, true)
 	s.free()
 	if err != nil || !found {
 		return false, dst, err
@@ -31,37 +30,37 @@ func (r *Reader) Get(k *item.Key, hash, maxSeq uint64, dst []byte, v *item.Versi
 }
 
 // Head is Get without the body, which is nil in v.
-func (r *Reader) Head(k *item.Key, hash, maxSeq uint64, v *item.Version) (bool, error) {
-	if hot := r.hot(k, hash, maxSeq); hot != nil {
+func (r *Reader) Head(l *item.Lookup, maxSeq uint64, v *item.Version) (bool, error) {
+	if hot := r.hot(l, maxSeq); hot != nil {
 		*v = *hot
 		v.Body = nil
 		return true, nil
 	}
 	s := scratches.Get().(*scratch)
-	found, _, err := r.get(s, k, hash, maxSeq, nil, v, false)
+	found, _, err := r.get(s, l, maxSeq, nil, v, false)
 	s.free()
 	return found && err == nil, err
 }
 
 // hot returns the newest version of a key if it is held, and at or below maxSeq.
-func (r *Reader) hot(k *item.Key, hash, maxSeq uint64) *item.Version {
+func (r *Reader) hot(l *item.Lookup, maxSeq uint64) *item.Version {
 	if r.opts.Hot == nil {
 		return nil
 	}
-	v := r.opts.Hot.find(r.number, k, hash)
+	v := r.opts.Hot.find(r.number, l.Key, l.Hash(&r.seed))
 	if v == nil || v.Seq > maxSeq {
 		return nil
 	}
 	return v
 }
 
-func (r *Reader) get(s *scratch, k *item.Key, plain, maxSeq uint64, dst []byte, v *item.Version, body bool) (found bool, out []byte, err error) {
+func (r *Reader) get(s *scratch, l *item.Lookup, maxSeq uint64, dst []byte, v *item.Version, body bool) (found bool, out []byte, err error) {
 	defer r.unguard(guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return false, dst, err
 	}
-	hash := r.hash.orGiven(k, plain)
+	k, hash := l.Key, l.Hash(&r.seed)
 	p := probe{r: r, chunk: ix.chunks.find(k), hash: hash}
 	o := &s.open
 	for {
@@ -116,7 +115,7 @@ func (r *Reader) get(s *scratch, k *item.Key, plain, maxSeq uint64, dst []byte, 
 		}
 		v.Body = out[len(dst):len(out):len(out)]
 		if s.decoded++; s.decoded%decodesPerNote == 0 && r.opts.Hot != nil && isNewest && o.g.coding&codingCodec != codecRaw {
-			r.opts.Hot.note(r.number, k, plain, v)
+			r.opts.Hot.note(r.number, k, hash, v)
 		}
 		return true, out, nil
 	}

@@ -278,7 +278,7 @@ func checkGet(t testing.TB, r *Reader, m model, k *item.Key, maxSeq uint64) {
 	want := m.get(k, maxSeq)
 	prefix := []byte("prefix")
 	var v item.Version
-	found, out, err := r.Get(k, k.ItemHash(), maxSeq, prefix, &v)
+	found, out, err := r.Get(k.Lookup(), maxSeq, prefix, &v)
 	if err != nil || found != (want != nil) {
 		t.Fatalf("get %x/%q at %d: %t, %v, want %v", k.PK, k.ID, maxSeq, found, err, want)
 	}
@@ -289,7 +289,7 @@ func checkGet(t testing.TB, r *Reader, m model, k *item.Key, maxSeq uint64) {
 		t.Fatalf("get at %d: %s, want %s", maxSeq, show(k, &v), show(k, want))
 	}
 	var head item.Version
-	found, err = r.Head(k, k.ItemHash(), maxSeq, &head)
+	found, err = r.Head(k.Lookup(), maxSeq, &head)
 	if err != nil || found != (want != nil) {
 		t.Fatalf("head %x/%q at %d: %t, %v", k.PK, k.ID, maxSeq, found, err)
 	}

@@ -45,7 +45,7 @@ func groupsOpened(t *testing.T, ids [][]byte) (opened int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := probe{r: r, chunk: ix.chunks.find(k), hash: r.hash.of(k)}
+		p := probe{r: r, chunk: ix.chunks.find(k), hash: r.seed.Hash(k)}
 		for {
 			off, err := p.next(&s)
 			if err != nil || off == 0 {
@@ -61,7 +61,7 @@ func groupsOpened(t *testing.T, ids [][]byte) (opened int) {
 		}
 		opened += int(p.chunk.count - 1 - p.left)
 		var v item.Version
-		if ok, _, err := r.Get(k, k.ItemHash(), math.MaxUint64, nil, &v); !ok || err != nil {
+		if ok, _, err := r.Get(k.Lookup(), math.MaxUint64, nil, &v); !ok || err != nil {
 			t.Fatalf("get of %x: %v", k.ID, err)
 		}
 	}
@@ -127,8 +127,8 @@ func TestManyPartitionsOfOneHash(t *testing.T) {
 				t.Fatalf("%s: %d items of %d bytes, %v, %v", k.PK, items, raw, ok, err)
 			}
 		}
-		hashes[r.hash.of(k)] = true
-		for p := (probe{r: r, chunk: ix.chunks.find(k), hash: r.hash.of(k)}); ; {
+		hashes[r.seed.Hash(k)] = true
+		for p := (probe{r: r, chunk: ix.chunks.find(k), hash: r.seed.Hash(k)}); ; {
 			off, err := p.next(&s)
 			if err != nil || off == 0 {
 				t.Fatal(off, err)
@@ -159,6 +159,6 @@ func BenchmarkHostileIDs(b *testing.B) {
 	var v item.Version
 	for i := 0; b.Loop(); i++ {
 		k := &m[i%len(m)].key
-		r.Get(k, k.ItemHash(), math.MaxUint64, buf, &v)
+		r.Get(k.Lookup(), math.MaxUint64, buf, &v)
 	}
 }

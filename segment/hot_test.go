@@ -56,7 +56,7 @@ func TestHotReads(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			maxSeq = m[rng.IntN(len(m))].ver.Seq
 		}
-		if readers[i].hot(k, k.ItemHash(), maxSeq) != nil {
+		if readers[i].hot(k.Lookup(), maxSeq) != nil {
 			found++
 		}
 		checkGet(t, readers[i], m, k, maxSeq)
@@ -203,7 +203,7 @@ func TestHotAllocations(t *testing.T) {
 	var v item.Version
 	var k *item.Key
 	get := func() {
-		if _, _, err := r.Get(k, k.ItemHash(), math.MaxUint64, buf, &v); err != nil {
+		if _, _, err := r.Get(k.Lookup(), math.MaxUint64, buf, &v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,7 +213,7 @@ func TestHotAllocations(t *testing.T) {
 		for range 3 * decodesPerNote {
 			get()
 		}
-		held = r.hot(k, k.ItemHash(), math.MaxUint64) != nil
+		held = r.hot(k.Lookup(), math.MaxUint64) != nil
 	}
 	if n := testing.AllocsPerRun(100, get); n != 0 {
 		t.Errorf("%g allocations", n)

@@ -227,21 +227,21 @@ func (r *Reader) groupOf(s *scratch, ordinal uint32) (index uint32, off int64, f
 const interpolations = 6
 
 // Lookup finds the versions of a key: the ordinal of the newest, which the
-// others follow, and how many there are; 0: none. hash is k.ItemHash().
-func (r *Reader) Lookup(k *item.Key, hash uint64) (ordinal, versions uint32, err error) {
+// others follow, and how many there are; 0: none.
+func (r *Reader) Lookup(l *item.Lookup) (ordinal, versions uint32, err error) {
 	s := scratches.Get().(*scratch)
-	ordinal, versions, err = r.lookup(s, k, hash)
+	ordinal, versions, err = r.lookup(s, l)
 	s.free()
 	return ordinal, versions, err
 }
 
-func (r *Reader) lookup(s *scratch, k *item.Key, hash uint64) (ordinal, versions uint32, err error) {
+func (r *Reader) lookup(s *scratch, l *item.Lookup) (ordinal, versions uint32, err error) {
 	defer r.unguard(guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return 0, 0, err
 	}
-	hash = r.hash.orGiven(k, hash)
+	k, hash := l.Key, l.Hash(&r.seed)
 	p := probe{r: r, chunk: ix.chunks.find(k), hash: hash}
 	o := &s.open
 	for {

@@ -44,7 +44,7 @@ func TestOrdinals(t *testing.T) {
 				for first+versions < len(m) && item.Compare(&m[first+versions].key, &e.key) == 0 {
 					versions++
 				}
-				if o, n, err := r.Lookup(&e.key, e.key.ItemHash()); err != nil || int(o) != first || int(n) != versions {
+				if o, n, err := r.Lookup(e.key.Lookup()); err != nil || int(o) != first || int(n) != versions {
 					t.Fatalf("%d versions from %d on, not %d from %d: %v", n, o, versions, first, err)
 				}
 			}
@@ -53,7 +53,7 @@ func TestOrdinals(t *testing.T) {
 			}
 			none := newKey(m[0].key.PK, "no such id, surely")
 			if len(none.EPK) == len(m[0].key.EPK) {
-				if _, n, err := r.Lookup(&none, none.ItemHash()); n != 0 || err != nil {
+				if _, n, err := r.Lookup(none.Lookup()); n != 0 || err != nil {
 					t.Errorf("%d versions of a key that is not there: %v", n, err)
 				}
 			}

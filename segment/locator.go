@@ -8,9 +8,9 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// The locator gives, for the hash of a key (itemHash), the groups that may hold its
-// newest version. It is cut into chunks of neighbouring groups; each chunk has
-// a hash table of 64-byte buckets:
+// The locator gives, for the hash of a key by the seed of the file, the groups
+// that may hold its newest version. It is cut into chunks of neighbouring groups;
+// each chunk has a hash table of 64-byte buckets:
 //
 //	0   15    fingerprints: the hash's lowest byte, 1 if that is 0; 0: empty
 //	15  1     number of keys that found this bucket full, at most 255
@@ -37,27 +37,6 @@ const (
 
 	locatorHeader = 64
 )
-
-// itemHash is the hash by which a file finds items.
-type itemHash struct {
-	seeded bool // since version 3
-	seed   item.Seed
-}
-
-func (h *itemHash) of(k *item.Key) uint64 {
-	if h.seeded {
-		return h.seed.Hash(k)
-	}
-	return k.ItemHash()
-}
-
-// orGiven is of, given the hash without a seed.
-func (h *itemHash) orGiven(k *item.Key, plain uint64) uint64 {
-	if h.seeded {
-		return h.seed.Hash(k)
-	}
-	return plain
-}
 
 func fingerprint(hash uint64) byte {
 	if fp := byte(hash); fp != 0 {

@@ -10,7 +10,7 @@ import (
 
 // pending is the group that a writer collects.
 type pending struct {
-	hash    itemHash
+	seed    item.Seed
 	raw     []byte // parts one after the other, unless copied
 	members []pendingMember
 	specs   []byte // descriptions of partition keys
@@ -97,7 +97,7 @@ func (p *pending) add(k *item.Key, v *item.Version, samePK, older bool) {
 
 // begin makes the member of a version without its key.
 func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember {
-	m := pendingMember{seq: v.Seq, modified: v.Modified, hash: p.hash.of(k), body: len(v.Body)}
+	m := pendingMember{seq: v.Seq, modified: v.Modified, hash: p.seed.Hash(k), body: len(v.Body)}
 	if v.Deleted() {
 		m.flags |= memberTombstone
 	}

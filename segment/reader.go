@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -63,7 +64,7 @@ type Reader struct {
 
 	props   Properties
 	base    base
-	hash    itemHash
+	seed    item.Seed // of the hashes of items; zero before version 3
 	dicts   []*Dictionary
 	groups  Section
 	offsets Section
@@ -209,7 +210,7 @@ func (r *Reader) load() error {
 	if blocks := (int64(r.props.Groups) + blockGroups - 1) / blockGroups; blocks > r.offsets.Len/blockLen {
 		return fault.Corrupt(r.name, r.offsets.Off, "offsets: %d bytes for %d groups", r.offsets.Len, r.props.Groups)
 	}
-	r.hash = itemHash{seeded: h.version >= 3, seed: h.seed}
+	r.seed = h.seed
 	r.base = base{seq: r.props.baseSeq, modified: r.props.baseModified, file: uint32(h.fileNumber)}
 	if s = f.section(SectionDictionaries); s.Kind != 0 {
 		if b, err = r.section(s, dictionariesMax); err != nil {
@@ -307,6 +308,9 @@ func (r *Reader) index() (*index, error) {
 
 // Properties describes the file. The caller may not change them.
 func (r *Reader) Properties() *Properties { return &r.props }
+
+// Seed returns the seed of the hashes of items; zero: the file has none.
+func (r *Reader) Seed() item.Seed { return r.seed }
 
 // Size returns the length of the file in bytes.
 func (r *Reader) Size() int64 { return r.props.FileBytes }

@@ -150,7 +150,7 @@ func TestAllocations(t *testing.T) {
 				k := &m[i%len(m)].key
 				i++
 				var v item.Version
-				if _, _, err := r.Get(k, k.ItemHash(), math.MaxUint64, buf, &v); err != nil {
+				if _, _, err := r.Get(k.Lookup(), math.MaxUint64, buf, &v); err != nil {
 					t.Fatal(err)
 				}
 				if !c.SeekGE(k) {

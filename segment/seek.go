@@ -106,7 +106,7 @@ func (c *Cursor) compare(i int, k *item.Key) (cmp int, ok bool) {
 
 // lookUp opens the group that holds the newest version of k, by the locator.
 func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
-	hash := c.r.hash.of(k)
+	hash := c.r.seed.Hash(k)
 	p := probe{r: c.r, hash: hash}
 	if c.err = c.guarded(func() error {
 		ix, err := c.r.index()

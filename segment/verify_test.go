@@ -79,7 +79,7 @@ func everyRead(r *Reader, m model) {
 	var v item.Version
 	c := r.Cursor(math.MaxUint64)
 	for i := range m {
-		r.Get(&m[i].key, m[i].key.ItemHash(), math.MaxUint64, nil, &v)
+		r.Get(m[i].key.Lookup(), math.MaxUint64, nil, &v)
 		r.PartitionStats(&m[i].key)
 		c.SeekGE(&m[i].key)
 		c.Prev()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -27,7 +28,7 @@ func TestVersion1(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.enc.lz = nil
-			w.pend.hash = itemHash{}
+			w.pend.seed = item.Seed{}
 			fill(t, w, m)
 			b := content(t, fsys, "a")
 			clear(b[40:56])

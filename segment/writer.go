@@ -23,6 +23,9 @@ type WriterOptions struct {
 	// EPK appends the effective partition key of an encoded partition key,
 	// 16 bytes a level, to dst.
 	EPK func(dst, pk []byte) []byte
+	// Seed keys the hashes by which items are found; zero: a random one. Files of one
+	// seed are searched for a key with one hash.
+	Seed item.Seed
 	// ExpectItems is a guess at the number of items; 0: none.
 	ExpectItems int
 }
@@ -101,8 +104,10 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 		FormatVersion: FormatVersion, FileNumber: o.FileNumber, StoreID: o.StoreID, Levels: o.Levels,
 		MinSeq: math.MaxUint64, MaxModified: math.MinInt64,
 	}
-	w.pend.hash = itemHash{seeded: true, seed: item.NewSeed()}
-	h := header{levels: o.Levels, fileNumber: o.FileNumber, storeID: o.StoreID, seed: w.pend.hash.seed}
+	if w.pend.seed = o.Seed; w.pend.seed == (item.Seed{}) {
+		w.pend.seed = item.NewSeed()
+	}
+	h := header{levels: o.Levels, fileNumber: o.FileNumber, storeID: o.StoreID, seed: w.pend.seed}
 	w.buf = append(w.buf, h.encode()...)
 	if w.enc.dict != nil {
 		w.section(SectionDictionaries, appendDictionaries(nil, w.enc.dict))

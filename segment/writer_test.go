@@ -163,7 +163,7 @@ func TestLargestItem(t *testing.T) {
 			t.Fatal(err)
 		}
 		var v item.Version
-		if _, _, err := limited.Get(&k, k.ItemHash(), math.MaxUint64, nil, &v); !errors.Is(err, errTooLarge) {
+		if _, _, err := limited.Get(k.Lookup(), math.MaxUint64, nil, &v); !errors.Is(err, errTooLarge) {
 			t.Errorf("limit: %v", err)
 		}
 		limited.Release()

@@ -17,11 +17,11 @@
 package epoch
 
 import (
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Domain is a set of readers. It is safe for concurrent use.
@@ -44,7 +44,7 @@ type Guard struct{ count *atomic.Int64 }
 // New returns a domain without readers.
 func New() *Domain {
 	n := 1
-	for n < 4*runtime.GOMAXPROCS(0) {
+	for n < 8*runtime.GOMAXPROCS(0) {
 		n *= 2
 	}
 	return &Domain{slots: make([]slot, n), mask: uint32(n - 1)}
@@ -52,9 +52,18 @@ func New() *Domain {
 
 // Enter begins a stay. It never waits and allocates nothing.
 func (d *Domain) Enter() Guard {
-	count := &d.slots[rand.Uint32()&d.mask].readers[d.epoch.Load()&1]
+	count := &d.slots[place()&d.mask].readers[d.epoch.Load()&1]
 	count.Add(1)
 	return Guard{count}
+}
+
+// place returns a number that goroutines seldom share at one time and that one keeps
+// for as long as its stack does: where that lies. Slots that readers keep stay in the
+// caches of their processors. Nothing else relies on it.
+func place() uint32 {
+	var here byte
+	const stack = 11 // a stack takes at least 1 << stack bytes
+	return uint32(uint64(uintptr(unsafe.Pointer(&here))) >> stack * 0x9E3779B97F4A7C15 >> 32)
 }
 
 // Leave ends the stay; to be called once, from any goroutine.

@@ -120,10 +120,34 @@ func NewSeed() Seed { return Seed{rand.Uint64(), rand.Uint64()} }
 // eight bytes at a time, by 64x64->128 bit multiplication (the mixing step known
 // from wyhash), with a part of the seed in each factor: a factor that anybody can
 // make 0 would make all else count for nothing.
+// The zero Seed gives ItemHash.
 func (s *Seed) Hash(k *Key) uint64 {
+	if *s == (Seed{}) {
+		return k.ItemHash()
+	}
 	h := s.mix(s[0]^uint64(len(k.PK))*0x9e3779b97f4a7c15, k.PK)
 	h = s.mix(h, k.ID)
 	return fold(h^s[0], uint64(len(k.ID))^s[1])
+}
+
+// Lookup is a key that is looked up in one place after the other. It keeps the last
+// hash, so that places of one seed hash the key once. It is not safe for concurrent use.
+type Lookup struct {
+	Key    *Key // not changed as long as the Lookup is used
+	seed   Seed
+	hash   uint64
+	hashed bool // hash is that of Key with seed
+}
+
+// Lookup returns a Lookup of the key.
+func (k *Key) Lookup() *Lookup { return &Lookup{Key: k} }
+
+// Hash returns the hash of the key with a seed.
+func (l *Lookup) Hash(s *Seed) uint64 {
+	if !l.hashed || l.seed != *s {
+		l.seed, l.hash, l.hashed = *s, s.Hash(l.Key), true
+	}
+	return l.hash
 }
 
 func (s *Seed) mix(h uint64, text []byte) uint64 {

@@ -66,3 +66,18 @@ func BenchmarkHash(b *testing.B) {
 	})
 	_ = sum
 }
+
+// TestLookup: a Lookup gives the hash of each seed it is asked for, in whatever order.
+func TestLookup(t *testing.T) {
+	k := Key{EPK: []byte("0123456789abcdef"), PK: []byte("key"), ID: []byte("id")}
+	a, b := NewSeed(), NewSeed()
+	l := k.Lookup()
+	for _, seed := range []Seed{{}, a, a, b, a, {}, b} {
+		if got, want := l.Hash(&seed), seed.Hash(&k); got != want {
+			t.Errorf("seed %x: hash %x, want %x", seed, got, want)
+		}
+	}
+	if got, want := l.Hash(new(Seed)), k.ItemHash(); got != want {
+		t.Errorf("without a seed: hash %x, want %x", got, want)
+	}
+}

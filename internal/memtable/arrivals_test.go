@@ -14,7 +14,7 @@ func TestArrivals(t *testing.T) {
 	const n = 1000
 	rng := rand.New(rand.NewPCG(1, 1))
 	keys := makeKeys(50, 3)
-	table := New(arena.NewPool(1<<22), Range{}, 50)
+	table := New(arena.NewPool(1<<22), Range{}, 50, item.NewSeed())
 	defer table.Release()
 	if from, to, ok := table.Arrivals(0); from != 0 || to != 0 || !ok {
 		t.Fatalf("an empty table has %d to %d, in order: %v", from, to, ok)
@@ -89,7 +89,7 @@ func TestArrivals(t *testing.T) {
 	}
 	var v item.Version
 	for seq, k := range put {
-		if !table.Get(k, seq, &v) || v.Seq != seq {
+		if !table.Get(k.Lookup(), seq, &v) || v.Seq != seq {
 			t.Fatalf("version %d is not found", seq)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 func benchTable(b *testing.B) (*Table, []item.Key) {
 	b.Helper()
 	keys := benchKeys()
-	table := New(arena.NewPool(1<<30), Range{}, benchItems)
+	table := New(arena.NewPool(1<<30), Range{}, benchItems, item.NewSeed())
 	b.Cleanup(table.Release)
 	fillTable(b, table, keys)
 	probes := make([]item.Key, len(keys))
@@ -66,7 +66,7 @@ func BenchmarkPutRising(b *testing.B) {
 // chunks.
 func benchPut(b *testing.B, keys []item.Key, body int) {
 	pool := arena.NewPool(1 << 30)
-	table := New(pool, Range{}, benchItems)
+	table := New(pool, Range{}, benchItems, item.NewSeed())
 	fillTable(b, table, keys)
 	v := item.Version{Body: make([]byte, body)}
 	b.ReportAllocs()
@@ -74,7 +74,7 @@ func benchPut(b *testing.B, keys []item.Key, body int) {
 	for i := range b.N {
 		if i%benchItems == 0 {
 			table.Release()
-			table = New(pool, Range{}, benchItems)
+			table = New(pool, Range{}, benchItems, item.NewSeed())
 		}
 		v.Seq = uint64(i + 1)
 		if err := table.Put(&keys[i%benchItems], &v, false); err != nil {
@@ -108,7 +108,7 @@ func BenchmarkPutCold(b *testing.B) {
 	pool := arena.NewPool(1 << 30)
 	full := [tables]*Table{}
 	for i := range full {
-		full[i] = New(pool, Range{}, perTable)
+		full[i] = New(pool, Range{}, perTable, item.NewSeed())
 	}
 	defer func() {
 		for _, t := range full {
@@ -131,7 +131,7 @@ func BenchmarkPutCold(b *testing.B) {
 			if i%len(keys) == 0 {
 				for j, t := range full {
 					t.Release()
-					full[j] = New(pool, Range{}, perTable)
+					full[j] = New(pool, Range{}, perTable, item.NewSeed())
 				}
 			}
 			if err := full[i%tables].Put(k, &item.Version{Seq: uint64(i + 1), Body: body}, false); err != nil {
@@ -180,7 +180,7 @@ func BenchmarkGetHit(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		if !table.Get(&keys[i%benchItems], math.MaxUint64, &v) {
+		if !table.Get(keys[i%benchItems].Lookup(), math.MaxUint64, &v) {
 			b.Fatal("missing")
 		}
 	}
@@ -195,7 +195,7 @@ func BenchmarkGetMiss(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		if table.Get(&keys[i%benchItems], math.MaxUint64, &v) {
+		if table.Get(keys[i%benchItems].Lookup(), math.MaxUint64, &v) {
 			b.Fatal("found")
 		}
 	}
@@ -209,7 +209,7 @@ func BenchmarkGetParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		var v item.Version
 		for i := rand.IntN(benchItems); pb.Next(); i++ {
-			if !table.Get(&keys[i%benchItems], math.MaxUint64, &v) {
+			if !table.Get(keys[i%benchItems].Lookup(), math.MaxUint64, &v) {
 				b.Error("missing")
 				return
 			}

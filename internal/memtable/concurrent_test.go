@@ -135,10 +135,10 @@ func (r *reader) gets() {
 		key := r.rnd.IntN(len(r.h.keys))
 		want := r.h.newest(key, r.maxSeq)
 		var v item.Version
-		if ok := r.table.Get(&r.h.keys[key], r.maxSeq, &v); ok != (want != 0) || ok && (v.Seq != want || !r.intact(key, &v)) {
+		if ok := r.table.Get(r.h.keys[key].Lookup(), r.maxSeq, &v); ok != (want != 0) || ok && (v.Seq != want || !r.intact(key, &v)) {
 			r.t.Errorf("Get of key %d at %d: %v %d, want %d", key, r.maxSeq, ok, v.Seq, want)
 		}
-		if r.table.Latest(&r.h.keys[key], &v) != true && want != 0 || v.Seq < want {
+		if r.table.Latest(r.h.keys[key].Lookup(), &v) != true && want != 0 || v.Seq < want {
 			r.t.Errorf("Latest of key %d is %d, want %d at least", key, v.Seq, want)
 		}
 	}

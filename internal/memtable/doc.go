@@ -114,6 +114,5 @@
 // log is, and replaying it is idempotent, because a version not above the
 // newest of its key is ignored.
 //
-// Limits: parts of keys as in package item, bodies of 1 GiB, 16,384 chunks. The
-// item hash is not keyed: ids made to collide turn point reads into walks.
+// Limits: parts of keys as in package item, bodies of 1 GiB, 16,384 chunks.
 package memtable

@@ -51,7 +51,7 @@ func dirtyPool(t testing.TB) *arena.Pool {
 }
 
 func newTable(t testing.TB, expectItems int) *Table {
-	table := New(dirtyPool(t), Range{}, expectItems)
+	table := New(dirtyPool(t), Range{}, expectItems, item.NewSeed())
 	t.Cleanup(table.Release)
 	return table
 }

@@ -11,7 +11,7 @@ import (
 func (t *Table) probes(k *item.Key) (n int) {
 	s := slots(t.slots.Load())
 	base, mask := t.at(s.link()), uint32(s.count()-1)
-	tag := t.tagOf(k)
+	tag := t.tagOf(k.Lookup())
 	for i := tag >> (32 - s.log()); ; i = (i + 1) & mask {
 		n++
 		slot := loadWord(slotAt(base, i))
@@ -36,7 +36,7 @@ func fillProbes(t *testing.T, ids [][]byte) (puts, gets int) {
 	for _, k.ID = range ids {
 		gets += table.probes(&k)
 		var v item.Version
-		if !table.Get(&k, ^uint64(0), &v) {
+		if !table.Get(k.Lookup(), ^uint64(0), &v) {
 			t.Fatalf("%x is not found", k.ID)
 		}
 	}
@@ -76,6 +76,6 @@ func BenchmarkHostileIDs(b *testing.B) {
 	var v item.Version
 	for i := 0; b.Loop(); i++ {
 		k.ID = ids[i%len(ids)]
-		table.Get(&k, ^uint64(0), &v)
+		table.Get(k.Lookup(), ^uint64(0), &v)
 	}
 }

@@ -21,22 +21,22 @@ func (s slots) link() uint32 { return uint32(s) }
 func (s slots) log() int     { return int(s >> 32) }
 func (s slots) count() int   { return 1 << s.log() }
 
-// find returns the node of k and its link, nil if there is none.
-func (t *Table) find(k *item.Key) (*node, uint32) {
+// find returns the node of a key and its link, nil if there is none.
+func (t *Table) find(l *item.Lookup) (*node, uint32) {
 	s := slots(t.slots.Load())
 	if s == 0 {
 		return nil, 0
 	}
 	base, mask := t.at(s.link()), uint32(s.count()-1)
-	tag := t.tagOf(k)
-	lengths := packLengths(k)
+	tag := t.tagOf(l)
+	lengths := packLengths(l.Key)
 	for i := tag >> (32 - s.log()); ; i = (i + 1) & mask {
 		slot := loadWord(slotAt(base, i))
 		if slot == 0 {
 			return nil, 0
 		}
 		if uint32(slot>>32) == tag {
-			if n := t.node(uint32(slot)); n.equals(k, lengths) {
+			if n := t.node(uint32(slot)); n.equals(l.Key, lengths) {
 				return n, uint32(slot)
 			}
 		}
@@ -66,9 +66,9 @@ func (t *Table) growSlots(force bool) error {
 }
 
 // publishSlot makes the node at link known to point reads.
-func (t *Table) publishSlot(k *item.Key, link uint32) {
+func (t *Table) publishSlot(l *item.Lookup, link uint32) {
 	s := slots(t.slots.Load())
-	tag := t.tagOf(k)
+	tag := t.tagOf(l)
 	storeWord(freeSlot(t.at(s.link()), s.log(), tag), uint64(tag)<<32|uint64(link))
 }
 
@@ -86,4 +86,4 @@ func slotAt(base unsafe.Pointer, i uint32) *uint64 {
 	return (*uint64)(unsafe.Add(base, uintptr(i)*slotBytes))
 }
 
-func (t *Table) tagOf(k *item.Key) uint32 { return uint32(t.seed.Hash(k) >> 32) }
+func (t *Table) tagOf(l *item.Lookup) uint32 { return uint32(l.Hash(&t.seed) >> 32) }

@@ -39,12 +39,13 @@ type Table struct {
 
 // New returns an empty table that takes its memory from pool. It owns none
 // before the first Put. expectItems is the number of keys to expect; it sets
-// the number of buckets and need not be exact.
-func New(pool *arena.Pool, r Range, expectItems int) *Table {
+// the number of buckets and need not be exact. seed is not to be known to those who
+// choose keys; with it point reads hash them.
+func New(pool *arena.Pool, r Range, expectItems int, seed item.Seed) *Table {
 	return &Table{
 		space:   space{pool: pool},
 		buckets: makeBuckets(r, expectItems),
-		seed:    item.NewSeed(),
+		seed:    seed,
 		random:  rand.Uint64() | 1,
 	}
 }
@@ -59,7 +60,8 @@ func (t *Table) Put(k *item.Key, v *item.Version, force bool) error {
 		len(v.Body) > maxBodyBytes {
 		return errTooLarge
 	}
-	n, link := t.find(k)
+	l := item.Lookup{Key: k}
+	n, link := t.find(&l)
 	if n != nil && v.Seq <= t.version(n.newest).seq {
 		return nil
 	}
@@ -67,7 +69,7 @@ func (t *Table) Put(k *item.Key, v *item.Version, force bool) error {
 	if n != nil {
 		err = t.prepend(n, v, force)
 	} else {
-		n, link, err = t.add(k, v, force)
+		n, link, err = t.add(&l, v, force)
 	}
 	if err != nil {
 		return err
@@ -96,7 +98,7 @@ func (t *Table) count(r Ref, k *item.Key, v *item.Version) {
 // its key in its place. Only one with a sequence that the key has is ignored. No
 // reader may be there.
 func (t *Table) Restore(k *item.Key, v *item.Version) error {
-	n, link := t.find(k)
+	n, link := t.find(k.Lookup())
 	if n == nil || v.Seq > t.version(n.newest).seq {
 		return t.Put(k, v, true)
 	}
@@ -139,10 +141,11 @@ func (t *Table) prepend(n *node, v *item.Version, force bool) error {
 
 // add adds a node with its first version, which lies right behind it, and
 // returns it with its link.
-func (t *Table) add(k *item.Key, v *item.Version, force bool) (n *node, link uint32, err error) {
+func (t *Table) add(l *item.Lookup, v *item.Version, force bool) (n *node, link uint32, err error) {
 	if err = t.prepare(force); err != nil {
 		return nil, 0, err
 	}
+	k := l.Key
 	at, err := t.locate(k, force)
 	if err != nil {
 		return nil, 0, err
@@ -160,7 +163,7 @@ func (t *Table) add(k *item.Key, v *item.Version, force bool) (n *node, link uin
 	(*version)(unsafe.Add(mem, size)).fill(v, 0)
 	n.newest = link + uint32(size/unitBytes)
 	t.insert(k, link, &at)
-	t.publishSlot(k, link)
+	t.publishSlot(l, link)
 	t.items.Add(1)
 	return n, link, nil
 }
@@ -183,11 +186,11 @@ func (t *Table) prepare(force bool) error {
 	return nil
 }
 
-// Get sets v to the newest version of k with a sequence up to maxSeq, which may
+// Get sets v to the newest version of a key with a sequence up to maxSeq, which may
 // be a tombstone, and reports whether there is one. v.Body is valid until
 // Release.
-func (t *Table) Get(k *item.Key, maxSeq uint64, v *item.Version) bool {
-	n, _ := t.find(k)
+func (t *Table) Get(l *item.Lookup, maxSeq uint64, v *item.Version) bool {
+	n, _ := t.find(l)
 	if n == nil {
 		return false
 	}
@@ -200,8 +203,8 @@ func (t *Table) Get(k *item.Key, maxSeq uint64, v *item.Version) bool {
 }
 
 // Latest is Get without a bound: the newest version, whether published or not.
-func (t *Table) Latest(k *item.Key, v *item.Version) bool {
-	return t.Get(k, math.MaxUint64, v)
+func (t *Table) Latest(l *item.Lookup, v *item.Version) bool {
+	return t.Get(l, math.MaxUint64, v)
 }
 
 // visible returns the newest version of n up to maxSeq, nil if there is none.

@@ -18,7 +18,7 @@ func TestEmpty(t *testing.T) {
 	k := makeKey(1, "p", "i")
 	var v item.Version
 	c := table.Cursor(math.MaxUint64)
-	if table.Get(&k, 1, &v) || table.Latest(&k, &v) || table.Walk(9).Next() || c.First() || c.Last() ||
+	if table.Get(k.Lookup(), 1, &v) || table.Latest(k.Lookup(), &v) || table.Walk(9).Next() || c.First() || c.Last() ||
 		c.SeekGE(&k) || c.SeekLT(&k) || c.Next() || c.Prev() || c.Valid() {
 		t.Fatal("an empty table shows something")
 	}
@@ -57,7 +57,7 @@ func TestReplayIsIdempotent(t *testing.T) {
 	}
 	var v item.Version
 	for maxSeq, want := range []string{5: "five", 6: "five", 7: "five", 8: "eight", 9: "eight"} {
-		if ok := table.Get(&k, uint64(maxSeq), &v); ok != (want != "") || ok && string(v.Body) != want {
+		if ok := table.Get(k.Lookup(), uint64(maxSeq), &v); ok != (want != "") || ok && string(v.Body) != want {
 			t.Errorf("Get at %d: %v %q, want %q", maxSeq, ok, v.Body, want)
 		}
 	}
@@ -73,7 +73,7 @@ func TestPutCopies(t *testing.T) {
 	clear(k.ID)
 	k = makeKey(7, "pk", "id")
 	var v item.Version
-	if !table.Latest(&k, &v) || string(v.Body) != "body" {
+	if !table.Latest(k.Lookup(), &v) || string(v.Body) != "body" {
 		t.Fatalf("body is %q", v.Body)
 	}
 }
@@ -88,10 +88,10 @@ func TestLargeBodies(t *testing.T) {
 	}
 	var v item.Version
 	for i := range keys {
-		if !table.Get(&keys[i], uint64(2*i+1), &v) || !bytes.Equal(v.Body, body(i)) {
+		if !table.Get(keys[i].Lookup(), uint64(2*i+1), &v) || !bytes.Equal(v.Body, body(i)) {
 			t.Fatalf("first version of key %d is wrong", i)
 		}
-		if !table.Latest(&keys[i], &v) || !bytes.Equal(v.Body, body(len(keys)-i)) {
+		if !table.Latest(keys[i].Lookup(), &v) || !bytes.Equal(v.Body, body(len(keys)-i)) {
 			t.Fatalf("second version of key %d is wrong", i)
 		}
 	}
@@ -119,7 +119,7 @@ func TestLargeBodiesKeepTheChunk(t *testing.T) {
 func TestFull(t *testing.T) {
 	const limit = 1 << 20
 	pool := arena.NewPool(limit)
-	table := New(pool, Range{}, 100)
+	table := New(pool, Range{}, 100, item.NewSeed())
 	keys := makeKeys(10_000, 3)
 	body := make([]byte, 500)
 	put := func(i int, force bool) error {
@@ -155,7 +155,7 @@ func TestFull(t *testing.T) {
 		t.Fatalf("refused puts changed the table: %d items, %d bytes", table.Items(), table.Bytes())
 	}
 	var v item.Version
-	if table.Latest(&keys[n], &v) || !table.Latest(&keys[0], &v) || v.Seq != 1 {
+	if table.Latest(keys[n].Lookup(), &v) || !table.Latest(keys[0].Lookup(), &v) || v.Seq != 1 {
 		t.Fatal("a refused version shows")
 	}
 	c, count := table.Cursor(math.MaxUint64), 0
@@ -176,17 +176,17 @@ func TestFull(t *testing.T) {
 
 	table.Release()
 	table.Release()
-	if table.Reserved() != 0 || table.Bytes() != 0 || table.Items() != 0 || table.Latest(&keys[0], &v) {
+	if table.Reserved() != 0 || table.Bytes() != 0 || table.Items() != 0 || table.Latest(keys[0].Lookup(), &v) {
 		t.Fatal("a released table owns something")
 	}
 	// The chunks come back, dirty, and serve another table.
-	second := New(pool, Range{}, 100)
+	second := New(pool, Range{}, 100, item.NewSeed())
 	defer second.Release()
 	for i := range n {
 		mustPut(t, second, &keys[i], &item.Version{Seq: uint64(i + 1), Body: body})
 	}
 	for i := range n {
-		if !second.Latest(&keys[i], &v) || v.Seq != uint64(i+1) || !bytes.Equal(v.Body, body) {
+		if !second.Latest(keys[i].Lookup(), &v) || v.Seq != uint64(i+1) || !bytes.Equal(v.Body, body) {
 			t.Fatalf("item %d is wrong in a reused chunk", i)
 		}
 	}
@@ -208,7 +208,7 @@ func TestTooLarge(t *testing.T) {
 	for i, k := range []*item.Key{&largest, &smallest} {
 		mustPut(t, table, k, &item.Version{Seq: uint64(i + 1)})
 		var v item.Version
-		if !table.Latest(k, &v) || v.Seq != uint64(i+1) {
+		if !table.Latest(k.Lookup(), &v) || v.Seq != uint64(i+1) {
 			t.Errorf("key %d is lost", i)
 		}
 	}
@@ -263,7 +263,7 @@ func TestAllocationFree(t *testing.T) {
 	var v item.Version
 	for name, f := range map[string]func(){
 		"Put": put,
-		"Get": func() { table.Get(&keys[77], seq, &v) },
+		"Get": func() { table.Get(keys[77].Lookup(), seq, &v) },
 		"Cursor": func() {
 			c.Reset(table, seq)
 			for ok := c.SeekGE(&keys[500]); ok && c.Key().Hash == keys[500].Hash; ok = c.Next() {
@@ -280,14 +280,14 @@ func TestAllocationFree(t *testing.T) {
 }
 
 func Example() {
-	table := New(arena.NewPool(8<<20), Range{}, 1000)
+	table := New(arena.NewPool(8<<20), Range{}, 1000, item.NewSeed())
 	defer table.Release()
 	k := makeKey(42, "pk", "id")
 	_ = table.Put(&k, &item.Version{Seq: 1, Body: []byte(`{"id":"id"}`)}, false)
 	_ = table.Put(&k, &item.Version{Seq: 2, Flags: item.Tombstone}, false)
 	var v item.Version
-	fmt.Println(table.Get(&k, 1, &v), string(v.Body))
-	fmt.Println(table.Get(&k, 2, &v), v.Deleted())
+	fmt.Println(table.Get(k.Lookup(), 1, &v), string(v.Body))
+	fmt.Println(table.Get(k.Lookup(), 2, &v), v.Deleted())
 	// Output:
 	// true {"id":"id"}
 	// true true

@@ -95,7 +95,7 @@ func TestModel(t *testing.T) {
 			c.puts /= 4
 		}
 		t.Run(fmt.Sprintf("%x-%x/%d", c.r.Lo, c.r.Hi, c.puts), func(t *testing.T) {
-			table := New(dirtyPool(t), c.r, c.expect)
+			table := New(dirtyPool(t), c.r, c.expect, item.NewSeed())
 			defer table.Release()
 			source := newKeySource(rnd, c.hashes)
 			var m model
@@ -138,7 +138,7 @@ func checkGets(t *testing.T, table *Table, m model, maxSeq uint64, source *keySo
 			want = m[i].visible(maxSeq)
 		}
 		var v item.Version
-		if ok := table.Get(k, maxSeq, &v); ok != (want != nil) || ok && !sameVersion(&v, want) {
+		if ok := table.Get(k.Lookup(), maxSeq, &v); ok != (want != nil) || ok && !sameVersion(&v, want) {
 			t.Fatalf("Get(%x %x %s, %d) = %v %v, want %v", k.EPK, k.PK, k.ID, maxSeq, ok, v, want)
 		}
 	}

@@ -126,7 +126,7 @@ func checkLevels(t *testing.T, table *Table, first *leaf, levels map[int][]uint3
 
 func TestStructure(t *testing.T) {
 	rnd := randtest.New(t)
-	table := New(dirtyPool(t), Range{Lo: 1 << 60, Hi: 1 << 62}, 2000)
+	table := New(dirtyPool(t), Range{Lo: 1 << 60, Hi: 1 << 62}, 2000, item.NewSeed())
 	defer table.Release()
 	source := newKeySource(rnd, 300)
 	for i := range 8000 {
@@ -209,7 +209,7 @@ func TestOneBucket(t *testing.T) {
 				for j := range n {
 					k := shape.key(j)
 					var v item.Version
-					if !table.Latest(&k, &v) {
+					if !table.Latest(k.Lookup(), &v) {
 						t.Fatalf("key %d is lost", j)
 					}
 					m = append(m, &modelEntry{key: k, versions: []item.Version{v}})
