@@ -409,6 +409,10 @@ func (c *Container) checkKey(pk PartitionKey, id string) error {
 	if err := c.checkPartitionKey(pk); err != nil {
 		return err
 	}
+	return c.checkID(id)
+}
+
+func (c *Container) checkID(id string) error {
 	if id == "" {
 		return invalidf("empty id")
 	}

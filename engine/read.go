@@ -146,7 +146,10 @@ func (p *partition) get(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte
 
 // readEntered reads an item; epk is that of pk.
 func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as view, buf []byte) (Item, error) {
-	if err := c.checkKey(pk, id); err != nil {
+	if epk.Levels() != c.levels() { // as that of no key has, too
+		return Item{}, c.checkPartitionKey(pk)
+	}
+	if err := c.checkID(id); err != nil {
 		return Item{}, err
 	}
 	db := c.db
