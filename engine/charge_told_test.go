@@ -137,13 +137,13 @@ func TestChargesAreToldOfBodies(t *testing.T) {
 	if _, err := c.Put(ctx, pk, "a", make([]byte, 4<<10), &WriteOptions{Charge: &told}); err != nil || told != 10 {
 		t.Errorf("put: %v, %v", told, err)
 	}
-	if err := c.Remove(ctx, pk, "a", &WriteOptions{Charge: &told}); err != nil || told != 15 {
+	if err := c.Delete(ctx, pk, "a", &WriteOptions{Charge: &told}); err != nil || told != 15 {
 		t.Errorf("remove: %v, %v", told, err)
 	}
-	if err := c.Remove(ctx, pk, "a", &WriteOptions{Charge: &told}); err != ErrNotFound || told != 16 {
+	if err := c.Delete(ctx, pk, "a", &WriteOptions{Charge: &told}); err != ErrNotFound || told != 16 {
 		t.Errorf("remove of nothing: %v, %v", told, err)
 	}
-	if it, err := c.Get(ctx, pk, "a"); err != ErrNotFound || it.Charge != 1 {
+	if it, err := c.Read(ctx, pk, "a"); err != ErrNotFound || it.Charge != 1 {
 		t.Errorf("get of nothing: %v, %v", it.Charge, err)
 	}
 }

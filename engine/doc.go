@@ -20,9 +20,9 @@
 // of its partition key (the members that the container's paths name: string,
 // number, boolean, null, or absent, which is a value of its own). One strict
 // scan finds them and refuses what is not JSON, has duplicate names or bad
-// UTF-8, or is too large or too deep. The bytes are stored as given. In an
-// opaque container the caller gives key, id and body: Put, Get, GetInto, Remove.
-// Reading and deleting are the same for both kinds.
+// UTF-8, or is too large or too deep. The bytes are stored as given. Put
+// gives the key, id and body of an item of an opaque container. Reading and
+// deleting are the same for both kinds.
 //
 // # Concurrency and lifetimes
 //

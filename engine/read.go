@@ -32,16 +32,6 @@ func (c *Container) ReadIf(ctx context.Context, pk PartitionKey, id string, not 
 	return it, err
 }
 
-// Get is Read under the name that goes with Put.
-func (c *Container) Get(ctx context.Context, pk PartitionKey, id string) (Item, error) {
-	return c.Read(ctx, pk, id)
-}
-
-// GetInto is ReadInto under the name that goes with Put.
-func (c *Container) GetInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
-	return c.ReadInto(ctx, pk, id, buf)
-}
-
 var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // Borrow calls fn with an item whose Body is valid until fn returns, in a buffer

@@ -103,11 +103,6 @@ func (c *Container) Put(ctx context.Context, pk PartitionKey, id string, body []
 	return c.writeBytes(ctx, pk, id, body, o, anything, 0)
 }
 
-// Remove deletes an item of an opaque container; ErrNotFound if there is none.
-func (c *Container) Remove(ctx context.Context, pk PartitionKey, id string, o *WriteOptions) error {
-	return c.Delete(ctx, pk, id, o)
-}
-
 func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptions, d demand) (Meta, error) {
 	call, err := c.enter(ctx)
 	if err != nil {

@@ -207,7 +207,7 @@ func TestOracle(t *testing.T) {
 			return w.check()
 		}},
 		{"an opaque item is gone", func(w *world) error {
-			if err := w.opaque.Remove(w.ctx, w.is[opaque].key(), w.any(opaque).id, nil); err != nil {
+			if err := w.opaque.Delete(w.ctx, w.is[opaque].key(), w.any(opaque).id, nil); err != nil {
 				return err
 			}
 			return w.check()

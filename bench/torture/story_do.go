@@ -25,7 +25,6 @@ type container interface {
 	Put(ctx context.Context, pk engine.PartitionKey, id string, body []byte, o *engine.WriteOptions) (engine.Meta, error)
 	Patch(ctx context.Context, pk engine.PartitionKey, id string, p *engine.Patch, o *engine.WriteOptions) (engine.Meta, error)
 	Delete(ctx context.Context, pk engine.PartitionKey, id string, o *engine.WriteOptions) error
-	Remove(ctx context.Context, pk engine.PartitionKey, id string, o *engine.WriteOptions) error
 	DeleteLogicalPartition(ctx context.Context, pk engine.PartitionKey, o *engine.WriteOptions) error
 	NewBatch(pk engine.PartitionKey) *engine.Batch
 	Commit(ctx context.Context, b *engine.Batch) ([]engine.Meta, error)
@@ -77,7 +76,7 @@ func (cs containers) do(ctx context.Context, l *lane, op operation) (err error) 
 		return c.DeleteLogicalPartition(ctx, pk, nil)
 	case remove:
 		if l.opaque {
-			return c.Remove(ctx, pk, first.id, nil)
+			return c.Delete(ctx, pk, first.id, nil)
 		}
 		return c.Delete(ctx, pk, first.id, nil)
 	case patch:
