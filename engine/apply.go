@@ -11,58 +11,58 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// A replicated container takes what a log that is kept elsewhere, and agreed on
-// with others, has decided. Each physical partition has such a log: entries
-// with an index, a time and batches. All that an entry does depends on nothing
-// but the entries before it:
+// A replicated container takes its writes from a log that is kept outside the store, on
+// which its replicas have agreed. Each physical partition has such a log: entries with an
+// index, a time and batches. The effect of an entry depends only on the entries before
+// it:
 //
-//   - the time stamps of its versions, and whether an item has expired, come from
-//     its time;
-//   - sequences are the partition's own: the entry takes the one after the
-//     partition's newest, each of its operations, and of the claims on unique keys
-//     that go with them (claims.go), the next.
+//   - Its time gives the time stamps of its versions, and decides whether an item has
+//     expired.
+//   - Sequences are the partition's own. The entry takes the sequence after the
+//     partition's newest. Each of its operations takes the next one, and so does each
+//     claim on a unique key (claims.go).
 //
-// So partitions that have applied the same entries, or were installed from one
-// that has, answer alike, etags included.
+// So partitions that have applied the same entries, or were installed from one that has,
+// give the same answers, etags included.
 //
-// An entry is one record of the log: a mark with its index, and its operations.
-// Commit point: the record is durable, as for a batch. A crash before it leaves
-// the partition at the entry before.
+// In the store's log an entry is one record: a mark with its index, and its operations.
+// Commit point: the record is durable, as for a batch. A crash before it leaves the
+// partition at the entry before.
 
-// Entry is what a replicated log has at an index for a physical partition.
+// Entry is one entry of the replicated log of a physical partition.
 type Entry struct {
-	// Index is that of the entry: 1 more than the partition's AppliedIndex. The
-	// first one of a partition may have any but 0.
+	// Index is 1 more than the partition's AppliedIndex. The first entry of a partition
+	// may have any index but 0.
 	Index uint64
-	// Time is when it was made, by whoever made it: the present for its
-	// operations, in milliseconds. One before that of an earlier entry counts as
-	// equal to it.
+	// Time is when the entry was made, in milliseconds, by the clock of its maker. Its
+	// operations take it as the present. A time before that of an earlier entry counts as
+	// equal to the earlier one.
 	Time time.Time
-	// Batches are carried out one by one, in order: each as a whole, or not at
-	// all if it fails. They must be of different partition keys, of 8 MiB at
-	// most together, and may be none. Their Durability does not count.
+	// Batches are carried out one by one, in order. A batch is applied as a whole; if it
+	// fails, not at all. No two have the same partition key, and together they have at
+	// most 8 MiB. There may be none. Their Durability is ignored.
 	Batches []*Batch
-	// Durability of the entry; zero: the store's default.
+	// Durability is that of the entry; zero: the store's default.
 	Durability Durability
 }
 
-// Applied tells what became of an entry.
+// Applied tells what ApplyAt did with an entry.
 type Applied struct {
-	// Skipped says that it was applied before: nothing was done now.
+	// Skipped says that the entry had been applied before: this call did nothing.
 	Skipped bool
-	Results []BatchResult // of its batches, in order; nil if it was skipped
+	Results []BatchResult // of the batches, in order; nil if the entry was skipped
 }
 
-// BatchResult tells what became of a batch of an entry.
+// BatchResult is the result of one batch of an entry.
 type BatchResult struct {
 	Metas []Meta // what Commit returns
-	Err   error  // *BatchError or *LimitError: the same wherever the entry is applied
+	Err   error  // *BatchError or *LimitError: the same in every replica
 }
 
-// maxEntryBytes bounds the batches of an entry. Only tests change it.
+// maxEntryBytes bounds the size of an entry's batches together. Only tests change it.
 var maxEntryBytes = int64(8 << 20)
 
-// writable returns why the container takes no ordinary writes, nil if it does.
+// writable returns why the container takes no ordinary writes; nil if it does take them.
 func (c *Container) writable() error {
 	if c.def.Replicated {
 		return fmt.Errorf("container %q: %w", c.name, ErrReplicated)
@@ -70,11 +70,11 @@ func (c *Container) writable() error {
 	return c.db.writable()
 }
 
-// AppliedIndex returns the index of the newest entry that was applied to a
-// physical partition of a replicated container, 0 if none was. A partition that
-// comes from a split has that of its parent. After a reopen it is that of the
-// newest durable entry: what is Synced, or was flushed. Errors: ErrNotFound if
-// the container has no such partition.
+// AppliedIndex returns the index of the newest entry that was applied to a physical
+// partition of a replicated container, 0 if none was. A partition that was made by a
+// split has the index of its parent. After a reopen it is the index of the newest durable
+// entry: one that was Synced or flushed. Errors: ErrNotFound if the container has no such
+// partition.
 func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 	p := c.partition(id)
 	if p == nil {
@@ -85,19 +85,18 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 	return p.mu.applied.index, nil
 }
 
-// ApplyAt applies an entry to a physical partition of a replicated container,
-// and notes its index in the same commit. An entry that was applied before is
-// skipped. That a batch is refused is no error: see Applied.Results. After an
-// error the entry has not been applied, but for ErrOutcomeUnknown: try it again.
+// ApplyAt applies an entry to a physical partition of a replicated container, and stores
+// its index in the same commit. An entry that was applied before is skipped. A refused
+// batch is no error: see Applied.Results. After an error the entry was not applied,
+// except after ErrOutcomeUnknown: call ApplyAt again.
 //
-// The limit of a logical partition and the throughput of the container are not
-// looked at: what each replica knows of them differs. Whoever makes entries does
-// so.
+// ApplyAt does not check the limit of a logical partition or the throughput of the
+// container: replicas know different values of them. The maker of the entries must check
+// both.
 //
-// Errors: ErrIndexGap; ErrNotFound if the container has no such partition;
-// ErrInvalid for a batch of another container or partition; ErrClockSkew for a
-// time ahead of the clock; those of Upsert that
-// do not concern the item.
+// Errors: ErrIndexGap; ErrNotFound if the container has no such partition; ErrInvalid for
+// a batch of another container or partition; ErrClockSkew for a time too far ahead of the
+// clock; those of Upsert that do not concern the item.
 func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Applied, error) {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
@@ -127,23 +126,23 @@ func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Appli
 	return a.results(), nil
 }
 
-// application is an entry on its way into a partition.
+// application is an entry that is being applied to a partition.
 type application struct {
 	p       *partition
 	index   uint64
 	time    int64
 	sync    bool
 	commits []*commit
-	refused []error // of the commits
+	refused []error // why a commit was refused, by its place in commits; nil: it was not
 	size    int64
 	record  []byte
 	skipped bool
 
 	seq       uint64       // of the last operation
-	pos, need wal.Position // end of the record; up to where the log must be synced
+	pos, need wal.Position // end of the record; position up to which the log must be synced
 }
 
-// take checks the entry and takes its batches.
+// take checks the entry and turns its batches into commits.
 func (a *application) take(e *Entry) error {
 	c := a.p.c
 	if !c.def.Replicated {
@@ -179,11 +178,11 @@ func (a *application) take(e *Entry) error {
 	return nil
 }
 
-// run applies the entry, unless it was applied before, and shows it.
+// run applies the entry, unless it was applied before, and publishes it.
 func (a *application) run(ctx context.Context) error {
 	p, db := a.p, a.p.db
 	if slices.ContainsFunc(a.commits, func(u *commit) bool { return u.patches > 0 }) {
-		if _, err := a.look(ctx); err != nil { // how much patches write is known then
+		if _, err := a.look(ctx); err != nil { // gives the sizes of what patches write
 			return err
 		}
 	}
@@ -228,8 +227,8 @@ func (a *application) run(ctx context.Context) error {
 	return nil
 }
 
-// look finds what the batches depend on, without a lock, and what they weigh. It
-// returns the entry that the partition had come to before.
+// look looks up, without a lock, the present versions that the batches depend on, and
+// computes the batches' sizes. It returns the entry that the partition had applied last.
 func (a *application) look(ctx context.Context) (before applied, err error) {
 	a.p.mu.Lock()
 	before = a.p.mu.applied
@@ -253,7 +252,8 @@ func (a *application) look(ctx context.Context) (before applied, err error) {
 	return before, nil
 }
 
-// try applies the entry, unpublished. errFilesChanged: once more.
+// try applies the entry and does not publish it. It returns errFilesChanged if it must be
+// called again.
 func (a *application) try(ctx context.Context) error {
 	p := a.p
 	before, err := a.look(ctx)
@@ -266,7 +266,8 @@ func (a *application) try(ctx context.Context) error {
 		return p.gone()
 	}
 	if a.skipped = a.index <= p.mu.applied.index; a.skipped {
-		// Whoever is told so may count on it, as durably as is asked for now.
+		// The caller may rely on the entry as on one applied now, so it must be as
+		// durable as this call asks for.
 		a.seq, a.pos, a.need = p.mu.lastSeq, p.mu.last, p.mu.synced
 		if a.sync {
 			a.need = a.pos
@@ -282,15 +283,16 @@ func (a *application) try(ctx context.Context) error {
 	return a.applyLocked(applied{index: a.index, time: max(a.time, before.time)})
 }
 
-// applyLocked judges the batches and appends and applies the record. The commit
-// lock is held.
+// applyLocked judges the batches, then appends and applies the record. The commit lock is
+// held.
 func (a *application) applyLocked(at applied) error {
 	p := a.p
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
 			continue
 		}
-		// Refused or not, the entry has a record behind what that rests on.
+		// The versions that a refusal depends on need no wait here: the entry's record
+		// comes after theirs in the log.
 		_, err := p.judgeBatchLocked(u)
 		if err == errFilesChanged {
 			return err
@@ -300,7 +302,7 @@ func (a *application) applyLocked(at applied) error {
 	if p.mu.lastSeq > item.MaxSeq-maxEntrySequences {
 		return fmt.Errorf("partition %d has come to sequence %d: %w", p.id, p.mu.lastSeq, errNoSequences)
 	}
-	a.seq = p.mu.lastSeq + 1 // of the mark
+	a.seq = p.mu.lastSeq + 1 // the sequence of the mark
 	a.record = appendMark(a.record[:0], a.seq, at)
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
@@ -318,7 +320,8 @@ func (a *application) applyLocked(at applied) error {
 	if a.pos, _, err = p.db.log.AppendCarriedNow(wal.Stream(p.id), a.seq, a.record); err != nil {
 		return p.db.uncertain(err)
 	}
-	// The record has its place in the order, so all of it must get in.
+	// The record has its place in the log, so all of its versions must get into the
+	// memtable.
 	active := p.version.Load().active
 	for i, u := range a.commits {
 		if a.refused[i] != nil {

@@ -9,24 +9,24 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// What cannot be opened is set aside: a file for the part of the key space that its
-// reference names, a partition whose manifest is damaged for all of its own. In its
-// place stands a file of which every read fails, so whoever needs it is told, and
-// nobody else notices.
+// A file or partition that cannot be opened is set aside: a file for the part of the key
+// space that its reference names, a partition with a damaged manifest for its whole
+// range. A stand-in takes its place, of which every read fails. So calls that need the
+// missing data get an error, and all others work.
 //
-// A partition without a manifest takes no writes and changes nothing on disk: its
-// directory stays as it is, and so do all records of its stream, and of those of its
-// parents, in the log.
+// A partition without a manifest takes no writes and changes nothing on disk. Its
+// directory stays as it is. So do all log records of its stream and of its parents'
+// streams.
 
-// unreadable says that an error lies in the file that was read, and not in the
-// process or its right to read.
+// unreadable says that an error lies in the file that was read, and not in the process or
+// its permissions.
 func unreadable(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMissing) }
 
-// bears says that what cannot be read for this reason is set aside.
+// bears says whether the store sets aside what cannot be read for this reason.
 func (db *DB) bears(why error) bool { return db.bearing && why != nil && unreadable(why) }
 
-// asideStill says that the store names what was set aside, now that it was: a writer beside
-// a ReadOnly open may have replaced it.
+// asideStill says whether the newest manifests still name everything that this open set
+// aside. A writer beside a ReadOnly open may have replaced it meanwhile.
 func (db *DB) asideStill() bool {
 	state, err := newest[manifest.Store](db, ".", manifest.StoreKind)
 	if err != nil {
@@ -42,7 +42,8 @@ func (db *DB) asideStill() bool {
 		}
 		m, err := newest[manifest.Files](db, p.dir, manifest.PartitionKind)
 		if p.lost != nil {
-			// Its manifest cannot be read, or is the one that was, and makes no sense.
+			// The manifest of the partition is damaged: it cannot be read, or its
+			// contents make no sense. It must still be the newest.
 			latest, _ := manifest.NewDir(db.fs, p.dir, manifest.PartitionKind).Latest()
 			if err == nil && latest != p.install.dir.Generation() {
 				return false
@@ -63,7 +64,7 @@ func (db *DB) asideStill() bool {
 	return true
 }
 
-// asideFile returns what stands in the place of a file that cannot be opened.
+// asideFile returns the stand-in for a file that cannot be opened.
 func (p *partition) asideFile(ref manifest.File, name string, why error) (*file, error) {
 	lo, hi, err := boundsOf(ref)
 	if err != nil {
@@ -77,17 +78,18 @@ func (p *partition) asideFile(ref manifest.File, name string, why error) (*file,
 	return f, nil
 }
 
-// tellAside reports why something of the partition was set aside.
+// tellAside logs why a file of the partition, or all of it, was set aside, and sends the
+// event.
 func (p *partition) tellAside(why error) {
 	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.id, "error", why)
 	notify(p.db, p.db.opts.Events.CorruptionFound, why)
 }
 
-// missing says that an error in linking the file tells what is known: it is set aside and
-// is not there. The copy then lacks it too.
+// missing says that an error in linking the file is no news: the file is damaged and is
+// not there. Then the copy lacks it too.
 func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(err, ErrMissing) }
 
-// setAside makes the partition one that cannot be read, as its manifest is damaged.
+// setAside makes the partition unreadable, because its manifest is damaged.
 func (p *partition) setAside(why error) error {
 	p.lost = why
 	ref := manifest.File{Min: p.rng.Min.Bytes(), Max: p.rng.Max.Bytes()}
@@ -106,27 +108,27 @@ func (p *partition) setAside(why error) error {
 	return nil
 }
 
-// Damage is a part of a store that cannot be read, or where damage was met since the
+// Damage is a part of a store that cannot be read, or in which damage was found since the
 // store was opened.
 type Damage struct {
 	Container string      `json:"container"`
 	Partition PartitionID `json:"partition"`
-	// Min and Max bound the effective partition keys that are concerned, in
+	// Min and Max bound the effective partition keys that the damage concerns, in
 	// hexadecimal digits: Min inclusive, Max exclusive.
 	Min    string `json:"min"`
 	Max    string `json:"max"`
 	File   string `json:"file"`
 	Offset int64  `json:"offset"` // -1: the file as a whole
-	// Aside says that the file is left alone by merges; else it is read where it is
-	// not damaged, as before.
+	// Aside says that merges leave the file alone. Otherwise its undamaged parts are read
+	// as before.
 	Aside bool `json:"set_aside"`
-	// Whole says that the physical partition cannot be read or written, as its manifest
-	// is damaged.
+	// Whole says that the physical partition cannot be read or written, because its
+	// manifest is damaged.
 	Whole bool  `json:"whole_partition"`
 	Err   error `json:"error"`
 }
 
-// damages lists what was found damaged.
+// damages lists the damage that is known in the partition's files.
 func (p *partition) damages() (all []Damage) {
 	v, release := p.hold()
 	defer release()

@@ -6,21 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// atOnceEach is how many partitions are loaded or made at a time for each processor:
-// most of them wait for the device. Each has up to two descriptors for moments.
+// atOnceEach is how many partitions are loaded or made at a time for each processor: most
+// of them wait for the device. Each briefly holds up to two file descriptors.
 const atOnceEach = 4
 
-// atOnce calls do for 0 to n-1, limit of them at a time, and waits for all. It ends as
-// if it made one call after the other: the first error in their order counts, and those before it, of
-// which it returns the number, were made. After an error, or once ctx is done, it begins no more.
+// atOnce calls do for 0 to n-1, at most limit calls at a time, and waits for all of them.
+// The result is as if it made one call after the other: it returns the error of the
+// lowest number that failed, and that number. All calls with lower numbers were made.
+// After an error, or once ctx is done, it begins no more calls.
 func atOnce(ctx context.Context, limit, n int, do func(i int) error) (done int, err error) {
 	errs := make([]error, n)
 	var next atomic.Int64
 	var failed atomic.Bool
 	work := func() {
 		for !failed.Load() {
-			// Numbers are taken in order, and the goroutine that takes one makes its call:
-			// all calls below the first error are made.
+			// Numbers are taken in order, and a goroutine that has taken a number makes
+			// its call. So all calls below the first error are made.
 			i := int(next.Add(1)) - 1
 			if i >= n {
 				return

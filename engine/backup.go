@@ -15,24 +15,24 @@ import (
 
 // A backup is made in these steps:
 //
-//  1. No container is made or dropped, no partition replaced and no set of files
-//     changed until step 3. Reads and writes go on.
-//  2. The newest sequence given out is that of the backup. Of each partition,
-//     under its commit lock, the version is taken: all up to that sequence is in
-//     it. Its files stay open to the end. A partition of a replicated container
-//     has sequences of its own: what it has then belongs to the backup, with how
-//     far entries are applied.
-//  3. What step 1 held back goes on, and the log is synced.
-//  4. What memtables have up to the sequence goes into a temporary file, as log
-//     records; from then on nothing in memory is held.
-//  5. The stream is written: the catalog, the records, the files. Commit point:
-//     its trailer.
+//  1. Until step 3 no container is made or dropped, no partition is replaced and no set
+//     of files changes. Reads and writes go on.
+//  2. The backup's sequence is the newest one given out. For each partition, under its
+//     commit lock, the version is taken: it has everything up to that sequence. Its
+//     files stay open to the end. A partition of a replicated container has sequences
+//     of its own: the backup has its state of this moment, with the index up to which
+//     entries are applied.
+//  3. The operations that step 1 held back go on, and the log is synced.
+//  4. The versions in memtables up to the sequence are written to a temporary file, as
+//     log records. After this the backup holds nothing in memory.
+//  5. The stream is written: the catalog, the records, the files. Commit point: its
+//     trailer.
 //
-// Nothing in the store changes. A crash leaves the temporary file, which is
-// removed at the next open.
+// Nothing in the store changes. A crash leaves the temporary file, which the next open
+// removes.
 
-// BackupInfo describes a backup. As BackupOptions.Since it tells an incremental
-// one what there is already; it keeps its meaning as JSON.
+// BackupInfo describes a backup. As BackupOptions.Since it says what an earlier backup
+// has. It can be stored as JSON.
 type BackupInfo = backup.Info
 
 // BackupFile is a segment file that belongs to a backup.
@@ -40,31 +40,30 @@ type BackupFile = backup.File
 
 // BackupOptions are the options of a backup. Nil means none.
 type BackupOptions struct {
-	// Since is an earlier backup of the store. Then the stream is incremental: it
-	// carries only the segment files that the earlier backup does not have, and is
-	// restored after it. Nil: a full backup.
+	// Since is an earlier backup of the store. Then the stream is incremental: it carries
+	// only the segment files that the earlier backup does not have, and must be restored
+	// after it. Nil: a full backup.
 	Since *BackupInfo
 	// Progress, if not nil, is called on the goroutine of Backup after about each
 	// mebibyte, and at the end.
 	Progress func(BackupProgress)
 }
 
-// BackupProgress tells how far a backup is.
+// BackupProgress tells how far a backup has come.
 type BackupProgress struct {
 	Bytes int64 // written
-	Total int64 // to be written, a little more
+	Total int64 // estimate of what will be written, never below Bytes
 }
 
-// Backup writes the store as it is at one moment to w, in a form that Restore
-// reads (docs/backup.md). Writes, flushes, merges and splits go on meanwhile; the
-// space of files that merges replace is free when it has ended. What was
-// acknowledged before the call is in it; of each logical partition it holds a
-// prefix of the writes. It needs little memory, whatever the store holds, and
-// works on a store that is open read-only too.
+// Backup writes the store as it is at one moment to w, in a form that Restore reads
+// (docs/backup.md). Writes, flushes, merges and splits go on meanwhile. The space of
+// files that merges replace is freed only when the backup has ended. The backup has
+// everything that was acknowledged before the call; of each logical partition it has a
+// prefix of the writes. It needs little memory, whatever the size of the store, and also
+// works on a store that is open read-only.
 //
-// Each segment file is verified while it is copied: damage is a
-// *CorruptionError that names it. After an error, one of w or of ctx too, what was
-// written is no backup.
+// Each segment file is verified while it is copied: damage is a *CorruptionError that
+// names the file. After an error, also one of w or ctx, the bytes in w are no backup.
 // Errors: ErrWrongParent if o.Since is not of this store's past.
 func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
 	if o == nil {
@@ -82,7 +81,7 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	}
 	b := backupRun{db: db, options: o}
 	defer b.release()
-	// It holds files, and no versions.
+	// The pin keeps no versions: its sequence is the highest. A backup holds files only.
 	db.pins.take(byBackup, func() uint64 { return maxSequence }, db.opts.clock())
 	defer db.pins.release(byBackup, maxSequence)
 	info, err := b.run(ctx, w)
@@ -100,19 +99,19 @@ type backupRun struct {
 	parts   []backupPart
 	files   map[uint64]*file
 	guard   epoch.Guard
-	guarded bool // memtables may be read
+	guarded bool // guard is held: memtables may be read
 }
 
-// backupPart is a partition as it belongs to a backup.
+// backupPart is a partition as the backup has it.
 type backupPart struct {
 	*partition
 	version  *version
-	release  func() // its files
+	release  func() // lets go of its files
 	flushed  uint64
 	inherits []manifest.Inherited
 	cut      uint64  // newest sequence that belongs to the backup
-	floor    uint64  // what it holds at or below cut, in memory, comes without overwritten versions
-	applied  applied // up to cut, in a replicated container
+	floor    uint64  // at or below it, overwritten versions in memory are not in the backup
+	applied  applied // in a replicated container: the entry that cut has come to
 }
 
 func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
@@ -121,7 +120,7 @@ func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
 		return BackupInfo{}, err
 	}
 	if b.db.log == nil {
-		// Its memtables are as they are.
+		// The store is read-only: its memtables do not change.
 		return b.write(ctx, w, b.records)
 	}
 	if err := b.db.log.Sync(); err != nil {
@@ -151,15 +150,15 @@ func (b *backupRun) capture() {
 	}
 	taken := make(map[uint32]*backupPart)
 	for _, p := range parts {
-		// Whoever took a sequence up to this one did so under the commit lock: it
-		// is applied once that was free.
+		// A write takes its sequence under the commit lock. So once the lock was free,
+		// every write of this partition up to seq is applied.
 		p.mu.Lock()
 		v, release := p.hold()
 		part := &backupPart{partition: p, version: v, release: release, flushed: p.install.flushedSeq.Load(), inherits: p.inherited()}
 		part.cut, part.applied = p.mu.lastSeq, p.mu.applied
 		part.floor = part.cut
 		p.mu.Unlock()
-		if db.log != nil && !p.c.def.Replicated { // those have sequences of their own
+		if db.log != nil && !p.c.def.Replicated { // a replicated partition has sequences of its own
 			part.cut = seq
 		}
 		part.floor = min(part.floor, part.cut)
@@ -212,8 +211,8 @@ func (b *backupRun) list() error {
 	return b.catalog.Follow(b.options.Since)
 }
 
-// records hands the versions in memtables that belong to the backup to emit, as
-// carried records.
+// records calls emit with the versions in memtables that belong to the backup, as carried
+// records.
 func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
 	for i := range b.parts {
 		p := &b.parts[i]
@@ -222,8 +221,8 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 				return err
 			}
 		}
-		// The oldest first, as in the log: what was deleted with its logical
-		// partition comes before the tombstone.
+		// The oldest memtable comes first, as in the log: an item that was deleted with
+		// its logical partition must come before the partition tombstone.
 		for j := len(p.version.frozen) - 1; j >= 0; j-- {
 			t := &p.version.frozen[j]
 			if err := p.tableRecords(ctx, t.Table, t.clip, emit); err != nil {
@@ -285,7 +284,7 @@ func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx co
 	return info, err
 }
 
-// leaveMemory lets go of the memtables.
+// leaveMemory leaves the epoch guard: memtables may not be read any more.
 func (b *backupRun) leaveMemory() {
 	if b.guarded {
 		b.guarded = false

@@ -13,8 +13,8 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// tableRecords hands the newest version at or below the cut of each key of a
-// memtable, within the bounds, to emit, as carried records.
+// tableRecords calls emit with carried records of a memtable: of each key within the
+// bounds the newest version at or below the cut.
 func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *bounds, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
 	var stream wal.Stream
 	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
@@ -38,10 +38,10 @@ func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *
 	return batch.flush()
 }
 
-// streamOf returns a stream of which the partition, when it is opened, takes a
-// record with this sequence. Replay passes over what the manifest says is
-// flushed, of each stream apart; so what was inherited may not be above what is
-// flushed of the partition's own.
+// streamOf returns a stream from which an open of the backup accepts a record of the
+// partition with this sequence. Of each stream, replay skips the sequences that the
+// manifest says are flushed. An inherited version may be at or below the flushed sequence
+// of the partition's own stream: then its record goes to a stream that is inherited.
 func (p *backupPart) streamOf(seq uint64) wal.Stream {
 	if seq <= p.flushed {
 		for _, in := range p.inherits {
@@ -53,8 +53,8 @@ func (p *backupPart) streamOf(seq uint64) wal.Stream {
 	return wal.Stream(p.id)
 }
 
-// spool keeps log records in a temporary file, or in memory if they are few. The
-// zero value but for fs and name is empty.
+// spool keeps log records in a temporary file, or in memory if they are few. A spool with
+// only fs and name set is empty.
 type spool struct {
 	fs   vfs.FS
 	name string
@@ -92,7 +92,7 @@ func (s *spool) add(stream wal.Stream, highest uint64, payload []byte) error {
 	return nil
 }
 
-// each hands the records to emit, in the order in which they were added.
+// each calls emit with the records, in the order in which they were added.
 func (s *spool) each(_ context.Context, emit func(stream wal.Stream, highest uint64, payload []byte) error) error {
 	var parts []io.Reader
 	if s.file != nil {
@@ -118,7 +118,7 @@ func (s *spool) each(_ context.Context, emit func(stream wal.Stream, highest uin
 	}
 }
 
-// remove removes the file. What cannot be removed goes at the next open.
+// remove removes the file. If that fails, the next open removes it.
 func (s *spool) remove() {
 	if s.file != nil {
 		_ = s.file.Close()

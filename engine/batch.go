@@ -10,31 +10,29 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// Batch collects operations on items of one logical partition, which
-// Container.Commit then carries out in their order: all of them or none, and
-// nobody ever sees some without the others.
+// Batch collects operations on items of one logical partition. Container.Commit carries
+// them out in order: all of them or none. No reader ever sees only some of them.
 //
-// Limits are checked as operations are added: an add that is refused leaves the
-// batch as it was. Documents and ids are copied. A Batch serves one goroutine at
-// a time and must not be copied; after Reset it is used again without
-// allocating.
+// Limits are checked as operations are added: an add that is refused leaves the batch as
+// it was. Documents and ids are copied. A Batch serves one goroutine at a time and must
+// not be copied. After Reset it can be used again without allocating.
 type Batch struct {
-	// Durability of the batch, if not zero, replaces the store's default.
-	// Interval is not possible here.
+	// Durability of the batch, if not zero, replaces the store's default. Interval is not
+	// possible here.
 	Durability Durability
 
 	c       *Container
 	pk      PartitionKey
-	refused error       // why every call fails: the key
+	refused error       // why every call fails: the key is invalid
 	epk     partmap.EPK // of pk
-	ops     []batchOp   // beyond the length: buffers to be used again
+	ops     []batchOp   // beyond the length: buffers for reuse
 	size    int64       // bytes of keys, ids and bodies
 	patches int         // operations that are patches
-	alone   bool        // it stands for a single write: the limits of batches do not count
-	charge  float64     // RU of the commits since it was begun, those that failed too
+	alone   bool        // stands for a single write: the limits of batches do not apply
+	charge  float64     // RU of the commits since begin, failed ones too
 	record  []byte      // scratch: the record of the log
 	order   []int32     // scratch: operations by id, then by index
-	found   []incumbent // scratch: what each operation met
+	found   []incumbent // scratch: the present version that each operation found
 }
 
 // batchOp is an operation of a batch.
@@ -43,7 +41,7 @@ type batchOp struct {
 	ifMatch  ETag
 	ttl      int64  // milliseconds, 0: for ever
 	explicit bool   // the ttl was given for this write
-	patch    *Patch // of verbPatch: the body is what it leaves, once that is known
+	patch    *Patch // of verbPatch; the body is its result, once that is known
 	failed   error  // why it cannot be applied
 	data     []byte // the id, then the body
 	idLen    int
@@ -79,7 +77,7 @@ func (v verb) demand() demand {
 	return anything
 }
 
-// BatchError tells which operation of a batch is why none was carried out.
+// BatchError names the operation because of which a batch was not carried out.
 type BatchError struct {
 	Index int    // of the operation in the batch, from 0
 	Op    string // "create", "upsert", "replace", "put", "delete" or "patch"
@@ -94,15 +92,15 @@ func (e *BatchError) Error() string {
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// NewBatch returns an empty batch for a logical partition. If the key is
-// invalid, every add and Commit says so.
+// NewBatch returns an empty batch for a logical partition. If the key is invalid, every
+// add and Commit returns an error.
 func (c *Container) NewBatch(pk PartitionKey) *Batch {
 	b := new(Batch)
 	b.begin(c, pk)
 	return b
 }
 
-// begin makes an empty batch what NewBatch returns.
+// begin makes an empty batch ready for a container and a partition key.
 func (b *Batch) begin(c *Container, pk PartitionKey) {
 	b.c, b.pk, b.refused = c, pk, c.checkPartitionKey(pk)
 	if b.refused == nil {
@@ -110,17 +108,17 @@ func (b *Batch) begin(c *Container, pk PartitionKey) {
 	}
 }
 
-// batches are used again by calls that need one inside.
+// batches is a pool for calls that use a batch internally.
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// release empties the batch and gives it back.
+// release empties the batch and returns it to the pool.
 func (b *Batch) release() {
 	b.Reset()
 	b.empty()
 	batches.Put(b)
 }
 
-// empty lets go of what a batch that is given back must not keep.
+// empty drops what a batch in the pool must not keep.
 func (b *Batch) empty() {
 	if cap(b.ops) > defaultBatchOps {
 		b.ops = nil
@@ -129,12 +127,12 @@ func (b *Batch) empty() {
 	b.c, b.pk, b.Durability, b.alone, b.charge = nil, PartitionKey{}, Durability{}, false, 0
 }
 
-// Create adds the writing of a new item; if it exists, Commit fails with
-// ErrExists. An add returns the errors of a single write that concern the
-// document, ErrKeyMismatch if that is of another logical partition, and a
-// *LimitError past Limits.BatchOperations or Limits.BatchBytes. IfMatch, if it
-// is given, is compared when the batch is committed; WriteOptions.Durability
-// and Charge are refused here: see Batch.Durability and Meta.Charge.
+// Create adds the writing of a new item; if the item exists, Commit fails with ErrExists.
+// An add returns those errors of a single write that concern the document, ErrKeyMismatch
+// if the document is of another logical partition, and a *LimitError past
+// Limits.BatchOperations or Limits.BatchBytes. An IfMatch is compared when the batch is
+// committed. WriteOptions.Durability and Charge are refused here: see Batch.Durability
+// and Meta.Charge.
 func (b *Batch) Create(doc []byte, o *WriteOptions) error { return b.addDocument(verbCreate, doc, o) }
 
 // Upsert adds the writing of an item, whether or not it exists.
@@ -154,7 +152,7 @@ func (b *Batch) Put(id string, body []byte, o *WriteOptions) error {
 	return b.addBytes(verbPut, id, body, o)
 }
 
-// Delete adds the deletion of an item that must exist, of a container of either
+// Delete adds the deletion of an item that must exist. The container may be of either
 // kind.
 func (b *Batch) Delete(id string, o *WriteOptions) error { return b.addBytes(verbDelete, id, nil, o) }
 
@@ -182,7 +180,7 @@ func (b *Batch) Reset() {
 	b.ops, b.size, b.patches = b.ops[:0], 0, 0
 }
 
-// keptScratch is the size above which a buffer is not kept for another use.
+// keptScratch is the size above which a buffer is not kept for reuse.
 const keptScratch = 64 << 10
 
 func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
@@ -200,7 +198,7 @@ func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 	return b.add(v, r.doc.ID, doc, r.ttl, o)
 }
 
-// checkDocument says whether the batch takes documents with a verb.
+// checkDocument returns why the batch cannot take a document with this verb, or nil.
 func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
 	if o != nil && o.Key.Valid() && o.Key != b.pk {
 		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
@@ -208,7 +206,7 @@ func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
 	return b.c.mayWrite(v.demand(), b.pk)
 }
 
-// scan scans a document, which must be of the batch's key, for the request.
+// scan scans a document into the request. Its partition key must be the batch's.
 func (b *Batch) scan(r *request, doc []byte) error {
 	if b.c.def.Kind != JSON {
 		return invalidf("container %q is opaque; use Put", b.c.name)
@@ -217,7 +215,7 @@ func (b *Batch) scan(r *request, doc []byte) error {
 	return err
 }
 
-// checkBody says whether the container takes items of this body.
+// checkBody returns why the container cannot take an item with this body, or nil.
 func (b *Batch) checkBody(body []byte) error {
 	if b.c.def.Kind != Opaque {
 		return invalidf("Put: container %q holds documents; use Upsert", b.c.name)
@@ -266,7 +264,7 @@ func (b *Batch) addFilled(op batchOp, id, body []byte) error {
 	return nil
 }
 
-// replace puts an operation in the place of another one on the same item.
+// replace replaces an operation by another one on the same item.
 func (b *Batch) replace(i int, op batchOp, body []byte) error {
 	old := &b.ops[i]
 	more := int64(len(body) - len(old.body()))
@@ -279,8 +277,7 @@ func (b *Batch) replace(i int, op batchOp, body []byte) error {
 	return nil
 }
 
-// fill sets everything but the data. ttl is what the document or the container
-// says.
+// fill sets everything but the data. ttl is that of the document or of the container.
 func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOptions) (err error) {
 	*op = batchOp{verb: v, idLen: len(id), ttl: ttl, earlier: -1, final: true}
 	if o == nil {
@@ -302,12 +299,12 @@ func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOpti
 	return nil
 }
 
-// opSize is what an operation adds to the size.
+// opSize returns what an operation adds to Batch.size.
 func (b *Batch) opSize(id, body []byte) int64 {
 	return int64(len(b.pk.Encoded()) + len(id) + len(body))
 }
 
-// fits says whether the batch may grow by so many bytes.
+// fits returns an error if the batch may not grow by this many bytes.
 func (b *Batch) fits(more int64) error {
 	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit && !b.alone {
 		return &LimitError{What: "batch", Size: b.size + more, Limit: limit, Kind: ErrTooLarge}
@@ -315,12 +312,12 @@ func (b *Batch) fits(more int64) error {
 	return nil
 }
 
-// key sets k to the sort key of an item of the batch.
+// key returns the sort key of an item of the batch.
 func (b *Batch) key(id []byte) item.Key {
 	return item.Key{Hash: b.epk.Head(), EPK: b.epk.Bytes(), PK: b.pk.Encoded(), ID: id}
 }
 
-// link finds for each operation the one before it on the same item.
+// link sets earlier and final of every operation.
 func (b *Batch) link() {
 	b.order = b.order[:0]
 	for i := range b.ops {
@@ -343,6 +340,5 @@ func (b *Batch) link() {
 	}
 }
 
-// demanding says whether some operation depends on the present version of its
-// item.
+// demanding says whether the operation depends on the present version of its item.
 func (op *batchOp) demanding() bool { return op.verb.demand() != anything || op.ifMatch != 0 }

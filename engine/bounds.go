@@ -8,8 +8,9 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// bounds are a part of the key space as keys: lo is before each key in it and
-// after each key below it, hi likewise at the end. No item has these keys.
+// bounds are a part of the key space, as keys: lo sorts before every key in it and after
+// every key below it; hi sorts after every key in it and before every key above it. No
+// item has these keys.
 type bounds struct{ lo, hi item.Key }
 
 // newBounds returns the bounds of a range for keys of this many levels.
@@ -27,9 +28,9 @@ func (p *partition) bounds() *bounds {
 	return b
 }
 
-// boundaryKey returns an EPK as the key before all keys that do not lie below
-// it. It has no partition key and the full width of an EPK, filled up with
-// zeros: what a boundary has beyond that keys cannot have.
+// boundaryKey returns the key that sorts before all keys at or above an EPK and after all
+// keys below it. It has no partition key. Its EPK has the full width, padded with zeros.
+// Bytes of a boundary beyond that width are cut off: no key has them.
 func boundaryKey(at *partmap.EPK, levels int) item.Key {
 	epk := make([]byte, levels*item.MaxEPK/item.MaxLevels)
 	copy(epk, at.Bytes())
@@ -43,7 +44,7 @@ func (b *bounds) holds(k *item.Key) bool {
 // levels is the number of levels of the container's partition keys.
 func (c *Container) levels() int { return c.def.levels() }
 
-// setBounds sets the reference of a file to the part of it within a range.
+// setBounds sets the reference of a file to the part of the file within a range.
 func (f *file) setBounds(r partmap.Range, levels int) {
 	f.min, f.max = r.Min, r.Max
 	f.ref.Min, f.ref.Max = append([]byte{}, r.Min.Bytes()...), append([]byte{}, r.Max.Bytes()...)
@@ -56,7 +57,8 @@ func (f *file) bounds(levels int) *bounds {
 	return newBounds(partmap.Range{Min: f.min, Max: f.max}, levels)
 }
 
-// clipTo computes the bounds as keys, if some of the file lies beyond them.
+// clipTo sets clip to the bounds as keys if some of the file lies outside them, else to
+// nil.
 func (f *file) clipTo(levels int) {
 	b := f.bounds(levels)
 	f.clip = nil
@@ -65,8 +67,8 @@ func (f *file) clipTo(levels int) {
 	}
 }
 
-// estimate notes how much of the file lies within the bounds, which stays unknown if
-// its tables are damaged.
+// estimate sets ref.Part to how much of the file lies within the bounds. It stays unknown
+// if the file's tables are damaged.
 func (f *file) estimate() error {
 	if f.clip == nil {
 		return nil
@@ -100,7 +102,7 @@ func (f *file) bytes() int64 {
 	return f.ref.Size
 }
 
-// fileBytes sums the files of a version, as far as they belong to it.
+// fileBytes sums the bytes of the version's files within their bounds.
 func (v *version) fileBytes() (n int64) {
 	for _, r := range v.runs {
 		for _, f := range r.files {
@@ -110,7 +112,7 @@ func (v *version) fileBytes() (n int64) {
 	return n
 }
 
-// foreign estimates the bytes of the file beyond the bounds.
+// foreign estimates the bytes of the file outside the bounds.
 func (f *file) foreign() int64 { return max(0, f.ref.Size-f.bytes()) }
 
 func (f *file) items() int64 {
@@ -127,8 +129,8 @@ func (f *file) raw() int64 {
 	return int64(f.Properties().RawBytes)
 }
 
-// part is the part of a count of the file that falls within the bounds, as
-// that of the versions does.
+// part scales a count of the whole file down to the bounds, by the share of the file's
+// versions that lie within them.
 func (f *file) part(n uint64) float64 {
 	if f.ref.Part == nil {
 		return float64(n)
@@ -136,15 +138,15 @@ func (f *file) part(n uint64) float64 {
 	return float64(n) * float64(f.ref.Part.Items) / float64(f.Properties().Items)
 }
 
-// share is part in whole numbers.
+// share is part, rounded down.
 func (f *file) share(n uint64) int64 { return int64(f.part(n)) }
 
-// before says that all of the file within the bounds lies before a key.
+// before says whether all of the file within the bounds lies before a key.
 func (f *file) before(k *item.Key) bool {
 	return item.Compare(&f.Properties().Max, k) < 0 || f.clip != nil && item.Compare(&f.clip.hi, k) <= 0
 }
 
-// outside says that the file has nothing from lo to hi within its bounds.
+// outside says whether the file has nothing from lo to hi within its bounds.
 func (f *file) outside(lo, hi *item.Key) bool {
 	return f.before(lo) || item.Compare(hi, &f.Properties().Min) < 0 || f.clip != nil && item.Compare(hi, &f.clip.lo) < 0
 }
@@ -174,10 +176,10 @@ func (b *bounds) seek(c positioner, k *item.Key, reverse, inclusive bool) bool {
 	return seekCursor(c, k, reverse, inclusive) && b.holds(c.Key())
 }
 
-// holdsEntry says whether a logical partition lies within the bounds, given what
-// the table of a file holds of its EPK: all but the last 8 bytes. sure is false
-// where these are those of a boundary that has more: then the key tells. nil are
-// no bounds.
+// holdsEntry says whether a logical partition lies within the bounds. epk is the part of
+// its EPK that the table of a file has: all but the last 8 bytes. sure is false if these
+// bytes are the beginning of a boundary that continues: then only the full key decides.
+// nil are no bounds.
 func (b *bounds) holdsEntry(epk []byte) (within, sure bool) {
 	if b == nil {
 		return true, true

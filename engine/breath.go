@@ -7,11 +7,11 @@ import (
 	"github.com/cleavestore/cleave/internal/alarm"
 )
 
-// breather makes the pauses of an output.
+// breather makes an output pause, so that other work can run.
 type breather struct {
 	pacer
 	alarm    alarm.Alarm // nil before the first nap
-	rewrites int         // of a rewrite: debts.files
+	rewrites int         // for a rewrite: its debts.files
 }
 
 func (b *breather) init() {
@@ -34,7 +34,7 @@ func (b *breather) close() {
 	}
 }
 
-// share is the share of a processor that the output has to get.
+// share returns the share of a processor that the output should get.
 func (o *output) share() float64 {
 	d := debts{files: o.rewrites}
 	if o.merges {
@@ -45,8 +45,8 @@ func (o *output) share() float64 {
 	return d.share()
 }
 
-// breathe lets others run, and says whether to go on: errMoved if the partition
-// was dropped.
+// breathe pauses the output, so that other work can run. It returns errMoved if the
+// partition was dropped, the context's error if that has ended.
 func (o *output) breathe() error {
 	o.pause(o.share())
 	if o.p.dropped.Load() {

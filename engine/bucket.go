@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	evenOut   = 100 * time.Millisecond // of a rate that may be unused and spent at once
-	burstSpan = 300 * time.Second      // of a rate that is kept for bursts
-	burstRate = 3000                   // RU/s: of bursts, and from which on there are none
+	evenOut   = 100 * time.Millisecond // as much unused rate may be spent at once
+	burstSpan = 300 * time.Second      // as much unused rate is kept for bursts
+	burstRate = 3000                   // RU/s: limit of a burst; a rate as high or higher has no bursts
 )
 
-// meter is the token bucket of a physical partition, and what it consumed. An
-// operation is admitted while the bucket is positive and charged when its work
-// is done, so the bucket may sink below 0; what is owed is waited for. With
-// bursts the bucket holds what 300 s give, and what leaves it is held to 3,000
-// RU/s. A bucket begins empty. Its methods are safe for concurrent use and take
-// no lock; now is the store's uptime.
+// meter is the token bucket of a physical partition, and counts what the partition
+// consumed. An operation is admitted while the balance is positive, and charged when its
+// work is done. So the balance may fall below 0; then no operation is admitted until it
+// is positive again. With bursts the bucket holds up to 300 s of the rate, but at most
+// 3,000 RU/s leave it. A bucket begins empty. The methods are safe for concurrent use and
+// take no lock; now is the store's uptime.
 type meter struct {
 	rate     float64 // RU/s
 	bank     flow
-	burst    flow         // rate 0: no bursts
+	burst    flow         // limits bursts; rate 0: there are none
 	consumed atomic.Int64 // thousandths of RU
 	refused  atomic.Int64 // operations
 }
 
-// newMeter returns a meter with a balance in RU, below 0 if it owes.
+// newMeter returns a meter with a balance in RU; below 0 the partition owes them.
 func newMeter(rate float64, bursts bool, now time.Duration, balance float64) *meter {
 	m := &meter{rate: rate, bank: flow{rate: rate, depth: evenOut}}
 	if bursts && rate < burstRate {
@@ -37,7 +37,7 @@ func newMeter(rate float64, bursts bool, now time.Duration, balance float64) *me
 	return m
 }
 
-// wait returns how long until the next operation is admitted, 0 if it is.
+// wait returns how long until the next operation is admitted; 0: now.
 func (m *meter) wait(now time.Duration) time.Duration {
 	wait := m.bank.wait(now)
 	if m.burst.rate > 0 {
@@ -46,7 +46,7 @@ func (m *meter) wait(now time.Duration) time.Duration {
 	return wait
 }
 
-// charge takes what an operation cost out of the bucket.
+// charge takes the cost of an operation from the bucket.
 func (m *meter) charge(now time.Duration, ru float64) {
 	m.consumed.Add(int64(ru*1000 + 0.5))
 	m.bank.charge(now, ru)
@@ -55,15 +55,15 @@ func (m *meter) charge(now time.Duration, ru float64) {
 	}
 }
 
-// flow is a rate with some credit. All that it keeps is the moment at which the
-// credit is, or was, 0: it grows with time, and a charge moves the moment on.
+// flow is a rate with a limited credit. It keeps only the moment at which the credit is,
+// or was, 0. The credit grows as time passes; a charge moves the moment forward.
 type flow struct {
 	rate  float64       // RU/s
-	depth time.Duration // of the credit
-	zero  atomic.Int64  // nanoseconds
+	depth time.Duration // of rate: the most credit
+	zero  atomic.Int64  // uptime at which the credit is 0, nanoseconds
 }
 
-// span returns the time that gives so much, in nanoseconds.
+// span returns the time, in nanoseconds, in which the rate gives so many RU.
 func (f *flow) span(ru float64) int64 { return int64(ru / f.rate * float64(time.Second)) }
 
 func (f *flow) wait(now time.Duration) time.Duration {
@@ -79,7 +79,7 @@ func (f *flow) charge(now time.Duration, ru float64) {
 	}
 }
 
-// balance returns the credit in RU, below 0 what is owed.
+// balance returns the credit in RU; below 0 it is a debt.
 func (f *flow) balance(now time.Duration) float64 {
 	return min(now-time.Duration(f.zero.Load()), f.depth).Seconds() * f.rate
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// The index of a file is a section of it. A flush makes it of the documents; a
-// merge of the indexes of its inputs, whose ordinals it exchanges, and of the
-// documents of inputs that have none for the present policy. It is written,
-// checked and published with the file.
+// The index of a file is a section of the file. A flush builds it from the documents. A
+// merge builds it from the indexes of its inputs, with new ordinals, and from the
+// documents of inputs that have no index for the present policy. It is written, checked
+// and published with the file.
 
 // outputIndex is the index of the file that an output writes.
 type outputIndex struct {
@@ -22,7 +22,7 @@ type outputIndex struct {
 	builder *index.Builder
 	temp    string // name of the builder's temporary file; empty: it has none
 	taken   []*takenIndex
-	carried []*takenIndex // of files that are complete
+	carried []*takenIndex // taken of the files that are complete
 }
 
 // takenIndex is an input's index of which an output file takes a part.
@@ -33,7 +33,7 @@ type takenIndex struct {
 	remap  index.Remap
 }
 
-// beginIndex begins the index of another file.
+// beginIndex begins the index of the next output file.
 func (o *output) beginIndex() {
 	if o.index.policy == nil {
 		return
@@ -46,7 +46,7 @@ func (o *output) beginIndex() {
 	o.index.builder.Breathe = o.breatheIndex
 }
 
-// breatheIndex is breathe while an index is sorted and joined.
+// breatheIndex is breathe while an index is sorted and joined. A merge is also paced.
 func (o *output) breatheIndex() error {
 	if err := o.breathe(); err != nil || !o.merges {
 		return err
@@ -54,7 +54,7 @@ func (o *output) breatheIndex() error {
 	return o.p.db.pace(o.ctx, o)
 }
 
-// indexDocument adds the version that was added last.
+// indexDocument adds the version that was added to the file last.
 func (o *output) indexDocument(v *item.Version) error {
 	b := o.index.builder
 	if b == nil {
@@ -68,8 +68,8 @@ func (o *output) indexDocument(v *item.Version) error {
 	return b.Add(ordinal, v.Body)
 }
 
-// takesFrom says whether the document of the version that an input is at must
-// be read, because its file has no index that fits.
+// takesFrom says whether the document of an input's present version must be read, because
+// the input's file has no usable index for the policy.
 func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 	if o.index.builder == nil {
 		return false, nil
@@ -77,7 +77,7 @@ func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 	t := in.taken
 	if t == nil || t.file != in.file || t.number != o.number {
 		t = &takenIndex{file: in.file, number: o.number}
-		// One that is damaged is made anew of the documents.
+		// A damaged index is rebuilt from the documents.
 		t.r, err = in.file.openIndex(o.index.policy, true)
 		if in.file.badIndex.Load() || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrIO) {
 			t.r, err = nil, nil
@@ -91,8 +91,9 @@ func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 	return t.r == nil, nil
 }
 
-// takeIndex notes the ordinal that the version of an input got. The index is
-// that of the input, or if its document was read made of that.
+// takeIndex notes the new ordinal of an input's present version. read says that its
+// document was read: then the document is indexed. Otherwise its terms come from the
+// input's index.
 func (o *output) takeIndex(in *runInput, read bool) error {
 	b := o.index.builder
 	if b == nil {
@@ -135,8 +136,9 @@ func (o *output) writes(name string) bool {
 	return name == fsys.Path(o.temp) || o.index.temp != "" && name == fsys.Path(o.index.temp)
 }
 
-// failIndex notes, if a file could not be written because the index of an input
-// is damaged or cannot be read, that the documents are to be read the next time.
+// failIndex handles an error in writing a file. If the index of an input may be damaged
+// or unreadable, it marks the indexes of all inputs as bad: the next attempt reads the
+// documents.
 func (o *output) failIndex(err error) {
 	if io := new(IOError); errors.Is(err, ErrCorrupt) || errors.As(err, &io) && errors.Is(err, ErrIO) && !o.writes(io.File) {
 		for _, t := range o.index.taken {
@@ -145,7 +147,7 @@ func (o *output) failIndex(err error) {
 	}
 }
 
-// endIndex lets go of what the builder holds.
+// endIndex closes the builder and removes its temporary file.
 func (o *output) endIndex() {
 	if o.index.builder == nil {
 		return
@@ -176,8 +178,8 @@ func (f *file) guardedIndex(section segment.IndexBytes) (r *index.Reader, err er
 	return r, err
 }
 
-// openIndex returns the file's index if it is one for the policy, else nil. With
-// read it is read past the mapping, and needs no guard.
+// openIndex returns the file's index if it is one for the policy, else nil. read says to
+// read it from the file and not from the mapping: then it needs no guard.
 func (f *file) openIndex(policy *index.Compiled, read bool) (*index.Reader, error) {
 	section, ok := f.Index(read)
 	if !ok || policy == nil {

@@ -10,47 +10,45 @@ import (
 	"github.com/cleavestore/cleave/internal/memtable"
 )
 
-// candidates goes through the documents of a partition that a plan gives, in
-// the order of their keys, as mergedCursor does through all of them, and under
-// the same rules: from open to close it is used inside epoch guards in which its
-// version is still that of the partition.
+// candidates is a cursor over the documents of a partition that a plan names, in key
+// order. It follows the rules of mergedCursor: from open to close it is used inside epoch
+// guards in which its version is still that of the partition.
 type candidates struct {
 	*lookup
 	few   bool // the scope is one logical partition
 	order *indexOrder
-	// leftOut says that there are candidates, after the first ones in the order,
-	// that are not looked at.
+	// leftOut says that candidates that come later in the order were left out.
 	leftOut bool
 
-	ctx     context.Context // nil: nobody ends it
+	ctx     context.Context // nil: never cancelled
 	sets    planSets
 	set     sourceSet
 	version *version // nil: closed
 	lo, hi  *item.Key
-	limits  [2]item.KeyCopy // memory of lo and hi
-	fits    bool            // indexes have answered for version
+	limits  [2]item.KeyCopy // buffers of lo and hi
+	fits    bool            // the sources of version have indexes for the policy
 	sources []*candidateSource
-	free    []*candidateSource // for use again
+	free    []*candidateSource // for reuse
 	current *candidateSource
 	failure error
-	found   int64  // what the plan has given of all sources
-	counted int64  // of these, what was only counted
+	found   int64  // candidates that the plan named, of all sources
+	counted int64  // how many of these were only counted
 	keys    []byte // order keys of candidateSource.hits
-	ties    int    // of candidates in candidateSource.tied, those that are still wanted
-	// onlyCount says that nothing but the number of candidates is wanted.
+	ties    int    // how many candidates of candidateSource.tied, the first by key, are still wanted; 0: all
+	// onlyCount says that only the number of candidates is wanted.
 	onlyCount bool
-	// stepwise says that a few of the first candidates may do: the plan is
-	// evaluated for more and more ordinals, as far as somebody comes.
+	// stepwise says that the caller may stop after a few candidates: the plan is
+	// evaluated for further ordinals only as next needs them.
 	stepwise bool
 }
 
-// firstStep is the number of ordinals, a power of two, that are evaluated first;
-// each further step takes stepGrowth times as many. Only tests change it.
+// firstStep is the number of ordinals, a power of two, that are evaluated first; each
+// further step takes stepGrowth times as many. Only tests change it.
 var firstStep = uint32(1 << 16)
 
 const stepGrowth = 8
 
-// stepAfter returns what comes after a step through ordinals below hi.
+// stepAfter returns the size of the step after a step, at most hi.
 func stepAfter(step, hi uint32) uint32 {
 	if step > hi/stepGrowth {
 		return hi
@@ -60,7 +58,7 @@ func stepAfter(step, hi uint32) uint32 {
 
 var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 
-// release gives the candidates back, for their memory.
+// release returns c to the pool, with its buffers.
 func (c *candidates) release() {
 	c.close()
 	c.sets.ctx = nil
@@ -68,25 +66,25 @@ func (c *candidates) release() {
 	candidatesPool.Put(c)
 }
 
-// lookup is how indexes answer a query.
+// lookup says how indexes answer a query.
 type lookup struct {
 	policy *index.Compiled
 	plan   *planNode
-	exact  bool // the plan gives no documents but those wanted
+	exact  bool // every document that the plan names is wanted
 }
 
-// candidateSource is a source with what the plan gives of it.
+// candidateSource is a source with the candidates that the plan names in it.
 type candidateSource struct {
 	*indexSource
 	lo, hi uint32     // the ordinals in scope
-	to     uint32     // those before it have been evaluated
-	step   uint32     // how many come next
-	set    *index.Set // nil in a memtable without an index
-	hits   []orderHit // of set, those whose order key a term tells, by ordinal
-	tied   []uint32   // of set, those of which only the first by key, of all sources, are wanted
-	count  int64      // of set
+	to     uint32     // the plan was evaluated for the ordinals before it
+	step   uint32     // number of ordinals to evaluate next
+	set    *index.Set // ordinals of the candidates; nil: a memtable without an index
+	hits   []orderHit // candidates in set whose order key is known from a term, by ordinal
+	tied   []uint32   // candidates in set with the last term that was taken: see ties
+	count  int64      // number of candidates in set
 	full   bool       // set has all ordinals from lo to hi
-	loose  bool       // set is of the rest of the plan: the order takes those with a term of its span
+	loose  bool       // set is of indexOrder.rest: the order selects those with a term of its span
 	ok     bool
 	at     uint32
 	mem    memtable.Cursor // over a memtable without an index
@@ -95,10 +93,10 @@ type candidateSource struct {
 	ver    item.Version
 }
 
-// open evaluates the plan for the keys from lo, inclusive, to hi, exclusive, all
-// of which belong to the partition; whole says that all of its keys lie between
-// them. It returns false if a file has no index for the policy: its documents
-// must be read.
+// open evaluates the plan for the keys from lo, inclusive, to hi, exclusive, which all
+// belong to the partition. whole says that these are all keys of the partition. open
+// returns false if indexes cannot answer, for instance because a file has no index for
+// the policy: then the documents must be read.
 func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
@@ -188,7 +186,7 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	return true, nil
 }
 
-// source returns a candidateSource of a source.
+// source returns an empty candidateSource for a source.
 func (c *candidates) source(s *indexSource) *candidateSource {
 	cs := new(candidateSource)
 	if n := len(c.free); n > 0 {
@@ -198,7 +196,7 @@ func (c *candidates) source(s *indexSource) *candidateSource {
 	return cs
 }
 
-// spare takes a candidateSource back.
+// spare keeps a candidateSource for reuse.
 func (c *candidates) spare(s *candidateSource) {
 	s.mem.Reset(nil, 0)
 	if s.set != nil {
@@ -208,14 +206,15 @@ func (c *candidates) spare(s *candidateSource) {
 	c.free = append(c.free, s)
 }
 
-// extend evaluates the next step of a source, at or after its ordinal.
+// extend evaluates the next step of a source, from its present ordinal or the end of the
+// last step, whichever is later.
 func (c *candidates) extend(s *candidateSource) error {
 	lo := max(s.at, s.to)
 	s.to = s.hi
 	if s.hi-lo > s.step {
 		s.to = lo + s.step
 		if s.to > firstStep {
-			s.to &^= firstStep - 1 // where a container of a bitmap ends
+			s.to &^= firstStep - 1 // end at a container of the bitmap
 		}
 		s.step = stepAfter(s.step, s.hi)
 	}
@@ -230,9 +229,10 @@ func (c *candidates) extend(s *candidateSource) error {
 	return err
 }
 
-// evaluate sets what the plan gives of the ordinals of a source from lo,
-// inclusive, to hi, exclusive. What is dead is left out, but for few keys what
-// others overwrite is found out for each.
+// evaluate sets s.set to the candidates among the ordinals of a source from lo,
+// inclusive, to hi, exclusive. It leaves dead versions out. For one logical partition
+// (few) it keeps versions that other sources overwrite, unless the candidates are only
+// counted: move checks each of them.
 func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	plan := c.plan
 	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
@@ -262,8 +262,8 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	return err
 }
 
-// checkPartition counts the candidates of a source as none if they are of another
-// logical partition than the scope: they are all of one.
+// checkPartition sets the count of a source to 0 if its candidates are of another logical
+// partition than the scope. They are all of one.
 func (c *candidates) checkPartition(s *candidateSource) error {
 	at, _ := s.set.Next(s.lo)
 	err := s.indexSource.version(at, &s.key, &s.ver)
@@ -273,10 +273,10 @@ func (c *candidates) checkPartition(s *candidateSource) error {
 	return err
 }
 
-// countTerms counts the candidates of a source by the lengths of postings, less
-// what the dead have of these. It returns false if that is not possible: something
-// of the source is beyond the scope, or newer than what the query sees, or a
-// document can have several of the terms.
+// countTerms counts the candidates of a source as the lengths of its postings, minus the
+// dead versions in them. It returns false if it cannot: some version of the source is out
+// of scope or newer than what the query sees, or a document can have several of the
+// terms.
 func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 	if !c.exact || !s.whole() || !c.plan.countable() || s.maxSeq() > s.indexSource.set.at {
 		return false, nil
@@ -301,10 +301,10 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 	return known, err
 }
 
-// whole says that all versions of the source are in scope.
+// whole says whether all versions of the source are in scope.
 func (s *candidateSource) whole() bool { return s.lo == 0 && s.hi == s.r.Info().Items }
 
-// close lets go of the sources.
+// close releases the sources.
 func (c *candidates) close() {
 	for _, s := range c.sources {
 		c.spare(s)
@@ -315,8 +315,7 @@ func (c *candidates) close() {
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
 
-// seek goes to the first candidate at or after a key; without inclusive it
-// passes over that one.
+// seek goes to the first candidate at or after a key, or after it if inclusive is false.
 func (c *candidates) seek(from *item.Key, inclusive bool) {
 	for _, s := range c.sources {
 		if s.set == nil {
@@ -340,7 +339,7 @@ func (c *candidates) seek(from *item.Key, inclusive bool) {
 	c.pick()
 }
 
-// start goes to the first candidate of a memtable at or after a key.
+// start goes to the first candidate of a memtable without an index at or after a key.
 func (c *candidates) start(s *candidateSource, from *item.Key) {
 	if s.clip != nil && item.Compare(from, &s.clip.lo) < 0 {
 		from = &s.clip.lo
@@ -349,7 +348,7 @@ func (c *candidates) start(s *candidateSource, from *item.Key) {
 	c.settle(s)
 }
 
-// advance goes to the following candidate of a source.
+// advance goes to the next candidate of a source.
 func (c *candidates) advance(s *candidateSource) {
 	if s.set == nil {
 		s.ok = s.mem.Next()
@@ -360,7 +359,7 @@ func (c *candidates) advance(s *candidateSource) {
 	c.move(s)
 }
 
-// move goes to the first candidate of a source at or after its ordinal.
+// move goes to the first candidate of a source at or after the ordinal s.at.
 func (c *candidates) move(s *candidateSource) {
 	for ; ; s.at++ {
 		at, ok := s.set.Next(s.at)
@@ -384,7 +383,7 @@ func (c *candidates) move(s *candidateSource) {
 			return
 		}
 		if c.few && !item.SamePartition(&s.key, c.lo) {
-			s.ok = false // and none of the others is: their EPKs agree in the head
+			s.ok = false // all of these are of another logical partition, whose EPK has the same head
 			return
 		}
 		if !c.few || !c.hidden(s) {
@@ -396,8 +395,8 @@ func (c *candidates) move(s *candidateSource) {
 	}
 }
 
-// settle goes to the first key of a memtable, at or after the present one, that
-// is not overwritten.
+// settle goes to the first key of a memtable, at or after the present one, whose version
+// no other source overwrites.
 func (c *candidates) settle(s *candidateSource) {
 	for ; s.ok; s.ok = s.mem.Next() {
 		if s.ok = item.Compare(s.mem.Key(), s.end) < 0; !s.ok {
@@ -429,8 +428,8 @@ func (c *candidates) hidden(s *candidateSource) bool {
 	return hidden && err == nil
 }
 
-// pick finds the source with the next candidate. No two have the same key: all
-// but the newest are dead.
+// pick finds the source with the next candidate. No two sources are at the same key: all
+// versions of a key but the newest are dead.
 func (c *candidates) pick() {
 	c.current = nil
 	for _, s := range c.sources {
@@ -461,13 +460,13 @@ func (c *candidates) next() {
 	c.pick()
 }
 
-// isTied says whether the candidate that the source is at is one of tied.
+// isTied says whether the candidate that the source is at is in tied.
 func (s *candidateSource) isTied() bool {
 	_, tied := slices.BinarySearch(s.tied, s.at)
 	return s.ok && tied
 }
 
-// dropTies leaves out what is still tied.
+// dropTies removes the tied candidates that were not reached yet.
 func (c *candidates) dropTies() {
 	for _, s := range c.sources {
 		skip := s != c.current && s.isTied()
@@ -480,9 +479,9 @@ func (c *candidates) dropTies() {
 	}
 }
 
-// count returns the number of candidates; false: they must be looked at. In one
-// logical partition match is asked about those in memtables, which have no index
-// there.
+// count returns the number of candidates; ok is false if it is not known without looking
+// at each. In one logical partition, count calls match for the versions in memtables
+// without an index.
 func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, ok bool, err error) {
 	if !c.exact || c.few && !c.onlyCount {
 		return 0, false, nil
@@ -505,7 +504,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 	return n, true, c.failure
 }
 
-// findCandidates puts the candidates where the next batch of a scan begins. It
+// findCandidates moves the candidates to the first one of the next batch of a scan. It
 // returns false if indexes cannot answer for the version.
 func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64) (bool, error) {
 	c := s.candidates
@@ -527,8 +526,8 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 	return true, nil
 }
 
-// limits returns the keys between which a scan has something of a partition, of
-// which it makes copies.
+// limits returns the keys that bound the part of a partition that a scan reads. It may
+// copy them into copies.
 func (s *scanner) limits(copies *[2]item.KeyCopy, p *partition) (lo, hi *item.Key) {
 	if s.onlyKey {
 		whole := s.bound.Partition()
@@ -544,7 +543,7 @@ func (s *scanner) limits(copies *[2]item.KeyCopy, p *partition) (lo, hi *item.Ke
 	return &within.lo, &within.hi
 }
 
-// limitsOf returns the keys between which the logical partition of a key lies.
+// limitsOf returns the keys that bound the logical partition of a key.
 func limitsOf(k *item.Key) (lo, hi *item.Key) {
 	at := k.Clone()
 	at.ID = nil

@@ -7,44 +7,44 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// What a batch leaves decides about unique keys, not the order of its operations:
-// an item may take values that another one gives up in the same batch. Before the
-// commit lock is taken the present documents of its items are read, for the values
-// that they have, and the claims on those and on the new values. Under the lock
-// nothing of that may have changed; else it is looked up again.
+// Unique keys are checked against the state after the whole batch, not operation by
+// operation: an item may take values that another item gives up in the same batch. Before
+// the commit lock is taken, the batch reads the present documents of its items, and the
+// claims on their present and new values. If one of these has changed when the lock is
+// held, the batch reads all of them again.
 //
-// The claims of an item that has expired are free. But the clock may be ahead, and
-// the item there again once it is right. So whoever takes one of its claims
-// deletes the item, with all of its claims. Not in a replicated container: there
-// time does not go back.
+// The claims of an expired item are free. But the clock may be ahead, and then the item
+// exists again once the clock is right. So a batch that takes one of the item's claims
+// also deletes the item, with all of its claims. A replicated container does not need
+// that: its time does not go back.
 
-// claimChange is what a batch does with a claim.
+// claimChange is what a batch does with one claim.
 type claimChange struct {
-	incumbent         // the present claim
-	id        claimID // of the claim
-	holder    string  // who has it
-	taker     int     // operation whose item has the values afterwards, -1: none
-	giver     int     // operation whose item had them before, -1: none
-	twice     int     // another operation whose item has them afterwards, -1: none
-	lived     bool    // somebody had the claim when it was looked up
+	incumbent         // the present version of the claim
+	id        claimID // key of the claim
+	holder    string  // id of the item that has it
+	taker     int     // operation whose item gets or keeps the claim, -1: none
+	giver     int     // operation whose item gives the claim up, -1: none
+	twice     int     // a second operation whose item would get the claim, -1: none
+	lived     bool    // the claim was live when it was looked up
 }
 
-// goneItem is an item that has expired and loses its claims.
+// goneItem is an expired item that the batch deletes with its claims.
 type goneItem struct {
 	incumbent
 	id []byte
 }
 
-// heldItem is the present version of the item of an operation, the last one on
-// that item.
+// heldItem is the present version of the item of an operation. Only the last operation on
+// an item has one.
 type heldItem struct {
 	incumbent
 	op   int
-	seen bool // it had not expired
+	seen bool // the item exists and had not expired
 }
 
-// lookUpClaims finds out what the batch does with claims. The caller is inside a
-// guard; documents that patches make are known.
+// lookUpClaims sets u.claims, u.held and u.gone. The caller is inside a guard. The
+// documents that patches make must be known.
 func (p *partition) lookUpClaims(v *version, u *commit) error {
 	u.claims, u.held, u.gone = u.claims[:0], u.held[:0], u.gone[:0]
 	places := make(map[claimID]int)
@@ -96,7 +96,7 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 		}
 		for n := range has {
 			if len(had) > 0 && has[n] == had[n] && lasts {
-				continue // as it is
+				continue // it stays as it is
 			}
 			if c := change(has[n]); c.taker < 0 {
 				c.taker = i
@@ -127,13 +127,12 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 	return nil
 }
 
-// writes says whether an operation is on the item.
+// writes says whether an operation of the batch is on the item.
 func (u *commit) writes(id string) bool {
 	return slices.ContainsFunc(u.ops, func(op batchOp) bool { return string(op.id()) == id })
 }
 
-// bury notes that an item which has expired is deleted, if it is there, and adds the
-// claims that it has to ids.
+// bury adds an expired item, if it exists, to u.gone, and its claims to ids.
 func (p *partition) bury(v *version, u *commit, id string, now int64, ids []claimID) ([]claimID, error) {
 	gone := goneItem{id: []byte(id)}
 	if slices.ContainsFunc(u.gone, func(g goneItem) bool { return bytes.Equal(g.id, gone.id) }) {
@@ -152,8 +151,8 @@ func (p *partition) bury(v *version, u *commit, id string, now int64, ids []clai
 	return p.claimsOf(v, u, gone.id, body, ids)
 }
 
-// claimsOf adds to ids the claims for a document that its item has indeed: others
-// may have taken them when it had expired.
+// claimsOf adds to ids those claims on a document's values that its item still has.
+// Another item may have taken some when this one had expired.
 func (p *partition) claimsOf(v *version, u *commit, id, body []byte, ids []claimID) ([]claimID, error) {
 	n := len(ids)
 	ids = u.c.unique.claims(ids, body)
@@ -172,9 +171,9 @@ func (p *partition) claimsOf(v *version, u *commit, id, body []byte, ids []claim
 	return kept, nil
 }
 
-// judgeClaimsLocked says whether the batch may do that. rests is the newest sequence
-// of the items and claims that were looked up: on these a refusal rests. The commit
-// lock is held.
+// judgeClaimsLocked says whether the batch may make its changes of claims. rests is the
+// newest sequence of the items and claims that were looked up: a refusal depends on them.
+// The commit lock is held.
 func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err error) {
 	var newer item.Version
 	changed := func(id []byte, found *incumbent) bool {
@@ -215,12 +214,13 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err 
 	return rests, nil
 }
 
-// live says whether somebody has the claim.
+// live says whether the claim exists and is neither deleted nor expired.
 func (c *claimChange) live(now int64) bool {
 	return c.exists && !c.version.Deleted() && (c.version.Expires == 0 || c.version.Expires > now)
 }
 
-// taken is the error of an operation whose item cannot have a claim.
+// taken returns the error of an operation whose item cannot have a claim, because holder
+// has it.
 func (u *commit) taken(c *claimChange, op int, holder string) error {
 	err := &UniqueKeyError{Paths: u.c.unique.paths[c.id[1]], Holder: holder}
 	if u.tx != nil {
@@ -229,8 +229,7 @@ func (u *commit) taken(c *claimChange, op int, holder string) error {
 	return &BatchError{Index: op, Op: verbNames[u.ops[op].verb], Err: err}
 }
 
-// claim returns the version that the batch writes of a claim, without its
-// sequence.
+// claim returns the version that the batch writes for claim i, without its sequence.
 func (u *commit) claim(i int) (item.Key, item.Version) {
 	c := &u.claims[i]
 	key := u.key(c.id[:])
@@ -241,7 +240,7 @@ func (u *commit) claim(i int) (item.Key, item.Version) {
 	return key, item.Version{Modified: u.modified, Expires: expires(u.modified, op.ttl), Flags: item.Claim, Body: op.id()}
 }
 
-// claimBytes bounds what the claims of the batch take in memory.
+// claimBytes is an upper bound of the memory for the claims of the batch.
 func (u *commit) claimBytes() (size int64) {
 	if u.c.unique == nil {
 		return 0

@@ -7,29 +7,32 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Dead versions are those that nobody needs: overwritten or deleted ones,
-// tombstones, and what has expired. A flush or merge leaves some of them: those
-// that somebody reads, or may ask for as changes, and what lies in runs that it
-// does not read. What keeps them goes sooner or later, and then a merge of all runs
-// drops them. Files count in their footers what they have; with a run it is noted
-// who read when it was written. Who begins to read later sees nothing that was
-// overwritten in the run, so it is nobody's once those are gone. Readers do not
-// survive the process: after an open nobody holds anything.
+// Dead versions are overwritten and deleted versions, tombstones and expired items that
+// no reader needs. A flush or a merge still writes some versions that die later: those
+// that a reader sees, those that the change feed may still show, and those whose key is
+// also in a run that is not an input. Once these reasons are gone, a merge of all runs
+// drops the versions. The footer of a file counts its overwritten versions and
+// tombstones. A run keeps the sequences of the readers that were active when it was
+// written (heldBy). Later readers see no version that was overwritten in the run, so its
+// overwritten versions are dead once these readers have ended. Readers do not survive the
+// process: after an open no run has any.
 const (
-	// deadPercent is the share of dead versions from which on everything is
-	// merged: what nobody holds takes at most as much space as what lives, but for
-	// minDeadItems that have less than minDeadBytes.
+	// deadPercent is the share of dead versions from which all runs are merged. So dead
+	// versions that no reader holds take at most as much space as live ones. Fewer than
+	// minDeadItems that have less than minDeadBytes do not count.
 	deadPercent  = 50
 	minDeadItems = 1000
 	minDeadBytes = 4 << 20
 
-	maxHeldBy = 64 // sequences noted with a run
+	maxHeldBy = 64 // sequences kept for a run
 )
 
-// heldBy are sequences at which somebody read when a run was written, falling.
+// heldBy are the sequences of the readers that were active when a run was written,
+// falling.
 type heldBy []uint64
 
-// thinned leaves out some of many between the first and the last.
+// thinned returns at most maxHeldBy of the sequences, spread evenly, with the first and
+// the last.
 func (h heldBy) thinned() heldBy {
 	n := len(h)
 	if n <= maxHeldBy {
@@ -42,7 +45,7 @@ func (h heldBy) thinned() heldBy {
 	return few
 }
 
-// join returns the sequences of both lists.
+// join returns the sequences of both lists, thinned.
 func (h heldBy) join(o heldBy) heldBy {
 	all := append(slices.Clone(h), o...)
 	slices.Sort(all)
@@ -50,9 +53,9 @@ func (h heldBy) join(o heldBy) heldBy {
 	return slices.Compact(all).thinned()
 }
 
-// gone returns which part of those who held a run read no more, from 0 to 1, and
-// whether the one at the lowest sequence does not. Merges look again at what
-// is held.
+// gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
+// that no reader is left at or below the lowest sequence of h. If some readers are left,
+// gone sets heldBack: the keeper then wakes the merger again.
 func (db *DB) gone(h heldBy) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true
@@ -72,9 +75,10 @@ func (db *DB) gone(h heldBy) (part float64, lowest bool) {
 	return float64(gone) / float64(len(h)), lowest
 }
 
-// deadIn estimates how many versions a merge of neighbouring runs would drop now. It
-// is above 0 if there are any but for those that newer runs overwrite. last says
-// that the partition has no older runs: then tombstones and what has expired can go.
+// deadIn estimates how many versions a merge of neighbouring runs would drop now. It is
+// above 0 whenever such a merge would drop versions, except those that newer runs
+// overwrite. last says that the partition has no older runs: then tombstones and expired
+// items can go too.
 func (p *partition) deadIn(runs []*run, last bool) (dead float64) {
 	purge := p.purgeable()
 	floor := p.c.changeFloor()
@@ -82,7 +86,7 @@ func (p *partition) deadIn(runs []*run, last bool) (dead float64) {
 		part, lowest := p.db.gone(r.heldBy)
 		passed := 1.0
 		if floor != maxSequence {
-			passed = r.passed(floor) // only what the floor has passed can go
+			passed = r.passed(floor) // only versions at or below the floor can go
 		}
 		dead += passed * part * r.older()
 		if last && lowest {
@@ -98,8 +102,8 @@ func (p *partition) deadIn(runs []*run, last bool) (dead float64) {
 	return dead
 }
 
-// wasteful says that so much of neighbouring runs is dead that they are to be
-// merged.
+// wasteful says whether so many versions of neighbouring runs are dead that the runs
+// should be merged.
 func (p *partition) wasteful(runs []*run, last bool) bool {
 	dead := p.deadIn(runs, last)
 	var items, bytes float64
@@ -110,7 +114,7 @@ func (p *partition) wasteful(runs []*run, last bool) bool {
 	return dead*100 >= items*deadPercent && (dead >= minDeadItems || items > 0 && bytes*dead/items >= minDeadBytes)
 }
 
-// overwrites says whether a run has a key that an older one has too.
+// overwrites says whether any run has a key that an older one of the runs has too.
 func (p *partition) overwrites(ctx context.Context, runs []*run) (bool, error) {
 	for i, r := range runs[:max(0, len(runs)-1)] {
 		if r.shadowed > 0 {
@@ -130,8 +134,8 @@ func (p *partition) overwrites(ctx context.Context, runs []*run) (bool, error) {
 	return false, nil
 }
 
-// overwritesIn says whether the file has a key, within the bounds of its
-// reference, that a run has too.
+// overwritesIn says whether the file has a key, within the bounds of its reference, that
+// one of the runs has too.
 func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err error) {
 	s := indexSource{file: f}
 	keys := 0
