@@ -13,20 +13,21 @@ import (
 //
 // A merge reads age-contiguous runs and writes one in their place:
 //
-//  1. The sequences at which somebody reads are noted, with the present.
-//  2. Of each key the newest version at or below each of them is kept. In a
-//     merge that includes the oldest run, tombstones with nothing older kept
-//     below them are dropped.
+//  1. The merge notes the sequences that readers have pinned, and the present one.
+//  2. Of each key it keeps the newest version at or below each of these sequences.
+//     If it includes the oldest run, it drops tombstones below which no older
+//     version is kept.
 //  3. Files are written, checked and renamed as in a flush.
 //  4. Commit point: the partition's manifest.
-//  5. Readers get the new version; the old files are removed when the last
-//     reader of the old one has left.
+//  5. Readers get the partition's new version; the input files are removed when the
+//     last reader of the old version has left.
 //
-// A crash before 4 leaves the inputs, after it the output; a merge starts over.
+// A crash before 4 leaves the inputs, and the merge starts over. A crash after 4 leaves
+// the output.
 const (
 	tierRuns    = 8  // runs of like size that are merged together
-	tierPercent = 20 // how much larger than all newer ones together a run may be
-	maxRuns     = 12 // beyond it the newest are merged whatever their size
+	tierPercent = 20 // a merged run may be this much larger than all newer ones together
+	maxRuns     = 12 // above it the newest runs are merged whatever their size
 	settledRuns = 2
 )
 
@@ -35,11 +36,11 @@ type plan struct{ first, end int }
 
 func (p plan) empty() bool { return p.end-p.first < 1 }
 
-// picker chooses what to merge of neighbouring runs, if anything. last says that
-// the partition has no older ones.
+// picker chooses which of some neighbouring runs to merge; an empty plan: none. last
+// says that the partition has no older runs.
 type picker func(runs []*run, last bool) (plan, error)
 
-// pickTiers is the choice of the merger.
+// pickTiers is the picker of background merges.
 func (p *partition) pickTiers(runs []*run, last bool) (plan, error) {
 	if len(runs) == 0 {
 		return plan{}, nil
@@ -77,7 +78,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 	start := db.opts.clock()
 	inputs := runs[pick.first:pick.end]
 	older := runs[pick.end:]
-	oldest := allAside(older) // but for the keys of damaged files
+	oldest := allAside(older) // keep.aside has the keys of these files
 	event := MergeEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
 	var expect int64
 	for _, r := range inputs {
@@ -139,7 +140,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 		return v
 	})
 	db.work.retire(func() { p.removeFiles(gone) })
-	db.work.releaseWaiters() // those that wait for fewer runs
+	db.work.releaseWaiters() // writes that wait for fewer runs
 	event.ItemsIn, event.ItemsOut, event.Duration = m.in, out.items, db.clockSince(start)
 	db.counters.merges.Add(1)
 	db.counters.mergedBytes.Add(event.BytesOut)
@@ -159,10 +160,10 @@ type merger struct {
 // runInput walks the files of a run.
 type runInput struct {
 	files  []*file
-	file   *file // that is walked
+	file   *file // under the walker
 	walker *segment.Walker
 	age    int         // 0 the newest
-	taken  *takenIndex // of file, for the present file of the output
+	taken  *takenIndex // index of file, for the present output file
 }
 
 func (r *runInput) next() (bool, error) {
@@ -191,7 +192,8 @@ func (h runHeap) Less(i, j int) bool {
 	if c := item.Compare(h[i].walker.Key(), h[j].walker.Key()); c != 0 {
 		return c < 0
 	}
-	// Age does not tell: replay may have flushed a version twice, see makeRoom.
+	// The age of runs does not order versions: replay may have flushed one twice, see
+	// makeRoom.
 	a, b := h[i].walker.Version().Seq, h[j].walker.Version().Seq
 	return a > b || a == b && h[i].age < h[j].age
 }
@@ -216,7 +218,7 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 		}
 	}
 	heap.Init(&m.inputs)
-	var key item.KeyCopy // of the versions being judged
+	var key item.KeyCopy // the key at hand
 	for len(m.inputs) > 0 {
 		top := m.inputs[0]
 		k, v := top.walker.Key(), top.walker.Version()

@@ -2,19 +2,19 @@ package engine
 
 import "runtime"
 
-// mutant is a fault that a test plants to see that it is found. Stores that are
-// not opened by such a test have none.
+// mutant is a fault that a test plants to prove that the tests find it. Other
+// stores have none.
 type mutant uint8
 
 const (
 	noMutant        mutant = iota
-	mutantNewer            // a transaction reads as of one sequence more than it says
-	mutantUnchecked        // its commit looks for no conflicts
-	mutantUnlocked         // nor, since it looked without the commit lock, under it
+	mutantNewer            // a snapshot reads at one sequence above its own
+	mutantUnchecked        // commits do not check for conflicts
+	mutantUnlocked         // commits check for conflicts only before they take the commit lock
 	mutantTwoSteps         // the first operation of a batch is shown before the others
 )
 
-// showFirst is mutantTwoSteps.
+// showFirst carries out mutantTwoSteps.
 func (p *partition) showFirst(seq uint64) {
 	p.raise(seq)
 	for range 4 {

@@ -6,9 +6,9 @@ import (
 )
 
 // A file that a merge has replaced is obsolete until its name is removed. The
-// manifest lists it so that the next open removes it if this run does not. A
+// manifest lists it, so that the next open removes it if this process does not. A
 // partition may refer to one file several times, with other bounds; the name
-// goes with the last reference.
+// is removed with the last reference.
 
 // obsoleteFiles returns the numbers of files that are not removed yet.
 func (p *partition) obsoleteFiles() []uint64 {
@@ -17,8 +17,8 @@ func (p *partition) obsoleteFiles() []uint64 {
 	return slices.Clone(p.obsolete.numbers)
 }
 
-// replaceFiles makes a set of runs durable that takes the place of one with the
-// files gone in it. install is locked.
+// replaceFiles stores a manifest with the new set of runs, which no longer uses the
+// files gone, and lists these as obsolete. install is locked.
 func (p *partition) replaceFiles(runs []*run, gone []*file) error {
 	kept := make(map[uint64]bool)
 	for _, r := range runs {
@@ -48,8 +48,8 @@ func (p *partition) notObsolete(numbers []uint64) {
 	p.obsolete.numbers = slices.DeleteFunc(p.obsolete.numbers, func(n uint64) bool { return slices.Contains(numbers, n) })
 }
 
-// removeFiles lets go of files that the partition does not refer to any more,
-// when nobody reads them, and removes their names.
+// removeFiles releases files that the partition does not refer to any more and
+// removes their names. Call it when the last reader of the old version has left.
 func (p *partition) removeFiles(gone []*file) {
 	removed := make(map[uint64]bool)
 	for _, f := range gone {
@@ -66,7 +66,8 @@ func (p *partition) removeFiles(gone []*file) {
 	}
 }
 
-// letGo says whether the name of an obsolete file may go.
+// letGo says whether the name of an obsolete file may be removed now. If a reader has
+// pinned the file, letGo notes it in obsolete.held.
 func (p *partition) letGo(f *file) bool {
 	free := f.LetGo(f.name)
 	p.obsolete.Lock()
@@ -82,8 +83,8 @@ func (p *partition) letGo(f *file) bool {
 	return false
 }
 
-// letGoAll says whether the names of all files of a former partition may go, of which
-// v was the last version.
+// letGoAll says whether the names of all files of a former partition may be removed.
+// v was the partition's last version.
 func (p *partition) letGoAll(v *version) bool {
 	all := true
 	for _, r := range v.runs {

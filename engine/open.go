@@ -18,19 +18,20 @@ import (
 // manifest names is changed.
 //
 //  1. Take the lock; load the store manifest (or make a new store).
-//  2. Load the manifest of each partition and open its files. What cannot be read is
-//     set aside (aside.go).
-//  3. Make durable what was found by its name: see settleNames. Sync the log
-//     files whose length is not noted and drop their pages, so that what step 4
-//     reads is on the device: pages left by a failed sync are readable and not on
+//  2. Load the manifest of each partition and open its files. Manifests and files that
+//     cannot be read are set aside (aside.go).
+//  3. Make the names durable that steps 1 and 2 found: see settleNames. Sync the log
+//     files whose length is not noted and drop their pages, so that step 4 reads
+//     only data on the device: pages left by a failed sync are readable and not on
 //     disk.
-//  4. Replay the log into memtables, records up to a partition's flushed
-//     sequence excepted. Damage before the synced-up-to mark ends the open. If
+//  4. Replay the log into memtables, except for records up to a partition's flushed
+//     sequence. Damage before the synced-up-to mark ends the open. If
 //     the memtables get full and must be flushed, the log is first read through
 //     to its end, so that an open that fails has flushed nothing.
-//  5. Note the valid length of the old log files, "not clean", and a new
-//     sequence limit in the store manifest, and no intent of a reshape any more.
-//     Commit point of the recovery: run before it, recovery finds the same again.
+//  5. Store in the store manifest the valid length of the old log files, "not
+//     clean", a new sequence limit, and no intent of a reshape.
+//     Commit point of the recovery: after a crash before it, recovery starts from
+//     the same state.
 //  6. Start a new log file. Remove temporary files and the directories of
 //     partitions that the manifest does not list.
 //
@@ -126,12 +127,12 @@ func (db *DB) open(ctx context.Context) error {
 
 // settleNames makes durable the manifests of partitions and the names of their
 // files. A process that was killed between the rename of a manifest and the sync
-// of its directory leaves a manifest that is found and not durable. For its sake
-// the log is let go and merged files are removed: a power cut that took it away
-// would leave neither. The other names that an open relies on are durable when
-// it does: a partition's directory before the store manifest names it, a log
-// file's by wal.Settle, the store manifest's by that of the next generation. After
-// a clean close all are.
+// of its directory leaves a manifest that this open finds, but that is not durable.
+// Relying on it, the engine releases log files and removes merged files: a power cut
+// that then took the manifest away would lose their data. Other steps make the
+// remaining names durable: a partition's directory is synced before the store
+// manifest names it, log files by wal.Settle, and the store manifest's own name when
+// the next generation is stored. After a clean close all names are durable.
 func (db *DB) settleNames(ctx context.Context, state *manifest.Store) error {
 	if state.Clean {
 		return nil
@@ -139,24 +140,24 @@ func (db *DB) settleNames(ctx context.Context, state *manifest.Store) error {
 	_, err := atOnce(ctx, db.opts.atOnce, len(state.Partitions), func(i int) error {
 		err := db.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID))
 		if db.bearing && errors.Is(err, ErrMissing) {
-			return nil // one without its directory is set aside
+			return nil // a partition without its directory is set aside
 		}
 		return err
 	})
 	return err
 }
 
-// checkSequences makes sure that what is written next is newer than all that is
-// there, whatever the store manifest says.
+// checkSequences returns an error unless next is above all sequences of the
+// partitions and their files, whatever the store manifest says.
 func (db *DB) checkSequences(next uint64) error {
 	for _, p := range db.partitions() {
 		if p.c.def.Replicated {
-			continue // it has its own
+			continue // replicated containers have sequences of their own
 		}
 		highest := p.install.flushedSeq.Load()
 		for _, r := range p.version.Load().runs {
 			for _, f := range r.files {
-				if f.Broken() == nil { // else what it holds is not known
+				if f.Broken() == nil { // else its properties are not known
 					highest = max(highest, f.Properties().MaxSeq)
 				}
 			}
@@ -178,7 +179,7 @@ func firstOf(r *wal.Recovery) uint64 {
 func (db *DB) logOptions() wal.Options {
 	o := wal.Options{MaxFileBytes: db.opts.LogFileBytes, Unsettled: db.opts.ReadOnly, StoreID: db.id, RandomID: db.opts.random}
 	if db.short {
-		o.FirstFileBytes = 1 // as small as it can be
+		o.FirstFileBytes = 1 // the least that the log allows
 	}
 	return o
 }

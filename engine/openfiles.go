@@ -60,9 +60,9 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	return nil
 }
 
-// adoptSeed takes the seed of the newest file for what the store will write, so that
-// a read hashes its key once for memtables and files. Nothing relies on it: a file
-// is read with the seed that it has. The partitions have nothing in memory yet.
+// adoptSeed takes the hash seed of the newest file for new memtables and files, so that
+// a read hashes its key only once. Correctness does not rely on it: a file is read
+// with its own seed. The memtables are still empty.
 func (db *DB) adoptSeed(parts []*partition) {
 	newest := uint64(0)
 	for _, p := range parts {
@@ -85,9 +85,10 @@ func (db *DB) adoptSeed(parts []*partition) {
 }
 
 // openAll opens partitions, several at a time. It ends as if it opened one after the
-// other: the first error in their order counts, and what was set aside before it is told.
+// other: it returns the first error in their order, and reports the partitions and
+// files before it that were set aside.
 func (db *DB) openAll(ctx context.Context, parts []*partition) error {
-	aside := make([][]error, len(parts)) // why each, or parts of it, were set aside
+	aside := make([][]error, len(parts)) // of each, why it or its files were set aside
 	shared := sharedFiles{readers: make(map[sharedFile]*sharedReader)}
 	done, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error {
 		p := parts[i]
@@ -110,8 +111,8 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 	return err
 }
 
-// open loads the manifest of a partition and opens its files. It returns why some of
-// them are set aside.
+// open loads the manifest of a partition and opens its files. aside are the reasons
+// why files were set aside.
 func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 	names, err := p.db.fs.List(p.dir)
 	if err != nil {
@@ -135,8 +136,8 @@ func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 	p.inherits.Store(&m.Inherits)
 	p.changeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0
-	// A file of this run must not look like one that an older manifest named: it
-	// is known by its number to be left over if this run ends before its commit.
+	// New files get numbers from m.Floor on. If the process ends before a manifest
+	// names a new file, the next open knows by the number that it is left over.
 	p.db.numberTaken(max(m.Floor, 1) - 1)
 	v := *p.version.Load()
 	for i := range m.Runs {
@@ -164,7 +165,7 @@ func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 	return aside, nil
 }
 
-// noteNames makes sure that no file gets the number of one that is in the directory.
+// noteNames makes sure that no new file gets the number of a file in the directory.
 func (p *partition) noteNames(names []string) {
 	for _, name := range names {
 		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
@@ -173,7 +174,7 @@ func (p *partition) noteNames(names []string) {
 	}
 }
 
-// numberTaken makes sure that no file gets a number, or one below it.
+// numberTaken makes sure that all new files get numbers above this one.
 func (db *DB) numberTaken(number uint64) {
 	for {
 		old := db.nextFile.Load()
@@ -219,8 +220,8 @@ func (p *partition) openFile(ref manifest.File, shared *sharedFiles) (*file, err
 	return f, nil
 }
 
-// sharedFiles are the files with several names that an open has opened so far:
-// partitions that share one share its reader.
+// sharedFiles holds the readers of files that have several names, while a store is
+// opened: partitions that share a file share its reader.
 type sharedFiles struct {
 	mu      sync.Mutex
 	readers map[sharedFile]*sharedReader
@@ -231,7 +232,7 @@ type sharedFile struct{ number, inode uint64 }
 // sharedReader is locked while the file is opened, or closed.
 type sharedReader struct {
 	sync.Mutex
-	*segment.Reader // nil: it is not open
+	*segment.Reader // nil: the file is not open
 }
 
 func (s *sharedFiles) of(number uint64, info vfs.Info) *sharedReader {
@@ -263,7 +264,8 @@ func (s *sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*
 	return r.Reader, err
 }
 
-// forget releases a reader that open returned, which may close it: nobody gets it again.
+// forget releases a reader that open returned, which may close it. Later calls of open
+// do not return it again.
 func (s *sharedFiles) forget(reader *segment.Reader, number uint64, info vfs.Info) {
 	if info.Links > 1 {
 		r := s.of(number, info)
@@ -279,7 +281,7 @@ func (s *sharedFiles) forget(reader *segment.Reader, number uint64, info vfs.Inf
 func (db *DB) readerOptions() segment.ReaderOptions {
 	return segment.ReaderOptions{
 		Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, Hot: db.hot, Budget: db.files,
-		Keep: db.opts.ReadOnly, // a writer may remove what it has merged
+		Keep: db.opts.ReadOnly, // a writer may remove files that it has merged
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 )
 
 // openReadOnly reads a consistent past state without taking the lock: store
-// manifest, partition manifests, files, log. Each step only ever finds a newer
-// state than the one before, and what a newer state no longer needs may be
-// gone: then it starts over, as long as a live writer changes the store.
+// manifest, partition manifests, files, log. Beside a live writer each step may find a
+// newer state than the step before, and files that the newer state no longer needs
+// may be gone: then it starts over, as long as the writer changes the store.
 func (db *DB) openReadOnly(ctx context.Context) error {
 	if err := db.openRoot(); err != nil {
 		return err
 	}
 	var before []uint64
-	var last string // the error that it was before
+	var last string // the error of the attempt before
 	for try := 1; ; try++ {
 		err := db.readState(ctx)
 		if err == nil && db.bearing && !db.asideStill() {
@@ -39,8 +39,8 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		if try == readTries {
 			return fmt.Errorf("%w, at each of %d attempts; try again (the last one met: %v)", errStale, try, err)
 		}
-		// What is gone because a writer replaced it is found elsewhere the next time; what
-		// is damaged is met again.
+		// If a writer has replaced a file, the next attempt reads another one. Damage is
+		// met again.
 		db.bearing = !db.opts.RefuseDamaged && unreadable(err) && (same || err.Error() == last)
 		if same && !db.bearing {
 			return err
@@ -50,7 +50,7 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 			p.version.Load().release(db)
 		}
 		db.containers.Store(nil)
-		select { // the writer has better use for the processor
+		select { // leaves the processor to the writer
 		case <-time.After(time.Duration(min(try, 20)) * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
@@ -61,10 +61,10 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 // readTries bounds the attempts to read a store that a writer changes.
 const readTries = 50
 
-// generations tells the generations of the manifests that were found: of the
-// store and of each partition.
+// generations returns the newest generations of the store manifest and of the
+// manifest of each partition.
 func (db *DB) generations() []uint64 {
-	latest, _ := db.structure.dir.Latest() // what cannot be read is no change
+	latest, _ := db.structure.dir.Latest() // 0 if it cannot be read: no change
 	found := []uint64{latest}
 	for _, p := range db.structure.state.Partitions {
 		latest, _ := manifest.NewDir(db.fs, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
@@ -90,9 +90,9 @@ func (db *DB) readState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Log files that a newer manifest let go were read before they went, or are
-	// missing, or got another use, which their records and seals tell: but not
-	// in the last one, which may end anywhere.
+	// A log file that a newer manifest released was read before it was removed, or is
+	// missing, or was reused. Records and seals show that a file was reused, except
+	// for the last file, which may end anywhere.
 	last := state.LogFirst
 	for _, f := range recovery.Files {
 		if len(f.Streams) > 0 {
@@ -110,8 +110,8 @@ func (db *DB) readState(ctx context.Context) error {
 	return nil
 }
 
-// samePartitions says whether no partition of a container that is still there
-// was replaced: what was read of the log then belongs to those that were read.
+// samePartitions says whether no partition was replaced, in the containers that still
+// exist. Then the log that was read belongs to the partitions that were read.
 func samePartitions(read, now *manifest.Store) bool {
 	for i := range read.Partitions {
 		m := &read.Partitions[i]

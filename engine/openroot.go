@@ -13,8 +13,8 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// openRoot finds the directory, and refuses one with files in it that is no
-// store.
+// openRoot opens the directory, or makes it unless the store is ReadOnly. It refuses a
+// directory that has files and is no store.
 func (db *DB) openRoot() error {
 	if db.opts.fs != nil {
 		db.fs = db.opts.fs
@@ -64,7 +64,7 @@ func hasManifest(names []string) bool {
 	})
 }
 
-// foreign says why a directory without a manifest is not made a store.
+// foreign returns an error if a directory without a manifest must not become a store.
 func (db *DB) foreign(names []string) error {
 	for _, name := range names {
 		switch {
@@ -80,8 +80,8 @@ func (db *DB) foreign(names []string) error {
 	return nil
 }
 
-// checkOrphans refuses a directory without a manifest in which files of a log
-// or of partitions are left: it has lost its manifest.
+// checkOrphans refuses a directory without a manifest that has log or partition
+// files: it is a store that has lost its manifest.
 func (db *DB) checkOrphans() error {
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
 		names, err := db.fs.List(dir)

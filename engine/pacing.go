@@ -2,51 +2,51 @@ package engine
 
 import "time"
 
-// Background work is done in small pieces, for callers to get their processors.
-// After a piece it lets others run that wait for its processor. That is not enough
-// where there are as many busy goroutines as processors: the scheduler goes on with
-// background work rather than take over callers that wait for another processor, or
-// look at network connections and timers. So after workSlice it sleeps for a nap, in
-// which its processor does all that.
+// Background work is done in small pieces, so that callers get the processors.
+// After each piece it yields to goroutines that wait for its processor. That is not
+// enough if as many goroutines are busy as there are processors: the scheduler goes on
+// with background work before it takes over callers that wait for another processor,
+// and before it polls network connections and timers. So after workSlice the
+// background work sleeps for a nap, in which its processor does all that.
 //
-// Callers that keep all processors busy give one back after 10 ms only. Then work
-// that lets others run after each piece gets nothing done, and what it is for grows:
-// runs to read, files without an index, full buffers. So background work has a share
-// of a processor, the larger the more there is to do, and lets nobody run while it is
-// behind that. What processors idle for comes on top of it.
+// Callers that keep all processors busy give one back only after 10 ms. Work that
+// yields after each piece then gets nothing done, and its backlog grows: runs to read,
+// files without an index, full buffers. So background work has a share of a
+// processor, which grows with the backlog. It does not yield while it has had less
+// than its share. It gets idle time of processors on top of the share.
 const (
 	breathEvery = 64 // items in a piece
 	workSlice   = 500 * time.Microsecond
 	nap         = 20 * time.Microsecond
 
-	// A piece is counted as work for so many times as long as pieces take as a rule,
-	// at most: beyond that the goroutine did not run, or waited for the device.
+	// A piece counts as work for at most longestPiece times its usual duration: for the
+	// rest of the time the goroutine did not run, or waited for the device.
 	longestPiece = 2
-	// mostCredit is what work may be behind its share, and mostDebt beyond it: what
-	// it did not get long ago it does not get at once.
+	// mostCredit bounds how far work may fall behind its share, and mostDebt how far it
+	// may get ahead: time missed long ago is not made up at once.
 	mostCredit = 20 * time.Millisecond
 	mostDebt   = time.Millisecond
 )
 
-// debts are what background work has to do in a place.
+// debts is the backlog behind a flush, merge or rewrite.
 type debts struct {
 	buffers float64 // of a flush: part of the write buffers that is filled
-	runs    int     // of the partition, those that frozen memtables will be included
-	files   int     // of a rewrite: files without an index, or with much that is foreign
+	runs    int     // of a merge: runs of the partition; a frozen memtable counts as one
+	files   int     // of a rewrite: files without an index, or with many foreign items
 }
 
 // Shares of a processor.
 const (
-	leastShare   = 0.20 // if nothing presses
-	rewriteShare = 0.50 // with one file to be written anew
+	leastShare   = 0.20 // without a backlog
+	rewriteShare = 0.50 // with one file to be rewritten
 	mostRewrite  = 0.75 // with manyFiles
 	manyFiles    = 16
 
-	buffersFrom = 0.50 // filled write buffers from which on the share of a flush grows
+	buffersFrom = 0.50 // filled part of the write buffers above which the share of a flush grows
 )
 
-// share returns which part of a processor work has to get: from 0, if nothing
-// presses, to 1, where it lets nobody run, since writers wait for it or soon will.
+// share returns the part of a processor that the work must get: 0 without a backlog;
+// 1, at which the work does not yield, if writers wait for it or soon will.
 func (d debts) share() float64 {
 	s := max(between(d.buffers, buffersFrom, pressureFrom), between(float64(d.runs), tierRuns, manyRuns))
 	if d.files > 0 {
@@ -61,16 +61,16 @@ func between(n, from, to float64) float64 { return max(0, min(1, (n-from)/(to-fr
 // pacer makes the pauses of a piece of background work. It is for one goroutine.
 type pacer struct {
 	now   func() time.Time
-	yield func() // lets others run that wait for the processor
+	yield func() // lets goroutines run that wait for the processor
 	nap   func() // sleeps
 
-	last   time.Time     // when it was last looked at
-	usual  time.Duration // what a piece takes as a rule
+	last   time.Time     // when pass last ran
+	usual  time.Duration // what a piece usually takes
 	rested time.Duration // work since the last nap
-	credit time.Duration // what work is behind its share; negative: beyond it
+	credit time.Duration // how far the work is behind its share; negative: ahead of it
 }
 
-// pause is called after each piece of work, with the share that work has to get.
+// pause is called after each piece of work, with the share that the work must get.
 func (p *pacer) pause(share float64) {
 	share = max(share, leastShare)
 	p.worked(p.pass(share))
@@ -103,7 +103,7 @@ func (p *pacer) pass(share float64) (passed time.Duration) {
 	return passed
 }
 
-// worked counts a piece of work that was over after a time.
+// worked counts a piece of work that took the time passed.
 func (p *pacer) worked(passed time.Duration) {
 	if p.usual == 0 || passed < p.usual {
 		p.usual = passed

@@ -21,32 +21,33 @@ type partition struct {
 	id     PartitionID
 	dir    string
 	rng    partmap.Range
-	limits atomic.Pointer[bounds] // rng as keys, once that was asked
+	limits atomic.Pointer[bounds] // rng as keys; nil until it is first needed
 	span   memtable.Range
 
 	// visible is the newest sequence that readers see. It only rises, and
 	// only to sequences whose records, and all before them in this partition,
-	// have the durability that was asked for.
+	// have the durability that their writers asked for.
 	visible atomic.Uint64
 	// version is what readers read; never nil.
 	version atomic.Pointer[version]
-	// meter bounds what is consumed; nil: nothing does.
+	// meter limits the throughput; nil: it is unlimited.
 	meter   atomic.Pointer[meter]
-	dropped atomic.Bool // with its container, or because others took its place
+	dropped atomic.Bool // with its container, or because other partitions replaced it
 	carried atomic.Pointer[carried]
-	// heirs took its place; nil while it is alive.
+	// heirs are the partitions that replaced it; nil while it is in use.
 	heirs atomic.Pointer[heirs]
-	// inherits are the streams of its parents that it needs yet.
+	// inherits are the log streams of its parents that it still needs.
 	inherits atomic.Pointer[[]manifest.Inherited]
-	// changeFloor is the sequence above which no version was dropped, of a
-	// container that keeps changes. It rises before the files without them show.
+	// changeFloor is the sequence above which no version was dropped, in a
+	// container that keeps changes. It rises before the files that lack dropped
+	// versions are shown.
 	changeFloor atomic.Uint64
-	refusedAt   atomic.Int64        // bytes that it held when a split was refused
-	queued      atomic.Pointer[Job] // the automatic split that is under way, nil if none is
-	cutting     backoff             // of automatic splits that failed
+	refusedAt   atomic.Int64        // its size in bytes when a split was refused
+	queued      atomic.Pointer[Job] // the automatic split under way; nil: none
+	cutting     backoff             // after automatic splits that failed
 	parents     []PartitionID
-	lost        error  // why its manifest cannot be read: it is set aside; nil: it is not
-	born        uint64 // installations in the container when its content came to be
+	lost        error  // why its manifest cannot be read, if it is set aside; else nil
+	born        uint64 // generation of its content: InstallPartition raises it
 
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
@@ -56,9 +57,9 @@ type partition struct {
 		synced   wal.Position // end of its newest record that asked for a sync
 		lazy     wal.Position // end of its newest record that asked for none
 		lastSeq  uint64       // of the newest write applied to the memtable
-		reserved int64        // by the active memtable, when it was last seen to grow
+		reserved int64        // memory of the active memtable when it last grew
 		applied  applied      // newest entry of the replicated log
-		left     heritage     // what the parents had come to; replicated containers only
+		left     heritage     // sequence and entry that the parents had reached; replicated containers only
 		mixed    bool         // replay put records of inherited streams into the active memtable
 		// allSynced says that every write waits for a sync, whatever it asks for.
 		allSynced bool
@@ -73,8 +74,8 @@ type partition struct {
 		lockorder.Mutex[installLock]
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
-		applied    applied // that flushedSeq goes up to
-		behind     bool    // replay flushed, and flushedSeq does not say so yet
+		applied    applied // newest entry that flushedSeq includes
+		behind     bool    // replay has flushed memtables, but not yet raised flushedSeq
 	}
 
 	// obsolete holds the numbers of merged files that are not removed yet.
@@ -90,7 +91,7 @@ type partition struct {
 		numbers map[uint64]struct{}
 	}
 
-	leftovers []string // names in its directory that a crash left, until they are removed
+	leftovers []string // names in its directory that a crash left, to be removed
 	merging   turn     // held during compaction; taken before flushing
 	flushing  turn     // held during a flush
 	full      fullKeys
@@ -178,15 +179,15 @@ type frozenTable struct {
 	lastSeq uint64
 	applied applied
 
-	// Of one that a partition inherited:
-	from  wal.Stream    // whose it was; 0: its own
-	clip  *bounds       // what of it belongs to the partition; nil: all
-	refs  *atomic.Int32 // partitions that have it; nil: one
+	// For an inherited memtable:
+	from  wal.Stream    // the stream of the parent; 0: not inherited
+	clip  *bounds       // the part of it that belongs to the partition; nil: all
+	refs  *atomic.Int32 // number of partitions that share it; nil: one
 	mixed bool          // replay put records of inherited streams into it
 }
 
-// letGo gives the memtable back when no partition has it any more. It cannot be
-// read then.
+// letGo drops a partition's reference to the memtable. The last one gives its memory
+// back: then nothing may read it.
 func (f *frozenTable) letGo(db *DB) {
 	if f.refs != nil && f.refs.Add(-1) > 0 {
 		return
@@ -200,11 +201,11 @@ func (f *frozenTable) letGo(db *DB) {
 type run struct {
 	files    []*file
 	shadowed int64  // estimate of versions in older runs that it overwrites
-	heldBy   heldBy // who read when the run was written: see dead.go
+	heldBy   heldBy // sequences that readers had pinned when the run was written: see dead.go
 	// overwritesNothing says that older runs have none of its keys.
 	overwritesNothing atomic.Bool
-	// keptAbove is the sequence above which all versions had to stay when the
-	// run was written, of a container that keeps changes.
+	// keptAbove is a sequence above which the run has all versions that were written,
+	// if the container keeps changes.
 	keptAbove uint64
 	expiring  expiring
 }
@@ -219,18 +220,17 @@ type file struct {
 	name string
 	path string // for messages, if the reader was opened by another name; else empty
 
-	opened      atomic.Pointer[index.Reader] // its index, once it was looked for
-	span        atomic.Pointer[ordinals]     // what of it lies within the bounds, once that was asked
+	opened      atomic.Pointer[index.Reader] // its index; nil until it is first needed
+	span        atomic.Pointer[ordinals]     // its ordinals within the bounds; nil until they are first needed
 	shadows     shadowCache
-	fingerprint atomic.Pointer[uint64] // of its index; nil: not looked at
+	fingerprint atomic.Pointer[uint64] // of its index; nil: not read yet
 	badIndex    atomic.Bool            // its index or its shadows were found damaged
 	damage      atomic.Pointer[error]  // first damage that was met in it; nil: none
-	aside       atomic.Bool            // merges leave it alone, as it is damaged
-	failedReads atomic.Int32           // as an input of merges
+	aside       atomic.Bool            // it is damaged: merges pass it over
+	failedReads atomic.Int32           // how often a merge failed to read it
 }
 
-// named gives an error of the reader the name that the partition has for the
-// file.
+// named puts the partition's name of the file into an error of the reader.
 func (f *file) named(err error) error {
 	if f.path == "" {
 		return err
@@ -258,8 +258,8 @@ func (r *run) items() (n int64) {
 	return n
 }
 
-// tombstones is the number of tombstones and of what those of logical partitions
-// delete in the run.
+// tombstones estimates the number of tombstones in the run, plus the versions that
+// its partition tombstones delete in the same file.
 func (r *run) tombstones() (n float64) {
 	for _, f := range r.files {
 		n += f.part(f.Properties().Tombstones + f.Properties().DeletedHere)
@@ -267,7 +267,7 @@ func (r *run) tombstones() (n float64) {
 	return n
 }
 
-// compression returns the sizes of the documents, raw and as stored.
+// compression returns the sizes of the documents in bytes, raw and as stored.
 func (r *run) compression() (raw, stored int64) {
 	for _, f := range r.files {
 		raw += f.raw()
@@ -326,8 +326,8 @@ func (p *partition) floor() uint64 {
 	return floor
 }
 
-// publish makes everything up to seq visible, in the partitions that took its
-// place too. An error leaves it invisible there: the store has failed.
+// publish makes everything up to seq visible, also in the partitions that replaced
+// this one. After an error the store has failed, and there it stays invisible.
 func (p *partition) publish(seq uint64) error {
 	p.raise(seq)
 	if h := p.heirs.Load(); h != nil {
@@ -381,10 +381,10 @@ func (p *partition) freezeLocked() bool {
 	return true
 }
 
-// lookup finds the newest version of a key at or below maxSeq; that of an item
-// that was deleted with its logical partition is the tombstone of that. The body
-// is appended to dst unless head is set. It returns dst, grown, and whether a
-// version, perhaps a tombstone, was found. The caller is inside a guard.
+// lookup finds the newest version of a key at or below maxSeq. If the item was deleted
+// with its logical partition, that is the partition tombstone. The body
+// is appended to dst unless head is set. lookup returns dst, grown, and whether it
+// found a version, perhaps a tombstone. The caller is inside an epoch guard.
 func (v *version) lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, head bool, out *item.Version) ([]byte, bool, error) {
 	l := k.Lookup()
 	if v.lookupMemory(l, maxSeq, out) {

@@ -16,12 +16,12 @@ import (
 // JSON pointer, "/address/city" or "/tags/0"; the object or array that holds the
 // place must exist. In an array "-" is the place behind the last element; in a
 // name ~1 stands for a slash and ~0 for a tilde. Values are encoded as
-// encoding/json does it; a json.RawMessage stands for itself. What is not
-// touched stays as it is, byte for byte.
+// encoding/json does it; a json.RawMessage stands for itself. The rest of the
+// document stays as it is, byte for byte.
 //
-// Methods add to the patch and return it. An error in one of them is returned by
-// the call that is given the patch. The zero Patch is empty; it must not be
-// changed while it is used.
+// Methods add to the patch and return it. The call that uses the patch returns
+// their errors. The zero Patch is empty. A patch must not be changed while it is
+// used.
 type Patch struct {
 	edits []jsondoc.Edit
 	when  []*query.Program
@@ -31,7 +31,7 @@ type Patch struct {
 // MaxPatchOperations is how many changes a Patch may have.
 const MaxPatchOperations = 10
 
-// PatchError tells which change of a patch could not be made; it matches
+// PatchError tells which change of a patch could not be made. It matches
 // ErrInvalid.
 type PatchError struct {
 	Index int    // of the change in the patch, from 0
@@ -48,24 +48,24 @@ func (e *PatchError) Error() string {
 // Unwrap returns ErrInvalid and the cause.
 func (e *PatchError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
 
-// Set puts a value in a place, whether or not one is there.
+// Set puts a value at path, whether or not there is one.
 func (p *Patch) Set(path string, value any) *Patch { return p.value(jsondoc.EditSet, path, value) }
 
 // Add is Set, but inserts before an element of an array.
 func (p *Patch) Add(path string, value any) *Patch { return p.value(jsondoc.EditAdd, path, value) }
 
-// Replace is Set where a value must be.
+// Replace is Set, but there must be a value at path.
 func (p *Patch) Replace(path string, value any) *Patch {
 	return p.value(jsondoc.EditReplace, path, value)
 }
 
-// Remove removes a member or an element, which must be there.
+// Remove removes a member or an element, which must exist.
 func (p *Patch) Remove(path string) *Patch {
 	return p.add(jsondoc.Edit{Kind: jsondoc.EditRemove, Path: path}, nil)
 }
 
-// Increment adds to a number; where nothing is, it puts by. Whole numbers of up
-// to 64 bits are added exactly.
+// Increment adds by to the number at path; if there is no value, it sets by. Whole
+// numbers of up to 64 bits are added exactly.
 func (p *Patch) Increment(path string, by float64) *Patch {
 	var err error
 	if math.IsNaN(by) || math.IsInf(by, 0) {
@@ -74,7 +74,7 @@ func (p *Patch) Increment(path string, by float64) *Patch {
 	return p.add(jsondoc.Edit{Kind: jsondoc.EditIncrement, Path: path, By: by}, err)
 }
 
-// Move removes the value at from, which must be there, and adds it at path.
+// Move removes the value at from, which must exist, and adds it at path.
 func (p *Patch) Move(from, path string) *Patch {
 	err := jsondoc.CheckPath(from)
 	return p.add(jsondoc.Edit{Kind: jsondoc.EditMove, From: from, Path: path}, err)
@@ -82,7 +82,7 @@ func (p *Patch) Move(from, path string) *Patch {
 
 // When adds a condition on the document as it is before the patch: unless it is
 // true the patch fails with ErrPrecondition, and nothing is written. An undefined
-// condition is not true. Of several all must be true.
+// condition is not true. If there are several conditions, all must be true.
 func (p *Patch) When(f Filter) *Patch {
 	err := f.err
 	if err == nil {
@@ -120,7 +120,7 @@ func (p *Patch) add(e jsondoc.Edit, err error) *Patch {
 	return p
 }
 
-// check says why the patch cannot be used.
+// check returns an error if the patch cannot be used.
 func (p *Patch) check() error {
 	if p.err != nil {
 		return p.err
@@ -133,16 +133,16 @@ func (p *Patch) check() error {
 
 // Patch changes parts of an item: ErrNotFound if there is none, *PatchError if a
 // change cannot be made, ErrKeyMismatch or ErrInvalid if the document would get
-// another partition key or id, ErrPrecondition if its condition is not true.
-// Another write of the item in between makes no
-// difference, unless IfMatch is given. Further errors: those of Upsert.
+// another partition key or id, ErrPrecondition if a condition of p is not true.
+// A concurrent write of the item makes no difference, unless IfMatch is given.
+// Further errors: those of Upsert.
 func (c *Container) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
 	return c.alone(ctx, pk, o, func(b *Batch, o *WriteOptions) error { return b.Patch(id, p, o) })
 }
 
 // Patch adds a change of parts of an item that must exist. The patch must not be
-// changed until the batch is committed. Limits of the document that it makes are
-// checked then.
+// changed until the batch is committed: only then is the patched document made and
+// checked against limits.
 func (b *Batch) Patch(id string, p *Patch, o *WriteOptions) error {
 	if b.refused != nil {
 		return b.refused
@@ -178,7 +178,7 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 		return err
 	}
 	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
-		return ErrPrecondition // before what is wrong with the patch, as in a batch
+		return ErrPrecondition // comes before errors of the patch, as in a batch
 	}
 	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, p)
 	if err != nil {
@@ -187,8 +187,8 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 	return tx.write(verbReplace, bytesOf(id), body, ttl, o)
 }
 
-// patched returns a document of the batch with a patch applied, and its time to
-// live. It has been scanned: it is a document of the same item.
+// patched returns body with a patch applied, and the time to live of the result. It
+// scans the result: that has the same partition key and id.
 func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err error) {
 	for _, when := range p.when {
 		if !when.Evaluator().Match(body) {
@@ -214,10 +214,10 @@ func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err e
 	return body, r.ttl, nil
 }
 
-// lookUpPatched finds the document that a patch of a batch changes, and makes
-// the one that it leaves. What is wrong with that counts when the operation is
-// judged; where the item does not exist, or its etag is not the one given, that
-// will be refused anyhow.
+// lookUpPatched finds the document that patch i of a batch changes, and makes the
+// patched one. It stores an error of the patch in op.failed, which counts when the
+// operation is judged. It makes no document if the item does not exist or has another
+// etag: then the operation is refused anyway.
 func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 	op, found := &u.ops[i], &u.found[i]
 	op.data, op.failed = op.data[:op.idLen], nil
@@ -235,7 +235,8 @@ func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 			return p.db.readError(err)
 		}
 		found.version.Body = nil
-		// It counts if a clock that is set back makes the item visible meanwhile.
+		// failed still refuses the operation if the item is judged to exist after all,
+		// because the clock was set back meanwhile.
 		if op.failed = verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, u.now()); op.failed != nil {
 			return nil
 		}
@@ -261,7 +262,7 @@ func (u *commit) weigh() (size int64, err error) {
 	return size, nil
 }
 
-// outdated says that a patch was made of another version than the present one.
+// outdated says that a patch was applied to another version than the present one.
 func (op *batchOp) outdated(was, is *item.Version) bool {
 	return op.verb == verbPatch && was.Seq != is.Seq
 }

@@ -14,16 +14,17 @@ import (
 // through these steps, which docs/splits.md draws:
 //
 //  1. Intent: the store manifest takes up the ids of the children.
-//  2. Prepare: while nobody flushes in the parents, and with their install
-//     locked, so that their files and what they need of the log stand still, the children get directories with links
-//     of the files, and manifests with bounds and the inherited streams.
+//  2. Prepare: the reshape holds the parents' flushing turns and their install locks,
+//     so that their files and the records that they need of the log do not change. The
+//     children get directories with links to the files, and manifests with bounds
+//     and the inherited streams.
 //  3. Commit point: the store manifest names the children.
 //  4. Swap (swap.go): fences, inherited memtables, the routing table.
-//  5. The parents' directories go when nobody reads through them.
-//  6. The children flush what they inherited.
+//  5. The parents' directories are removed when the last reader has left them.
+//  6. The children flush the memtables that they inherited.
 //
-// A crash before 3 leaves directories that no manifest names; after it children
-// that replay the parents' streams. docs/crash-safety.md has the argument.
+// A crash before 3 leaves directories that no manifest names. A crash after it leaves
+// children that replay the parents' streams. docs/crash-safety.md has the argument.
 type reshape struct {
 	db  *DB
 	c   *Container
@@ -63,7 +64,8 @@ func (r *reshape) run(ctx context.Context) error {
 	return nil
 }
 
-// forget notes on the partition how an automatic split of it ended.
+// forget notes on the parents how the job ended: that decides when they may split
+// by themselves again.
 func (r *reshape) forget(err error) {
 	for _, p := range r.parents {
 		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
@@ -76,7 +78,7 @@ func (r *reshape) forget(err error) {
 				p.cutting.failed()
 			}
 			p.queued.Store(nil)
-			signal(r.db.work.mergeWanted) // trims gave way
+			signal(r.db.work.mergeWanted) // trims gave way to the split
 		}
 	}
 }
@@ -96,7 +98,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.c.shape.Lock() // its container is not dropped meanwhile
+	r.c.shape.Lock() // keeps the container from being dropped
 	defer r.c.shape.Unlock()
 	if r.c.dropped.Load() {
 		return r.c.gone()
@@ -122,14 +124,14 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	r.job.update(func(p *Progress) { p.Phase, p.Prepare = Committing, committing.Sub(prepared) })
 	if err := r.commit(); err != nil {
 		if errors.Is(err, ErrOutcomeUnknown) {
-			r.release() // what is on disk stays for the next open
+			r.release() // the directories stay on disk: the next open decides
 		} else {
 			r.rollBack()
 		}
 		return err
 	}
 	r.job.update(func(p *Progress) { p.Phase, p.Commit = Inheriting, r.db.clockSince(committing) })
-	for _, child := range r.children { // before the names of the parents may go
+	for _, child := range r.children { // before the parents' names of the files can be removed
 		for _, run := range child.version.Load().runs {
 			for _, f := range run.files {
 				f.AddName(f.name)
@@ -139,7 +141,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	return r.swap()
 }
 
-// settle finds the parents and ends what they inherited themselves.
+// settle finds the parents and flushes what they themselves inherited.
 func (r *reshape) settle(ctx context.Context) error {
 	for _, id := range r.job.Progress().Parents {
 		p := r.c.partition(id)
@@ -162,10 +164,9 @@ func (r *reshape) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stillParents waits until nobody flushes in a parent and, if nobody waits for
-// the job, until nobody merges in one: the work would be lost. Flushes of all
-// parents go on while it waits for merges, which may be long. stop lets others do
-// so again.
+// stillParents takes the flushing turns of the parents. For an automatic job it first
+// takes their merging turns: the work of a merge under way would be lost. Merges may
+// be long, and flushes go on while it waits for them. stop gives all turns back.
 func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 	var turns, taken []turn
 	stop = func() {
@@ -215,7 +216,7 @@ func (r *reshape) decide() error {
 	return err
 }
 
-// boundary returns the cut that was asked for, or the best one.
+// boundary returns the cut that the job asks for, or the best one.
 func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 	if r.job.at != "" {
 		if at, err = partmap.ParseEPK(r.job.at); err != nil {
@@ -241,8 +242,8 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 	return splitter.Boundary(choice.At, r.c.levels())
 }
 
-// intend is step 1. Whoever makes a container counts on the next ids to stay
-// what they are.
+// intend is step 1. It locks creating because CreateContainer relies on the next
+// ids not to change.
 func (r *reshape) intend() error {
 	db := r.db
 	db.creating.Lock()
@@ -279,10 +280,10 @@ func (r *reshape) intend() error {
 func (r *reshape) commit() error {
 	db := r.db
 	if len(r.parents) > 1 || r.c.def.Replicated && r.plan.Kind == splitter.Split {
-		// One may have flushed what is newer than what the log has made durable
+		// One parent may have flushed writes that are newer than the durable log records
 		// of the other: a crash must leave a prefix of the writes of both. And the
-		// halves of a partition of a replicated container must have all that it has
-		// applied: an entry that has batches for both cannot be applied to either.
+		// halves of a replicated partition must have all entries that it has applied:
+		// an entry that has batches for both halves cannot be applied to either.
 		if err := db.uncertain(db.log.Sync()); err != nil {
 			return err
 		}
@@ -316,8 +317,8 @@ func (r *reshape) commit() error {
 	return db.storeManifestLocked(e)
 }
 
-// rollBack undoes steps 1 and 2. What cannot be removed now the next open
-// removes.
+// rollBack undoes steps 1 and 2. The next open removes directories that cannot be
+// removed now.
 func (r *reshape) rollBack() {
 	r.release()
 	for _, child := range r.children {
@@ -336,7 +337,7 @@ func (r *reshape) rollBack() {
 	}
 }
 
-// release lets go of the children's files.
+// release drops the children's references to their files.
 func (r *reshape) release() {
 	for _, child := range r.children {
 		releaseRuns(child.version.Load().runs)

@@ -7,28 +7,28 @@ import (
 )
 
 // retention decides which versions of a key a flush or merge keeps: the newest
-// one at or below each sequence at which somebody reads, and the present one. A
+// one at or below each sequence that a reader has pinned, and the present one. A
 // container that keeps changes keeps all above a floor, and the newest at or
-// below it. Versions are shown to it newest first.
+// below it. Callers show it the versions of a key newest first.
 type retention struct {
-	at      []uint64     // sequences at which somebody reads, falling; the first is the top
-	oldest  bool         // nothing older exists: tombstones hide nothing
-	aside   []*bounds    // with oldest, where something older exists that is damaged
-	hides   bool         // there may be something older of the key
-	purge   int64        // what expired up to then is as if it were deleted
-	above   uint64       // all versions above it stay; maxSequence: none do
-	readers heldBy       // who reads
-	newer   uint64       // sequence of the version shown before, of the same key
-	first   bool         // no version of the key was shown
+	at      []uint64     // sequences at which versions are read, falling; the first is maxSequence
+	oldest  bool         // no older versions exist: tombstones hide nothing
+	aside   []*bounds    // with oldest: bounds of older files that are set aside as damaged
+	hides   bool         // older versions of the present key may exist
+	purge   int64        // items that expired up to this time count as deleted; milliseconds
+	above   uint64       // all versions above it stay; maxSequence: the container keeps no changes
+	readers heldBy       // sequences that readers have pinned, to be noted with the run
+	newer   uint64       // sequence of the previous version of the key
+	first   bool         // no version of the key was shown yet
 	whole   []uint64     // sequences of the tombstones of the key's logical partition, falling
-	of      item.KeyCopy // which logical partition, if there are any
-	isWhole bool         // it is their key that is shown
+	of      item.KeyCopy // the logical partition of whole, if whole is not empty
+	isWhole bool         // the present key is that of a partition tombstone
 	dropped int64
-	told    uint64 // the highest sequence of what overwrote, deleted or is a version that was dropped
+	told    uint64 // highest result of toldBy for a dropped version
 }
 
-// retention returns what must be kept from now on. Whoever begins to read
-// later does so at a sequence above all that a flush or merge sees.
+// retention returns what a flush or merge that begins now must keep. A reader that
+// begins later reads at a sequence above all versions that the flush or merge sees.
 func (p *partition) retention(oldest bool) retention {
 	db := p.db
 	live := db.pins.live()
@@ -40,14 +40,14 @@ func (p *partition) retention(oldest bool) retention {
 	}
 	r.purge = p.purgeable()
 	if r.purge != 0 {
-		// Whoever reads for long may have begun before that expired.
+		// A reader that has run for long may go by a time before the item expired.
 		r.purge = min(r.purge, db.pins.earliest(db.opts.clock()))
 	}
 	return r
 }
 
 // changeFloor returns the sequence above which the container keeps all
-// versions; maxSequence: it keeps none.
+// versions; maxSequence: it keeps no changes.
 func (c *Container) changeFloor() uint64 {
 	if c.def.ChangeRetention == 0 {
 		return maxSequence
@@ -55,9 +55,10 @@ func (c *Container) changeFloor() uint64 {
 	return c.db.floor(c.def.ChangeRetention)
 }
 
-// raiseChangeFloor notes up to where versions go with the files that are about
-// to be shown. install is locked. That is no farther than the partition has versions:
-// who has seen them all misses nothing, however long ago that was.
+// raiseChangeFloor raises the partition's changeFloor to keep.told, before the files
+// that lack the dropped versions are shown. install is locked. keep.told is never
+// above the partition's newest version: a feed that has seen all versions can go on
+// after a pause of any length.
 func (p *partition) raiseChangeFloor(keep *retention) {
 	if keep.above != maxSequence {
 		p.changeFloor.Store(max(p.changeFloor.Load(), keep.told))
@@ -73,7 +74,7 @@ func (r *retention) floor() uint64 {
 	return r.above
 }
 
-// nextKey says that another key follows. Keys come in order.
+// nextKey begins the next key. Keys come in order.
 func (r *retention) nextKey(k *item.Key) {
 	r.first = true
 	r.hides = !r.oldest || anyHolds(r.aside, k)
@@ -85,8 +86,8 @@ func (r *retention) nextKey(k *item.Key) {
 	}
 }
 
-// deletedAt says whether somebody who reads at a sequence does not see a version
-// because its logical partition was deleted since.
+// deletedAt says whether the version with sequence seq is hidden from a reader at
+// sequence at, because its logical partition was deleted in between.
 func (r *retention) deletedAt(at, seq uint64) bool {
 	for _, deleted := range r.whole {
 		if deleted <= at {
@@ -96,7 +97,7 @@ func (r *retention) deletedAt(at, seq uint64) bool {
 	return false
 }
 
-// wants says whether to keep the version; what it refuses is counted.
+// wants says whether to keep the version. It counts the versions that it refuses.
 func (r *retention) wants(v *item.Version) bool {
 	first, newer := r.first, r.newer
 	r.first, r.newer = false, v.Seq
@@ -108,7 +109,7 @@ func (r *retention) wants(v *item.Version) bool {
 	}
 	for _, at := range r.at {
 		if v.Seq > at {
-			break // and above all that follow
+			break // v is newer than the remaining sequences, too
 		}
 		if !first && at >= newer {
 			continue // this reader sees the newer version
@@ -116,8 +117,8 @@ func (r *retention) wants(v *item.Version) bool {
 		if len(r.whole) > 0 && r.deletedAt(at, v.Seq) {
 			continue
 		}
-		// A tombstone, or what has expired, that every reader sees, with nothing older below it,
-		// hides nothing.
+		// A tombstone or expired version that every reader sees hides nothing if no
+		// older version exists.
 		if !r.hides && r.gone(v) && v.Seq <= r.at[len(r.at)-1] {
 			break
 		}
@@ -128,12 +129,13 @@ func (r *retention) wants(v *item.Version) bool {
 	return false
 }
 
-// toldBy returns the sequence of the change, at or below the floor, behind which a
-// feed needs the version no more that is dropped: that which overwrites it, and is
-// told with what was there before, or deletes it; else its own.
+// toldBy returns the sequence of a change, at or below the floor: a feed that has
+// passed this change does not need the dropped version v. It is the change that
+// overwrites v, which the feed tells together with v, or that deletes v; else v
+// itself.
 func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 	if !first && v.Seq == newer {
-		return 0 // there twice
+		return 0 // a duplicate: replay has flushed v twice
 	}
 	if !first && newer <= r.above {
 		return newer
@@ -146,16 +148,16 @@ func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 	return v.Seq
 }
 
-// gone says whether nobody sees the version any more. In a container that keeps
-// changes an item that has expired stays until its tombstone is written: see
+// gone says whether v is a tombstone or has expired by r.purge. In a container that
+// keeps changes an expired document stays until its tombstone is written: see
 // expire.go.
 func (r *retention) gone(v *item.Version) bool {
 	expired := v.Expires != 0 && v.Expires <= r.purge
 	return v.Deleted() || expired && (r.above == maxSequence || !v.IsDocument())
 }
 
-// passed returns which part of a run's versions a floor has passed since it was
-// written, from 0 to 1.
+// passed estimates which part of the run's versions, from 0 to 1, the change floor
+// has passed since the run was written.
 func (r *run) passed(floor uint64) float64 {
 	low, high := uint64(maxSequence), uint64(0)
 	for _, f := range r.files {
