@@ -15,13 +15,18 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-var chainsFlag = flag.Int("chains", 0, "crash chains that TestCrashChains runs; 0: as many as an ordinary run does")
+var (
+	chainsFlag = flag.Int("chains", 0, "crash chains that TestCrashChains runs; 0: as many as an ordinary run does")
+	cutsFlag   = flag.Int("cuts", 1, "power cuts at the end of each life of a crash chain, beside the one that the next life begins with")
+)
 
 // TestCrashChains runs chains of lives of one store. A life is an open, writes by
 // several goroutines beside flushes, merges and splits, calls of the file system
 // that fail, and an end: a close, a killed process or a power cut, at any call. The next life
 // begins with what the end left, unsynced state included where only the process
-// died. What each open finds must be what the writers had been promised.
+// died. What each open finds must be what the writers had been promised. Other
+// images of the same end are opened and left: those of more power cuts, and
+// of a killed process for a reader, whose findings a power cut must not take away.
 func TestCrashChains(t *testing.T) {
 	n := *chainsFlag
 	if n == 0 {
@@ -113,8 +118,7 @@ func (c *chain) live() error {
 		if !end.met() {
 			return fmt.Errorf("open: %w", err)
 		}
-		c.leave(end)
-		return nil
+		return c.leave(end)
 	}
 	if !end.met() {
 		faulty.SetHook(nil)
@@ -141,8 +145,7 @@ func (c *chain) live() error {
 			p.durable = p.kernel
 		}
 	}
-	c.leave(end)
-	return nil
+	return c.leave(end)
 }
 
 // ending is how a life ends.
@@ -153,6 +156,12 @@ type ending struct {
 	killed bool     // the process died, the kernel goes on
 	least  [4]int   // what had been promised by then
 	cut    vfs.CrashOptions
+	others []vfs.CrashOptions // of more power cuts at the end
+	left   []*vfs.Mem         // by them
+	found  *vfs.Mem           // by a reader after a kill; nil: there is none
+	seen   [4]int             // what the reader finds at least
+	lasts  [4]int             // what the power cuts leave at least
+	reader bool
 	over   context.CancelFunc // nobody waits for a store that fails for good
 }
 
@@ -182,7 +191,14 @@ func (e *ending) take(c *chain, mem *vfs.Mem) {
 		w := &c.writers[i]
 		w.mu.Lock()
 		e.least[i] = w.past.least(e.killed && !e.failed) // a failed sync loses what the kernel had
+		e.seen[i], e.lasts[i] = w.past.least(!e.failed), w.past.least(false)
 		w.mu.Unlock()
+	}
+	for _, cut := range e.others {
+		e.left = append(e.left, mem.Crash(cut))
+	}
+	if e.reader {
+		e.found = mem.Kill()
 	}
 	if e.killed {
 		e.image = mem.Kill()
@@ -194,7 +210,11 @@ func (e *ending) take(c *chain, mem *vfs.Mem) {
 // arm sets what goes wrong in a life: its end at a call, calls that fail, or
 // neither.
 func (c *chain) arm(faulty *vfs.Faulty, end *ending, at int64) {
-	end.killed, end.cut = c.rng.IntN(2) == 0, randomCrash(c.rng)
+	end.killed, end.cut, end.reader = c.rng.IntN(2) == 0, randomCrash(c.rng), c.rng.IntN(3) == 0
+	end.others = nil
+	for range *cutsFlag {
+		end.others = append(end.others, randomCrash(c.rng))
+	}
 	mem := c.mem
 	switch c.rng.IntN(6) {
 	case 0:
@@ -261,8 +281,9 @@ func (c *chain) failing() func(vfs.Call) bool {
 	}
 }
 
-// leave makes what a life left the beginning of the next.
-func (c *chain) leave(end *ending) {
+// leave makes what a life left the beginning of the next, after a look at what else
+// it could have left.
+func (c *chain) leave(end *ending) error {
 	end.take(c, c.mem)
 	c.mem = end.image
 	c.images++
@@ -276,6 +297,49 @@ func (c *chain) leave(end *ending) {
 		}
 		c.unsure = c.unsure || p.kernel < certain
 	}
+	for i, image := range end.left {
+		if _, err := c.visit(image, false, end.lasts); err != nil {
+			return fmt.Errorf("after power cut %d of the same end: %w", i, err)
+		}
+	}
+	if end.found == nil {
+		return nil
+	}
+	shown, err := c.visit(end.found, true, end.seen)
+	if err != nil {
+		return fmt.Errorf("reader after a kill at the same end: %w", err)
+	}
+	if _, err = c.visit(end.found.Crash(randomCrash(c.rng)), false, shown); err != nil {
+		return fmt.Errorf("after a power cut behind that reader: %w", err)
+	}
+	return nil
+}
+
+// written reports whether a writer has written, so that there is a store.
+func (c *chain) written() bool {
+	for i := range c.writers {
+		if len(c.writers[i].past.writes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// visit opens an image, which is used for nothing else, and returns how many writes
+// of each writer it has, least at least.
+func (c *chain) visit(image *vfs.Mem, readOnly bool, least [4]int) (found [4]int, err error) {
+	c.images++
+	o := testOptions(image)
+	o.ReadOnly = readOnly
+	db, err := Open(context.Background(), "chain", o)
+	if readOnly && errors.Is(err, ErrNotStore) && !c.written() {
+		return least, nil // there may be no store yet
+	}
+	if err != nil {
+		return found, fmt.Errorf("open: %w", err)
+	}
+	found, err = c.compare(db, least)
+	return found, errors.Join(err, db.Close())
 }
 
 // work has all writers write, beside a goroutine that flushes, merges and splits,
@@ -423,11 +487,33 @@ func (c *chain) maintain(life, ctx context.Context, db *DB, cont *Container, rng
 // check compares an open store with what the writers were promised. What it
 // finds becomes their past: the open has made it durable.
 func (c *chain) check(db *DB) error {
+	var least [4]int
+	for i := range c.writers {
+		least[i] = c.writers[i].past.kernel
+	}
+	there, err := c.compare(db, least)
+	if err != nil {
+		return err
+	}
+	for i, n := range there {
+		p := &c.writers[i].past
+		p.writes, p.durable, p.kernel = p.writes[:n], n, n
+		if n > 0 {
+			p.writes[n-1].unknown = false
+		}
+	}
+	c.unsure = false
+	return nil
+}
+
+// compare returns how many writes of each writer are in an open store, or an error if
+// it has no state that the writers went through, or one with fewer writes than least.
+func (c *chain) compare(db *DB, least [4]int) (there [4]int, err error) {
 	found := make(map[PartitionKey]state)
 	newest := make(map[PartitionID]ETag) // found, of each physical partition
 	cont, err := db.Container("c")
 	if err != nil && !errors.Is(err, ErrNoContainer) {
-		return err
+		return there, err
 	}
 	for i := range c.writers {
 		w := &c.writers[i]
@@ -438,7 +524,7 @@ func (c *chain) check(db *DB) error {
 		id := partitionOf(cont, w.key)
 		for it, err := range cont.Scan(context.Background(), w.key, "", nil) {
 			if err != nil {
-				return err
+				return there, err
 			}
 			found[w.key][itemID{"c", w.key, it.ID}] = write{container: "c", key: w.key, id: it.ID, body: string(it.Body), etag: it.ETag}
 			newest[id] = max(newest[id], it.ETag)
@@ -449,24 +535,19 @@ func (c *chain) check(db *DB) error {
 		p := &w.past
 		// A physical partition has a prefix of its commit order: what was
 		// acknowledged before something that is there is there too.
-		least := p.kernel
 		if cont != nil {
 			for at, one := range p.writes {
 				if one.etag != 0 && one.etag <= newest[partitionOf(cont, w.key)] {
-					least = max(least, at+1)
+					least[i] = max(least[i], at+1)
 				}
 			}
 		}
-		n, ok := p.match(found[w.key], least, 0)
+		n, ok := p.match(found[w.key], least[i], 0)
 		if !ok {
-			return fmt.Errorf("writer %d: what is there is no state after %d to %d writes (%d durable)\n%s",
-				i, least, len(p.writes), p.durable, p.explain(found[w.key], least, 0))
+			return there, fmt.Errorf("writer %d: what is there is no state after %d to %d writes (%d durable)\n%s",
+				i, least[i], len(p.writes), p.durable, p.explain(found[w.key], least[i], 0))
 		}
-		p.writes, p.durable, p.kernel = p.writes[:n], n, n
-		if n > 0 {
-			p.writes[n-1].unknown = false
-		}
+		there[i] = n
 	}
-	c.unsure = false
-	return nil
+	return there, nil
 }
