@@ -8,9 +8,9 @@ import (
 )
 
 // dictionary is the compression dictionary that a container's flushes share,
-// so that merges copy compressed documents as they are. It is sampled anew
-// when the ratio of a flush is a tenth worse than that of the flush it was
-// made for.
+// so that merges copy compressed documents as they are. When the compression
+// ratio of a flush is a tenth worse than that of the dictionary's first flush,
+// the next flush samples a new one.
 type dictionary struct {
 	mu      sync.Mutex
 	current *segment.Dictionary
@@ -21,8 +21,8 @@ type dictionary struct {
 // minDictionaryBytes is the raw size below which a file gets no dictionary.
 const minDictionaryBytes = 1 << 20
 
-// chooseDictionary gives the output the container's dictionary, sampling one
-// from the memtable if there is none.
+// chooseDictionary gives the output the container's dictionary. If there is
+// none, it samples one from the memtable.
 func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 	if o.codec == segment.None || raw < minDictionaryBytes {
 		return nil
@@ -55,8 +55,8 @@ func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 	return nil
 }
 
-// judge notes how well a flush compressed, and gives the dictionary up when it
-// has become worse than it was.
+// judge notes the compression ratio of a flush. It gives the dictionary up if
+// the ratio is much worse than that of the first flush.
 func (d *dictionary) judge(used *segment.Dictionary, raw, stored int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,8 +84,9 @@ func firstDictionary(runs []*run) *segment.Dictionary {
 	return nil
 }
 
-// mergeDictionary returns the dictionary that a merge of runs uses: the
-// container's, or theirs; none where that would take a good part of the file.
+// mergeDictionary returns the dictionary for a merge of runs: the container's,
+// or else that of the newest input file with one. It returns nil below
+// minDictionaryBytes, where the dictionary would be a large part of the file.
 func (c *Container) mergeDictionary(runs []*run) *segment.Dictionary {
 	var raw int64
 	for _, r := range runs {

@@ -1,11 +1,12 @@
 // Package engine is Cleave: an embedded, partitioned document store.
 //
-// A store is a directory that one process at a time writes to. It holds
-// containers; a container holds items. An item has a partition key value and an
-// id, which together name it, and a document: JSON, or any bytes in an opaque
-// container. All items with one key value are a logical partition: they lie
-// next to each other and are read in the order of their ids. The key is hashed
-// into a key space that physical partitions tile.
+// A store is a directory. One process at a time writes to it. A store holds
+// containers, and a container holds items. An item has a document: JSON, or any
+// bytes in an opaque container. Its name is a partition key value together with
+// an id. All items with one key value are a logical partition: they are stored
+// next to each other and read in the order of their ids. The hash of the key
+// places a logical partition in the key space, which the physical partitions
+// divide without gaps or overlaps.
 //
 //	db, err := engine.Open(ctx, dir, nil)
 //	c, err := db.EnsureContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}})
@@ -16,111 +17,118 @@
 //
 // # Documents
 //
-// A JSON document is the only source of its id (the member "id", a string) and
-// of its partition key (the members that the container's paths name: string,
-// number, boolean, null, or absent, which is a value of its own). One strict
-// scan finds them and refuses what is not JSON, has duplicate names or bad
-// UTF-8, or is too large or too deep. The bytes are stored as given. Put
-// gives the key, id and body of an item of an opaque container. Reading and
-// deleting are the same for both kinds.
+// The id and the partition key of a JSON item come from its document, never from
+// arguments. The id is the member "id", a string. The key is made of the members
+// at the container's key paths: string, number, boolean, null, or absent, which
+// is a value of its own. One strict scan finds them. It refuses a document that
+// is not JSON, has duplicate names or invalid UTF-8, or is too large or too
+// deeply nested. The bytes are stored as given. In an opaque container, Put takes
+// the key, the id and the body as arguments. Reading and deleting are the same
+// for both kinds.
 //
 // # Concurrency and lifetimes
 //
-// DB, Container and Snapshot are safe for concurrent use; an iterator, a Batch
-// and a Tx serve one goroutine. Readers wait for nobody. The body of a loop over an iterator may
-// call the store, also to write what is being read: each loop sees the items as
-// they were when it began, a ScanAll each physical partition as it was when it
-// got there.
+// DB, Container and Snapshot are safe for concurrent use. An iterator, a Batch
+// or a Tx is for one goroutine. Reads do not wait for writes or background work.
+// The body of a loop over an iterator may call the store, and may write to the
+// items that the loop reads: a loop shows the items as they were when it began.
+// A ScanAll shows each physical partition as it was when the scan reached it.
 //
-// Items that are returned may be kept and must not be modified, but for Borrow,
-// whose item is valid until its function returns, and scans with
-// ScanOptions.Borrow, whose items are valid until the loop goes on. ReadInto appends the document
-// to the caller's buffer; Item.Body is then the document alone, in that buffer.
-// A Snapshot must be closed: what it can see is kept on disk until then.
+// Returned items may be kept and must not be modified. There are two exceptions.
+// The item that Borrow passes to its function is valid until the function
+// returns. The items of a scan with ScanOptions.Borrow are valid until the next
+// iteration of the loop. ReadInto appends the document to the caller's buffer;
+// Item.Body is then the part of that buffer with the document. A Snapshot must be
+// closed: everything it can see stays on disk until then.
 //
-// Close waits for running calls and refuses further ones with ErrClosed. So do
-// the handles of a container that was dropped.
+// Close waits for running calls. Later calls fail with ErrClosed, and so do calls
+// on the handle of a dropped container.
 //
 // # Transactions
 //
-// A Batch, and what the function of an Update writes, concerns one logical
-// partition and is committed as a whole: all of it is durable and visible, or
-// nothing. View and Update read as of one sequence. docs/transactions.md tells
-// which to take.
+// A Batch, or the writes of the function passed to Update, concern one logical
+// partition and are committed as a whole: all of them become durable and visible,
+// or none. View and Update read at one sequence. docs/transactions.md says which
+// of them to use.
 //
 // # Durability
 //
 // A write that returned nil has the durability of the store or of its
-// WriteOptions: see Synced, Buffered and Interval. A reader sees it only then.
-// What a crash leaves of a physical partition is a prefix of its writes, each in
-// full or not at all.
+// WriteOptions: see Synced, Buffered and Interval. Readers do not see a write
+// before it has that durability. After a crash, a physical partition holds a
+// prefix of its writes, each in full or not at all.
 //
-// A write ends early with the error of its context only while it waits for
-// memory; it has then not happened. Afterwards it is carried through. After an
-// error that matches ErrOutcomeUnknown it may or may not be found by the next
-// Open, or by a later read if the store has not failed; after any other error it has not happened. A store in which a sync
-// failed refuses writes with ErrFailed until it is opened again, and goes on
-// reading.
+// The context can end a write only before the write is in the log: when the call
+// begins, while it waits for memory, or while the size of its logical partition
+// is counted. Such a write has not happened. A write that is in the log is
+// carried through. After an error that matches ErrOutcomeUnknown, the next Open
+// may or may not find the write, and so may later reads if the store has not
+// failed. After any other error the write has not happened. A store fails when
+// its log or a manifest could not be written or synced, unless the disk was full:
+// it then refuses writes with ErrFailed until it is opened again, and still
+// serves reads.
 //
 // # Errors
 //
-// Errors of calls are the Err… variables, for errors.Is. A refused document
-// carries a *DocumentError with the byte and the path; sizes over their limits a
-// *LimitError or *DocumentError; damage a *CorruptionError and failed
-// file-system calls an *IOError, both with file and offset. Damage in one place
-// concerns only the calls that meet it.
+// Errors of calls match the Err… variables: use errors.Is. A refused document
+// carries a *DocumentError with the byte and the path. A size over its limit
+// carries a *LimitError or *DocumentError. Damage carries a *CorruptionError, and
+// a failed file-system call an *IOError, both with file and offset. Damage in one
+// place affects only the calls that need that place.
 //
 // # Physical partitions
 //
 // A physical partition splits by itself when it holds more than
-// Options.MaxPartitionBytes; Split, Merge and MoveBoundary do so on demand and
-// return a Job. Reads, writes, scans and loads go on meanwhile and notice
-// nothing. A logical partition is never divided.
+// Options.MaxPartitionBytes. Split, Merge and MoveBoundary change partitions on
+// demand and return a Job. Reads, writes, scans and loads go on meanwhile and give
+// the same results. A logical partition is never divided.
 //
 // # Another partition key
 //
-// CopyTo makes a container with another partition key of one that is in use;
-// Copy.Finish lets it take that one's place. docs/copying.md tells how.
+// CopyTo copies a container that is in use to a new one with another partition
+// key. Copy.Finish puts the copy in the place of the original. docs/copying.md
+// says how.
 //
 // # Throughput
 //
-// Every call tells its charge in request units (RU): Meta.Charge, QueryStats.Charge,
-// or Charge in its options. A container may have
-// provisioned throughput, which its physical partitions share: an operation on
-// one that has consumed more than its part fails with a *ThrottledError, which
-// says when to try again. Loads, and scans that have begun, wait instead.
+// Every call reports its charge in request units (RU): in Meta.Charge,
+// QueryStats.Charge, or Charge in its options. A container may have provisioned
+// throughput, which its physical partitions share. If a physical partition has
+// consumed more than its share, operations on it fail with a *ThrottledError,
+// which says when to try again. Loads, and scans that have begun, wait instead.
 //
 // # Replication
 //
 // A container with ContainerDef.Replicated takes writes by ApplyAt only: entries
-// of a log that somebody else keeps, with an index and a time. Its partitions
-// travel by ExportPartition and InstallPartition. docs/replication.md has the
-// rules.
+// of a log that is kept outside the store, each with an index and a time.
+// ExportPartition and InstallPartition copy its physical partitions from store to
+// store. docs/replication.md has the rules.
 //
 // # Locks
 //
-// The engine takes its locks in this order; locks.go declares it, and tests that run
-// with the race detector check it. Under the locks marked * no file is written,
-// synced or renamed, but for the log's buffer, which the writer that fills it writes.
+// The engine takes its locks in this order. locks.go declares it, and tests that
+// run with the race detector check it. Under the locks marked * no file is
+// written, synced or renamed, with one exception: a writer that fills the log's
+// buffer writes it.
 //
 //	Copy.mu               one call of a Copy at a time
-//	DB.checkpoints        one checkpoint or capture of a backup at a time
-//	partition.merging     compaction of a partition; of several in key order
-//	partition.flushing    flushes of a partition; of several in key order
-//	Container.shape       which partitions a container has, and that it is there; of several by name
+//	DB.checkpoints        one checkpoint, or capture for a backup, at a time
+//	partition.merging     compaction of a partition; several: in key order
+//	partition.flushing    flushes of a partition; several: in key order
+//	Container.shape       the partitions of a container, and whether it exists; several: by name
 //	DB.creating           the next ids of containers and partitions
-//	partition.install     the set of files of a partition, and its manifest; of several in key order
+//	partition.install     the set of files of a partition, and its manifest; several: in key order
 //	Container.reindexing  the index job
 //	DB.structure          the store manifest
-//	DB.pins *             sequences at which somebody reads
-//	fullKey.counting      the size of a logical partition that is nearly full, held while it is counted
-//	partition.mu *        the commit lock: order of writes; of several in key order
+//	DB.pins *             sequences that readers have pinned
+//	fullKey.counting      the size of one logical partition, while it is counted
+//	partition.mu *        the commit lock: order of writes; several: in key order
 //	partition.versionMu * changes of partition.version
 //
-// The others are taken last, and nothing is taken under them: DB.marks,
-// fullKeys.mu, partition.obsolete, partition.building, DB.leftovers, Job.mu,
-// workers.mu, eventQueue.mu (all *), those of caches and statistics, and those of
-// other packages (wal/log.go has the table of the log's).
+// All other locks come last: no lock of the table is taken under them. They are
+// DB.marks, fullKeys.mu, partition.obsolete, partition.building, DB.leftovers,
+// Job.mu, workers.mu, eventQueue.mu (all *), the locks of caches and statistics,
+// and those of other packages (wal/log.go has the table of the log's locks).
 //
 // # Sizes
 //

@@ -12,9 +12,9 @@ import (
 var (
 	// ErrNotFound: no such item, or it is deleted.
 	ErrNotFound = errors.New("item not found")
-	// ErrExists: Create found an item with this key and id; CreateContainer
-	// found a container with this name, or EnsureContainer another one with it than
-	// was asked for: *DefinitionError.
+	// ErrExists: Create found an item with this key and id, or CreateContainer a
+	// container with this name. Or EnsureContainer found a container with this name
+	// and another definition: *DefinitionError.
 	ErrExists = errors.New("already exists")
 	// ErrPrecondition: the etag given in IfMatch is not the item's, or the
 	// condition of a patch is not true.
@@ -25,11 +25,11 @@ var (
 	// ErrKeyMismatch: a document given to a batch or transaction, or with
 	// WriteOptions.Key, belongs to another logical partition.
 	ErrKeyMismatch = errors.New("partition key mismatch")
-	// ErrRandomSuffix: a call cannot know the partition key, of which a random
-	// suffix is a part: see SyntheticKey.
+	// ErrRandomSuffix: the partition keys of the container have a random suffix,
+	// so the call cannot tell the key of the item: see SyntheticKey.
 	ErrRandomSuffix = errors.New("partition keys have a random suffix")
 	// ErrReplicated: the container takes writes by ApplyAt only, and its physical
-	// partitions split only where they are told to.
+	// partitions split only at a boundary that the caller gives.
 	ErrReplicated = errors.New("container is replicated")
 	// ErrIndexGap: ApplyAt was given an entry that is not the next one.
 	ErrIndexGap = errors.New("gap between entries")
@@ -39,8 +39,9 @@ var (
 	// ErrReplaced: InstallPartition has replaced what a snapshot, scan or query
 	// was reading.
 	ErrReplaced = errors.New("partition was replaced by an installed one")
-	// ErrConflict: what a transaction wrote, or read under Serializable, was
-	// changed meanwhile, each time it was tried. Nothing was written.
+	// ErrConflict: on every try of a transaction, another write changed an item
+	// that it wrote, or, with Serializable, something that it read. Nothing was
+	// written.
 	ErrConflict = errors.New("conflict with another write")
 	// ErrNestedUpdate: Update was called in the function of another Update.
 	ErrNestedUpdate = errors.New("update inside of an update")
@@ -58,8 +59,8 @@ var (
 	// where. A refused document carries a *DocumentError.
 	ErrInvalid = errors.New("invalid")
 	// ErrTooLarge: a document, the body of an opaque item or an id that was
-	// given as an argument is over its limit. What is wrong inside of a
-	// document, its id and key included, is ErrInvalid.
+	// given as an argument is over its limit. An error inside a document, its
+	// id and key included, is ErrInvalid.
 	ErrTooLarge = errors.New("too large")
 	// ErrLogicalPartitionFull: the write would take a logical partition over
 	// its size limit. Deletes are still accepted.
@@ -72,16 +73,16 @@ var (
 	// flush failed, for instance with ErrDiskFull; nothing was written.
 	ErrBusy = errors.New("busy: write buffers are full")
 	// ErrNeedsScan: a query with NoScan would have to read documents one by one to
-	// find those wanted.
+	// find its results.
 	ErrNeedsScan = errors.New("query needs a scan")
 	// ErrBadContinuation: the text is no continuation of this query over this
 	// scope.
 	ErrBadContinuation = errors.New("bad continuation")
-	// ErrPositionExpired: versions behind the position of a change feed of all
-	// versions were dropped; see PositionExpiredError.
+	// ErrPositionExpired: a change feed of all versions cannot go on from its
+	// position: versions after it were dropped. See PositionExpiredError.
 	ErrPositionExpired = errors.New("position of the change feed has expired")
-	// ErrNotStore: the directory has files in it but is no store, or is absent
-	// and was to be opened with ReadOnly.
+	// ErrNotStore: the directory has files but is no store, or it is absent and
+	// Options.ReadOnly is set.
 	ErrNotStore = errors.New("not a cleave store")
 )
 
@@ -93,7 +94,7 @@ var (
 	ErrDiskFull       = fault.ErrDiskFull       // no space: nothing was written; never with ErrOutcomeUnknown or ErrFailed
 	ErrResource       = fault.ErrResource       // out of files, maps or memory
 	ErrMissing        = fault.ErrMissing        // a manifest or segment file that must exist does not; a log file: ErrCorrupt
-	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // a sync failed, or a full disk holds the record up: the write may or may not survive, or be seen later
+	ErrOutcomeUnknown = fault.ErrOutcomeUnknown // the write may or may not survive: a file write or sync failed, or the record waits for disk space
 	ErrFailed         = fault.ErrFailed         // no writes until the store is reopened
 	ErrTooNew         = fault.ErrTooNew         // written by a newer program
 	ErrLocked         = fault.ErrLocked         // another owner has the store open
@@ -108,8 +109,9 @@ type (
 	DocumentError = jsondoc.Error
 )
 
-// LimitError reports a size over its limit, but for that of a JSON document,
-// which is a *DocumentError; it matches ErrTooLarge or ErrLogicalPartitionFull.
+// LimitError reports a size over its limit. It matches ErrTooLarge or
+// ErrLogicalPartitionFull. A JSON document that is too large is a *DocumentError
+// instead.
 type LimitError struct {
 	What  string // what was measured
 	Size  int64  // in Unit
@@ -130,10 +132,10 @@ func (e *LimitError) Error() string {
 // Unwrap returns the sentinel.
 func (e *LimitError) Unwrap() error { return e.Kind }
 
-// PositionExpiredError says where a feed of all versions can begin; it matches
+// PositionExpiredError says where a feed of all versions can begin. It matches
 // ErrPositionExpired.
 type PositionExpiredError struct {
-	Oldest Position // the oldest place behind which no version was dropped yet
+	Oldest Position // the oldest position after which no version was dropped yet
 }
 
 // Error implements error.

@@ -42,7 +42,7 @@ type MergeEvent struct {
 	Container string
 	Partition PartitionID
 	Reindex   bool  // a file was written anew with another index
-	Trim      bool  // a shared file was written anew without what is foreign
+	Trim      bool  // a shared file was written anew without the items of other partitions
 	Runs      int   // merged
 	ItemsIn   int64 // versions read
 	ItemsOut  int64 // versions kept
@@ -52,10 +52,10 @@ type MergeEvent struct {
 }
 
 // ReshapeEvent tells of a split, merge or move of a boundary that has ended. Its
-// Phase is the one that it came to.
+// Phase is the last one that the job reached.
 type ReshapeEvent struct {
 	Progress
-	Err error // nil: the children serve and inherit nothing any more
+	Err error // nil: the children have taken over, and their inheritance has ended
 }
 
 // StallEvent tells of a write that waited because write buffers were full.
@@ -65,25 +65,27 @@ type StallEvent struct {
 }
 
 // ClockEvent tells of a write that found the clock more than Options.MaxClockSkew
-// behind the newest time stamp: it was ahead before, or is behind now.
+// behind the newest time stamp: the clock was ahead then, or is behind now.
 type ClockEvent struct {
 	Stamp time.Time // the newest time stamp before
 	Clock time.Time // the clock, and the time stamp of the write
 }
 
-// LogDroppedEvent tells that the log ended in a write that a power cut or a kill tore, when the
-// store was opened. What lies there and behind was never known to be durable, and does not count.
+// LogDroppedEvent tells that Open found a torn record at the end of the log, from a power
+// cut or a kill. Open ignores the log from there on: it was never known to be durable.
 type LogDroppedEvent struct {
 	File    uint64 // number of the log file, as in its name
-	Offset  int64  // at which it ends
-	Reason  string // what was met there
-	Bytes   int64  // there and in later files, up to the last record that can be told
-	Records int64  // whose headers can be read
+	Offset  int64  // of the torn record: the log ends here
+	Reason  string // why the record was refused
+	Bytes   int64  // ignored here and in later files, up to the last recognizable record
+	Records int64  // ignored records whose headers can be read
 }
 
 // NearlyFullEvent tells of a write after which a logical partition holds more
-// than four fifths of Limits.LogicalPartitionBytes. It comes once, and again
-// after the physical partition was replaced or the store opened.
+// than four fifths of Limits.LogicalPartitionBytes. It comes once while the
+// engine keeps the size of the logical partition in memory. It may come again
+// after that: for instance after the physical partition was replaced or the store
+// was opened.
 type NearlyFullEvent struct {
 	Container string
 	Partition PartitionID
@@ -95,8 +97,8 @@ type NearlyFullEvent struct {
 // maxQueuedEvents bounds the events that wait for a slow listener.
 const maxQueuedEvents = 4096
 
-// eventQueue calls the listener, in order, on a goroutine of its own: whoever
-// reports an event may hold locks.
+// eventQueue calls the listener, in order, on a goroutine of its own: callers of
+// notify may hold locks.
 type eventQueue struct {
 	mu      lockorder.Mutex[eventsLock]
 	waiting []func()
@@ -105,7 +107,7 @@ type eventQueue struct {
 	done    chan struct{}
 }
 
-// start begins the goroutine. Events that come before wait for it.
+// start begins the goroutine. Earlier events wait for it.
 func (q *eventQueue) start(db *DB) {
 	q.mu.Lock()
 	q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
@@ -145,8 +147,8 @@ func (q *eventQueue) take() (call func()) {
 	return call
 }
 
-// stop ends the goroutine when it has called the listener with what came
-// before.
+// stop waits until the listener has been called for all queued events, and ends
+// the goroutine.
 func (q *eventQueue) stop() {
 	q.mu.Lock()
 	running := q.wake != nil && !q.closed
@@ -178,7 +180,7 @@ func notify[E any](db *DB, fn func(E), event E) {
 	}
 }
 
-// callListener makes one call, whose panic does not reach the engine.
+// callListener makes one call and recovers its panic.
 func (db *DB) callListener(call func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -189,7 +191,7 @@ func (db *DB) callListener(call func()) {
 	call()
 }
 
-// quietHandler is the handler of a logger whose panics do not reach the engine.
+// quietHandler wraps the handler of a logger and turns its panics into errors.
 type quietHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -15,20 +15,20 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// execution is a query under way.
+// execution is a running query.
 //
-// It pins, of each physical partition in its scope, the sequence at which that
-// is seen. The scope is so cut into units, which several goroutines work on.
-// Partitions may be replaced meanwhile: a unit names a part of the key space,
-// and goes on in whatever partitions have it.
+// For each physical partition in its scope, it pins the sequence at which it
+// reads. This divides the scope into units, which several goroutines process.
+// Partitions may be replaced meanwhile: a unit is a part of the key space, and
+// its scan goes on in the partitions that now hold this part.
 type execution struct {
 	r     *Result
 	c     *Container
 	s     *query.Select
 	scope Scope
-	keys  []PartitionKey // with which the keys of results begin; nil: any in the scope
+	keys  []PartitionKey // keys, or prefixes of keys, of the results; nil: all in the scope
 	after *position      // results begin after it; nil: with the first
-	skip  int            // results to pass over
+	skip  int            // results to leave out before the first
 	left  int            // results still wanted
 	now   int64          // of a pass: see scanner.now
 
@@ -38,7 +38,7 @@ type execution struct {
 	look    *lookup      // nil: all documents in scope are read
 	counts  bool         // groups are counted in indexes
 	ordered *indexOrder  // nil: no index has the order
-	wanted  []query.Path // whose values the kind of the query wants
+	wanted  []query.Path // paths whose values the query needs: for columns, order or groups
 
 	compiling sync.Once
 	program   *query.Program // of the filter and wanted; see evaluator
@@ -56,18 +56,19 @@ func (e *execution) spend(charge float64) {
 	e.charging.Unlock()
 }
 
-// unit is a part of the scope that is seen at one sequence.
+// unit is a part of the scope that is read at one sequence.
 type unit struct {
-	key  PartitionKey // of the one logical partition that it is; else the zero key
+	key  PartitionKey // set if the unit is a single logical partition
 	rng  partmap.Range
-	at   uint64
+	at   uint64 // the sequence
 	born uint64 // installations in the container when at was taken
 	pin  bool   // at is pinned
-	same bool   // it begins in the physical partition in which the unit before ends
+	same bool   // the unit begins in the physical partition in which the previous one ends
 }
 
-// maxKeyUnits is the number of keys up to which each is a unit; for more, all of
-// the physical partitions that hold them are looked at. Only tests change it.
+// maxKeyUnits is the number of keys up to which each key is a unit. With more
+// keys, the units are the whole physical partitions that hold them. Only tests
+// change it.
 var maxKeyUnits = 100
 
 // plan decides how the query is answered.
@@ -105,7 +106,7 @@ func (e *execution) plan() error {
 	return nil
 }
 
-// scans says that documents must be read one by one to find those wanted.
+// scans says whether documents must be read one by one to find the results.
 func (e *execution) scans() bool {
 	if e.s.Where.Never() {
 		return false
@@ -118,8 +119,7 @@ func (e *execution) scans() bool {
 	return plan.op == planAll && !e.counts && e.ordered == nil
 }
 
-// countable says whether the dictionaries of indexes have what the groups of
-// the query need.
+// countable says whether indexes alone can count the groups of the query.
 func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
 	path, ok := g.OnlyPath()
 	if !ok || path == nil {
@@ -129,8 +129,9 @@ func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
 	return scalars
 }
 
-// orderSpan returns the terms of the first path of the order that candidates can
-// have; nil if the index does not have that path.
+// orderSpan returns an indexOrder by the first path of the query's order, with the
+// span of the terms that candidates can have. It returns nil if the index does not
+// cover that path.
 func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 	first := e.s.OrderBy[0]
 	path := indexPath(first.Path)
@@ -154,7 +155,8 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 	return o
 }
 
-// pin takes the units. Somebody is inside of a call on the container.
+// pin makes the units and pins their sequences. The caller is inside a call on
+// the container.
 func (e *execution) pin() error {
 	e.ctx, e.units = e.r.ctx, e.first[:0]
 	within, err := e.scope.bounds()
@@ -178,7 +180,7 @@ func (e *execution) pin() error {
 		e.pinRange(nil, within)
 		return nil
 	}
-	// Indexes count all of a partition at once.
+	// Indexes count the groups of a whole physical partition at once.
 	each := e.scope.kind == scopeBase || !e.counts && len(keys) <= maxKeyUnits
 	var last *partition
 	for _, key := range keys {
@@ -202,10 +204,10 @@ func (e *execution) pin() error {
 	return nil
 }
 
-// pinUnit takes a unit that begins where a range does, and ends with that or its
-// physical partition. Last is the partition of the unit before, nil if there is
-// none: units in one are seen at one sequence. It returns the partition of the new
-// unit.
+// pinUnit adds a unit: the first part of rng, up to the end of the physical
+// partition in which rng begins. last is the partition of the previous unit, nil
+// if there is none: units in one partition share a sequence. pinUnit returns the
+// partition of the new unit.
 func (e *execution) pinUnit(last *partition, key PartitionKey, rng partmap.Range) *partition {
 	var u unit
 	if last != nil && last.rng.Contains(&rng.Min) {
@@ -224,7 +226,7 @@ func (e *execution) pinUnit(last *partition, key PartitionKey, rng partmap.Range
 	return last
 }
 
-// pinRange takes the units of a range.
+// pinRange adds the units of a range, one for each physical partition.
 func (e *execution) pinRange(last *partition, rest partmap.Range) *partition {
 	for !rest.Empty() {
 		last = e.pinUnit(last, PartitionKey{}, rest)
@@ -233,8 +235,8 @@ func (e *execution) pinRange(last *partition, rest partmap.Range) *partition {
 	return last
 }
 
-// pinAround takes, of each physical partition that holds a part of a range, what
-// lies within another one.
+// pinAround adds a unit for each physical partition that overlaps rng: the part of
+// within in that partition. last already has its unit.
 func (e *execution) pinAround(last *partition, rng, within partmap.Range) *partition {
 	for {
 		if last == nil || !last.rng.Contains(&rng.Min) {
@@ -248,8 +250,8 @@ func (e *execution) pinAround(last *partition, rng, within partmap.Range) *parti
 	}
 }
 
-// pinAt returns the partition in which a range begins, and a unit of the range at
-// the sequence that is seen there.
+// pinAt returns the partition in which rng begins, and a unit for rng at the
+// sequence to read at there.
 func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 	db := e.c.db
 	u := unit{rng: rng, pin: e.r.snapshot == nil}
@@ -265,12 +267,13 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 		if !p.dropped.Load() || e.c.dropped.Load() {
 			return p, u
 		}
-		// Who took its place may have flushed before the sequence was taken.
+		// The partition was replaced. Its children may have flushed before the pin,
+		// without the versions that this sequence needs: pin in a child instead.
 		db.pins.release(byQuery, u.at)
 	}
 }
 
-// close ends the execution: nothing is held after it.
+// close ends the execution, releases its pins and fills in the statistics.
 func (e *execution) close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
@@ -282,8 +285,8 @@ func (e *execution) close() {
 	st.Candidates, st.Charge = e.found.Load(), e.charge
 }
 
-// run gives the results to yield. It returns errStopped if the loop is over
-// before the results are.
+// run passes the results to yield. It returns errStopped if yield or the limit
+// ended the loop early.
 func (e *execution) run(yield func(Item, error) bool) error {
 	switch {
 	case e.s.Grouped():
@@ -294,7 +297,7 @@ func (e *execution) run(yield func(Item, error) bool) error {
 	return e.runByKey(yield)
 }
 
-// give passes over a result or gives it to yield.
+// give skips a result, or passes it to yield.
 func (e *execution) give(it Item, at position, yield func(Item, error) bool) error {
 	if e.skip > 0 {
 		e.skip--
@@ -312,15 +315,15 @@ func (e *execution) give(it Item, at position, yield func(Item, error) bool) err
 	return nil
 }
 
-// tester looks at the documents of units, on one goroutine.
+// tester tests the documents of units, on one goroutine.
 type tester struct {
 	e         *execution
-	eval      *query.Evaluator // nil: nothing has had to be evaluated so far
-	prefix    []byte           // of the partition keys in the scope
+	eval      *query.Evaluator // nil: no document had to be evaluated so far
+	prefix    []byte           // that partition keys in the scope have
 	documents int64
 	bytes     int64
 	matched   int64
-	charge    float64 // of documents that no scan has shown it
+	charge    float64 // RU, of documents that were not read by a scan
 }
 
 func (e *execution) tester() *tester {
@@ -334,8 +337,8 @@ func (e *execution) tester() *tester {
 	return t
 }
 
-// evaluator returns an evaluator of the filter and the wanted paths, which are
-// made ready when it is needed first: indexes may tell all.
+// evaluator returns an evaluator of the filter and the wanted paths. The first
+// call compiles them: often indexes answer the query without an evaluator.
 func (e *execution) evaluator() *query.Evaluator {
 	e.compiling.Do(func() { e.program = query.Compile(e.s.Where, e.wanted) })
 	return e.program.Evaluator()
@@ -349,7 +352,7 @@ func (t *tester) values() []jsondoc.Value {
 	return t.eval.Wanted
 }
 
-// done adds what the tester has counted.
+// done adds the tester's counts to those of the execution.
 func (t *tester) done() {
 	t.e.documents.Add(t.documents)
 	t.e.bytes.Add(t.bytes)
@@ -366,7 +369,8 @@ func (t *tester) look(k *item.Key, v *item.Version) bool {
 	return true
 }
 
-// match says whether a document is wanted, and finds the values that are.
+// match says whether a document is in scope and matches the filter, and finds its
+// wanted values. known says that it is already known to match.
 func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	if !t.look(k, v) {
 		return false
@@ -385,9 +389,9 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	return true
 }
 
-// scan goes through the documents of a unit in the order of their keys, those
-// after a key if that is not nil. Accept is that of a scanner. With order only
-// documents that can be among the first in it are shown.
+// scan yields the documents of a unit in key order, those behind after if it is
+// not nil. accept is set as that of the scanner. With an order, scan yields only
+// documents that can be among the first in that order.
 func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(Item, error) bool) error {
 	if e.s.Where.Never() {
 		return nil
@@ -437,8 +441,8 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	return failure
 }
 
-// skips says whether a unit, or what of it, lies before a position: it returns
-// the key after which the unit begins, nil if with its first.
+// startOf returns the key after which the query goes on in a unit, nil for the
+// beginning of the unit. skipped: the whole unit lies before that position.
 func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 	if e.after == nil {
 		return nil, false
@@ -459,8 +463,8 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.after.pk.Encoded(), ID: bytesOf(e.after.id)}, false
 }
 
-// each works on all units, several at a time. Each goroutine makes a worker and
-// gives it units, in their order, until one has an error.
+// each processes all units, several at a time. Each goroutine makes a worker,
+// which takes the next unit until a worker has an error.
 func (e *execution) each(worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
 	n := min(runtime.GOMAXPROCS(0), len(e.units))
 	if n <= 1 {

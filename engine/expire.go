@@ -9,28 +9,28 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// A feed of all versions tells of items that expire. What has expired is no
-// write and has no place in the order, so the engine gives it one: in a
-// container that keeps changes, once an item has been expired for the grace
-// period, by the clock of merges, a tombstone is written, if the item is still what
-// it was. It is a write like others. Nobody can delete what has expired, so a
-// tombstone on top of it says what it is. If somebody writes the item
-// before, that change tells.
+// A feed of all versions shows that an item has expired. An expiry is no write and
+// has no sequence, so the engine makes it a write: in a container that keeps
+// changes, the expirer writes a tombstone for an item that has been expired for the
+// grace period, by the clock of merges. A client cannot delete an expired item, so
+// a tombstone right above an expired version means that it expired. If the item is
+// written before the expirer comes to it, there is no tombstone, and the feed shows
+// that write only.
 //
-// The expirer goes over all items of a partition. It rests for so long between
-// two passes that they take a twentieth of the time.
+// A pass of the expirer goes over all items of a partition. The expirer rests
+// between two passes, so that they take about a twentieth of the time.
 const (
 	expiryShare = 20
 	expiryBatch = 256     // tombstones that are waited for together
-	expirySteps = 4 << 10 // items passed in one guard
+	expirySteps = 4 << 10 // items read in one epoch guard
 	leastExpiry = time.Second
 )
 
-// expiryPass is what a partition knows of its last pass. The expirer has it.
+// expiryPass describes the last pass over a partition. Only the expirer uses it.
 type expiryPass struct {
-	again time.Duration // when the next may be, by the clock since the opening
-	seq   uint64        // newest visible sequence that it saw
-	next  int64         // when the first of what was left expires, milliseconds; 0: nothing does
+	again time.Duration // earliest time of the next pass, since the store was opened
+	seq   uint64        // newest visible sequence of the pass
+	next  int64         // earliest expiry of the items that were left, milliseconds; 0: none expires
 }
 
 // tellsExpiry says whether some container keeps changes and has items that
@@ -57,19 +57,19 @@ func (w *workers) expire() {
 	}
 }
 
-// expireItems goes over the partitions whose turn it is. One that fails holds up
-// no other.
+// expireItems makes a pass over each partition that is due. An error in one does
+// not hold up the others.
 func (db *DB) expireItems(ctx context.Context) (failed error) {
 	for _, p := range db.partitions() {
 		start := db.opts.elapsed()
 		purge := db.purgeable()
-		// A copy under way, and what was copied, take no writes.
+		// An unfinished copy takes no writes, nor does a container that was copied.
 		if !p.c.tellsExpiry() || p.c.accepts(false) != nil || p.dropped.Load() || purge == 0 || start < p.expiry.again {
 			continue
 		}
 		seen := p.visible.Load()
 		if seen == p.expiry.seq && (p.expiry.next == 0 || p.expiry.next > purge) {
-			continue // nothing was written since, and nothing more has expired
+			continue // nothing was written since the last pass, and nothing more has expired
 		}
 		next, err := db.expirePartition(ctx, p, purge)
 		if errors.Is(err, errMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
@@ -77,7 +77,7 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 		}
 		if err != nil {
 			failed = errors.Join(failed, err)
-			seen, next = 0, 0 // nothing is known of it
+			seen, next = 0, 0 // unknown: the next pass must look again
 		}
 		took := db.opts.elapsed() - start
 		p.expiry = expiryPass{again: start + took + max(leastExpiry, expiryShare*took), seq: seen, next: next}
@@ -91,8 +91,8 @@ type expired struct {
 	seq uint64
 }
 
-// expirePartition writes tombstones for what expired up to a time. It returns when
-// the next item does, 0 if none does.
+// expirePartition writes tombstones for the items that had expired by purge. It
+// returns the earliest expiry of the other items, 0 if none expires.
 func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (next int64, err error) {
 	var from item.KeyCopy
 	begun := false
@@ -112,8 +112,10 @@ func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (n
 	return next, nil
 }
 
-// expiredFrom returns what has expired of the items behind a key, which it moves
-// on. more says that there may be others.
+// expiredFrom returns items that had expired by purge. It begins behind the key
+// from, or at the first item if begun is false, and moves from to the last item
+// that it read. It lowers next to the earliest later expiry. more says that there
+// may be more items.
 func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun bool, purge int64, next *int64) (gone []expired, more bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
@@ -138,7 +140,7 @@ func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun b
 		}
 		from.Set(k)
 		switch {
-		case !ver.IsDocument() || ver.Expires == 0: // a claim goes in merges
+		case !ver.IsDocument() || ver.Expires == 0: // merges drop an expired claim
 		case ver.Expires <= purge:
 			gone = append(gone, expired{k.Clone(), ver.Seq})
 		case *next == 0 || ver.Expires < *next:
@@ -165,7 +167,7 @@ func (p *partition) writeExpired(ctx context.Context, gone []expired) error {
 		r.demand, r.ifMatch, r.ttl, r.sync = stale, ETag(gone[i].seq), 0, false
 		seq, pos, need, err := p.apply(ctx, r)
 		if errors.Is(err, ErrPrecondition) {
-			continue // somebody has written it
+			continue // the item was written meanwhile
 		}
 		if failed = err; err != nil {
 			break

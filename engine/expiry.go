@@ -8,17 +8,19 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// An item expires a time after it was written. From then on nobody sees it, by
-// the clock as it is then (clock.go).
-// Its space comes back later: a merge that takes in the oldest run drops it as
-// it would drop a tombstone, once it has been expired for the grace period by a
-// clock that no jump of the system's clock can move: that at the time of the
-// opening and what has passed since, as long as the process runs. Nothing is
-// dropped before the store has been open for the grace period. So a wrong clock
-// hides items, and does not lose them if it is set right in time.
+// An item expires when its time to live has passed since it was written. Reads
+// do not show an item that has expired by the clock at the time of the read
+// (clock.go).
+//
+// Merges give its space back: a merge that takes in the oldest run drops an item
+// that has been expired for the grace period, as it would drop a tombstone. Two
+// clocks must agree that the period is over: the system's clock, and the time of
+// the opening plus the time since, which no jump of the system's clock moves.
+// Nothing is dropped before the store has been open for the grace period. So a
+// wrong clock hides items, but does not lose them if it is set right in time.
 
-// NoExpiry as ContainerDef.DefaultTTL lets items expire that say so, and as
-// WriteOptions.TTL says that an item never expires.
+// NoExpiry as ContainerDef.DefaultTTL: only items with a TTL of their own expire.
+// NoExpiry as WriteOptions.TTL: the item never expires.
 const NoExpiry time.Duration = -1
 
 // defaultExpiryGrace is how long an item stays on disk after it has expired, at
@@ -36,8 +38,8 @@ func (c *Container) ttlOf(doc *jsondoc.Doc) int64 {
 	return max(0, doc.TTL*1000)
 }
 
-// ttl returns the milliseconds for which an item lives, 0 for ever, given what
-// its document or the container says.
+// ttl returns the milliseconds for which an item lives, 0 for ever. otherwise is
+// the time to live that its document or the container gives.
 func (c *Container) ttl(o *WriteOptions, otherwise int64) (int64, error) {
 	if o == nil || o.TTL == 0 {
 		return otherwise, nil
@@ -70,8 +72,8 @@ func timeOf(millis int64) time.Time {
 	return time.UnixMilli(millis)
 }
 
-// purgeable returns the time stamp up to which items must have expired that a
-// merge may drop; 0: none.
+// purgeable returns a time stamp: a merge may drop the items that expired at or
+// before it. 0: none.
 func (db *DB) purgeable() int64 {
 	open := db.opts.elapsed()
 	if open < db.opts.ExpiryGrace {
@@ -81,9 +83,9 @@ func (db *DB) purgeable() int64 {
 	return now - db.opts.ExpiryGrace.Milliseconds()
 }
 
-// purgeable is that of the store, for a partition of a replicated container no
-// later than its newest entry: the next one comes at that time or later, whatever
-// the clock says.
+// purgeable is DB.purgeable for a partition. In a replicated container it is not
+// later than the partition's newest entry: the next entry may come with that very
+// time, whatever the clock says.
 func (p *partition) purgeable() int64 {
 	at := p.db.purgeable()
 	if p.c.def.Replicated {
@@ -110,7 +112,7 @@ func (db *DB) anyPurgeable() bool {
 	return false
 }
 
-// expiring is what a run knows of its items that expire.
+// expiring summarizes the items of a run that expire.
 type expiring struct {
 	count       int64
 	first, last int64 // time stamps
@@ -128,7 +130,7 @@ func (e *expiring) note(v *item.Version) {
 	e.first, e.last = min(e.first, v.Expires), max(e.last, v.Expires)
 }
 
-// join adds a share of what another run knows.
+// join adds a share of another run's summary.
 func (e *expiring) join(of expiring, share float64) {
 	n := int64(float64(of.count) * share)
 	if n == 0 {
@@ -141,8 +143,8 @@ func (e *expiring) join(of expiring, share float64) {
 	e.first, e.last = min(e.first, of.first), max(e.last, of.last)
 }
 
-// expired estimates how many of the items have expired at a time, as if they
-// expired evenly.
+// expired estimates how many of the items have expired at a time. It assumes that
+// they expire evenly between first and last.
 func (e *expiring) expired(at int64) int64 {
 	switch {
 	case e.count == 0 || at < e.first:

@@ -12,25 +12,25 @@ import (
 
 // Plan says how a query would be answered.
 type Plan struct {
-	Scope  string `json:"scope"`  // what is looked at, as the filter narrows it
-	Filter string `json:"filter"` // as it is understood
+	Scope  string `json:"scope"`  // where the query looks, narrowed by the filter
+	Filter string `json:"filter"` // as it was parsed
 	Method string `json:"method"` // how the documents are found
 	Order  string `json:"order"`  // how the results are put in order
 	// Charge estimates the request units that all results take: 2.3 for each
 	// partition, and a read for each document that is looked at.
 	Charge float64 `json:"charge"`
-	// Partitions are the physical partitions that are asked.
+	// Partitions are the physical partitions in which the query looks.
 	Partitions []PartitionPlan `json:"partitions"`
 }
 
-// PartitionPlan says what a query would meet in one physical partition.
+// PartitionPlan says what a query would read in one physical partition.
 type PartitionPlan struct {
 	ID       PartitionID `json:"id"`
 	Versions int64       `json:"versions"` // in its files and memtables
 	Runs     int         `json:"runs"`
-	// Sources are the files and parts of memtables that indexes name candidates
-	// of. 0 with NoIndex: documents are read, since files have no index for the
-	// present policy, or the filter cannot use it.
+	// Sources counts the files and memtable parts in which indexes name
+	// candidates. It is 0 with NoIndex: then documents are read, because files have
+	// no index for the present policy, or because the filter cannot use it.
 	Sources    int   `json:"sources"`
 	NoIndex    bool  `json:"no_index"`
 	Candidates int64 `json:"candidates"` // that indexes name
@@ -70,7 +70,7 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 	return p, nil
 }
 
-// scopeText tells the scope, and which keys of it the filter leaves.
+// scopeText describes the scope, and the keys in it that the filter leaves.
 func (e *execution) scopeText() string {
 	if e.keys == nil {
 		return e.scope.String()
@@ -89,7 +89,7 @@ func (e *execution) scopeText() string {
 	return text
 }
 
-// readsOf estimates how many documents are looked at in a partition.
+// readsOf estimates how many documents the query reads in a partition.
 func (e *execution) readsOf(pp *PartitionPlan) float64 {
 	if e.s.Where.Never() {
 		return 0

@@ -12,11 +12,16 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// A physical partition travels as a stream (see internal/stream) of a block that
-// says what it is, blocks of items in key-space order, each item an operation as
-// in a carried record, and a block that says how many there were. It holds the
-// newest version of each item, whether or not it has expired, the claims on unique
-// keys behind the items of each logical partition, and no tombstones.
+// A physical partition is exported as a stream of blocks (see internal/stream):
+//
+//   - a head, which describes the partition
+//   - blocks of items in key-space order; each item is an operation as in a carried
+//     record
+//   - a tail, with the number of items
+//
+// The stream holds the newest version of each item, whether or not it has expired.
+// Behind the items of each logical partition come its claims on unique keys. There
+// are no tombstones.
 const (
 	blockHead  = 1 // JSON: streamHead
 	blockItems = 2 // operations
@@ -44,7 +49,7 @@ type streamTail struct {
 	Claims int64 `json:"claims,omitempty"`
 }
 
-// PartitionContent describes what ExportPartition has written, or
+// PartitionContent describes the partition that ExportPartition has written or
 // InstallPartition has installed.
 type PartitionContent struct {
 	Partition PartitionID
@@ -54,12 +59,12 @@ type PartitionContent struct {
 	Bytes     int64 // of the stream
 }
 
-// ExportPartition writes the content of a physical partition as of its newest
-// entry, or of its newest write in a container that is not replicated, for
-// InstallPartition in a replicated container with the same partition key and
-// unique keys. Reads
-// and writes go on; what the export sees is kept until it ends. Errors of w come
-// as they are.
+// ExportPartition writes the content of a physical partition to w, as of its newest
+// entry, or, if the container is not replicated, as of its newest write.
+// InstallPartition reads it in a replicated container of the same kind, with the
+// same partition key, DefaultTTL and unique keys. Reads and writes go on. The
+// versions that the export reads are kept until it ends. Errors of w are returned
+// unchanged.
 func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Writer) (PartitionContent, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
@@ -119,11 +124,11 @@ func writeJSON(w *stream.Writer, kind byte, v any) error {
 	return w.Block(kind, text)
 }
 
-// exportItems writes the items of a range, as of a sequence that is pinned.
+// exportItems writes the items of a range, as of a pinned sequence.
 func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *stream.Writer, n *streamTail) error {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
-	// At its beginning of time nothing has expired.
+	// By the clock of 1 ms nothing has expired: expired items are exported too.
 	sc.begin(ctx, c, &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}, &ScanOptions{Borrow: true})
 	sc.claims = true
 	var block []byte
