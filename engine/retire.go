@@ -7,10 +7,10 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// retire lets go of partitions that were dropped, or that others took the place
-// of: nothing is routed to them any more, and dropped is set. Background work in
-// them notices that and gives up; then readers that are late find an empty
-// partition. Memory, files and directories go when the last reader has left.
+// retire releases partitions that were dropped or replaced: nothing is routed to them
+// any more, and dropped is set. Background work in them notices that and gives up. From
+// then on late readers find an empty partition. Memory, files and directories are
+// released when the last reader has left.
 func (db *DB) retire(parts []*partition) {
 	var gone []*version
 	for _, p := range parts {
@@ -39,8 +39,8 @@ func (db *DB) retire(parts []*partition) {
 	db.work.reclaimIfManual()
 }
 
-// endStreams says that nobody needs the streams of partitions in the log any
-// more, and that nothing will be appended to them.
+// endStreams tells the log that the streams of partitions are not needed any more.
+// Nothing is appended to them afterwards.
 func (db *DB) endStreams(parts []*partition) {
 	for _, p := range parts {
 		db.log.Forget(wal.Stream(p.id))

@@ -11,13 +11,14 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// ScanReadable returns what can be read of a container, or of one logical partition if pk
-// is valid, in the order of ScanAll. It is the scan until that meets damage, and goes on
-// behind it as Repair reads. Afterwards report says what was returned, what could not be
-// read, and how many documents were left out because a newer version, or a delete, may lie
-// in what is damaged. It is meant for stores that are open ReadOnly: past damage it shows
-// the newest versions, and keeps what memory they are in for as long as the loop goes.
-// Items are safe to keep. At most one error comes, as the last pair.
+// ScanReadable returns what can be read of a container, or of one logical partition if
+// pk is valid, in the order of ScanAll. It scans as usual until it meets damage; from
+// there it reads past damage as Repair does. Afterwards report says what was returned,
+// what could not be read, and how many documents were left out because a newer version,
+// or a delete, may lie in what is damaged. It is meant for stores that are open
+// ReadOnly: past damage it shows the newest versions, and keeps the memory they are in
+// until the loop ends. Items are safe to keep. At most one error comes, as the last
+// pair.
 func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *RepairReport) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		*report = RepairReport{}
@@ -85,11 +86,11 @@ func itemKey(pk PartitionKey, id string) item.Key {
 	return item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk.Encoded(), ID: bytesOf(id)}
 }
 
-// salvaged is a run as it is read for a repair: past what cannot be read.
+// salvaged is a run that a repair reads, past what cannot be read.
 type salvaged struct {
 	runInput
 	ok       bool
-	last     item.KeyCopy // that it was at
+	last     item.KeyCopy // the key before the present one
 	gap      bool         // something between from and to could not be read
 	from, to item.KeyCopy
 }
@@ -125,7 +126,7 @@ func (s *salvaged) advance(lost func(f *file, why error)) {
 	}
 }
 
-// hides says that a version of a key may lie in what could not be read.
+// hides says that a version of the key may lie in the part that could not be read.
 func (s *salvaged) hides(k *item.Key) bool {
 	return s.gap && item.Compare(&s.from.Key, k) < 0 && item.Compare(k, &s.to.Key) < 0
 }
@@ -138,18 +139,18 @@ type salvager struct {
 	progress func(RepairReport)
 	// Only keys between these, exclusive, are wanted. nil: from the first, to the last.
 	after, before *item.Key
-	// give gets each document: what it is given is valid during the call. now is the time
-	// by which others have expired.
+	// give gets each document. Its arguments are valid only during the call. now is the
+	// time by which documents have expired.
 	give func(k *item.Key, v *item.Version, now int64) error
 }
 
-// wants says that a key above lo, or at it, and below hi may be wanted.
+// wants says that a key from lo to hi may be wanted.
 func (r *salvager) wants(lo, hi *item.Key) bool {
 	return (r.after == nil || item.Compare(r.after, hi) < 0) && (r.before == nil || item.Compare(lo, r.before) < 0)
 }
 
-// partition reads a partition as a merge of all of its runs does, with what is in memory
-// in front of them.
+// partition reads a partition as a merge of all of its runs does, with the memtables in
+// front of them.
 func (r *salvager) partition(p *partition) error {
 	if b := p.bounds(); !r.wants(&b.lo, &b.hi) {
 		return nil

@@ -16,22 +16,20 @@ import (
 type ScanOptions struct {
 	Limit   int  // items at most; 0 or less: all
 	Reverse bool // from the end
-	// Borrow says that the loop keeps nothing of an item: what it points to is
-	// valid only until the loop goes on, in memory that is used again. Such a
-	// scan allocates nothing for each item.
+	// Borrow says that the loop keeps nothing of an item: the memory of an item is used
+	// again when the loop goes on. Such a scan allocates nothing for each item.
 	Borrow bool
-	// Charge, if not nil, is where what the scan costs is added, in request units:
-	// that of all items that were read ahead, and of partitions without any.
+	// Charge, if not nil, is increased by what the scan costs, in request units: the
+	// cost of all items that were read ahead, and of visits to partitions without any.
 	Charge *float64
 }
 
-// A scan sees one commit point, taken when its loop begins. It copies a batch
-// of items inside an epoch guard and hands them out outside of it, so that a
-// slow loop holds neither memtables nor files, only the versions that its
-// sequence can see. The next batch goes on where the cursors stand if the
-// version of the partition is still the newest; else it begins after the last
-// key of the one before, in whatever version is. A batch is small enough for
-// the nearest caches.
+// A scan sees one commit point, taken when its loop begins. It copies a batch of items
+// inside an epoch guard and hands them out outside of it. So a slow loop holds neither
+// memtables nor files, only the versions that its sequence can see. The next batch goes
+// on where the cursors stand if the version of the partition is still the newest.
+// Otherwise it opens cursors in the newest version, after the last key of the batch
+// before. A batch is small enough for the nearest caches.
 const (
 	scanBatchItems  = 256
 	scanBatchBytes  = 24 << 10
@@ -52,9 +50,9 @@ func (s *Snapshot) Scan(ctx context.Context, pk PartitionKey, from string, o *Sc
 	return s.c.scanKey(ctx, pk, from, o, s)
 }
 
-// ScanAll returns the items of the container in key-space order: by EPK, then
-// key, then id. Each physical partition is seen at one commit point, taken
-// when the scan reaches it; use a Snapshot for one of all.
+// ScanAll returns the items of the container in key-space order: by EPK, then key, then
+// id. Each physical partition is seen at one commit point, taken when the scan reaches
+// it. To see all partitions at one commit point, use a Snapshot.
 func (c *Container) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[Item, error] {
 	return c.scanAll(ctx, o, nil)
 }
@@ -111,24 +109,24 @@ type scanner struct {
 	borrow   bool
 	left     int      // items still wanted
 	born     uint64   // installations in the container when the sequence was taken
-	now      int64    // what expires up to then is gone, in milliseconds; 0: by the clock at each batch
-	begun    bool     // its first page was read: it waits where it is throttled
-	visit    float64  // RU that the next item carries beside its own
+	now      int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
+	begun    bool     // its first batch was read: from now on it waits where it is throttled
+	visit    float64  // RU of the visit of the partition, which the next item carries
 	charged  *float64 // ScanOptions.Charge
-	visited  bool     // with accept: somebody has paid for the visit of the first partition
-	read     float64  // with accept: RU of the items that were shown to it in this batch
+	visited  bool     // with accept: the visit of the first partition is already paid for
+	read     float64  // with accept: RU of the items of this batch that were shown to it
 	spent    float64  // with accept: RU of all batches
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
 	inclusive bool
-	within    *bounds // where it ends; nil: with the partition
+	within    *bounds // bounds of the scan in this partition; nil: the partition's own
 
-	// accept, if set, is called inside of the guard for each item and says which
-	// are results and with which body. known says that the item is known to be
-	// wanted. What it is given is valid during the call.
+	// accept, if set, is called inside of the guard for each item. It says whether the
+	// item is a result, and with which body. known says that the item is known to be
+	// wanted. The arguments are valid only during the call.
 	accept accept
-	// candidates, if set, take the place of the cursors where indexes allow it.
+	// candidates, if set, replaces the cursors where indexes allow it.
 	candidates *candidates
 	// changes says that the results are the items whose newest version is above
 	// since, deleted ones included, which have no body.
@@ -155,8 +153,7 @@ type found struct {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// release gives the scanner back. The caller's context and what the scan was
-// about are let go.
+// release gives the scanner back to its pool, with its buffers and nothing else.
 func (s *scanner) release() {
 	s.cursors.close()
 	if s.candidates != nil {
@@ -181,11 +178,10 @@ func (s *scanner) begin(ctx context.Context, c *Container, snapshot *Snapshot, o
 	}
 }
 
-// run scans what one physical partition has of rest, at one commit point: that
-// in which rest begins, in reverse ends. It returns what is left of rest; false
-// means the loop is over. If the partition is replaced meanwhile, the scan goes
-// on in those that took its place, within the same bounds, at the same commit
-// point.
+// run scans the part of rest that lies in one physical partition, at one commit point:
+// the partition in which rest begins, in reverse ends. It returns the remaining range;
+// false means that the loop is over. If the partition is replaced meanwhile, the scan
+// goes on in its successors, within the same bounds, at the same commit point.
 func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap.Range, bool) {
 	db := s.c.db
 	p := s.route(rest)
@@ -195,7 +191,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	} else {
 		at = db.pins.take(byScan, p.visible.Load, db.opts.clock())
 		for p.dropped.Load() && !s.c.dropped.Load() {
-			// Who took its place may have flushed before the sequence was taken.
+			// The successors may have flushed before the sequence was taken.
 			db.pins.release(byScan, at)
 			p = s.route(rest)
 			at = db.pins.take(byScan, p.visible.Load, db.opts.clock())
@@ -209,9 +205,9 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	return rest, s.runAt(p, part, at, yield)
 }
 
-// runAt scans part, which begins, in reverse ends, in p, as of a sequence that
-// somebody has pinned. If bounded is set it begins at the bound. It returns
-// false if the loop is over.
+// runAt scans part, which begins, in reverse ends, in p. at is a sequence that the
+// caller has pinned. If bounded is set the scan begins at the bound. It returns false if
+// the loop is over.
 func (s *scanner) runAt(p *partition, part partmap.Range, at uint64, yield func(Item, error) bool) bool {
 	for {
 		s.limit(p, part)
@@ -233,7 +229,8 @@ func (s *scanner) runAt(p *partition, part partmap.Range, at uint64, yield func(
 		if _, part = s.divide(part, p.rng); part.Empty() {
 			return true
 		}
-		// It may have got further in the partition that was replaced.
+		// Before it was replaced, the larger partition may have been scanned beyond
+		// part.
 		s.bounded = s.bounded && newBounds(part, s.c.levels()).holds(&s.bound.Key)
 		p = s.route(part)
 	}
@@ -252,8 +249,7 @@ func (s *scanner) route(r partmap.Range) *partition {
 	return rt.parts[i]
 }
 
-// divide cuts the part of a range that comes first in the scan, and lies in
-// another one, off the rest.
+// divide splits r: first is the part that comes first in the scan and lies in by.
 func (s *scanner) divide(r, by partmap.Range) (first, rest partmap.Range) {
 	first, rest = r, r
 	if s.reverse {
@@ -291,8 +287,8 @@ func (s *scanner) limit(p *partition, r partmap.Range) {
 // errStopped says that the loop is over.
 var errStopped = errors.New("the loop is over")
 
-// batches scans a partition to its end. It returns errMoved if the partition
-// was replaced, errStopped if the loop has had an error or is over.
+// batches scans a partition to its end. It returns errMoved if the partition was
+// replaced, errStopped if the loop is over or was given an error.
 func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool) error {
 	if !s.visited {
 		s.read = visitCharge
@@ -360,7 +356,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	defer s.charge(p, m)
 	v := p.version.Load()
 	if p.dropped.Load() {
-		return false, p.gone() // what was loaded may be empty
+		return false, p.gone() // the loaded version may be the empty one that retire put there
 	}
 	if p.born > s.born {
 		return false, ErrReplaced
@@ -395,7 +391,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 	return s.collect(&s.cursors, now)
 }
 
-// keyCursor is what a scan goes over: all items, or those that indexes name.
+// keyCursor iterates over the input of a scan: all items, or those that indexes name.
 type keyCursor interface {
 	valid() bool
 	top() (*item.Key, *item.Version)
@@ -447,7 +443,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 	return false, nil
 }
 
-// charge takes the batch out of the partition's bucket, if it has one.
+// charge charges the batch to the partition's meter, if it has one, and to the caller.
 func (s *scanner) charge(p *partition, m *meter) {
 	if s.accept != nil {
 		defer func() { s.spent, s.read = s.spent+s.read, 0 }()

@@ -54,8 +54,8 @@ func (s Scope) String() string {
 	return "no scope"
 }
 
-// check returns the scope with a prefix of all levels, and a base value of one
-// key, as one partition.
+// check validates the scope. A prefix of all levels, or a base value of one key, is
+// returned as OnePartition.
 func (s Scope) check(c *Container) (Scope, error) {
 	if s.kind == scopePrefix && s.key.Valid() && s.key.Len() == c.levels() {
 		s.kind = scopeOne
@@ -84,8 +84,8 @@ func (s Scope) check(c *Container) (Scope, error) {
 	return s, invalidf("the query has no scope: OnePartition, PrefixOf, OfBase or AllPartitions")
 }
 
-// keys returns the partition keys of a scope that is made of a few, in key-space
-// order; nil if it is not.
+// keys returns the partition keys, in key-space order, of a scope that is a list of
+// keys; nil for other scopes.
 func (s Scope) keys(c *Container) ([]PartitionKey, error) {
 	switch s.kind {
 	case scopeOne:
@@ -112,7 +112,7 @@ func (s Scope) holds(c *Container, pk PartitionKey) bool {
 	return true
 }
 
-// compareKeyPlaces orders keys as their items are.
+// compareKeyPlaces orders keys as their items are ordered in the key space.
 func compareKeyPlaces(a, b PartitionKey) int {
 	x, y := a.EPK(), b.EPK()
 	if c := x.Compare(&y); c != 0 {
@@ -121,10 +121,10 @@ func compareKeyPlaces(a, b PartitionKey) int {
 	return bytes.Compare(a.Encoded(), b.Encoded())
 }
 
-// narrowed returns the scope with what a filter demands of the partition key. If
-// that is one of several values, documents for which the filter is true have keys
-// that begin with one of keys, which are in key-space order and of equally many
-// levels; nil: nothing is known of them.
+// narrowed narrows the scope by what a filter demands of the partition key. If the
+// filter allows several values, keys are the possible beginnings of the key, in
+// key-space order and with equally many levels: each document for which the filter is
+// true has one of them. nil: nothing is known.
 func (s Scope) narrowed(c *Container, f *query.Filter) (_ Scope, keys []PartitionKey) {
 	if s.kind == scopeOne {
 		return s, nil
@@ -163,8 +163,8 @@ func (s Scope) narrowed(c *Container, f *query.Filter) (_ Scope, keys []Partitio
 	return PrefixOf(keys[0]), nil
 }
 
-// joinLevel returns keys, the zero key among them, with each of some values as
-// their next level; nil if that is not possible or they are too many.
+// joinLevel extends each of keys, of which one may be the zero key, by each of values as
+// the next level. It returns nil if that is not possible or gives too many keys.
 func joinLevel(keys []PartitionKey, values []query.Value) (longer []PartitionKey) {
 	if len(keys)*len(values) > query.MaxLeaves {
 		return nil
@@ -187,8 +187,8 @@ func joinLevel(keys []PartitionKey, values []query.Value) (longer []PartitionKey
 	return longer
 }
 
-// narrowedSynthetic is narrowed for a synthetic key, of which the first source
-// values are known.
+// narrowedSynthetic is narrowed for a synthetic key. values are the first source values,
+// which are known.
 func (s Scope) narrowedSynthetic(c *Container, values PartitionKey) Scope {
 	syn := c.def.Synthetic
 	if values.Len() < len(syn.Join) {
@@ -208,8 +208,8 @@ func (s Scope) narrowedSynthetic(c *Container, values PartitionKey) Scope {
 	return base
 }
 
-// keyPath is the path of a level of the partition key, whose names are taken as
-// they are.
+// keyPath returns the path of a level of the partition key. Its names are taken
+// literally.
 func keyPath(text string) (p query.Path) {
 	for _, name := range bytes.Split([]byte(text), []byte("/"))[1:] {
 		p = append(p, jsondoc.Step{Name: string(name)})

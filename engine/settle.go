@@ -53,14 +53,14 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// Settle flushes, lets partitions that hold more than Options.MaxPartitionBytes
-// split, and merges until each partition has at most two runs, no file is shared of
-// which much belongs to others, and all have an index for the policy of their
-// container. What was overwritten or deleted, or has expired, is gone then, but for
-// what somebody reads or may ask for: Stats.Holders tells who. The files that are
-// not needed any more are removed when Settle returns. Partitions that cannot be
-// split, as one logical partition is everything, stay as they are. Where files are
-// damaged it settles what it can, and then returns an error that names one of them.
+// Settle flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
+// merges. Afterwards each partition has at most two runs, no file is shared of which
+// much belongs to other partitions, and all files have an index for the policy of their
+// container. Versions that were overwritten, deleted or have expired are gone, except
+// those that a reader holds or may ask for: Stats.Holders names the holders. Files that
+// are not needed any more are removed when Settle returns. A partition that cannot be
+// split, since it is one logical partition, stays as it is. Where files are damaged
+// Settle does what it can, and then returns an error that names one of them.
 func (db *DB) Settle(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (db *DB) Settle(ctx context.Context) error {
 		if err = db.eachPartition(func(p *partition) error { return db.settleRuns(ctx, p) }); err != nil {
 			return err
 		}
-		// Now that merges have counted, one may be too large yet.
+		// Merges update what partitions count, so one may turn out too large only now.
 		if again, err = db.settleSplits(ctx); err != nil {
 			return err
 		}
@@ -90,10 +90,10 @@ func (db *DB) Settle(ctx context.Context) error {
 	return db.work.reclaimed(ctx)
 }
 
-// settleRuns merges, trims and indexes in a partition. What it finds dead goes in
-// one merge: what dies meanwhile may stay.
+// settleRuns merges, trims and indexes in a partition. One merge drops the versions that
+// are dead when it begins; versions that die meanwhile may stay.
 func (db *DB) settleRuns(ctx context.Context, p *partition) error {
-	for range 1 + p.version.Load().filesAside() { // what lies between those that are set aside is merged apart
+	for range 1 + p.version.Load().filesAside() { // runs between files that are set aside are merged separately
 		if err := p.settleMerge(ctx, p.pickDead(ctx)); err != nil {
 			return err
 		}
@@ -138,9 +138,9 @@ func pickFew(runs []*run, _ bool) (plan, error) {
 	return plan{0, len(runs) - settledRuns + 1}, nil
 }
 
-// rewriteAll has files of the partition written anew by trimOne or reindexOne,
-// one after the other, until none needs it but those that are set aside. Where they give way to a split it goes
-// on if that does not replace the partition.
+// rewriteAll calls trimOne or reindexOne until no file of the partition needs it, except
+// those that are set aside. If they give way to a split, it waits for the split, and
+// goes on unless the partition was replaced.
 func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *partition, bool) (bool, error)) error {
 	for {
 		var done bool
@@ -158,8 +158,9 @@ func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *p
 	}
 }
 
-// awaitSplit waits for an automatic split of the partition, nil if there is none,
-// and says whether it was split. That it cannot be, or is gone for another reason, is no error.
+// awaitSplit waits for an automatic split of the partition, nil if there is none, and
+// says whether it was split. If the partition cannot be split or is gone, that is no
+// error.
 func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err error) {
 	if j == nil {
 		return false, nil
@@ -174,8 +175,8 @@ func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err err
 	return false, err
 }
 
-// settleSplits returns when no partition holds more than it should and can be
-// split, and says whether one was.
+// settleSplits splits partitions until none is too large that can be split. It says
+// whether it split one.
 func (db *DB) settleSplits(ctx context.Context) (any bool, err error) {
 	for {
 		jobs := make(map[*partition]*Job)

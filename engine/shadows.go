@@ -12,16 +12,16 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// What a source overwrites in older ones never changes, since both are
-// immutable. A partition tombstone overwrites all that they have of its logical
-// partition. It is known from when it is written:
+// The shadows of a source are the versions in older sources that it overwrites. A
+// partition tombstone overwrites all older versions of its logical partition. Shadows
+// never change, since sources are immutable. They become known in three ways:
 //
-//   - a flush looks up its keys in the runs, and a merge joins what its inputs
-//     know; both write it with the file (segment.Shadows);
-//   - when a merge puts other files into the place of older ones, what newer
-//     files overwrite in them gets the new ordinals, in memory;
-//   - what is still not known, as after an open, the first query finds out by
-//     looking up each key.
+//   - a flush looks up its keys in the runs, and a merge joins the shadows of its
+//     inputs; both write the result with the file (segment.Shadows);
+//   - when a merge replaces older files, the shadows of newer sources in them get the
+//     new ordinals, in memory;
+//   - shadows that are still unknown, as after an open, are found by the first query,
+//     which looks up each key.
 
 // shadowList names the versions of an older source that a newer one overwrites,
 // each with the lowest sequence at which it does. Ordinals rise.
@@ -30,8 +30,8 @@ type shadowList struct {
 	seqs     []uint64
 }
 
-// add adds the versions that one key overwrites. Keys come in their order: what
-// the list already has at or behind the ordinal is of a partition tombstone, which
+// add adds the versions that one key overwrites. Keys come in their order. Entries that
+// the list already has at or behind the ordinal are of a partition tombstone, which
 // comes before the keys of its logical partition.
 func (l *shadowList) add(ordinal, versions uint32, seq uint64) {
 	if n := len(l.ordinals); versions > 0 && n > 0 && ordinal <= l.ordinals[n-1] {
@@ -53,7 +53,7 @@ func (l *shadowList) between(lo, hi uint32) shadowList {
 	return shadowList{l.ordinals[from:to], l.seqs[from:to]}
 }
 
-// joinShadows returns what two sources overwrite together.
+// joinShadows returns the union of what two sources overwrite.
 func joinShadows(a, b *shadowList) *shadowList {
 	switch {
 	case len(a.ordinals) == 0:
@@ -78,8 +78,8 @@ func joinShadows(a, b *shadowList) *shadowList {
 	return l
 }
 
-// moved returns the list with the ordinals that versions got in another file;
-// those that it has not are left out.
+// moved returns the list with the ordinals that the versions have in another file,
+// without versions that this file does not have.
 func (l *shadowList) moved(m *index.Remap) *shadowList {
 	to := new(shadowList)
 	part := l.between(m.First, m.First+uint32(len(m.New)))
@@ -94,7 +94,7 @@ func (l *shadowList) moved(m *index.Remap) *shadowList {
 // shadowCache holds what a source overwrites in older ones.
 type shadowCache struct {
 	mu     sync.Mutex
-	loaded bool                // what the file says of itself is in lists
+	loaded bool                // lists has what the file stores
 	lists  map[any]*shadowList // by identity of the older source
 }
 
@@ -114,14 +114,14 @@ func (s *indexSource) cache() *shadowCache {
 	return &s.part.shadows
 }
 
-// load reads what a file says of itself. mu is locked.
+// load reads the shadows that a file stores. mu is locked.
 func (c *shadowCache) load(f *file) error {
 	if c.loaded || f == nil {
 		return nil
 	}
 	all, _, err := f.Shadows()
 	if errors.Is(err, ErrCorrupt) {
-		// Then what it overwrites is found out, and the file is written anew.
+		// The shadows are then found by lookups, and the file is written anew.
 		f.badIndex.Store(true)
 		all, err = nil, nil
 	}
@@ -135,7 +135,7 @@ func (c *shadowCache) load(f *file) error {
 	return nil
 }
 
-// keep notes what was written with a file.
+// keep notes the shadows that were written with a file.
 func (c *shadowCache) keep(all []segment.Shadows) {
 	for _, s := range all {
 		c.set(s.File, &shadowList{s.Ordinals, s.Seqs})
@@ -156,7 +156,7 @@ func (c *shadowCache) known(f, older *file) *shadowList {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.load(f) != nil {
-		return nil // it can be found out
+		return nil // it can be found by lookups
 	}
 	if l := c.lists[older.ref.Number]; l != nil || !filesApart(f, older) {
 		return l
@@ -164,8 +164,8 @@ func (c *shadowCache) known(f, older *file) *shadowList {
 	return new(shadowList)
 }
 
-// take takes over what another reference to the same file knows; with join the
-// file had bounds before, which now take in those of the other.
+// take takes over what another reference to the same file knows. With join, the bounds
+// of this reference have grown by those of the other: only what both know stays known.
 func (c *shadowCache) take(from *shadowCache, join bool) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -186,11 +186,11 @@ func (c *shadowCache) take(from *shadowCache, join bool) {
 	}
 }
 
-// carry notes what a source overwrites in files that take the place of others,
-// before they do.
+// carry notes what a source overwrites in files that replace others, before they do. f
+// is the source, nil for a part of a memtable.
 func (c *shadowCache) carry(f *file, written []*file, taken []*takenIndex) {
 	if !c.mu.TryLock() {
-		return // a query is finding out what it overwrites
+		return // a query holds the lock while it looks up shadows
 	}
 	defer c.mu.Unlock()
 	if c.load(f) != nil {
@@ -217,9 +217,9 @@ func (c *shadowCache) carry(f *file, written []*file, taken []*takenIndex) {
 	}
 }
 
-// carryShadows notes what newer sources of a partition overwrite in the files
-// that an output has written, before these take the place of others. newer are
-// the runs before them.
+// carryShadows notes what newer sources of a partition overwrite in the files that an
+// output has written, before these files replace its inputs. newer are the runs that are
+// newer than the output.
 func (p *partition) carryShadows(o *output, newer []*run) {
 	if o.index.policy == nil {
 		return
@@ -241,8 +241,8 @@ func (p *partition) carryShadows(o *output, newer []*run) {
 	}
 }
 
-// completeShadows finds out what the files of an output overwrite in files that
-// merges have written meanwhile. What cannot be read stays unknown.
+// completeShadows finds what the files of an output overwrite in files that merges have
+// written meanwhile. Shadows in files that cannot be read stay unknown.
 func (p *partition) completeShadows(o *output) {
 	if o.shadows == nil {
 		return
@@ -274,9 +274,9 @@ func (q *sourceSet) addFile(f *file, r *run) *indexSource {
 // errAllFailed ends a search in which no older source is left that can be read.
 var errAllFailed = errors.New("no older source can be read")
 
-// shadowsOn returns what the source, number i of all, overwrites in an older one.
-// It looks for what it overwrites in all older ones at a time; of those that cannot
-// be read nothing is known.
+// shadowsOn returns what source i of the set overwrites in an older one. One pass over
+// its keys finds its shadows in all older sources. For sources that cannot be read
+// nothing is recorded.
 func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	s := q.list[i]
 	cache := s.cache()
@@ -297,11 +297,11 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	failed := make(map[any]error)
 	for _, o := range q.list[i+1:] {
 		if l := cache.lists[o.identity()]; l != nil {
-			lists[o.identity()] = l // others are gone
+			lists[o.identity()] = l // lists of sources that are not in the set are dropped
 			continue
 		}
-		// There may be two references to one file: of the list that they share
-		// the first that is not apart is the target.
+		// Two references to one file share a list. The first of them that is not apart
+		// is the target.
 		l := lists[o.identity()]
 		if l == nil {
 			l = new(shadowList)
@@ -350,8 +350,8 @@ func (s *indexSource) apart(o *indexSource) bool {
 	return s.run == o.run || filesApart(s.file, o.file)
 }
 
-// filesApart says that of two files, or of two references to one, that a partition
-// has. None of the latter overwrites anything of the other, or of itself.
+// filesApart is apart for two files of a partition. Two references to one file are apart
+// too: neither overwrites anything in the other.
 func filesApart(a, b *file) bool {
 	if a.ref.Number == b.ref.Number {
 		return true
@@ -362,9 +362,9 @@ func filesApart(a, b *file) bool {
 
 var errFalling = errors.New("offsets: ordinals fall where keys rise")
 
-// overwrittenBy returns the ordinals of the versions, within the bounds of the
-// reference and beyond, that a newer source with a version of the key overwrites:
-// those of the key, or of all its logical partition.
+// overwrittenBy returns the ordinals of the versions that a newer source with a version
+// of the key overwrites: those of the key, or, for a partition tombstone, of its logical
+// partition. They may lie beyond the bounds of the reference.
 func (f *file) overwrittenBy(l *item.Lookup) (first, versions uint32, err error) {
 	k := l.Key
 	if k.OfPartition() {
@@ -431,8 +431,8 @@ func (s *indexSource) eachKey(visit func(k *item.Key, oldest uint64) error) erro
 	}
 }
 
-// shadowFinder finds what the file that an output writes overwrites in the files
-// of older runs.
+// shadowFinder finds the shadows of the file that an output writes, in the files of
+// older runs.
 type shadowFinder struct {
 	older  []*run
 	inputs map[uint64]*shadowList // what the inputs of a merge know, by number of the older file
@@ -444,7 +444,7 @@ type shadowFinder struct {
 	first  item.KeyCopy // key of the file being written
 	last   item.KeyCopy
 	epk    partmap.EPK // of last
-	oldest uint64      // sequence of the newest version of last that was added
+	oldest uint64      // sequence of the oldest version of last so far
 	found  map[uint64]*shadowList
 }
 
@@ -479,7 +479,7 @@ func newShadowFinder(older, inputs []*run) *shadowFinder {
 	return s
 }
 
-// note is told of each version that is added.
+// note is called for each version that the output adds.
 func (s *shadowFinder) note(k *item.Key, seq uint64) {
 	if s == nil {
 		return
@@ -501,7 +501,8 @@ func (s *shadowFinder) note(k *item.Key, seq uint64) {
 	}
 }
 
-// find looks up the last key, where the inputs do not know what it overwrites.
+// find looks up the last key in the older files for which the inputs do not know the
+// shadows.
 func (s *shadowFinder) find() {
 	if !s.begun {
 		return
@@ -528,8 +529,8 @@ func (s *shadowFinder) find() {
 	}
 }
 
-// end returns what the file overwrites in each older one that could be read, and
-// begins the next. nil: nothing is looked for.
+// end returns what the file overwrites in each older file that could be read, and begins
+// the next file. A nil finder returns nil.
 func (s *shadowFinder) end() []segment.Shadows {
 	if s == nil {
 		return nil

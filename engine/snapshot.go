@@ -16,7 +16,7 @@ type Snapshot struct {
 	c      *Container
 	seq    uint64
 	born   uint64 // installations in the container when it was taken
-	cuts   []cut  // of a replicated container: its sequences, in key-space order; nil: seq
+	cuts   []cut  // of a replicated container: one for each partition, in key-space order; nil: seq holds
 	now    int64  // when items expire, in milliseconds; 0: by the clock
 	by     reader
 	closed sync.Once
@@ -46,8 +46,8 @@ func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) 
 		return s, nil
 	}
 	s.seq = db.pins.take(by, db.log.LastSeq, db.opts.clock())
-	// Whoever took a sequence at or below this one did so under its partition's
-	// lock: once each lock was free, all of them are applied and noted.
+	// A writer takes its sequence under the lock of its partition. So once each lock was
+	// free, all writes up to this sequence are applied and noted.
 	var last, synced wal.Position
 	parts := c.routing.Load().parts
 	for _, p := range parts {
@@ -91,8 +91,8 @@ func (s *Snapshot) release() {
 	}
 }
 
-// cut is the sequence at which a snapshot sees a physical partition whose
-// sequences are its own.
+// cut is the sequence at which a snapshot sees a physical partition of a replicated
+// container, where each partition has its own sequences.
 type cut struct {
 	end  partmap.EPK // of its range
 	seq  uint64
@@ -113,14 +113,14 @@ func (s *Snapshot) takeCuts() error {
 	return nil
 }
 
-// takeCut pins the newest sequence of the partition, when everything up to it
-// may be shown, and returns the entry that it belongs to.
+// takeCut pins the newest sequence of the partition, waits until everything up to it may
+// be shown, and returns the entry that it belongs to.
 func (p *partition) takeCut(by reader) (cut, applied, error) {
 	db := p.db
 	c := cut{end: p.rng.Max, born: p.born}
 	var at applied
 	var last, synced wal.Position
-	// What was written up to a sequence is there as long as that is pinned.
+	// While a sequence is pinned, the versions that it sees are kept.
 	c.seq = db.pins.take(by, func() uint64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *Snapshot) cutAt(at *partmap.EPK) (seq, born uint64) {
 	return s.seq, s.born
 }
 
-// view returns as of when the snapshot shows a logical partition.
+// view returns the view that the snapshot has of a logical partition.
 func (s *Snapshot) view(pk PartitionKey) view {
 	v := s.whole()
 	if s.cuts != nil {

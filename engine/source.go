@@ -14,31 +14,31 @@ import (
 // within its bounds, and each memtable whole or in indexed parts. It belongs to
 // one goroutine, and to the epoch guard in which its version was loaded.
 type sourceSet struct {
-	ctx    context.Context // of the query that uses it; nil: nobody ends it
+	ctx    context.Context // of the query that uses it; nil: never ended
 	p      *partition
 	v      *version
 	at     uint64 // sequence at which the query reads
-	now    int64  // milliseconds: what expires up to then is gone
+	now    int64  // milliseconds: a version that expires at or before it is gone
 	policy *index.Compiled
 	list   []*indexSource // newest first; files of one run one after the other
-	// deleted tells what was deleted with its logical partition.
+	// deleted tells which items were deleted together with their logical partition.
 	deleted deletedKeys
 
-	free    []*indexSource    // for use again, see reset
-	cursors []*segment.Cursor // likewise
+	free    []*indexSource    // sources for reuse, filled by reset
+	cursors []*segment.Cursor // cursors for reuse, filled by reset
 }
 
 // indexSource is a set of versions in the order of keys, those of one key newest
 // first. A version has an ordinal, except in a memtable without an index.
 type indexSource struct {
 	set *sourceSet
-	i   int // in the list of the set
+	i   int // index in set.list
 
 	file  *file
 	run   *run            // of file
 	part  *memPart        // of a memtable
 	table *memtable.Table // a whole one, without an index
-	clip  *bounds         // of part and table: what of it belongs to the partition; nil: all
+	clip  *bounds         // of part and table: the versions within belong to the partition; nil: all do
 
 	lo, hi uint32        // ordinals that belong to the partition
 	r      *index.Reader // nil: there is no index for the policy
@@ -48,18 +48,17 @@ type indexSource struct {
 // ordinals is a range of ordinals.
 type ordinals struct{ lo, hi uint32 }
 
-// sourcesAt lists what a version of a partition holds at a sequence that is
-// visible there, or lower. With tables, memtables have indexes, of which what is
-// missing is made if there is memory; else they have none, which is right for a
-// query of few keys.
-// A nil policy means that nothing has an index.
+// sourcesAt lists the sources of version v of a partition, as of sequence at, which must
+// not be above the visible one. With tables, memtables are read through indexes, of
+// which missing parts are made if there is memory. Without tables, memtables have no
+// index, which is right for a query of few keys. With a nil policy nothing has an index.
 func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
 	q := new(sourceSet)
 	return q, q.open(p, v, at, now, policy, tables, nil, nil)
 }
 
-// open is sourcesAt for a set that is new, or was reset. Files that have nothing
-// from lo to hi are left out, damaged ones too; nil: none are.
+// open is sourcesAt for a set that is new, or was reset. It leaves out files without
+// keys from lo to hi, damaged ones too. nil bounds leave out no file.
 func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
 	q.p, q.v, q.at, q.now, q.policy = p, v, at, now, policy
 	q.deleted.begin(v, at)
@@ -91,7 +90,7 @@ func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy 
 	return nil
 }
 
-// reset lets go of everything but memory.
+// reset empties the set and keeps its memory for reuse.
 func (q *sourceSet) reset() {
 	for _, s := range q.list {
 		if s.cursor != nil {
@@ -201,8 +200,8 @@ func (f *file) mappedIndex(policy *index.Compiled) (*index.Reader, error) {
 // indexed says whether the source has an index for the policy.
 func (s *indexSource) indexed() bool { return s.r != nil }
 
-// use calls fn with the source's index. What the index gives may be used in fn
-// only, which must hold no lock.
+// use calls fn with the source's index. What fn gets from the index is valid only during
+// the call. fn must hold no lock.
 func (s *indexSource) use(fn func(*index.Reader) error) error {
 	if s.file == nil {
 		return fn(s.r)
@@ -210,8 +209,8 @@ func (s *indexSource) use(fn func(*index.Reader) error) error {
 	return s.file.metIndex(s.file.Guard(func() error { return fn(s.r) }))
 }
 
-// cut returns the ordinals, of those that belong to the partition, of the keys
-// from lo, inclusive, to hi, exclusive; nil are no bounds.
+// cut returns the ordinals of the keys from lo, inclusive, to hi, exclusive, within the
+// partition. A nil bound is the partition's.
 func (s *indexSource) cut(lo, hi *item.Key) (from, to uint32, err error) {
 	from, to = s.lo, s.hi
 	if lo != nil {
@@ -228,8 +227,8 @@ func (s *indexSource) cut(lo, hi *item.Key) (from, to uint32, err error) {
 	return from, max(from, to), nil
 }
 
-// cutPartition is cut for the keys of a logical partition, from lo to hi; those
-// of another may be among them if their EPKs agree in the head.
+// cutPartition is cut for the keys of one logical partition, from lo to hi. Keys of
+// another logical partition may be among them if the heads of the two EPKs agree.
 func (s *indexSource) cutPartition(lo, hi *item.Key) (from, to uint32, err error) {
 	if s.file != nil {
 		from, to, one, err := s.file.PartitionOrdinals(lo)
@@ -276,8 +275,8 @@ func (s *indexSource) version(ordinal uint32, k *item.Key, v *item.Version) erro
 	return nil
 }
 
-// show is version for a query of few versions: those that are shown time and again
-// are kept decoded.
+// show is version for a query of few versions. Versions that are shown repeatedly are
+// kept decoded.
 func (s *indexSource) show(ordinal uint32, k *item.Key, v *item.Version) error {
 	if s.part != nil {
 		return s.version(ordinal, k, v)
@@ -304,14 +303,14 @@ func (s *indexSource) maxSeq() uint64 {
 	return s.file.Properties().MaxSeq
 }
 
-// dead adds to the set, within its range, the ordinals of versions that the
-// query does not see: tombstones, what has expired, what is newer than its
-// sequence, and what others overwrite up to it. The source has an index. The set
-// is that of the keys from lo, inclusive, to hi, exclusive; nil are no bounds: they
-// matter for memtables without an index.
+// dead adds to the set, within its range, the ordinals of versions that the query does
+// not see: tombstones, expired versions, versions above its sequence, and versions that
+// are overwritten up to its sequence. The source must have an index. The set covers the
+// keys from lo, inclusive, to hi, exclusive; nil is no bound. The bounds matter for
+// memtables without an index.
 //
-// The first query looks up all keys of each newer source in it, which a query of
-// few versions should not do: it asks overwritten.
+// The first call looks up all keys of each newer source in this one. A query of few
+// versions should not pay for that: it calls overwritten instead.
 func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 	if err := s.deadHere(set); err != nil {
 		return err
@@ -347,7 +346,8 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 	return nil
 }
 
-// shadowsKnown says that dead need not look up the keys of newer files.
+// shadowsKnown says that dead need not look up the keys of any newer file or memtable
+// part.
 func (s *indexSource) shadowsKnown() bool {
 	for _, n := range s.set.list[:s.i] {
 		if n.table == nil && !n.apart(s) && (n.file == nil || s.file == nil || n.file.shadows.known(n.file, s.file) == nil) {
@@ -357,7 +357,7 @@ func (s *indexSource) shadowsKnown() bool {
 	return true
 }
 
-// deadHere is dead without what other sources overwrite.
+// deadHere is dead without the versions that newer sources overwrite.
 func (s *indexSource) deadHere(set *index.Set) error {
 	if err := s.use(func(r *index.Reader) error {
 		if plain, err := r.Plain(); plain || err != nil {
@@ -381,7 +381,7 @@ func (s *indexSource) deadHere(set *index.Set) error {
 	return nil
 }
 
-// deadIn adds what a memtable without an index overwrites.
+// deadIn adds the versions that the memtable n, which has no index, overwrites.
 func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) error {
 	return n.walkTable(lo, hi, func(k *item.Key, v *item.Version) (bool, error) {
 		if err := ended(s.set.ctx); err != nil {
@@ -396,9 +396,9 @@ func (s *indexSource) deadIn(n *indexSource, set *index.Set, lo, hi *item.Key) e
 	})
 }
 
-// overwrittenBy returns the ordinals of the versions that a newer source with a
-// version of the key overwrites: those of the key, or of all its logical partition.
-// hash is the key's, 0 if it is not known.
+// overwrittenBy returns the ordinals of the versions that a newer source with a version
+// of the key overwrites: those of the key, or, for a partition tombstone, of its logical
+// partition.
 func (s *indexSource) overwrittenBy(l *item.Lookup) (first, versions uint32, err error) {
 	if s.part != nil {
 		first, versions = s.part.lookup(l.Key)
@@ -407,8 +407,9 @@ func (s *indexSource) overwrittenBy(l *item.Lookup) (first, versions uint32, err
 	return s.file.overwrittenBy(l)
 }
 
-// deadVersions adds what is newer than the sequence of the query, and what a
-// version of the same key in the source overwrites up to it.
+// deadVersions adds the versions above the sequence of the query, those that another
+// version of the same key in the source overwrites up to it, and those that were deleted
+// with their logical partition.
 func (s *indexSource) deadVersions(set *index.Set) error {
 	lo, hi := set.Range()
 	lo, hi = max(lo, s.lo), min(hi, s.hi)
@@ -423,7 +424,7 @@ func (s *indexSource) deadVersions(set *index.Set) error {
 		return err
 	}
 	last.Set(&k)
-	lo, err := s.lower(&last.Key) // newer versions of it may lie before the range
+	lo, err := s.lower(&last.Key) // newer versions of the key may lie before the range
 	if err != nil {
 		return err
 	}
@@ -497,7 +498,7 @@ func (s *indexSource) overwritten(k *item.Key) (bool, error) {
 	l := k.Lookup()
 	for _, n := range s.set.list[:s.i] {
 		if n.clip != nil && !n.clip.holds(k) {
-			continue // not of this source, though its memtable may have it
+			continue // the memtable may have the key, but not as part of this partition
 		}
 		switch {
 		case n.table != nil:
@@ -542,11 +543,11 @@ func (p *memPart) has(k *item.Key, at uint64) bool {
 	return versions > 0 && p.seqs[first+versions-1] <= at
 }
 
-// scan calls visit with the keys from lo, inclusive, to hi, exclusive, and the
-// newest version of each up to the sequence of the query: no tombstones, nothing
-// that has expired, and nothing that newer sources overwrite. nil bounds are those
-// of the partition. Key and version are valid in visit; the ordinal is of no
-// use in a memtable without an index.
+// scan calls visit with the keys from lo, inclusive, to hi, exclusive, and the newest
+// version of each up to the sequence of the query. It leaves out tombstones, expired
+// versions, and versions that newer sources overwrite. A nil bound is the partition's.
+// Key and version are valid only during visit. In a memtable without an index the
+// ordinal is 0.
 func (s *indexSource) scan(lo, hi *item.Key, visit func(ordinal uint32, k *item.Key, v *item.Version) (bool, error)) error {
 	show := func(ordinal uint32, k *item.Key, v *item.Version) (bool, error) {
 		if !visible(v, s.set.now) {

@@ -17,16 +17,15 @@ type Refusal = splitter.Refusal
 
 // SplitOptions are the options of a split. Nil means none.
 type SplitOptions struct {
-	// At is the boundary to cut at: an effective partition key in hexadecimal
-	// digits, as PartitionStats gives them. Empty: where it halves the bytes
-	// best.
+	// At is the boundary to cut at: an effective partition key in hexadecimal digits, as
+	// PartitionStats gives them. Empty: the boundary that halves the bytes best.
 	At string
 }
 
-// Split cuts a physical partition in two, online, and returns the job that does
-// so. The children have new ids. A logical partition is never divided: where one
-// is everything the job ends with a *Refusal. Errors: ErrNotFound if the
-// container has no such partition, ErrInvalid for the boundary.
+// Split cuts a physical partition in two, online, and returns the job that does so. The
+// children have new ids. A logical partition is never divided: if it is all that the
+// partition holds, the job ends with a *Refusal. Errors: ErrNotFound if the container
+// has no such partition, ErrInvalid for the boundary.
 func (c *Container) Split(ctx context.Context, id PartitionID, o *SplitOptions) (*Job, error) {
 	at := ""
 	if o != nil {
@@ -41,8 +40,8 @@ func (c *Container) Merge(ctx context.Context, left, right PartitionID) (*Job, e
 	return c.reshape(ctx, KindMerge, "", left, right)
 }
 
-// MoveBoundary puts the boundary of two neighbours, the lower one first, to at,
-// in hexadecimal digits, or, if at is empty, to where it halves the bytes of both
+// MoveBoundary moves the boundary between two neighbours, the lower one first, to at, in
+// hexadecimal digits. An empty at stands for the boundary that halves the bytes of both
 // best. It returns the job that does so.
 func (c *Container) MoveBoundary(ctx context.Context, left, right PartitionID, at string) (*Job, error) {
 	return c.reshape(ctx, KindMove, at, left, right)
@@ -91,8 +90,8 @@ func (c *Container) noPartition(id PartitionID) error {
 	return fmt.Errorf("container %q has no physical partition %d: %w", c.name, id, ErrNotFound)
 }
 
-// splitLarge queues splits of those of the partitions that hold more than they
-// should, unless one failed a moment ago.
+// splitLarge queues splits of the partitions that hold more than they should, except
+// those whose split failed a moment ago.
 func (db *DB) splitLarge(parts []*partition) {
 	for _, p := range parts {
 		if p.cutting.left() <= 0 {
@@ -101,8 +100,9 @@ func (db *DB) splitLarge(parts []*partition) {
 	}
 }
 
-// splitIfLarge returns the automatic split of a partition that holds more than it
-// should, queued by now; nil: it does not, or it cannot be split yet.
+// splitIfLarge returns the automatic split that is queued for a partition. It queues one
+// if the partition holds more than it should. nil: it does not, or it cannot be split
+// yet.
 func (db *DB) splitIfLarge(p *partition) *Job {
 	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
 	due := policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.inherited()) > 0, RefusedAt: p.refusedAt.Load()})
@@ -115,8 +115,9 @@ func (db *DB) splitIfLarge(p *partition) *Job {
 	return p.queued.Load()
 }
 
-// queueSplit queues an automatic split of the partition, which where may say
-// more of; nil: one is under way, or the container is replicated.
+// queueSplit queues an automatic split of the partition. where, if not nil, may set how
+// the job chooses the boundary. It returns nil if a split is under way, or the container
+// is replicated.
 func (p *partition) queueSplit(where func(*Job)) *Job {
 	if p.c.def.Replicated {
 		return nil
@@ -134,8 +135,8 @@ func (p *partition) queueSplit(where func(*Job)) *Job {
 	return j
 }
 
-// liveBytes estimates the size of the documents in the partition, without
-// those that newer ones overwrite, as if all versions of a run were of one size.
+// liveBytes estimates the size of the documents in the partition, without those that
+// newer ones overwrite, as if all versions of a run were of one size.
 func (p *partition) liveBytes() int64 {
 	v := p.version.Load()
 	n := v.documentBytes()

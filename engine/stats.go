@@ -56,7 +56,7 @@ type Stats struct {
 	FlushedBytes     int64         `json:"flushed_bytes"`
 	Merges           int64         `json:"merges"` // files written from files
 	MergedBytes      int64         `json:"merged_bytes"`
-	Trims            int64         `json:"trims"` // shared files written anew without what is foreign
+	Trims            int64         `json:"trims"` // shared files written anew without the keys of other partitions
 	TrimmedBytes     int64         `json:"trimmed_bytes"`
 	Reindexes        int64         `json:"reindexes"` // files written anew for their indexes
 	ReindexedBytes   int64         `json:"reindexed_bytes"`
@@ -70,22 +70,22 @@ type Stats struct {
 	FutureStamp      time.Time     `json:"future_stamp,omitzero"` // the highest time stamp, if it is more than MaxClockSkew ahead of the clock
 	BackgroundErrors int64         `json:"background_errors"`
 	MemoryBudget     int64         `json:"memory_budget_bytes"`
-	BufferBytes      int64         `json:"buffer_bytes"`     // lent to memtables, and in their indexes
-	IndexBytes       int64         `json:"index_bytes"`      // of these, in indexes of memtables
+	BufferBytes      int64         `json:"buffer_bytes"`     // lent to memtables and their indexes
+	IndexBytes       int64         `json:"index_bytes"`      // the part of BufferBytes in indexes of memtables
 	HeldBytes        int64         `json:"held_bytes"`       // taken from the system for memtables
 	HotBytes         int64         `json:"hot_bytes"`        // of documents that are kept decoded
 	ColdReads        int64         `json:"cold_reads"`       // reads of segment pages that were not known to be in memory
-	ColdWait         time.Duration `json:"cold_wait_ns"`     // that they took altogether
+	ColdWait         time.Duration `json:"cold_wait_ns"`     // how long these reads took altogether
 	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that merges and drops replaced and that readers still have pinned
 	OpenFiles        int           `json:"open_files"`       // segment files that are open
 	MaxOpenFiles     int           `json:"max_open_files"`   // as Options say
 	MappedFiles      int           `json:"mapped_files"`     // segment files that are mapped
 	MaxMappedFiles   int           `json:"max_mapped_files"` // as Options say
-	ReopenedFiles    int64         `json:"reopened_files"`   // times that a file was opened again, as others had taken its place
-	RemappedFiles    int64         `json:"remapped_files"`   // times that one was mapped again
+	ReopenedFiles    int64         `json:"reopened_files"`   // times that a file was opened again, after it was closed in favour of others
+	RemappedFiles    int64         `json:"remapped_files"`   // times that a file was mapped again
 	Log              wal.Stats     `json:"log"`
-	// Holders are what keeps versions that were overwritten or deleted, and files,
-	// from leaving the disk, the oldest first.
+	// Holders lists, the oldest first, what keeps overwritten or deleted versions, and
+	// files, on the disk.
 	Holders        []Holder      `json:"holders,omitempty"`
 	Snapshots      int           `json:"snapshots"`                   // sequences held by snapshots and scans
 	OldestSnapshot time.Duration `json:"oldest_snapshot_ns,omitzero"` // age, 0 if none
@@ -108,21 +108,20 @@ type PartitionStats struct {
 	// digits, Min inclusive, Max exclusive.
 	Min string `json:"min"`
 	Max string `json:"max"`
-	// Items is the number of documents, at most: versions that newer ones
-	// overwrite are counted too until a merge drops them. Exact says that
-	// there are none.
+	// Items is the number of documents, at most: overwritten versions are counted too
+	// until a merge drops them. Exact says that none are.
 	Items      int64 `json:"documents"`
 	Exact      bool  `json:"exact"`
 	Tombstones int64 `json:"tombstones"`
-	// Dead estimates the versions that were overwritten or deleted, tombstones and
-	// what has expired, in files: those that a merge would drop if nobody held them.
+	// Dead estimates how many versions in files a merge would drop if nothing held them:
+	// overwritten, deleted and expired versions, and tombstones.
 	Dead          int64         `json:"dead"`
 	Logical       int64         `json:"logical_partitions"` // logical partitions in files; one that is in several counts in each
 	RawBytes      int64         `json:"raw_bytes"`          // of all versions' documents
 	FileBytes     int64         `json:"file_bytes"`         // estimated, where files are shared with other partitions
-	ForeignBytes  int64         `json:"foreign_bytes"`      // of shared files, beyond what belongs to the partition
-	Parents       []PartitionID `json:"parents,omitempty"`  // whose place it took; none if made with its container
-	Inherits      bool          `json:"inherits,omitempty"` // it has not flushed all that its parents left it
+	ForeignBytes  int64         `json:"foreign_bytes"`      // of shared files, in the ranges of other partitions
+	Parents       []PartitionID `json:"parents,omitempty"`  // the partitions that it replaced; none if made with its container
+	Inherits      bool          `json:"inherits,omitempty"` // memtables that its parents left it are not flushed yet
 	MemtableBytes int64         `json:"memtable_bytes"`
 	Memtables     int           `json:"memtables"`
 	Runs          int           `json:"runs"`
@@ -135,7 +134,7 @@ type PartitionStats struct {
 	// Of a container with provisioned throughput:
 	Throughput float64 `json:"throughput_ru_per_s,omitzero"` // RU/s that the partition may consume; 0: unlimited
 	Consumed   float64 `json:"consumed_ru,omitzero"`         // RU since the store was opened or the partition made
-	Throttled  int64   `json:"throttled,omitzero"`           // operations that were refused meanwhile
+	Throttled  int64   `json:"throttled,omitzero"`           // operations that were refused in that time
 }
 
 // FeedStats describes a loop over the changes of a container.
@@ -146,9 +145,9 @@ type FeedStats struct {
 	Follow      bool      `json:"follow"`
 	Since       time.Time `json:"since,omitzero"` // when the loop began
 	Shown       int64     `json:"shown"`          // changes
-	// Behind is how far what was shown is behind what is visible, in sequences of the
-	// store: at least as many as the changes that are left. It counts what the loop
-	// has in hand as shown.
+	// Behind is by how many sequences of the store the loop is behind what is visible:
+	// at least as many as the changes that are left. Changes that the loop has read but
+	// not yet handed out count as shown.
 	Behind uint64 `json:"behind_sequences"`
 	// Lag is how long ago the loop had last shown everything; 0 if it has.
 	Lag time.Duration `json:"lag_ns,omitzero"`

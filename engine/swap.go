@@ -11,11 +11,11 @@ import (
 // appends to the log's buffer; it waits for nothing, and takes as long for a
 // large partition as for a small one. install of the parents is locked.
 //
-// What is visible in the children at first is what is visible in a parent: with
-// two parents, all up to the newer one's. For the other parent that may show
-// writes that are not published there yet. It must not show one that waits for
-// its sync. Such a write lies below the newer visible sequence only if that was
-// raised by a write that needs no sync and has none: see syncParents.
+// At first a child shows what its parents show: with two parents, everything up to the
+// higher of their visible sequences. For the other parent that may include writes that
+// are not published there yet. It must not include a write that waits for its sync. Such
+// a write can only lie below the higher visible sequence if a write that needs no sync
+// raised that: syncParents prevents it.
 func (r *reshape) swap() (err error) {
 	db := r.db
 	defer func() {
@@ -23,8 +23,9 @@ func (r *reshape) swap() (err error) {
 			r.release() // the store has failed: the parents serve its readers
 		}
 	}()
-	// Nothing is left to write while the locks are held, but for a full disk: the
-	// children wait for it as the parents did.
+	// Write the log's buffer now, so that nothing is left to write while the locks are
+	// held. Where the disk is full it stays in the buffer: the children then wait for
+	// room, as the parents did.
 	if err = db.log.Wait(db.log.Appended(), false); err != nil && !errors.Is(err, wal.ErrStalled) {
 		return db.uncertain(err)
 	}
@@ -43,7 +44,7 @@ func (r *reshape) swap() (err error) {
 		return err
 	}
 	r.job.update(func(p *Progress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
-	db.work.releaseWaiters() // those that wait for room in a parent
+	db.work.releaseWaiters() // writes that wait for room in a parent
 	return nil
 }
 
@@ -59,9 +60,9 @@ func (r *reshape) unlockParents() {
 	}
 }
 
-// syncParents makes durable what the parents have written, and has what is
-// written to them from then on wait for a sync: then what is visible in one
-// parent is behind no write of another that waits for its sync.
+// syncParents makes durable what the parents have written, and makes their later writes
+// wait for a sync. Afterwards no write that waits for its sync lies below what is
+// visible in another parent.
 func (r *reshape) syncParents() error {
 	var last wal.Position
 	r.lockParents()
@@ -93,8 +94,8 @@ func (r *reshape) swapLocked() error {
 	}
 	several := len(r.parents) > 1
 	if several {
-		// A table is flushed, and so published, when all parents' records are
-		// durable: what a crash leaves is a prefix of the writes of both.
+		// A table is flushed, and so published, only when the records of all parents are
+		// durable: a crash leaves a prefix of the writes of both.
 		for _, in := range left {
 			for i := range in.tables {
 				in.tables[i].last, in.tables[i].synced = newest.last, newest.last
@@ -112,8 +113,8 @@ func (r *reshape) swapLocked() error {
 			child.mu.left = heritage{newest.seq, child.mu.applied}
 		}
 	}
-	// Whoever shows a sequence in a parent either sees the heirs, or has shown
-	// it before it is looked at here.
+	// A writer that publishes a sequence in a parent either sees the heirs and publishes
+	// it there too, or has published before the parent's visible sequence is read below.
 	for _, p := range r.parents {
 		p.heirs.Store(&heirs{children: r.children, several: several, last: newest.last, synced: newest.synced})
 	}
@@ -130,8 +131,8 @@ func (r *reshape) swapLocked() error {
 	return nil
 }
 
-// appendFence ends the stream of a parent with a record that names its heirs, where
-// the log has room for it. Only a check rests on fences.
+// appendFence ends the stream of a parent with a record that names its heirs, if the log
+// has room for it. Fences are only used for a check.
 func (r *reshape) appendFence(p *partition) error {
 	var ids []byte
 	for _, child := range r.children {

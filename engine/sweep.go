@@ -55,9 +55,9 @@ func (db *DB) sweepRoot() error {
 	return nil
 }
 
-// leftoversOf returns the names in the directory of a partition that a crash left there:
-// temporary files, and segment files that its manifest neither names nor asks to keep. What
-// is made later has other numbers.
+// leftoversOf returns the names of the files that a crash left in the directory of a
+// partition: temporary files, and segment files that its manifest neither names nor asks
+// to keep. Files that are made later have other numbers.
 func leftoversOf(names []string, m *manifest.Files) (left []string) {
 	for _, base := range names {
 		number, isSegment := manifest.ParseSegmentName(base)
@@ -68,9 +68,9 @@ func leftoversOf(names []string, m *manifest.Files) (left []string) {
 	return left
 }
 
-// sweep removes what a crash left in the directory of the partition, but for a temporary
-// file that is gone as a manifest was written since in its place. Segment files that are in
-// use stay obsolete.
+// sweep removes what a crash left in the directory of the partition. A temporary file
+// may be gone already, since a manifest was written in its place. Segment files that are
+// in use stay obsolete.
 func (p *partition) sweep() error {
 	for _, base := range p.leftovers {
 		name := path.Join(p.dir, base)

@@ -18,9 +18,9 @@ import (
 // "2024-05-01|17". docs/synthetic-keys.md has the rule to the byte. Different
 // values never make the same key.
 //
-// Suffixes divide what has one base value, the values of Join, over as many
-// logical partitions. With SuffixOf a document says which of them it is in. A
-// random suffix is drawn by Create; nobody can tell it from the document, so
+// Suffixes divide the documents of one base value, the values of Join, over that many
+// logical partitions. With SuffixOf the suffix follows from the document. Otherwise
+// Create draws it at random, and it cannot be told from the document, so
 //
 //   - Create may write an item although one with this base value and id exists
 //     under another suffix;
@@ -95,7 +95,7 @@ func syntheticFromManifest(m *manifest.Synthetic) *SyntheticKey {
 	return &SyntheticKey{Join: m.Join, Suffixes: m.Suffixes, SuffixOf: m.SuffixOf}
 }
 
-// checkSynthetic validates but for the paths, which are compiled later.
+// checkSynthetic validates the rule, except for its paths, which are compiled later.
 func (d *ContainerDef) checkSynthetic(name string) error {
 	s := d.Synthetic
 	least, most := 1, partmap.MaxLevels
@@ -140,8 +140,8 @@ func (d *ContainerDef) sources() []string {
 	return s.Join
 }
 
-// mayWrite says why documents are not written with a demand: where suffixes are
-// random the key must be given, or a new one be drawn.
+// mayWrite returns an error if a document cannot be written with the demand: where
+// suffixes are random, the key must be given, or Create draws a new one.
 func (c *Container) mayWrite(d demand, given PartitionKey) error {
 	switch {
 	case !c.def.Synthetic.random() || d == absent:
@@ -154,8 +154,8 @@ func (c *Container) mayWrite(d demand, given PartitionKey) error {
 	return nil
 }
 
-// keyOf returns the encoded key of the document that the request has scanned,
-// which must be the given one, if that is valid.
+// keyOf returns the encoded key of the document that the request has scanned. If given
+// is valid, it must be that key.
 func (c *Container) keyOf(r *request, given PartitionKey) ([]byte, error) {
 	pk := r.doc.PK
 	if s := c.def.Synthetic; s != nil {
@@ -202,9 +202,9 @@ func (c *Container) baseText(sources []byte) string {
 	return strconv.Quote(string(text[1 : len(text)-1]))
 }
 
-// KeyOf returns the partition key of a document: where Create would put it. It
-// returns ErrRandomSuffix if that is not decided yet, *DocumentError for a
-// document that is refused.
+// KeyOf returns the partition key under which Create would write a document. It returns
+// ErrRandomSuffix if Create would draw the suffix, *DocumentError for a document that is
+// refused.
 func (c *Container) KeyOf(doc []byte) (PartitionKey, error) {
 	if c.def.Kind != JSON {
 		return PartitionKey{}, invalidf("KeyOf: container %q is opaque", c.name)
@@ -220,10 +220,10 @@ func (c *Container) KeyOf(doc []byte) (PartitionKey, error) {
 	return keyOf(string(r.key.PK)), nil
 }
 
-// DerivedKey returns the partition key of the documents whose members have
-// these values: those of SyntheticKey.Join, then that of SuffixOf if it is
-// given. In a container without Synthetic it is that of PartitionKey's paths. It
-// returns ErrRandomSuffix if the values do not tell.
+// DerivedKey returns the partition key of the documents whose members have these values:
+// one for each path of SyntheticKey.Join, then one for SuffixOf if that is set. In a
+// container without Synthetic they are the values at PartitionKey's paths. It returns
+// ErrRandomSuffix if the suffix is random.
 func (c *Container) DerivedKey(values ...PartitionKey) (PartitionKey, error) {
 	s := c.def.Synthetic
 	if s.random() {
@@ -236,9 +236,9 @@ func (c *Container) DerivedKey(values ...PartitionKey) (PartitionKey, error) {
 	return syntheticKey(s.derive(nil, sources.Encoded()))
 }
 
-// BaseKeys returns the partition keys of all documents whose members have these
-// values, those of SyntheticKey.Join: one for each suffix, from 1 on, or the only
-// one.
+// BaseKeys returns the partition keys of all documents that have these values at the
+// paths of SyntheticKey.Join: one key for each suffix, from 1 on; a single key if there
+// are no suffixes.
 func (c *Container) BaseKeys(values ...PartitionKey) ([]PartitionKey, error) {
 	s := c.def.Synthetic
 	if s == nil {

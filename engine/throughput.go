@@ -31,14 +31,12 @@ func (e *ThrottledError) Error() string {
 // Is matches ErrThrottled.
 func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 
-// SetThroughput provisions the container with so many request units per second,
-// 0: unlimited, divided evenly over its physical partitions, or in the
-// proportions that Redistribute has left. It is durable when SetThroughput
-// returns nil, and holds at once. If even parts are above
-// Limits.PartitionThroughput the container splits until they are not. A
-// partition never has more than that, whatever its part. Less throughput merges
-// nothing. Errors: ErrInvalid, those of a full or failed disk, ErrReadOnly,
-// ErrClosed.
+// SetThroughput provisions the container with perSecond request units per second; 0:
+// unlimited. They are divided evenly over its physical partitions, or in the proportions
+// that Redistribute has left. The change is durable when SetThroughput returns nil, and
+// holds at once. If even parts are above Limits.PartitionThroughput the container splits
+// until they are not. No partition ever has more than that limit. Less throughput merges
+// nothing. Errors: ErrInvalid, those of a full or failed disk, ErrReadOnly, ErrClosed.
 func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error {
 	db := c.db
 	call, err := db.enterWriting(ctx)
@@ -62,8 +60,8 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 	return nil
 }
 
-// provide changes what the manifest says of the container's throughput, by the edit that
-// change makes, and divides it.
+// provide applies change to an edit of the store manifest, stores it, and divides the
+// container's throughput anew.
 func (c *Container) provide(change func(*manifest.Edit) error) error {
 	db := c.db
 	db.structure.Lock()
@@ -126,7 +124,7 @@ func (c *Container) divideLocked() {
 	}
 }
 
-// leastRate is what a partition has at least, in RU/s.
+// leastRate is the lowest rate of a partition, in RU/s.
 const leastRate = 1e-3
 
 // shares is sharesLocked with structure unlocked.
@@ -136,9 +134,9 @@ func (c *Container) shares() map[PartitionID]float64 {
 	return c.sharesLocked()
 }
 
-// sharesLocked returns how the partitions' parts of the throughput weigh.
-// Between the commit and the swap of a reshape the manifest knows the children,
-// the routing table the parents. structure is locked.
+// sharesLocked returns the weights by which partitions share the throughput. Between the
+// commit and the swap of a reshape the manifest has the children and the routing table
+// the parents: parents then get the weights of their children. structure is locked.
 func (c *Container) sharesLocked() map[PartitionID]float64 {
 	shares := make(map[PartitionID]float64)
 	for m := range c.listedLocked() {
@@ -150,12 +148,12 @@ func (c *Container) sharesLocked() map[PartitionID]float64 {
 	return shares
 }
 
-// listedLocked yields what the store manifest says of the container's partitions. structure
-// is locked.
+// listedLocked yields the container's partitions as the store manifest lists them.
+// structure is locked.
 func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
 	first := uint32(math.MaxUint32)
 	for _, p := range c.routing.Load().parts {
-		first = min(first, uint32(p.id)) // what takes the place of others has a higher number
+		first = min(first, uint32(p.id)) // partitions that replace others have higher numbers
 	}
 	rest := c.db.structure.state.PartitionsFrom(first)
 	return func(yield func(*manifest.Partition) bool) {
@@ -175,7 +173,7 @@ func (m *meter) at(rate float64, bursts bool, now time.Duration) *meter {
 	return next
 }
 
-// inheritMeters divides what the parents may consume among the children.
+// inheritMeters divides the rates and balances of the parents evenly among the children.
 func (r *reshape) inheritMeters() {
 	now := r.db.uptime()
 	var rate, balance float64
@@ -193,7 +191,7 @@ func (r *reshape) inheritMeters() {
 	}
 }
 
-// admit refuses an operation while the partition owes.
+// admit refuses an operation while the partition's balance is overdrawn.
 func (m *meter) admit(p *partition) error {
 	if wait := m.wait(p.db.uptime()); wait > 0 {
 		m.refused.Add(1)
@@ -205,10 +203,10 @@ func (m *meter) admit(p *partition) error {
 // uptime is the clock of meters.
 func (db *DB) uptime() time.Duration { return db.opts.clock().Sub(db.opened) }
 
-// untilAdmitted waits as long as a *ThrottledError says. Loads and scans that
-// have begun do so. They hold no lock, file or memtable meanwhile, but what a
-// batch of a load has applied waits with it, and versions that a scan can see
-// stay. It returns other errors.
+// untilAdmitted waits as long as a *ThrottledError says, and returns other errors. Loads
+// and scans that have begun call it. They hold no lock, file or memtable meanwhile. But
+// what a batch of a load has applied waits with it, and versions that a scan can see are
+// kept.
 func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 	var throttled *ThrottledError
 	if !errors.As(err, &throttled) {
@@ -224,21 +222,22 @@ func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 	case <-timer.C:
 		return nil
 	case <-db.work.ctx.Done():
-		return nil // the next call says so
+		return nil // the next call returns ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// splitForThroughput queues splits until no partition of the container has to
-// have more than it may.
+// splitForThroughput queues splits until even parts of the throughput are within the
+// limit of a partition.
 func (c *Container) splitForThroughput() {
 	for c.queueSplits() && c.db.opts.manual {
 	}
 }
 
-// queueSplits queues splits of the partitions with the largest parts, of equal
-// ones the largest, each at most once, and reports whether it did.
+// queueSplits queues the splits that are missing for the throughput, of the partitions
+// with the largest shares, of equal ones the largest. Each is split at most once. It
+// reports whether it queued any.
 func (c *Container) queueSplits() (some bool) {
 	missing := partitionsFor(math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput)
 	if missing == 0 {

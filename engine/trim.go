@@ -7,8 +7,8 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// foreignPercent is the share of a file that must lie beyond the bounds of its
-// reference for the file to be written anew within them; settledForeign is that
+// foreignPercent is the share of a file, in percent, that must lie beyond the bounds of
+// its reference for the file to be written anew within them. settledForeign is the share
 // for Settle.
 const (
 	foreignPercent = 30
@@ -24,13 +24,13 @@ func (f *file) trimmable(settle bool) bool {
 	return f.foreign()*100 >= f.ref.Size*percent
 }
 
-// trimOne writes one file of a partition anew, within the bounds of its
-// reference, if much of it is foreign; done is false if there is none, or,
-// without settle, somebody merges in the partition. All versions are kept.
+// trimOne writes one file of a partition anew, within the bounds of its reference, if
+// much of it is foreign. All versions are kept. done is false if there is no such file
+// or, without settle, if a merge runs in the partition.
 //
-// The steps are those of a merge (merge.go), with one file as the input. It gives
-// way to an automatic split of the partition: then it does nothing, and the error
-// is errMoved with settle.
+// The steps are those of a merge (merge.go), with one file as the input. If an automatic
+// split of the partition is queued, trimOne gives up; with settle it then returns
+// errMoved.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
 		if err = p.merging.take(ctx); err != nil {

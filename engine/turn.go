@@ -43,5 +43,5 @@ func (t turn) leave() {
 	<-t.slot
 }
 
-// taken says whether somebody has the turn at this moment.
+// taken says whether the turn is taken at this moment.
 func (t turn) taken() bool { return len(t.slot) > 0 }

@@ -47,8 +47,8 @@ func (tx *Tx) Key() PartitionKey { return tx.pk }
 // write to its logical partition up to it and none above, but for its own.
 func (tx *Tx) Seq() uint64 { return tx.snapshot.seq }
 
-// Read returns an item, or ErrNotFound. Of an item that the transaction itself
-// has written it returns that, without ETag, Seq and Modified.
+// Read returns an item, or ErrNotFound. If the transaction itself has written the item,
+// Read returns that write, without ETag, Seq and Modified.
 func (tx *Tx) Read(id string) (Item, error) { return tx.ReadInto(id, nil) }
 
 // ReadInto is Read with the document appended to buf, whose memory Item.Body
@@ -83,10 +83,9 @@ func (tx *Tx) own(id string) *batchOp {
 	return tx.update.own(id)
 }
 
-// Scan returns the items in the order of their ids, those that the transaction
-// has written before the loop began included, beginning at the id from, or at
-// the first (with Reverse the last) if from is empty. At most one error comes,
-// as the last pair.
+// Scan returns the items in the order of their ids, beginning at the id from, or at the
+// first (with Reverse the last) if from is empty. It includes items that the transaction
+// has written before the loop began. At most one error comes, as the last pair.
 func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		if tx.over {
@@ -110,7 +109,7 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 		}()
 		m := txScan{tx: tx, own: tx.ownFrom(from, opts.Reverse), reverse: opts.Reverse, left: opts.Limit, yield: yield}
 		if opts.Limit > 0 {
-			opts.Limit += len(m.own) // each may hide one
+			opts.Limit += len(m.own) // each may hide an item of the snapshot
 		}
 		err := m.run(from, &opts)
 		if u := tx.update; u != nil && u.serializable && !tx.over {
@@ -122,8 +121,7 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 	}
 }
 
-// ownFrom returns the transaction's writes from an id on, in scan order. Later
-// writes do not change them.
+// ownFrom returns a copy of the transaction's writes from an id on, in scan order.
 func (tx *Tx) ownFrom(from string, reverse bool) []batchOp {
 	if tx.update == nil {
 		return nil
@@ -161,7 +159,7 @@ type txScan struct {
 func (m *txScan) run(from string, o *ScanOptions) error {
 	s := &m.tx.snapshot
 	for it, err := range s.c.scanKey(m.tx.ctx, m.tx.pk, from, o, s) {
-		if m.tx.over { // iter.Pull: nobody holds the sequence any more
+		if m.tx.over { // iter.Pull: the sequence is not pinned any more
 			return ErrClosed
 		}
 		if err != nil {
@@ -209,7 +207,7 @@ func (m *txScan) give(it Item) bool {
 	return !m.stopped
 }
 
-// covered returns the range of ids that the loop has learnt of.
+// covered returns the range of ids that the loop has seen completely.
 func (m *txScan) covered(from string) idRange {
 	r := idRange{from: from}
 	if m.stopped {
@@ -225,9 +223,9 @@ func (m *txScan) covered(from string) idRange {
 // a document as Batch.Create does.
 func (tx *Tx) Create(doc []byte, o *WriteOptions) error { return tx.writeDocument(verbCreate, doc, o) }
 
-// Upsert writes an item, whether or not it exists. IfMatch must be the etag with
-// which the transaction sees the item; one that it has written itself has none
-// yet.
+// Upsert writes an item, whether or not it exists. IfMatch must be the etag with which
+// the transaction sees the item; an item that the transaction itself has written has
+// none yet.
 func (tx *Tx) Upsert(doc []byte, o *WriteOptions) error { return tx.writeDocument(verbUpsert, doc, o) }
 
 // Replace writes an item that exists; ErrNotFound otherwise.
@@ -351,7 +349,7 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 		if !p.dropped.Load() {
 			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: c.nowMillis()}}, nil
 		}
-		// Who took its place may have flushed before the sequence was taken.
+		// The successors may have flushed before the sequence was taken.
 		db.pins.release(byTransaction, at)
 		if c.dropped.Load() {
 			return nil, c.gone()
@@ -359,7 +357,7 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 	}
 }
 
-// end ends a transaction. What its writes hold stays for another try.
+// end ends a transaction. The update keeps its memory for another try.
 func (tx *Tx) end() {
 	tx.over, tx.update = true, nil
 	tx.snapshot.c.db.pins.release(byTransaction, tx.snapshot.seq)
@@ -369,8 +367,8 @@ func (tx *Tx) end() {
 // sequence: all that was acknowledged before the call. Its writes fail with
 // ErrReadOnly. View returns fn's error.
 //
-// What the transaction can see is kept until fn returns. fn should not take
-// long, but may use the store otherwise.
+// Versions that the transaction can see are kept until fn returns, so fn should not take
+// long. It may also use the store directly.
 func (c *Container) View(ctx context.Context, pk PartitionKey, fn func(*Tx) error) error {
 	tx, err := c.begin(ctx, pk)
 	if err != nil {

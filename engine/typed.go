@@ -11,11 +11,10 @@ import (
 // partition key itself, so T has fields for both. Implementations are safe for
 // concurrent use.
 type Codec[T any] interface {
-	// Marshal returns the document of a value, in memory that is not changed
-	// any more until the call that asked for it has returned.
+	// Marshal returns the document of a value, in memory that does not change until the
+	// call that asked for it has returned.
 	Marshal(value T) ([]byte, error)
-	// Unmarshal returns the value of a document, whose bytes are not to be
-	// kept.
+	// Unmarshal returns the value of a document. It must not keep the bytes.
 	Unmarshal(doc []byte) (T, error)
 }
 
@@ -106,8 +105,9 @@ type TypedResult[T any] struct {
 	r *Result
 }
 
-// All is Result.All. With Fields T is what they make. An error of the codec,
-// which names the item, ends it; Continue then leads to the one behind that.
+// All is Result.All. With Fields, T is the type of the documents that Fields make. An
+// error of the codec names the item and ends the loop; Continue then leads to the next
+// item.
 func (r *TypedResult[T]) All() iter.Seq2[TypedItem[T], error] { return r.t.items(r.r.All()) }
 
 // Continue is Result.Continue.

@@ -85,12 +85,12 @@ type Meta struct {
 	Seq      uint64    // position in the store-wide order of writes; of a replicated container in that of the physical partition
 	Modified time.Time // milliseconds
 	Expires  time.Time // milliseconds; zero: never
-	// Charge is what the call cost, in request units, also beside ErrNotFound of a
-	// read and the refusal of a write. What a scan cost is the sum over its items:
-	// the first one of each physical partition carries what the visit of that cost;
-	// see ScanOptions.Charge.
+	// Charge is what the call cost, in request units. A read that returns ErrNotFound
+	// and a write that is refused have it too. The cost of a scan is the sum over its
+	// items: the first item of each physical partition carries the cost of visiting
+	// that; see ScanOptions.Charge.
 	Charge float64
-	// Waited is what the call waited for write buffers; writes only.
+	// Waited is how long the call waited for write buffers; writes only.
 	Waited time.Duration
 }
 
@@ -109,9 +109,9 @@ type WriteOptions struct {
 	// existing item is ErrExists, Replace and Delete of a missing one
 	// ErrNotFound.
 	IfMatch ETag
-	// TTL is how long the item lives from this write on; NoExpiry: for ever. If
-	// not zero it takes the place of the document's member "ttl" and of the
-	// container's DefaultTTL. It is refused where that is 0.
+	// TTL is how long the item lives from this write on; NoExpiry: for ever. If not zero
+	// it replaces the document's member "ttl" and the container's DefaultTTL. It is
+	// refused if DefaultTTL is 0.
 	TTL time.Duration
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.
@@ -120,8 +120,8 @@ type WriteOptions struct {
 	// or Replace must have: ErrKeyMismatch if it has another. Replace needs it
 	// where keys have a random suffix.
 	Key PartitionKey
-	// Charge, if not nil, is where what the call has cost is added, in request
-	// units, also of a call that fails. Not in batches and transactions.
+	// Charge, if not nil, is increased by what the call has cost, in request units, also
+	// if it fails. It is not possible in batches and transactions.
 	Charge *float64
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
-// A unique key is kept by claims. A claim is a version beside the items of its
-// logical partition, under an id that no item can have: the number of the unique
-// key and a hash of the values. Its body is the id of the item that has them. It
-// is written and deleted in the record of the write that makes it so, and lives
-// as long as its item. So it is there after each crash if its item is, comes along
-// with every flush, merge and split, goes with its logical partition, and whoever
-// wants the values finds it by one point read. Readers pass over it.
+// A unique key is kept by claims. A claim is a version beside the items of its logical
+// partition, under an id that no item can have: the number of the unique key and a hash
+// of the values. Its body is the id of the item that has the values. The record that
+// writes or deletes the item also writes or deletes the claim. So after each crash the
+// claim is there if its item is. A claim comes along with every flush, merge and split,
+// and goes with its logical partition. One point read finds whether values are taken.
+// Readers pass over claims.
 
 const (
 	maxUniqueKeys  = 10
@@ -35,8 +35,8 @@ const (
 // first bytes of the SHA-256 of the values, each with its type.
 type claimID [18]byte
 
-// isClaim says whether the key is that of a claim. Where there are none, ids may
-// be any bytes: those of an opaque container.
+// isClaim says whether the key is that of a claim. Without unique keys none is: the ids
+// of an opaque container may be any bytes.
 func (c *Container) isClaim(k *item.Key) bool {
 	return c.unique != nil && len(k.ID) > 0 && k.ID[0] == claimMark
 }

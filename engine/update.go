@@ -43,11 +43,11 @@ const (
 // wrote if it returns nil: all of it, as one record of the log. If it returns an
 // error, nothing is written and Update returns that error.
 //
-// A transaction has snapshot isolation. It reads as of one sequence, and of two
-// that overlap and write the same item only one commits; a single write in
-// between counts as one. The other is begun anew: fn is called again, with
-// another Tx, up to 16 times with growing pauses; then the error is ErrConflict.
-// So fn must not change anything outside that may not be changed twice.
+// A transaction has snapshot isolation. It reads as of one sequence. Of two transactions
+// that overlap and write the same item only one commits; a single write in between
+// counts as one. The other is begun anew: fn is called again, with another Tx, up to 16
+// times with growing pauses. Then the error is ErrConflict. So fn must not
+// change anything outside the transaction that may not be changed twice.
 //
 // fn should write through its Tx only: other writes do not belong to the
 // transaction. Another Update in fn, on the same goroutine, is ErrNestedUpdate.
@@ -82,7 +82,7 @@ type update struct {
 	Batch                       // the writes, one operation for each item
 	written map[string]int      // by id: its operation
 	seen    map[string]sighting // by id: what was read
-	ids     []byte              // ids of seen that nobody else keeps
+	ids     []byte              // copies of ids in seen that have no other owner
 
 	serializable bool
 	ranges       []idRange // that were scanned, if serializable
@@ -93,7 +93,7 @@ var updates = sync.Pool{New: func() any {
 	return &update{written: make(map[string]int), seen: make(map[string]sighting)}
 }}
 
-// keptIDs is with how many ids the maps of an update are kept for another one.
+// keptIDs is the largest number of ids for which the maps of an update are reused.
 const keptIDs = 1000
 
 // reset forgets what a try has read and written.
@@ -172,7 +172,7 @@ func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync bo
 	if err != nil {
 		return err
 	}
-	defer tx.end() // what it overwrites is kept until it is committed
+	defer tx.end() // the versions that it overwrites are kept until the commit
 	u.c, u.pk, u.epk = c, pk, tx.epk
 	tx.update = u
 	if err := callUpdate(fn, tx); err != nil {
@@ -201,11 +201,10 @@ var updateCall = func() uintptr {
 	return at[0]
 }()
 
-// updating is how many Updates are running: one that is alone is not nested.
+// updating is how many Updates are running. A single one is not nested.
 var updating atomic.Int32
 
-// nestedCalls is how many calls an Update in an Update may be away from it, and
-// is still noticed.
+// nestedCalls is how many calls deep nested looks for an enclosing Update.
 const nestedCalls = 64
 
 // nested says whether the function of an Update is running on this goroutine.

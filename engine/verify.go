@@ -30,14 +30,13 @@ func (f Finding) Error() string {
 	return fmt.Sprintf("%s: offset %d: %s", f.File, f.Offset, f.What)
 }
 
-// Verify reads the whole store and yields what is wrong with it: the checksum
-// of every byte, the order of items, their place in the range of their
-// partition, every locator entry, every term of the indexes, what
-// files say that they overwrite, the log, the manifests, files that nobody
-// knows. It may run on a store in use, beside a writer in another process too;
-// then it looks at the files that the store has when each partition is
-// reached. The error of a pair is not nil only when the verification itself
-// could not go on, as the last pair.
+// Verify reads the whole store and yields what is wrong with it. It checks the checksum
+// of every byte, the order of items, their place in the range of their partition, every
+// locator entry, every term of the indexes, the stored lists of overwritten versions,
+// the log, the manifests, and that there are no unknown files. It may run on a store in
+// use, beside a writer in another process too; then it checks the files that each
+// partition has when Verify reaches it. Only the last pair can have an error: the
+// verification could not go on.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		v := verifier{db: db, ctx: ctx, seen: make(map[any]bool)}
@@ -58,7 +57,7 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	}
 }
 
-// take takes a step of a verification.
+// take runs a step of a verification inside of a call.
 func (v *verifier) take(step func()) error {
 	call, err := v.db.enter(v.ctx)
 	if err != nil {
@@ -69,7 +68,7 @@ func (v *verifier) take(step func()) error {
 	return v.ctx.Err()
 }
 
-// maxFindings bounds what is kept of one step of a verification.
+// maxFindings is how many findings of one step are kept.
 const maxFindings = 1000
 
 // verifier is a verification under way.
@@ -77,12 +76,12 @@ type verifier struct {
 	db    *DB
 	ctx   context.Context
 	found []Finding    // by the present step
-	seen  map[any]bool // partitions, and readers: a shared file is read once
+	seen  map[any]bool // partitions and readers that were checked: a shared file is read once
 	ended bool         // the log was the last step
 }
 
-// nextStep returns what to look at next, nil after all: a partition that was
-// not seen, those included that took the place of others since, or the log.
+// nextStep returns the next step, nil after the last one: a partition that was not
+// checked yet, also one that has replaced others since, or the log.
 func (v *verifier) nextStep() func() {
 	for _, p := range v.db.partitions() {
 		if !v.seen[p] {
@@ -120,7 +119,8 @@ func (v *verifier) check(file string, err error) {
 	}
 }
 
-// manifests reads the manifests again, and looks for files that none names.
+// manifests reads the manifests again, and reports unknown names among the partition
+// directories.
 func (v *verifier) manifests() {
 	if _, err := newest[manifest.Store](v.db, ".", manifest.StoreKind); err != nil {
 		v.check(v.db.fs.Path("."), err)
@@ -180,7 +180,7 @@ func (v *verifier) file(p *partition, f *file) {
 		v.report(name, -1, "reference [%s, %s) goes beyond partition %d", f.min.String(), f.max.String(), p.id)
 	}
 	if f.ref.Part != nil {
-		return // some of them belong to other partitions
+		return // some of its keys belong to other partitions
 	}
 	bounds := partmap.Range{Min: f.min, Max: f.max}
 	walk := f.Walk()
@@ -200,7 +200,7 @@ func (v *verifier) file(p *partition, f *file) {
 	v.check(name, f.named(walk.Err()))
 }
 
-// newest loads a manifest, which may be replaced at any time.
+// newest loads the newest manifest of a directory. A writer may replace it at any time.
 func newest[M any](db *DB, name string, kind manifest.Kind) (m M, err error) {
 	for before := uint64(0); ; {
 		dir := manifest.NewDir(db.fs, name, kind)
@@ -215,7 +215,7 @@ func newest[M any](db *DB, name string, kind manifest.Kind) (m M, err error) {
 	}
 }
 
-// sharers names the other partitions that a damaged file belongs to.
+// sharers names the other partitions that share a damaged file.
 func (v *verifier) sharers(p *partition, f *file) (text string) {
 	guard := v.db.epoch.Enter()
 	defer guard.Leave()
@@ -262,8 +262,8 @@ func (v *verifier) unknownFiles(p *partition) {
 	}
 }
 
-// dropped reports whether the store has dropped a partition. One that is open
-// read-only hears of it from the manifest of the writer.
+// dropped reports whether the store has dropped a partition. A store that is open
+// read-only reads that from the manifest of the writer.
 func (v *verifier) dropped(p *partition) bool {
 	if !v.db.opts.ReadOnly {
 		return p.dropped.Load()
@@ -285,7 +285,7 @@ func (p *partition) listed() []uint64 {
 	return numbers
 }
 
-// log reads the log once more; again if files of it were let go meanwhile.
+// log reads the log. It reads again if log files were released meanwhile.
 func (v *verifier) log() {
 	for !v.done() {
 		read, err := v.readLog()
@@ -305,7 +305,7 @@ func (v *verifier) logState() (wal.State, error) {
 	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
 }
 
-// readLog decodes every record of the log that a manifest, which is the newest, describes.
+// readLog decodes every record of the log that the newest manifest describes.
 func (v *verifier) readLog() (state wal.State, err error) {
 	state, err = v.logState()
 	if err != nil {

@@ -10,15 +10,13 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// verifyMemory is what the index of the documents may take that a verification
-// makes at a time.
+// verifyMemory bounds the memory of the index that a verification builds at a time.
 const verifyMemory = 48 << 20
 
-// VerifyIndex compares the index of a segment file, if it has one, with one that
-// is made anew of its documents: each term must stand for the versions that have
-// it, and for no others. report is called with what is wrong and the place of the
-// index in the file; values are not shown. The error, if any, is that of reading
-// the file.
+// VerifyIndex compares the index of a segment file, if it has one, with an index that is
+// built anew from its documents: each term must have the versions that contain it, and
+// no others. report is called with what is wrong and the offset of the index in the
+// file; values are not shown. The error, if any, is that of reading the file.
 func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
 	section, ok := r.Index(true)
 	if !ok {
@@ -56,7 +54,8 @@ type indexVerifier struct {
 	report func(int64, string)
 }
 
-// run makes the index of the documents, of as many as memory allows at a time.
+// run builds the index of the documents in parts that memory allows, and compares each
+// part.
 func (v *indexVerifier) run(ctx context.Context) error {
 	walk := v.r.Walk()
 	var builder *index.Builder
@@ -89,8 +88,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 	return v.compare(builder, lo, next)
 }
 
-// compare compares what the index says of the versions from lo to hi with what
-// was built of them.
+// compare compares the stored index with the built one for the versions from lo to hi.
 func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
 	defer b.Close()
 	var bytes []byte

@@ -7,8 +7,8 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// shadows compares what a file of a run, number n of its partition, says that it
-// overwrites in the older ones with what its keys and theirs are.
+// shadows checks the shadows that a file of run n of its partition stores, against the
+// keys of the file and of older files.
 func (v *verifier) shadows(f *file, runs []*run, n int) {
 	name := v.db.fs.Path(f.name)
 	all, _, err := f.Shadows()
@@ -27,13 +27,17 @@ func (v *verifier) shadows(f *file, runs []*run, n int) {
 	}
 }
 
-// shadowsOn compares both ways within the bounds of the older file. Each version
-// that a key of the file overwrites must be in the list. Each version in the list
-// must be overwritten by a file of the newer runs, within its bounds. That need not be
-// the file that has the list: it may have taken the list over from one that was
-// shared and of which it has a part, and what the rest overwrites the partition has
-// in another file, which is the older one of the two after some merges of
-// partitions. What the list has beyond the bounds of the older file nobody asks for.
+// shadowsOn checks both ways, within the bounds of the older file:
+//
+//   - Each version that a key of the file overwrites must be in the list.
+//   - Each version in the list must be overwritten by a file of the newer runs, within
+//     its bounds.
+//
+// The newer file need not be the one that has the list: that one may be a part of a
+// shared file, with the list of the whole. The partition has the rest in another file,
+// which after some merges of partitions is the older one of the two.
+//
+// Entries of the list beyond the bounds of the older file are never used.
 func (v *verifier) shadowsOn(f, old *file, newer []*run, l *shadowList) error {
 	name := v.db.fs.Path(f.name)
 	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {

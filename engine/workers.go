@@ -32,10 +32,10 @@ type workers struct {
 	flushWanted  chan struct{}
 	mergeWanted  chan struct{}
 	expiryWanted chan struct{}
-	flushError   atomic.Pointer[error] // of the last flush in the background
+	flushError   atomic.Pointer[error] // of the last flush in the background; nil: it succeeded
 	waiting      atomic.Int64          // writes that wait for memory
 	flushes      atomic.Int32          // running in the background
-	calm         int32                 // flushes that leave a processor to writers
+	calm         int32                 // how many flushes leave a processor to writers
 
 	jobs       splitter.Queue[*Job]
 	jobsWanted chan struct{}
@@ -48,8 +48,8 @@ type workers struct {
 	events eventQueue
 }
 
-// flushers is how many goroutines flush: all of them where writers have a processor
-// left beside them, and everywhere while a write waits for memory.
+// flushers is how many goroutines flush. All of them run where that leaves a processor
+// to writers, and everywhere while a write waits for memory.
 const flushers = 2
 
 // calmFlushes is how many flushes leave a processor to writers.
@@ -106,7 +106,7 @@ func (w *workers) stop() {
 	w.events.stop()
 }
 
-// retire calls fn when every reader that may hold what it releases has left.
+// retire calls fn when no reader can hold what fn releases any more.
 func (w *workers) retire(fn func()) {
 	w.mu.Lock()
 	w.retired = append(w.retired, fn)
@@ -165,7 +165,7 @@ func (w *workers) reclaimed(ctx context.Context) error {
 	}
 }
 
-// releaseWaiters lets writes that wait for memory look again.
+// releaseWaiters lets writes that wait for memory check again.
 func (w *workers) releaseWaiters() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,7 +199,8 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// backoff says when to try again what has failed. Whoever has the turn uses it.
+// backoff says when to retry background work that has failed. One goroutine at a time
+// calls failed and succeeded.
 type backoff struct {
 	retry time.Duration
 	next  atomic.Int64 // nanoseconds since the Unix epoch
@@ -279,9 +280,10 @@ func (w *workers) sleep(wanted <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// nextFlush takes the partition with the most frozen bytes; where nothing is
-// frozen it freezes a memtable if memory asks for it. Partitions whose flush failed
-// are left alone for a while; if there is nothing else, it returns for how long.
+// nextFlush takes the partition with the most frozen bytes. If nothing is frozen, it
+// freezes a memtable first when memory asks for it. Partitions whose flush failed are
+// left alone for a while; if only those have something to flush, it returns how long to
+// wait.
 func (w *workers) nextFlush() (*partition, time.Duration) {
 	db := w.db
 	if db.failure.Load() != nil || !w.mayFlush() {
@@ -289,7 +291,7 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	}
 	parts := db.partitions()
 	best, wait := mostFrozen(parts)
-	// Those whose flush failed must not hold up the others.
+	// Partitions whose flush failed must not hold up the others.
 	if best == nil && (db.ripe() || wait > 0 && db.pool.Used() > db.pool.Limit()/4*3) && w.freezeLargest(parts) {
 		best, wait = mostFrozen(parts)
 	}
@@ -299,10 +301,10 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	return best, 0
 }
 
-// freezeLargest freezes the largest memtable of partitions whose flush has not
-// failed. It passes over partitions that are being flushed, or must not be: their
-// memtable could only wait. Beside one that is larger, what is not worth a file is
-// left alone unless a write waits for memory.
+// freezeLargest freezes the largest memtable of partitions whose flush has not failed.
+// It passes over partitions whose turn to flush is taken: their memtable could only
+// wait. If one of those memtables is larger, a memtable below smallMemtable is frozen
+// only while a write waits for memory.
 func (w *workers) freezeLargest(parts []*partition) bool {
 	var largest *partition
 	var most, taken int64
@@ -325,8 +327,8 @@ func (w *workers) freezeLargest(parts []*partition) bool {
 	return largest.freezeLocked()
 }
 
-// mostFrozen returns the partition with the most to flush that nobody flushes,
-// or how long to wait for one that failed.
+// mostFrozen returns the partition with the most frozen bytes of those that are not
+// being flushed, and how long to wait for the first of those whose flush failed.
 func mostFrozen(parts []*partition) (best *partition, wait time.Duration) {
 	var most int64
 	for _, p := range parts {
@@ -385,7 +387,7 @@ func (w *workers) merge() {
 	}
 }
 
-// mergeOne merges in a partition as the merger does, if nobody else merges there.
+// mergeOne merges in a partition as the merger does, unless another merge runs there.
 func (w *workers) mergeOne(ctx context.Context, p *partition) (bool, error) {
 	if !p.merging.try() {
 		return false, nil
@@ -396,7 +398,8 @@ func (w *workers) mergeOne(ctx context.Context, p *partition) (bool, error) {
 	return done, err
 }
 
-// mergeBy merges in a partition by another choice, when nobody else does.
+// mergeBy waits for its turn to merge in a partition, and merges there what choose
+// picks.
 func (w *workers) mergeBy(ctx context.Context, p *partition, choose picker) (bool, error) {
 	if err := p.merging.take(ctx); err != nil {
 		return false, err

@@ -27,7 +27,7 @@ import (
 //  7. The partition's visible sequence rises to the write's.
 //
 // Commit point: the record is durable (6). A crash before it loses the write,
-// which nobody saw; a crash after it finds the record at recovery. If 6 fails
+// which no reader saw; a crash after it finds the record at recovery. If 6 fails
 // the store has failed: 7 never happens, and the memtable is never flushed.
 
 // demand is what a write requires of the present version of its item.
@@ -37,7 +37,7 @@ const (
 	anything demand = iota
 	absent          // Create
 	present         // Replace, Delete
-	stale           // the version with the etag, which nobody sees any more
+	stale           // the expirer: the version has the etag, expired or not
 )
 
 // request is a write under way. It is pooled: the scanner's scratch and the
@@ -48,9 +48,9 @@ type request struct {
 	ifMatch ETag
 	ttl     int64 // milliseconds, 0: for ever
 	sync    bool
-	copying bool // by a Copy: ver.Expires stands
+	copying bool // by a Copy: ver.Expires is kept
 	waited  time.Duration
-	counted // by measure
+	counted // set by measure
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -169,8 +169,8 @@ func aloneError(err error) error {
 	return err
 }
 
-// scan fills the request's operation from a document, whose partition key must
-// be the one that is given, if that is valid.
+// scan fills the request's operation from a document. If given is valid, it must be the
+// document's partition key.
 func (c *Container) scan(r *request, doc []byte, given PartitionKey) error {
 	pk, err := c.scanDocument(r, doc, given)
 	if err != nil {
@@ -287,7 +287,7 @@ func (db *DB) syncs(d Durability) (bool, error) {
 	return d.mode == durabilitySynced, nil
 }
 
-// await waits until a record is written, and until need is synced.
+// await waits until the log is written up to pos, and synced up to need.
 func (db *DB) await(pos, need wal.Position) error {
 	if need < pos {
 		if err := db.log.Wait(pos, false); err != nil {
@@ -302,8 +302,9 @@ func (db *DB) await(pos, need wal.Position) error {
 	return nil
 }
 
-// apply does steps 2 to 5. It returns the sequence, the end of the record and
-// up to where the log must be synced before the write may be shown.
+// apply does steps 2 to 5. It returns the sequence of the write, the end of its record
+// in the log, and need: the log must be synced up to there before the write may be
+// shown.
 func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, need wal.Position, err error) {
 	size := int64(len(r.key.PK) + len(r.key.ID) + len(r.ver.Body))
 	if r.waited, err = p.db.admit(ctx, p, size); err != nil {
@@ -343,8 +344,9 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 			continue
 		}
 		if need > 0 {
-			// A refusal that rests on a version that a crash may take back, and that
-			// reads do not see yet.
+			// The refusal depends on a version that readers do not see yet and that a
+			// crash may take back. Wait until that version is durable, and publish it,
+			// before refusing.
 			if waitErr := p.db.await(pos, need); waitErr != nil {
 				return 0, 0, 0, waitErr
 			}
@@ -356,14 +358,15 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 	}
 }
 
-// makeLogFile makes the file that an append under a commit lock found missing.
+// makeLogFile makes the log file that an append under a commit lock found missing.
 func (db *DB) makeLogFile() error { return db.uncertain(db.log.MakeFile()) }
 
-// errFilesChanged says that what was looked up ahead may be true no more.
+// errFilesChanged says that what lookAhead found may not be true any more.
 var errFilesChanged = errors.New("set of files changed")
 
-// applyLocked does steps 3 to 5. With a refusal need may be set: then it rests
-// on what must be awaited and shown first, up to seq. The commit lock is held.
+// applyLocked does steps 3 to 5. On a failed precondition with need above 0, first wait
+// for log position need and publish seq: the conflicting version is not durable yet. The
+// commit lock is held.
 func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, need wal.Position, err error) {
 	if p.dropped.Load() {
 		return 0, 0, 0, p.gone()
@@ -388,9 +391,9 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 		return 0, 0, 0, p.db.uncertain(err)
 	}
 	r.ver.Seq = seq
-	// The record has its place in the order, so the version must get in; admit
-	// has bounded the overdraft. Only under the commit lock is a memtable taken
-	// out of use.
+	// The record has its place in the log, so the version must enter the memtable, even
+	// above the memory limit: admit has bounded the overdraft. Memtables are taken out
+	// of use only under the commit lock.
 	active := p.version.Load().active
 	if err := active.Put(&r.key, &r.ver, true); err != nil {
 		p.db.fail(err)
@@ -399,8 +402,8 @@ func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, 
 	return seq, pos, p.noteAppliedLocked(active, seq, pos, r.sync), nil
 }
 
-// noteAppliedLocked notes a record that is in the memtable, up to its last
-// sequence. It returns up to where the log must be synced before the record may
+// noteAppliedLocked notes a record whose versions are in the memtable; seq is the last
+// one's sequence. It returns the log position that must be synced before the record may
 // be shown. The commit lock is held.
 func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wal.Position, sync bool) (need wal.Position) {
 	p.mu.last, p.mu.lastSeq = pos, seq
@@ -414,7 +417,8 @@ func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wa
 		p.freezeLocked()
 		p.db.wakeFlusher()
 	} else if n := active.Reserved(); n != p.mu.reserved {
-		// Other processors write beside what ripe reads: not for every record.
+		// Other processors write to the cache lines that ripe reads: do not ask for
+		// every record.
 		if p.mu.reserved = n; p.db.ripe() && p.db.work.mayFlush() {
 			p.db.wakeFlusher()
 		}
@@ -429,7 +433,7 @@ type incumbent struct {
 	exists  bool
 }
 
-// sequence is that of the version, 0 if there is none.
+// sequence returns the version's sequence, 0 if there is none.
 func (i *incumbent) sequence() uint64 {
 	if !i.exists {
 		return 0
@@ -447,10 +451,10 @@ func (p *partition) lookAhead(r *request) (found incumbent, err error) {
 	return found, err
 }
 
-// judgeLocked tests the request's demand. What was found in files stays true
-// while the set of files is the same; what is in memory is asked again. early
-// says that a refusal rests on a version that is not published yet. The commit
-// lock is held.
+// judgeLocked tests the request's demand. What lookAhead found in files is still true if
+// the set of files is the same; else the error is errFilesChanged. The memtables are
+// asked again. early says that the refusal depends on a version that is not published
+// yet. The commit lock is held.
 func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
@@ -497,7 +501,7 @@ func visible(v *item.Version, now int64) bool {
 }
 
 func (r *request) meta() Meta {
-	// One string holds key and id: both are kept by whoever keeps one.
+	// One string holds key and id: keeping either keeps both in memory.
 	buf := make([]byte, 0, len(r.key.PK)+len(r.key.ID))
 	both := string(append(append(buf, r.key.PK...), r.key.ID...))
 	return Meta{
