@@ -9,14 +9,14 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 )
 
-// pins is the set of sequences at which somebody reads. A merge keeps, for
+// pins is the set of sequences that readers have pinned. A merge keeps, for
 // each key, the newest version at or below each of them.
 type pins struct {
 	mu   lockorder.Mutex[pinsLock]
 	held map[place]pin
 }
 
-// reader is a kind of what reads at a sequence.
+// reader is a kind of reader.
 type reader uint8
 
 const (
@@ -33,7 +33,8 @@ func (r reader) String() string {
 	return [...]string{"snapshot", "scan", "query", "transaction", "copy", "export", "backup"}[r]
 }
 
-// place is where readers of a kind read.
+// place is a sequence and a kind of reader. All readers of the kind at the sequence
+// share one pin.
 type place struct {
 	seq uint64
 	by  reader
@@ -41,12 +42,12 @@ type place struct {
 
 type pin struct {
 	readers int
-	since   time.Time // of the first of them
-	clock   int64     // the earliest that one of them may go by, milliseconds
+	since   time.Time // when the first of them began
+	clock   int64     // the earliest time by which one of them may judge expiry, milliseconds
 }
 
-// take registers the sequence that now returns; now runs under the lock, so
-// that no merge computes its horizon in between.
+// take pins the sequence that now returns. now runs under the lock, so that no merge
+// looks at the pins in between.
 func (p *pins) take(by reader, now func() uint64, clock time.Time) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +77,8 @@ func (p *pins) release(by reader, seq uint64) {
 	p.held[at] = held
 }
 
-// live returns the sequences at which overwritten versions are held, falling.
+// live returns the pinned sequences, each once, falling. It leaves out maxSequence, at
+// which no overwritten versions are read.
 func (p *pins) live() []uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +97,7 @@ func (p *pins) liveLocked() (seqs []uint64) {
 	return seqs
 }
 
-// age returns the number of readers and the age of the oldest pin.
+// age returns the number of readers, backups excepted, and the age of their oldest pin.
 func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +110,9 @@ func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 	return readers, oldest
 }
 
-// earliest returns the earliest time that a reader may go by, no later than now, in
-// milliseconds by the clock, which may have jumped since.
+// earliest returns the earliest time by which a reader may judge expiry, in
+// milliseconds, and now at the latest. Readers have it from the clock, which may have
+// jumped since. Backups are excepted.
 func (p *pins) earliest(now time.Time) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +125,7 @@ func (p *pins) earliest(now time.Time) int64 {
 	return clock
 }
 
-// holders describes those who read, each kind once.
+// holders describes the readers, with one Holder for each kind.
 func (p *pins) holders() []Holder {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,8 +46,8 @@ func (r *reshape) prepare(ctx context.Context) error {
 	return r.makeRouting()
 }
 
-// link makes the directory of a child: links, and the manifest, which is synced
-// with all names in the directory.
+// link makes the directory of a child: links to its files, and its manifest. Storing
+// the manifest syncs all names in the directory.
 func (r *reshape) link(ctx context.Context, child *partition) error {
 	fsys := r.db.fs
 	if err := child.makeDirectory(); err != nil {
@@ -88,7 +88,7 @@ func (r *reshape) link(ctx context.Context, child *partition) error {
 	return child.install.dir.Store(child.manifest(child.version.Load().runs, flushed, child.install.applied, inherits))
 }
 
-// makeRouting builds the routing table with the children.
+// makeRouting builds the routing table with the children in the parents' place.
 func (r *reshape) makeRouting() error {
 	old := r.c.routing.Load()
 	var entries []partmap.Entry

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Back-pressure: writes slow down in proportion, before they would have to
+// Back-pressure: writes slow down gradually, before they would have to
 // stop, while memtables fill their share of the budget, and while a partition
 // has more runs than merges keep up with. From pressureFrom on each written byte
-// costs time, more the fuller it is; the time is owed by all writers together
-// and paid in sleeps of a millisecond or more. At the whole of the budget, or at
-// mostRuns runs, a write waits.
+// costs time, the more the fuller the memtables are. All writers together owe this
+// time, and pay it in sleeps of a millisecond or more. When the share is used up, or
+// at mostRuns runs, a write waits.
 const (
 	pressureFrom  = 0.80
 	pressureRate  = 100 << 20 // bytes a second at full pressure
@@ -25,21 +25,21 @@ const (
 // debt is the time owed by writers, in nanoseconds.
 type debt struct{ owed atomic.Int64 }
 
-// filled says how far write buffers are filled on the way from one part of their
-// limit to another: 0 to 1.
+// filled says how far the used part of the write buffers has come on the way from one
+// part of their limit, from, to another, to: 0 to 1.
 func (db *DB) filled(from, to float64) float64 {
 	part := float64(db.pool.Used()) / float64(db.pool.Limit())
 	return max(0, min(1, (part-from)/(to-from)))
 }
 
-// fullness says how far write buffers are filled beyond where writes begin to
-// slow down: 0 to 1.
+// fullness says how far write buffers are filled beyond pressureFrom, where writes
+// begin to slow down: 0 to 1.
 func (db *DB) fullness() float64 { return db.filled(pressureFrom, 1) }
 
-// ripe says that the active memtables together hold half of what write buffers
-// may: the largest is to be flushed if no other one waits for it. So those of
-// several partitions that fill alike are flushed one after the other, each as
-// large as the others let it become, and not all at once.
+// ripe says that the active memtables together take more than half of the limit of
+// write buffers. Then the largest is flushed, if no frozen one waits for its flush. So
+// memtables of several partitions that fill equally fast are flushed one after the
+// other, each as large as the others let it become, and not all at once.
 func (db *DB) ripe() bool { return db.pool.Used()-db.frozenBytes.Load() > db.pool.Limit()/2 }
 
 // pressure says how much writes to the partition are to be slowed: 0 to 1.
@@ -49,16 +49,16 @@ func (p *partition) pressure() float64 {
 }
 
 // overrun says that a write must wait until runs of the partition are merged.
-// Where merges fail that would not help.
+// While merges fail it is false: waiting would not help.
 func (p *partition) overrun() bool {
 	return p.version.Load().ages() >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
 }
 
-// ages is the number of runs that merges can make fewer, those that frozen memtables
-// will be included.
+// ages is the number of runs that merges can reduce. A frozen memtable counts as a run.
 func (v *version) ages() int { return v.mergeable + len(v.frozen) }
 
-// promise sets memory aside for a write, if there is some.
+// promise sets size bytes of write buffers aside for a write. It returns false if they
+// are not free.
 func (db *DB) promise(size int64) bool {
 	if db.pool.Used()+db.promised.Add(size) <= db.pool.Limit() {
 		return true
@@ -67,8 +67,9 @@ func (db *DB) promise(size int64) bool {
 	return false
 }
 
-// admit lets a write of size bytes go on, slows it or makes it wait. The memory
-// is promised to it until admitted is called. It returns what it waited.
+// admit lets a write of size bytes go on, slows it or makes it wait, and returns how
+// long that took. Without an error, the memory is promised to the write until admitted
+// is called.
 func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duration, error) {
 	if p.lost != nil {
 		return 0, p.lost
@@ -109,7 +110,7 @@ func (p *partition) waitForRoom(ctx context.Context, size int64) error {
 	db.work.waiting.Add(1)
 	defer db.work.waiting.Add(-1)
 	for {
-		room := db.work.roomChanged() // before the looks at what it tells of
+		room := db.work.roomChanged() // before the checks: it tells of changes since
 		overrun := p.overrun()
 		if !overrun && db.promise(size) {
 			return nil
@@ -136,8 +137,8 @@ func (p *partition) waitForRoom(ctx context.Context, size int64) error {
 	}
 }
 
-// slowDown has a write pay for the memory that it takes. When ctx ends the
-// write goes on: it has its memory.
+// slowDown makes a write pay, by sleeping, for the memory that it takes. When ctx ends
+// the write goes on: its memory is promised already.
 func (db *DB) slowDown(ctx context.Context, size int64, pressure float64) {
 	cost := int64(pressure * pressure * float64(size) / pressureRate * float64(time.Second))
 	owed := db.debt.owed.Add(cost)
@@ -158,22 +159,22 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A merge looks after every paceItems items whether it is to be held back. It
-// does nothing for giveWay while flushes need the processors, unless it is behind its
-// share, and for paceSlice at most to keep to its rate.
+// A merge checks after every paceItems items whether it must pause. While flushes need
+// the processors, and the merge is not behind its share, it pauses for giveWay at a
+// time. To keep to its rate limit it sleeps for at most paceSlice at a time.
 const (
 	paceItems = 128
 	giveWay   = time.Millisecond
 	paceSlice = 100 * time.Millisecond
 )
 
-// crowded says that flushes and one writer have all processors: a merge beside
-// them would take its share from the writer.
+// crowded says that flushes and one writer keep all processors busy: a merge beside
+// them would slow down the writer.
 func (w *workers) crowded() bool {
 	return int(w.flushes.Load()) >= max(1, runtime.GOMAXPROCS(0)-1)
 }
 
-// pace holds a merge back while flushes are behind, and to its rate limit. It
+// pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
 // returns errMoved if the partition was dropped.
 func (db *DB) pace(ctx context.Context, out *output) error {
 	for !out.behind(out.share()) && (db.work.crowded() || db.fullness() > 0) {

@@ -8,36 +8,36 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// Query says which documents are wanted, in which order, and what of them.
+// Query says which documents are wanted, in which order, and which parts of them.
 type Query struct {
 	// Where selects documents. The zero Filter selects all.
 	Where Filter
-	// OrderBy orders the results; nil: by EPK, partition key and id, which also
-	// decides between results that are alike. Undefined comes first, then null,
+	// OrderBy orders the results. nil: by EPK, partition key and id, which also
+	// orders results with equal values. Undefined comes first, then null,
 	// false, true, numbers, strings, arrays, objects.
 	OrderBy []Order
 	// Fields are the columns of the results; nil: whole documents. A result is
 	// an object with a member for each column that has a value.
 	Fields []Field
-	// Value makes the results bare values of the only column; documents without
-	// that value give none.
+	// Value makes the results bare values of the only column. Documents without
+	// that value give no result.
 	Value bool
-	// Distinct leaves out results that are like another. They come in the order
+	// Distinct leaves out results that equal another one. Results come in the order
 	// of their values.
 	Distinct bool
-	// GroupBy makes one result of the documents with the same values at these
-	// paths, which come in the order of these values. Columns are then such
-	// paths, or aggregates. Aggregates without it give one result. The groups
+	// GroupBy makes one result of all documents with the same values at these
+	// paths. Results come in the order of these values. Columns are then such
+	// paths, or aggregates. Without GroupBy, aggregates give one result. The groups
 	// are held in memory, up to 64 MiB of them.
 	GroupBy []string
-	// Offset passes over the first results; not with Continue.
+	// Offset is the number of results to pass over. It is ignored with Continue.
 	Offset int
 	// Limit is the number of results; 0: all.
 	Limit int
-	// Continue is what Result.Continue gave after another run of the same query
-	// over the same scope; Limit and NoScan may differ.
+	// Continue is what Result.Continue returned after another run of the same query
+	// over the same scope. Limit and NoScan may differ.
 	Continue string
-	// NoScan makes the query fail with ErrNeedsScan where documents would have to
+	// NoScan makes the query fail with ErrNeedsScan if documents would have to
 	// be read one by one to find those wanted.
 	NoScan bool
 }
@@ -62,17 +62,17 @@ type Aggregate uint8
 
 // Aggregates.
 const (
-	Count = Aggregate(query.Count) // of the values, without a path of the documents
+	Count = Aggregate(query.Count) // the number of values; without a path, of documents
 	Sum   = Aggregate(query.Sum)   // of numbers; undefined if there are other values, or both infinities
-	Avg   = Aggregate(query.Avg)   // as Sum; undefined if there are no values, too
+	Avg   = Aggregate(query.Avg)   // as Sum; also undefined if there are no values
 	Min   = Aggregate(query.Min)   // undefined if there are arrays or objects, or no values
 	Max   = Aggregate(query.Max)
 )
 
 // ParseQuery reads a query in the text form, docs/queries.md, with parameters
-// in place of constants. What it cannot read is ErrInvalid with a
-// *QuerySyntaxError that tells the place. The name behind FROM only names the
-// document.
+// in place of constants. For a text that is no query it returns ErrInvalid with a
+// *QuerySyntaxError that tells the position. The name behind FROM stands for the
+// document; it names no container.
 //
 //	SELECT TOP 10 c.name, c.address.city AS city FROM c WHERE c.age >= @age ORDER BY c.name
 func ParseQuery(text string, parameters map[string]any) (Query, error) {
@@ -99,7 +99,7 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 	return q, nil
 }
 
-// QuerySyntaxError says where a text is no query.
+// QuerySyntaxError says why a text is no query, and at which position.
 type QuerySyntaxError = query.SyntaxError
 
 // compile checks the query.
@@ -147,8 +147,8 @@ func (q *Query) compile() (*query.Select, error) {
 	return s, nil
 }
 
-// Query runs a query over a scope when the result is ranged over. Nothing is
-// read and nothing held before.
+// Query returns a Result that runs a query over a scope when it is ranged over. Before
+// that nothing is read or held.
 func (c *Container) Query(ctx context.Context, scope Scope, q Query) *Result {
 	return &Result{ctx: ctx, c: c, scope: scope, q: q}
 }
@@ -164,7 +164,7 @@ func (c *Container) Count(ctx context.Context, scope Scope, f Filter) (int64, er
 	return n, err
 }
 
-// CountStats is Count, with what it took and cost.
+// CountStats is Count, with the statistics of the query.
 func (c *Container) CountStats(ctx context.Context, scope Scope, f Filter) (int64, QueryStats, error) {
 	return count(c.Query(ctx, scope, countQuery(f)))
 }
@@ -175,7 +175,7 @@ func (s *Snapshot) Count(ctx context.Context, scope Scope, f Filter) (int64, err
 	return n, err
 }
 
-// CountStats is Count, with what it took and cost.
+// CountStats is Count, with the statistics of the query.
 func (s *Snapshot) CountStats(ctx context.Context, scope Scope, f Filter) (int64, QueryStats, error) {
 	return count(s.Query(ctx, scope, countQuery(f)))
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// countUnit adds the documents of a unit to groups by what indexes say. It
-// returns false, and adds nothing, if they cannot tell in one of its partitions.
+// countUnit adds the documents of a unit to groups with the help of indexes. It
+// returns false, and adds nothing, if the indexes of one of its partitions do not
+// suffice.
 func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
 	all := true
 	path, _ := to.OnlyPath()
-	var total int64 // where no values are wanted
+	var total int64 // the number of documents, if no values are wanted
 	var unit *query.Grouper
 	if path != nil {
 		unit = e.s.Grouper()
@@ -81,10 +82,9 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 }
 
 // inParts calls visit, inside of an epoch guard, for each physical partition
-// that has a part of a unit, with the keys between which that lies; whole says
-// that it is all of the partition. A partition
-// that is replaced meanwhile is left to those that took its place: visit is then
-// not called for it.
+// that has a part of a unit. The part lies between the keys lo and hi; whole says
+// that it is all of the partition. If a partition was replaced meanwhile, inParts visits
+// the partitions that replaced it instead.
 func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := u.key.Valid()
@@ -117,7 +117,8 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 	return nil
 }
 
-// inPart calls visit with the version of a partition; errMoved: it was replaced.
+// inPart calls visit with the version of a partition. It returns errMoved if the
+// partition was replaced.
 func (e *execution) inPart(ctx context.Context, p *partition, visit func(*version) error) error {
 	call, err := e.c.enter(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func intersection(a, b partmap.Range) partmap.Range {
 }
 
 // countValues adds the candidates of a source to the groups of their values at a
-// path. Of those whose value no term tells in full the documents are read.
+// path. It reads the documents of candidates whose value no term has in full.
 func (e *execution) countValues(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
 	p := indexPath(path)
 	rest := c.sets.get(s.lo, s.hi)
@@ -199,7 +200,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if _, containers := c.policy.Covers(p); !containers {
 			return nil
 		}
-		// Those without a term have no value.
+		// Candidates without a term have no value at the path.
 		none, valued := c.sets.get(s.lo, s.hi), c.sets.get(s.lo, s.hi)
 		defer c.sets.put(none)
 		defer c.sets.put(valued)
@@ -242,7 +243,8 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 	return nil
 }
 
-// unionScalars adds what has a term that tells a scalar at a path in full.
+// unionScalars adds to set the ordinals that have a term with a scalar at path p in
+// full.
 func unionScalars(sets *planSets, cur *index.Cursor, p index.Path, set *index.Set) error {
 	span := index.Exists(p)
 	for ok := cur.Seek(span.From); ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
@@ -258,7 +260,7 @@ func unionScalars(sets *planSets, cur *index.Cursor, p index.Path, set *index.Se
 	return cur.Err()
 }
 
-// valueOfTerm returns a scalar as package query has it.
+// valueOfTerm converts a scalar of package index to one of package query.
 func valueOfTerm(v *index.Value) query.Value {
 	switch v.Type {
 	case index.Null:
