@@ -256,9 +256,6 @@ func (p *partition) applyBatchLocked(u *commit) error {
 			p.db.fail(err)
 			return p.db.writable()
 		}
-		if i == 0 && p.db.opts.mutant == mutantTwoSteps {
-			p.showFirst(ver.Seq)
-		}
 	}
 	u.need = p.noteAppliedLocked(active, u.last(), u.pos, u.sync)
 	return nil

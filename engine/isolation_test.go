@@ -34,7 +34,7 @@ func TestIsolation(t *testing.T) {
 	}
 	for i := range histories {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			for _, found := range isolation(t, seed+uint64(i), noMutant) {
+			for _, found := range isolation(t, seed+uint64(i)) {
 				t.Error(found)
 			}
 		})
@@ -58,11 +58,10 @@ type transaction struct {
 }
 
 // isolation runs a history and returns what is wrong with it.
-func isolation(t *testing.T, seed uint64, planted mutant) []string {
+func isolation(t *testing.T, seed uint64) []string {
 	ctx := context.Background()
 	opts := testOptions(nil)
 	opts.fs, opts.manual, opts.Durability = nil, false, Buffered
-	opts.mutant = planted
 	opts.lookedAhead = runtime.Gosched // others may come in between
 	db, err := Open(ctx, t.TempDir(), opts)
 	must(t, err)

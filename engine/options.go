@@ -170,8 +170,6 @@ type Options struct {
 	lookedAhead func()
 	// feedOrder replaces feedOrderVersions in tests.
 	feedOrder int
-	// mutant is a fault to plant, in tests.
-	mutant mutant
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
 	// pause replaces waiting for a throttled partition in tests.

@@ -118,9 +118,6 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 		return Item{}, err
 	}
 	defer call.Leave()
-	if c.db.opts.mutant == mutantNewer {
-		at.at++
-	}
 	return c.readEntered(pk, epk, id, at, buf)
 }
 

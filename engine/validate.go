@@ -36,9 +36,6 @@ func (p *partition) awaitConflict() error {
 // validate looks for what changed, in a version of the partition. The caller is
 // inside a guard.
 func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit) error {
-	if p.db.opts.mutant == mutantUnchecked {
-		return nil
-	}
 	at := tx.snapshot.seq
 	if v.hasPartitionTombstones() {
 		whole := u.key(nil)
@@ -121,7 +118,7 @@ const rangesAgain = 3
 
 // validateLocked is validate for what came since. The commit lock is held.
 func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
-	if p.mu.lastSeq <= u.ahead || p.db.opts.mutant >= mutantUnchecked && p.db.opts.mutant <= mutantUnlocked {
+	if p.mu.lastSeq <= u.ahead {
 		return nil // nothing
 	}
 	if len(tx.update.ranges) > 0 && u.again < rangesAgain {
