@@ -13,35 +13,38 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// A feed goes over the parts of its range in turns. A part is what one physical
-// partition has of it with one sequence up to which it was shown. In its turn it
-// shows batches, one by one:
+// A feed divides its range into parts. A part is a range of keys in one physical
+// partition, with the sequence up to which the feed has shown it. The parts take
+// turns. In its turn, a part shows batches one by one:
 //
-//  1. The newest visible sequence of the partition is the end of the window, which
-//     begins at that of the part. The log is synced up to there, unless it was.
-//  2. What the files have in the window is put in order (feedorder.go), outside of
-//     any guard and in steps, so that no file is held for long.
-//  3. In an epoch guard the memtables and the ordered files are joined by
-//     sequence, and the changes of a batch copied.
-//  4. Outside of the guard they are handed out.
+//  1. The window begins at the sequence of the part. It ends at the newest visible
+//     sequence of the partition. The log is synced up to there, unless it was.
+//  2. The versions that files have in the window are put in order (feedorder.go),
+//     outside of any guard and in steps, so that no file is held for long.
+//  3. In an epoch guard, the memtables and the ordered files are merged by
+//     sequence, and the changes of a batch are copied.
+//  4. Outside of the guard, the changes are passed to the loop.
 //
-// A part that lies in several partitions, since one was split, is cut; neighbours
-// of one sequence are joined. So is one of which files have more in the window
-// than is put in order at once: its first logical partitions come first, up to the
-// end of the window, then other parts, then the rest. So the memory of the feed is
-// bounded, files are read place by place, and heads of versions once. In a
-// partition with several parts, since two were merged or one was cut, those that
-// are behind catch up with the next one first, so that they can be joined.
+// After a split, a part can span several partitions: then it is cut. Neighbouring
+// parts with the same sequence are joined.
+//
+// A part is also cut if its files have more versions in the window than are put in
+// order at once. Its first logical partitions come first, up to the end of the
+// window, then other parts, then the rest. So the memory of the feed is bounded,
+// files are read range by range, and the head of each version is read once.
+//
+// A partition can have several parts, after a merge of partitions or a cut. A part
+// that is behind first catches up with the next one, so that they can be joined.
 const (
 	feedBatchItems  = 512
 	feedBatchBytes  = 64 << 10
-	feedBatchPassed = 8192 // versions that are not shown
-	// feedSyncEvery is how often a feed syncs the log at most. It waits that long
-	// for more changes after it did.
+	feedBatchPassed = 8192 // versions looked at for one batch
+	// feedSyncEvery is the least time between two syncs of the log by a feed that
+	// follows. Until then it waits for more changes.
 	feedSyncEvery = 10 * time.Millisecond
 )
 
-// feed is a loop over changes under way.
+// feed is a running loop over changes.
 type feed struct {
 	c      *Container
 	ctx    context.Context
@@ -51,13 +54,13 @@ type feed struct {
 	wait   *follower // if it follows
 	shared feedShared
 	since  int64
-	until  []feedEntry // what was visible at the beginning of a feed that does not follow; nothing above it is shown
+	until  []feedEntry // without Follow: what was visible when the feed began; it shows nothing above
 	synced time.Time
 	parts  []feedEntry
 	orders fileOrders
 	tables tableOrders
 
-	// The window of each partition: up to there changes are durable.
+	// The end of each partition's window: up to there changes are visible and durable.
 	windows map[PartitionID]uint64
 
 	sources []feedSource
@@ -65,7 +68,8 @@ type feed struct {
 	text    []byte
 }
 
-// feedFound is a change of a batch: body, id and key lie behind each other.
+// feedFound is a change of a batch. Its body, id and key follow each other in
+// feed.text.
 type feedFound struct {
 	found
 	kind     ChangeKind
@@ -129,8 +133,9 @@ func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *Chan
 	return f, nil
 }
 
-// feedID is what positions name the container by. One that is replicated has the
-// same sequences in each replica, and so the same positions: it goes by its name.
+// feedID identifies the container in positions. For a replicated container it is
+// made from the name: all replicas have the same sequences, so a position of one is
+// good for the others.
 func (c *Container) feedID() uint32 {
 	if c.def.Replicated {
 		return crc32.Checksum([]byte(c.name), castagnoli)
@@ -138,18 +143,19 @@ func (c *Container) feedID() uint32 {
 	return c.id
 }
 
-// oldestPosition returns the oldest position over a range from which there are all
-// versions.
+// oldestPosition returns the oldest position of a range after which no version was
+// dropped.
 func (c *Container) oldestPosition(r partmap.Range) Position {
 	return Position{kind: positionAt, container: c.feedID(), entries: c.entriesAt(r, func(p *partition) uint64 { return p.changeFloor.Load() })}
 }
 
-// visibleNow returns entries up to what is visible.
+// visibleNow returns entries for a range, at the newest visible sequences.
 func (c *Container) visibleNow(r partmap.Range) []feedEntry {
 	return c.entriesAt(r, func(p *partition) uint64 { return p.visible.Load() })
 }
 
-// entriesAt returns entries with the sequence that each partition has for them.
+// entriesAt returns entries that cover a range. Each has the sequence that at
+// returns for its partition.
 func (c *Container) entriesAt(r partmap.Range, at func(*partition) uint64) []feedEntry {
 	rt := c.routing.Load()
 	var out []feedEntry
@@ -182,7 +188,7 @@ func (f *feed) run(yield func(Change, error) bool) error {
 		for i := 0; i < len(f.parts); i++ {
 			next, err := f.turn(i)
 			if err == errMoved {
-				i-- // its range lies elsewhere now
+				i-- // the partition was replaced: look its range up again
 				continue
 			}
 			if err == errLate {
@@ -229,10 +235,12 @@ func (f *feed) position() Position {
 	return Position{kind: positionAt, container: f.c.feedID(), since: f.since, entries: joined(f.parts)}
 }
 
-// errLate says that a part waits for its next sync of the log.
+// errLate says that a part has changes, but must wait until the feed may sync the
+// log again.
 var errLate = errors.New("change feed waits for more before it syncs the log")
 
-// sleep waits for changes, or, late, until it is time to sync the log.
+// sleep waits for changes. If late is set, it waits until the feed may sync the
+// log again.
 func (f *feed) sleep(late bool) error {
 	db := f.c.db
 	if late {
@@ -268,8 +276,8 @@ func (f *feed) sleep(late bool) error {
 	}
 }
 
-// behind returns the greatest distance between what is visible of a part and
-// what was shown.
+// behind returns the greatest distance, over all parts, from the sequence up to
+// which the part was shown to the newest visible one.
 func (f *feed) behind() uint64 { return f.c.behind(f.parts) }
 
 func (c *Container) behind(parts []feedEntry) (most uint64) {
@@ -289,13 +297,13 @@ type turnEnd uint8
 
 const (
 	turnNothing turnEnd = iota // there is nothing new
-	turnMore                   // the part has got further
-	turnAgain                  // and goes on at once, as what comes next is in order
-	turnCut                    // and is at the end of its window; what was cut off waits
+	turnMore                   // the part has advanced
+	turnAgain                  // it has advanced and goes on at once: the next versions are in order
+	turnCut                    // it has advanced to the end of its window; the part cut off from it waits
 )
 
-// turn makes a batch of what the first partition of a part has, which becomes a
-// part of its own.
+// turn makes a batch of a part. If the part spans several partitions, turn first
+// cuts it at the end of the first one.
 func (f *feed) turn(i int) (end turnEnd, err error) {
 	f.found, f.text = f.found[:0], f.text[:0]
 	call, err := f.c.enter(f.ctx)
@@ -314,7 +322,7 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 		return turnNothing, err
 	}
 	for j := range f.parts {
-		// Others of the partition that are further.
+		// Go no further than the next part of this partition that is ahead.
 		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && p.rng.Overlaps(o.rng) {
 			to = o.seq
 		}
@@ -359,8 +367,8 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 	return turnMore, nil
 }
 
-// cut cuts a part in two. What lies above becomes a part, of what is behind it
-// if that is as far.
+// cut cuts a part in two. The upper half joins the next part if the two are
+// adjacent and have the same sequence. Otherwise it becomes a part of its own.
 func (f *feed) cut(i int, at partmap.EPK) {
 	e := &f.parts[i]
 	rest := *e
@@ -372,7 +380,8 @@ func (f *feed) cut(i int, at partmap.EPK) {
 	f.parts = slices.Insert(f.parts, i+1, rest)
 }
 
-// cutOff says whether the next part lies behind one in the same partition.
+// cutOff says whether the next part was cut off from this one: it is adjacent, in
+// the same partition, and has a lower sequence.
 func (f *feed) cutOff(i int) bool {
 	if i+1 == len(f.parts) {
 		return false
@@ -383,9 +392,8 @@ func (f *feed) cutOff(i int) bool {
 	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&p.rng.Max) < 0
 }
 
-// window returns the sequence up to which changes of a partition can be shown:
-// they are visible and durable. At first that of the window before, until seq has
-// come to its end.
+// window returns the end of a partition's window: up to there, changes are visible
+// and durable. The window stays the same until seq has reached its end.
 func (f *feed) window(p *partition, seq uint64) (uint64, error) {
 	if to := f.windows[p.id]; to > seq {
 		return to, nil
@@ -408,14 +416,14 @@ func (f *feed) window(p *partition, seq uint64) (uint64, error) {
 	return to, nil
 }
 
-// durable returns a sequence up to which no crash takes anything back that is
-// visible, and up to where the log must be synced for that to be all.
+// durable returns a sequence: the visible writes up to it survive a crash. Once the
+// log is synced up to lazy, all writes that are visible now survive one.
 func (p *partition) durable() (seq uint64, lazy wal.Position) {
 	visible := p.visible.Load()
 	if p.db.log == nil {
 		return visible, 0
 	}
-	// Writes that asked for a sync are visible after it.
+	// Writes that asked for a sync become visible after it.
 	p.mu.Lock()
 	lazy = p.mu.lazy
 	p.mu.Unlock()
@@ -425,8 +433,8 @@ func (p *partition) durable() (seq uint64, lazy wal.Position) {
 	return p.install.flushedSeq.Load(), lazy
 }
 
-// limit returns the sequence of a partition above which nothing is shown. What two
-// partitions had that one has replaced since is bounded by the higher one.
+// limit returns the sequence above which nothing of a partition is shown. If it has
+// replaced two partitions since the feed began, that is the higher of their limits.
 func (f *feed) limit(p *partition) (to uint64) {
 	if f.o.Follow {
 		return maxSequence
@@ -439,7 +447,7 @@ func (f *feed) limit(p *partition) (to uint64) {
 	return to
 }
 
-// handOut gives the batch of a part to the body of the loop.
+// handOut passes the batch of a part to the body of the loop.
 func (f *feed) handOut(i int, yield func(Change, error) bool) error {
 	if len(f.found) == 0 {
 		return nil
@@ -447,7 +455,7 @@ func (f *feed) handOut(i int, yield func(Change, error) bool) error {
 	batch := &changeBatch{entry: i, position: Position{
 		kind: positionAt, container: f.c.feedID(), since: f.since, entries: slices.Clone(f.parts),
 	}}
-	text := append([]byte(nil), f.text...) // as much as they need: the caller may keep them
+	text := append([]byte(nil), f.text...) // a copy: the caller may keep the changes
 	for j := range f.found {
 		var ch Change
 		ch, text = f.found[j].change(text)
@@ -459,7 +467,7 @@ func (f *feed) handOut(i int, yield func(Change, error) bool) error {
 	return nil
 }
 
-// change makes a change of the first bytes of text, and returns the others.
+// change makes a Change from the first bytes of text, and returns the rest of text.
 func (n *feedFound) change(text []byte) (Change, []byte) {
 	ch := Change{Kind: n.kind, Previous: n.previous}
 	ch.Body, text = text[:n.body:n.body], text[n.body:]
@@ -474,11 +482,12 @@ func (n *feedFound) change(text []byte) (Change, []byte) {
 	return ch, text
 }
 
-// fill makes a batch. False: the set of files is not as prepared.
+// fill makes a batch. It returns false if the orders do not match the set of files
+// any more: prepare must run again.
 func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error) {
 	db := f.c.db
-	// A newer version takes the place of one of the window if no crash takes it
-	// back: else that would be shown by nobody.
+	// A newer version hides one of the window, even if it lies above the window. It
+	// must survive a crash: otherwise the feed would never show the hidden one.
 	known, _ := p.durable()
 	known = max(known, to)
 	guard := db.epoch.Enter()
@@ -486,7 +495,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 	defer f.closeSources()
 	v := p.version.Load()
 	if p.dropped.Load() {
-		return false, p.gone() // what was loaded may be empty
+		return false, p.gone() // v may be empty
 	}
 	if floor := p.changeFloor.Load(); f.o.AllVersions && e.seq < floor {
 		return false, &PositionExpiredError{Oldest: f.c.oldestPosition(f.rng)}
@@ -512,7 +521,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 			return true, nil
 		}
 		if s.ends {
-			// What comes behind it is not in order yet.
+			// The versions of s behind this sequence are not in order yet.
 			e.seq = s.seq
 			return true, nil
 		}
@@ -532,7 +541,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 	return true, nil
 }
 
-// wants says whether the scope takes in a key, which is no claim's.
+// wants says whether a key is in scope and not that of a claim.
 func (f *feed) wants(k *item.Key) bool {
 	if f.c.isClaim(k) {
 		return false
@@ -546,7 +555,7 @@ func (f *feed) wants(k *item.Key) bool {
 	return true
 }
 
-// take adds a version to the batch, if it is to be shown.
+// take adds a version to the batch, if the feed shows it.
 func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, now int64) error {
 	epk, err := partmap.EPKFromBytes(k.EPK)
 	if err != nil {
@@ -566,7 +575,7 @@ func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, no
 	return nil
 }
 
-// takeVersion adds a version to the batch of a feed of all.
+// takeVersion adds a version to the batch of a feed of all versions.
 func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
 	if k.OfPartition() {
 		f.add(k, ver, ChangeDeletedPartition, 0)
@@ -580,7 +589,7 @@ func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.
 	kind, previous := ChangeCreated, uint64(0)
 	if found && !old.Deleted() {
 		previous = old.Seq
-		// Nobody deletes what has expired but the store itself.
+		// Only the store itself deletes an item that has expired.
 		expired := !visible(&old, ver.Modified)
 		switch {
 		case ver.Deleted() && expired:

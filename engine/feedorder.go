@@ -12,17 +12,19 @@ import (
 )
 
 // Memtables list their versions in the order of arrival, which is that of
-// sequences. Files do not: a feed puts in order what it needs of them. It passes
-// over files whose sequences are all below its window, and over most of the
-// others by what their blocks say (segment.Reader.Sequences), so that a feed that
-// keeps up reads what is new. A part of which more versions are wanted than are
-// put in order at once is cut between logical partitions. Of a logical partition
-// that has more itself, the order holds the first of the window; what comes behind
-// them is put in order when it is their turn.
+// sequences. Files do not: a feed puts in order the versions that it needs of them.
+// It skips files whose sequences are all below its window. In the other files it
+// skips groups by the highest sequences noted for them (segment.Reader.Sequences).
+// So a feed that keeps up reads little more than the new versions.
+//
+// If a part has more versions than are put in order at once, it is cut between
+// logical partitions. If a single logical partition has more, the order holds the
+// first versions of the window. The next ones are put in order when the feed gets
+// there.
 const (
-	feedOrderVersions = 128 << 10 // of all files of a part, unless an option says another number
-	feedOrderShare    = 64        // a file has a part of them, and not less than one of so many
-	feedOrderStep     = 16 << 10  // ordinals that are looked at between two looks at the limit
+	feedOrderVersions = 128 << 10 // put in order at once, in all files of a part; tests change it
+	feedOrderShare    = 64        // each file may have at least one in feedOrderShare of them
+	feedOrderStep     = 16 << 10  // ordinals between two checks of the limit
 )
 
 // sequenced is a version of a file.
@@ -31,15 +33,15 @@ type sequenced struct {
 	ordinal uint32
 }
 
-// orderKey names what an order is of: a file within a range.
+// orderKey identifies a fileOrder: a file within a range.
 type orderKey struct {
 	f   *file
 	rng partmap.Range
 }
 
-// fileOrder is what a file has in a range above a sequence, in order.
+// fileOrder holds the versions of a file in a range, in order of sequence.
 type fileOrder struct {
-	after  uint64 // what is above is in list, up to upTo
+	after  uint64 // list has the versions above after, up to upTo
 	upTo   uint64
 	list   []sequenced
 	cursor *segment.Cursor
@@ -47,10 +49,10 @@ type fileOrder struct {
 
 type fileOrders map[orderKey]*fileOrder
 
-// covers says whether the order tells what comes next after a sequence.
+// covers says whether the order has the next version after a sequence.
 func (o *fileOrder) covers(seq uint64) bool { return o != nil && o.after <= seq && seq < o.upTo }
 
-// sweep forgets the orders of ranges that are no part any more.
+// sweep forgets the orders of ranges that are no longer those of a part.
 func (m fileOrders) sweep(parts []feedEntry) {
 	for key := range m {
 		if !slices.ContainsFunc(parts, func(e feedEntry) bool { return e.rng == key.rng }) {
@@ -61,8 +63,8 @@ func (m fileOrders) sweep(parts []feedEntry) {
 
 func (m fileOrders) close() { clear(m) }
 
-// filesAfter returns the files of a version that hold something in a range above
-// a sequence.
+// filesAfter returns the files of v that may hold versions of a part above its
+// sequence, modified at since or later.
 func filesAfter(v *version, e *feedEntry, since int64) (list []*file) {
 	for _, r := range v.runs {
 		for _, f := range r.files {
@@ -75,8 +77,8 @@ func filesAfter(v *version, e *feedEntry, since int64) (list []*file) {
 	return list
 }
 
-// spend forgets orders of a part that it has come to the end of; false: it has
-// none.
+// spend forgets the orders of a part that it has shown to the end. left says
+// whether the part has others.
 func (m fileOrders) spend(e *feedEntry) (left bool) {
 	for key := range m {
 		if key.rng != e.rng {
@@ -91,8 +93,8 @@ func (m fileOrders) spend(e *feedEntry) (left bool) {
 	return left
 }
 
-// prepare puts in order what the files of a partition have in a part, which it
-// cuts if that is too much.
+// prepare puts in order the versions of a part in the files of a partition. It cuts
+// the part if these are too many.
 func (f *feed) prepare(p *partition, i int) error {
 	for done := false; !done; {
 		if err := f.ctx.Err(); err != nil {
@@ -109,8 +111,9 @@ func (f *feed) prepare(p *partition, i int) error {
 	return nil
 }
 
-// orderNext puts in order what a file has in a part, or cuts that; true: there is
-// nothing left to do. The files of v are held.
+// orderNext puts in order the versions of a part in one more file. It cuts the part
+// if these are too many. It returns true if nothing was left to do. The files of v
+// are held.
 func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 	e := &f.parts[i]
 	files := filesAfter(v, e, f.since)
@@ -119,7 +122,7 @@ func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 			delete(f.orders, key)
 		}
 	}
-	// What is left of the limit is for the files that are left, by their sizes.
+	// The remaining files share the rest of the limit in proportion to their items.
 	most := f.c.db.opts.feedOrder
 	var next *file
 	left, items := most, int64(0)
@@ -150,7 +153,7 @@ func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 	return false, f.orders.narrow(from, f.parts[i].rng, f.c.levels())
 }
 
-// narrow makes orders of a range those of its first part.
+// narrow restricts the orders of a range to its first piece.
 func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
 	end := boundaryKey(&to.Max, levels)
 	for key, o := range m {
@@ -168,10 +171,10 @@ func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
 	return nil
 }
 
-// order puts in order what a file has above the sequence of a part, up to a limit
-// of versions. If there are more, at is where to cut the part, else its end; no
-// order: it is to be made when that is done. Of one logical partition the order
-// holds the first versions.
+// order puts in order the versions of a file above the sequence of a part, up to a
+// limit. at is the end of the part, or, if there are more versions, where to cut
+// it. If o is nil, the caller cuts the part and calls order again. A part of a
+// single logical partition is not cut: then the order holds its first versions.
 func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at partmap.EPK, err error) {
 	lo, hi, err := file.ordinalsIn(newBounds(e.rng, f.c.levels()))
 	if err != nil {
@@ -184,7 +187,7 @@ func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at part
 	single := successor(least)
 	whole := single.Compare(&e.rng.Max) >= 0
 	o = &fileOrder{after: e.seq, upTo: maxSequence, cursor: file.Cursor(maxSequence)}
-	beyond := hi // the first version that is too much
+	beyond := hi // the first version over the limit
 	for ; lo < hi && beyond == hi; lo += min(feedOrderStep, hi-lo) {
 		if err = file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
 			switch {
@@ -208,7 +211,7 @@ func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at part
 			return nil, at, err
 		}
 		if at.Compare(&e.rng.Min) <= 0 {
-			return nil, single, nil // all of them are of the first logical partition
+			return nil, single, nil // the first logical partition alone is over the limit
 		}
 	} else {
 		at = e.rng.Max
@@ -226,14 +229,14 @@ func (o *fileOrder) sort() {
 	slices.SortFunc(o.list, func(a, b sequenced) int { return cmp.Compare(a.seq, b.seq) })
 }
 
-// cut keeps the first versions.
+// cut keeps the limit first versions.
 func (o *fileOrder) cut(limit int) {
 	o.sort()
 	o.list = o.list[:limit]
 	o.upTo = o.list[limit-1].seq
 }
 
-// ordinalsIn returns the ordinals of a file within its bounds and others.
+// ordinalsIn returns the ordinals of a file within both its own bounds and b.
 func (f *file) ordinalsIn(b *bounds) (lo, hi uint32, err error) {
 	span, err := f.ordinalSpan()
 	if err != nil {
@@ -259,8 +262,8 @@ func (f *file) ordinalsIn(b *bounds) (lo, hi uint32, err error) {
 	return lo, hi, nil
 }
 
-// tableOrder is what of a memtable is not in the order of arrival, as it was
-// replayed from records that were carried on.
+// tableOrder holds versions of a memtable in order of sequence. It is needed where
+// that is not the order of arrival: after a replay of carried records.
 type tableOrder struct {
 	after uint64
 	upTo  uint64
@@ -275,14 +278,14 @@ type arrived struct {
 
 type tableOrders map[*memtable.Table]*tableOrder
 
-// feedSource is a memtable or a file, in the order of sequences, at the version
-// with seq.
+// feedSource is a cursor over the versions of a memtable or a file, in order of
+// sequence.
 type feedSource struct {
-	seq  uint64 // maxSequence: there is none
-	ends bool   // seq is where the order ends
+	seq  uint64 // of the current version; maxSequence: there is none
+	ends bool   // seq is the end of the order: there is no current version, and more may follow
 
 	table *memtable.Table
-	clip  *bounds     // of table; what lies beyond is passed over
+	clip  *bounds     // of table; versions outside are skipped
 	list  *tableOrder // nil: the order of arrival
 	file  *file
 	order *fileOrder
@@ -290,8 +293,9 @@ type feedSource struct {
 	at, to int
 }
 
-// openSources puts all that a version has of a part at the first version above
-// its sequence. False: something is not prepared.
+// openSources opens a source for each memtable and file of v that may have versions
+// of a part above its sequence, at the first of them. It returns false if the order
+// of a file is missing.
 func (f *feed) openSources(v *version, e *feedEntry) (bool, error) {
 	clip := newBounds(e.rng, f.c.levels())
 	f.openTable(v.active, clip, e.seq)
@@ -335,13 +339,13 @@ func (f *feed) openTable(t *memtable.Table, clip *bounds, seq uint64) {
 	f.sources = append(f.sources, s)
 }
 
-// orderTable puts in order what a memtable holds above a sequence.
+// orderTable puts in order the versions of a memtable above a sequence.
 func orderTable(t *memtable.Table, after uint64) *tableOrder {
 	upTo := t.MaxSeq()
 	return &tableOrder{after: after, upTo: upTo, list: sortedRefs(t, after, upTo)}
 }
 
-// inOrder returns what a memtable holds above a sequence, in order.
+// inOrder returns the versions of a memtable above a sequence, in order.
 func inOrder(t *memtable.Table, after uint64) []arrived {
 	from, to, ok := t.Arrivals(after)
 	if !ok {
@@ -378,13 +382,13 @@ func (f *feed) nextSource() *feedSource {
 	return best
 }
 
-// next moves to the version behind the one at hand.
+// next moves to the next version.
 func (s *feedSource) next() {
 	s.at++
 	s.settle()
 }
 
-// settle notes the sequence at hand.
+// settle sets seq and ends from the position of the cursor.
 func (s *feedSource) settle() {
 	switch {
 	case s.at < s.to && s.order != nil:
@@ -402,8 +406,8 @@ func (s *feedSource) settle() {
 	}
 }
 
-// read returns the version at hand, valid until next. False: it lies in another
-// part.
+// read returns the current version, valid until next. It returns false if the
+// version lies outside of the part.
 func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
 	if s.table != nil {
 		r, _ := s.ref()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// feedList is the loops over the changes of a container that are under way.
+// feedList lists the running feeds of a container.
 type feedList struct {
 	mu   sync.Mutex
 	list []*feed
@@ -24,15 +24,15 @@ func (l *feedList) remove(f *feed) {
 	l.list = slices.DeleteFunc(l.list, func(o *feed) bool { return o == f })
 }
 
-// feedShared is what others may know of a feed.
+// feedShared is the state of a feed that other goroutines may read.
 type feedShared struct {
 	mu    sync.Mutex
 	stats FeedStats // without Behind and Lag
 	parts []feedEntry
-	whole time.Time // when all was shown, or the loop began
+	whole time.Time // when the feed had last shown everything; at first, when it began
 }
 
-// begin notes what stays as it is.
+// begin sets the state of a feed that begins.
 func (s *feedShared) begin(f *feed) {
 	s.whole = f.c.db.opts.clock()
 	s.stats = FeedStats{
@@ -41,7 +41,7 @@ func (s *feedShared) begin(f *feed) {
 	s.parts = slices.Clone(f.parts)
 }
 
-// note tells where the feed is.
+// note sets the parts of the feed, and counts changes that are shown.
 func (s *feedShared) note(parts []feedEntry, shown int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 )
 
 // Filter is a condition on documents. The zero Filter is true for all. It is
-// immutable. What is wrong with one is told by the call that it is given to,
-// with ErrInvalid.
+// immutable. Calls that take an invalid filter fail with ErrInvalid and say what is
+// wrong.
 //
 // A path is a list of member names, each after a slash, from the root; [] stands
 // for each element of an array: /address/city, /tags/[], /lines/[]/sku. A name
 // with a slash is written as a JSON string: /"a/b".
 //
-// Values are nil, booleans, numbers and strings. Values of different types do
-// not compare: such a condition is undefined, as is one on an absent value, and
-// it stays so under Not. Absent is not null. Numbers are doubles. A condition on
-// a path with [] is true if it is for one element.
+// Values are nil, booleans, numbers and strings. A condition that compares values of
+// different types is undefined, and so is a condition on an absent value. Not of an
+// undefined condition is undefined. Absent is not null. Numbers are doubles. A
+// condition on a path with [] is true if it is true for one element.
 type Filter struct {
 	f   *query.Filter
 	err error
@@ -61,17 +61,17 @@ func leaf(path string, f query.Filter, values ...any) Filter {
 // Eq is true for documents whose value at path equals v.
 func Eq(path string, v any) Filter { return leaf(path, query.Filter{Op: query.Eq}, v) }
 
-// Ne is true for documents whose value at path is of the type of v and another.
+// Ne is true for documents whose value at path has the type of v and differs from v.
 func Ne(path string, v any) Filter { return leaf(path, query.Filter{Op: query.Ne}, v) }
 
-// In is true for documents whose value at path equals one of values, of which
-// there may be none.
+// In is true for documents whose value at path equals one of values. Without values
+// it is true for none.
 func In(path string, values ...any) Filter {
 	return leaf(path, query.Filter{Op: query.In}, values...)
 }
 
-// Range is true for documents whose value at path lies between two bounds, of
-// which one may be Unbounded; their values are of one type.
+// Range is true for documents whose value at path lies between two bounds. One of
+// them may be Unbounded. Otherwise both values must have the same type.
 func Range(path string, lo, hi Bound) Filter {
 	f := leaf(path, query.Filter{Op: query.Range})
 	if f.err != nil {
@@ -162,13 +162,13 @@ func IsType(path string, types ...Type) Filter {
 	return f
 }
 
-// And is true if all filters are; without any it is.
+// And is true if all filters are true. And() is true.
 func And(filters ...Filter) Filter { return combine(query.And, filters) }
 
-// Or is true if one of the filters is; without any it is not.
+// Or is true if one of the filters is true. Or() is false.
 func Or(filters ...Filter) Filter { return combine(query.Or, filters) }
 
-// Not is true if f is false: not if it is undefined.
+// Not is true if f is false. It is undefined if f is undefined.
 func Not(f Filter) Filter { return combine(query.Not, []Filter{f}) }
 
 func combine(op query.Op, filters []Filter) Filter {

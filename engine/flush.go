@@ -14,19 +14,19 @@ import (
 
 // A flush goes through these steps:
 //
-//  1. Wait until everything in the oldest frozen memtable is published; if the
-//     store has failed it never will be, and nothing is flushed.
-//  2. Write it to temporary files, sync them, open them again by name and
-//     check every block.
+//  1. Wait until all writes in the oldest frozen memtable are published. In a
+//     failed store they never are, and nothing is flushed.
+//  2. Write the memtable to temporary files, sync them, open them again by name
+//     and check every block.
 //  3. Rename them, sync the directory.
 //  4. Commit point: the partition's manifest names them and the flushed
 //     sequence.
-//  5. Readers get a version with the run in place of the memtable; when the
-//     last reader of the old version has left the memtable is released. Log
-//     files that no partition needs any more go.
+//  5. Readers get a version with the run in place of the memtable. When the last
+//     reader of the old version has left, the memtable is released. Log files that
+//     no partition needs any more are removed.
 //
-// A crash before 4 leaves files that no manifest names; the log still holds
-// what they hold. After 4 the log is not needed.
+// A crash before 4 leaves files that no manifest names; the log still holds their
+// contents. After 4 their contents no longer need the log.
 
 // flushOldest turns the oldest frozen memtable of a partition into a run, unless
 // the partition is dropped.
@@ -44,7 +44,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	if len(v.frozen) == 0 || p.dropped.Load() {
 		return nil
 	}
-	// Only the flusher takes memtables away, so it stays without a guard.
+	// Only a flush removes memtables, and this is the one: mem stays without a guard.
 	mem := v.frozen[len(v.frozen)-1]
 	if db.log != nil {
 		if err := db.await(mem.last, mem.synced); err != nil {
@@ -61,7 +61,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 		return err
 	}
 	guess := p.newOverlap(v.runs)
-	// In a replay older versions may come yet, as they were carried on.
+	// During replay, carried records may still bring older versions.
 	keep := p.retention(len(v.runs) == 0 && !db.replaying)
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
@@ -141,8 +141,9 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// storeFiles makes a set of runs, a flushed sequence, the entry that goes with
-// it and what of the log is inherited durable. install is locked.
+// storeFiles stores the manifest of the partition: its runs, the flushed sequence,
+// the entry that belongs to that sequence, and the inherited streams. install is
+// locked.
 func (p *partition) storeFiles(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) error {
 	if p.lost != nil {
 		return p.lost
@@ -177,7 +178,7 @@ type output struct {
 	breather
 	ctx       context.Context // of the flush or merge
 	p         *partition
-	merges    bool // a merge, which flushes hold back
+	merges    bool // of a merge, which gives way to flushes
 	expect    int
 	numbers   []uint64
 	dict      *segment.Dictionary
@@ -194,15 +195,15 @@ type output struct {
 	hidden    bool // the last version was deleted with its logical partition, in this file
 	items     int64
 	expiring  expiring
-	paced     int64 // size of the present file up to which the merge was held back
-	rate      int64 // bytes a second, if not 0: beside that of merges
+	paced     int64 // size of the present file when the merge was last paced
+	rate      int64 // limit in bytes a second, beside that of all merges; 0: none
 	index     outputIndex
-	shadows   *shadowFinder // nil: they are not looked for
+	shadows   *shadowFinder // nil: shadowed versions are not looked for
 	published bool
 }
 
-// newOutput returns an output of versions that are newer than those of older
-// runs; inputs are the runs that a merge reads.
+// newOutput returns an output of a flush or merge. older are the runs with older
+// versions; inputs are the runs that a merge reads, none for a flush.
 func (p *partition) newOutput(ctx context.Context, expect int, older, inputs []*run) *output {
 	codec := p.c.def.Compression
 	if codec == segment.Small {
@@ -230,7 +231,7 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 	return o.indexDocument(v)
 }
 
-// addFrom adds the version that an input is at.
+// addFrom adds the current version of an input.
 func (o *output) addFrom(in *runInput) error {
 	if err := o.begin(in.walker.Key()); err != nil {
 		return err
@@ -249,7 +250,7 @@ func (o *output) addFrom(in *runInput) error {
 		}
 	}
 	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
-		return in.file.refused(in.file.Corrupt(err)) // no file was written with it
+		return in.file.refused(in.file.Corrupt(err)) // no writer accepts this item: the input is damaged
 	} else if errors.Is(err, ErrCorrupt) {
 		return in.file.refused(err)
 	} else if err != nil {
@@ -339,7 +340,7 @@ func (o *output) finishFile(hi partmap.EPK) error {
 	return nil
 }
 
-// finish completes the run and makes its names durable.
+// finish completes the run and makes the names of its files durable.
 func (o *output) finish() (*run, error) {
 	if o.w != nil {
 		if err := o.finishFile(o.hi); err != nil {
@@ -352,9 +353,9 @@ func (o *output) finish() (*run, error) {
 	return &run{files: o.files, expiring: o.expiring}, nil
 }
 
-// abandon removes what was written unless it was published. After a manifest
-// whose outcome is unknown nothing is removed. Files that stay keep their
-// numbers above the partition's floor, so that the next open removes them.
+// abandon removes the files unless they were published. If it is unknown whether
+// the manifest was stored, it removes nothing. The partition's floor stays at or
+// below the numbers of files that remain, so that the next open removes them.
 func (o *output) abandon() {
 	o.breather.close()
 	for _, f := range o.files {
@@ -394,7 +395,7 @@ type overlap struct {
 	runs  []*run
 	seen  int64
 	found int64
-	whole int64 // with logical partitions that were deleted: counted, not estimated
+	whole int64 // versions of deleted logical partitions: counted, not estimated
 }
 
 const overlapEvery = 64
@@ -426,7 +427,7 @@ func (o *overlap) note(k *item.Key) {
 	}
 }
 
-// noteWhole counts what a partition tombstone deletes.
+// noteWhole counts the versions that a partition tombstone deletes.
 func (o *overlap) noteWhole(k *item.Key) {
 	epk := partmap.HashEncoded(k.PK)
 	for _, r := range o.runs {

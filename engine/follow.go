@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// followers are the feeds that wait for changes of a container. Whoever makes a
-// write visible looks at the list, which is empty as a rule, and wakes those that
-// sleep: a feed that is at work costs a writer one load.
+// followers are the feeds that follow the changes of a container. A write that
+// becomes visible wakes the feeds that sleep. The list is empty as a rule. A feed
+// that is awake costs a write one atomic load.
 type followers struct{ list atomic.Pointer[[]*follower] }
 
 type follower struct {
@@ -27,7 +27,8 @@ func (f *followers) remove(w *follower) {
 	})
 }
 
-// change replaces the list; change makes a copy.
+// change replaces the list by the one that the function returns. The function must
+// return a copy.
 func (f *followers) change(change func([]*follower) []*follower) {
 	for {
 		old := f.list.Load()
@@ -46,7 +47,7 @@ func (f *followers) change(change func([]*follower) []*follower) {
 	}
 }
 
-// signal wakes the feeds that sleep. What they are to see was stored before.
+// signal wakes the feeds that sleep. The caller makes the write visible before.
 func (f *followers) signal() {
 	list := f.list.Load()
 	if list == nil {

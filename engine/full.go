@@ -10,13 +10,13 @@ import (
 
 // fullKeys bounds the size of logical partitions: the bytes of their documents.
 //
-// While a physical partition holds less than a logical one may without being
-// nearly full, nothing is counted. Beyond it a size is kept for each key that is
-// written: at first an upper bound, what the partition tables of the runs and the
-// memtables hold of it, overwritten versions included. When that would be nearly
-// full the key's documents are counted exactly, once, and from then on each write
-// and delete is added as it changes them. Files are read for that: only writers to
-// the same logical partition wait.
+// While a whole physical partition is smaller than a nearly full logical partition,
+// nothing is counted. Beyond that size, fullKeys has a size for each key that is
+// written. At first this is an upper bound: the bytes of the key in the partition
+// tables of the runs, plus all documents in memtables, overwritten versions
+// included. When the bound comes to nearly full, the documents of the key are
+// counted exactly, once. From then on each write and delete updates the exact size.
+// Counting reads files: only writers to the same logical partition wait for it.
 type fullKeys struct {
 	mu    lockorder.Mutex[fullLock]
 	sizes map[string]*fullKey // by encoded partition key
@@ -26,12 +26,12 @@ type fullKeys struct {
 type fullKey struct {
 	counting turn // guards the fields below
 	known    bool // bytes is at least an upper bound
-	exact    bool // but for writes under way
-	told     bool // the listener knows that it is nearly full
+	exact    bool // bytes is exact, except for writes that may still fail
+	told     bool // the listener was told that it is nearly full
 	bytes    int64
 }
 
-// maxFullKeys bounds the memory of the table; it is forgotten when full.
+// maxFullKeys bounds the memory of the table: when it is full, it is cleared.
 const maxFullKeys = 4096
 
 // nearlyFull is the size from which a logical partition is nearly full.
@@ -54,8 +54,8 @@ func (p *partition) measure(ctx context.Context, r *request) error {
 	return p.count(ctx, &r.counted, &r.key, size, func() (int64, error) { return p.itemBytes(&r.key) })
 }
 
-// measureBatch is measure for a batch of size bytes: what its last operation on
-// each item leaves.
+// measureBatch is measure for a batch whose documents have size bytes. Of several
+// operations on one item, only the last one counts.
 func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) error {
 	u.counted = counted{}
 	if p.heldBytes()+size <= p.c.def.Limits.nearlyFull() {
@@ -84,9 +84,10 @@ func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) err
 	})
 }
 
-// count tests documents of size bytes, which take the place of what replaced
-// returns the size of, against the limit of a logical partition, and counts
-// them. Deletes alone, of size 0, are counted only where the size is exact.
+// count tests a write against the limit of its logical partition, and counts it.
+// The new documents have size bytes; replaced returns the size of the documents that
+// they replace. A write that only deletes has size 0. It is counted only if the size
+// of the logical partition is exact.
 func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size int64, replaced func() (int64, error)) error {
 	limits := &p.c.def.Limits
 	k := p.full.of(key.PK, size > 0)
@@ -107,7 +108,7 @@ func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size i
 		}
 		k.known = true
 	}
-	// What has expired since it was counted is not known.
+	// Documents may have expired since they were counted: count again.
 	again := p.c.def.DefaultTTL != 0 && k.bytes+size > limits.LogicalPartitionBytes && size > 0
 	if !k.exact && k.bytes+size > limits.nearlyFull() || again {
 		var n int64
@@ -136,8 +137,8 @@ func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size i
 	return nil
 }
 
-// of returns the size of a logical partition. If the table has none it gets one, of which
-// nothing is known yet, where add is set; else of returns nil.
+// of returns the size of a logical partition. If the table has none, of adds one that
+// is not known yet if add is set, and returns nil otherwise.
 func (f *fullKeys) of(pk []byte, add bool) *fullKey {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,13 +159,13 @@ func (n *counted) takeBack() {
 	if n.full == nil {
 		return
 	}
-	_ = n.full.counting.take(context.Background()) // which does not end
+	_ = n.full.counting.take(context.Background()) // cannot fail: the context does not end
 	n.full.bytes -= n.growth
 	n.full.counting.leave()
 }
 
-// forget lets go of what is known of a logical partition that was deleted: the
-// next write that needs its size finds out.
+// forget removes the size of a deleted logical partition. The next write that needs
+// it determines it anew.
 func (f *fullKeys) forget(pk []byte) {
 	f.mu.Lock()
 	delete(f.sizes, string(pk))
@@ -187,7 +188,8 @@ func (v *version) documentBytes() int64 {
 	return n
 }
 
-// keyBound sums what tables and memtables say of a logical partition.
+// keyBound returns an upper bound of the size of a logical partition: its bytes in
+// the partition tables of the runs, and all documents in memtables.
 func (p *partition) keyBound(k *item.Key) (int64, error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	// heatSpan is how long what was consumed is remembered: it counts
-	// e^(-t/heatSpan) after t.
+	// heatSpan is the time constant of the decay: consumption counts e^(-t/heatSpan)
+	// after the time t.
 	heatSpan = time.Minute
 	// heatSample: one operation in heatSample is looked at, a power of two.
 	heatSample = 256
 	// heatKeys is how many logical partitions of a container have a counter.
 	heatKeys = 256
-	// hotPause is how long a partition is left alone when one hot key was all
-	// that a cut could have divided.
+	// hotPause is how long a partition is not split for its load after a split found
+	// no cut that divides it: the load was that of one hot key.
 	hotPause = 10 * time.Minute
 )
 
-// heat is what the logical and physical partitions of a container have consumed
-// of late, from a sample of the operations on single logical partitions. Nobody
-// waits for its lock in an operation: a sample that finds it taken is lost.
+// heat estimates what the logical and physical partitions of a container have
+// consumed of late, from a sample of the operations on single logical partitions.
+// Operations do not wait for its lock: if it is taken, the sample is lost.
 type heat struct {
 	mu    sync.Mutex
-	keys  *spacesaving.Sketch // weighs in RU at the moment one; nil: nothing was consumed
-	one   time.Duration       // uptime; what is consumed later weighs more
+	keys  *spacesaving.Sketch // weights in RU as of one; nil: there was no sample
+	one   time.Duration       // uptime at which 1 RU weighs 1; a later RU weighs more
 	begun time.Duration       // uptime of the first sample
 }
 
-// partitionHeat is what a physical partition has consumed. It is guarded by the
-// lock of its container's heat.
+// partitionHeat is what a physical partition has consumed of late. It is guarded by
+// the lock of its container's heat.
 type partitionHeat struct {
 	units  float64       // RU, decayed
 	at     time.Duration // uptime of the last sample
 	begun  time.Duration // uptime of the first one
-	rests  time.Duration // uptime until which it is not cut
+	rests  time.Duration // uptime until which it is not split for its load
 	points *splitter.Histogram
 	taken  int // samples in points
 }
@@ -50,8 +50,8 @@ type partitionHeat struct {
 // sampled says whether to call sample for an operation.
 func (db *DB) sampled() bool { return rand.Uint32()&db.unsampled == 0 }
 
-// sample takes note of an operation on a logical partition that stands for
-// heatSample ones.
+// sample counts a sampled operation on a logical partition. It stands for heatSample
+// operations.
 func (p *partition) sample(pk []byte, ru float64) {
 	h := &p.c.heat
 	if !h.mu.TryLock() {
@@ -63,7 +63,7 @@ func (p *partition) sample(pk []byte, ru float64) {
 	if h.keys == nil {
 		h.keys, h.one, h.begun = spacesaving.New(heatKeys), now, now
 	}
-	if now-h.one > 100*heatSpan { // before floating-point numbers end
+	if now-h.one > 100*heatSpan { // before the weights overflow
 		h.keys.Scale(decay(now - h.one))
 		h.one = now
 	}
@@ -83,8 +83,8 @@ func (p *partition) sample(pk []byte, ru float64) {
 // decay is what is left of 1 after a time.
 func decay(t time.Duration) float64 { return math.Exp(-t.Seconds() / heatSpan.Seconds()) }
 
-// perSecond returns the rate at which a decayed sum of 1 grows that began so
-// long ago, not less than a second.
+// perSecond returns the factor from a decayed sum that began age ago to a rate per
+// second. A younger sum than a second counts as one of a second.
 func perSecond(age time.Duration) float64 {
 	return 1 / (heatSpan.Seconds() * (1 - decay(max(age, time.Second))))
 }
@@ -101,8 +101,8 @@ type HotKey struct {
 	Partition PartitionID // in which it lies
 	Ops       float64     // operations a second
 	Units     float64     // RU/s
-	// Error is how much of Units may be other keys', in RU/s. What sampling adds
-	// to it is about Units / √(Ops / 2).
+	// Error is how much of Units other keys may have consumed, in RU/s. Sampling adds
+	// an error of about Units / √(Ops / 2).
 	Error float64
 }
 
@@ -134,8 +134,9 @@ func (c *Container) Hot(n int) []HotKey {
 	return list
 }
 
-// splitHot queues splits of partitions that consume more than they should. One
-// that does so for the first time is sampled before it is cut.
+// splitHot queues splits of partitions that consume more than
+// Options.MaxPartitionThroughput. Before that, it has their load sampled to find
+// the cut.
 func (db *DB) splitHot() {
 	policy := splitter.Policy{MaxLoad: db.opts.MaxPartitionThroughput}
 	if policy.MaxLoad == 0 {
@@ -149,8 +150,8 @@ func (db *DB) splitHot() {
 	}
 }
 
-// overloaded returns where the load of the partition lies if it has been too
-// much and enough of it was sampled.
+// overloaded returns a histogram of the partition's load, nil unless the load is too
+// high and enough of it was sampled.
 func (p *partition) overloaded(policy splitter.Policy, now time.Duration) *splitter.Histogram {
 	h := &p.c.heat
 	h.mu.Lock()
@@ -169,7 +170,7 @@ func (p *partition) overloaded(policy splitter.Policy, now time.Duration) *split
 	return nil
 }
 
-// leaveHot says that the load of the partition cannot be divided.
+// leaveHot notes that the load of the partition cannot be divided.
 func (p *partition) leaveHot() {
 	h := &p.c.heat
 	h.mu.Lock()

@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// Holder is what keeps versions that were overwritten or deleted, or files that
-// were replaced, from leaving the disk: readers of a kind, or what a container
-// keeps for a time.
+// Holder says why overwritten or deleted versions, or replaced files, are still on
+// disk: readers of one kind need them, or a container keeps them for a time.
 type Holder struct {
-	// What is a kind of reader: snapshot, scan, query, transaction, copy, export,
-	// backup (which holds files, and no versions), or it is change retention or
-	// expiry grace.
+	// What is a kind of reader: snapshot, scan, query, transaction, copy, export or
+	// backup (which holds files, and no versions). For a container it is change
+	// retention or expiry grace.
 	What      string `json:"what"`
-	Container string `json:"container,omitempty"` // that keeps something for a time; empty: readers
+	Container string `json:"container,omitempty"` // that keeps versions for a time; empty: readers do
 	Count     int    `json:"count"`               // of the readers
-	// Since is when the oldest of the readers began; zero for what a container keeps.
+	// Since is when the oldest of the readers began; zero for a container.
 	Since time.Time `json:"since,omitzero"`
-	// Seq is a sequence: versions that were overwritten after it stay. 0 if that is
-	// not bounded by a sequence.
+	// Seq is a sequence: versions that were overwritten after it stay. 0: no sequence
+	// says what stays.
 	Seq uint64 `json:"seq"`
 }
 
@@ -34,8 +33,8 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%s (%d) holds versions from sequence %d on since %s", h.What, h.Count, h.Seq, h.Since.Format(time.RFC3339))
 }
 
-// holders describes who holds space: readers, the oldest first, then containers
-// that keep something which is dead otherwise.
+// holders returns what holds space: readers, the oldest first, then containers that
+// keep versions which would otherwise be dead.
 func (db *DB) holders() []Holder {
 	all := db.pins.holders()
 	for info := range db.Containers() {
@@ -53,7 +52,7 @@ func (db *DB) holders() []Holder {
 	return all
 }
 
-// holdsChanges says whether files have something that is kept as a change.
+// holdsChanges says whether files have versions that stay only for change feeds.
 func (c *Container) holdsChanges() bool {
 	floor := c.changeFloor()
 	return floor != maxSequence && c.anyRun(func(p *partition, r *run) bool {
@@ -61,7 +60,7 @@ func (c *Container) holdsChanges() bool {
 	})
 }
 
-// holdsExpired says whether files have something that has expired and is not to be
+// holdsExpired says whether files have items that have expired and may not be
 // dropped yet.
 func (c *Container) holdsExpired() bool {
 	now := c.nowMillis()
@@ -70,7 +69,7 @@ func (c *Container) holdsExpired() bool {
 	})
 }
 
-// anyRun says whether one of the container's runs is such.
+// anyRun says whether is returns true for one of the container's runs.
 func (c *Container) anyRun(is func(*partition, *run) bool) bool {
 	guard := c.db.epoch.Enter()
 	defer guard.Leave()
@@ -79,8 +78,8 @@ func (c *Container) anyRun(is func(*partition, *run) bool) bool {
 	})
 }
 
-// dead estimates the versions in files that nobody sees who begins to read at a
-// time.
+// dead estimates how many versions in files a reader that begins at the time now
+// does not see.
 func (v *version) dead(now int64) (dead float64) {
 	for i, r := range v.runs {
 		dead += r.older() + r.tombstones() + float64(r.expiring.expired(now))
