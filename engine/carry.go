@@ -7,20 +7,20 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// The log holds a file until every partition in it has flushed past it. When
-// the log is over its budget the partition with the oldest record gives way:
+// The log keeps a file until every partition with records in it has flushed them. When
+// the log is over its budget, the partition with the oldest record gives way:
 //
-//   - it flushes, if its memtables are worth a file;
-//   - otherwise what they hold is written to the log again, at its head, each
-//     item with the sequence that it has ("carried"). Once that is durable the
-//     partition needs no log file before the one that holds it.
+//   - It flushes, if its memtables are worth a file.
+//   - Otherwise the versions in its memtables are written to the log again, at its head,
+//     each with the sequence that it has ("carried"). Once they are durable, the
+//     partition needs no log file before the one with the first of them.
 //
-// A crash before the carried records are durable finds the old files, which go
-// only after that. A crash after it finds both or the carried ones: replay
-// passes over a sequence that an item has already.
+// A crash before the carried records are durable finds the old files: they are removed
+// only after that. A crash later finds both, or only the carried records. Replay skips a
+// sequence that an item already has.
 
-// needs tells from which sequence on a partition's records in a log file are
-// needed: those at or below it are not.
+// needs returns the sequence up to which a partition's records in a log file are not
+// needed; later records are.
 func (p *partition) needs(file uint64) uint64 {
 	flushed := p.install.flushedSeq.Load()
 	if c := p.carried.Load(); c != nil && file < c.file {
@@ -29,8 +29,8 @@ func (p *partition) needs(file uint64) uint64 {
 	return flushed
 }
 
-// carried says that a partition's records up to seq were written again, in the
-// log file of this number or later ones.
+// carried says that a partition's records up to seq were written again, in log file
+// number file or later ones.
 type carried struct {
 	file uint64
 	seq  uint64
@@ -51,7 +51,7 @@ func (db *DB) shrinkLog() (bool, error) {
 			continue
 		}
 		if p.lost != nil {
-			return false, nil // its records stay
+			return false, nil // its records stay in the log
 		}
 		v := p.version.Load()
 		if len(v.frozen) > 0 {
@@ -69,15 +69,15 @@ func (db *DB) shrinkLog() (bool, error) {
 		}
 		return false, nil // dropped, or its flush is on the way
 	}
-	db.wakeFlusher() // somebody inherited it, or nobody needs it
+	db.wakeFlusher() // a partition inherited the stream, or none needs it
 	return false, nil
 }
 
-// carry writes what the active memtable holds to the log again.
+// carry writes the contents of the active memtable to the log again.
 func (p *partition) carry() error {
 	var c carrying
 	err := p.appendCarried(&c)
-	for err == wal.ErrNoFile { // each file takes a record more
+	for err == wal.ErrNoFile { // ends: each new file takes at least one record
 		if err = p.db.makeLogFile(); err == nil {
 			err = p.appendCarried(&c)
 		}
@@ -92,17 +92,19 @@ func (p *partition) carry() error {
 	return p.db.releaseLog()
 }
 
-// carrying is how far a partition has been carried.
+// carrying says how far a partition has been carried.
 type carrying struct {
-	after  uint64 // versions up to this sequence were appended, where that was needed
-	marked bool   // so was how far it has applied entries
+	after  uint64 // versions up to this sequence were appended, as far as they were needed
+	marked bool   // the mark with the applied entry was appended
 	end    wal.Position
 	mark   carried
 }
 
-// appendCarried appends, from where it stood, the newest version of each item of the active memtable
-// that is not deleted with its logical partition, or all versions if the
-// container keeps changes, in the order of sequences. Nothing may be frozen: it would be older than the mark.
+// appendCarried appends the versions of the active memtable in the order of sequences,
+// and goes on where an earlier call stopped. Of each item it appends the newest version,
+// unless that was deleted with its logical partition; if the container keeps changes, it
+// appends all versions. No memtable may be frozen: its versions are at or below the mark,
+// and would not be carried.
 func (p *partition) appendCarried(c *carrying) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +160,7 @@ func (p *partition) appendCarried(c *carrying) error {
 	return nil
 }
 
-// carriedBatch makes carried records of versions.
+// carriedBatch makes carried records from versions.
 type carriedBatch struct {
 	emit    func(highest uint64, payload []byte) error
 	payload []byte
@@ -166,9 +168,10 @@ type carriedBatch struct {
 	deleted deletedBefore
 }
 
-// add adds a version; versions come in the order of keys or in that of sequences.
-// What was deleted with its logical partition must not come behind the tombstone,
-// which replay may have flushed by then: in the order of keys it is left out.
+// add adds a version. Versions come in the order of keys or in that of sequences. In the
+// log an item that was deleted with its logical partition must not follow the partition
+// tombstone, which replay may have flushed by then. In the order of keys the tombstone
+// comes first, so such items are left out.
 func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
 	if b.deleted.hides(k, v) {
 		return nil
@@ -181,7 +184,7 @@ func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
 	return b.flush()
 }
 
-// mark adds how far the partition has applied entries, in a record of its own.
+// mark adds the entry that the partition has applied last, in a record of its own.
 func (b *carriedBatch) mark(seq uint64, at applied) error {
 	if err := b.flush(); err != nil {
 		return err

@@ -11,15 +11,15 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// Position is a place in the change feed of a container: for each part of the
-// key space the sequence up to which everything was shown. It names nothing of
-// how the container is stored, so that it stays good through splits, merges and
-// restarts. It is immutable. The zero Position is FromStart.
+// Position is a place in the change feed of a container. For each part of the key space
+// it has the sequence up to which everything was shown. It does not depend on how the
+// container is stored, so it stays valid through splits, merges and restarts. It is
+// immutable. The zero Position is FromStart.
 type Position struct {
 	kind      positionKind
 	container uint32
-	since     int64       // milliseconds: what was modified before is not shown
-	entries   []feedEntry // rising, apart from each other; never changed
+	since     int64       // milliseconds: versions modified before are not shown
+	entries   []feedEntry // rising, without overlaps; never modified
 }
 
 type positionKind uint8
@@ -31,21 +31,21 @@ const (
 	positionAt
 )
 
-// feedEntry says that in a range all up to a sequence was shown.
+// feedEntry says that everything in a range was shown up to a sequence.
 type feedEntry struct {
 	rng partmap.Range
 	seq uint64
 }
 
-// FromStart is before the first change.
+// FromStart returns the position before the first change.
 func FromStart() Position { return Position{} }
 
-// FromNow is behind everything that is visible when the loop over the feed
-// begins.
+// FromNow returns the position behind everything that is visible when the loop over the
+// feed begins.
 func FromNow() Position { return Position{kind: positionNow} }
 
-// FromTime is before the first change that was made at t or later, by the time
-// stamps of versions, which are milliseconds.
+// FromTime returns the position before the first change that was made at t or later, by
+// the time stamps of versions, which are milliseconds.
 func FromTime(t time.Time) Position {
 	return Position{kind: positionTime, since: t.UnixMilli()}
 }
@@ -72,9 +72,9 @@ const (
 	sameBoundary   = 0xFF
 )
 
-// String returns the text that ParsePosition reads: "start", "now", "time:" and
-// a time by RFC 3339, or some 20 bytes and more for each part of the key space
-// that was read to another sequence.
+// String returns the text that ParsePosition reads: "start", "now", "time:" and a time by
+// RFC 3339, or an encoding with some 20 bytes or more for each part of the key space that
+// was read to another sequence.
 func (p Position) String() string {
 	switch p.kind {
 	case positionStart:
@@ -169,7 +169,7 @@ func ParsePosition(text string) (Position, error) {
 	return p, nil
 }
 
-// positionDecoder takes parts off a position. What follows a bad one is zero.
+// positionDecoder decodes a position field by field. Fields after a bad one are zero.
 type positionDecoder struct {
 	rest []byte
 	bad  bool
@@ -185,7 +185,7 @@ func (d *positionDecoder) varint() int64 {
 	return v + int64(d.take(n))
 }
 
-// take passes over n bytes, of which 0 and less are bad; it returns 0.
+// take skips n bytes. If n is 0 or less, the position is bad. It returns 0.
 func (d *positionDecoder) take(n int) int {
 	if n <= 0 || d.bad {
 		d.bad, d.rest = true, nil
@@ -215,8 +215,8 @@ func (d *positionDecoder) boundary(last partmap.EPK) partmap.EPK {
 	return e
 }
 
-// within returns the part of the position in a range; ErrInvalid if it does not
-// tell of all of the range.
+// within returns the part of the position in a range; ErrInvalid if the position does not
+// cover all of the range.
 func (p *Position) within(r partmap.Range) ([]feedEntry, error) {
 	var out []feedEntry
 	next := r.Min
@@ -240,7 +240,7 @@ func (p *Position) within(r partmap.Range) ([]feedEntry, error) {
 	return out, nil
 }
 
-// joined returns the entries with neighbours of one sequence as one.
+// joined returns the entries, with adjacent entries of the same sequence made one.
 func joined(entries []feedEntry) []feedEntry {
 	out := entries[:0:0]
 	for _, e := range entries {
@@ -253,8 +253,8 @@ func joined(entries []feedEntry) []feedEntry {
 	return out
 }
 
-// successor returns the EPK after all keys with this one; the end of the key
-// space, if there is none.
+// successor returns the first EPK after all keys with this one, or the end of the key
+// space if there is none.
 func successor(epk partmap.EPK) partmap.EPK {
 	b := slices.Clone(epk.Bytes())
 	for i := len(b) - 1; i >= 0; i-- {

@@ -2,9 +2,9 @@ package engine
 
 import "math"
 
-// Request units (RU) are the currency of throughput: what an operation costs
-// depends on the operation and on the size of the document, not on how busy the
-// store is. The published figures are anchors, and fit a square root between:
+// Request units (RU) measure throughput. What an operation costs depends on the operation
+// and on the size of the document, not on how busy the store is. The published figures
+// are anchors; between them the cost grows with the square root of the size:
 //
 //	                    1 KB   100 KB
 //	point read             1       10
@@ -15,14 +15,14 @@ import "math"
 //	query                2.3            the same, for each document that it reads; counts from indexes read none
 //	not found, exists, precondition   1
 //
-// An upsert does not look at what it overwrites, so it is charged as an insert;
-// with an etag it is a replace. A KB is 1,024 bytes; documents of less cost as
-// much as one of 1 KB.
+// An upsert does not read the item that it overwrites, so it costs as much as an insert.
+// With an etag it costs as much as a replace. A KB is 1,024 bytes; smaller documents cost
+// as much as one of 1 KB.
 const (
 	kilobyte     = 1 << 10
-	failedCharge = 1   // the look at what is there
-	deleteCharge = 5   // the insert of a document without bytes
-	visitCharge  = 2.3 // of a physical partition by a scan
+	failedCharge = 1   // for reading the present version
+	deleteCharge = 5   // as for the insert of an empty document
+	visitCharge  = 2.3 // for each physical partition that a scan visits
 )
 
 // readCharge returns the RU of a point read.

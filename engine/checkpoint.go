@@ -17,43 +17,42 @@ import (
 
 // A checkpoint is made in these steps:
 //
-//  1. No container is made or dropped, no partition replaced, no set of files
-//     changed and no log file let go until step 4. Reads and writes go on.
+//  1. Until step 4 no container is made or dropped, no partition is replaced, no set of
+//     files changes and no log file is released. Reads and writes go on.
 //  2. The files of each partition are linked, and its manifest is noted.
-//  3. The log goes on to its next file and is synced; the files before it are
-//     linked. They hold all that step 2 did not find in files, so files and log
-//     together are the store at one sequence.
-//  4. What step 1 held back goes on.
-//  5. Manifests of partitions are written and all directories synced.
+//  3. The log goes on to its next file and is synced. The files before that are linked. They
+//     hold all that is not in the files of step 2, so files and log together are the store
+//     at one sequence.
+//  4. The operations that step 1 held back go on.
+//  5. The manifests of partitions are written and all directories synced.
 //  6. Commit point: the store manifest of the checkpoint.
 //
-// A crash before 6 leaves a directory without a store manifest, which Open
-// refuses. Nothing in the store itself has changed but that its log has begun
-// another file.
+// A crash before step 6 leaves a directory without a store manifest, which Open refuses.
+// Nothing changes in the store itself, except that its log has begun another file.
 
-// CheckpointInfo tells what a checkpoint took. Reads and writes went on in all of
-// it; new sets of files, reshapes, and the making and dropping of containers were
-// held back from the end of Wait to the end of LogSync.
+// CheckpointInfo says how long the phases of a checkpoint took. Reads and writes went on
+// all the time. New sets of files, reshapes, and the making and dropping of containers
+// were held back from the end of Wait to the end of LogSync.
 type CheckpointInfo struct {
-	Wait    time.Duration // for what was under way in the files of the store
-	Link    time.Duration // of the files
+	Wait    time.Duration // until running changes of the store's files had ended
+	Link    time.Duration // the files were linked
 	LogSync time.Duration // the log went on to another file and was synced
 	Store   time.Duration // manifests and directories of the copy were written and synced
 }
 
-// Duration is that of all of it.
+// Duration returns the sum of the phases.
 func (i CheckpointInfo) Duration() time.Duration { return i.Wait + i.Link + i.LogSync + i.Store }
 
-// Checkpoint makes a copy of the store as it is at one moment, in dir, which
-// must not exist or be empty. It opens like any store. Files are linked, not
-// copied, where dir is on the same file system: then it takes milliseconds and
-// no space, until merges of the store have replaced what it holds. Reads and
-// writes go on meanwhile; flushes and merges wait for the links.
+// Checkpoint makes a copy of the store as it is at one moment, in dir, which must not
+// exist or must be empty. The copy opens like any store. Files are linked, not copied, if
+// dir is on the same file system. Then a checkpoint takes milliseconds, and no space
+// until merges of the store have replaced the files that it holds. Reads and writes go on
+// meanwhile; flushes and merges wait for the links.
 //
-// What was acknowledged before the call is in it, whatever its durability; of
-// each logical partition it holds a prefix of the writes. After an error dir is
-// left without what was made, as far as possible, and is no store.
-// Errors: ErrExists if dir has something in it; *IOError, ErrDiskFull.
+// The checkpoint has everything that was acknowledged before the call, whatever its
+// durability; of each logical partition it has a prefix of the writes. After an error dir
+// is no store, and the files that were made in it are removed as far as possible. Errors:
+// ErrExists if dir has something in it; *IOError, ErrDiskFull.
 func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error) {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
@@ -84,18 +83,18 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error
 	return cp.info, nil
 }
 
-// checkpoint is one that is being made.
+// checkpoint is a checkpoint that is being made.
 type checkpoint struct {
 	db    *DB
 	to    vfs.FS
-	made  []string // names of files and directories, in this order
+	made  []string // names of files and directories, in the order in which they were made
 	state manifest.Store
 	parts map[string]*manifest.Files // by directory
 	info  CheckpointInfo
-	at    time.Time // up to where info has it
+	at    time.Time // end of the time that info has
 }
 
-// took adds what passed since the last call to a phase.
+// took adds the time since its last call to a phase.
 func (cp *checkpoint) took(phase *time.Duration) {
 	now := time.Now()
 	*phase += now.Sub(cp.at)
@@ -129,8 +128,8 @@ func (cp *checkpoint) make(ctx context.Context) error {
 	return err
 }
 
-// manifestsAtOnce bounds the manifests that are written at one time: the file
-// system makes what is synced together durable together.
+// manifestsAtOnce bounds the manifests that are written at one time: the file system
+// makes files durable together that are synced at the same time.
 const manifestsAtOnce = 16
 
 // writeManifests writes the manifests of partitions.
@@ -140,7 +139,7 @@ func (cp *checkpoint) writeManifests() error {
 	failures := make([]error, 0, len(cp.parts))
 	var mu sync.Mutex
 	for dir, files := range cp.parts {
-		cp.made = append(cp.made, path.Join(dir, manifest.Name(1))) // also if that fails half-way
+		cp.made = append(cp.made, path.Join(dir, manifest.Name(1))) // also if Store fails half-way
 		places <- struct{}{}
 		work.Go(func() {
 			defer func() { <-places }()
@@ -204,7 +203,8 @@ func (cp *checkpoint) link(ctx context.Context) error {
 		return db.uncertain(err)
 	}
 	newest := db.log.Newest()
-	// If it went on again at once, the file before it may not be complete yet.
+	// If the log has gone on to a further file meanwhile, the file before the newest may
+	// not be complete yet.
 	if err := db.log.Sync(); err != nil {
 		return db.uncertain(err)
 	}
@@ -217,7 +217,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 		return err
 	}
 	if cp.state.LogFirst == newest {
-		// Nothing in the log is needed: that of the checkpoint begins anew.
+		// No log file is needed: the log of the checkpoint begins anew.
 		cp.state.LogFirst, cp.state.LogClosed = 0, nil
 	}
 	for _, name := range names {
@@ -275,12 +275,12 @@ func (cp *checkpoint) mkdir(name string) error {
 	return err
 }
 
-// remove removes what was made, but the directory itself.
+// remove removes everything that was made in the directory, but not the directory itself.
 func (cp *checkpoint) remove() {
 	for _, name := range []string{manifest.Name(1), manifest.Name(1) + manifest.TempSuffix} {
 		if err := cp.to.Remove(name); err != nil && !errors.Is(err, ErrMissing) {
 			cp.db.backgroundError("remove an unfinished checkpoint", err)
-			return // it may be a store yet
+			return // with its manifest it may still be a store
 		}
 	}
 	for dir := range cp.parts {

@@ -7,20 +7,20 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// The clock of the system may be wrong, and jump. What depends on it:
+// The system clock may be wrong, and may jump. These depend on it:
 //
-//   - Whether an item has expired: by the clock as it is now, nothing else. So a
-//     clock that was ahead hides nothing any more once it is right.
-//   - Time stamps of versions, and with them when items expire. They are
-//     max(clock, the newest one), as long as that is not more than
-//     Options.MaxClockSkew ahead: a clock that is set back by less stands still.
-//     One that is set back by more was wrong before; then stamps are set back
-//     too, and Stats and an event tell. What was written meanwhile keeps its
-//     stamps.
+//   - Whether an item has expired: only the present time of the clock decides. So items
+//     that a clock ahead of the time hid are seen again once it is right.
+//   - Time stamps of versions, and with them when items expire. A stamp is max(clock,
+//     newest stamp), as long as the newest stamp is at most Options.MaxClockSkew ahead of
+//     the clock: if the clock is set back by less, stamps stand still. A clock that is
+//     set back by more was wrong before. Then stamps are set back too, and Stats and an
+//     event report it. Versions that were written before keep their stamps.
 //   - What merges drop: see expiry.go.
-//   - Marks, which say when a sequence was given out, do not: see marks.go.
 //
-// In a replicated container stamps come from entries, and concern it alone.
+// Marks, which say when a sequence was given out, do not depend on it: see marks.go.
+//
+// In a replicated container stamps come from entries. They affect only that container.
 
 // stamps are the time stamps that the store has given out, in milliseconds.
 type stamps struct {
@@ -35,8 +35,8 @@ func (s *stamps) found(stamp int64) {
 	raise(&s.highest, stamp)
 }
 
-// foundStamp notes the stamp of a version that was found at open. Those of a
-// replicated container are not the store's own.
+// foundStamp notes the stamp of a version that was found at open. Stamps of a replicated
+// container are not the store's own, and are ignored.
 func (p *partition) foundStamp(stamp int64) {
 	if !p.c.def.Replicated {
 		p.db.stamps.found(stamp)
@@ -48,9 +48,9 @@ func (db *DB) clockMillis() int64 {
 	return min(max(db.opts.clock().UnixMilli(), 1), item.MaxTime)
 }
 
-// nowMillis returns the time by which items of the container expire: the clock's.
-// What an entry of a replicated log has judged to have expired is not seen any
-// more, though the clock here may be behind.
+// nowMillis returns the time by which items of the container expire: the clock's, in a
+// replicated container at least that of its latest entry. So an item that an entry has
+// judged as expired stays hidden, even if the clock here is behind.
 func (c *Container) nowMillis() int64 {
 	now := c.db.clockMillis()
 	if c.def.Replicated {
@@ -80,7 +80,8 @@ func (db *DB) stamp() int64 {
 	}
 }
 
-// clockWasSetBack tells of it, on the goroutine of events: writes do not wait.
+// clockWasSetBack logs that the clock was set back, and calls the event. It runs on the
+// goroutine of events, so that writes do not wait.
 func (db *DB) clockWasSetBack(e ClockEvent) {
 	db.opts.Logger.Warn("the clock was set back", "newest time stamp", e.Stamp, "clock", e.Clock)
 	if tell := db.opts.Events.ClockSetBack; tell != nil {
@@ -100,7 +101,7 @@ func (db *DB) futureStamp() time.Time {
 // raiseEntryTime notes the time of an entry.
 func (c *Container) raiseEntryTime(stamp int64) { raise(&c.entryTime, stamp) }
 
-// raise makes a number at least what is given.
+// raise sets a number to at least to.
 func raise(n *atomic.Int64, to int64) {
 	for {
 		old := n.Load()

@@ -8,55 +8,54 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// A batch, and a transaction, whose writes are a batch, is committed like a
-// single write (see write.go), with these differences:
+// A batch is committed like a single write (see write.go), with the differences below.
+// The writes of a transaction are a batch too.
 //
-//   - Step 3 judges its operations in order, each against the present version of
-//     its item or what an operation before it leaves. A transaction judges
-//     nothing; it is refused if what it wrote or read has changed since its
-//     sequence.
-//   - Step 4 appends one record with all operations, operation i with the
-//     sequence of the record plus i.
-//   - Step 5 puts all of them into one memtable, under one hold of the lock, so
-//     that no memtable, and no flush, ends in the middle of them.
-//   - In a container with unique keys the record and the memtable get claims too,
-//     behind the operations: see claims.go.
-//   - Step 7 raises the visible sequence to the last one. Whatever sequence a
-//     reader or a snapshot takes is the last of some record: it sees all
-//     operations or none.
+//   - Step 3 judges the operations in order, each against the present version of its
+//     item, or against what an earlier operation of the batch leaves. A transaction
+//     judges no operation; it is refused if an item that it wrote or read has changed
+//     since its sequence.
+//   - Step 4 appends one record with all operations, operation i with the sequence of the
+//     record plus i.
+//   - Step 5 puts all of them into one memtable, under one hold of the lock, so that no
+//     memtable, and no flush, ends in the middle of them.
+//   - In a container with unique keys the record and the memtable get claims too, behind
+//     the operations: see claims.go.
+//   - Step 7 raises the visible sequence to the last one. Every sequence that a reader or
+//     a snapshot takes is the last of some record, so it sees all operations or none.
 //
 // Commit point: the record is durable.
 
-// commit is a batch on its way into the store.
+// commit is a batch that is being committed.
 type commit struct {
 	*Batch
-	tx     *Tx // whose writes it is; nil: none
+	tx     *Tx // the transaction whose writes the batch has; nil: none
 	sync   bool
 	waited time.Duration
 
 	files  uint64        // state of the set of files when the operations were looked up
-	ahead  uint64        // the newest sequence of the partition then
+	ahead  uint64        // the newest sequence of the partition at that time
 	again  int           // how often a transaction was looked up anew
 	claims []claimChange // of a container with unique keys
 	held   []heldItem
-	gone   []goneItem // tombstones of these are written too
+	gone   []goneItem // expired items: their tombstones are written too
 	counted
 
-	at        int64        // time that it is judged at; 0: the clock's
+	at        int64        // time at which the batch is judged; 0: the clock's
 	first     uint64       // sequence of the first operation
-	rests     uint64       // with a refusal, and need: what it rests on is at or below this sequence
+	rests     uint64       // set with need: the refusal depends on versions up to this sequence
 	modified  int64        // time stamp
-	pos, need wal.Position // end of the record; up to where the log must be synced
+	pos, need wal.Position // end of the record; position up to which the log must be synced
 }
 
-// Commit carries out a batch: all of its operations or, after an error, none.
-// It returns what it wrote, in the order of the operations; those of deletes
-// have no ETag. The batch stays as it is. An empty one does nothing.
+// Commit carries out a batch: all of its operations or, after an error, none. It returns
+// what it wrote, in the order of the operations; deletes have no ETag. The batch stays as
+// it is. An empty batch does nothing.
 //
-// Errors: *BatchError for the first operation that failed, with ErrExists,
-// ErrNotFound, ErrPrecondition or *UniqueKeyError; a *LimitError for a full logical partition;
-// else those of Upsert. The etag of an item that an operation before wrote
-// matches no IfMatch.
+// Errors: *BatchError for the first operation that failed, with ErrExists, ErrNotFound,
+// ErrPrecondition or *UniqueKeyError; a *LimitError for a full logical partition; else
+// those of Upsert. An item that an earlier operation of the batch wrote has no etag yet:
+// no IfMatch matches it.
 func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
 	if b.c != c {
 		return nil, invalidf("Commit: the batch is of container %q", b.c.name)
@@ -75,7 +74,7 @@ func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
 	return u.metas(), nil
 }
 
-// run commits.
+// run commits the batch.
 func (u *commit) run(ctx context.Context) error {
 	c, db := u.c, u.c.db
 	call, err := c.enter(ctx)
@@ -100,7 +99,7 @@ func (u *commit) run(ctx context.Context) error {
 func (u *commit) place(ctx context.Context) (*partition, error) {
 	c, db := u.c, u.c.db
 	if u.tx == nil {
-		u.link() // a transaction has one operation an item
+		u.link() // a transaction has one operation for each item
 	}
 	for {
 		rt := c.routing.Load()
@@ -133,7 +132,7 @@ func (u *commit) place(ctx context.Context) (*partition, error) {
 	}
 }
 
-// now returns the time at which it is judged.
+// now returns the time at which the batch is judged.
 func (u *commit) now() int64 {
 	if u.at != 0 {
 		return u.at
@@ -144,13 +143,13 @@ func (u *commit) now() int64 {
 // last returns the sequence of the last version, of an operation or a claim.
 func (u *commit) last() uint64 { return u.first + uint64(u.versions()) - 1 }
 
-// versions returns how many versions it writes.
+// versions returns how many versions the batch writes.
 func (u *commit) versions() int { return len(u.ops) + len(u.claims) + len(u.gone) }
 
 // applyBatch does steps 2 to 5.
 func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 	size := u.size
-	if u.patches > 0 { // how much they write is known when they are applied
+	if u.patches > 0 { // what patches write is known only when they are applied
 		if err = p.lookAheadBatch(ctx, u); err != nil {
 			return err
 		}
@@ -179,7 +178,7 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 				return waitErr
 			}
 		case u.need > 0:
-			// A refusal that rests on a version that a crash may take back, and that
+			// The refusal depends on a version that a crash may still take back, and that
 			// reads do not see yet.
 			if waitErr := p.db.await(u.pos, u.need); waitErr != nil {
 				return waitErr
@@ -192,8 +191,9 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
 	}
 }
 
-// tryBatch does steps 2 to 5 with what it looks up ahead. With an error u.need
-// may be set: then that rests on what must be awaited first.
+// tryBatch does steps 2 to 5 once. If it refuses the batch because of a version that is
+// not published yet, it sets u.need: await the log up to need and publish u.rests before
+// the refusal is returned.
 func (p *partition) tryBatch(ctx context.Context, u *commit) error {
 	u.pos, u.need = 0, 0
 	if err := p.lookAheadBatch(ctx, u); err != nil {
@@ -247,7 +247,8 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	if err != nil {
 		return p.db.uncertain(err)
 	}
-	// The record has its place in the order, so all of it must get in.
+	// The record has its place in the log, so all of its versions must get into the
+	// memtable.
 	active := p.version.Load().active
 	for i := range u.versions() {
 		key, ver := u.version(i)
@@ -261,8 +262,8 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	return nil
 }
 
-// version returns the version that an operation, or behind them all a claim or the
-// tombstone of an item that lost its claims, writes, without its sequence.
+// version returns version i of the batch, without its sequence. The versions are those of
+// the operations, then the claims, then the tombstones of items that lost their claims.
 func (u *commit) version(i int) (item.Key, item.Version) {
 	if n := i - len(u.ops) - len(u.claims); n >= 0 {
 		return u.key(u.gone[n].id), item.Version{Modified: u.modified, Flags: item.Tombstone}
@@ -278,8 +279,8 @@ func (u *commit) version(i int) (item.Key, item.Version) {
 	return u.key(op.id()), ver
 }
 
-// lookAheadBatch finds the present versions of the items that operations
-// depend on, without a lock.
+// lookAheadBatch finds, without a lock, the present versions of the items that the
+// operations depend on.
 func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	if u.tx != nil {
 		p.mu.Lock()
@@ -291,7 +292,8 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	v := p.version.Load()
 	u.files = v.files
 	if u.tx != nil {
-		// Where nothing was written above its sequence there is nothing to meet.
+		// If nothing was written above the transaction's sequence, there can be no
+		// conflict.
 		if u.ahead > u.tx.snapshot.seq {
 			if err := u.tx.validate(ctx, p, v, u); err != nil {
 				return err
@@ -330,10 +332,10 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	return nil
 }
 
-// judgeBatchLocked tests what the operations demand, in their order. What was
-// found in files stays true while the set of files is the same; what is in
-// memory is asked again. rests is the newest sequence that a refusal rests on: of
-// what is refused, and of all that was not. The commit lock is held.
+// judgeBatchLocked tests what the operations demand, in their order. What was found in
+// files stays true while the set of files is the same; the memtables are asked again. On
+// a refusal, rests is the newest sequence of the versions that were tested: that of the
+// refused operation and those before it. The commit lock is held.
 func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
@@ -354,7 +356,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 			continue
 		}
 		if op.earlier >= 0 {
-			// Its sequence is not known yet, and so nobody's etag.
+			// Its sequence is not known yet, so no etag matches it.
 			*found = incumbent{exists: true}
 			if u.ops[op.earlier].verb == verbDelete {
 				found.version.Flags = item.Tombstone
@@ -410,7 +412,7 @@ func (u *commit) metas() []Meta {
 		ids = append(ids, u.ops[i].id()...)
 	}
 	u.record = ids
-	rest := string(ids) // one for all of them
+	rest := string(ids) // one string for all ids
 	for i := range u.ops {
 		op := &u.ops[i]
 		id := rest[:op.idLen]

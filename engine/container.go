@@ -36,9 +36,9 @@ type Container struct {
 	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
-	copyOf     atomic.Uint32        // of which container this is an unfinished copy; 0: it is none
+	copyOf     atomic.Uint32        // id of the container that this is an unfinished copy of; 0: none
 	copied     atomic.Bool          // a copy took its place
-	copier     atomic.Pointer[Copy] // writes to it; nil: none does
+	copier     atomic.Pointer[Copy] // the Copy that writes to this container; nil: none
 	dict       dictionary
 	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
 	reindexing indexJobs
@@ -46,7 +46,7 @@ type Container struct {
 	followers  followers
 	feeds      feedList
 	shape      lockorder.Mutex[shapeLock] // held while partitions are replaced, before install
-	entryTime  atomic.Int64               // of a replicated container: the latest of its entries
+	entryTime  atomic.Int64               // of a replicated container: the latest time of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -85,8 +85,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if _, err = jsondoc.Compile(def.sources()); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
-	// Only one creates at a time, so the next numbers stay what they are while
-	// directories are made.
+	// creating is locked, so the next numbers stay the same while directories are made.
 	db.creating.Lock()
 	defer db.creating.Unlock()
 	if err = db.mayCreate(name); err != nil {
@@ -111,9 +110,9 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if c, err = db.newContainer(&m, entries); err != nil {
 		return nil, err
 	}
-	// Commit point: the store manifest. Directories made before it and not
-	// named by it are removed at once, or if that fails by the next open, or by
-	// whoever makes a partition with this id.
+	// Commit point: the store manifest. If it does not name the new directories, they are
+	// removed at once. If that fails, the next open removes them, or the next call that
+	// makes a partition with the same id.
 	parts := c.routing.Load().parts
 	defer func() {
 		if err == nil || errors.Is(err, ErrOutcomeUnknown) {
@@ -144,16 +143,17 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	return c, nil
 }
 
-// EnsureContainer returns the container of this name, made with def if there is
-// none. One that is there must be what def asks for: its kind, partition key and
-// unique keys are those of def, and so is each other part of def that is not zero,
-// but for MinPartitions, which only says what a container begins with. Otherwise
-// the error is a *DefinitionError, which matches ErrExists, and nothing is changed.
+// EnsureContainer returns the container of this name. If there is none, it makes one with
+// def. An existing container must match def: its kind, partition key and unique keys must
+// be those of def, and so must every other part of def that is not zero. MinPartitions is
+// not compared: it says only how many partitions a new container has. If the container
+// does not match, the error is a *DefinitionError, which matches ErrExists, and nothing
+// is changed.
 func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef) (*Container, error) {
 	c, err := db.Container(name)
 	if errors.Is(err, ErrNoContainer) {
 		if c, err = db.CreateContainer(ctx, name, def); errors.Is(err, ErrExists) {
-			c, err = db.Container(name) // somebody was faster
+			c, err = db.Container(name) // another call made it meanwhile
 		}
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	return c, nil
 }
 
-// mayCreate says why no container of this name can be made.
+// mayCreate returns an error if no container of this name can be made.
 func (db *DB) mayCreate(name string) error {
 	present := db.containers.Load()
 	if present.get(name) != nil {
@@ -243,8 +243,8 @@ func (p *partition) makeFirst() error {
 	return p.install.dir.Store(&manifest.Files{StoreID: p.db.id, Partition: uint32(p.id)})
 }
 
-// makeDirectory makes the directory of a new partition. What an attempt that was
-// never committed left there is removed: it used the same id.
+// makeDirectory makes the directory of a new partition. It removes what an attempt that
+// was never committed left there: such an attempt used the same id.
 func (p *partition) makeDirectory() error {
 	fsys := p.db.fs
 	err := fsys.Mkdir(p.dir)
@@ -257,7 +257,7 @@ func (p *partition) makeDirectory() error {
 	return err
 }
 
-// removeTree removes a partition directory: the files whose names this engine
+// removeTree removes a partition directory: first the files with names that this engine
 // gives, then the directory.
 func removeTree(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
@@ -318,8 +318,8 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 	return nil
 }
 
-// unlist takes a container out of the store manifest and out of reach of new
-// calls. It returns its partitions, to which nothing is added any more.
+// unlist removes a container from the store manifest, so that new calls do not find it.
+// It returns the container's partitions, which take no more writes.
 func (db *DB) unlist(name string) ([]*partition, error) {
 	c := db.containers.Load().get(name)
 	if c == nil {
@@ -435,7 +435,7 @@ func (c *Container) checkPartitionKey(pk PartitionKey) error {
 	return nil
 }
 
-// refused is the error of a document that is refused. It matches kind.
+// refused is the error for a refused document. It matches kind.
 type refused struct {
 	cause error // *DocumentError
 	kind  error // ErrTooLarge or ErrInvalid

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// containerSet is the containers of a store at one moment. It is immutable: a
-// change makes another one, in the time of a small part of the set.
+// containerSet is the set of the containers of a store at one moment. It is immutable: a
+// change makes a new set, and copies only a small part of the old one.
 type containerSet struct {
 	settled map[string]*Container
-	recent  map[string]*Container // what has changed since; nil: it was dropped
-	more    int                   // containers in recent, less those that it drops
+	recent  map[string]*Container // changes since; nil: the container was dropped
+	more    int                   // number of containers in recent, minus those that it drops
 }
 
 // get returns the container of a name, nil if there is none.
@@ -25,7 +25,7 @@ func (s *containerSet) get(name string) *Container {
 
 func (s *containerSet) len() int { return len(s.settled) + s.more }
 
-// all yields the containers in any order. There are none in a set that is nil.
+// all yields the containers in any order. A nil set has none.
 func (s *containerSet) all() iter.Seq[*Container] {
 	return func(yield func(*Container) bool) {
 		if s == nil {

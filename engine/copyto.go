@@ -14,23 +14,23 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// A copy is made in passes. Each takes a snapshot of the source and gives the
-// destination what has changed since the snapshot before:
+// A copy is made in passes. Each pass takes a snapshot of the source and brings the
+// changes since the snapshot before to the destination:
 //
-//   - The first pass does not know what the destination has. It removes what the
-//     source does not have in this form, then writes what is missing.
-//   - Each further one goes over the newest versions above the sequence of the
-//     snapshot before, tombstones included: as long as that is held no merge
-//     drops them. Read as of that snapshot, an item says where in the destination
-//     it is; so it can be removed from there when it was deleted, or when its new
-//     key has changed.
+//   - The first pass does not know what the destination has. It removes the items that
+//     the source does not have with the same contents, then writes those that are
+//     missing.
+//   - Each further pass goes over the newest versions above the sequence of the snapshot
+//     before, tombstones included. No merge drops them while that snapshot is held. An
+//     item read as of that snapshot gives its key in the destination. So the pass can
+//     remove it there if it was deleted or its new key has changed.
 //
-// After a pass the destination equals the snapshot, but for what has expired.
-// An error in a pass leaves it between two: then the next one is a first one.
+// After a pass the destination equals the snapshot, except for expired items. An error in
+// a pass leaves the destination between two snapshots: then the next pass is a first
+// pass.
 //
-// That an item of the destination comes from a certain one of the source is
-// known from its document, which has both keys. docs/crash-safety.md has the
-// commit points.
+// The document of an item has both its keys. So it says which item of the source an item
+// of the destination comes from. docs/crash-safety.md has the commit points.
 
 // CopyOptions are the options of CopyTo. Nil means none.
 type CopyOptions struct {
@@ -40,15 +40,15 @@ type CopyOptions struct {
 
 // CopyProgress tells how far a copy has come.
 type CopyProgress struct {
-	Pass    int   // 1: all there was; further ones: what was written meanwhile
-	Items   int64 // of the source when the pass began, at most; from the second pass on 0
+	Pass    int   // 1: all items; further passes: what was written meanwhile
+	Items   int64 // of the source when the first pass began, at most; 0 from the second pass on
 	Looked  int64 // changes that the pass has gone over, or items, in the first
 	Copied  int64 // documents written since CopyTo was called
 	Removed int64 // documents deleted again since CopyTo was called
 }
 
-// Copy is a copy of a container that is under way. It is safe for concurrent
-// use; its calls wait for each other.
+// Copy is a running copy of a container. It is safe for concurrent use; its calls wait
+// for each other.
 type Copy struct {
 	src, dst *Container
 	progress func(CopyProgress)
@@ -58,8 +58,8 @@ type Copy struct {
 		ended bool
 		done  CopyProgress
 	}
-	// at is what the destination equals; nil: not known. The lock is held where it
-	// gets another one, but a drop of either container lets go of it.
+	// at is the snapshot that the destination equals; nil: not known. It is set with the
+	// lock held. Only a drop of either container clears it without the lock.
 	at atomic.Pointer[Snapshot]
 }
 
@@ -80,35 +80,33 @@ func (e *CollisionError) Error() string {
 // Is matches ErrExists.
 func (e *CollisionError) Is(target error) bool { return target == ErrExists }
 
-// behind is how many changes a pass may have for the next one to be short.
+// behind is the number of changes in a pass up to which the next pass will be short.
 const behind = 1000
 
-// maxPasses bounds what a call makes in order to get there.
+// maxPasses bounds the passes that one call makes to catch up.
 const maxPasses = 10
 
-// CopyTo copies the container's documents into a new container, with another
-// partition key for instance, while it is read and written. It returns when
-// little is missing, to be fetched by Finish, which makes the copy take the
-// container's place. Until then the copy can be read and not be written
-// (ErrCopying).
+// CopyTo copies the container's documents into a new container, for instance with another
+// partition key, while the container is read and written. It returns when little is
+// missing. Finish copies the rest and makes the copy take the container's place. Until
+// then the copy can be read but not written (ErrCopying).
 //
-// If CopyTo is left early, by an error, its context or a crash, another call
-// with the same name and partition key goes on. DropContainer gives the copy up
-// instead. The container is not changed by either.
+// If CopyTo ends early, by an error, its context or a crash, another call with the same
+// name and partition key goes on. DropContainer drops the unfinished copy instead. The
+// container is not changed by either.
 //
-// Items keep when they expire; etag, sequence and time of writing are new.
-// Documents without a value at a path of the new key have the undefined key.
-// What must be the same or ends with an error: dst has no DefaultTTL only if the
-// container has none, both hold JSON, dst has no unique keys, neither has random suffixes or is
-// replicated (ErrInvalid). Two items with one id
-// that would get one key are a *CollisionError. An item that dst refuses, for
-// its size or key, ends it too. After such an error the item can be changed or
-// deleted, and CopyTo be called again.
+// Items keep the time at which they expire; etag, sequence and time of writing are new.
+// Documents without a value at a path of the new key have the undefined key. Both
+// containers must hold JSON. dst must have a DefaultTTL if the container has one. dst
+// must not have unique keys, and neither may have random suffixes or be replicated.
+// Otherwise the error is ErrInvalid. Two items with one id that would get one key are a
+// *CollisionError. If dst refuses an item, for its size or key, CopyTo ends with that
+// error. After such an error the item can be changed or deleted, and CopyTo called again.
 //
-// Errors: ErrExists if there is a container of this name that is not an
-// unfinished copy of this one with this key, or if another Copy is at it;
-// ErrCopying and ErrCopied if the container itself is a copy or was copied;
-// those of CreateContainer, reads and writes.
+// Errors: ErrExists if there is a container of this name that is not an unfinished copy
+// of this one with this key, or if another Copy writes to it; ErrCopying and ErrCopied if
+// the container itself is a copy or was copied; those of CreateContainer, reads and
+// writes.
 func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o *CopyOptions) (*Copy, error) {
 	if err := c.accepts(false); err != nil {
 		return nil, err
@@ -140,7 +138,7 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o 
 	}
 	caughtUp := false
 	defer func() {
-		if !caughtUp { // be it by a panic of Progress
+		if !caughtUp { // also if Progress panics
 			_ = p.Close()
 		}
 	}()
@@ -167,8 +165,8 @@ func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDe
 	return to, nil
 }
 
-// accepts says why the container takes no writes, of a Copy or of others. A
-// writer asks under its commit lock.
+// accepts returns an error if the container takes no writes: if copying, those of a Copy,
+// else all others. A writer calls it with its commit lock held.
 func (c *Container) accepts(copying bool) error {
 	switch {
 	case c.copied.Load():
@@ -184,9 +182,9 @@ func (c *Container) accepts(copying bool) error {
 // Container returns the container that is copied into.
 func (p *Copy) Container() *Container { return p.dst }
 
-// CatchUp copies what was written since the last call, until little is
-// missing. Who waits long before Finish calls it now and then: until it does,
-// what was overwritten or deleted in the source takes space.
+// CatchUp copies what was written since the last call, until little is missing. If Finish
+// comes much later, call CatchUp now and then: until the next call, versions that were
+// overwritten or deleted in the source take space.
 func (p *Copy) CatchUp(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,12 +203,12 @@ func (p *Copy) catchUpLocked(ctx context.Context) error {
 	return nil
 }
 
-// Finish makes the copy take the place of its source: it catches up, refuses
-// writes to the source with ErrCopied from then on, copies the last of them, and
-// gives the copy free to be written. When it returns nil that is durable. The
-// source can be read until it is dropped. After an error it takes writes again
-// and Finish may be called again; after ErrOutcomeUnknown the store must be
-// reopened to see which it is.
+// Finish makes the copy take the place of its source. It catches up, refuses further
+// writes to the source with ErrCopied, copies the last writes, and lets the copy be
+// written. When it returns nil all that is durable. The source can be read until it is
+// dropped. After an error the source takes writes again and Finish may be called again.
+// After ErrOutcomeUnknown the store must be reopened to see whether the copy has taken
+// its place.
 func (p *Copy) Finish(ctx context.Context) (*Container, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,9 +233,9 @@ func (p *Copy) Finish(ctx context.Context) (*Container, error) {
 // finishLocked copies what was written to the source, which takes no more
 // writes, and commits.
 func (p *Copy) finishLocked(ctx context.Context) error {
-	// A writer that has not seen that holds a commit lock until it has its
-	// sequence. A snapshot takes each of these locks, after its sequence: so the
-	// next one has what such writers wrote.
+	// A writer that has not seen src.copied holds a commit lock until it has its
+	// sequence. This snapshot takes each commit lock after it has its own sequence. So
+	// the snapshot of the next pass has everything that such writers wrote.
 	late, err := p.src.snapshot(ctx, byCopy)
 	if err != nil {
 		return err
@@ -302,8 +300,8 @@ func (p *Copy) endLocked() {
 	}
 }
 
-// equals puts another snapshot in the place of the one that the destination
-// equals. Of a container that was dropped none is kept.
+// equals sets the snapshot that the destination equals, and closes the one before. If
+// either container was dropped, it keeps none.
 func (p *Copy) equals(at *Snapshot) {
 	if old := p.at.Swap(at); old != nil {
 		old.Close()
@@ -313,7 +311,7 @@ func (p *Copy) equals(at *Snapshot) {
 	}
 }
 
-// endCopies lets go of what copies from or to a container hold. It was dropped.
+// endCopies closes the snapshots of copies from or to a container that was dropped.
 func (db *DB) endCopies(dropped *Container) {
 	forget := func(c *Container) {
 		if p := c.copier.Load(); p != nil && (p.src == dropped || p.dst == dropped) {
@@ -337,7 +335,7 @@ func (p *Copy) passLocked(ctx context.Context) error {
 	}
 	passed := false
 	defer func() {
-		if !passed { // be it by a panic of Progress
+		if !passed { // also if Progress panics
 			next.Close()
 			p.equals(nil)
 		}
@@ -385,9 +383,9 @@ func (p *Copy) passToLocked(ctx context.Context, next *Snapshot) error {
 	return nil
 }
 
-// changedSince returns the newest versions up to a snapshot that are above
-// since, in key-space order, for the body of the loop only. Those without a
-// body are tombstones. Others may have expired.
+// changedSince returns the newest versions up to a snapshot that are above since, in
+// key-space order. They are valid in the body of the loop only. Versions without a body
+// are tombstones. Others may have expired.
 func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		sc := scanners.Get().(*scanner)
@@ -410,7 +408,8 @@ type copier struct {
 	former     []byte
 }
 
-// weed removes from the destination what the source does not have in this form.
+// weed removes items from the destination that the source does not have with the same
+// contents.
 func (w *copier) weed(ctx context.Context) error {
 	for have, err := range w.dst.ScanAll(ctx, nil) {
 		if err != nil {
@@ -441,20 +440,19 @@ func sameContents(a, b *Item) bool {
 	return bytes.Equal(a.Body, b.Body) && a.Expires.Equal(b.Expires)
 }
 
-// change brings an item of the source, which has changed since w.at, to the
-// destination.
+// change brings an item of the source that has changed since w.at to the destination.
 func (w *copier) change(ctx context.Context, now *Item) error {
 	if now.ID == "" {
 		return w.emptied(ctx, now.Key)
 	}
 	if w.src.unique != nil && now.ID[0] == claimMark {
-		return nil // an item has given up a claim; that is no item
+		return nil // the tombstone of a claim, which is no item
 	}
 	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.nowMillis()
 	var key PartitionKey
 	var err error
 	if !gone {
-		// The request stands for the write from here on.
+		// From here on w.into is the request of the write.
 		if key, err = w.dst.keyIn(w.into, now.Body); err != nil {
 			return w.refused(now, err)
 		}
@@ -491,8 +489,8 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 	return nil
 }
 
-// leave removes an item from the place that it had as of w.at, if that is
-// another one now, or none.
+// leave removes an item from the key that it had in the destination as of w.at, if its
+// key has changed or the item is gone.
 func (w *copier) leave(ctx context.Context, now *Item, key PartitionKey, gone bool) error {
 	former, err := w.at.ReadInto(ctx, now.Key, now.ID, w.former[:0])
 	if errors.Is(err, ErrNotFound) {
@@ -512,14 +510,14 @@ func (w *copier) leave(ctx context.Context, now *Item, key PartitionKey, gone bo
 		return err
 	}
 	w.buf = have.Body
-	// Another item may have taken the place in this pass.
+	// Another item may have taken this key in this pass.
 	if origin, err := w.src.keyIn(w.from, have.Body); err != nil || origin != now.Key {
 		return err
 	}
 	return w.remove(ctx, old, now.ID)
 }
 
-// emptied removes what was deleted with its logical partition of the source.
+// emptied removes the items that were deleted with their logical partition in the source.
 func (w *copier) emptied(ctx context.Context, key PartitionKey) error {
 	if w.at == nil {
 		return nil // weed has done so
@@ -530,7 +528,7 @@ func (w *copier) emptied(ctx context.Context, key PartitionKey) error {
 		}
 		_, err := w.next.Read(ctx, key, former.ID)
 		if err == nil {
-			continue // it was written again, and comes by itself
+			continue // the item was written again, which is a change of its own
 		} else if !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -541,8 +539,8 @@ func (w *copier) emptied(ctx context.Context, key PartitionKey) error {
 	return nil
 }
 
-// collides says whether the item of the destination in whose place another one
-// belongs comes from another item of the source that is still there.
+// collides returns a *CollisionError if have, the item in the destination, comes from
+// another item of the source than now, and that item still exists and still has this key.
 func (w *copier) collides(ctx context.Context, now, have *Item) error {
 	origin, err := w.src.keyIn(w.from, have.Body)
 	if err != nil || origin == now.Key {
@@ -550,7 +548,7 @@ func (w *copier) collides(ctx context.Context, now, have *Item) error {
 	}
 	other, err := w.next.ReadInto(ctx, origin, have.ID, w.former[:0])
 	if errors.Is(err, ErrNotFound) {
-		return nil // and will be, or was, found deleted in this pass
+		return nil // this pass finds, or has found, that it was deleted
 	} else if err != nil {
 		return err
 	}
@@ -595,13 +593,13 @@ func (w *copier) write(ctx context.Context, r *request) error {
 	}
 }
 
-// refused names the item of the source that the destination does not take.
+// refused adds the item of the source to the error with which the destination refused it.
 func (w *copier) refused(it *Item, err error) error {
 	return fmt.Errorf("item %q of partition key %s: %w", it.ID, it.Key, err)
 }
 
-// keyIn returns the partition key that a document has in the container. The
-// request is ready to write it there.
+// keyIn returns the partition key that a document has in the container. After it the
+// request can be used to write the document there.
 func (c *Container) keyIn(r *request, doc []byte) (PartitionKey, error) {
 	if err := c.scan(r, doc, PartitionKey{}); err != nil {
 		return PartitionKey{}, err

@@ -9,14 +9,14 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// mergedCursor joins the memtables and runs of a version: for each key the
-// newest version at or below a sequence, tombstones included, in either
-// direction. From open to close it is used inside epoch guards in which its
-// version is still that of the partition: what that names is then there. Its
-// buffers serve the next use.
+// mergedCursor merges the memtables and runs of a version. For each key it shows the
+// newest version at or below a sequence, tombstones included, in either direction. From
+// open to close it is used inside epoch guards in which its version is still that of the
+// partition: so the memtables and files of the version are still there. Its buffers are
+// reused by the next open.
 type mergedCursor struct {
 	version *version        // nil: closed
-	ctx     context.Context // of who reads, set behind open; nil: what passes over deleted logical partitions comes to its end
+	ctx     context.Context // of the reader, set after open; nil: pick cannot be cancelled
 	at      uint64
 	since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
@@ -26,9 +26,9 @@ type mergedCursor struct {
 	equal   []int     // the other sources that are at the same key
 
 	deleted deletedKeys
-	hidden  item.Version    // what top shows of an item that was deleted with its logical partition; Seq 0: the item is not
+	hidden  item.Version    // what top returns if the item was deleted with its logical partition; Seq 0: it was not
 	failure error           // of deleted or ctx
-	edge    item.KeyCopy    // of a logical partition
+	edge    item.KeyCopy    // key at which passPartition leaves a logical partition
 	limits  [2]item.KeyCopy // what lo and hi may point to
 }
 
@@ -44,7 +44,7 @@ type source struct {
 	ver  *item.Version // the same
 }
 
-// open takes the sources of a version.
+// open begins with the sources of a version.
 func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
 	m.close()
 	m.version, m.at, m.reverse = v, at, reverse
@@ -65,7 +65,7 @@ func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
 	}
 }
 
-// close lets go of memtables and files, which need not be there any more.
+// close drops the memtables and files. They may go away after it.
 func (m *mergedCursor) close() {
 	for i := range m.sources {
 		s := &m.sources[i]
@@ -154,14 +154,14 @@ func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
 			return item.Compare(c.Key(), k) == 0 || c.Prev()
 		}
 		if seg, ok := c.(*segment.Cursor); ok && seg.Err() != nil {
-			return false // the next seek would forget it
+			return false // SeekLT would clear the error
 		}
 	}
 	return c.SeekLT(k)
 }
 
-// seekRun opens the file that holds the key, or the next one in the direction
-// of the scan.
+// seekRun opens the file that has the key, or else the next file in the direction of the
+// scan.
 func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 	files := s.run.files
 	s.file = 0
@@ -186,7 +186,8 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 	}
 }
 
-// nextFile opens the following file of the run at its near end.
+// nextFile opens the next file of the run, in the direction of the scan, at the first key
+// of that file in this direction.
 func (s *source) nextFile(m *mergedCursor) {
 	for s.ok = false; !s.ok; {
 		if m.reverse {
@@ -208,19 +209,20 @@ func (s *source) nextFile(m *mergedCursor) {
 	}
 }
 
-// old says whether the file has no version above m.since. Files that are older
-// than others have older versions, so that what is left out hides nothing.
+// old says whether the file has no version above m.since. Leaving such a file out
+// uncovers no overwritten version: the files that are older than it have only older
+// versions, and are left out too.
 func (s *source) old(m *mergedCursor) bool {
 	return m.since > 0 && s.run.files[s.file].Properties().MaxSeq <= m.since
 }
 
-// outside says whether the file has nothing that is wanted. It may be damaged, or
-// have to be opened.
+// outside says whether the file has no key from m.lo to m.hi. Such a file need not be
+// opened, and may be damaged.
 func (s *source) outside(m *mergedCursor) bool {
 	return m.lo != nil && s.run.files[s.file].outside(m.lo, m.hi)
 }
 
-// advance moves to the following key.
+// advance moves the source to its next key.
 func (s *source) advance(m *mergedCursor) {
 	switch {
 	case s.run == nil && m.reverse:
@@ -238,9 +240,9 @@ func (s *source) advance(m *mergedCursor) {
 	}
 }
 
-// pick finds the source with the next key, and whether that was deleted with its
-// logical partition. Then files that hold nothing newer are done with the
-// partition.
+// pick finds the source with the next key. It passes over items that were deleted with
+// their logical partition where a run allows that (passPartition). If the next key is
+// such an item still, pick sets hidden.
 func (m *mergedCursor) pick() {
 	m.pickKey()
 	if !m.deleted.any {
@@ -269,8 +271,8 @@ func (m *mergedCursor) pick() {
 	}
 }
 
-// passPartition moves those runs that hold nothing at or above a sequence, as far
-// as they are at the logical partition of a key, to the next one. It reports
+// passPartition moves runs past the logical partition of a key. It moves a run if the run
+// is at that partition and its open file has no version at or above seq. It reports
 // whether it moved any.
 func (m *mergedCursor) passPartition(k *item.Key, seq uint64) (moved bool) {
 	for i := range m.sources {
@@ -279,7 +281,7 @@ func (m *mergedCursor) passPartition(k *item.Key, seq uint64) (moved bool) {
 			continue
 		}
 		if !moved {
-			m.edge.Set(k) // what k points to moves
+			m.edge.Set(k) // k points into a cursor that moves
 			if m.edge.ID = nil; !m.reverse {
 				m.edge.ID = afterAllIDs
 			}
@@ -349,10 +351,10 @@ func (m *mergedCursor) top() (*item.Key, *item.Version) {
 	return s.key, s.ver
 }
 
-// known says that nothing is known of the item.
+// known returns false: a mergedCursor does not know whether the item is wanted.
 func (m *mergedCursor) known() bool { return false }
 
-// next passes over the present key in every source.
+// next moves every source that is at the present key to its next key.
 func (m *mergedCursor) next() {
 	for _, i := range m.equal {
 		m.sources[i].advance(m)

@@ -10,12 +10,12 @@ import (
 // itemWeight is what an item weighs beyond its document when a cut is chosen.
 const itemWeight = 64
 
-// memoryShare is the part of the weight from which memtables are counted too:
-// one in memoryShare.
+// memoryShare says when memtables are counted too: if they weigh at least one
+// memoryShare-th of what the files weigh.
 const memoryShare = 8
 
-// chooseCut finds the cut that best halves what the partitions hold within a
-// range. Runs with a damaged file are left out if their tables cannot be read.
+// chooseCut finds the cut that best halves what the partitions hold within a range. If
+// tables cannot be read, it leaves runs with a damaged file out.
 func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice, error) {
 	choice, err := db.cutOf(rng, parts, false)
 	if unreadable(err) {
@@ -24,7 +24,7 @@ func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice,
 	return choice, err
 }
 
-// cutOf is chooseCut with all runs, or with those without a damaged file.
+// cutOf is chooseCut with all runs, or only with those that have no damaged file.
 func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (splitter.Choice, error) {
 	var sources []splitter.Source
 	var files, memory int64
@@ -61,7 +61,7 @@ func (v *version) tableVersions() int64 {
 	return n
 }
 
-// memoryHistogram tells where the documents in the memtables lie.
+// memoryHistogram returns where in the key space the documents in the memtables lie.
 func (p *partition) memoryHistogram() *splitter.Histogram {
 	h := new(splitter.Histogram)
 	guard := p.db.epoch.Enter()
@@ -81,8 +81,8 @@ func (p *partition) memoryHistogram() *splitter.Histogram {
 	return h
 }
 
-// runSource shows a run, within the bounds of its files, to the splitter. A
-// place is a logical partition of a file.
+// runSource presents a run, within the bounds of its files, to the splitter. A place is a
+// logical partition of a file.
 type runSource struct {
 	run    *run
 	levels int
@@ -119,7 +119,8 @@ func newRunSource(r *run, levels int) (*runSource, error) {
 	return s, nil
 }
 
-// weightBefore is the weight of the logical partitions of a file before one.
+// weightBefore returns the weight of a file's logical partitions before the one with
+// number i.
 func (f *file) weightBefore(i int) (int64, error) {
 	p := f.Properties()
 	items, raw := p.Items, p.RawBytes

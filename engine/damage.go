@@ -7,18 +7,19 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Damage stays where it is: a file with damaged bytes concerns those calls only
-// that need the bytes.
+// Damage stays local: a file with damaged bytes affects only calls that need these bytes.
 //
-//   - A read that meets damage says so, with file and offset. Others do not notice.
-//   - A flush needs no older file. What its file overwrites in one that cannot be
-//     read is not recorded, and queries that need to know look it up.
-//   - A merge that meets damage in an input sets that file aside, in memory: it stays
-//     on disk as it is, and later merges, trims and indexing leave it alone until the
+//   - A read that meets damage returns an error with the file and offset. Other reads
+//     work.
+//   - A flush needs no older file. If an older file cannot be read, it is not recorded
+//     which of its versions the new file overwrites. Queries that need to know look it
+//     up.
+//   - A merge that meets damage in an input sets that file aside, in memory. The file
+//     stays on disk as it is. Later merges, trims and indexing leave it alone until the
 //     store is opened again. Nothing is merged across it.
 //
-// What is made of the documents, indexes and stored shadows, is no damage in this
-// sense: it is made anew of them.
+// Damage in indexes and stored shadows does not count: they are rebuilt from the
+// documents.
 
 // faultyReads is the number of failed reads of an input after which its file is set
 // aside: a device may fail once.
@@ -34,7 +35,7 @@ func (f *file) met(err error) error {
 	return err
 }
 
-// metIndex is met for the index of the file, which is made anew of the documents.
+// metIndex is met for the index of the file, which can be rebuilt from the documents.
 func (f *file) metIndex(err error) error {
 	if errors.Is(err, ErrCorrupt) {
 		f.badIndex.Store(true)
@@ -42,8 +43,8 @@ func (f *file) metIndex(err error) error {
 	return f.named(err)
 }
 
-// refused is met for the input of a merge, which sets the file aside if it is
-// damaged or cannot be read again and again.
+// refused is met for an input of a merge. It sets the file aside if the file is damaged,
+// or when faultyReads reads of it have failed.
 func (f *file) refused(err error) error {
 	err = f.met(err)
 	if errors.Is(err, ErrIO) && f.failedReads.Add(1) >= faultyReads {
@@ -55,7 +56,7 @@ func (f *file) refused(err error) error {
 	return err
 }
 
-// aside says that all files of the run are set aside, and there is one.
+// aside says whether the run has files, and all of them are set aside.
 func (r *run) aside() bool {
 	for _, f := range r.files {
 		if !f.aside.Load() {
@@ -80,7 +81,8 @@ func (r *run) damaged() bool {
 	return slices.ContainsFunc(r.files, func(f *file) bool { return f.damage.Load() != nil })
 }
 
-// inheritDamage notes what was met in another reference to the same file.
+// inheritDamage takes over the damage that is known from another reference to the same
+// file.
 func (f *file) inheritDamage(from *file) {
 	f.damage.Store(from.damage.Load())
 	f.aside.Store(from.aside.Load())
@@ -111,9 +113,9 @@ func (v *version) firstAside() error {
 	return nil
 }
 
-// separate gives the files that are set aside a run of their own, behind that of the
-// others of their age. The keys of both are disjoint, so each may be the older
-// one. The caller has the turn to merge.
+// separate moves the files that are set aside out of their runs, each time into a run of
+// their own behind the old one. The two runs have no key in common, so either may be the
+// older one. The caller has the turn to merge.
 func (p *partition) separate() {
 	p.install.Lock()
 	defer p.install.Unlock()
@@ -144,8 +146,9 @@ func (p *partition) separate() {
 	}
 }
 
-// pickMerge chooses what to merge next, if anything. Runs that are set aside stay
-// where they are by age: what is newer and what is older is merged apart.
+// pickMerge chooses what to merge next, if anything. Runs that are set aside keep their
+// place in age: the runs before such a run and those after it are not merged with each
+// other.
 func pickMerge(runs []*run, choose picker) (plan, error) {
 	for first := 0; first < len(runs); first++ {
 		end := first
@@ -160,7 +163,7 @@ func pickMerge(runs []*run, choose picker) (plan, error) {
 	return plan{}, nil
 }
 
-// keysAside are the parts of the key space that runs hold.
+// keysAside returns the parts of the key space that the files of runs hold.
 func (p *partition) keysAside(runs []*run) (parts []*bounds) {
 	for _, r := range runs {
 		for _, f := range r.files {
@@ -180,8 +183,7 @@ func anyHolds(parts []*bounds, k *item.Key) bool {
 	return false
 }
 
-// pastDamage calls fn again for as long as it fails and sets more files aside
-// meanwhile.
+// pastDamage calls fn until it succeeds, or fails without setting more files aside.
 func (p *partition) pastDamage(fn func() error) error {
 	for {
 		before := p.version.Load().filesAside()

@@ -24,7 +24,7 @@ import (
 
 const maxSequence = math.MaxUint64
 
-// coldReads bounds the reads from the device at one time: each takes a thread.
+// coldReads bounds how many reads from the device run at one time: each takes a thread.
 const coldReads = 256
 
 // chunksAhead is how many chunks of memory for memtables are made before writers
@@ -41,7 +41,7 @@ type DB struct {
 	opts   Options
 	opened time.Time
 	id     manifest.ID
-	seed   item.Seed // of memtables and new files; not known to those who choose keys
+	seed   item.Seed // of hashes in memtables and new files; unknown to those who choose keys
 
 	lock io.Closer
 	log  *wal.Log // nil when read-only
@@ -75,7 +75,7 @@ type DB struct {
 
 	unsampled uint32 // heatSample-1
 
-	dropped   wal.Dropped // of the log, when it was read
+	dropped   wal.Dropped // what replay left out of the log
 	replaying bool        // the log is being read: see makeRoom
 	bearing   bool        // what cannot be read is set aside: see aside.go
 	short     bool        // the reserve file was removed to open the store: see reserve.go
@@ -85,7 +85,7 @@ type DB struct {
 	stamps      stamps
 	promised    atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	frozenBytes atomic.Int64 // of memtables that wait for their flush
-	heldBack    atomic.Bool  // some merge waits until somebody has read
+	heldBack    atomic.Bool  // a reader holds dead versions back: merges look again later
 	cold        *segment.ColdReads
 	files       *segment.Budget
 	hot         *segment.Hot
@@ -95,17 +95,16 @@ type DB struct {
 	work        workers
 }
 
-// Open opens the store in dir, making it if dir is empty or absent. It takes
-// the store's lock, reads the manifests, opens the files and replays the log;
-// the time depends on what was not flushed, not on the size of the data. ctx
-// bounds the opening only.
+// Open opens the store in dir, making it if dir is empty or absent. It takes the store's
+// lock, reads the manifests, opens the files and replays the log; the time depends on
+// what was not flushed, not on the size of the data. ctx bounds the opening only.
 //
-// Errors: ErrLocked, ErrNotStore, ErrTooNew, ErrInvalid for options,
-// *CorruptionError and *IOError naming the file. A full disk is one only where the
-// store has no reserve file left, or it does not suffice: see docs/crash-safety.md. Damage in single segment files and
-// partitions is no error: see Options.RefuseDamaged. An Open that fails with damage has
-// changed nothing on disk; one that fails later leaves what the next one, or
-// one after a crash, finds in order.
+// Errors: ErrLocked, ErrNotStore, ErrTooNew, ErrInvalid for options, *CorruptionError and
+// *IOError naming the file. A full disk is an error only if the store has no reserve file
+// left, or if the room of that file does not suffice: see docs/crash-safety.md. Damage in
+// single segment files and partitions is no error: see Options.RefuseDamaged. An Open
+// that fails with damage has changed nothing on disk. An Open that fails later leaves a
+// store that the next Open accepts, also after a crash.
 func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -121,8 +120,9 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 	return db, err
 }
 
-// openWith is Open; short says that it has the room of the reserve file. Without
-// it the error matches errReleased if that was removed.
+// openWith is Open with checked options. short says that the reserve file was removed to
+// make room. If short is false and openWith itself has removed the reserve file, its
+// error matches errReleased.
 func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, error) {
 	db := &DB{
 		dir: dir, opts: o, seed: item.NewSeed(), short: short, opened: o.clock(), unsampled: heatSample - 1,
@@ -208,9 +208,9 @@ func (db *DB) fail(cause error) {
 	}
 }
 
-// uncertain passes an error of the log or of a manifest on, and fails the store
-// if it leaves open what is durable. Records that wait for space do so only as long as there
-// is none: the log has them.
+// uncertain returns an error of the log or of a manifest. It fails the store if the error
+// leaves open what is durable. wal.ErrStalled does not: the log still has the records
+// that wait for space, and writes them once there is space.
 func (db *DB) uncertain(err error) error {
 	if errors.Is(err, wal.ErrStalled) {
 		return err
@@ -291,8 +291,8 @@ func (db *DB) settleForClose() error {
 	return first
 }
 
-// trimLog leaves a log of about the size of what only the log holds: where it
-// is much larger, that is written anew, to a file of its own.
+// trimLog shrinks a log that is much larger than what only the log holds. It writes those
+// records again, to a new log file, and releases the old files.
 func (db *DB) trimLog() error {
 	if db.log.Stats().Bytes <= smallLog+2*db.tableBytes() {
 		return nil
@@ -323,7 +323,7 @@ const smallLog = 64 << 10
 // log keeps it.
 const smallMemtable = 256 << 10
 
-// dropClosed returns the notes of the files from first on.
+// dropClosed returns the entries of list for the log files from first on.
 func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
 	var out []wal.Closed
 	for _, c := range list {
@@ -334,7 +334,7 @@ func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
 	return out
 }
 
-// storeManifestLocked makes a change of the store durable. structure is locked.
+// storeManifestLocked makes a change of the store manifest durable. structure is locked.
 func (db *DB) storeManifestLocked(e *manifest.Edit) error {
 	if err := db.structure.dir.Edit(&db.structure.state, e); err != nil {
 		return db.uncertain(err)
@@ -371,7 +371,8 @@ var watch struct {
 	closed func(*DB)                // called at the end of Close, and of an Open that failed
 }
 
-// release gives back what a version holds when nobody can read it any more.
+// release releases the memtables and files of a version that no reader can reach any
+// more.
 func (v *version) release(db *DB) {
 	db.memIndexes.forget(v.active)
 	v.active.Release()
@@ -394,5 +395,6 @@ func (db *DB) partitions() []*partition {
 	return all
 }
 
-// clockSince is for durations of events.
+// clockSince returns the time since start by the store's clock. It is for the durations
+// in events.
 func (db *DB) clockSince(start time.Time) time.Duration { return db.opts.clock().Sub(start) }

@@ -10,14 +10,14 @@ import (
 	"github.com/cleavestore/cleave/index"
 )
 
-// DefinitionError says that EnsureContainer found a container that is not what
-// was asked for. It matches ErrExists.
+// DefinitionError says that EnsureContainer found a container that does not match the
+// definition. It matches ErrExists.
 type DefinitionError struct {
 	Container string
 	Field     string // of ContainerDef, such as "DefaultTTL" or "Limits.ItemBytes"
-	Have      string // what it is
-	Asked     string // what was asked for
-	Change    string // how it can be changed
+	Have      string // the container's value
+	Asked     string // the value that was asked for
+	Change    string // how to change it
 }
 
 // Error implements error.
@@ -28,7 +28,8 @@ func (e *DefinitionError) Error() string {
 // Unwrap returns ErrExists.
 func (e *DefinitionError) Unwrap() error { return ErrExists }
 
-// compare says in which part the container is not what def asks for.
+// compare returns a *DefinitionError for the first part of def that the container does
+// not match.
 func (c *Container) compare(def *ContainerDef) error {
 	const anew = "load the items into another container"
 	have := c.Def()
@@ -75,7 +76,7 @@ func (c *Container) compare(def *ContainerDef) error {
 	return nil
 }
 
-// sameIndex says whether the policy of def, which was checked, is that in force.
+// sameIndex says whether the policy of def, which was checked, is the present one.
 func sameIndex(have *index.Compiled, def *ContainerDef) bool {
 	asked, err := def.compileIndex(def.Index)
 	return err == nil && have != nil && have.Fingerprint() == asked.Fingerprint()

@@ -8,20 +8,20 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// A logical partition is deleted by one version: the partition tombstone, whose
-// key has no id and so sorts before the items. It deletes every item of the
-// partition with a lower sequence, and is written, logged, flushed, merged and
-// moved like the tombstone of an item. Sources of a partition follow each other
-// by age, so the first one that has the item or the tombstone decides a read;
-// nobody looks for tombstones in a source that has none.
+// A logical partition is deleted by one version: the partition tombstone. Its key has no
+// id and so sorts before the items. It deletes every item of the partition with a lower
+// sequence. It is written, logged, flushed, merged and moved like the tombstone of an
+// item. A read asks the sources of a partition from new to old; the first one that has
+// the item or the partition tombstone decides. Sources without partition tombstones are
+// not searched for them.
 
-// DeleteLogicalPartition deletes all items of a partition key, however many, in
-// the time of one write: those that are there when the call is ordered among the
-// writes of the partition. They are hidden when it returns; new items, with the
-// same ids too, may be written at once. Snapshots and transactions that began
-// before keep seeing the items; a transaction that writes to the partition
-// meanwhile meets a conflict. The space comes back as merges drop what was
-// deleted. It is no error if there are no items.
+// DeleteLogicalPartition deletes all items of a partition key, however many, in the time
+// of one write. It deletes the items that exist when the call takes its place in the
+// order of the partition's writes. When it returns they are hidden. New items, also with
+// the same ids, may be written at once. Snapshots and transactions that began before keep
+// seeing the items; a transaction that writes to the partition meanwhile meets a
+// conflict. The space is freed when merges drop the deleted items. It is no error if
+// there are no items.
 //
 // An IfMatch is refused. Errors are those of Delete, without ErrNotFound.
 func (c *Container) DeleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) error {
@@ -50,8 +50,8 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 	return c.write(ctx, r, o, anything)
 }
 
-// tableGet is Table.Get with the tombstone of the logical partition in place of
-// an item that it deletes, or that the table does not have.
+// tableGet is Table.Get, but it returns the partition tombstone if that deletes the item,
+// or if the table has the tombstone and not the item.
 func tableGet(t *memtable.Table, l *item.Lookup, maxSeq uint64, out *item.Version) bool {
 	found := t.Get(l, maxSeq, out)
 	if t.PartitionTombstones() == 0 {
@@ -65,8 +65,8 @@ func tableGet(t *memtable.Table, l *item.Lookup, maxSeq uint64, out *item.Versio
 	return found
 }
 
-// get is Reader.Get, or Head, with the tombstone of the logical partition in
-// place of an item that it deletes, or that the file does not have.
+// get is Reader.Get, or Reader.Head, but it returns the partition tombstone if that
+// deletes the item, or if the file has the tombstone and not the item.
 func (f *file) get(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *item.Version) (found bool, grown []byte, err error) {
 	if head {
 		grown = dst
@@ -90,9 +90,8 @@ func (f *file) get(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *it
 	return found, grown, nil
 }
 
-// partitionTombstone finds the newest tombstone, at or below maxSeq, of the
-// logical partition of a key in the file. It returns its sequence, 0 if there is
-// none.
+// partitionTombstone finds the newest tombstone in the file, at or below maxSeq, of the
+// logical partition of a key. It returns the tombstone's sequence, 0 if there is none.
 func (f *file) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version) (uint64, error) {
 	whole := k.Partition()
 	found, err := f.Head(whole.Lookup(), maxSeq, out)
@@ -102,8 +101,9 @@ func (f *file) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version)
 	return out.Seq, nil
 }
 
-// hasPartitionTombstones says whether some source holds one, of whatever logical
-// partition. Those that come later are above all sequences of present readers.
+// hasPartitionTombstones says whether any source has a partition tombstone, of any
+// logical partition. Tombstones that are written later have sequences above those of
+// present readers.
 func (v *version) hasPartitionTombstones() bool {
 	if v.tombstoned || v.active.PartitionTombstones() > 0 {
 		return true
@@ -116,9 +116,8 @@ func (v *version) hasPartitionTombstones() bool {
 	return false
 }
 
-// partitionTombstone returns the sequence of the newest tombstone, at or below
-// maxSeq, of the logical partition of a key; 0: there is none. The caller is
-// inside a guard.
+// partitionTombstone returns the sequence of the newest tombstone, at or below maxSeq, of
+// the logical partition of a key, 0 if there is none. The caller is inside a guard.
 func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error) {
 	var found item.Version
 	whole := k.Partition()
@@ -147,25 +146,26 @@ func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error)
 	return 0, nil
 }
 
-// deletedKeys tells, as keys come in any order, which versions are deleted with
-// their logical partition as of a sequence.
+// deletedKeys says which versions were deleted with their logical partition, as of a
+// sequence. Keys may come in any order. It keeps its answer for the last logical
+// partition.
 type deletedKeys struct {
 	v     *version
 	at    uint64
-	any   bool // some logical partition was deleted
-	known bool // of key
+	any   bool // v has partition tombstones
+	known bool // seq is that of key
 	key   item.KeyCopy
 	seq   uint64
 }
 
-// begin sets the version and the sequence. What it holds must be there until the
+// begin sets the version and the sequence. The sources of the version must stay until the
 // last call of below.
 func (d *deletedKeys) begin(v *version, at uint64) {
 	d.v, d.at, d.any, d.known = v, at, v.hasPartitionTombstones(), false
 }
 
-// below returns the sequence below which items of the key's logical partition
-// are deleted, 0 if none are.
+// below returns the sequence below which items of the key's logical partition are
+// deleted, 0 if none are.
 func (d *deletedKeys) below(k *item.Key) (uint64, error) {
 	if !d.any {
 		return 0, nil
@@ -189,9 +189,8 @@ func (d *deletedKeys) hides(k *item.Key, v *item.Version) (bool, error) {
 	return v.Seq < seq, err
 }
 
-// deletedBefore tells of versions that are shown in the order of keys, those of
-// one key newest first, which ones a tombstone among them deletes with their
-// logical partition.
+// deletedBefore finds versions that a partition tombstone among them deletes. It must see
+// all versions in the order of keys, those of one key newest first.
 type deletedBefore struct {
 	key item.KeyCopy
 	seq uint64 // of the newest tombstone of the partition of key; 0: no key
