@@ -10,7 +10,7 @@ import (
 // The system clock may be wrong, and may jump. These depend on it:
 //
 //   - Whether an item has expired: only the present time of the clock decides. So items
-//     that a clock ahead of the time hid are seen again once it is right.
+//     that were hidden while the clock was ahead are seen again once it is right.
 //   - Time stamps of versions, and with them when items expire. A stamp is max(clock,
 //     newest stamp), as long as the newest stamp is at most Options.MaxClockSkew ahead of
 //     the clock: if the clock is set back by less, stamps stand still. A clock that is
@@ -101,7 +101,7 @@ func (db *DB) futureStamp() time.Time {
 // raiseEntryTime notes the time of an entry.
 func (c *Container) raiseEntryTime(stamp int64) { raise(&c.entryTime, stamp) }
 
-// raise sets a number to at least to.
+// raise makes n at least to.
 func raise(n *atomic.Int64, to int64) {
 	for {
 		old := n.Load()
