@@ -43,7 +43,8 @@ var (
 )
 
 // Interval is Buffered, and the log is synced at least every d: a power cut
-// loses at most the last d and the time of one sync. As a store default only.
+// loses at most the writes of the last d and of one sync. Only for
+// Options.Durability.
 func Interval(d time.Duration) Durability {
 	return Durability{mode: durabilityInterval, interval: d}
 }
@@ -81,38 +82,40 @@ func (d Durability) String() string {
 // Options configures a store. The zero value is usable; Open works on a copy.
 type Options struct {
 	// ReadOnly opens a consistent past state, also beside a live writer, and changes
-	// nothing on disk. It shows what was acknowledged before, and no write that a power cut
-	// takes back: log files that the writer has not synced yet it syncs itself. Of one that
-	// cannot be synced it shows what is known to be durable. Only Linux lets a reader sync
-	// without harm to the writer; elsewhere a power cut may take back the newest writes.
+	// nothing on disk. It shows the writes that were acknowledged before Open, and none that
+	// a power cut can take back: it syncs log files that the writer has not synced yet. Of a
+	// log file that it cannot sync it shows only what is known to be durable. Only Linux lets
+	// a reader sync without harm to the writer; elsewhere a power cut may take back the newest
+	// writes.
 	ReadOnly bool
 	// MemoryBudget bounds write buffers, the indexes that queries make of them,
 	// documents kept decoded because they are read often (a sixteenth), and
 	// scratch together, in bytes; at least 16 MiB. 0: 256 MiB. Other documents
 	// that are read come from mapped files and count towards the page cache, not
-	// towards the budget. What flushes, merges and calls hold of single documents
-	// comes on top: allow some 40 times the largest, and 4 times for each call that
-	// writes at the same time. A read-only store holds what only the log has, up to
-	// LogBytes, with the indexes of that.
+	// towards the budget. Copies of single documents in flushes, merges and calls
+	// come on top: allow some 40 times the largest document, and 4 times for each
+	// concurrent write. A read-only store holds the writes that only the log has, up
+	// to LogBytes, and their indexes.
 	MemoryBudget int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
 	// LogFileBytes is the size at which a log file is full; 64 KiB to 1 GiB.
 	// 0: 64 MiB.
 	LogFileBytes int64
-	// LogBytes is the size of the log past which the partition that holds its
-	// oldest records gives way: it is flushed, or, if it holds little, that is
-	// written to the log again. A log may always be twice as large as what only
-	// it holds. 0: the larger of 256 MiB and twice the write buffers.
+	// LogBytes is the size of the log past which its oldest records are released: their
+	// partition is flushed, or, if it holds little, its records are written to the log
+	// again. The log may always be twice as large as the records that only it holds.
+	// 0: the larger of 256 MiB and twice the write buffers.
 	LogBytes int64
-	// MergeBytesPerSecond limits what merges write. 0: no limit beyond giving
+	// MergeBytesPerSecond limits what merges write. 0: no limit, but merges give
 	// way to flushes.
 	MergeBytesPerSecond int64
-	// TrimBytesPerSecond limits what is written to rid partitions of the parts
-	// of shared files that belong to others. 0: 64 MiB.
+	// TrimBytesPerSecond limits what trims write. After a split, a trim rewrites a shared
+	// file without the parts that belong to other partitions. 0: 64 MiB.
 	TrimBytesPerSecond int64
 	// MaxPartitionBytes is the size of the documents in a physical partition
-	// past which it splits by itself. 0: 50 GiB. Less than 0: none does.
+	// past which it splits by itself. 0: 50 GiB. Negative: no partition splits for its
+	// size.
 	MaxPartitionBytes int64
 	// MaxPartitionThroughput is how many request units a second, over a minute
 	// or so, a physical partition may consume before it splits by itself, at the
@@ -123,35 +126,35 @@ type Options struct {
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
 	// MaxOpenFiles is how many segment files are open at the same time, and
-	// MaxMappedFiles how many are mapped; a store may have any number. One that is needed
-	// and not open takes the place of one that was not used lately: opening costs some 10
-	// microseconds, and reads of a file that is not mapped go through system calls. What
-	// else the store opens comes on top: some 10 files, and 4 for each checkpoint, backup or copy
-	// that is made. 0: half of what the process may have (a soft limit of ulimit -n; vm.max_map_count
-	// where there is one), at most 65,536: stores that are open in one process at the same time
-	// take half each, so say how they share them. A read-only store keeps its files mapped or open,
-	// as a writer may remove their names; past both limits a read of one that was removed is
-	// ErrMissing until the store is opened anew.
+	// MaxMappedFiles how many are mapped; a store may have any number of files. To open a
+	// file past the limit, the store closes one that was not used lately. Opening costs
+	// some 10 microseconds, and reads of a file that is not mapped go through system calls.
+	// The store opens some 10 other files on top, and 4 for each checkpoint, backup or copy
+	// under way. 0: half of what the process may have (the soft limit of ulimit -n;
+	// vm.max_map_count where there is one), at most 65,536. Each store that is open in a
+	// process takes half by default, so set both fields if there are several. A read-only
+	// store keeps its files mapped or open, as a writer may remove their names; past both
+	// limits a read of a removed file is ErrMissing until the store is opened anew.
 	MaxOpenFiles   int
 	MaxMappedFiles int
 	// ReadMode chooses how segment files are read: through a mapping (the
 	// default) or by positioned reads.
 	ReadMode ReadMode
-	// ExpiryGrace is how long items that have expired stay on disk at least: so
-	// much time there is to set a wrong clock right. 0: an hour. Less than 0: none.
+	// ExpiryGrace is the least time that expired items stay on disk: the time to correct
+	// a wrong clock. 0: an hour. Negative: none.
 	ExpiryGrace time.Duration
-	// MaxClockSkew is how far a time may lie ahead of the clock that comes with an
-	// entry of a replicated log or an installed partition; what lies further ahead
-	// is refused with ErrClockSkew. If the clock is set back by at most as much, time
-	// stamps stand still until it has caught up. 0: five minutes. Less than 0: none.
+	// MaxClockSkew is how far times in an entry of a replicated log or in an installed
+	// partition may lie ahead of the clock. Times further ahead are refused with
+	// ErrClockSkew. If the clock is set back by at most MaxClockSkew, time stamps stand
+	// still until it has caught up. 0: five minutes. Negative: none.
 	MaxClockSkew time.Duration
 	// RefuseDamaged makes Open fail if a segment file, or the manifest of a partition, is
 	// missing or damaged at its head or foot. Without it such a file or partition is set
-	// aside: who needs it gets the error, everything else goes on, and Stats names it. A damaged
-	// manifest of the store, or log, is refused either way.
+	// aside: calls that need it return the error, all others go on, and Stats names it. A
+	// damaged manifest of the store, or log, is refused either way.
 	RefuseDamaged bool
-	// Logger receives what happens in the background. It may be called under locks
-	// and must not call the store; a panic of it is passed over. Nil: silent.
+	// Logger receives messages about background work and errors. It may be called under
+	// locks and must not call the store. Its panics are ignored. Nil: silent.
 	Logger *slog.Logger
 	// Events are called as things happen. Nil: none.
 	Events *EventListener
@@ -165,8 +168,8 @@ type Options struct {
 	elapsed func() time.Duration
 	// random replaces crypto/rand in tests. Two calls must not return the same.
 	random func() uint64
-	// lookedAhead is called, in tests, when a write was looked up without a lock
-	// and is about to be judged.
+	// lookedAhead is called, in tests, after a write has looked up the present version
+	// without a lock, and before the write is judged.
 	lookedAhead func()
 	// feedOrder replaces feedOrderVersions in tests.
 	feedOrder int
@@ -176,11 +179,11 @@ type Options struct {
 	pause func(time.Duration)
 	// memtableBytes lowers the size at which a memtable is flushed in tests.
 	memtableBytes int64
-	// reserveBytes is the least size of the reserve file; tests lower it, or, below
-	// 0, have none.
+	// reserveBytes is the least size of the reserve file; tests lower it. Negative: there
+	// is no reserve file.
 	reserveBytes int64
-	// foldBytes is how large the store manifest is at least before changes of it are
-	// written to files of their own; tests lower it. 0: the default.
+	// foldBytes is the size of the store manifest from which on its changes are written
+	// to files of their own; tests lower it. 0: the default.
 	foldBytes int64
 	// manual switches background work off in tests: flushes and merges happen
 	// only in Flush and Settle, on the caller's goroutine.
@@ -188,7 +191,7 @@ type Options struct {
 	// atOnce is how many partitions are loaded or made at a time, in tests. 0: some for
 	// each processor, or one where manual is set, so that the calls have one order.
 	atOnce int
-	// keepInheritance leaves what children inherited to the next flush in tests.
+	// keepInheritance leaves inherited memtables of children to the next flush in tests.
 	keepInheritance bool
 }
 
@@ -316,18 +319,18 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, nil
 }
 
-// halfOf is the share of a limit of the process that a store takes by itself.
+// halfOf is the part of a limit of the process that a store takes by default.
 func halfOf(limit int) int { return min(max(1, limit/2), maxFiles) }
 
 // arenaBytes is the share of the budget that memtables and their indexes may
-// hold. The rest is for what flushes and merges hold, log buffers, scratch and the
+// hold. The rest is for flushes and merges, log buffers, scratch and the
 // Go heap.
 func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 
-// hotBytes is what items that are read often may take.
+// hotBytes is the memory for decoded items that are read often.
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
-// indexBytes is what a flush or merge may hold of the index that it makes.
+// indexBytes is the memory that a flush or merge may use to build an index.
 func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/16) }
 
 // Kind says what a container keeps.
@@ -356,7 +359,7 @@ type Compression = segment.Compression
 const (
 	Fast  = segment.Fast  // LZ blocks against a dictionary of sampled documents
 	Small = segment.Small // zstd against the same dictionary in the oldest run
-	None  = segment.None  // as they are
+	None  = segment.None  // not compressed
 )
 
 // ParseCompression reads "fast", "small" or "none".
@@ -379,9 +382,9 @@ func compressionName(c Compression) string {
 	return "fast"
 }
 
-// ContainerDef defines a container. But for Throughput and Index it cannot be
-// changed afterwards: see Container.SetThroughput, Container.SetIndexPolicy and, for
-// the rest, Container.CopyTo.
+// ContainerDef defines a container. Only Throughput and Index can be changed
+// afterwards: see Container.SetThroughput and Container.SetIndexPolicy. For the rest
+// see Container.CopyTo.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
@@ -394,37 +397,38 @@ type ContainerDef struct {
 	// Compression of the stored items.
 	Compression Compression `json:"compression"`
 	// MinPartitions is the number of physical partitions to begin with, which
-	// tile the key space evenly. 0: 1. At most 65,536, which is also the most that
-	// splits come to. One that is written to takes 8 KiB of write buffers or more,
+	// tile the key space evenly. 0: 1. At most 65,536, beyond which splits are refused,
+	// too. A partition that is written to takes 8 KiB of write buffers or more,
 	// and a file descriptor for each of its files.
 	MinPartitions int `json:"min_partitions"`
-	// DefaultTTL is how long items live from their last write on, unless they say
-	// otherwise: a document by its member "ttl", in seconds, -1 for ever, any
-	// write by WriteOptions.TTL. 0: items never expire, and a document with a
-	// "ttl" is written without an error and lives for ever, as in the model.
-	// NoExpiry: only those that say so expire. At least a millisecond.
+	// DefaultTTL is how long items live after their last write. A document overrides it
+	// by its member "ttl", in seconds, -1 for ever; any write overrides it by
+	// WriteOptions.TTL. 0: items never expire; a document with a "ttl" is written
+	// without an error and lives for ever, as in the model. NoExpiry: only items
+	// with a time to live of their own expire. At least a millisecond.
 	DefaultTTL time.Duration `json:"default_ttl_ns,omitzero"`
 	// Throughput is what the container may consume, in request units per second,
 	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
-	// container begins with as many partitions as it takes. See SetThroughput.
+	// container begins with as many partitions as its throughput needs. See
+	// SetThroughput.
 	Throughput float64 `json:"throughput_ru_per_s,omitzero"`
-	// NoBurst says that partitions below 3,000 RU/s keep nothing of what they do
-	// not use. Else they keep what 300 s give, and spend it at 3,000 RU/s at most.
+	// NoBurst says that partitions below 3,000 RU/s do not save throughput that they do
+	// not use. Without it they save that of 300 s, and spend it at 3,000 RU/s at most.
 	NoBurst bool `json:"no_burst,omitempty"`
 	// Replicated says that the container takes writes by ApplyAt and
 	// InstallPartition only: see docs/replication.md.
 	Replicated bool `json:"replicated,omitempty"`
 	// Limits; zero fields mean the model's defaults.
 	Limits Limits `json:"limits"`
-	// ChangeRetention is how long overwritten versions, and what is known of
-	// deleted items, stay on disk at least for change feeds of all versions: see
+	// ChangeRetention is the least time that overwritten versions, deleted items and
+	// their tombstones stay on disk for change feeds of all versions: see
 	// ChangeOptions.AllVersions. They take space for about a sixteenth longer,
-	// whether or not somebody reads them. 0: such feeds are refused. At least a
+	// whether or not a feed reads them. 0: such feeds are refused. At least a
 	// second. Not with Replicated.
 	ChangeRetention time.Duration `json:"change_retention_ns,omitzero"`
 	// Index says which values are indexed. The zero value: none are, unlike in
-	// the model, where all are; IndexAll indexes everything. It is the one part
-	// of a definition that can be changed: see Container.SetIndexPolicy.
+	// the model, where all are; IndexAll indexes everything. It can be changed: see
+	// Container.SetIndexPolicy.
 	Index IndexPolicy `json:"index,omitzero"`
 	// UniqueKeys are sets of paths: no two items of a logical partition have the
 	// same values at all paths of a set. At most 10, of 16 paths each; not for
