@@ -32,7 +32,7 @@ const (
 type debts struct {
 	buffers float64 // of a flush: part of the write buffers that is filled
 	runs    int     // of a merge: runs of the partition; a frozen memtable counts as one
-	files   int     // of a rewrite: files without an index, or with many foreign items
+	files   int     // of a rewrite: files without an index, or with a large foreign part
 }
 
 // Shares of a processor.

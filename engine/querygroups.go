@@ -8,8 +8,8 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// groupMemory bounds the groups of a query, in bytes, on each goroutine and
-// together. Only tests change it.
+// groupMemory bounds the groups of a query, in bytes: those of each goroutine, and
+// those of all when they are merged. Only tests change it.
 var groupMemory = int64(64 << 20)
 
 // runGroups gives the results of groups and aggregates.

@@ -16,31 +16,32 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// An order that no index has is made in passes: each goes over all units and
-// keeps the first rows of what comes after the last one of the pass before, as
-// many as are wanted or find room. A row is its order key and its key, with the
-// columns or, where there are none, the document; if many are wanted, the document
-// is read again when the row is given out.
+// An order that no index has is made in passes. Each pass goes over all units and
+// keeps the first rows behind the last row of the pass before: as many as are wanted,
+// or as fit into memory. A row holds its order key and its key, with the
+// columns or, if the query has none, the document. If more than keptRows rows are
+// wanted, a row holds only the keys, and the document is read again when the row is
+// given out.
 const (
 	rowOverhead = 128
-	keptRows    = 1000     // up to so many rows columns or documents are kept
-	rowText     = 32 << 10 // what the memory of rows grows by, in bytes
+	keptRows    = 1000     // most rows that hold columns or documents
+	rowText     = 32 << 10 // the memory of rows grows in steps of this size, in bytes
 )
 
-// orderMemory is what the rows of one pass take on each goroutine, in bytes. Only
+// orderMemory bounds the rows of one pass on each goroutine, in bytes. Only
 // tests change it.
 var orderMemory = int64(16 << 20)
 
 // orderRow is a row of a pass. Its sort key is the order key, EPK, encoded
-// partition key and id behind each other, which compare as bytes.
+// partition key and id, one behind the other. Sort keys compare as bytes.
 type orderRow struct {
-	key   []byte
-	order int // length of the order key
-	epk   int // of the EPK
-	pk    int // of the encoded partition key
+	key   []byte // the sort key
+	order int    // length of the order key
+	epk   int    // length of the EPK
+	pk    int    // length of the encoded partition key
 	unit  int
-	// ver is the document, with the columns for its body if there are any, where it
-	// is kept: then seq is not 0.
+	// ver is the document, if the row keeps it: then Seq is not 0. If the query has
+	// columns, they are its body.
 	ver item.Version
 }
 
@@ -51,33 +52,33 @@ func (r *orderRow) position() position {
 	return position{order: r.key[:r.order], pk: pk, id: id}
 }
 
-// item returns the key and the id of the row, which share its memory: that is
-// not written again.
+// item returns the key and the id of the row. They share the memory of the row, which
+// is not written again.
 func (r *orderRow) item() (PartitionKey, string) {
 	at := r.order + r.epk
 	return keyOf(stringOf(r.key[at : at+r.pk])), stringOf(r.key[at+r.pk:])
 }
 
-// topRows keeps the first rows of many, however large they are: all that come
-// before end, and none from there on. It is a heap with the last on top.
+// topRows keeps the first of many rows: all rows before end, and none from end on.
+// Rows have any size. It is a heap with the last row on top.
 type topRows struct {
 	rows   []orderRow
 	bytes  int64
-	most   int   // rows
-	memory int64 // bytes; one row is kept even if it is larger
+	most   int   // limit of rows
+	memory int64 // limit of bytes; one row is kept even if it is larger
 	// end is the key of the first of all rows that were left out; nil: none was.
-	// A row behind it is not kept even if it finds room: it would come before
-	// those that were left out.
+	// A row behind end is not kept even if there is room: it would be given out before
+	// the rows that were left out.
 	end    []byte
-	heaped bool   // rows are a heap; else they have found room so far
-	text   []byte // memory for rows that find room
+	heaped bool   // rows are a heap; false: they have no order yet
+	text   []byte // memory that rows share while heaped is false
 }
 
-// sharedRows are rows that several goroutines find.
+// sharedRows are the topRows of several goroutines.
 type sharedRows struct {
 	mu sync.Mutex
 	topRows
-	leftOut bool // candidates were, that come after all rows
+	leftOut bool // candidates that come after all rows were left out
 }
 
 func (s *sharedRows) offer(r *orderRow) {
@@ -92,8 +93,7 @@ func (s *sharedRows) wants(key []byte) bool {
 	return s.topRows.wants(key)
 }
 
-// last returns a key after which no row is kept any more, nil while there is room
-// for more.
+// last returns a key behind which no row is kept any more, nil if there is none yet.
 func (s *sharedRows) last() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *topRows) heap() {
 }
 
 // wants says whether a row with this key would be kept, if there is memory.
-// If not, the row counts as left out.
+// If it would not, the row counts as left out.
 func (t *topRows) wants(key []byte) bool {
 	if t.end != nil && bytes.Compare(key, t.end) >= 0 {
 		return false
@@ -140,7 +140,7 @@ func (t *topRows) wants(key []byte) bool {
 	return false
 }
 
-// offer takes a row if it is among the first. What it points to is copied.
+// offer adds a row if it is among the first. It copies the memory that r points to.
 func (t *topRows) offer(r *orderRow) {
 	if !t.wants(r.key) {
 		return
@@ -165,8 +165,8 @@ func (t *topRows) offer(r *orderRow) {
 	}
 }
 
-// room returns n bytes of memory for a row. Rows have theirs in common as long as
-// none is dropped.
+// room returns n bytes of memory for a row. Rows share larger blocks until the rows
+// become a heap.
 func (t *topRows) room(n int) []byte {
 	if t.heaped {
 		return make([]byte, 0, n)
@@ -192,7 +192,7 @@ func (t *topRows) drop() {
 	}
 }
 
-// merge adds the rows of another.
+// merge adds the rows of o.
 func (t *topRows) merge(o *topRows) {
 	if t.end == nil || o.end != nil && bytes.Compare(o.end, t.end) < 0 {
 		t.end = o.end
@@ -226,8 +226,8 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 	rows := e.rowReader()
 	for {
 		e.r.stats.Passes++
-		// What expires during the pass must not make room among the first
-		// candidates for others that it has passed over.
+		// A pass goes by one time. An item that expired during the pass would make room
+		// among the first candidates for one that the pass has already left out.
 		e.now = e.c.nowMillis()
 		top, more, err := e.pass(after)
 		if err != nil {
@@ -251,14 +251,14 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 			return nil
 		}
 		if len(top.rows) == 0 {
-			e.ordered = nil // what the index named first has expired meanwhile
+			e.ordered = nil // the first candidates of the index have expired
 			continue
 		}
 		after = top.rows[len(top.rows)-1].key
 	}
 }
 
-// checkOrder returns an error for what is no order key of the query.
+// checkOrder returns ErrBadContinuation if key is no order key of the query.
 func (e *execution) checkOrder(key []byte) error {
 	for _, o := range e.s.OrderBy {
 		_, n := query.ReadOrder(key, o.Falling, false)
@@ -273,8 +273,8 @@ func (e *execution) checkOrder(key []byte) error {
 	return nil
 }
 
-// pass returns the first rows after a key, nil for the first of all, and whether
-// there may be others after them.
+// pass returns the first rows behind the sort key after, nil for the first of all. more
+// says that other rows may follow them.
 func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
 	var all *topRows
@@ -358,11 +358,12 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 	return all, all.end != nil || first != nil && first.top.leftOut, nil
 }
 
-// maxIndexOrder is the number of results up to which an index gives the order:
-// for more it is cheaper to sort.
+// maxIndexOrder is the largest number of results for which an index gives the order:
+// for more results it is cheaper to sort.
 const maxIndexOrder = 10_000
 
-// orderFrom returns the order that an index has for a pass; nil: it has none.
+// orderFrom returns the index order for a pass that begins behind the sort key after;
+// nil: the pass must sort.
 func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	if e.ordered == nil || most > maxIndexOrder {
 		return nil, nil
@@ -436,8 +437,8 @@ func (e *execution) rowReader() *rowReader {
 	return r
 }
 
-// row returns the row of a document, in memory that the next one uses again. It is
-// empty if the only column has no value.
+// row returns the columns of a document, in memory that the next call uses again, or
+// without columns the document itself. It is empty if the only column has no value.
 func (r *rowReader) row(body []byte) []byte {
 	if r.eval == nil {
 		return body

@@ -9,14 +9,13 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// planNode is a filter, or a part of one, as sets of terms. What it gives of a
-// file holds all documents for which the filter is true; where it is not exact,
-// others too.
+// planNode is a filter, or a part of one, as sets of terms. In a file it gives all
+// documents for which the filter is true. If it is not exact, it gives others too.
 type planNode struct {
 	op    planOp
 	spans []index.Span
 	sub   []*planNode
-	apart bool // no document has terms of two spans, or two of one
+	apart bool // no document has more than one term of all spans
 }
 
 type planOp uint8
@@ -26,15 +25,15 @@ const (
 	planNone                // no document
 	planSpans               // those with a term of one of the spans
 	planAnd                 // those that all of sub give
-	planOr                  // those that one of sub gives
+	planOr                  // those that any of sub gives
 	planMinus               // those that sub[0] gives and sub[1] does not
 )
 
 // planner makes plans for the documents that a policy has indexed.
 type planner struct {
 	policy *index.Compiled
-	// found leaves out what only narrows: a condition on the text of strings gives
-	// all documents, not those with a string.
+	// found leaves out spans that only narrow the search: a condition on the text of
+	// strings then gives all documents, not those with a string at the path.
 	found bool
 }
 
@@ -66,9 +65,9 @@ func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) 
 	return yes, exact
 }
 
-// combine joins the plans of several filters. A part that gives all documents is
-// left out of an And, and takes an Or over; so do those that give none the other
-// way round.
+// combine joins the plans of several filters. A part that gives all documents is left
+// out of an And, and makes an Or give all. A part that gives none is left out of an
+// Or, and makes an And give none.
 func (p *planner) combine(op planOp, filters []*query.Filter, negated bool) (*planNode, bool) {
 	neutral, decides := planAll, planNone
 	if op == planOr {
@@ -178,7 +177,7 @@ func (p *planner) others(path index.Path, v query.Value) (*planNode, bool) {
 func (p *planner) opposite(f *query.Filter, yes *planNode, exact bool) (*planNode, bool) {
 	path := indexPath(f.Path)
 	scalars, containers := p.policy.Covers(path)
-	var comparable *planNode // documents for which it is not undefined
+	var comparable *planNode // documents for which the condition is true or false
 	switch f.Op {
 	case query.Contains:
 		if !exact && yes.op == planAll {
@@ -197,12 +196,12 @@ func (p *planner) opposite(f *query.Filter, yes *planNode, exact bool) (*planNod
 			return &planNode{op: planAll}, false
 		}
 		if len(f.Values) == 0 {
-			comparable, _ = spansNode(index.Exists(path)) // equal to none
+			comparable, _ = spansNode(index.Exists(path)) // false for every value
 			break
 		}
 		kind := f.Values[0].Kind
 		if slices.ContainsFunc(f.Values, func(v query.Value) bool { return v.Kind != kind }) {
-			return &planNode{op: planNone}, true // undefined where it is not true
+			return &planNode{op: planNone}, true // the condition is true or undefined
 		}
 		comparable, _ = spansNode(index.OfType(path, indexType(kind)))
 	default:
@@ -240,7 +239,7 @@ func spansNode(spans ...index.Span) (*planNode, bool) {
 	return n, exact
 }
 
-// indexPath returns a path as package index has it.
+// indexPath converts a path of package query to one of package index.
 func indexPath(p query.Path) (path index.Path) {
 	for _, s := range p {
 		if s.Element {
@@ -287,18 +286,18 @@ func indexBound(l query.Limit) index.Bound {
 	return index.Bound{Value: indexValue(l.Value), Inclusive: l.Inclusive}
 }
 
-// planSets evaluates plans on one index after the other. Its sets serve the
-// next use.
+// planSets evaluates plans on one index after the other, and uses its sets and cursors
+// again.
 type planSets struct {
-	ctx     context.Context // of the query that uses them; nil: nobody ends it
+	ctx     context.Context // of the query; nil: the query cannot be cancelled
 	free    []*index.Set
 	cursors []*index.Cursor
 }
 
 func (p *planSets) ended() error { return ended(p.ctx) }
 
-// ended returns the error of a query whose context is done; one without a context
-// never is. Loops ask it, of which the data or the query say how long they are.
+// ended returns the error of ctx, nil if ctx is nil. Loops whose length depends on the
+// data or the query call it.
 func ended(ctx context.Context) error {
 	if ctx == nil {
 		return nil
@@ -306,7 +305,7 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// orBackground returns ctx, or one that never is done in the place of none.
+// orBackground returns ctx, or context.Background() if ctx is nil.
 func orBackground(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()
@@ -345,8 +344,8 @@ func (p *planSets) get(lo, hi uint32) *index.Set {
 
 func (p *planSets) put(s *index.Set) { p.free = append(p.free, s) }
 
-// eval returns what a plan gives of the ordinals from lo to hi, tombstones and
-// what is overwritten included.
+// eval returns the ordinals from lo to hi that a plan gives, including tombstones and
+// overwritten versions.
 func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set, error) {
 	s := p.get(lo, hi)
 	switch n.op {
@@ -422,15 +421,15 @@ func (p *planSets) and(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set,
 	return s, err
 }
 
-// chunkOrdinals are the ordinals of a container of a bitmap.
+// chunkOrdinals is the number of ordinals in one container of a bitmap.
 const chunkOrdinals = 1 << 16
 
 // andPart is a part of an And.
 type andPart struct {
 	*planNode
-	term    bool // it is what has one term: posting
+	term    bool // the part is a single term, with this posting
 	posting index.Posting
-	size    int // ordinals that it may give
+	size    int // the most ordinals that it can give
 }
 
 func (a *andPart) large() bool { return a.term && a.posting.Kind() == index.Large }
@@ -454,14 +453,14 @@ func andParts(n *planNode, r *index.Reader) ([]andPart, error) {
 	return parts, nil
 }
 
-// countable says that countTerms may know.
+// countable says that countTerms may be able to count.
 func (n *planNode) countable() bool {
 	return n.op == planAll || n.op == planAnd && len(n.sub) == 2 || n.op == planSpans && n.apart
 }
 
-// countTerms returns how many ordinals of the file a plan gives that are not
-// among the dead, if the lengths of postings, or what two of them have in common,
-// tell it. Dead is nil if there are none; it is of no use afterwards.
+// countTerms returns how many ordinals of the file a plan gives, those in dead
+// excepted. It counts by the lengths of postings, or by the intersection of two; if
+// these do not suffice, ok is false. dead may be nil. countTerms may change it.
 func (n *planNode) countTerms(ctx context.Context, r *index.Reader, dead *index.Set) (count int64, ok bool, err error) {
 	switch {
 	case n.op == planAll:
@@ -526,12 +525,12 @@ func (n *planNode) countTerms(ctx context.Context, r *index.Reader, dead *index.
 	return count, true, nil
 }
 
-// oneTerm says whether a span is that of one term.
+// oneTerm says whether a span has exactly one term.
 func oneTerm(s *index.Span) bool {
 	return len(s.To) == len(s.From)+1 && s.To[len(s.From)] == 0 && string(s.To[:len(s.From)]) == string(s.From)
 }
 
-// addSpan adds what has a term of a span.
+// addSpan adds to set the ordinals that have a term of a span.
 func addSpan(ctx context.Context, r *index.Reader, s *index.Span, set *index.Set) error {
 	if !oneTerm(s) {
 		return r.Union(ctx, *s, set)

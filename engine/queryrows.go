@@ -10,7 +10,7 @@ import (
 
 // runByKey gives results in the order of keys.
 func (e *execution) runByKey(yield func(Item, error) bool) error {
-	limit := 0 // of one unit
+	limit := 0 // results of one unit; 0: all
 	if wanted := e.left + e.skip; wanted > 0 && e.s.Limit > 0 {
 		limit = wanted
 	}
@@ -52,7 +52,7 @@ func (e *execution) rowsOf(t *tester) accept {
 	}
 }
 
-// Results of units that are worked on ahead of the loop wait in batches.
+// Goroutines work on units ahead of the loop. Their results wait in batches.
 const (
 	aheadItems   = 64
 	aheadBytes   = 64 << 10
@@ -65,10 +65,9 @@ type rowBatch struct {
 	err   error
 }
 
-// streamed gives the results of all units in order, while some units after the
-// present one are worked on already. If few results are wanted the first unit may
-// have them all: the others wait, and more and more are worked on as it turns out
-// that they are needed.
+// streamed gives the results of all units in order, while goroutines work on some of
+// the next units. If few results are wanted, the first unit may have them all: so
+// streamed reads it alone, and then works on more and more units at a time.
 func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
 	few := limit > 0 && limit <= keptRows
 	if few {
@@ -107,13 +106,13 @@ func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			return err // the queue may have been closed for it
+			return err // ahead may have closed the queue for this error
 		}
 	}
 	return nil
 }
 
-// ahead puts the results of a unit into its queue, and closes that.
+// ahead puts the results of a unit into its queue, and closes the queue.
 func (e *execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- rowBatch) {
 	defer close(queue)
 	var items []Item

@@ -13,11 +13,11 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// position is where in the results of a query somebody is: at the item with
-// this order key and key, or, of groups, at the group with this key. It names
-// nothing of the store's making, so that it survives splits and restarts.
+// position is a place in the results of a query: the item with this order key, key and
+// id, or the group with this order key. It holds values of documents only, and no
+// sequences or partition ids, so that it survives splits and restarts.
 type position struct {
-	order []byte
+	order []byte       // order key of an item, or key of a group
 	pk    PartitionKey // the zero key for groups
 	id    string
 }

@@ -20,10 +20,10 @@ import (
 //	body      uvarint length, bytes; only for a put, of a document or a claim
 //
 // A record of type Carried holds operations that have sequences of their own:
-// that an earlier record holds too, or those of an entry of a replicated log.
+// copies of operations of earlier records, or those of an entry of a replicated log.
 // Each is preceded by its sequence as a uvarint. The EPK is not stored: it is the
-// hash of the key. In such a record, and only there, there may be a mark: which
-// entry the partition has come to with the sequence of the record.
+// hash of the key. Only a record of type Carried may have a mark. It says which
+// entry the partition has reached with the sequence of the record.
 //
 //	kind      1 byte: 5
 //	index     uvarint, not 0
@@ -52,8 +52,8 @@ type operation struct {
 	at  applied // not zero: the operation is a mark
 }
 
-// appendOperationHead encodes everything of an operation but the bytes of its
-// body, which follow it.
+// appendOperationHead encodes an operation up to the bytes of its body, which the
+// caller appends.
 func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	kind := byte(opPut)
 	if v.Flags&item.Claim != 0 {
@@ -80,7 +80,7 @@ func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	return dst
 }
 
-// decodeOperation reads one operation from b and returns what follows it. The
+// decodeOperation reads one operation from b and returns the rest of b. The
 // slices of op point into b.
 func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if carried {

@@ -8,15 +8,15 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// Redistribute gives each of the targets, physical partitions of the container,
-// so many RU/s of its throughput. What they get more the sources give in equal
-// parts; what they get less the sources get. Without targets all partitions have
-// equal parts again. It is durable when Redistribute returns nil, and holds at
-// once. The proportions stay: SetThroughput multiplies the parts, children of a
-// split share what their parent had.
+// Redistribute sets the RU/s of the targets, which are physical partitions of the
+// container. The sources give up in equal parts what the targets gain, or get what the
+// targets lose. Without targets all partitions have equal parts again. The change holds
+// at once, and is durable when Redistribute returns nil. The proportions stay:
+// SetThroughput multiplies the parts, and children of a split share the part of their
+// parent.
 //
-// Errors: ErrNotFound for a partition; ErrInvalid if the container has no
-// throughput, if a partition is target and source, or if one would have less
+// Errors: ErrNotFound if a partition does not exist; ErrInvalid if the container has no
+// throughput, if a partition is target and source, or if a partition would have less
 // than 1 RU/s or be given more than Limits.PartitionThroughput; those of
 // SetThroughput.
 func (c *Container) Redistribute(ctx context.Context, targets map[PartitionID]float64, sources ...PartitionID) error {

@@ -9,14 +9,13 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 )
 
-// A policy changes in one step: the store manifest names the new one, then
-// queries and background work go by it. An index says which policy it was made
-// for. One for another policy is no index: queries read the documents of its
-// file, until the file is written anew with an index, by a merge or for that
-// reason. What happens to the file then is a trim (trim.go) within the bounds
-// that it has; the versions stay what they are.
+// An index policy changes in one step: the store manifest names the new policy, then
+// queries and background work go by it. An index names the policy that it was made
+// for. An index for another policy is not used: queries read the documents of its
+// file, until a merge or an index job writes the file anew with an index. An index job
+// does that by a trim (trim.go), which keeps all versions.
 
-// ErrIndexReplaced says that another policy took the place of the one that a job
+// ErrIndexReplaced says that another policy has replaced the one that a job
 // applied.
 var ErrIndexReplaced = errors.New("another index policy was set")
 
@@ -32,8 +31,8 @@ type IndexJob struct {
 
 // IndexProgress tells how far an index job has come.
 type IndexProgress struct {
-	Files, FilesLeft int   // to be written, and those left; merges may change both
-	Bytes, BytesLeft int64 // of them
+	Files, FilesLeft int   // files to be written, and files left; merges may change both
+	Bytes, BytesLeft int64 // of these files
 	Done             bool
 }
 
@@ -43,12 +42,11 @@ type indexJobs struct {
 	job *IndexJob // nil: none
 }
 
-// SetIndexPolicy gives the container another index policy. When it returns the
-// change is durable and queries go by it: they give the right answers all the
-// while, but read the documents of each file that has no index for it yet. The
-// job it returns ends when all files have one; it goes on by itself after the
-// store was reopened. Setting an empty policy ends indexing; what indexes take
-// comes back with merges.
+// SetIndexPolicy gives the container another index policy. When it returns, the
+// change is durable and queries go by it. Queries give the right answers at all
+// times, but read the documents of each file that has no index for the policy yet. The
+// job ends when all files have one; after the store is reopened, the work goes on by
+// itself. An empty policy ends indexing; merges free the space of the indexes.
 func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJob, error) {
 	db := c.db
 	call, err := db.enterWriting(ctx)
@@ -72,7 +70,7 @@ func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJo
 	return j, err
 }
 
-// replacePolicy goes over to a policy, and to a job that applies it, in one step.
+// replacePolicy replaces the policy, and the job that applies it, in one step.
 func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*IndexJob, error) {
 	c.reindexing.Lock()
 	defer c.reindexing.Unlock()
@@ -88,7 +86,7 @@ func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*Index
 	return j, nil
 }
 
-// storePolicy makes a policy durable, then the one that is gone by.
+// storePolicy makes a policy durable, then puts it into use.
 func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	db := c.db
 	db.structure.Lock()
@@ -108,8 +106,8 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 }
 
 // Wait returns when the job has ended, with its error: nil, ErrIndexReplaced,
-// ErrClosed if the store or container went, or ErrCorrupt if a file is damaged and got
-// no index, when all others have one. When ctx ends before, it returns the
+// ErrClosed if the store was closed, the error of a dropped container, or ErrCorrupt if
+// all files have an index but for damaged ones. When ctx ends before, it returns the
 // error of ctx and the job goes on.
 func (j *IndexJob) Wait(ctx context.Context) error {
 	select {
@@ -153,8 +151,8 @@ func (j *IndexJob) endLocked(err error) {
 	}
 }
 
-// endReindexing ends the job under way if no file is left to be written, or the
-// container is gone.
+// endReindexing ends the job under way if no file is left to be written, or if the
+// container was dropped.
 func (c *Container) endReindexing() {
 	c.reindexing.Lock()
 	defer c.reindexing.Unlock()
@@ -193,8 +191,8 @@ func (c *Container) stale() (files int, bytes int64) {
 	return files, bytes
 }
 
-// staleAside returns the damage of a file that is to have another index and cannot be
-// written anew, nil if there is none.
+// staleAside returns the damage of a file that needs an index, but is set aside and
+// cannot be written anew; nil if there is no such file.
 func (c *Container) staleAside() error {
 	policy := c.indexing.Load()
 	if policy == nil {
@@ -214,7 +212,7 @@ func (c *Container) staleAside() error {
 	return nil
 }
 
-// staleFor says whether the file has no index for a policy. One that cannot be
+// staleFor says whether the file has no index for a policy. An index that cannot be
 // read counts as none.
 func (f *file) staleFor(policy *index.Compiled) bool {
 	known := f.fingerprint.Load()
@@ -231,9 +229,9 @@ func (f *file) staleFor(policy *index.Compiled) bool {
 	return *known != policy.Fingerprint() || f.badIndex.Load()
 }
 
-// reindexOne writes one file of a partition that has no index for the policy of
-// its container anew; done is false if there is none, or, without settle,
-// somebody merges in the partition. It gives way to splits as trimOne does.
+// reindexOne writes anew one file of a partition that has no index for the policy of
+// its container. done is false if there is no such file or, without settle, if a merge
+// runs in the partition. It gives way to splits as trimOne does.
 func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	policy := p.c.indexing.Load()
 	if policy == nil {

@@ -11,10 +11,10 @@ import (
 
 // RepairOptions are the options of Repair. Nil means none.
 type RepairOptions struct {
-	// Store are the options of the store that is made; ReadOnly is passed over. Nil: the defaults.
+	// Store are the options of the store that is made; ReadOnly is ignored. Nil: the defaults.
 	Store *Options
-	// Older writes documents too of which a newer version may lie in what is damaged:
-	// they may be out of date, or deleted.
+	// Older also writes documents of which a newer version, or a delete, may lie in a
+	// damaged part: they may be out of date, or deleted.
 	Older bool
 	// Progress, if not nil, is called from time to time.
 	Progress func(RepairReport)
@@ -22,23 +22,23 @@ type RepairOptions struct {
 
 // RepairReport says what Repair wrote and what it could not read.
 type RepairReport struct {
-	Documents int64 // that were written
-	Bytes     int64 // of them
+	Documents int64 // documents that were written
+	Bytes     int64 // of these documents
 	// Uncertain is the number of documents of which a newer version, or a delete, may lie in
-	// what is damaged. They are not written without RepairOptions.Older.
+	// a damaged part. They are not written without RepairOptions.Older.
 	Uncertain int64
-	Refused   []error  // documents that could be read and not be written
+	Refused   []error  // one for each document that could be read, but not be written
 	Lost      []Damage // what could not be read, with its part of the key space
 }
 
 // maxRefused bounds RepairReport.Refused.
 const maxRefused = 1000
 
-// Repair writes what can be read of the store in src into a new one in dst, which must
-// be empty or absent, and says what it could not read. Nothing in src is changed. Documents keep
-// their keys, ids and when they expire; sequences, etags and times of modification are new, and
-// old versions for change feeds and entries of replicated logs stay behind. A store whose own
-// manifest or log is damaged is refused.
+// Repair copies what can be read of the store in src into a new store in dst, which must
+// be empty or absent, and reports what it could not read. Nothing in src is changed. Documents
+// keep their keys, ids and times of expiry. Sequences, etags and times of modification are new.
+// Old versions for change feeds and positions in replicated logs are not copied. A store whose
+// own manifest or log is damaged is refused.
 func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairReport, error) {
 	var opts RepairOptions
 	if o != nil {
@@ -111,7 +111,8 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 	return nil
 }
 
-// write writes a document into the new store. What is wrong with it alone is reported.
+// write writes a document into the new store. It reports an error that lies in the
+// document alone, and returns any other.
 func (r *repairer) write(k *item.Key, v *item.Version, now int64) (err error) {
 	o := new(WriteOptions)
 	if r.into.def.DefaultTTL != 0 {

@@ -66,7 +66,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	return recovery, nil
 }
 
-// tellDropped reports what the log had behind its end.
+// tellDropped reports the torn records that the log had behind its end.
 func (db *DB) tellDropped(r *wal.Recovery) {
 	if r.Dropped == (wal.Dropped{}) {
 		return
@@ -77,11 +77,11 @@ func (db *DB) tellDropped(r *wal.Recovery) {
 	})
 }
 
-// makeRoom flushes the largest memtables, when those that replay fills come near
-// the memory budget, until half of it is free. The flushed sequence stays as it was: carried records
-// further on in the log may hold older items that are nowhere else. If the open
-// fails, the next one reads the same log again, and finds versions that are in
-// files too; a merge keeps one of each.
+// makeRoom flushes the largest memtables until half of the write buffers is free.
+// Replay calls it when they are nearly full. The flushed sequences do not rise: carried
+// records further on in the log may hold older versions that no file has. If the open
+// fails, the next one reads the same log again, and versions get into two files; a
+// merge keeps one of each.
 func (db *DB) makeRoom(ctx context.Context) error {
 	for db.pool.Used() > db.pool.Limit()/2 {
 		var largest *partition
@@ -101,8 +101,8 @@ func (db *DB) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// noteFlushed makes the flushed sequences true of the partitions that makeRoom
-// flushed, now that the whole log was read.
+// noteFlushed raises the flushed sequences of the partitions that makeRoom flushed.
+// The whole log was read.
 func (db *DB) noteFlushed(ctx context.Context) error {
 	for _, p := range db.partitions() {
 		if !p.install.behind {
@@ -128,8 +128,8 @@ func recordError(db *DB, rec *wal.Record, err error) error {
 	return fault.Corrupt(db.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
 }
 
-// replay applies a log record to the memtable. What is there already, flushed
-// or carried, is skipped by its sequence.
+// replay applies a log record to the memtable. Operations that the partition already
+// has, in files or from another record, are skipped by their sequence.
 func (p *partition) replay(rec *wal.Record, op *operation) error {
 	carried := rec.Type == wal.TypeCarried
 	own := rec.Stream == wal.Stream(p.id)
@@ -152,15 +152,15 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 		}
 		if !p.rng.Contains(&op.epk) {
 			if !own {
-				continue // another one inherits it, or has flushed it
+				continue // another partition inherits the operation, or has flushed it
 			}
 			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
 		}
 		if op.epk.Levels() != p.c.levels() || len(op.ver.Body) > segment.MaxBody {
 			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.id, len(op.ver.Body), op.epk.Levels()))
 		}
-		// A carried version may come after newer ones of its item, whose records are
-		// there yet.
+		// In the log a carried version may come behind newer versions of its item, which
+		// makeRoom has flushed.
 		if carried && p.install.behind {
 			if err := p.restoreNewest(op); err != nil {
 				return err
@@ -176,16 +176,17 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 	return nil
 }
 
-// restoreNewest puts what makes a carried version an old one into the memtable
-// above it, if replay has flushed that: sources follow each other by age. A crash
-// in the middle of carrying may have left only the old one in the log behind it.
+// restoreNewest copies a newer version of op's item, which replay has flushed, back into
+// the memtable: a memtable must not have older versions of a key than the files
+// below it. A crash in the middle of carrying may have left only the older version in
+// the log behind the newer one.
 func (p *partition) restoreNewest(op *operation) error {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	var newest item.Version
-	// What this replay has flushed comes first. Damage is met behind it: what is there was
-	// flushed before, and the log has it again if it is newer.
+	// The lookup meets the files of this replay first, and damage only in files behind
+	// them. Those were flushed before; if they have a newer version, the log has it too.
 	body, found, err := v.lookup(&op.key, &op.epk, maxSequence, nil, false, &newest)
 	if err != nil || !found || newest.Seq <= op.ver.Seq {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// A store keeps a file of space that an open on a full disk can take, so that
-// something can be deleted. docs/crash-safety.md says why that is safe.
+// A store keeps a reserve file. An open on a full disk removes it to get space, so that
+// items can be deleted. docs/crash-safety.md says why that is safe.
 
 const (
-	// defaultReserve is for a log file and the first manifests and flushes.
+	// defaultReserve is enough for a log file and the first manifests and flushes.
 	defaultReserve = 1 << 20
-	// reserveShare bounds the reserve to this part of the space that is free.
+	// reserveShare: the reserve takes at most one part in reserveShare of the free space.
 	reserveShare = 8
 )
 
-// errReleased says that an open met a full disk and has removed the reserve file.
+// errReleased says that Open met a full disk and has removed the reserve file.
 var errReleased = errors.New("the reserve file was removed")
 
 // releaseReserve removes the reserve file, if there is one and the lock is held.
@@ -27,7 +27,7 @@ func (db *DB) releaseReserve() bool {
 	if db.lock == nil || db.fs.Remove(manifest.ReserveName) != nil {
 		return false
 	}
-	// Some file systems give the blocks back only when they have noted it.
+	// Some file systems free the blocks only when the removal is durable.
 	_ = db.fs.SyncDir(".")
 	db.opts.Logger.Warn("the disk is full: opening the store with the space of its reserve file", "file", db.fs.Path(manifest.ReserveName))
 	return true
@@ -40,7 +40,7 @@ func (db *DB) keepReserve() {
 	if least <= 0 {
 		return
 	}
-	// A store manifest is at times written whole beside the one before.
+	// At times the store manifest is written whole, beside the one before.
 	size := least + 2*db.structure.dir.Bytes()/least*least
 	if info, err := db.fs.Stat(manifest.ReserveName); err == nil && info.Size >= size {
 		return

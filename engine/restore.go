@@ -28,35 +28,35 @@ var ErrWrongParent = backup.ErrParent
 //
 //  1. DIR.restoring is made. If it exists, the restore is refused.
 //  2. Of each stream, segment files are written to DIR.restoring/files and
-//     synced, log records to a log in DIR.restoring/wal. A stream that follows
-//     another takes away what of it is not needed any more.
+//     synced, log records to a log in DIR.restoring/wal. An incremental stream first
+//     removes the log, and the files that it does not need, of the stream before.
 //  3. After the last stream the log is closed. The files get their names below
 //     DIR.restoring/p, and partitions their manifests. All directories are synced.
 //  4. The store manifest is written.
-//  5. DIR, if it is there, empty, is removed. Commit point: DIR.restoring is
-//     renamed to DIR, and the directory that has both is synced.
+//  5. An empty DIR is removed. Commit point: DIR.restoring is
+//     renamed to DIR, and their parent directory is synced.
 //
-// A crash before 5 leaves DIR.restoring, which nothing opens by itself and which
-// is to be removed by hand, and DIR as it was or, if it was empty, gone. An error
-// before 5 removes DIR.restoring.
+// A crash before the commit point leaves DIR.restoring, which nothing opens by itself;
+// remove it by hand. DIR is as it was or, if it was empty, may be gone. An error before
+// the commit point removes DIR.restoring.
 
 const (
 	restoringSuffix = ".restoring"
 	restoredFiles   = "files" // below it
 )
 
-// Restore makes a store in dir of a full backup that r holds, and of the
-// incremental backups, if any, that follow it in r, each of them the next after
-// the one before: io.MultiReader joins several readers. The store is as it was at
-// the sequence of the last of them, under the same identity; it opens like any
+// Restore makes a store in dir from the full backup that r holds and the
+// incremental backups, if any, that follow it in r. Each must be the next after
+// the one before; io.MultiReader joins several readers. The store is as it was at
+// the sequence of the last backup, under the same identity, and opens like any
 // store.
 //
-// The store is made in a directory beside, dir.restoring, and gets its name at the
-// end: dir does not exist, or is empty, unless it is the whole store, on disk.
-// Everything is verified while it is written. After an error, of ctx too, nothing
+// Restore makes the store in the directory dir.restoring and renames it to dir at the
+// end: dir does not exist, or is empty, until it is the whole store, on disk.
+// Everything is verified while it is written. After an error, also of ctx, nothing
 // is left.
-// Errors: ErrExists if dir has something in it, or dir.restoring is there (another
-// restore is under way or was broken off: it may be removed); *CorruptionError with
+// Errors: ErrExists if dir is not empty, or if dir.restoring exists (another
+// restore is under way or was broken off: then it may be removed); *CorruptionError with
 // the offset in r; ErrWrongParent; ErrTooNew; *IOError, ErrDiskFull.
 func Restore(ctx context.Context, r io.Reader, dir string) error {
 	if dir == "" {
@@ -76,8 +76,8 @@ func Restore(ctx context.Context, r io.Reader, dir string) error {
 	return restore(ctx, parent, filepath.Base(full), r)
 }
 
-// VerifyBackup reads the backups that r holds to its end, checks them as Restore
-// does, and returns what describes them. The first may be an incremental one.
+// VerifyBackup reads r to its end, checks the backups in it as Restore does, and
+// returns their descriptions. The first backup may be an incremental one.
 func VerifyBackup(ctx context.Context, r io.Reader) ([]BackupInfo, error) {
 	var all []BackupInfo
 	d := backup.NewReader(inputName(r), bufio.NewReaderSize(r, restoreBuffer))
@@ -93,7 +93,7 @@ func VerifyBackup(ctx context.Context, r io.Reader) ([]BackupInfo, error) {
 	}
 }
 
-// passedOver checks what a backup holds and keeps nothing.
+// passedOver checks the content of a backup and keeps nothing.
 type passedOver struct{ carriedRecords }
 
 func (passedOver) Begin(*backup.Catalog) error             { return nil }
@@ -101,7 +101,7 @@ func (passedOver) Record(wal.Stream, uint64, []byte) error { return nil }
 func (passedOver) File(*backup.File) error                 { return nil }
 func (passedOver) Data([]byte) error                       { return nil }
 
-// carriedRecords knows what records must be.
+// carriedRecords checks the records of a backup.
 type carriedRecords struct{}
 
 // Check implements backup.Handler.
@@ -303,8 +303,8 @@ func (s *restorer) Data(p []byte) error {
 	return err
 }
 
-// endFile syncs the file that is being written, if there is one, and looks
-// whether it is the one that the catalog means.
+// endFile syncs the file that is being written, if there is one, and checks that it is
+// the file that the catalog names.
 func (s *restorer) endFile() error {
 	if s.file == nil {
 		return nil
@@ -371,7 +371,7 @@ func (s *restorer) finish(ctx context.Context) error {
 }
 
 // nameFiles makes the directories of partitions and gives the files their names
-// there: the last one of each file by a rename.
+// there. The last name of each file is made by a rename, the others are links.
 func (s *restorer) nameFiles(ctx context.Context) error {
 	uses := make(map[uint64][]uint32) // partitions, by file
 	for i := range s.catalog.Partitions {
@@ -443,7 +443,7 @@ func (s *restorer) clearTree(dir string) error {
 	return err
 }
 
-// segmentOf opens a segment file to look at what it says of itself.
+// segmentOf opens a segment file to read its properties.
 func segmentOf(fsys vfs.FS, name string) (*segment.Reader, error) {
 	return segment.Open(fsys, name, segment.ReaderOptions{EPK: appendEPK, Mode: segment.Pread})
 }

@@ -17,7 +17,7 @@ type Result struct {
 	scope    Scope
 	q        Query
 
-	selected *query.Select // nil: it was not run
+	selected *query.Select // nil: the query was not run
 	within   Scope         // scope, checked
 	at       position      // of the newest result, if begun
 	begun    bool
@@ -25,24 +25,24 @@ type Result struct {
 	stats    QueryStats
 }
 
-// QueryStats is what the last loop over a Result took.
+// QueryStats counts the work of the last loop over a Result.
 type QueryStats struct {
 	Partitions int           `json:"partitions"` // physical partitions that were asked
-	Documents  int64         `json:"documents"`  // that were read to see whether they are wanted, or for their values
+	Documents  int64         `json:"documents"`  // documents that were read to test the filter, or for their values
 	Bytes      int64         `json:"bytes"`      // of those documents
-	Candidates int64         `json:"candidates"` // that indexes named, as far as they were asked
-	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as they were looked for
-	Results    int64         `json:"results"`    // that were given to the loop
-	Passes     int           `json:"passes"`     // over the scope: more than one where an order does not fit into memory
+	Candidates int64         `json:"candidates"` // documents that indexes named, in the parts of the scope that the query reached
+	Matched    int64         `json:"matched"`    // documents for which the filter is true, in the parts of the scope that the query reached
+	Results    int64         `json:"results"`    // results that were given to the loop
+	Passes     int           `json:"passes"`     // passes over the scope: more than one if the rows of an order do not fit into memory
 	Charge     float64       `json:"charge"`     // request units: 2.3 for each physical partition, and a read for each of Documents
 	Elapsed    time.Duration `json:"-"`          // until the loop ended, its body included
 }
 
 // All runs the query and returns its results, in order. Items are safe to keep.
 // With Fields the body is the result as JSON; results of groups have no key, id
-// and etag. At most one error comes, as the last pair. Each physical partition
-// is seen at one commit point, taken when the loop begins; use a Snapshot for
-// one of all. Each loop runs the query anew.
+// or etag. At most one error comes, as the last pair. Each physical partition
+// is seen at one commit point, taken when the loop begins; a Snapshot gives one commit
+// point for all partitions. Each loop runs the query anew.
 //
 // Nothing is held before the loop and nothing after it. Its body may call the
 // store.
@@ -66,10 +66,10 @@ func (r *Result) All() iter.Seq2[Item, error] {
 	}
 }
 
-// Continue returns the text with which Query.Continue goes on after the newest
-// result that the loop was given; "" after the last one. It is valid after a
-// loop, also one that was left by a break. Items that are written meanwhile are
-// among the results if they come after that one.
+// Continue returns the text with which Query.Continue goes on after the latest
+// result that the loop was given; "" if the loop got all results. It is valid after a
+// loop, also after one that was left by a break. An item that is written meanwhile is
+// among the results if it comes after the latest result.
 func (r *Result) Continue() string {
 	switch {
 	case r.finished:
@@ -80,10 +80,10 @@ func (r *Result) Continue() string {
 	return r.at.text(hashQuery(r.c, r.within, r.selected))
 }
 
-// Stats returns what the last loop took.
+// Stats returns the statistics of the last loop.
 func (r *Result) Stats() QueryStats { return r.stats }
 
-// prepare checks the query and pins what it will see.
+// prepare checks the query and pins the sequences at which it reads.
 func (r *Result) prepare() (*execution, error) {
 	call, err := r.c.enter(r.ctx)
 	if err != nil {
