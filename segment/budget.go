@@ -10,36 +10,36 @@ import (
 
 // Budget bounds the descriptors and the mappings that readers hold together. A reader
 // opens its file when it reads from it, and maps it when it is first read through the
-// mapping; both are given up for readers that need them more, those first that were not
-// used lately (the clock algorithm). Readers that share a budget are as many as memory
-// allows. It is safe for concurrent use.
+// mapping. If other readers need the descriptor or the mapping, those that were not used
+// lately are given up first (the clock algorithm). Memory alone bounds how many readers
+// share a budget. It is safe for concurrent use.
 //
-// A descriptor is in use during one call of the system. Who needs one while all are in
-// use waits for the first of these calls to end.
+// A descriptor is in use during one system call. A goroutine that needs one while all
+// are in use waits for the first of these calls to end.
 //
-// A mapping is in use for longer, and by readers that leave no trace. So it is taken
-// away in two steps. First it is unpublished: who comes later does not find it. When
-// everybody who came before has left, which Retire tells, it is unmapped, or, if the
-// reader was pinned meanwhile, published again. Nobody waits for that: while there is no
-// mapping, the bytes are read through the descriptor.
+// A mapping is in use for longer, by readers that leave no trace. So it is taken away in
+// two steps. First it is unpublished: goroutines that come later do not find it. Retire
+// tells when all that came before have left. Then it is unmapped or, if the reader was
+// pinned meanwhile, published again. No goroutine waits for that: without a mapping, the
+// bytes are read through the descriptor.
 //
-// So whoever uses a reader with a bounded budget is in a stay that Retire waits for, or
-// has pinned the reader in one.
+// So a goroutine that uses a reader with a bounded budget must be in a stay that Retire
+// waits for, or must have pinned the reader in one.
 type Budget struct {
 	o BudgetOptions
 
-	mu       sync.Mutex // taken to open, close, map and unmap; no call of the system is made under it
-	freed    sync.Cond  // on mu: a descriptor is in no use any more
+	mu       sync.Mutex // taken to open, close, map and unmap; no system call is made under it
+	freed    sync.Cond  // on mu: a descriptor is not in use any more
 	files    clock
 	mappings clock
 	opening  int          // descriptors that are being opened or closed
 	kept     int          // descriptors that stay with their readers
-	waiting  atomic.Int64 // for freed
-	mapped   atomic.Int64 // mappings, those included that are being made or leave
-	evicting atomic.Bool  // a batch of mappings leaves
+	waiting  atomic.Int64 // goroutines that wait for freed
+	mapped   atomic.Int64 // mappings, also those that are being made or unmapped
+	evicting atomic.Bool  // a batch of mappings is being unmapped
 
 	reopens atomic.Int64 // opens of a file that was open before
-	remaps  atomic.Int64 // mappings of one that was mapped before
+	remaps  atomic.Int64 // mappings of a file that was mapped before
 }
 
 // BudgetOptions are the options of a Budget.
@@ -47,12 +47,12 @@ type BudgetOptions struct {
 	// MaxFiles is how many descriptors are open at most, MaxMappings how many
 	// mappings there are. 0: no limit.
 	MaxFiles, MaxMappings int
-	// Retire calls a function, later, when everybody has left who uses a reader now
-	// without having pinned it. Nil: mappings stay.
+	// Retire calls a function, later, when all goroutines have left that use a reader
+	// now without having pinned it. Nil: mappings stay.
 	Retire func(func())
 }
 
-// NewBudget returns a budget of which nothing is used.
+// NewBudget returns a budget that is not used yet.
 func NewBudget(o BudgetOptions) *Budget {
 	if o.MaxFiles <= 0 {
 		o.MaxFiles = math.MaxInt
@@ -70,7 +70,7 @@ type BudgetStats struct {
 	Files, MaxFiles       int   // descriptors open now, and at most
 	Mappings, MaxMappings int   // mappings now, and at most
 	Reopens               int64 // times that a file was opened that had been open before
-	Remaps                int64 // times that one was mapped that had been mapped before
+	Remaps                int64 // times that a file was mapped that had been mapped before
 }
 
 // Stats returns how much of the budget is used.
@@ -84,7 +84,7 @@ func (b *Budget) Stats() BudgetStats {
 	}
 }
 
-// Spare closes a descriptor that nobody uses, for somebody who needs one for another
+// Spare closes a descriptor that is not in use, so that the caller can open another
 // file; false: there is none.
 func (b *Budget) Spare() bool {
 	b.mu.Lock()
@@ -97,7 +97,7 @@ func (b *Budget) Spare() bool {
 	return true
 }
 
-// clock holds what may be given up, in the order in which it is looked at.
+// clock holds the slots that may be given up, in the order in which they are examined.
 type clock struct {
 	slots []*slot
 	hand  int
@@ -108,11 +108,11 @@ type slot struct {
 	r    *Reader
 	at   int         // its index; guarded by Budget.mu
 	in   bool        // it is in the clock; guarded by Budget.mu
-	used atomic.Bool // since the hand was last at it
+	used atomic.Bool // since the hand was last here
 }
 
-// touch says that the slot is used. It writes only what changes, so that readers on
-// several processors share the memory.
+// touch marks the slot as used. It writes only a change, so that readers on several
+// processors can share the memory.
 func (s *slot) touch() {
 	if !s.used.Load() {
 		s.used.Store(true)
@@ -133,8 +133,8 @@ func (c *clock) remove(s *slot) {
 	c.slots, s.in = c.slots[:last], false
 }
 
-// evict takes a slot out that was not used lately and that give allows; nil: there is
-// none.
+// evict takes out a slot that was not used lately and that give agrees to, and returns
+// its reader; nil: there is none.
 func (c *clock) evict(give func(*Reader) bool) *Reader {
 	for range 2 * len(c.slots) {
 		if c.hand >= len(c.slots) {
@@ -155,7 +155,7 @@ func (c *clock) evict(give func(*Reader) bool) *Reader {
 // handle is the descriptor of a reader.
 type handle struct {
 	slot
-	opening sync.Mutex   // held while it is opened: who waits needs the file too
+	opening sync.Mutex   // held while it is opened: a goroutine that waits needs the file too
 	users   atomic.Int64 // calls that use it; closedHandle is added while it is closed
 	file    vfs.File     // changed only while it is closed
 	was     bool         // open before; guarded by opening
@@ -164,7 +164,7 @@ type handle struct {
 
 const closedHandle = math.MinInt64 / 2
 
-// take returns the open file, to be given back after the call for which it was taken.
+// take returns the open file. Call give after the system call for which it was taken.
 func (r *Reader) take() (vfs.File, error) {
 	h := &r.handle
 	if h.users.Add(1) > 0 {
@@ -175,7 +175,7 @@ func (r *Reader) take() (vfs.File, error) {
 	return r.openFile()
 }
 
-// give gives the file back.
+// give gives back the file that take returned.
 func (r *Reader) give() {
 	if r.handle.users.Add(-1) == 0 && r.budget.waiting.Load() > 0 {
 		r.budget.mu.Lock()
@@ -211,7 +211,8 @@ func (r *Reader) openFile() (vfs.File, error) {
 	return f, nil
 }
 
-// reserve takes a place among the descriptors, which is counted in opening.
+// reserve reserves a place among the descriptors, which is counted in opening. It waits
+// while all are in use.
 func (b *Budget) reserve() {
 	b.mu.Lock()
 	announced := false
@@ -222,7 +223,8 @@ func (b *Budget) reserve() {
 			f.Close()
 			return
 		}
-		// Who gives a file back looks for waiters: they look once more before they wait.
+		// give looks for waiters after it has given a file back: look once more before
+		// waiting.
 		if !announced {
 			announced = true
 			b.waiting.Add(1)
@@ -235,7 +237,7 @@ func (b *Budget) reserve() {
 	b.mu.Unlock()
 }
 
-// closeOneLocked takes a descriptor that nobody uses away from its reader, for the caller
+// closeOneLocked takes a descriptor that is not in use from its reader, for the caller
 // to close; nil: there is none. mu is locked.
 func (b *Budget) closeOneLocked() vfs.File {
 	var f vfs.File
@@ -257,7 +259,7 @@ type view struct {
 // mapping is the mapping of a reader.
 type mapping struct {
 	slot
-	making  sync.Mutex // held while it is made: who waits needs it too
+	making  sync.Mutex // held while it is made: a goroutine that waits needs it too
 	was     bool       // made before; guarded by making
 	now     atomic.Pointer[view]
 	leaving *view // unpublished, and not yet unmapped; guarded by Budget.mu
@@ -289,7 +291,7 @@ func (r *Reader) mapFile() *view {
 	leaves := m.leaving != nil
 	b.mu.Unlock()
 	if leaves {
-		return nil // it comes back, or can be made again then
+		return nil // later it is published again, or can be made anew
 	}
 	if b.mapped.Add(1) > int64(b.o.MaxMappings) {
 		b.mapped.Add(-1)
@@ -300,7 +302,7 @@ func (r *Reader) mapFile() *view {
 	if err != nil {
 		b.mapped.Add(-1)
 		b.evictMappings()
-		return nil // a read tells what is wrong, if something is
+		return nil // a read will return the error, if there is one
 	}
 	if m.was {
 		b.remaps.Add(1)
@@ -331,7 +333,8 @@ func (r *Reader) newView() (*view, error) {
 	return &view{m, m.Data[:r.props.FileBytes]}, nil
 }
 
-// full says that there is no room for a mapping, and somebody sees to it if that can be helped.
+// full says that there is no room for a mapping and no eviction to begin: one runs, or
+// none is possible.
 func (b *Budget) full() bool {
 	return b.mapped.Load() >= int64(b.o.MaxMappings) && (b.evicting.Load() || b.o.Retire == nil)
 }
@@ -363,8 +366,9 @@ func (b *Budget) evictMappings() {
 	})
 }
 
-// unmap unmaps the file of a reader whose mapping was unpublished, when nobody who is
-// not pinned can use it any more.
+// unmap unmaps the file of a reader whose mapping was unpublished, when only goroutines
+// that have pinned the reader can still use it. If there are any, it publishes the
+// mapping again.
 func (b *Budget) unmap(r *Reader) {
 	b.mu.Lock()
 	v := r.mapping.leaving
@@ -381,7 +385,7 @@ func (b *Budget) unmap(r *Reader) {
 	}
 }
 
-// drop gives up what a reader holds, which nobody uses any more.
+// drop releases the descriptor and the mapping of a reader that is not in use any more.
 func (b *Budget) drop(r *Reader) {
 	b.mu.Lock()
 	var f vfs.File

@@ -23,7 +23,7 @@ type Cursor struct {
 	i      int   // member of open
 	valid  bool
 	key    shownKey
-	first  shownKey // that a search compared last
+	first  shownKey // the key that a search compared last
 	ver    item.Version
 	err    error
 
@@ -38,8 +38,8 @@ func (r *Reader) Cursor(maxSeq uint64) *Cursor {
 	return c
 }
 
-// Reset makes c an unpositioned cursor over r that keeps its buffers. A nil
-// reader lets go of the file: c must be Reset again before it moves.
+// Reset makes c an unpositioned cursor over r that keeps its buffers. With a nil reader
+// it only releases the file: c must be Reset again before it moves.
 func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
 	c.valid, c.err = false, nil
@@ -83,8 +83,8 @@ func (c *Cursor) SeekLT(k *item.Key) bool {
 	return c.backward(at-1) && c.settled(item.Compare(&c.key.Key, k) < 0)
 }
 
-// settled reports whether a seek has come to the right side of its key. Whoever
-// seeks from one key to the next would go round for ever else.
+// settled reports whether a seek has come to the right side of its key. If not, a caller
+// that seeks from one key to the next could loop forever.
 func (c *Cursor) settled(right bool) bool {
 	if !right {
 		c.valid, c.err = false, c.r.corrupt(c.open.off, errOrder)
@@ -131,12 +131,12 @@ func (c *Cursor) begin() bool {
 	return c.err == nil
 }
 
-// Positions are members of the open group. -1 is the last member of the group
-// before, and the number of members the first of the group after: adjust opens
-// those.
+// Positions are members of the open group. -1 stands for the last member of the group
+// before, and the number of members for the first of the group after: adjust opens that
+// group.
 
-// forward settles on the first key from member i on, the newest of its key,
-// that has a version to show.
+// forward moves to the first key from member i on that has a version to show. Member i
+// is the newest of its key.
 func (c *Cursor) forward(i int) bool {
 	for {
 		var ok bool
@@ -158,8 +158,8 @@ func (c *Cursor) forward(i int) bool {
 	}
 }
 
-// backward settles on the last key up to member i, the oldest of its key, that
-// has a version to show.
+// backward moves to the last key up to member i that has a version to show. Member i is
+// the oldest of its key.
 func (c *Cursor) backward(i int) bool {
 	for {
 		var ok bool
@@ -261,8 +261,8 @@ func (c *Cursor) show(i int) bool {
 	return true
 }
 
-// load opens the group at off, whose index is given if it is known. The cursor
-// keeps a copy of it, so that it can be used without a guard.
+// load opens the group at off; index is its index, -1 if not known. The cursor keeps a
+// copy of the group, so that it can be used without a guard.
 func (c *Cursor) load(off, index int64) bool {
 	if c.err = c.fetch(off); c.err == nil {
 		c.buf, c.err = c.open.decode(c.r, c.own, off, c.buf)

@@ -104,8 +104,8 @@ type Properties struct {
 	Live              uint64 // keys whose newest version is a document
 	Keys              uint64 // different keys
 	Tombstones        uint64 // versions that are tombstones
-	OfPartitions      uint64 // of these, those that delete a logical partition
-	DeletedHere       uint64 // versions that one of those deletes
+	OfPartitions      uint64 // of these, partition tombstones: they delete a logical partition
+	DeletedHere       uint64 // versions that these partition tombstones delete
 	Groups            uint64
 	LogicalPartitions uint64
 	RawBytes          uint64 // sum of the lengths of all bodies

@@ -7,17 +7,17 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Hot holds decoded items that are read time and again, by their keys or by their
-// ordinals, so that such a read ends before the locator, or without a look at the
-// group: of skewed reads most. A file never changes, so what is held of one stays
-// right; what is held of a file that is gone is displaced in time. Readers share
-// one. It is safe for concurrent use, and no call waits.
+// Hot holds decoded items that are read repeatedly, by their keys or by their ordinals.
+// A read that finds its item here needs no locator and no group. Of skewed reads most
+// do. A file never changes, so items of it stay right; items of a file that is gone are
+// displaced in time. Readers share one Hot. It is safe for concurrent use, and no call
+// waits.
 //
-// Each key has one slot, and so has each ordinal. Of the items that are decoded one in four is noted. A
-// key that was noted twice without another one of its slot in between moves in,
-// if what is there was not read since somebody last wanted its place: uniform
-// reads displace hardly anything. Where the bytes are used up a hand goes round
-// the slots for one to empty.
+// Each key has one slot, and so has each ordinal. One in four decoded items is noted. A
+// key moves into its slot when it was noted twice without another key of the slot in
+// between, unless the item there was read since the slot was last wanted. So uniform
+// reads displace hardly anything. When the bytes are used up, a hand goes round the
+// slots for one to empty.
 type Hot struct {
 	slots []hotSlot
 	size  int64        // bytes
@@ -27,15 +27,15 @@ type Hot struct {
 
 type hotSlot struct {
 	item atomic.Pointer[hotItem]
-	tag  atomic.Uint32 // of the item: tells most others from it without a look at it
+	tag  atomic.Uint32 // of the item: tells it from most others without loading it
 	last atomic.Uint32 // tag that was noted last
 }
 
-// hotItem is the newest version of a key in a file, or that with an ordinal. All
+// hotItem is the newest version of a key in a file, or the version with an ordinal. All
 // but used is immutable.
 type hotItem struct {
-	file    uint64 // number of the reader; with byOrdinal
-	hash    uint64 // of the key; the ordinal
+	file    uint64 // number of the reader; byOrdinal is added for an ordinal
+	hash    uint64 // of the key; or the ordinal
 	version item.Version
 	key     item.Key
 	used    atomic.Bool
@@ -47,9 +47,9 @@ const byOrdinal = 1 << 63
 const (
 	hotMean        = 1 << 10 // bytes of an item for which slots are provided
 	hotLargest     = 16 << 10
-	hotOverhead    = 224 // bytes of an item beside its bytes
+	hotOverhead    = 224 // bytes of an item beside its key and body
 	decodesPerNote = 4   // by reads that share scratch
-	hotSteps       = 8   // slots that are looked at for room
+	hotSteps       = 8   // slots that are examined for room
 )
 
 // NewHot returns a cache of up to size bytes.
@@ -81,8 +81,8 @@ func (h *Hot) slot(file, hash uint64) (*hotSlot, uint32) {
 	return &h.slots[x>>32&uint64(len(h.slots)-1)], uint32(x) | 1
 }
 
-// find returns the newest version of a key in a file, if it is held. The body
-// is valid for as long as anybody refers to it, and must not be written.
+// find returns the newest version of a key in a file, if it is held. The body stays
+// valid as long as it is referred to, and must not be written.
 func (h *Hot) find(file uint64, k *item.Key, hash uint64) *item.Version {
 	slot, tag := h.slot(file, hash)
 	if slot.tag.Load() != tag {
@@ -122,7 +122,7 @@ func (h *Hot) noteOrdinal(file uint64, ordinal uint32, k *item.Key, v *item.Vers
 	h.note(file|byOrdinal, k, uint64(ordinal), v)
 }
 
-// note says that the newest version of a key in a file, or with byOrdinal that
+// note says that the newest version of a key in a file, or with byOrdinal the version
 // with an ordinal, was decoded. It keeps nothing of the arguments.
 func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 	slot, tag := h.slot(file, hash)
@@ -159,8 +159,8 @@ func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 	slot.tag.Store(tag)
 }
 
-// empty makes a slot empty, unless its item was read since somebody last
-// wanted its place.
+// empty empties a slot, unless its item was read since the slot was last wanted. It
+// reports whether the slot is empty.
 func (h *Hot) empty(slot *hotSlot) bool {
 	i := slot.item.Load()
 	if i == nil {

@@ -6,23 +6,22 @@ import (
 	"unsafe"
 )
 
-// Encoding of LZ blocks. The search is the greedy one of Snappy
-// (format_description.txt of that project): a hash of 6 bytes leads to where they
-// were last in the block, else to where the dictionary has them. Where a match is
-// short, the one that a hash of its end leads to may reach back over all of it, and
-// is taken instead.
+// Encoding of LZ blocks. The search is the greedy one of Snappy (format_description.txt
+// of that project): a hash of 6 bytes leads to where they were last in the block, or
+// else to where the dictionary has them. If a match is short, a hash of its end may lead
+// to another match that reaches back over all of it. That one is taken instead.
 //
-// The table of places in the block is never cleared, which for a document of a KiB
-// would take as long as the search itself: an entry that does not carry the number
-// of the block is of an earlier one.
+// The table of positions in the block is never cleared: for a document of a KiB that
+// would take as long as the search itself. An entry without the number of the block is
+// of an earlier block.
 
 const (
 	lzDictBits = 14        // of hashes into a dictionary
 	lzSeenBits = 12        // of hashes into the block
 	lzPosBits  = 15        // of a position in the block
-	lzMargin   = 12        // bytes before the end of a block at which nothing is looked for
-	lzShort    = 12        // bytes of a match below which another look is taken
-	lzProbes   = 3         // positions looked at before some are passed over
+	lzMargin   = 12        // bytes before the end of a block at which no match is looked for
+	lzShort    = 12        // bytes of a match below which another one is looked for
+	lzProbes   = 3         // positions looked at before some are skipped
 	lzFar      = 1<<16 - 1 // largest offset
 	lzAround   = 8         // bytes before and behind the text that are looked at
 )
@@ -97,9 +96,9 @@ func (e *lzEncoder) encode(dst, src []byte) []byte {
 	}
 }
 
-// find returns the next place from s on where 4 bytes are as they were before, and
-// where that was; -1 if there is none before limit. The longer it takes since the
-// last match the more places it passes over.
+// find returns the next position from s on whose 4 bytes occurred before, and where they
+// did; -1 if there is none before limit. The longer ago the last match is, the more
+// positions it skips.
 func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
 	for ; s < limit; s += lzProbes + (s-emitted)>>6 {
 		for at := s; at < s+lzProbes; at++ {
@@ -121,7 +120,7 @@ func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
 	return -1, 0
 }
 
-// ahead returns where the match ends of which 4 bytes are at at.
+// ahead returns the end of the match whose 4 bytes at at are known to be equal.
 func (e *lzEncoder) ahead(text []byte, at, offset int) int {
 	stop := len(text) - lzAround
 	if from := at - offset; from < e.dict {
@@ -135,7 +134,8 @@ func (e *lzEncoder) ahead(text []byte, at, offset int) int {
 	return stop
 }
 
-// back returns where the match begins of which 4 bytes are at at, low at the least.
+// back returns the beginning of the match whose 4 bytes at at are known to be equal; low
+// at the least.
 func (e *lzEncoder) back(text []byte, at, offset, low int) int {
 	if low = max(low, offset); at-offset >= e.dict {
 		low = max(low, e.dict+offset)
@@ -150,8 +150,8 @@ func (e *lzEncoder) back(text []byte, at, offset, low int) int {
 	return low
 }
 
-// load64 returns the 8 bytes at i of b, which must have them in its capacity or, for
-// a negative i, before it. Not to check that makes the search a sixth faster.
+// load64 returns the 8 bytes at i of b. They must lie in its capacity or, for a negative
+// i, in the memory before it. That nothing is checked makes the search a sixth faster.
 func load64(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
 }
@@ -161,9 +161,9 @@ func load32(b []byte, i int) uint32 {
 	return binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
 }
 
-// putPair writes literals, behind which 4 bytes can be read, and a match of length
-// bytes from offset bytes before, 0: none, in one pair or more, and returns how many
-// bytes it wrote. It may write 4 more.
+// putPair writes literals and a match as one pair or more, and returns how many bytes it
+// wrote. The match has length bytes, from offset bytes before; length 0: none. 4 bytes
+// must be readable behind literals. putPair may write 4 bytes more than it returns.
 func putPair(dst, literals []byte, offset, length int) int {
 	if len(literals) <= lzLits && uint(length-lzLeast) <= lzNarrow-lzLeast {
 		dst = dst[:3+4]

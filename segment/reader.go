@@ -40,14 +40,15 @@ type ReaderOptions struct {
 	Hot *Hot
 	// Budget bounds what readers hold of the system. Nil: one of its own, without bounds.
 	Budget *Budget
-	// Keep says that the file may lose its name: what is open or mapped stays so.
+	// Keep says that the file may lose its name: its descriptor and its mapping are not
+	// given up.
 	Keep bool
 }
 
-// Reader reads a segment. It is safe for concurrent use, and counts its users:
-// the opener is the first, and the file is closed when the last has called
-// Release. Nothing of a reader, its cursors and walkers included, may be used
-// after that. When the file is open, and mapped, is the business of its Budget.
+// Reader reads a segment. It is safe for concurrent use, and counts its users: the
+// opener is the first, and the file is closed when the last has called Release. After
+// that the reader, its cursors and its walkers must not be used. Its Budget decides when
+// the file is open and mapped.
 type Reader struct {
 	fs      vfs.FS
 	name    string // full path, for messages
@@ -60,7 +61,7 @@ type Reader struct {
 	mapping mapping
 	refs    atomic.Int64
 	pins    atomic.Int64
-	kept    bool // its descriptor
+	kept    bool // its descriptor is never given up
 
 	props   Properties
 	base    base
@@ -322,7 +323,7 @@ func (r *Reader) FooterCRC() uint32 { return r.props.FooterCRC }
 // the slice.
 func (r *Reader) Dictionaries() []*Dictionary { return r.dicts }
 
-// Acquire adds a user; the caller must be sure that there is one.
+// Acquire adds a user. There must be one already.
 func (r *Reader) Acquire() { r.refs.Add(1) }
 
 // Release takes a user away. The last one closes the file.
@@ -332,8 +333,8 @@ func (r *Reader) Release() {
 	}
 }
 
-// Pin is Acquire for one who uses the reader outside of the stays that the Retire of
-// its Budget waits for. It is called in such a stay, and ended by Unpin.
+// Pin is Acquire for a caller that uses the reader outside of the stays that the Retire
+// of its Budget waits for. Pin is called in such a stay. Unpin ends it.
 func (r *Reader) Pin() {
 	r.pins.Add(1)
 	r.Acquire()

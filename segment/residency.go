@@ -8,40 +8,39 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// A page of a mapping that is not in memory stops the processor that touches
-// it, and with it other goroutines. So a reader remembers which pages of the
-// groups were read: those it touches in the mapping, the others it reads from
-// the file first, where a goroutine that waits is in nobody's way. No system
-// call is made for a page that was read before.
+// A page of a mapping that is not in memory stops the processor that touches it, and
+// with it other goroutines. So a reader remembers which pages of the groups were read.
+// It touches those in the mapping. It reads the others from the file first: a goroutine
+// that waits there stops no other. No system call is made for a page that was read
+// before.
 //
-// A file that was in use before it was opened may be in memory as a whole: at a
-// page that was not read the system is asked for the 256 KiB around it. A store
-// larger than memory would pay for that and hardly ever gain, so after a no the
-// next unread pages are not asked for.
+// A file that was in use before it was opened may be in memory as a whole. So at a page
+// that was not read the system is asked about the 256 KiB around it. A store larger than
+// memory would pay for these calls and hardly ever gain. So after a no the system is not
+// asked about the next unread pages.
 //
-// A hint is wrong once the system has dropped the page. One touch in 32 is
-// timed: one so slow that a device must have been asked takes back the hints of
-// its 256 KiB, and several of them those of the whole file. A wrong hint costs
-// time only.
+// A hint is wrong once the system has dropped the page. One touch in 32 is timed. If it
+// is so slow that a device must have been asked, the hints of its 256 KiB are taken
+// back; after several slow ones, those of the whole file. A wrong hint costs time only.
 type residency struct {
 	off    int64           // of page 0 in the file
 	words  []atomic.Uint64 // a bit a page, a word for each wordBytes
 	faults atomic.Int32    // slow touches lately
 	unsure atomic.Int32    // reads of unread pages until the system is asked again
 
-	// A group that was not read is read as if it were a quarter longer than they are
-	// in the mean: the less of them reach into another page for nothing.
+	// coldFirst is how much of a group of unknown length is read: 1.25 times the mean
+	// length. To read more would more often reach into another page for nothing.
 	coldFirst int64
 }
 
 const (
 	touchesPerTimed = 32
 	slowTouch       = 40 * time.Microsecond
-	faultWeight     = 8 // timed touches by which one slow one is forgotten
+	faultWeight     = 8 // timed touches after which a slow one is forgotten
 	faultLimit      = 4 * faultWeight
 
 	wordBytes   = 64 * pageLen
-	missesAsked = 16 // of so many unread pages one is asked for, after a no
+	missesAsked = 16 // after a no, the system is asked about one of so many unread pages
 )
 
 func (h *residency) init(groups Section, n uint64, warm bool) {
@@ -142,13 +141,13 @@ func (c *ColdReads) Stats() (reads int64, waited time.Duration) {
 }
 
 const (
-	coldLeast = 256       // read ahead of knowing how long a group is, see coldFirst
+	coldLeast = 256       // the least that coldFirst can be
 	coldAhead = 64 << 10  // read ahead of a cursor
 	coldPiece = 256 << 10 // read at once
 )
 
-// warmAhead reads what a cursor that goes from the group at from to that at to
-// will want next, if it follows and was not read.
+// warmAhead reads what a cursor that goes from the group at from to the one at to will
+// want next in this direction, if it was not read.
 func (r *Reader) warmAhead(s *scratch, from, to int64) error {
 	lo, hi := to, to+coldAhead
 	m := r.view()
@@ -179,9 +178,9 @@ func (r *Reader) warm(s *scratch, m *view, off, n int64) error {
 	return nil
 }
 
-// groupBytes returns the bytes from the group at off on: at least the whole
-// group unless the length that it gives is wrong. They are valid until the next
-// call with the same scratch, and may be mapped: the caller is guarded.
+// groupBytes returns the bytes from the group at off on: at least the whole group,
+// unless the length in its prelude is wrong. They are valid until the next call with the
+// same scratch, and may be mapped: the caller is guarded.
 func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	limit := r.groups.end() - off
 	if off < r.groups.Off || limit <= 0 {
@@ -219,9 +218,9 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	return b[:size:min(page-off, int64(cap(b)))], nil
 }
 
-// coldGroup is groupBytes for a group that was not read: n bytes of it, or more.
-// What was read is used as it is. A touch of the mapping would be a page fault,
-// though the page is in memory: a tenth of the time of a processor.
+// coldGroup is groupBytes for a group that was not read. It reads n bytes of it, or
+// more, and uses them as they are. To touch the mapping would be a page fault, though
+// the page is in memory: a tenth of the time of a processor.
 func (r *Reader) coldGroup(s *scratch, off, n, limit int64) ([]byte, error) {
 	from := off &^ (pageLen - 1)
 	s.cold = s.cold[:0]

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// Versions lie in the order of keys. Who wants those above a sequence passes
-// over most of the rest by the blocks of the offsets section, each of which says
-// how high the sequences of its groups reach: in units of 2^shift above the
-// lowest one of the file, such that 32 bits are enough, rounded down.
+// Versions lie in the order of keys. A search for those above a sequence skips most of
+// the rest by the blocks of the offsets section. Each block has a ceiling: the highest
+// sequence of its groups, less the lowest one of the file, in units of 2^shift, rounded
+// down. shift is such that 32 bits are enough.
 
 // ceilingShift returns the unit of ceilings.
 func (p *Properties) ceilingShift() int { return max(0, bits.Len64(p.MaxSeq-p.MinSeq)-32) }
@@ -18,16 +18,15 @@ func (p *Properties) ceiling(highest uint64) uint32 {
 	return uint32((highest - p.MinSeq) >> p.ceilingShift())
 }
 
-// above says whether a block with this ceiling may have a sequence above one.
+// above says whether a block with this ceiling may have a sequence above after.
 func (p *Properties) above(ceiling uint32, after uint64) bool {
 	shift := p.ceilingShift()
 	return after < p.MinSeq || (after-p.MinSeq)>>shift <= uint64(ceiling)
 }
 
-// Sequences calls visit with the versions whose sequence is above after, of those
-// with ordinals from lo, inclusive, to hi, exclusive, in the order of ordinals. It
-// reads their groups without what is compressed in them, and passes over
-// neighbours that have no such sequence.
+// Sequences calls visit with the versions whose sequence is above after and whose
+// ordinals are from lo, inclusive, to hi, exclusive, in the order of ordinals. It
+// decompresses nothing in their groups, and skips neighbours that have no such sequence.
 func (r *Reader) Sequences(lo, hi uint32, after uint64, visit func(ordinal uint32, seq uint64)) error {
 	hi = min(hi, uint32(r.props.Items))
 	if lo >= hi || after >= r.props.MaxSeq {

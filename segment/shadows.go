@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Shadows names the versions in an older file that a file overwrites. A file
-// that knows this of all files that were older when it was written has it in
-// its shadows section, so that nobody has to look up its keys in them.
+// Shadows names the versions in an older file that a file overwrites. If they are known
+// for all files that were older when the file was written, it has them in its shadows
+// section. Then its keys need not be looked up in the older files.
 type Shadows struct {
 	File     uint64   // number of the older file
 	Ordinals []uint32 // there, rising

@@ -1,12 +1,13 @@
 package segment
 
-// Skip passes over the group that a walker could not read, for whoever wants what is
-// left of a damaged file: Next goes on behind it. False: nothing can be found behind it.
+// Skip passes over the group that a walker could not read, for a caller that wants the
+// rest of a damaged file: Next goes on behind the group. False: nothing can be found
+// behind it.
 func (w *Walker) Skip() bool {
 	if w.err == nil || w.r.broken != nil {
 		return false
 	}
-	next := w.r.groups.Off // where to begin could not be read
+	next := w.r.groups.Off // the beginning of the groups could not be read
 	if w.at != 0 {
 		next = w.r.behind(w.at)
 	}
@@ -17,8 +18,8 @@ func (w *Walker) Skip() bool {
 	return true
 }
 
-// behind returns the offset of the group behind one that cannot be read: as the table of
-// offsets has it, or else as its own length says; 0: neither does.
+// behind returns the offset of the group behind one that cannot be read: from the table
+// of offsets, or else from the group's own length; 0: from neither.
 func (r *Reader) behind(off int64) (next int64) {
 	s := scratches.Get().(*scratch)
 	defer s.free()

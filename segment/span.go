@@ -14,9 +14,9 @@ type Span struct {
 }
 
 // Span returns how much of the file lies between two EPKs, lo inclusive and hi
-// exclusive, each of 16 bytes a level. It reads a few pages of the tables; an
-// EPK that agrees with that of a logical partition in all but its last 8 bytes
-// is taken for it.
+// exclusive, each of 16 bytes a level. It reads a few pages of the tables. An EPK that
+// agrees with the EPK of a logical partition in all but its last 8 bytes counts as equal
+// to it.
 func (r *Reader) Span(lo, hi []byte) (Span, error) {
 	s := scratches.Get().(*scratch)
 	defer s.free()
@@ -103,11 +103,11 @@ func (r *Reader) LowerLogicalPartition(epk []byte) (i int, err error) {
 	return i, err
 }
 
-// PartitionOrdinals returns the ordinals, from lo to hi, of the versions of the
-// logical partition of a key, as the table of partitions has it; one is false if
-// several have the entry that the key would have. It opens no group: if the file
-// has nothing of the partition these may be those of another, whose EPK agrees with
-// the key's in what the table holds.
+// PartitionOrdinals returns the ordinals, from lo to hi, of the versions of the logical
+// partition of a key, by the table of partitions. one is false if several logical
+// partitions have the entry that the key would have. It opens no group: if the file has
+// nothing of the partition, these may be the ordinals of another one, whose EPK agrees
+// with the key's in the bytes that the table holds.
 func (r *Reader) PartitionOrdinals(k *item.Key) (lo, hi uint32, one bool, err error) {
 	s := scratches.Get().(*scratch)
 	defer s.free()

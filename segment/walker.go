@@ -81,7 +81,7 @@ func (w *Walker) nextGroup() bool {
 	return w.err == nil
 }
 
-// complete decodes what WalkKeys left out.
+// complete decodes the body that WalkKeys left out.
 func (w *Walker) complete() error {
 	if !w.open.begun {
 		return nil
@@ -106,7 +106,7 @@ func (w *Walker) Ordinal() uint32 { return w.base + uint32(w.i) }
 // Older says whether the version follows a newer one of its key.
 func (w *Walker) Older() bool { return w.open.isOlder(w.i) }
 
-// Complete makes the Version of a walk without bodies have its body.
+// Complete adds the body to the Version of a walk without bodies.
 func (w *Walker) Complete() error {
 	w.err = w.complete()
 	return w.err
@@ -120,7 +120,7 @@ type stream struct {
 	r    *Reader
 	off  int64 // of buf in the file
 	buf  []byte
-	each func(piece []byte) error // gets every byte once, in order; nil: nobody does
+	each func(piece []byte) error // gets every byte once, in order; nil: none
 }
 
 const (
@@ -132,11 +132,11 @@ const (
 // of an earlier call. They are valid until the next call.
 func (s *stream) bytes(off, n int64) ([]byte, error) {
 	if end := s.off + int64(len(s.buf)); off > end && s.each != nil {
-		if _, err := s.bytes(end, off-end); err != nil { // what nobody asks for
+		if _, err := s.bytes(end, off-end); err != nil { // skipped bytes, for each
 			return nil, err
 		}
 	}
-	have := s.off + int64(len(s.buf)) - off // of what is wanted and follows
+	have := s.off + int64(len(s.buf)) - off // bytes of buf from off on
 	if have >= n && off >= s.off {
 		at := off - s.off
 		return s.buf[at : at+n], nil
@@ -172,8 +172,7 @@ func (s *stream) bytes(off, n int64) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// group returns the bytes of the group at off, as its prelude gives their
-// number.
+// group returns the bytes of the group at off; its prelude has their number.
 func (s *stream) group(off int64) ([]byte, error) {
 	limit := s.r.groups.end() - off
 	if limit <= 0 {

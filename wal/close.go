@@ -8,13 +8,12 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// Close writes and syncs what was appended, closes the file, and keeps or removes
-// the spares. What it returns belongs into the manifest: with it the log is
-// protected to its last byte, and Cut may give back the rest of the file. From
-// then on Append refuses with ErrClosed; those who are in Append or Wait get
-// their answer.
+// Close writes and syncs what was appended, closes the file, and keeps or removes the
+// spares. The manifest must note the Closed that it returns: then the log is protected
+// to its last byte, and Cut may give back the rest of the file. From then on Append
+// returns ErrClosed. Calls of Append and Wait that are under way get their answer.
 //
-// If the log has failed Close only lets go of its files and says so. An error
+// If the log has failed, Close only closes its files and returns the failure. An error
 // of the last clean-up comes with a valid Closed.
 func (l *Log) Close() (Closed, error) {
 	l.mu.Lock()
@@ -40,10 +39,10 @@ func (l *Log) Close() (Closed, error) {
 	return Closed{File: f.number, Length: length}, err
 }
 
-// Cut makes a closed file as long as it has records, unless it has another name,
-// by which somebody else may be reading it. The manifest must note c, durably:
-// else the file is shorter than it was made, which is damage. It saves space
-// only, and need not last.
+// Cut truncates a closed file behind its last record, unless the file has another name,
+// through which another process may be reading it. The manifest must note c, durably,
+// before the call: without that, a file that is shorter than it was made is damaged. Cut
+// only saves space, and need not be durable.
 func Cut(fs vfs.FS, dir string, c Closed) error {
 	f, err := fs.OpenWrite(path.Join(dir, FileName(c.File)))
 	if err != nil {
@@ -58,7 +57,7 @@ func Cut(fs vfs.FS, dir string, c Closed) error {
 
 // abandon closes the files of a log that has failed.
 func (l *Log) abandon() {
-	l.write.Lock() // nobody writes to a mapping
+	l.write.Lock() // no goroutine writes to a mapping
 	defer l.write.Unlock()
 	l.sync.Lock()
 	defer l.sync.Unlock()
@@ -91,11 +90,11 @@ type Stats struct {
 	Written   int64         `json:"written_bytes"` // bytes of records written
 	Writes    int64         `json:"writes"`        // calls that wrote records
 	Waits     int64         `json:"waits"`         // calls of Wait that had to wait for a sync
-	Waited    time.Duration `json:"waited_ns"`     // by all of them
+	Waited    time.Duration `json:"waited_ns"`     // how long these calls waited
 	Syncs     int64         `json:"syncs"`         // syncs of records
 	Rotations int64         `json:"rotations"`     // files filled
 	Made      int64         `json:"made"`          // files made
-	Recycled  int64         `json:"recycled"`      // of them, out of old ones
+	Recycled  int64         `json:"recycled"`      // of Made, out of old files
 	Dropped   Dropped       `json:"dropped"`       // what Recover found before Create and dropped
 }
 

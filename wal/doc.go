@@ -27,22 +27,22 @@
 //
 // # Invariants
 //
-//  1. A file has its number as a name only with a whole, durable header.
+//  1. A file gets its number as a name only when its header is whole and durable.
 //  2. Bytes of an earlier use of a file, of another file or of another place
 //     never verify as a record.
 //  3. The first record of a file is written after the file before it is sealed,
 //     and a file is synced after those before it were. So a mark that says that
-//     records of a file were synced vouches for the files before it; the first
-//     file behind that which is not whole ends the log.
+//     records of a file were synced vouches for the files before it. The first
+//     file behind that one that is not whole ends the log.
 //  4. What lies below a record's mark was durable before the record was
 //     written. So a record that does not verify below the mark of one that
 //     does is damage, never the trace of a crash.
 //  5. Sequences, positions and the order in the files are one order.
-//  6. A file is removed or used again only after a manifest that needs it no
-//     more is durable (the owner's part: FirstNeeded, manifest, Drop).
+//  6. A file is removed or used again only after a manifest that does not need it
+//     is durable (the owner's part: FirstNeeded, manifest, Drop).
 //  7. A log of an earlier run is never appended to.
 //  8. After a write or sync failed nothing more is written or synced, and no
-//     one is told that his record is durable unless it was before. A write that
+//     caller is told that its record is durable unless it was before. A write that
 //     failed for lack of space is made again before any other.
 //
 // # What is durable after which call
@@ -56,12 +56,11 @@
 //
 // # Recovery
 //
-// The owner calls Settle, Recover, notes Recovery.First and Closed in its
-// manifest, durably, and then calls Create. Recover modifies nothing and gives
-// the same each time. It ends the log at the first record that does not verify
-// if no mark vouches for it, and fails with a *fault.CorruptionError otherwise.
-// A reader beside the owner sets Options.Unsettled in place of the call of Settle, and
-// calls nothing but Recover.
+// The owner calls Settle and Recover, notes Recovery.First and Closed in its manifest,
+// durably, and then calls Create. Recover modifies nothing and gives the same result
+// each time. It ends the log at the first record that does not verify if no mark vouches
+// for it, and fails with a *fault.CorruptionError otherwise. A reader beside the owner
+// does not call Settle: it sets Options.Unsettled and calls nothing but Recover.
 //
 // # Limits
 //

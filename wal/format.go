@@ -39,9 +39,9 @@ type FileHeader struct {
 	Number  uint64
 	ID      uint64 // random, another one for each use of the file
 	StoreID [16]byte
-	// Made is the length that the file had, durably, before it got its name. It is never
-	// less until a manifest notes the length of the records. 0: unknown, the file was made before
-	// headers said it.
+	// Made is the length that the file had, durably, before it got its name. The file is
+	// not shorter until a manifest notes the length of its records. 0: unknown, the file
+	// was made before headers had this field.
 	Made int64
 }
 
@@ -127,16 +127,15 @@ func (p *place) put(b []byte, off int64, h *header, sum uint32) {
 	binary.LittleEndian.PutUint32(b[0:], crc32.Update(seed, castagnoli, b[4:headerBytes]))
 }
 
-// get reads the header of a record at off from b, at least 32 bytes, and
-// returns the payload's plain checksum. It reports false for whatever is no
-// header of this place.
+// get reads the header of a record at off from b, at least 32 bytes, and returns the
+// payload's plain checksum. It reports false if b has no header for this place.
 func (p *place) get(b []byte, off int64, h *header) (sum uint32, ok bool) {
 	_ = b[headerBytes-1]
 	h.length = int64(binary.LittleEndian.Uint32(b[8:]))
 	word := binary.LittleEndian.Uint32(b[24:])
 	h.typ, h.count = Type(word), word>>8
 	h.mark = int64(binary.LittleEndian.Uint32(b[28:])) * alignment
-	// What a header cannot say is cheaper to see than its checksum.
+	// Impossible values are cheaper to find than a wrong checksum.
 	if h.length < headerBytes || h.length > headerBytes+maxPayload ||
 		h.typ < TypeWrite || h.typ > TypeSeal || h.mark < fileHeaderBytes || h.mark > off {
 		return 0, false

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// group lets one of those who wait for a sync do it for all that have come by
-// then. Those who come while it syncs wait for the next turn; when it is done
-// it hands the lead to the first of them. Nobody leads while nobody waits.
+// group lets one goroutine, the leader, sync for all that wait by then. Goroutines that
+// come during the sync wait for the next one. When it is done the leader hands the lead
+// to the first of them. There is no leader while no goroutine waits.
 type group struct {
 	sync.Mutex
 	led         bool
-	first, last *waiter // those who wait, in the order in which they came
+	first, last *waiter // goroutines that wait, in the order in which they came
 	waiting     atomic.Int64
 	pool        sync.Pool
 }
 
-// waiter is one who waits; wake gets true if it is to lead.
+// waiter is a goroutine that waits. wake gets true if it is to lead.
 type waiter struct {
 	pos  Position
 	wake chan bool
@@ -30,10 +30,10 @@ func (g *group) init() {
 	g.pool.New = func() any { return &waiter{wake: make(chan bool, 1)} }
 }
 
-// Wait returns when the log is written to the kernel up to pos, or durable up
-// to pos if sync is set. One call serves all who wait. If the write or the
-// sync fails all who wait get an error that matches fault.ErrOutcomeUnknown; the log has
-// failed, unless it matches ErrStalled.
+// Wait returns when the log is written to the kernel up to pos, or durable up to pos if
+// sync is set. One write or sync serves all callers that wait. If it fails, all of them
+// get an error that matches fault.ErrOutcomeUnknown. The log has then failed, unless the
+// error matches ErrStalled.
 func (l *Log) Wait(pos Position, sync bool) error {
 	if !sync {
 		if l.Written() >= pos {
@@ -52,7 +52,7 @@ func (l *Log) Wait(pos Position, sync bool) error {
 }
 
 // Sync makes durable what was appended before the call. After an error that matches
-// fault.ErrDiskFull that is for a later call.
+// fault.ErrDiskFull a later call can do so.
 func (l *Log) Sync() error {
 	pos := l.Appended()
 	if l.Synced() >= pos {
@@ -61,7 +61,7 @@ func (l *Log) Sync() error {
 	return l.askSynced(pos)
 }
 
-// askSynced is waitSynced for those who have no record of their own before pos.
+// askSynced is waitSynced for callers that have no record of their own before pos.
 func (l *Log) askSynced(pos Position) error {
 	err := l.waitSynced(pos)
 	if errors.Is(err, ErrStalled) {
@@ -107,9 +107,9 @@ func (l *Log) waitSynced(pos Position) error {
 	return err
 }
 
-// gather lets those run who are ready to: most of those whom the last sync has
-// served are about to append again, and this sync can serve them too. It ends
-// when no more come, at once for a committer that is alone.
+// gather lets other goroutines run first. Most of those that the last sync has served
+// are about to append again, and this sync can serve them too. It ends when no more
+// come: at once for a single committer.
 func (g *group) gather() {
 	for before := int64(-1); before < g.waiting.Load(); {
 		before = g.waiting.Load()
@@ -128,8 +128,8 @@ func (g *group) pushLocked(w *waiter) {
 	g.waiting.Add(1)
 }
 
-// handOver ends a leader's turn: it wakes those who are served, and the next
-// leader after them, so that it runs first.
+// handOver ends a leader's turn. It wakes the goroutines that were served, and after
+// them the next leader, so that the leader runs first.
 func (l *Log) handOver() {
 	g := &l.group
 	g.Lock()
@@ -160,17 +160,16 @@ func (l *Log) handOver() {
 	}
 }
 
-// Vouch appends an empty record that vouches for the records before it, and
-// makes both durable, unless that was done or there is nothing to vouch for.
-// It is meant for a log that lies still: a record that no other follows is the
-// one kind whose decay looks like a torn write.
+// Vouch appends an empty record that vouches for the records before it, and makes all of
+// them durable, unless that was done or there is nothing to vouch for. It is meant for
+// an idle log: only the decay of a record that no other follows looks like a torn write.
 func (l *Log) Vouch() error {
 	l.mu.Lock()
 	f := l.mu.file
 	needed := f.lastEnd > f.vouched && !l.mu.closed
 	l.mu.Unlock()
-	// Without records in its file there may be some in the one before that a full disk
-	// holds up.
+	// If its file has no records, the file before it may have some that wait for space
+	// on a full disk.
 	if err := l.Sync(); err != nil || !needed {
 		return err
 	}

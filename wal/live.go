@@ -4,21 +4,20 @@ import (
 	"sync"
 )
 
-// live is the list of files that the log consists of, by number. The last one
-// takes records; the ones before it are full, and complete once their seal is
-// durable.
+// live is the list of files that the log consists of, by number. The last one takes
+// records. The ones before it are full, and complete once their seal is durable.
 type live struct {
 	sync.Mutex
 	files []*liveFile
-	first uint64 // what Drop was asked for last
+	first uint64 // number of the first file that is needed, from Recover or Drop
 	// dropped are files that could not be removed yet.
 	dropped []*liveFile
 }
 
 type liveFile struct {
 	number   uint64
-	length   int64 // once it is complete
-	filled   int64 // as in file, once it is complete; 0 for one of an earlier run
+	length   int64 // set when the file is complete
+	filled   int64 // file.filled, set when the file is complete; 0 for one of an earlier run
 	complete bool
 	file     *file // until it is complete
 	// streams maps each stream that needs the file to its highest sequence in
@@ -71,11 +70,11 @@ func (l *Log) Newest() uint64 {
 	return l.live.files[len(l.live.files)-1].number
 }
 
-// FirstNeeded returns the number of the first file that somebody needs. done
-// tells for a stream up to which sequence its records in a file are not
-// needed any more; what was done stays done. It is called without a lock held.
+// FirstNeeded returns the number of the first file that is needed. done returns the
+// sequence up to which the records of a stream in a file are not needed any more; it
+// must never fall. It is called without a lock held.
 //
-// The files below are removed by Drop, once the manifest says so.
+// When the manifest has the result, Drop removes the files below it.
 func (l *Log) FirstNeeded(done func(s Stream, file uint64) uint64) uint64 {
 	v := &l.live
 	var pins []pin
@@ -104,9 +103,9 @@ type pin struct {
 	seq    uint64
 }
 
-// completeFrom returns the complete file of the lowest number from n on, and
-// the number of the first file that is needed if those below it are not; no
-// file if none is complete.
+// completeFrom returns the complete file with the lowest number from n on, nil if there
+// is none. It also returns the number of the first file that is needed if the files
+// below that one are not.
 func (v *live) completeFrom(n uint64) (*liveFile, uint64) {
 	v.Lock()
 	defer v.Unlock()
@@ -141,9 +140,9 @@ func (v *live) unpin(f *liveFile, finished []pin) int {
 	return len(f.streams)
 }
 
-// Oldest returns the stream that holds the oldest complete file: of those that
-// FirstNeeded found to need it, the one whose records end first. It reports
-// false if nothing would be gained.
+// Oldest returns a stream that needs the oldest complete file which FirstNeeded found to
+// be needed: the one whose records in it end first. It reports false if no complete file
+// is needed.
 func (l *Log) Oldest() (Stream, bool) {
 	v := &l.live
 	v.Lock()
@@ -182,9 +181,9 @@ func (l *Log) Forget(s Stream) {
 	}
 }
 
-// Drop removes the files below first, which FirstNeeded returned, or keeps
-// them for another use. The manifest must name first, durably: Recover demands
-// each file from there on. After an error the rest is left for the next call.
+// Drop removes the files below first, which FirstNeeded returned, or keeps them for
+// another use. Before that the manifest must name first, durably: Recover demands each
+// file from there on. After an error the next call goes on with the rest.
 func (l *Log) Drop(first uint64) error {
 	v := &l.live
 	v.Lock()

@@ -23,9 +23,9 @@ var ErrNoFile = errors.New("log file is not made yet")
 // ErrClosed says that the log is closed.
 var ErrClosed = errors.New("log is closed")
 
-// ErrStalled says that there is no space for records that were appended, on a file system
-// where overwriting takes space. They are in memory and are written when there
-// is, by the next call that appends, waits or syncs: so it comes with
+// ErrStalled says that the disk has no space for records that were appended, on a file
+// system where overwriting takes space. The records stay in memory. When there is space,
+// the next call that appends, waits or syncs writes them, so ErrStalled comes with
 // fault.ErrOutcomeUnknown. Until then the log takes no more records.
 var ErrStalled = errors.New("no space for what was appended to the log")
 
@@ -33,17 +33,18 @@ var ErrStalled = errors.New("no space for what was appended to the log")
 //
 // Locks, in the order in which they are taken:
 //
-//	write    who writes to files; held over pwrite
-//	sync     who syncs; held over fsync
-//	mu       who appends; held over a copy into memory
-//	maker    who makes and recycles files; held over their making
+//	write    for writing to files; held over pwrite
+//	sync     for syncing; held over fsync
+//	mu       for appending; held over a copy into memory
+//	maker    for making and recycling files; held over their making
 //	sealed   the list of full files
 //	live     the list of files
 //
-// Who holds write or mu waits for neither a sync nor the making of a file. A writer
-// waits for sync if it asked for one, for maker if its record needs a file that is not there.
+// A holder of write or mu waits for neither a sync nor the making of a file. A writer
+// waits for sync if it asked for one, and for maker if its record needs a file that is
+// not there.
 //
-// group, which orders those who wait for a sync, is held while no other is
+// group orders the goroutines that wait for a sync. While it is held, no other lock is
 // taken.
 type Log struct {
 	fs   vfs.FS
@@ -61,7 +62,7 @@ type Log struct {
 
 	write struct {
 		sync.Mutex
-		chunks []chunk // that are not written; none but in a call, unless the log is stalled
+		chunks []chunk // not written yet; none between calls, unless the log is stalled
 		at     extent  // end of what was written
 	}
 	sync   sync.Mutex
@@ -70,7 +71,7 @@ type Log struct {
 		sync.Mutex
 		file   *file  // takes the next record
 		offset int64  // at which it goes
-		buf    []byte // records of file that nobody has begun to write
+		buf    []byte // records of file that no chunk has yet
 		start  int64  // offset of buf in file
 		full   []chunk
 		free   [][]byte
@@ -90,7 +91,7 @@ type extent struct {
 	pos  Position
 }
 
-// chunk is a piece of the log that nobody has begun to write.
+// chunk is a piece of the log that is to be written.
 type chunk struct {
 	extent        // its end
 	start  int64  // its offset in the file
@@ -106,20 +107,20 @@ type file struct {
 	size   int64             // records must end below
 	memory *vfs.WriteMapping // guarded by Log.write; nil: none
 	synced atomic.Int64      // durable length
-	// filled is up to where the space was written before, and is known to be: a sync
-	// below it moves no metadata. Guarded by Log.sync.
+	// filled is the offset up to which the space of the file is known to have been
+	// written before: a sync below it changes no metadata. Guarded by Log.sync.
 	filled int64
 
 	// Guarded by Log.mu.
 	streams  map[Stream]uint64 // highest sequence of each
 	records  int64
 	lastSeq  uint64 // highest sequence in a record
-	lastEnd  int64  // end of the last record but vouches
+	lastEnd  int64  // end of the last record that is not a vouch
 	vouched  int64  // highest mark in a record
-	nextWish int64  // offset at which background work is asked for
+	nextWish int64  // offset at which background work is asked for next
 }
 
-// Close closes the file and what it is mapped to. No one may be writing to it.
+// Close closes the file and its mapping. No goroutine may be writing to it.
 func (f *file) Close() error {
 	err := f.unmap()
 	if closeErr := f.File.Close(); err == nil {
@@ -138,8 +139,8 @@ func (f *file) unmap() error {
 	return memory.Unmap()
 }
 
-// wishEvery is after how many bytes background work is asked for: often, so
-// that a power cut takes little of what is not synced.
+// wishEvery returns after how many bytes background work is asked for: often, so that a
+// power cut loses little of what is not synced.
 func (f *file) wishEvery() int64 { return min(f.size/4, syncAheadBytes) }
 
 // failure is why a log takes no more records.
@@ -151,9 +152,9 @@ const pendingBytes = 1 << 20
 // keptBufferBytes is the size above which a buffer is not used again.
 const keptBufferBytes = 4 << 20
 
-// Create starts a new file behind the files that Recover found; what they hold
-// must be noted in the manifest (Recovery.Closed) first. nextSeq is the first
-// sequence that Append gives out.
+// Create starts a new file behind the files that Recover found. Before that the manifest
+// must note their lengths (Recovery.Closed). nextSeq is the first sequence that Append
+// gives out.
 func Create(fs vfs.FS, dir string, rec *Recovery, nextSeq uint64, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, opts: o.withDefaults(), dropped: rec.Dropped}
 	l.lastSeq.Store(nextSeq - 1)
@@ -173,8 +174,8 @@ func Create(fs vfs.FS, dir string, rec *Recovery, nextSeq uint64, o Options) (*L
 	return l, nil
 }
 
-// sealed is the list of full files that are written and not yet synced, oldest
-// first. Who syncs begins with it: a file is synced only after those before it.
+// sealed is the list of full files that are written and not yet synced, oldest first. A
+// sync begins with them: a file is synced only after those before it.
 type sealed struct {
 	sync.Mutex
 	ends []extent
@@ -196,7 +197,7 @@ func (s *sealed) oldest(pos Position) (extent, bool) {
 	return s.ends[0], true
 }
 
-// remove takes the oldest off.
+// remove removes the oldest.
 func (s *sealed) remove() {
 	s.Lock()
 	s.ends = s.ends[1:]
@@ -232,9 +233,9 @@ func (l *Log) Append(s Stream, t Type, count uint32, head, body []byte) (seq uin
 	}
 }
 
-// AppendNow is Append for a caller with a lock that others wait for: where a file
-// would have to be made first, or the disk is full, it returns ErrNoFile. The caller leaves the lock, calls
-// MakeFile, and begins again.
+// AppendNow is Append for a caller with a lock that others wait for. If a file would
+// have to be made first, or the disk is full, it returns ErrNoFile. The caller then
+// releases the lock, calls MakeFile, and begins again.
 func (l *Log) AppendNow(s Stream, t Type, count uint32, head, body []byte) (seq uint64, pos Position, err error) {
 	if count > maxCount {
 		return 0, 0, fmt.Errorf("%d sequences: %w", count, ErrTooLarge)
@@ -260,7 +261,7 @@ func (l *Log) AppendCarried(s Stream, highest uint64, body []byte) (pos Position
 	}
 }
 
-// AppendCarriedNow is AppendCarried for a caller with a lock, as AppendNow.
+// AppendCarriedNow is AppendCarried for a caller with a lock: see AppendNow.
 func (l *Log) AppendCarriedNow(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
 	_, pos, number, err = l.append(header{stream: s, typ: TypeCarried, seq: highest}, nil, body)
 	return pos, number, err
@@ -301,7 +302,7 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 		}
 		end := l.Appended()
 		if waiting := int64(end - l.Written()); waiting > 0 && waiting+size > pendingBytes {
-			// What waits in memory is bounded: write it first.
+			// Bound what waits in memory: write it first.
 			l.mu.Unlock()
 			if err := l.flush(end); err != nil {
 				return 0, 0, 0, l.refusal(err)
@@ -381,8 +382,8 @@ func (l *Log) putLocked(h *header, sum uint32, head, body []byte) Position {
 	return Position(l.appended.Load() + size)
 }
 
-// extend makes b n bytes longer; what it gains is not cleared. There is always
-// space for a terminator behind it.
+// extend makes b n bytes longer and does not clear the new bytes. There is always space
+// for a terminator behind them.
 func extend(b []byte, n int) []byte {
 	need := len(b) + n + terminatorBytes
 	if need > cap(b) {
@@ -393,8 +394,8 @@ func extend(b []byte, n int) []byte {
 	return b[:len(b)+n]
 }
 
-// rotateLocked seals the file and goes on to next, which exists, durably, before
-// the seal is appended, so that a full disk changes nothing.
+// rotateLocked seals the file and goes on to next. next must exist, durably, before the
+// seal is appended: so a full disk changes nothing.
 func (l *Log) rotateLocked(next *file) {
 	f := l.mu.file
 	var seal [sealPayloadBytes]byte
@@ -423,24 +424,25 @@ func (l *Log) bufferLocked() []byte {
 	return b
 }
 
-// fail makes the log refuse all further work. It returns what those get whose
+// fail makes the log refuse all further work. It returns the error of the calls whose
 // records were under way.
 func (l *Log) fail(cause error) error {
 	l.failed.CompareAndSwap(nil, &failure{cause})
 	return l.failed.Load().unknown()
 }
 
-// unknown is the error of those whose records may or may not survive.
+// unknown returns the error of calls whose records may or may not survive.
 func (f *failure) unknown() error {
 	return fmt.Errorf("log: %w", fault.Outcome(fault.ErrOutcomeUnknown, f.cause))
 }
 
-// stallError is the error of those whose records were appended and found no space.
+// stallError is the error of calls whose records were appended and found no space.
 type stallError struct{ cause error }
 
 func (e *stallError) Error() string { return "log: " + ErrStalled.Error() + ": " + e.cause.Error() }
 
-// Is matches what the sentinels say of it, and the cause but for fault.ErrDiskFull.
+// Is matches ErrStalled, fault.ErrOutcomeUnknown, and the cause, except
+// fault.ErrDiskFull.
 func (e *stallError) Is(target error) bool {
 	return target == ErrStalled || errors.Is(fault.Outcome(fault.ErrOutcomeUnknown, e.cause), target)
 }
@@ -448,8 +450,8 @@ func (e *stallError) Is(target error) bool {
 // As finds the first error of the cause that fits target.
 func (e *stallError) As(target any) bool { return errors.As(e.cause, target) }
 
-// refusal is what those get for err who have no record among what could not be written: if
-// there was no space for that, that the disk is full.
+// refusal turns err into the error of a call that has no record among those that could
+// not be written. If these found no space, it says that the disk is full.
 func (l *Log) refusal(err error) error {
 	if f := l.failed.Load(); f != nil {
 		return f.refuse()
@@ -460,7 +462,7 @@ func (l *Log) refusal(err error) error {
 	return err
 }
 
-// refuse is the error of those who come later.
+// refuse returns the error of calls that come after the failure.
 func (f *failure) refuse() error {
 	return fmt.Errorf("log: %w", fault.Outcome(fault.ErrFailed, f.cause))
 }
@@ -472,9 +474,9 @@ func (l *Log) LastSeq() uint64 { return l.lastSeq.Load() }
 // Appended returns the end of the newest record.
 func (l *Log) Appended() Position { return Position(l.appended.Load()) }
 
-// Written returns up to where records were written to the kernel: the end of
-// a process loses none of them.
+// Written returns the position up to which records were written to the kernel: the end
+// of the process loses none of them.
 func (l *Log) Written() Position { return Position(l.written.Load()) }
 
-// Synced returns up to where records are durable.
+// Synced returns the position up to which records are durable.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }

@@ -14,42 +14,41 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 )
 
-// maker makes files: new ones, or out of old ones that nobody needs. Its lock is held
-// while a file is made, synced and renamed: who waits for it then has found no file
-// that was made ahead, and waits for this one.
+// maker makes log files: new ones, or out of old ones that are not needed any more. Its
+// lock is held while a file is made, synced and renamed. A caller that waits for the
+// lock has found no file that was made ahead, and waits for this one.
 //
-// A file is made under a temporary name: space, header, sync, then the rename
-// and the sync of the directory. So a log file always has a whole header and
-// behind it zeros, or its own records, or what an earlier use left behind
-// them.
+// A file is made under a temporary name: space, header, sync, then the rename and the
+// sync of the directory. So a log file always has a whole header. Behind it there are
+// zeros, or its own records, or what an earlier use left behind them.
 //
-// Overwriting blocks that were written once costs a sync half as much as
-// growing the file or filling reserved blocks, and a write, whose pages are in
-// the cache already, about 0.8 of 2.1 microseconds less. So files let go of are
-// used again. While synced writes come, a file made ahead is filled with zeros;
-// else it is mapped, and grows into reserved space.
+// A sync after overwriting blocks that were written before costs half of a sync after
+// growing the file or filling reserved blocks. A write to such blocks costs about 0.8 of
+// 2.1 microseconds less, since its pages are in the cache already. So files are used
+// again. While synced writes come, a file made ahead is filled with zeros. Otherwise it
+// is mapped, and grows into reserved space.
 type maker struct {
 	sync.Mutex
 	log    *Log
 	number uint64  // of the file to be made
 	size   int64   // of the file to be made
 	spares []spare // files to be used again
-	coming int     // places that are reserved for more
-	waits  int64   // synced waits when the last file was made
-	busy   bool    // many of them came while the file before it was the last
+	coming int     // places that are reserved for files on their way to spares
+	waits  int64   // count of synced waits when the last file was made
+	busy   bool    // many synced waits came between the making of the last two files
 	closed bool
 
 	next   atomic.Pointer[file] // made ahead, under its name; nil: none
 	idle   atomic.Int64         // spares
-	hurry  atomic.Bool          // somebody waits for the file that is being made
+	hurry  atomic.Bool          // a caller waits for the file that is being made
 	wanted chan struct{}
 }
 
-// spare is a file without use. Nothing in it counts.
+// spare is a file without use. Its content does not matter.
 type spare struct {
 	name   string // path in the FS
 	size   int64
-	filled int64 // up to where it is known to have been written; 0: unknown
+	filled int64 // offset up to which it is known to have been written; 0: unknown
 }
 
 const (
@@ -58,19 +57,19 @@ const (
 	// fewWaits is how many synced waits a file must see for the next one to
 	// be filled ahead.
 	fewWaits = 16
-	// fillAtOnce is the size up to which a file is filled while somebody
-	// waits for it.
+	// fillAtOnce is the size up to which a file is filled although a caller waits for
+	// it.
 	fillAtOnce = 1 << 20
-	// fillPiece is how much of it is written and synced at a time, for the syncs
-	// of the log not to wait behind all of it.
+	// fillPiece is how much of a file is filled and synced at a time, so that syncs of
+	// the log need not wait until all of it is filled.
 	fillPiece = 1 << 20
-	// mappedAtMost is the size up to which a file is mapped: a record that is
-	// larger than all others may have made it huge.
+	// mappedAtMost is the size up to which a file is mapped. A single large record may
+	// make a file huge.
 	mappedAtMost = 128 << 20
 	// readAheadBytes is the piece in which a file is read ahead.
 	readAheadBytes = 1 << 20
-	// syncAheadBytes is how much may be unsynced before MakeSpare syncs, so
-	// that a power cut takes little of what nobody asked to be synced.
+	// syncAheadBytes is how much may be unsynced before MakeSpare syncs, so that a power
+	// cut loses little of what was written without a sync.
 	syncAheadBytes = 4 << 20
 )
 
@@ -90,11 +89,10 @@ func (m *maker) wish() {
 	}
 }
 
-// MakeSpare does ahead what would hold up Append and Wait when the file is
-// full: it makes the next file, and syncs if much is unsynced or a file is full.
-// It is meant for
-// a goroutine in the background. An error leaves the log as it was, unless the
-// log has failed.
+// MakeSpare does ahead what would hold up Append and Wait when the file is full: it
+// makes the next file, and syncs if much is unsynced or a file is full. It is meant for
+// a goroutine in the background. An error leaves the log as it was, unless the log has
+// failed.
 func (l *Log) MakeSpare(ctx context.Context) error {
 	if err := l.maker.makeAhead(ctx); err != nil {
 		return err
@@ -124,15 +122,15 @@ func (m *maker) makeAhead(ctx context.Context) error {
 	return nil
 }
 
-// busyLocked reports whether synced writes come: since the last file was made,
-// or while the one before it was the last.
+// busyLocked reports whether many synced waits came since the last file was made, or
+// between the making of the last two files.
 func (m *maker) busyLocked() bool { return m.busy || m.log.count.waits.Load()-m.waits >= fewWaits }
 
 // fitting returns how large a file must be for a record of size bytes.
 func fitting(size int64) int64 { return size + fileHeaderBytes + sealBytes }
 
-// take returns the file that follows, if it is made and has space for a record of
-// size bytes, or else nil: then prepare makes it. It never waits.
+// take returns the next file if it is made and has space for a record of size bytes.
+// nil: call prepare. It never waits.
 func (m *maker) take(size int64) *file {
 	f := m.next.Load()
 	if f == nil || f.size < fitting(size) || !m.next.CompareAndSwap(f, nil) {
@@ -141,8 +139,8 @@ func (m *maker) take(size int64) *file {
 	return f
 }
 
-// prepare makes the file that follows for somebody who waits for it, with space
-// for a record of size bytes.
+// prepare makes the next file for a caller that waits for it, with space for a record of
+// size bytes.
 func (m *maker) prepare(size int64, fill bool) error {
 	m.hurry.Store(true)
 	m.Lock()
@@ -152,9 +150,9 @@ func (m *maker) prepare(size int64, fill bool) error {
 		return ErrClosed
 	}
 	size = fitting(size)
-	f := m.next.Swap(nil) // nobody takes it meanwhile
+	f := m.next.Swap(nil) // so that take does not get it meanwhile
 	if f != nil && f.size < size {
-		// What its header says of its length could not be changed in one piece.
+		// The size in its header could not be changed in one piece.
 		if err := m.unmakeLocked(f); err != nil {
 			return err
 		}
@@ -170,8 +168,8 @@ func (m *maker) prepare(size int64, fill bool) error {
 	return nil
 }
 
-// makeFitLocked makes the file that follows while somebody waits for it: of at
-// least size bytes, and no larger than the disk has room for.
+// makeFitLocked makes the next file while a caller waits for it. It has at least size
+// bytes. If the disk has no room for a file of the usual size, it is smaller.
 func (m *maker) makeFitLocked(size int64, fill bool) (*file, error) {
 	for want := max(m.size, size); ; want = max(want/2, size) {
 		f, err := m.makeLocked(context.Background(), want, want <= fillAtOnce && (fill || m.busyLocked()))
@@ -181,8 +179,8 @@ func (m *maker) makeFitLocked(size int64, fill bool) (*file, error) {
 	}
 }
 
-// unmakeLocked makes a spare of a file that was made ahead. If it keeps its name
-// the next one that is made takes it over.
+// unmakeLocked turns a file that was made ahead into a spare. If it keeps its name, the
+// next file that is made replaces it.
 func (m *maker) unmakeLocked(f *file) error {
 	l := m.log
 	m.number = f.number
@@ -197,7 +195,7 @@ func (m *maker) unmakeLocked(f *file) error {
 	return err
 }
 
-// makeLocked makes the file that follows, of at least size bytes.
+// makeLocked makes the next file, of at least size bytes.
 func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, error) {
 	l := m.log
 	if f := l.failed.Load(); f != nil {
@@ -209,7 +207,7 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 		return nil, err
 	}
 	name := path.Join(l.dir, FileName(m.number))
-	// A lack of descriptors shows before the rename.
+	// Open the directory first: a lack of descriptors must show before the rename.
 	d, err := l.fs.OpenDir(l.dir)
 	if err != nil {
 		l.fs.Remove(temp)
@@ -223,7 +221,7 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 	err = d.Sync()
 	d.Close()
 	if err != nil {
-		// Whether the name lasts is unknown, and another sync proves nothing.
+		// Whether the name is durable is unknown, and another sync proves nothing.
 		l.fail(fault.IO("sync", l.fs.Path(l.dir), -1, err))
 		return nil, l.failed.Load().refuse()
 	}
@@ -242,10 +240,10 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 	return f, nil
 }
 
-// mapAhead maps a file that is not likely to be synced often, and brings all of
-// it into the kernel's cache: in large pages, where reading in large pieces
-// gets them. It leaves the file unmapped if somebody waits for it, or where a
-// mapping is of no use.
+// mapAhead maps a file that is not likely to be synced often. It first reads all of it
+// into the kernel's cache, in large pieces, for which some systems use large pages. It
+// leaves the file unmapped if a caller waits for a file, or where a mapping is of no
+// use.
 func (m *maker) mapAhead(ctx context.Context, f *file) {
 	if f.size > mappedAtMost {
 		return
@@ -256,7 +254,7 @@ func (m *maker) mapAhead(ctx context.Context, f *file) {
 			return
 		}
 		if _, err := f.ReadAt(piece[:min(f.size-off, readAheadBytes)], off); err != nil {
-			return // a call of write will say so
+			return // the write will return the error
 		}
 	}
 	if memory, err := f.MapWrite(f.size); err == nil {
@@ -264,8 +262,8 @@ func (m *maker) mapAhead(ctx context.Context, f *file) {
 	}
 }
 
-// prepareLocked makes a synced file of at least size bytes with header h,
-// under a temporary name. Up to filled it has been written.
+// prepareLocked makes a synced file of at least size bytes with header h, under the
+// temporary name temp. have is its size. It has been written up to filled.
 func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fill bool) (temp string, have, filled int64, err error) {
 	l := m.log
 	for n := len(m.spares); n > 0; n = len(m.spares) {
@@ -310,13 +308,13 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 	return temp, size, filled, nil
 }
 
-// fillFile writes the header and a clean end, zeros from filled up to the end of the
-// file if fill is set, and syncs. It returns up to where the file has been written then. It
-// stops filling when somebody waits.
+// fillFile writes the header and a terminator, fills the file with zeros from filled to
+// its end if fill is set, and syncs. It returns up to where the file has been written.
+// It stops filling when a caller waits for a file.
 //
-// The device does one thing after the other: a sync of the log that comes while
-// 32 MiB of zeros are on their way takes 40 ms. So they go in pieces, and the
-// device is left to others as long as each one took.
+// The device does one thing after the other: a sync of the log that comes while 32 MiB
+// of zeros are being written takes 40 ms. So zeros are written in pieces. After each
+// piece the device is left to others as long as the piece took.
 func (m *maker) fillFile(ctx context.Context, f interface {
 	WriteAt([]byte, int64) (int, error)
 	Sync() error
@@ -357,10 +355,11 @@ func finish(f interface{ Close() error }, err error) error {
 	return err
 }
 
-// retire takes a file that the log needs no more and that was written up to filled: it is kept for another use,
-// or removed if there are enough. A file with a second
-// name belongs to a checkpoint too, and is only removed here. The lock is not held while the name changes:
-// a writer that needs a file may wait for it.
+// retire takes a file that the log does not need any more and that was written up to
+// filled. It keeps the file for another use, or removes it if there are enough spares. A
+// file with a second name belongs to a checkpoint too: only this name is removed. The
+// lock is not held while the name changes, since a writer that needs a file may wait for
+// it.
 func (m *maker) retire(number uint64, filled int64) error {
 	l := m.log
 	name := path.Join(l.dir, FileName(number))
@@ -385,7 +384,8 @@ func (m *maker) retire(number uint64, filled int64) error {
 	return err
 }
 
-// reserve takes a place among the spares for one of that size; false: it is not wanted.
+// reserve reserves a place among the spares for a file of that size; false: it is not
+// wanted.
 func (m *maker) reserve(size int64) bool {
 	m.Lock()
 	defer m.Unlock()
@@ -396,10 +396,10 @@ func (m *maker) reserve(size int64) bool {
 	return true
 }
 
-// adopt takes over the spares of an earlier run, and removes what it left:
-// unfinished files and those below first. What cannot be removed now is left
-// for the next run; it does no harm, and neither does a spare whose old name a
-// power cut brings back: that number is below first, or no record has it.
+// adopt takes over the spares of an earlier run. It removes unfinished files and files
+// below first. What cannot be removed now is left for the next run and does no harm.
+// Neither does a spare whose old name a power cut brings back: that number is below
+// first, or no record has it.
 func (m *maker) adopt(first uint64) error {
 	m.Lock()
 	defer m.Unlock()
@@ -432,8 +432,8 @@ func (m *maker) adopt(first uint64) error {
 	return nil
 }
 
-// close keeps spares of up to keep bytes and removes the others. That need not
-// last: adopt takes what a power cut brings back, or what retire adds later.
+// close keeps spares of up to keep bytes in all and removes the others. This need not be
+// durable: adopt takes spares that a power cut brings back, or that retire adds later.
 func (m *maker) close(keep int64) error {
 	m.Lock()
 	defer m.Unlock()

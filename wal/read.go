@@ -27,19 +27,19 @@ type FileInfo struct {
 	// that is under way.
 	TornBytes  int64
 	TornReason string
-	// Dropped is what lies behind the length that the manifest notes: an open has dropped it.
+	// Dropped is what lies behind the length that the manifest notes: the store dropped
+	// it when it was opened.
 	Dropped Dropped
 }
 
-// ReadFile reads log file n and calls fn with each record. It locks nothing
-// and changes nothing, and works on the log of a running store. length is what
-// the manifest notes for the file, negative if it notes nothing. It syncs nothing
-// either, and reads what is in the cache: a record that is not Vouched may not be on the disk.
+// ReadFile reads log file n and calls fn with each record. It locks, changes and syncs
+// nothing, and works on the log of a running store. length is the length that the
+// manifest notes for the file, negative if it notes none. ReadFile reads what is in the
+// cache: a record that is not Vouched may not be on the disk.
 //
-// What it found up to an error is in the result, which is nil only if the file
-// or its header cannot be read. Errors are those of Recover for this file, and
-// ErrRecycled. A record's Vouched is set only if length, or a record before it,
-// vouches for it.
+// After an error the result has what was found before it. It is nil only if the file or
+// its header cannot be read. Errors are those of Recover for this file, and ErrRecycled.
+// A record's Vouched is set only if length, or a record before it, vouches for it.
 func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) error) (*FileInfo, error) {
 	s, err := openScanner(fs, dir, n, nil)
 	if err != nil {
@@ -61,7 +61,7 @@ func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) er
 		s.limit = s.size
 		info.Dropped, err = s.dropped(context.Background())
 	}
-	// A file that got another use has another id, and none of its records
+	// After another use the file has another id, and none of the records read before
 	// verify any more.
 	if now, headErr := s.readHeader(); headErr != nil || now.ID != s.header.ID {
 		return info, fmt.Errorf("%s: %w", s.file.Name(), ErrRecycled)

@@ -21,13 +21,13 @@ type Recovery struct {
 	Records  int64       // records delivered
 	NextFile uint64      // number of the file that Create makes
 
-	// Where the log ends in a write that the crash tore: nothing that was
-	// known durable is missing. TornFile is 0 if the end is clean.
+	// Where the log ends, if the crash tore its last write. Nothing that was known to be
+	// durable is missing. TornFile is 0 if the end is clean.
 	TornFile   uint64
 	TornOffset int64  // end of the last good record
 	TornBytes  int64  // what is dropped of TornFile, as far as it can be told
 	TornReason string // what the reader met at TornOffset
-	// Dropped is all that is dropped: there, and in the files behind a hole.
+	// Dropped is all that is dropped: at TornOffset, and in the files behind a hole.
 	Dropped Dropped
 }
 
@@ -39,11 +39,11 @@ type FileState struct {
 	Streams map[Stream]uint64 // highest sequence of each stream with records in it
 }
 
-// Settle makes durable, and readable from the disk only, what Recover is about
-// to read: it syncs the log files whose length st does not note, drops their
-// cached pages and syncs the directory. A process that was killed leaves
-// records in the page cache; without Settle a power cut could take away what
-// Recover has already seen. Settle changes no byte.
+// Settle makes durable what Recover is about to read, and lets it be read from the disk
+// only: it syncs the log files whose length st does not note, drops their cached pages
+// and syncs the directory. A process that was killed leaves records in the page cache.
+// Without Settle a power cut could take away what Recover has already seen. Settle
+// changes no byte.
 func Settle(fs vfs.FS, dir string, st State) error {
 	numbers, err := list(fs, dir, st)
 	if err != nil {
@@ -69,8 +69,8 @@ func Settle(fs vfs.FS, dir string, st State) error {
 	return fs.SyncDir(dir)
 }
 
-// Recover reads the log in dir from file st.First on and calls fn with each
-// record, in order. It modifies nothing; to run it again gives the same.
+// Recover reads the log in dir from file st.First on and calls fn with each record, in
+// order. It modifies nothing and gives the same result each time.
 //
 // It fails with a *fault.CorruptionError if bytes that are known to have been
 // durable do not verify, or if a file is missing; with the error of the file
@@ -92,7 +92,7 @@ func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn
 	if err != nil {
 		return nil, err
 	}
-	records := tail // the last file with any
+	records := tail // index of the last file that has records
 	for i, n := range numbers {
 		if i > tail {
 			err = r.ahead(n, i <= records)
@@ -164,7 +164,7 @@ func (r *reader) checkNumbers(numbers []uint64) error {
 		}
 	}
 	if len(numbers) == 0 && r.first > 1 {
-		return r.missing(r.first) // State.First names a file that there was
+		return r.missing(r.first) // State.First names a file that must exist
 	}
 	end := r.first + uint64(len(numbers))
 	for _, c := range r.state.Closed {
@@ -187,11 +187,11 @@ func (r *reader) open(n uint64) (*scanner, error) {
 	return s, nil
 }
 
-// findTail returns the indexes of the last file with records in it, and of the
-// last one that vouches for all before it: its length is noted, or a mark says that
-// some of its records were synced, which is done after the files before it are
-// sealed and synced. A power cut may have torn each file from there on. The files
-// after the tail were made ahead.
+// findTail returns the index of the last file with records in it, and of the last one
+// that vouches for all before it. A file vouches if its length is noted, or if a mark
+// says that some of its records were synced: they are synced only after the files before
+// it are sealed and synced. A power cut may have torn each file from the vouching one
+// on. The files after the tail were made ahead.
 func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 	for i := len(numbers) - 1; i > 0; i-- {
 		if length := noted(r.state, numbers[i]); length > fileHeaderBytes {
@@ -223,8 +223,8 @@ func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 }
 
 // file reads one file. durable says that a later file vouches for it, last that no
-// record follows in later files. It reports whether the log ends in it: those that
-// follow are not the continuation of what is there, then.
+// record follows in later files. It reports whether the log ends in this file: then the
+// files that follow do not continue it.
 func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	s, err := r.open(n)
 	if err != nil {
@@ -238,8 +238,8 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	} else if err := s.whole(); err != nil {
 		return false, err
 	}
-	// Of a file that may end anywhere, what is vouched for is known only when
-	// it was read to its end.
+	// In a file that may end anywhere, the highest mark is known only when it was read
+	// to its end.
 	vouched := int64(math.MaxInt64)
 	if length < 0 && !durable {
 		if err := r.verify(s); err != nil {
@@ -284,10 +284,10 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	return ended, nil
 }
 
-// ahead notes a file that was made ahead, or whose records follow a hole that a
-// power cut left in a file before it. They are not delivered, and neither are
-// those that a live writer has put there since findTail looked: of the file before
-// it only what was there then may have been. records says that findTail saw some.
+// ahead notes a file that was made ahead, or whose records follow a hole that a power
+// cut left in a file before it. Its records are not delivered. A live writer may have
+// put some there since findTail looked: they are left out too, since of the file before
+// it only a part may have been read. records says that findTail saw some.
 func (r *reader) ahead(n uint64, records bool) error {
 	s, err := r.open(n)
 	if err != nil {
@@ -341,10 +341,10 @@ func (r *reader) verify(s *scanner) error {
 	return s.judge()
 }
 
-// settle makes durable what s has found in a file and no mark vouches for, and reads it
-// again, from the disk: what an earlier sync has lost is not there. A writer may have gone
-// on meanwhile: what follows was not synced and is left out. Where the system lets no
-// reader sync, all is as if it were durable.
+// settle makes durable the records that s has found in a file and no mark vouches for,
+// and reads them again, from the disk: what an earlier sync has lost is not there. A
+// writer may have gone on meanwhile: what follows was not synced and is left out. If the
+// system lets no reader sync, all records count as durable.
 func (r *reader) settle(s *scanner) error {
 	first := s.found
 	err := s.file.Sync()
@@ -369,7 +369,7 @@ func (r *reader) settle(s *scanner) error {
 	return nil
 }
 
-// deliver passes the records of a file on.
+// deliver passes the records of a file to fn.
 func (r *reader) deliver(s *scanner, streams map[Stream]uint64, vouched int64) error {
 	var rec Record
 	for i := 0; ; i++ {

@@ -1,8 +1,8 @@
 package wal
 
-// Rotate seals the file that takes records, unless it has none, and goes on to
-// the next one; when it returns nil the sealed file is complete and durable.
-// After an error that matches fault.ErrDiskFull that is for a later call.
+// Rotate seals the file that takes records, unless the file has none, and goes on to the
+// next one. When it returns nil the sealed file is complete and durable. After an error
+// that matches fault.ErrDiskFull a later call makes it so.
 func (l *Log) Rotate() error {
 	for {
 		if err := l.MakeFile(); err != nil {

@@ -40,7 +40,7 @@ type scanned struct {
 	lastSeq uint64 // highest sequence
 	sealed  bool   // the last good record is a seal
 	reason  string // what is wrong at end; "" at a clean end
-	torn    int64  // bytes beyond end that are taken for this file's
+	torn    int64  // bytes beyond end that look like records of this file
 	lost    int64  // records whose headers verify at end or beyond it
 	seen    bool   // some record header verified, at end or beyond it too
 }
@@ -106,9 +106,9 @@ func (s *scanner) at(off, n int64) ([]byte, error) {
 	return s.window[:min(n, int64(got))], nil
 }
 
-// next reads the record at found.end and steps over it. It reports false where
-// none is, with found.reason set unless that is a clean end. The payload is
-// valid until the next call.
+// next reads the record at found.end and steps over it. It reports false if there is
+// none, and sets found.reason unless that is a clean end. The payload is valid until the
+// next call.
 func (s *scanner) next() (payload []byte, ok bool, err error) {
 	f := &s.found
 	if f.sealed || f.end >= s.limit {
@@ -174,10 +174,10 @@ func (s *scanner) record(r *Record, payload []byte) {
 	}
 }
 
-// beyond looks for headers of this file's records behind found.end, where the
-// reading stopped: it raises the mark to the highest found in one, and torn to
-// the end of the last. So it tells a hole in what was synced from a write that
-// the crash tore.
+// beyond looks for headers of this file's records behind found.end, where the reading
+// stopped. It raises the mark to the highest one that it finds, and torn to the end of
+// the last record. This tells a hole in what was synced from a write that the crash
+// tore.
 func (s *scanner) beyond(ctx context.Context) error {
 	f := &s.found
 	if f.sealed {
@@ -188,7 +188,7 @@ func (s *scanner) beyond(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// The checksums at the front of a header are data.
+		// Skip holes of the file: a header begins with its checksums, which are data.
 		if base = s.file.NextData(base) &^ (alignment - 1); s.limit-base < headerBytes {
 			return nil
 		}
@@ -205,7 +205,7 @@ func (s *scanner) beyond(ctx context.Context) error {
 				i += zeroPiece - alignment
 				continue
 			}
-			// The checksums of a record are not both zero but by a chance of 2^-64.
+			// Both checksums of a record are zero only with a chance of 2^-64.
 			if binary.LittleEndian.Uint64(b[i:]) == 0 {
 				continue
 			}
@@ -224,8 +224,8 @@ func (s *scanner) beyond(ctx context.Context) error {
 	return nil
 }
 
-// whole reports damage if the file is shorter than it was made. It is meant for a file whose
-// length no manifest notes: nobody cuts it.
+// whole reports damage if the file is shorter than it was made. It is meant for a file
+// whose length no manifest notes: only noted files are truncated.
 func (s *scanner) whole() error {
 	if s.size >= s.header.Made {
 		return nil
@@ -233,8 +233,8 @@ func (s *scanner) whole() error {
 	return fault.Corrupt(s.file.Name(), s.size, "the file ends, but it was made with %d bytes", s.header.Made)
 }
 
-// dropped counts what lies behind found.end and is not delivered. What makes no sense
-// there ends the count of records, and is no damage: nobody needs it.
+// dropped counts what lies behind found.end and is not delivered. Bytes that make no
+// sense there end the count of records. They are no damage, since they are not needed.
 func (s *scanner) dropped(ctx context.Context) (Dropped, error) {
 	f := &s.found
 	begin, records := f.end, f.records
@@ -254,7 +254,7 @@ func (s *scanner) dropped(ctx context.Context) (Dropped, error) {
 	return Dropped{Bytes: f.end + f.torn - begin, Records: f.records + f.lost - records}, err
 }
 
-// any reports whether the file has a record header anywhere, and one whose mark
+// any reports whether the file has a record header anywhere, and whether the mark of one
 // says that records before it were synced.
 func (s *scanner) any(ctx context.Context) (some, vouches bool, err error) {
 	f := &s.found
@@ -279,10 +279,11 @@ func (s *scanner) rewind() {
 	s.found = scanned{end: fileHeaderBytes, mark: fileHeaderBytes}
 }
 
-// refresh makes the scanner read from the first record again, and from the disk what lies
-// behind the mark and is not still to be written: a failed sync leaves there what is not on it.
+// refresh makes the scanner read from the first record again. What lies behind the mark
+// is then read from the disk, unless it is still to be written: a failed sync leaves
+// bytes in the cache that are not on it.
 func (s *scanner) refresh() {
-	const page = 64 << 10 // the largest there are; parts of one are not dropped
+	const page = 64 << 10 // the largest page there is; parts of a page are not dropped
 	from := s.found.mark &^ (page - 1)
 	s.file.Advise(from, (s.found.end-from+page-1)&^(page-1), vfs.DontNeed)
 	s.valid = 0

@@ -80,11 +80,11 @@ type Closed struct {
 	Length int64  `json:"length"` // bytes
 }
 
-// Dropped is what was written to the log and does not count: it was behind the place where
-// a power cut or a kill ended the log. It was never known to be durable.
+// Dropped is what Recover drops: what lies behind the place where a power cut or a kill
+// ended the log. It was never known to be durable.
 type Dropped struct {
-	Bytes   int64 `json:"bytes"`   // up to the end of the last record that can be told
-	Records int64 `json:"records"` // whose headers can be read
+	Bytes   int64 `json:"bytes"`   // up to the end of the last record that can be recognized
+	Records int64 `json:"records"` // records whose headers can be read
 }
 
 func (d *Dropped) add(e Dropped) {
@@ -106,15 +106,15 @@ type Options struct {
 	// least 64 KiB. A record that is larger than that gets a file of its size.
 	FirstFileBytes int64
 	MaxFileBytes   int64
-	// MaxRecordBytes is the largest payload that Append takes, default 64 MiB.
-	// Recover reads what is there whatever this says.
+	// MaxRecordBytes is the largest payload that Append takes, default 64 MiB. Recover
+	// reads larger ones too.
 	MaxRecordBytes int64
 	// KeepSpareBytes bounds the spare files that Close leaves for the next
 	// run; default none.
 	KeepSpareBytes int64
-	// Unsettled says that nobody has called Settle, as a writer may be at work: Recover makes
-	// durable what no mark vouches for, and reads it from the disk, before it delivers it.
-	// What it cannot sync it drops.
+	// Unsettled says that Settle was not called, since a writer may be at work. Recover
+	// then syncs the records that no mark vouches for, and reads them from the disk,
+	// before it delivers them. It drops what it cannot sync.
 	Unsettled bool
 	// StoreID is written into each file; Recover refuses files of another store.
 	StoreID [16]byte

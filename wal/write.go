@@ -7,7 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// flush writes what was appended to the kernel, up to pos at least. Whoever
+// flush writes what was appended to the kernel, up to pos at least. The goroutine that
 // gets the lock writes for all.
 func (l *Log) flush(pos Position) error {
 	l.write.Lock()
@@ -63,8 +63,8 @@ func (l *Log) writeLocked(sync bool) error {
 	return err
 }
 
-// writeChunk writes a chunk. A file that is complete with it is left to those who
-// sync. The write lock is held.
+// writeChunk writes a chunk. If the chunk completes its file, the next sync syncs and
+// closes the file. The write lock is held.
 func (l *Log) writeChunk(c *chunk, sync bool) error {
 	f, b := c.file, c.buf
 	if !c.seals {
@@ -76,7 +76,7 @@ func (l *Log) writeChunk(c *chunk, sync bool) error {
 	if err := f.write(b, c.start, sync); err != nil {
 		err = fault.IO("write", f.Name(), c.start, err)
 		if errors.Is(err, fault.ErrDiskFull) {
-			l.stalled.Store(true) // whatever of it is there, all of it is written again
+			l.stalled.Store(true) // all of it is written again, whatever part was written
 			return &stallError{err}
 		}
 		return l.fail(err)
@@ -99,16 +99,17 @@ func (l *Log) writeChunk(c *chunk, sync bool) error {
 // 1 to 4 microseconds more, the faults of a page less.
 const memoryAtMost = 16 << 10
 
-// write writes b at off. Behind a write through memory a sync takes 2.5 times
-// as long, since it has to take the page from the process: then it is a call.
+// write writes b at off. A sync takes 2.5 times as long behind a write through memory,
+// since it has to take the page from the process. So a write that a sync follows is a
+// call.
 func (f *file) write(b []byte, off int64, sync bool) error {
 	if f.memory != nil && !sync && len(b) <= memoryAtMost {
 		err := f.memory.WriteAt(b, off)
 		if err == nil || !errors.Is(err, vfs.ErrFault) {
 			return err
 		}
-		// The disk may be full, or fail: a call says which. It would make a file longer
-		// that somebody has cut.
+		// The disk may be full or may fail: a call tells which. But a call would make a
+		// file longer that was truncated meanwhile.
 		info, statErr := f.Stat()
 		if statErr != nil || info.Size < f.size {
 			return err
@@ -121,8 +122,8 @@ func (f *file) write(b []byte, off int64, sync bool) error {
 	return err
 }
 
-// syncExtent makes durable what was written up to e: the full files first, which
-// are complete with it.
+// syncExtent makes durable what was written up to e. It begins with the full files,
+// which are complete afterwards.
 func (l *Log) syncExtent(e extent) error {
 	l.sync.Lock()
 	defer l.sync.Unlock()
@@ -169,8 +170,8 @@ func (l *Log) syncLocked(e extent) error {
 	return nil
 }
 
-// syncAll makes durable what was appended before the call, or of a log that is stalled
-// what was written.
+// syncAll makes durable what was appended before the call; of a stalled log, what was
+// written.
 func (l *Log) syncAll() error {
 	l.write.Lock()
 	var stalled error
@@ -192,8 +193,8 @@ func (l *Log) syncAll() error {
 	return stalled
 }
 
-// unmapFailed unmaps the file that takes records of a log that has failed. What a failed sync
-// has left in the cache is dropped for a reader only if nobody maps it.
+// unmapFailed unmaps the newest file of a log that has failed. A reader can drop the
+// pages that a failed sync has left in the cache only if no process maps them.
 func (l *Log) unmapFailed() {
 	l.write.Lock()
 	defer l.write.Unlock()
