@@ -138,7 +138,7 @@ type application struct {
 	record  []byte
 	skipped bool
 
-	seq       uint64       // of the last operation
+	seq       uint64       // of the last operation or claim
 	pos, need wal.Position // end of the record; position up to which the log must be synced
 }
 

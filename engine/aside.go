@@ -118,7 +118,7 @@ type Damage struct {
 	Min    string `json:"min"`
 	Max    string `json:"max"`
 	File   string `json:"file"`
-	Offset int64  `json:"offset"` // -1: the file as a whole
+	Offset int64  `json:"offset"` // -1: the whole file
 	// Aside says that merges leave the file alone. Otherwise its undamaged parts are read
 	// as before.
 	Aside bool `json:"set_aside"`

@@ -59,8 +59,8 @@ type spool struct {
 	fs   vfs.FS
 	name string
 	file vfs.File // nil: all is in buf
-	size int64    // of the file
-	buf  []byte   // what follows it
+	size int64    // bytes in file
+	buf  []byte   // records behind those in file
 }
 
 const (

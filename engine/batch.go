@@ -42,7 +42,7 @@ type batchOp struct {
 	ttl      int64  // milliseconds, 0: for ever
 	explicit bool   // the ttl was given for this write
 	patch    *Patch // of verbPatch; the body is its result, once that is known
-	failed   error  // why it cannot be applied
+	failed   error  // why the patch cannot be applied
 	data     []byte // the id, then the body
 	idLen    int
 	earlier  int32 // operation before it on the same item, -1 if there is none

@@ -151,8 +151,8 @@ func (f *file) outside(lo, hi *item.Key) bool {
 	return f.before(lo) || item.Compare(hi, &f.Properties().Min) < 0 || f.clip != nil && item.Compare(hi, &f.clip.lo) < 0
 }
 
-// start moves a cursor to the first key within the bounds, in reverse to the
-// last; nil are no bounds.
+// start moves a cursor to the first key within the bounds, or to the last one if reverse
+// is set. nil bounds hold all keys.
 func (b *bounds) start(c positioner, reverse bool) bool {
 	switch {
 	case b == nil && reverse:
@@ -179,7 +179,7 @@ func (b *bounds) seek(c positioner, k *item.Key, reverse, inclusive bool) bool {
 // holdsEntry says whether a logical partition lies within the bounds. epk is the part of
 // its EPK that the table of a file has: all but the last 8 bytes. sure is false if these
 // bytes are the beginning of a boundary that continues: then only the full key decides.
-// nil are no bounds.
+// nil bounds hold everything.
 func (b *bounds) holdsEntry(epk []byte) (within, sure bool) {
 	if b == nil {
 		return true, true

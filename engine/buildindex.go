@@ -156,7 +156,7 @@ func (o *output) endIndex() {
 	o.index.carried = append(o.index.carried, o.index.taken...)
 	o.index.builder, o.index.taken = nil, nil
 	if o.index.temp != "" {
-		// What stays is removed at the next open.
+		// If this fails, the next open removes the file.
 		if err := o.p.db.fs.Remove(o.index.temp); err != nil {
 			o.p.db.backgroundError("remove a temporary file", err)
 		}

@@ -77,7 +77,7 @@ func (db *DB) shrinkLog() (bool, error) {
 func (p *partition) carry() error {
 	var c carrying
 	err := p.appendCarried(&c)
-	for err == wal.ErrNoFile { // ends: each new file takes at least one record
+	for err == wal.ErrNoFile { // this ends, as each new file takes at least one record
 		if err = p.db.makeLogFile(); err == nil {
 			err = p.appendCarried(&c)
 		}
@@ -193,7 +193,7 @@ func (b *carriedBatch) mark(seq uint64, at applied) error {
 	return b.flush()
 }
 
-// flush ends the record, if there is anything in it.
+// flush emits the record, if there is anything in it.
 func (b *carriedBatch) flush() error {
 	if len(b.payload) == 0 {
 		return nil

@@ -288,6 +288,6 @@ func (cp *checkpoint) remove() {
 		_ = cp.to.Remove(path.Join(dir, manifest.Name(1)+manifest.TempSuffix))
 	}
 	for _, name := range slices.Backward(cp.made) {
-		_ = cp.to.Remove(name) // what stays is no store
+		_ = cp.to.Remove(name) // files that stay are no store
 	}
 }

@@ -25,7 +25,7 @@ import (
 // stamps are the time stamps that the store has given out, in milliseconds.
 type stamps struct {
 	last    atomic.Int64 // the newest one, since the clock was last set back
-	highest atomic.Int64 // of all
+	highest atomic.Int64 // the highest one of all
 }
 
 // found notes a stamp that was found at open.

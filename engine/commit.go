@@ -35,7 +35,7 @@ type commit struct {
 
 	files  uint64        // state of the set of files when the operations were looked up
 	ahead  uint64        // the newest sequence of the partition at that time
-	again  int           // how often a transaction was looked up anew
+	again  int           // how often a transaction was looked up again
 	claims []claimChange // of a container with unique keys
 	held   []heldItem
 	gone   []goneItem // expired items: their tombstones are written too

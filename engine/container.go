@@ -33,7 +33,7 @@ type Container struct {
 	paths      *jsondoc.Paths
 	unique     *uniqueKeys // nil: there are none
 	scanLimits jsondoc.Limits
-	throughput atomic.Uint64 // RU/s as a float64; changes with structure locked
+	throughput atomic.Uint64 // RU/s as a float64; changed with structure locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	copyOf     atomic.Uint32        // id of the container that this is an unfinished copy of; 0: none
@@ -55,7 +55,7 @@ type routing struct {
 	parts []*partition // in table order
 }
 
-// errMoved says that a write must be routed again.
+// errMoved says that a partition was replaced: the call must be routed again.
 var errMoved = errors.New("partition moved")
 
 // ContainerInfo describes a container.
@@ -232,7 +232,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	return p
 }
 
-// maxHash is one past the largest first word of an EPK: two bits are clear.
+// maxHash is one past the largest first word of an EPK, whose top two bits are clear.
 const maxHash = 1 << 62
 
 // makeFirst makes the directory and the first manifest of a new partition.
@@ -300,9 +300,9 @@ func (db *DB) Containers() iter.Seq[ContainerInfo] {
 	}
 }
 
-// DropContainer removes a container with all its items. When it returns nil
-// the drop is durable; the space comes back as soon as running reads are done.
-// Later calls on its handles return ErrClosed.
+// DropContainer removes a container with all its items. When it returns nil the drop is
+// durable. The space is freed as soon as running reads have ended. Later calls on handles
+// of the container return ErrClosed.
 func (db *DB) DropContainer(ctx context.Context, name string) error {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
@@ -349,9 +349,9 @@ func (db *DB) unlistContainer(c *Container) error {
 	if db.containers.Load().get(c.name) != c {
 		return fmt.Errorf("container %q: %w", c.name, ErrNoContainer)
 	}
-	// Commit point: the store manifest. Directories that it no longer names
-	// are removed after it, and again at the next open. Log records of the
-	// partitions are skipped by their ids, which are never reused.
+	// Commit point: the store manifest. Directories that it no longer names are removed
+	// after it; the next open removes those that are left. Log records of the partitions
+	// are skipped by their ids, which are never reused.
 	e := db.structure.state.Edit()
 	e.DropContainers = []uint32{c.id}
 	for m := range c.listedLocked() {
@@ -392,8 +392,8 @@ func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {
 	return call, err
 }
 
-// gone says why a partition takes no more writes: errMoved if the write is to
-// be routed again.
+// gone returns the error of a dropped partition: errMoved if the call must be routed
+// again, ErrClosed if the container was dropped.
 func (p *partition) gone() error {
 	if p.c.dropped.Load() {
 		return p.c.gone()
@@ -447,7 +447,8 @@ func (e refused) Error() string { return "document: " + e.cause.Error() }
 // Unwrap returns the cause and the kind.
 func (e refused) Unwrap() []error { return []error{e.cause, e.kind} }
 
-// documentError gives a refused document the sentinel that callers match.
+// documentError makes the error for a refused document, with the sentinel that callers
+// match.
 func documentError(err error) error {
 	if errors.Is(err, jsondoc.ErrTooLarge) {
 		return refused{err, ErrTooLarge}

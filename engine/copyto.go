@@ -42,7 +42,7 @@ type CopyOptions struct {
 type CopyProgress struct {
 	Pass    int   // 1: all items; further passes: what was written meanwhile
 	Items   int64 // of the source when the first pass began, at most; 0 from the second pass on
-	Looked  int64 // changes that the pass has gone over, or items, in the first
+	Looked  int64 // changes that the pass has gone over; in the first pass, items
 	Copied  int64 // documents written since CopyTo was called
 	Removed int64 // documents deleted again since CopyTo was called
 }
@@ -494,7 +494,7 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 func (w *copier) leave(ctx context.Context, now *Item, key PartitionKey, gone bool) error {
 	former, err := w.at.ReadInto(ctx, now.Key, now.ID, w.former[:0])
 	if errors.Is(err, ErrNotFound) {
-		return nil // or it has expired, and so has its copy
+		return nil // there was no item then, or it has expired and so has its copy
 	} else if err != nil {
 		return err
 	}
@@ -520,7 +520,7 @@ func (w *copier) leave(ctx context.Context, now *Item, key PartitionKey, gone bo
 // emptied removes the items that were deleted with their logical partition in the source.
 func (w *copier) emptied(ctx context.Context, key PartitionKey) error {
 	if w.at == nil {
-		return nil // weed has done so
+		return nil // weed has removed them
 	}
 	for former, err := range w.at.Scan(ctx, key, "", nil) {
 		if err != nil {

@@ -36,9 +36,9 @@ type mergedCursor struct {
 type source struct {
 	mem  memtable.Cursor
 	run  *run
-	clip *bounds         // the cursor shows only what lies within; nil: all
+	clip *bounds         // only keys within it are shown; nil: all
 	file int             // index of the open file in run
-	seg  *segment.Cursor // over that file; kept for another use
+	seg  *segment.Cursor // over that file; kept for reuse
 	ok   bool
 	key  *item.Key     // of the open cursor, if ok
 	ver  *item.Version // the same
@@ -114,8 +114,8 @@ func (m *mergedCursor) start() {
 	m.pick()
 }
 
-// seek goes to the first key at or after k, in reverse at or before it;
-// without inclusive k itself is passed over.
+// seek goes to the first key at or after k, in reverse to the last key at or before k. If
+// inclusive is false, it skips k itself.
 func (m *mergedCursor) seek(k *item.Key, inclusive bool) {
 	for i := range m.sources {
 		s := &m.sources[i]

@@ -73,7 +73,7 @@ func (p *partition) memoryHistogram() *splitter.Histogram {
 	defer m.close()
 	for m.start(); m.valid(); m.next() {
 		k, ver := m.top()
-		at, err := partmap.EPKFromBytes(k.EPK[:len(k.EPK)-8]) // as tables have it
+		at, err := partmap.EPKFromBytes(k.EPK[:len(k.EPK)-8]) // tables have EPKs without the last 8 bytes
 		if err == nil {
 			h.Add(at, int64(len(ver.Body))+itemWeight)
 		}
@@ -86,8 +86,8 @@ func (p *partition) memoryHistogram() *splitter.Histogram {
 type runSource struct {
 	run    *run
 	levels int
-	lower  []int // first place of each file, in the file
-	first  []int // first place of each file, and the number of all
+	lower  []int // for each file, its logical partition with which its places begin
+	first  []int // first place of each file, then the number of places
 	before []int64
 }
 

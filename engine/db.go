@@ -47,10 +47,10 @@ type DB struct {
 	log  *wal.Log // nil when read-only
 	pool *arena.Pool
 
-	// epoch guards versions: what readers can reach is released only after
-	// every reader that could have loaded it has left.
+	// epoch guards versions: the memtables and files of a version are released only after
+	// every reader that could have loaded the version has left.
 	epoch *epoch.Domain
-	// calls guards Close: it returns when every call has left.
+	// calls guards Close, which waits until every call has left.
 	calls    *epoch.Domain
 	closing  atomic.Bool
 	closed   chan struct{} // closed when Close is done
@@ -60,10 +60,10 @@ type DB struct {
 	containers atomic.Pointer[containerSet]
 	failure    atomic.Pointer[error]
 
-	// creating is held while a container is made; structure only when the store
-	// manifest then changes.
+	// creating is held while a container is made, structure only while the store manifest
+	// then changes.
 	creating    lockorder.Mutex[creatingLock]
-	checkpoints lockorder.Mutex[checkpointLock] // one is made at a time
+	checkpoints lockorder.Mutex[checkpointLock] // held by lockFiles
 	// structure serialises changes of the store manifest.
 	structure struct {
 		lockorder.Mutex[structureLock]
@@ -284,7 +284,7 @@ func (db *DB) settleForClose() error {
 		note(err)
 		return first
 	}
-	note(wal.Cut(db.fs, manifest.LogDir, closed)) // not before its length is noted
+	note(wal.Cut(db.fs, manifest.LogDir, closed)) // only after its length was stored
 	if first == nil {
 		db.keepReserve()
 	}
@@ -351,7 +351,7 @@ func (db *DB) abandon() {
 	}
 	db.removeLeftovers()
 	if db.log != nil {
-		db.log.Close() // does nothing if it was closed in order
+		db.log.Close() // does nothing if settleForClose has closed it
 	}
 	db.pool.Close()
 	if c, ok := db.fs.(io.Closer); ok && db.opts.fs == nil {
@@ -367,8 +367,8 @@ func (db *DB) abandon() {
 
 // watch is set by tests that count what a store holds, before any is opened.
 var watch struct {
-	opened func(*DB) (begun func()) // called when Open begins, and when it ends
-	closed func(*DB)                // called at the end of Close, and of an Open that failed
+	opened func(*DB) (begun func()) // opened is called when Open begins, begun when it ends
+	closed func(*DB)                // called at the end of Close, or of an Open that failed
 }
 
 // release releases the memtables and files of a version that no reader can reach any

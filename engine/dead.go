@@ -129,7 +129,7 @@ func (p *partition) overwrites(ctx context.Context, runs []*run) (bool, error) {
 				return found, err
 			}
 		}
-		r.overwritesNothing.Store(true) // older runs get no keys
+		r.overwritesNothing.Store(true) // older runs never get new keys
 	}
 	return false, nil
 }

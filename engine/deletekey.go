@@ -193,7 +193,7 @@ func (d *deletedKeys) hides(k *item.Key, v *item.Version) (bool, error) {
 // all versions in the order of keys, those of one key newest first.
 type deletedBefore struct {
 	key item.KeyCopy
-	seq uint64 // of the newest tombstone of the partition of key; 0: no key
+	seq uint64 // of the newest partition tombstone of key; 0: none was seen
 }
 
 // hides says whether the next version is deleted.
