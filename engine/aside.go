@@ -11,11 +11,11 @@ import (
 
 // A file or partition that cannot be opened is set aside: a file for the part of the key
 // space that its reference names, a partition with a damaged manifest for its whole
-// range. A stand-in takes its place, of which every read fails. So calls that need the
-// missing data get an error, and all others work.
+// range. A stand-in file takes its place; every read of the stand-in fails. So calls that
+// need the missing data get an error, and all others work.
 //
 // A partition without a manifest takes no writes and changes nothing on disk. Its
-// directory stays as it is. So do all log records of its stream and of its parents'
+// directory is left alone, and so are all log records of its stream and of its parents'
 // streams.
 
 // unreadable says that an error lies in the file that was read, and not in the process or

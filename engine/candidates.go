@@ -263,7 +263,7 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 }
 
 // checkPartition sets the count of a source to 0 if its candidates are of another logical
-// partition than the scope. They are all of one.
+// partition than the scope. All candidates of the source are of the same one.
 func (c *candidates) checkPartition(s *candidateSource) error {
 	at, _ := s.set.Next(s.lo)
 	err := s.indexSource.version(at, &s.key, &s.ver)

@@ -49,7 +49,8 @@ func (k ChangeKind) String() string {
 	return changeKindNames[k]
 }
 
-// changeBatch is what the changes of a batch have in common: their position, but for Seq.
+// changeBatch is what the changes of a batch have in common: their position, except for
+// the sequence of one entry.
 type changeBatch struct {
 	position Position
 	entry    int // index of the entry of position that the batch belongs to
