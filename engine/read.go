@@ -12,18 +12,19 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// Read returns an item, or ErrNotFound with an Item that has nothing but a Charge.
+// Read returns an item, or ErrNotFound with an Item of which only Charge is set.
 func (c *Container) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
 	return c.read(ctx, pk, id, maxSequence, nil)
 }
 
-// ReadInto is Read with the document appended to buf, whose memory Item.Body
-// shares: nothing is allocated if buf has room.
+// ReadInto is Read with the document appended to buf. Item.Body shares the memory of
+// buf: nothing is allocated if buf has room.
 func (c *Container) ReadInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
 	return c.read(ctx, pk, id, maxSequence, buf)
 }
 
-// ReadIf is Read, but returns ErrNotModified if the item's etag is not.
+// ReadIf is Read, but if the item still has the etag not, it returns ErrNotModified and
+// an Item without a Body.
 func (c *Container) ReadIf(ctx context.Context, pk PartitionKey, id string, not ETag) (Item, error) {
 	it, err := c.read(ctx, pk, id, maxSequence, nil)
 	if err == nil && it.ETag == not {
@@ -34,9 +35,9 @@ func (c *Container) ReadIf(ctx context.Context, pk PartitionKey, id string, not 
 
 var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// Borrow calls fn with an item whose Body is valid until fn returns, in a buffer
-// that is used again; nothing else is held meanwhile. It returns fn's error, or
-// ErrNotFound without calling it.
+// Borrow calls fn with an item whose Body is valid only until fn returns: its buffer is
+// used again. No lock or file is held while fn runs. Borrow returns fn's error, or
+// ErrNotFound without calling fn.
 func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn func(Item) error) error {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
@@ -50,8 +51,8 @@ func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn f
 	return fn(it)
 }
 
-// ReadMany reads items of one logical partition in the order of ids; those
-// that do not exist are left out; each of them costs 1 request unit. At most one
+// ReadMany reads items of one logical partition in the order of ids. It leaves out
+// items that do not exist; each of these costs 1 request unit. At most one
 // error comes, as the last pair.
 func (c *Container) ReadMany(ctx context.Context, pk PartitionKey, ids []string) iter.Seq2[Item, error] {
 	return readMany(ids, func(id string) (Item, error) { return c.Read(ctx, pk, id) })
@@ -104,14 +105,14 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	return c.readEntered(pk, &epk, id, view{at: at, born: maxSequence}, buf)
 }
 
-// view is as of when somebody reads.
+// view is the state of the store that a read sees.
 type view struct {
 	at   uint64 // sequence
-	born uint64 // installations in the container when that was taken
-	now  int64  // time at which items have expired, in milliseconds; 0: the present
+	born uint64 // partition.born when at was taken: a higher one is ErrReplaced
+	now  int64  // time by which items have expired, in milliseconds; 0: the present
 }
 
-// readAt is read as of a view.
+// readAt is read with a view.
 func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EPK, id string, at view, buf []byte) (Item, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
@@ -125,15 +126,16 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 func (p *partition) get(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, out *item.Version) ([]byte, bool, error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
-	// The version first, then the sequence: what is visible and not in this
-	// version was written after it was loaded.
+	// The version is loaded before the sequence: a visible write that this version does
+	// not have was made after the version was loaded.
 	v := p.version.Load()
 	return v.lookup(k, epk, min(maxSeq, p.visible.Load()), dst, false, out)
 }
 
-// readEntered reads an item; epk is that of pk.
+// readEntered reads an item. epk is the EPK of pk. The caller has entered the
+// container.
 func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as view, buf []byte) (Item, error) {
-	if epk.Levels() != c.levels() { // as that of no key has, too
+	if epk.Levels() != c.levels() { // also for the zero key
 		return Item{}, c.checkPartitionKey(pk)
 	}
 	if err := c.checkID(id); err != nil {
@@ -160,7 +162,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {
 			return Item{}, db.readError(err)
 		}
-		// What was loaded may be empty: others have taken its place.
+		// The version may be empty because other partitions have replaced this one.
 		if routed = found || !p.dropped.Load(); !routed && c.dropped.Load() {
 			return Item{}, c.gone()
 		}
@@ -203,7 +205,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 // readError reports an error of the storage layers that a read met.
 func (db *DB) readError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrThrottled) {
-		return err // nothing is wrong with what was read
+		return err // the stored data are not at fault
 	}
 	if _, ok := errors.AsType[*LimitError](err); ok {
 		return err

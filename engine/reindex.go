@@ -106,9 +106,9 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 }
 
 // Wait returns when the job has ended, with its error: nil, ErrIndexReplaced,
-// ErrClosed if the store was closed, the error of a dropped container, or ErrCorrupt if
-// all files have an index but for damaged ones. When ctx ends before, it returns the
-// error of ctx and the job goes on.
+// ErrClosed if the store was closed or the container dropped, or ErrCorrupt if all files
+// have an index but for damaged ones. When ctx ends before, it returns the error of ctx
+// and the job goes on.
 func (j *IndexJob) Wait(ctx context.Context) error {
 	select {
 	case <-j.done:
