@@ -53,8 +53,8 @@ func newCompressor(mode Compression, dict *Dictionary) (c compressor, err error)
 	return c, err
 }
 
-// dictBits are the bits of the coding byte for a payload that was compressed,
-// or that was found not worth it, with the writer's dictionary.
+// dictBits returns the bits of the coding byte for the writer's dictionary. A payload
+// has them if it was compressed with the dictionary, or if that was found not worth it.
 func (c *compressor) dictBits() byte {
 	if c.dict == nil {
 		return 0
@@ -102,8 +102,8 @@ func (c *compressor) takes(coding byte, dict *Dictionary) bool {
 	return codec == codecZstd || c.mode == Fast && (codec != codecRaw || coding&codingDict != 0)
 }
 
-// decodePayload appends the n raw bytes of a payload to dst. A raw payload is
-// returned as it is: the result then aliases payload.
+// decodePayload appends the n raw bytes of a payload to dst. A raw payload is returned
+// as it is: then the result aliases payload.
 func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]byte, error) {
 	switch codec {
 	case codecRaw:

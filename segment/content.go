@@ -7,7 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// contentCheck compares what a file's tables say with its items.
+// contentCheck compares a file's tables with its items.
 type contentCheck struct {
 	*verifier
 	ix       *index
@@ -18,7 +18,7 @@ type contentCheck struct {
 	last     item.KeyCopy // key of the version before
 	lastSeq  uint64
 	deleted  deletedHere
-	followed bool // the version before announces an older one
+	followed bool // the version before says that an older one follows
 	seen     Properties
 	slot     uint64 // next slot of the directory of partitions
 	chunk    chunkCheck
@@ -32,7 +32,7 @@ type chunkCheck struct {
 	keys    uint32
 }
 
-// content verifies the items and all that is said of them.
+// content verifies the items, and the tables and the properties against them.
 func (v *verifier) content() error {
 	r := v.r
 	c := contentCheck{verifier: v}
@@ -90,8 +90,7 @@ func (c *contentCheck) group() (err error) {
 	return nil
 }
 
-// ceiling verifies what the block that ends with the open group says of
-// sequences.
+// ceiling verifies the ceiling of sequences in the block that ends with the open group.
 func (c *contentCheck) ceiling() (err error) {
 	defer c.r.unguard(guard(), &err)
 	at := c.r.offsets.Off + c.index/blockGroups*blockLen
@@ -199,7 +198,7 @@ func (c *contentCheck) partition(k *item.Key) (err error) {
 	}
 	c.seen.LogicalPartitions++
 	if i >= t.n {
-		return nil // finish tells
+		return nil // finish reports it
 	}
 	where := t.entries + int64(i)*t.stride()
 	b, err := c.r.table(&c.s, where, t.stride())
@@ -282,8 +281,8 @@ func (c *contentCheck) finishChunk() (err error) {
 	return nil
 }
 
-// locate verifies that the locator leads from the key to the open group, by an
-// entry that is no other key's.
+// locate verifies that the locator leads from the key to the open group, by an entry
+// that no other key has claimed.
 func (c *contentCheck) locate(k *item.Key, hash uint64) (err error) {
 	defer c.r.unguard(guard(), &err)
 	c.chunk.keys++
@@ -343,7 +342,7 @@ func (c *contentCheck) finish() error {
 	return nil
 }
 
-// properties returns where the properties lie.
+// properties returns the offset of the properties.
 func (c *contentCheck) properties() int64 {
 	f := Footer{Sections: c.r.props.Sections}
 	return f.section(SectionProperties).Off

@@ -6,9 +6,9 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Damaged returns a reader in the place of one whose file cannot be opened: whatever
-// is read through it is the error. It shows one version, of a key from lo to hi, that
-// cannot be read either.
+// Damaged returns a reader for a file that cannot be opened: each read through it
+// returns the error why. It shows one version, of a key from lo to hi, that cannot be
+// read either.
 func Damaged(name string, why error, lo, hi item.Key) *Reader {
 	r := &Reader{name: name, broken: why, number: readers.Add(1)}
 	r.props = Properties{Items: 1, Keys: 1, Groups: 1, MaxSeq: item.MaxSeq, MaxModified: math.MaxInt64, Min: lo, Max: hi}

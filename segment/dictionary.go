@@ -20,14 +20,14 @@ const (
 	MaxDictionary = s2.MaxDictSize
 )
 
-// Dictionary is a compression dictionary: plain sample documents. It is
-// immutable and safe for concurrent use. Two dictionaries of the same bytes
-// are one object as long as somebody holds it, so that files share it.
+// Dictionary is a compression dictionary: plain sample documents. It is immutable and
+// safe for concurrent use. Two dictionaries of the same bytes are one object as long as
+// it is in use, so that files share it.
 type Dictionary struct {
 	bytes []byte
 	hash  uint64
 	s2    *s2.Dict
-	known func() *lzKnown // made by the first that encodes
+	known func() *lzKnown // made by the first encoder
 
 	decoder struct {
 		once sync.Once
@@ -54,7 +54,7 @@ func NewDictionary(b []byte) (*Dictionary, error) {
 	if d := dictionaries.byContent[sum].Value(); d != nil {
 		return d, nil
 	}
-	own := append(make([]byte, 0, len(b)+lzSpare), b...) // S2 wants 16 of them or copies
+	own := append(make([]byte, 0, len(b)+lzSpare), b...) // S2 needs 16 spare bytes, or makes a copy
 	d := &Dictionary{bytes: own, hash: binary.LittleEndian.Uint64(sum[:])}
 	if d.s2 = s2.MakeDict(own, nil); d.s2 == nil {
 		return nil, fmt.Errorf("dictionary of %d bytes refused", len(b))
@@ -87,9 +87,9 @@ func (d *Dictionary) content() []byte {
 // Bytes returns a copy of the content.
 func (d *Dictionary) Bytes() []byte { return append([]byte{}, d.bytes...) }
 
-// SampleDictionary makes the content of a dictionary of at most max bytes (at
-// most MaxDictionary) from documents, taking them at even distances. It returns
-// nil if they are too few to be of use.
+// SampleDictionary makes the content of a dictionary of at most max bytes (at most
+// MaxDictionary) from documents that it takes at even distances. It returns nil if they
+// have too few bytes to be of use.
 func SampleDictionary(samples [][]byte, max int) []byte {
 	max = min(max, MaxDictionary)
 	total := 0
@@ -133,7 +133,8 @@ var plainDecoder struct {
 	err error
 }
 
-// zstdWindow bounds what a decoder keeps; no frame of ours has a larger one.
+// zstdWindow bounds what a decoder keeps. No frame that newEncoder's encoder makes has a
+// larger window.
 const zstdWindow = 32 << 20
 
 // newDecoder makes a decoder bounded by the destination that it is given.

@@ -4,12 +4,12 @@
 //	header 64 | dictionaries | groups | partitions | locator | offsets |
 //	properties | checksums | footer 512
 //
-// Groups hold the items: neighbours of together about 512 bytes, or one larger
-// document, compressed against a dictionary by a codec that is decoded quickly (see
-// lz.go) or by zstd, with a checksum.
-// Partitions is a table of the logical partitions, locator a hash table from
-// keys to groups, offsets gives groups by number. The 4 KiB pages of these tables
-// have checksums, all else has its own.
+// Groups hold the items. A group has a checksum and holds neighbours of together
+// about 512 bytes, or one larger document. It is compressed against a dictionary, by a
+// codec that is decoded quickly (see lz.go) or by zstd. Partitions is a table of the
+// logical partitions, locator a hash table from keys to groups, and offsets leads from
+// the number of a group to its place. Each 4 KiB page of these tables has a checksum;
+// the other sections have checksums of their own.
 //
 // Invariants:
 //
@@ -22,9 +22,9 @@
 //  4. Decoders are bounded by the bytes they are given and by
 //     ReaderOptions.MaxRaw; they never panic.
 //
-// A Writer takes versions in order, a Reader serves point reads (Get, Head),
-// cursors over the keys as of a sequence, and walks over all versions; it is safe
-// for concurrent use and closed by the last Release.
+// A Writer takes versions in order. A Reader serves point reads (Get, Head),
+// cursors over the keys as of a sequence, and walks over all versions. A Reader is
+// safe for concurrent use; the last Release closes it.
 //
 // Durable: Writer.Finish syncs the bytes of the file, not its name. A file
 // without its footer is no segment; nothing is recovered within one.

@@ -8,11 +8,10 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Get finds the newest version of a key at or below maxSeq, a tombstone
-// included. The body is appended to dst, which is
-// returned, grown; v.Body is the part of it that was appended. Where dst has
-// room nothing is allocated. If there is no such version, or on an error, dst
-// is returned as it was and v is of no use.
+// Get finds the newest version of a key at or below maxSeq. It may be a tombstone. Get
+// appends the body to dst and returns dst, grown; v.Body is the appended part. If dst
+// has room, nothing is allocated. If there is no such version, or on an error, dst is
+// returned as it was and v is undefined.
 func (r *Reader) Get(l *item.Lookup, maxSeq uint64, dst []byte, v *item.Version) (bool, []byte, error) {
 	if hot := r.hot(l, maxSeq); hot != nil {
 		*v = *hot
@@ -82,7 +81,7 @@ func (r *Reader) get(s *scratch, l *item.Lookup, maxSeq uint64, dst []byte, v *i
 		if err = o.head(r); err != nil {
 			return false, dst, err
 		}
-		// A body that is alone in its group is decoded to where it belongs.
+		// If the group has one member only, its body is decoded right into dst.
 		into := s.raw[:0]
 		direct := body && o.g.count == 1
 		if direct {
@@ -162,10 +161,10 @@ func (r *Reader) descend(s *scratch, k *item.Key, i int, maxSeq uint64) (int, er
 	return i, nil
 }
 
-// probe yields the groups that the locator gives for a hash.
+// probe yields the groups to which the locator leads for a hash.
 type probe struct {
 	r      *Reader
-	chunk  *chunk // nil: there are none
+	chunk  *chunk // nil: there are no groups
 	hash   uint64
 	begun  bool
 	bucket uint32 // being looked at

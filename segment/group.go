@@ -23,7 +23,7 @@ const (
 // Flags of a member; part of the format.
 const (
 	memberTombstone = 1 << iota // deleted as of this version
-	memberOlder                 // an older version of the item before it, in whatever group
+	memberOlder                 // an older version of the item before it, which may lie in another group
 	memberFollowed              // an older version of the same item comes next
 	memberSamePK                // partition key of the member before it
 	memberSameID                // id at the same place of its part as in the member before it
@@ -56,7 +56,7 @@ type group struct {
 	payload []byte
 }
 
-// base is what a file's groups are relative to.
+// base has the values that those in a file's groups are relative to.
 type base struct {
 	seq      uint64
 	modified int64
@@ -77,8 +77,8 @@ var (
 	errPayload  = fmt.Errorf("group: payload does not decode to its length")
 )
 
-// groupSize returns the length of the group that begins with b, of which
-// preludeMax bytes suffice. Nothing is verified yet.
+// groupSize returns the length of the group that begins with b, and the offsets of its
+// head and its payload. preludeMax bytes of b suffice. Nothing is verified yet.
 func groupSize(b []byte) (n int, head, body int, err error) {
 	if len(b) < preludeLen+2 {
 		return 0, 0, 0, errShort

@@ -7,16 +7,15 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// A mapped file that shrinks, or whose device fails, answers with a memory
-// fault, which would end the process. Every call that touches mapped bytes does
-// so between guard and unguard, which make an error of it:
+// A mapped file that shrinks, or whose device fails, answers with a memory fault, which
+// would end the process. So every call touches mapped bytes only between guard and
+// unguard, which turn the fault into an error:
 //
 //	defer r.unguard(guard(), &err)
 //
 // No lock is held and no state shared with other calls is changed in between.
 
-// guard makes memory faults panics of this goroutine and returns what was so
-// before.
+// guard makes memory faults of this goroutine panics and returns the setting before.
 func guard() bool { return debug.SetPanicOnFault(true) }
 
 // unguard undoes guard. Deferred, it turns a memory fault in the mapping into

@@ -7,13 +7,12 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// The index section is a table like the others: its pages have checksums. It
-// begins with zeros up to the next page, so that where it is damaged the other
-// tables are not. What it holds is the business of whoever writes it (package
-// index).
+// The index section is a table like the others: its pages have checksums. It begins with
+// zeros up to the next page, so that no page with damage in it belongs to another table
+// too. Package index defines what it holds.
 
-// SetIndex makes Finish write an index section: write is called once all
-// versions are added, and gives its bytes to emit, in pieces.
+// SetIndex makes Finish write an index section. Finish calls write when all versions are
+// added. write passes the bytes of the section to emit, in pieces.
 func (w *Writer) SetIndex(write func(emit func([]byte) error) error) { w.index = write }
 
 // Items returns the number of versions added so far, which is the ordinal of
@@ -49,10 +48,9 @@ type IndexBytes struct {
 	read bool
 }
 
-// Index returns the index section; false: the file has none. Where the file is
-// mapped View gives slices of the mapping: it is called, and what it gave is
-// used, within Guard only. With read it gives copies that are read past the
-// mapping.
+// Index returns the index section; false: the file has none. If the file is mapped, View
+// gives slices of the mapping: call it, and use what it gives, within Guard only. With
+// read, View gives copies that are read past the mapping.
 func (r *Reader) Index(read bool) (IndexBytes, bool) {
 	f := Footer{Sections: r.props.Sections}
 	s := f.section(SectionIndex)
@@ -96,9 +94,9 @@ func (x IndexBytes) View(off, n int64) ([]byte, error) {
 // Corrupt returns the error for damage at off of the section.
 func (x IndexBytes) Corrupt(off int64, cause error) error { return x.r.corrupt(x.s.Off+off, cause) }
 
-// Guard calls fn, in which the bytes that IndexBytes.View gives may be used. A
-// memory fault in the mapping ends it and becomes an error. fn holds no lock and
-// changes nothing that others share.
+// Guard calls fn, which may use the bytes that IndexBytes.View gives. A memory fault in
+// the mapping ends fn and becomes an error. fn must hold no lock and must not change
+// shared state.
 func (r *Reader) Guard(fn func() error) (err error) {
 	defer r.unguard(guard(), &err)
 	return fn()
@@ -139,9 +137,9 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 	return c.show(i)
 }
 
-// Show sets the version with an ordinal and its key, valid until the cursor moves,
-// as SeekOrdinal and Key and Version do, but for one that is shown time and again
-// the group is not decoded, if the reader has a Hot, and the cursor does not move.
+// Show sets k and v to the key and the version with an ordinal, valid until the cursor
+// moves. If the reader's Hot holds the version, since it is shown repeatedly, no group
+// is decoded and the cursor does not move. Otherwise Show is SeekOrdinal.
 func (c *Cursor) Show(ordinal uint32, k *item.Key, v *item.Version) bool {
 	hot := c.r.opts.Hot
 	if hot != nil {
@@ -184,13 +182,13 @@ func (c *Cursor) Older() bool { return c.open.isOlder(c.i) }
 // Followed says whether an older version of the key follows in the file.
 func (c *Cursor) Followed() bool { return c.open.isFollowed(c.i) }
 
-// groupOf returns the group that holds an ordinal: its index, its offset and the
-// ordinal of its first member. Groups have about as many members each, so their
-// blocks are found by where the ordinal lies between two of them.
+// groupOf returns the group that holds an ordinal: its index, its offset and the ordinal
+// of its first member. Groups have about equally many members, so the search for the
+// block interpolates.
 func (r *Reader) groupOf(s *scratch, ordinal uint32) (index uint32, off int64, first uint32, err error) {
 	groups := uint32(r.props.Groups)
 	lo, hi := uint32(0), (groups-1)/blockGroups+1 // block lo begins at or before it, hi behind
-	from, to := uint64(0), r.props.Items          // where they begin
+	from, to := uint64(0), r.props.Items          // the ordinals with which they begin
 	for i := 0; hi-lo > 1; i++ {
 		mid := lo + (hi-lo)/2
 		if i < interpolations {
@@ -222,12 +220,12 @@ func (r *Reader) groupOf(s *scratch, ordinal uint32) (index uint32, off int64, f
 	return index, off, first, err
 }
 
-// interpolations are the steps after which a search halves what is left: groups
+// interpolations is after how many steps the search begins to halve the range: groups
 // may be of very different sizes.
 const interpolations = 6
 
-// Lookup finds the versions of a key: the ordinal of the newest, which the
-// others follow, and how many there are; 0: none.
+// Lookup finds the versions of a key: the ordinal of the newest one, which the older
+// ones follow, and how many there are; 0: none.
 func (r *Reader) Lookup(l *item.Lookup) (ordinal, versions uint32, err error) {
 	s := scratches.Get().(*scratch)
 	ordinal, versions, err = r.lookup(s, l)

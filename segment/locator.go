@@ -57,7 +57,7 @@ func memberHash(hash uint64) byte { return byte(hash >> 8) }
 type chunk struct {
 	hash       uint64 // of the first key
 	base       int64  // of its first group, in the file
-	buckets    int64  // of the first bucket: in the section, of a reader in the file
+	buckets    int64  // of its first bucket: in the section while it is built, in the file for a reader
 	count      uint32 // buckets
 	keys       uint32
 	firstGroup uint32
@@ -130,7 +130,7 @@ func (l *locatorBuilder) size() int64 {
 	return int64(len(l.buckets) + len(l.slots)*bucketLen/bucketFill + locatorHeader + len(l.chunks)*(chunkLen+64))
 }
 
-// appendTo appends all before the buckets, which follow.
+// appendTo appends everything before the buckets, which follow.
 func (l *locatorBuilder) appendTo(dst []byte) []byte {
 	l.finishChunk()
 	le := binary.LittleEndian
@@ -165,8 +165,8 @@ func (l *locatorBuilder) appendTo(dst []byte) []byte {
 // chunkTable is the decoded directory of the locator.
 type chunkTable struct {
 	chunks []chunk
-	// dir gives for (hash - first hash) >> shift the last chunk whose first
-	// hash is not above the lowest hash of that range.
+	// dir gives for (hash - first hash) >> shift the last chunk whose first hash is not
+	// above the lowest hash of that range.
 	dir   []uint32
 	low   uint64
 	shift uint
@@ -264,7 +264,7 @@ func (t *chunkTable) find(k *item.Key) *chunk {
 		i++
 	}
 	if i+1 < len(t.chunks) && t.chunks[i+1].hash == k.Hash {
-		// A logical partition, or several of one hash, in several chunks.
+		// A logical partition, or several of one hash, takes several chunks.
 		lo, hi := i, i+1
 		for hi < len(t.chunks) && t.chunks[hi].hash == k.Hash {
 			hi++

@@ -2,13 +2,13 @@ package segment
 
 import "encoding/binary"
 
-// LZ blocks: the codec of documents that are compressed with a dictionary. What
-// decides how fast a document is decoded is how many copies it is made of, and how
-// often the next step is guessed wrong, so a block is all pairs of one form, some
-// 25 bytes of a document each, whose decoding has hardly a branch (LZ77, with the
-// fields of a pair at fixed places, after LZ4's description). S2, which tells
-// literals, near and far copies apart by a tag each, takes three times as long
-// against a dictionary (docs/performance.md).
+// LZ blocks: the codec of documents that are compressed with a dictionary. The number of
+// copies in a document, and of branches that are predicted wrong, decide how fast it is
+// decoded. So a block consists of pairs of one form only, each for some 25 bytes of a
+// document, and is decoded with hardly a branch (LZ77, with the fields of a pair at
+// fixed places, after LZ4's description). S2 tells literals, near copies and far copies
+// apart by a tag each, and takes three times as long against a dictionary
+// (docs/performance.md).
 //
 //	block   = length of what it decodes to, varint │ pairs
 //	pair    = tag 1 │ offset 2 │ wide: literals 1, low byte of the match 1 │ literals
@@ -29,13 +29,13 @@ const (
 	lzMaxRatio = 1 << 8               // bytes that one byte of a block decodes to, at most
 )
 
-// lzMaxLen returns how long a block of n bytes is at most: a match of 4 bytes after
-// 4 literals takes 9.
+// lzMaxLen returns the greatest length of a block of n bytes: a match of 4 bytes after 4
+// literals takes 9.
 func lzMaxLen(n int) int { return n + n/8 + 16 }
 
-// decodeLZ decodes the block src into dst, which is as long as the whole of it,
-// until at least need bytes are there, and returns how many are; ok is false if the
-// block is malformed as far as it was read. What dst holds behind is undefined.
+// decodeLZ decodes the block src into dst, which has the length of all that it decodes
+// to, until at least need bytes are there, and returns how many are. ok is false if the
+// part that was read is malformed. The bytes of dst behind are undefined.
 func decodeLZ(dst, src []byte, dict *Dictionary, need int) (n int, ok bool) {
 	size, s := uvarint(src, 0)
 	if s == 0 || size != uint64(len(dst)) {
@@ -88,8 +88,9 @@ func (b *lzBlock) pair() bool {
 	return true
 }
 
-// copyMatch fills dst from at on with what lies offset bytes before, dict before
-// dst. It returns false if that is nothing, or neither all in dict nor in dst.
+// copyMatch fills dst from at on with the bytes that lie offset before; dict lies before
+// dst. It returns false if there are none, or if they are neither all in dict nor all in
+// dst.
 func copyMatch(dst []byte, at, offset int, dict []byte) bool {
 	from := at - offset
 	if offset <= 0 || from < -len(dict) || from < 0 && len(dst) > offset {
@@ -100,7 +101,7 @@ func copyMatch(dst []byte, at, offset int, dict []byte) bool {
 		return true
 	}
 	for at < len(dst) {
-		at += copy(dst[at:], dst[from:at]) // as much as there is of a period
+		at += copy(dst[at:], dst[from:at]) // as much of a period as there is
 	}
 	return true
 }

@@ -1,12 +1,16 @@
 package segment
 
-// lzPairs decodes pairs of b until need bytes are there, or until one comes that
-// has over 16 literals, a match of none or over 64 bytes or from less than 16 bytes
-// before, that is malformed, or for which there is not room enough to copy 16 bytes
-// at a time, or less than 21 bytes of b.src's capacity: pair takes it from there.
-// It writes within b.dst and reads within the capacities of b.src and b.dict, some
-// bytes behind the end of a truncated block among them: then b.s is beyond
-// len(b.src).
+// lzPairs decodes pairs of b until need bytes are there, or until it meets a pair that
+// it leaves to pair: one
+//
+//   - that has over 16 literals,
+//   - that has a match of none or over 64 bytes, or from less than 16 bytes before,
+//   - that is malformed,
+//   - for which there is no room to copy 16 bytes at a time, or less than 21 bytes of
+//     b.src's capacity.
+//
+// It writes within b.dst and reads within the capacities of b.src and b.dict. Of a
+// truncated block it may read some bytes behind the end: then b.s is beyond len(b.src).
 //
 //go:noescape
 func lzPairs(b *lzBlock, need int)

@@ -9,8 +9,9 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// names are the names that a reader may open its file by: it needs one of them for as
-// long as it may be used. The copies of a file that could not be linked count as names.
+// names are the names by which a reader may open its file. It needs one of them for as
+// long as it may be used. Copies of a file that could not be linked count as names of
+// it.
 type names struct {
 	sync.Mutex
 	list []string
@@ -25,9 +26,9 @@ func (r *Reader) AddName(name string) {
 	}
 }
 
-// LetGo says that the file is about to lose a name. It returns false if somebody has
-// pinned the reader and it is left without a name: then the name must stay, and LetGo is
-// asked again later.
+// LetGo says that the file is about to lose a name. It returns false if that is the last
+// name and the reader is pinned: then the name must stay, and LetGo is to be called
+// again later.
 func (r *Reader) LetGo(name string) bool {
 	r.names.Lock()
 	defer r.names.Unlock()
@@ -45,7 +46,7 @@ func (r *Reader) openName() (f vfs.File, err error) {
 	list := slices.Clone(r.names.list)
 	r.names.Unlock()
 	for _, name := range list {
-		// A name may go between the look at the list and the open.
+		// A name may go after the list was copied.
 		if f, err = r.fs.Open(name); !errors.Is(err, fault.ErrMissing) {
 			break
 		}
@@ -61,7 +62,7 @@ func (r *Reader) openName() (f vfs.File, err error) {
 	return f, nil
 }
 
-// recognise makes sure that what was opened is the file that was open before, or a copy
+// recognise makes sure that the opened file is the one that was open before, or a copy
 // of it. opening is locked.
 func (r *Reader) recognise(f vfs.File) error {
 	info, err := f.Stat()
@@ -90,13 +91,13 @@ func (r *Reader) recognise(f vfs.File) error {
 	}
 	if err == nil {
 		h.id = info.ID
-		r.tables.forget() // of the other copy they were verified
+		r.tables.forget() // they were verified in the other copy
 	}
 	return err
 }
 
-// keep sees to it that the file can be read when its names are gone: it stays mapped, or,
-// if it cannot be mapped, open. Where there is room for neither it needs its name.
+// keep makes sure that the file can be read when its names are gone: it stays mapped or,
+// if it cannot be mapped, open. If there is room for neither, the reader needs the name.
 func (r *Reader) keep() error {
 	r.pins.Add(1) // for good
 	if r.view() != nil {

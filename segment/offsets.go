@@ -55,7 +55,8 @@ func (o *offsetBuilder) add(off int64, length, members int, highest uint64) {
 	o.items += uint32(members)
 }
 
-// finishBlock turns the last block into a wide one if it must be.
+// finishBlock turns the last block into a wide one if it has a group that is too long
+// for 16 bits.
 func (o *offsetBuilder) finishBlock() {
 	if !o.big {
 		return

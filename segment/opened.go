@@ -69,9 +69,8 @@ func (o *opened) expand(r *Reader, dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// expandFirst decodes behind dst as much of the members and the payload as the
-// key of the first member takes, and returns dst, grown. What else o.raw holds
-// has no meaning.
+// expandFirst decodes, behind dst, only as much of the members and the payload as the
+// key of the first member takes, and returns dst, grown. The rest of o.raw is undefined.
 func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	codec := o.g.coding & codingCodec
 	if codec == codecZstd {
@@ -128,8 +127,8 @@ func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, err
 	return buf, err
 }
 
-// decodeKey is decode, but for a single member in an LZ or S2 block, of which it decodes as
-// much as its key takes: what else raw holds has no meaning.
+// decodeKey is decode, but of a single member in an LZ or S2 block it decodes only as
+// much as the key takes: the rest of raw is undefined.
 func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
 	if err := o.parse(r, b, off); err != nil {
 		return buf, err
@@ -178,7 +177,7 @@ type shownKey struct {
 	pk, epk []byte
 }
 
-// set makes it the key of member i. The id aliases the payload.
+// set makes k the key of member i. Its id aliases the payload.
 func (k *shownKey) set(r *Reader, o *opened, i int) error {
 	m := &o.members[i]
 	k.ID = m.id(o.raw)

@@ -19,9 +19,9 @@ import (
 //	entry     = first bytes of the EPK w | first ordinal 4 | group that holds
 //	            it 4 | raw bytes of all partitions before 8
 //
-// w is 8 bytes for one level of the partition key, 24 for two, 40 for three, so
-// that entries sort as keys do, but for partitions that agree in these bytes:
-// those are told apart by their items. Equal entries lie in key order.
+// w is 8 bytes for one level of the partition key, 24 for two, 40 for three. So entries
+// sort as keys do, except those of partitions that agree in these bytes: their items
+// tell them apart. Equal entries lie in key order.
 const (
 	partitionsHeader = 64
 	entryTail        = 16
@@ -48,7 +48,7 @@ func (p *partitionBuilder) add(epk []byte, hash uint64, ordinal, group uint32, r
 // size returns the bytes of the section as far as it is built.
 func (p *partitionBuilder) size() int64 { return int64(len(p.entries)) + 64 }
 
-// appendTo appends all before the entries, which follow.
+// appendTo appends everything before the entries, which follow.
 func (p *partitionBuilder) appendTo(dst []byte) []byte {
 	n := len(p.hashes)
 	low := p.hashes[0]
@@ -118,7 +118,7 @@ func (t *partitionTable) decode(b []byte) partitionEntry {
 	return partitionEntry{ordinal: le.Uint32(b), group: le.Uint32(b[4:]), rawBefore: le.Uint64(b[8:])}
 }
 
-// partition reads entry i, and its end, which is the start of the next.
+// partition reads entry i.
 func (r *Reader) partition(s *scratch, ix *index, i int) (e partitionEntry, err error) {
 	t := &ix.partitions
 	b, err := r.table(s, t.entries+int64(i)*t.stride(), t.stride())
@@ -181,15 +181,15 @@ func (r *Reader) lowerPartition(s *scratch, ix *index, hash uint64, epk []byte) 
 	return lo, bytes.Equal(b[:t.prefix], want), nil
 }
 
-// upperPartition returns the first entry from i on that differs from the EPK
-// in the bytes that entries hold; entry i does not.
+// upperPartition returns the first entry after i that differs from the EPK in the bytes
+// that entries hold. Entry i must agree with the EPK in them.
 func (r *Reader) upperPartition(s *scratch, ix *index, i int, epk []byte) (int, error) {
 	t := &ix.partitions
 	same := func(i int) (bool, error) {
 		b, err := r.table(s, t.entries+int64(i)*t.stride(), t.stride())
 		return err == nil && bytes.Equal(b[:t.prefix], epk[:t.prefix]), err
 	}
-	// There may be many: anybody can make keys that agree in so many bytes.
+	// There may be many: it is easy to make keys that agree in so many bytes.
 	lo, hi := i, t.n // lo is the same, hi is not
 	for step := 1; lo+step < hi; step *= 2 {
 		ok, err := same(lo + step)
@@ -217,9 +217,9 @@ func (r *Reader) upperPartition(s *scratch, ix *index, i int, epk []byte) (int, 
 	return hi, nil
 }
 
-// PartitionStats tells how many versions a logical partition has in the file
-// and the sum of the lengths of their bodies; ok is false if it has none. Of k
-// only the partition key is looked at.
+// PartitionStats tells how many versions a logical partition has in the file and the sum
+// of the lengths of their bodies; ok is false if it has none. Only the partition key of
+// k counts.
 func (r *Reader) PartitionStats(k *item.Key) (items, raw uint64, ok bool, err error) {
 	s := scratches.Get().(*scratch)
 	items, raw, ok, err = r.partitionStats(s, k)
@@ -272,7 +272,7 @@ func (r *Reader) partitionStats(s *scratch, k *item.Key) (items, raw uint64, ok 
 	return 0, 0, false, nil
 }
 
-// compareEntry orders the logical partition of an entry and that of a key.
+// compareEntry orders the logical partition of an entry and the one of a key.
 func (r *Reader) compareEntry(s *scratch, e partitionEntry, k *item.Key) (int, error) {
 	off, ordinal, err := r.groupAt(s, e.group)
 	if err != nil {

@@ -1,8 +1,8 @@
 package segment
 
-// PartitionWalker passes once over the table of logical partitions of a file,
-// in the order of keys, and reads no item but for AppendKey. A walker serves one
-// goroutine at a time; its file must not be released before the last call.
+// PartitionWalker passes once over the table of logical partitions of a file, in the
+// order of keys. Only AppendKey reads an item. A walker serves one goroutine at a time;
+// its file must not be released before the last call.
 type PartitionWalker struct {
 	r    *Reader
 	t    *partitionTable
@@ -11,7 +11,7 @@ type PartitionWalker struct {
 	from int    // first entry of buf
 	held int    // entries of buf
 	now  partitionEntry
-	next partitionEntry // where the one at hand ends
+	next partitionEntry // where now ends
 	err  error
 }
 
@@ -54,7 +54,7 @@ func (w *PartitionWalker) entry(i int) []byte {
 	return w.buf[(i-w.from)*stride:][:stride]
 }
 
-// load reads entries from the one at hand on.
+// load reads entries from the present one on.
 func (w *PartitionWalker) load() (err error) {
 	defer w.r.unguard(guard(), &err)
 	if w.t == nil {

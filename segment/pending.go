@@ -122,9 +122,8 @@ func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember 
 // isKeyless says that a member has no id of its own.
 func (m *pendingMember) isKeyless() bool { return m.idLen == 0 && m.flags&memberOlder != 0 }
 
-// place returns where in the part that begins at start the text lies, trying
-// the place of the member before first; what the part does not hold is
-// appended to it.
+// place returns the offset of text in the part that begins at start. It tries the offset
+// in the member before first. If the part does not have the text, place appends it.
 func (p *pending) place(start int, text []byte, last *pendingMember) int {
 	part := p.raw[start:]
 	if last != nil && last.idOff <= len(part) && bytes.HasPrefix(part[last.idOff:], text) {
@@ -202,7 +201,7 @@ func (p *pending) appendTo(dst []byte, off int64, base *base, c *compressor) []b
 	var payload []byte
 	var coding byte
 	if p.copied {
-		payload, coding = p.payload, p.coding&codingCodec|c.dictBits() // takes saw to it that this is true
+		payload, coding = p.payload, p.coding&codingCodec|c.dictBits() // takes has made sure of this dictionary
 	} else {
 		payload, coding = c.encode(p.raw)
 	}

@@ -40,8 +40,8 @@ type ReaderOptions struct {
 	Hot *Hot
 	// Budget bounds what readers hold of the system. Nil: one of its own, without bounds.
 	Budget *Budget
-	// Keep says that the file may lose its name: its descriptor and its mapping are not
-	// given up.
+	// Keep says that the file may lose its name: its mapping, or else its descriptor, is
+	// not given up.
 	Keep bool
 }
 

@@ -2,9 +2,9 @@ package segment
 
 import "encoding/binary"
 
-// The beginning of an S2 block. A search among groups looks only at the keys of
-// their first members, which mostly lie at the front of the payload: to decode
-// just that takes a fifteenth of the time of the whole.
+// The beginning of an S2 block. A search among groups looks only at the keys of their
+// first members, which mostly lie at the front of the payload. To decode only them takes
+// a fifteenth of the time.
 //
 // A block is its length and a sequence of elements. The low two bits of the
 // first byte of an element, the tag, say what it is: bytes that follow (0), or a
@@ -13,9 +13,9 @@ import "encoding/binary"
 // output reach into the dictionary, which lies before it; a copy ends where the
 // dictionary does.
 
-// beginS2 decodes the block src into dst, which is as long as the whole of it,
-// until at least need bytes are there, and returns how many are; ok is false if
-// the block is malformed as far as it was read.
+// beginS2 decodes the block src into dst, which has the length of all that it decodes
+// to, until at least need bytes are there, and returns how many are. ok is false if the
+// part that was read is malformed.
 func beginS2(dst, src, dict []byte, need int) (n int, ok bool) {
 	size, s := uvarint(src, 0)
 	if s == 0 || s > 5 || size != uint64(len(dst)) {

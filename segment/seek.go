@@ -22,7 +22,7 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 		return 0, false
 	}
 	if len(k.ID) == 0 {
-		// Where the scan of a logical partition begins: at its first item.
+		// The scan of a logical partition begins here, at its first item.
 		if at, ok = c.openAt(lo, first); !ok {
 			return 0, false
 		}
@@ -136,8 +136,8 @@ func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
 	}
 }
 
-// groupRange returns the groups among which the first key not before k lies,
-// and the ordinal of the first item that may be it; lo > hi if there is none.
+// groupRange returns the range of groups in which the first key not before k lies, and
+// the ordinal of the first item that can have that key; lo > hi if there is none.
 func (c *Cursor) groupRange(k *item.Key) (lo, hi int64, first uint32, err error) {
 	r := c.r
 	defer r.unguard(guard(), &err)

@@ -30,7 +30,7 @@ func (t *tablePages) check(page int64, b []byte) bool {
 	return true
 }
 
-// forget says that no page was verified.
+// forget marks all pages as not verified.
 func (t *tablePages) forget() {
 	for i := range t.checked {
 		t.checked[i].Store(0)
@@ -62,7 +62,7 @@ func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
 	return s.table, r.readAt(s.table, at)
 }
 
-// checkPage verifies a page of the tables. It comes from the file first, so
+// checkPage verifies a page of the tables. It reads the page from the file first, so
 // that the mapping need not fetch it.
 func (r *Reader) checkPage(s *scratch, page int64) error {
 	at := r.tables.off + page*pageLen

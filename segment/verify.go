@@ -16,11 +16,11 @@ type Finding struct {
 	What   string
 }
 
-// Verify reads the whole file anew and calls report for all that is wrong with
-// it: checksums and padding first, and if nothing was wrong there, the order of
-// keys and versions and that tables, locator and properties say of the items
-// what is true. Its error is not nil only if it could not go on: the context is
-// done or the file system failed.
+// Verify reads the whole file anew and calls report for all that is wrong with it. It
+// checks checksums and padding first. If nothing is wrong there, it checks the order of
+// keys and versions, and compares tables, locator and properties with the items. Its
+// error is not nil only if it could not go on: the context is done or the file system
+// failed.
 func (r *Reader) Verify(ctx context.Context, report func(Finding)) error {
 	v := verifier{r: r, ctx: ctx, report: report}
 	if err := v.checksums(); err != nil || v.findings > 0 {
@@ -29,14 +29,14 @@ func (r *Reader) Verify(ctx context.Context, report func(Finding)) error {
 	return v.content()
 }
 
-// VerifyChecksums reads the whole file and returns an error for the first byte
-// found that no longer is what was written.
+// VerifyChecksums reads the whole file and returns an error for the first damage that it
+// finds.
 func (r *Reader) VerifyChecksums(ctx context.Context) error { return r.CopyTo(ctx, nil) }
 
-// CopyTo is VerifyChecksums that hands the bytes of the file to each, from the
-// first to the last, in pieces that are valid until it returns. Pieces come
-// before they are verified: they are a whole copy only when CopyTo has returned
-// nil. An error of each ends it and is returned.
+// CopyTo is VerifyChecksums and passes the bytes of the file to each, from the first to
+// the last, in pieces that are valid until each returns. Pieces come before they are
+// verified: they are a whole copy only when CopyTo has returned nil. An error of each
+// ends CopyTo and is returned.
 func (r *Reader) CopyTo(ctx context.Context, each func(piece []byte) error) error {
 	var first error
 	v := verifier{r: r, ctx: ctx, once: true, each: each, report: func(f Finding) {
@@ -65,7 +65,7 @@ func (v *verifier) found(off int64, format string, args ...any) {
 	}
 }
 
-// note reports err if it is a damage, and returns it otherwise.
+// note reports err if it is damage, and returns it otherwise.
 func (v *verifier) note(err error) error {
 	if c, ok := err.(*fault.CorruptionError); ok {
 		v.found(c.Offset, "%v", c.Err)
@@ -197,8 +197,8 @@ func (v *verifier) pages(in *stream) error {
 	return nil
 }
 
-// groupSums verifies the groups and that they follow each other to the end.
-// After a damaged one the table of offsets tells where the next begins.
+// groupSums verifies the groups and that they follow each other to the end. After a
+// damaged group, the table of offsets tells where the next one begins.
 func (v *verifier) groupSums(in *stream) error {
 	r := v.r
 	crc, intact := uint32(0), true
@@ -240,7 +240,7 @@ func (v *verifier) groupSums(in *stream) error {
 	return nil
 }
 
-// groupOffset returns where a group begins if the table can tell.
+// groupOffset returns where a group begins, if the table of offsets is readable.
 func (v *verifier) groupOffset(index int64) (off int64, ok bool) {
 	if index >= int64(v.r.props.Groups) {
 		return 0, false

@@ -23,8 +23,8 @@ type WriterOptions struct {
 	// EPK appends the effective partition key of an encoded partition key,
 	// 16 bytes a level, to dst.
 	EPK func(dst, pk []byte) []byte
-	// Seed keys the hashes by which items are found; zero: a random one. Files of one
-	// seed are searched for a key with one hash.
+	// Seed keys the hashes by which items are found; zero: a random one. One hash of a
+	// key serves to search all files of the same seed.
 	Seed item.Seed
 	// ExpectItems is a guess at the number of items; 0: none.
 	ExpectItems int
@@ -70,16 +70,16 @@ type Writer struct {
 	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
-// writeBuffer is how much is written at a time: a huge page, in which the page cache
-// then has it, and readers map it. writePiece is how much of that is on its way to
-// the device at a time, for the syncs of the log not to wait behind all of it.
+// writeBuffer is how much is written at a time: a huge page. The page cache then keeps
+// it as one, and readers map it as one. writePiece is how much of it is on its way to
+// the device at a time, so that syncs of the log need not wait for all of it.
 const (
 	writeBuffer = 2 << 20
 	writePiece  = 512 << 10
 )
 
-// writeBuffers holds buffers of writers that are done, so that small segments
-// do not each cost a large one.
+// writeBuffers holds buffers of writers that are done, so that small segments do not
+// each allocate a large one.
 var writeBuffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, writeBuffer+64<<10)
 	return &b
@@ -142,8 +142,8 @@ func (w *Writer) Add(k *item.Key, v *item.Version) error {
 	return nil
 }
 
-// AddFrom appends the version that the walker is on. Where its compressed bytes
-// fit this writer they are copied, else it is the same as Add.
+// AddFrom appends the version that the walker is on. If its compressed bytes fit this
+// writer they are copied; otherwise AddFrom is Add.
 func (w *Writer) AddFrom(src *Walker) error {
 	k, v := src.Key(), src.Version()
 	g, m := &src.open.g, &src.open.members[src.i]
@@ -234,7 +234,7 @@ func (w *Writer) note(k *item.Key, v *item.Version, body int, samePK, older bool
 	p.MaxModified = max(p.MaxModified, v.Modified)
 }
 
-// deletedHere tells of versions in order which ones a tombstone of their logical
+// deletedHere finds, among versions in order, those that a tombstone of their logical
 // partition deletes.
 type deletedHere struct {
 	seq uint64 // of the newest tombstone of the present partition; 0: none
@@ -265,7 +265,7 @@ func (w *Writer) flushGroup() error {
 	return w.spill(false)
 }
 
-// spill writes the buffer once it is large, or in any case.
+// spill writes the buffer: all of it, or only as many times writeBuffer as it has.
 func (w *Writer) spill(all bool) error {
 	n := len(w.buf)
 	if !all {
@@ -399,7 +399,7 @@ func (w *Writer) finish() {
 	}
 }
 
-// Abort closes the file, which is of no use then. After Finish it does nothing.
+// Abort closes the file, which is not a segment then. After Finish it does nothing.
 func (w *Writer) Abort() {
 	w.fail(errFinished)
 	w.release()
