@@ -8,20 +8,21 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// A transaction commits if its logical partition was not deleted, and no item that
-// it wrote has a version, above the sequence at which it read, and, if it is serializable, none that it read or
-// that lies in a range that it scanned. All versions are asked for, also those
-// that are not published yet: their writers come before it in the order.
+// A transaction commits if its logical partition was not deleted, and no item that it
+// wrote has a version above the sequence at which it read. If it is serializable, no
+// item that it read, or that lies in a range that it scanned, may have one either.
+// Versions that are not published yet count too: their writers come before it in the
+// order.
 //
-// That is looked up without a lock at first, in memtables and files that can
-// hold such a version, and then in memory under the commit lock. The
-// transaction's own sequence keeps every version that would tell of a change.
+// The check is first made without a lock, in memtables and files that can hold such a
+// version, and then in memory under the commit lock. The transaction pins its sequence,
+// which keeps every version that would tell of a change.
 
 // errChanged says that a transaction met a conflict.
 var errChanged = errors.New("changed since the transaction began")
 
-// awaitConflict waits until what a transaction met may be shown, and shows it:
-// the next try then reads it.
+// awaitConflict waits until the version that a transaction conflicts with may be shown,
+// and shows it: the next try then reads it.
 func (p *partition) awaitConflict() error {
 	p.mu.Lock()
 	last, synced, seq := p.mu.last, p.mu.synced, p.mu.lastSeq
@@ -33,8 +34,8 @@ func (p *partition) awaitConflict() error {
 	return p.publish(seq)
 }
 
-// validate looks for what changed, in a version of the partition. The caller is
-// inside a guard.
+// validate returns errChanged if a version of the partition conflicts with the
+// transaction. The caller is inside a guard.
 func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit) error {
 	at := tx.snapshot.seq
 	if v.hasPartitionTombstones() {
@@ -112,14 +113,15 @@ func (v *version) newestInMemory(l *item.Lookup, at uint64, newest *item.Version
 	return false
 }
 
-// rangesAgain is how often ranges are looked up anew without the commit lock,
-// where writes keep coming, before that is done under it.
+// rangesAgain is how often ranges are looked up again without the commit lock while
+// writes keep coming. After that they are looked up under it.
 const rangesAgain = 3
 
-// validateLocked is validate for what came since. The commit lock is held.
+// validateLocked checks the memtables again if the partition was written to since
+// validate. The commit lock is held.
 func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	if p.mu.lastSeq <= u.ahead {
-		return nil // nothing
+		return nil // nothing was written since
 	}
 	if len(tx.update.ranges) > 0 && u.again < rangesAgain {
 		u.again++
@@ -191,7 +193,7 @@ func (b *Batch) changedInFiles(ctx context.Context, v *version, r idRange, at ui
 	return false, nil
 }
 
-// changedIn is changedInMemory for what a cursor shows.
+// changedIn is changedInMemory for the versions that a cursor yields.
 func (b *Batch) changedIn(ctx context.Context, c positioner, r idRange, at uint64) (bool, error) {
 	first := b.key(bytesOf(r.from))
 	for ok := c.SeekGE(&first); ok; ok = c.Next() {
