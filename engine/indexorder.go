@@ -10,28 +10,28 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// indexOrder is an order of which an index has the first path: of a partition
-// only the first candidates are looked at. What order they have among each other
-// is seen in the documents.
+// indexOrder is an order whose first path is indexed. The index tells which
+// candidates of a partition come first, and only these are read. Their documents
+// tell their order among each other.
 type indexOrder struct {
 	path    index.Path
 	span    index.Span // of the terms that candidates can have
-	all     bool       // span is that of all values at the path: there may be candidates without
-	rest    *planNode  // what the plan demands beside a term of span; nil: that is not told apart
+	all     bool       // span holds all values at path; candidates may also have no value
+	rest    *planNode  // the plan without its demand for a term of span; nil: it has no such demand by itself
 	falling bool
 	single  bool // no other path decides between candidates with one value
-	most    int  // candidates that are wanted
+	most    int  // how many candidates are wanted
 	after   *orderPoint
-	leftOut bool        // of scans with it: they have left out candidates
+	leftOut bool        // scans with this order have left out candidates
 	top     *sharedRows // the first rows so far, of all units
-	key     []byte      // order key of the candidate at hand, as its term has it; nil: the document must be looked at
+	key     []byte      // order key of the current candidate, from its term; nil: only the document has it
 }
 
-// orderHit is a candidate of which a term tells the order key: that lies from
-// from to to in candidates.keys.
+// orderHit is a candidate whose order key is known from a term: it is
+// candidates.keys[from:to].
 type orderHit struct{ at, from, to uint32 }
 
-// orderKey returns the order key of the candidate that a source is at, nil if no
+// orderKey returns the order key of the current candidate of a source, nil if no
 // term tells it.
 func (c *candidates) orderKey(s *candidateSource) []byte {
 	i, ok := slices.BinarySearchFunc(s.hits, s.at, func(h orderHit, at uint32) int { return cmp.Compare(h.at, at) })
@@ -41,15 +41,15 @@ func (c *candidates) orderKey(s *candidateSource) []byte {
 	return c.keys[s.hits[i].from:s.hits[i].to]
 }
 
-// orderPoint is where candidates begin: at a value, behind a key.
+// orderPoint is where an order goes on: at a value, behind a key.
 type orderPoint struct {
 	value index.Span // the terms of the value; empty: candidates without one
 	whole bool       // a candidate with a term of value has that value
 	key   item.Key
 }
 
-// without returns what an And demands beside a term of a span; nil: the plan does
-// not demand one as such.
+// without returns the plan without its demand for a term of a span. It returns nil
+// if that demand is neither the whole plan nor one of the operands of an And.
 func (n *planNode) without(span index.Span) *planNode {
 	demands := func(n *planNode) bool {
 		return n.op == planSpans && len(n.spans) == 1 && bytes.Equal(n.spans[0].From, span.From) && bytes.Equal(n.spans[0].To, span.To)
@@ -72,15 +72,15 @@ func (n *planNode) without(span index.Span) *planNode {
 	return nil
 }
 
-// restrict leaves out candidates that come after the first ones in the order, as
-// many as are wanted, behind the point at which it begins.
+// restrict leaves out candidates that are not needed: it keeps those that come first
+// in the order, behind o.after, as many as are wanted.
 func (o *indexOrder) restrict(c *candidates) error {
 	total, loose := int64(0), false
 	w := orderWalk{o: o, c: c, sets: &c.sets, last: o.top.last()}
 	c.keys = c.keys[:0]
 	for _, s := range c.sources {
 		if s.set == nil {
-			continue // a memtable without an index: all of it is looked at
+			continue // a memtable without an index: all of it is read
 		}
 		total += s.count
 		loose = loose || s.loose
@@ -121,16 +121,16 @@ type orderWalk struct {
 	taken   int
 	more    bool   // candidates were left out
 	ties    int    // see candidates.ties; of the last term
-	group   string // beginning that the strings of the present group share; see take
+	group   string // prefix that the strings of the present group share; see take
 	list    []uint32
 
-	last     []byte // key of the last row of as many as are wanted; nil: there are fewer
-	from, to uint32 // of the order key of the present term in candidates.keys; to 0: it has none
+	last     []byte // key of the last wanted row; nil: there are fewer rows than wanted
+	from, to uint32 // candidates.keys[from:to] is the order key of the present term; to 0: it has none
 }
 
-// begin makes a value that of the present term; nil: the term does not tell
-// it. It returns false if what has that value, or one after it in the order, comes
-// after the last row.
+// begin sets the value of the present term; nil: the term does not tell it. It
+// returns false if candidates with that value, or a later one in the order, come
+// after the last wanted row.
 func (w *orderWalk) begin(v *query.Value) bool {
 	w.to = 0
 	if v == nil {
@@ -157,8 +157,8 @@ func (w *orderWalk) begin(v *query.Value) bool {
 	return true
 }
 
-// behindLast says whether all candidates come, by their keys, after the last row,
-// whose EPK, partition key and id are given.
+// behindLast says whether all candidates have keys after that of the last row. last
+// is the EPK, the partition key and the id of that row.
 func (w *orderWalk) behindLast(last []byte) bool {
 	for _, part := range [...][]byte{w.c.lo.EPK, w.c.lo.PK, w.c.lo.ID} {
 		n := min(len(part), len(last))
@@ -234,7 +234,8 @@ func (w *orderWalk) falling() error {
 	return nil
 }
 
-// terms takes term after term, of all sources that have it.
+// terms takes the candidates of one term after another, from all sources that have
+// the term.
 func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 	var at []*orderSource
 	for {
@@ -274,9 +275,10 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 	}
 }
 
-// take takes candidates with the term at which some sources are; it returns
-// false after the last that are wanted. Strings that were cut can have any order
-// among those that begin alike: they are taken together, and whole.
+// take takes the candidates with the present term. at has the sources at that term.
+// take returns false when no more candidates are wanted. The terms of long strings
+// are cut: strings that begin alike can have any order among each other, so all
+// candidates with such strings are taken together.
 func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	a := w.o.after
 	key := at[0].cur.Key()
@@ -304,7 +306,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		w.group = term.Value.Text
 	}
 	if begins && !a.whole {
-		// Which of these come behind the point is not known.
+		// It is not known which of these come behind the point.
 		err := w.takeTerm(at, nil, false)
 		w.taken = 0
 		return true, err
@@ -316,8 +318,9 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	return true, w.takeTerm(at, after, w.o.single && !term.Cut)
 }
 
-// takeTerm takes candidates with the term at which some sources are, those behind
-// a key, and with first of each source no more than are wanted.
+// takeTerm takes the candidates with the present term from the sources in at. If
+// first is set, it takes only those behind after, if that is not nil, and from each
+// source no more than are still wanted.
 func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) error {
 	before := w.taken
 	for _, s := range w.sources {
@@ -344,7 +347,8 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 	return nil
 }
 
-// takeSome takes candidates with a posting, so many at most, from an ordinal on.
+// takeSome takes the candidates of a posting, from the ordinal from on. It takes no
+// more than most.
 func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most int) error {
 	if p.Kind() != index.Large {
 		var err error
@@ -362,7 +366,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		}
 		return nil
 	}
-	// Few may be wanted: they are looked for step by step.
+	// Few candidates may be wanted: the posting is read step by step.
 	lo, step := max(from, s.lo), firstStep
 	for lo < s.hi && most >= 0 {
 		to := s.hi
@@ -410,7 +414,7 @@ func (w *orderWalk) takeOne(s *orderSource, at uint32) {
 	w.taken++
 }
 
-// takeRest takes candidates without a value.
+// takeRest takes the candidates without a value at the path.
 func (w *orderWalk) takeRest() error {
 	if !w.begin(new(query.Value)) {
 		w.more = true
@@ -441,7 +445,7 @@ func (w *orderWalk) takeRest() error {
 		}
 	}
 	if begins && !w.o.single {
-		w.taken = 0 // which of these come behind the point is not known
+		w.taken = 0 // it is not known which of these come behind the point
 	}
 	return nil
 }

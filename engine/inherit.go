@@ -12,27 +12,27 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// What a child has of its parents until it has flushed:
+// Until it has flushed them, a child inherits from its parents:
 //
-//   - their memtables as frozen ones, each seen within the child's bounds and
-//     shared with the other child;
-//   - their streams in the log, from the sequence up to which they had flushed:
-//     the log keeps what the child needs of them, and replay gives it to it.
+//   - their memtables, as frozen ones. The child sees them within its bounds and
+//     shares them with the other child.
+//   - their streams in the log, from the sequence up to which the parents had
+//     flushed. The log keeps the records that the child needs, and replay puts them
+//     into the child.
 //
-// Of each stream the manifest notes how far the child has flushed it. The
-// inheritance has ended when it names none.
+// For each inherited stream, the child's manifest notes how far the child has
+// flushed it. The inheritance has ended when the manifest names no stream.
 
 // heirs are the partitions that took the place of another one.
 type heirs struct {
 	children []*partition
-	// Where there are several parents, everything of all of them is shown in the
-	// children at once: when the log is written up to last and synced up to
-	// synced.
+	// With several parents, the writes of all of them become visible in the children
+	// together: when the log is written up to last and synced up to synced.
 	several      bool
 	last, synced wal.Position
 }
 
-// publish shows what a parent has shown in the children too.
+// publish makes the writes of a parent up to seq visible in the children too.
 func (h *heirs) publish(db *DB, seq uint64) error {
 	if h.several {
 		if err := db.await(h.last, h.synced); err != nil {
@@ -66,15 +66,15 @@ func (p *partition) flushedOf(s wal.Stream) uint64 {
 	return p.install.flushedSeq.Load()
 }
 
-// flushed returns how far the partition has flushed once the memtable, its
-// oldest frozen one, is in files: its own stream, and those it inherits.
+// flushed returns how far the partition has flushed its own stream, and those that
+// it inherits, once mem is in files. mem is its oldest frozen memtable.
 func (p *partition) flushed(mem *frozenTable) (seq uint64, inherits []manifest.Inherited) {
-	// Its own records come after all that it inherits.
+	// The partition's own records come after all inherited ones.
 	seq = max(p.install.flushedSeq.Load(), mem.lastSeq)
 	for _, in := range p.inherited() {
 		switch {
 		case mem.mixed:
-			continue // replay put all of the stream in there, or in earlier ones
+			continue // replay put the whole stream into this memtable and earlier ones
 		case mem.from == wal.Stream(in.Stream):
 			if !p.holdsOf(mem) {
 				continue
@@ -86,8 +86,7 @@ func (p *partition) flushed(mem *frozenTable) (seq uint64, inherits []manifest.I
 	return seq, inherits
 }
 
-// holdsOf says whether another frozen memtable comes from the parent that this
-// one comes from.
+// holdsOf says whether another frozen memtable comes from the same parent as mem.
 func (p *partition) holdsOf(mem *frozenTable) bool {
 	frozen := p.version.Load().frozen
 	for i := range frozen {
@@ -173,8 +172,8 @@ func (db *DB) streamOwners() streamOwners {
 	return owners
 }
 
-// done tells from which sequence on records of a stream in a log file are
-// needed: those at or below it are not.
+// done returns a sequence: the records of a stream in a log file that are at or
+// below it are no longer needed.
 func (o streamOwners) done(s wal.Stream, file uint64) uint64 {
 	least := uint64(maxSequence)
 	for _, p := range o[s] {
@@ -212,15 +211,15 @@ func inheritedTables(child *partition, left []*inheritance) []frozenTable {
 	return views
 }
 
-// inheritance is what the memory of a parent holds.
+// inheritance is the memtables that a parent leaves to its children.
 type inheritance struct {
 	from   *partition
 	tables []frozenTable // newest first
 }
 
-// leaveTables returns the memtables of a partition that takes no more writes,
-// as they are left to others. The partition keeps a share in each. The commit
-// lock is held.
+// leaveTables returns the memtables of a parent that takes no more writes, as the
+// children inherit them. The parent keeps a reference to each. The commit lock is
+// held.
 func (p *partition) leaveTables() *inheritance {
 	p.freezeLocked()
 	in := &inheritance{from: p, tables: slices.Clone(p.version.Load().frozen)}
@@ -269,7 +268,7 @@ func (child *partition) inheritRuns(parents []*partition) (runs []*run, err erro
 	return runs, nil
 }
 
-// inherit adds what a run of a parent has within the bounds of a child.
+// inherit adds the files of a parent's run, within the bounds of a child.
 func (r *run) inherit(of *run, child *partition) error {
 	items := of.items()
 	before := r.items()
@@ -293,7 +292,7 @@ func (r *run) inherit(of *run, child *partition) error {
 			continue
 		}
 		if n := len(r.files); n > 0 && r.files[n-1].ref.Number == f.ref.Number && r.files[n-1].max.Compare(&rng.Min) == 0 {
-			// Two references to one file, adjacent and of one age, are one again.
+			// Two adjacent references to one file, of the same age, are joined.
 			last := r.files[n-1]
 			last.setBounds(partmap.Range{Min: last.min, Max: rng.Max}, child.c.levels())
 			last.shadows.take(&next.shadows, true)

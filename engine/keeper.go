@@ -13,11 +13,11 @@ const (
 	idleFlush  = 30 * time.Second       // without writes to a partition
 )
 
-// idleBytes is the size from which a memtable is flushed when its partition
-// takes no more writes, so that what was deleted gives its space back.
+// idleBytes is the size from which a memtable is flushed when its partition takes no
+// more writes. Otherwise the space of deleted items would not come back.
 const idleBytes = 64 << 10
 
-// keeper looks after the log and after partitions that lie still.
+// keeper looks after the log, and after partitions that take no writes.
 type keeper struct {
 	db       *DB
 	position wal.Position // of the log when it was last seen to move
@@ -94,7 +94,7 @@ func (k *keeper) tick() {
 		signal(db.work.expiryWanted)
 	}
 	if db.heldBack.Swap(false) || db.anyPurgeable() {
-		signal(db.work.mergeWanted) // whoever read may be gone, or enough has expired
+		signal(db.work.mergeWanted) // readers that held merges back may be gone, or items may have expired
 	}
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)
@@ -117,13 +117,13 @@ func (k *keeper) vouch(now time.Time) error {
 	return err
 }
 
-// keptLogFiles is how many log files there may be whatever their size: each
-// process that is killed leaves one.
+// keptLogFiles is the number of log files past which the log is shrunk even if it is
+// small: each process that is killed leaves one.
 const keptLogFiles = 8
 
-// holdLog holds the log to its budget. It goes once around: what is carried
-// meanwhile is in newer files. A log cannot be smaller than what memtables
-// hold, and is not written again before it is twice as large.
+// holdLog shrinks the log to its budget. It stops at the file that was the newest
+// when it began: carried records go to newer files. A log cannot be smaller than
+// what memtables hold, so it is left alone until it is twice as large.
 func (db *DB) holdLog() error {
 	end := db.log.Newest()
 	for db.work.ctx.Err() == nil && db.log.First() < end {
@@ -139,7 +139,7 @@ func (db *DB) holdLog() error {
 	return nil
 }
 
-// flushStill flushes partitions that were written to and lie still since.
+// flushStill flushes partitions that took no writes for idleFlush.
 func (k *keeper) flushStill(now time.Time) {
 	for p := range k.idle {
 		if p.dropped.Load() {
@@ -182,16 +182,16 @@ func (db *DB) reserveSequences() error {
 	return db.storeManifestLocked(e)
 }
 
-// releaseLog lets go of log files that no partition needs. The store manifest
-// names the first needed file before any is removed, so that a missing one is
-// told from one let go.
+// releaseLog removes log files that no partition needs. Before that, the store
+// manifest names the first needed file, so that Open can tell a missing file from a
+// removed one.
 func (db *DB) releaseLog() error {
 	owners := db.streamOwners()
 	first := db.log.FirstNeeded(func(s wal.Stream, file uint64) uint64 {
 		if owners[s] == nil {
-			owners = db.streamOwners() // made since? A partition is listed before its first record.
+			owners = db.streamOwners() // a new partition? It is listed before its first record.
 		}
-		return owners.done(s, file) // the highest sequence if nobody needs it: dropped
+		return owners.done(s, file) // maxSequence if no partition needs the stream
 	})
 	db.structure.Lock()
 	defer db.structure.Unlock()

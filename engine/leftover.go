@@ -8,12 +8,13 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// Windows does not remove the name of a file that is mapped, be it by another
-// of its names: that of a file which a neighbour shares, or which a slow reader
-// still holds. On every system the last name of a file stays while a reader has the
-// file pinned: the reader may have to open the file again (segment.Budget). The store
-// tries such removals again whenever a reader released a file, and when it closes. The
-// next open removes what is left then.
+// Windows refuses to remove a name of a mapped file, even if the file is mapped by
+// another of its names. Such files are shared by a neighbouring partition, or a slow
+// reader still holds them. On every system the last name of a file stays while a
+// reader has the file pinned: the reader may have to open the file again
+// (segment.Budget). The store tries such removals again whenever a reader has
+// released a file, and when it closes. The next open removes the files that are left
+// then.
 
 // leftovers are removals that have to wait.
 type leftovers struct {
@@ -24,14 +25,14 @@ type leftovers struct {
 
 // leftover is a removal that has to wait.
 type leftover struct {
-	bytes int64 // of files that others have replaced, as far as is known
+	bytes int64 // of the files to remove, if known; else 0
 	try   func() (done bool)
 }
 
 // errHeld says that a reader has the file pinned, so that its last name stays.
 var errHeld = errors.New("a reader has the file pinned")
 
-// bytes sums what waits to be removed.
+// bytes sums the sizes of the files that wait to be removed.
 func (l *leftovers) bytes() (n int64) {
 	l.Lock()
 	defer l.Unlock()
@@ -41,16 +42,16 @@ func (l *leftovers) bytes() (n int64) {
 	return n
 }
 
-// retry has the reclaimer try again, as something was released.
+// retry makes the reclaimer try again. It is called after a reader released files.
 func (l *leftovers) retry(db *DB) {
 	if l.some.Load() {
 		db.work.retire(func() {})
 	}
 }
 
-// remove removes something that no manifest names any more, now or later: files of
-// so many bytes, as far as is known. An error but that it is in use is reported: the
-// next open tries again.
+// remove calls remove for files that no manifest names any more. bytes is their size
+// if known, else 0. If the files are in use, they are removed later. Other errors are
+// reported; then the next open tries again.
 func (db *DB) remove(what string, bytes int64, remove func() error) {
 	try := func() bool {
 		err := remove()
@@ -71,7 +72,7 @@ func (db *DB) remove(what string, bytes int64, remove func() error) {
 	db.leftovers.some.Store(true)
 }
 
-// removeLeftovers tries again what was in use.
+// removeLeftovers tries the removals again that had to wait.
 func (db *DB) removeLeftovers() {
 	db.leftovers.Lock()
 	list := db.leftovers.list

@@ -16,8 +16,8 @@ type LoadOptions struct {
 	// BatchBytes is the raw size at which a batch is committed; at most 8 MiB.
 	// 0: 1 MiB.
 	BatchBytes int64
-	// Skip passes over the first documents of the input: LoadStats.Committed
-	// of a load that was broken off.
+	// Skip is the number of documents to leave out at the beginning of the input. To
+	// go on with a load that ended early, set it to LoadStats.Committed of that load.
 	Skip int64
 	// Progress, if not nil, is called after each batch.
 	Progress func(LoadStats)
@@ -25,15 +25,15 @@ type LoadOptions struct {
 
 // LoadStats tells how far a load came.
 type LoadStats struct {
-	// Committed is the number of input documents, from the first, that have
-	// the durability that was asked for, those skipped included. A load that
-	// goes on from there gives the same store.
+	// Committed is the number of documents, from the first of the input, that have
+	// the requested durability. It includes skipped documents. A load that goes on
+	// from there gives the same store.
 	Committed int64
 	Bytes     int64 // of the documents written
 	Batches   int64
 }
 
-// InputError names the document of a load that was refused.
+// InputError names the document at which a load has failed.
 type InputError struct {
 	Index int64 // in the input, from 0
 	Err   error
@@ -50,11 +50,11 @@ const (
 	maxLoadBytes     = 8 << 20
 )
 
-// Load upserts documents in input order through the log, with one durable
-// point for each batch. It is not atomic: after an error, LoadStats.Committed
+// Load upserts documents in input order through the log. It waits for durability
+// once for each batch. It is not atomic: after an error, LoadStats.Committed
 // documents of the input are in the store, and perhaps some behind them. Other
-// writers may run beside it. The bytes of a document need only be valid until
-// the next one is asked for.
+// writes may go on beside it. The bytes of a document must be valid until docs is
+// asked for the next one.
 func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *LoadOptions) (LoadStats, error) {
 	var opts LoadOptions
 	if o != nil {
@@ -107,8 +107,8 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	return l.stats, l.finish(ctx)
 }
 
-// loader puts documents into the log and the memtables as they come. It waits
-// for the log once a batch, while the next batch comes.
+// loader puts documents into the log and the memtables as they come. While one batch
+// waits for the log, the next one is filled.
 type loader struct {
 	c        *Container
 	sync     bool
@@ -214,8 +214,8 @@ func (b *loadBatch) note(p *partition, seq uint64, pos, need wal.Position) {
 	b.parts = append(b.parts, loaded{p, seq})
 }
 
-// commit ends the batch: the one before it is waited for, this one begins to
-// wait.
+// commit ends the batch: it waits for the batch before, and lets this one wait for
+// the log in the background.
 func (l *loader) commit(ctx context.Context) error {
 	if err := l.settle(); err != nil || l.batch.bytes == 0 {
 		return err

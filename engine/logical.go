@@ -12,10 +12,10 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// LogicalPartition describes a logical partition as tables and memtables know
-// it: what has been overwritten or deleted counts until a merge drops it, so
-// that Versions and Bytes are upper bounds; they are exact where
-// PartitionStats.Exact says so. It is valid until the loop goes on.
+// LogicalPartition describes a logical partition, from the tables of files and from
+// memtables. Overwritten and deleted versions count until a merge drops them. So
+// Versions and Bytes are upper bounds; they are exact where PartitionStats.Exact
+// says so. A LogicalPartition is valid until the next iteration of the loop.
 type LogicalPartition struct {
 	Partition PartitionID
 	Place     uint64 // first 8 bytes of its effective partition key, big-endian
@@ -25,7 +25,8 @@ type LogicalPartition struct {
 	sources []*logicalSource // that hold it
 }
 
-// Key returns the partition key, for which an item is read. It is safe to keep.
+// Key returns the partition key. It may have to read an item. The key is safe to
+// keep.
 func (l *LogicalPartition) Key() (PartitionKey, error) {
 	s := l.sources[0]
 	if s.walk == nil {
@@ -35,12 +36,11 @@ func (l *LogicalPartition) Key() (PartitionKey, error) {
 	return keyOf(stringOf(pk)), err
 }
 
-// LogicalPartitions returns the logical partitions of the container in
-// key-space order, without reading documents: it takes time and device reads in
-// proportion to the number of logical partitions. Those of a physical partition
-// are seen as of the moment when the loop reaches it. Keys that agree in all but
-// the last 8 bytes of their effective partition keys may be taken for one. At
-// most one error comes, as the last pair.
+// LogicalPartitions returns the logical partitions of the container in key-space
+// order. It reads no documents: time and device reads are in proportion to the number
+// of logical partitions. It shows each physical partition as it was when the loop
+// reached it. Two keys may be shown as one if their effective partition keys differ
+// only in the last 8 bytes. At most one error comes, as the last pair.
 func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
 	return func(yield func(LogicalPartition, error) bool) {
 		for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
@@ -68,10 +68,11 @@ func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPart
 	}
 }
 
-// tour joins what the sources of a physical partition know of logical ones.
+// tour lists the logical partitions of a physical one: it joins the lists of its
+// sources.
 type tour struct {
 	p       *partition
-	rng     partmap.Range // what is shown of it
+	rng     partmap.Range // the part of it that is listed
 	sources []*logicalSource
 	release func()
 }
@@ -81,9 +82,9 @@ type logicalSource struct {
 	list  []logicalTally // of a memtable
 	at    int
 	files []*file // of a run, those not begun yet
-	clip  *bounds // of the one begun
+	clip  *bounds // of the file that walk is in
 	walk  *segment.PartitionWalker
-	epk   []byte // all but the last 8 bytes; nil: at the end
+	epk   []byte // of the current logical partition, all but the last 8 bytes; nil: at the end
 }
 
 // logicalTally is a logical partition in a memtable.
@@ -92,8 +93,8 @@ type logicalTally struct {
 	versions, bytes int64
 }
 
-// tour notes what is in the memtables of the partition in which a range begins,
-// and holds the files. It returns errMoved if the partition was replaced.
+// tour begins a tour of the partition in which a range begins. It adds up the
+// memtables and holds the files. It returns errMoved if the partition was replaced.
 func (c *Container) tour(ctx context.Context, rest partmap.Range) (*tour, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
@@ -106,7 +107,7 @@ func (c *Container) tour(ctx context.Context, rest partmap.Range) (*tour, error)
 	p := rt.parts[rt.table.Find(&rest.Min)]
 	v, release := p.hold()
 	if p.dropped.Load() {
-		release() // what was held may be empty
+		release() // v may be empty
 		return nil, p.gone()
 	}
 	t := &tour{p: p, rng: partmap.Range{Min: rest.Min, Max: p.rng.Max}, release: release}
@@ -182,9 +183,9 @@ func (t *tour) run(ctx context.Context, yield func(LogicalPartition, error) bool
 	}
 }
 
-// holds reports whether a logical partition lies in the physical one: a file or
-// memtable may hold more. Where the bytes that are known of its EPK are those of
-// a boundary, its key tells.
+// holds reports whether a logical partition lies in the range of the tour: files and
+// memtables may hold others. prefix is all of its EPK but the last 8 bytes. If a
+// boundary begins with prefix, holds needs the whole EPK, and reads the key.
 func (t *tour) holds(l *LogicalPartition, prefix []byte) (bool, error) {
 	epk, err := partmap.EPKFromBytes(prefix)
 	if err != nil {
@@ -203,7 +204,7 @@ func (t *tour) holds(l *LogicalPartition, prefix []byte) (bool, error) {
 	return t.rng.Contains(&epk), nil
 }
 
-// size returns what the source has of the logical partition that it is at.
+// size returns the size of the current logical partition in the source.
 func (s *logicalSource) size() (versions, bytes int64) {
 	if s.walk == nil {
 		return s.list[s.at].versions, s.list[s.at].bytes
@@ -211,7 +212,7 @@ func (s *logicalSource) size() (versions, bytes int64) {
 	return int64(s.walk.Items()), int64(s.walk.RawBytes())
 }
 
-// next moves on.
+// next moves to the next logical partition.
 func (s *logicalSource) next() error {
 	s.epk = nil
 	if s.walk == nil && len(s.files) == 0 {

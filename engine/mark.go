@@ -2,13 +2,14 @@ package engine
 
 import "github.com/cleavestore/cleave/internal/manifest"
 
-// applied is an entry that a partition has come to.
+// applied is an entry that a partition has applied: its index and its time.
 type applied struct {
 	index uint64
 	time  int64 // milliseconds; never falls
 }
 
-// heritage is what the parents of a partition had come to when it took over.
+// heritage is the newest sequence and entry of a partition's parents when the
+// partition took over.
 type heritage struct {
 	seq uint64
 	applied
@@ -28,8 +29,8 @@ func appliedFrom(m *manifest.Applied) applied {
 	return applied{index: m.Index, time: m.Time}
 }
 
-// replayMark notes an entry that a record of the log ends with the sequence
-// last.
+// replayMark notes an entry that replay found in a record of the log. last is the
+// sequence of the record.
 func (p *partition) replayMark(last uint64, at applied) {
 	p.mu.lastSeq = max(p.mu.lastSeq, last)
 	p.visible.Store(max(p.visible.Load(), last))
@@ -39,8 +40,9 @@ func (p *partition) replayMark(last uint64, at applied) {
 	p.c.raiseEntryTime(at.time)
 }
 
-// noteEntries makes the newest entry durable in the manifest of a partition that
-// holds nothing in memory: one that wrote nothing has left no memtable.
+// noteEntries stores the newest entry in the manifest of a partition that holds
+// nothing in memory. An entry that wrote nothing leaves no memtable, so no flush
+// stores it.
 func (p *partition) noteEntries() error {
 	p.install.Lock()
 	defer p.install.Unlock()

@@ -8,18 +8,17 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// What a container keeps for its change feed is bounded by time, and versions
-// know only sequences: marks say which sequence was the newest at which time. The
-// store manifest has them. They are made while the store is open, by a clock that
-// no jump of the system's moves, for the containers that keep changes; the older
-// they are the farther they lie apart, so that a floor is late by about a
-// sixteenth of the retention.
+// Containers keep changes for a time, but versions have only sequences. A mark says
+// which sequence was the newest at a time. The store manifest has the marks. They are
+// made while the store is open and a container keeps changes. Their clock does not
+// move when the system's clock jumps. The older marks are, the farther they lie
+// apart: a floor is late by about a sixteenth of the retention.
 //
-// A crash loses the newest marks at most, and then more is kept for a while.
+// A crash loses at most the newest marks. Then versions are kept longer for a while.
 //
-// What counts is how far marks lie apart. So their time goes on from the newest one
-// if that is ahead of the clock at an opening: one of the two was wrong, and neither
-// must make what was written lately look old.
+// Only the time between marks counts. If the newest mark is ahead of the clock at an
+// opening, one of the two is wrong. Then the time of marks goes on from the newest
+// mark, so that recent writes do not look old.
 type marks struct {
 	ahead int64 // of the clock, milliseconds; set at open
 	mu    lockorder.Mutex[marksLock]
@@ -32,8 +31,8 @@ const (
 	mostMark  = time.Hour
 )
 
-// markMillis is the time of marks: that by the clock at the opening, or of the newest
-// mark if it is later, and what has passed since.
+// markMillis returns the time by the clock of marks. At the opening, this was the
+// system's time, or that of the newest mark if that was later.
 func (db *DB) markMillis() int64 {
 	return db.opened.Add(db.opts.elapsed()).UnixMilli() + db.marks.ahead
 }
@@ -46,17 +45,18 @@ func (m *marks) open(list []manifest.Mark, now int64) {
 	}
 }
 
-// since returns the newest sequence that is known to have been given out at a time
-// by the clock.
+// since returns the newest sequence known to have been given out by a time of the
+// system's clock.
 func (m *marks) since(clock int64) uint64 { return m.at(clock + m.ahead) }
 
-// floor returns the newest sequence that had been given out a time ago, 0 if none
-// is known.
+// floor returns the newest sequence known to be at least as old as ago, 0 if none is
+// known.
 func (db *DB) floor(ago time.Duration) uint64 {
 	return db.marks.at(db.markMillis() - ago.Milliseconds())
 }
 
-// at returns the newest sequence that is known to have been given out at a time.
+// at returns the newest sequence known to have been given out by a time of the clock
+// of marks.
 func (m *marks) at(time int64) (seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,8 +69,9 @@ func (m *marks) at(time int64) (seq uint64) {
 	return seq
 }
 
-// add makes a mark if it is time; false: it is not, or nothing was written. most
-// is the longest time for which marks are needed.
+// add makes a mark, if the newest one is older than every and something was written
+// since. Otherwise it returns false. most is the longest time for which marks are
+// needed.
 func (m *marks) add(now int64, seq uint64, every, most time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,8 +99,8 @@ func (m *marks) all() []manifest.Mark {
 	return slices.Clone(m.list)
 }
 
-// keepMarks makes a mark if some container keeps changes, and wakes the merger:
-// there may be less to keep.
+// keepMarks makes a mark if a container keeps changes, and wakes the merger, which
+// may have fewer versions to keep.
 func (db *DB) keepMarks() error {
 	var least, most time.Duration
 	for c := range db.containers.Load().all() {

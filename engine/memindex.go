@@ -13,13 +13,13 @@ import (
 )
 
 // memIndex is the index of a memtable, made when a query first asks for it. It
-// consists of parts, each a small index of the versions of a span of sequences,
-// which are joined as they become many: a version is read as often as the logarithm
-// of their number.
+// consists of parts. Each part is a small index of the versions in a span of
+// sequences. Parts are joined as they become many: with n versions, each one is
+// indexed about log n times.
 //
-// Its memory is counted with that of the memtables, so that these are flushed for
-// its sake too, and given back with its memtable. Where there is none left a query
-// reads the memtable instead.
+// The memory of a memIndex is counted with that of the memtables, so it makes them
+// flush earlier. It is given back with its memtable. If there is no memory left, a
+// query reads the memtable instead.
 type memIndex struct {
 	table  *memtable.Table
 	policy *index.Compiled
@@ -29,8 +29,8 @@ type memIndex struct {
 		upTo     uint64
 		parts    []*memPart // oldest first
 		bytes    int64      // counted
-		gone     bool       // nothing is counted any more
-		tooLarge bool       // to make a part takes more memory than it may
+		gone     bool       // the index was dropped: its memory is not counted any more
+		tooLarge bool       // making a part takes more memory than is allowed
 	}
 }
 
@@ -46,23 +46,23 @@ type memPart struct {
 	shadows shadowCache
 }
 
-// partVersionBytes is what a part holds of a version beside its terms: ref,
-// sequence, and that it overwrites another.
+// partVersionBytes is the memory of a version in a part, beside its terms: ref,
+// sequence, and whether it overwrites another version.
 const partVersionBytes = 8 + 8 + 12
 
 // memIndexes finds the indexes of memtables.
 type memIndexes struct {
 	byTable sync.Map // *memtable.Table to *memIndex
 	pool    *arena.Pool
-	beyond  int64 // bytes by which they may pass the limit of the pool
-	scratch int64 // bytes that the making of a part may hold
+	beyond  int64 // bytes by which the indexes may pass the limit of the pool
+	scratch int64 // bytes that making a part may take meanwhile
 	bytes   atomic.Int64
 	// making is held while a large part is made, so that many queries at once do
 	// not hold many times the scratch.
 	making sync.Mutex
 }
 
-// largePart is the size of its documents, in bytes, from which on a part is large.
+// largePart is the size of the documents of a part, in bytes, from which it is large.
 const largePart = 1 << 20
 
 func (m *memIndexes) init(pool *arena.Pool, o *Options) {
@@ -107,7 +107,8 @@ func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
 	}
 }
 
-// made returns the parts of a memtable that were made, if nobody makes some.
+// made returns the parts of a memtable's index. It returns nil if there are none, or
+// while the index is in use or being extended.
 func (m *memIndexes) made(t *memtable.Table) []*memPart {
 	found, ok := m.byTable.Load(t)
 	if !ok {
@@ -121,14 +122,15 @@ func (m *memIndexes) made(t *memtable.Table) []*memPart {
 	return mem.mu.parts
 }
 
-// forget lets go of the index of a memtable that nobody reads any more.
+// forget drops the index of a memtable that has no more readers.
 func (m *memIndexes) forget(t *memtable.Table) {
 	if found, ok := m.byTable.LoadAndDelete(t); ok {
 		m.drop(found.(*memIndex))
 	}
 }
 
-// drop ends the counting of an index.
+// drop gives the memory of an index back. What a query adds to it later is not
+// counted.
 func (m *memIndexes) drop(x *memIndex) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -136,10 +138,10 @@ func (m *memIndexes) drop(x *memIndex) {
 	x.mu.bytes, x.mu.gone = 0, true
 }
 
-// partsAt returns parts of the index of a memtable, oldest first, that hold all
-// versions up to a sequence, which the caller has learnt from the partition, and
-// perhaps newer ones. It reads what was written since the last call. It returns
-// false if there is no memory for that.
+// partsAt returns parts of the index of a memtable, oldest first. They hold all
+// versions up to seq, and perhaps newer ones. The caller has learnt seq from the
+// partition. partsAt indexes the versions that were written since the last call. It
+// returns false if there is no memory for that.
 func (m *memIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint64) ([]*memPart, bool, error) {
 	x := m.of(t, policy)
 	x.mu.Lock()
@@ -172,12 +174,12 @@ func (m *memIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint
 	return parts, true, nil
 }
 
-// build makes the index of a part, which takes the place of others that hold
-// joined bytes. It returns false if there is no memory. x is locked.
+// build makes the index of a part. The part replaces older parts that hold joined
+// bytes. build returns false if there is no memory. x is locked.
 func (m *memIndexes) build(x *memIndex, part *memPart, joined int64) (bool, error) {
 	versions := int64(len(part.refs))
 	raw := x.table.RawBytes() / max(1, x.table.Versions()) * versions
-	counted := partVersionBytes*versions + raw/8 // about, as long as it is not known
+	counted := partVersionBytes*versions + raw/8 // a guess, until the part is made
 	if x.mu.gone {
 		counted = 0
 	} else if !m.reserve(counted) {
@@ -203,7 +205,7 @@ func (m *memIndexes) build(x *memIndex, part *memPart, joined int64) (bool, erro
 	return false, err
 }
 
-// joinParts returns the versions of two parts, not built.
+// joinParts returns a part with the versions of two parts. Its index is not built.
 func joinParts(older, newer *memPart) *memPart {
 	out := &memPart{table: older.table}
 	var a, b item.Key
@@ -232,8 +234,8 @@ func joinParts(older, newer *memPart) *memPart {
 	return out
 }
 
-// build indexes the versions. It fails with index.ErrTooLarge if it would hold more
-// than so many bytes meanwhile.
+// build indexes the versions. It fails with index.ErrTooLarge if that takes more than
+// scratch bytes.
 func (p *memPart) build(policy *index.Compiled, scratch int64) error {
 	b := index.NewBuilder(policy, scratch, nil)
 	defer b.Close()
@@ -283,8 +285,9 @@ func (p *memPart) lower(k *item.Key) uint32 {
 	return uint32(lo)
 }
 
-// lookup finds the versions that one of a key overwrites: the ordinal of the first
-// and how many there are. One of a whole logical partition overwrites all of it.
+// lookup finds the versions that a version with key k overwrites: the ordinal of the
+// first, and their number. A partition tombstone overwrites its whole logical
+// partition.
 func (p *memPart) lookup(k *item.Key) (ordinal, versions uint32) {
 	var key item.Key
 	var v item.Version
