@@ -17,14 +17,13 @@
 //
 // # Documents
 //
-// The id and the partition key of a JSON item come from its document, never from
-// arguments. The id is the member "id", a string. The key is made of the members
-// at the container's key paths: string, number, boolean, null, or absent, which
-// is a value of its own. One strict scan finds them. It refuses a document that
-// is not JSON, has duplicate names or invalid UTF-8, or is too large or too
-// deeply nested. The bytes are stored as given. In an opaque container, Put takes
-// the key, the id and the body as arguments. Reading and deleting are the same
-// for both kinds.
+// A JSON document is the only source of its id and of its partition key. The id is
+// the member "id", a string. The key is made of the members at the container's key
+// paths: string, number, boolean, null, or absent, which is a value of its own. One
+// strict scan finds them. It refuses a document that is not JSON, has duplicate
+// names or invalid UTF-8, or is too large or too deeply nested. The bytes are stored
+// as given. In an opaque container, Put takes the key, the id and the body as
+// arguments. Reading and deleting are the same for both kinds.
 //
 // # Concurrency and lifetimes
 //
@@ -108,8 +107,8 @@
 //
 // The engine takes its locks in this order. locks.go declares it, and tests that
 // run with the race detector check it. Under the locks marked * no file is
-// written, synced or renamed, with one exception: a writer that fills the log's
-// buffer writes it.
+// written, synced or renamed. There is one exception: under partition.mu, a writer
+// that fills the log's buffer writes it.
 //
 //	Copy.mu               one call of a Copy at a time
 //	DB.checkpoints        one checkpoint, or capture for a backup, at a time

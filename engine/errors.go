@@ -36,8 +36,8 @@ var (
 	// ErrClockSkew: a time that was given to ApplyAt or InstallPartition lies more
 	// than Options.MaxClockSkew ahead of the clock.
 	ErrClockSkew = errors.New("time is ahead of the clock")
-	// ErrReplaced: InstallPartition has replaced what a snapshot, scan or query
-	// was reading.
+	// ErrReplaced: InstallPartition has replaced a physical partition that a
+	// snapshot, scan or query was reading.
 	ErrReplaced = errors.New("partition was replaced by an installed one")
 	// ErrConflict: on every try of a transaction, another write changed an item
 	// that it wrote, or, with Serializable, something that it read. Nothing was

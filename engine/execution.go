@@ -389,8 +389,8 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	return true
 }
 
-// scan yields the documents of a unit in key order, those behind after if it is
-// not nil. accept is set as that of the scanner. With an order, scan yields only
+// scan yields the documents of a unit in key order. If after is not nil, it begins
+// behind that key. For accept see scanner.accept. With an order, scan yields only
 // documents that can be among the first in that order.
 func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(Item, error) bool) error {
 	if e.s.Where.Never() {

@@ -84,8 +84,8 @@ func (db *DB) purgeable() int64 {
 }
 
 // purgeable is DB.purgeable for a partition. In a replicated container it is not
-// later than the partition's newest entry: the next entry may come with that very
-// time, whatever the clock says.
+// later than the time of the partition's newest entry: the next entry may come with
+// the same time, whatever the clock says.
 func (p *partition) purgeable() int64 {
 	at := p.db.purgeable()
 	if p.c.def.Replicated {

@@ -433,8 +433,8 @@ func (p *partition) durable() (seq uint64, lazy wal.Position) {
 	return p.install.flushedSeq.Load(), lazy
 }
 
-// limit returns the sequence above which nothing of a partition is shown. If it has
-// replaced two partitions since the feed began, that is the higher of their limits.
+// limit returns the sequence above which nothing of a partition is shown. If the
+// partition has replaced two others since the feed began, their higher limit counts.
 func (f *feed) limit(p *partition) (to uint64) {
 	if f.o.Follow {
 		return maxSequence

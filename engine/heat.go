@@ -83,8 +83,8 @@ func (p *partition) sample(pk []byte, ru float64) {
 // decay is what is left of 1 after a time.
 func decay(t time.Duration) float64 { return math.Exp(-t.Seconds() / heatSpan.Seconds()) }
 
-// perSecond returns the factor from a decayed sum that began age ago to a rate per
-// second. A younger sum than a second counts as one of a second.
+// perSecond returns the factor that turns a decayed sum into a rate per second. age
+// is how long ago the sum began; less than a second counts as a second.
 func perSecond(age time.Duration) float64 {
 	return 1 / (heatSpan.Seconds() * (1 - decay(max(age, time.Second))))
 }

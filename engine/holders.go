@@ -17,8 +17,8 @@ type Holder struct {
 	Count     int    `json:"count"`               // of the readers
 	// Since is when the oldest of the readers began; zero for a container.
 	Since time.Time `json:"since,omitzero"`
-	// Seq is a sequence: versions that were overwritten after it stay. 0: no sequence
-	// says what stays.
+	// Seq is a sequence: versions that were overwritten after it stay. 0: what stays
+	// does not depend on a sequence.
 	Seq uint64 `json:"seq"`
 }
 

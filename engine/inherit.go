@@ -108,7 +108,8 @@ func (v *version) holdsInherited() bool {
 	return false
 }
 
-// endInheritance flushes what the partition inherited.
+// endInheritance flushes the inherited memtables of a partition, until it inherits
+// nothing any more.
 func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 	if p.lost != nil {
 		return nil // what it inherits is not known
@@ -237,7 +238,7 @@ func (p *partition) leaveTables() *inheritance {
 
 // inheritRuns makes the runs of a child out of those of its parents, within
 // its bounds. Runs of several parents are paired from the oldest on: their keys
-// are disjoint. The files are acquired; release gives them back.
+// are disjoint. The files are acquired; releaseRuns gives them back.
 func (child *partition) inheritRuns(parents []*partition) (runs []*run, err error) {
 	depth := 0
 	for _, p := range parents {
