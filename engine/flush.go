@@ -44,7 +44,8 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	if len(v.frozen) == 0 || p.dropped.Load() {
 		return nil
 	}
-	// Only a flush removes memtables, and this is the one: mem stays without a guard.
+	// Only a flush removes memtables, and a partition has one flush at a time: mem
+	// stays without a guard.
 	mem := v.frozen[len(v.frozen)-1]
 	if db.log != nil {
 		if err := db.await(mem.last, mem.synced); err != nil {
