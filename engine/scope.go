@@ -233,8 +233,8 @@ func keyOfValue(v query.Value) PartitionKey {
 	return PartitionKey{}
 }
 
-// bounds returns the part of the key space that the scope takes; that of one
-// partition begins and ends at its EPK.
+// bounds returns the part of the key space that the scope takes. For one partition it
+// begins and ends at its EPK.
 func (s Scope) bounds() (partmap.Range, error) {
 	switch s.kind {
 	case scopeOne:

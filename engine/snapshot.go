@@ -81,7 +81,7 @@ func (s *Snapshot) Close() error {
 	return nil
 }
 
-// release lets go of what the snapshot pins.
+// release releases what the snapshot pins.
 func (s *Snapshot) release() {
 	if s.cuts == nil {
 		s.c.db.pins.release(s.by, s.seq)

@@ -331,7 +331,7 @@ func (s *indexSource) dead(set *index.Set, lo, hi *item.Key) error {
 		}
 		lo, hi := set.Range()
 		if n.clip != nil {
-			// Keys of the memtable beyond the bounds are not of this source.
+			// Keys of the memtable beyond these bounds do not belong to the partition.
 			if lo, hi, err = s.cut(&n.clip.lo, &n.clip.hi); err != nil {
 				return err
 			}

@@ -43,8 +43,8 @@ type idRange struct {
 // Key returns the partition key of the transaction.
 func (tx *Tx) Key() PartitionKey { return tx.pk }
 
-// Seq returns the sequence as of which the transaction reads: it sees every
-// write to its logical partition up to it and none above, but for its own.
+// Seq returns the sequence as of which the transaction reads. It sees every write to its
+// logical partition up to it, none above, and its own writes.
 func (tx *Tx) Seq() uint64 { return tx.snapshot.seq }
 
 // Read returns an item, or ErrNotFound. If the transaction itself has written the item,

@@ -144,9 +144,9 @@ func (u *uniqueKeys) claims(dst []claimID, doc []byte) []claimID {
 	return dst
 }
 
-// add appends a value to the tuple, such that equal tuples are equal values:
-// numbers are doubles, texts have their lengths, arrays and objects are as they
-// are written but for white space.
+// add appends a value to the tuple, so that tuples are equal only if their values are:
+// numbers are doubles, texts have their lengths, arrays and objects are as they are
+// written, without white space.
 func (s *claimScratch) add(v *jsondoc.Value) {
 	kind := v.Kind
 	if kind == jsondoc.KindUndefined {

@@ -25,8 +25,8 @@ type UpdateOptions struct {
 	// Durability of the writes, if not zero, replaces the store's default.
 	// Interval is not possible here.
 	Durability Durability
-	// Charge, if not nil, is where what the call has cost is added, in request
-	// units: what fn has read and the writes, of all tries, also if it fails.
+	// Charge, if not nil, is increased by what the call has cost, in request units: by
+	// what fn has read and by the writes, of all tries, also if it fails.
 	Charge *float64
 }
 

@@ -265,8 +265,8 @@ type mapping struct {
 	leaving *view // unpublished, and not yet unmapped; guarded by Budget.mu
 }
 
-// view returns the mapping of the file, nil if there is none: then the bytes must be read. It may
-// be used until the stay or pin of the caller ends.
+// view returns the mapping of the file, nil if there is none: then the bytes must be
+// read. The mapping may be used until the stay or pin of the caller ends.
 func (r *Reader) view() *view {
 	v := r.mapping.now.Load()
 	if v == nil {

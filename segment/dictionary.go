@@ -133,8 +133,8 @@ var plainDecoder struct {
 	err error
 }
 
-// zstdWindow bounds what a decoder keeps. No frame that newEncoder's encoder makes has a
-// larger window.
+// zstdWindow bounds what a decoder keeps. No frame that a Writer writes has a larger
+// window.
 const zstdWindow = 32 << 20
 
 // newDecoder makes a decoder bounded by the destination that it is given.

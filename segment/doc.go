@@ -17,8 +17,8 @@
 //     neighbours and fall in sequence.
 //  2. No byte is used before the checksum over it was verified. Damage is a
 //     *fault.CorruptionError with file and offset, never a wrong answer.
-//  3. No slice of mapped memory leaves the package. A memory fault in a mapping
-//     becomes an error.
+//  3. No slice of mapped memory leaves the package, except what IndexBytes.View
+//     gives within Guard. A memory fault in a mapping becomes an error.
 //  4. Decoders are bounded by the bytes they are given and by
 //     ReaderOptions.MaxRaw; they never panic.
 //

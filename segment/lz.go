@@ -16,8 +16,8 @@ import "encoding/binary"
 //	          bits 2-7  length of the match less 2    63: wide
 //	wide      0 to 255 literals, then a match of 0 (none) to 1,023 bytes
 //
-// A match is copied from offset bytes before, 1 to 65,535. The dictionary lies
-// before the block; a match ends where the dictionary does.
+// A match is copied from offset bytes before, 1 to 65,535. The dictionary lies before
+// the block; a match that begins in the dictionary does not reach beyond its end.
 
 const (
 	lzWide     = 63                   // tag of a wide pair, above its lowest two bits

@@ -60,7 +60,8 @@ func skipPK(b []byte, pos, length int) int {
 	return pos
 }
 
-// literalLen is the length of a component that is no string, 0 for others.
+// literalLen returns the length of a component with this marker, 0 if the marker is
+// that of a string or unknown.
 func literalLen(marker byte) int {
 	switch {
 	case marker == markerNumber:

@@ -10,8 +10,8 @@ import "encoding/binary"
 // first byte of an element, the tag, say what it is: bytes that follow (0), or a
 // copy of earlier output at an offset of 11 (1), 16 (2) or 32 bits (3). Offset 0
 // in the first form repeats the last offset. Offsets that reach before the
-// output reach into the dictionary, which lies before it; a copy ends where the
-// dictionary does.
+// output reach into the dictionary, which lies before it; a copy that begins
+// there does not reach beyond its end.
 
 // beginS2 decodes the block src into dst, which has the length of all that it decodes
 // to, until at least need bytes are there, and returns how many are. ok is false if the

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Shadows names the versions in an older file that a file overwrites. If they are known
-// for all files that were older when the file was written, it has them in its shadows
-// section. Then its keys need not be looked up in the older files.
+// Shadows names the versions in an older file that a file overwrites. The shadows
+// section of a file has them for each older file for which they were known when the file
+// was written. Then its keys need not be looked up there.
 type Shadows struct {
 	File     uint64   // number of the older file
 	Ordinals []uint32 // there, rising

@@ -138,8 +138,8 @@ func (r *Reader) PartitionOrdinals(k *item.Key) (lo, hi uint32, one bool, err er
 	return lo, max(lo, hi), true, nil
 }
 
-// WalkKeysFrom is WalkKeys from the first version at or after an EPK of 16 bytes
-// a level, or a little before that.
+// WalkKeysFrom is WalkKeys from the first version at or after an EPK of 16 bytes a
+// level. It may begin a little before that.
 func (r *Reader) WalkKeysFrom(epk []byte) *Walker {
 	w := r.WalkKeys()
 	s := scratches.Get().(*scratch)

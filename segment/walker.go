@@ -17,7 +17,7 @@ type Walker struct {
 	open opened
 	buf  []byte // decoded payload
 	i    int    // member of open
-	at   int64  // offset of the group that was opened last, or could not be
+	at   int64  // offset of the group that was opened last, or could not be opened
 	base uint32 // ordinal of the first member of open
 	keys bool   // only as much of the payload is decoded as the key takes
 	key  shownKey
@@ -32,8 +32,8 @@ func (r *Reader) Walk() *Walker {
 	return w
 }
 
-// WalkKeys is Walk without the bodies of most single items: those of Version are nil. It is for
-// merges, which compare keys and copy most bodies as they are stored.
+// WalkKeys is Walk without the bodies of most single items: those of Version are nil. It
+// is for merges, which compare keys and copy most bodies as they are stored.
 func (r *Reader) WalkKeys() *Walker {
 	w := r.Walk()
 	w.keys = true

@@ -166,8 +166,8 @@ func (l *Log) Oldest() (Stream, bool) {
 	return 0, false
 }
 
-// Forget drops a stream: its records are needed no more. Nothing may be
-// appended to it afterwards.
+// Forget drops a stream: its records are not needed any more. Nothing may be appended to
+// it afterwards.
 func (l *Log) Forget(s Stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

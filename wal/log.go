@@ -247,7 +247,7 @@ func (l *Log) AppendNow(s Stream, t Type, count uint32, head, body []byte) (seq 
 	return seq, pos, err
 }
 
-// AppendCarried appends a record of versions that have their sequences, none
+// AppendCarried appends a record of versions that have their sequences already, none
 // above highest. It returns the end of the record and the number of its file.
 func (l *Log) AppendCarried(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
 	for {

@@ -229,7 +229,8 @@ func (m *maker) makeLocked(ctx context.Context, size int64, fill bool) (*file, e
 	if err != nil {
 		return nil, fault.IO("open", l.fs.Path(name), -1, err)
 	}
-	// With the names of the directory its sync has vouched for the space of the file.
+	// The sync of the directory also vouches for the reserved space of the file: it
+	// fails if the journal that has this metadata has failed.
 	f := &file{File: opened, number: m.number, id: h.ID, size: have, filled: filled}
 	f.synced.Store(fileHeaderBytes)
 	m.number++

@@ -155,8 +155,8 @@ func (r *reader) missing(n uint64) error {
 	return fault.Corrupt(r.fs.Path(path.Join(r.dir, FileName(n))), 0, "log file is missing")
 }
 
-// checkNumbers demands that the files follow each other from the first on and
-// that each file whose length is noted is there.
+// checkNumbers demands that the numbers of the files follow each other from the first
+// on, and that each file whose length is noted is there.
 func (r *reader) checkNumbers(numbers []uint64) error {
 	for i, n := range numbers {
 		if want := r.first + uint64(i); n != want {
@@ -323,7 +323,7 @@ func (r *reader) ahead(n uint64, records bool) error {
 	return nil
 }
 
-// verify reads a file that may end anywhere and finds where it does.
+// verify reads a file that may end anywhere and finds where it ends.
 func (r *reader) verify(s *scanner) error {
 	for {
 		if err := r.ctx.Err(); err != nil {

@@ -20,7 +20,7 @@ type Type uint8
 const (
 	TypeWrite   Type = 1 // a batch, with sequences of its own
 	TypeCarried Type = 2 // versions with sequences of their own: of an older record, or given from outside
-	TypeFence   Type = 3 // a point in the order that a split refers to
+	TypeFence   Type = 3 // the end of a stream: none of its records follows
 	TypeVouch   Type = 4 // nothing but a synced-up-to mark for what is before it
 	TypeSeal    Type = 5 // the last record of a full file
 )

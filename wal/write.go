@@ -95,8 +95,8 @@ func (l *Log) writeChunk(c *chunk, sync bool) error {
 	return nil
 }
 
-// memoryAtMost is up to how many bytes are written through memory: a call costs
-// 1 to 4 microseconds more, the faults of a page less.
+// memoryAtMost is up to how many bytes are written through memory. A system call costs 1
+// to 4 microseconds more; the faults of a mapped page cost less than that.
 const memoryAtMost = 16 << 10
 
 // write writes b at off. A sync takes 2.5 times as long behind a write through memory,
