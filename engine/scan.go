@@ -229,8 +229,7 @@ func (s *scanner) runAt(p *partition, part partmap.Range, at uint64, yield func(
 		if _, part = s.divide(part, p.rng); part.Empty() {
 			return true
 		}
-		// Before it was replaced, the larger partition may have been scanned beyond
-		// part.
+		// If p has replaced a larger partition, the scan may have got into part there.
 		s.bounded = s.bounded && newBounds(part, s.c.levels()).holds(&s.bound.Key)
 		p = s.route(part)
 	}
