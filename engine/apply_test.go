@@ -156,7 +156,7 @@ func TestSnapshotOfReplica(t *testing.T) {
 	for i := range keys {
 		put(name(i), 2)
 	}
-	must(t, db.Settle(ctx))
+	must(t, db.Compact(ctx))
 	check := func() {
 		t.Helper()
 		n := 0

@@ -105,7 +105,7 @@ func TestBackup(t *testing.T) {
 			must(t, err)
 			must(t, job.Wait(ctx))
 		case 4:
-			must(t, db.Settle(ctx))
+			must(t, db.Compact(ctx))
 		}
 		// From here to the comparison nothing is flushed: every version stays.
 		for w := range uint64(2) {
@@ -139,7 +139,7 @@ func TestBackup(t *testing.T) {
 		compareStores(t, rng, &Snapshot{c: c, seq: info.Seq, done: make(chan struct{})}, cc)
 		_, err = cc.Upsert(ctx, doc("new", "k1", i), nil)
 		must(t, err)
-		must(t, copied.Settle(ctx))
+		must(t, copied.Compact(ctx))
 		for f, err := range copied.Verify(ctx) {
 			must(t, err)
 			t.Errorf("backup %d: %v", i, f)

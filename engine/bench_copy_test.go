@@ -11,7 +11,7 @@ import (
 func BenchmarkCopyTo(b *testing.B) {
 	ctx := context.Background()
 	const docs, changed = 100_000, 1_000
-	s := makeBenchStore(b, docs, Buffered, Fast)
+	s := makeBenchStore(b, docs, Buffered, FastCompression)
 	s.load(b, 0, docs)
 	s.settle(b)
 	var finish time.Duration

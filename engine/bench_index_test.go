@@ -31,7 +31,7 @@ func BenchmarkLoadIndexed(b *testing.B) {
 				if _, err := c.Load(ctx, g.All(0, n), nil); err != nil {
 					b.Fatal(err)
 				}
-				if err := db.Settle(ctx); err != nil {
+				if err := db.Compact(ctx); err != nil {
 					b.Fatal(err)
 				}
 				var raw, bytes int64

@@ -15,7 +15,7 @@ func BenchmarkOpen(b *testing.B) {
 	ctx := context.Background()
 	for _, n := range []int64{5_000, 50_000, 90_000} {
 		b.Run(fmt.Sprintf("killed/%d", n), func(b *testing.B) {
-			s := makeBenchStore(b, n, Buffered, Fast)
+			s := makeBenchStore(b, n, Buffered, FastCompression)
 			s.load(b, 0, n)
 			// What a killed process leaves: the files as they are now, with
 			// no data where there is none.
@@ -55,7 +55,7 @@ func BenchmarkOpen(b *testing.B) {
 		})
 	}
 	b.Run("clean/200000", func(b *testing.B) {
-		s := makeBenchStore(b, 200_000, Buffered, Fast)
+		s := makeBenchStore(b, 200_000, Buffered, FastCompression)
 		s.load(b, 0, s.n)
 		s.settle(b)
 		dir := s.db.dir

@@ -133,7 +133,7 @@ func foodStore(b *testing.B, dir string, docs int64, partitions int) (*DB, *Cont
 	if _, err := c.Load(ctx, withKind(g.All(0, docs)), nil); err != nil {
 		b.Fatal(err)
 	}
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		b.Fatal(err)
 	}
 	return db, c

@@ -16,8 +16,8 @@ func BenchmarkScan(b *testing.B) {
 		docs int64
 		runs int // 0: all stay in the memtables
 	}{{"run=1", 100_000, 1}, {"run=4", 100_000, 4}, {"memtable", 10_000, 0}} {
-		for _, compression := range []Compression{Fast, None} {
-			if source.runs == 0 && compression == None {
+		for _, compression := range []Compression{FastCompression, NoCompression} {
+			if source.runs == 0 && compression == NoCompression {
 				continue // the same
 			}
 			b.Run(fmt.Sprintf("%s/%v", source.name, compression), func(b *testing.B) {

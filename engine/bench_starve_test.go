@@ -37,7 +37,7 @@ func newStarved(b *testing.B, o *Options) *starved {
 	for i := range starvedDocuments {
 		s.put(i, i)
 	}
-	must(b, s.db.Settle(b.Context()))
+	must(b, s.db.Compact(b.Context()))
 	return s
 }
 

@@ -25,7 +25,7 @@ const benchPartitions = 100
 
 func newBenchStore(b *testing.B, n int64, d Durability) *benchStore {
 	b.Helper()
-	s := makeBenchStore(b, n, d, Fast)
+	s := makeBenchStore(b, n, d, FastCompression)
 	s.load(b, 0, n)
 	return s
 }
@@ -85,7 +85,7 @@ func (s *benchStore) load(b *testing.B, from, to int64) {
 }
 
 func (s *benchStore) settle(b *testing.B) {
-	if err := s.db.Settle(context.Background()); err != nil {
+	if err := s.db.Compact(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -98,7 +98,7 @@ func BenchmarkUpdate(b *testing.B) {
 	for _, docs := range []string{"food", "account"} {
 		for _, serializable := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/serializable=%v", docs, serializable), func(b *testing.B) {
-				s := makeBenchStore(b, 20_000, Buffered, Fast)
+				s := makeBenchStore(b, 20_000, Buffered, FastCompression)
 				member := []byte(`"upc":"`)
 				if docs == "food" {
 					s.load(b, 0, s.n)

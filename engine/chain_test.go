@@ -453,7 +453,7 @@ func (c *chain) maintain(life, ctx context.Context, db *DB, cont *Container, rng
 		parts := cont.Partitions()
 		switch i := rng.IntN(len(parts)); rng.IntN(8) {
 		case 0:
-			err = db.Settle(life)
+			err = db.Compact(life)
 		case 1:
 			var job *Job
 			if job, err = cont.Split(life, parts[i].ID, nil); err == nil {

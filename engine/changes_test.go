@@ -139,7 +139,7 @@ func changes(t *testing.T, seed uint64, unique bool) {
 		case n < 91:
 			must(t, s.db.Flush(ctx))
 		case n < 92:
-			must(t, s.db.Settle(ctx))
+			must(t, s.db.Compact(ctx))
 		case n < 94:
 			if len(s.ids()) < 5 {
 				job, err := s.c.Split(ctx, s.ids()[rng.IntN(len(s.ids()))], nil)
@@ -431,7 +431,7 @@ func BenchmarkChanges(b *testing.B) {
 		}
 	}
 	b.Run("memtable", func(b *testing.B) { read(b, c) })
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("files", func(b *testing.B) { read(b, c) })

@@ -194,7 +194,7 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 		case n < 88:
 			h.must(h.db.Flush(ctx))
 		case n < 90:
-			h.must(h.db.Settle(ctx))
+			h.must(h.db.Compact(ctx))
 		case n < 92:
 			if len(h.ids()) < 5 {
 				job, err := h.c.Split(ctx, h.ids()[rng.IntN(len(h.ids()))], nil)
@@ -308,7 +308,7 @@ func TestChangeRetention(t *testing.T) {
 	}
 	h.write(1, "b", "", 0)
 	h.delete(1, "b")
-	h.must(h.db.Settle(ctx))
+	h.must(h.db.Compact(ctx))
 	versions := func() (n int64) {
 		for _, p := range h.db.partitions() {
 			for _, r := range p.version.Load().runs {
@@ -327,7 +327,7 @@ func TestChangeRetention(t *testing.T) {
 	end := h.at
 	h.must(h.db.keepMarks())
 	h.clock.pass(time.Minute)
-	h.must(h.db.Settle(ctx))
+	h.must(h.db.Compact(ctx))
 	if n := versions(); n != 1 {
 		t.Errorf("%d versions are kept, one is needed", n)
 	}
@@ -399,7 +399,7 @@ func TestChangeRetentionOfPartitions(t *testing.T) {
 	h.deletePartition(1)
 	h.must(h.db.Flush(ctx))
 	h.write(1, "5", "6", 0)
-	h.must(h.db.Settle(ctx))
+	h.must(h.db.Compact(ctx))
 	h.must(h.read(-1))
 	h.compare()
 	held := func() (n int) {
@@ -412,7 +412,7 @@ func TestChangeRetentionOfPartitions(t *testing.T) {
 	h.must(h.db.keepMarks())
 	h.clock.pass(time.Minute)
 	h.write(2, "late", "", 0)
-	h.must(h.db.Settle(ctx))
+	h.must(h.db.Compact(ctx))
 	if n := held(); n != 20 {
 		t.Errorf("the snapshot has %d items of 20", n)
 	}
@@ -420,7 +420,7 @@ func TestChangeRetentionOfPartitions(t *testing.T) {
 	h.write(2, "later", "b", 0)
 	h.must(h.db.keepMarks())
 	h.clock.pass(time.Minute)
-	h.must(h.db.Settle(ctx))
+	h.must(h.db.Compact(ctx))
 	items := int64(0)
 	for _, p := range h.db.partitions() {
 		for _, r := range p.version.Load().runs {
@@ -555,7 +555,7 @@ func replayTornCarry(t *testing.T, late bool) {
 		h.compare()
 	}
 	check()
-	h.must(h.db.Settle(ctx))
+	h.must(h.db.Compact(ctx))
 	check()
 }
 
@@ -588,7 +588,7 @@ func TestSlowReader(t *testing.T) {
 			if minute(); n%20 != 19 {
 				continue
 			}
-			h.must(h.db.Settle(ctx))
+			h.must(h.db.Compact(ctx))
 			held := int64(0)
 			for _, p := range h.db.partitions() {
 				for _, r := range p.version.Load().runs {

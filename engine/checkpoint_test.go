@@ -67,7 +67,7 @@ func TestCheckpoint(t *testing.T) {
 				must(t, job.Wait(ctx)) // in the other case beside the job
 			}
 		case 3:
-			must(t, db.Settle(ctx))
+			must(t, db.Compact(ctx))
 		}
 		mu.Lock()
 		before := acknowledged
@@ -108,7 +108,7 @@ func TestCheckpoint(t *testing.T) {
 		}
 		_, err = cc.Upsert(ctx, doc("x", "other", i), nil)
 		must(t, err)
-		must(t, copied.Settle(ctx))
+		must(t, copied.Compact(ctx))
 		for f, err := range copied.Verify(ctx) {
 			must(t, err)
 			t.Errorf("checkpoint %d: %v", i, f)
@@ -154,7 +154,7 @@ func TestCheckpointLinks(t *testing.T) {
 	for i := range 50 {
 		must(t, c.Delete(ctx, StringKey("a"), fmt.Sprint(i), nil))
 	}
-	must(t, db.Settle(ctx))
+	must(t, db.Compact(ctx))
 	must(t, db.Close())
 	copied, err := Open(ctx, dir, testOptionsOS())
 	must(t, err)

@@ -88,7 +88,7 @@ func TestClockWasAhead(t *testing.T) {
 		seen("when they have expired")
 		must(t, db.Flush(ctx))
 		clock.pass(2 * time.Hour)
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 		if held := db.Stats().Containers[0].Partitions[0].Items; held != 0 {
 			t.Errorf("%d items are on disk", held)
 		}
@@ -135,7 +135,7 @@ func TestUniqueKeysWhileAhead(t *testing.T) {
 		must(t, create("second", 9, 1)) // the other value of the robbed one
 		must(t, create("third", 2, 2))  // what the changed one had
 		must(t, compareClaims(db, c))
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 		must(t, compareClaims(db, c))
 		for f, err := range db.Verify(ctx) {
 			must(t, err)

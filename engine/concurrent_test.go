@@ -151,7 +151,7 @@ func TestConcurrent(t *testing.T) {
 		return err
 	})
 	background("flush", func(*rand.Rand) error { return db.Flush(ctx) })
-	background("settle", func(*rand.Rand) error { return db.Settle(ctx) })
+	background("settle", func(*rand.Rand) error { return db.Compact(ctx) })
 	background("stats", func(*rand.Rand) error { _ = db.Stats().String(); return nil })
 	writing.Wait()
 	cancel()
@@ -159,7 +159,7 @@ func TestConcurrent(t *testing.T) {
 	for f, err := range db.Verify(context.Background()) {
 		t.Errorf("verify: %v %v", f, err)
 	}
-	if s := db.Stats(); s.Flushes == 0 || s.Merges == 0 || s.BackgroundErrors > 0 {
-		t.Errorf("%d flushes, %d merges, %d background errors", s.Flushes, s.Merges, s.BackgroundErrors)
+	if s := db.Stats(); s.Flushes == 0 || s.Compactions == 0 || s.BackgroundErrors > 0 {
+		t.Errorf("%d flushes, %d merges, %d background errors", s.Flushes, s.Compactions, s.BackgroundErrors)
 	}
 }

@@ -138,7 +138,7 @@ func TestCopyTo(t *testing.T) {
 	putCopied(t, src, "k9", "i2", 2) // where the deleted one was
 	putCopied(t, src, "k3", "short", 1)
 	must(t, src.Delete(ctx, StringKey("k3"), "short", nil))
-	must(t, db.Settle(ctx))
+	must(t, db.Compact(ctx))
 	must(t, p.CatchUp(ctx))
 	must(t, sameItems(src, dst))
 
@@ -182,7 +182,7 @@ func TestCopyToEmptied(t *testing.T) {
 		if i == 1 {
 			putCopied(t, src, key, "i2", 5)
 			putCopied(t, src, key, "i5", 5)
-			must(t, db.Settle(ctx))
+			must(t, db.Compact(ctx))
 		}
 		must(t, p.CatchUp(ctx))
 		must(t, sameItems(src, p.Container()))

@@ -216,9 +216,9 @@ func (s *stage) faulty() *vfs.Faulty { return s.opts.fs.(*vfs.Faulty) }
 func (s *stage) cancelAt(name string, op vfs.Op) {
 	var job *Job
 	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
-		job = c.newJob(KindSplit, "", ids[0])
+		job = c.newJob(JobSplit, "", ids[0])
 		s.faulty().SetHook(func(c vfs.Call) error {
-			if c.Op == op && job.Progress().Phase == Preparing {
+			if c.Op == op && job.Progress().Phase == PhasePreparing {
 				job.cancel()
 			}
 			return nil

@@ -488,7 +488,7 @@ func (s *stage) flushPart(i int) {
 }
 
 func (s *stage) settle() {
-	s.must(s.do(func() error { return s.db.Settle(context.Background()) }))
+	s.must(s.do(func() error { return s.db.Compact(context.Background()) }))
 }
 
 func (s *stage) carry() {

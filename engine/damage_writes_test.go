@@ -37,7 +37,7 @@ func newDamagedWriter(t *testing.T) *damagedWriter {
 		w.docs[name] = make(map[string]string)
 		w.write(name, 1)
 	}
-	w.must(w.db.Settle(context.Background()))
+	w.must(w.db.Compact(context.Background()))
 	return w
 }
 
@@ -309,7 +309,7 @@ func TestReshapeOverDamage(t *testing.T) {
 // settle settles the store; only damage may be in the way.
 func (w *damagedWriter) settle() {
 	w.t.Helper()
-	if err := w.db.Settle(context.Background()); err != nil {
+	if err := w.db.Compact(context.Background()); err != nil {
 		w.named(err)
 	}
 }

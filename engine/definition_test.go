@@ -18,7 +18,7 @@ func TestEnsureContainerDiffers(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	made := ContainerDef{
-		PartitionKey: []string{"/k"}, Compression: Small, MinPartitions: 2, DefaultTTL: time.Hour, Throughput: 500,
+		PartitionKey: []string{"/k"}, Compression: SmallCompression, MinPartitions: 2, DefaultTTL: time.Hour, Throughput: 500,
 		ChangeRetention: time.Minute, Index: IndexPolicy{Include: []string{"/a/?", "/b/?"}},
 		UniqueKeys: [][]string{{"/u"}}, Limits: Limits{ItemBytes: 1000, BatchOperations: 7},
 	}
@@ -39,7 +39,7 @@ func TestEnsureContainerDiffers(t *testing.T) {
 		{"UniqueKeys", "[[/u]]", "[[/v]]", "another container", change(func(d *ContainerDef) { d.UniqueKeys = [][]string{{"/v"}} })},
 		{"UniqueKeys", "[[/u]]", "[]", "another container", change(func(d *ContainerDef) { d.UniqueKeys = nil })},
 		{"Index", "/a/?,/b/?", "/* without /c/*", "SetIndexPolicy", change(func(d *ContainerDef) { d.Index = IndexPolicy{Include: []string{"/*"}, Exclude: []string{"/c/*"}} })},
-		{"Compression", "small", "none", "CopyTo", change(func(d *ContainerDef) { d.Compression = None })},
+		{"Compression", "small", "none", "CopyTo", change(func(d *ContainerDef) { d.Compression = NoCompression })},
 		{"DefaultTTL", "1h0m0s", "1m0s", "CopyTo", change(func(d *ContainerDef) { d.DefaultTTL = time.Minute })},
 		{"DefaultTTL", "1h0m0s", "NoExpiry", "CopyTo", change(func(d *ContainerDef) { d.DefaultTTL = NoExpiry })},
 		{"Throughput", "500", "600", "SetThroughput", change(func(d *ContainerDef) { d.Throughput = 600 })},

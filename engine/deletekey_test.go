@@ -58,7 +58,7 @@ func TestDeleteLogicalPartition(t *testing.T) {
 				_, err := db.mergeRuns(ctx, p, p.pickDead(ctx))
 				must(t, err)
 			case "settled":
-				must(t, db.Settle(ctx))
+				must(t, db.Compact(ctx))
 			case "split":
 				_, err := c.Upsert(ctx, doc("x", "other", 1), nil)
 				must(t, err)

@@ -150,14 +150,14 @@ func TestFewDescriptors(t *testing.T) {
 			var stream bytes.Buffer
 			_, err := io.CopyN(&stream, r, 1)
 			must(t, err)
-			must(t, n.db.Settle(ctx))
+			must(t, n.db.Compact(ctx))
 			for range 3 {
 				job, err := n.c.Split(ctx, n.c.Partitions()[0].ID, nil)
 				must(t, err)
 				must(t, job.Wait(ctx))
 			}
 			n.fill(6)
-			must(t, n.db.Settle(ctx))
+			must(t, n.db.Compact(ctx))
 			n.compare(n.c)
 			_, err = io.Copy(&stream, r)
 			must(t, err)
@@ -165,7 +165,7 @@ func TestFewDescriptors(t *testing.T) {
 			must(t, restore(ctx, copied, "copy", &stream))
 			must(t, holds(below{copied, "copy"}, before))
 
-			must(t, n.db.Settle(ctx))
+			must(t, n.db.Compact(ctx))
 			for _, name := range n.mem.Names() {
 				if listed := n.listed(); len(listed) > 0 && !listed[name] {
 					t.Errorf("%s is left when nobody holds it", name)
@@ -246,13 +246,13 @@ func TestNoDescriptors(t *testing.T) {
 	if err := n.db.Flush(ctx); !errors.Is(err, fault.ErrResource) {
 		t.Errorf("a flush without descriptors: %v", err)
 	}
-	if err := n.db.Settle(ctx); !errors.Is(err, fault.ErrResource) {
+	if err := n.db.Compact(ctx); !errors.Is(err, fault.ErrResource) {
 		t.Errorf("a merge without descriptors: %v", err)
 	}
 	n.fs.SetLimits(narrowFiles, narrowMaps)
 	n.compare(n.c)
 	n.fill(10)
-	must(t, n.db.Settle(ctx))
+	must(t, n.db.Compact(ctx))
 	n.compare(n.c)
 	n.verify(n.db)
 	n.close()

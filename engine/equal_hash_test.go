@@ -186,13 +186,13 @@ func TestSplitEqualHashes(t *testing.T) {
 	s.checkItems()
 	s.reopen(s.mem.Kill())
 	s.checkItems()
-	s.must(s.db.Settle(ctx))
+	s.must(s.db.Compact(ctx))
 	s.checkItems()
 	for len(s.ids()) > 1 {
 		s.merge(0)
 	}
 	s.checkItems()
-	s.must(s.db.Settle(ctx))
+	s.must(s.db.Compact(ctx))
 	s.checkItems()
 }
 
@@ -250,7 +250,7 @@ func TestCutInsideHead(t *testing.T) {
 			}
 			s.checkItems()
 		}
-		s.must(s.db.Settle(context.Background()))
+		s.must(s.db.Compact(context.Background()))
 		s.checkItems()
 		for _, k := range keys[:5] {
 			key := StringKey(k)
@@ -262,7 +262,7 @@ func TestCutInsideHead(t *testing.T) {
 			}
 		}
 		s.merge(0)
-		s.must(s.db.Settle(context.Background()))
+		s.must(s.db.Compact(context.Background()))
 		s.checkItems()
 		s.reopen(s.mem.Crash(vfs.CrashOptions{}))
 		s.checkItems()

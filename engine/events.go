@@ -17,7 +17,7 @@ import (
 // Stats.ListenerPanics and logged.
 type EventListener struct {
 	Flushed         func(FlushEvent)
-	Merged          func(MergeEvent)
+	Compacted       func(CompactionEvent)
 	Stalled         func(StallEvent)
 	CorruptionFound func(error)
 	BackgroundError func(error)
@@ -37,8 +37,8 @@ type FlushEvent struct {
 	Duration  time.Duration
 }
 
-// MergeEvent tells of runs that were merged into one.
-type MergeEvent struct {
+// CompactionEvent tells of runs that were merged into one.
+type CompactionEvent struct {
 	Container string
 	Partition PartitionID
 	Reindex   bool  // a file was written anew with another index

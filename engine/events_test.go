@@ -27,7 +27,7 @@ func TestListenerUsesTheStore(t *testing.T) {
 			}
 			done <- err
 		},
-		Merged: func(MergeEvent) {
+		Compacted: func(CompactionEvent) {
 			done <- db.DropContainer(ctx, "c")
 			panic("in a listener")
 		},
@@ -41,7 +41,7 @@ func TestListenerUsesTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	upsert(t, c, "2", 10)
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {

@@ -215,7 +215,7 @@ func TestPurge(t *testing.T) {
 	}
 	held := func() (items int64) {
 		t.Helper()
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 		for _, s := range db.Stats().Containers[0].Partitions {
 			items += s.Items
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -441,3 +442,49 @@ func (o *overlap) noteWhole(k *item.Key) {
 }
 
 func (o *overlap) estimate() int64 { return o.found*overlapEvery + o.whole }
+
+// Flush writes every memtable to files. When it returns nil, everything that
+// was acknowledged before the call is in segment files.
+func (db *DB) Flush(ctx context.Context) error {
+	call, err := db.enterWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	if err := db.eachPartition(func(p *partition) error {
+		p.mu.Lock()
+		p.freezeLocked()
+		p.mu.Unlock()
+		return db.flushAll(ctx, p)
+	}); err != nil {
+		return err
+	}
+	db.work.reclaimIfManual()
+	return db.releaseLog()
+}
+
+// flushAll flushes what is frozen in a partition now, and not what writers freeze
+// meanwhile.
+func (db *DB) flushAll(ctx context.Context, p *partition) error {
+	frozen := p.version.Load().frozen
+	if len(frozen) == 0 {
+		return nil
+	}
+	newest := frozen[0].Table
+	waits := func(f frozenTable) bool { return f.Table == newest }
+	for slices.ContainsFunc(p.version.Load().frozen, waits) && !p.dropped.Load() {
+		if err := p.flushing.take(ctx); err != nil {
+			return err
+		}
+		err := db.flushOldest(ctx, p)
+		p.flushing.leave()
+		if err != nil {
+			return err
+		}
+		db.work.flushError.Store(nil)
+	}
+	if p.c.def.Replicated {
+		return p.noteEntries()
+	}
+	return nil
+}

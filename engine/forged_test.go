@@ -142,7 +142,7 @@ func exercise(t *testing.T, what string, fsys vfs.FS) (opened bool) {
 	}
 	check("create", second(db.CreateContainer(ctx, "new", ContainerDef{PartitionKey: []string{"/k"}})))
 	check("flush", db.Flush(ctx))
-	check("settle", db.Settle(ctx))
+	check("settle", db.Compact(ctx))
 	for _, err := range db.Verify(ctx) {
 		check("verify", err)
 	}

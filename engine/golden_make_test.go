@@ -102,7 +102,7 @@ func (m *goldenMaker) delete(n int) {
 }
 
 func (m *goldenMaker) flush()  { must(m, m.db.Flush(m.ctx)) }
-func (m *goldenMaker) settle() { must(m, m.db.Settle(m.ctx)) }
+func (m *goldenMaker) settle() { must(m, m.db.Compact(m.ctx)) }
 
 // write writes files as a golden file.
 func (m *goldenMaker) write(files map[string]string) {

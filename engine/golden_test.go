@@ -298,7 +298,7 @@ func checkWritable(t *testing.T, name string, mem *vfs.Mem, dir string) {
 	db = open()
 	must(t, db.Flush(ctx))
 	checkListing(t, name, "flushed", db)
-	must(t, db.Settle(ctx))
+	must(t, db.Compact(ctx))
 	checkListing(t, name, "settled", db)
 
 	want := writeGolden(t, db)
@@ -315,7 +315,7 @@ func checkWritable(t *testing.T, name string, mem *vfs.Mem, dir string) {
 	db = open()
 	check("killed")
 	must(t, db.Flush(ctx))
-	must(t, db.Settle(ctx))
+	must(t, db.Compact(ctx))
 	check("settled")
 	for info := range db.Containers() {
 		c, err := db.Container(info.Name)

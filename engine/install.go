@@ -90,7 +90,7 @@ func (in *installation) run(ctx context.Context) error {
 		for _, p := range old {
 			ids = append(ids, p.id)
 		}
-		j := in.c.newJob(KindInstall, "", ids...)
+		j := in.c.newJob(JobInstall, "", ids...)
 		j.install = in
 		j.update(func(p *Progress) { p.Children = []PartitionID{in.p.id} })
 		in.db.submit(j)
@@ -206,7 +206,7 @@ func (in *installation) build(ctx context.Context) error {
 func (in *installation) writeItems(ctx context.Context) (runs []*run, err error) {
 	out := in.p.newOutput(ctx, 0, nil, nil)
 	defer out.abandon()
-	if out.codec = in.c.def.Compression; out.codec != None {
+	if out.codec = in.c.def.Compression; out.codec != NoCompression {
 		out.dict = in.c.mergeDictionary(in.c.allRuns())
 	}
 	var last item.KeyCopy

@@ -130,7 +130,7 @@ func shake(t *testing.T, db *DB, c *Container, rng *rand.Rand) {
 	case 0:
 		err = db.Flush(ctx)
 	case 1:
-		err = db.Settle(ctx)
+		err = db.Compact(ctx)
 	case 2:
 		job, err = c.Split(ctx, parts[rng.IntN(len(parts))].ID, nil)
 	default:

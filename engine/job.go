@@ -15,12 +15,12 @@ type Phase uint8
 
 // Phases of a job, in order.
 const (
-	Queued     Phase = iota
-	Settling         // what the partitions inherited themselves is flushed; the cut is chosen
-	Preparing        // directories, links and manifests of the children are made
-	Committing       // the store manifest and the swap; from here on a job cannot be cancelled
-	Inheriting       // the children serve, and flush what they inherited
-	Done             // also after an error
+	PhaseQueued     Phase = iota
+	PhaseSettling         // what the partitions inherited themselves is flushed; the cut is chosen
+	PhasePreparing        // directories, links and manifests of the children are made
+	PhaseCommitting       // the store manifest and the swap; from here on a job cannot be cancelled
+	PhaseInheriting       // the children serve, and flush what they inherited
+	PhaseDone             // also after an error
 )
 
 // String returns the phase in one word.
@@ -31,22 +31,22 @@ func (p Phase) String() string {
 	return "unknown"
 }
 
-// ReshapeKind tells splits, merges and moves of boundaries apart.
-type ReshapeKind = splitter.Kind
+// JobKind tells splits, merges and moves of boundaries apart.
+type JobKind = splitter.Kind
 
 // Kinds of jobs.
 const (
-	KindSplit = splitter.Split
-	KindMerge = splitter.Merge
-	KindMove  = splitter.Move
+	JobSplit = splitter.Split
+	JobMerge = splitter.Merge
+	JobMove  = splitter.Move
 	// KindInstall is InstallPartition putting one in the place of others.
-	KindInstall = splitter.Install
+	JobInstall = splitter.Install
 )
 
 // Progress tells how far a job has come and how long its phases took.
 type Progress struct {
 	Container string
-	Kind      ReshapeKind
+	Kind      JobKind
 	Phase     Phase
 	Parents   []PartitionID // in key-space order
 	Children  []PartitionID // in key-space order; from Preparing on
@@ -133,7 +133,7 @@ func (j *Job) finish(err error) {
 	}
 	j.mu.Lock()
 	j.err = err
-	j.progress.Phase = Done
+	j.progress.Phase = PhaseDone
 	j.mu.Unlock()
 	close(j.done)
 	j.cancel()
@@ -141,7 +141,7 @@ func (j *Job) finish(err error) {
 }
 
 // newJob makes a job of the container.
-func (c *Container) newJob(kind ReshapeKind, at string, parents ...PartitionID) *Job {
+func (c *Container) newJob(kind JobKind, at string, parents ...PartitionID) *Job {
 	j := &Job{db: c.db, c: c, done: make(chan struct{}), at: at}
 	j.ctx, j.cancel = context.WithCancel(c.db.work.ctx)
 	j.progress = Progress{Container: c.name, Kind: kind, Parents: parents}

@@ -62,7 +62,7 @@ func TestSplitByItself(t *testing.T) {
 		t.Errorf("%d events, %d partitions", len(events), len(parts))
 	}
 	for _, e := range events {
-		if e.Err != nil || e.Kind != KindSplit || len(e.Parents) != 1 || len(e.Children) != 2 || e.Phase != Inheriting || e.CopiedBytes != 0 {
+		if e.Err != nil || e.Kind != JobSplit || len(e.Parents) != 1 || len(e.Children) != 2 || e.Phase != PhaseInheriting || e.CopiedBytes != 0 {
 			t.Errorf("event %+v", e)
 		}
 	}
@@ -123,7 +123,7 @@ func TestCancelJob(t *testing.T) {
 	if err := second.Wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a job that waited: %v", err)
 	}
-	if p := first.Progress(); p.Phase != Preparing || len(p.Children) != 2 {
+	if p := first.Progress(); p.Phase != PhasePreparing || len(p.Children) != 2 {
 		t.Errorf("progress %+v", p)
 	}
 	// Writes go on meanwhile.
@@ -224,7 +224,7 @@ func TestDropWhileSplit(t *testing.T) {
 // calls: it is undone without a trace, or carried through.
 func TestCancelAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []ReshapeKind{KindSplit, KindMerge, KindMove} {
+	for _, kind := range []JobKind{JobSplit, JobMerge, JobMove} {
 		undone, done := 0, 0
 		for n := int64(1); ; n++ {
 			mem := vfs.NewMem()
@@ -241,10 +241,10 @@ func TestCancelAtEveryCall(t *testing.T) {
 			}
 			before := s.ids()
 			parents, at := before, ""
-			if kind == KindSplit {
+			if kind == JobSplit {
 				parents = before[:1]
 			}
-			if kind == KindMove {
+			if kind == JobMove {
 				at = "11"
 			}
 			job := s.c.newJob(kind, at, parents...)
@@ -353,7 +353,7 @@ func TestQueuedJobs(t *testing.T) {
 	add(nil, func() (*Job, error) { return c.Merge(ctx, parts[3].ID, parts[4].ID) })
 	add(ErrNotFound, split(4))
 	for i, job := range jobs[1:] {
-		if p := job.Progress(); p.Phase != Queued {
+		if p := job.Progress(); p.Phase != PhaseQueued {
 			t.Errorf("job %d: %v", i+1, p.Phase)
 		}
 	}
@@ -396,7 +396,7 @@ func TestQueuedJobs(t *testing.T) {
 	}
 }
 
-// TestSettleSplits closes right after a load: Settle has waited for the splits
+// TestSettleSplits closes right after a load: Compact has waited for the splits
 // that the load calls for, and for what they leave to trims.
 func TestSettleSplits(t *testing.T) {
 	for _, manual := range []bool{false, true} {
@@ -409,7 +409,7 @@ func TestSettleSplits(t *testing.T) {
 		for i := range 500 { // one logical partition that is too much for any
 			s.put(1000, fmt.Sprint(i), strings.Repeat("x", 100))
 		}
-		s.must(s.db.Settle(context.Background()))
+		s.must(s.db.Compact(context.Background()))
 		refused := 0
 		for _, p := range s.db.partitions() {
 			over := p.liveBytes() > s.db.opts.MaxPartitionBytes
@@ -436,7 +436,7 @@ func TestSettleSplits(t *testing.T) {
 	}
 }
 
-// TestSettleSplitFails has the split fail that Settle waits for.
+// TestSettleSplitFails has the split fail that Compact waits for.
 func TestSettleSplitFails(t *testing.T) {
 	mem := vfs.NewMem()
 	faulty := vfs.NewFaulty(mem)
@@ -451,16 +451,16 @@ func TestSettleSplitFails(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.db.Settle(context.Background()); !errors.Is(err, syscall.EIO) {
+	if err := s.db.Compact(context.Background()); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a settle without links: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.db.Settle(ctx); !errors.Is(err, context.Canceled) {
+	if err := s.db.Compact(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a settle that was cancelled: %v", err)
 	}
 	faulty.SetHook(nil)
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	if len(s.ids()) < 2 {
 		t.Errorf("partitions %v", s.ids())
 	}

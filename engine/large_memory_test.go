@@ -85,7 +85,7 @@ func TestLargeDocumentsMemory(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 		faulty.SetHook(nil)
 		must(t, db.Close())
 		if limit := int64(budget + (40+4*writers)*maxItemBytes); most.Load() > limit {

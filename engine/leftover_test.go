@@ -99,9 +99,9 @@ func TestRemoveWhileInUse(t *testing.T) {
 		t.Fatal("the parent's names went while the children had the files open")
 	}
 	s.check()
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.must(reader.Close())
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.check()
 	if segments, directories := mapped.names(t); directories != 2 || segments != 2 {
 		t.Errorf("%d segment files in %d directories after all were written anew", segments, directories)
@@ -121,13 +121,13 @@ func TestRemoveWhileInUse(t *testing.T) {
 	s.open()
 	s.check()
 	s.split(0, nil)
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	next := &mappedFS{FS: mapped.FS.(*vfs.Mem).Kill(), open: make(map[uint64]int)}
 	s.db.Close()
 	mapped, s.opts.fs = next, next
 	s.open()
 	s.check()
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.check()
 	if segments, directories := mapped.names(t); directories != len(s.ids()) || segments > 2*len(s.ids()) {
 		t.Errorf("%d segment files in %d directories of %d partitions", segments, directories, len(s.ids()))

@@ -27,7 +27,7 @@ func TestLogicalPartitionsShared(t *testing.T) {
 				s.upsert(key, members, fmt.Sprint(i), "text")
 			}
 			if settled {
-				s.must(s.db.Settle(ctx))
+				s.must(s.db.Compact(ctx))
 			}
 			var places []string
 			for l, err := range s.c.LogicalPartitions(ctx) {
@@ -45,7 +45,7 @@ func TestLogicalPartitionsShared(t *testing.T) {
 				s.split(0, &SplitOptions{At: at})
 				s.listedOnce(keys, each)
 				if settled {
-					s.must(s.db.Settle(ctx))
+					s.must(s.db.Compact(ctx))
 				}
 				s.listedOnce(keys, each)
 				s.merge(0)

@@ -49,7 +49,7 @@ func TestMemtableIndexMemory(t *testing.T) {
 		if err != nil || len(rows) != 2 || !strings.Contains(rows[0], fmt.Sprintf(`"i%05d"`, newest)) || !strings.Contains(rows[1], fmt.Sprintf(`"i%05d"`, newest-10)) {
 			t.Errorf("after %d: %v, %v", written, rows, err)
 		}
-		groups, err := results(c.Query(ctx, AllPartitions(), Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}, {Aggregate: Count, As: "many"}}}))
+		groups, err := results(c.Query(ctx, AllPartitions(), Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}, {Aggregate: AggregateCount, As: "many"}}}))
 		if err != nil || len(groups) != 10 || groups[3] != fmt.Sprintf(`{"n":3,"many":%d}`, want) {
 			t.Errorf("%v, %v", groups, err)
 		}

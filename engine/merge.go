@@ -79,7 +79,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 	inputs := runs[pick.first:pick.end]
 	older := runs[pick.end:]
 	oldest := allAside(older) // keep.aside has the keys of these files
-	event := MergeEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
+	event := CompactionEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
 	var expect int64
 	for _, r := range inputs {
 		expect += r.items()
@@ -144,7 +144,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 	event.ItemsIn, event.ItemsOut, event.Duration = m.in, out.items, db.clockSince(start)
 	db.counters.merges.Add(1)
 	db.counters.mergedBytes.Add(event.BytesOut)
-	notify(db, db.opts.Events.Merged, event)
+	notify(db, db.opts.Events.Compacted, event)
 	return true, nil
 }
 

@@ -26,20 +26,20 @@ func TestSettleBesideSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := db.Stats().Merges; n > 2 {
+	if n := db.Stats().Compactions; n > 2 {
 		t.Errorf("%d merges beside a snapshot", n)
 	}
 	if it, err := s.Read(ctx, StringKey("a"), "3"); err != nil || it.ID != "3" {
 		t.Errorf("snapshot: %v", err)
 	}
 	s.Close()
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if p := c.Partitions()[0]; p.Items != 0 || p.Tombstones != 0 || p.FileBytes != 0 {
@@ -54,7 +54,7 @@ func TestSettleBesideSnapshotOfNothing(t *testing.T) {
 	defer cancel()
 	var merges atomic.Int32
 	opts := testOptions(vfs.NewMem())
-	opts.Events = &EventListener{Merged: func(MergeEvent) {
+	opts.Events = &EventListener{Compacted: func(CompactionEvent) {
 		if merges.Add(1) == 10 {
 			cancel()
 		}
@@ -70,7 +70,7 @@ func TestSettleBesideSnapshotOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := db.Settle(ctx); err != nil {
+		if err := db.Compact(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestSettleBesideSnapshotOfNothing(t *testing.T) {
 		t.Errorf("the snapshot has %q, %v", it.ID, err)
 	}
 	s.Close()
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if p := c.Partitions()[0]; p.Items != 1 || p.Tombstones != 0 {
@@ -89,7 +89,7 @@ func TestSettleBesideSnapshotOfNothing(t *testing.T) {
 // TestRunsAreBounded writes faster than small merges can keep up with.
 func TestRunsAreBounded(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
-	opts.manual, opts.Durability, opts.memtableBytes, opts.MergeBytesPerSecond = false, Buffered, 8<<10, 1<<20
+	opts.manual, opts.Durability, opts.memtableBytes, opts.CompactionBytesPerSecond = false, Buffered, 8<<10, 1<<20
 	opts.LogFileBytes = 1 << 20
 	db, c := openMem(t, opts)
 	most := 0

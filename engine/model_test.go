@@ -64,8 +64,8 @@ type modelSnapshot struct {
 
 var modelContainers = map[string]ContainerDef{
 	"docs":        {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
-	"levels":      {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: Small, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
-	"plain":       {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: None},
+	"levels":      {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: SmallCompression, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
+	"plain":       {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: NoCompression},
 	"bytes":       {Kind: Opaque, MinPartitions: 2},
 	toldContainer: {PartitionKey: []string{"/k"}, MinPartitions: 2, Replicated: true, Index: IndexAll()},
 	"mortal":      {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
@@ -185,7 +185,7 @@ func (m *model) step() {
 	case p < 913:
 		m.must(m.db.Flush(context.Background()))
 	case p < 918:
-		m.must(m.db.Settle(context.Background()))
+		m.must(m.db.Compact(context.Background()))
 	case p < 938:
 		m.mergeSome()
 	case p < 948:
@@ -356,11 +356,11 @@ func (m *model) reshapeOf(c *Container) {
 	if m.rng.IntN(3) == 0 {
 		at = fmt.Sprintf("%02X%02X", m.rng.IntN(0x40), m.rng.IntN(256))
 	}
-	kind, ids := KindSplit, []PartitionID{parts[i].ID}
+	kind, ids := JobSplit, []PartitionID{parts[i].ID}
 	if verb := m.rng.IntN(3); len(parts) > 1 && (verb > 0 || len(parts) == 8) {
-		kind = KindMove
+		kind = JobMove
 		if verb != 1 {
-			kind, at = KindMerge, ""
+			kind, at = JobMerge, ""
 		}
 		i = min(i, len(parts)-2)
 		ids = []PartitionID{parts[i].ID, parts[i+1].ID}

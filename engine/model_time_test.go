@@ -81,7 +81,7 @@ func (m *model) wrongClock() {
 		case 0:
 			m.must(m.db.Flush(context.Background()))
 		case 1:
-			m.must(m.db.Settle(context.Background()))
+			m.must(m.db.Compact(context.Background()))
 		case 2:
 			m.takeSnapshot()
 		case 3:

@@ -24,7 +24,7 @@ func TestFileNumbersGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Upsert(ctx, []byte(`{"id":"a","k":"a"}`), nil)
-	err = errors.Join(err, db.Flush(ctx), c.Delete(ctx, StringKey("a"), "a", nil), db.Flush(ctx), db.Settle(ctx))
+	err = errors.Join(err, db.Flush(ctx), c.Delete(ctx, StringKey("a"), "a", nil), db.Flush(ctx), db.Compact(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // meanwhile: Stats says how much they hold until it lets go.
 func TestObsoleteBytes(t *testing.T) {
 	for name, replace := range map[string]func(*DB) error{
-		"merge": func(db *DB) error { return db.Settle(t.Context()) },
+		"merge": func(db *DB) error { return db.Compact(t.Context()) },
 		"drop":  func(db *DB) error { return db.DropContainer(t.Context(), "c") },
 	} {
 		t.Run(name, func(t *testing.T) {

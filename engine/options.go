@@ -107,9 +107,9 @@ type Options struct {
 	// again. The log may always be twice as large as the records that only it holds.
 	// 0: the larger of 256 MiB and twice the write buffers.
 	LogBytes int64
-	// MergeBytesPerSecond limits what merges write. 0: no limit, but merges give
+	// CompactionBytesPerSecond limits what merges write. 0: no limit, but merges give
 	// way to flushes.
-	MergeBytesPerSecond int64
+	CompactionBytesPerSecond int64
 	// TrimBytesPerSecond limits what trims write. After a split, a trim rewrites a shared
 	// file without the parts that belong to other partitions. 0: 64 MiB.
 	TrimBytesPerSecond int64
@@ -186,7 +186,7 @@ type Options struct {
 	// to files of their own; tests lower it. 0: the default.
 	foldBytes int64
 	// manual switches background work off in tests: flushes and merges happen
-	// only in Flush and Settle, on the caller's goroutine.
+	// only in Flush and Compact, on the caller's goroutine.
 	manual bool
 	// atOnce is how many partitions are loaded or made at a time, in tests. 0: some for
 	// each processor, or one where manual is set, so that the calls have one order.
@@ -256,7 +256,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.LogBytes == 0 {
 		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())
 	}
-	if out.LogBytes < 0 || out.FileBytes < 0 || out.MergeBytesPerSecond < 0 {
+	if out.LogBytes < 0 || out.FileBytes < 0 || out.CompactionBytesPerSecond < 0 {
 		return out, invalidf("negative size in Options")
 	}
 	if out.FileBytes == 0 {
@@ -357,26 +357,26 @@ type Compression = segment.Compression
 
 // Compressions.
 const (
-	Fast  = segment.Fast  // LZ blocks against a dictionary of sampled documents
-	Small = segment.Small // zstd against the same dictionary in the oldest run
-	None  = segment.None  // not compressed
+	FastCompression  = segment.Fast  // LZ blocks against a dictionary of sampled documents
+	SmallCompression = segment.Small // zstd against the same dictionary in the oldest run
+	NoCompression    = segment.None  // not compressed
 )
 
 // ParseCompression reads "fast", "small" or "none".
 func ParseCompression(text string) (Compression, error) {
-	for _, c := range []Compression{Fast, Small, None} {
+	for _, c := range []Compression{FastCompression, SmallCompression, NoCompression} {
 		if compressionName(c) == text {
 			return c, nil
 		}
 	}
-	return Fast, invalidf("compression %q: want fast, small or none", jsondoc.Clip(text))
+	return FastCompression, invalidf("compression %q: want fast, small or none", jsondoc.Clip(text))
 }
 
 func compressionName(c Compression) string {
 	switch c {
-	case Small:
+	case SmallCompression:
 		return "small"
-	case None:
+	case NoCompression:
 		return "none"
 	}
 	return "fast"
@@ -481,7 +481,7 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Kind > Opaque {
 		return d, invalidf("container kind %d", d.Kind)
 	}
-	if compressionName(d.Compression) == "fast" && d.Compression != Fast {
+	if compressionName(d.Compression) == "fast" && d.Compression != FastCompression {
 		return d, invalidf("compression %d", d.Compression)
 	}
 	if d.Kind == Opaque && len(d.PartitionKey) == 0 {

@@ -185,7 +185,7 @@ func (db *DB) pace(ctx context.Context, out *output) error {
 			return errMoved
 		}
 	}
-	rate := db.opts.MergeBytesPerSecond
+	rate := db.opts.CompactionBytesPerSecond
 	if out.rate > 0 && (rate == 0 || out.rate < rate) {
 		rate = out.rate
 	}

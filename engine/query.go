@@ -62,11 +62,11 @@ type Aggregate uint8
 
 // Aggregates.
 const (
-	Count = Aggregate(query.Count) // the number of values; without a path, of documents
-	Sum   = Aggregate(query.Sum)   // of numbers; undefined if there are other values, or both infinities
-	Avg   = Aggregate(query.Avg)   // as Sum; also undefined if there are no values
-	Min   = Aggregate(query.Min)   // undefined if there are arrays or objects, or no values
-	Max   = Aggregate(query.Max)
+	AggregateCount = Aggregate(query.Count) // the number of values; without a path, of documents
+	AggregateSum   = Aggregate(query.Sum)   // of numbers; undefined if there are other values, or both infinities
+	AggregateAvg   = Aggregate(query.Avg)   // as Sum; also undefined if there are no values
+	AggregateMin   = Aggregate(query.Min)   // undefined if there are arrays or objects, or no values
+	AggregateMax   = Aggregate(query.Max)
 )
 
 // ParseQuery reads a query in the text form, docs/queries.md, with parameters
@@ -116,10 +116,10 @@ func (q *Query) compile() (*query.Select, error) {
 	}
 	for i, f := range q.Fields {
 		c := query.Column{Func: query.Func(f.Aggregate), Name: f.As}
-		if f.Aggregate > Max && err == nil {
+		if f.Aggregate > AggregateMax && err == nil {
 			err = fmt.Errorf("aggregate %d", f.Aggregate)
 		}
-		if f.Path != "" || f.Aggregate != Count {
+		if f.Path != "" || f.Aggregate != AggregateCount {
 			c.Path = path(f.Path)
 		}
 		switch n := len(c.Path); {
@@ -181,7 +181,7 @@ func (s *Snapshot) CountStats(ctx context.Context, scope Scope, f Filter) (int64
 }
 
 func countQuery(f Filter) Query {
-	return Query{Where: f, Fields: []Field{{Aggregate: Count}}, Value: true}
+	return Query{Where: f, Fields: []Field{{Aggregate: AggregateCount}}, Value: true}
 }
 
 func count(r *Result) (n int64, st QueryStats, err error) {

@@ -180,7 +180,7 @@ func TestQueryCancelled(t *testing.T) {
 	for name, q := range map[string]Query{
 		"by key":  {Where: Contains("/s", "text")},
 		"ordered": {OrderBy: []Order{{Path: "/s"}}},
-		"groups":  {GroupBy: []string{"/k"}, Fields: []Field{{Path: "/k"}, {Path: "/n", Aggregate: Sum}}},
+		"groups":  {GroupBy: []string{"/k"}, Fields: []Field{{Path: "/k"}, {Path: "/n", Aggregate: AggregateSum}}},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

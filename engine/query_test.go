@@ -147,7 +147,7 @@ func (m *queryModel) step() {
 	case p < 98:
 		m.reshape()
 	case p < 99:
-		m.must(m.db.Settle(ctx))
+		m.must(m.db.Compact(ctx))
 		if m.d.IntN(4) == 0 {
 			_, err := m.c.SetIndexPolicy(ctx, m.policy())
 			m.must(err)

@@ -176,7 +176,7 @@ func (m *wildModel) disturb() {
 	case 4, 5:
 		m.reshape()
 	case 6:
-		m.must(m.db.Settle(ctx))
+		m.must(m.db.Compact(ctx))
 	case 8:
 		// Now and then only some files are written anew, by merges that come later.
 		policy := m.policy()

@@ -39,7 +39,7 @@ func TestVerifyReadOnlyAfterDrop(t *testing.T) {
 	job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
 	must(t, err)
 	must(t, job.Wait(ctx))
-	must(t, db.Settle(ctx))
+	must(t, db.Compact(ctx))
 	must(t, db.Close()) // what was dropped is removed
 	for f, err := range reader.Verify(ctx) {
 		t.Errorf("%v, %v", f, err)
@@ -77,7 +77,7 @@ func TestReadOnlyBesideRestlessWriter(t *testing.T) {
 			upsert(t, c, fmt.Sprint(n%5), 10)
 			must(t, db.Flush(ctx))
 		}
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 	}
 	merge()
 	o := *opts

@@ -76,11 +76,11 @@ func TestSetIndexPolicy(t *testing.T) {
 	if err := last.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if files, bytes := c.stale(); files != 0 {
-		t.Fatalf("%d files, %d bytes without an index after Settle", files, bytes)
+		t.Fatalf("%d files, %d bytes without an index after Compact", files, bytes)
 	}
 	noFindings(t, db)
 	if err := db.Close(); err != nil {

@@ -274,7 +274,7 @@ func TestReplicas(t *testing.T) {
 					t.Fatalf("seed %d: restored from a backup\n%s\nwant\n%s", seed, got, want)
 				}
 			case 1:
-				must(t, db.Settle(ctx))
+				must(t, db.Compact(ctx))
 			case 2:
 				must(t, db.Close())
 				db, c = open(mem)

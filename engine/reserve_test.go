@@ -77,7 +77,7 @@ func TestOpenFullDisk(t *testing.T) {
 					err := c.DeleteLogicalPartition(ctx, StringKey(fmt.Sprint("k", k)), nil)
 					must(t, err)
 				}
-				must(t, db.Settle(ctx))
+				must(t, db.Compact(ctx))
 			}
 			other, err = db.Container("other")
 			must(t, err)

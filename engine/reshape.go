@@ -86,7 +86,7 @@ func (r *reshape) forget(err error) {
 // toChildren does steps 1 to 4.
 func (r *reshape) toChildren(ctx context.Context) error {
 	begun := r.db.opts.clock()
-	r.job.update(func(p *Progress) { p.Phase = Settling })
+	r.job.update(func(p *Progress) { p.Phase = PhaseSettling })
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		return err
 	}
 	prepared := r.db.opts.clock()
-	r.job.update(func(p *Progress) { p.Phase, p.Settle = Preparing, prepared.Sub(begun) })
+	r.job.update(func(p *Progress) { p.Phase, p.Settle = PhasePreparing, prepared.Sub(begun) })
 	for _, p := range r.parents {
 		p.install.Lock()
 		defer p.install.Unlock()
@@ -121,7 +121,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		return err
 	}
 	committing := r.db.opts.clock()
-	r.job.update(func(p *Progress) { p.Phase, p.Prepare = Committing, committing.Sub(prepared) })
+	r.job.update(func(p *Progress) { p.Phase, p.Prepare = PhaseCommitting, committing.Sub(prepared) })
 	if err := r.commit(); err != nil {
 		if errors.Is(err, ErrOutcomeUnknown) {
 			r.release() // the directories stay on disk: the next open decides
@@ -130,7 +130,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		}
 		return err
 	}
-	r.job.update(func(p *Progress) { p.Phase, p.Commit = Inheriting, r.db.clockSince(committing) })
+	r.job.update(func(p *Progress) { p.Phase, p.Commit = PhaseInheriting, r.db.clockSince(committing) })
 	for _, child := range r.children { // before the parents' names of the files can be removed
 		for _, run := range child.version.Load().runs {
 			for _, f := range run.files {

@@ -115,7 +115,7 @@ func TestReshapeLeaks(t *testing.T) {
 				s.must(run(merge))
 				s.check()
 				s.must(snapshot.Close())
-				s.must(s.db.Settle(context.Background()))
+				s.must(s.db.Compact(context.Background()))
 				s.db.work.reclaimNow()
 				s.check()
 				if used := s.db.pool.Used(); used != 0 {

@@ -118,7 +118,7 @@ func (s *runsStore) step(ctx context.Context) string {
 		s.clock.pass(time.Duration(s.rng.IntN(100)) * time.Second)
 		return "time"
 	case n < 97:
-		s.must(s.db.Settle(ctx))
+		s.must(s.db.Compact(ctx))
 		return "settle"
 	}
 	s.letGo()

@@ -109,7 +109,7 @@ func TestScanBorrow(t *testing.T) {
 					upsert(t, c, w.ID, 50)
 					err := db.Flush(ctx)
 					if i%180 == 0 {
-						err = db.Settle(ctx)
+						err = db.Compact(ctx)
 					}
 					if err != nil {
 						t.Fatal(err)
@@ -150,7 +150,7 @@ func TestScanBodies(t *testing.T) {
 				if !strings.HasSuffix(it.ID, "50") {
 					return nil
 				}
-				return db.Settle(ctx)
+				return db.Compact(ctx)
 			}, true},
 			{"drop", func(db *DB, _ *Container, _ Item) error {
 				if err := db.DropContainer(ctx, "c"); !errors.Is(err, ErrNoContainer) {

@@ -62,7 +62,7 @@ func TestShadowsAreKnown(t *testing.T) {
 		case 3:
 			what = "open"
 			if round < 8 {
-				if err := db.Settle(ctx); err != nil {
+				if err := db.Compact(ctx); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -59,7 +59,7 @@ func (s *spaceStore) delete(from, to int) {
 
 func (s *spaceStore) settle() {
 	s.Helper()
-	must(s.T, s.db.Settle(s.ctx))
+	must(s.T, s.db.Compact(s.ctx))
 }
 
 // versions is what runs hold, and what of it is dead.
@@ -108,7 +108,7 @@ func (s *spaceStore) check() {
 	}
 }
 
-// lean checks that Settle leaves what lives and nothing else, in little more
+// lean checks that Compact leaves what lives and nothing else, in little more
 // space than a new store with the same documents takes.
 func (s *spaceStore) lean() {
 	s.Helper()
@@ -215,10 +215,10 @@ func TestSettleSnapshots(t *testing.T) {
 				if all, _ := s.versions(); all != items*rounds {
 					t.Fatalf("%d versions while all are held, want %d", all, items*rounds)
 				}
-				before := s.db.Stats().Merges
+				before := s.db.Stats().Compactions
 				s.settle()
 				s.mergeAll()
-				if after := s.db.Stats().Merges; after != before {
+				if after := s.db.Stats().Compactions; after != before {
 					t.Errorf("%d merges that can drop nothing", after-before)
 				}
 				last := len(open)
@@ -278,7 +278,7 @@ func (s *spaceStore) mergeAll() {
 // TestSettleLargeDead: few versions that are large are merged in the background
 // too.
 func TestSettleLargeDead(t *testing.T) {
-	s := newSpaceStore(t, vfs.NewMem(), ContainerDef{Compression: None})
+	s := newSpaceStore(t, vfs.NewMem(), ContainerDef{Compression: NoCompression})
 	large := func() {
 		doc := fmt.Sprintf(`{"id":"large","k":"k","text":%q}`, strings.Repeat("0123456789abcdef", 1<<16))
 		_, err := s.c.Upsert(s.ctx, []byte(doc), nil)
@@ -303,7 +303,7 @@ func TestSettleLargeDead(t *testing.T) {
 }
 
 // TestHolders: each kind of reader keeps what it sees, Stats names it meanwhile, and
-// when it is gone Settle leaves what lives only.
+// when it is gone Compact leaves what lives only.
 func TestHolders(t *testing.T) {
 	const items = 200
 	blocked := func(s *spaceStore, do func(w io.Writer) error, held func()) {
@@ -453,7 +453,7 @@ func TestHoldersOfTime(t *testing.T) {
 	}
 }
 
-// somePicker chooses what Settle or the merger would merge.
+// somePicker chooses what Compact or the merger would merge.
 func (p *partition) somePicker(rng interface{ IntN(int) int }) picker {
 	return []picker{p.pickTiers, pickFew, p.pickDead(context.Background())}[rng.IntN(3)]
 }

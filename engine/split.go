@@ -31,23 +31,23 @@ func (c *Container) Split(ctx context.Context, id PartitionID, o *SplitOptions) 
 	if o != nil {
 		at = o.At
 	}
-	return c.reshape(ctx, KindSplit, at, id)
+	return c.reshape(ctx, JobSplit, at, id)
 }
 
 // Merge makes one physical partition of two neighbours, the lower one first,
 // and returns the job that does so.
 func (c *Container) Merge(ctx context.Context, left, right PartitionID) (*Job, error) {
-	return c.reshape(ctx, KindMerge, "", left, right)
+	return c.reshape(ctx, JobMerge, "", left, right)
 }
 
 // MoveBoundary moves the boundary between two neighbours, the lower one first, to at, in
 // hexadecimal digits. An empty at stands for the boundary that halves the bytes of both
 // best. It returns the job that does so.
 func (c *Container) MoveBoundary(ctx context.Context, left, right PartitionID, at string) (*Job, error) {
-	return c.reshape(ctx, KindMove, at, left, right)
+	return c.reshape(ctx, JobMove, at, left, right)
 }
 
-func (c *Container) reshape(ctx context.Context, kind ReshapeKind, at string, ids ...PartitionID) (*Job, error) {
+func (c *Container) reshape(ctx context.Context, kind JobKind, at string, ids ...PartitionID) (*Job, error) {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Container) reshape(ctx context.Context, kind ReshapeKind, at string, id
 	if end := partmap.MaxEPK(); boundary.Compare(&end) == 0 {
 		return nil, invalidf("boundary %s is the end of the key space: nothing lies behind it", at)
 	}
-	if c.def.Replicated && (kind != KindSplit || at == "") {
+	if c.def.Replicated && (kind != JobSplit || at == "") {
 		return nil, fmt.Errorf("container %q: only splits at a boundary that is given: %w", c.name, ErrReplicated)
 	}
 	for _, id := range ids {
@@ -122,7 +122,7 @@ func (p *partition) queueSplit(where func(*Job)) *Job {
 	if p.c.def.Replicated {
 		return nil
 	}
-	j := p.c.newJob(KindSplit, "", p.id)
+	j := p.c.newJob(JobSplit, "", p.id)
 	j.auto = true
 	if where != nil {
 		where(j)

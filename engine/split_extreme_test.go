@@ -39,12 +39,12 @@ func TestSplitAtTheEnds(t *testing.T) {
 			s.reopen(s.mem.Kill())
 			s.check()
 			if round%2 == 0 {
-				s.must(s.db.Settle(context.Background()))
+				s.must(s.db.Compact(context.Background()))
 			}
 			s.merge(0)
 			s.check()
 		}
-		s.must(s.db.Settle(context.Background()))
+		s.must(s.db.Compact(context.Background()))
 		s.check()
 	}
 }

@@ -211,7 +211,7 @@ func TestSplit(t *testing.T) {
 			s.must(s.db.Flush(context.Background()))
 			s.reopen(s.mem.Crash(vfs.CrashOptions{}))
 			s.check()
-			s.must(s.db.Settle(context.Background()))
+			s.must(s.db.Compact(context.Background()))
 			s.check()
 			for i := range s.c.Partitions() {
 				if s.db.partitions()[i].inherited() != nil {
@@ -227,13 +227,13 @@ func TestSplit(t *testing.T) {
 			s.check()
 			s.reopen(s.mem.Kill())
 			s.check()
-			s.must(s.db.Settle(context.Background()))
+			s.must(s.db.Compact(context.Background()))
 			s.check()
 			for len(s.ids()) > 1 {
 				s.merge(0)
 			}
 			s.check()
-			s.must(s.db.Settle(context.Background()))
+			s.must(s.db.Compact(context.Background()))
 			s.check()
 			names, err := s.mem.List("p")
 			if err != nil || len(names) != 1 {
@@ -273,7 +273,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	s.check()
 	s.reopen(s.mem.Kill())
 	s.check()
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.check()
 }
 
@@ -363,7 +363,7 @@ func TestSplitHierarchical(t *testing.T) {
 	s.split(0, nil)
 	s.split(2, nil)
 	s.check()
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.check()
 }
 
@@ -410,7 +410,7 @@ func TestSplitCopies(t *testing.T) {
 		s.split(0, nil)
 		s.reopen(mem.Crash(vfs.CrashOptions{}))
 		s.check()
-		s.must(s.db.Settle(context.Background()))
+		s.must(s.db.Compact(context.Background()))
 		s.check()
 	}
 }
@@ -423,7 +423,7 @@ func TestTrim(t *testing.T) {
 		s.put(i%100, fmt.Sprint(i), fmt.Sprintf("a text that is not the same in all documents: %d", i*7919))
 	}
 	s.must(s.db.Flush(context.Background()))
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.split(0, nil)
 	shared := func() (n int64) {
 		for _, p := range s.c.Partitions() {
@@ -434,7 +434,7 @@ func TestTrim(t *testing.T) {
 	if shared() == 0 {
 		t.Error("nothing is shared after a split")
 	}
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	if n := shared(); n != 0 {
 		t.Errorf("%d bytes are foreign after all", n)
 	}
@@ -498,22 +498,22 @@ func TestFileTwice(t *testing.T) {
 	if twice() {
 		t.Error("a file has two references after all were trimmed")
 	}
-	s.must(s.db.Settle(context.Background()))
+	s.must(s.db.Compact(context.Background()))
 	s.check()
 }
 
-// TestTrimAfterRefusal has a trim give way, in Settle, to a split that is refused
-// then: Settle does not return before the rest is trimmed.
+// TestTrimAfterRefusal has a trim give way, in Compact, to a split that is refused
+// then: Compact does not return before the rest is trimmed.
 func TestTrimAfterRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *splitStore
 		var queued *Job
 		s = newSplitStore(t, byK, func(o *Options) {
-			o.Events = &EventListener{Merged: func(e MergeEvent) {
+			o.Events = &EventListener{Compacted: func(e CompactionEvent) {
 				p := s.db.partitions()[0]
 				if e.Trim && e.Partition == p.id && queued == nil {
 					// There are more files to trim. Nobody carries out the job yet.
-					queued = s.c.newJob(KindSplit, "", p.id)
+					queued = s.c.newJob(JobSplit, "", p.id)
 					queued.auto = true
 					p.queued.Store(queued)
 				}
@@ -529,8 +529,8 @@ func TestTrimAfterRefusal(t *testing.T) {
 		put(100)
 		s.split(0, nil) // each has one key now: it cannot be split again
 		settled := make(chan error, 1)
-		go func() { settled <- s.db.Settle(t.Context()) }()
-		synctest.Wait() // for Settle to wait for the job
+		go func() { settled <- s.db.Compact(t.Context()) }()
+		synctest.Wait() // for Compact to wait for the job
 		if queued == nil {
 			t.Fatal("nothing was trimmed")
 		}
@@ -607,7 +607,7 @@ func TestHistory(t *testing.T) {
 	}
 	s.split(0, &SplitOptions{At: "1F"})
 	s.move(0, "20")
-	job := s.c.newJob(KindMerge, "", s.ids()...)
+	job := s.c.newJob(JobMerge, "", s.ids()...)
 	job.cancel()
 	s.db.submit(job)
 	s.merge(0)

@@ -54,8 +54,8 @@ type Stats struct {
 	WrittenBytes     int64         `json:"written_bytes"` // keys, ids and documents that writes carried
 	Flushes          int64         `json:"flushes"`       // files written from memtables
 	FlushedBytes     int64         `json:"flushed_bytes"`
-	Merges           int64         `json:"merges"` // files written from files
-	MergedBytes      int64         `json:"merged_bytes"`
+	Compactions      int64         `json:"compactions"` // files written from files
+	CompactedBytes   int64         `json:"compacted_bytes"`
 	Trims            int64         `json:"trims"` // shared files written anew without the keys of other partitions
 	TrimmedBytes     int64         `json:"trimmed_bytes"`
 	Reindexes        int64         `json:"reindexes"` // files written anew for their indexes
@@ -161,7 +161,7 @@ func (db *DB) Stats() Stats {
 		Reads: c.reads.Load(), ReadErrors: c.readErrors.Load(),
 		Writes: c.writes.Load(), Deletes: c.deletes.Load(), WrittenBytes: c.writtenBytes.Load(),
 		Flushes: c.flushes.Load(), FlushedBytes: c.flushedBytes.Load(),
-		Merges: c.merges.Load(), MergedBytes: c.mergedBytes.Load(),
+		Compactions: c.merges.Load(), CompactedBytes: c.mergedBytes.Load(),
 		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		Reindexes: c.reindexes.Load(), ReindexedBytes: c.reindexedBytes.Load(),
@@ -283,7 +283,7 @@ func (s Stats) String() string {
 	}
 	w.Flush()
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
-	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Merges, s.MergedBytes, s.Stalls, s.Stalled)
+	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Compactions, s.CompactedBytes, s.Stalls, s.Stalled)
 	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), hot documents %d, snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.HotBytes, s.Snapshots, s.BackgroundErrors)
 	fmt.Fprintf(&b, "segment files open %d of %d (%d opened again), mapped %d of %d (%d again), obsolete bytes %d\n", s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles, s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles, s.ObsoleteBytes)
 	for _, h := range s.Holders {

@@ -16,9 +16,9 @@ import (
 
 // The names that Stats has in JSON are promised: they are added to, not changed.
 const statsNames = `
-background_errors buffer_bytes carried_bytes clock_set_back cold_reads cold_wait_ns conflicts containers damage deletes events_dropped failed feeds flushed_bytes
+background_errors buffer_bytes carried_bytes clock_set_back cold_reads cold_wait_ns compacted_bytes compactions conflicts containers damage deletes events_dropped failed feeds flushed_bytes
 flushes future_stamp held_bytes holders hot_bytes index_bytes last_seq listener_panics log mapped_files max_mapped_files max_open_files memory_budget_bytes
-merged_bytes merges obsolete_bytes oldest_snapshot_ns open_files read_errors reads reindexed_bytes reindexes remapped_files reopened_files snapshots stalled_ns stalls
+obsolete_bytes oldest_snapshot_ns open_files read_errors reads reindexed_bytes reindexes remapped_files reopened_files snapshots stalled_ns stalls
 trimmed_bytes trims writes written_bytes
 containers. definition name partitions physical_partitions
 containers.definition. change_retention_ns compression default_ttl_ns index kind limits min_partitions no_burst partition_key replicated synthetic throughput_ru_per_s unique_keys

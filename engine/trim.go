@@ -9,7 +9,7 @@ import (
 
 // foreignPercent is the share of a file, in percent, that must lie beyond the bounds of
 // its reference for the file to be written anew within them. settledForeign is the share
-// for Settle.
+// for DB.Compact.
 const (
 	foreignPercent = 30
 	settledForeign = 5
@@ -145,7 +145,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 		db.counters.reindexes.Add(1)
 		db.counters.reindexedBytes.Add(bytes)
 	}
-	notify(db, db.opts.Events.Merged, MergeEvent{
+	notify(db, db.opts.Events.Compacted, CompactionEvent{
 		Container: p.c.name, Partition: p.id, Runs: 1, Trim: trim, Reindex: !trim, ItemsIn: out.items, ItemsOut: out.items,
 		BytesIn: f.bytes(), BytesOut: bytes, Duration: db.clockSince(start),
 	})

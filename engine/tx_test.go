@@ -41,7 +41,7 @@ func TestView(t *testing.T) {
 		upsert(t, c, "new", 10)
 		must(t, c.Delete(ctx, StringKey("a"), "i0", nil))
 		must(t, db.Flush(ctx))
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 		if it, err := tx.Read("i2"); err != nil || len(it.Body) >= 99 || it.Seq > tx.Seq() {
 			t.Errorf("i2: %.40q, %v", it.Body, err)
 		}
@@ -273,7 +273,7 @@ func TestConflicts(t *testing.T) {
 							must(t, db.Flush(ctx))
 						case "settled":
 							must(t, db.Flush(ctx))
-							must(t, db.Settle(ctx))
+							must(t, db.Compact(ctx))
 						case "split":
 							for i := range 8 {
 								_, err := c.Upsert(ctx, doc("x", fmt.Sprint("more", i), 1), nil)

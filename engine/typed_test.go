@@ -100,7 +100,7 @@ func TestTyped(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d results behind the error", n)
 	}
-	for _, err := range Typed[int](c, nil).Query(ctx, AllPartitions(), Query{Fields: []Field{{Aggregate: Count}}}).All() {
+	for _, err := range Typed[int](c, nil).Query(ctx, AllPartitions(), Query{Fields: []Field{{Aggregate: AggregateCount}}}).All() {
 		if !errors.As(err, &te) || !strings.Contains(err.Error(), "result of a group") {
 			t.Errorf("error %v", err)
 		}

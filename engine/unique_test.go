@@ -63,7 +63,7 @@ func TestUniqueKeys(t *testing.T) {
 					must(t, db.Flush(ctx))
 				case "settled":
 					must(t, db.Flush(ctx))
-					must(t, db.Settle(ctx))
+					must(t, db.Compact(ctx))
 				case "reopened":
 					must(t, db.Close())
 					var err error
@@ -242,7 +242,7 @@ func TestUniqueKeysExpire(t *testing.T) {
 		must(t, err)
 		checkClaims(t, db, c)
 		must(t, db.Flush(ctx))
-		must(t, db.Settle(ctx))
+		must(t, db.Compact(ctx))
 		checkClaims(t, db, c)
 		must(t, c.Delete(ctx, StringKey("a"), "y", nil))
 	}

@@ -39,7 +39,7 @@ func TestUnknownManifest(t *testing.T) {
 	ctx := context.Background()
 	for name, write := range map[string]func(db *DB) error{
 		"flush": func(db *DB) error { return db.Flush(ctx) },
-		"merge": func(db *DB) error { return db.Settle(ctx) },
+		"merge": func(db *DB) error { return db.Compact(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()

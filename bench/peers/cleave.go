@@ -32,10 +32,10 @@ func cleaveVariants() []candidate {
 		}
 	}
 	return []candidate{
-		variant("cleave", engine.JSON, engine.Fast, "JSON container, compression fast"),
-		variant("cleave-none", engine.JSON, engine.None, "JSON container, not compressed"),
-		variant("cleave-opaque", engine.Opaque, engine.Fast, "opaque container, compression fast; loads are single puts"),
-		variant("cleave-opaque-none", engine.Opaque, engine.None, "opaque container, not compressed; loads are single puts"),
+		variant("cleave", engine.JSON, engine.FastCompression, "JSON container, compression fast"),
+		variant("cleave-none", engine.JSON, engine.NoCompression, "JSON container, not compressed"),
+		variant("cleave-opaque", engine.Opaque, engine.FastCompression, "opaque container, compression fast; loads are single puts"),
+		variant("cleave-opaque-none", engine.Opaque, engine.NoCompression, "opaque container, not compressed; loads are single puts"),
 	}
 }
 
@@ -89,7 +89,7 @@ func (s cleaveStore) Scan(ctx context.Context, key partmap.Key, from string, lim
 	return nil
 }
 
-func (s cleaveStore) Settle(ctx context.Context) (time.Duration, error) { return 0, s.db.Settle(ctx) }
+func (s cleaveStore) Settle(ctx context.Context) (time.Duration, error) { return 0, s.db.Compact(ctx) }
 func (s cleaveStore) Close() error                                      { return s.db.Close() }
 
 type cleaveJSON struct{ cleaveStore }

@@ -120,7 +120,7 @@ func loadCleave(b *testing.B, ctx context.Context, dir string, g *workload.Gener
 	if _, err := c.Load(ctx, g.All(0, docs), nil); err != nil {
 		b.Fatal(err)
 	}
-	if err := db.Settle(ctx); err != nil {
+	if err := db.Compact(ctx); err != nil {
 		b.Fatal(err)
 	}
 	return c

@@ -275,7 +275,7 @@ func (s *closedStore) use(ctx context.Context, dir string, places []string, writ
 				}
 			}
 		}
-		for i, call := range []func(context.Context) error{db.Flush, db.Settle} {
+		for i, call := range []func(context.Context) error{db.Flush, db.Compact} {
 			if err := call(ctx); err != nil && !typed(err) {
 				return fmt.Errorf("flush or settle %d: %w", i, err)
 			}

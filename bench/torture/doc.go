@@ -88,7 +88,7 @@
 // life, so that what grows within a process shows too. Samples are taken while
 // writers pause. The medians of the last sixth of the time must be those from a
 // tenth to a quarter of it, within tolerances that the source states with reasons.
-// The disk after Settle is measured when containers keep nothing for a time any more;
+// The disk after DB.Compact is measured when containers keep nothing for a time any more;
 // that wait is not of the time of the soak.
 // An interrupt ends a soak early, in order and with its table.
 //

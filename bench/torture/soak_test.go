@@ -83,7 +83,7 @@ func TestSettled(t *testing.T) {
 		}
 		write()
 		write()
-		if err := db.Settle(ctx); err != nil {
+		if err := db.Compact(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if len(db.Stats().Holders) == 0 {

@@ -152,7 +152,7 @@ func logBeyond(s engine.Stats, logBytes int64) float64 {
 // most, that is a violation.
 func settled(ctx context.Context, db *engine.DB, live int64, most time.Duration) (float64, error) {
 	for begin := time.Now(); ; {
-		if err := db.Settle(ctx); err != nil {
+		if err := db.Compact(ctx); err != nil {
 			return 0, violation("settle: %w", err)
 		}
 		holders := db.Stats().Holders

@@ -242,7 +242,7 @@ func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
 			_ = v.db.Flush(ctx)
 		case 1:
 			if rng.IntN(4) == 0 {
-				_ = v.db.Settle(ctx)
+				_ = v.db.Compact(ctx)
 			}
 		case 2:
 			if len(parts) < v.setting.partitions {

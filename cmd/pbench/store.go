@@ -299,8 +299,8 @@ func (s engineStore) Stats() storeStats {
 	return storeStats{
 		BufferBytes: e.BufferBytes,
 		Writes:      e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
-		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.MergedBytes,
-		Syncs: e.Log.Syncs, Flushes: e.Flushes, Merges: e.Merges,
+		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.CompactedBytes,
+		Syncs: e.Log.Syncs, Flushes: e.Flushes, Merges: e.Compactions,
 		SyncWaits: e.Log.Waits, SyncWait: e.Log.Waited,
 		Stalls: e.Stalls, PressureWait: e.Stalled,
 		ColdReads: e.ColdReads, ColdWait: e.ColdWait,
@@ -308,7 +308,7 @@ func (s engineStore) Stats() storeStats {
 }
 
 func (s engineStore) Flush(ctx context.Context) error  { return s.db.Flush(ctx) }
-func (s engineStore) Settle(ctx context.Context) error { return s.db.Settle(ctx) }
+func (s engineStore) Settle(ctx context.Context) error { return s.db.Compact(ctx) }
 func (s engineStore) Close() error                     { return s.db.Close() }
 func (s engineStore) Checkpoint(ctx context.Context, dir string) (checkpoint, error) {
 	info, err := s.db.Checkpoint(ctx, dir)
@@ -358,7 +358,7 @@ func callError(err error) error {
 	return err
 }
 
-var compressionNames = map[engine.Compression]string{engine.Fast: "fast", engine.Small: "small", engine.None: "none"}
+var compressionNames = map[engine.Compression]string{engine.FastCompression: "fast", engine.SmallCompression: "small", engine.NoCompression: "none"}
 
 func (c engineContainer) Stats() (s containerStats) {
 	for _, p := range c.c.Partitions() {

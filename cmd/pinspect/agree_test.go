@@ -26,7 +26,7 @@ func TestSharedKeyCounts(t *testing.T) {
 		epk := m.Key.EPK()
 		places = append(places, epk.String())
 	}
-	check(t, db.Settle(ctx))
+	check(t, db.Compact(ctx))
 	slices.Sort(places)
 	places = slices.Compact(places)
 	job, err := c.Split(ctx, c.Partitions()[0].ID, &engine.SplitOptions{At: places[41]})

@@ -24,7 +24,7 @@ func TestInfoOfChanges(t *testing.T) {
 		_, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"1","k":"a","n":%d}`, i), &engine.WriteOptions{Durability: engine.Buffered})
 		check(t, err)
 	}
-	check(t, db.Settle(ctx))
+	check(t, db.Compact(ctx))
 	check(t, db.Close())
 	text := clean(t, "info", dir)
 	if want := "changes of kept: kept for 1h30m0s: everything that was written; about 9 older versions in files, 216 B"; !strings.Contains(text, want) {

@@ -26,7 +26,7 @@ func TestInfoOfWhatIsKept(t *testing.T) {
 		_, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"1","k":"a","n":%d}`, n), nil)
 		check(t, err)
 	}
-	check(t, db.Settle(ctx))
+	check(t, db.Compact(ctx))
 	check(t, db.Close())
 
 	// What a process leaves that is killed behind a merge.

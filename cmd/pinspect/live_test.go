@@ -47,7 +47,7 @@ func liveWriter(t *testing.T, dir string) (stop func()) {
 				err = db.Flush(ctx)
 			}
 			if err == nil && n%700 == 0 {
-				err = db.Settle(ctx)
+				err = db.Compact(ctx)
 			}
 			if err == nil && n%900 == 0 {
 				_, err = db.CreateContainer(ctx, "temporary", engine.ContainerDef{PartitionKey: []string{"/k"}})

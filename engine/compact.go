@@ -4,64 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 )
 
-// Flush writes every memtable to files. When it returns nil, everything that
-// was acknowledged before the call is in segment files.
-func (db *DB) Flush(ctx context.Context) error {
-	call, err := db.enterWriting(ctx)
-	if err != nil {
-		return err
-	}
-	defer call.Leave()
-	if err := db.eachPartition(func(p *partition) error {
-		p.mu.Lock()
-		p.freezeLocked()
-		p.mu.Unlock()
-		return db.flushAll(ctx, p)
-	}); err != nil {
-		return err
-	}
-	db.work.reclaimIfManual()
-	return db.releaseLog()
-}
-
-// flushAll flushes what is frozen in a partition now, and not what writers freeze
-// meanwhile.
-func (db *DB) flushAll(ctx context.Context, p *partition) error {
-	frozen := p.version.Load().frozen
-	if len(frozen) == 0 {
-		return nil
-	}
-	newest := frozen[0].Table
-	waits := func(f frozenTable) bool { return f.Table == newest }
-	for slices.ContainsFunc(p.version.Load().frozen, waits) && !p.dropped.Load() {
-		if err := p.flushing.take(ctx); err != nil {
-			return err
-		}
-		err := db.flushOldest(ctx, p)
-		p.flushing.leave()
-		if err != nil {
-			return err
-		}
-		db.work.flushError.Store(nil)
-	}
-	if p.c.def.Replicated {
-		return p.noteEntries()
-	}
-	return nil
-}
-
-// Settle flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
+// Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
 // merges. Afterwards each partition has at most two runs, no file is shared of which
 // much belongs to other partitions, and all files have an index for the policy of their
 // container. Versions that were overwritten, deleted or have expired are gone, except
 // those that a reader holds or may ask for: Stats.Holders names the holders. Files that
-// are not needed any more are removed when Settle returns. A partition that cannot be
+// are not needed any more are removed when Compact returns. A partition that cannot be
 // split, since it is one logical partition, stays as it is. Where files are damaged
-// Settle does what it can, and then returns an error that names one of them.
-func (db *DB) Settle(ctx context.Context) error {
+// Compact does what it can, and then returns an error that names one of them.
+func (db *DB) Compact(ctx context.Context) error {
 	if err := db.Flush(ctx); err != nil {
 		return err
 	}
