@@ -7,8 +7,8 @@ import (
 )
 
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
-// merges. Afterwards each partition has at most two runs, no file is shared of which
-// much belongs to other partitions, and all files have an index for the policy of their
+// merges. Afterwards each partition has at most two runs, no shared file has much that
+// belongs to other partitions, and all files have an index for the policy of their
 // container. Versions that were overwritten, deleted or have expired are gone, except
 // those that a reader holds or may ask for: Stats.Holders names the holders. Files that
 // are not needed any more are removed when Compact returns. A partition that cannot be
@@ -153,8 +153,8 @@ func (db *DB) settleSplits(ctx context.Context) (any bool, err error) {
 	}
 }
 
-// eachPartition calls fn with each partition, those included that take the
-// place of others meanwhile.
+// eachPartition calls fn with each partition, also with those that replace others
+// meanwhile.
 func (db *DB) eachPartition(fn func(*partition) error) error {
 	seen := make(map[*partition]bool)
 	for again := true; again; {

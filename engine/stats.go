@@ -119,7 +119,7 @@ type PartitionStats struct {
 	Logical       int64         `json:"logical_partitions"` // logical partitions in files; one that is in several counts in each
 	RawBytes      int64         `json:"raw_bytes"`          // of all versions' documents
 	FileBytes     int64         `json:"file_bytes"`         // estimated, where files are shared with other partitions
-	ForeignBytes  int64         `json:"foreign_bytes"`      // of shared files, in the ranges of other partitions
+	ForeignBytes  int64         `json:"foreign_bytes"`      // of shared files, outside of the bounds of the partition
 	Parents       []PartitionID `json:"parents,omitempty"`  // the partitions that it replaced; none if made with its container
 	Inherits      bool          `json:"inherits,omitempty"` // memtables that its parents left it are not flushed yet
 	MemtableBytes int64         `json:"memtable_bytes"`
