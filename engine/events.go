@@ -10,11 +10,10 @@ import (
 )
 
 // EventListener is a set of optional functions that the engine calls as things
-// happen: one at a time, in order, on a goroutine of its own, so that they may
-// call the store, except Close, which waits for them. While 4,096 events wait
-// for a slow listener further ones are dropped and counted in
-// Stats.EventsDropped. A panic in one is recovered, counted in
-// Stats.ListenerPanics and logged.
+// happen: one at a time, in order, on a goroutine of its own. The functions may
+// call the store, except Close, which waits for them. While 4,096 events wait for a
+// slow listener, further events are dropped and counted in Stats.EventsDropped. A
+// panic in a function is recovered, counted in Stats.ListenerPanics and logged.
 type EventListener struct {
 	Flushed         func(FlushEvent)
 	Compacted       func(CompactionEvent)
@@ -55,7 +54,7 @@ type CompactionEvent struct {
 // Phase is the last one that the job reached.
 type ReshapeEvent struct {
 	Progress
-	Err error // nil: the children have taken over, and their inheritance has ended
+	Err error // nil: the children have taken over
 }
 
 // StallEvent tells of a write that waited because write buffers were full.
@@ -91,7 +90,7 @@ type NearlyFullEvent struct {
 	Partition PartitionID
 	Key       PartitionKey
 	Bytes     int64 // of its documents
-	Limit     int64 // from which on writes fail with ErrLogicalPartitionFull
+	Limit     int64 // past which writes fail with ErrLogicalPartitionFull
 }
 
 // maxQueuedEvents bounds the events that wait for a slow listener.

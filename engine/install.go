@@ -18,29 +18,36 @@ import (
 // An installation goes through these steps:
 //
 //  1. The store manifest uses up the id of the new partition.
-//  2. Its directory is made, and what the stream has is written to files there,
-//     as in a flush; its manifest names them, the sequence and the entry.
-//  3. While the sets of files of the partitions that it replaces stand still:
-//     commit point: the store manifest names it in their place.
-//  4. Under their commit locks fences end their streams, and the routing table
-//     has the new one.
-//  5. The directories of the others go when nobody reads through them.
+//  2. The new partition gets a directory. The items of the stream are written to
+//     files there, as in a flush. Its manifest names the files, the sequence and
+//     the entry.
+//  3. The install locks of the old partitions are taken, so that their sets of files
+//     do not change. Commit point: the store manifest names the new partition in
+//     their place.
+//  4. Under the commit locks of the old partitions, fences end their streams, and
+//     the new partition takes their place in the routing table.
+//  5. The directories of the old partitions are removed when the last reader has
+//     left them.
 //
-// A crash before 3 leaves a directory that no manifest names; after it the
-// partition is there, and what the log has of the others is passed over.
+// A crash before 3 leaves a directory that no manifest names. After a crash behind
+// 3, the new partition is there, and the next open ignores the log records of the
+// old ones.
 
-// InstallPartition reads what ExportPartition has written and puts it in the
-// place of all that a replicated container has in that range, which must be that
-// of one of its physical partitions, or of several neighbours. The new partition
-// has another id, and comes to the entry that the other was at. A crash leaves
-// what was there or what was installed.
+// InstallPartition reads a stream that ExportPartition has written, and makes a new
+// physical partition of it in a replicated container. The new partition replaces all
+// that the container has in its range. The range must be that of one physical
+// partition of the container, or of several neighbours. The new partition has an id
+// of its own, and the newest entry of the exported one. A crash leaves either the
+// old partitions or the new one.
 //
-// Entries that are applied to the old partitions meanwhile go with what was there.
-// Snapshots, scans and queries that have begun before get ErrReplaced in this
-// range. Errors: ErrInvalid for a stream of another partition key, unique keys or range;
-// *CorruptionError, with the offset, for one that is damaged or ends early;
-// ErrClockSkew for one with times ahead of the clock; those of r as they are. Close waits for the end of an installation, so r must
-// come to one.
+// Entries that are applied to the old partitions meanwhile are lost with them.
+// Snapshots, scans and queries that have begun before get ErrReplaced in this range.
+// Close waits for a running installation, so r must end.
+//
+// Errors: ErrInvalid for a stream of another kind, partition key, DefaultTTL, unique
+// keys or range; *CorruptionError, with the offset, for a stream that is damaged or
+// ends early; ErrClockSkew for a stream with times ahead of the clock. Errors of r
+// are returned unchanged.
 func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (PartitionContent, error) {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
@@ -60,14 +67,14 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 	}, nil
 }
 
-// installation is one under way.
+// installation is a running InstallPartition.
 type installation struct {
 	c      *Container
 	db     *DB
 	source *stream.Reader
 	head   streamHead
 	rng    partmap.Range
-	latest int64 // time stamp that it may have
+	latest int64 // the highest time stamp that the stream may have
 	p      *partition
 	items  int64
 	claims int64
@@ -100,18 +107,18 @@ func (in *installation) run(ctx context.Context) error {
 		return nil
 	}
 	releaseRuns(in.p.version.Load().runs)
-	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out what is there
+	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out which partitions there are
 		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.fs, in.p.dir) })
 	}
 	return err
 }
 
-// corrupt is the error of a block that makes no sense.
+// corrupt returns the error for an invalid block.
 func (in *installation) corrupt(format string, args ...any) error {
 	return fault.Corrupt("stream of a partition", in.source.Offset(), format, args...)
 }
 
-// readHead reads what the stream is, and compares it with the container.
+// readHead reads the head of the stream, and compares it with the container.
 func (in *installation) readHead() error {
 	kind, payload, err := in.source.Next()
 	if err != nil {
@@ -149,7 +156,8 @@ func (in *installation) readHead() error {
 	return nil
 }
 
-// replaced returns the physical partitions that tile the range.
+// replaced returns the physical partitions that the new one replaces. It refuses a
+// range that does not begin and end with them.
 func (in *installation) replaced() ([]*partition, error) {
 	var old []*partition
 	for _, p := range in.c.routing.Load().parts {
@@ -166,7 +174,7 @@ func (in *installation) replaced() ([]*partition, error) {
 // take is step 1.
 func (in *installation) take() error {
 	db := in.db
-	db.creating.Lock() // who makes a container counts on the next ids
+	db.creating.Lock() // making a container relies on the next ids
 	defer db.creating.Unlock()
 	db.structure.Lock()
 	defer db.structure.Unlock()
@@ -272,7 +280,8 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 	return runs, nil
 }
 
-// early turns an end that comes too early, or not, into an error.
+// early returns the error of a stream that ends too early, or does not end: if err
+// is nil or io.EOF, that is an error of its own.
 func (in *installation) early(err error) error {
 	if err == nil || err == io.EOF {
 		return in.corrupt("the stream does not end where it says")
@@ -288,8 +297,8 @@ func (c *Container) allRuns() (runs []*run) {
 	return runs
 }
 
-// commit does steps 3 to 5. It runs as a job, so that no partition is replaced
-// otherwise.
+// commit does steps 3 to 5. It runs as a job, so that no other job replaces
+// partitions meanwhile.
 func (in *installation) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -314,7 +323,8 @@ func (in *installation) swap() (err error) {
 	if in.old, err = in.replaced(); err != nil {
 		return err
 	}
-	// What flushes and merges in these partitions have made is thrown away.
+	// Flushes and merges that wait for these locks find the partition dropped, and
+	// throw their files away.
 	for _, p := range in.old {
 		p.install.Lock()
 		defer p.install.Unlock()
@@ -333,13 +343,13 @@ func (in *installation) swap() (err error) {
 	if err := r.commit(); err != nil {
 		return err
 	}
-	// From here on it only goes forward. What was written to the old partitions
-	// since the commit point goes with the rest of them.
+	// From here on the installation only goes forward. Writes to the old partitions
+	// since the commit point are lost with the partitions.
 	r.lockParents()
 	defer r.unlockParents()
 	for _, p := range in.old {
 		if err := r.appendFence(p); err != nil {
-			_ = db.uncertain(err) // it is told of the store
+			_ = db.uncertain(err) // this fails the store, if need be
 		}
 	}
 	in.p.mu.last = db.log.Appended()

@@ -16,10 +16,10 @@ type Phase uint8
 // Phases of a job, in order.
 const (
 	PhaseQueued     Phase = iota
-	PhaseSettling         // what the partitions inherited themselves is flushed; the cut is chosen
+	PhaseSettling         // the parents flush what they inherited themselves; the cut is chosen
 	PhasePreparing        // directories, links and manifests of the children are made
 	PhaseCommitting       // the store manifest and the swap; from here on a job cannot be cancelled
-	PhaseInheriting       // the children serve, and flush what they inherited
+	PhaseInheriting       // the children have taken over, and flush what they inherited
 	PhaseDone             // also after an error
 )
 
@@ -39,7 +39,7 @@ const (
 	JobSplit = splitter.Split
 	JobMerge = splitter.Merge
 	JobMove  = splitter.Move
-	// KindInstall is InstallPartition putting one in the place of others.
+	// JobInstall is the job of an InstallPartition.
 	JobInstall = splitter.Install
 )
 
@@ -49,16 +49,16 @@ type Progress struct {
 	Kind      JobKind
 	Phase     Phase
 	Parents   []PartitionID // in key-space order
-	Children  []PartitionID // in key-space order; from Preparing on
+	Children  []PartitionID // in key-space order; from PhasePreparing on
 	At        string        // the boundary between two children, hexadecimal
-	// LeftBytes and RightBytes weigh the documents on either side of a cut that
-	// the engine chose, keys and overwritten versions included.
+	// LeftBytes and RightBytes are the sizes of the documents on either side of a cut
+	// that the engine chose, keys and overwritten versions included.
 	LeftBytes, RightBytes int64
 	CopiedBytes           int64 // of files that could not be linked
 
-	Settle  time.Duration // before Preparing
-	Prepare time.Duration // of it the sources of flushes and merges stood still
-	Commit  time.Duration // of the store manifest
+	Settle  time.Duration // before PhasePreparing
+	Prepare time.Duration // PhasePreparing: flushes and merges of the parents could not commit
+	Commit  time.Duration // storing the store manifest
 	Pause   time.Duration // under the commit locks: writes to the parents waited
 	Swapped time.Time     // when the children took over, at the end of Pause; zero: not yet
 	Inherit time.Duration // from the swap until nothing was inherited
@@ -80,10 +80,11 @@ type Job struct {
 
 	at   string // the cut asked for; empty: none
 	auto bool
-	// midpoint says to cut what is empty, or a single key, in the middle of its range.
+	// midpoint says to cut a partition that is empty, or has a single key, in the
+	// middle of its range.
 	midpoint bool
-	install  *installation       // what is to take the parents' place; nil: the job is another one
-	load     *splitter.Histogram // to be halved in place of the bytes; nil: the bytes are
+	install  *installation       // to commit; nil for other kinds of jobs
+	load     *splitter.Histogram // the cut halves this load; nil: it halves the bytes
 }
 
 // Wait returns when the job has ended, with its error, or when ctx ends, with
@@ -168,12 +169,12 @@ func (db *DB) run(j *Job) {
 	j.finish(r.run(j.ctx))
 }
 
-// inheritRetry is when ending an inheritance is tried again that has failed.
+// inheritRetry is the time after which ending an inheritance is tried again.
 const inheritRetry = 10 * time.Second
 
-// endInheritances ends what partitions inherit yet: what jobs of an earlier run
-// have left, and what could not be ended. It returns how long to wait before it
-// is tried again; 0: nothing is left.
+// endInheritances ends the inheritances that are left: from jobs of an earlier run,
+// or after an error. It returns how long to wait before the next try; 0: there is
+// nothing to try again.
 func (w *workers) endInheritances() (wait time.Duration) {
 	for _, p := range w.db.partitions() {
 		if w.db.failure.Load() != nil {
@@ -187,9 +188,9 @@ func (w *workers) endInheritances() (wait time.Duration) {
 	return wait
 }
 
-// reshapes carries out jobs until the store closes. In between it ends what
-// children inherit, where their job did not come to it. Children that hold too
-// much themselves are split again at once, so that splits keep up with a load.
+// reshapes carries out jobs until the store closes. In between it ends the
+// inheritances that jobs have left. Children that are too large themselves are split
+// again at once, so that splits keep up with a load.
 func (w *workers) reshapes() {
 	for {
 		j, ok := w.jobs.Pop()
