@@ -25,7 +25,7 @@ import (
 // A crash before 4 leaves the inputs, and the merge starts over. A crash after 4 leaves
 // the output.
 const (
-	tierRuns    = 8  // runs of like size that are merged together
+	tierRuns    = 8  // number of runs of similar size that are merged together
 	tierPercent = 20 // a merged run may be this much larger than all newer ones together
 	maxRuns     = 12 // above it the newest runs are merged whatever their size
 	settledRuns = 2
@@ -78,7 +78,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 	start := db.opts.clock()
 	inputs := runs[pick.first:pick.end]
 	older := runs[pick.end:]
-	oldest := allAside(older) // keep.aside has the keys of these files
+	oldest := allAside(older) // damaged runs do not count: keep.aside has their bounds
 	event := CompactionEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
 	var expect int64
 	for _, r := range inputs {
@@ -148,7 +148,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 	return true, nil
 }
 
-// merger joins the versions of runs.
+// merger merges the versions of several runs.
 type merger struct {
 	out     *output
 	keep    retention

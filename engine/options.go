@@ -88,9 +88,9 @@ type Options struct {
 	// a reader sync without harm to the writer; elsewhere a power cut may take back the newest
 	// writes.
 	ReadOnly bool
-	// MemoryBudget bounds write buffers, the indexes that queries make of them,
-	// documents kept decoded because they are read often (a sixteenth), and
-	// scratch together, in bytes; at least 16 MiB. 0: 256 MiB. Other documents
+	// MemoryBudget bounds, in bytes, the sum of write buffers, the indexes that queries
+	// make of them, documents kept decoded because they are read often (a sixteenth),
+	// and scratch memory. At least 16 MiB. 0: 256 MiB. Other documents
 	// that are read come from mapped files and count towards the page cache, not
 	// towards the budget. Copies of single documents in flushes, merges and calls
 	// come on top: allow some 40 times the largest document, and 4 times for each
@@ -117,10 +117,10 @@ type Options struct {
 	// past which it splits by itself. 0: 50 GiB. Negative: no partition splits for its
 	// size.
 	MaxPartitionBytes int64
-	// MaxPartitionThroughput is how many request units a second, over a minute
-	// or so, a physical partition may consume before it splits by itself, at the
-	// median of its load. It limits nothing: see ContainerDef.Throughput for
-	// that. 0: no partition splits for its load.
+	// MaxPartitionThroughput is in request units a second. A physical partition that
+	// consumes more, over a minute or so, splits by itself at the median of its load.
+	// Its consumption is not limited: see ContainerDef.Throughput for that. 0: no
+	// partition splits for its load.
 	MaxPartitionThroughput float64
 	// FileBytes is the size at which a flush or merge begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.

@@ -42,7 +42,7 @@ const (
 	mostRewrite  = 0.75 // with manyFiles
 	manyFiles    = 16
 
-	buffersFrom = 0.50 // filled part of the write buffers above which the share of a flush grows
+	buffersFrom = 0.50 // part of the write buffers above which the share of a flush grows
 )
 
 // share returns the part of a processor that the work must get: 0 without a backlog;
@@ -55,7 +55,7 @@ func (d debts) share() float64 {
 	return s
 }
 
-// between says how far n is on the way from one bound to another: 0 to 1.
+// between scales n: 0 up to from, 1 from to on, linear in between.
 func between(n, from, to float64) float64 { return max(0, min(1, (n-from)/(to-from))) }
 
 // pacer makes the pauses of a piece of background work. It is for one goroutine.

@@ -28,7 +28,7 @@ type partition struct {
 	// only to sequences whose records, and all before them in this partition,
 	// have the durability that their writers asked for.
 	visible atomic.Uint64
-	// version is what readers read; never nil.
+	// version is the state that readers use; never nil.
 	version atomic.Pointer[version]
 	// meter limits the throughput; nil: it is unlimited.
 	meter   atomic.Pointer[meter]
@@ -59,7 +59,7 @@ type partition struct {
 		lastSeq  uint64       // of the newest write applied to the memtable
 		reserved int64        // memory of the active memtable when it last grew
 		applied  applied      // newest entry of the replicated log
-		left     heritage     // sequence and entry that the parents had reached; replicated containers only
+		left     heritage     // what the parents had reached; replicated containers only
 		mixed    bool         // replay put records of inherited streams into the active memtable
 		// allSynced says that every write waits for a sync, whatever it asks for.
 		allSynced bool
@@ -220,8 +220,8 @@ type file struct {
 	name string
 	path string // for messages, if the reader was opened by another name; else empty
 
-	opened      atomic.Pointer[index.Reader] // its index; nil until it is first needed
-	span        atomic.Pointer[ordinals]     // its ordinals within the bounds; nil until they are first needed
+	opened      atomic.Pointer[index.Reader] // its index; nil until first needed
+	span        atomic.Pointer[ordinals]     // its ordinals within the bounds; nil until first needed
 	shadows     shadowCache
 	fingerprint atomic.Pointer[uint64] // of its index; nil: not read yet
 	badIndex    atomic.Bool            // its index or its shadows were found damaged

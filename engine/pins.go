@@ -16,7 +16,7 @@ type pins struct {
 	held map[place]pin
 }
 
-// reader is a kind of reader.
+// reader is the kind of a reader.
 type reader uint8
 
 const (
@@ -111,7 +111,7 @@ func (p *pins) age(now time.Time) (readers int, oldest time.Duration) {
 }
 
 // earliest returns the earliest time by which a reader may judge expiry, in
-// milliseconds, and now at the latest. Readers have it from the clock, which may have
+// milliseconds, and now at the latest. It is a reading of the clock, which may have
 // jumped since. Backups are excepted.
 func (p *pins) earliest(now time.Time) int64 {
 	p.mu.Lock()

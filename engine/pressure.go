@@ -25,8 +25,8 @@ const (
 // debt is the time owed by writers, in nanoseconds.
 type debt struct{ owed atomic.Int64 }
 
-// filled says how far the used part of the write buffers has come on the way from one
-// part of their limit, from, to another, to: 0 to 1.
+// filled scales the used part of the write buffers: 0 up to the part from of their
+// limit, 1 from the part to on, linear in between.
 func (db *DB) filled(from, to float64) float64 {
 	part := float64(db.pool.Used()) / float64(db.pool.Limit())
 	return max(0, min(1, (part-from)/(to-from)))
@@ -93,7 +93,8 @@ func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duratio
 	return waited, nil
 }
 
-// admitted ends what admit began: the write is in a memtable, or has failed.
+// admitted gives back the memory that admit promised: the write is in a memtable, or
+// has failed.
 func (db *DB) admitted(size int64) {
 	db.promised.Add(-size)
 	if db.work.waiting.Load() > 0 {

@@ -35,10 +35,10 @@ type RepairReport struct {
 const maxRefused = 1000
 
 // Repair copies what can be read of the store in src into a new store in dst, which must
-// be empty or absent, and reports what it could not read. Nothing in src is changed. Documents
-// keep their keys, ids and times of expiry. Sequences, etags and times of modification are new.
-// Old versions for change feeds and positions in replicated logs are not copied. A store whose
-// own manifest or log is damaged is refused.
+// be empty or absent, and reports what it could not read. Nothing in src is changed.
+// Documents keep their keys, ids and times of expiry. Sequences, etags and times of
+// modification are new. Old versions for change feeds and positions in replicated logs
+// are not copied. A store whose own manifest or log is damaged is refused.
 func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairReport, error) {
 	var opts RepairOptions
 	if o != nil {

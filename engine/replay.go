@@ -66,7 +66,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	return recovery, nil
 }
 
-// tellDropped reports the torn records that the log had behind its end.
+// tellDropped reports the bytes and records that the log had behind its valid end.
 func (db *DB) tellDropped(r *wal.Recovery) {
 	if r.Dropped == (wal.Dropped{}) {
 		return
@@ -101,8 +101,8 @@ func (db *DB) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// noteFlushed raises the flushed sequences of the partitions that makeRoom flushed.
-// The whole log was read.
+// noteFlushed raises the flushed sequences of the partitions that makeRoom flushed. It is
+// called when the whole log was read.
 func (db *DB) noteFlushed(ctx context.Context) error {
 	for _, p := range db.partitions() {
 		if !p.install.behind {

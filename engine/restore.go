@@ -42,7 +42,7 @@ var ErrWrongParent = backup.ErrParent
 
 const (
 	restoringSuffix = ".restoring"
-	restoredFiles   = "files" // below it
+	restoredFiles   = "files" // directory below DIR.restoring
 )
 
 // Restore makes a store in dir from the full backup that r holds and the
@@ -121,7 +121,7 @@ func (carriedRecords) Check(highest uint64, payload []byte) error {
 
 const restoreBuffer = 256 << 10
 
-// inputName is what a reader is called in errors.
+// inputName returns the name of a reader for errors.
 func inputName(r io.Reader) string {
 	if f, ok := r.(interface{ Name() string }); ok {
 		return f.Name()
@@ -418,7 +418,7 @@ func (s *restorer) clear(dir string) error {
 	return err
 }
 
-// abandon removes what was made, as far as possible.
+// abandon removes the directory and its files, as far as possible.
 func (s *restorer) abandon() {
 	if s.file != nil {
 		_ = s.file.Close()

@@ -28,12 +28,12 @@ type Result struct {
 // QueryStats counts the work of the last loop over a Result.
 type QueryStats struct {
 	Partitions int           `json:"partitions"` // physical partitions that were asked
-	Documents  int64         `json:"documents"`  // documents that were read to test the filter, or for their values
+	Documents  int64         `json:"documents"`  // documents read to test the filter, or for their values
 	Bytes      int64         `json:"bytes"`      // of those documents
-	Candidates int64         `json:"candidates"` // documents that indexes named, in the parts of the scope that the query reached
-	Matched    int64         `json:"matched"`    // documents for which the filter is true, in the parts of the scope that the query reached
-	Results    int64         `json:"results"`    // results that were given to the loop
-	Passes     int           `json:"passes"`     // passes over the scope: more than one if the rows of an order do not fit into memory
+	Candidates int64         `json:"candidates"` // documents that indexes named, as far as the query went
+	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as the query went
+	Results    int64         `json:"results"`    // results given to the loop
+	Passes     int           `json:"passes"`     // over the scope: more than one if an order does not fit into memory
 	Charge     float64       `json:"charge"`     // request units: 2.3 for each physical partition, and a read for each of Documents
 	Elapsed    time.Duration `json:"-"`          // until the loop ended, its body included
 }
