@@ -141,7 +141,7 @@ func (b *backupRun) capture() {
 	unlock := db.lockFiles()
 	defer unlock()
 	b.guard, b.guarded = db.epoch.Enter(), true
-	state := db.structure.state.Clone()
+	state := db.storeManifest.state.Clone()
 	state.Clean, state.Intents, state.LogFirst, state.LogClosed = false, nil, 0, nil
 	seq := state.LastSeq
 	parts := db.partitions()

@@ -23,16 +23,16 @@ type Batch struct {
 
 	c       *Container
 	pk      PartitionKey
-	refused error       // why every call fails: the key is invalid
-	epk     partmap.EPK // of pk
-	ops     []batchOp   // beyond the length: buffers for reuse
-	size    int64       // bytes of keys, ids and bodies
-	patches int         // operations that are patches
-	alone   bool        // stands for a single write: the limits of batches do not apply
-	charge  float64     // RU of the commits since begin, failed ones too
-	record  []byte      // scratch: the record of the log
-	order   []int32     // scratch: operations by id, then by index
-	found   []incumbent // scratch: the present version that each operation found
+	refused error            // why every call fails: the key is invalid
+	epk     partmap.EPK      // of pk
+	ops     []batchOp        // beyond the length: buffers for reuse
+	size    int64            // bytes of keys, ids and bodies
+	patches int              // operations that are patches
+	alone   bool             // stands for a single write: the limits of batches do not apply
+	charge  float64          // RU of the commits since begin, failed ones too
+	record  []byte           // scratch: the record of the log
+	order   []int32          // scratch: operations by id, then by index
+	found   []presentVersion // scratch: the present version that each operation found
 }
 
 // batchOp is an operation of a batch.
@@ -67,7 +67,7 @@ const (
 var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch"}
 
 // demand returns what the verb requires of the present version.
-func (v verb) demand() demand {
+func (v verb) precondition() precondition {
 	switch v {
 	case verbCreate:
 		return absent
@@ -203,7 +203,7 @@ func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
 	if o != nil && o.Key.Valid() && o.Key != b.pk {
 		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
 	}
-	return b.c.mayWrite(v.demand(), b.pk)
+	return b.c.mayWrite(v.precondition(), b.pk)
 }
 
 // scan scans a document into the request. Its partition key must be the batch's.
@@ -341,4 +341,4 @@ func (b *Batch) link() {
 }
 
 // demanding says whether the operation depends on the present version of its item.
-func (op *batchOp) demanding() bool { return op.verb.demand() != anything || op.ifMatch != 0 }
+func (op *batchOp) conditional() bool { return op.verb.precondition() != anything || op.ifMatch != 0 }

@@ -48,7 +48,7 @@ func (o *output) beginIndex() {
 
 // breatheIndex is breathe while an index is sorted and joined. A merge is also paced.
 func (o *output) breatheIndex() error {
-	if err := o.breathe(); err != nil || !o.merges {
+	if err := o.yield(); err != nil || !o.merges {
 		return err
 	}
 	return o.p.db.pace(o.ctx, o)

@@ -345,14 +345,14 @@ func (c *candidates) start(s *candidateSource, from *item.Key) {
 		from = &s.clip.lo
 	}
 	s.ok = s.mem.SeekGE(from)
-	c.settle(s)
+	c.skipHidden(s)
 }
 
 // advance goes to the next candidate of a source.
 func (c *candidates) advance(s *candidateSource) {
 	if s.set == nil {
 		s.ok = s.mem.Next()
-		c.settle(s)
+		c.skipHidden(s)
 		return
 	}
 	s.at++
@@ -397,7 +397,7 @@ func (c *candidates) move(s *candidateSource) {
 
 // settle goes to the first key of a memtable, at or after the present one, whose version
 // no other source overwrites.
-func (c *candidates) settle(s *candidateSource) {
+func (c *candidates) skipHidden(s *candidateSource) {
 	for ; s.ok; s.ok = s.mem.Next() {
 		if s.ok = item.Compare(s.mem.Key(), s.end) < 0; !s.ok {
 			return

@@ -60,7 +60,7 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 	if err := first.carry(); err != nil {
 		t.Fatal(err)
 	}
-	if db.structure.state.LogFirst == 1 {
+	if db.storeManifest.state.LogFirst == 1 {
 		t.Fatal("the first log file is still needed")
 	}
 

@@ -40,7 +40,7 @@ func insertCharge(bytes int) float64 { return 5 * readCharge(bytes) }
 func replaceCharge(bytes int) float64 { return 2 * insertCharge(bytes) }
 
 // writeCharge returns the RU of a write that succeeds.
-func writeCharge(d demand, ifMatch ETag, deletes bool, bytes int) float64 {
+func writeCharge(d precondition, ifMatch ETag, deletes bool, bytes int) float64 {
 	switch {
 	case deletes:
 		return deleteCharge
@@ -52,7 +52,7 @@ func writeCharge(d demand, ifMatch ETag, deletes bool, bytes int) float64 {
 
 // charge returns the RU of the request if it succeeds.
 func (r *request) charge() float64 {
-	return writeCharge(r.demand, r.ifMatch, r.ver.Deleted(), len(r.ver.Body))
+	return writeCharge(r.precondition, r.ifMatch, r.ver.Deleted(), len(r.ver.Body))
 }
 
 // outcome returns the RU of the request, which ended with err.

@@ -172,7 +172,7 @@ func (db *DB) lockFiles() (unlock func()) {
 	for {
 		containers := db.containers.Load()
 		for _, c := range containers.byName() {
-			hold(&c.shape)
+			hold(&c.reshapeMu)
 		}
 		hold(&db.creating)
 		if containers == db.containers.Load() {
@@ -186,7 +186,7 @@ func (db *DB) lockFiles() (unlock func()) {
 	for _, p := range db.partitions() {
 		hold(&p.install)
 	}
-	hold(&db.structure)
+	hold(&db.storeManifest)
 	return unlock
 }
 
@@ -211,7 +211,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 	}
 	cp.took(&cp.info.LogSync)
 	defer cp.took(&cp.info.Link)
-	cp.state = db.structure.state.Clone()
+	cp.state = db.storeManifest.state.Clone()
 	cp.state.Clean, cp.state.Intents = false, nil
 	names, err := db.fs.List(manifest.LogDir)
 	if err != nil {
@@ -222,7 +222,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 		cp.state.LogFirst, cp.state.LogClosed = 0, nil
 	}
 	for _, name := range names {
-		if number, ok := wal.ParseFileName(name); !ok || number < db.structure.state.LogFirst || number >= newest {
+		if number, ok := wal.ParseFileName(name); !ok || number < db.storeManifest.state.LogFirst || number >= newest {
 			continue
 		}
 		if err := cp.linkFile(path.Join(manifest.LogDir, name)); err != nil {

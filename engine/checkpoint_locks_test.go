@@ -29,7 +29,7 @@ func TestCheckpointHoldsFiles(t *testing.T) {
 			return nil
 		}
 		copies++
-		locks := map[string]lock{"structure": &db.structure, "creating": &db.creating, "shape": &c.shape}
+		locks := map[string]lock{"structure": &db.storeManifest, "creating": &db.creating, "shape": &c.reshapeMu}
 		for _, p := range db.partitions() {
 			locks[p.dir] = &p.install
 		}

@@ -282,7 +282,7 @@ func TestCheckpointWithoutLog(t *testing.T) {
 	if err = errors.Join(err, db.Flush(ctx), db.log.Rotate(), db.releaseLog()); err != nil {
 		t.Fatal(err)
 	}
-	if first, newest := db.structure.state.LogFirst, db.log.Newest(); first < 2 || first != newest {
+	if first, newest := db.storeManifest.state.LogFirst, db.log.Newest(); first < 2 || first != newest {
 		t.Fatalf("log from %d to %d", first, newest)
 	}
 	dir := filepath.Join(t.TempDir(), "copy")

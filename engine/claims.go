@@ -20,25 +20,25 @@ import (
 
 // claimChange is what a batch does with one claim.
 type claimChange struct {
-	incumbent         // the present version of the claim
-	id        claimID // key of the claim
-	holder    string  // id of the item that has it
-	taker     int     // operation whose item gets or keeps the claim, -1: none
-	giver     int     // operation whose item gives the claim up, -1: none
-	twice     int     // a second operation whose item would get the claim, -1: none
-	lived     bool    // the claim was live when it was looked up
+	presentVersion         // the present version of the claim
+	id             claimID // key of the claim
+	holder         string  // id of the item that has it
+	taker          int     // operation whose item gets or keeps the claim, -1: none
+	giver          int     // operation whose item gives the claim up, -1: none
+	twice          int     // a second operation whose item would get the claim, -1: none
+	lived          bool    // the claim was live when it was looked up
 }
 
 // goneItem is an expired item that the batch deletes with its claims.
 type goneItem struct {
-	incumbent
+	presentVersion
 	id []byte
 }
 
 // heldItem is the present version of the item of an operation. Only the last operation on
 // an item has one.
 type heldItem struct {
-	incumbent
+	presentVersion
 	op   int
 	seen bool // the item exists and had not expired
 }
@@ -176,26 +176,26 @@ func (p *partition) claimsOf(v *version, u *commit, id, body []byte, ids []claim
 // The commit lock is held.
 func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err error) {
 	var newer item.Version
-	changed := func(id []byte, found *incumbent) bool {
+	changed := func(id []byte, found *presentVersion) bool {
 		key := u.key(id)
 		return v.lookupMemory(key.Lookup(), maxSequence, &newer) && newer.Seq != found.version.Seq
 	}
 	now := u.now()
 	for i := range u.held {
 		held := &u.held[i]
-		if changed(u.ops[held.op].id(), &held.incumbent) || held.seen != (held.exists && visible(&held.version, now)) {
+		if changed(u.ops[held.op].id(), &held.presentVersion) || held.seen != (held.exists && visible(&held.version, now)) {
 			return 0, errFilesChanged
 		}
 		rests = max(rests, held.sequence())
 	}
 	for i := range u.claims {
-		if changed(u.claims[i].id[:], &u.claims[i].incumbent) || u.claims[i].lived != u.claims[i].live(now) {
+		if changed(u.claims[i].id[:], &u.claims[i].presentVersion) || u.claims[i].lived != u.claims[i].live(now) {
 			return 0, errFilesChanged
 		}
 		rests = max(rests, u.claims[i].sequence())
 	}
 	for i := range u.gone {
-		if changed(u.gone[i].id, &u.gone[i].incumbent) || visible(&u.gone[i].version, now) {
+		if changed(u.gone[i].id, &u.gone[i].presentVersion) || visible(&u.gone[i].version, now) {
 			return 0, errFilesChanged
 		}
 	}

@@ -305,19 +305,19 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		return p.lookUpClaims(v, u)
 	}
 	if cap(u.found) < len(u.ops) {
-		u.found = make([]incumbent, len(u.ops))
+		u.found = make([]presentVersion, len(u.ops))
 	}
 	u.found = u.found[:len(u.ops)]
 	for i := range u.ops {
 		op, found := &u.ops[i], &u.found[i]
-		*found = incumbent{}
+		*found = presentVersion{}
 		if op.verb == verbPatch {
 			if err := p.lookUpPatched(v, u, i); err != nil {
 				return err
 			}
 			continue
 		}
-		if op.earlier >= 0 || !op.demanding() {
+		if op.earlier >= 0 || !op.conditional() {
 			continue
 		}
 		var err error
@@ -352,12 +352,12 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 	now := u.now()
 	for i := range u.ops {
 		op, found := &u.ops[i], &u.found[i]
-		if !op.demanding() {
+		if !op.conditional() {
 			continue
 		}
 		if op.earlier >= 0 {
 			// Its sequence is not known yet, so no etag matches it.
-			*found = incumbent{exists: true}
+			*found = presentVersion{exists: true}
 			if u.ops[op.earlier].verb == verbDelete {
 				found.version.Flags = item.Tombstone
 			}
@@ -372,7 +372,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 			}
 			rests = max(rests, found.sequence())
 		}
-		err := op.verb.demand().judge(op.ifMatch, &found.version, found.exists, now)
+		err := op.verb.precondition().check(op.ifMatch, &found.version, found.exists, now)
 		if err == nil {
 			err = op.failed
 		}
@@ -400,7 +400,7 @@ func (u *commit) outcome(err error) (charge float64) {
 
 // charge returns the RU of an operation of a batch that succeeds.
 func (op *batchOp) charge() float64 {
-	return writeCharge(op.verb.demand(), op.ifMatch, op.verb == verbDelete, len(op.body()))
+	return writeCharge(op.verb.precondition(), op.ifMatch, op.verb == verbDelete, len(op.body()))
 }
 
 // metas describes what the batch wrote.

@@ -24,14 +24,14 @@ func (db *DB) Compact(ctx context.Context) error {
 	}
 	defer call.Leave()
 	for again := true; again; {
-		if _, err = db.settleSplits(ctx); err != nil {
+		if _, err = db.finishSplits(ctx); err != nil {
 			return err
 		}
-		if err = db.eachPartition(func(p *partition) error { return db.settleRuns(ctx, p) }); err != nil {
+		if err = db.eachPartition(func(p *partition) error { return db.compactPartition(ctx, p) }); err != nil {
 			return err
 		}
 		// Merges update what partitions count, so one may turn out too large only now.
-		if again, err = db.settleSplits(ctx); err != nil {
+		if again, err = db.finishSplits(ctx); err != nil {
 			return err
 		}
 	}
@@ -43,15 +43,15 @@ func (db *DB) Compact(ctx context.Context) error {
 	return db.work.reclaimed(ctx)
 }
 
-// settleRuns merges, trims and indexes in a partition. One merge drops the versions that
+// compactPartition merges, trims and indexes in a partition. One merge drops the versions that
 // are dead when it begins; versions that die meanwhile may stay.
-func (db *DB) settleRuns(ctx context.Context, p *partition) error {
+func (db *DB) compactPartition(ctx context.Context, p *partition) error {
 	for range 1 + p.version.Load().filesAside() { // runs between files that are set aside are merged separately
-		if err := p.settleMerge(ctx, p.pickDead(ctx)); err != nil {
+		if err := p.compactOnce(ctx, p.pickDead(ctx)); err != nil {
 			return err
 		}
 	}
-	if err := p.settleMerge(ctx, pickFew); err != nil {
+	if err := p.compactOnce(ctx, pickFew); err != nil {
 		return err
 	}
 	if err := p.rewriteAll(ctx, db.work.trimOne); err != nil {
@@ -60,10 +60,10 @@ func (db *DB) settleRuns(ctx context.Context, p *partition) error {
 	return p.rewriteAll(ctx, db.work.reindexOne)
 }
 
-// settleMerge carries out one merge, past damage that it meets.
-func (p *partition) settleMerge(ctx context.Context, choose picker) error {
+// compactOnce carries out one merge, past damage that it meets.
+func (p *partition) compactOnce(ctx context.Context, choose picker) error {
 	return p.pastDamage(func() error {
-		_, err := p.db.work.mergeBy(ctx, p, choose)
+		_, err := p.db.work.compactBy(ctx, p, choose)
 		return err
 	})
 }
@@ -83,12 +83,12 @@ func (p *partition) pickDead(ctx context.Context) picker {
 	}
 }
 
-// pickFew leaves settledRuns runs.
+// pickFew leaves runsLeft runs.
 func pickFew(runs []*run, _ bool) (plan, error) {
-	if len(runs) <= settledRuns {
+	if len(runs) <= runsLeft {
 		return plan{}, nil
 	}
-	return plan{0, len(runs) - settledRuns + 1}, nil
+	return plan{0, len(runs) - runsLeft + 1}, nil
 }
 
 // rewriteAll calls trimOne or reindexOne until no file of the partition needs it, except
@@ -128,9 +128,9 @@ func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err err
 	return false, err
 }
 
-// settleSplits splits partitions until none is too large that can be split. It says
+// finishSplits splits partitions until none is too large that can be split. It says
 // whether it split one.
-func (db *DB) settleSplits(ctx context.Context) (any bool, err error) {
+func (db *DB) finishSplits(ctx context.Context) (any bool, err error) {
 	for {
 		jobs := make(map[*partition]*Job)
 		for _, p := range db.partitions() {

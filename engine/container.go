@@ -45,8 +45,8 @@ type Container struct {
 	heat       heat
 	followers  followers
 	feeds      feedList
-	shape      lockorder.Mutex[shapeLock] // held while partitions are replaced, before install
-	entryTime  atomic.Int64               // of a replicated container: the latest time of its entries
+	reshapeMu  lockorder.Mutex[reshapeLock] // held while partitions are replaced, before install
+	entryTime  atomic.Int64                 // of a replicated container: the latest time of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -92,11 +92,11 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 		return nil, err
 	}
 	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
-	db.structure.Lock()
-	m := def.manifest(db.structure.state.NextContainer, name)
+	db.storeManifest.Lock()
+	m := def.manifest(db.storeManifest.state.NextContainer, name)
 	m.CopyOf = copyOf
-	first := db.structure.state.NextPartition
-	db.structure.Unlock()
+	first := db.storeManifest.state.NextPartition
+	db.storeManifest.Unlock()
 	var entries []partmap.Entry
 	var partitions []manifest.Partition
 	for i, rng := range partmap.Ranges(def.MinPartitions) {
@@ -128,9 +128,9 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if err := db.fs.SyncDir(manifest.PartitionsDir); err != nil {
 		return nil, err
 	}
-	db.structure.Lock()
-	defer db.structure.Unlock()
-	e := db.structure.state.Edit()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	e := db.storeManifest.state.Edit()
 	e.NextContainer = m.ID + 1
 	e.NextPartition = first + uint32(len(partitions))
 	e.Containers = append(e.Containers, m)
@@ -226,7 +226,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	if p.span.Hi > maxHash {
 		p.span.Hi = maxHash
 	}
-	p.flushing, p.merging = newTurn(flushingTurn{}), newTurn(mergingTurn{})
+	p.flushing, p.compacting = newCtxLock(flushingTurn{}), newCtxLock(compactingTurn{})
 	p.install.dir = manifest.NewDir(c.db.fs, p.dir, manifest.PartitionKind)
 	p.version.Store(&version{active: memtable.New(c.db.pool, p.span, 0, c.db.seed)})
 	return p
@@ -325,8 +325,8 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
-	c.shape.Lock()
-	defer c.shape.Unlock()
+	c.reshapeMu.Lock()
+	defer c.reshapeMu.Unlock()
 	if err := db.unlistContainer(c); err != nil {
 		return nil, err
 	}
@@ -344,15 +344,15 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 }
 
 func (db *DB) unlistContainer(c *Container) error {
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	if db.containers.Load().get(c.name) != c {
 		return fmt.Errorf("container %q: %w", c.name, ErrNoContainer)
 	}
 	// Commit point: the store manifest. Directories that it no longer names are removed
 	// after it; the next open removes those that are left. Log records of the partitions
 	// are skipped by their ids, which are never reused.
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	e.DropContainers = []uint32{c.id}
 	for m := range c.listedLocked() {
 		e.DropPartitions = append(e.DropPartitions, m.ID)

@@ -253,15 +253,15 @@ func (p *Copy) finishLocked(ctx context.Context) error {
 	if err := db.uncertain(db.log.Sync()); err != nil {
 		return err
 	}
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	for _, c := range []*Container{p.src, p.dst} {
 		if c.dropped.Load() {
 			return c.gone()
 		}
 	}
-	e := db.structure.state.Edit()
-	src, dst := *db.structure.state.Container(p.src.id), *db.structure.state.Container(p.dst.id)
+	e := db.storeManifest.state.Edit()
+	src, dst := *db.storeManifest.state.Container(p.src.id), *db.storeManifest.state.Container(p.dst.id)
 	src.Copied, dst.CopyOf = true, 0
 	e.Containers = append(e.Containers, src, dst)
 	if err := db.storeManifestLocked(e); err != nil {

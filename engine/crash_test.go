@@ -328,7 +328,7 @@ func (s *stage) survives(image *vfs.Mem, killed bool) error {
 		return fmt.Errorf("open: %w", err)
 	}
 	defer func() { db.Close() }()
-	if intents := db.structure.state.Intents; len(intents) > 0 {
+	if intents := db.storeManifest.state.Intents; len(intents) > 0 {
 		return fmt.Errorf("the store manifest has intents of jobs that are no more: %+v", intents)
 	}
 	if err := s.checkDropped(db, o); err != nil {

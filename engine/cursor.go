@@ -250,7 +250,7 @@ func (m *mergedCursor) pick() {
 	}
 	m.hidden = item.Version{}
 	for passed := 1; m.current >= 0; m.pickKey() {
-		if passed++; passed%breathEvery == 0 && m.ctx != nil {
+		if passed++; passed%yieldEvery == 0 && m.ctx != nil {
 			if err := m.ctx.Err(); err != nil {
 				m.failure = err
 				return

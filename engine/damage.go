@@ -146,10 +146,10 @@ func (p *partition) separate() {
 	}
 }
 
-// pickMerge chooses what to merge next, if anything. Runs that are set aside keep their
+// pickCompaction chooses what to merge next, if anything. Runs that are set aside keep their
 // place in age: the runs before such a run and those after it are not merged with each
 // other.
-func pickMerge(runs []*run, choose picker) (plan, error) {
+func pickCompaction(runs []*run, choose picker) (plan, error) {
 	for first := 0; first < len(runs); first++ {
 		end := first
 		for end < len(runs) && !runs[end].aside() {

@@ -65,8 +65,8 @@ type DB struct {
 	creating    lockorder.Mutex[creatingLock]
 	checkpoints lockorder.Mutex[checkpointLock] // held by lockFiles
 	// structure serialises changes of the store manifest.
-	structure struct {
-		lockorder.Mutex[structureLock]
+	storeManifest struct {
+		lockorder.Mutex[storeManifestLock]
 		dir   *manifest.Dir
 		state manifest.Store
 	}
@@ -88,7 +88,7 @@ type DB struct {
 	heldBack    atomic.Bool  // a reader holds dead versions back: merges look again later
 	cold        *segment.ColdReads
 	files       *segment.Budget
-	hot         *segment.Hot
+	hot         *segment.RowCache
 	debt        debt
 	counters    counters
 	memIndexes  memIndexes
@@ -130,7 +130,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		epoch:  epoch.New(),
 		calls:  epoch.New(),
 		cold:   segment.NewColdReads(coldReads),
-		hot:    segment.NewHot(o.hotBytes()),
+		hot:    segment.NewRowCache(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
 	db.pool.MakeAhead(chunksAhead)
@@ -231,7 +231,7 @@ func (db *DB) Close() error {
 		db.calls.Synchronize()
 		db.work.stop()
 		if !db.opts.ReadOnly {
-			db.closeErr = db.settleForClose()
+			db.closeErr = db.prepareClose()
 			db.work.reclaimNow()
 		}
 		db.abandon()
@@ -241,8 +241,8 @@ func (db *DB) Close() error {
 	return db.closeErr
 }
 
-// settleForClose leaves on disk what the next open needs.
-func (db *DB) settleForClose() error {
+// prepareClose leaves on disk what the next open needs.
+func (db *DB) prepareClose() error {
 	var first error
 	note := func(err error) {
 		if err != nil && first == nil {
@@ -272,9 +272,9 @@ func (db *DB) settleForClose() error {
 	if err != nil || db.failure.Load() != nil {
 		return first
 	}
-	db.structure.Lock()
-	defer db.structure.Unlock()
-	e := db.structure.state.Edit()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	e := db.storeManifest.state.Edit()
 	e.Clean = true
 	e.LastSeq = db.log.LastSeq()
 	e.TimeHigh = db.stamps.last.Load()
@@ -336,7 +336,7 @@ func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
 
 // storeManifestLocked makes a change of the store manifest durable. structure is locked.
 func (db *DB) storeManifestLocked(e *manifest.Edit) error {
-	if err := db.structure.dir.Edit(&db.structure.state, e); err != nil {
+	if err := db.storeManifest.dir.Edit(&db.storeManifest.state, e); err != nil {
 		return db.uncertain(err)
 	}
 	return nil
@@ -351,7 +351,7 @@ func (db *DB) abandon() {
 	}
 	db.removeLeftovers()
 	if db.log != nil {
-		db.log.Close() // does nothing if settleForClose has closed it
+		db.log.Close() // does nothing if prepareClose has closed it
 	}
 	db.pool.Close()
 	if c, ok := db.fs.(io.Closer); ok && db.opts.fs == nil {

@@ -84,10 +84,10 @@ func firstDictionary(runs []*run) *segment.Dictionary {
 	return nil
 }
 
-// mergeDictionary returns the dictionary for a merge of runs: the container's,
+// compactionDictionary returns the dictionary for a merge of runs: the container's,
 // or else that of the newest input file with one. It returns nil below
 // minDictionaryBytes, where the dictionary would be a large part of the file.
-func (c *Container) mergeDictionary(runs []*run) *segment.Dictionary {
+func (c *Container) compactionDictionary(runs []*run) *segment.Dictionary {
 	var raw int64
 	for _, r := range runs {
 		n, _ := r.compression()

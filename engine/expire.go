@@ -164,7 +164,7 @@ func (p *partition) writeExpired(ctx context.Context, gone []expired) error {
 		if failed = r.set(gone[i].key.PK, gone[i].key.ID, nil, item.Tombstone); failed != nil {
 			break
 		}
-		r.demand, r.ifMatch, r.ttl, r.sync = stale, ETag(gone[i].seq), 0, false
+		r.precondition, r.ifMatch, r.ttl, r.sync = stale, ETag(gone[i].seq), 0, false
 		seq, pos, need, err := p.apply(ctx, r)
 		if errors.Is(err, ErrPrecondition) {
 			continue // the item was written meanwhile

@@ -68,8 +68,8 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
-		if (in+foreign)%breathEvery == 0 {
-			if err := out.breathe(); err != nil {
+		if (in+foreign)%yieldEvery == 0 {
+			if err := out.yield(); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func (p *partition) manifest(runs []*run, flushedSeq uint64, at applied, inherit
 
 // output writes items, in order, to as many files as they need.
 type output struct {
-	breather
+	yielder
 	ctx       context.Context // of the flush or merge
 	p         *partition
 	merges    bool // of a merge, which gives way to flushes
@@ -212,7 +212,7 @@ func (p *partition) newOutput(ctx context.Context, expect int, older, inputs []*
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
 	o := &output{ctx: ctx, p: p, expect: expect, codec: codec, lo: p.rng.Min, hi: p.rng.Max, merges: len(inputs) > 0}
-	o.breather.init()
+	o.yielder.init()
 	if o.index.policy = p.c.indexing.Load(); o.index.policy != nil {
 		o.shadows = newShadowFinder(older, inputs)
 	}
@@ -311,7 +311,7 @@ func (o *output) finishFile(hi partmap.EPK) error {
 	if err != nil {
 		return err
 	}
-	err = check.CopyTo(o.ctx, func([]byte) error { return o.breathe() })
+	err = check.CopyTo(o.ctx, func([]byte) error { return o.yield() })
 	check.Release()
 	if err != nil {
 		return err
@@ -359,7 +359,7 @@ func (o *output) finish() (*run, error) {
 // the manifest was stored, it removes nothing. The partition's floor stays at or
 // below the numbers of files that remain, so that the next open removes them.
 func (o *output) abandon() {
-	o.breather.close()
+	o.yielder.close()
 	for _, f := range o.files {
 		f.Unpin()
 	}

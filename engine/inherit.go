@@ -117,7 +117,7 @@ func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 	p.mu.Lock()
 	if p.mu.mixed {
 		if !p.freezeLocked() {
-			p.mu.left = heritage{p.mu.lastSeq, p.mu.applied}
+			p.mu.left = parentProgress{p.mu.lastSeq, p.mu.applied}
 		}
 		p.mu.mixed = false // at most an empty memtable
 	}

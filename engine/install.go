@@ -176,9 +176,9 @@ func (in *installation) take() error {
 	db := in.db
 	db.creating.Lock() // making a container relies on the next ids
 	defer db.creating.Unlock()
-	db.structure.Lock()
-	defer db.structure.Unlock()
-	e := db.structure.state.Edit()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	e := db.storeManifest.state.Edit()
 	id := PartitionID(e.NextPartition)
 	e.NextPartition++
 	if err := db.storeManifestLocked(e); err != nil {
@@ -215,7 +215,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 	out := in.p.newOutput(ctx, 0, nil, nil)
 	defer out.abandon()
 	if out.codec = in.c.def.Compression; out.codec != NoCompression {
-		out.dict = in.c.mergeDictionary(in.c.allRuns())
+		out.dict = in.c.compactionDictionary(in.c.allRuns())
 	}
 	var last item.KeyCopy
 	var op operation
@@ -315,8 +315,8 @@ func (in *installation) commit(ctx context.Context) error {
 // swap does steps 3 and 4.
 func (in *installation) swap() (err error) {
 	db, c := in.db, in.c
-	c.shape.Lock()
-	defer c.shape.Unlock()
+	c.reshapeMu.Lock()
+	defer c.reshapeMu.Unlock()
 	if c.dropped.Load() {
 		return c.gone()
 	}

@@ -273,7 +273,7 @@ func TestCancelAtEveryCall(t *testing.T) {
 			if err != nil || len(names) != len(s.ids()) {
 				t.Fatalf("%v cancelled at call %d: directories %v of partitions %v, %v", kind, n, names, s.ids(), err)
 			}
-			if state := s.db.structure.state; len(state.Intents) != 0 || len(state.Partitions) != len(s.ids()) {
+			if state := s.db.storeManifest.state; len(state.Intents) != 0 || len(state.Partitions) != len(s.ids()) {
 				t.Fatalf("%v cancelled at call %d: store manifest %+v", kind, n, state)
 			}
 			s.put(3, "after", "written after it")
@@ -418,7 +418,7 @@ func TestSettleSplits(t *testing.T) {
 			} else if over {
 				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.id, p.liveBytes())
 			}
-			if p.queued.Load() != nil || len(p.inherited()) > 0 || len(p.version.Load().runs) > settledRuns {
+			if p.queued.Load() != nil || len(p.inherited()) > 0 || len(p.version.Load().runs) > runsLeft {
 				t.Errorf("manual %v: partition %d is not at rest", manual, p.id)
 			}
 			for _, r := range p.version.Load().runs {

@@ -156,7 +156,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	if l.c.unique != nil {
 		return l.addUnique(ctx, r)
 	}
-	r.demand, r.ifMatch, r.sync = anything, 0, l.sync
+	r.precondition, r.ifMatch, r.sync = anything, 0, l.sync
 	for {
 		rt := l.c.routing.Load()
 		p := rt.parts[rt.table.Find(&r.epk)]

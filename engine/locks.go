@@ -9,41 +9,41 @@ import (
 // documentation has the table. Tests that run with the race detector panic where
 // one is taken out of order, or a file is written under one that forbids it.
 type (
-	copyLock       struct{} // Copy.mu
-	checkpointLock struct{} // DB.checkpoints
-	mergingTurn    struct{} // partition.merging
-	flushingTurn   struct{} // partition.flushing
-	shapeLock      struct{} // Container.shape
-	creatingLock   struct{} // DB.creating
-	installLock    struct{} // partition.install
-	reindexingLock struct{} // Container.reindexing
-	structureLock  struct{} // DB.structure
-	pinsLock       struct{} // DB.pins
-	countingTurn   struct{} // fullKey.counting
-	commitLock     struct{} // partition.mu
-	versionLock    struct{} // partition.versionMu
-	marksLock      struct{} // DB.marks
-	fullLock       struct{} // fullKeys.mu
-	obsoleteLock   struct{} // partition.obsolete
-	buildingLock   struct{} // partition.building
-	leftoversLock  struct{} // DB.leftovers
-	jobLock        struct{} // Job.mu
-	workersLock    struct{} // workers.mu
-	eventsLock     struct{} // eventQueue.mu
+	copyLock          struct{} // Copy.mu
+	checkpointLock    struct{} // DB.checkpoints
+	compactingTurn    struct{} // partition.compacting
+	flushingTurn      struct{} // partition.flushing
+	reshapeLock       struct{} // Container.reshapeMu
+	creatingLock      struct{} // DB.creating
+	installLock       struct{} // partition.install
+	reindexingLock    struct{} // Container.reindexing
+	storeManifestLock struct{} // DB.storeManifest
+	pinsLock          struct{} // DB.pins
+	countingTurn      struct{} // keySize.counting
+	commitLock        struct{} // partition.mu
+	versionLock       struct{} // partition.versionMu
+	marksLock         struct{} // DB.marks
+	keySizesLock      struct{} // keySizes.mu
+	obsoleteLock      struct{} // partition.obsolete
+	buildingLock      struct{} // partition.building
+	leftoversLock     struct{} // DB.leftovers
+	jobLock           struct{} // Job.mu
+	workersLock       struct{} // workers.mu
+	eventsLock        struct{} // eventQueue.mu
 )
 
 func (copyLock) Order() lockorder.Order { return lockorder.Order{Name: "Copy.mu", Rank: 10} }
 func (checkpointLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "DB.checkpoints", Rank: 20}
 }
-func (mergingTurn) Order() lockorder.Order {
-	return lockorder.Order{Name: "partition.merging", Rank: 30, Many: true}
+func (compactingTurn) Order() lockorder.Order {
+	return lockorder.Order{Name: "partition.compacting", Rank: 30, Many: true}
 }
 func (flushingTurn) Order() lockorder.Order {
 	return lockorder.Order{Name: "partition.flushing", Rank: 40, Many: true}
 }
-func (shapeLock) Order() lockorder.Order {
-	return lockorder.Order{Name: "Container.shape", Rank: 50, Many: true}
+func (reshapeLock) Order() lockorder.Order {
+	return lockorder.Order{Name: "Container.reshapeMu", Rank: 50, Many: true}
 }
 func (creatingLock) Order() lockorder.Order { return lockorder.Order{Name: "DB.creating", Rank: 60} }
 func (installLock) Order() lockorder.Order {
@@ -52,13 +52,15 @@ func (installLock) Order() lockorder.Order {
 func (reindexingLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "Container.reindexing", Rank: 80}
 }
-func (structureLock) Order() lockorder.Order { return lockorder.Order{Name: "DB.structure", Rank: 90} }
+func (storeManifestLock) Order() lockorder.Order {
+	return lockorder.Order{Name: "DB.storeManifest", Rank: 90}
+}
 func (pinsLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "DB.pins", Rank: 100, NoIO: true}
 }
 
 func (countingTurn) Order() lockorder.Order {
-	return lockorder.Order{Name: "fullKey.counting", Rank: 105}
+	return lockorder.Order{Name: "keySize.counting", Rank: 105}
 }
 
 // A full buffer of the log is written by the writer that fills it.
@@ -71,8 +73,8 @@ func (versionLock) Order() lockorder.Order {
 func (marksLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "DB.marks", Rank: 200, NoIO: true}
 }
-func (fullLock) Order() lockorder.Order {
-	return lockorder.Order{Name: "fullKeys.mu", Rank: 200, NoIO: true}
+func (keySizesLock) Order() lockorder.Order {
+	return lockorder.Order{Name: "keySizes.mu", Rank: 200, NoIO: true}
 }
 func (obsoleteLock) Order() lockorder.Order {
 	return lockorder.Order{Name: "partition.obsolete", Rank: 200, NoIO: true}

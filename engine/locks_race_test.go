@@ -25,12 +25,12 @@ func TestLockChecker(t *testing.T) {
 		want string
 		fn   func()
 	}{
-		{"partition.merging (rank 30) is taken under partition.flushing", func() {
+		{"partition.compacting (rank 30) is taken under partition.flushing", func() {
 			must(t, p.flushing.take(context.Background()))
 			defer p.flushing.leave()
-			take(p.merging)
+			take(p.compacting)
 		}},
-		{"DB.structure (rank 90) is taken under partition.mu", func() {
+		{"DB.storeManifest (rank 90) is taken under partition.mu", func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			s.docs.divide()

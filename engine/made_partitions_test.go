@@ -36,7 +36,7 @@ func TestManyPartitions(t *testing.T) {
 		c, err = db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: most})
 		must(t, err)
 	})
-	store := db.structure.dir.Bytes()
+	store := db.storeManifest.dir.Bytes()
 	one, err := mem.ReadFile(db.partitions()[0].dir + "/" + manifest.Name(1))
 	must(t, err)
 	t.Logf("each of %d partitions has %d bytes of the store manifest and %d of its own", most, store/int64(most), len(one))

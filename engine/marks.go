@@ -118,10 +118,10 @@ func (db *DB) keepMarks() error {
 	if !db.marks.add(db.markMillis(), db.log.LastSeq(), every, most) {
 		return nil
 	}
-	signal(db.work.mergeWanted)
-	db.structure.Lock()
-	defer db.structure.Unlock()
-	e := db.structure.state.Edit()
+	signal(db.work.compactionWanted)
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	e := db.storeManifest.state.Edit()
 	e.Marks = db.marks.all()
 	return db.storeManifestLocked(e)
 }

@@ -20,7 +20,7 @@ import (
 //  1. Take the lock; load the store manifest (or make a new store).
 //  2. Load the manifest of each partition and open its files. Manifests and files that
 //     cannot be read are set aside (aside.go).
-//  3. Make the names durable that steps 1 and 2 found: see settleNames. Sync the log
+//  3. Make the names durable that steps 1 and 2 found: see syncNames. Sync the log
 //     files whose length is not noted and drop their pages, so that step 4 reads
 //     only data on the device: pages left by a failed sync are readable and not on
 //     disk.
@@ -49,11 +49,11 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	db.bearing = !db.opts.RefuseDamaged
-	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
+	db.storeManifest.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
 	if db.opts.foldBytes > 0 {
-		db.structure.dir.FoldFrom(db.opts.foldBytes)
+		db.storeManifest.dir.FoldFrom(db.opts.foldBytes)
 	}
-	latest, err := db.structure.dir.Latest()
+	latest, err := db.storeManifest.dir.Latest()
 	if err != nil {
 		return err
 	}
@@ -61,20 +61,20 @@ func (db *DB) open(ctx context.Context) error {
 		if err = db.makeStore(); err != nil {
 			return err
 		}
-	} else if err = db.structure.dir.Load(&db.structure.state); err != nil {
+	} else if err = db.storeManifest.dir.Load(&db.storeManifest.state); err != nil {
 		return err
 	}
-	state := &db.structure.state
+	state := &db.storeManifest.state
 	db.id = state.StoreID
 	db.marks.open(state.Marks, db.markMillis())
 	if err = db.openPartitions(ctx, state); err != nil {
 		return err
 	}
-	if err = db.settleNames(ctx, state); err != nil {
+	if err = db.syncNames(ctx, state); err != nil {
 		return err
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
-	if err = wal.Settle(db.fs, manifest.LogDir, logState); err != nil {
+	if err = wal.PrepareRecovery(db.fs, manifest.LogDir, logState); err != nil {
 		return err
 	}
 	db.replaying = true
@@ -101,7 +101,7 @@ func (db *DB) open(ctx context.Context) error {
 	e.Clean, e.Intents = false, nil
 	e.SeqLimit = nextSeq + sequenceReserve
 	e.LogFirst, e.LogClosed = firstOf(recovery), recovery.Closed
-	if err = db.structure.dir.Edit(state, e); err != nil {
+	if err = db.storeManifest.dir.Edit(state, e); err != nil {
 		return err
 	}
 	db.stamps.found(state.TimeHigh)
@@ -125,15 +125,15 @@ func (db *DB) open(ctx context.Context) error {
 	return nil
 }
 
-// settleNames makes durable the manifests of partitions and the names of their
+// syncNames makes durable the manifests of partitions and the names of their
 // files. A process that was killed between the rename of a manifest and the sync
 // of its directory leaves a manifest that this open finds, but that is not durable.
 // Relying on it, the engine releases log files and removes merged files: a power cut
 // that then took the manifest away would lose their data. Other steps make the
 // remaining names durable: a partition's directory is synced before the store
-// manifest names it, log files by wal.Settle, and the store manifest's own name when
+// manifest names it, log files by wal.PrepareRecovery, and the store manifest's own name when
 // the next generation is stored. After a clean close all names are durable.
-func (db *DB) settleNames(ctx context.Context, state *manifest.Store) error {
+func (db *DB) syncNames(ctx context.Context, state *manifest.Store) error {
 	if state.Clean {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (db *DB) checkSequences(next uint64) error {
 			}
 		}
 		if highest >= next {
-			return fault.Corrupt(db.fs.Path(manifest.Name(db.structure.dir.Generation())), 0, "partition %d has sequence %d, the store goes on from %d", p.id, highest, next)
+			return fault.Corrupt(db.fs.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "partition %d has sequence %d, the store goes on from %d", p.id, highest, next)
 		}
 	}
 	return nil

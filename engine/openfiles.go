@@ -42,7 +42,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
 		if err != nil && !errors.Is(err, ErrTooNew) {
-			err = fault.Corrupt(db.fs.Path(manifest.Name(db.structure.dir.Generation())), 0, "%w", err)
+			err = fault.Corrupt(db.fs.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "%w", err)
 		}
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 	if err := p.install.dir.LoadListed(names, &m); err != nil {
 		return nil, err
 	}
-	if err := p.db.structure.state.CheckFiles(uint32(p.id), &m); err != nil {
+	if err := p.db.storeManifest.state.CheckFiles(uint32(p.id), &m); err != nil {
 		return nil, fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
 	}
 	p.leftovers = leftoversOf(names, &m)
@@ -280,7 +280,7 @@ func (s *sharedFiles) forget(reader *segment.Reader, number uint64, info vfs.Inf
 
 func (db *DB) readerOptions() segment.ReaderOptions {
 	return segment.ReaderOptions{
-		Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, Hot: db.hot, Budget: db.files,
+		Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
 		Keep: db.opts.ReadOnly, // a writer may remove files that it has merged
 	}
 }

@@ -52,7 +52,7 @@ func newManyStore(t *testing.T) (s *splitStore, manifests []string) {
 	s.put(1, "late", "text") // in the log
 	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[0].dir, "0000009999.seg"), []byte("never committed")))
 	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[1].dir, "0000008888.seg.tmp"), []byte("temporary")))
-	state := s.db.structure.state.Clone()
+	state := s.db.storeManifest.state.Clone()
 	for _, name := range []string{"c", "d"} {
 		c, err := s.db.Container(name)
 		s.must(err)

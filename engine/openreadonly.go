@@ -64,9 +64,9 @@ const readTries = 50
 // generations returns the newest generations of the store manifest and of the
 // manifest of each partition.
 func (db *DB) generations() []uint64 {
-	latest, _ := db.structure.dir.Latest() // 0 if it cannot be read: no change
+	latest, _ := db.storeManifest.dir.Latest() // 0 if it cannot be read: no change
 	found := []uint64{latest}
-	for _, p := range db.structure.state.Partitions {
+	for _, p := range db.storeManifest.state.Partitions {
 		latest, _ := manifest.NewDir(db.fs, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
 		found = append(found, latest)
 	}
@@ -76,12 +76,12 @@ func (db *DB) generations() []uint64 {
 var errStale = errors.New("the store changed while it was read")
 
 func (db *DB) readState(ctx context.Context) error {
-	db.structure.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
-	db.structure.state = manifest.Store{}
-	if err := db.structure.dir.Load(&db.structure.state); err != nil {
+	db.storeManifest.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
+	db.storeManifest.state = manifest.Store{}
+	if err := db.storeManifest.dir.Load(&db.storeManifest.state); err != nil {
 		return err
 	}
-	state := &db.structure.state
+	state := &db.storeManifest.state
 	db.id = state.StoreID
 	if err := db.openPartitions(ctx, state); err != nil {
 		return err

@@ -106,9 +106,9 @@ func (db *DB) makeStore() error {
 		}
 	}
 	state := manifest.Store{Head: manifest.Head{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}}
-	if err := db.structure.dir.Store(&state); err != nil {
+	if err := db.storeManifest.dir.Store(&state); err != nil {
 		return err
 	}
-	db.structure.state = state
+	db.storeManifest.state = state
 	return nil
 }

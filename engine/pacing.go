@@ -15,9 +15,9 @@ import "time"
 // processor, which grows with the backlog. It does not yield while it has had less
 // than its share. It gets idle time of processors on top of the share.
 const (
-	breathEvery = 64 // items in a piece
-	workSlice   = 500 * time.Microsecond
-	nap         = 20 * time.Microsecond
+	yieldEvery = 64 // items in a piece
+	workSlice  = 500 * time.Microsecond
+	nap        = 20 * time.Microsecond
 
 	// A piece counts as work for at most longestPiece times its usual duration: for the
 	// rest of the time the goroutine did not run, or waited for the device.

@@ -53,14 +53,14 @@ type partition struct {
 	// is touched under it except by the log when its buffer is full.
 	mu struct {
 		lockorder.Mutex[commitLock]
-		last     wal.Position // end of the newest record of the partition
-		synced   wal.Position // end of its newest record that asked for a sync
-		lazy     wal.Position // end of its newest record that asked for none
-		lastSeq  uint64       // of the newest write applied to the memtable
-		reserved int64        // memory of the active memtable when it last grew
-		applied  applied      // newest entry of the replicated log
-		left     heritage     // what the parents had reached; replicated containers only
-		mixed    bool         // replay put records of inherited streams into the active memtable
+		last     wal.Position   // end of the newest record of the partition
+		synced   wal.Position   // end of its newest record that asked for a sync
+		lazy     wal.Position   // end of its newest record that asked for none
+		lastSeq  uint64         // of the newest write applied to the memtable
+		reserved int64          // memory of the active memtable when it last grew
+		applied  applied        // newest entry of the replicated log
+		left     parentProgress // what the parents had reached; replicated containers only
+		mixed    bool           // replay put records of inherited streams into the active memtable
 		// allSynced says that every write waits for a sync, whatever it asks for.
 		allSynced bool
 	}
@@ -91,11 +91,11 @@ type partition struct {
 		numbers map[uint64]struct{}
 	}
 
-	leftovers []string // names in its directory that a crash left, to be removed
-	merging   turn     // held during compaction; taken before flushing
-	flushing  turn     // held during a flush
-	full      fullKeys
-	heat      partitionHeat
+	leftovers  []string // names in its directory that a crash left, to be removed
+	compacting ctxLock  // held during compaction; taken before flushing
+	flushing   ctxLock  // held during a flush
+	full       keySizes
+	heat       partitionHeat
 
 	expiry expiryPass
 
@@ -110,8 +110,8 @@ type version struct {
 	runs   []*run        // newest first
 	files  uint64        // rises when the set of runs changes
 	// mergeable is the number of runs newer than the newest one that is set aside.
-	mergeable int
-	raw       int64 // bytes of the documents in runs
+	compactable int
+	raw         int64 // bytes of the documents in runs
 	// tombstoned says that some run holds partition tombstones.
 	tombstoned bool
 }
@@ -158,10 +158,10 @@ func (db *DB) tableBytes() (n int64) {
 func (v *version) setRuns(runs []*run) {
 	v.runs, v.raw, v.tombstoned = runs, 0, false
 	v.files++
-	v.mergeable = len(runs)
+	v.compactable = len(runs)
 	for i, r := range runs {
-		if v.mergeable == len(runs) && r.aside() {
-			v.mergeable = i
+		if v.compactable == len(runs) && r.aside() {
+			v.compactable = i
 		}
 		raw, _ := r.compression()
 		v.raw += raw

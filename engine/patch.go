@@ -237,7 +237,7 @@ func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 		found.version.Body = nil
 		// failed still refuses the operation if the item is judged to exist after all,
 		// because the clock was set back meanwhile.
-		if op.failed = verbPatch.demand().judge(op.ifMatch, &found.version, found.exists, u.now()); op.failed != nil {
+		if op.failed = verbPatch.precondition().check(op.ifMatch, &found.version, found.exists, u.now()); op.failed != nil {
 			return nil
 		}
 	}

@@ -55,7 +55,7 @@ func (p *partition) overrun() bool {
 }
 
 // ages is the number of runs that merges can reduce. A frozen memtable counts as a run.
-func (v *version) ages() int { return v.mergeable + len(v.frozen) }
+func (v *version) ages() int { return v.compactable + len(v.frozen) }
 
 // promise sets size bytes of write buffers aside for a write. It returns false if they
 // are not free.
@@ -129,7 +129,7 @@ func (p *partition) waitForRoom(ctx context.Context, size int64) error {
 			return fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
 		}
 		db.wakeFlusher()
-		signal(db.work.mergeWanted)
+		signal(db.work.compactionWanted)
 		select {
 		case <-room:
 		case <-ctx.Done():

@@ -168,7 +168,7 @@ func (m *wildModel) disturb() {
 	case 0, 1, 7:
 		m.must(m.db.Flush(ctx))
 	case 2:
-		_, err := m.db.work.mergeBy(ctx, p, p.somePicker(m.d))
+		_, err := m.db.work.compactBy(ctx, p, p.somePicker(m.d))
 		m.must(err)
 	case 3:
 		_, err := m.db.work.trimOne(ctx, p, true)

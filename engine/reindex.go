@@ -66,7 +66,7 @@ func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJo
 		err = c.reindexAll(ctx)
 	}
 	c.endReindexing()
-	signal(db.work.mergeWanted)
+	signal(db.work.compactionWanted)
 	return j, err
 }
 
@@ -89,14 +89,14 @@ func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*Index
 // storePolicy makes a policy durable, then puts it into use.
 func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	db := c.db
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	if c.dropped.Load() {
 		return c.gone()
 	}
-	m := *db.structure.state.Container(c.id)
+	m := *db.storeManifest.state.Container(c.id)
 	m.Index = indexToManifest(p)
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	e.Containers = append(e.Containers, m)
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
@@ -238,13 +238,13 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 		return false, nil
 	}
 	if settle {
-		if err = p.merging.take(ctx); err != nil {
+		if err = p.compacting.take(ctx); err != nil {
 			return false, err
 		}
-	} else if !p.merging.try() {
+	} else if !p.compacting.try() {
 		return false, nil
 	}
-	defer p.merging.leave()
+	defer p.compacting.leave()
 	done, err = w.db.reindexFile(ctx, p, policy)
 	w.reclaimIfManual()
 	moved := err == errMoved

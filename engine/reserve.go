@@ -41,7 +41,7 @@ func (db *DB) keepReserve() {
 		return
 	}
 	// At times the store manifest is written whole, beside the one before.
-	size := least + 2*db.structure.dir.Bytes()/least*least
+	size := least + 2*db.storeManifest.dir.Bytes()/least*least
 	if info, err := db.fs.Stat(manifest.ReserveName); err == nil && info.Size >= size {
 		return
 	}

@@ -60,7 +60,7 @@ func (r *reshape) run(ctx context.Context) error {
 		r.db.backgroundError("release log files", err)
 	}
 	r.job.update(func(p *Progress) { p.Inherit = r.db.clockSince(swapped) })
-	signal(r.db.work.mergeWanted)
+	signal(r.db.work.compactionWanted)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (r *reshape) forget(err error) {
 				p.cutting.failed()
 			}
 			p.queued.Store(nil)
-			signal(r.db.work.mergeWanted) // trims gave way to the split
+			signal(r.db.work.compactionWanted) // trims gave way to the split
 		}
 	}
 }
@@ -98,8 +98,8 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.c.shape.Lock() // keeps the container from being dropped
-	defer r.c.shape.Unlock()
+	r.c.reshapeMu.Lock() // keeps the container from being dropped
+	defer r.c.reshapeMu.Unlock()
 	if r.c.dropped.Load() {
 		return r.c.gone()
 	}
@@ -168,7 +168,7 @@ func (r *reshape) settle(ctx context.Context) error {
 // takes their merging turns: the work of a merge under way would be lost. Merges may
 // be long, and flushes go on while it waits for them. stop gives all turns back.
 func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
-	var turns, taken []turn
+	var turns, taken []ctxLock
 	stop = func() {
 		for _, t := range taken {
 			t.leave()
@@ -176,7 +176,7 @@ func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 	}
 	if r.job.auto {
 		for _, p := range r.parents {
-			turns = append(turns, p.merging)
+			turns = append(turns, p.compacting)
 		}
 	}
 	for _, p := range r.parents {
@@ -248,12 +248,12 @@ func (r *reshape) intend() error {
 	db := r.db
 	db.creating.Lock()
 	defer db.creating.Unlock()
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	if err := db.writable(); err != nil {
 		return err
 	}
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	intent := manifest.Intent{Container: r.c.id, Kind: r.plan.Kind.String()}
 	for _, p := range r.parents {
 		intent.Parents = append(intent.Parents, uint32(p.id))
@@ -288,16 +288,16 @@ func (r *reshape) commit() error {
 			return err
 		}
 	}
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	if err := db.writable(); err != nil {
 		return err
 	}
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	e.Intents = nil
 	var share float64 // 0: all partitions have equal parts of the throughput
 	for _, p := range r.parents {
-		share += db.structure.state.Partition(uint32(p.id)).Share
+		share += db.storeManifest.state.Partition(uint32(p.id)).Share
 		e.DropPartitions = append(e.DropPartitions, uint32(p.id))
 	}
 	for i := range r.ids {
@@ -325,12 +325,12 @@ func (r *reshape) rollBack() {
 		r.db.remove("remove an unfinished partition", 0, func() error { return removeTree(r.db.fs, child.dir) })
 	}
 	db := r.db
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	if db.writable() != nil {
 		return
 	}
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	e.Intents = nil
 	if err := db.storeManifestLocked(e); err != nil {
 		db.backgroundError("take back an intent", err)

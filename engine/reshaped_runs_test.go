@@ -88,7 +88,7 @@ func (s *runsStore) step(ctx context.Context) string {
 			return "nothing"
 		}
 		end := 1 + s.rng.IntN(runs)
-		_, err := s.db.mergeRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, end}, nil })
+		_, err := s.db.compactRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, end}, nil })
 		s.must(err)
 		return fmt.Sprintf("merge of %d of the %d runs of partition %d", end, runs, p.id)
 	case n < 70 && len(parts) < 6:

@@ -14,13 +14,13 @@ import (
 func (db *DB) retire(parts []*partition) {
 	var gone []*version
 	for _, p := range parts {
-		_ = p.merging.take(context.Background())
+		_ = p.compacting.take(context.Background())
 		_ = p.flushing.take(context.Background())
 		gone = append(gone, p.swap(func(version) version {
 			return version{active: memtable.New(db.pool, p.span, 0, db.seed)}
 		}))
 		p.flushing.leave()
-		p.merging.leave()
+		p.compacting.leave()
 	}
 	db.work.retire(func() {
 		for _, v := range gone {

@@ -188,7 +188,7 @@ func (r *salvager) partition(p *partition) error {
 	whole := len(runs)  // index of the newest run that may have lost a delete of it
 	now := p.c.nowMillis()
 	for n := 0; ; n++ {
-		if n%breathEvery == 0 {
+		if n%yieldEvery == 0 {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}

@@ -268,7 +268,7 @@ func (s *spaceStore) mergeAll() {
 	for again := true; again; {
 		again = false
 		for _, p := range s.db.partitions() {
-			done, err := s.db.work.mergeOne(s.ctx, p)
+			done, err := s.db.work.compactOne(s.ctx, p)
 			must(s.T, err)
 			again = again || done
 		}

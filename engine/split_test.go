@@ -264,7 +264,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	// All that the lower half holds is dropped, tombstones included.
 	p := s.db.partitions()[0]
 	for len(p.version.Load().runs) > 0 {
-		if done, err := s.db.work.mergeBy(context.Background(), p, p.pickDead(context.Background())); err != nil || !done {
+		if done, err := s.db.work.compactBy(context.Background(), p, p.pickDead(context.Background())); err != nil || !done {
 			t.Fatalf("merge: %v, %v", done, err)
 		}
 	}
@@ -613,7 +613,7 @@ func TestHistory(t *testing.T) {
 	s.merge(0)
 	s.reopen(s.mem.Crash(vfs.CrashOptions{}))
 	var got []string
-	for _, r := range s.db.structure.state.History {
+	for _, r := range s.db.storeManifest.state.History {
 		text := r.Kind
 		for _, p := range r.Parents {
 			text += fmt.Sprintf(" %d[%X %X]", p.ID, []byte(p.Min), []byte(p.Max))
@@ -628,7 +628,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("history %q, want %q", got, want)
 	}
 	s.must(s.db.DropContainer(context.Background(), "c"))
-	if h := s.db.structure.state.History; len(h) != 0 {
+	if h := s.db.storeManifest.state.History; len(h) != 0 {
 		t.Errorf("history %v of no container", h)
 	}
 }

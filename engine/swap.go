@@ -110,7 +110,7 @@ func (r *reshape) swapLocked() error {
 		child.mu.lastSeq = newest.seq
 		if r.c.def.Replicated { // and so there is one parent
 			child.mu.applied = r.parents[0].mu.applied
-			child.mu.left = heritage{newest.seq, child.mu.applied}
+			child.mu.left = parentProgress{newest.seq, child.mu.applied}
 		}
 	}
 	// A writer that publishes a sequence in a parent either sees the heirs and publishes

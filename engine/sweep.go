@@ -22,7 +22,7 @@ func (db *DB) sweep() error {
 			continue
 		}
 		dir := manifest.PartitionDir(id)
-		if db.structure.state.Partition(id) != nil {
+		if db.storeManifest.state.Partition(id) != nil {
 			continue
 		}
 		if err := removeTree(db.fs, dir); vfs.InUse(err) {

@@ -142,7 +142,7 @@ func (d *ContainerDef) sources() []string {
 
 // mayWrite returns an error if a document cannot be written with the demand: where
 // suffixes are random, the key must be given, or Create draws a new one.
-func (c *Container) mayWrite(d demand, given PartitionKey) error {
+func (c *Container) mayWrite(d precondition, given PartitionKey) error {
 	switch {
 	case !c.def.Synthetic.random() || d == absent:
 		return nil

@@ -48,7 +48,7 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 		return err
 	}
 	err = c.provide(func(e *manifest.Edit) error {
-		m := *db.structure.state.Container(c.id)
+		m := *db.storeManifest.state.Container(c.id)
 		m.Throughput = perSecond
 		e.Containers = append(e.Containers, m)
 		return nil
@@ -64,19 +64,19 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 // container's throughput anew.
 func (c *Container) provide(change func(*manifest.Edit) error) error {
 	db := c.db
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	if c.dropped.Load() {
 		return c.gone()
 	}
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	if err := change(e); err != nil {
 		return err
 	}
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	c.throughput.Store(math.Float64bits(db.structure.state.Container(c.id).Throughput))
+	c.throughput.Store(math.Float64bits(db.storeManifest.state.Container(c.id).Throughput))
 	c.divideLocked()
 	return nil
 }
@@ -93,8 +93,8 @@ func partitionsFor(perSecond, most float64) int { return int(math.Ceil(perSecond
 
 // divide gives each partition its share of the throughput.
 func (c *Container) divide() {
-	c.db.structure.Lock()
-	defer c.db.structure.Unlock()
+	c.db.storeManifest.Lock()
+	defer c.db.storeManifest.Unlock()
 	c.divideLocked()
 }
 
@@ -129,8 +129,8 @@ const leastRate = 1e-3
 
 // shares is sharesLocked with structure unlocked.
 func (c *Container) shares() map[PartitionID]float64 {
-	c.db.structure.Lock()
-	defer c.db.structure.Unlock()
+	c.db.storeManifest.Lock()
+	defer c.db.storeManifest.Unlock()
 	return c.sharesLocked()
 }
 
@@ -155,7 +155,7 @@ func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
 	for _, p := range c.routing.Load().parts {
 		first = min(first, uint32(p.id)) // partitions that replace others have higher numbers
 	}
-	rest := c.db.structure.state.PartitionsFrom(first)
+	rest := c.db.storeManifest.state.PartitionsFrom(first)
 	return func(yield func(*manifest.Partition) bool) {
 		for i := range rest {
 			if rest[i].Container == c.id && !yield(&rest[i]) {

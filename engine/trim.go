@@ -8,18 +8,18 @@ import (
 )
 
 // foreignPercent is the share of a file, in percent, that must lie beyond the bounds of
-// its reference for the file to be written anew within them. settledForeign is the share
+// its reference for the file to be written anew within them. foreignLeft is the share
 // for DB.Compact.
 const (
 	foreignPercent = 30
-	settledForeign = 5
+	foreignLeft    = 5
 )
 
 // trimmable says whether enough of the file is foreign.
 func (f *file) trimmable(settle bool) bool {
 	percent := int64(foreignPercent)
 	if settle {
-		percent = settledForeign
+		percent = foreignLeft
 	}
 	return f.foreign()*100 >= f.ref.Size*percent
 }
@@ -28,18 +28,18 @@ func (f *file) trimmable(settle bool) bool {
 // much of it is foreign. All versions are kept. done is false if there is no such file
 // or, without settle, if a merge runs in the partition.
 //
-// The steps are those of a merge (merge.go), with one file as the input. If an automatic
+// The steps are those of a merge (compaction.go), with one file as the input. If an automatic
 // split of the partition is queued, trimOne gives up; with settle it then returns
 // errMoved.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
-		if err = p.merging.take(ctx); err != nil {
+		if err = p.compacting.take(ctx); err != nil {
 			return false, err
 		}
-	} else if !p.merging.try() {
+	} else if !p.compacting.try() {
 		return false, nil
 	}
-	defer p.merging.leave()
+	defer p.compacting.leave()
 	done, err = w.db.trimFile(ctx, p, settle)
 	w.reclaimIfManual()
 	if err == errMoved && !settle {
@@ -81,7 +81,7 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 		out.codec = p.c.def.Compression
 	}
 	if out.codec != segment.None {
-		out.dict = p.c.mergeDictionary([]*run{{files: []*file{f}}})
+		out.dict = p.c.compactionDictionary([]*run{{files: []*file{f}}})
 	}
 	in := runInput{files: []*file{f}}
 	for n := 0; ; n++ {
@@ -92,8 +92,8 @@ func (db *DB) rewrite(ctx context.Context, p *partition, f *file, older []*run, 
 		if !more {
 			break
 		}
-		if n%breathEvery == 0 {
-			if err := out.breathe(); err != nil {
+		if n%yieldEvery == 0 {
+			if err := out.yield(); err != nil {
 				return err
 			}
 			if p.queued.Load() != nil {

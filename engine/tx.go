@@ -292,12 +292,12 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 	if err := op.fill(u.c, v, id, ttl, o); err != nil {
 		return err
 	}
-	if op.demanding() {
+	if op.conditional() {
 		found, err := tx.sight(id)
 		if err != nil {
 			return err
 		}
-		if err := v.demand().judge(op.ifMatch, &item.Version{Seq: found.seq}, found.exists, 0); err != nil {
+		if err := v.precondition().check(op.ifMatch, &item.Version{Seq: found.seq}, found.exists, 0); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func TestNoRemovalAfterFailure(t *testing.T) {
 	}
 	all := func(runs []*run, _ bool) (plan, error) { return plan{0, len(runs)}, nil }
 	guard := db.epoch.Enter() // a reader
-	done, err := db.mergeRuns(ctx, db.partitions()[0], all)
+	done, err := db.compactRuns(ctx, db.partitions()[0], all)
 	must(t, err)
 	names := mem.Names()
 	db.fail(errInjected)

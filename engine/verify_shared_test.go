@@ -53,7 +53,7 @@ func TestVerifyShared(t *testing.T) {
 	s.split(0, &SplitOptions{At: placeOf(inner[half])})
 	s.flushed("newest", inner[half:]...)
 	right := s.c.partition(s.ids()[1])
-	if _, err := s.db.mergeRuns(ctx, right, right.pickDead(ctx)); err != nil {
+	if _, err := s.db.compactRuns(ctx, right, right.pickDead(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	s.flushed("behind", keys[59])
@@ -64,7 +64,7 @@ func TestVerifyShared(t *testing.T) {
 	if n := len(p.version.Load().runs); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
 	}
-	if _, err := s.db.mergeRuns(ctx, p, pickFew); err != nil {
+	if _, err := s.db.compactRuns(ctx, p, pickFew); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(p.version.Load().runs); n != 2 {
@@ -90,7 +90,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	keys := inKeyOrder(60)
 	newest := func(p *partition) {
 		t.Helper()
-		done, err := s.db.mergeRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, 2}, nil })
+		done, err := s.db.compactRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, 2}, nil })
 		if s.must(err); !done {
 			t.Fatal("nothing was merged")
 		}

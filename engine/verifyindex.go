@@ -78,7 +78,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 			}
 			builder, lo = nil, next
 		}
-		if next%breathEvery == 0 && ctx.Err() != nil {
+		if next%yieldEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

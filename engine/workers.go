@@ -29,13 +29,13 @@ type workers struct {
 	halt context.CancelFunc
 	wg   sync.WaitGroup
 
-	flushWanted  chan struct{}
-	mergeWanted  chan struct{}
-	expiryWanted chan struct{}
-	flushError   atomic.Pointer[error] // of the last flush in the background; nil: it succeeded
-	waiting      atomic.Int64          // writes that wait for memory
-	flushes      atomic.Int32          // running in the background
-	calm         int32                 // how many flushes leave a processor to writers
+	flushWanted      chan struct{}
+	compactionWanted chan struct{}
+	expiryWanted     chan struct{}
+	flushError       atomic.Pointer[error] // of the last flush in the background; nil: it succeeded
+	waiting          atomic.Int64          // writes that wait for memory
+	flushes          atomic.Int32          // running in the background
+	calm             int32                 // how many flushes leave a processor to writers
 
 	jobs       splitter.Queue[*Job]
 	jobsWanted chan struct{}
@@ -64,7 +64,7 @@ func (w *workers) init(db *DB) {
 	w.db, w.calm = db, calmFlushes()
 	w.ctx, w.halt = context.WithCancel(context.Background())
 	w.flushWanted = make(chan struct{}, 1)
-	w.mergeWanted = make(chan struct{}, 1)
+	w.compactionWanted = make(chan struct{}, 1)
 	w.expiryWanted = make(chan struct{}, 1)
 	w.jobsWanted = make(chan struct{}, 1)
 	w.wake = make(chan struct{}, 1)
@@ -80,14 +80,14 @@ func (w *workers) start(db *DB) {
 	for range flushers {
 		w.wg.Go(w.flush)
 	}
-	w.wg.Go(w.merge)
+	w.wg.Go(w.compact)
 	w.wg.Go(w.reshapes)
 	w.wg.Go(w.expire)
 	if d := db.opts.Durability; d.mode == durabilityInterval {
 		w.wg.Go(func() { w.syncAtIntervals(d.interval) })
 	}
 	signal(w.flushWanted)
-	signal(w.mergeWanted)
+	signal(w.compactionWanted)
 }
 
 func signal(c chan struct{}) {
@@ -256,7 +256,7 @@ func (w *workers) flush() {
 		if err := w.db.releaseLog(); err != nil {
 			w.db.backgroundError("release log files", err)
 		}
-		signal(w.mergeWanted)
+		signal(w.compactionWanted)
 		signal(w.flushWanted)
 	}
 }
@@ -352,7 +352,7 @@ func mostFrozen(parts []*partition) (best *partition, wait time.Duration) {
 	return best, wait
 }
 
-func (w *workers) merge() {
+func (w *workers) compact() {
 	for {
 		worked := false
 		var wait time.Duration
@@ -366,7 +366,7 @@ func (w *workers) merge() {
 				}
 				continue
 			}
-			done, err := w.mergeOne(w.ctx, p)
+			done, err := w.compactOne(w.ctx, p)
 			if err == nil && !done {
 				done, err = w.trimOne(w.ctx, p, false)
 			}
@@ -381,31 +381,31 @@ func (w *workers) merge() {
 			p.mergeBackoff.succeeded()
 			worked = worked || done
 		}
-		if !worked && !w.sleep(w.mergeWanted, wait) {
+		if !worked && !w.sleep(w.compactionWanted, wait) {
 			return
 		}
 	}
 }
 
-// mergeOne merges in a partition as the merger does, unless another merge runs there.
-func (w *workers) mergeOne(ctx context.Context, p *partition) (bool, error) {
-	if !p.merging.try() {
+// compactOne merges in a partition as the merger does, unless another merge runs there.
+func (w *workers) compactOne(ctx context.Context, p *partition) (bool, error) {
+	if !p.compacting.try() {
 		return false, nil
 	}
-	defer p.merging.leave()
-	done, err := w.db.mergeRuns(ctx, p, p.pickTiers)
+	defer p.compacting.leave()
+	done, err := w.db.compactRuns(ctx, p, p.pickTiers)
 	w.reclaimIfManual()
 	return done, err
 }
 
-// mergeBy waits for its turn to merge in a partition, and merges there what choose
+// compactBy waits for its turn to merge in a partition, and merges there what choose
 // picks.
-func (w *workers) mergeBy(ctx context.Context, p *partition, choose picker) (bool, error) {
-	if err := p.merging.take(ctx); err != nil {
+func (w *workers) compactBy(ctx context.Context, p *partition, choose picker) (bool, error) {
+	if err := p.compacting.take(ctx); err != nil {
 		return false, err
 	}
-	defer p.merging.leave()
-	done, err := w.db.mergeRuns(ctx, p, choose)
+	defer p.compacting.leave()
+	done, err := w.db.compactRuns(ctx, p, choose)
 	w.reclaimIfManual()
 	return done, err
 }

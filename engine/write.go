@@ -31,26 +31,26 @@ import (
 // the store has failed: 7 never happens, and the memtable is never flushed.
 
 // demand is what a write requires of the present version of its item.
-type demand uint8
+type precondition uint8
 
 const (
-	anything demand = iota
-	absent          // Create
-	present         // Replace, Delete
-	stale           // the expirer: the version has the etag, expired or not
+	anything precondition = iota
+	absent                // Create
+	present               // Replace, Delete
+	stale                 // the expirer: the version has the etag, expired or not
 )
 
 // request is a write under way. It is pooled: the scanner's scratch and the
 // record's head are reused.
 type request struct {
 	operation
-	demand  demand
-	ifMatch ETag
-	ttl     int64 // milliseconds, 0: for ever
-	sync    bool
-	copying bool // by a Copy: ver.Expires is kept
-	waited  time.Duration
-	counted // set by measure
+	precondition precondition
+	ifMatch      ETag
+	ttl          int64 // milliseconds, 0: for ever
+	sync         bool
+	copying      bool // by a Copy: ver.Expires is kept
+	waited       time.Duration
+	counted      // set by measure
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -103,7 +103,7 @@ func (c *Container) Put(ctx context.Context, pk PartitionKey, id string, body []
 	return c.writeBytes(ctx, pk, id, body, o, anything, 0)
 }
 
-func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptions, d demand) (Meta, error) {
+func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptions, d precondition) (Meta, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return Meta{}, err
@@ -190,7 +190,7 @@ func (c *Container) scanDocument(r *request, doc []byte, given PartitionKey) (pk
 	return pk, err
 }
 
-func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, d demand, flags item.Flags) (Meta, error) {
+func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, d precondition, flags item.Flags) (Meta, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return Meta{}, err
@@ -222,12 +222,12 @@ func (r *request) set(pk, id, body []byte, flags item.Flags) error {
 	return nil
 }
 
-func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d demand) (Meta, error) {
+func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d precondition) (Meta, error) {
 	db := c.db
 	if err := c.writable(); err != nil {
 		return Meta{}, err
 	}
-	r.demand, r.ifMatch, r.waited = d, 0, 0
+	r.precondition, r.ifMatch, r.waited = d, 0, 0
 	var durability Durability
 	if o != nil {
 		r.ifMatch, durability = o.IfMatch, o.Durability
@@ -312,8 +312,8 @@ func (p *partition) apply(ctx context.Context, r *request) (seq uint64, pos, nee
 	}
 	defer p.db.admitted(size)
 	for {
-		var ahead incumbent
-		if r.demanding() {
+		var ahead presentVersion
+		if r.conditional() {
 			if ahead, err = p.lookAhead(r); err != nil {
 				return 0, 0, 0, err
 			}
@@ -367,15 +367,15 @@ var errFilesChanged = errors.New("set of files changed")
 // applyLocked does steps 3 to 5. On a failed precondition with need above 0, first wait
 // for log position need and publish seq: the conflicting version is not durable yet. The
 // commit lock is held.
-func (p *partition) applyLocked(r *request, ahead *incumbent) (seq uint64, pos, need wal.Position, err error) {
+func (p *partition) applyLocked(r *request, ahead *presentVersion) (seq uint64, pos, need wal.Position, err error) {
 	if p.dropped.Load() {
 		return 0, 0, 0, p.gone()
 	}
 	if err = p.c.accepts(r.copying); err != nil {
 		return 0, 0, 0, err
 	}
-	if r.demanding() {
-		if early, refusal := p.judgeLocked(r, ahead); early {
+	if r.conditional() {
+		if early, refusal := p.checkLocked(r, ahead); early {
 			return p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1), refusal
 		} else if refusal != nil {
 			return 0, 0, 0, refusal
@@ -426,15 +426,15 @@ func (p *partition) noteAppliedLocked(active *memtable.Table, seq uint64, pos wa
 	return need
 }
 
-// incumbent is the newest version of an item as it was found without a lock.
-type incumbent struct {
+// presentVersion is the newest version of an item as it was found without a lock.
+type presentVersion struct {
 	files   uint64 // state of the set of files that was looked at
 	version item.Version
 	exists  bool
 }
 
 // sequence returns the version's sequence, 0 if there is none.
-func (i *incumbent) sequence() uint64 {
+func (i *presentVersion) sequence() uint64 {
 	if !i.exists {
 		return 0
 	}
@@ -442,7 +442,7 @@ func (i *incumbent) sequence() uint64 {
 }
 
 // lookAhead finds the present version of the request's item without a lock.
-func (p *partition) lookAhead(r *request) (found incumbent, err error) {
+func (p *partition) lookAhead(r *request) (found presentVersion, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
@@ -451,11 +451,11 @@ func (p *partition) lookAhead(r *request) (found incumbent, err error) {
 	return found, err
 }
 
-// judgeLocked tests the request's demand. What lookAhead found in files is still true if
+// checkLocked tests the request's demand. What lookAhead found in files is still true if
 // the set of files is the same; else the error is errFilesChanged. The memtables are
 // asked again. early says that the refusal depends on a version that is not published
 // yet. The commit lock is held.
-func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err error) {
+func (p *partition) checkLocked(r *request, ahead *presentVersion) (early bool, err error) {
 	guard := p.db.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
@@ -467,16 +467,16 @@ func (p *partition) judgeLocked(r *request, ahead *incumbent) (early bool, err e
 	if v.lookupMemory(r.key.Lookup(), maxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.demand.judge(r.ifMatch, &found, exists, p.c.nowMillis())
+	err = r.precondition.check(r.ifMatch, &found, exists, p.c.nowMillis())
 	return err != nil && exists && found.Seq > p.visible.Load(), err
 }
 
 // demanding says whether the write depends on the present version.
-func (r *request) demanding() bool { return r.demand != anything || r.ifMatch != 0 }
+func (r *request) conditional() bool { return r.precondition != anything || r.ifMatch != 0 }
 
 // judge tests a demand, and the etag that must match unless it is 0, against
 // the present version.
-func (d demand) judge(ifMatch ETag, v *item.Version, exists bool, now int64) error {
+func (d precondition) check(ifMatch ETag, v *item.Version, exists bool, now int64) error {
 	if d == stale {
 		if !exists || ETag(v.Seq) != ifMatch {
 			return ErrPrecondition

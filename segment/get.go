@@ -43,10 +43,10 @@ func (r *Reader) Head(l *item.Lookup, maxSeq uint64, v *item.Version) (bool, err
 
 // hot returns the newest version of a key if it is held, and at or below maxSeq.
 func (r *Reader) hot(l *item.Lookup, maxSeq uint64) *item.Version {
-	if r.opts.Hot == nil {
+	if r.opts.RowCache == nil {
 		return nil
 	}
-	v := r.opts.Hot.find(r.number, l.Key, l.Hash(&r.seed))
+	v := r.opts.RowCache.find(r.number, l.Key, l.Hash(&r.seed))
 	if v == nil || v.Seq > maxSeq {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (r *Reader) get(s *scratch, l *item.Lookup, maxSeq uint64, dst []byte, v *i
 			out = append(dst, o.body(i)...)
 		}
 		v.Body = out[len(dst):len(out):len(out)]
-		if s.decoded++; s.decoded%decodesPerNote == 0 && r.opts.Hot != nil && isNewest && o.g.coding&codingCodec != codecRaw {
-			r.opts.Hot.note(r.number, k, hash, v)
+		if s.decoded++; s.decoded%decodesPerNote == 0 && r.opts.RowCache != nil && isNewest && o.g.coding&codingCodec != codecRaw {
+			r.opts.RowCache.note(r.number, k, hash, v)
 		}
 		return true, out, nil
 	}

@@ -141,7 +141,7 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 // moves. If the reader's Hot holds the version, since it is shown repeatedly, no group
 // is decoded and the cursor does not move. Otherwise Show is SeekOrdinal.
 func (c *Cursor) Show(ordinal uint32, k *item.Key, v *item.Version) bool {
-	hot := c.r.opts.Hot
+	hot := c.r.opts.RowCache
 	if hot != nil {
 		if key, version := hot.findOrdinal(c.r.number, ordinal); key != nil {
 			*k, *v = *key, *version

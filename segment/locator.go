@@ -77,7 +77,7 @@ type locatorSlot struct {
 }
 
 // add takes the keys of the pending group, which lies at off.
-func (l *locatorBuilder) add(p *pending, off int64, group uint32) {
+func (l *locatorBuilder) add(p *groupBuilder, off int64, group uint32) {
 	if p.keys == 0 {
 		return
 	}

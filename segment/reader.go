@@ -37,7 +37,7 @@ type ReaderOptions struct {
 	// no bound.
 	Cold *ColdReads
 	// Hot holds items that are read often. Nil: none.
-	Hot *Hot
+	RowCache *RowCache
 	// Budget bounds what readers hold of the system. Nil: one of its own, without bounds.
 	Budget *Budget
 	// Keep says that the file may lose its name: its mapping, or else its descriptor, is
@@ -63,14 +63,14 @@ type Reader struct {
 	pins    atomic.Int64
 	kept    bool // its descriptor is never given up
 
-	props   Properties
-	base    base
-	seed    item.Seed // of the hashes of items; zero before version 3
-	dicts   []*Dictionary
-	groups  Section
-	offsets Section
-	tables  tablePages
-	hints   residency
+	props     Properties
+	base      base
+	seed      item.Seed // of the hashes of items; zero before version 3
+	dicts     []*Dictionary
+	groups    Section
+	offsets   Section
+	tables    tablePages
+	residency residency
 
 	ix struct {
 		sync.Mutex // held while it is loaded
@@ -227,7 +227,7 @@ func (r *Reader) load() error {
 		return err
 	}
 	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
-	r.hints.init(r.groups, r.props.Groups, r.opts.Warm)
+	r.residency.init(r.groups, r.props.Groups, r.opts.Warm)
 	return nil
 }
 

@@ -151,7 +151,7 @@ const (
 func (r *Reader) warmAhead(s *scratch, from, to int64) error {
 	lo, hi := to, to+coldAhead
 	m := r.view()
-	if m == nil || from == to || r.hints.has(to, min(2*pageLen, r.groups.end()-to)) {
+	if m == nil || from == to || r.residency.has(to, min(2*pageLen, r.groups.end()-to)) {
 		return nil
 	}
 	if to < from {
@@ -164,7 +164,7 @@ func (r *Reader) warmAhead(s *scratch, from, to int64) error {
 // warm reads the pages of [off, off+n), which lies in the groups, so that they
 // are in memory.
 func (r *Reader) warm(s *scratch, m *view, off, n int64) error {
-	if r.hints.ask(m.Mapping, off) && r.hints.has(off, n) {
+	if r.residency.ask(m.Mapping, off) && r.residency.has(off, n) {
 		return nil
 	}
 	end := min((off+n+pageLen-1)&^(pageLen-1), r.props.FileBytes)
@@ -174,7 +174,7 @@ func (r *Reader) warm(s *scratch, m *view, off, n int64) error {
 			return err
 		}
 	}
-	r.hints.note(off, n)
+	r.residency.note(off, n)
 	return nil
 }
 
@@ -186,12 +186,12 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	if off < r.groups.Off || limit <= 0 {
 		return nil, r.corrupt(off, errShort)
 	}
-	n := min(limit, r.hints.coldFirst)
+	n := min(limit, r.residency.coldFirst)
 	m := r.view()
 	if m == nil {
 		return r.preadGroup(s, off, limit)
 	}
-	if !r.hints.has(off, min(limit, preludeMax)) && !(r.hints.ask(m.Mapping, off) && r.hints.has(off, n)) {
+	if !r.residency.has(off, min(limit, preludeMax)) && !(r.residency.ask(m.Mapping, off) && r.residency.has(off, n)) {
 		return r.coldGroup(s, off, n, limit)
 	}
 	b := m.data[off:r.groups.end()]
@@ -203,12 +203,12 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	}
 	size, _, _, err := groupSize(b) // the first touch
 	if timed {
-		r.hints.observe(off, time.Since(start))
+		r.residency.observe(off, time.Since(start))
 	}
 	if err != nil || int64(size) > limit {
 		return b, nil // parse tells what is wrong
 	}
-	if n = int64(size); !r.hints.has(off, n) {
+	if n = int64(size); !r.residency.has(off, n) {
 		if err := r.warm(s, m, off, n); err != nil {
 			return nil, err
 		}
@@ -230,7 +230,7 @@ func (r *Reader) coldGroup(s *scratch, off, n, limit int64) ([]byte, error) {
 		if err := r.readCold(s.cold[at:], from+int64(at)); err != nil {
 			return nil, err
 		}
-		r.hints.note(off, n)
+		r.residency.note(off, n)
 		b := s.cold[off-from : min(end, r.groups.end())-from]
 		size, _, _, err := groupSize(b)
 		if err != nil || int64(size) > limit {
@@ -248,7 +248,7 @@ func (r *Reader) preadGroup(s *scratch, off, limit int64) ([]byte, error) {
 	const guess = 2 << 10
 	n := min(limit, guess)
 	read := r.readAt
-	if !r.hints.has(off, n) {
+	if !r.residency.has(off, n) {
 		read = r.readCold
 	}
 	s.group = grow(s.group, n)
@@ -263,6 +263,6 @@ func (r *Reader) preadGroup(s *scratch, off, limit int64) ([]byte, error) {
 		}
 		n = more
 	}
-	r.hints.note(off, n)
+	r.residency.note(off, n)
 	return s.group, nil
 }

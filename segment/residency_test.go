@@ -71,7 +71,7 @@ func TestColdReads(t *testing.T) {
 	if !c.SeekGE(k) {
 		t.Fatal(c.Err())
 	}
-	r.hints.observe(c.open.off, slowTouch)
+	r.residency.observe(c.open.off, slowTouch)
 	for range 2 {
 		checkGet(t, r, m, k, math.MaxUint64)
 		checkGet(t, r, m, &m[0].key, math.MaxUint64)
@@ -80,13 +80,13 @@ func TestColdReads(t *testing.T) {
 		t.Errorf("%d reads after a slow touch", n)
 	}
 	for range 100 {
-		r.hints.observe(c.open.off, 0)
+		r.residency.observe(c.open.off, 0)
 	}
-	if n := r.hints.faults.Load(); n != 0 {
+	if n := r.residency.faults.Load(); n != 0 {
 		t.Errorf("%d slow touches remembered", n)
 	}
 	for range faultLimit / faultWeight {
-		r.hints.observe(c.open.off, slowTouch)
+		r.residency.observe(c.open.off, slowTouch)
 	}
 	checkGet(t, r, m, &m[0].key, math.MaxUint64)
 	if n := reads(); n == 0 {

@@ -55,7 +55,7 @@ type Writer struct {
 	buf     []byte // not yet written
 	flushed int64  // bytes written
 
-	pend       pending
+	pend       groupBuilder
 	last       item.KeyCopy
 	lastSeq    uint64
 	lastOlder  bool // the version before has a newer one of its key before it

@@ -100,10 +100,10 @@ func crashInRecovery(t *testing.T, w *world, image *vfs.Mem, what string) {
 	wantEntries(t, got, append(want, e))
 }
 
-// TestSettle: a process that was killed between the rename and the directory
+// TestPrepareRecovery: a process that was killed between the rename and the directory
 // sync leaves a file whose name is not durable. What recovery notes must not
 // depend on it.
-func TestSettle(t *testing.T) {
+func TestPrepareRecovery(t *testing.T) {
 	fs, o, st := newMem(t), smallOptions(1), State{}
 	l, _ := mustOpen(t, fs, &st, o)
 	e, pos := put(t, l, 1, "a")
@@ -122,7 +122,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal("MakeSpare made no file")
 	}
 	settled := killed.Clone()
-	must(t, Settle(settled, logDir, st))
+	must(t, PrepareRecovery(settled, logDir, st))
 	_, rec := mustReplay(t, settled, st, o)
 	noted := State{First: rec.First, Closed: rec.Closed}
 	got, _ := mustReplay(t, settled.Crash(vfs.CrashOptions{}), noted, o)

@@ -56,11 +56,11 @@
 //
 // # Recovery
 //
-// The owner calls Settle and Recover, notes Recovery.First and Closed in its manifest,
+// The owner calls PrepareRecovery and Recover, notes Recovery.First and Closed in its manifest,
 // durably, and then calls Create. Recover modifies nothing and gives the same result
 // each time. It ends the log at the first record that does not verify if no mark vouches
 // for it, and fails with a *fault.CorruptionError otherwise. A reader beside the owner
-// does not call Settle: it sets Options.Unsettled and calls nothing but Recover.
+// does not call PrepareRecovery: it sets Options.Unsettled and calls nothing but Recover.
 //
 // # Limits
 //

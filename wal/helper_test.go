@@ -73,7 +73,7 @@ func mustReplay(t testing.TB, fs vfs.FS, st State, o Options) ([]entry, *Recover
 // openLog recovers and creates the log that follows, as its owner does it. The
 // state is brought up to date.
 func openLog(fs vfs.FS, st *State, o Options) (*Log, []entry, error) {
-	if err := Settle(fs, logDir, *st); err != nil {
+	if err := PrepareRecovery(fs, logDir, *st); err != nil {
 		return nil, nil, err
 	}
 	got, rec, err := replay(fs, *st, o)

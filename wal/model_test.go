@@ -313,7 +313,7 @@ func (w *world) crash(kill bool) {
 // open opens the log again; what it has recovered is what there is from now on.
 func (w *world) open() {
 	w.t.Helper()
-	if err := Settle(w.fs, logDir, w.st); err != nil {
+	if err := PrepareRecovery(w.fs, logDir, w.st); err != nil {
 		w.allowed(err)
 		w.crash(false)
 		return

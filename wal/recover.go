@@ -39,12 +39,12 @@ type FileState struct {
 	Streams map[Stream]uint64 // highest sequence of each stream with records in it
 }
 
-// Settle makes durable what Recover is about to read, and lets it be read from the disk
+// PrepareRecovery makes durable what Recover is about to read, and lets it be read from the disk
 // only: it syncs the log files whose length st does not note, drops their cached pages
 // and syncs the directory. A process that was killed leaves records in the page cache.
-// Without Settle a power cut could take away what Recover has already seen. Settle
+// Without it a power cut could take away what Recover has already seen. It
 // changes no byte.
-func Settle(fs vfs.FS, dir string, st State) error {
+func PrepareRecovery(fs vfs.FS, dir string, st State) error {
 	numbers, err := list(fs, dir, st)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ type Options struct {
 	// KeepSpareBytes bounds the spare files that Close leaves for the next
 	// run; default none.
 	KeepSpareBytes int64
-	// Unsettled says that Settle was not called, since a writer may be at work. Recover
+	// Unsettled says that PrepareRecovery was not called, since a writer may be at work. Recover
 	// then syncs the records that no mark vouches for, and reads them from the disk,
 	// before it delivers them. It drops what it cannot sync.
 	Unsettled bool

@@ -9,10 +9,10 @@ import (
 )
 
 // pending is the group that a writer collects.
-type pending struct {
+type groupBuilder struct {
 	seed    item.Seed
 	raw     []byte // parts one after the other, unless copied
-	members []pendingMember
+	members []groupMember
 	specs   []byte // descriptions of partition keys
 	keys    int    // members that are the newest of their item
 	first   item.KeyCopy
@@ -25,7 +25,7 @@ type pending struct {
 	head []byte // scratch
 }
 
-type pendingMember struct {
+type groupMember struct {
 	seq         uint64
 	modified    int64
 	expires     int64
@@ -39,7 +39,7 @@ type pendingMember struct {
 }
 
 // highest returns the highest sequence of the members.
-func (p *pending) highest() (seq uint64) {
+func (p *groupBuilder) highest() (seq uint64) {
 	for i := range p.members {
 		seq = max(seq, p.members[i].seq)
 	}
@@ -50,7 +50,7 @@ func (p *pending) highest() (seq uint64) {
 const pendingKeep = 8 << 20
 
 // reset begins another group.
-func (p *pending) reset() {
+func (p *groupBuilder) reset() {
 	p.raw, p.members, p.specs, p.keys = p.raw[:0], p.members[:0], p.specs[:0], 0
 	p.copied = false
 	if cap(p.raw) > pendingKeep {
@@ -59,13 +59,13 @@ func (p *pending) reset() {
 }
 
 // takes reports whether a body of n bytes may join the group.
-func (p *pending) takes(n int) bool {
+func (p *groupBuilder) takes(n int) bool {
 	return len(p.members) == 0 || !p.copied && len(p.members) < groupMembers && len(p.raw)+n <= groupRaw
 }
 
 // add appends a version. samePK and older tell how it relates to the version
 // added before it to the file.
-func (p *pending) add(k *item.Key, v *item.Version, samePK, older bool) {
+func (p *groupBuilder) add(k *item.Key, v *item.Version, samePK, older bool) {
 	m := p.begin(k, v, older)
 	start := len(p.raw)
 	p.raw = append(p.raw, v.Body...)
@@ -73,7 +73,7 @@ func (p *pending) add(k *item.Key, v *item.Version, samePK, older bool) {
 		p.members = append(p.members, m)
 		return
 	}
-	var last *pendingMember
+	var last *groupMember
 	if n := len(p.members); n > 0 {
 		last = &p.members[n-1]
 	}
@@ -96,8 +96,8 @@ func (p *pending) add(k *item.Key, v *item.Version, samePK, older bool) {
 }
 
 // begin makes the member of a version without its key.
-func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember {
-	m := pendingMember{seq: v.Seq, modified: v.Modified, hash: p.seed.Hash(k), body: len(v.Body)}
+func (p *groupBuilder) begin(k *item.Key, v *item.Version, older bool) groupMember {
+	m := groupMember{seq: v.Seq, modified: v.Modified, hash: p.seed.Hash(k), body: len(v.Body)}
 	if v.Deleted() {
 		m.flags |= memberTombstone
 	}
@@ -120,11 +120,11 @@ func (p *pending) begin(k *item.Key, v *item.Version, older bool) pendingMember 
 }
 
 // isKeyless says that a member has no id of its own.
-func (m *pendingMember) isKeyless() bool { return m.idLen == 0 && m.flags&memberOlder != 0 }
+func (m *groupMember) isKeyless() bool { return m.idLen == 0 && m.flags&memberOlder != 0 }
 
 // place returns the offset of text in the part that begins at start. It tries the offset
 // in the member before first. If the part does not have the text, place appends it.
-func (p *pending) place(start int, text []byte, last *pendingMember) int {
+func (p *groupBuilder) place(start int, text []byte, last *groupMember) int {
 	part := p.raw[start:]
 	if last != nil && last.idOff <= len(part) && bytes.HasPrefix(part[last.idOff:], text) {
 		return last.idOff
@@ -137,7 +137,7 @@ func (p *pending) place(start int, text []byte, last *pendingMember) int {
 }
 
 // describePK appends the description of an encoded partition key to specs.
-func (p *pending) describePK(start int, pk []byte) {
+func (p *groupBuilder) describePK(start int, pk []byte) {
 	from := len(p.specs)
 	p.specs = append(p.specs, 0)
 	kind, rest := byte(0), pk
@@ -174,14 +174,14 @@ func (p *pending) describePK(start int, pk []byte) {
 	p.specs[from] = byte(n) | kind
 }
 
-func (p *pending) appendRange(start int, text []byte) {
+func (p *groupBuilder) appendRange(start int, text []byte) {
 	p.specs = binary.AppendUvarint(p.specs, uint64(p.place(start, text, nil)))
 	p.specs = binary.AppendUvarint(p.specs, uint64(len(text)))
 }
 
 // addCopied takes over the only member of another file's group with its
 // payload. The group must be empty.
-func (p *pending) addCopied(k *item.Key, v *item.Version, g *group, m *member, older bool) {
+func (p *groupBuilder) addCopied(k *item.Key, v *item.Version, g *group, m *member, older bool) {
 	to := p.begin(k, v, older)
 	to.body, to.annex = m.body, m.annex
 	if m.annex > 0 {
@@ -197,7 +197,7 @@ func (p *pending) addCopied(k *item.Key, v *item.Version, g *group, m *member, o
 }
 
 // appendTo appends the encoded group, which will lie at off, to dst.
-func (p *pending) appendTo(dst []byte, off int64, base *base, c *compressor) []byte {
+func (p *groupBuilder) appendTo(dst []byte, off int64, base *base, c *compressor) []byte {
 	var payload []byte
 	var coding byte
 	if p.copied {
@@ -238,7 +238,7 @@ func (p *pending) appendTo(dst []byte, off int64, base *base, c *compressor) []b
 	return dst
 }
 
-func (p *pending) appendMember(h []byte, i int) []byte {
+func (p *groupBuilder) appendMember(h []byte, i int) []byte {
 	m := &p.members[i]
 	h = append(h, m.flags)
 	h = binary.AppendUvarint(h, uint64(m.body))

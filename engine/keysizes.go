@@ -8,26 +8,26 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// fullKeys bounds the size of logical partitions: the bytes of their documents.
+// keySizes bounds the size of logical partitions: the bytes of their documents.
 //
 // While a whole physical partition is smaller than a nearly full logical partition,
-// nothing is counted. Beyond that size, fullKeys has a size for each key that is
+// nothing is counted. Beyond that size, keySizes has a size for each key that is
 // written. At first this is an upper bound: the bytes of the key in the partition
 // tables of the runs, plus all documents in memtables, overwritten versions
 // included. When the bound comes to nearly full, the documents of the key are
 // counted exactly, once. From then on each write and delete updates the exact size.
 // Counting reads files: only writers to the same logical partition wait for it.
-type fullKeys struct {
-	mu    lockorder.Mutex[fullLock]
-	sizes map[string]*fullKey // by encoded partition key
+type keySizes struct {
+	mu    lockorder.Mutex[keySizesLock]
+	sizes map[string]*keySize // by encoded partition key
 }
 
-// fullKey is the size of a logical partition.
-type fullKey struct {
-	counting turn // guards the fields below
-	known    bool // bytes is at least an upper bound
-	exact    bool // bytes is exact, except for writes that may still fail
-	told     bool // the listener was told that it is nearly full
+// keySize is the size of a logical partition.
+type keySize struct {
+	counting ctxLock // guards the fields below
+	known    bool    // bytes is at least an upper bound
+	exact    bool    // bytes is exact, except for writes that may still fail
+	told     bool    // the listener was told that it is nearly full
 	bytes    int64
 }
 
@@ -39,7 +39,7 @@ func (l *Limits) nearlyFull() int64 { return l.LogicalPartitionBytes / 5 * 4 }
 
 // counted is what a write has added to the size of its logical partition.
 type counted struct {
-	full   *fullKey // nil: nothing was counted
+	full   *keySize // nil: nothing was counted
 	growth int64    // bytes
 }
 
@@ -139,7 +139,7 @@ func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size i
 
 // of returns the size of a logical partition. If the table has none, of adds one that
 // is not known yet if add is set, and returns nil otherwise.
-func (f *fullKeys) of(pk []byte, add bool) *fullKey {
+func (f *keySizes) of(pk []byte, add bool) *keySize {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := f.sizes[string(pk)]
@@ -147,9 +147,9 @@ func (f *fullKeys) of(pk []byte, add bool) *fullKey {
 		return k
 	}
 	if f.sizes == nil || len(f.sizes) >= maxFullKeys {
-		f.sizes = make(map[string]*fullKey)
+		f.sizes = make(map[string]*keySize)
 	}
-	k = &fullKey{counting: newTurn(countingTurn{})}
+	k = &keySize{counting: newCtxLock(countingTurn{})}
 	f.sizes[string(pk)] = k
 	return k
 }
@@ -166,7 +166,7 @@ func (n *counted) takeBack() {
 
 // forget removes the size of a deleted logical partition. The next write that needs
 // it determines it anew.
-func (f *fullKeys) forget(pk []byte) {
+func (f *keySizes) forget(pk []byte) {
 	f.mu.Lock()
 	delete(f.sizes, string(pk))
 	f.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 const idleBytes = 64 << 10
 
 // keeper looks after the log, and after partitions that take no writes.
-type keeper struct {
+type maintenance struct {
 	db       *DB
 	position wal.Position // of the log when it was last seen to move
 	moved    time.Time
@@ -31,7 +31,7 @@ type stillness struct {
 }
 
 func (w *workers) keep() {
-	k := keeper{db: w.db, moved: time.Now(), idle: make(map[*partition]stillness)}
+	k := maintenance{db: w.db, moved: time.Now(), idle: make(map[*partition]stillness)}
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
 	for {
@@ -69,7 +69,7 @@ func (w *workers) syncAtIntervals(interval time.Duration) {
 	}
 }
 
-func (k *keeper) tick() {
+func (k *maintenance) tick() {
 	db := k.db
 	now := time.Now()
 	if err := k.vouch(now); err != nil {
@@ -94,7 +94,7 @@ func (k *keeper) tick() {
 		signal(db.work.expiryWanted)
 	}
 	if db.heldBack.Swap(false) || db.anyPurgeable() {
-		signal(db.work.mergeWanted) // readers that held merges back may be gone, or items may have expired
+		signal(db.work.compactionWanted) // readers that held merges back may be gone, or items may have expired
 	}
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)
@@ -102,7 +102,7 @@ func (k *keeper) tick() {
 }
 
 // vouch vouches for the last records once nothing follows them.
-func (k *keeper) vouch(now time.Time) error {
+func (k *maintenance) vouch(now time.Time) error {
 	log := k.db.log
 	at := log.Appended()
 	if at != k.position {
@@ -140,7 +140,7 @@ func (db *DB) holdLog() error {
 }
 
 // flushStill flushes partitions that took no writes for idleFlush.
-func (k *keeper) flushStill(now time.Time) {
+func (k *maintenance) flushStill(now time.Time) {
 	for p := range k.idle {
 		if p.dropped.Load() {
 			delete(k.idle, p)
@@ -171,13 +171,13 @@ func (k *keeper) flushStill(now time.Time) {
 // reserveSequences raises the limit in the store manifest before the log
 // reaches it.
 func (db *DB) reserveSequences() error {
-	db.structure.Lock()
-	defer db.structure.Unlock()
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
 	last := db.log.LastSeq()
-	if db.structure.state.SeqLimit-last > sequenceReserve/2 {
+	if db.storeManifest.state.SeqLimit-last > sequenceReserve/2 {
 		return nil
 	}
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	e.SeqLimit = last + sequenceReserve
 	return db.storeManifestLocked(e)
 }
@@ -193,12 +193,12 @@ func (db *DB) releaseLog() error {
 		}
 		return owners.done(s, file) // maxSequence if no partition needs the stream
 	})
-	db.structure.Lock()
-	defer db.structure.Unlock()
-	if first <= db.structure.state.LogFirst {
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	if first <= db.storeManifest.state.LogFirst {
 		return nil
 	}
-	e := db.structure.state.Edit()
+	e := db.storeManifest.state.Edit()
 	e.LogFirst = first
 	e.LogClosed = dropClosed(e.LogClosed, first)
 	if err := db.storeManifestLocked(e); err != nil {

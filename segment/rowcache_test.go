@@ -14,7 +14,7 @@ import (
 )
 
 // held returns the bytes of the items in the slots.
-func (h *Hot) held() (n int64) {
+func (h *RowCache) held() (n int64) {
 	for i := range h.slots {
 		if it := h.slots[i].item.Load(); it != nil {
 			n += it.size()
@@ -29,14 +29,14 @@ func TestHotReads(t *testing.T) {
 	rng := randtest.New(t)
 	fsys := vfs.NewMem()
 	const size = 40 << 10
-	hot := NewHot(size)
+	hot := NewRowCache(size)
 	var readers []*Reader
 	var models []model
 	for i := range 2 {
 		m := maker{rng: rng, levels: 1, partitions: 8, ids: 30, versions: 3, body: document}.make()
 		name := fmt.Sprint(i)
 		write(t, fsys, name, m, WriterOptions{Dictionary: testDictionary(t)})
-		r, err := Open(fsys, name, ReaderOptions{EPK: hashEPK, Hot: hot})
+		r, err := Open(fsys, name, ReaderOptions{EPK: hashEPK, RowCache: hot})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func TestHotReads(t *testing.T) {
 func TestHotOrdinals(t *testing.T) {
 	rng := randtest.New(t)
 	fsys := vfs.NewMem()
-	hot := NewHot(60 << 10)
+	hot := NewRowCache(60 << 10)
 	var cursors []*Cursor
 	var models []model
 	for i := range 2 {
 		m := maker{rng: rng, levels: 1 + i, partitions: 8, ids: 30, versions: 3, body: document}.make()
 		name := fmt.Sprint(i)
 		write(t, fsys, name, m, WriterOptions{Dictionary: testDictionary(t)})
-		r, err := Open(fsys, name, ReaderOptions{EPK: hashEPK, Hot: hot})
+		r, err := Open(fsys, name, ReaderOptions{EPK: hashEPK, RowCache: hot})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestHotOrdinals(t *testing.T) {
 // What is read often stays while others come and go.
 func TestHotStays(t *testing.T) {
 	rng := randtest.New(t)
-	hot := NewHot(64 << 10)
+	hot := NewRowCache(64 << 10)
 	key := func(i int) *item.Key { k := newKey(encodeKey("p"), fmt.Sprint(i)); return &k }
 	version := func(i int) *item.Version {
 		return &item.Version{Seq: uint64(i + 1), Body: bytes.Repeat([]byte{byte(i)}, 500)}
@@ -162,7 +162,7 @@ func TestHotStays(t *testing.T) {
 
 func TestHotConcurrent(t *testing.T) {
 	seed := randtest.New(t).Uint64()
-	hot := NewHot(16 << 10)
+	hot := NewRowCache(16 << 10)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -194,7 +194,7 @@ func TestHotAllocations(t *testing.T) {
 	m := maker{rng: rng, levels: 1, partitions: 8, ids: 30, versions: 1, body: document}.make()
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", m, WriterOptions{Dictionary: testDictionary(t)})
-	r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, Hot: NewHot(1 << 20)})
+	r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, RowCache: NewRowCache(1 << 20)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,19 +7,19 @@ import (
 	"github.com/cleavestore/cleave/internal/alarm"
 )
 
-// breather makes an output pause, so that other work can run.
-type breather struct {
+// yielder makes an output pause, so that other work can run.
+type yielder struct {
 	pacer
 	alarm    alarm.Alarm // nil before the first nap
 	rewrites int         // for a rewrite: its debts.files
 }
 
-func (b *breather) init() {
+func (b *yielder) init() {
 	b.now, b.yield, b.nap = time.Now, runtime.Gosched, b.sleep
 }
 
 // sleep takes a nap.
-func (b *breather) sleep() {
+func (b *yielder) sleep() {
 	if b.alarm == nil {
 		b.alarm = alarm.New()
 	}
@@ -28,7 +28,7 @@ func (b *breather) sleep() {
 }
 
 // close gives back the alarm.
-func (b *breather) close() {
+func (b *yielder) close() {
 	if b.alarm != nil {
 		_ = b.alarm.Close()
 	}
@@ -47,7 +47,7 @@ func (o *output) share() float64 {
 
 // breathe pauses the output, so that other work can run. It returns errMoved if the
 // partition was dropped, the context's error if that has ended.
-func (o *output) breathe() error {
+func (o *output) yield() error {
 	o.pause(o.share())
 	if o.p.dropped.Load() {
 		return errMoved

@@ -55,7 +55,7 @@ func TestMergeOfDisorder(t *testing.T) {
 		must(t, err)
 		p := db.partitions()[0]
 		all := func(runs []*run, _ bool) (plan, error) { return plan{0, len(runs)}, nil }
-		if _, err := db.mergeRuns(ctx, p, all); err != nil {
+		if _, err := db.compactRuns(ctx, p, all); err != nil {
 			if !errors.Is(err, ErrCorrupt) || p.version.Load().filesAside() == 0 {
 				t.Errorf("byte %d: %v", at, err)
 			}

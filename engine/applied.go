@@ -8,9 +8,9 @@ type applied struct {
 	time  int64 // milliseconds; never falls
 }
 
-// heritage is the newest sequence and entry of a partition's parents when the
+// parentProgress is the newest sequence and entry of a partition's parents when the
 // partition took over.
-type heritage struct {
+type parentProgress struct {
 	seq uint64
 	applied
 }

@@ -7,15 +7,15 @@ import (
 )
 
 // turn is a lock that can be tried, and waited for until a context ends.
-type turn struct {
+type ctxLock struct {
 	slot chan struct{}
 	kind lockorder.Kind
 }
 
-func newTurn(kind lockorder.Kind) turn { return turn{make(chan struct{}, 1), kind} }
+func newCtxLock(kind lockorder.Kind) ctxLock { return ctxLock{make(chan struct{}, 1), kind} }
 
 // try takes the turn if it is free.
-func (t turn) try() bool {
+func (t ctxLock) try() bool {
 	select {
 	case t.slot <- struct{}{}:
 		lockorder.Took(t.kind.Order(), t.slot)
@@ -26,7 +26,7 @@ func (t turn) try() bool {
 }
 
 // take waits for the turn.
-func (t turn) take(ctx context.Context) error {
+func (t ctxLock) take(ctx context.Context) error {
 	lockorder.Take(t.kind.Order(), t.slot)
 	select {
 	case t.slot <- struct{}{}:
@@ -38,10 +38,10 @@ func (t turn) take(ctx context.Context) error {
 }
 
 // leave gives the turn to the next.
-func (t turn) leave() {
+func (t ctxLock) leave() {
 	lockorder.Left(t.slot)
 	<-t.slot
 }
 
 // taken says whether the turn is taken at this moment.
-func (t turn) taken() bool { return len(t.slot) > 0 }
+func (t ctxLock) taken() bool { return len(t.slot) > 0 }

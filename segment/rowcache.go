@@ -18,22 +18,22 @@ import (
 // between, unless the item there was read since the slot was last wanted. So uniform
 // reads displace hardly anything. When the bytes are used up, a hand goes round the
 // slots for one to empty.
-type Hot struct {
-	slots []hotSlot
+type RowCache struct {
+	slots []rowSlot
 	size  int64        // bytes
 	room  atomic.Int64 // bytes left
 	hand  atomic.Uint64
 }
 
-type hotSlot struct {
-	item atomic.Pointer[hotItem]
+type rowSlot struct {
+	item atomic.Pointer[row]
 	tag  atomic.Uint32 // of the item: tells it from most others without loading it
 	last atomic.Uint32 // tag that was noted last
 }
 
-// hotItem is the newest version of a key in a file, or the version with an ordinal. All
+// row is the newest version of a key in a file, or the version with an ordinal. All
 // but used is immutable.
-type hotItem struct {
+type row struct {
 	file    uint64 // number of the reader; byOrdinal is added for an ordinal
 	hash    uint64 // of the key; or the ordinal
 	version item.Version
@@ -52,21 +52,21 @@ const (
 	hotSteps       = 8   // slots that are examined for room
 )
 
-// NewHot returns a cache of up to size bytes.
-func NewHot(size int64) *Hot {
+// NewRowCache returns a cache of up to size bytes.
+func NewRowCache(size int64) *RowCache {
 	n := 1
 	for int64(n) < size/hotMean {
 		n *= 2
 	}
-	h := &Hot{slots: make([]hotSlot, n), size: size}
+	h := &RowCache{slots: make([]rowSlot, n), size: size}
 	h.room.Store(size)
 	return h
 }
 
 // Bytes returns how many bytes the items take.
-func (h *Hot) Bytes() int64 { return h.size - h.room.Load() }
+func (h *RowCache) Bytes() int64 { return h.size - h.room.Load() }
 
-func (i *hotItem) size() int64 {
+func (i *row) size() int64 {
 	return hotBytes(&i.key, &i.version)
 }
 
@@ -76,14 +76,14 @@ func hotBytes(k *item.Key, v *item.Version) int64 {
 }
 
 // slot returns the slot of a key in a file, and its tag.
-func (h *Hot) slot(file, hash uint64) (*hotSlot, uint32) {
+func (h *RowCache) slot(file, hash uint64) (*rowSlot, uint32) {
 	x := (hash ^ file*0x9E3779B97F4A7C15) * 0xD6E8FEB86659FD93
 	return &h.slots[x>>32&uint64(len(h.slots)-1)], uint32(x) | 1
 }
 
 // find returns the newest version of a key in a file, if it is held. The body stays
 // valid as long as it is referred to, and must not be written.
-func (h *Hot) find(file uint64, k *item.Key, hash uint64) *item.Version {
+func (h *RowCache) find(file uint64, k *item.Key, hash uint64) *item.Version {
 	slot, tag := h.slot(file, hash)
 	if slot.tag.Load() != tag {
 		return nil
@@ -98,7 +98,7 @@ func (h *Hot) find(file uint64, k *item.Key, hash uint64) *item.Version {
 
 // findOrdinal returns the version with an ordinal in a file, if it is held, and
 // its key. They are valid as the body that find returns.
-func (h *Hot) findOrdinal(file uint64, ordinal uint32) (*item.Key, *item.Version) {
+func (h *RowCache) findOrdinal(file uint64, ordinal uint32) (*item.Key, *item.Version) {
 	slot, tag := h.slot(file|byOrdinal, uint64(ordinal))
 	if slot.tag.Load() != tag {
 		return nil, nil
@@ -111,20 +111,20 @@ func (h *Hot) findOrdinal(file uint64, ordinal uint32) (*item.Key, *item.Version
 	return &i.key, &i.version
 }
 
-func (i *hotItem) use() {
+func (i *row) use() {
 	if !i.used.Load() {
 		i.used.Store(true)
 	}
 }
 
 // noteOrdinal is note for the version with an ordinal.
-func (h *Hot) noteOrdinal(file uint64, ordinal uint32, k *item.Key, v *item.Version) {
+func (h *RowCache) noteOrdinal(file uint64, ordinal uint32, k *item.Key, v *item.Version) {
 	h.note(file|byOrdinal, k, uint64(ordinal), v)
 }
 
 // note says that the newest version of a key in a file, or with byOrdinal the version
 // with an ordinal, was decoded. It keeps nothing of the arguments.
-func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
+func (h *RowCache) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 	slot, tag := h.slot(file, hash)
 	if slot.last.Load() != tag {
 		slot.last.Store(tag)
@@ -150,7 +150,7 @@ func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 		b = append(b, part...)
 		return b[from:len(b):len(b)]
 	}
-	i := &hotItem{file: file, hash: hash, version: *v, key: item.Key{Hash: k.Hash, EPK: own(k.EPK), PK: own(k.PK), ID: own(k.ID)}}
+	i := &row{file: file, hash: hash, version: *v, key: item.Key{Hash: k.Hash, EPK: own(k.EPK), PK: own(k.PK), ID: own(k.ID)}}
 	i.version.Body = own(v.Body)
 	if !slot.item.CompareAndSwap(nil, i) {
 		h.room.Add(size)
@@ -161,7 +161,7 @@ func (h *Hot) note(file uint64, k *item.Key, hash uint64, v *item.Version) {
 
 // empty empties a slot, unless its item was read since the slot was last wanted. It
 // reports whether the slot is empty.
-func (h *Hot) empty(slot *hotSlot) bool {
+func (h *RowCache) empty(slot *rowSlot) bool {
 	i := slot.item.Load()
 	if i == nil {
 		return true

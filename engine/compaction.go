@@ -28,7 +28,7 @@ const (
 	tierRuns    = 8  // number of runs of similar size that are merged together
 	tierPercent = 20 // a merged run may be this much larger than all newer ones together
 	maxRuns     = 12 // above it the newest runs are merged whatever their size
-	settledRuns = 2
+	runsLeft    = 2
 )
 
 // plan is a choice of runs to merge: v.runs[first:end].
@@ -63,15 +63,15 @@ func (p *partition) pickTiers(runs []*run, last bool) (plan, error) {
 	return plan{}, nil
 }
 
-// mergeRuns carries out one merge; done is false if there was nothing to do.
-func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done bool, err error) {
+// compactRuns carries out one merge; done is false if there was nothing to do.
+func (db *DB) compactRuns(ctx context.Context, p *partition, choose picker) (done bool, err error) {
 	// Only merges remove runs and one runs at a time, so the inputs stay; new
 	// runs come in front of them.
 	p.separate()
 	v, release := p.hold()
 	defer release()
 	runs := v.runs
-	pick, err := pickMerge(runs, choose)
+	pick, err := pickCompaction(runs, choose)
 	if err != nil || pick.empty() {
 		return false, err
 	}
@@ -91,9 +91,9 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 		out.codec = p.c.def.Compression
 	}
 	if out.codec != segment.None {
-		out.dict = p.c.mergeDictionary(inputs)
+		out.dict = p.c.compactionDictionary(inputs)
 	}
-	m := merger{
+	m := compactor{
 		out: out, keep: p.retention(oldest), overlap: p.newOverlap(older),
 	}
 	m.keep.aside = p.keysAside(older)
@@ -149,7 +149,7 @@ func (db *DB) mergeRuns(ctx context.Context, p *partition, choose picker) (done 
 }
 
 // merger merges the versions of several runs.
-type merger struct {
+type compactor struct {
 	out     *output
 	keep    retention
 	overlap *overlap
@@ -206,7 +206,7 @@ func (h *runHeap) Pop() any {
 	return last
 }
 
-func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
+func (m *compactor) run(ctx context.Context, db *DB, runs []*run) error {
 	for age, r := range runs {
 		in := &runInput{files: r.files, age: age}
 		ok, err := in.next()
@@ -226,8 +226,8 @@ func (m *merger) run(ctx context.Context, db *DB, runs []*run) error {
 			key.Set(k)
 			m.keep.nextKey(k)
 		}
-		if m.in%breathEvery == 0 {
-			if err := m.out.breathe(); err != nil {
+		if m.in%yieldEvery == 0 {
+			if err := m.out.yield(); err != nil {
 				return err
 			}
 		}

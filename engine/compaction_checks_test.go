@@ -13,7 +13,7 @@ import (
 // mergeFirst merges the newest runs of the only partition.
 func mergeFirst(t *testing.T, db *DB, n int) error {
 	t.Helper()
-	done, err := db.mergeRuns(context.Background(), db.partitions()[0], func([]*run, bool) (plan, error) { return plan{0, n}, nil })
+	done, err := db.compactRuns(context.Background(), db.partitions()[0], func([]*run, bool) (plan, error) { return plan{0, n}, nil })
 	if err == nil && !done {
 		t.Error("nothing was merged")
 	}
