@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -146,18 +147,19 @@ func logBeyond(s engine.Stats, logBytes int64) float64 {
 	return float64(max(0, s.Log.Bytes-max(logBytes, 2*memtables))) / (1 << 20)
 }
 
-// settled is the disk that the files of partitions take after everything that can go
-// has gone, over what is live. The log has a measure of its own. settled waits for what containers keep for a time: else the ratio
+// settled returns the disk that the files of partitions take after everything that can
+// go has gone, over what those of a new store with the same documents take. The log has
+// a measure of its own. settled waits for what containers keep for a time: else the ratio
 // would depend on how long ago the last write was. If something still stays after
 // most, that is a violation.
-func settled(ctx context.Context, db *engine.DB, live int64, most time.Duration) (float64, error) {
+func settled(ctx context.Context, db *engine.DB, most time.Duration) (float64, error) {
 	for begin := time.Now(); ; {
 		if err := db.Compact(ctx); err != nil {
 			return 0, violation("settle: %w", err)
 		}
 		holders := db.Stats().Holders
 		if len(holders) == 0 {
-			return float64(diskBytes(filepath.Join(db.Dir(), "p"))) / float64(max(live, 1)), nil
+			return overNew(ctx, db)
 		}
 		if time.Since(begin) > most {
 			return 0, violation("settle: after %v without a write %v", most, holders)
@@ -168,4 +170,21 @@ func settled(ctx context.Context, db *engine.DB, live int64, most time.Duration)
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// overNew is what the files of partitions of a store take over those of a new store with
+// the same documents.
+func overNew(ctx context.Context, db *engine.DB) (float64, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(db.Dir()), "new-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "store")
+	if r, err := engine.Repair(ctx, db.Dir(), made, nil); err != nil {
+		return 0, fmt.Errorf("a new store of the same documents: %w", err)
+	} else if len(r.Lost)+len(r.Refused) > 0 {
+		return 0, violation("a new store lacks documents: %+v", r)
+	}
+	return float64(diskBytes(filepath.Join(db.Dir(), "p"))) / float64(max(diskBytes(filepath.Join(made, "p")), 1)), nil
 }
