@@ -17,9 +17,9 @@ func TestLockChecker(t *testing.T) {
 	s := newReplicaStore(t, testOptions(vfs.NewMem()))
 	watched.ignore(s.db) // a panic amid the store of a manifest leaves its file open
 	p := s.docs.routing.Load().parts[0]
-	take := func(turn turn) {
-		must(t, turn.take(context.Background()))
-		turn.leave()
+	take := func(l ctxLock) {
+		must(t, l.take(context.Background()))
+		l.leave()
 	}
 	for _, tc := range []struct {
 		want string
