@@ -30,7 +30,7 @@ var (
 func TestCrashChains(t *testing.T) {
 	n := *chainsFlag
 	if n == 0 {
-		n = amount(200, 30, 30)
+		n = amount(200, 30, 10)
 	}
 	seed := newSeed(t)
 	images := 0
