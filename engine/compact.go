@@ -37,7 +37,7 @@ func (db *DB) Compact(ctx context.Context) error {
 	}
 	for _, p := range db.partitions() {
 		if err := p.version.Load().firstAside(); err != nil {
-			return fmt.Errorf("settle: partition %d: a file is set aside: %w", p.id, err)
+			return fmt.Errorf("compact: partition %d: a file is set aside: %w", p.id, err)
 		}
 	}
 	return db.work.reclaimed(ctx)
@@ -75,7 +75,7 @@ func (p *partition) pickDead(ctx context.Context) picker {
 			return plan{0, len(runs)}, nil
 		}
 		if found, err := p.overwrites(ctx, runs); err != nil {
-			return plan{}, fmt.Errorf("settle partition %d: %w", p.id, err)
+			return plan{}, fmt.Errorf("compact partition %d: %w", p.id, err)
 		} else if found {
 			return plan{0, len(runs)}, nil
 		}

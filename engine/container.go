@@ -33,7 +33,7 @@ type Container struct {
 	paths      *jsondoc.Paths
 	unique     *uniqueKeys // nil: there are none
 	scanLimits jsondoc.Limits
-	throughput atomic.Uint64 // RU/s as a float64; changed with structure locked
+	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	copyOf     atomic.Uint32        // id of the container that this is an unfinished copy of; 0: none

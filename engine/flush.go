@@ -463,6 +463,16 @@ func (db *DB) Flush(ctx context.Context) error {
 	return db.releaseLog()
 }
 
+// flushAlone is flushOldest for a caller that does not hold the flushing lock of the
+// partition.
+func (db *DB) flushAlone(ctx context.Context, p *partition) error {
+	if err := p.flushing.take(ctx); err != nil {
+		return err
+	}
+	defer p.flushing.leave()
+	return db.flushOldest(ctx, p)
+}
+
 // flushAll flushes what is frozen in a partition now, and not what writers freeze
 // meanwhile.
 func (db *DB) flushAll(ctx context.Context, p *partition) error {
@@ -473,12 +483,7 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 	newest := frozen[0].Table
 	waits := func(f frozenTable) bool { return f.Table == newest }
 	for slices.ContainsFunc(p.version.Load().frozen, waits) && !p.dropped.Load() {
-		if err := p.flushing.take(ctx); err != nil {
-			return err
-		}
-		err := db.flushOldest(ctx, p)
-		p.flushing.leave()
-		if err != nil {
+		if err := db.flushAlone(ctx, p); err != nil {
 			return err
 		}
 		db.work.flushError.Store(nil)

@@ -126,12 +126,7 @@ func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 		if !p.version.Load().holdsInherited() {
 			return p.forgetParents()
 		}
-		if err := p.flushing.take(ctx); err != nil {
-			return err
-		}
-		err := db.flushOldest(ctx, p)
-		p.flushing.leave()
-		if err != nil {
+		if err := db.flushAlone(ctx, p); err != nil {
 			return err
 		}
 		db.work.reclaimIfManual()
