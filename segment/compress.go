@@ -5,6 +5,8 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/internal/lz"
 )
 
 // Compression says how a writer stores items.
@@ -34,7 +36,7 @@ func (c Compression) String() string {
 type compressor struct {
 	mode Compression
 	dict *Dictionary
-	lz   *lzEncoder // Fast, with a dictionary
+	lz   *lz.Encoder // Fast, with a dictionary
 	zstd *zstd.Encoder
 	buf  []byte
 }
@@ -48,7 +50,7 @@ func newCompressor(mode Compression, dict *Dictionary) (c compressor, err error)
 	case mode == Small:
 		c.zstd, err = newEncoder(dict)
 	case mode == Fast && dict != nil:
-		c.lz = newLZEncoder(dict)
+		c.lz = lz.NewEncoder(dict.bytes, dict.known())
 	}
 	return c, err
 }
@@ -73,13 +75,13 @@ func (c *compressor) encode(raw []byte) (payload []byte, coding byte) {
 	case c.mode == Small:
 		c.buf, coding = c.zstd.EncodeAll(raw, c.buf[:0]), codecZstd
 	default:
-		if n := max(s2.MaxEncodedLen(len(raw)), lzMaxLen(len(raw))); cap(c.buf) < n {
+		if n := max(s2.MaxEncodedLen(len(raw)), lz.MaxLen(len(raw))); cap(c.buf) < n {
 			c.buf = make([]byte, 0, n)
 		}
 		coding = codecS2
 		switch {
-		case c.lz != nil && len(raw) <= lzMaxRaw:
-			c.buf, coding = c.lz.encode(c.buf[:0], raw), codecLZ
+		case c.lz != nil && len(raw) <= lz.MaxRaw:
+			c.buf, coding = c.lz.Encode(c.buf[:0], raw), codecLZ
 		case c.dict != nil:
 			c.buf = c.dict.s2.Encode(c.buf[:cap(c.buf)], raw)
 		default:
@@ -112,12 +114,12 @@ func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]
 		}
 		return payload, nil
 	case codecLZ:
-		if n > len(payload)*lzMaxRatio {
+		if n > len(payload)*lz.MaxRatio {
 			return nil, errPayload
 		}
 		at := len(dst)
 		dst = slices.Grow(dst, n)[:at+n]
-		if _, ok := decodeLZ(dst[at:], payload, dict, n); !ok {
+		if _, ok := lz.Decode(dst[at:], payload, dict.content(), n); !ok {
 			return nil, errPayload
 		}
 		return dst, nil

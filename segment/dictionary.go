@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/lz"
 )
 
 // Sizes of a dictionary, in bytes.
@@ -27,7 +28,7 @@ type Dictionary struct {
 	bytes []byte
 	hash  uint64
 	s2    *s2.Dict
-	known func() *lzKnown // made by the first encoder
+	known func() *lz.Positions // made by the first encoder
 
 	decoder struct {
 		once sync.Once
@@ -54,12 +55,12 @@ func NewDictionary(b []byte) (*Dictionary, error) {
 	if d := dictionaries.byContent[sum].Value(); d != nil {
 		return d, nil
 	}
-	own := append(make([]byte, 0, len(b)+lzSpare), b...) // S2 needs 16 spare bytes, or makes a copy
+	own := append(make([]byte, 0, len(b)+lz.Spare), b...) // S2 needs 16 spare bytes, or makes a copy
 	d := &Dictionary{bytes: own, hash: binary.LittleEndian.Uint64(sum[:])}
 	if d.s2 = s2.MakeDict(own, nil); d.s2 == nil {
 		return nil, fmt.Errorf("dictionary of %d bytes refused", len(b))
 	}
-	d.known = sync.OnceValue(func() *lzKnown { return newLZKnown(own) })
+	d.known = sync.OnceValue(func() *lz.Positions { return lz.NewPositions(own) })
 	p := weak.Make(d)
 	dictionaries.byContent[sum] = p
 	runtime.AddCleanup(d, func(sum [sha256.Size]byte) {

@@ -6,7 +6,7 @@
 //
 // Groups hold the items. A group has a checksum and holds neighbours of together
 // about 512 bytes, or one larger document. It is compressed against a dictionary, by a
-// codec that is decoded quickly (see lz.go) or by zstd. Partitions is a table of the
+// codec that is decoded quickly (package lz) or by zstd. Partitions is a table of the
 // logical partitions, locator a hash table from keys to groups, and offsets leads from
 // the number of a group to its place. Each 4 KiB page of these tables has a checksum;
 // the other sections have checksums of their own.

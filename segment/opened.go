@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lz"
 )
 
 // opened is a group being read: its head decoded, then its payload.
@@ -87,7 +88,7 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	size := len(o.g.payload)
 	if codec != codecRaw {
 		n, at := uvarint(o.g.payload, 0)
-		if at == 0 || n > uint64(r.opts.MaxRaw) || codec == codecLZ && n > uint64(size)*lzMaxRatio {
+		if at == 0 || n > uint64(r.opts.MaxRaw) || codec == codecLZ && n > uint64(size)*lz.MaxRatio {
 			return dst, r.corrupt(o.off, errPayload)
 		}
 		size = int(n)
@@ -104,9 +105,9 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	o.raw = dst[at:]
 	need, ok := max(m.idOff+m.idLen, o.g.reachPK(&m)), false
 	if codec == codecLZ {
-		_, ok = decodeLZ(o.raw, o.g.payload, o.dict, need)
+		_, ok = lz.Decode(o.raw, o.g.payload, o.dict.content(), need)
 	} else {
-		_, ok = beginS2(o.raw, o.g.payload, o.dict.content(), need)
+		_, ok = lz.DecodeS2(o.raw, o.g.payload, o.dict.content(), need)
 	}
 	if !ok {
 		return dst, r.corrupt(o.off, errPayload)

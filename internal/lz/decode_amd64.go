@@ -1,6 +1,6 @@
-package segment
+package lz
 
-// lzPairs decodes pairs of b until need bytes are there, or until it meets a pair that
+// pairs decodes pairs of b until need bytes are there, or until it meets a pair that
 // it leaves to pair: one
 //
 //   - that has over 16 literals,
@@ -13,4 +13,4 @@ package segment
 // truncated block it may read some bytes behind the end: then b.s is beyond len(b.src).
 //
 //go:noescape
-func lzPairs(b *lzBlock, need int)
+func pairs(b *block, need int)

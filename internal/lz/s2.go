@@ -1,4 +1,4 @@
-package segment
+package lz
 
 import "encoding/binary"
 
@@ -13,12 +13,12 @@ import "encoding/binary"
 // output reach into the dictionary, which lies before it; a copy that begins
 // there does not reach beyond its end.
 
-// beginS2 decodes the block src into dst, which has the length of all that it decodes
+// DecodeS2 decodes the block src into dst, which has the length of all that it decodes
 // to, until at least need bytes are there, and returns how many are. ok is false if the
 // part that was read is malformed.
-func beginS2(dst, src, dict []byte, need int) (n int, ok bool) {
-	size, s := uvarint(src, 0)
-	if s == 0 || s > 5 || size != uint64(len(dst)) {
+func DecodeS2(dst, src, dict []byte, need int) (n int, ok bool) {
+	size, s := binary.Uvarint(src)
+	if s <= 0 || s > 5 || size != uint64(len(dst)) {
 		return 0, false
 	}
 	b := s2Block{dst: dst, src: src, s: s, dict: dict, offset: len(dict)}

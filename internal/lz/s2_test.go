@@ -1,4 +1,4 @@
-package segment
+package lz
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 // and the beginnings of whole ones.
 func TestBeginS2(t *testing.T) {
 	rng := randtest.New(t)
-	text := newLZWords(rng)
+	text := newVocabulary(rng)
 	valid, damaged := 0, 0
 	for range 3000 {
 		d, raw := text.input(t)
@@ -34,7 +34,7 @@ func TestBeginS2(t *testing.T) {
 				return nil, false
 			}
 			dst := make([]byte, n)
-			at, ok := beginS2(dst, b, d.bytes, need)
+			at, ok := DecodeS2(dst, b, d.bytes, need)
 			return dst[:at], ok
 		}
 		got, ok := decode(block, len(raw))
@@ -84,7 +84,7 @@ func TestBeginS2Refuses(t *testing.T) {
 		"repetition of 16 MiB":     {10, 0, 1, 7<<2 | 1, 0, 0xff, 0xff, 0xff},
 		"repetition of what is no": {10, 1 | 4<<2, 0},
 	} {
-		if _, ok := beginS2(make([]byte, 10), block, nil, 10); ok {
+		if _, ok := DecodeS2(make([]byte, 10), block, nil, 10); ok {
 			t.Errorf("%s: decoded", name)
 		}
 	}
@@ -93,10 +93,10 @@ func TestBeginS2Refuses(t *testing.T) {
 // FuzzBeginS2 decodes any bytes: what the library decodes is the same, and
 // nothing panics.
 func FuzzBeginS2(f *testing.F) {
-	dict := lzDict(f)
+	dict := sampleDict(f)
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 20 {
-		f.Add(dict.s2.Encode(nil, lzText(rng, dict)), 30)
+		f.Add(dict.s2.Encode(nil, sampleText(rng, dict)), 30)
 	}
 	f.Fuzz(func(t *testing.T, block []byte, need int) {
 		n, err := s2.DecodedLen(block)
@@ -104,9 +104,9 @@ func FuzzBeginS2(f *testing.F) {
 			return
 		}
 		need = max(0, min(need, n))
-		check := func(dict *Dictionary, want []byte, err error) error {
+		check := func(dict, want []byte, err error) error {
 			got := make([]byte, n)
-			if _, ok := beginS2(got, block, dict.content(), need); err == nil && (!ok || !bytes.Equal(got[:need], want[:need])) {
+			if _, ok := DecodeS2(got, block, dict, need); err == nil && (!ok || !bytes.Equal(got[:need], want[:need])) {
 				return fmt.Errorf("%d of %d bytes differ: decoded %v", need, n, ok)
 			}
 			return nil
@@ -116,7 +116,7 @@ func FuzzBeginS2(f *testing.F) {
 			t.Error(err)
 		}
 		with, withErr := dict.s2.Decode(nil, block)
-		if err := check(dict, with, withErr); err != nil {
+		if err := check(dict.bytes, with, withErr); err != nil {
 			t.Error("with a dictionary:", err)
 		}
 	})

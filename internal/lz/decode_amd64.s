@@ -1,7 +1,7 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// func lzPairs(b *lzBlock, need int)
+// func pairs(b *block, need int)
 //
 // Each pair copies 16 bytes for its literals and 64 for its match, whatever their
 // lengths, so that nothing depends on those but where the next pair begins; what is
@@ -14,26 +14,26 @@
 //	R8  dst                 R11  last place in dst for 16 bytes
 //	BX  from a place before dst to the same place of the dictionary
 //	R12 where the dictionary would begin, before dst
-TEXT ·lzPairs(SB), NOSPLIT, $0-16
+TEXT ·pairs(SB), NOSPLIT, $0-16
 	MOVQ    b+0(FP), AX
-	MOVQ    lzBlock_dst(AX), R8
-	MOVQ    lzBlock_src(AX), SI
-	MOVQ    lzBlock_dict(AX), BX
-	MOVQ    (lzBlock_dict+8)(AX), R12
+	MOVQ    block_dst(AX), R8
+	MOVQ    block_src(AX), SI
+	MOVQ    block_dict(AX), BX
+	MOVQ    (block_dict+8)(AX), R12
 	ADDQ    R12, BX
 	SUBQ    R8, BX
 	NEGQ    R12
 	ADDQ    R8, R12
 
 	// A pair begins in src, and 5 bytes of it and 16 literals are within its capacity.
-	MOVQ    (lzBlock_src+8)(AX), R10
+	MOVQ    (block_src+8)(AX), R10
 	DECQ    R10
-	MOVQ    (lzBlock_src+16)(AX), CX
+	MOVQ    (block_src+16)(AX), CX
 	SUBQ    $21, CX
 	CMPQ    CX, R10
 	CMOVQLT CX, R10
 
-	MOVQ    (lzBlock_dst+8)(AX), R11
+	MOVQ    (block_dst+8)(AX), R11
 	SUBQ    $16, R11
 	MOVQ    need+8(FP), R9
 	DECQ    R9
@@ -47,8 +47,8 @@ TEXT ·lzPairs(SB), NOSPLIT, $0-16
 	ADDQ    R8, R11
 	ADDQ    R8, R9
 	MOVQ    R8, DI
-	ADDQ    lzBlock_s(AX), SI
-	ADDQ    lzBlock_d(AX), DI
+	ADDQ    block_s(AX), SI
+	ADDQ    block_d(AX), DI
 
 loop:
 	CMPQ    SI, R10
@@ -136,10 +136,10 @@ piece:
 
 done:
 	MOVQ    b+0(FP), AX
-	SUBQ    lzBlock_src(AX), SI
+	SUBQ    block_src(AX), SI
 	SUBQ    R8, DI
-	MOVQ    SI, lzBlock_s(AX)
-	MOVQ    DI, lzBlock_d(AX)
+	MOVQ    SI, block_s(AX)
+	MOVQ    DI, block_d(AX)
 
 none:
 	RET

@@ -1,4 +1,4 @@
-package segment
+package lz
 
 import (
 	"encoding/binary"
@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Encoding of LZ blocks. The search is the greedy one of Snappy (format_description.txt
+// Encoding. The search is the greedy one of Snappy (format_description.txt
 // of that project): a hash of 6 bytes leads to where they were last in the block, or
 // else to where the dictionary has them. If a match is short, a hash of its end may lead
 // to another match that reaches back over all of it. That one is taken instead.
@@ -16,57 +16,59 @@ import (
 // of an earlier block.
 
 const (
-	lzDictBits = 14        // of hashes into a dictionary
-	lzSeenBits = 12        // of hashes into the block
-	lzPosBits  = 15        // of a position in the block
-	lzMargin   = 12        // bytes before the end of a block at which no match is looked for
-	lzShort    = 12        // bytes of a match below which another one is looked for
-	lzProbes   = 3         // positions looked at before some are skipped
-	lzFar      = 1<<16 - 1 // largest offset
-	lzAround   = 8         // bytes before and behind the text that are looked at
+	dictBits = 14        // of hashes into a dictionary
+	seenBits = 12        // of hashes into the block
+	posBits  = 15        // of a position in the block
+	margin   = 12        // bytes before the end of a block at which no match is looked for
+	short    = 12        // bytes of a match below which another one is looked for
+	probes   = 3         // positions looked at before some are skipped
+	far      = 1<<16 - 1 // largest offset
+	around   = 8         // bytes before and behind the text that are looked at
 )
 
-// lzHash is a hash of n bits of the low 6 bytes of v.
-func lzHash(v uint64, n uint) uint64 { return v << 16 * 227718039650203 >> (64 - n) }
+// hash is a hash of n bits of the low 6 bytes of v.
+func hash(v uint64, n uint) uint64 { return v << 16 * 227718039650203 >> (64 - n) }
 
-// lzKnown leads from the hash of 6 bytes to where a dictionary has them last.
-type lzKnown [1 << lzDictBits]uint16
+// Positions leads from the hash of 6 bytes to where a dictionary has them last.
+type Positions [1 << dictBits]uint16
 
-func newLZKnown(dict []byte) *lzKnown {
-	var t lzKnown
+// NewPositions returns the positions of a dictionary.
+func NewPositions(dict []byte) *Positions {
+	var t Positions
 	for i := 0; i+8 <= len(dict); i++ {
-		t[lzHash(binary.LittleEndian.Uint64(dict[i:]), lzDictBits)] = uint16(i)
+		t[hash(binary.LittleEndian.Uint64(dict[i:]), dictBits)] = uint16(i)
 	}
 	return &t
 }
 
-// lzEncoder encodes one block at a time against one dictionary.
-type lzEncoder struct {
-	text  []byte // the dictionary, then the block; lzAround bytes before and behind
+// Encoder encodes one block at a time against one dictionary.
+type Encoder struct {
+	text  []byte // the dictionary, then the block; around bytes before and behind
 	dict  int    // bytes of the dictionary
-	known *lzKnown
-	seen  [1 << lzSeenBits]uint32 // block and position
-	block uint32                  // number of the block, above the bits of a position
+	known *Positions
+	seen  [1 << seenBits]uint32 // block and position
+	block uint32                // number of the block, above the bits of a position
 }
 
-func newLZEncoder(d *Dictionary) *lzEncoder {
-	e := &lzEncoder{text: make([]byte, lzAround+len(d.bytes)+lzMaxRaw+lzAround)[lzAround:], dict: len(d.bytes), known: d.known()}
-	copy(e.text, d.bytes)
+// NewEncoder returns an encoder against a dictionary, whose positions are known.
+func NewEncoder(dict []byte, known *Positions) *Encoder {
+	e := &Encoder{text: make([]byte, around+len(dict)+MaxRaw+around)[around:], dict: len(dict), known: known}
+	copy(e.text, dict)
 	return e
 }
 
-// encode returns the block of src, of at most lzMaxRaw bytes, in dst, whose
-// capacity is at least lzMaxLen(len(src)).
-func (e *lzEncoder) encode(dst, src []byte) []byte {
-	if e.block += 1 << lzPosBits; e.block == 0 { // the numbers begin again
+// Encode returns the block of src, of at most MaxRaw bytes, in dst, whose
+// capacity is at least MaxLen(len(src)).
+func (e *Encoder) Encode(dst, src []byte) []byte {
+	if e.block += 1 << posBits; e.block == 0 { // the numbers begin again
 		clear(e.seen[:])
-		e.block = 1 << lzPosBits
+		e.block = 1 << posBits
 	}
 	end := e.dict + copy(e.text[e.dict:], src)
-	text := e.text[:end+lzAround]
+	text := e.text[:end+around]
 	dst = dst[:cap(dst)]
 	d := binary.PutUvarint(dst, uint64(len(src)))
-	limit := end - lzMargin
+	limit := end - margin
 	for s, emitted := e.dict, e.dict; ; {
 		// The match: from at to s, offset bytes after what it repeats.
 		at, from := e.find(text, s, emitted, limit)
@@ -79,9 +81,9 @@ func (e *lzEncoder) encode(dst, src []byte) []byte {
 		offset := at - from
 		s = e.ahead(text, at, offset)
 		at = e.back(text, at, offset, emitted)
-		if look := s - 3; s-at < lzShort && s < limit {
-			from := int(e.known[lzHash(load64(text, look), lzDictBits)])
-			if other := look - from; other <= lzFar && load32(text, from) == load32(text, look) {
+		if look := s - 3; s-at < short && s < limit {
+			from := int(e.known[hash(load64(text, look), dictBits)])
+			if other := look - from; other <= far && load32(text, from) == load32(text, look) {
 				if begin := e.back(text, look, other, emitted); begin <= at {
 					at, offset = begin, other
 					s = e.ahead(text, look, offset)
@@ -91,7 +93,7 @@ func (e *lzEncoder) encode(dst, src []byte) []byte {
 		d += putPair(dst[d:], text[emitted:at], offset, s-at)
 		emitted = s
 		if s < limit {
-			e.seen[lzHash(load64(text, s-2), lzSeenBits)] = e.block | uint32(s-2-e.dict)
+			e.seen[hash(load64(text, s-2), seenBits)] = e.block | uint32(s-2-e.dict)
 		}
 	}
 }
@@ -99,11 +101,11 @@ func (e *lzEncoder) encode(dst, src []byte) []byte {
 // find returns the next position from s on whose 4 bytes occurred before, and where they
 // did; -1 if there is none before limit. The longer ago the last match is, the more
 // positions it skips.
-func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
-	for ; s < limit; s += lzProbes + (s-emitted)>>6 {
-		for at := s; at < s+lzProbes; at++ {
+func (e *Encoder) find(text []byte, s, emitted, limit int) (at, from int) {
+	for ; s < limit; s += probes + (s-emitted)>>6 {
+		for at := s; at < s+probes; at++ {
 			v := load64(text, at)
-			seen := &e.seen[lzHash(v, lzSeenBits)]
+			seen := &e.seen[hash(v, seenBits)]
 			here, there := e.block|uint32(at-e.dict), *seen
 			*seen = here
 			if there >= e.block && there < here {
@@ -111,8 +113,8 @@ func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
 					return at, from
 				}
 			}
-			from := int(e.known[lzHash(v, lzDictBits)])
-			if load32(text, from) == uint32(v) && at-from <= lzFar {
+			from := int(e.known[hash(v, dictBits)])
+			if load32(text, from) == uint32(v) && at-from <= far {
 				return at, from
 			}
 		}
@@ -121,8 +123,8 @@ func (e *lzEncoder) find(text []byte, s, emitted, limit int) (at, from int) {
 }
 
 // ahead returns the end of the match whose 4 bytes at at are known to be equal.
-func (e *lzEncoder) ahead(text []byte, at, offset int) int {
-	stop := len(text) - lzAround
+func (e *Encoder) ahead(text []byte, at, offset int) int {
+	stop := len(text) - around
 	if from := at - offset; from < e.dict {
 		stop = min(stop, e.dict+offset)
 	}
@@ -136,7 +138,7 @@ func (e *lzEncoder) ahead(text []byte, at, offset int) int {
 
 // back returns the beginning of the match whose 4 bytes at at are known to be equal; low
 // at the least.
-func (e *lzEncoder) back(text []byte, at, offset, low int) int {
+func (e *Encoder) back(text []byte, at, offset, low int) int {
 	if low = max(low, offset); at-offset >= e.dict {
 		low = max(low, e.dict+offset)
 	}
@@ -165,9 +167,9 @@ func load32(b []byte, i int) uint32 {
 // wrote. The match has length bytes, from offset bytes before; length 0: none. 4 bytes
 // must be readable behind literals. putPair may write 4 bytes more than it returns.
 func putPair(dst, literals []byte, offset, length int) int {
-	if len(literals) <= lzLits && uint(length-lzLeast) <= lzNarrow-lzLeast {
+	if len(literals) <= narrowLiterals && uint(length-least) <= narrow-least {
 		dst = dst[:3+4]
-		binary.LittleEndian.PutUint32(dst, uint32((length-lzLeast)<<2|len(literals)|offset<<8))
+		binary.LittleEndian.PutUint32(dst, uint32((length-least)<<2|len(literals)|offset<<8))
 		binary.LittleEndian.PutUint32(dst[3:], load32(literals, 0))
 		return 3 + len(literals)
 	}
@@ -181,7 +183,7 @@ func putWide(dst, literals []byte, offset, length int) (d int) {
 		if l < len(literals) {
 			n = 0
 		}
-		dst[d], dst[d+1], dst[d+2], dst[d+3], dst[d+4] = byte(lzWide<<2|n>>8), byte(offset), byte(offset>>8), byte(l), byte(n)
+		dst[d], dst[d+1], dst[d+2], dst[d+3], dst[d+4] = byte(wide<<2|n>>8), byte(offset), byte(offset>>8), byte(l), byte(n)
 		d += 5 + copy(dst[d+5:], literals[:l])
 		literals, length = literals[l:], length-n
 	}

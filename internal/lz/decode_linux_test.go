@@ -1,9 +1,10 @@
-package segment
+package lz
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/klauspost/compress/s2"
 	"golang.org/x/sys/unix"
 
 	"github.com/cleavestore/cleave/internal/randtest"
@@ -32,25 +33,22 @@ func atEnd(t *testing.T, b []byte, room int) []byte {
 // capacity no memory is: a byte read or written too far ends the test.
 func TestLZStaysInside(t *testing.T) {
 	rng := randtest.New(t)
-	text := newLZWords(rng).make
+	text := newVocabulary(rng).make
 	for range 100 {
-		d, err := NewDictionary(text(MinDictionary + rng.IntN(3000)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := newDictionary(t, text(s2.MinDictSize+rng.IntN(3000)))
 		raw := text(1 + rng.IntN(2000))
-		block := encodeLZ(newLZEncoder(d), raw)
+		block := encode(d.encoder(), raw)
 		if rng.IntN(2) == 0 {
 			block = randomPairs(rng, len(d.bytes), len(raw))
 		}
 		if rng.IntN(3) == 0 {
 			block = block[:2+rng.IntN(len(block)-1)]
 		}
-		want, valid := lzReference(block, d.bytes, len(raw))
-		edge := &Dictionary{bytes: atEnd(t, d.bytes, lzSpare)}
+		want, valid := reference(block, d.bytes, len(raw))
+		edge := atEnd(t, d.bytes, Spare)
 		for _, room := range []int{0, 1, 19, 20, 21, 22, 40} {
 			src, dst := atEnd(t, block, room), atEnd(t, make([]byte, len(raw)), 0)
-			if _, ok := decodeLZ(dst, src, edge, len(raw)); ok != valid || ok && !bytes.Equal(dst, want) {
+			if _, ok := Decode(dst, src, edge, len(raw)); ok != valid || ok && !bytes.Equal(dst, want) {
 				t.Fatalf("block of %d bytes for %d, %d behind: %t, the reference says %t", len(block), len(raw), room, ok, valid)
 			}
 		}
