@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -461,7 +462,7 @@ func TestChangesOpaque(t *testing.T) {
 	defer db.Close()
 	c, err := db.CreateContainer(ctx, "o", ContainerDef{Kind: Opaque})
 	must(t, err)
-	ids := []string{"a", string([]byte{claimMark, 'b'})}
+	ids := []string{"a", string([]byte{item.ClaimMark, 'b'})}
 	for _, id := range ids {
 		_, err := c.Put(ctx, StringKey("k"), id, []byte("x"), nil)
 		must(t, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -24,13 +25,13 @@ func TestCharges(t *testing.T) {
 		{100 << 10, 10, 50, 100},
 		{1 << 20, 32, 160, 320},
 	} {
-		if got := readCharge(c.bytes); got != c.read {
+		if got := cost.Read(c.bytes); got != c.read {
 			t.Errorf("read of %d bytes: %v, not %v", c.bytes, got, c.read)
 		}
-		if got := insertCharge(c.bytes); got != c.insert {
+		if got := cost.Insert(c.bytes); got != c.insert {
 			t.Errorf("insert of %d bytes: %v, not %v", c.bytes, got, c.insert)
 		}
-		if got := replaceCharge(c.bytes); got != c.replace {
+		if got := cost.Replace(c.bytes); got != c.replace {
 			t.Errorf("replace of %d bytes: %v, not %v", c.bytes, got, c.replace)
 		}
 	}
@@ -73,7 +74,7 @@ func TestChargeOfCalls(t *testing.T) {
 		}
 		scanned += it.Charge
 	}
-	if math.Abs(scanned-(visitCharge+2+1)) > 1e-9 {
+	if math.Abs(scanned-(cost.Visit+2+1)) > 1e-9 {
 		t.Errorf("scan: charge %v", scanned)
 	}
 }
@@ -99,7 +100,7 @@ func TestChargeOfScan(t *testing.T) {
 			}
 			scanned += it.Charge
 		}
-		if math.Abs(scanned-(4*visitCharge+1000)) > 1e-6 {
+		if math.Abs(scanned-(4*cost.Visit+1000)) > 1e-6 {
 			t.Errorf("%+v: charge %v", o, scanned)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -52,7 +53,7 @@ func TestChargesAreTold(t *testing.T) {
 				{"wrong etag", 1, ErrPrecondition, func() error { return meta(c.Upsert(ctx, doc("a"), &WriteOptions{IfMatch: 12345})) }},
 				{"delete of nothing", 1, ErrNotFound, func() error { return c.Delete(ctx, pk, "x", o()) }},
 				{"delete", 5, nil, func() error { return c.Delete(ctx, pk, "b", o()) }},
-				{"scan", visitCharge + 2, nil, func() error {
+				{"scan", cost.Visit + 2, nil, func() error {
 					for _, err := range c.Scan(ctx, pk, "", &ScanOptions{Charge: &told}) {
 						if err != nil {
 							return err
@@ -60,7 +61,7 @@ func TestChargesAreTold(t *testing.T) {
 					}
 					return nil
 				}},
-				{"scan of nothing", visitCharge, nil, func() error {
+				{"scan of nothing", cost.Visit, nil, func() error {
 					for _, err := range c.Scan(ctx, none, "", &ScanOptions{Charge: &told}) {
 						if err != nil {
 							return err
@@ -68,14 +69,14 @@ func TestChargesAreTold(t *testing.T) {
 					}
 					return nil
 				}},
-				{"count", visitCharge + 2, nil, func() error {
+				{"count", cost.Visit + 2, nil, func() error {
 					n, st, err := c.CountStats(ctx, AllPartitions(), Eq("/k", "k"))
 					if told += st.Charge; n != 1 {
 						t.Errorf("count: %d", n)
 					}
 					return err
 				}},
-				{"update", 2 + 1 + 2 + visitCharge + 10 + 5, nil, func() error {
+				{"update", 2 + 1 + 2 + cost.Visit + 10 + 5, nil, func() error {
 					_, err := c.UpdateWith(ctx, pk, &UpdateOptions{Charge: &told}, func(tx *Tx) error {
 						if _, err := tx.Read("a"); err != nil {
 							return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -390,7 +391,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 // outcome returns the RU of the batch, which ended with err.
 func (u *commit) outcome(err error) (charge float64) {
 	if err != nil {
-		return failedCharge
+		return cost.Failed
 	}
 	for i := range u.ops {
 		charge += u.ops[i].charge()

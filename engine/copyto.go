@@ -445,7 +445,7 @@ func (w *copier) change(ctx context.Context, now *Item) error {
 	if now.ID == "" {
 		return w.emptied(ctx, now.Key)
 	}
-	if w.src.unique != nil && now.ID[0] == claimMark {
+	if w.src.unique != nil && now.ID[0] == item.ClaimMark {
 		return nil // the tombstone of a claim, which is no item
 	}
 	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.nowMillis()

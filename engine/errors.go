@@ -61,7 +61,7 @@ var (
 	// ErrTooLarge: a document, the body of an opaque item or an id that was
 	// given as an argument is over its limit. An error inside a document, its
 	// id and key included, is ErrInvalid.
-	ErrTooLarge = errors.New("too large")
+	ErrTooLarge = fault.ErrTooLarge
 	// ErrLogicalPartitionFull: the write would take a logical partition over
 	// its size limit. Deletes are still accepted.
 	ErrLogicalPartitionFull = errors.New("logical partition is full")
@@ -107,30 +107,11 @@ type (
 	IOError = fault.IOError
 	// DocumentError says why and at which byte a document was refused.
 	DocumentError = jsondoc.Error
+	// LimitError reports a size over its limit. It matches ErrTooLarge or
+	// ErrLogicalPartitionFull. A JSON document that is too large is a *DocumentError
+	// instead.
+	LimitError = fault.LimitError
 )
-
-// LimitError reports a size over its limit. It matches ErrTooLarge or
-// ErrLogicalPartitionFull. A JSON document that is too large is a *DocumentError
-// instead.
-type LimitError struct {
-	What  string // what was measured
-	Size  int64  // in Unit
-	Limit int64  // in Unit
-	Unit  string // "" stands for bytes
-	Kind  error  // ErrTooLarge or ErrLogicalPartitionFull
-}
-
-// Error implements error.
-func (e *LimitError) Error() string {
-	unit := e.Unit
-	if unit == "" {
-		unit = "bytes"
-	}
-	return fmt.Sprintf("%s: %v: %d %s, limit %d", e.What, e.Kind, e.Size, unit, e.Limit)
-}
-
-// Unwrap returns the sentinel.
-func (e *LimitError) Unwrap() error { return e.Kind }
 
 // PositionExpiredError says where a feed of all versions can begin. It matches
 // ErrPositionExpired.

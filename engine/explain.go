@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -51,7 +52,7 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 		u := &e.units[i]
 		err := e.inParts(e.ctx, u, func(part *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
 			pp, err := e.explainPart(u, part, v, now, lo, hi, whole)
-			reads := e.readsOf(&pp) * readCharge(int(v.raw/max(1, pp.Versions)))
+			reads := e.readsOf(&pp) * cost.Read(int(v.raw/max(1, pp.Versions)))
 			if n := len(p.Partitions); u.same && n > 0 && p.Partitions[n-1].ID == pp.ID {
 				same := &p.Partitions[n-1]
 				if same.Sources, same.Candidates = same.Sources+pp.Sources, same.Candidates+pp.Candidates; !pp.NoIndex {
@@ -59,7 +60,7 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 				}
 				return err
 			}
-			p.Charge += visitCharge + reads
+			p.Charge += cost.Visit + reads
 			p.Partitions = append(p.Partitions, pp)
 			return err
 		})

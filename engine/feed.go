@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -352,9 +353,9 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 		}
 	}
 	if m != nil {
-		charge := visitCharge
+		charge := cost.Visit
 		for j := range f.found {
-			charge += readCharge(f.found[j].body)
+			charge += cost.Read(f.found[j].body)
 		}
 		m.charge(f.c.db.uptime(), charge)
 	}
@@ -478,7 +479,7 @@ func (n *feedFound) change(text []byte) (Change, []byte) {
 		ch.ETag = ETag(n.seq)
 	}
 	ch.Modified, ch.Expires = time.UnixMilli(n.modified), timeOf(n.expires)
-	ch.Charge = readCharge(n.body)
+	ch.Charge = cost.Read(n.body)
 	return ch, text
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -79,7 +80,7 @@ func TestRoutingByKeys(t *testing.T) {
 					if test.of != nil && !slices.Equal(planned, of) || len(planned) != asked || st.Partitions != asked {
 						t.Errorf("%s, %d keys: asks %d partitions, plans %v, want %v", test.where, most, st.Partitions, planned, of)
 					}
-					if want := visitCharge*float64(asked) + float64(st.Documents); st.Charge < want-0.01 || st.Charge > want+0.01 {
+					if want := cost.Visit*float64(asked) + float64(st.Documents); st.Charge < want-0.01 || st.Charge > want+0.01 {
 						t.Errorf("%s, %d keys: %d partitions and %d documents take %.2f RU, want %.2f", test.where, most, asked, st.Documents, st.Charge, want)
 					}
 					if len(test.of) > 1 && !strings.Contains(plan.Scope, fmt.Sprintf("keys of %s: ", test.scope)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
@@ -39,7 +40,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		}
 		read, matched := t.charge, t.matched
 		n, ok, err := c.count(func(k *item.Key, v *item.Version) bool {
-			t.charge += readCharge(len(v.Body))
+			t.charge += cost.Read(len(v.Body))
 			return t.match(k, v, false)
 		})
 		t.matched = matched
@@ -51,7 +52,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		defer func() {
 			charge := t.charge - read
 			if !u.same {
-				charge += visitCharge
+				charge += cost.Visit
 			}
 			e.spend(charge)
 			if m != nil {
@@ -232,7 +233,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if err := s.indexSource.version(at, &k, &v); err != nil {
 			return err
 		}
-		t.charge += readCharge(len(v.Body))
+		t.charge += cost.Read(len(v.Body))
 		if t.match(&k, &v, true) {
 			to.Add(t.values())
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
@@ -454,7 +455,7 @@ func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
 	pk, id := row.item()
 	if v := &row.ver; v.Seq != 0 {
 		it = Item{
-			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified), Expires: timeOf(v.Expires), Charge: readCharge(len(v.Body))},
+			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified), Expires: timeOf(v.Expires), Charge: cost.Read(len(v.Body))},
 			Body: v.Body,
 		}
 		return it, len(v.Body) > 0, nil

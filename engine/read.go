@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -182,14 +183,14 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	if gone {
 		if m != nil {
-			m.charge(db.uptime(), failedCharge)
+			m.charge(db.uptime(), cost.Failed)
 		}
 		if sampled {
-			p.sample(encoded, failedCharge)
+			p.sample(encoded, cost.Failed)
 		}
-		return Item{Meta: Meta{Charge: failedCharge}}, ErrNotFound
+		return Item{Meta: Meta{Charge: cost.Failed}}, ErrNotFound
 	}
-	charge := readCharge(len(out) - n)
+	charge := cost.Read(len(out) - n)
 	if m != nil {
 		m.charge(db.uptime(), charge)
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -60,7 +61,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			it := Item{
 				Meta: Meta{
 					Key: keyOf(string(k.PK)), ID: string(k.ID), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified),
-					Expires: timeOf(v.Expires), Charge: readCharge(len(v.Body)),
+					Expires: timeOf(v.Expires), Charge: cost.Read(len(v.Body)),
 				},
 				Body: bytes.Clone(v.Body),
 			}

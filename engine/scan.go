@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -200,7 +201,7 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 		s.born = p.born
 	}
 	part, rest := s.divide(rest, p.rng)
-	s.visit = visitCharge
+	s.visit = cost.Visit
 	s.bounded = s.onlyKey
 	return rest, s.runAt(p, part, at, yield)
 }
@@ -290,7 +291,7 @@ var errStopped = errors.New("the loop is over")
 // replaced, errStopped if the loop is over or was given an error.
 func (s *scanner) batches(p *partition, at uint64, yield func(Item, error) bool) error {
 	if !s.visited {
-		s.read = visitCharge
+		s.read = cost.Visit
 	}
 	s.visited = false
 	for s.left > 0 {
@@ -420,7 +421,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 		} else if visible(v, now) || s.claims && v.Flags == item.Claim {
 			body, ok := v.Body, true
 			if s.accept != nil {
-				s.read += readCharge(len(v.Body))
+				s.read += cost.Read(len(v.Body))
 				if body, ok, err = s.accept(k, v, c.known()); err != nil {
 					return false, err
 				}
@@ -465,7 +466,7 @@ func (s *scanner) pageCharge() float64 {
 	}
 	charge := s.visit
 	for i := range s.found {
-		charge += readCharge(s.found[i].body)
+		charge += cost.Read(s.found[i].body)
 	}
 	return charge
 }
@@ -498,7 +499,7 @@ func (s *scanner) item(f *found, text []byte) (Item, []byte) {
 	if !s.onlyKey {
 		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
 	}
-	charge := s.visit + readCharge(f.body)
+	charge := s.visit + cost.Read(f.body)
 	s.visit = 0
 	return Item{
 		Meta: Meta{Key: pk, ID: id, ETag: ETag(f.seq), Seq: f.seq, Modified: time.UnixMilli(f.modified), Expires: timeOf(f.expires), Charge: charge},

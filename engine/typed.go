@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+
+	"github.com/cleavestore/cleave/internal/cost"
 )
 
 // Codec turns values into documents and back. A document says its id and its
@@ -76,7 +78,7 @@ func (t TypedContainer[T]) Read(ctx context.Context, pk PartitionKey, id string)
 		return nil
 	})
 	if borrowErr == ErrNotFound {
-		out.Charge = failedCharge
+		out.Charge = cost.Failed
 	}
 	if borrowErr != nil {
 		return out, borrowErr

@@ -27,8 +27,6 @@ import (
 const (
 	maxUniqueKeys  = 10
 	maxUniquePaths = 16
-	// claimMark is the first byte of a claim's id. No UTF-8 text has it.
-	claimMark = 0xFF
 )
 
 // claimID is the id of a claim: the mark, the number of the unique key and the
@@ -38,7 +36,7 @@ type claimID [18]byte
 // isClaim says whether the key is that of a claim. Without unique keys none is: the ids
 // of an opaque container may be any bytes.
 func (c *Container) isClaim(k *item.Key) bool {
-	return c.unique != nil && len(k.ID) > 0 && k.ID[0] == claimMark
+	return c.unique != nil && k.Marked()
 }
 
 // UniqueKeyError tells which unique key is taken, and by which item; it matches
@@ -135,7 +133,7 @@ func (u *uniqueKeys) claims(dst []claimID, doc []byte) []claimID {
 		for _, slot := range slots {
 			s.add(&s.values[slot])
 		}
-		id := claimID{claimMark, byte(n)}
+		id := claimID{item.ClaimMark, byte(n)}
 		sum := sha256.Sum256(s.tuple)
 		copy(id[2:], sum[:])
 		dst = append(dst, id)

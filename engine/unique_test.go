@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -198,7 +199,7 @@ func compareClaims(db *DB, c *Container) error {
 		m.open(p.version.Load(), maxSequence, false)
 		for m.start(); m.valid(); m.next() {
 			k, v := m.top()
-			if len(k.ID) == 0 || k.ID[0] != claimMark || v.Deleted() || v.Expires != 0 && v.Expires <= now {
+			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= now {
 				continue
 			}
 			at := claim{string(k.PK), claimID(k.ID)}

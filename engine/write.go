@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -262,7 +263,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 			p.sample(r.key.PK, r.outcome(err))
 		}
 		if err != nil {
-			return Meta{Charge: failedCharge}, err
+			return Meta{Charge: cost.Failed}, err
 		}
 		if err := db.await(pos, need); err != nil {
 			return Meta{}, err

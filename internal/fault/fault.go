@@ -1,8 +1,7 @@
-// Package fault holds the errors that the storage layers share: what went
-// wrong, in which file, at which offset.
+// Package fault holds the errors that the layers share: what went wrong, in
+// which file, at which offset, and which limit was passed.
 //
-// The sentinels are matched with errors.Is, the two concrete types with
-// errors.As. Only decoders of on-disk bytes build a CorruptionError; only the
+// The sentinels are matched with errors.Is, the concrete types with errors.As. Only decoders of on-disk bytes build a CorruptionError; only the
 // callers of the file system build an IOError. The engine exports all of them
 // under the same names.
 package fault
@@ -37,6 +36,8 @@ var (
 	ErrTooNew = errors.New("format is newer than this program: update it")
 	// ErrLocked says that another owner has the store open for writing.
 	ErrLocked = errors.New("store is locked")
+	// ErrTooLarge matches a LimitError of something that a caller gave or asked for.
+	ErrTooLarge = errors.New("too large")
 )
 
 // CorruptionError reports bytes that a decoder refused. File is the path as

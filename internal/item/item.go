@@ -209,6 +209,13 @@ const (
 	Claim                       // no item: what it holds of a unique key; the body is the id of the item
 )
 
+// ClaimMark is the first byte of the id of a claim. No UTF-8 text has it; but where there
+// are no claims, an id may begin with it.
+const ClaimMark = 0xFF
+
+// Marked says whether the id begins with ClaimMark.
+func (k *Key) Marked() bool { return len(k.ID) > 0 && k.ID[0] == ClaimMark }
+
 // Version is one version of an item.
 type Version struct {
 	Seq      uint64 // store-wide sequence of the write, at least 1
