@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // A file or partition that cannot be opened is set aside: a file for the part of the key
@@ -17,10 +16,6 @@ import (
 // A partition without a manifest takes no writes and changes nothing on disk. Its
 // directory is left alone, and so are all log records of its stream and of its parents'
 // streams.
-
-// unreadable says that an error lies in the file that was read, and not in the process or
-// its permissions.
-func unreadable(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMissing) }
 
 // bears says whether the store sets aside what cannot be read for this reason.
 func (db *DB) bears(why error) bool { return db.bearing && why != nil && unreadable(why) }
@@ -44,7 +39,7 @@ func (db *DB) asideStill() bool {
 		if p.lost != nil {
 			// The manifest of the partition is damaged: it cannot be read, or its
 			// contents make no sense. It must still be the newest.
-			latest, _ := manifest.NewDir(db.fs, p.dir, manifest.PartitionKind).Latest()
+			latest, _ := manifest.NewDir(db.env.fs, p.dir, manifest.PartitionKind).Latest()
 			if err == nil && latest != p.install.dir.Generation() {
 				return false
 			}
@@ -64,30 +59,12 @@ func (db *DB) asideStill() bool {
 	return true
 }
 
-// asideFile returns the stand-in for a file that cannot be opened.
-func (p *partition) asideFile(ref manifest.File, name string, why error) (*file, error) {
-	lo, hi, err := boundsOf(ref)
-	if err != nil {
-		return nil, err
-	}
-	f := &file{ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
-	f.clip = f.bounds(p.c.levels())
-	f.Reader = segment.Damaged(f.path, why, f.clip.lo, f.clip.hi)
-	f.damage.Store(&why)
-	f.aside.Store(true)
-	return f, nil
-}
-
 // tellAside logs why a file of the partition, or all of it, was set aside, and sends the
 // event.
 func (p *partition) tellAside(why error) {
 	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.id, "error", why)
 	notify(p.db, p.db.opts.Events.CorruptionFound, why)
 }
-
-// missing says that an error in linking the file is no news: the file is damaged and is
-// not there. Then the copy lacks it too.
-func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(err, ErrMissing) }
 
 // setAside makes the partition unreadable, because its manifest is damaged.
 func (p *partition) setAside(why error) error {
@@ -139,7 +116,7 @@ func (p *partition) damages() (all []Damage) {
 				continue
 			}
 			d := Damage{
-				Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.fs.Path(f.name), Offset: -1,
+				Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.env.fs.Path(f.name), Offset: -1,
 				Aside: f.aside.Load(), Whole: p.lost != nil, Err: *why,
 			}
 			if at := new(CorruptionError); errors.As(*why, &at) {

@@ -82,8 +82,8 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	b := backupRun{db: db, options: o}
 	defer b.release()
 	// The pin keeps no versions: its sequence is the highest. A backup holds files only.
-	db.pins.take(byBackup, func() uint64 { return maxSequence }, db.opts.clock())
-	defer db.pins.release(byBackup, maxSequence)
+	db.env.pins.take(byBackup, func() uint64 { return maxSequence }, db.opts.clock())
+	defer db.env.pins.release(byBackup, maxSequence)
 	info, err := b.run(ctx, w)
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)
@@ -126,7 +126,7 @@ func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	if err := b.db.log.Sync(); err != nil {
 		return BackupInfo{}, b.db.uncertain(err)
 	}
-	s := spool{fs: b.db.fs, name: fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix)}
+	s := spool{fs: b.db.env.fs, name: fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix)}
 	defer s.remove()
 	if err := b.records(ctx, s.add); err != nil {
 		return BackupInfo{}, err
@@ -140,7 +140,7 @@ func (b *backupRun) capture() {
 	db := b.db
 	unlock := db.lockFiles()
 	defer unlock()
-	b.guard, b.guarded = db.epoch.Enter(), true
+	b.guard, b.guarded = db.env.epoch.Enter(), true
 	state := db.storeManifest.state.Clone()
 	state.Clean, state.Intents, state.LogFirst, state.LogClosed = false, nil, 0, nil
 	seq := state.LastSeq
@@ -239,7 +239,7 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 // write does step 5.
 func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error) (BackupInfo, error) {
 	if err := b.catalog.Check(); err != nil {
-		return BackupInfo{}, fault.Corrupt(b.db.fs.Path(manifest.PartitionsDir), 0, "what partitions say of their files: %w", err)
+		return BackupInfo{}, fault.Corrupt(b.db.env.fs.Path(manifest.PartitionsDir), 0, "what partitions say of their files: %w", err)
 	}
 	w, err := backup.NewWriter(to, &b.catalog)
 	if err != nil {

@@ -18,16 +18,6 @@ func newBounds(r partmap.Range, levels int) *bounds {
 	return &bounds{lo: boundaryKey(&r.Min, levels), hi: boundaryKey(&r.Max, levels)}
 }
 
-// bounds returns the range of the partition as keys.
-func (p *partition) bounds() *bounds {
-	b := p.limits.Load()
-	if b == nil {
-		b = newBounds(p.rng, p.c.levels())
-		p.limits.Store(b)
-	}
-	return b
-}
-
 // boundaryKey returns the key that sorts before all keys at or above an EPK and after all
 // keys below it. It has no partition key. Its EPK has the full width, padded with zeros.
 // Bytes of a boundary beyond that width are cut off: no key has them.
@@ -100,16 +90,6 @@ func (f *file) bytes() int64 {
 		return f.ref.Part.Bytes
 	}
 	return f.ref.Size
-}
-
-// fileBytes sums the bytes of the version's files within their bounds.
-func (v *version) fileBytes() (n int64) {
-	for _, r := range v.runs {
-		for _, f := range r.files {
-			n += f.bytes()
-		}
-	}
-	return n
 }
 
 // foreign estimates the bytes of the file outside the bounds.

@@ -39,9 +39,9 @@ func (o *output) beginIndex() {
 		return
 	}
 	o.index.taken = nil
-	o.index.builder = index.NewBuilder(o.index.policy, o.p.db.opts.indexBytes(), func() (vfs.File, error) {
-		o.index.temp = path.Join(o.p.dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
-		return o.p.db.fs.Create(o.index.temp)
+	o.index.builder = index.NewBuilder(o.index.policy, o.t.env.indexBytes, func() (vfs.File, error) {
+		o.index.temp = path.Join(o.t.dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
+		return o.t.env.fs.Create(o.index.temp)
 	})
 	o.index.builder.Breathe = o.breatheIndex
 }
@@ -51,7 +51,7 @@ func (o *output) breatheIndex() error {
 	if err := o.yield(); err != nil || !o.merges {
 		return err
 	}
-	return o.p.db.pace(o.ctx, o)
+	return o.pace()
 }
 
 // indexDocument adds the version that was added to the file last.
@@ -132,7 +132,7 @@ func (o *output) finishIndex() {
 
 // writes says whether a path is that of a file that the output is writing.
 func (o *output) writes(name string) bool {
-	fsys := o.p.db.fs
+	fsys := o.t.env.fs
 	return name == fsys.Path(o.temp) || o.index.temp != "" && name == fsys.Path(o.index.temp)
 }
 
@@ -157,8 +157,8 @@ func (o *output) endIndex() {
 	o.index.builder, o.index.taken = nil, nil
 	if o.index.temp != "" {
 		// If this fails, the next open removes the file.
-		if err := o.p.db.fs.Remove(o.index.temp); err != nil {
-			o.p.db.backgroundError("remove a temporary file", err)
+		if err := o.t.env.fs.Remove(o.index.temp); err != nil {
+			o.t.env.background("remove a temporary file", err)
 		}
 		o.index.temp = ""
 	}

@@ -79,7 +79,7 @@ func TestWaiterOfDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate.segments.Store(true)
-	for i := 0; db.pool.Used()+1<<20 <= db.pool.Limit(); i++ {
+	for i := 0; db.env.pool.Used()+1<<20 <= db.env.pool.Limit(); i++ {
 		upsert(t, full, fmt.Sprint(i), 500_000)
 	}
 	wrote := make(chan error)
@@ -121,7 +121,7 @@ func TestBudgetOfManyWriters(t *testing.T) {
 				if _, err := c.Put(ctx, StringKey("a"), fmt.Sprint(w, " ", i), body, nil); err != nil {
 					t.Error(err)
 				}
-				if held := db.pool.Held(); held > db.opts.MemoryBudget {
+				if held := db.env.pool.Held(); held > db.opts.MemoryBudget {
 					t.Errorf("write buffers hold %d bytes with a budget of %d", held, db.opts.MemoryBudget)
 				}
 			}

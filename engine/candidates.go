@@ -101,7 +101,7 @@ func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi = lo, hi
-	if err := c.set.open(p, v, at, now, c.policy, !c.few, lo, hi); err != nil {
+	if err := c.set.open(&p.tree, v, at, now, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
 	c.set.ctx = c.ctx

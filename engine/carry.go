@@ -108,7 +108,7 @@ type carrying struct {
 func (p *partition) appendCarried(c *carrying) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	c.mark.seq = p.mu.lastSeq
 	v := p.version.Load()

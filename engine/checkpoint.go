@@ -213,7 +213,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 	defer cp.took(&cp.info.Link)
 	cp.state = db.storeManifest.state.Clone()
 	cp.state.Clean, cp.state.Intents = false, nil
-	names, err := db.fs.List(manifest.LogDir)
+	names, err := db.env.fs.List(manifest.LogDir)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
 }
 
 func (cp *checkpoint) linkFile(name string) error {
-	_, err := vfs.LinkOrCopyTo(cp.db.fs, name, cp.to, name)
+	_, err := vfs.LinkOrCopyTo(cp.db.env.fs, name, cp.to, name)
 	if err == nil {
 		cp.made = append(cp.made, name)
 	}

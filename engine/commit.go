@@ -288,7 +288,7 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		u.ahead = p.mu.lastSeq
 		p.mu.Unlock()
 	}
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	u.files = v.files
@@ -338,7 +338,7 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 // a refusal, rests is the newest sequence of the versions that were tested: that of the
 // refused operation and those before it. The commit lock is held.
 func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	if v.files != u.files {

@@ -68,29 +68,6 @@ func (p *partition) compactOnce(ctx context.Context, choose picker) error {
 	})
 }
 
-// pickDead chooses all runs if something in them is dead.
-func (p *partition) pickDead(ctx context.Context) picker {
-	return func(runs []*run, last bool) (plan, error) {
-		if p.deadIn(runs, last) > 0 {
-			return plan{0, len(runs)}, nil
-		}
-		if found, err := p.overwrites(ctx, runs); err != nil {
-			return plan{}, fmt.Errorf("compact partition %d: %w", p.id, err)
-		} else if found {
-			return plan{0, len(runs)}, nil
-		}
-		return plan{}, nil
-	}
-}
-
-// pickFew leaves runsLeft runs.
-func pickFew(runs []*run, _ bool) (plan, error) {
-	if len(runs) <= runsLeft {
-		return plan{}, nil
-	}
-	return plan{0, len(runs) - runsLeft + 1}, nil
-}
-
 // rewriteAll calls trimOne or reindexOne until no file of the partition needs it, except
 // those that are set aside. If they give way to a split, it waits for the split, and
 // goes on unless the partition was replaced.

@@ -40,115 +40,94 @@ func (p plan) empty() bool { return p.end-p.first < 1 }
 // says that the partition has no older runs.
 type picker func(runs []*run, last bool) (plan, error)
 
-// pickTiers is the picker of background merges.
-func (p *partition) pickTiers(runs []*run, last bool) (plan, error) {
-	if len(runs) == 0 {
-		return plan{}, nil
-	}
-	if p.wasteful(runs, last) {
-		return plan{0, len(runs)}, nil
-	}
-	sum := runs[0].bytes()
-	end := 1
-	for end < len(runs) && runs[end].bytes()*100 <= sum*(100+tierPercent) {
-		sum += runs[end].bytes()
-		end++
-	}
-	if end >= tierRuns {
-		return plan{0, end}, nil
-	}
-	if len(runs) > maxRuns {
-		return plan{0, len(runs) - maxRuns + 2}, nil
-	}
-	return plan{}, nil
+// compacted tells what a compaction, or the rewriting of a file, has done.
+type compacted struct {
+	runs, itemsIn, itemsOut int64
+	bytesIn, bytesOut       int64 // within the bounds of the references
 }
 
-// compactRuns carries out one merge; done is false if there was nothing to do.
-func (db *DB) compactRuns(ctx context.Context, p *partition, choose picker) (done bool, err error) {
-	// Only merges remove runs and one runs at a time, so the inputs stay; new
+// compact carries out one compaction; done is false if there was nothing to do, or the
+// partition was dropped. The caller holds compacting.
+func (t *tree) compact(ctx context.Context, choose picker) (c compacted, done bool, err error) {
+	// Only compactions remove runs and one runs at a time, so the inputs stay; new
 	// runs come in front of them.
-	p.separate()
-	v, release := p.hold()
+	t.separate()
+	v, release := t.hold()
 	defer release()
 	runs := v.runs
 	pick, err := pickCompaction(runs, choose)
 	if err != nil || pick.empty() {
-		return false, err
+		return c, false, err
 	}
-	start := db.opts.clock()
 	inputs := runs[pick.first:pick.end]
 	older := runs[pick.end:]
 	oldest := allAside(older) // damaged runs do not count: keep.aside has their bounds
-	event := CompactionEvent{Container: p.c.name, Partition: p.id, Runs: len(inputs)}
+	c.runs = int64(len(inputs))
 	var expect int64
 	for _, r := range inputs {
 		expect += r.items()
-		event.BytesIn += r.bytes()
+		c.bytesIn += r.bytes()
 	}
-	out := p.newOutput(ctx, int(expect), older, inputs)
+	out := t.newOutput(ctx, int(expect), older, inputs)
 	defer out.abandon()
 	if oldest {
-		out.codec = p.c.def.Compression
+		out.codec = t.family.compression
 	}
 	if out.codec != segment.None {
-		out.dict = p.c.compactionDictionary(inputs)
+		out.dict = t.family.compactionDictionary(inputs)
 	}
 	m := compactor{
-		out: out, keep: p.retention(oldest), overlap: p.newOverlap(older),
+		out: out, keep: t.retention(oldest), overlap: t.newOverlap(older),
 	}
-	m.keep.aside = p.keysAside(older)
-	if err := m.run(ctx, db, inputs); err == errMoved {
-		return false, nil
+	m.keep.aside = t.keysAside(older)
+	if err := m.run(inputs); err == errMoved {
+		return c, false, nil
 	} else if err != nil {
-		return false, fmt.Errorf("merge of partition %d: %w", p.id, err)
+		return c, false, fmt.Errorf("merge of partition %d: %w", t.id, err)
 	}
 	var replacement []*run
 	if out.items > 0 {
 		r, err := out.finish()
 		if err == errMoved {
-			return false, nil
+			return c, false, nil
 		}
 		if err != nil {
-			return false, err
+			return c, false, err
 		}
 		r.shadowed = m.overlap.estimate()
 		r.keptAbove, r.heldBy = m.keep.floor(), m.keep.readers
 		replacement = []*run{r}
-		event.BytesOut = r.bytes()
+		c.bytesOut = r.bytes()
 	}
-	p.install.Lock()
-	defer p.install.Unlock()
-	if p.dropped.Load() {
-		return false, nil
+	t.install.Lock()
+	defer t.install.Unlock()
+	if t.dropped.Load() {
+		return c, false, nil
 	}
-	present := p.version.Load().runs
+	present := t.version.Load().runs
 	newer := len(present) - len(runs)
 	next := append([]*run{}, present[:newer+pick.first]...)
-	p.carryShadows(out, next)
+	t.carryShadows(out, next)
 	next = append(append(next, replacement...), older...)
 	var gone []*file
 	for _, r := range inputs {
 		gone = append(gone, r.files...)
 	}
-	p.raiseChangeFloor(&m.keep)
-	if err := p.replaceFiles(next, gone); err != nil {
-		return false, err
+	t.raiseChangeFloor(&m.keep)
+	if err := t.replaceFiles(next, gone); err != nil {
+		return c, false, err
 	}
 	out.published = true
-	p.swap(func(v version) version {
+	t.swap(func(v version) version {
 		v.setRuns(next)
 		return v
 	})
-	db.work.retire(func() { p.removeFiles(gone) })
-	db.work.releaseWaiters() // writes that wait for fewer runs
-	event.ItemsIn, event.ItemsOut, event.Duration = m.in, out.items, db.clockSince(start)
-	db.counters.merges.Add(1)
-	db.counters.mergedBytes.Add(event.BytesOut)
-	notify(db, db.opts.Events.Compacted, event)
-	return true, nil
+	t.env.retire(func() { t.removeFiles(gone) })
+	c.itemsIn, c.itemsOut = m.in, out.items
+	return c, true, nil
 }
 
-// merger merges the versions of several runs.
+// compactor merges the versions of several runs.
 type compactor struct {
 	out     *output
 	keep    retention
@@ -206,7 +185,7 @@ func (h *runHeap) Pop() any {
 	return last
 }
 
-func (m *compactor) run(ctx context.Context, db *DB, runs []*run) error {
+func (m *compactor) run(runs []*run) error {
 	for age, r := range runs {
 		in := &runInput{files: r.files, age: age}
 		ok, err := in.next()
@@ -232,7 +211,7 @@ func (m *compactor) run(ctx context.Context, db *DB, runs []*run) error {
 			}
 		}
 		if m.in%paceItems == 0 {
-			if err := db.pace(ctx, m.out); err != nil {
+			if err := m.out.pace(); err != nil {
 				return err
 			}
 		}
@@ -257,4 +236,64 @@ func (m *compactor) run(ctx context.Context, db *DB, runs []*run) error {
 		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.items, m.keep.dropped)
 	}
 	return nil
+}
+
+// pickDead chooses all runs if something in them is dead.
+func (t *tree) pickDead(ctx context.Context) picker {
+	return func(runs []*run, last bool) (plan, error) {
+		if t.deadIn(runs, last) > 0 {
+			return plan{0, len(runs)}, nil
+		}
+		if found, err := t.overwrites(ctx, runs); err != nil {
+			return plan{}, fmt.Errorf("compact partition %d: %w", t.id, err)
+		} else if found {
+			return plan{0, len(runs)}, nil
+		}
+		return plan{}, nil
+	}
+}
+
+// pickFew leaves runsLeft runs.
+func pickFew(runs []*run, _ bool) (plan, error) {
+	if len(runs) <= runsLeft {
+		return plan{}, nil
+	}
+	return plan{0, len(runs) - runsLeft + 1}, nil
+}
+
+// pickTiers is the picker of background merges.
+func (t *tree) pickTiers(runs []*run, last bool) (plan, error) {
+	if len(runs) == 0 {
+		return plan{}, nil
+	}
+	if t.wasteful(runs, last) {
+		return plan{0, len(runs)}, nil
+	}
+	sum := runs[0].bytes()
+	end := 1
+	for end < len(runs) && runs[end].bytes()*100 <= sum*(100+tierPercent) {
+		sum += runs[end].bytes()
+		end++
+	}
+	if end >= tierRuns {
+		return plan{0, end}, nil
+	}
+	if len(runs) > maxRuns {
+		return plan{0, len(runs) - maxRuns + 2}, nil
+	}
+	return plan{}, nil
+}
+
+// advance moves the walker to the next version within the bounds.
+func (r *runInput) advance() bool {
+	for r.walker.Next() {
+		clip := r.file.clip
+		if clip == nil || clip.holds(r.walker.Key()) {
+			return true
+		}
+		if clip.hi.Hash < r.walker.Key().Hash {
+			return false // far behind the upper bound
+		}
+	}
+	return false
 }

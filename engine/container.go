@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -39,8 +38,7 @@ type Container struct {
 	copyOf     atomic.Uint32        // id of the container that this is an unfinished copy of; 0: none
 	copied     atomic.Bool          // a copy took its place
 	copier     atomic.Pointer[Copy] // the Copy that writes to this container; nil: none
-	dict       dictionary
-	indexing   atomic.Pointer[index.Compiled] // nil: nothing is indexed
+	family     family               // what the partitions have in common
 	reindexing indexJobs
 	heat       heat
 	followers  followers
@@ -54,9 +52,6 @@ type routing struct {
 	table *partmap.Table
 	parts []*partition // in table order
 }
-
-// errMoved says that a partition was replaced: the call must be routed again.
-var errMoved = errors.New("partition moved")
 
 // ContainerInfo describes a container.
 type ContainerInfo struct {
@@ -119,13 +114,13 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			return
 		}
 		for _, p := range parts {
-			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.fs, p.dir) })
+			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.fs, p.dir) })
 		}
 	}()
 	if _, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
 		return nil, err
 	}
-	if err := db.fs.SyncDir(manifest.PartitionsDir); err != nil {
+	if err := db.env.fs.SyncDir(manifest.PartitionsDir); err != nil {
 		return nil, err
 	}
 	db.storeManifest.Lock()
@@ -207,7 +202,8 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
-	c.indexing.Store(policy)
+	c.family.levels, c.family.compression, c.family.changeFloor = def.levels(), def.Compression, c.changeFloor
+	c.family.indexing.Store(policy)
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.copyOf.Store(m.CopyOf)
 	c.copied.Store(m.Copied)
@@ -221,14 +217,17 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 
 // newPartition builds an empty partition, without files.
 func (c *Container) newPartition(e partmap.Entry) *partition {
-	p := &partition{db: c.db, c: c, id: e.ID, dir: manifest.PartitionDir(uint32(e.ID)), rng: e.Range}
+	p := &partition{db: c.db, c: c}
+	p.env, p.family = &c.db.env, &c.family
+	p.id, p.dir, p.rng = e.ID, manifest.PartitionDir(uint32(e.ID)), e.Range
+	p.purgeable = p.purgeableAt
 	p.span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
 	if p.span.Hi > maxHash {
 		p.span.Hi = maxHash
 	}
 	p.flushing, p.compacting = newCtxLock(flushingTurn{}), newCtxLock(compactingTurn{})
-	p.install.dir = manifest.NewDir(c.db.fs, p.dir, manifest.PartitionKind)
-	p.version.Store(&version{active: memtable.New(c.db.pool, p.span, 0, c.db.seed)})
+	p.install.dir = manifest.NewDir(c.db.env.fs, p.dir, manifest.PartitionKind)
+	p.version.Store(&version{active: memtable.New(c.db.env.pool, p.span, 0, c.db.env.seed)})
 	return p
 }
 
@@ -240,13 +239,13 @@ func (p *partition) makeFirst() error {
 	if err := p.makeDirectory(); err != nil {
 		return err
 	}
-	return p.install.dir.Store(&manifest.Files{StoreID: p.db.id, Partition: uint32(p.id)})
+	return p.install.dir.Store(&manifest.Files{StoreID: p.db.env.storeID, Partition: uint32(p.id)})
 }
 
 // makeDirectory makes the directory of a new partition. It removes what an attempt that
 // was never committed left there: such an attempt used the same id.
 func (p *partition) makeDirectory() error {
-	fsys := p.db.fs
+	fsys := p.db.env.fs
 	err := fsys.Mkdir(p.dir)
 	if errors.Is(err, fs.ErrExist) {
 		if err = removeTree(fsys, p.dir); err != nil {
@@ -375,7 +374,7 @@ func (c *Container) Def() ContainerDef {
 	def := c.def
 	def.Synthetic = def.Synthetic.clone()
 	def.Index, def.UniqueKeys = IndexPolicy{}, cloneUnique(def.UniqueKeys)
-	if policy := c.indexing.Load(); policy != nil {
+	if policy := c.family.indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}
 	def.Throughput = math.Float64frombits(c.throughput.Load())

@@ -27,7 +27,7 @@ func TestDeletedPartitionsEnd(t *testing.T) {
 		must(t, c.DeleteLogicalPartition(ctx, StringKey(fmt.Sprint("k", i)), nil))
 	}
 	must(t, db.Flush(ctx))
-	guard := db.epoch.Enter()
+	guard := db.env.epoch.Enter()
 	defer guard.Leave()
 	whole := db.partitions()[0].version.Load()
 	documents := version{active: whole.active, runs: whole.runs[1:]}

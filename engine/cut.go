@@ -64,7 +64,7 @@ func (v *version) tableVersions() int64 {
 // memoryHistogram returns where in the key space the documents in the memtables lie.
 func (p *partition) memoryHistogram() *splitter.Histogram {
 	h := new(splitter.Histogram)
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	var m mergedCursor

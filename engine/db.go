@@ -11,13 +11,10 @@ import (
 
 	"io"
 
-	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -36,20 +33,14 @@ const sequenceReserve = 1 << 32
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	fs     vfs.FS
+	env    env // what partitions use of the store
 	dir    string
 	opts   Options
 	opened time.Time
-	id     manifest.ID
-	seed   item.Seed // of hashes in memtables and new files; unknown to those who choose keys
 
 	lock io.Closer
 	log  *wal.Log // nil when read-only
-	pool *arena.Pool
 
-	// epoch guards versions: the memtables and files of a version are released only after
-	// every reader that could have loaded the version has left.
-	epoch *epoch.Domain
 	// calls guards Close, which waits until every call has left.
 	calls    *epoch.Domain
 	closing  atomic.Bool
@@ -70,29 +61,23 @@ type DB struct {
 		dir   *manifest.Dir
 		state manifest.Store
 	}
-	nextFile  atomic.Uint64
 	leftovers leftovers
 
 	unsampled uint32 // heatSample-1
 
-	dropped   wal.Dropped // what replay left out of the log
-	replaying bool        // the log is being read: see makeRoom
-	bearing   bool        // what cannot be read is set aside: see aside.go
-	short     bool        // the reserve file was removed to open the store: see reserve.go
+	dropped wal.Dropped // what replay left out of the log
+	bearing bool        // what cannot be read is set aside: see aside.go
+	short   bool        // the reserve file was removed to open the store: see reserve.go
 
-	pins        pins
-	marks       marks
-	stamps      stamps
-	promised    atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
-	frozenBytes atomic.Int64 // of memtables that wait for their flush
-	heldBack    atomic.Bool  // a reader holds dead versions back: merges look again later
-	cold        *segment.ColdReads
-	files       *segment.Budget
-	hot         *segment.RowCache
-	debt        debt
-	counters    counters
-	memIndexes  memIndexes
-	work        workers
+	marks    marks
+	stamps   stamps
+	promised atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
+	cold     *segment.ColdReads
+	files    *segment.Budget
+	hot      *segment.RowCache
+	debt     debt
+	counters counters
+	work     workers
 }
 
 // Open opens the store in dir, making it if dir is empty or absent. It takes the store's
@@ -125,21 +110,18 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 // error matches errReleased.
 func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, error) {
 	db := &DB{
-		dir: dir, opts: o, seed: item.NewSeed(), short: short, opened: o.clock(), unsampled: heatSample - 1,
-		pool:   arena.NewPool(o.arenaBytes()),
-		epoch:  epoch.New(),
+		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: heatSample - 1,
 		calls:  epoch.New(),
 		cold:   segment.NewColdReads(coldReads),
 		hot:    segment.NewRowCache(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
-	db.pool.MakeAhead(chunksAhead)
+	db.work.init(db)
+	db.files = segment.NewBudget(segment.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: db.work.retire})
+	db.initEnv()
 	if watch.opened != nil {
 		defer watch.opened(db)()
 	}
-	db.memIndexes.init(db.pool, &db.opts)
-	db.work.init(db)
-	db.files = segment.NewBudget(segment.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: db.work.retire})
 	var err error
 	if o.ReadOnly {
 		err = db.openReadOnly(ctx)
@@ -284,7 +266,7 @@ func (db *DB) prepareClose() error {
 		note(err)
 		return first
 	}
-	note(wal.Cut(db.fs, manifest.LogDir, closed)) // only after its length was stored
+	note(wal.Cut(db.env.fs, manifest.LogDir, closed)) // only after its length was stored
 	if first == nil {
 		db.keepReserve()
 	}
@@ -346,15 +328,15 @@ func (db *DB) storeManifestLocked(e *manifest.Edit) error {
 func (db *DB) abandon() {
 	for _, p := range db.partitions() {
 		if v := p.version.Load(); v != nil {
-			v.release(db)
+			v.release(&db.env)
 		}
 	}
 	db.removeLeftovers()
 	if db.log != nil {
 		db.log.Close() // does nothing if prepareClose has closed it
 	}
-	db.pool.Close()
-	if c, ok := db.fs.(io.Closer); ok && db.opts.fs == nil {
+	db.env.pool.Close()
+	if c, ok := db.env.fs.(io.Closer); ok && db.opts.fs == nil {
 		c.Close()
 	}
 	if db.lock != nil {
@@ -369,21 +351,6 @@ func (db *DB) abandon() {
 var watch struct {
 	opened func(*DB) (begun func()) // opened is called when Open begins, begun when it ends
 	closed func(*DB)                // called at the end of Close, or of an Open that failed
-}
-
-// release releases the memtables and files of a version that no reader can reach any
-// more.
-func (v *version) release(db *DB) {
-	db.memIndexes.forget(v.active)
-	v.active.Release()
-	for i := range v.frozen {
-		v.frozen[i].letGo(db)
-	}
-	for _, r := range v.runs {
-		for _, f := range r.files {
-			f.Release()
-		}
-	}
 }
 
 // partitions returns the physical partitions of all containers.

@@ -53,87 +53,6 @@ func (h heldBy) join(o heldBy) heldBy {
 	return slices.Compact(all).thinned()
 }
 
-// gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
-// that no reader is left at or below the lowest sequence of h. If some readers are left,
-// gone sets heldBack: the keeper then wakes the merger again.
-func (db *DB) gone(h heldBy) (part float64, lowest bool) {
-	if len(h) == 0 {
-		return 1, true
-	}
-	live := db.pins.live()
-	gone := 0
-	for _, at := range h {
-		if !slices.Contains(live, at) {
-			gone++
-		}
-	}
-	last := h[len(h)-1]
-	lowest = len(live) == 0 || live[len(live)-1] > last
-	if gone < len(h) || !lowest {
-		db.heldBack.Store(true)
-	}
-	return float64(gone) / float64(len(h)), lowest
-}
-
-// deadIn estimates how many versions a merge of neighbouring runs would drop now. It is
-// above 0 whenever such a merge would drop versions, except those that newer runs
-// overwrite. last says that the partition has no older runs: then tombstones and expired
-// items can go too.
-func (p *partition) deadIn(runs []*run, last bool) (dead float64) {
-	purge := p.purgeable()
-	floor := p.c.changeFloor()
-	for i, r := range runs {
-		part, lowest := p.db.gone(r.heldBy)
-		passed := 1.0
-		if floor != maxSequence {
-			passed = r.passed(floor) // only versions at or below the floor can go
-		}
-		dead += passed * part * r.older()
-		if last && lowest {
-			dead += passed * r.tombstones()
-			if floor == maxSequence {
-				dead += float64(r.expiring.expired(purge))
-			}
-		}
-		if i < len(runs)-1 {
-			dead += passed * float64(r.shadowed)
-		}
-	}
-	return dead
-}
-
-// wasteful says whether so many versions of neighbouring runs are dead that the runs
-// should be merged.
-func (p *partition) wasteful(runs []*run, last bool) bool {
-	dead := p.deadIn(runs, last)
-	var items, bytes float64
-	for _, r := range runs {
-		items += float64(r.items())
-		bytes += float64(r.bytes())
-	}
-	return dead*100 >= items*deadPercent && (dead >= minDeadItems || items > 0 && bytes*dead/items >= minDeadBytes)
-}
-
-// overwrites says whether any run has a key that an older one of the runs has too.
-func (p *partition) overwrites(ctx context.Context, runs []*run) (bool, error) {
-	for i, r := range runs[:max(0, len(runs)-1)] {
-		if r.shadowed > 0 {
-			return true, nil
-		}
-		if r.overwritesNothing.Load() {
-			continue
-		}
-		for _, f := range r.files {
-			found, err := f.overwritesIn(ctx, runs[i+1:])
-			if found || err != nil {
-				return found, err
-			}
-		}
-		r.overwritesNothing.Store(true) // older runs never get new keys
-	}
-	return false, nil
-}
-
 // overwritesIn says whether the file has a key, within the bounds of its reference, that
 // one of the runs has too.
 func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err error) {
@@ -168,4 +87,85 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 		return true, nil
 	}
 	return false, err
+}
+
+// gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
+// that no reader is left at or below the lowest sequence of h. If some readers are left,
+// gone sets heldBack: the keeper then wakes the merger again.
+func (t *tree) gone(h heldBy) (part float64, lowest bool) {
+	if len(h) == 0 {
+		return 1, true
+	}
+	live := t.env.pins.live()
+	gone := 0
+	for _, at := range h {
+		if !slices.Contains(live, at) {
+			gone++
+		}
+	}
+	last := h[len(h)-1]
+	lowest = len(live) == 0 || live[len(live)-1] > last
+	if gone < len(h) || !lowest {
+		t.env.heldBack.Store(true)
+	}
+	return float64(gone) / float64(len(h)), lowest
+}
+
+// deadIn estimates how many versions a merge of neighbouring runs would drop now. It is
+// above 0 whenever such a merge would drop versions, except those that newer runs
+// overwrite. last says that the partition has no older runs: then tombstones and expired
+// items can go too.
+func (t *tree) deadIn(runs []*run, last bool) (dead float64) {
+	purge := t.purgeable()
+	floor := t.family.changeFloor()
+	for i, r := range runs {
+		part, lowest := t.gone(r.heldBy)
+		passed := 1.0
+		if floor != maxSequence {
+			passed = r.passed(floor) // only versions at or below the floor can go
+		}
+		dead += passed * part * r.older()
+		if last && lowest {
+			dead += passed * r.tombstones()
+			if floor == maxSequence {
+				dead += float64(r.expiring.expired(purge))
+			}
+		}
+		if i < len(runs)-1 {
+			dead += passed * float64(r.shadowed)
+		}
+	}
+	return dead
+}
+
+// wasteful says whether so many versions of neighbouring runs are dead that the runs
+// should be merged.
+func (t *tree) wasteful(runs []*run, last bool) bool {
+	dead := t.deadIn(runs, last)
+	var items, bytes float64
+	for _, r := range runs {
+		items += float64(r.items())
+		bytes += float64(r.bytes())
+	}
+	return dead*100 >= items*deadPercent && (dead >= minDeadItems || items > 0 && bytes*dead/items >= minDeadBytes)
+}
+
+// overwrites says whether any run has a key that an older one of the runs has too.
+func (t *tree) overwrites(ctx context.Context, runs []*run) (bool, error) {
+	for i, r := range runs[:max(0, len(runs)-1)] {
+		if r.shadowed > 0 {
+			return true, nil
+		}
+		if r.overwritesNothing.Load() {
+			continue
+		}
+		for _, f := range r.files {
+			found, err := f.overwritesIn(ctx, runs[i+1:])
+			if found || err != nil {
+				return found, err
+			}
+		}
+		r.overwritesNothing.Store(true) // older runs never get new keys
+	}
+	return false, nil
 }

@@ -27,11 +27,11 @@ func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 	if o.codec == segment.None || raw < minDictionaryBytes {
 		return nil
 	}
-	d := &o.p.c.dict
+	d := &o.t.family.dict
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current == nil && !d.stale {
-		d.current = firstDictionary(o.p.version.Load().runs)
+		d.current = firstDictionary(o.t.version.Load().runs)
 	}
 	if d.current == nil {
 		every := max(1, mem.Versions()/dictionarySamples)
@@ -87,7 +87,7 @@ func firstDictionary(runs []*run) *segment.Dictionary {
 // compactionDictionary returns the dictionary for a merge of runs: the container's,
 // or else that of the newest input file with one. It returns nil below
 // minDictionaryBytes, where the dictionary would be a large part of the file.
-func (c *Container) compactionDictionary(runs []*run) *segment.Dictionary {
+func (f *family) compactionDictionary(runs []*run) *segment.Dictionary {
 	var raw int64
 	for _, r := range runs {
 		n, _ := r.compression()
@@ -96,12 +96,12 @@ func (c *Container) compactionDictionary(runs []*run) *segment.Dictionary {
 	if raw < minDictionaryBytes {
 		return nil
 	}
-	c.dict.mu.Lock()
-	defer c.dict.mu.Unlock()
-	if c.dict.current == nil {
+	f.dict.mu.Lock()
+	defer f.dict.mu.Unlock()
+	if f.dict.current == nil {
 		return firstDictionary(runs)
 	}
-	return c.dict.current
+	return f.dict.current
 }
 
 const (

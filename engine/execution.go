@@ -86,7 +86,7 @@ func (e *execution) plan() error {
 		e.wanted = e.s.ColumnPaths()
 	}
 	all := e.s.Where.Op == query.All
-	if policy := e.c.indexing.Load(); policy != nil {
+	if policy := e.c.family.indexing.Load(); policy != nil {
 		p := planner{policy: policy}
 		look := &lookup{policy: policy}
 		look.plan, look.exact = p.plan(e.s.Where, false)
@@ -213,7 +213,7 @@ func (e *execution) pinUnit(last *partition, key PartitionKey, rng partmap.Range
 	if last != nil && last.rng.Contains(&rng.Min) {
 		u = e.units[len(e.units)-1]
 		if u.rng, u.same = rng, true; u.pin {
-			e.c.db.pins.take(byQuery, func() uint64 { return u.at }, e.c.db.opts.clock())
+			e.c.db.env.pins.take(byQuery, func() uint64 { return u.at }, e.c.db.opts.clock())
 		}
 	} else {
 		last, u = e.pinAt(rng)
@@ -263,13 +263,13 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 			return p, u
 		}
 		u.born = p.born
-		u.at = db.pins.take(byQuery, p.visible.Load, db.opts.clock())
+		u.at = db.env.pins.take(byQuery, p.visible.Load, db.opts.clock())
 		if !p.dropped.Load() || e.c.dropped.Load() {
 			return p, u
 		}
 		// The partition was replaced. Its children may have flushed before the pin,
 		// without the versions that this sequence needs: pin in a child instead.
-		db.pins.release(byQuery, u.at)
+		db.env.pins.release(byQuery, u.at)
 	}
 }
 
@@ -277,7 +277,7 @@ func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
 func (e *execution) close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
-			e.c.db.pins.release(byQuery, u.at)
+			e.c.db.env.pins.release(byQuery, u.at)
 		}
 	}
 	st := &e.r.stats

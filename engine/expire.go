@@ -117,7 +117,7 @@ func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (n
 // that it read. It lowers next to the earliest later expiry. more says that there
 // may be more items.
 func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun bool, purge int64, next *int64) (gone []expired, more bool, err error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	at := p.visible.Load()
 	v := p.version.Load()

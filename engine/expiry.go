@@ -3,9 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
-	"github.com/cleavestore/cleave/internal/manifest"
 )
 
 // An item expires when its time to live has passed since it was written. Reads
@@ -83,10 +81,10 @@ func (db *DB) purgeable() int64 {
 	return now - db.opts.ExpiryGrace.Milliseconds()
 }
 
-// purgeable is DB.purgeable for a partition. In a replicated container it is not
+// purgeableAt is DB.purgeable for a partition. In a replicated container it is not
 // later than the time of the partition's newest entry: the next entry may come with
 // the same time, whatever the clock says.
-func (p *partition) purgeable() int64 {
+func (p *partition) purgeableAt() int64 {
 	at := p.db.purgeable()
 	if p.c.def.Replicated {
 		p.mu.Lock()
@@ -110,61 +108,4 @@ func (db *DB) anyPurgeable() bool {
 		}
 	}
 	return false
-}
-
-// expiring summarizes the items of a run that expire.
-type expiring struct {
-	count       int64
-	first, last int64 // time stamps
-}
-
-// note counts a version.
-func (e *expiring) note(v *item.Version) {
-	if v.Expires == 0 || v.Deleted() {
-		return
-	}
-	if e.count == 0 {
-		e.first, e.last = v.Expires, v.Expires
-	}
-	e.count++
-	e.first, e.last = min(e.first, v.Expires), max(e.last, v.Expires)
-}
-
-// join adds a share of another run's summary.
-func (e *expiring) join(of expiring, share float64) {
-	n := int64(float64(of.count) * share)
-	if n == 0 {
-		return
-	}
-	if e.count == 0 {
-		e.first, e.last = of.first, of.last
-	}
-	e.count += n
-	e.first, e.last = min(e.first, of.first), max(e.last, of.last)
-}
-
-// expired estimates how many of the items have expired at a time. It assumes that
-// they expire evenly between first and last.
-func (e *expiring) expired(at int64) int64 {
-	switch {
-	case e.count == 0 || at < e.first:
-		return 0
-	case at >= e.last:
-		return e.count
-	}
-	return int64(float64(e.count) * float64(at-e.first) / float64(e.last-e.first))
-}
-
-func (e *expiring) manifest() *manifest.Expiring {
-	if e.count == 0 {
-		return nil
-	}
-	return &manifest.Expiring{Items: e.count, First: e.first, Last: e.last}
-}
-
-func expiringFrom(m *manifest.Expiring) expiring {
-	if m == nil {
-		return expiring{}
-	}
-	return expiring{count: m.Items, first: m.First, last: m.Last}
 }

@@ -80,7 +80,7 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	defer c.db.pins.release(byExport, taken.seq)
+	defer c.db.env.pins.release(byExport, taken.seq)
 	if p.dropped.Load() {
 		return PartitionContent{}, c.noPartition(id)
 	}

@@ -491,7 +491,7 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 	// must survive a crash: otherwise the feed would never show the hidden one.
 	known, _ := p.durable()
 	known = max(known, to)
-	guard := db.epoch.Enter()
+	guard := db.env.epoch.Enter()
 	defer guard.Leave()
 	defer f.closeSources()
 	v := p.version.Load()

@@ -36,7 +36,7 @@ func (h Holder) String() string {
 // holders returns what holds space: readers, the oldest first, then containers that
 // keep versions which would otherwise be dead.
 func (db *DB) holders() []Holder {
-	all := db.pins.holders()
+	all := db.env.pins.holders()
 	for info := range db.Containers() {
 		c, err := db.Container(info.Name)
 		if err != nil {
@@ -71,7 +71,7 @@ func (c *Container) holdsExpired() bool {
 
 // anyRun says whether is returns true for one of the container's runs.
 func (c *Container) anyRun(is func(*partition, *run) bool) bool {
-	guard := c.db.epoch.Enter()
+	guard := c.db.env.epoch.Enter()
 	defer guard.Leave()
 	return slices.ContainsFunc(c.routing.Load().parts, func(p *partition) bool {
 		return slices.ContainsFunc(p.version.Load().runs, func(r *run) bool { return is(p, r) })

@@ -2,13 +2,9 @@ package engine
 
 import (
 	"context"
-	"path"
 	"slices"
 	"sync/atomic"
 
-	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -45,67 +41,6 @@ func (h *heirs) publish(db *DB, seq uint64) error {
 		}
 	}
 	return nil
-}
-
-// inherited returns the streams that the partition inherits. The slice is
-// never changed.
-func (p *partition) inherited() []manifest.Inherited {
-	if list := p.inherits.Load(); list != nil {
-		return *list
-	}
-	return nil
-}
-
-// flushedOf returns the sequence up to which the partition has flushed a stream.
-func (p *partition) flushedOf(s wal.Stream) uint64 {
-	for _, in := range p.inherited() {
-		if wal.Stream(in.Stream) == s {
-			return in.FlushedSeq
-		}
-	}
-	return p.install.flushedSeq.Load()
-}
-
-// flushed returns how far the partition has flushed its own stream, and those that
-// it inherits, once mem is in files. mem is its oldest frozen memtable.
-func (p *partition) flushed(mem *frozenTable) (seq uint64, inherits []manifest.Inherited) {
-	// The partition's own records come after all inherited ones.
-	seq = max(p.install.flushedSeq.Load(), mem.lastSeq)
-	for _, in := range p.inherited() {
-		switch {
-		case mem.mixed:
-			continue // replay put the whole stream into this memtable and earlier ones
-		case mem.from == wal.Stream(in.Stream):
-			if !p.holdsOf(mem) {
-				continue
-			}
-			in.FlushedSeq = mem.lastSeq
-		}
-		inherits = append(inherits, in)
-	}
-	return seq, inherits
-}
-
-// holdsOf says whether another frozen memtable comes from the same parent as mem.
-func (p *partition) holdsOf(mem *frozenTable) bool {
-	frozen := p.version.Load().frozen
-	for i := range frozen {
-		if frozen[i].Table != mem.Table && frozen[i].from == mem.from {
-			return true
-		}
-	}
-	return false
-}
-
-// holdsInherited says whether some frozen memtable holds records of inherited
-// streams.
-func (v *version) holdsInherited() bool {
-	for i := range v.frozen {
-		if v.frozen[i].from != 0 || v.frozen[i].mixed {
-			return true
-		}
-	}
-	return false
 }
 
 // endInheritance flushes the inherited memtables of a partition, until it inherits
@@ -229,114 +164,4 @@ func (p *partition) leaveTables() *inheritance {
 		return v
 	})
 	return in
-}
-
-// inheritRuns makes the runs of a child out of those of its parents, within
-// its bounds. Runs of several parents are paired from the oldest on: their keys
-// are disjoint. The files are acquired; releaseRuns gives them back.
-func (child *partition) inheritRuns(parents []*partition) (runs []*run, err error) {
-	depth := 0
-	for _, p := range parents {
-		depth = max(depth, len(p.version.Load().runs))
-	}
-	defer func() {
-		if err != nil {
-			releaseRuns(runs)
-			runs = nil
-		}
-	}()
-	for age := depth; age > 0; age-- { // the oldest run has age 1
-		out := new(run)
-		runs = append(runs, out)
-		for _, p := range parents {
-			of := p.version.Load().runs
-			if len(of) < age {
-				continue
-			}
-			if err := out.inherit(of[len(of)-age], child); err != nil {
-				return runs, err
-			}
-		}
-		if len(out.files) == 0 {
-			runs = runs[:len(runs)-1]
-		}
-	}
-	return runs, nil
-}
-
-// inherit adds the files of a parent's run, within the bounds of a child.
-func (r *run) inherit(of *run, child *partition) error {
-	items := of.items()
-	before := r.items()
-	for _, f := range of.files {
-		rng := partmap.Range{Min: f.min, Max: f.max}
-		if rng.Min.Compare(&child.rng.Min) < 0 {
-			rng.Min = child.rng.Min
-		}
-		if rng.Max.Compare(&child.rng.Max) > 0 {
-			rng.Max = child.rng.Max
-		}
-		if rng.Empty() {
-			continue
-		}
-		next := &file{Reader: f.Reader, ref: f.ref, name: path.Join(child.dir, manifest.SegmentName(f.ref.Number))}
-		next.path = child.db.fs.Path(next.name)
-		next.shadows.take(&f.shadows, false)
-		next.inheritDamage(f)
-		next.setBounds(rng, child.c.levels())
-		if next.holdsNothing() {
-			continue
-		}
-		if n := len(r.files); n > 0 && r.files[n-1].ref.Number == f.ref.Number && r.files[n-1].max.Compare(&rng.Min) == 0 {
-			// Two adjacent references to one file, of the same age, are joined.
-			last := r.files[n-1]
-			last.setBounds(partmap.Range{Min: last.min, Max: rng.Max}, child.c.levels())
-			last.shadows.take(&next.shadows, true)
-			next = last
-		} else {
-			next.Acquire()
-			r.files = append(r.files, next)
-		}
-		if err := next.estimate(); err != nil {
-			return err
-		}
-	}
-	if items > 0 {
-		share := float64(r.items()-before) / float64(items)
-		r.shadowed += int64(float64(of.shadowed) * share)
-		r.expiring.join(of.expiring, share)
-	}
-	r.heldBy, r.keptAbove = r.heldBy.join(of.heldBy), max(r.keptAbove, of.keptAbove)
-	return nil
-}
-
-func releaseRuns(runs []*run) {
-	for _, r := range runs {
-		for _, f := range r.files {
-			f.Release()
-		}
-	}
-}
-
-// walk returns a walker for a merge over the file from its lower bound on, or
-// a little before it.
-func (f *file) walk() *segment.Walker {
-	if f.clip == nil {
-		return f.WalkKeys()
-	}
-	return f.WalkKeysFrom(f.clip.lo.EPK)
-}
-
-// advance moves the walker to the next version within the bounds.
-func (r *runInput) advance() bool {
-	for r.walker.Next() {
-		clip := r.file.clip
-		if clip == nil || clip.holds(r.walker.Key()) {
-			return true
-		}
-		if clip.hi.Hash < r.walker.Key().Hash {
-			return false // far behind the upper bound
-		}
-	}
-	return false
 }

@@ -108,7 +108,7 @@ func (in *installation) run(ctx context.Context) error {
 	}
 	releaseRuns(in.p.version.Load().runs)
 	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out which partitions there are
-		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.fs, in.p.dir) })
+		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.env.fs, in.p.dir) })
 	}
 	return err
 }
@@ -207,7 +207,7 @@ func (in *installation) build(ctx context.Context) error {
 	if err := p.storeFiles(runs, in.head.Seq, at, nil); err != nil {
 		return err
 	}
-	return in.db.fs.SyncDir(manifest.PartitionsDir)
+	return in.db.env.fs.SyncDir(manifest.PartitionsDir)
 }
 
 // writeItems writes the items of the stream to a run.
@@ -215,7 +215,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 	out := in.p.newOutput(ctx, 0, nil, nil)
 	defer out.abandon()
 	if out.codec = in.c.def.Compression; out.codec != NoCompression {
-		out.dict = in.c.compactionDictionary(in.c.allRuns())
+		out.dict = in.c.family.compactionDictionary(in.c.allRuns())
 	}
 	var last item.KeyCopy
 	var op operation

@@ -132,7 +132,7 @@ func TestInstallBesideMerge(t *testing.T) {
 		opts := testOptions(vfs.NewMem())
 		opts.manual, opts.memtableBytes, opts.LogFileBytes = false, 1<<30, 256<<20 // only memory asks for flushes
 		s := newReplicaStore(t, opts)
-		for i := 0; s.db.pool.Used() < s.db.pool.Limit()/5*2; i++ { // the largest memtable of all
+		for i := 0; s.db.env.pool.Used() < s.db.env.pool.Limit()/5*2; i++ { // the largest memtable of all
 			must(t, s.apply(fmt.Sprint(i), 100_000))
 		}
 		p := s.docs.routing.Load().parts[0]

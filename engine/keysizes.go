@@ -191,7 +191,7 @@ func (v *version) documentBytes() int64 {
 // keyBound returns an upper bound of the size of a logical partition: its bytes in
 // the partition tables of the runs, and all documents in memtables.
 func (p *partition) keyBound(k *item.Key) (int64, error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	n := v.documentBytes()
@@ -216,7 +216,7 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 func (p *partition) itemBytes(k *item.Key) (int64, error) {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	var v item.Version
 	epk := partmap.HashEncoded(k.PK)
@@ -250,7 +250,7 @@ func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, e
 
 // countSome counts on from an item, and moves from to where it stopped.
 func (p *partition) countSome(ctx context.Context, from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	var m mergedCursor
 	m.open(p.version.Load(), maxSequence, false)

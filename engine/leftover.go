@@ -29,9 +29,6 @@ type leftover struct {
 	try   func() (done bool)
 }
 
-// errHeld says that a reader has the file pinned, so that its last name stays.
-var errHeld = errors.New("a reader has the file pinned")
-
 // bytes sums the sizes of the files that wait to be removed.
 func (l *leftovers) bytes() (n int64) {
 	l.Lock()

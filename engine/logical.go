@@ -101,7 +101,7 @@ func (c *Container) tour(ctx context.Context, rest partmap.Range) (*tour, error)
 		return nil, err
 	}
 	defer call.Leave()
-	guard := c.db.epoch.Enter()
+	guard := c.db.env.epoch.Enter()
 	defer guard.Leave()
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(&rest.Min)]

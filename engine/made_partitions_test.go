@@ -43,7 +43,7 @@ func TestManyPartitions(t *testing.T) {
 	if each := store / int64(most); each > 160 || len(one) > 200 {
 		t.Errorf("the store manifest has %d bytes for each partition, its own %d", each, len(one))
 	}
-	if taken := db.pool.Used(); taken != 0 {
+	if taken := db.env.pool.Used(); taken != 0 {
 		t.Errorf("%d bytes of write buffers are taken before anything was written", taken)
 	}
 	docs := 0

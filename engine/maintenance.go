@@ -93,7 +93,7 @@ func (k *maintenance) tick() {
 	if db.tellsExpiry() {
 		signal(db.work.expiryWanted)
 	}
-	if db.heldBack.Swap(false) || db.anyPurgeable() {
+	if db.env.heldBack.Swap(false) || db.anyPurgeable() {
 		signal(db.work.compactionWanted) // readers that held merges back may be gone, or items may have expired
 	}
 	if err := db.reserveSequences(); err != nil {

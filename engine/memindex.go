@@ -65,13 +65,13 @@ type memIndexes struct {
 // largePart is the size of the documents of a part, in bytes, from which it is large.
 const largePart = 1 << 20
 
-func (m *memIndexes) init(pool *arena.Pool, o *Options) {
+func (m *memIndexes) init(pool *arena.Pool, budget int64, readOnly bool) {
 	m.pool = pool
-	m.beyond = o.MemoryBudget / 16
-	if o.ReadOnly {
+	m.beyond = budget / 16
+	if readOnly {
 		m.beyond = math.MaxInt64 / 2
 	}
-	m.scratch = min(index.DefaultLimit, o.MemoryBudget/4)
+	m.scratch = min(index.DefaultLimit, budget/4)
 }
 
 // reserve counts memory; false: there is none left.

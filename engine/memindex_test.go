@@ -59,7 +59,7 @@ func TestMemtableIndexMemory(t *testing.T) {
 		t.Helper()
 		var sum int64
 		for _, p := range db.partitions() {
-			for _, part := range db.memIndexes.made(p.version.Load().active) {
+			for _, part := range db.env.memIndexes.made(p.version.Load().active) {
 				sum += part.bytes
 			}
 		}
@@ -90,13 +90,13 @@ func TestMemtableIndexMemory(t *testing.T) {
 	}
 
 	// No memory is left: the memtables are read, and hold no more.
-	db.memIndexes.beyond = db.pool.Used() - db.pool.Limit()
+	db.env.memIndexes.beyond = db.env.pool.Used() - db.env.pool.Limit()
 	put(100)
 	check()
 	if n := held(); n != before {
 		t.Errorf("%d bytes, had %d and was to get no more", n, before)
 	}
-	if db.memIndexes.beyond = 0; held() != before {
+	if db.env.memIndexes.beyond = 0; held() != before {
 		t.Error("memory that nobody asked for")
 	}
 	check()
@@ -124,13 +124,13 @@ func TestMemtableIndexMemory(t *testing.T) {
 	check()
 
 	// To make a part takes more than it may: that memtable is read.
-	db.memIndexes.scratch = 1
+	db.env.memIndexes.scratch = 1
 	put(100)
 	check()
 	if n := held(); n != 0 {
 		t.Errorf("%d bytes where none can be made", n)
 	}
-	db.memIndexes.scratch = math.MaxInt64
+	db.env.memIndexes.scratch = math.MaxInt64
 	check()
 	if n := held(); n != 0 {
 		t.Errorf("%d bytes: a memtable is to be tried once", n)

@@ -32,7 +32,7 @@ func TestFileNumbersGoOn(t *testing.T) {
 	if runs := p.version.Load().runs; len(runs) != 0 {
 		t.Fatalf("%d runs are left", len(runs))
 	}
-	last := db.nextFile.Load()
+	last := db.env.nextFile.Load()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

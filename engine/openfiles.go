@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
-	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // openPartitions builds containers and partitions and opens their files.
@@ -42,7 +39,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
 		if err != nil && !errors.Is(err, ErrTooNew) {
-			err = fault.Corrupt(db.fs.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "%w", err)
+			err = fault.Corrupt(db.env.fs.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "%w", err)
 		}
 		if err != nil {
 			return err
@@ -69,7 +66,7 @@ func (db *DB) adoptSeed(parts []*partition) {
 		for _, r := range p.version.Load().runs {
 			for _, f := range r.files {
 				if seed := f.Seed(); f.ref.Number > newest && seed != (item.Seed{}) {
-					newest, db.seed = f.ref.Number, seed
+					newest, db.env.seed = f.ref.Number, seed
 				}
 			}
 		}
@@ -79,7 +76,7 @@ func (db *DB) adoptSeed(parts []*partition) {
 	}
 	for _, p := range parts {
 		v := *p.version.Load()
-		v.active = memtable.New(db.pool, p.span, 0, db.seed)
+		v.active = memtable.New(db.env.pool, p.span, 0, db.env.seed)
 		p.version.Store(&v)
 	}
 }
@@ -114,7 +111,7 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 // open loads the manifest of a partition and opens its files. aside are the reasons
 // why files were set aside.
 func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
-	names, err := p.db.fs.List(p.dir)
+	names, err := p.db.env.fs.List(p.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +121,7 @@ func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 		return nil, err
 	}
 	if err := p.db.storeManifest.state.CheckFiles(uint32(p.id), &m); err != nil {
-		return nil, fault.Corrupt(p.db.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
+		return nil, fault.Corrupt(p.db.env.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
 	}
 	p.leftovers = leftoversOf(names, &m)
 	p.install.flushedSeq.Store(m.FlushedSeq)
@@ -177,116 +174,9 @@ func (p *partition) noteNames(names []string) {
 // numberTaken makes sure that all new files get numbers above this one.
 func (db *DB) numberTaken(number uint64) {
 	for {
-		old := db.nextFile.Load()
-		if old >= number || db.nextFile.CompareAndSwap(old, number) {
+		old := db.env.nextFile.Load()
+		if old >= number || db.env.nextFile.CompareAndSwap(old, number) {
 			return
 		}
 	}
-}
-
-// boundsOf returns the part of the key space that a file reference covers.
-func boundsOf(ref manifest.File) (lo, hi partmap.EPK, err error) {
-	if lo, err = partmap.EPKFromBytes(ref.Min); err == nil {
-		hi, err = partmap.EPKFromBytes(ref.Max)
-	}
-	return lo, hi, err
-}
-
-// openFile opens a file reference and checks it against the file.
-func (p *partition) openFile(ref manifest.File, shared *sharedFiles) (*file, error) {
-	lo, hi, err := boundsOf(ref)
-	if err != nil {
-		return nil, err
-	}
-	name := path.Join(p.dir, manifest.SegmentName(ref.Number))
-	info, err := p.db.fs.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size != ref.Size {
-		return nil, fault.Corrupt(p.db.fs.Path(name), min(info.Size, ref.Size), "file has %d bytes, the manifest says %d", info.Size, ref.Size)
-	}
-	reader, err := shared.open(p.db, name, ref.Number, info)
-	if err != nil {
-		return nil, err
-	}
-	if reader.FooterCRC() != ref.FooterCRC {
-		err := fault.Corrupt(p.db.fs.Path(name), info.Size-4, "footer checksum %08x, the manifest says %08x", reader.FooterCRC(), ref.FooterCRC)
-		shared.forget(reader, ref.Number, info)
-		return nil, err
-	}
-	f := &file{Reader: reader, ref: ref, min: lo, max: hi, name: name, path: p.db.fs.Path(name)}
-	f.clipTo(p.c.levels())
-	return f, nil
-}
-
-// sharedFiles holds the readers of files that have several names, while a store is
-// opened: partitions that share a file share its reader.
-type sharedFiles struct {
-	mu      sync.Mutex
-	readers map[sharedFile]*sharedReader
-}
-
-type sharedFile struct{ number, inode uint64 }
-
-// sharedReader is locked while the file is opened, or closed.
-type sharedReader struct {
-	sync.Mutex
-	*segment.Reader // nil: the file is not open
-}
-
-func (s *sharedFiles) of(number uint64, info vfs.Info) *sharedReader {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := sharedFile{number, info.ID}
-	r := s.readers[key]
-	if r == nil {
-		r = new(sharedReader)
-		s.readers[key] = r
-	}
-	return r
-}
-
-func (s *sharedFiles) open(db *DB, name string, number uint64, info vfs.Info) (*segment.Reader, error) {
-	if info.Links <= 1 {
-		return segment.Open(db.fs, name, db.readerOptions())
-	}
-	r := s.of(number, info)
-	r.Lock()
-	defer r.Unlock()
-	if r.Reader != nil {
-		r.AddName(name)
-		r.Acquire()
-		return r.Reader, nil
-	}
-	var err error
-	r.Reader, err = segment.Open(db.fs, name, db.readerOptions())
-	return r.Reader, err
-}
-
-// forget releases a reader that open returned, which may close it. Later calls of open
-// do not return it again.
-func (s *sharedFiles) forget(reader *segment.Reader, number uint64, info vfs.Info) {
-	if info.Links > 1 {
-		r := s.of(number, info)
-		r.Lock()
-		defer r.Unlock()
-		if r.Reader == reader {
-			r.Reader = nil
-		}
-	}
-	reader.Release()
-}
-
-func (db *DB) readerOptions() segment.ReaderOptions {
-	return segment.ReaderOptions{
-		Mode: db.opts.ReadMode, EPK: appendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
-		Keep: db.opts.ReadOnly, // a writer may remove files that it has merged
-	}
-}
-
-// appendEPK computes the EPK of an encoded partition key for the segments.
-func appendEPK(dst, pk []byte) []byte {
-	epk := partmap.HashEncoded(pk)
-	return append(dst, epk.Bytes()...)
 }

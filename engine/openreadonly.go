@@ -47,7 +47,7 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		}
 		before, last = now, err.Error()
 		for _, p := range db.partitions() {
-			p.version.Load().release(db)
+			p.version.Load().release(&db.env)
 		}
 		db.containers.Store(nil)
 		select { // leaves the processor to the writer
@@ -67,7 +67,7 @@ func (db *DB) generations() []uint64 {
 	latest, _ := db.storeManifest.dir.Latest() // 0 if it cannot be read: no change
 	found := []uint64{latest}
 	for _, p := range db.storeManifest.state.Partitions {
-		latest, _ := manifest.NewDir(db.fs, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
+		latest, _ := manifest.NewDir(db.env.fs, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
 		found = append(found, latest)
 	}
 	return found
@@ -76,13 +76,13 @@ func (db *DB) generations() []uint64 {
 var errStale = errors.New("the store changed while it was read")
 
 func (db *DB) readState(ctx context.Context) error {
-	db.storeManifest.dir = manifest.NewDir(db.fs, ".", manifest.StoreKind)
+	db.storeManifest.dir = manifest.NewDir(db.env.fs, ".", manifest.StoreKind)
 	db.storeManifest.state = manifest.Store{}
 	if err := db.storeManifest.dir.Load(&db.storeManifest.state); err != nil {
 		return err
 	}
 	state := &db.storeManifest.state
-	db.id = state.StoreID
+	db.env.storeID = state.StoreID
 	if err := db.openPartitions(ctx, state); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (db *DB) readState(ctx context.Context) error {
 		}
 	}
 	var now manifest.Store
-	if err := manifest.NewDir(db.fs, ".", manifest.StoreKind).Load(&now); err != nil {
+	if err := manifest.NewDir(db.env.fs, ".", manifest.StoreKind).Load(&now); err != nil {
 		return err
 	}
 	if now.LogFirst > last || !samePartitions(state, &now) {

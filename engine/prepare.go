@@ -29,7 +29,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 			child.changeFloor.Store(max(child.changeFloor.Load(), p.changeFloor.Load()))
 		}
 		r.children = append(r.children, child)
-		runs, err := child.inheritRuns(r.parents)
+		runs, err := child.inheritRuns(trees(r.parents))
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.db.fs.SyncDir(manifest.PartitionsDir); err != nil {
+	if err := r.db.env.fs.SyncDir(manifest.PartitionsDir); err != nil {
 		return err
 	}
 	return r.makeRouting()
@@ -49,7 +49,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 // link makes the directory of a child: links to its files, and its manifest. Storing
 // the manifest syncs all names in the directory.
 func (r *reshape) link(ctx context.Context, child *partition) error {
-	fsys := r.db.fs
+	fsys := r.db.env.fs
 	if err := child.makeDirectory(); err != nil {
 		return err
 	}
@@ -112,4 +112,12 @@ func (r *reshape) makeRouting() error {
 	next.table = table
 	r.routing = next
 	return nil
+}
+
+// trees returns the trees of partitions.
+func trees(parts []*partition) (all []*tree) {
+	for _, p := range parts {
+		all = append(all, &p.tree)
+	}
+	return all
 }

@@ -28,7 +28,7 @@ type debt struct{ owed atomic.Int64 }
 // filled scales the used part of the write buffers: 0 up to the part from of their
 // limit, 1 from the part to on, linear in between.
 func (db *DB) filled(from, to float64) float64 {
-	part := float64(db.pool.Used()) / float64(db.pool.Limit())
+	part := float64(db.env.pool.Used()) / float64(db.env.pool.Limit())
 	return max(0, min(1, (part-from)/(to-from)))
 }
 
@@ -40,7 +40,9 @@ func (db *DB) fullness() float64 { return db.filled(pressureFrom, 1) }
 // write buffers. Then the largest is flushed, if no frozen one waits for its flush. So
 // memtables of several partitions that fill equally fast are flushed one after the
 // other, each as large as the others let it become, and not all at once.
-func (db *DB) ripe() bool { return db.pool.Used()-db.frozenBytes.Load() > db.pool.Limit()/2 }
+func (db *DB) ripe() bool {
+	return db.env.pool.Used()-db.env.frozenBytes.Load() > db.env.pool.Limit()/2
+}
 
 // pressure says how much writes to the partition are to be slowed: 0 to 1.
 func (p *partition) pressure() float64 {
@@ -54,13 +56,10 @@ func (p *partition) overrun() bool {
 	return p.version.Load().ages() >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
 }
 
-// ages is the number of runs that merges can reduce. A frozen memtable counts as a run.
-func (v *version) ages() int { return v.compactable + len(v.frozen) }
-
 // promise sets size bytes of write buffers aside for a write. It returns false if they
 // are not free.
 func (db *DB) promise(size int64) bool {
-	if db.pool.Used()+db.promised.Add(size) <= db.pool.Limit() {
+	if db.env.pool.Used()+db.promised.Add(size) <= db.env.pool.Limit() {
 		return true
 	}
 	db.promised.Add(-size)
@@ -173,35 +172,4 @@ const (
 // them would slow down the writer.
 func (w *workers) crowded() bool {
 	return int(w.flushes.Load()) >= max(1, runtime.GOMAXPROCS(0)-1)
-}
-
-// pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
-// returns errMoved if the partition was dropped.
-func (db *DB) pace(ctx context.Context, out *output) error {
-	for !out.behind(out.share()) && (db.work.crowded() || db.fullness() > 0) {
-		if err := pause(ctx, giveWay); err != nil {
-			return err
-		}
-		if out.p.dropped.Load() {
-			return errMoved
-		}
-	}
-	rate := db.opts.CompactionBytesPerSecond
-	if out.rate > 0 && (rate == 0 || out.rate < rate) {
-		rate = out.rate
-	}
-	if rate == 0 || out.w == nil {
-		return nil
-	}
-	written := out.w.Size() - out.paced
-	out.paced = out.w.Size()
-	for left := time.Duration(float64(written) / float64(rate) * float64(time.Second)); left > 0; left -= paceSlice {
-		if err := pause(ctx, min(left, paceSlice)); err != nil {
-			return err
-		}
-		if out.p.dropped.Load() {
-			return errMoved
-		}
-	}
-	return nil
 }

@@ -114,7 +114,7 @@ func TestAnswersOverEveryBound(t *testing.T) {
 				orderMemory = 1 << (8 + d.IntN(12))
 				groupMemory = 1 << (12 + d.IntN(12))
 				firstStep = 1 << d.IntN(8)
-				db.memIndexes.beyond = []int64{-db.pool.Limit(), 0}[d.IntN(2)]
+				db.env.memIndexes.beyond = []int64{-db.env.pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}
 		})

@@ -131,7 +131,7 @@ func (e *execution) inPart(ctx context.Context, p *partition, visit func(*versio
 			return err
 		}
 	}
-	guard := e.c.db.epoch.Enter()
+	guard := e.c.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	if p.dropped.Load() {

@@ -125,7 +125,7 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 
 // get looks up the newest version of a key that is visible at or below maxSeq.
 func (p *partition) get(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, out *item.Version) ([]byte, bool, error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	// The version is loaded before the sequence: a visible write that this version does
 	// not have was made after the version was loaded.

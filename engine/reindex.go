@@ -101,7 +101,7 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	c.indexing.Store(policy)
+	c.family.indexing.Store(policy)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (c *Container) endReindexing() {
 // stale returns how many files have no index for the present policy, and their
 // bytes.
 func (c *Container) stale() (files int, bytes int64) {
-	policy := c.indexing.Load()
+	policy := c.family.indexing.Load()
 	if policy == nil {
 		return 0, 0
 	}
@@ -194,7 +194,7 @@ func (c *Container) stale() (files int, bytes int64) {
 // staleAside returns the damage of a file that needs an index, but is set aside and
 // cannot be written anew; nil if there is no such file.
 func (c *Container) staleAside() error {
-	policy := c.indexing.Load()
+	policy := c.family.indexing.Load()
 	if policy == nil {
 		return nil
 	}
@@ -212,28 +212,11 @@ func (c *Container) staleAside() error {
 	return nil
 }
 
-// staleFor says whether the file has no index for a policy. An index that cannot be
-// read counts as none.
-func (f *file) staleFor(policy *index.Compiled) bool {
-	known := f.fingerprint.Load()
-	if known == nil {
-		found := uint64(0)
-		if section, ok := f.Index(true); ok {
-			if r, err := f.guardedIndex(section); err == nil {
-				found = r.Info().Fingerprint
-			}
-		}
-		known = &found
-		f.fingerprint.Store(known)
-	}
-	return *known != policy.Fingerprint() || f.badIndex.Load()
-}
-
 // reindexOne writes anew one file of a partition that has no index for the policy of
 // its container. done is false if there is no such file or, without settle, if a merge
 // runs in the partition. It gives way to splits as trimOne does.
 func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
-	policy := p.c.indexing.Load()
+	policy := p.c.family.indexing.Load()
 	if policy == nil {
 		return false, nil
 	}
@@ -255,25 +238,6 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 		err = nil
 	}
 	return done, err
-}
-
-func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compiled) (done bool, err error) {
-	v, release := p.hold()
-	defer release()
-	for i, r := range v.runs {
-		for _, f := range r.files {
-			if f.aside.Load() || !f.staleFor(policy) || p.dropped.Load() {
-				continue
-			}
-			if err := db.rewrite(ctx, p, f, v.runs[i+1:], false); err == errMoved {
-				return false, err
-			} else if err != nil {
-				return false, fmt.Errorf("index of partition %d: %w", p.id, err)
-			}
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // reindexAll writes all files of the container that need it.

@@ -190,9 +190,9 @@ func TestDamagedIndex(t *testing.T) {
 	}
 	p := c.routing.Load().parts[0]
 	query := func() error {
-		guard := db.epoch.Enter()
+		guard := db.env.epoch.Enter()
 		defer guard.Leave()
-		q, err := p.sourcesAt(p.version.Load(), p.visible.Load(), 0, c.indexing.Load(), true)
+		q, err := p.sourcesAt(p.version.Load(), p.visible.Load(), 0, c.family.indexing.Load(), true)
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func TestDamagedIndex(t *testing.T) {
 	merge := func() error {
 		v := p.version.Load()
 		oldest := v.runs[len(v.runs)-1].files[0]
-		return db.rewrite(ctx, p, oldest, nil, false)
+		return p.writeAnew(ctx, oldest, nil)
 	}
 	oldest := p.version.Load().runs
 	oldest[len(oldest)-1].files[0].badIndex.Store(false)

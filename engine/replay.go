@@ -19,7 +19,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	var op operation
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	checked := false
-	recovery, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
+	recovery, err := wal.Recover(ctx, db.env.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
 		if rec.Seq > item.MaxSeq || rec.Last() > item.MaxSeq {
 			return recordError(db, rec, fmt.Errorf("sequences %d to %d, which no store comes to", rec.Seq, rec.Last()))
 		}
@@ -47,12 +47,12 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 				return err
 			}
 		}
-		if db.opts.ReadOnly || db.pool.Used() < db.pool.Limit()/8*7 {
+		if db.opts.ReadOnly || db.env.pool.Used() < db.env.pool.Limit()/8*7 {
 			return nil
 		}
 		if !checked {
 			// Nothing is flushed before all of the log is known to be good.
-			if _, err := wal.Recover(ctx, db.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
+			if _, err := wal.Recover(ctx, db.env.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
 				return err
 			}
 			checked = true
@@ -83,7 +83,7 @@ func (db *DB) tellDropped(r *wal.Recovery) {
 // fails, the next one reads the same log again, and versions get into two files; a
 // merge keeps one of each.
 func (db *DB) makeRoom(ctx context.Context) error {
-	for db.pool.Used() > db.pool.Limit()/2 {
+	for db.env.pool.Used() > db.env.pool.Limit()/2 {
 		var largest *partition
 		for _, p := range db.partitions() {
 			if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
@@ -125,7 +125,7 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 
 // recordError reports a log record that does not make sense.
 func recordError(db *DB, rec *wal.Record, err error) error {
-	return fault.Corrupt(db.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
+	return fault.Corrupt(db.env.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
 }
 
 // replay applies a log record to the memtable. Operations that the partition already
@@ -181,7 +181,7 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 // below it. A crash in the middle of carrying may have left only the older version in
 // the log behind the newer one.
 func (p *partition) restoreNewest(op *operation) error {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	var newest item.Version

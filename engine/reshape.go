@@ -322,7 +322,7 @@ func (r *reshape) commit() error {
 func (r *reshape) rollBack() {
 	r.release()
 	for _, child := range r.children {
-		r.db.remove("remove an unfinished partition", 0, func() error { return removeTree(r.db.fs, child.dir) })
+		r.db.remove("remove an unfinished partition", 0, func() error { return removeTree(r.db.env.fs, child.dir) })
 	}
 	db := r.db
 	db.storeManifest.Lock()

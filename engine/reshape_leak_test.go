@@ -118,7 +118,7 @@ func TestReshapeLeaks(t *testing.T) {
 				s.must(s.db.Compact(context.Background()))
 				s.db.work.reclaimNow()
 				s.check()
-				if used := s.db.pool.Used(); used != 0 {
+				if used := s.db.env.pool.Used(); used != 0 {
 					t.Errorf("copies %v, a full disk at call %d: %d bytes of memtables in use that hold nothing", copies, n, used)
 				}
 				if open := handles.open.Load() - readersOf(s.db); open > others+1 { // a spare log file

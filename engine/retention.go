@@ -27,25 +27,6 @@ type retention struct {
 	told    uint64 // highest result of toldBy for a dropped version
 }
 
-// retention returns what a flush or merge that begins now must keep. A reader that
-// begins later reads at a sequence above all versions that the flush or merge sees.
-func (p *partition) retention(oldest bool) retention {
-	db := p.db
-	live := db.pins.live()
-	r := retention{at: append([]uint64{maxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: p.c.changeFloor()}
-	if r.above != maxSequence {
-		r.at = append(r.at, r.above)
-		slices.Sort(r.at)
-		slices.Reverse(r.at)
-	}
-	r.purge = p.purgeable()
-	if r.purge != 0 {
-		// A reader that has run for long may go by a time before the item expired.
-		r.purge = min(r.purge, db.pins.earliest(db.opts.clock()))
-	}
-	return r
-}
-
 // changeFloor returns the sequence above which the container keeps all
 // versions; maxSequence: it keeps no changes.
 func (c *Container) changeFloor() uint64 {
@@ -53,16 +34,6 @@ func (c *Container) changeFloor() uint64 {
 		return maxSequence
 	}
 	return c.db.floor(c.def.ChangeRetention)
-}
-
-// raiseChangeFloor raises the partition's changeFloor to keep.told, before the files
-// that lack the dropped versions are shown. install is locked. keep.told is never
-// above the partition's newest version: a feed that has seen all versions can go on
-// after a pause of any length.
-func (p *partition) raiseChangeFloor(keep *retention) {
-	if keep.above != maxSequence {
-		p.changeFloor.Store(max(p.changeFloor.Load(), keep.told))
-	}
 }
 
 // floor returns the sequence above which all versions stay, 0 if the container
@@ -156,28 +127,30 @@ func (r *retention) gone(v *item.Version) bool {
 	return v.Deleted() || expired && (r.above == maxSequence || !v.IsDocument())
 }
 
-// passed estimates which part of the run's versions, from 0 to 1, the change floor
-// has passed since the run was written.
-func (r *run) passed(floor uint64) float64 {
-	low, high := uint64(maxSequence), uint64(0)
-	for _, f := range r.files {
-		p := f.Properties()
-		low, high = min(low, p.MinSeq), max(high, p.MaxSeq)
+// retention returns what a flush or merge that begins now must keep. A reader that
+// begins later reads at a sequence above all versions that the flush or merge sees.
+func (t *tree) retention(oldest bool) retention {
+	live := t.env.pins.live()
+	r := retention{at: append([]uint64{maxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: t.family.changeFloor()}
+	if r.above != maxSequence {
+		r.at = append(r.at, r.above)
+		slices.Sort(r.at)
+		slices.Reverse(r.at)
 	}
-	low = max(low, r.keptAbove)
-	switch {
-	case floor <= low:
-		return 0
-	case floor >= high:
-		return 1
+	r.purge = t.purgeable()
+	if r.purge != 0 {
+		// A reader that has run for long may go by a time before the item expired.
+		r.purge = min(r.purge, t.env.pins.earliest(t.env.clock()))
 	}
-	return float64(floor-low) / float64(high-low)
+	return r
 }
 
-// older counts versions that follow a newer one of their key in a file.
-func (r *run) older() (n float64) {
-	for _, f := range r.files {
-		n += f.part(f.Properties().Items - f.Properties().Keys)
+// raiseChangeFloor raises the partition's changeFloor to keep.told, before the files
+// that lack the dropped versions are shown. install is locked. keep.told is never
+// above the partition's newest version: a feed that has seen all versions can go on
+// after a pause of any length.
+func (t *tree) raiseChangeFloor(keep *retention) {
+	if keep.above != maxSequence {
+		t.changeFloor.Store(max(t.changeFloor.Load(), keep.told))
 	}
-	return n
 }

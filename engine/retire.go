@@ -17,14 +17,14 @@ func (db *DB) retire(parts []*partition) {
 		_ = p.compacting.take(context.Background())
 		_ = p.flushing.take(context.Background())
 		gone = append(gone, p.swap(func(version) version {
-			return version{active: memtable.New(db.pool, p.span, 0, db.seed)}
+			return version{active: memtable.New(db.env.pool, p.span, 0, db.env.seed)}
 		}))
 		p.flushing.leave()
 		p.compacting.leave()
 	}
 	db.work.retire(func() {
 		for _, v := range gone {
-			v.release(db)
+			v.release(&db.env)
 		}
 		db.work.releaseWaiters()
 		for i, p := range parts {
@@ -32,7 +32,7 @@ func (db *DB) retire(parts []*partition) {
 				if !p.letGoAll(gone[i]) {
 					return errHeld
 				}
-				return removeTree(db.fs, p.dir)
+				return removeTree(db.env.fs, p.dir)
 			})
 		}
 	})

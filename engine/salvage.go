@@ -158,14 +158,14 @@ func (r *salvager) partition(p *partition) error {
 	}
 	v, release := p.hold()
 	defer release()
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	lost := func(f *file, why error) {
 		if b := f.bounds(p.c.levels()); !r.wants(&b.lo, &b.hi) {
 			return
 		}
 		d := Damage{
-			Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.fs.Path(f.name), Offset: -1,
+			Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.env.fs.Path(f.name), Offset: -1,
 			Aside: true, Whole: p.lost != nil, Err: why,
 		}
 		if at := new(CorruptionError); errors.As(why, &at) {

@@ -190,14 +190,14 @@ func (s *scanner) run(rest partmap.Range, yield func(Item, error) bool) (partmap
 	if s.snapshot != nil {
 		at, s.born = s.snapshot.cutAt(&p.rng.Min)
 	} else {
-		at = db.pins.take(byScan, p.visible.Load, db.opts.clock())
+		at = db.env.pins.take(byScan, p.visible.Load, db.opts.clock())
 		for p.dropped.Load() && !s.c.dropped.Load() {
 			// The successors may have flushed before the sequence was taken.
-			db.pins.release(byScan, at)
+			db.env.pins.release(byScan, at)
 			p = s.route(rest)
-			at = db.pins.take(byScan, p.visible.Load, db.opts.clock())
+			at = db.env.pins.take(byScan, p.visible.Load, db.opts.clock())
 		}
-		defer db.pins.release(byScan, at)
+		defer db.env.pins.release(byScan, at)
 		s.born = p.born
 	}
 	part, rest := s.divide(rest, p.rng)
@@ -344,7 +344,7 @@ func (s *scanner) fill(p *partition, at uint64) (more bool, err error) {
 		}
 	}
 	db := s.c.db
-	guard := db.epoch.Enter()
+	guard := db.env.epoch.Enter()
 	defer guard.Leave()
 	s.found, s.text = s.found[:0], s.text[:0]
 	m := p.meter.Load()

@@ -25,11 +25,11 @@ func TestOneSeed(t *testing.T) {
 				t.Fatal("nothing was flushed")
 			}
 			for _, r := range runs {
-				if seed := r.files[0].Seed(); seed != db.seed || seed == (item.Seed{}) {
-					t.Errorf("life %d: a file has seed %x, the store %x", life, seed, db.seed)
+				if seed := r.files[0].Seed(); seed != db.env.seed || seed == (item.Seed{}) {
+					t.Errorf("life %d: a file has seed %x, the store %x", life, seed, db.env.seed)
 				}
 			}
-			seeds[i] = db.seed
+			seeds[i] = db.env.seed
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -217,54 +217,6 @@ func (c *shadowCache) carry(f *file, written []*file, taken []*takenIndex) {
 	}
 }
 
-// carryShadows notes what newer sources of a partition overwrite in the files that an
-// output has written, before these files replace its inputs. newer are the runs that are
-// newer than the output.
-func (p *partition) carryShadows(o *output, newer []*run) {
-	if o.index.policy == nil {
-		return
-	}
-	for _, r := range newer {
-		for _, f := range r.files {
-			f.shadows.carry(f, o.files, o.index.carried)
-		}
-	}
-	v := p.version.Load()
-	tables := []*frozenTable{{Table: v.active}}
-	for i := range v.frozen {
-		tables = append(tables, &v.frozen[i])
-	}
-	for _, t := range tables {
-		for _, part := range p.db.memIndexes.made(t.Table) {
-			part.shadows.carry(nil, o.files, o.index.carried)
-		}
-	}
-}
-
-// completeShadows finds what the files of an output overwrite in files that merges have
-// written meanwhile. Shadows in files that cannot be read stay unknown.
-func (p *partition) completeShadows(o *output) {
-	if o.shadows == nil {
-		return
-	}
-	v, release := p.hold()
-	defer release()
-	for _, f := range o.files {
-		q := sourceSet{p: p, v: v}
-		q.addFile(f, nil)
-		for _, r := range v.runs {
-			for _, old := range r.files {
-				q.addFile(old, r)
-			}
-		}
-		for _, old := range q.list[1:] {
-			if !q.list[0].apart(old) && !o.shadows.unread[old.file.ref.Number] {
-				_, _ = q.shadowsOn(0, old)
-			}
-		}
-	}
-}
-
 func (q *sourceSet) addFile(f *file, r *run) *indexSource {
 	s := q.add()
 	s.file, s.run = f, r
@@ -579,4 +531,52 @@ func (s *shadowFinder) within(l *shadowList, older *file) (shadowList, error) {
 	_, to := limitsOf(&s.last.Key)
 	hi, err := older.lower(c, to)
 	return l.between(lo, hi), err
+}
+
+// carryShadows notes what newer sources of a partition overwrite in the files that an
+// output has written, before these files replace its inputs. newer are the runs that are
+// newer than the output.
+func (t *tree) carryShadows(o *output, newer []*run) {
+	if o.index.policy == nil {
+		return
+	}
+	for _, r := range newer {
+		for _, f := range r.files {
+			f.shadows.carry(f, o.files, o.index.carried)
+		}
+	}
+	v := t.version.Load()
+	tables := []*frozenTable{{Table: v.active}}
+	for i := range v.frozen {
+		tables = append(tables, &v.frozen[i])
+	}
+	for _, table := range tables {
+		for _, part := range t.env.memIndexes.made(table.Table) {
+			part.shadows.carry(nil, o.files, o.index.carried)
+		}
+	}
+}
+
+// completeShadows finds what the files of an output overwrite in files that merges have
+// written meanwhile. Shadows in files that cannot be read stay unknown.
+func (t *tree) completeShadows(o *output) {
+	if o.shadows == nil {
+		return
+	}
+	v, release := t.hold()
+	defer release()
+	for _, f := range o.files {
+		q := sourceSet{t: t, v: v}
+		q.addFile(f, nil)
+		for _, r := range v.runs {
+			for _, old := range r.files {
+				q.addFile(old, r)
+			}
+		}
+		for _, old := range q.list[1:] {
+			if !q.list[0].apart(old) && !o.shadows.unread[old.file.ref.Number] {
+				_, _ = q.shadowsOn(0, old)
+			}
+		}
+	}
 }

@@ -55,7 +55,7 @@ func TestShadowsAreKnown(t *testing.T) {
 			what = "merge"
 			runs := p.version.Load().runs
 			for _, f := range runs[len(runs)-1].files {
-				if err := db.rewrite(ctx, p, f, nil, true); err != nil {
+				if err := p.writeAnew(ctx, f, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

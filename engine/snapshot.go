@@ -42,10 +42,10 @@ func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) 
 		return s, s.takeCuts()
 	}
 	if db.log == nil {
-		s.seq = db.pins.take(by, func() uint64 { return maxSequence }, db.opts.clock())
+		s.seq = db.env.pins.take(by, func() uint64 { return maxSequence }, db.opts.clock())
 		return s, nil
 	}
-	s.seq = db.pins.take(by, db.log.LastSeq, db.opts.clock())
+	s.seq = db.env.pins.take(by, db.log.LastSeq, db.opts.clock())
 	// A writer takes its sequence under the lock of its partition. So once each lock was
 	// free, all writes up to this sequence are applied and noted.
 	var last, synced wal.Position
@@ -56,12 +56,12 @@ func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) 
 		p.mu.Unlock()
 	}
 	if err := db.await(last, synced); err != nil {
-		db.pins.release(by, s.seq)
+		db.env.pins.release(by, s.seq)
 		return nil, err
 	}
 	for _, p := range parts {
 		if err := p.publish(s.seq); err != nil {
-			db.pins.release(by, s.seq)
+			db.env.pins.release(by, s.seq)
 			return nil, err
 		}
 	}
@@ -84,10 +84,10 @@ func (s *Snapshot) Close() error {
 // release releases what the snapshot pins.
 func (s *Snapshot) release() {
 	if s.cuts == nil {
-		s.c.db.pins.release(s.by, s.seq)
+		s.c.db.env.pins.release(s.by, s.seq)
 	}
 	for _, cut := range s.cuts {
-		s.c.db.pins.release(s.by, cut.seq)
+		s.c.db.env.pins.release(s.by, cut.seq)
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *partition) takeCut(by reader) (cut, applied, error) {
 	var at applied
 	var last, synced wal.Position
 	// While a sequence is pinned, the versions that it sees are kept.
-	c.seq = db.pins.take(by, func() uint64 {
+	c.seq = db.env.pins.take(by, func() uint64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		at, last, synced = p.mu.applied, p.mu.last, p.mu.synced
@@ -135,7 +135,7 @@ func (p *partition) takeCut(by reader) (cut, applied, error) {
 		err = p.publish(c.seq)
 	}
 	if err != nil {
-		db.pins.release(by, c.seq)
+		db.env.pins.release(by, c.seq)
 	}
 	return c, at, err
 }

@@ -15,7 +15,7 @@ import (
 // one goroutine, and to the epoch guard in which its version was loaded.
 type sourceSet struct {
 	ctx    context.Context // of the query that uses it; nil: never ended
-	p      *partition
+	t      *tree
 	v      *version
 	at     uint64 // sequence at which the query reads
 	now    int64  // milliseconds: a version that expires at or before it is gone
@@ -48,21 +48,12 @@ type indexSource struct {
 // ordinals is a range of ordinals.
 type ordinals struct{ lo, hi uint32 }
 
-// sourcesAt lists the sources of version v of a partition, as of sequence at, which must
-// not be above the visible one. With tables, memtables are read through indexes, of
-// which missing parts are made if there is memory. Without tables, memtables have no
-// index, which is right for a query of few keys. With a nil policy nothing has an index.
-func (p *partition) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
-	q := new(sourceSet)
-	return q, q.open(p, v, at, now, policy, tables, nil, nil)
-}
-
 // open is sourcesAt for a set that is new, or was reset. It leaves out files without
 // keys from lo to hi, damaged ones too. nil bounds leave out no file.
-func (q *sourceSet) open(p *partition, v *version, at uint64, now int64, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
-	q.p, q.v, q.at, q.now, q.policy = p, v, at, now, policy
+func (q *sourceSet) open(t *tree, v *version, at uint64, now int64, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
+	q.t, q.v, q.at, q.now, q.policy = t, v, at, now, policy
 	q.deleted.begin(v, at)
-	known := p.visible.Load()
+	known := t.visible.Load()
 	if err := q.addTable(v.active, nil, known, tables); err != nil {
 		return err
 	}
@@ -125,12 +116,12 @@ func (q *sourceSet) addTable(t *memtable.Table, clip *bounds, known uint64, inde
 		s.table, s.clip = t, clip
 		return nil
 	}
-	parts, ok, err := q.p.db.memIndexes.partsAt(t, q.policy, known)
+	parts, ok, err := q.t.env.memIndexes.partsAt(t, q.policy, known)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		q.p.db.wakeFlusher()
+		q.t.env.flushSoon()
 		return q.addTable(t, clip, known, false)
 	}
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -616,4 +607,13 @@ func (s *indexSource) walkTable(lo, hi *item.Key, visit func(*item.Key, *item.Ve
 		}
 	}
 	return nil
+}
+
+// sourcesAt lists the sources of version v of a partition, as of sequence at, which must
+// not be above the visible one. With tables, memtables are read through indexes, of
+// which missing parts are made if there is memory. Without tables, memtables have no
+// index, which is right for a query of few keys. With a nil policy nothing has an index.
+func (t *tree) sourcesAt(v *version, at uint64, now int64, policy *index.Compiled, tables bool) (*sourceSet, error) {
+	q := new(sourceSet)
+	return q, q.open(t, v, at, now, policy, tables, nil, nil)
 }

@@ -42,7 +42,7 @@ func (m *model) sources() {
 }
 
 func (m *model) compareSources(p *partition, at uint64) error {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	at, now := min(at, p.visible.Load()), p.c.nowMillis()
@@ -60,7 +60,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		return err
 	}
 	tables := m.rng.IntN(3) > 0
-	q, err := p.sourcesAt(v, at, now, p.c.indexing.Load(), tables)
+	q, err := p.sourcesAt(v, at, now, p.c.family.indexing.Load(), tables)
 	if err != nil {
 		return err
 	}

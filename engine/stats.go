@@ -169,8 +169,8 @@ func (db *DB) Stats() Stats {
 		CarriedBytes: c.carried.Load(),
 		ClockSetBack: c.clockSetBack.Load(), FutureStamp: db.futureStamp(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
-		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.pool.Used(), HeldBytes: db.pool.Held(),
-		IndexBytes: db.memIndexes.bytes.Load(), HotBytes: db.hot.Bytes(),
+		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.env.pool.Used(), HeldBytes: db.env.pool.Held(),
+		IndexBytes: db.env.memIndexes.bytes.Load(), HotBytes: db.hot.Bytes(),
 	}
 	if db.log != nil {
 		s.Log = db.log.Stats()
@@ -182,7 +182,7 @@ func (db *DB) Stats() Stats {
 	files := db.files.Stats()
 	s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles = files.Files, files.MaxFiles, files.Reopens
 	s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles = files.Mappings, files.MaxMappings, files.Remaps
-	s.Snapshots, s.OldestSnapshot = db.pins.age(db.opts.clock())
+	s.Snapshots, s.OldestSnapshot = db.env.pins.age(db.opts.clock())
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
 	}
@@ -212,7 +212,7 @@ func (c *Container) Partitions() []PartitionStats {
 }
 
 func (p *partition) stats() PartitionStats {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	s := PartitionStats{

@@ -191,7 +191,7 @@ func compareClaims(db *DB, c *Container) error {
 			want[at] = it.ID
 		}
 	}
-	guard := db.epoch.Enter()
+	guard := db.env.epoch.Enter()
 	defer guard.Leave()
 	now := c.nowMillis()
 	for _, p := range c.routing.Load().parts {

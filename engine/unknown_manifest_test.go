@@ -81,7 +81,7 @@ func TestNoRemovalAfterFailure(t *testing.T) {
 		must(t, db.Flush(ctx))
 	}
 	all := func(runs []*run, _ bool) (plan, error) { return plan{0, len(runs)}, nil }
-	guard := db.epoch.Enter() // a reader
+	guard := db.env.epoch.Enter() // a reader
 	done, err := db.compactRuns(ctx, db.partitions()[0], all)
 	must(t, err)
 	names := mem.Names()

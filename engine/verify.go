@@ -123,19 +123,19 @@ func (v *verifier) check(file string, err error) {
 // directories.
 func (v *verifier) manifests() {
 	if _, err := newest[manifest.Store](v.db, ".", manifest.StoreKind); err != nil {
-		v.check(v.db.fs.Path("."), err)
+		v.check(v.db.env.fs.Path("."), err)
 		return
 	}
-	bases, err := v.db.fs.List(manifest.PartitionsDir)
+	bases, err := v.db.env.fs.List(manifest.PartitionsDir)
 	if err != nil {
-		v.check(v.db.fs.Path(manifest.PartitionsDir), err)
+		v.check(v.db.env.fs.Path(manifest.PartitionsDir), err)
 		return
 	}
 	for _, base := range bases {
 		// Directories that no manifest names are left by a crash, or belong to
 		// a container that is being made.
 		if _, ok := manifest.ParsePartitionDir(base); !ok {
-			v.report(v.db.fs.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store")
+			v.report(v.db.env.fs.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store")
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (v *verifier) partition(p *partition) {
 				v.shadows(f, present.runs, n)
 			}
 			if i > 0 && f.min.Compare(&r.files[i-1].max) < 0 {
-				v.report(v.db.fs.Path(f.name), -1, "reference [%s, %s) overlaps that of another file of its run", f.min.String(), f.max.String())
+				v.report(v.db.env.fs.Path(f.name), -1, "reference [%s, %s) overlaps that of another file of its run", f.min.String(), f.max.String())
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (v *verifier) partition(p *partition) {
 }
 
 func (v *verifier) file(p *partition, f *file) {
-	name := v.db.fs.Path(f.name)
+	name := v.db.env.fs.Path(f.name)
 	if !v.seen[f.Reader] {
 		v.seen[f.Reader] = true
 		v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
@@ -203,7 +203,7 @@ func (v *verifier) file(p *partition, f *file) {
 // newest loads the newest manifest of a directory. A writer may replace it at any time.
 func newest[M any](db *DB, name string, kind manifest.Kind) (m M, err error) {
 	for before := uint64(0); ; {
-		dir := manifest.NewDir(db.fs, name, kind)
+		dir := manifest.NewDir(db.env.fs, name, kind)
 		latest, err := dir.Latest()
 		if err != nil {
 			return m, err
@@ -217,7 +217,7 @@ func newest[M any](db *DB, name string, kind manifest.Kind) (m M, err error) {
 
 // sharers names the other partitions that share a damaged file.
 func (v *verifier) sharers(p *partition, f *file) (text string) {
-	guard := v.db.epoch.Enter()
+	guard := v.db.env.epoch.Enter()
 	defer guard.Leave()
 	for _, other := range p.c.routing.Load().parts {
 		if other == p {
@@ -238,14 +238,14 @@ func (v *verifier) unknownFiles(p *partition) {
 	if v.done() || v.dropped(p) {
 		return
 	}
-	names, err := v.db.fs.List(p.dir)
+	names, err := v.db.env.fs.List(p.dir)
 	var m manifest.Files
 	if err == nil {
 		m, err = newest[manifest.Files](v.db, p.dir, manifest.PartitionKind)
 	}
 	if err != nil {
 		if !v.dropped(p) {
-			v.check(v.db.fs.Path(p.dir), err)
+			v.check(v.db.env.fs.Path(p.dir), err)
 		}
 		return
 	}
@@ -255,10 +255,10 @@ func (v *verifier) unknownFiles(p *partition) {
 			continue
 		}
 		name := path.Join(p.dir, base)
-		if _, err := v.db.fs.Stat(name); errors.Is(err, ErrMissing) {
+		if _, err := v.db.env.fs.Stat(name); errors.Is(err, ErrMissing) {
 			continue // removed since
 		}
-		v.report(v.db.fs.Path(name), -1, "no manifest names this file")
+		v.report(v.db.env.fs.Path(name), -1, "no manifest names this file")
 	}
 }
 
@@ -272,19 +272,6 @@ func (v *verifier) dropped(p *partition) bool {
 	return err == nil && !slices.ContainsFunc(store.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) })
 }
 
-// listed returns the numbers of the files of the present version.
-func (p *partition) listed() []uint64 {
-	guard := p.db.epoch.Enter()
-	defer guard.Leave()
-	var numbers []uint64
-	for _, r := range p.version.Load().runs {
-		for _, f := range r.files {
-			numbers = append(numbers, f.ref.Number)
-		}
-	}
-	return numbers
-}
-
 // log reads the log. It reads again if log files were released meanwhile.
 func (v *verifier) log() {
 	for !v.done() {
@@ -294,7 +281,7 @@ func (v *verifier) log() {
 				continue
 			}
 		}
-		v.check(v.db.fs.Path(manifest.LogDir), err)
+		v.check(v.db.env.fs.Path(manifest.LogDir), err)
 		return
 	}
 }
@@ -312,7 +299,7 @@ func (v *verifier) readLog() (state wal.State, err error) {
 		return state, nil // reported by manifests
 	}
 	var op operation
-	_, err = wal.Recover(v.ctx, v.db.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
+	_, err = wal.Recover(v.ctx, v.db.env.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
 		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 // shadows checks the shadows that a file of run n of its partition stores, against the
 // keys of the file and of older files.
 func (v *verifier) shadows(f *file, runs []*run, n int) {
-	name := v.db.fs.Path(f.name)
+	name := v.db.env.fs.Path(f.name)
 	all, _, err := f.Shadows()
 	if err != nil {
 		v.check(name, f.named(err))
@@ -39,7 +39,7 @@ func (v *verifier) shadows(f *file, runs []*run, n int) {
 //
 // Entries of the list beyond the bounds of the older file are never used.
 func (v *verifier) shadowsOn(f, old *file, newer []*run, l *shadowList) error {
-	name := v.db.fs.Path(f.name)
+	name := v.db.env.fs.Path(f.name)
 	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {
 		v.report(name, -1, "shadows: version %d of file %d, which has %d", l.ordinals[n-1], old.ref.Number, old.Properties().Items)
 		return nil

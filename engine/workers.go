@@ -137,7 +137,7 @@ func (w *workers) reclaimNow() bool {
 	if len(batch) == 0 {
 		return false
 	}
-	w.db.epoch.Synchronize()
+	w.db.env.epoch.Synchronize()
 	for _, fn := range batch {
 		fn()
 	}
@@ -292,7 +292,7 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	parts := db.partitions()
 	best, wait := mostFrozen(parts)
 	// Partitions whose flush failed must not hold up the others.
-	if best == nil && (db.ripe() || wait > 0 && db.pool.Used() > db.pool.Limit()/4*3) && w.freezeLargest(parts) {
+	if best == nil && (db.ripe() || wait > 0 && db.env.pool.Used() > db.env.pool.Limit()/4*3) && w.freezeLargest(parts) {
 		best, wait = mostFrozen(parts)
 	}
 	if best == nil || !best.flushing.try() {

@@ -444,7 +444,7 @@ func (i *presentVersion) sequence() uint64 {
 
 // lookAhead finds the present version of the request's item without a lock.
 func (p *partition) lookAhead(r *request) (found presentVersion, err error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	found.files = v.files
@@ -457,7 +457,7 @@ func (p *partition) lookAhead(r *request) (found presentVersion, err error) {
 // asked again. early says that the refusal depends on a version that is not published
 // yet. The commit lock is held.
 func (p *partition) checkLocked(r *request, ahead *presentVersion) (early bool, err error) {
-	guard := p.db.epoch.Enter()
+	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	if v.files != ahead.files {

@@ -38,9 +38,9 @@ func (b *yielder) close() {
 func (o *output) share() float64 {
 	d := debts{files: o.rewrites}
 	if o.merges {
-		d.runs = o.p.version.Load().ages()
+		d.runs = o.t.version.Load().ages()
 	} else {
-		d.buffers = float64(o.p.db.pool.Used()) / float64(o.p.db.pool.Limit())
+		d.buffers = float64(o.t.env.pool.Used()) / float64(o.t.env.pool.Limit())
 	}
 	return d.share()
 }
@@ -49,8 +49,39 @@ func (o *output) share() float64 {
 // partition was dropped, the context's error if that has ended.
 func (o *output) yield() error {
 	o.pause(o.share())
-	if o.p.dropped.Load() {
+	if o.t.dropped.Load() {
 		return errMoved
 	}
 	return o.ctx.Err()
+}
+
+// pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
+// returns errMoved if the partition was dropped.
+func (o *output) pace() error {
+	for !o.behind(o.share()) && o.t.env.crowded() {
+		if err := pause(o.ctx, giveWay); err != nil {
+			return err
+		}
+		if o.t.dropped.Load() {
+			return errMoved
+		}
+	}
+	rate := o.t.env.compactionRate
+	if o.rate > 0 && (rate == 0 || o.rate < rate) {
+		rate = o.rate
+	}
+	if rate == 0 || o.w == nil {
+		return nil
+	}
+	written := o.w.Size() - o.paced
+	o.paced = o.w.Size()
+	for left := time.Duration(float64(written) / float64(rate) * float64(time.Second)); left > 0; left -= paceSlice {
+		if err := pause(o.ctx, min(left, paceSlice)); err != nil {
+			return err
+		}
+		if o.t.dropped.Load() {
+			return errMoved
+		}
+	}
+	return nil
 }
