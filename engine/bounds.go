@@ -31,9 +31,6 @@ func (b *bounds) holds(k *item.Key) bool {
 	return item.Compare(&b.lo, k) <= 0 && item.Compare(k, &b.hi) < 0
 }
 
-// levels is the number of levels of the container's partition keys.
-func (c *Container) levels() int { return c.def.levels() }
-
 // setBounds sets the reference of a file to the part of the file within a range.
 func (f *file) setBounds(r partmap.Range, levels int) {
 	f.min, f.max = r.Min, r.Max
@@ -170,4 +167,13 @@ func (b *bounds) holdsEntry(epk []byte) (within, sure bool) {
 		}
 	}
 	return bytes.Compare(b.lo.EPK[:len(epk)], epk) <= 0 && bytes.Compare(epk, b.hi.EPK[:len(epk)]) < 0, true
+}
+
+// limitsOf returns the keys that bound the logical partition of a key.
+func limitsOf(k *item.Key) (lo, hi *item.Key) {
+	at := k.Clone()
+	at.ID = nil
+	end := at
+	end.ID = afterAllIDs
+	return &at, &end
 }

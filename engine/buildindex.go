@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -79,7 +80,7 @@ func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 		t = &takenIndex{file: in.file, number: o.number}
 		// A damaged index is rebuilt from the documents.
 		t.r, err = in.file.openIndex(o.index.policy, true)
-		if in.file.badIndex.Load() || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrIO) {
+		if in.file.badIndex.Load() || errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrIO) {
 			t.r, err = nil, nil
 		}
 		if err != nil {
@@ -140,7 +141,7 @@ func (o *output) writes(name string) bool {
 // or unreadable, it marks the indexes of all inputs as bad: the next attempt reads the
 // documents.
 func (o *output) failIndex(err error) {
-	if io := new(IOError); errors.Is(err, ErrCorrupt) || errors.As(err, &io) && errors.Is(err, ErrIO) && !o.writes(io.File) {
+	if io := new(fault.IOError); errors.Is(err, fault.ErrCorrupt) || errors.As(err, &io) && errors.Is(err, fault.ErrIO) && !o.writes(io.File) {
 		for _, t := range o.index.taken {
 			t.file.badIndex.Store(true)
 		}

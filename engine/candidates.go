@@ -542,12 +542,3 @@ func (s *scanner) limits(copies *[2]item.KeyCopy, p *partition) (lo, hi *item.Ke
 	}
 	return &within.lo, &within.hi
 }
-
-// limitsOf returns the keys that bound the logical partition of a key.
-func limitsOf(k *item.Key) (lo, hi *item.Key) {
-	at := k.Clone()
-	at.ID = nil
-	end := at
-	end.ID = afterAllIDs
-	return &at, &end
-}

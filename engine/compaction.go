@@ -29,6 +29,9 @@ const (
 	tierPercent = 20 // a merged run may be this much larger than all newer ones together
 	maxRuns     = 12 // above it the newest runs are merged whatever their size
 	runsLeft    = 2
+
+	manyRuns = maxRuns + 4 // from here on writes slow down
+	mostRuns = 3 * maxRuns // from here on they wait
 )
 
 // plan is a choice of runs to merge: v.runs[first:end].

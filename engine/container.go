@@ -460,3 +460,6 @@ func fillKey(k *item.Key, epk *partmap.EPK, pk, id []byte) {
 	*epk = partmap.HashEncoded(pk)
 	*k = item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk, ID: id}
 }
+
+// levels is the number of levels of the container's partition keys.
+func (c *Container) levels() int { return c.def.levels() }

@@ -362,3 +362,6 @@ func (m *mergedCursor) next() {
 	m.sources[m.current].advance(m)
 	m.pick()
 }
+
+// afterAllIDs sorts after every id: it is longer than an id can be.
+var afterAllIDs = bytes.Repeat([]byte{0xFF}, item.MaxID+1)

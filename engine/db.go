@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +17,6 @@ import (
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
-
-const maxSequence = math.MaxUint64
 
 // coldReads bounds how many reads from the device run at one time: each takes a thread.
 const coldReads = 256

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -53,6 +54,9 @@ func (h heldBy) join(o heldBy) heldBy {
 	return slices.Compact(all).thinned()
 }
 
+// errFound ends the search of overwritesIn.
+var errFound = errors.New("found")
+
 // overwritesIn says whether the file has a key, within the bounds of its reference, that
 // one of the runs has too.
 func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err error) {
@@ -77,13 +81,13 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 					return readErr
 				}
 				if max(first, span.lo) < min(first+versions, span.hi) {
-					return errStopped
+					return errFound
 				}
 			}
 		}
 		return nil
 	})
-	if err == errStopped {
+	if err == errFound {
 		return true, nil
 	}
 	return false, err

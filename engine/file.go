@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -12,11 +13,13 @@ import (
 
 // unreadable says that an error lies in the file that was read, and not in the process or
 // its permissions.
-func unreadable(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMissing) }
+func unreadable(err error) bool {
+	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrMissing)
+}
 
 // missing says that an error in linking the file is no news: the file is damaged and is
 // not there. Then the copy lacks it too.
-func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(err, ErrMissing) }
+func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(err, fault.ErrMissing) }
 
 // faultyReads is the number of failed reads of an input after which its file is set
 // aside: a device may fail once.
@@ -26,7 +29,7 @@ const faultyReads = 3
 // with the name that the partition has for the file.
 func (f *file) met(err error) error {
 	err = f.named(err)
-	if errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		f.damage.CompareAndSwap(nil, &err)
 	}
 	return err
@@ -34,7 +37,7 @@ func (f *file) met(err error) error {
 
 // metIndex is met for the index of the file, which can be rebuilt from the documents.
 func (f *file) metIndex(err error) error {
-	if errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		f.badIndex.Store(true)
 	}
 	return f.named(err)
@@ -44,9 +47,9 @@ func (f *file) metIndex(err error) error {
 // or when faultyReads reads of it have failed.
 func (f *file) refused(err error) error {
 	err = f.met(err)
-	if errors.Is(err, ErrIO) && f.failedReads.Add(1) >= faultyReads {
+	if errors.Is(err, fault.ErrIO) && f.failedReads.Add(1) >= faultyReads {
 		f.damage.CompareAndSwap(nil, &err)
-	} else if !errors.Is(err, ErrCorrupt) {
+	} else if !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
 	f.aside.Store(true)
@@ -104,10 +107,10 @@ func (f *file) named(err error) error {
 		return err
 	}
 	switch e := err.(type) {
-	case *CorruptionError:
-		return &CorruptionError{File: f.path, Offset: e.Offset, Err: e.Err}
-	case *IOError:
-		return &IOError{Op: e.Op, File: f.path, Offset: e.Offset, Err: e.Err}
+	case *fault.CorruptionError:
+		return &fault.CorruptionError{File: f.path, Offset: e.Offset, Err: e.Err}
+	case *fault.IOError:
+		return &fault.IOError{Op: e.Op, File: f.path, Offset: e.Offset, Err: e.Err}
 	}
 	return err
 }

@@ -125,3 +125,12 @@ func (db *DB) keepMarks() error {
 	e.Marks = db.marks.all()
 	return db.storeManifestLocked(e)
 }
+
+// changeFloor returns the sequence above which the container keeps all
+// versions; maxSequence: it keeps no changes.
+func (c *Container) changeFloor() uint64 {
+	if c.def.ChangeRetention == 0 {
+		return maxSequence
+	}
+	return c.db.floor(c.def.ChangeRetention)
+}

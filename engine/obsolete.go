@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"slices"
+
+	"github.com/cleavestore/cleave/internal/fault"
 )
 
 // A file that a merge has replaced is obsolete until its name is removed. The
@@ -105,7 +107,7 @@ func (t *tree) removeObsolete(name string, number uint64) error {
 	if t.env.failed() {
 		return nil // the manifest's outcome may be unknown: nothing is deleted
 	}
-	if err := t.env.fs.Remove(name); err != nil && !errors.Is(err, ErrMissing) {
+	if err := t.env.fs.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
 		return err
 	}
 	t.notObsolete([]uint64{number})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
@@ -89,7 +90,7 @@ func (o *output) addFrom(in *runInput) error {
 	}
 	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
 		return in.file.refused(in.file.Corrupt(err)) // no writer accepts this item: the input is damaged
-	} else if errors.Is(err, ErrCorrupt) {
+	} else if errors.Is(err, fault.ErrCorrupt) {
 		return in.file.refused(err)
 	} else if err != nil {
 		return err
@@ -218,7 +219,7 @@ func (o *output) abandon() {
 		if name == "" {
 			continue
 		}
-		if err := o.t.env.fs.Remove(name); err != nil && !errors.Is(err, ErrMissing) {
+		if err := o.t.env.fs.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
 			gone = false
 		}
 	}

@@ -18,8 +18,6 @@ const (
 	pressureFrom  = 0.80
 	pressureRate  = 100 << 20 // bytes a second at full pressure
 	smallestPause = time.Millisecond
-	manyRuns      = maxRuns + 4 // from here on writes slow down
-	mostRuns      = 3 * maxRuns
 )
 
 // debt is the time owed by writers, in nanoseconds.
@@ -158,15 +156,6 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// A merge checks after every paceItems items whether it must pause. While flushes need
-// the processors, and the merge is not behind its share, it pauses for giveWay at a
-// time. To keep to its rate limit it sleeps for at most paceSlice at a time.
-const (
-	paceItems = 128
-	giveWay   = time.Millisecond
-	paceSlice = 100 * time.Millisecond
-)
 
 // crowded says that flushes and one writer keep all processors busy: a merge beside
 // them would slow down the writer.

@@ -296,23 +296,6 @@ type planSets struct {
 
 func (p *planSets) ended() error { return ended(p.ctx) }
 
-// ended returns the error of ctx, nil if ctx is nil. Loops whose length depends on the
-// data or the query call it.
-func ended(ctx context.Context) error {
-	if ctx == nil {
-		return nil
-	}
-	return ctx.Err()
-}
-
-// orBackground returns ctx, or context.Background() if ctx is nil.
-func orBackground(ctx context.Context) context.Context {
-	if ctx == nil {
-		return context.Background()
-	}
-	return ctx
-}
-
 // cursor returns a cursor over the terms of an index, which release takes back.
 func (p *planSets) cursor(r *index.Reader) *index.Cursor {
 	n := len(p.cursors)

@@ -27,15 +27,6 @@ type retention struct {
 	told    uint64 // highest result of toldBy for a dropped version
 }
 
-// changeFloor returns the sequence above which the container keeps all
-// versions; maxSequence: it keeps no changes.
-func (c *Container) changeFloor() uint64 {
-	if c.def.ChangeRetention == 0 {
-		return maxSequence
-	}
-	return c.db.floor(c.def.ChangeRetention)
-}
-
 // floor returns the sequence above which all versions stay, 0 if the container
 // keeps no changes.
 func (r *retention) floor() uint64 {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -95,9 +94,6 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 		}
 	}
 }
-
-// afterAllIDs sorts after every id: it is longer than an id can be.
-var afterAllIDs = bytes.Repeat([]byte{0xFF}, item.MaxID+1)
 
 // scanner is a scan under way. It is pooled, for its buffers.
 type scanner struct {

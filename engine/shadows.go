@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -120,7 +121,7 @@ func (c *shadowCache) load(f *file) error {
 		return nil
 	}
 	all, _, err := f.Shadows()
-	if errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		// The shadows are then found by lookups, and the file is written anew.
 		f.badIndex.Store(true)
 		all, err = nil, nil

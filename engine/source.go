@@ -617,3 +617,20 @@ func (t *tree) sourcesAt(v *version, at uint64, now int64, policy *index.Compile
 	q := new(sourceSet)
 	return q, q.open(t, v, at, now, policy, tables, nil, nil)
 }
+
+// ended returns the error of ctx, nil if ctx is nil. Loops whose length depends on the
+// data or the query call it.
+func ended(ctx context.Context) error {
+	if ctx == nil {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// orBackground returns ctx, or context.Background() if ctx is nil.
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}

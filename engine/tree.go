@@ -14,7 +14,7 @@ import (
 type tree struct {
 	env    *env
 	family *family
-	id     PartitionID
+	id     partmap.PartitionID
 	dir    string
 	rng    partmap.Range
 	limits atomic.Pointer[bounds] // rng as keys; nil until it is first needed

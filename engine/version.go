@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -178,3 +179,10 @@ func (v *version) lookupMemory(l *item.Lookup, maxSeq uint64, out *item.Version)
 
 // ages is the number of runs that merges can reduce. A frozen memtable counts as a run.
 func (v *version) ages() int { return v.compactable + len(v.frozen) }
+
+const maxSequence = math.MaxUint64
+
+// visible says whether a version is a document that readers see.
+func visible(v *item.Version, now int64) bool {
+	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
+}

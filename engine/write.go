@@ -496,11 +496,6 @@ func (d precondition) check(ifMatch ETag, v *item.Version, exists bool, now int6
 	return nil
 }
 
-// visible says whether a version is a document that readers see.
-func visible(v *item.Version, now int64) bool {
-	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
-}
-
 func (r *request) meta() Meta {
 	// One string holds key and id: keeping either keeps both in memory.
 	buf := make([]byte, 0, len(r.key.PK)+len(r.key.ID))

@@ -85,3 +85,12 @@ func (o *output) pace() error {
 	}
 	return nil
 }
+
+// A merge checks after every paceItems items whether it must pause. While flushes need
+// the processors, and the merge is not behind its share, it pauses for giveWay at a
+// time. To keep to its rate limit it sleeps for at most paceSlice at a time.
+const (
+	paceItems = 128
+	giveWay   = time.Millisecond
+	paceSlice = 100 * time.Millisecond
+)
