@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -43,8 +44,8 @@ type Container struct {
 	heat       heat
 	followers  followers
 	feeds      feedList
-	reshapeMu  lockorder.Mutex[reshapeLock] // held while partitions are replaced, before install
-	entryTime  atomic.Int64                 // of a replicated container: the latest time of its entries
+	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install
+	entryTime  atomic.Int64                   // of a replicated container: the latest time of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -225,7 +226,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	if p.span.Hi > maxHash {
 		p.span.Hi = maxHash
 	}
-	p.flushing, p.compacting = newCtxLock(flushingTurn{}), newCtxLock(compactingTurn{})
+	p.flushing, p.compacting = newCtxLock(locks.Flushing{}), newCtxLock(locks.Compacting{})
 	p.install.dir = manifest.NewDir(c.db.env.fs, p.dir, manifest.PartitionKind)
 	p.version.Store(&version{active: memtable.New(c.db.env.pool, p.span, 0, c.db.env.seed)})
 	return p

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -54,7 +55,7 @@ type Copy struct {
 	progress func(CopyProgress)
 
 	mu struct {
-		lockorder.Mutex[copyLock]
+		lockorder.Mutex[locks.Copy]
 		ended bool
 		done  CopyProgress
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
@@ -50,11 +51,11 @@ type DB struct {
 
 	// creating is held while a container is made, structure only while the store manifest
 	// then changes.
-	creating    lockorder.Mutex[creatingLock]
-	checkpoints lockorder.Mutex[checkpointLock] // held by lockFiles
+	creating    lockorder.Mutex[locks.Creating]
+	checkpoints lockorder.Mutex[locks.Checkpoints] // held by lockFiles
 	// structure serialises changes of the store manifest.
 	storeManifest struct {
-		lockorder.Mutex[storeManifestLock]
+		lockorder.Mutex[locks.StoreManifest]
 		dir   *manifest.Dir
 		state manifest.Store
 	}

@@ -105,7 +105,7 @@
 //
 // # Locks
 //
-// The engine takes its locks in this order. locks.go declares it, and tests that
+// The engine takes its locks in this order. internal/locks declares it, and tests that
 // run with the race detector check it. Under the locks marked * no file is
 // written, synced or renamed. There is one exception: under partition.mu, a writer
 // that fills the log's buffer writes it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 )
 
 // EventListener is a set of optional functions that the engine calls as things
@@ -99,7 +100,7 @@ const maxQueuedEvents = 4096
 // eventQueue calls the listener, in order, on a goroutine of its own: callers of
 // notify may hold locks.
 type eventQueue struct {
-	mu      lockorder.Mutex[eventsLock]
+	mu      lockorder.Mutex[locks.Events]
 	waiting []func()
 	closed  bool
 	wake    chan struct{}

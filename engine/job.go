@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -74,7 +75,7 @@ type Job struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 
-	mu       lockorder.Mutex[jobLock]
+	mu       lockorder.Mutex[locks.Job]
 	progress Progress
 	err      error
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -18,7 +19,7 @@ import (
 // counted exactly, once. From then on each write and delete updates the exact size.
 // Counting reads files: only writers to the same logical partition wait for it.
 type keySizes struct {
-	mu    lockorder.Mutex[keySizesLock]
+	mu    lockorder.Mutex[locks.KeySizes]
 	sizes map[string]*keySize // by encoded partition key
 }
 
@@ -149,7 +150,7 @@ func (f *keySizes) of(pk []byte, add bool) *keySize {
 	if f.sizes == nil || len(f.sizes) >= maxFullKeys {
 		f.sizes = make(map[string]*keySize)
 	}
-	k = &keySize{counting: newCtxLock(countingTurn{})}
+	k = &keySize{counting: newCtxLock(locks.Counting{})}
 	f.sizes[string(pk)] = k
 	return k
 }

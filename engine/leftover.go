@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -18,7 +19,7 @@ import (
 
 // leftovers are removals that have to wait.
 type leftovers struct {
-	lockorder.Mutex[leftoversLock]
+	lockorder.Mutex[locks.Leftovers]
 	list []leftover
 	some atomic.Bool // the list is not empty
 }

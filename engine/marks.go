@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -21,7 +22,7 @@ import (
 // mark, so that recent writes do not look old.
 type marks struct {
 	ahead int64 // of the clock, milliseconds; set at open
-	mu    lockorder.Mutex[marksLock]
+	mu    lockorder.Mutex[locks.Marks]
 	list  []manifest.Mark // rising
 }
 

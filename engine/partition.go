@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -29,7 +30,7 @@ type partition struct {
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.
 	mu struct {
-		lockorder.Mutex[commitLock]
+		lockorder.Mutex[locks.Commit]
 		last     wal.Position   // end of the newest record of the partition
 		synced   wal.Position   // end of its newest record that asked for a sync
 		lazy     wal.Position   // end of its newest record that asked for none

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 )
 
 // pins is the set of sequences that readers have pinned. A merge keeps, for
 // each key, the newest version at or below each of them.
 type pins struct {
-	mu   lockorder.Mutex[pinsLock]
+	mu   lockorder.Mutex[locks.Pins]
 	held map[place]pin
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 )
 
 // An index policy changes in one step: the store manifest names the new policy, then
@@ -38,7 +39,7 @@ type IndexProgress struct {
 
 // indexJobs holds the job under way.
 type indexJobs struct {
-	lockorder.Mutex[reindexingLock]
+	lockorder.Mutex[locks.Reindexing]
 	job *IndexJob // nil: none
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
@@ -39,12 +40,12 @@ type tree struct {
 	purgeable func() int64
 
 	// versionMu serialises changes of version.
-	versionMu lockorder.Mutex[versionLock]
+	versionMu lockorder.Mutex[locks.Version]
 
 	// install serialises changes of the set of files: manifest first, then
 	// version.
 	install struct {
-		lockorder.Mutex[installLock]
+		lockorder.Mutex[locks.Install]
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
 		applied    applied // newest entry that flushedSeq includes
@@ -53,14 +54,14 @@ type tree struct {
 
 	// obsolete holds the numbers of merged files that are not removed yet.
 	obsolete struct {
-		lockorder.Mutex[obsoleteLock]
+		lockorder.Mutex[locks.Obsolete]
 		numbers []uint64
 		held    map[uint64]*file // the obsolete files that readers have pinned, so that their names stay
 	}
 
 	// building holds the numbers of files that are being written.
 	building struct {
-		lockorder.Mutex[buildingLock]
+		lockorder.Mutex[locks.Building]
 		numbers map[uint64]struct{}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -40,7 +41,7 @@ type workers struct {
 	jobs       splitter.Queue[*Job]
 	jobsWanted chan struct{}
 
-	mu      lockorder.Mutex[workersLock]
+	mu      lockorder.Mutex[locks.Workers]
 	retired []func()
 	wake    chan struct{} // reclaimer
 	room    chan struct{} // closed and replaced when memory was released

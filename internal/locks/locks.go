@@ -1,0 +1,73 @@
+// Package locks has the order of the locks of the store: each type is the kind of one
+// lock, for lockorder.Mutex and ctxlock.Mutex. A lock of a lower rank is taken before one
+// of a higher rank; of locks with equal ranks a goroutine holds one. The package document
+// of engine says what each lock guards. It is one list for all packages of the engine,
+// because they take each other's locks in turn.
+//
+// Tests that run with the race detector panic where a lock is taken out of order, or
+// where a file is written under a lock that forbids it (NoIO).
+package locks
+
+import (
+	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// The kinds of locks, in the order in which they are taken.
+type (
+	Copy          struct{} // Copy.mu
+	Checkpoints   struct{} // DB.checkpoints
+	Compacting    struct{} // partition.compacting
+	Flushing      struct{} // partition.flushing
+	Reshape       struct{} // Container.reshapeMu
+	Creating      struct{} // DB.creating
+	Install       struct{} // partition.install
+	Reindexing    struct{} // Container.reindexing
+	StoreManifest struct{} // DB.storeManifest
+	Pins          struct{} // DB.pins
+	Counting      struct{} // keySize.counting
+	Commit        struct{} // partition.mu
+	Version       struct{} // partition.versionMu
+
+	// No lock of this list is taken under those that follow.
+
+	Marks     struct{} // DB.marks
+	KeySizes  struct{} // keySizes.mu
+	Obsolete  struct{} // partition.obsolete
+	Building  struct{} // partition.building
+	Leftovers struct{} // DB.leftovers
+	Job       struct{} // Job.mu
+	Workers   struct{} // workers.mu
+	Events    struct{} // eventQueue.mu
+)
+
+type order = lockorder.Order
+
+// Order implements lockorder.Kind, as do those below.
+func (Copy) Order() order          { return order{Name: "Copy.mu", Rank: 10} }
+func (Checkpoints) Order() order   { return order{Name: "DB.checkpoints", Rank: 20} }
+func (Compacting) Order() order    { return order{Name: "partition.compacting", Rank: 30, Many: true} }
+func (Flushing) Order() order      { return order{Name: "partition.flushing", Rank: 40, Many: true} }
+func (Reshape) Order() order       { return order{Name: "Container.reshapeMu", Rank: 50, Many: true} }
+func (Creating) Order() order      { return order{Name: "DB.creating", Rank: 60} }
+func (Install) Order() order       { return order{Name: "partition.install", Rank: 70, Many: true} }
+func (Reindexing) Order() order    { return order{Name: "Container.reindexing", Rank: 80} }
+func (StoreManifest) Order() order { return order{Name: "DB.storeManifest", Rank: 90} }
+func (Pins) Order() order          { return order{Name: "DB.pins", Rank: 100, NoIO: true} }
+func (Counting) Order() order      { return order{Name: "keySize.counting", Rank: 105} }
+
+// Order lets the writer that fills the buffer of the log write it.
+func (Commit) Order() order {
+	return order{Name: "partition.mu", Rank: 110, Many: true, NoIO: true, But: manifest.LogDir}
+}
+
+func (Version) Order() order { return order{Name: "partition.versionMu", Rank: 120, NoIO: true} }
+
+func (Marks) Order() order     { return order{Name: "DB.marks", Rank: 200, NoIO: true} }
+func (KeySizes) Order() order  { return order{Name: "keySizes.mu", Rank: 200, NoIO: true} }
+func (Obsolete) Order() order  { return order{Name: "partition.obsolete", Rank: 200, NoIO: true} }
+func (Building) Order() order  { return order{Name: "partition.building", Rank: 200, NoIO: true} }
+func (Leftovers) Order() order { return order{Name: "DB.leftovers", Rank: 200, NoIO: true} }
+func (Job) Order() order       { return order{Name: "Job.mu", Rank: 200, NoIO: true} }
+func (Workers) Order() order   { return order{Name: "workers.mu", Rank: 200, NoIO: true} }
+func (Events) Order() order    { return order{Name: "eventQueue.mu", Rank: 200, NoIO: true} }
