@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -226,7 +227,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	if p.span.Hi > maxHash {
 		p.span.Hi = maxHash
 	}
-	p.flushing, p.compacting = newCtxLock(locks.Flushing{}), newCtxLock(locks.Compacting{})
+	p.flushing, p.compacting = ctxlock.New(locks.Flushing{}), ctxlock.New(locks.Compacting{})
 	p.install.dir = manifest.NewDir(c.db.env.fs, p.dir, manifest.PartitionKind)
 	p.version.Store(&version{active: memtable.New(c.db.env.pool, p.span, 0, c.db.env.seed)})
 	return p

@@ -88,10 +88,10 @@ func (db *DB) Flush(ctx context.Context) error {
 // flushAlone is flushOldest for a caller that does not hold the flushing lock of the
 // partition.
 func (db *DB) flushAlone(ctx context.Context, p *partition) error {
-	if err := p.flushing.take(ctx); err != nil {
+	if err := p.flushing.Lock(ctx); err != nil {
 		return err
 	}
-	defer p.flushing.leave()
+	defer p.flushing.Unlock()
 	return db.flushOldest(ctx, p)
 }
 

@@ -103,7 +103,7 @@ func TestInstallBesideDrop(t *testing.T) {
 			opts.manual = false
 			s := newReplicaStore(t, opts)
 			p := s.docs.routing.Load().parts[0]
-			must(t, p.compacting.take(t.Context())) // as a merge does
+			must(t, p.compacting.Lock(t.Context())) // as a merge does
 			var installed, dropped <-chan error
 			for i := range 2 {
 				if (i == 0) == dropFirst {
@@ -113,7 +113,7 @@ func TestInstallBesideDrop(t *testing.T) {
 				}
 				synctest.Wait()
 			}
-			p.compacting.leave()
+			p.compacting.Unlock()
 			synctest.Wait()
 			must(t, s.ended("the drop", dropped))
 			if err := s.ended("the installation", installed); dropFirst && !errors.Is(err, ErrClosed) || !dropFirst && err != nil {
@@ -136,7 +136,7 @@ func TestInstallBesideMerge(t *testing.T) {
 			must(t, s.apply(fmt.Sprint(i), 100_000))
 		}
 		p := s.docs.routing.Load().parts[0]
-		must(t, p.compacting.take(t.Context())) // as a merge does
+		must(t, p.compacting.Lock(t.Context())) // as a merge does
 		installed := background(s.install)
 		synctest.Wait()
 		wrote := background(func() error { return s.fill(2 * minMemoryBudget) })
@@ -148,7 +148,7 @@ func TestInstallBesideMerge(t *testing.T) {
 		default:
 			t.Error("writes to another container wait for the merge")
 		}
-		p.compacting.leave()
+		p.compacting.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		must(t, s.ended("the installation", installed))
@@ -231,13 +231,13 @@ func TestFlushPassesOver(t *testing.T) {
 		must(t, s.apply(fmt.Sprint(i), 100_000))
 	}
 	p := s.docs.routing.Load().parts[0]
-	if !p.flushing.try() {
+	if !p.flushing.TryLock() {
 		t.Fatal("somebody flushes")
 	}
-	defer p.flushing.leave()
+	defer p.flushing.Unlock()
 	next, _ := s.db.work.nextFlush()
 	if next == nil || next.c != s.plain {
 		t.Fatalf("flushed beside it: %v", next)
 	}
-	next.flushing.leave()
+	next.flushing.Unlock()
 }

@@ -25,7 +25,7 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				s.put(i, "a", strings.Repeat("x", 100))
 			}
 			p := s.db.partitions()[0]
-			s.must(p.compacting.take(context.Background())) // as a merge does
+			s.must(p.compacting.Lock(context.Background())) // as a merge does
 			job := p.queueSplit(nil)
 			synctest.Wait()
 			ctx, cancel := context.WithCancel(context.Background())
@@ -46,14 +46,14 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- s.db.DropContainer(ctx, "c") }()
 				synctest.Wait() // nobody can reach the container now; the merge is waited for
-				p.compacting.leave()
+				p.compacting.Unlock()
 				s.must(<-done)
 				if err := job.Wait(ctx); err == nil {
 					t.Error("a partition was split whose container was dropped")
 				}
 				return
 			}
-			p.compacting.leave()
+			p.compacting.Unlock()
 			s.must(job.Wait(ctx))
 			s.check()
 		})

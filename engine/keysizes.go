@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -25,10 +26,10 @@ type keySizes struct {
 
 // keySize is the size of a logical partition.
 type keySize struct {
-	counting ctxLock // guards the fields below
-	known    bool    // bytes is at least an upper bound
-	exact    bool    // bytes is exact, except for writes that may still fail
-	told     bool    // the listener was told that it is nearly full
+	counting ctxlock.Mutex // guards the fields below
+	known    bool          // bytes is at least an upper bound
+	exact    bool          // bytes is exact, except for writes that may still fail
+	told     bool          // the listener was told that it is nearly full
 	bytes    int64
 }
 
@@ -95,10 +96,10 @@ func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size i
 	if k == nil {
 		return nil
 	}
-	if err := k.counting.take(ctx); err != nil {
+	if err := k.counting.Lock(ctx); err != nil {
 		return err
 	}
-	defer k.counting.leave()
+	defer k.counting.Unlock()
 	if size == 0 && !k.exact {
 		return nil
 	}
@@ -150,7 +151,7 @@ func (f *keySizes) of(pk []byte, add bool) *keySize {
 	if f.sizes == nil || len(f.sizes) >= maxFullKeys {
 		f.sizes = make(map[string]*keySize)
 	}
-	k = &keySize{counting: newCtxLock(locks.Counting{})}
+	k = &keySize{counting: ctxlock.New(locks.Counting{})}
 	f.sizes[string(pk)] = k
 	return k
 }
@@ -160,9 +161,9 @@ func (n *counted) takeBack() {
 	if n.full == nil {
 		return
 	}
-	_ = n.full.counting.take(context.Background()) // cannot fail: the context does not end
+	_ = n.full.counting.Lock(context.Background()) // cannot fail: the context does not end
 	n.full.bytes -= n.growth
-	n.full.counting.leave()
+	n.full.counting.Unlock()
 }
 
 // forget removes the size of a deleted logical partition. The next write that needs

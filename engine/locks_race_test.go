@@ -7,28 +7,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// TestLockChecker: the checker panics where turns are taken the wrong way round,
+// TestLockChecker: the checker panics where such locks are taken the wrong way round,
 // where a lock is taken under one that belongs behind it, and where a manifest is
 // stored under a commit lock.
 func TestLockChecker(t *testing.T) {
 	s := newReplicaStore(t, testOptions(vfs.NewMem()))
 	watched.ignore(s.db) // a panic amid the store of a manifest leaves its file open
 	p := s.docs.routing.Load().parts[0]
-	take := func(l ctxLock) {
-		must(t, l.take(context.Background()))
-		l.leave()
+	take := func(l *ctxlock.Mutex) {
+		must(t, l.Lock(context.Background()))
+		l.Unlock()
 	}
 	for _, tc := range []struct {
 		want string
 		fn   func()
 	}{
 		{"partition.compacting (rank 30) is taken under partition.flushing", func() {
-			must(t, p.flushing.take(context.Background()))
-			defer p.flushing.leave()
-			take(p.compacting)
+			must(t, p.flushing.Lock(context.Background()))
+			defer p.flushing.Unlock()
+			take(&p.compacting)
 		}},
 		{"DB.storeManifest (rank 90) is taken under partition.mu", func() {
 			p.mu.Lock()

@@ -74,7 +74,7 @@ func TestFlushesTakeTurns(t *testing.T) {
 	}
 	w.waiting.Add(-1)
 	w.flushes.Add(-1)
-	second.flushing.leave()
+	second.flushing.Unlock()
 
-	first.flushing.leave()
+	first.flushing.Unlock()
 }

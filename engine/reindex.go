@@ -222,13 +222,13 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 		return false, nil
 	}
 	if settle {
-		if err = p.compacting.take(ctx); err != nil {
+		if err = p.compacting.Lock(ctx); err != nil {
 			return false, err
 		}
-	} else if !p.compacting.try() {
+	} else if !p.compacting.TryLock() {
 		return false, nil
 	}
-	defer p.compacting.leave()
+	defer p.compacting.Unlock()
 	done, err = w.db.reindexFile(ctx, p, policy)
 	w.reclaimIfManual()
 	moved := err == errMoved

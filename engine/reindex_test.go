@@ -266,7 +266,7 @@ func TestIndexJobOfDroppedContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.routing.Load().parts[0]
-	if err := p.compacting.take(ctx); err != nil { // nobody indexes it
+	if err := p.compacting.Lock(ctx); err != nil { // nobody indexes it
 		t.Fatal(err)
 	}
 	job, err := c.SetIndexPolicy(ctx, IndexAll())
@@ -281,7 +281,7 @@ func TestIndexJobOfDroppedContainer(t *testing.T) {
 	if err := job.Wait(ctx); !errors.Is(err, ErrClosed) {
 		t.Errorf("Wait: %v", err)
 	}
-	p.compacting.leave()
+	p.compacting.Unlock()
 	if err := <-dropped; err != nil {
 		t.Error(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
@@ -164,29 +165,29 @@ func (r *reshape) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stillParents takes the flushing turns of the parents. For an automatic job it first
-// takes their merging turns: the work of a merge under way would be lost. Merges may
-// be long, and flushes go on while it waits for them. stop gives all turns back.
+// stillParents locks the flushes of the parents. For an automatic job it first locks
+// their compaction: the work of one under way would be lost. A compaction may be long,
+// and flushes go on while stillParents waits for it. stop unlocks all of them.
 func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
-	var turns, taken []ctxLock
+	var all, held []*ctxlock.Mutex
 	stop = func() {
-		for _, t := range taken {
-			t.leave()
+		for _, l := range held {
+			l.Unlock()
 		}
 	}
 	if r.job.auto {
 		for _, p := range r.parents {
-			turns = append(turns, p.compacting)
+			all = append(all, &p.compacting)
 		}
 	}
 	for _, p := range r.parents {
-		turns = append(turns, p.flushing)
+		all = append(all, &p.flushing)
 	}
-	for _, t := range turns {
-		if err := t.take(ctx); err != nil {
+	for _, l := range all {
+		if err := l.Lock(ctx); err != nil {
 			return stop, err
 		}
-		taken = append(taken, t)
+		held = append(held, l)
 	}
 	return stop, nil
 }

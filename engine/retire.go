@@ -14,13 +14,13 @@ import (
 func (db *DB) retire(parts []*partition) {
 	var gone []*version
 	for _, p := range parts {
-		_ = p.compacting.take(context.Background())
-		_ = p.flushing.take(context.Background())
+		_ = p.compacting.Lock(context.Background())
+		_ = p.flushing.Lock(context.Background())
 		gone = append(gone, p.swap(func(version) version {
 			return version{active: memtable.New(db.env.pool, p.span, 0, db.env.seed)}
 		}))
-		p.flushing.leave()
-		p.compacting.leave()
+		p.flushing.Unlock()
+		p.compacting.Unlock()
 	}
 	db.work.retire(func() {
 		for _, v := range gone {

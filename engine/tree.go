@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -65,8 +66,8 @@ type tree struct {
 		numbers map[uint64]struct{}
 	}
 
-	compacting ctxLock // held during compaction; taken before flushing
-	flushing   ctxLock // held during a flush
+	compacting ctxlock.Mutex // held during compaction; taken before flushing
+	flushing   ctxlock.Mutex // held during a flush
 }
 
 // errMoved is returned by work in a partition that was dropped or replaced. A call must

@@ -40,13 +40,13 @@ func (db *DB) tellCompacted(p *partition, c *compacted, start time.Time, event C
 // errMoved.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
-		if err = p.compacting.take(ctx); err != nil {
+		if err = p.compacting.Lock(ctx); err != nil {
 			return false, err
 		}
-	} else if !p.compacting.try() {
+	} else if !p.compacting.TryLock() {
 		return false, nil
 	}
-	defer p.compacting.leave()
+	defer p.compacting.Unlock()
 	done, err = w.db.trimFile(ctx, p, settle)
 	w.reclaimIfManual()
 	if err == errMoved && !settle {

@@ -243,7 +243,7 @@ func (w *workers) flush() {
 		} else {
 			p.flushBackoff.succeeded()
 		}
-		p.flushing.leave()
+		p.flushing.Unlock()
 		if w.ctx.Err() != nil {
 			return
 		}
@@ -296,7 +296,7 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	if best == nil && (db.ripe() || wait > 0 && db.env.pool.Used() > db.env.pool.Limit()/4*3) && w.freezeLargest(parts) {
 		best, wait = mostFrozen(parts)
 	}
-	if best == nil || !best.flushing.try() {
+	if best == nil || !best.flushing.TryLock() {
 		return nil, wait
 	}
 	return best, 0
@@ -314,7 +314,7 @@ func (w *workers) freezeLargest(parts []*partition) bool {
 		if p.flushBackoff.left() > 0 {
 			continue
 		}
-		if p.flushing.taken() {
+		if p.flushing.Locked() {
 			taken = max(taken, n)
 		} else if n > most {
 			largest, most = p, n
@@ -337,7 +337,7 @@ func mostFrozen(parts []*partition) (best *partition, wait time.Duration) {
 		for _, f := range p.version.Load().frozen {
 			n += f.Reserved()
 		}
-		if n == 0 || p.flushing.taken() {
+		if n == 0 || p.flushing.Locked() {
 			continue
 		}
 		if left := p.flushBackoff.left(); left > 0 {
@@ -390,10 +390,10 @@ func (w *workers) compact() {
 
 // compactOne merges in a partition as the merger does, unless another merge runs there.
 func (w *workers) compactOne(ctx context.Context, p *partition) (bool, error) {
-	if !p.compacting.try() {
+	if !p.compacting.TryLock() {
 		return false, nil
 	}
-	defer p.compacting.leave()
+	defer p.compacting.Unlock()
 	done, err := w.db.compactRuns(ctx, p, p.pickTiers)
 	w.reclaimIfManual()
 	return done, err
@@ -402,10 +402,10 @@ func (w *workers) compactOne(ctx context.Context, p *partition) (bool, error) {
 // compactBy waits for its turn to merge in a partition, and merges there what choose
 // picks.
 func (w *workers) compactBy(ctx context.Context, p *partition, choose picker) (bool, error) {
-	if err := p.compacting.take(ctx); err != nil {
+	if err := p.compacting.Lock(ctx); err != nil {
 		return false, err
 	}
-	defer p.compacting.leave()
+	defer p.compacting.Unlock()
 	done, err := w.db.compactRuns(ctx, p, choose)
 	w.reclaimIfManual()
 	return done, err
