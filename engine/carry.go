@@ -143,8 +143,8 @@ func (p *partition) appendCarried(c *carrying) error {
 	}
 	var k item.Key
 	var ver, newest item.Version
-	for _, ref := range inOrder(v.active, c.after) {
-		v.active.Borrow(ref.ref, &k, &ver)
+	for _, ref := range v.active.InOrder(c.after, maxSequence) {
+		v.active.Borrow(ref.Ref, &k, &ver)
 		if p.c.def.ChangeRetention == 0 && tableGet(v.active, k.Lookup(), maxSequence, &newest) && newest.Seq != ver.Seq {
 			continue
 		}

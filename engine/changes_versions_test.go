@@ -510,8 +510,8 @@ func replayTornCarry(t *testing.T, late bool) {
 	var k item.Key
 	var ver item.Version
 	table := p.version.Load().active
-	for _, ref := range inOrder(table, 0) {
-		table.Borrow(ref.ref, &k, &ver)
+	for _, ref := range table.InOrder(0, maxSequence) {
+		table.Borrow(ref.Ref, &k, &ver)
 		payload = appendCarried(payload, &k, &ver)
 	}
 	h.deletePartition(1)

@@ -267,13 +267,7 @@ func (f *file) ordinalsIn(b *bounds) (lo, hi uint32, err error) {
 type tableOrder struct {
 	after uint64
 	upTo  uint64
-	list  []arrived
-}
-
-// arrived is a version of a memtable.
-type arrived struct {
-	ref memtable.Ref
-	seq uint64
+	list  []memtable.Arrived
 }
 
 type tableOrders map[*memtable.Table]*tableOrder
@@ -333,7 +327,7 @@ func (f *feed) openTable(t *memtable.Table, clip *bounds, seq uint64) {
 			f.tables[t] = l
 		}
 		s.list, s.to = l, len(l.list)
-		s.at = sort.Search(len(l.list), func(i int) bool { return l.list[i].seq > seq })
+		s.at = sort.Search(len(l.list), func(i int) bool { return l.list[i].Seq > seq })
 	}
 	s.settle()
 	f.sources = append(f.sources, s)
@@ -342,27 +336,7 @@ func (f *feed) openTable(t *memtable.Table, clip *bounds, seq uint64) {
 // orderTable puts in order the versions of a memtable above a sequence.
 func orderTable(t *memtable.Table, after uint64) *tableOrder {
 	upTo := t.MaxSeq()
-	return &tableOrder{after: after, upTo: upTo, list: sortedRefs(t, after, upTo)}
-}
-
-// inOrder returns the versions of a memtable above a sequence, in order.
-func inOrder(t *memtable.Table, after uint64) []arrived {
-	from, to, ok := t.Arrivals(after)
-	if !ok {
-		return sortedRefs(t, after, maxSequence)
-	}
-	list := make([]arrived, 0, to-from)
-	for ; from < to; from++ {
-		ref, seq := t.Arrival(from)
-		list = append(list, arrived{ref, seq})
-	}
-	return list
-}
-
-func sortedRefs(t *memtable.Table, after, upTo uint64) (list []arrived) {
-	t.Refs(after, upTo, func(r memtable.Ref, seq uint64) { list = append(list, arrived{r, seq}) })
-	slices.SortFunc(list, func(a, b arrived) int { return cmp.Compare(a.seq, b.seq) })
-	return list
+	return &tableOrder{after: after, upTo: upTo, list: t.InOrder(after, upTo)}
 }
 
 // closeSources lets go of memtables and files.
@@ -394,7 +368,7 @@ func (s *feedSource) settle() {
 	case s.at < s.to && s.order != nil:
 		s.seq = s.order.list[s.at].seq
 	case s.at < s.to && s.list != nil:
-		s.seq = s.list.list[s.at].seq
+		s.seq = s.list.list[s.at].Seq
 	case s.at < s.to:
 		_, s.seq = s.table.Arrival(s.at)
 	case s.order != nil:
@@ -424,7 +398,7 @@ func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
 
 func (s *feedSource) ref() (memtable.Ref, uint64) {
 	if s.list != nil {
-		return s.list.list[s.at].ref, s.list.list[s.at].seq
+		return s.list.list[s.at].Ref, s.list.list[s.at].Seq
 	}
 	return s.table.Arrival(s.at)
 }

@@ -1,6 +1,8 @@
 package memtable
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"unsafe"
@@ -83,4 +85,29 @@ func (t *Table) Arrivals(after uint64) (from, to int, ok bool) {
 func (t *Table) Arrival(i int) (r Ref, seq uint64) {
 	r = *t.arrival(i)
 	return r, t.version(r.version).seq
+}
+
+// Arrived is a version of a table, and its sequence.
+type Arrived struct {
+	Ref Ref
+	Seq uint64
+}
+
+// InOrder returns the versions of a table with a sequence above after and not above
+// upTo, in order of sequence.
+func (t *Table) InOrder(after, upTo uint64) (list []Arrived) {
+	if from, to, ok := t.Arrivals(after); ok {
+		list = make([]Arrived, 0, to-from)
+		for ; from < to; from++ {
+			ref, seq := t.Arrival(from)
+			if seq > upTo {
+				break
+			}
+			list = append(list, Arrived{ref, seq})
+		}
+		return list
+	}
+	t.Refs(after, upTo, func(r Ref, seq uint64) { list = append(list, Arrived{r, seq}) })
+	slices.SortFunc(list, func(a, b Arrived) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list
 }

@@ -58,6 +58,21 @@ func TestArrivals(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("above %d: %d versions, want %d", after, len(got), len(want))
 		}
+		upTo := after + rng.Uint64N(n)
+		want = slices.DeleteFunc(want, func(seq uint64) bool { return seq > upTo })
+		got = got[:0]
+		for _, a := range table.InOrder(after, upTo) {
+			got = append(got, a.Seq)
+			var k item.Key
+			var v item.Version
+			table.Borrow(a.Ref, &k, &v)
+			if v.Seq != a.Seq {
+				t.Fatalf("sequence %d is version %d", a.Seq, v.Seq)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("above %d, up to %d: %d versions, want %d", after, upTo, len(got), len(want))
+		}
 	}
 	for seq := uint64(2); seq <= n; seq += 2 {
 		restore(seq)
