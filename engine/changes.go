@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
-	"slices"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/cost"
 )
 
 // Change is one change of an item. Its contents are safe to keep.
@@ -18,7 +21,7 @@ type Change struct {
 	// reports that.
 	Previous uint64
 
-	batch *changeBatch
+	batch *feedBatch
 }
 
 // ChangeKind says what happened.
@@ -28,15 +31,15 @@ type ChangeKind uint8
 const (
 	// ChangeWritten: the item was written, whether or not it existed. A feed of latest
 	// versions has only this kind.
-	ChangeWritten ChangeKind = iota
+	ChangeWritten = ChangeKind(feedWritten)
 	// Of a feed of all versions:
-	ChangeCreated  // there was no item, or it had expired
-	ChangeReplaced // there was an item
-	ChangeDeleted
-	ChangeExpired
+	ChangeCreated  = ChangeKind(feedCreated)  // there was no item, or it had expired
+	ChangeReplaced = ChangeKind(feedReplaced) // there was an item
+	ChangeDeleted  = ChangeKind(feedDeleted)
+	ChangeExpired  = ChangeKind(feedExpired)
 	// ChangeDeletedPartition: all items of the logical partition that were written before
 	// are deleted. Only Key is set. The items have no changes of their own for that.
-	ChangeDeletedPartition
+	ChangeDeletedPartition = ChangeKind(feedDeletedPartition)
 )
 
 var changeKindNames = [...]string{"written", "created", "replaced", "deleted", "expired", "partition deleted"}
@@ -49,24 +52,13 @@ func (k ChangeKind) String() string {
 	return changeKindNames[k]
 }
 
-// changeBatch is what the changes of a batch have in common: their position, except for
-// the sequence of one entry.
-type changeBatch struct {
-	position Position
-	entry    int // index of the entry of position that the batch belongs to
-}
-
 // Position returns the position behind the change and everything that was shown before
 // it: a feed from there goes on with the next change. The call is not cheap.
 func (ch *Change) Position() Position {
 	if ch.batch == nil {
 		return Position{}
 	}
-	p := ch.batch.position
-	p.entries = slices.Clone(p.entries)
-	p.entries[ch.batch.entry].seq = ch.Seq
-	p.entries = joined(p.entries)
-	return p
+	return Position{ch.batch.Position(ch.Seq)}
 }
 
 // ChangeOptions are the options of a feed. Nil means none.
@@ -103,13 +95,39 @@ type ChangeOptions struct {
 // sequence begins at from again.
 func (c *Container) Changes(ctx context.Context, s Scope, from Position, o *ChangeOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		f, err := c.newFeed(ctx, s, from, o)
+		f, err := c.beginFeed(ctx, s, from, o)
 		if err == nil {
-			defer f.close()
-			err = f.run(yield)
+			defer c.endFeed(f)
+			err = f.Run(func(ch feedChange) bool { return yield(publicChange(&ch), nil) })
 		}
-		if err != nil && err != errStopped {
-			yield(Change{}, err)
+		if err != nil {
+			yield(Change{}, publicFeedError(err))
 		}
 	}
+}
+
+// publicChange returns a change as users see it. It has the bytes of ch.
+func publicChange(ch *feedChange) Change {
+	out := Change{
+		Kind: ChangeKind(ch.Kind), Previous: ch.Previous, batch: ch.Batch,
+		Item: Item{Body: ch.Body, Meta: Meta{
+			Key: keyOf(stringOf(ch.PK)), ID: stringOf(ch.ID), Seq: ch.Seq,
+			Modified: time.UnixMilli(ch.Modified), Expires: timeOf(ch.Expires), Charge: cost.Read(len(ch.Body)),
+		}},
+	}
+	if out.Kind < ChangeDeleted {
+		out.ETag = ETag(ch.Seq)
+	}
+	return out
+}
+
+// publicFeedError returns an error of a feed as users see it.
+func publicFeedError(err error) error {
+	if e, ok := errors.AsType[*feedExpiredError](err); ok {
+		return &PositionExpiredError{Oldest: Position{e.Oldest}}
+	}
+	if e, ok := errors.AsType[feedPositionError](err); ok {
+		return invalidf("%v", e)
+	}
+	return err
 }

@@ -363,7 +363,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	}
 	db.containers.Store(db.containers.Load().without(c.name))
 	c.dropped.Store(true)
-	c.followers.signal()
+	c.followers.Signal()
 	db.endCopies(c)
 	return nil
 }

@@ -183,7 +183,7 @@ func (db *DB) fail(cause error) {
 		notify(db, db.opts.Events.BackgroundError, cause)
 		db.work.releaseWaiters()
 		for c := range db.containers.Load().all() {
-			c.followers.signal()
+			c.followers.Signal()
 		}
 	}
 }

@@ -1,17 +1,16 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"hash/crc32"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/wal"
 )
 
 // A feed divides its range into parts. A part is a range of keys in one physical
@@ -45,15 +44,12 @@ const (
 	feedSyncEvery = 10 * time.Millisecond
 )
 
-// feed is a running loop over changes.
+// feed is a running loop over changes. One goroutine uses it, except for State.
 type feed struct {
-	c      *Container
+	store  feedStore
 	ctx    context.Context
-	scope  Scope
-	rng    partmap.Range
-	o      ChangeOptions
+	o      feedOptions
 	wait   *follower // if it follows
-	shared feedShared
 	since  int64
 	until  []feedEntry // without Follow: what was visible when the feed began; it shows nothing above
 	synced time.Time
@@ -62,107 +58,156 @@ type feed struct {
 	tables tableOrders
 
 	// The end of each partition's window: up to there changes are visible and durable.
-	windows map[PartitionID]uint64
+	windows map[partmap.PartitionID]uint64
 
 	sources []feedSource
 	found   []feedFound
 	text    []byte
+
+	// shared is what other goroutines may read.
+	shared struct {
+		sync.Mutex
+		parts []feedEntry
+		shown int64
+	}
 }
 
-// feedFound is a change of a batch. Its body, id and key follow each other in
+// feedOptions say what a feed shows.
+type feedOptions struct {
+	Container   string                 // its name, for errors
+	ID          uint32                 // identifies the container in positions
+	Levels      int                    // of its partition keys
+	Range       partmap.Range          // of the key space; if it is empty, the one EPK that it begins at
+	Wants       func(k *item.Key) bool // says whether the feed shows a key of the range
+	AllVersions bool
+	Followers   *followers // nil: the feed ends when it has shown what was visible when it began
+	MostOrdered int        // versions put in order at once; 0: feedOrderVersions
+	// CaughtUp is called by Run whenever everything visible has been shown: at the end, or
+	// before the feed waits. It may call Position.
+	CaughtUp func()
+}
+
+// feedChangeKind says what happened.
+type feedChangeKind uint8
+
+const (
+	feedWritten feedChangeKind = iota // the only kind in a feed of latest versions
+	feedCreated
+	feedReplaced
+	feedDeleted
+	feedExpired
+	feedDeletedPartition
+)
+
+// feedChange is a change. It may be kept.
+type feedChange struct {
+	Kind              feedChangeKind
+	Seq, Previous     uint64 // Previous: of the version before, in a feed of all versions; 0: there was none
+	Modified, Expires int64  // milliseconds
+	Body, ID, PK      []byte
+	Batch             *feedBatch
+}
+
+// feedBatch is what the changes of a batch have in common: their position, except for the
+// sequence of one entry.
+type feedBatch struct {
+	position feedPosition
+	entry    int // index of the entry of position that the batch belongs to
+}
+
+// Position returns the position behind the change of the batch with a sequence.
+func (b *feedBatch) Position(seq uint64) feedPosition {
+	p := b.position
+	p.entries = slices.Clone(p.entries)
+	p.entries[b.entry].seq = seq
+	p.entries = joined(p.entries)
+	return p
+}
+
+// feedFound is a change of a batch. Its body, id and partition key follow each other in
 // feed.text.
 type feedFound struct {
-	found
-	kind     ChangeKind
-	previous uint64
+	kind              feedChangeKind
+	seq, previous     uint64
+	modified, expires int64
+	body, id, pk      int
 }
 
-func (c *Container) newFeed(ctx context.Context, s Scope, from Position, o *ChangeOptions) (*feed, error) {
-	call, err := c.enter(ctx)
-	if err != nil {
-		return nil, err
+// feedExpiredError says that versions after a position were dropped.
+type feedExpiredError struct {
+	Oldest feedPosition // after which no version was dropped yet
+}
+
+// Error implements error.
+func (e *feedExpiredError) Error() string { return "versions after the position were dropped" }
+
+// newFeed begins a feed. The caller has entered the store.
+func newFeed(ctx context.Context, store feedStore, from feedPosition, o feedOptions) (*feed, error) {
+	f := &feed{store: store, ctx: ctx, o: o, since: from.since, orders: fileOrders{}, tables: tableOrders{}, windows: map[partmap.PartitionID]uint64{}}
+	if o.Range.Empty() {
+		f.o.Range.Max = successor(o.Range.Min)
 	}
-	defer call.Leave()
-	f := &feed{c: c, ctx: ctx, since: from.since, orders: fileOrders{}, tables: tableOrders{}, windows: map[PartitionID]uint64{}}
-	if o != nil {
-		f.o = *o
+	if o.MostOrdered == 0 {
+		f.o.MostOrdered = feedOrderVersions
 	}
-	if f.o.AllVersions && c.def.ChangeRetention == 0 {
-		return nil, invalidf("AllVersions: container %q has no ChangeRetention", c.name)
-	}
-	if f.scope, err = s.check(c); err != nil {
-		return nil, err
-	}
-	if f.rng, err = f.scope.bounds(); err != nil {
-		return nil, err
-	}
-	if f.scope.kind == scopeOne {
-		f.rng.Max = successor(f.rng.Min)
-	}
-	if !f.o.Follow {
-		f.until = c.visibleNow(f.rng)
+	if o.Followers == nil {
+		f.until = f.visibleNow()
 	}
 	switch from.kind {
 	case positionNow:
-		f.parts = c.visibleNow(f.rng)
+		f.parts = f.visibleNow()
 	case positionAt:
-		if from.container != c.feedID() {
-			return nil, invalidf("position: of another container than %q", c.name)
+		if from.container != o.ID {
+			return nil, feedPositionError("of another container than " + strconv.Quote(o.Container))
 		}
-		if f.parts, err = from.within(f.rng); err != nil {
+		var err error
+		if f.parts, err = from.within(f.o.Range); err != nil {
 			return nil, err
 		}
 	case positionTime:
-		f.parts = []feedEntry{{rng: f.rng}}
-		if f.o.AllVersions {
-			oldest := c.oldestPosition(f.rng)
-			if f.parts = oldest.entries; slices.ContainsFunc(f.parts, func(e feedEntry) bool { return e.seq > c.db.marks.since(from.since) }) {
-				return nil, &PositionExpiredError{Oldest: oldest}
+		f.parts = []feedEntry{{rng: f.o.Range}}
+		if o.AllVersions {
+			f.parts = f.oldest()
+			given := store.SequenceAt(from.since)
+			if slices.ContainsFunc(f.parts, func(e feedEntry) bool { return e.seq > given }) {
+				return nil, f.expired()
 			}
 		}
 	default:
-		f.parts = []feedEntry{{rng: f.rng}}
+		f.parts = []feedEntry{{rng: f.o.Range}}
 	}
-	if f.o.Follow {
-		if c.db.opts.ReadOnly {
-			return nil, ErrReadOnly
-		}
-		f.wait = c.followers.add()
+	if o.Followers != nil {
+		f.wait = o.Followers.add()
 	}
-	f.shared.begin(f)
-	c.feeds.add(f)
+	f.shared.parts = slices.Clone(f.parts)
 	return f, nil
 }
 
-// feedID identifies the container in positions. For a replicated container it is
-// made from the name: all replicas have the same sequences, so a position of one is
-// good for the others.
-func (c *Container) feedID() uint32 {
-	if c.def.Replicated {
-		return crc32.Checksum([]byte(c.name), castagnoli)
-	}
-	return c.id
+// visibleNow returns entries for the range of the feed, at the newest visible sequences.
+func (f *feed) visibleNow() []feedEntry {
+	return f.entriesAt(func(t *tree) uint64 { return t.visible.Load() })
 }
 
-// oldestPosition returns the oldest position of a range after which no version was
-// dropped.
-func (c *Container) oldestPosition(r partmap.Range) Position {
-	return Position{kind: positionAt, container: c.feedID(), entries: c.entriesAt(r, func(p *partition) uint64 { return p.changeFloor.Load() })}
+// oldest returns entries for the range of the feed, at the oldest sequences after which no
+// version was dropped.
+func (f *feed) oldest() []feedEntry {
+	return f.entriesAt(func(t *tree) uint64 { return t.changeFloor.Load() })
 }
 
-// visibleNow returns entries for a range, at the newest visible sequences.
-func (c *Container) visibleNow(r partmap.Range) []feedEntry {
-	return c.entriesAt(r, func(p *partition) uint64 { return p.visible.Load() })
+// expired returns the error of a position after which versions were dropped.
+func (f *feed) expired() error {
+	return &feedExpiredError{Oldest: feedPosition{kind: positionAt, container: f.o.ID, entries: f.oldest()}}
 }
 
-// entriesAt returns entries that cover a range. Each has the sequence that at
-// returns for its partition.
-func (c *Container) entriesAt(r partmap.Range, at func(*partition) uint64) []feedEntry {
-	rt := c.routing.Load()
+// entriesAt returns entries that cover the range of the feed. Each has the sequence that
+// at returns for its partition.
+func (f *feed) entriesAt(at func(*tree) uint64) []feedEntry {
+	r := f.o.Range
+	rt := f.store.Routing()
 	var out []feedEntry
-	for lo, hi := rt.table.Overlapping(r); lo < hi; lo++ {
-		p := rt.parts[lo]
-		e := feedEntry{rng: p.rng, seq: at(p)}
+	for lo, hi := rt.Table().Overlapping(r); lo < hi; lo++ {
+		t := rt.Partition(lo).Tree()
+		e := feedEntry{rng: t.rng, seq: at(t)}
 		if e.rng.Min.Compare(&r.Min) < 0 {
 			e.rng.Min = r.Min
 		}
@@ -174,22 +219,45 @@ func (c *Container) entriesAt(r partmap.Range, at func(*partition) uint64) []fee
 	return joined(out)
 }
 
-func (f *feed) close() {
+// Close ends a feed. It is called once.
+func (f *feed) Close() {
 	f.orders.close()
-	f.c.feeds.remove(f)
 	if f.wait != nil {
-		f.c.followers.remove(f.wait)
+		f.o.Followers.remove(f.wait)
 	}
 }
 
-// run is the loop. It returns errStopped when its body ended it.
-func (f *feed) run(yield func(Change, error) bool) error {
+// State returns how many changes were shown, and the greatest distance, over all parts,
+// from the sequence up to which the part was shown to the newest visible one. Changes
+// that the feed has read but not yet passed on count as shown.
+func (f *feed) State() (shown int64, behind uint64) {
+	f.shared.Lock()
+	defer f.shared.Unlock()
+	return f.shared.shown, f.behind(f.shared.parts)
+}
+
+// note sets what State returns, after a batch.
+func (f *feed) note() {
+	f.shared.Lock()
+	defer f.shared.Unlock()
+	f.shared.parts = append(f.shared.parts[:0], f.parts...)
+	f.shared.shown += int64(len(f.found))
+}
+
+// errReplaced says that other partitions have replaced a partition: its range is looked up
+// again.
+var errReplaced = errors.New("partition was replaced during a turn of a change feed")
+
+// Run passes changes to show until everything visible was shown, or, if the feed follows,
+// until its context ends. If show returns false, Run returns nil. Between the calls of
+// show the feed holds nothing.
+func (f *feed) Run(show func(feedChange) bool) error {
 	for {
 		shown, late := false, false
 		for i := 0; i < len(f.parts); i++ {
 			next, err := f.turn(i)
-			if err == errMoved {
-				i-- // the partition was replaced: look its range up again
+			if err == errReplaced {
+				i--
 				continue
 			}
 			if err == errLate {
@@ -200,9 +268,9 @@ func (f *feed) run(yield func(Change, error) bool) error {
 				return err
 			}
 			shown = shown || next != turnNothing
-			f.shared.note(f.parts, len(f.found))
-			if err := f.handOut(i, yield); err != nil {
-				return err
+			f.note()
+			if !f.handOut(i, show) {
+				return nil
 			}
 			switch next {
 			case turnAgain:
@@ -217,12 +285,9 @@ func (f *feed) run(yield func(Change, error) bool) error {
 			continue
 		}
 		if !late {
-			f.shared.caughtUp(f.c.db)
+			f.o.CaughtUp()
 		}
-		if !late && f.o.Progress != nil {
-			f.o.Progress(f.position())
-		}
-		if !f.o.Follow {
+		if f.wait == nil {
 			return nil
 		}
 		if err := f.sleep(late); err != nil {
@@ -231,9 +296,9 @@ func (f *feed) run(yield func(Change, error) bool) error {
 	}
 }
 
-// position returns where the feed is.
-func (f *feed) position() Position {
-	return Position{kind: positionAt, container: f.c.feedID(), since: f.since, entries: joined(f.parts)}
+// Position returns where the feed is.
+func (f *feed) Position() feedPosition {
+	return feedPosition{kind: positionAt, container: f.o.ID, since: f.since, entries: joined(f.parts)}
 }
 
 // errLate says that a part has changes, but must wait until the feed may sync the
@@ -243,7 +308,6 @@ var errLate = errors.New("change feed waits for more before it syncs the log")
 // sleep waits for changes. If late is set, it waits until the feed may sync the
 // log again.
 func (f *feed) sleep(late bool) error {
-	db := f.c.db
 	if late {
 		timer := time.NewTimer(max(0, feedSyncEvery-time.Since(f.synced)))
 		defer timer.Stop()
@@ -252,19 +316,16 @@ func (f *feed) sleep(late bool) error {
 			return nil
 		case <-f.ctx.Done():
 			return f.ctx.Err()
-		case <-db.work.ctx.Done():
-			return ErrClosed
+		case <-f.store.Closing():
+			return f.store.Ended()
 		}
 	}
 	f.wait.sleeping.Store(true)
 	defer f.wait.sleeping.Store(false)
-	if f.c.dropped.Load() {
-		return f.c.gone()
+	if err := f.store.Ended(); err != nil {
+		return err
 	}
-	if err := db.writable(); err != nil {
-		return err // nothing more will come
-	}
-	if f.behind() > 0 {
+	if f.behind(f.parts) > 0 {
 		return nil
 	}
 	select {
@@ -272,20 +333,18 @@ func (f *feed) sleep(late bool) error {
 		return nil
 	case <-f.ctx.Done():
 		return f.ctx.Err()
-	case <-db.work.ctx.Done():
-		return ErrClosed
+	case <-f.store.Closing():
+		return f.store.Ended()
 	}
 }
 
-// behind returns the greatest distance, over all parts, from the sequence up to
-// which the part was shown to the newest visible one.
-func (f *feed) behind() uint64 { return f.c.behind(f.parts) }
-
-func (c *Container) behind(parts []feedEntry) (most uint64) {
-	rt := c.routing.Load()
+// behind returns the greatest distance, over some parts, from the sequence up to which the
+// part was shown to the newest visible one.
+func (f *feed) behind(parts []feedEntry) (most uint64) {
+	rt := f.store.Routing()
 	for i := range parts {
-		for lo, hi := rt.table.Overlapping(parts[i].rng); lo < hi; lo++ {
-			if at := rt.parts[lo].visible.Load(); at > parts[i].seq {
+		for lo, hi := rt.Table().Overlapping(parts[i].rng); lo < hi; lo++ {
+			if at := rt.Partition(lo).Tree().visible.Load(); at > parts[i].seq {
 				most = max(most, at-parts[i].seq)
 			}
 		}
@@ -307,15 +366,15 @@ const (
 // cuts it at the end of the first one.
 func (f *feed) turn(i int) (end turnEnd, err error) {
 	f.found, f.text = f.found[:0], f.text[:0]
-	call, err := f.c.enter(f.ctx)
+	call, err := f.store.Enter(f.ctx)
 	if err != nil {
 		return turnNothing, err
 	}
 	defer call.Leave()
-	rt := f.c.routing.Load()
-	p := rt.parts[rt.table.Find(&f.parts[i].rng.Min)]
-	if f.parts[i].rng.Max.Compare(&p.rng.Max) > 0 {
-		f.cut(i, p.rng.Max)
+	p := f.partitionAt(&f.parts[i].rng.Min)
+	t := p.Tree()
+	if f.parts[i].rng.Max.Compare(&t.rng.Max) > 0 {
+		f.cut(i, t.rng.Max)
 	}
 	e := &f.parts[i]
 	to, err := f.window(p, e.seq)
@@ -324,41 +383,36 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 	}
 	for j := range f.parts {
 		// Go no further than the next part of this partition that is ahead.
-		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && p.rng.Overlaps(o.rng) {
+		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && t.rng.Overlaps(o.rng) {
 			to = o.seq
 		}
 	}
 	if to <= e.seq {
 		return turnNothing, nil
 	}
-	m := p.meter.Load()
-	if m != nil {
-		for err = m.admit(p); err != nil; err = m.admit(p) {
-			if err = f.c.db.untilAdmitted(f.ctx, err); err != nil {
-				return turnNothing, err
-			}
-		}
+	if err = p.Admit(f.ctx); err != nil {
+		return turnNothing, err
 	}
-	for done := false; !done; {
-		if err = f.prepare(p, i); err != nil {
+	for filled := fillNothing; filled != fillBatch; {
+		if err = f.prepare(t, i); err != nil {
 			return turnNothing, err
 		}
 		e = &f.parts[i]
-		done, err = f.fill(p, e, to)
-		if err == errMoved || errors.Is(err, ErrPositionExpired) || errors.Is(err, ErrClosed) {
-			return turnNothing, err
-		}
-		if err != nil {
-			return turnNothing, f.c.db.readError(err)
+		filled, err = f.fill(p, e, to)
+		switch {
+		case err != nil:
+			return turnNothing, f.store.ReadError(err)
+		case filled == fillReplaced:
+			return turnNothing, errReplaced
+		case filled == fillExpired:
+			return turnNothing, f.expired()
 		}
 	}
-	if m != nil {
-		charge := cost.Visit
-		for j := range f.found {
-			charge += cost.Read(f.found[j].body)
-		}
-		m.charge(f.c.db.uptime(), charge)
+	units := cost.Visit
+	for j := range f.found {
+		units += cost.Read(f.found[j].body)
 	}
+	p.Charge(units)
 	switch ordered := f.orders.spend(e); {
 	case ordered && e.seq < to:
 		return turnAgain, nil
@@ -366,6 +420,12 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 		return turnCut, nil
 	}
 	return turnMore, nil
+}
+
+// partitionAt returns the partition that holds an EPK.
+func (f *feed) partitionAt(at *partmap.EPK) feedPartition {
+	rt := f.store.Routing()
+	return rt.Partition(rt.Table().Find(at))
 }
 
 // cut cuts a part in two. The upper half joins the next part if the two are
@@ -388,123 +448,104 @@ func (f *feed) cutOff(i int) bool {
 		return false
 	}
 	e, rest := &f.parts[i], &f.parts[i+1]
-	rt := f.c.routing.Load()
-	p := rt.parts[rt.table.Find(&e.rng.Min)]
-	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&p.rng.Max) < 0
+	t := f.partitionAt(&e.rng.Min).Tree()
+	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&t.rng.Max) < 0
 }
 
 // window returns the end of a partition's window: up to there, changes are visible
 // and durable. The window stays the same until seq has reached its end.
-func (f *feed) window(p *partition, seq uint64) (uint64, error) {
-	if to := f.windows[p.id]; to > seq {
+func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
+	t := p.Tree()
+	if to := f.windows[t.id]; to > seq {
 		return to, nil
 	}
-	to := min(p.visible.Load(), f.limit(p))
-	db := f.c.db
-	if to <= seq || db.log == nil {
+	to := min(t.visible.Load(), f.limit(t.rng))
+	if to <= seq {
 		return to, nil
 	}
-	if durable, lazy := p.durable(); durable < to {
-		if f.o.Follow && time.Since(f.synced) < feedSyncEvery {
+	if durable, lazy := p.Durable(); durable < to {
+		if f.wait != nil && time.Since(f.synced) < feedSyncEvery {
 			return 0, errLate
 		}
-		if err := db.log.Wait(lazy, true); err != nil {
-			return 0, db.uncertain(err)
+		if err := f.store.Sync(lazy); err != nil {
+			return 0, err
 		}
 		f.synced = time.Now()
 	}
-	f.windows[p.id] = to
+	f.windows[t.id] = to
 	return to, nil
 }
 
-// durable returns a sequence: the visible writes up to it survive a crash. Once the
-// log is synced up to lazy, all writes that are visible now survive one.
-func (p *partition) durable() (seq uint64, lazy wal.Position) {
-	visible := p.visible.Load()
-	if p.db.log == nil {
-		return visible, 0
-	}
-	// Writes that asked for a sync become visible after it.
-	p.mu.Lock()
-	lazy = p.mu.lazy
-	p.mu.Unlock()
-	if p.db.log.Synced() >= lazy {
-		return visible, lazy
-	}
-	return p.install.flushedSeq.Load(), lazy
-}
-
-// limit returns the sequence above which nothing of a partition is shown. If the
-// partition has replaced two others since the feed began, their higher limit counts.
-func (f *feed) limit(p *partition) (to uint64) {
-	if f.o.Follow {
+// limit returns the sequence above which nothing of a partition with a range is shown. If
+// the partition has replaced two others since the feed began, their higher limit counts.
+func (f *feed) limit(rng partmap.Range) (to uint64) {
+	if f.wait != nil {
 		return maxSequence
 	}
 	for i := range f.until {
-		if f.until[i].rng.Overlaps(p.rng) {
+		if f.until[i].rng.Overlaps(rng) {
 			to = max(to, f.until[i].seq)
 		}
 	}
 	return to
 }
 
-// handOut passes the batch of a part to the body of the loop.
-func (f *feed) handOut(i int, yield func(Change, error) bool) error {
+// handOut passes the batch of a part to the body of the loop, and returns whether the loop
+// goes on.
+func (f *feed) handOut(i int, show func(feedChange) bool) bool {
 	if len(f.found) == 0 {
-		return nil
+		return true
 	}
-	batch := &changeBatch{entry: i, position: Position{
-		kind: positionAt, container: f.c.feedID(), since: f.since, entries: slices.Clone(f.parts),
+	batch := &feedBatch{entry: i, position: feedPosition{
+		kind: positionAt, container: f.o.ID, since: f.since, entries: slices.Clone(f.parts),
 	}}
 	text := append([]byte(nil), f.text...) // a copy: the caller may keep the changes
 	for j := range f.found {
-		var ch Change
-		ch, text = f.found[j].change(text)
-		ch.batch = batch
-		if !yield(ch, nil) {
-			return errStopped
+		n := &f.found[j]
+		ch := feedChange{
+			Kind: n.kind, Seq: n.seq, Previous: n.previous, Modified: n.modified, Expires: n.expires, Batch: batch,
+		}
+		ch.Body, text = text[:n.body:n.body], text[n.body:]
+		ch.ID, text = text[:n.id:n.id], text[n.id:]
+		ch.PK, text = text[:n.pk:n.pk], text[n.pk:]
+		if !show(ch) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
-// change makes a Change from the first bytes of text, and returns the rest of text.
-func (n *feedFound) change(text []byte) (Change, []byte) {
-	ch := Change{Kind: n.kind, Previous: n.previous}
-	ch.Body, text = text[:n.body:n.body], text[n.body:]
-	ch.ID, text = stringOf(text[:n.id]), text[n.id:]
-	ch.Key, text = keyOf(stringOf(text[:n.pk])), text[n.pk:]
-	ch.Seq = n.seq
-	if n.kind < ChangeDeleted {
-		ch.ETag = ETag(n.seq)
-	}
-	ch.Modified, ch.Expires = time.UnixMilli(n.modified), timeOf(n.expires)
-	ch.Charge = cost.Read(n.body)
-	return ch, text
-}
+// fillEnd is how an attempt to make a batch ends.
+type fillEnd uint8
 
-// fill makes a batch. It returns false if the orders do not match the set of files
-// any more: prepare must run again.
-func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error) {
-	db := f.c.db
+const (
+	fillNothing  fillEnd = iota // the orders do not match the set of files any more: prepare must run again
+	fillBatch                   // the batch is made
+	fillReplaced                // other partitions have replaced the partition
+	fillExpired                 // versions that the feed has not shown were dropped
+)
+
+// fill makes a batch. Errors are those of reads.
+func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
 	// A newer version hides one of the window, even if it lies above the window. It
 	// must survive a crash: otherwise the feed would never show the hidden one.
-	known, _ := p.durable()
+	known, _ := p.Durable()
 	known = max(known, to)
-	guard := db.env.epoch.Enter()
+	t := p.Tree()
+	guard := t.env.epoch.Enter()
 	defer guard.Leave()
 	defer f.closeSources()
-	v := p.version.Load()
-	if p.dropped.Load() {
-		return false, p.gone() // v may be empty
+	v := t.version.Load()
+	if t.dropped.Load() {
+		return fillReplaced, nil // v may be empty
 	}
-	if floor := p.changeFloor.Load(); f.o.AllVersions && e.seq < floor {
-		return false, &PositionExpiredError{Oldest: f.c.oldestPosition(f.rng)}
+	if f.o.AllVersions && e.seq < t.changeFloor.Load() {
+		return fillExpired, nil
 	}
 	if ready, err := f.openSources(v, e); !ready || err != nil {
-		return false, err
+		return fillNothing, err
 	}
-	now := f.c.nowMillis()
+	now := f.store.NowMillis()
 	var k item.Key
 	var ver item.Version
 	last := e.seq
@@ -519,41 +560,27 @@ func (f *feed) fill(p *partition, e *feedEntry, to uint64) (done bool, err error
 		}
 		if passed == feedBatchPassed || len(f.found) == feedBatchItems || len(f.text) >= feedBatchBytes {
 			e.seq = last
-			return true, nil
+			return fillBatch, nil
 		}
 		if s.ends {
 			// The versions of s behind this sequence are not in order yet.
 			e.seq = s.seq
-			return true, nil
+			return fillBatch, nil
 		}
 		own, err := s.read(&k, &ver)
 		if err != nil {
-			return false, err
+			return fillNothing, err
 		}
 		last = ver.Seq
-		if own && f.wants(&k) && ver.Modified >= f.since {
+		if own && f.o.Wants(&k) && ver.Modified >= f.since {
 			if err := f.take(v, &k, &ver, known, now); err != nil {
-				return false, err
+				return fillNothing, err
 			}
 		}
 		s.next()
 	}
 	e.seq = to
-	return true, nil
-}
-
-// wants says whether a key is in scope and not that of a claim.
-func (f *feed) wants(k *item.Key) bool {
-	if f.c.isClaim(k) {
-		return false
-	}
-	switch f.scope.kind {
-	case scopeOne:
-		return bytes.Equal(k.PK, f.scope.key.Encoded())
-	case scopePrefix:
-		return bytes.HasPrefix(k.PK, f.scope.key.Encoded())
-	}
-	return true
+	return fillBatch, nil
 }
 
 // take adds a version to the batch, if the feed shows it.
@@ -565,21 +592,21 @@ func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, no
 	if f.o.AllVersions {
 		return f.takeVersion(v, k, &epk, ver)
 	}
-	if !visible(ver, now) {
+	if !shows(ver, now) {
 		return nil
 	}
 	var newest item.Version
 	if _, found, err := v.lookup(k, &epk, known, nil, true, &newest); err != nil || !found || newest.Seq != ver.Seq {
 		return err
 	}
-	f.add(k, ver, ChangeWritten, 0)
+	f.add(k, ver, feedWritten, 0)
 	return nil
 }
 
 // takeVersion adds a version to the batch of a feed of all versions.
 func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
 	if k.OfPartition() {
-		f.add(k, ver, ChangeDeletedPartition, 0)
+		f.add(k, ver, feedDeletedPartition, 0)
 		return nil
 	}
 	var old item.Version
@@ -587,31 +614,37 @@ func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.
 	if err != nil {
 		return err
 	}
-	kind, previous := ChangeCreated, uint64(0)
+	kind, previous := feedCreated, uint64(0)
 	if found && !old.Deleted() {
 		previous = old.Seq
 		// Only the store itself deletes an item that has expired.
-		expired := !visible(&old, ver.Modified)
+		expired := !shows(&old, ver.Modified)
 		switch {
 		case ver.Deleted() && expired:
-			kind = ChangeExpired
+			kind = feedExpired
 		case !expired:
-			kind = ChangeReplaced
+			kind = feedReplaced
 		}
 	}
-	if ver.Deleted() && kind != ChangeExpired {
+	if ver.Deleted() && kind != feedExpired {
 		if previous == 0 {
 			return nil // a transaction has deleted what it had created
 		}
-		kind = ChangeDeleted
+		kind = feedDeleted
 	}
 	f.add(k, ver, kind, previous)
 	return nil
 }
 
-func (f *feed) add(k *item.Key, ver *item.Version, kind ChangeKind, previous uint64) {
-	f.found = append(f.found, feedFound{kind: kind, previous: previous, found: found{
-		seq: ver.Seq, modified: ver.Modified, expires: ver.Expires, body: len(ver.Body), id: len(k.ID), pk: len(k.PK),
-	}})
+// shows says whether a version is a document that has not expired.
+func shows(v *item.Version, now int64) bool {
+	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
+}
+
+func (f *feed) add(k *item.Key, ver *item.Version, kind feedChangeKind, previous uint64) {
+	f.found = append(f.found, feedFound{
+		kind: kind, seq: ver.Seq, previous: previous, modified: ver.Modified, expires: ver.Expires,
+		body: len(ver.Body), id: len(k.ID), pk: len(k.PK),
+	})
 	f.text = append(append(append(f.text, ver.Body...), k.ID...), k.PK...)
 }

@@ -22,7 +22,7 @@ import (
 // first versions of the window. The next ones are put in order when the feed gets
 // there.
 const (
-	feedOrderVersions = 128 << 10 // put in order at once, in all files of a part; tests change it
+	feedOrderVersions = 128 << 10 // put in order at once, in all files of a part
 	feedOrderShare    = 64        // each file may have at least one in feedOrderShare of them
 	feedOrderStep     = 16 << 10  // ordinals between two checks of the limit
 )
@@ -93,19 +93,19 @@ func (m fileOrders) spend(e *feedEntry) (left bool) {
 	return left
 }
 
-// prepare puts in order the versions of a part in the files of a partition. It cuts
+// prepare puts in order the versions of a part in the files of a tree. It cuts
 // the part if these are too many.
-func (f *feed) prepare(p *partition, i int) error {
+func (f *feed) prepare(t *tree, i int) error {
 	for done := false; !done; {
 		if err := f.ctx.Err(); err != nil {
 			return err
 		}
-		v, release := p.hold()
+		v, release := t.hold()
 		var err error
 		done, err = f.orderNext(v, i)
 		release()
 		if err != nil {
-			return f.c.db.readError(err)
+			return f.store.ReadError(err)
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 		}
 	}
 	// The remaining files share the rest of the limit in proportion to their items.
-	most := f.c.db.opts.feedOrder
+	most := f.o.MostOrdered
 	var next *file
 	left, items := most, int64(0)
 	for _, file := range files {
@@ -150,7 +150,7 @@ func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 		return false, nil
 	}
 	f.cut(i, at)
-	return false, f.orders.narrow(from, f.parts[i].rng, f.c.levels())
+	return false, f.orders.narrow(from, f.parts[i].rng, f.o.Levels)
 }
 
 // narrow restricts the orders of a range to its first piece.
@@ -176,11 +176,11 @@ func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
 // it. If o is nil, the caller cuts the part and calls order again. A part of a
 // single logical partition is not cut: then the order holds its first versions.
 func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at partmap.EPK, err error) {
-	lo, hi, err := file.ordinalsIn(newBounds(e.rng, f.c.levels()))
+	lo, hi, err := ordinalsIn(file, newBounds(e.rng, f.o.Levels))
 	if err != nil {
 		return nil, at, err
 	}
-	least, err := partmap.EPKFromBytes(boundaryKey(&e.rng.Min, f.c.levels()).EPK)
+	least, err := partmap.EPKFromBytes(boundaryKey(&e.rng.Min, f.o.Levels).EPK)
 	if err != nil {
 		return nil, at, err
 	}
@@ -237,7 +237,7 @@ func (o *fileOrder) cut(limit int) {
 }
 
 // ordinalsIn returns the ordinals of a file within both its own bounds and b.
-func (f *file) ordinalsIn(b *bounds) (lo, hi uint32, err error) {
+func ordinalsIn(f *file, b *bounds) (lo, hi uint32, err error) {
 	span, err := f.ordinalSpan()
 	if err != nil {
 		return 0, 0, err
@@ -291,7 +291,7 @@ type feedSource struct {
 // of a part above its sequence, at the first of them. It returns false if the order
 // of a file is missing.
 func (f *feed) openSources(v *version, e *feedEntry) (bool, error) {
-	clip := newBounds(e.rng, f.c.levels())
+	clip := newBounds(e.rng, f.o.Levels)
 	f.openTable(v.active, clip, e.seq)
 	for i := range v.frozen {
 		f.openTable(v.frozen[i].Table, clip, e.seq)

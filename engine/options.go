@@ -171,7 +171,7 @@ type Options struct {
 	// lookedAhead is called, in tests, after a write has looked up the present version
 	// without a lock, and before the write is judged.
 	lookedAhead func()
-	// feedOrder replaces feedOrderVersions in tests.
+	// feedOrder replaces, in tests, the number of versions that a feed puts in order at once.
 	feedOrder int
 	// checkpointRoot makes the directory of a checkpoint; tests replace it.
 	checkpointRoot func(dir string) (vfs.FS, error)
@@ -278,9 +278,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.Events == nil {
 		out.Events = &EventListener{}
-	}
-	if out.feedOrder == 0 {
-		out.feedOrder = feedOrderVersions
 	}
 	if out.clock == nil {
 		out.clock = time.Now

@@ -77,7 +77,7 @@ func (p *partition) raise(seq uint64) {
 			return
 		}
 		if p.visible.CompareAndSwap(old, seq) {
-			p.c.followers.signal()
+			p.c.followers.Signal()
 			return
 		}
 	}

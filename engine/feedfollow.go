@@ -47,15 +47,18 @@ func (f *followers) change(change func([]*follower) []*follower) {
 	}
 }
 
-// signal wakes the feeds that sleep. The caller makes the write visible before.
-func (f *followers) signal() {
+// Signal wakes the feeds that sleep. The caller makes the write visible before.
+func (f *followers) Signal() {
 	list := f.list.Load()
 	if list == nil {
 		return
 	}
 	for _, w := range *list {
 		if w.sleeping.Load() && w.sleeping.CompareAndSwap(true, false) {
-			signal(w.wake)
+			select {
+			case w.wake <- struct{}{}:
+			default: // it is awake
+			}
 		}
 	}
 }

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"hash/crc32"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// runningFeed is a loop over the changes of a container.
+type runningFeed struct {
+	*feed
+	stats FeedStats // without Shown, Behind and Lag
+	mu    sync.Mutex
+	whole time.Time // when the feed had last shown everything; at first, when it began
+}
+
+// feedList lists the running feeds of a container.
+type feedList struct {
+	mu   sync.Mutex
+	list []*runningFeed
+}
+
+func (l *feedList) add(f *runningFeed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, f)
+}
+
+func (l *feedList) remove(f *runningFeed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = slices.DeleteFunc(l.list, func(o *runningFeed) bool { return o == f })
+}
+
+// beginFeed begins a loop over changes. It ends with endFeed.
+func (c *Container) beginFeed(ctx context.Context, s Scope, from Position, options *ChangeOptions) (*runningFeed, error) {
+	call, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	var o ChangeOptions
+	if options != nil {
+		o = *options
+	}
+	if o.AllVersions && c.def.ChangeRetention == 0 {
+		return nil, invalidf("AllVersions: container %q has no ChangeRetention", c.name)
+	}
+	if o.Follow && c.db.opts.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	if s, err = s.check(c); err != nil {
+		return nil, err
+	}
+	rng, err := s.bounds()
+	if err != nil {
+		return nil, err
+	}
+	f := new(runningFeed)
+	shows := feedOptions{
+		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng, Wants: c.feedWants(s),
+		AllVersions: o.AllVersions, MostOrdered: c.db.opts.feedOrder,
+		CaughtUp: func() {
+			f.mu.Lock()
+			f.whole = c.db.opts.clock()
+			f.mu.Unlock()
+			if o.Progress != nil {
+				o.Progress(Position{f.Position()})
+			}
+		},
+	}
+	if o.Follow {
+		shows.Followers = &c.followers
+	}
+	if f.feed, err = newFeed(ctx, containerFeed{c}, from.at, shows); err != nil {
+		return nil, err
+	}
+	f.whole = c.db.opts.clock()
+	f.stats = FeedStats{Container: c.name, Scope: s.String(), AllVersions: o.AllVersions, Follow: o.Follow, Since: f.whole}
+	c.feeds.add(f)
+	return f, nil
+}
+
+func (c *Container) endFeed(f *runningFeed) {
+	c.feeds.remove(f)
+	f.Close()
+}
+
+// feedID identifies the container in positions. For a replicated container it is
+// made from the name: all replicas have the same sequences, so a position of one is
+// good for the others.
+func (c *Container) feedID() uint32 {
+	if c.def.Replicated {
+		return crc32.Checksum([]byte(c.name), castagnoli)
+	}
+	return c.id
+}
+
+// feedWants returns a function that says whether a key is in scope and not that of a
+// claim.
+func (c *Container) feedWants(s Scope) func(*item.Key) bool {
+	pk := s.key.Encoded()
+	return func(k *item.Key) bool {
+		switch {
+		case c.isClaim(k):
+			return false
+		case s.kind == scopeOne:
+			return bytes.Equal(k.PK, pk)
+		case s.kind == scopePrefix:
+			return bytes.HasPrefix(k.PK, pk)
+		}
+		return true
+	}
+}
+
+func (db *DB) feedStats() (all []FeedStats) {
+	now := db.opts.clock()
+	for info := range db.Containers() {
+		c, err := db.Container(info.Name)
+		if err != nil {
+			continue
+		}
+		c.feeds.mu.Lock()
+		for _, f := range c.feeds.list {
+			s := f.stats
+			f.mu.Lock()
+			whole := f.whole
+			f.mu.Unlock()
+			if s.Shown, s.Behind = f.State(); s.Behind > 0 {
+				s.Lag = max(0, now.Sub(whole))
+			}
+			all = append(all, s)
+		}
+		c.feeds.mu.Unlock()
+	}
+	return all
+}
+
+// containerFeed is a container as its feeds see it.
+type containerFeed struct{ c *Container }
+
+func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return s.c.enter(ctx) }
+func (s containerFeed) Routing() feedRouting                           { return s.c.routing.Load() }
+func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.ctx.Done() }
+func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
+func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.since(millis) }
+func (s containerFeed) ReadError(err error) error                      { return s.c.db.readError(err) }
+
+func (s containerFeed) Sync(to wal.Position) error {
+	if err := s.c.db.log.Wait(to, true); err != nil {
+		return s.c.db.uncertain(err)
+	}
+	return nil
+}
+
+func (s containerFeed) Ended() error {
+	if s.c.dropped.Load() {
+		return s.c.gone()
+	}
+	if err := s.c.db.writable(); err != nil {
+		return err
+	}
+	if s.c.db.work.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+func (rt *routing) Table() *partmap.Table         { return rt.table }
+func (rt *routing) Partition(i int) feedPartition { return partitionFeed{rt.parts[i]} }
+
+// partitionFeed is a partition as feeds see it.
+type partitionFeed struct{ p *partition }
+
+func (s partitionFeed) Tree() *tree { return &s.p.tree }
+
+func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
+	p := s.p
+	visible := p.visible.Load()
+	if p.db.log == nil {
+		return visible, 0
+	}
+	// Writes that asked for a sync become visible after it.
+	p.mu.Lock()
+	lazy = p.mu.lazy
+	p.mu.Unlock()
+	if p.db.log.Synced() >= lazy {
+		return visible, lazy
+	}
+	return p.install.flushedSeq.Load(), lazy
+}
+
+func (s partitionFeed) Admit(ctx context.Context) error {
+	m := s.p.meter.Load()
+	if m == nil {
+		return nil
+	}
+	err := m.admit(s.p)
+	for ; err != nil; err = m.admit(s.p) {
+		if err = s.p.db.untilAdmitted(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s partitionFeed) Charge(units float64) {
+	if m := s.p.meter.Load(); m != nil {
+		m.charge(s.p.db.uptime(), units)
+	}
+}

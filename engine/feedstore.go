@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// feedStore is what a feed needs of the container whose changes it shows, and of the
+// container's store. Its methods may be called at any time.
+type feedStore interface {
+	// Enter begins a call. The caller leaves the guard when the call ends. Until then
+	// the store stays open.
+	Enter(ctx context.Context) (epoch.Guard, error)
+	// Routing returns the present partitions of the container.
+	Routing() feedRouting
+	// Sync waits until the log is durable up to a position.
+	Sync(to wal.Position) error
+	// Ended returns why there will be no more changes, nil if there may be some.
+	Ended() error
+	// Closing is closed when the store closes. From then on Ended returns an error.
+	Closing() <-chan struct{}
+	// NowMillis is the time by which items expire.
+	NowMillis() int64
+	// SequenceAt returns the newest sequence known to have been given out by a time, in
+	// milliseconds.
+	SequenceAt(millis int64) uint64
+	// ReadError reports an error that a read of memtables or files met, and returns what
+	// the user of the feed gets.
+	ReadError(err error) error
+}
+
+// feedRouting is an immutable list of the partitions of a container.
+type feedRouting interface {
+	Table() *partmap.Table
+	// Partition returns a partition by its index in the table.
+	Partition(i int) feedPartition
+}
+
+// feedPartition is a physical partition: its tree, and what a feed needs of it besides.
+type feedPartition interface {
+	Tree() *tree
+	// Durable returns a sequence: the visible writes up to it survive a crash. Once the
+	// log is synced up to lazy, all writes that are visible now survive one.
+	Durable() (seq uint64, lazy wal.Position)
+	// Admit waits until the throughput of the partition admits a read.
+	Admit(ctx context.Context) error
+	// Charge charges for what was read, in request units.
+	Charge(units float64)
+}
