@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -208,7 +209,7 @@ func (m *compactor) run(runs []*run) error {
 			key.Set(k)
 			m.keep.nextKey(k)
 		}
-		if m.in%yieldEvery == 0 {
+		if m.in%pacing.Piece == 0 {
 			if err := m.out.yield(); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -250,7 +251,7 @@ func (m *mergedCursor) pick() {
 	}
 	m.hidden = item.Version{}
 	for passed := 1; m.current >= 0; m.pickKey() {
-		if passed++; passed%yieldEvery == 0 && m.ctx != nil {
+		if passed++; passed%pacing.Piece == 0 && m.ctx != nil {
 			if err := m.ctx.Err(); err != nil {
 				m.failure = err
 				return

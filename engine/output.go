@@ -8,13 +8,15 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
 )
 
 // output writes items, in order, to as many files as they need.
 type output struct {
-	yielder
+	pacer     pacing.Pacer
+	rewrites  int             // for a rewrite: its debts.files
 	ctx       context.Context // of the flush or merge
 	t         *tree
 	merges    bool // of a merge, which gives way to flushes
@@ -49,7 +51,6 @@ func (t *tree) newOutput(ctx context.Context, expect int, older, inputs []*run) 
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
 	o := &output{ctx: ctx, t: t, expect: expect, codec: codec, lo: t.rng.Min, hi: t.rng.Max, merges: len(inputs) > 0}
-	o.yielder.init()
 	if o.index.policy = t.family.indexing.Load(); o.index.policy != nil {
 		o.shadows = newShadowFinder(older, inputs)
 	}
@@ -196,7 +197,7 @@ func (o *output) finish() (*run, error) {
 // the manifest was stored, it removes nothing. The partition's floor stays at or
 // below the numbers of files that remain, so that the next open removes them.
 func (o *output) abandon() {
-	o.yielder.close()
+	o.pacer.Close()
 	for _, f := range o.files {
 		f.Unpin()
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -65,7 +66,7 @@ func (t *tree) rewriteFile(ctx context.Context, f *file, older []*run, backlog i
 		if !more {
 			break
 		}
-		if n%yieldEvery == 0 {
+		if n%pacing.Piece == 0 {
 			if err := out.yield(); err != nil {
 				return c, err
 			}

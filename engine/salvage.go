@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -189,7 +190,7 @@ func (r *salvager) partition(p *partition) error {
 	whole := len(runs)  // index of the newest run that may have lost a delete of it
 	now := p.c.nowMillis()
 	for n := 0; ; n++ {
-		if n%yieldEvery == 0 {
+		if n%pacing.Piece == 0 {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/pacing"
 )
 
 // flushed tells what a flush has done.
@@ -29,7 +30,7 @@ func (t *tree) flush(ctx context.Context, v *version, mem *frozenTable) (done fl
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(maxSequence); w.Next(); {
-		if (in+foreign)%yieldEvery == 0 {
+		if (in+foreign)%pacing.Piece == 0 {
 			if err := out.yield(); err != nil {
 				return done, false, err
 			}

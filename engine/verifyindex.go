@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -78,7 +79,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 			}
 			builder, lo = nil, next
 		}
-		if next%yieldEvery == 0 && ctx.Err() != nil {
+		if next%pacing.Piece == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

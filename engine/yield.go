@@ -1,38 +1,8 @@
 package engine
 
 import (
-	"runtime"
 	"time"
-
-	"github.com/cleavestore/cleave/internal/alarm"
 )
-
-// yielder makes an output pause, so that other work can run.
-type yielder struct {
-	pacer
-	alarm    alarm.Alarm // nil before the first nap
-	rewrites int         // for a rewrite: its debts.files
-}
-
-func (b *yielder) init() {
-	b.now, b.yield, b.nap = time.Now, runtime.Gosched, b.sleep
-}
-
-// sleep takes a nap.
-func (b *yielder) sleep() {
-	if b.alarm == nil {
-		b.alarm = alarm.New()
-	}
-	b.alarm.Set(nap)
-	b.alarm.Wait()
-}
-
-// close gives back the alarm.
-func (b *yielder) close() {
-	if b.alarm != nil {
-		_ = b.alarm.Close()
-	}
-}
 
 // share returns the share of a processor that the output should get.
 func (o *output) share() float64 {
@@ -45,10 +15,10 @@ func (o *output) share() float64 {
 	return d.share()
 }
 
-// breathe pauses the output, so that other work can run. It returns errMoved if the
+// yield pauses the output, so that other work can run. It returns errMoved if the
 // partition was dropped, the context's error if that has ended.
 func (o *output) yield() error {
-	o.pause(o.share())
+	o.pacer.Pause(o.share())
 	if o.t.dropped.Load() {
 		return errMoved
 	}
@@ -58,7 +28,7 @@ func (o *output) yield() error {
 // pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
 // returns errMoved if the partition was dropped.
 func (o *output) pace() error {
-	for !o.behind(o.share()) && o.t.env.crowded() {
+	for !o.pacer.Behind(o.share()) && o.t.env.crowded() {
 		if err := pause(o.ctx, giveWay); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package engine
+package pacing
 
 import (
 	"fmt"
@@ -6,48 +6,10 @@ import (
 	"time"
 )
 
-// TestShare: what background work has to get grows with what there is to do.
-func TestShare(t *testing.T) {
-	for _, c := range []struct {
-		debts
-		want float64
-	}{
-		{debts{}, 0},
-		{debts{buffers: buffersFrom}, 0},
-		{debts{buffers: (buffersFrom + pressureFrom) / 2}, 0.5},
-		{debts{buffers: pressureFrom}, 1},
-		{debts{buffers: 1.1}, 1},
-		{debts{runs: tierRuns}, 0},
-		{debts{runs: maxRuns}, 0.5},
-		{debts{runs: manyRuns}, 1},
-		{debts{runs: 100}, 1},
-		{debts{files: 1}, rewriteShare},
-		{debts{files: manyFiles}, mostRewrite},
-		{debts{files: 1000}, mostRewrite},
-		{debts{runs: manyRuns, files: 1}, 1},
-		{debts{buffers: buffersFrom, runs: tierRuns + 2}, 0.25},
-	} {
-		if got := c.share(); got < c.want-1e-9 || got > c.want+1e-9 {
-			t.Errorf("share of %+v is %v, want %v", c.debts, got, c.want)
-		}
-	}
-	for _, grow := range []func(int) debts{
-		func(n int) debts { return debts{buffers: float64(n) / 100} },
-		func(n int) debts { return debts{runs: n} },
-		func(n int) debts { return debts{files: n} },
-	} {
-		for n := range 120 {
-			if a, b := grow(n).share(), grow(n+1).share(); a > b || a < 0 || b > 1 {
-				t.Errorf("share of %+v is %v, of %+v %v", grow(n), a, grow(n+1), b)
-			}
-		}
-	}
-}
-
 // processors are those that background work runs on, by a clock of their own.
 // Callers keep all of them busy or none.
 type processors struct {
-	pacer
+	Pacer
 	clock   time.Time
 	busy    int           // callers for each processor
 	slice   time.Duration // that the work has had since it last let others run
@@ -63,7 +25,7 @@ func newProcessors(busy int) *processors {
 	p := &processors{clock: time.Unix(1000, 0), busy: busy}
 	p.now = func() time.Time { return p.clock }
 	p.yield = func() { p.others() }
-	p.pacer.nap = func() { p.naps++; p.clock = p.clock.Add(nap); p.others() }
+	p.Pacer.nap = func() { p.naps++; p.clock = p.clock.Add(nap); p.others() }
 	return p
 }
 
@@ -88,39 +50,39 @@ func (p *processors) do(work, piece time.Duration, share float64) float64 {
 	start := p.clock
 	for p.work < work {
 		p.piece(piece)
-		p.pause(share)
+		p.Pause(share)
 	}
 	return p.clock.Sub(start).Seconds() / work.Seconds()
 }
 
-// TestPacing has a pacer work beside callers that keep all processors busy, by a
+// TestPacing has a Pacer work beside callers that keep all processors busy, by a
 // clock of its own: it gets its share, and gives way as soon as it has it.
 func TestPacing(t *testing.T) {
 	for _, piece := range []time.Duration{20 * time.Microsecond, 80 * time.Microsecond, 700 * time.Microsecond, 2 * time.Millisecond} {
 		t.Run(fmt.Sprint(piece), func(t *testing.T) {
 			const work = 4 * time.Second
-			for _, d := range []debts{{}, {files: 1}, {files: 8}, {runs: maxRuns}, {buffers: 0.7}, {runs: manyRuns}} {
-				share := max(leastShare, d.share())
+			for _, given := range []float64{0, 0.5, 0.6, 0.67, 1} {
+				share := max(leastShare, given)
 				most := 1.2 / min(share, 0.5) // beside as many callers it can have no more than a half
-				if took := newProcessors(1).do(work, piece, d.share()); took > most {
-					t.Errorf("%+v: takes %.2f times as long, at most %.2f are wanted", d, took, most)
+				if took := newProcessors(1).do(work, piece, given); took > most {
+					t.Errorf("share %v: takes %.2f times as long, at most %.2f are wanted", given, took, most)
 				}
 				if share < 0.5 {
 					// No more than that is taken from callers.
-					if took := newProcessors(1).do(work, piece, d.share()); took < 0.7/share {
-						t.Errorf("%+v: takes %.2f times as long, %.2f are its share", d, took, 1/share)
+					if took := newProcessors(1).do(work, piece, given); took < 0.7/share {
+						t.Errorf("share %v: takes %.2f times as long, %.2f are its share", given, took, 1/share)
 					}
 				}
 				idle := newProcessors(0)
-				if took := idle.do(work, piece, d.share()); took > 1.1 {
-					t.Errorf("%+v: takes %.2f times as long where processors are idle", d, took)
+				if took := idle.do(work, piece, given); took > 1.1 {
+					t.Errorf("share %v: takes %.2f times as long where processors are idle", given, took)
 				}
 				if share < 1 && idle.naps == 0 || share == 1 && idle.naps > 0 {
-					t.Errorf("%+v: %d naps", d, idle.naps)
+					t.Errorf("share %v: %d naps", given, idle.naps)
 				}
 			}
 			// An index job ends within three times what it takes alone.
-			if took := newProcessors(1).do(work, piece, debts{files: 1}.share()); took > 3 {
+			if took := newProcessors(1).do(work, piece, 0.5); took > 3 {
 				t.Errorf("a rewrite takes %.2f times as long", took)
 			}
 		})
@@ -130,21 +92,22 @@ func TestPacing(t *testing.T) {
 // TestPacingHeldBack: work that gives way to other work goes on when it is behind
 // its share, and not at all while nothing presses.
 func TestPacingHeldBack(t *testing.T) {
+	const giveWay = time.Millisecond
 	p := newProcessors(0)
 	for range 1000 {
 		p.clock = p.clock.Add(giveWay)
-		if p.behind(debts{}.share()) {
+		if p.Behind(0) {
 			t.Fatal("behind, though nothing presses")
 		}
 	}
-	share := debts{files: 1}.share()
+	const share = 0.5
 	start := p.clock
 	for p.work < time.Second {
-		for !p.behind(share) {
+		for !p.Behind(share) {
 			p.clock = p.clock.Add(giveWay)
 		}
 		p.piece(80 * time.Microsecond)
-		p.pause(share)
+		p.Pause(share)
 	}
 	if took := p.clock.Sub(start).Seconds(); took > 1.2/share {
 		t.Errorf("takes %.2f times as long, %.2f are wanted", took, 1/share)

@@ -1,0 +1,30 @@
+package engine
+
+// debts is the backlog behind a flush, merge or rewrite.
+type debts struct {
+	buffers float64 // of a flush: part of the write buffers that is filled
+	runs    int     // of a merge: runs of the partition; a frozen memtable counts as one
+	files   int     // of a rewrite: files without an index, or with a large foreign part
+}
+
+// Shares of a processor.
+const (
+	rewriteShare = 0.50 // with one file to be rewritten
+	mostRewrite  = 0.75 // with manyFiles
+	manyFiles    = 16
+
+	buffersFrom = 0.50 // part of the write buffers above which the share of a flush grows
+)
+
+// share returns the part of a processor that the work must get: 0 without a backlog;
+// 1, at which the work does not yield, if writers wait for it or soon will.
+func (d debts) share() float64 {
+	s := max(between(d.buffers, buffersFrom, pressureFrom), between(float64(d.runs), tierRuns, manyRuns))
+	if d.files > 0 {
+		s = max(s, rewriteShare+(mostRewrite-rewriteShare)*between(float64(d.files), 1, manyFiles))
+	}
+	return s
+}
+
+// between scales n: 0 up to from, 1 from to on, linear in between.
+func between(n, from, to float64) float64 { return max(0, min(1, (n-from)/(to-from))) }
