@@ -97,11 +97,11 @@ type candidateSource struct {
 // belong to the partition. whole says that these are all keys of the partition. open
 // returns false if indexes cannot answer, for instance because a file has no index for
 // the policy: then the documents must be read.
-func (c *candidates) open(p *partition, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
+func (c *candidates) open(p execPart, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi = lo, hi
-	if err := c.set.open(&p.tree, v, at, now, c.policy, !c.few, lo, hi); err != nil {
+	if err := c.set.open(p.Data(), v, at, now, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
 	c.set.ctx = c.ctx
@@ -506,7 +506,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 
 // findCandidates moves the candidates to the first one of the next batch of a scan. It
 // returns false if indexes cannot answer for the version.
-func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64) (bool, error) {
+func (s *scanner) findCandidates(p execPart, v *version, at uint64, now int64) (bool, error) {
 	c := s.candidates
 	if c.version == v {
 		if c.fits {
@@ -528,7 +528,7 @@ func (s *scanner) findCandidates(p *partition, v *version, at uint64, now int64)
 
 // limits returns the keys that bound the part of a partition that a scan reads. It may
 // copy them into copies.
-func (s *scanner) limits(copies *[2]item.KeyCopy, p *partition) (lo, hi *item.Key) {
+func (s *scanner) limits(copies *[2]item.KeyCopy, p execPart) (lo, hi *item.Key) {
 	if s.onlyKey {
 		whole := s.bound.Partition()
 		copies[0].Set(&whole)
@@ -538,7 +538,7 @@ func (s *scanner) limits(copies *[2]item.KeyCopy, p *partition) (lo, hi *item.Ke
 	}
 	within := s.within
 	if within == nil {
-		within = newBounds(p.rng, s.c.levels())
+		within = newBounds(p.Data().rng, s.h.Levels())
 	}
 	return &within.lo, &within.hi
 }

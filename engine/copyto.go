@@ -389,12 +389,11 @@ func (p *Copy) passToLocked(ctx context.Context, next *Snapshot) error {
 // are tombstones. Others may have expired.
 func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		sc := scanners.Get().(*scanner)
-		defer sc.release()
-		sc.begin(ctx, c, s, &ScanOptions{Borrow: true})
-		sc.changes, sc.since = true, since
-		for rest, more := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}), true; more && !rest.Empty(); {
-			rest, more = sc.run(rest, yield)
+		o := execScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
+		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
+		err := scanRange(ctx, c.host(), all, &o, func(r execRow) bool { return yield(itemOf(&r), nil) })
+		if err != nil {
+			yield(Item{}, err)
 		}
 	}
 }

@@ -74,10 +74,10 @@ var (
 	ErrBusy = errors.New("busy: write buffers are full")
 	// ErrNeedsScan: a query with NoScan would have to read documents one by one to
 	// find its results.
-	ErrNeedsScan = errors.New("query needs a scan")
+	ErrNeedsScan = errNeedsScan
 	// ErrBadContinuation: the text is no continuation of this query over this
 	// scope.
-	ErrBadContinuation = errors.New("bad continuation")
+	ErrBadContinuation = errBadContinuation
 	// ErrPositionExpired: a change feed of all versions cannot go on from its
 	// position: versions after it were dropped. See PositionExpiredError.
 	ErrPositionExpired = errors.New("position of the change feed has expired")

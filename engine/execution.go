@@ -22,17 +22,14 @@ import (
 // Partitions may be replaced meanwhile: a unit is a part of the key space, and
 // its scan goes on in the partitions that now hold this part.
 type execution struct {
-	r     *Result
-	c     *Container
-	s     *query.Select
-	scope Scope
-	keys  []PartitionKey // keys, or prefixes of keys, of the results; nil: all in the scope
-	after *position      // results begin after it; nil: with the first
-	skip  int            // results to leave out before the first
-	left  int            // results still wanted
-	now   int64          // of a pass: see scanner.now
+	execQuery
+	ctx  context.Context
+	h    execHost
+	to   *progress
+	skip int   // results to leave out before the first
+	left int   // results still wanted
+	now  int64 // of a pass: see scanner.now
 
-	ctx     context.Context
 	units   []unit
 	first   [1]unit      // memory of units
 	look    *lookup      // nil: all documents in scope are read
@@ -49,6 +46,68 @@ type execution struct {
 	charge   float64 // RU
 }
 
+// execQuery is a query that was checked.
+type execQuery struct {
+	s        *query.Select
+	scope    execScope
+	snapshot execSnapshot // nil: each physical partition is seen at its newest sequence
+	after    *position    // results begin after it; nil: with the first
+	noScan   bool         // fail if documents would have to be read one by one
+}
+
+// execScope is where a query looks.
+type execScope struct {
+	// key is the key of one logical partition, or the prefix of the keys of several; the
+	// zero key stands for the whole container.
+	key partmap.Key
+	// keys are keys, or prefixes of keys, in key-space order: results have one of them.
+	// nil: all in the scope may be results.
+	keys []partmap.Key
+	// apart says that each of keys is read for itself, however many there are.
+	apart bool
+}
+
+// one says whether the scope is one logical partition of a container whose keys have
+// this many levels.
+func (s *execScope) one(levels int) bool { return s.key.Valid() && s.key.Len() == levels }
+
+// progress is how far a query has come.
+type progress struct {
+	stats execStats
+	at    position // of the newest result, if begun
+	begun bool
+}
+
+// execStats counts the work of a query. Package engine documents the fields.
+type execStats struct {
+	Partitions                            int
+	Documents, Bytes, Candidates, Matched int64
+	Results                               int64
+	Passes                                int
+	Charge                                float64
+}
+
+// begin plans a query and pins the sequences at which it reads. The caller is inside a
+// call on the container, and closes the execution if err is nil. The execution writes to
+// to until then.
+func begin(ctx context.Context, h execHost, q *execQuery, to *progress) (*execution, error) {
+	e := &execution{execQuery: *q, ctx: ctx, h: h, to: to, skip: q.s.Offset, left: q.s.Limit}
+	if e.left == 0 {
+		e.left = int(^uint(0) >> 1)
+	}
+	if e.after != nil {
+		e.skip = 0
+	}
+	if err := e.plan(); err != nil {
+		return nil, err
+	}
+	if err := e.pin(); err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
 // spend adds to the charge of the query.
 func (e *execution) spend(charge float64) {
 	e.charging.Lock()
@@ -58,7 +117,7 @@ func (e *execution) spend(charge float64) {
 
 // unit is a part of the scope that is read at one sequence.
 type unit struct {
-	key  PartitionKey // set if the unit is a single logical partition
+	key  partmap.Key // set if the unit is a single logical partition
 	rng  partmap.Range
 	at   uint64 // the sequence
 	born uint64 // installations in the container when at was taken
@@ -86,7 +145,7 @@ func (e *execution) plan() error {
 		e.wanted = e.s.ColumnPaths()
 	}
 	all := e.s.Where.Op == query.All
-	if policy := e.c.family.indexing.Load(); policy != nil {
+	if policy := e.h.Policy(); policy != nil {
 		p := planner{policy: policy}
 		look := &lookup{policy: policy}
 		look.plan, look.exact = p.plan(e.s.Where, false)
@@ -100,8 +159,8 @@ func (e *execution) plan() error {
 			e.look = look
 		}
 	}
-	if e.r.q.NoScan && e.scans() && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
-		return fmt.Errorf("%w: %s", ErrNeedsScan, jsondoc.Clip(e.s.Where.String()))
+	if e.noScan && e.scans() && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
+		return fmt.Errorf("%w: %s", errNeedsScan, jsondoc.Clip(e.s.Where.String()))
 	}
 	return nil
 }
@@ -158,44 +217,36 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 // pin makes the units and pins their sequences. The caller is inside a call on
 // the container.
 func (e *execution) pin() error {
-	e.ctx, e.units = e.r.ctx, e.first[:0]
-	within, err := e.scope.bounds()
+	e.units = e.first[:0]
+	within, err := e.rangeOf(e.scope.key)
 	if err != nil {
 		return err
 	}
-	if e.scope.kind == scopeOne {
+	levels := e.h.Levels()
+	if e.scope.one(levels) {
 		e.pinUnit(nil, e.scope.key, within)
 		return nil
 	}
-	keys := e.keys
+	keys := e.scope.keys
 	if keys == nil {
-		if keys, err = e.scope.keys(e.c); err != nil {
-			return err
-		}
-	}
-	if keys == nil {
-		if n := len(e.c.routing.Load().parts); n > len(e.first) {
+		if n := e.h.Parts(); n > len(e.first) {
 			e.units = make([]unit, 0, n)
 		}
 		e.pinRange(nil, within)
 		return nil
 	}
 	// Indexes count the groups of a whole physical partition at once.
-	each := e.scope.kind == scopeBase || !e.counts && len(keys) <= maxKeyUnits
-	var last *partition
+	each := e.scope.apart || !e.counts && len(keys) <= maxKeyUnits
+	var last execPart
 	for _, key := range keys {
-		scope, err := PrefixOf(key).check(e.c)
-		if err != nil {
-			return err
-		}
-		rng, err := scope.bounds()
+		rng, err := e.rangeOf(key)
 		if err != nil {
 			return err
 		}
 		switch {
 		case !each:
 			last = e.pinAround(last, rng, within)
-		case scope.kind == scopeOne:
+		case key.Len() == levels:
 			last = e.pinUnit(last, key, rng)
 		default:
 			last = e.pinRange(last, rng)
@@ -204,32 +255,53 @@ func (e *execution) pin() error {
 	return nil
 }
 
+// rangeOf returns the part of the key space of a key, or of a prefix of keys. For a whole
+// key it begins and ends at its EPK; for the zero key it is all.
+func (e *execution) rangeOf(key partmap.Key) (partmap.Range, error) {
+	if !key.Valid() {
+		return partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, nil
+	}
+	if key.Len() == e.h.Levels() {
+		epk := key.EPK()
+		return partmap.Range{Min: epk, Max: epk}, nil
+	}
+	r, err := key.Range()
+	if err != nil {
+		return r, fmt.Errorf("scope: %w", err)
+	}
+	return r, nil
+}
+
 // pinUnit adds a unit: the first part of rng, up to the end of the physical
 // partition in which rng begins. last is the partition of the previous unit, nil
 // if there is none: units in one partition share a sequence. pinUnit returns the
 // partition of the new unit.
-func (e *execution) pinUnit(last *partition, key PartitionKey, rng partmap.Range) *partition {
+func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) execPart {
 	var u unit
-	if last != nil && last.rng.Contains(&rng.Min) {
+	if has(last, &rng.Min) {
 		u = e.units[len(e.units)-1]
 		if u.rng, u.same = rng, true; u.pin {
-			e.c.db.env.pins.take(byQuery, func() uint64 { return u.at }, e.c.db.opts.clock())
+			e.h.Pin(byQuery, u.at)
 		}
 	} else {
 		last, u = e.pinAt(rng)
-		e.r.stats.Partitions++
+		e.to.stats.Partitions++
 	}
-	if u.key = key; last.rng.Max.Compare(&u.rng.Max) < 0 {
-		u.rng.Max = last.rng.Max
+	of := &last.Data().rng
+	if u.key = key; of.Max.Compare(&u.rng.Max) < 0 {
+		u.rng.Max = of.Max
 	}
 	e.units = append(e.units, u)
 	return last
 }
 
+// has says whether a partition, which may be nil, has a place of the key space.
+func has(p execPart, at *partmap.EPK) bool { return p != nil && p.Data().rng.Contains(at) }
+
 // pinRange adds the units of a range, one for each physical partition.
-func (e *execution) pinRange(last *partition, rest partmap.Range) *partition {
+func (e *execution) pinRange(last execPart, rest partmap.Range) execPart {
 	for !rest.Empty() {
-		last = e.pinUnit(last, PartitionKey{}, rest)
+		last = e.pinUnit(last, partmap.Key{}, rest)
 		rest.Min = e.units[len(e.units)-1].rng.Max
 	}
 	return last
@@ -237,57 +309,52 @@ func (e *execution) pinRange(last *partition, rest partmap.Range) *partition {
 
 // pinAround adds a unit for each physical partition that overlaps rng: the part of
 // within in that partition. last already has its unit.
-func (e *execution) pinAround(last *partition, rng, within partmap.Range) *partition {
+func (e *execution) pinAround(last execPart, rng, within partmap.Range) execPart {
 	for {
-		if last == nil || !last.rng.Contains(&rng.Min) {
-			last = e.pinUnit(last, PartitionKey{}, rng)
-			e.units[len(e.units)-1].rng = intersection(within, last.rng)
+		if !has(last, &rng.Min) {
+			last = e.pinUnit(last, partmap.Key{}, rng)
+			e.units[len(e.units)-1].rng = intersection(within, last.Data().rng)
 		}
-		if rng.Max.Compare(&last.rng.Max) <= 0 {
+		of := &last.Data().rng
+		if rng.Max.Compare(&of.Max) <= 0 {
 			return last
 		}
-		rng.Min = last.rng.Max
+		rng.Min = of.Max
 	}
 }
 
 // pinAt returns the partition in which rng begins, and a unit for rng at the
 // sequence to read at there.
-func (e *execution) pinAt(rng partmap.Range) (*partition, unit) {
-	db := e.c.db
-	u := unit{rng: rng, pin: e.r.snapshot == nil}
-	for {
-		rt := e.c.routing.Load()
-		p := rt.parts[rt.table.Find(&rng.Min)]
-		if !u.pin {
-			u.at, u.born = e.r.snapshot.cutAt(&p.rng.Min)
-			return p, u
-		}
-		u.born = p.born
-		u.at = db.env.pins.take(byQuery, p.visible.Load, db.opts.clock())
-		if !p.dropped.Load() || e.c.dropped.Load() {
-			return p, u
-		}
-		// The partition was replaced. Its children may have flushed before the pin,
-		// without the versions that this sequence needs: pin in a child instead.
-		db.env.pins.release(byQuery, u.at)
-	}
+func (e *execution) pinAt(rng partmap.Range) (p execPart, u unit) {
+	u.rng, u.pin = rng, e.snapshot == nil
+	p, u.at, u.born = locate(e.snapshot, byQuery, func() execPart { return e.h.Find(rng.Min) })
+	return p, u
 }
 
 // close ends the execution, releases its pins and fills in the statistics.
 func (e *execution) close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
-			e.c.db.env.pins.release(byQuery, u.at)
+			e.h.Unpin(byQuery, u.at)
 		}
 	}
-	st := &e.r.stats
+	st := &e.to.stats
 	st.Documents, st.Bytes, st.Matched = e.documents.Load(), e.bytes.Load(), e.matched.Load()
 	st.Candidates, st.Charge = e.found.Load(), e.charge
 }
 
-// run passes the results to yield. It returns errStopped if yield or the limit
+// run passes the results to yield. all says that there are no others: neither yield nor
+// the limit ended the loop.
+func (e *execution) run(yield func(execRow) bool) (all bool, err error) {
+	if err = e.results(yield); err == errStopped {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// results passes the results to yield. It returns errStopped if yield or the limit
 // ended the loop early.
-func (e *execution) run(yield func(Item, error) bool) error {
+func (e *execution) results(yield func(execRow) bool) error {
 	switch {
 	case e.s.Grouped():
 		return e.runGroups(yield)
@@ -298,18 +365,15 @@ func (e *execution) run(yield func(Item, error) bool) error {
 }
 
 // give skips a result, or passes it to yield.
-func (e *execution) give(it Item, at position, yield func(Item, error) bool) error {
+func (e *execution) give(row execRow, at position, yield func(execRow) bool) error {
 	if e.skip > 0 {
 		e.skip--
 		return nil
 	}
-	e.r.at, e.r.begun = at, true
-	e.r.stats.Results++
+	e.to.at, e.to.begun = at, true
+	e.to.stats.Results++
 	e.left--
-	if !yield(it, nil) {
-		return errStopped
-	}
-	if e.left == 0 {
+	if !yield(row) || e.left == 0 {
 		return errStopped
 	}
 	return nil
@@ -331,7 +395,7 @@ func (e *execution) tester() *tester {
 	if len(e.wanted) > 0 {
 		t.eval = e.evaluator()
 	}
-	if e.scope.kind == scopePrefix {
+	if !e.scope.one(e.h.Levels()) {
 		t.prefix = e.scope.key.Encoded()
 	}
 	return t
@@ -392,13 +456,13 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 // scan yields the documents of a unit in key order. If after is not nil, it begins
 // behind that key. For accept see scanner.accept. With an order, scan yields only
 // documents that can be among the first in that order.
-func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(Item, error) bool) error {
+func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(execRow) bool) error {
 	if e.s.Where.Never() {
 		return nil
 	}
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
-	sc.begin(ctx, e.c, e.r.snapshot, &ScanOptions{Limit: limit})
+	sc.begin(ctx, e.h, &execScanOptions{Snapshot: e.snapshot, Limit: limit})
 	sc.accept, sc.born, sc.now, sc.visited = accept, u.born, e.now, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
@@ -425,20 +489,8 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 		}
 	}
 	defer func() { e.spend(sc.spent) }()
-	var failure error
-	stopped := false
-	sc.runAt(sc.route(part), part, u.at, func(it Item, err error) bool {
-		if err != nil {
-			failure = err
-			return false
-		}
-		stopped = !yield(it, nil)
-		return !stopped
-	})
-	if failure == nil && stopped {
-		failure = errStopped
-	}
-	return failure
+	_, err := sc.runAt(sc.route(part), part, u.at, yield)
+	return err
 }
 
 // startOf returns the key after which the query goes on in a unit, nil for the
@@ -449,7 +501,7 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 	}
 	epk := e.after.pk.EPK()
 	if u.key.Valid() {
-		switch c := compareKeyPlaces(u.key, e.after.pk); {
+		switch c := u.key.Compare(e.after.pk); {
 		case c < 0:
 			return nil, true
 		case c > 0:
@@ -503,7 +555,7 @@ func (e *execution) each(worker func() (work func(ctx context.Context, i int) er
 	}
 	loop(0)
 	group.Wait()
-	if err := e.r.ctx.Err(); err != nil {
+	if err := e.ctx.Err(); err != nil {
 		return err
 	}
 	for _, err := range failures {

@@ -126,23 +126,14 @@ func writeJSON(w *stream.Writer, kind byte, v any) error {
 
 // exportItems writes the items of a range, as of a pinned sequence.
 func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *stream.Writer, n *streamTail) error {
-	sc := scanners.Get().(*scanner)
-	defer sc.release()
 	// By the clock of 1 ms nothing has expired: expired items are exported too.
-	sc.begin(ctx, c, &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}, &ScanOptions{Borrow: true})
-	sc.claims = true
+	s := &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}
+	o := execScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}
 	var block []byte
 	var failure error
-	yield := func(it Item, err error) bool {
-		if err != nil {
-			failure = err
-			return false
-		}
-		ver := item.Version{Seq: it.Seq, Modified: it.Modified.UnixMilli(), Body: it.Body}
-		if !it.Expires.IsZero() {
-			ver.Expires = it.Expires.UnixMilli()
-		}
-		key := item.Key{PK: it.Key.Encoded(), ID: bytesOf(it.ID)}
+	err := scanRange(ctx, c.host(), rng, &o, func(r execRow) bool {
+		ver := item.Version{Seq: r.Seq, Modified: r.Modified, Expires: r.Expires, Body: r.Body}
+		key := item.Key{PK: r.Key.Encoded(), ID: bytesOf(r.ID)}
 		if c.isClaim(&key) {
 			ver.Flags = item.Claim
 			n.Claims++
@@ -155,9 +146,9 @@ func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, 
 			block = block[:0]
 		}
 		return failure == nil
-	}
-	for rest, more := rng, true; more && !rest.Empty(); {
-		rest, more = sc.run(rest, yield)
+	})
+	if err != nil {
+		return err
 	}
 	if failure == nil && len(block) > 0 {
 		failure = out.Block(blockItems, block)

@@ -1,15 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"iter"
-	"slices"
-
-	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/memtable"
-	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // LogicalPartition describes a logical partition, from the tables of files and from
@@ -22,19 +15,12 @@ type LogicalPartition struct {
 	Versions  int64
 	Bytes     int64 // of the versions' documents
 
-	sources []*logicalSource // that hold it
+	found *logical
 }
 
 // Key returns the partition key. It may have to read an item. The key is safe to
 // keep.
-func (l *LogicalPartition) Key() (PartitionKey, error) {
-	s := l.sources[0]
-	if s.walk == nil {
-		return keyOf(string(s.list[s.at].pk)), nil
-	}
-	pk, err := s.walk.AppendKey(nil)
-	return keyOf(stringOf(pk)), err
-}
+func (l *LogicalPartition) Key() (PartitionKey, error) { return l.found.Key() }
 
 // LogicalPartitions returns the logical partitions of the container in key-space
 // order. It reads no documents: time and device reads are in proportion to the number
@@ -43,208 +29,11 @@ func (l *LogicalPartition) Key() (PartitionKey, error) {
 // only in the last 8 bytes. At most one error comes, as the last pair.
 func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
 	return func(yield func(LogicalPartition, error) bool) {
-		for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
-			t, err := c.tour(ctx, rest)
-			if err == errMoved {
-				continue
-			}
-			if err != nil {
-				yield(LogicalPartition{}, err)
-				return
-			}
-			rest.Min = t.rng.Max
-			more, err := t.run(ctx, yield)
-			t.release()
-			if err != nil {
-				if ctx.Err() == nil {
-					err = c.db.readError(err)
-				}
-				yield(LogicalPartition{}, err)
-			}
-			if !more {
-				return
-			}
+		err := logicalPartitions(ctx, c.host(), func(l *logical) bool {
+			return yield(LogicalPartition{Partition: l.Partition, Place: l.Place, Versions: l.Versions, Bytes: l.Bytes, found: l}, nil)
+		})
+		if err != nil {
+			yield(LogicalPartition{}, err)
 		}
-	}
-}
-
-// tour lists the logical partitions of a physical one: it joins the lists of its
-// sources.
-type tour struct {
-	p       *partition
-	rng     partmap.Range // the part of it that is listed
-	sources []*logicalSource
-	release func()
-}
-
-// logicalSource is a memtable or a run.
-type logicalSource struct {
-	list  []logicalTally // of a memtable
-	at    int
-	files []*file // of a run, those not begun yet
-	clip  *bounds // of the file that walk is in
-	walk  *segment.PartitionWalker
-	epk   []byte // of the current logical partition, all but the last 8 bytes; nil: at the end
-}
-
-// logicalTally is a logical partition in a memtable.
-type logicalTally struct {
-	epk, pk         []byte
-	versions, bytes int64
-}
-
-// tour begins a tour of the partition in which a range begins. It adds up the
-// memtables and holds the files. It returns errMoved if the partition was replaced.
-func (c *Container) tour(ctx context.Context, rest partmap.Range) (*tour, error) {
-	call, err := c.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer call.Leave()
-	guard := c.db.env.epoch.Enter()
-	defer guard.Leave()
-	rt := c.routing.Load()
-	p := rt.parts[rt.table.Find(&rest.Min)]
-	v, release := p.hold()
-	if p.dropped.Load() {
-		release() // v may be empty
-		return nil, p.gone()
-	}
-	t := &tour{p: p, rng: partmap.Range{Min: rest.Min, Max: p.rng.Max}, release: release}
-	for i := -1; i < len(v.frozen); i++ {
-		table := v.active
-		if i >= 0 {
-			table = v.frozen[i].Table
-		}
-		t.sources = append(t.sources, &logicalSource{list: tallies(table), at: -1})
-	}
-	for _, r := range v.runs {
-		t.sources = append(t.sources, &logicalSource{files: r.files})
-	}
-	return t, nil
-}
-
-// tallies adds up a memtable by logical partition.
-func tallies(table *memtable.Table) (list []logicalTally) {
-	for w := table.Walk(maxSequence); w.Next(); {
-		k := w.Key()
-		if n := len(list); n == 0 || !bytes.Equal(list[n-1].pk, k.PK) {
-			list = append(list, logicalTally{epk: slices.Clone(k.EPK[:len(k.EPK)-8]), pk: slices.Clone(k.PK)})
-		}
-		last := &list[len(list)-1]
-		last.versions++
-		last.bytes += int64(len(w.Version().Body))
-	}
-	return list
-}
-
-// run yields the logical partitions. more says that the loop goes on.
-func (t *tour) run(ctx context.Context, yield func(LogicalPartition, error) bool) (more bool, err error) {
-	for _, s := range t.sources {
-		if err := s.next(); err != nil {
-			return false, err
-		}
-	}
-	l := LogicalPartition{Partition: t.p.id}
-	for n := 0; ; n++ {
-		if n%1024 == 0 {
-			if err := ctx.Err(); err != nil {
-				return false, err
-			}
-		}
-		var least []byte
-		for _, s := range t.sources {
-			if s.epk != nil && (least == nil || bytes.Compare(s.epk, least) < 0) {
-				least = s.epk
-			}
-		}
-		if least == nil {
-			return true, nil
-		}
-		l.Place, l.Versions, l.Bytes, l.sources = item.HashOf(least), 0, 0, l.sources[:0]
-		for _, s := range t.sources {
-			if bytes.Equal(s.epk, least) {
-				l.sources = append(l.sources, s)
-				versions, bytes := s.size()
-				l.Versions += versions
-				l.Bytes += bytes
-			}
-		}
-		if inside, err := t.holds(&l, least); err != nil {
-			return false, err
-		} else if inside && !yield(l, nil) {
-			return false, nil
-		}
-		for _, s := range l.sources {
-			if err := s.next(); err != nil {
-				return false, err
-			}
-		}
-	}
-}
-
-// holds reports whether a logical partition lies in the range of the tour: files and
-// memtables may hold others. prefix is all of its EPK but the last 8 bytes. If a
-// boundary begins with prefix, holds needs the whole EPK, and reads the key.
-func (t *tour) holds(l *LogicalPartition, prefix []byte) (bool, error) {
-	epk, err := partmap.EPKFromBytes(prefix)
-	if err != nil {
-		return false, err
-	}
-	for _, boundary := range []*partmap.EPK{&t.rng.Min, &t.rng.Max} {
-		b := boundary.Bytes()
-		if len(b) > len(prefix) && bytes.Equal(b[:len(prefix)], prefix) {
-			key, err := l.Key()
-			if err != nil {
-				return false, err
-			}
-			epk = key.EPK()
-		}
-	}
-	return t.rng.Contains(&epk), nil
-}
-
-// size returns the size of the current logical partition in the source.
-func (s *logicalSource) size() (versions, bytes int64) {
-	if s.walk == nil {
-		return s.list[s.at].versions, s.list[s.at].bytes
-	}
-	return int64(s.walk.Items()), int64(s.walk.RawBytes())
-}
-
-// next moves to the next logical partition.
-func (s *logicalSource) next() error {
-	s.epk = nil
-	if s.walk == nil && len(s.files) == 0 {
-		if s.at++; s.at < len(s.list) {
-			s.epk = s.list[s.at].epk
-		}
-		return nil
-	}
-	for {
-		if s.walk != nil {
-			for s.walk.Next() {
-				within, sure := s.clip.holdsEntry(s.walk.EPK())
-				if !sure {
-					pk, err := s.walk.AppendKey(nil)
-					if err != nil {
-						return err
-					}
-					epk := partmap.HashEncoded(pk)
-					within = s.clip.holds(&item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk})
-				}
-				if within {
-					s.epk = s.walk.EPK()
-					return nil
-				}
-			}
-			if err := s.walk.Err(); err != nil {
-				return err
-			}
-		}
-		if len(s.files) == 0 {
-			return nil
-		}
-		s.walk, s.clip, s.files = s.files[0].WalkPartitions(), s.files[0].clip, s.files[1:]
 	}
 }

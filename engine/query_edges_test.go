@@ -69,7 +69,7 @@ func TestContinuationScope(t *testing.T) {
 			for range order {
 				at.order = []byte{0}
 			}
-			q.Continue = at.text(hashQuery(s.c, scope, selected))
+			q.Continue = at.text(hashQuery(s.c.id, scope.String(), selected))
 			if list, err := results(s.c.Query(context.Background(), scope, q)); !errors.Is(err, ErrBadContinuation) {
 				t.Errorf("%v: %v, %v", scope, list, err)
 			}

@@ -22,12 +22,10 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	if path != nil {
 		unit = e.s.Grouper()
 	}
-	err := e.inParts(ctx, u, func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error {
-		m := p.meter.Load()
-		if m != nil {
-			if err := m.admit(p); err != nil {
-				return err
-			}
+	err := e.inParts(ctx, u, func(p execPart, v *version, now int64, lo, hi *item.Key, whole bool) error {
+		metered, err := p.Admit()
+		if err != nil {
+			return err
 		}
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
@@ -55,8 +53,8 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 				charge += cost.Visit
 			}
 			e.spend(charge)
-			if m != nil {
-				m.charge(e.c.db.uptime(), charge)
+			if metered {
+				p.Charge(charge)
 			}
 		}()
 		if path == nil {
@@ -86,26 +84,23 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 // that has a part of a unit. The part lies between the keys lo and hi; whole says
 // that it is all of the partition. If a partition was replaced meanwhile, inParts visits
 // the partitions that replaced it instead.
-func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partition, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
+func (e *execution) inParts(ctx context.Context, u *unit, visit func(p execPart, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := u.key.Valid()
 	for one || !part.Empty() {
-		rt := e.c.routing.Load()
-		p := rt.parts[rt.table.Find(&part.Min)]
-		if p.born > u.born {
-			return ErrReplaced
-		}
-		err := e.inPart(ctx, p, func(v *version) error {
+		p := e.h.Find(part.Min)
+		of := p.Data().rng
+		err := e.inPart(ctx, p, u.born, func(v *version) error {
 			if one {
 				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
-				return visit(p, v, e.c.nowMillis(), lo, hi, false)
+				return visit(p, v, e.h.Now(), lo, hi, false)
 			}
-			common := intersection(part, p.rng)
-			within := p.bounds()
-			if common != p.rng {
-				within = newBounds(common, e.c.levels())
+			common := intersection(part, of)
+			within := p.Data().bounds()
+			if common != of {
+				within = newBounds(common, e.h.Levels())
 			}
-			return visit(p, v, e.c.nowMillis(), &within.lo, &within.hi, common == p.rng)
+			return visit(p, v, e.h.Now(), &within.lo, &within.hi, common == of)
 		})
 		if err == errMoved {
 			continue
@@ -113,32 +108,30 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p *partitio
 		if err != nil || one {
 			return err
 		}
-		part.Min = p.rng.Max
+		part.Min = of.Max
 	}
 	return nil
 }
 
 // inPart calls visit with the version of a partition. It returns errMoved if the
 // partition was replaced.
-func (e *execution) inPart(ctx context.Context, p *partition, visit func(*version) error) error {
-	call, err := e.c.enter(ctx)
+func (e *execution) inPart(ctx context.Context, p execPart, born uint64, visit func(*version) error) error {
+	call, err := e.h.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
-	if e.r.snapshot != nil {
-		if err := e.r.snapshot.check(); err != nil {
+	if e.snapshot != nil {
+		if err := e.snapshot.Check(); err != nil {
 			return err
 		}
 	}
-	guard := e.c.db.env.epoch.Enter()
-	defer guard.Leave()
-	v := p.version.Load()
-	if p.dropped.Load() {
-		return p.gone()
+	v, err := p.Load(born)
+	if err != nil {
+		return err
 	}
 	if err := visit(v); err != nil {
-		return e.c.db.readError(err)
+		return e.h.ReadError(err)
 	}
 	return nil
 }

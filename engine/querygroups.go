@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -13,7 +14,7 @@ import (
 var groupMemory = int64(64 << 20)
 
 // runGroups gives the results of groups and aggregates.
-func (e *execution) runGroups(yield func(Item, error) bool) error {
+func (e *execution) runGroups(yield func(execRow) bool) error {
 	var mu sync.Mutex
 	all := e.s.Grouper()
 	err := e.each(func() (func(context.Context, int) error, func() error) {
@@ -32,7 +33,7 @@ func (e *execution) runGroups(yield func(Item, error) bool) error {
 					return err
 				}
 			}
-			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(Item, error) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(execRow) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -53,7 +54,7 @@ func (e *execution) runGroups(yield func(Item, error) bool) error {
 		if !ok {
 			continue
 		}
-		if err := e.give(Item{Body: row}, position{order: []byte(key)}, yield); err != nil {
+		if err := e.give(execRow{Body: row}, position{order: []byte(key)}, yield); err != nil {
 			return err
 		}
 	}
@@ -62,7 +63,7 @@ func (e *execution) runGroups(yield func(Item, error) bool) error {
 
 func checkGroups(g *query.Grouper) error {
 	if g.Bytes() > groupMemory {
-		return &LimitError{What: "groups of a query", Size: g.Bytes(), Limit: groupMemory, Kind: ErrTooLarge}
+		return &fault.LimitError{What: "groups of a query", Size: g.Bytes(), Limit: groupMemory, Kind: fault.ErrTooLarge}
 	}
 	return nil
 }

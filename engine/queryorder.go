@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"container/heap"
 	"context"
-	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cost"
@@ -55,7 +53,7 @@ func (r *orderRow) position() position {
 
 // item returns the key and the id of the row. They share the memory of the row, which
 // is not written again.
-func (r *orderRow) item() (PartitionKey, string) {
+func (r *orderRow) item() (partmap.Key, string) {
 	at := r.order + r.epk
 	return keyOf(stringOf(r.key[at : at+r.pk])), stringOf(r.key[at+r.pk:])
 }
@@ -215,7 +213,7 @@ func (t *topRows) merge(o *topRows) {
 }
 
 // runOrdered gives results in the order that the query asks for.
-func (e *execution) runOrdered(yield func(Item, error) bool) error {
+func (e *execution) runOrdered(yield func(execRow) bool) error {
 	var after []byte
 	if e.after != nil {
 		if err := e.checkOrder(e.after.order); err != nil {
@@ -226,10 +224,10 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 	}
 	rows := e.rowReader()
 	for {
-		e.r.stats.Passes++
+		e.to.stats.Passes++
 		// A pass goes by one time. An item that expired during the pass would make room
 		// among the first candidates for one that the pass has already left out.
-		e.now = e.c.nowMillis()
+		e.now = e.h.Now()
 		top, more, err := e.pass(after)
 		if err != nil {
 			return err
@@ -237,14 +235,14 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 		slices.SortFunc(top.rows, func(a, b orderRow) int { return bytes.Compare(a.key, b.key) })
 		for i := range top.rows {
 			row := &top.rows[i]
-			it, ok, err := rows.read(row)
+			result, ok, err := rows.read(row)
 			if err != nil {
 				return err
 			}
 			if !ok {
 				continue
 			}
-			if err := e.give(it, row.position(), yield); err != nil {
+			if err := e.give(result, row.position(), yield); err != nil {
 				return err
 			}
 		}
@@ -259,17 +257,17 @@ func (e *execution) runOrdered(yield func(Item, error) bool) error {
 	}
 }
 
-// checkOrder returns ErrBadContinuation if key is no order key of the query.
+// checkOrder returns errBadContinuation if key is no order key of the query.
 func (e *execution) checkOrder(key []byte) error {
 	for _, o := range e.s.OrderBy {
 		_, n := query.ReadOrder(key, o.Falling, false)
 		if n == 0 {
-			return ErrBadContinuation
+			return errBadContinuation
 		}
 		key = key[n:]
 	}
 	if len(key) > 0 {
-		return ErrBadContinuation
+		return errBadContinuation
 	}
 	return nil
 }
@@ -333,7 +331,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		}
 		work := func(ctx context.Context, i int) error {
 			at = i
-			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(Item, error) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(execRow) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -376,7 +374,7 @@ func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	}
 	v, n := query.ReadOrder(after, o.falling, false)
 	if n == 0 {
-		return nil, ErrBadContinuation
+		return nil, errBadContinuation
 	}
 	o.most++ // the item at the point itself
 	o.after = &orderPoint{whole: true}
@@ -396,15 +394,16 @@ func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 		o.after.whole = false
 		return &o, nil
 	}
-	width := e.c.levels() * item.MaxEPK / item.MaxLevels
+	levels := e.h.Levels()
+	width := levels * item.MaxEPK / item.MaxLevels
 	if len(rest) < width {
-		return nil, ErrBadContinuation
+		return nil, errBadContinuation
 	}
 	epk, err := partmap.EPKFromBytes(rest[:width])
 	if err != nil {
-		return nil, ErrBadContinuation
+		return nil, errBadContinuation
 	}
-	pk := partmap.PrefixLen(rest[width:], e.c.levels())
+	pk := partmap.PrefixLen(rest[width:], levels)
 	o.after.key = item.Key{Hash: epk.Head(), EPK: rest[:width], PK: rest[width : width+pk], ID: rest[width+pk:]}
 	return &o, nil
 }
@@ -451,23 +450,16 @@ func (r *rowReader) row(body []byte) []byte {
 
 // read returns the result of a row; ok is false if there is none: the document
 // has expired, or its only column has no value.
-func (r *rowReader) read(row *orderRow) (it Item, ok bool, err error) {
+func (r *rowReader) read(row *orderRow) (result execRow, ok bool, err error) {
 	pk, id := row.item()
 	if v := &row.ver; v.Seq != 0 {
-		it = Item{
-			Meta: Meta{Key: pk, ID: id, ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified), Expires: timeOf(v.Expires), Charge: cost.Read(len(v.Body))},
-			Body: v.Body,
-		}
-		return it, len(v.Body) > 0, nil
+		result = execRow{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
+		return result, len(v.Body) > 0, nil
 	}
 	u := &r.e.units[row.unit]
-	epk := pk.EPK()
-	it, err = r.e.c.readAt(r.e.ctx, pk, &epk, id, view{at: u.at, born: u.born}, nil)
-	if errors.Is(err, ErrNotFound) {
-		return it, false, nil
+	result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.born)
+	if ok && r.eval != nil {
+		result.Body = bytes.Clone(r.row(result.Body))
 	}
-	if err == nil && r.eval != nil {
-		it.Body = bytes.Clone(r.row(it.Body))
-	}
-	return it, err == nil && len(it.Body) > 0, err
+	return result, ok && len(result.Body) > 0, err
 }

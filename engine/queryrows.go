@@ -9,13 +9,13 @@ import (
 )
 
 // runByKey gives results in the order of keys.
-func (e *execution) runByKey(yield func(Item, error) bool) error {
+func (e *execution) runByKey(yield func(execRow) bool) error {
 	limit := 0 // results of one unit; 0: all
 	if wanted := e.left + e.skip; wanted > 0 && e.s.Limit > 0 {
 		limit = wanted
 	}
-	give := func(it Item, err error) bool {
-		return e.give(it, position{pk: it.Key, id: it.ID}, yield) == nil
+	give := func(row execRow) bool {
+		return e.give(row, position{pk: row.Key, id: row.ID}, yield) == nil
 	}
 	if len(e.units) == 1 {
 		return e.byKey(e.ctx, &e.units[0], limit, give)
@@ -24,7 +24,7 @@ func (e *execution) runByKey(yield func(Item, error) bool) error {
 }
 
 // byKey gives the results of a unit.
-func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(Item, error) bool) error {
+func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(execRow) bool) error {
 	after, skipped := e.startOf(u)
 	if skipped {
 		return nil
@@ -61,14 +61,14 @@ const (
 
 // rowBatch is the next results of a unit.
 type rowBatch struct {
-	items []Item
-	err   error
+	rows []execRow
+	err  error
 }
 
 // streamed gives the results of all units in order, while goroutines work on some of
 // the next units. If few results are wanted, the first unit may have them all: so
 // streamed reads it alone, and then works on more and more units at a time.
-func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
+func (e *execution) streamed(limit int, yield func(execRow) bool) error {
 	few := limit > 0 && limit <= keptRows
 	if few {
 		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
@@ -99,8 +99,8 @@ func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
 			if b.err != nil {
 				return b.err
 			}
-			for _, it := range b.items {
-				if !yield(it, nil) {
+			for _, row := range b.rows {
+				if !yield(row) {
 					return errStopped
 				}
 			}
@@ -115,26 +115,26 @@ func (e *execution) streamed(limit int, yield func(Item, error) bool) error {
 // ahead puts the results of a unit into its queue, and closes the queue.
 func (e *execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- rowBatch) {
 	defer close(queue)
-	var items []Item
+	var rows []execRow
 	bytes := 0
 	send := func(b rowBatch) bool {
 		select {
 		case queue <- b:
-			items, bytes = nil, 0
+			rows, bytes = nil, 0
 			return true
 		case <-ctx.Done():
 			return false
 		}
 	}
-	err := e.byKey(ctx, u, limit, func(it Item, _ error) bool {
-		items = append(items, it)
-		bytes += len(it.Body)
-		if len(items) < aheadItems && bytes < aheadBytes {
+	err := e.byKey(ctx, u, limit, func(row execRow) bool {
+		rows = append(rows, row)
+		bytes += len(row.Body)
+		if len(rows) < aheadItems && bytes < aheadBytes {
 			return true
 		}
-		return send(rowBatch{items: items})
+		return send(rowBatch{rows: rows})
 	})
-	if err != errStopped && (err != nil || len(items) > 0) {
-		send(rowBatch{items: items, err: err})
+	if err != errStopped && (err != nil || len(rows) > 0) {
+		send(rowBatch{rows: rows, err: err})
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -17,10 +18,15 @@ import (
 // id, or the group with this order key. It holds values of documents only, and no
 // sequences or partition ids, so that it survives splits and restarts.
 type position struct {
-	order []byte       // order key of an item, or key of a group
-	pk    PartitionKey // the zero key for groups
+	order []byte      // order key of an item, or key of a group
+	pk    partmap.Key // the zero key for groups
 	id    string
 }
+
+var (
+	errNeedsScan       = errors.New("query needs a scan")
+	errBadContinuation = errors.New("bad continuation")
+)
 
 // A continuation is, in URL-safe base64,
 //
@@ -47,7 +53,7 @@ func (p *position) text(hash uint64) string {
 
 // parsePosition reads a continuation of the query with this hash.
 func parsePosition(text string, hash uint64) (*position, error) {
-	bad := func(why string) (*position, error) { return nil, fmt.Errorf("%w: %s", ErrBadContinuation, why) }
+	bad := func(why string) (*position, error) { return nil, fmt.Errorf("%w: %s", errBadContinuation, why) }
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < 1+8+1+1+4 {
 		return bad("not what Continue gave")
@@ -88,9 +94,9 @@ func parsePosition(text string, hash uint64) (*position, error) {
 }
 
 // hashQuery tells queries and their scopes apart.
-func hashQuery(c *Container, scope Scope, s *query.Select) uint64 {
+func hashQuery(container uint32, scope string, s *query.Select) uint64 {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d\n%s\n%s\n%v %v\n", c.id, scope, s.Where, s.Value, s.Distinct)
+	fmt.Fprintf(&b, "%d\n%s\n%s\n%v %v\n", container, scope, s.Where, s.Value, s.Distinct)
 	for _, col := range s.Columns {
 		fmt.Fprintf(&b, "column %d %q %q\n", col.Func, col.Path, col.Name)
 	}

@@ -19,10 +19,9 @@ type Result struct {
 
 	selected *query.Select // nil: the query was not run
 	within   Scope         // scope, checked
-	at       position      // of the newest result, if begun
-	begun    bool
+	progress progress
 	finished bool
-	stats    QueryStats
+	elapsed  time.Duration
 }
 
 // QueryStats counts the work of the last loop over a Result.
@@ -49,18 +48,14 @@ type QueryStats struct {
 func (r *Result) All() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		start := time.Now()
-		r.at, r.begun, r.finished, r.stats = position{}, false, false, QueryStats{}
-		defer func() { r.stats.Elapsed = time.Since(start) }()
-		e, err := r.prepare()
+		r.progress, r.finished, r.elapsed = progress{}, false, 0
+		defer func() { r.elapsed = time.Since(start) }()
+		e, _, err := r.prepare()
 		if err == nil {
 			defer e.close()
-			err = e.run(yield)
+			r.finished, err = e.run(func(row execRow) bool { return yield(itemOf(&row), nil) })
 		}
-		switch err {
-		case nil:
-			r.finished = true
-		case errStopped:
-		default:
+		if err != nil {
 			yield(Item{}, err)
 		}
 	}
@@ -74,58 +69,77 @@ func (r *Result) Continue() string {
 	switch {
 	case r.finished:
 		return ""
-	case !r.begun:
+	case !r.progress.begun:
 		return r.q.Continue
 	}
-	return r.at.text(hashQuery(r.c, r.within, r.selected))
+	return r.progress.at.text(r.hash())
 }
 
 // Stats returns the statistics of the last loop.
-func (r *Result) Stats() QueryStats { return r.stats }
+func (r *Result) Stats() QueryStats {
+	s := &r.progress.stats
+	return QueryStats{
+		Partitions: s.Partitions, Documents: s.Documents, Bytes: s.Bytes, Candidates: s.Candidates,
+		Matched: s.Matched, Results: s.Results, Passes: s.Passes, Charge: s.Charge, Elapsed: r.elapsed,
+	}
+}
 
-// prepare checks the query and pins the sequences at which it reads.
-func (r *Result) prepare() (*execution, error) {
+// hash tells the query and its scope apart from others.
+func (r *Result) hash() uint64 { return hashQuery(r.c.id, r.within.String(), r.selected) }
+
+// prepare checks the query and pins the sequences at which it reads. narrow is its scope
+// as the filter narrows it.
+func (r *Result) prepare() (e *execution, narrow narrowScope, err error) {
 	call, err := r.c.enter(r.ctx)
 	if err != nil {
-		return nil, err
+		return nil, narrow, err
 	}
 	defer call.Leave()
 	if r.snapshot != nil {
 		if err = r.snapshot.check(); err != nil {
-			return nil, err
+			return nil, narrow, err
 		}
 	}
 	if r.c.def.Kind != JSON {
-		return nil, invalidf("container %q is opaque: its bodies cannot be queried", r.c.name)
+		return nil, narrow, invalidf("container %q is opaque: its bodies cannot be queried", r.c.name)
 	}
 	scope, err := r.scope.check(r.c)
 	if err != nil {
-		return nil, err
+		return nil, narrow, err
 	}
 	s, err := r.q.compile()
 	if err != nil {
-		return nil, err
+		return nil, narrow, err
 	}
 	r.selected, r.within = s, scope
-	e := &execution{r: r, c: r.c, s: s, skip: s.Offset, left: s.Limit}
-	e.scope, e.keys = scope.narrowed(r.c, s.Where)
-	if e.left == 0 {
-		e.left = int(^uint(0) >> 1)
+	narrow.Scope, narrow.keys = scope.narrowed(r.c, s.Where)
+	q := execQuery{s: s, snapshot: cutOf(r.snapshot), noScan: r.q.NoScan}
+	if q.after, err = r.after(narrow.Scope); err != nil {
+		return nil, narrow, err
 	}
-	if r.q.Continue != "" {
-		e.skip = 0
-		if e.after, err = parsePosition(r.q.Continue, hashQuery(r.c, scope, s)); err != nil {
-			return nil, err
-		}
-		if e.after.pk.Valid() == s.Grouped() || e.after.pk.Valid() && e.after.pk.Len() != r.c.levels() {
-			return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
-		}
-		if !s.Grouped() && !e.scope.holds(r.c, e.after.pk) {
-			return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
-		}
+	if q.scope, err = narrow.compile(r.c); err != nil {
+		return nil, narrow, err
 	}
-	if err := e.plan(); err != nil {
+	e, err = begin(r.ctx, r.c.host(), &q, &r.progress)
+	return e, narrow, err
+}
+
+// after returns the position in a scope after which the query goes on, nil to begin with
+// the first result.
+func (r *Result) after(scope Scope) (*position, error) {
+	if r.q.Continue == "" {
+		return nil, nil
+	}
+	at, err := parsePosition(r.q.Continue, r.hash())
+	if err != nil {
 		return nil, err
 	}
-	return e, e.pin()
+	grouped := r.selected.Grouped()
+	if at.pk.Valid() == grouped || at.pk.Valid() && at.pk.Len() != r.c.levels() {
+		return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
+	}
+	if !grouped && !scope.holds(r.c, at.pk) {
+		return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
+	}
+	return at, nil
 }

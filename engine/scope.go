@@ -92,7 +92,7 @@ func (s Scope) keys(c *Container) ([]PartitionKey, error) {
 		return []PartitionKey{s.key}, nil
 	case scopeBase:
 		keys, err := c.def.Synthetic.keysOf(s.key)
-		slices.SortFunc(keys, compareKeyPlaces)
+		slices.SortFunc(keys, PartitionKey.Compare)
 		return keys, err
 	}
 	return nil, nil
@@ -110,15 +110,6 @@ func (s Scope) holds(c *Container, pk PartitionKey) bool {
 		return err == nil && slices.Contains(keys, pk)
 	}
 	return true
-}
-
-// compareKeyPlaces orders keys as their items are ordered in the key space.
-func compareKeyPlaces(a, b PartitionKey) int {
-	x, y := a.EPK(), b.EPK()
-	if c := x.Compare(&y); c != 0 {
-		return c
-	}
-	return bytes.Compare(a.Encoded(), b.Encoded())
 }
 
 // narrowed narrows the scope by what a filter demands of the partition key. If the
@@ -153,7 +144,7 @@ func (s Scope) narrowed(c *Container, f *query.Filter) (_ Scope, keys []Partitio
 		}
 		keys = all
 	}
-	slices.SortFunc(keys, compareKeyPlaces)
+	slices.SortFunc(keys, PartitionKey.Compare)
 	if keys = slices.Compact(keys); len(keys) > 1 {
 		return s, keys
 	}
@@ -241,12 +232,47 @@ func (s Scope) bounds() (partmap.Range, error) {
 		epk := s.key.EPK()
 		return partmap.Range{Min: epk, Max: epk}, nil
 	case scopePrefix:
-		epk := s.key.EPK()
-		end, err := partmap.EPKFromBytes(append(bytes.Clone(epk.Bytes()), 0xFF))
+		r, err := s.key.Range()
 		if err != nil {
 			return partmap.Range{}, fmt.Errorf("scope: %w", err)
 		}
-		return partmap.Range{Min: epk, Max: end}, nil
+		return r, nil
 	}
 	return partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, nil
+}
+
+// narrowScope is a scope, and what a filter leaves of it.
+type narrowScope struct {
+	Scope
+	keys []PartitionKey // see narrowed
+}
+
+// compile returns the scope for a query.
+func (n *narrowScope) compile(c *Container) (s execScope, err error) {
+	s.keys = n.keys
+	if s.apart = n.kind == scopeBase; !s.apart {
+		s.key = n.key
+	} else if s.keys == nil {
+		s.keys, err = n.Scope.keys(c)
+	}
+	return s, err
+}
+
+// String returns the scope for people.
+func (n *narrowScope) String() string {
+	if n.keys == nil {
+		return n.Scope.String()
+	}
+	const most = 8
+	text := fmt.Sprintf("%d keys of %s: ", len(n.keys), n.Scope)
+	for i, key := range n.keys[:min(most, len(n.keys))] {
+		if i > 0 {
+			text += ", "
+		}
+		text += key.String()
+	}
+	if len(n.keys) > most {
+		text += ", …"
+	}
+	return text
 }

@@ -104,5 +104,22 @@ func (k Key) Len() (levels int) {
 	return levels
 }
 
+// Compare orders keys as the key space does: by EPK, then by the bytes of the encoding.
+func (k Key) Compare(o Key) int {
+	x, y := k.EPK(), o.EPK()
+	if c := x.Compare(&y); c != 0 {
+		return c
+	}
+	return strings.Compare(k.enc, o.enc)
+}
+
+// Range returns the part of the key space of all keys that begin with the levels of k, of
+// which k itself is none.
+func (k Key) Range() (Range, error) {
+	epk := k.EPK()
+	end, err := EPKFromBytes(append(epk.Bytes(), 0xFF))
+	return Range{Min: epk, Max: end}, err
+}
+
 // EPK returns the key's place in the key space. It allocates nothing.
 func (k Key) EPK() EPK { return HashEncoded(k.Encoded()) }

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// execHost is the container in which a query or scan runs. Its methods are safe for
+// concurrent use.
+type execHost interface {
+	// Enter begins a call. The state of physical partitions that is loaded inside of it
+	// may be used until Leave.
+	Enter(ctx context.Context) (execCall, error)
+	// Find returns the physical partition that has a place of the key space.
+	Find(at partmap.EPK) execPart
+	// FindBefore returns the physical partition that has the places just before end.
+	FindBefore(end partmap.EPK) execPart
+	// Parts returns the number of physical partitions.
+	Parts() int
+	// Levels returns the number of levels of partition keys.
+	Levels() int
+	// Policy says what is indexed; nil: nothing is.
+	Policy() *index.Compiled
+	// Now returns the time by which items have expired, in milliseconds.
+	Now() int64
+	// Pin pins a sequence that is pinned already once more.
+	Pin(by reader, at uint64)
+	// Unpin releases a pin.
+	Unpin(by reader, at uint64)
+	// Read reads an item of a query, as of a sequence and the number of installations
+	// when the sequence was taken. found is false if there is none.
+	Read(ctx context.Context, pk partmap.Key, id string, at, born uint64) (row execRow, found bool, err error)
+	// Sampled says whether Part.Sample is to be called for an operation.
+	Sampled() bool
+	// Wait waits until a partition that has refused a call with err admits the next one.
+	// It returns err if err is no such refusal.
+	Wait(ctx context.Context, err error) error
+	// ReadError reports an error of the storage layers and returns what the caller is
+	// told.
+	ReadError(err error) error
+}
+
+// execCall is a call on a container.
+type execCall struct {
+	call  epoch.Guard // keeps the store open
+	state epoch.Guard // keeps what is loaded
+}
+
+// Leave ends the call.
+func (c *execCall) Leave() {
+	c.state.Leave()
+	c.call.Leave()
+}
+
+// execPart is a physical partition. Other partitions may replace it at any time. Its
+// methods are safe for concurrent use.
+type execPart interface {
+	// Data returns its memtables and files.
+	Data() *tree
+	// Pin pins the newest sequence that readers see, and returns it with the number of
+	// installations in the container. If other partitions have replaced this one, ok is
+	// false and nothing is pinned: they may have flushed before, without the versions
+	// that the sequence needs.
+	Pin(by reader) (at, born uint64, ok bool)
+	// Load returns the present version, inside of a call. If other partitions have
+	// replaced this one it returns errMoved; if a partition was installed after born, or
+	// the container was dropped, another error.
+	Load(born uint64) (*version, error)
+	// Hold is Load with the files of the version kept readable until release is called.
+	// Its memtables are not held.
+	Hold() (v *version, release func(), err error)
+	// Admit refuses a call while the partition's throughput is consumed. metered says
+	// that Charge is to be told what the call cost.
+	Admit() (metered bool, err error)
+	// Charge counts request units that a call has cost.
+	Charge(ru float64)
+	// Sample counts a sampled operation on a logical partition, and what it cost.
+	Sample(pk []byte, ru float64)
+}
+
+// execSnapshot is a snapshot of a container.
+type execSnapshot interface {
+	// Check returns an error if the snapshot was closed.
+	Check() error
+	// Cut returns the sequence at which the snapshot sees the physical partition that
+	// begins at a place, and the number of installations when it was taken.
+	Cut(at partmap.EPK) (seq, born uint64)
+	// Now returns the time by which items have expired, in milliseconds; 0: the host's.
+	Now() int64
+}
+
+// locate returns the partition that find finds, the sequence at which it is read, and
+// the number of installations at that time. Without a snapshot that is the newest
+// sequence, which locate pins.
+func locate(snapshot execSnapshot, by reader, find func() execPart) (p execPart, at, born uint64) {
+	for ok := false; !ok; {
+		p = find()
+		if snapshot != nil {
+			at, born = snapshot.Cut(p.Data().rng.Min)
+			break
+		}
+		at, born, ok = p.Pin(by)
+	}
+	return p, at, born
+}
+
+// execRow is a result: an item, or with only a body a row of groups.
+type execRow struct {
+	Key      partmap.Key
+	ID       string
+	Seq      uint64
+	Modified int64   // milliseconds
+	Expires  int64   // milliseconds; 0: never
+	Charge   float64 // RU
+	Body     []byte
+}

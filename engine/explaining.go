@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// explanation says how a query would be answered. Package engine documents the fields.
+type explanation struct {
+	Method, Order string
+	Charge        float64
+	Parts         []partExplanation
+}
+
+// partExplanation says what a query would read in one physical partition.
+type partExplanation struct {
+	ID         partmap.PartitionID
+	Versions   int64
+	Runs       int
+	Sources    int
+	NoIndex    bool
+	Candidates int64
+}
+
+// explain asks the indexes, but reads no documents.
+func (e *execution) explain() (x explanation, err error) {
+	x.Method, x.Order = e.method(), e.orderMethod()
+	for i := range e.units {
+		u := &e.units[i]
+		err := e.inParts(e.ctx, u, func(p execPart, v *version, now int64, lo, hi *item.Key, whole bool) error {
+			px, err := e.explainPart(u, p, v, now, lo, hi, whole)
+			reads := e.readsOf(&px) * cost.Read(int(v.raw/max(1, px.Versions)))
+			if n := len(x.Parts); u.same && n > 0 && x.Parts[n-1].ID == px.ID {
+				same := &x.Parts[n-1]
+				if same.Sources, same.Candidates = same.Sources+px.Sources, same.Candidates+px.Candidates; !px.NoIndex {
+					x.Charge += reads
+				}
+				return err
+			}
+			x.Charge += cost.Visit + reads
+			x.Parts = append(x.Parts, px)
+			return err
+		})
+		if err != nil {
+			return explanation{}, err
+		}
+	}
+	return x, nil
+}
+
+// readsOf estimates how many documents the query reads in a partition.
+func (e *execution) readsOf(px *partExplanation) float64 {
+	if e.s.Where.Never() {
+		return 0
+	}
+	reads := px.Versions
+	if !px.NoIndex {
+		if reads = px.Candidates; e.counts {
+			reads = 0
+		}
+	}
+	sure := e.s.Where.Op == query.All || e.look != nil && e.look.exact
+	if sure && e.s.Limit > 0 && !e.s.Grouped() && (len(e.s.OrderBy) == 0 || e.ordered != nil) {
+		reads = min(reads, int64(e.s.Limit+e.s.Offset))
+	}
+	return float64(reads)
+}
+
+// method says how documents are found.
+func (e *execution) method() string {
+	switch {
+	case e.s.Where.Never():
+		return "none: the filter is true for no document"
+	case e.counts && e.look.plan.op == planAll:
+		return "counted in indexes"
+	case e.counts:
+		return "found and counted in indexes"
+	case e.look == nil && e.s.Where.Op == query.All:
+		return "every document in scope is a result"
+	case e.look == nil:
+		return "every document in scope is read"
+	case e.look.plan.op == planAll:
+		return "every document in scope, the first in order by the index"
+	case e.look.exact:
+		return "found in indexes"
+	}
+	return "candidates from indexes, then read"
+}
+
+// orderMethod says how results are put in order.
+func (e *execution) orderMethod() string {
+	switch {
+	case e.s.Grouped():
+		return "groups by their values"
+	case len(e.s.OrderBy) == 0:
+		return "by key"
+	case e.ordered != nil && e.s.Limit > 0 && !e.units[0].key.Valid():
+		return "by index, the first sorted"
+	}
+	return "sorted"
+}
+
+// explainPart asks the indexes of a partition.
+func (e *execution) explainPart(u *unit, p execPart, v *version, now int64, lo, hi *item.Key, whole bool) (partExplanation, error) {
+	px := partExplanation{ID: p.Data().id, Runs: len(v.runs), Versions: int64(v.active.Versions()), NoIndex: true}
+	for k := range v.frozen {
+		px.Versions += int64(v.frozen[k].Versions())
+	}
+	for _, run := range v.runs {
+		px.Versions += run.items()
+	}
+	if e.look == nil {
+		return px, nil
+	}
+	c := candidatesPool.Get().(*candidates)
+	defer c.release()
+	c.ctx, c.lookup, c.few = e.ctx, e.look, u.key.Valid()
+	fits, err := c.open(p, v, u.at, now, lo, hi, whole)
+	px.NoIndex = !fits
+	px.Sources, px.Candidates = len(c.sources), c.found
+	return px, err
+}

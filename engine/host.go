@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// host is a Container as queries and scans see it.
+type host Container
+
+func (c *Container) host() *host { return (*host)(c) }
+
+func (h *host) container() *Container { return (*Container)(h) }
+
+// Enter begins a call.
+func (h *host) Enter(ctx context.Context) (execCall, error) {
+	call, err := h.container().enter(ctx)
+	if err != nil {
+		return execCall{}, err
+	}
+	return execCall{call: call, state: h.db.env.epoch.Enter()}, nil
+}
+
+// Find returns the partition that has a place of the key space.
+func (h *host) Find(at partmap.EPK) execPart {
+	rt := h.routing.Load()
+	return rt.parts[rt.table.Find(&at)]
+}
+
+// FindBefore returns the partition that has the places just before end.
+func (h *host) FindBefore(end partmap.EPK) execPart {
+	rt := h.routing.Load()
+	i := rt.table.Find(&end)
+	if rt.parts[i].rng.Min.Compare(&end) >= 0 {
+		i-- // the end does not belong to the range
+	}
+	return rt.parts[i]
+}
+
+// Parts returns the number of physical partitions.
+func (h *host) Parts() int { return len(h.routing.Load().parts) }
+
+// Levels returns the number of levels of partition keys.
+func (h *host) Levels() int { return h.def.levels() }
+
+// Policy says what is indexed.
+func (h *host) Policy() *index.Compiled { return h.family.indexing.Load() }
+
+// Now returns the time by which items have expired.
+func (h *host) Now() int64 { return h.container().nowMillis() }
+
+// Pin pins a sequence that is pinned already once more.
+func (h *host) Pin(by reader, at uint64) {
+	h.db.env.pins.take(by, func() uint64 { return at }, h.db.opts.clock())
+}
+
+// Unpin releases a pin.
+func (h *host) Unpin(by reader, at uint64) { h.db.env.pins.release(by, at) }
+
+// Read reads an item as of a sequence.
+func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, born uint64) (execRow, bool, error) {
+	epk := pk.EPK()
+	it, err := h.container().readAt(ctx, pk, &epk, id, view{at: at, born: born}, nil)
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+		return execRow{}, false, err
+	}
+	row := execRow{Key: pk, ID: id, Seq: it.Seq, Modified: it.Modified.UnixMilli(), Charge: it.Charge, Body: it.Body}
+	if !it.Expires.IsZero() {
+		row.Expires = it.Expires.UnixMilli()
+	}
+	return row, true, nil
+}
+
+// Sampled says whether to call Sample for an operation.
+func (h *host) Sampled() bool { return h.db.sampled() }
+
+// Wait waits as long as a *ThrottledError says.
+func (h *host) Wait(ctx context.Context, err error) error { return h.db.untilAdmitted(ctx, err) }
+
+// ReadError reports an error of the storage layers.
+func (h *host) ReadError(err error) error { return h.db.readError(err) }
+
+// Data returns the partition's memtables and files.
+func (p *partition) Data() *tree { return &p.tree }
+
+// Pin pins the newest visible sequence.
+func (p *partition) Pin(by reader) (at, born uint64, ok bool) {
+	at = p.db.env.pins.take(by, p.visible.Load, p.db.opts.clock())
+	if p.dropped.Load() && !p.c.dropped.Load() {
+		p.db.env.pins.release(by, at)
+		return 0, 0, false
+	}
+	return at, p.born, true
+}
+
+// Load returns the present version.
+func (p *partition) Load(born uint64) (*version, error) {
+	v := p.version.Load()
+	if p.dropped.Load() {
+		return nil, p.gone() // v may be the empty version that retire put there
+	}
+	if p.born > born {
+		return nil, ErrReplaced
+	}
+	return v, nil
+}
+
+// Hold returns the present version and keeps its files readable until release is called.
+func (p *partition) Hold() (*version, func(), error) {
+	v, release := p.hold()
+	if p.dropped.Load() {
+		release() // v may be empty
+		return nil, nil, p.gone()
+	}
+	return v, release, nil
+}
+
+// Admit refuses a call while the partition's balance is overdrawn.
+func (p *partition) Admit() (metered bool, err error) {
+	m := p.meter.Load()
+	if m == nil {
+		return false, nil
+	}
+	return true, m.admit(p)
+}
+
+// Charge takes the cost of a call from the partition's meter.
+func (p *partition) Charge(ru float64) {
+	if m := p.meter.Load(); m != nil {
+		m.charge(p.db.uptime(), ru)
+	}
+}
+
+// Sample counts a sampled operation on a logical partition.
+func (p *partition) Sample(pk []byte, ru float64) { p.sample(pk, ru) }
+
+// snapshotCut is a Snapshot as queries and scans see it.
+type snapshotCut Snapshot
+
+// cutOf returns what a query or scan sees of a snapshot, nil for nil.
+func cutOf(s *Snapshot) execSnapshot {
+	if s == nil {
+		return nil
+	}
+	return (*snapshotCut)(s)
+}
+
+// Check returns an error if the snapshot was closed.
+func (s *snapshotCut) Check() error { return (*Snapshot)(s).check() }
+
+// Cut returns the sequence at which the snapshot sees a partition.
+func (s *snapshotCut) Cut(at partmap.EPK) (seq, born uint64) { return (*Snapshot)(s).cutAt(&at) }
+
+// Now returns the time by which items have expired; 0: by the clock.
+func (s *snapshotCut) Now() int64 { return s.now }
+
+// itemOf makes an item of a row.
+func itemOf(r *execRow) Item {
+	if r.Seq == 0 {
+		return Item{Body: r.Body} // of groups
+	}
+	return Item{
+		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
+		Body: r.Body,
+	}
+}

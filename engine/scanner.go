@@ -1,0 +1,456 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// A scan sees one commit point, taken when its loop begins. It copies a batch of items
+// inside an epoch guard and hands them out outside of it. So a slow loop holds neither
+// memtables nor files, only the versions that its sequence can see. The next batch goes
+// on where the cursors stand if the version of the partition is still the newest.
+// Otherwise it opens cursors in the newest version, after the last key of the batch
+// before. A batch is small enough for the nearest caches.
+const (
+	scanBatchItems  = 256
+	scanBatchBytes  = 24 << 10
+	scanBatchPassed = 4096 // deleted items passed over
+	scanBatchTested = 512  // items shown to scanner.accept
+)
+
+// execScanOptions say what a scan shows.
+type execScanOptions struct {
+	Snapshot execSnapshot // nil: each physical partition is seen at its newest sequence, when the scan reaches it
+	Limit    int          // items at most; 0 or less: all
+	Reverse  bool         // from the end
+	Borrow   bool         // the memory of a row is used again when yield returns
+	Charge   *float64     // if not nil, increased by what the scan costs, in request units
+	// Changes makes the results the items whose newest version is above Since, deleted ones
+	// included, which have no body.
+	Changes bool
+	Since   uint64
+	// Claims says that claims on unique keys are among the results.
+	Claims bool
+	// Unique says that the container has unique keys: ids with the mark of claims are claims.
+	Unique bool
+}
+
+// scanKey passes to yield the items of one logical partition, from the id from on in the
+// order of ids. An empty id is the first, with Reverse the last. It returns nil if yield
+// ended the scan.
+func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *execScanOptions, yield func(execRow) bool) error {
+	sc := scanners.Get().(*scanner)
+	defer sc.release()
+	sc.begin(ctx, h, o)
+	sc.pk, sc.onlyKey = pk, true
+	encoded := pk.Encoded()
+	epk := partmap.HashEncoded(encoded)
+	first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(from)}
+	if sc.reverse && from == "" {
+		first.ID = afterAllIDs
+	}
+	sc.bound.Set(&first)
+	sc.bounded, sc.inclusive = true, true
+	_, _, err := sc.run(partmap.Range{Min: epk, Max: epk}, yield)
+	return unlessStopped(err)
+}
+
+// scanRange passes to yield the items of a range in key-space order. It returns nil if
+// yield ended the scan.
+func scanRange(ctx context.Context, h execHost, rest partmap.Range, o *execScanOptions, yield func(execRow) bool) (err error) {
+	sc := scanners.Get().(*scanner)
+	defer sc.release()
+	sc.begin(ctx, h, o)
+	for more := true; more && !rest.Empty() && err == nil; {
+		rest, more, err = sc.run(rest, yield)
+	}
+	return unlessStopped(err)
+}
+
+// unlessStopped returns err, nil for errStopped.
+func unlessStopped(err error) error {
+	if err == errStopped {
+		return nil
+	}
+	return err
+}
+
+// scanner is a scan under way. It is pooled, for its buffers.
+type scanner struct {
+	h        execHost
+	ctx      context.Context
+	snapshot execSnapshot // nil: there is none
+	pk       partmap.Key  // of the results, if onlyKey
+	onlyKey  bool
+	reverse  bool
+	borrow   bool
+	left     int      // items still wanted
+	born     uint64   // installations in the container when the sequence was taken
+	now      int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
+	begun    bool     // its first batch was read: from now on it waits where it is throttled
+	visit    float64  // RU of the visit of the partition, which the next item carries
+	charged  *float64 // execScanOptions.Charge
+	visited  bool     // with accept: the visit of the first partition is already paid for
+	read     float64  // with accept: RU of the items of this batch that were shown to it
+	spent    float64  // with accept: RU of all batches
+
+	bound     item.KeyCopy // where the next batch begins, if bounded
+	bounded   bool
+	inclusive bool
+	within    *bounds // bounds of the scan in this partition; nil: the partition's own
+
+	// accept, if set, is called inside of the guard for each item. It says whether the
+	// item is a result, and with which body. known says that the item is known to be
+	// wanted. The arguments are valid only during the call.
+	accept accept
+	// candidates, if set, replaces the cursors where indexes allow it.
+	candidates *candidates
+	// changes, since, claims and unique are those of execScanOptions.
+	changes, claims, unique bool
+	since                   uint64
+
+	cursors mergedCursor
+	found   []found // the batch, its bytes in text
+	text    []byte
+}
+
+type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool, err error)
+
+// found is an item of a batch: body, id and, in a scan of a container, the
+// partition key lie behind each other.
+type found struct {
+	seq          uint64
+	modified     int64
+	expires      int64
+	body, id, pk int // lengths
+}
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// release gives the scanner back to its pool, with its buffers and nothing else.
+func (s *scanner) release() {
+	s.cursors.close()
+	if s.candidates != nil {
+		s.candidates.release()
+	}
+	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0]}
+	if cap(kept.text) > 2*scanBatchBytes {
+		kept.text = nil
+	}
+	*s = kept
+	scanners.Put(s)
+}
+
+func (s *scanner) begin(ctx context.Context, h execHost, o *execScanOptions) {
+	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
+	s.reverse, s.borrow, s.charged = o.Reverse, o.Borrow, o.Charge
+	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
+	if s.left = o.Limit; s.left <= 0 {
+		s.left = int(^uint(0) >> 1)
+	}
+}
+
+// run scans the part of rest that lies in one physical partition, at one commit point:
+// the partition in which rest begins, in reverse ends. It returns the remaining range;
+// more says whether the scan goes on there. An error ends it, errStopped if yield did. If the partition is replaced meanwhile, the scan
+// goes on in its successors, within the same bounds, at the same commit point.
+func (s *scanner) run(rest partmap.Range, yield func(execRow) bool) (_ partmap.Range, more bool, err error) {
+	p, at, born := locate(s.snapshot, byScan, func() execPart { return s.route(rest) })
+	if s.born = born; s.snapshot == nil {
+		defer s.h.Unpin(byScan, at)
+	}
+	part, rest := s.divide(rest, p.Data().rng)
+	s.visit = cost.Visit
+	s.bounded = s.onlyKey
+	more, err = s.runAt(p, part, at, yield)
+	return rest, more, err
+}
+
+// runAt scans part, which begins, in reverse ends, in p. at is a sequence that the
+// caller has pinned. If bounded is set the scan begins at the bound. more says whether
+// the scan goes on behind part. An error ends it, errStopped if yield did.
+func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(execRow) bool) (more bool, err error) {
+	for {
+		s.limit(p, part)
+		s.cursors.close()
+		if s.candidates != nil {
+			s.candidates.close()
+		}
+		err := s.batches(p, at, yield)
+		if err == errMoved {
+			p = s.route(part)
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if s.left == 0 || s.onlyKey {
+			return s.left > 0, nil
+		}
+		if _, part = s.divide(part, p.Data().rng); part.Empty() {
+			return true, nil
+		}
+		// If p has replaced a larger partition, the scan may have got into part there.
+		s.bounded = s.bounded && newBounds(part, s.h.Levels()).holds(&s.bound.Key)
+		p = s.route(part)
+	}
+}
+
+// route returns the partition in which a range begins, in reverse ends.
+func (s *scanner) route(r partmap.Range) execPart {
+	if s.reverse && !s.onlyKey {
+		return s.h.FindBefore(r.Max)
+	}
+	return s.h.Find(r.Min)
+}
+
+// divide splits r: first is the part that comes first in the scan and lies in by.
+func (s *scanner) divide(r, by partmap.Range) (first, rest partmap.Range) {
+	first, rest = r, r
+	if s.reverse {
+		if by.Min.Compare(&r.Min) > 0 {
+			first.Min = by.Min
+		}
+		rest.Max = first.Min
+	} else {
+		if by.Max.Compare(&r.Max) < 0 {
+			first.Max = by.Max
+		}
+		rest.Min = first.Max
+	}
+	return first, rest
+}
+
+// limit keeps the scan of a partition within a range.
+func (s *scanner) limit(p execPart, r partmap.Range) {
+	s.within = nil
+	if of := &p.Data().rng; s.onlyKey || r.Min.Compare(&of.Min) <= 0 && of.Max.Compare(&r.Max) <= 0 {
+		return
+	}
+	s.within = newBounds(r, s.h.Levels())
+	if s.bounded {
+		return
+	}
+	if s.reverse {
+		s.bound.Set(&s.within.hi)
+	} else {
+		s.bound.Set(&s.within.lo)
+	}
+	s.bounded, s.inclusive = true, true // no item has that key
+}
+
+// errStopped says that the loop is over.
+var errStopped = errors.New("the loop is over")
+
+// batches scans a partition to its end. It returns errMoved if the partition was
+// replaced, errStopped if yield ended the loop.
+func (s *scanner) batches(p execPart, at uint64, yield func(execRow) bool) error {
+	if !s.visited {
+		s.read = cost.Visit
+	}
+	s.visited = false
+	for s.left > 0 {
+		more, err := s.fill(p, at)
+		if err == errMoved {
+			return err
+		}
+		if s.begun && err != nil {
+			if err = s.h.Wait(s.ctx, err); err == nil {
+				continue
+			}
+		}
+		s.begun = true
+		if err != nil {
+			return err
+		}
+		text := s.text
+		switch {
+		case s.borrow:
+		case len(text) > cap(text)*3/4:
+			s.text = make([]byte, 0, scanBatchBytes*9/8) // the caller may keep the items
+		default:
+			text = append([]byte(nil), text...) // exactly as much as they need
+		}
+		for i := range s.found {
+			s.left--
+			var row execRow
+			if row, text = s.row(&s.found[i], text); !yield(row) {
+				return errStopped
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+	return nil
+}
+
+// fill reads the next batch. more says that the partition may hold more.
+func (s *scanner) fill(p execPart, at uint64) (more bool, err error) {
+	call, err := s.h.Enter(s.ctx)
+	if err != nil {
+		return false, err
+	}
+	defer call.Leave()
+	if s.snapshot != nil {
+		if err := s.snapshot.Check(); err != nil {
+			return false, err
+		}
+	}
+	s.found, s.text = s.found[:0], s.text[:0]
+	metered, err := p.Admit()
+	if err != nil {
+		return false, err
+	}
+	defer s.charge(p, metered)
+	v, err := p.Load(s.born)
+	if err != nil {
+		return false, err
+	}
+	now := s.now
+	if now == 0 && s.snapshot != nil {
+		now = s.snapshot.Now()
+	}
+	if now == 0 {
+		now = s.h.Now()
+	}
+	if c := s.candidates; c != nil {
+		fits, err := s.findCandidates(p, v, at, now)
+		if err != nil {
+			return false, s.h.ReadError(err)
+		}
+		if fits {
+			return s.collect(c, now)
+		}
+	}
+	if s.cursors.version == v {
+		s.cursors.next() // from the last key of the batch before
+	} else {
+		s.cursors.since = s.since
+		s.cursors.open(v, at, s.reverse)
+		s.cursors.ctx = s.ctx
+		if s.onlyKey || s.within != nil {
+			s.cursors.lo, s.cursors.hi = s.limits(&s.cursors.limits, p)
+		}
+		s.seek()
+	}
+	return s.collect(&s.cursors, now)
+}
+
+// keyCursor iterates over the input of a scan: all items, or those that indexes name.
+type keyCursor interface {
+	valid() bool
+	top() (*item.Key, *item.Version)
+	known() bool // the item at the cursor is known to be wanted
+	next()
+	err() error
+}
+
+// collect fills the batch from a cursor.
+func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
+	limit := scanBatchPassed
+	if s.accept != nil {
+		limit = scanBatchTested
+	}
+	for passed := 1; c.valid(); passed++ {
+		k, v := c.top()
+		if s.within != nil && !s.within.holds(k) {
+			return false, nil
+		}
+		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
+			return false, nil
+		}
+		if s.changes {
+			if v.Seq > s.since && !(s.unique && k.Marked()) && (v.Deleted() || v.IsDocument()) {
+				s.take(k, v, v.Body)
+			}
+		} else if visible(v, now) || s.claims && v.Flags == item.Claim {
+			body, ok := v.Body, true
+			if s.accept != nil {
+				s.read += cost.Read(len(v.Body))
+				if body, ok, err = s.accept(k, v, c.known()); err != nil {
+					return false, err
+				}
+			}
+			if ok {
+				s.take(k, v, body)
+			}
+		}
+		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == limit {
+			s.bound.Set(k)
+			s.bounded, s.inclusive = true, false
+			return true, nil
+		}
+		c.next()
+	}
+	if err := c.err(); err != nil {
+		return false, s.h.ReadError(err)
+	}
+	return false, nil
+}
+
+// charge charges the batch to the partition, if it is metered, and to the caller.
+func (s *scanner) charge(p execPart, metered bool) {
+	if s.accept != nil {
+		defer func() { s.spent, s.read = s.spent+s.read, 0 }()
+	}
+	if metered {
+		p.Charge(s.pageCharge())
+	}
+	if s.charged != nil {
+		*s.charged += s.pageCharge()
+	}
+	if s.onlyKey && s.h.Sampled() {
+		p.Sample(s.bound.PK, s.pageCharge())
+	}
+}
+
+// pageCharge returns the RU of the batch.
+func (s *scanner) pageCharge() float64 {
+	if s.accept != nil {
+		return s.read
+	}
+	charge := s.visit
+	for i := range s.found {
+		charge += cost.Read(s.found[i].body)
+	}
+	return charge
+}
+
+// seek puts the cursors at the first item of the next batch.
+func (s *scanner) seek() {
+	if !s.bounded {
+		s.cursors.start()
+		return
+	}
+	s.cursors.seek(&s.bound.Key, s.inclusive)
+}
+
+// take adds an item to the batch.
+func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
+	f := found{seq: v.Seq, modified: v.Modified, expires: v.Expires, body: len(body), id: len(k.ID)}
+	s.text = append(append(s.text, body...), k.ID...)
+	if !s.onlyKey {
+		f.pk = len(k.PK)
+		s.text = append(s.text, k.PK...)
+	}
+	s.found = append(s.found, f)
+}
+
+// row makes a row of the first bytes of text, and returns the others.
+func (s *scanner) row(f *found, text []byte) (execRow, []byte) {
+	body, text := text[:f.body:f.body], text[f.body:]
+	id, text := stringOf(text[:f.id]), text[f.id:]
+	pk := s.pk
+	if !s.onlyKey {
+		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
+	}
+	charge := s.visit + cost.Read(f.body)
+	s.visit = 0
+	return execRow{Key: pk, ID: id, Seq: f.seq, Modified: f.modified, Expires: f.expires, Charge: charge, Body: body}, text
+}

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// logical is a logical partition as a tour finds it. Package engine documents the fields.
+// It is valid until the tour goes on.
+type logical struct {
+	Partition partmap.PartitionID
+	Place     uint64
+	Versions  int64
+	Bytes     int64
+
+	sources []*logicalSource // that hold it
+}
+
+// Key returns the partition key. It may have to read an item. The key is safe to
+// keep.
+func (l *logical) Key() (partmap.Key, error) {
+	s := l.sources[0]
+	if s.walk == nil {
+		return keyOf(string(s.list[s.at].pk)), nil
+	}
+	pk, err := s.walk.AppendKey(nil)
+	return keyOf(stringOf(pk)), err
+}
+
+// logicalPartitions passes to yield the logical partitions of a container in key-space
+// order. It shows each physical partition as it is when the loop reaches it. It returns
+// nil if yield ended the loop.
+func logicalPartitions(ctx context.Context, h execHost, yield func(*logical) bool) error {
+	for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
+		t, err := newTour(ctx, h, rest)
+		if err == errMoved {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		rest.Min = t.rng.Max
+		more, err := t.run(ctx, yield)
+		t.release()
+		if err != nil && ctx.Err() == nil {
+			err = h.ReadError(err)
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// tour lists the logical partitions of a physical one: it joins the lists of its
+// sources.
+type tour struct {
+	rng     partmap.Range // the part of the physical partition that is listed
+	sources []*logicalSource
+	at      logical // the present one
+	release func()
+}
+
+// logicalSource is a memtable or a run.
+type logicalSource struct {
+	list  []logicalTally // of a memtable
+	at    int
+	files []*file // of a run, those not begun yet
+	clip  *bounds // of the file that walk is in
+	walk  *segment.PartitionWalker
+	epk   []byte // of the current logical partition, all but the last 8 bytes; nil: at the end
+}
+
+// logicalTally is a logical partition in a memtable.
+type logicalTally struct {
+	epk, pk         []byte
+	versions, bytes int64
+}
+
+// newTour begins a tour of the partition in which a range begins. It adds up the
+// memtables and holds the files. It returns errMoved if the partition was replaced.
+func newTour(ctx context.Context, h execHost, rest partmap.Range) (*tour, error) {
+	call, err := h.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
+	p := h.Find(rest.Min)
+	v, release, err := p.Hold()
+	if err != nil {
+		return nil, err
+	}
+	t := &tour{rng: partmap.Range{Min: rest.Min, Max: p.Data().rng.Max}, release: release}
+	t.at.Partition = p.Data().id
+	for i := -1; i < len(v.frozen); i++ {
+		table := v.active
+		if i >= 0 {
+			table = v.frozen[i].Table
+		}
+		t.sources = append(t.sources, &logicalSource{list: tallies(table), at: -1})
+	}
+	for _, r := range v.runs {
+		t.sources = append(t.sources, &logicalSource{files: r.files})
+	}
+	return t, nil
+}
+
+// tallies adds up a memtable by logical partition.
+func tallies(table *memtable.Table) (list []logicalTally) {
+	for w := table.Walk(maxSequence); w.Next(); {
+		k := w.Key()
+		if n := len(list); n == 0 || !bytes.Equal(list[n-1].pk, k.PK) {
+			list = append(list, logicalTally{epk: slices.Clone(k.EPK[:len(k.EPK)-8]), pk: slices.Clone(k.PK)})
+		}
+		last := &list[len(list)-1]
+		last.versions++
+		last.bytes += int64(len(w.Version().Body))
+	}
+	return list
+}
+
+// run yields the logical partitions. more says that the loop goes on.
+func (t *tour) run(ctx context.Context, yield func(*logical) bool) (more bool, err error) {
+	for _, s := range t.sources {
+		if err := s.next(); err != nil {
+			return false, err
+		}
+	}
+	l := &t.at
+	for n := 0; ; n++ {
+		if n%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+		}
+		var least []byte
+		for _, s := range t.sources {
+			if s.epk != nil && (least == nil || bytes.Compare(s.epk, least) < 0) {
+				least = s.epk
+			}
+		}
+		if least == nil {
+			return true, nil
+		}
+		l.Place, l.Versions, l.Bytes, l.sources = item.HashOf(least), 0, 0, l.sources[:0]
+		for _, s := range t.sources {
+			if bytes.Equal(s.epk, least) {
+				l.sources = append(l.sources, s)
+				versions, bytes := s.size()
+				l.Versions += versions
+				l.Bytes += bytes
+			}
+		}
+		if inside, err := t.holds(l, least); err != nil {
+			return false, err
+		} else if inside && !yield(l) {
+			return false, nil
+		}
+		for _, s := range l.sources {
+			if err := s.next(); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// holds reports whether a logical partition lies in the range of the tour: files and
+// memtables may hold others. prefix is all of its EPK but the last 8 bytes. If a
+// boundary begins with prefix, holds needs the whole EPK, and reads the key.
+func (t *tour) holds(l *logical, prefix []byte) (bool, error) {
+	epk, err := partmap.EPKFromBytes(prefix)
+	if err != nil {
+		return false, err
+	}
+	for _, boundary := range []*partmap.EPK{&t.rng.Min, &t.rng.Max} {
+		b := boundary.Bytes()
+		if len(b) > len(prefix) && bytes.Equal(b[:len(prefix)], prefix) {
+			key, err := l.Key()
+			if err != nil {
+				return false, err
+			}
+			epk = key.EPK()
+		}
+	}
+	return t.rng.Contains(&epk), nil
+}
+
+// size returns the size of the current logical partition in the source.
+func (s *logicalSource) size() (versions, bytes int64) {
+	if s.walk == nil {
+		return s.list[s.at].versions, s.list[s.at].bytes
+	}
+	return int64(s.walk.Items()), int64(s.walk.RawBytes())
+}
+
+// next moves to the next logical partition.
+func (s *logicalSource) next() error {
+	s.epk = nil
+	if s.walk == nil && len(s.files) == 0 {
+		if s.at++; s.at < len(s.list) {
+			s.epk = s.list[s.at].epk
+		}
+		return nil
+	}
+	for {
+		if s.walk != nil {
+			for s.walk.Next() {
+				within, sure := s.clip.holdsEntry(s.walk.EPK())
+				if !sure {
+					pk, err := s.walk.AppendKey(nil)
+					if err != nil {
+						return err
+					}
+					epk := partmap.HashEncoded(pk)
+					within = s.clip.holds(&item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk})
+				}
+				if within {
+					s.epk = s.walk.EPK()
+					return nil
+				}
+			}
+			if err := s.walk.Err(); err != nil {
+				return err
+			}
+		}
+		if len(s.files) == 0 {
+			return nil
+		}
+		s.walk, s.clip, s.files = s.files[0].WalkPartitions(), s.files[0].clip, s.files[1:]
+	}
+}
