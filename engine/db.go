@@ -15,7 +15,8 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/segment"
+	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/rowcache"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -70,9 +71,9 @@ type DB struct {
 	marks    marks
 	stamps   stamps
 	promised atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
-	cold     *segment.ColdReads
-	files    *segment.Budget
-	hot      *segment.RowCache
+	cold     *openfile.ColdReads
+	files    *openfile.Budget
+	hot      *rowcache.Cache
 	debt     debt
 	counters counters
 	work     workers
@@ -110,12 +111,12 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 	db := &DB{
 		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: heatSample - 1,
 		calls:  epoch.New(),
-		cold:   segment.NewColdReads(coldReads),
-		hot:    segment.NewRowCache(o.hotBytes()),
+		cold:   openfile.NewColdReads(coldReads),
+		hot:    rowcache.New(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
 	db.work.init(db)
-	db.files = segment.NewBudget(segment.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: db.work.retire})
+	db.files = openfile.NewBudget(openfile.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: db.work.retire})
 	db.initEnv()
 	if watch.opened != nil {
 		defer watch.opened(db)()

@@ -13,7 +13,7 @@ import (
 // another of its names. Such files are shared by a neighbouring partition, or a slow
 // reader still holds them. On every system the last name of a file stays while a
 // reader has the file pinned: the reader may have to open the file again
-// (segment.Budget). The store tries such removals again whenever a reader has
+// (openfile.Budget). The store tries such removals again whenever a reader has
 // released a file, and when it closes. The next open removes the files that are left
 // then.
 

@@ -6,9 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -18,22 +18,23 @@ type shelf struct {
 	mem     *vfs.Mem
 	fs      *vfs.Limited
 	m       model
+	budget  *openfile.Budget
 	readers []*Reader
 	retired []func()
 }
 
-func newShelf(t *testing.T, files int, o BudgetOptions) *shelf {
+func newShelf(t *testing.T, files int, o openfile.BudgetOptions) *shelf {
 	s := &shelf{t: t, mem: vfs.NewMem(), m: contents(rand.New(rand.NewPCG(1, 2)))["small"]}
 	if len(s.m) == 0 {
 		t.Fatal("no content")
 	}
 	s.fs = vfs.NewLimited(s.mem, o.MaxFiles, o.MaxMappings)
 	o.Retire = func(fn func()) { s.retired = append(s.retired, fn) }
-	budget := NewBudget(o)
+	s.budget = openfile.NewBudget(o)
 	for i := range files {
 		name := fmt.Sprint(i, ".seg")
 		write(t, s.mem, name, s.m, WriterOptions{})
-		s.readers = append(s.readers, s.open(name, ReaderOptions{Budget: budget}))
+		s.readers = append(s.readers, s.open(name, ReaderOptions{Budget: s.budget}))
 	}
 	return s
 }
@@ -69,7 +70,7 @@ func must(t *testing.T, err error) {
 
 // TestBudget reads files at random, more than there may be open or mapped.
 func TestBudget(t *testing.T) {
-	s := newShelf(t, 20, BudgetOptions{MaxFiles: 3, MaxMappings: 4})
+	s := newShelf(t, 20, openfile.BudgetOptions{MaxFiles: 3, MaxMappings: 4})
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 2000 {
 		k := s.m.someKey(rng)
@@ -78,7 +79,7 @@ func TestBudget(t *testing.T) {
 			s.retire()
 		}
 	}
-	st := s.readers[0].budget.Stats()
+	st := s.budget.Stats()
 	if st.Files > 3 || st.Mappings > 4 || st.Reopens == 0 || st.Remaps == 0 {
 		t.Errorf("%+v", st)
 	}
@@ -89,51 +90,15 @@ func TestBudget(t *testing.T) {
 	if files, maps := s.fs.Used(); files != 0 || maps != 0 {
 		t.Errorf("%d files open, %d mapped", files, maps)
 	}
-	if st := s.readers[0].budget.Stats(); st.Files != 0 || st.Mappings != 0 {
+	if st := s.budget.Stats(); st.Files != 0 || st.Mappings != 0 {
 		t.Errorf("%+v", st)
-	}
-}
-
-// TestPinnedMapping: a mapping that was unpublished comes back for who has pinned the
-// reader meanwhile, and for nobody else.
-func TestPinnedMapping(t *testing.T) {
-	for _, pinned := range []bool{true, false} {
-		s := newShelf(t, 2, BudgetOptions{MaxFiles: 2, MaxMappings: 1})
-		r, other := s.readers[0], s.readers[1]
-		v := r.view()
-		before := v.data[headerLen]
-		if other.view() != nil || r.mapping.now.Load() != nil || len(s.retired) != 1 {
-			t.Fatal("the second reader did not ask for room")
-		}
-		if r.view() != nil {
-			t.Error("a mapping is made beside one that leaves")
-		}
-		if pinned {
-			r.Pin()
-		}
-		data := v.data
-		s.retire()
-		if got := r.mapping.now.Load() == v; got != pinned {
-			t.Errorf("pinned %t, published again %t", pinned, got)
-		}
-		if same := data[headerLen] == before && data[headerLen+1] != 0xDB; same != pinned {
-			t.Errorf("pinned %t, still mapped %t", pinned, same)
-		}
-		if pinned {
-			r.Unpin()
-			other.view()
-			s.retire()
-		}
-		if other.view() == nil {
-			t.Error("no room was made")
-		}
 	}
 }
 
 // TestNames: a reader opens its file by any name that it has, and takes no other file for
 // it.
 func TestNames(t *testing.T) {
-	s := newShelf(t, 2, BudgetOptions{MaxFiles: 1, MaxMappings: 1})
+	s := newShelf(t, 2, openfile.BudgetOptions{MaxFiles: 1, MaxMappings: 1})
 	r, other := s.readers[0], s.readers[1]
 	reopen := func() error {
 		_, err := other.section(other.groups, other.groups.Len) // takes the descriptor
@@ -141,7 +106,7 @@ func TestNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b [headerLen]byte
-		return r.readAt(b[:], 0)
+		return r.file.ReadAt(b[:], 0)
 	}
 	r.Pin()
 	if r.LetGo("0.seg") {
@@ -179,42 +144,15 @@ func TestNames(t *testing.T) {
 // TestKeep: a file that is kept can be read when it has no name, mapped or not.
 func TestKeep(t *testing.T) {
 	for _, mode := range []Mode{Map, Pread} {
-		s := newShelf(t, 2, BudgetOptions{MaxFiles: 2, MaxMappings: 1})
-		r := s.open("0.seg", ReaderOptions{Budget: s.readers[0].budget, Keep: true, Mode: mode})
+		s := newShelf(t, 2, openfile.BudgetOptions{MaxFiles: 2, MaxMappings: 1})
+		r := s.open("0.seg", ReaderOptions{Budget: s.budget, Keep: true, Mode: mode})
 		must(t, s.mem.Remove("0.seg"))
 		for range 3 {
 			var b [headerLen]byte
-			must(t, s.readers[1].readAt(b[:], 0))
+			must(t, s.readers[1].file.ReadAt(b[:], 0))
 			k := s.m[0].key
 			checkGet(t, r, s.m, &k, math.MaxUint64)
-			must(t, r.readAt(b[:], 0))
+			must(t, r.file.ReadAt(b[:], 0))
 		}
 	}
-}
-
-// TestWaitForDescriptor: who needs a descriptor while all are in the middle of a call
-// waits for one of these.
-func TestWaitForDescriptor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, 2, BudgetOptions{MaxFiles: 1, MaxMappings: 1})
-		r, other := s.readers[0], s.readers[1]
-		f, err := r.take()
-		must(t, err)
-		ended := make(chan error, 1)
-		go func() {
-			var b [headerLen]byte
-			ended <- other.readAt(b[:], 0)
-		}()
-		synctest.Wait()
-		select {
-		case err := <-ended:
-			t.Fatalf("two files are open: %v", err)
-		default:
-		}
-		if _, err := f.Stat(); err != nil {
-			t.Errorf("the file was closed in the middle of a call: %v", err)
-		}
-		r.give()
-		must(t, <-ended)
-	})
 }

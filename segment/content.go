@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // contentCheck compares a file's tables with its items.
@@ -92,7 +93,7 @@ func (c *contentCheck) group() (err error) {
 
 // ceiling verifies the ceiling of sequences in the block that ends with the open group.
 func (c *contentCheck) ceiling() (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	at := c.r.offsets.Off + c.index/blockGroups*blockLen
 	b, err := c.r.table(&c.s, at, blockLen)
 	if err != nil {
@@ -109,7 +110,7 @@ func (c *contentCheck) ceiling() (err error) {
 // block verifies the length and the number of members of the open group in the
 // offsets section.
 func (c *contentCheck) block() (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	i := int(c.index % blockGroups)
 	at := c.r.offsets.Off + c.index/blockGroups*blockLen
 	b, err := c.r.table(&c.s, at, blockLen)
@@ -190,7 +191,7 @@ func (c *contentCheck) member(i int) error {
 
 // partition verifies the entry of the logical partition that begins here.
 func (c *contentCheck) partition(k *item.Key) (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	t := &c.ix.partitions
 	i := int(c.seen.LogicalPartitions)
 	if i == 0 && t.low != k.Hash {
@@ -258,7 +259,7 @@ func (c *contentCheck) nextChunk() error {
 
 // finishChunk verifies that every entry of the chunk was found.
 func (c *contentCheck) finishChunk() (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	if c.chunk.n < 0 {
 		return nil
 	}
@@ -284,7 +285,7 @@ func (c *contentCheck) finishChunk() (err error) {
 // locate verifies that the locator leads from the key to the open group, by an entry
 // that no other key has claimed.
 func (c *contentCheck) locate(k *item.Key, hash uint64) (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	c.chunk.keys++
 	chunk := c.ix.chunks.find(k)
 	if c.chunk.n < 0 || chunk != &c.ix.chunks.chunks[c.chunk.n] {

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // Cursor moves over the keys of a file in both directions and shows of each key
@@ -127,7 +128,7 @@ func (c *Cursor) Err() error { return c.err }
 
 // begin starts a movement that does not depend on where the cursor is.
 func (c *Cursor) begin() bool {
-	c.valid, c.err = false, c.r.broken
+	c.valid, c.err = false, c.r.file.Broken()
 	return c.err == nil
 }
 
@@ -274,7 +275,7 @@ func (c *Cursor) load(off, index int64) bool {
 }
 
 func (c *Cursor) fetch(off int64) (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	if at := c.open.off; off == c.open.end() || off < at && at-off < coldAhead {
 		if err = c.r.warmAhead(&c.s, at, off); err != nil {
 			return err
@@ -303,7 +304,7 @@ func (c *Cursor) loadIndex(index int64) bool {
 
 // locate returns the offset of a group and the ordinal of its first member.
 func (c *Cursor) locate(index int64) (off int64, ordinal uint32, err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	if index < 0 || uint64(index) >= c.r.props.Groups {
 		return 0, 0, c.r.corrupt(c.r.offsets.Off, errEntry)
 	}
@@ -322,6 +323,6 @@ func (c *Cursor) findIndex() bool {
 }
 
 func (c *Cursor) guarded(f func() error) (err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	return f()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -324,7 +325,7 @@ func TestFailedReads(t *testing.T) {
 	injected := errors.New("injected")
 	for _, mode := range []Mode{Map, Pread} {
 		calls := func(fsys vfs.FS) error {
-			r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, Mode: mode, Cold: NewColdReads(1)})
+			r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, Mode: mode, Cold: openfile.NewColdReads(1)})
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // Get finds the newest version of a key at or below maxSeq. It may be a tombstone. Get
@@ -46,7 +47,7 @@ func (r *Reader) hot(l *item.Lookup, maxSeq uint64) *item.Version {
 	if r.opts.RowCache == nil {
 		return nil
 	}
-	v := r.opts.RowCache.find(r.number, l.Key, l.Hash(&r.seed))
+	v := r.opts.RowCache.Find(r.number, l.Key, l.Hash(&r.seed))
 	if v == nil || v.Seq > maxSeq {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (r *Reader) hot(l *item.Lookup, maxSeq uint64) *item.Version {
 }
 
 func (r *Reader) get(s *scratch, l *item.Lookup, maxSeq uint64, dst []byte, v *item.Version, body bool) (found bool, out []byte, err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return false, dst, err
@@ -114,7 +115,7 @@ func (r *Reader) get(s *scratch, l *item.Lookup, maxSeq uint64, dst []byte, v *i
 		}
 		v.Body = out[len(dst):len(out):len(out)]
 		if s.decoded++; s.decoded%decodesPerNote == 0 && r.opts.RowCache != nil && isNewest && o.g.coding&codingCodec != codecRaw {
-			r.opts.RowCache.note(r.number, k, hash, v)
+			r.opts.RowCache.Note(r.number, k, hash, v)
 		}
 		return true, out, nil
 	}

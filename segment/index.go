@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // The index section is a table like the others: its pages have checksums. It begins with
@@ -68,9 +69,9 @@ func (x IndexBytes) View(off, n int64) ([]byte, error) {
 	if off < 0 || n < 1 || n > x.s.Len-off {
 		return nil, x.r.corrupt(at, errRange)
 	}
-	var m *view
+	var m *openfile.View
 	if !x.read {
-		m = x.r.view()
+		m = x.r.file.View()
 	}
 	if m == nil {
 		return x.r.readTable(at, n)
@@ -88,7 +89,7 @@ func (x IndexBytes) View(off, n int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return m.data[at : at+n : at+n], nil
+	return m.Data[at : at+n : at+n], nil
 }
 
 // Corrupt returns the error for damage at off of the section.
@@ -98,7 +99,7 @@ func (x IndexBytes) Corrupt(off int64, cause error) error { return x.r.corrupt(x
 // the mapping ends fn and becomes an error. fn must hold no lock and must not change
 // shared state.
 func (r *Reader) Guard(fn func() error) (err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	return fn()
 }
 
@@ -138,12 +139,12 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 }
 
 // Show sets k and v to the key and the version with an ordinal, valid until the cursor
-// moves. If the reader's Hot holds the version, since it is shown repeatedly, no group
+// moves. If the row cache holds the version, since it is shown repeatedly, no group
 // is decoded and the cursor does not move. Otherwise Show is SeekOrdinal.
 func (c *Cursor) Show(ordinal uint32, k *item.Key, v *item.Version) bool {
 	hot := c.r.opts.RowCache
 	if hot != nil {
-		if key, version := hot.findOrdinal(c.r.number, ordinal); key != nil {
+		if key, version := hot.FindOrdinal(c.r.number, ordinal); key != nil {
 			*k, *v = *key, *version
 			return true
 		}
@@ -153,7 +154,7 @@ func (c *Cursor) Show(ordinal uint32, k *item.Key, v *item.Version) bool {
 	}
 	*k, *v = c.key.Key, c.ver
 	if c.s.decoded++; hot != nil && c.s.decoded%decodesPerNote == 0 && c.open.g.coding&codingCodec != codecRaw {
-		hot.noteOrdinal(c.r.number, ordinal, k, v)
+		hot.NoteOrdinal(c.r.number, ordinal, k, v)
 	}
 	return true
 }
@@ -234,7 +235,7 @@ func (r *Reader) Lookup(l *item.Lookup) (ordinal, versions uint32, err error) {
 }
 
 func (r *Reader) lookup(s *scratch, l *item.Lookup) (ordinal, versions uint32, err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return 0, 0, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // The table of logical partitions has an entry for each, in key order:
@@ -228,7 +229,7 @@ func (r *Reader) PartitionStats(k *item.Key) (items, raw uint64, ok bool, err er
 }
 
 func (r *Reader) partitionStats(s *scratch, k *item.Key) (items, raw uint64, ok bool, err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return 0, 0, false, err

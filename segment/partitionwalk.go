@@ -1,5 +1,7 @@
 package segment
 
+import "github.com/cleavestore/cleave/internal/openfile"
+
 // PartitionWalker passes once over the table of logical partitions of a file, in the
 // order of keys. Only AppendKey reads an item. A walker serves one goroutine at a time;
 // its file must not be released before the last call.
@@ -56,7 +58,7 @@ func (w *PartitionWalker) entry(i int) []byte {
 
 // load reads entries from the present one on.
 func (w *PartitionWalker) load() (err error) {
-	defer w.r.unguard(guard(), &err)
+	defer w.r.file.Unguard(openfile.Guard(), &err)
 	if w.t == nil {
 		ix, indexErr := w.r.index()
 		if indexErr != nil {
@@ -89,7 +91,7 @@ func (w *PartitionWalker) RawBytes() uint64 { return w.next.rawBefore - w.now.ra
 // item.
 func (w *PartitionWalker) AppendKey(dst []byte) (key []byte, err error) {
 	r := w.r
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	s := scratches.Get().(*scratch)
 	defer s.free()
 	off, ordinal, err := r.groupAt(s, w.now.group)

@@ -3,12 +3,13 @@ package segment
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/rowcache"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -35,11 +36,11 @@ type ReaderOptions struct {
 	Warm bool
 	// Cold bounds the reads of bytes that may have to come from the device. Nil:
 	// no bound.
-	Cold *ColdReads
-	// Hot holds items that are read often. Nil: none.
-	RowCache *RowCache
+	Cold *openfile.ColdReads
+	// RowCache holds items that are read often. Nil: none.
+	RowCache *rowcache.Cache
 	// Budget bounds what readers hold of the system. Nil: one of its own, without bounds.
-	Budget *Budget
+	Budget *openfile.Budget
 	// Keep says that the file may lose its name: its mapping, or else its descriptor, is
 	// not given up.
 	Keep bool
@@ -50,18 +51,11 @@ type ReaderOptions struct {
 // that the reader, its cursors and its walkers must not be used. Its Budget decides when
 // the file is open and mapped.
 type Reader struct {
-	fs      vfs.FS
-	name    string // full path, for messages
-	names   names
-	opts    ReaderOptions
-	budget  *Budget
-	broken  error  // of Damaged; nil: there is a file
-	number  uint64 // no other reader of the process has it
-	handle  handle
-	mapping mapping
-	refs    atomic.Int64
-	pins    atomic.Int64
-	kept    bool // its descriptor is never given up
+	name   string // full path, for messages
+	file   openfile.File
+	opts   ReaderOptions
+	number uint64 // no other reader of the process has it
+	refs   atomic.Int64
 
 	props     Properties
 	base      base
@@ -70,7 +64,8 @@ type Reader struct {
 	groups    Section
 	offsets   Section
 	tables    tablePages
-	residency residency
+	residency openfile.Residency // of the groups
+	coldFirst int64              // how much of a group of unknown length is read
 
 	ix struct {
 		sync.Mutex // held while it is loaded
@@ -101,7 +96,10 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-const scratchKeep = 1 << 20 // larger buffers are not kept between calls
+const (
+	scratchKeep    = 1 << 20 // larger buffers are not kept between calls
+	decodesPerNote = 4       // one in so many decoded items is noted in the row cache
+)
 
 func (s *scratch) free() {
 	if cap(s.group) > scratchKeep {
@@ -121,7 +119,6 @@ var (
 	errEntry   = errors.New("table: entry points outside of what it describes")
 	errPage    = errors.New("table: checksum of a page does not match")
 	errRange   = errors.New("table: read outside of the tables")
-	errEnded   = errors.New("file is shorter than it was")
 	errNoDict  = errors.New("group: names a dictionary that the file does not have")
 	errOlder   = errors.New("group: chain of versions is broken")
 	errEPK     = errors.New("group: partition key does not hash to its level")
@@ -140,20 +137,15 @@ func Open(fsys vfs.FS, name string, o ReaderOptions) (*Reader, error) {
 	if o.MaxRaw == 0 || o.MaxRaw > maxPart {
 		o.MaxRaw = maxPart
 	}
-	if o.Budget == nil {
-		o.Budget = NewBudget(BudgetOptions{})
-	}
-	r := &Reader{fs: fsys, name: fsys.Path(name), opts: o, budget: o.Budget, number: readers.Add(1)}
-	r.names.list = []string{name}
-	r.handle.r, r.mapping.r = r, r
-	r.handle.users.Store(closedHandle)
+	r := &Reader{name: fsys.Path(name), opts: o, number: readers.Add(1)}
+	r.file.Init(fsys, name, openfile.Options{Map: o.Mode == Map, Budget: o.Budget, Cold: o.Cold, Same: r.same})
 	r.refs.Store(1)
 	err := r.load()
 	if err == nil && o.Keep {
-		err = r.keep()
+		err = r.file.Keep()
 	}
 	if err != nil {
-		r.close()
+		r.file.Close()
 		return nil, err
 	}
 	return r, nil
@@ -161,37 +153,33 @@ func Open(fsys vfs.FS, name string, o ReaderOptions) (*Reader, error) {
 
 // load reads what a reader always holds.
 func (r *Reader) load() error {
-	file, err := r.take()
+	size, err := r.file.Stat()
 	if err != nil {
 		return err
-	}
-	info, err := file.Stat()
-	r.give()
-	if err != nil {
-		return fault.IO("stat", r.name, -1, err)
 	}
 	var head [headerLen]byte
 	var foot [footerLen]byte
-	if info.Size < headerLen+footerLen {
-		return fault.Corrupt(r.name, 0, "file of %d bytes is too short", info.Size)
+	if size < headerLen+footerLen {
+		return fault.Corrupt(r.name, 0, "file of %d bytes is too short", size)
 	}
-	if err = r.readAt(foot[:], info.Size-footerLen); err != nil {
+	if err = r.file.ReadAt(foot[:], size-footerLen); err != nil {
 		return err
 	}
-	if err = r.readAt(head[:], 0); err != nil {
+	if err = r.file.ReadAt(head[:], 0); err != nil {
 		return err
 	}
 	h, err := decodeHeader(r.name, head[:])
 	if err != nil {
 		return err
 	}
-	f, err := DecodeFooter(r.name, foot[:], info.Size)
+	f, err := DecodeFooter(r.name, foot[:], size)
 	if err != nil {
 		return err
 	}
 	if f.FileNumber != h.fileNumber || f.StoreID != h.storeID {
-		return fault.Corrupt(r.name, info.Size-footerLen, "footer: not that of this header")
+		return fault.Corrupt(r.name, size-footerLen, "footer: not that of this header")
 	}
+	r.file.SetSize(f.FileBytes)
 	r.props = Properties{
 		FormatVersion: h.version, FileNumber: h.fileNumber, StoreID: h.storeID, Levels: h.levels,
 		Sections: f.Sections, FooterCRC: f.CRC, FileBytes: f.FileBytes,
@@ -227,7 +215,8 @@ func (r *Reader) load() error {
 		return err
 	}
 	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
-	r.residency.init(r.groups, r.props.Groups, r.opts.Warm)
+	r.residency.Init(r.groups.Off, r.groups.end(), r.opts.Warm)
+	r.coldFirst = coldFirst(r.groups.Len, r.props.Groups)
 	return nil
 }
 
@@ -237,7 +226,7 @@ func (r *Reader) section(s Section, limit int64) ([]byte, error) {
 		return nil, fault.Corrupt(r.name, s.Off, "%v: %d bytes, at most %d", s.Kind, s.Len, limit)
 	}
 	b := make([]byte, s.Len)
-	if err := r.readAt(b, s.Off); err != nil {
+	if err := r.file.ReadAt(b, s.Off); err != nil {
 		return nil, err
 	}
 	if got := checksum(b); got != s.CRC {
@@ -246,27 +235,22 @@ func (r *Reader) section(s Section, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// readAt fills b with the bytes at off.
-func (r *Reader) readAt(b []byte, off int64) error {
-	if r.broken != nil {
-		return r.broken
+// same returns an error unless f, another file of the size and name of the reader's, is a
+// copy of it.
+func (r *Reader) same(f vfs.File) error {
+	size := r.props.FileBytes
+	var foot [footerLen]byte
+	if _, err := f.ReadAt(foot[:], size-footerLen); err != nil {
+		return fault.IO("read", r.name, size-footerLen, err)
 	}
-	f, err := r.take()
-	if v := r.mapping.now.Load(); v != nil && errors.Is(err, fault.ErrMissing) {
-		return r.copyMapped(b, v, off)
+	other, err := DecodeFooter(r.name, foot[:], size)
+	if err == nil && other.CRC != r.props.FooterCRC {
+		err = fault.Corrupt(r.name, size-footerLen, "footer: checksum %08x, was %08x when opened", other.CRC, r.props.FooterCRC)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		r.tables.forget() // they were verified in the other copy
 	}
-	n, err := f.ReadAt(b, off)
-	r.give()
-	if n == len(b) {
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		return fault.Corrupt(r.name, off+int64(n), "%w", errEnded)
-	}
-	return fault.IO("read", r.name, off, err)
+	return err
 }
 
 // corrupt reports damage found at an offset of the file.
@@ -280,8 +264,8 @@ func (r *Reader) index() (*index, error) {
 	if ix := r.ix.loaded.Load(); ix != nil {
 		return ix, nil
 	}
-	if r.broken != nil {
-		return nil, r.broken
+	if err := r.file.Broken(); err != nil {
+		return nil, err
 	}
 	r.ix.Lock()
 	defer r.ix.Unlock()
@@ -329,25 +313,27 @@ func (r *Reader) Acquire() { r.refs.Add(1) }
 // Release takes a user away. The last one closes the file.
 func (r *Reader) Release() {
 	if r.refs.Add(-1) == 0 {
-		r.close()
+		r.file.Close()
 	}
 }
+
+// AddName says that the file has another name.
+func (r *Reader) AddName(name string) { r.file.AddName(name) }
+
+// LetGo says that the file is about to lose a name. It returns false if that is the last
+// name and the reader is pinned: then the name must stay, and LetGo is to be called
+// again later.
+func (r *Reader) LetGo(name string) bool { return r.file.LetGo(name) }
 
 // Pin is Acquire for a caller that uses the reader outside of the stays that the Retire
 // of its Budget waits for. Pin is called in such a stay. Unpin ends it.
 func (r *Reader) Pin() {
-	r.pins.Add(1)
+	r.file.Pin()
 	r.Acquire()
 }
 
 // Unpin ends what Pin began.
 func (r *Reader) Unpin() {
-	r.pins.Add(-1)
+	r.file.Unpin()
 	r.Release()
-}
-
-func (r *Reader) close() {
-	if r.budget != nil { // Damaged has none
-		r.budget.drop(r)
-	}
 }

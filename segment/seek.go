@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // lowerBound opens a group and returns the position in it of the first version
@@ -50,7 +51,7 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 // search returns the last group in (lo, hi] whose first key is not above k, else
 // lo.
 func (c *Cursor) search(lo, hi int64, k *item.Key) (at int64, err error) {
-	defer c.r.unguard(guard(), &err)
+	defer c.r.file.Unguard(openfile.Guard(), &err)
 	for n := 0; lo < hi; n++ {
 		probe := (lo + hi + 1) / 2
 		if n < 2 && len(k.ID) > item.MaxID {
@@ -140,7 +141,7 @@ func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
 // the ordinal of the first item that can have that key; lo > hi if there is none.
 func (c *Cursor) groupRange(k *item.Key) (lo, hi int64, first uint32, err error) {
 	r := c.r
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return 0, 0, 0, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -271,7 +272,7 @@ func TestConcurrentReads(t *testing.T) {
 	fsys := vfs.NewMem()
 	write(t, fsys, "a", m, WriterOptions{Compression: Small, Dictionary: testDictionary(t)})
 	for _, mode := range []Mode{Map, Pread} {
-		r, err := Open(fsys, "a", ReaderOptions{Mode: mode, EPK: hashEPK, Cold: NewColdReads(1)})
+		r, err := Open(fsys, "a", ReaderOptions{Mode: mode, EPK: hashEPK, Cold: openfile.NewColdReads(1)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,8 @@ package segment
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // Versions lie in the order of keys. A search for those above a sequence skips most of
@@ -38,7 +40,7 @@ func (r *Reader) Sequences(lo, hi uint32, after uint64, visit func(ordinal uint3
 }
 
 func (r *Reader) sequences(s *scratch, lo, hi uint32, after uint64, visit func(ordinal uint32, seq uint64)) (err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	at, _, ordinal, err := r.groupOf(s, lo)
 	if err != nil {
 		return err

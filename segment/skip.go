@@ -1,10 +1,12 @@
 package segment
 
+import "github.com/cleavestore/cleave/internal/openfile"
+
 // Skip passes over the group that a walker could not read, for a caller that wants the
 // rest of a damaged file: Next goes on behind the group. False: nothing can be found
 // behind it.
 func (w *Walker) Skip() bool {
-	if w.err == nil || w.r.broken != nil {
+	if w.err == nil || w.r.file.Broken() != nil {
 		return false
 	}
 	next := w.r.groups.Off // the beginning of the groups could not be read
@@ -24,7 +26,7 @@ func (r *Reader) behind(off int64) (next int64) {
 	s := scratches.Get().(*scratch)
 	defer s.free()
 	find := func() (err error) {
-		defer r.unguard(guard(), &err)
+		defer r.file.Unguard(openfile.Guard(), &err)
 		at, err := r.groupIndex(s, off)
 		if err != nil || uint64(at)+1 >= r.props.Groups {
 			return err
@@ -36,7 +38,7 @@ func (r *Reader) behind(off int64) (next int64) {
 		return next
 	}
 	b := make([]byte, min(preludeMax, r.groups.end()-off))
-	if r.readAt(b, off) != nil {
+	if r.file.ReadAt(b, off) != nil {
 		return 0
 	}
 	n, _, _, err := groupSize(b)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // Span is how much of a file lies in a part of the key space.
@@ -33,7 +34,7 @@ func (r *Reader) Span(lo, hi []byte) (Span, error) {
 
 // below returns how much of the file lies below an EPK.
 func (r *Reader) below(s *scratch, epk []byte) (n Span, err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, i, err := r.lower(s, epk)
 	if err != nil {
 		return n, err
@@ -75,7 +76,7 @@ type LogicalPartition struct {
 func (r *Reader) LogicalPartition(i int) (p LogicalPartition, err error) {
 	s := scratches.Get().(*scratch)
 	defer s.free()
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return p, err
@@ -98,7 +99,7 @@ func (r *Reader) LogicalPartition(i int) (p LogicalPartition, err error) {
 func (r *Reader) LowerLogicalPartition(epk []byte) (i int, err error) {
 	s := scratches.Get().(*scratch)
 	defer s.free()
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	_, i, err = r.lower(s, epk)
 	return i, err
 }
@@ -111,7 +112,7 @@ func (r *Reader) LowerLogicalPartition(epk []byte) (i int, err error) {
 func (r *Reader) PartitionOrdinals(k *item.Key) (lo, hi uint32, one bool, err error) {
 	s := scratches.Get().(*scratch)
 	defer s.free()
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
 		return 0, 0, false, err
@@ -151,7 +152,7 @@ func (r *Reader) WalkKeysFrom(epk []byte) *Walker {
 // groupFrom returns the offset of the group in which the first version at or
 // after an EPK lies, or one before it, and the ordinal of its first member.
 func (r *Reader) groupFrom(s *scratch, epk []byte) (off int64, ordinal uint32, err error) {
-	defer r.unguard(guard(), &err)
+	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, i, err := r.lower(s, epk)
 	if err != nil || i == ix.partitions.n {
 		return r.groups.end(), 0, err

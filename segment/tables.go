@@ -40,8 +40,8 @@ func (t *tablePages) forget() {
 // table returns n verified bytes of the tables, valid until the next call with
 // the same scratch. They may be mapped: the caller is guarded.
 func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
-	if r.broken != nil {
-		return nil, r.broken
+	if err := r.file.Broken(); err != nil {
+		return nil, err
 	}
 	t := &r.tables
 	if at < t.off || n < 1 || n > t.end-at {
@@ -55,11 +55,11 @@ func (r *Reader) table(s *scratch, at, n int64) ([]byte, error) {
 			}
 		}
 	}
-	if m := r.view(); m != nil {
-		return m.data[at : at+n], nil
+	if m := r.file.View(); m != nil {
+		return m.Data[at : at+n], nil
 	}
 	s.table = grow(s.table, n)
-	return s.table, r.readAt(s.table, at)
+	return s.table, r.file.ReadAt(s.table, at)
 }
 
 // checkPage verifies a page of the tables. It reads the page from the file first, so
@@ -68,16 +68,16 @@ func (r *Reader) checkPage(s *scratch, page int64) error {
 	at := r.tables.off + page*pageLen
 	n := min(pageLen, r.tables.end-at)
 	var b []byte
-	m := r.view()
+	m := r.file.View()
 	if m == nil || !r.opts.Warm {
 		s.cold = grow(s.cold, n)
-		if err := r.readCold(s.cold, at); err != nil {
+		if err := r.file.ReadCold(s.cold, at); err != nil {
 			return err
 		}
 		b = s.cold
 	}
 	if m != nil {
-		b = m.data[at : at+n]
+		b = m.Data[at : at+n]
 	}
 	if !r.tables.check(page, b) {
 		return r.corrupt(at, errPage)
@@ -94,7 +94,7 @@ func (r *Reader) readTable(at, n int64) ([]byte, error) {
 	start := t.off + (at-t.off)/pageLen*pageLen
 	end := min(t.end, t.off+(at+n-t.off+pageLen-1)/pageLen*pageLen)
 	b := make([]byte, end-start)
-	if err := r.readCold(b, start); err != nil {
+	if err := r.file.ReadCold(b, start); err != nil {
 		return nil, err
 	}
 	for i := int64(0); i < int64(len(b)); i += pageLen {

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/openfile"
 )
 
 // Finding is something that Verify found wrong.
@@ -79,8 +80,8 @@ func (v *verifier) done() bool { return v.once && v.findings > 0 }
 // checksums verifies every byte of the file, from its beginning.
 func (v *verifier) checksums() error {
 	r := v.r
-	if r.broken != nil {
-		return v.note(r.broken)
+	if err := r.file.Broken(); err != nil {
+		return v.note(err)
 	}
 	in := stream{r: r, each: v.each}
 	if err := v.header(&in); err != nil {
@@ -250,6 +251,6 @@ func (v *verifier) groupOffset(index int64) (off int64, ok bool) {
 }
 
 func (v *verifier) groupAt(index int64) (off int64, ordinal uint32, err error) {
-	defer v.r.unguard(guard(), &err)
+	defer v.r.file.Unguard(openfile.Guard(), &err)
 	return v.r.groupAt(&v.s, uint32(index))
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // Walker visits all versions of a file in order: keys rise, the versions of
@@ -27,7 +26,7 @@ type Walker struct {
 
 // Walk returns a walker before the first version.
 func (r *Reader) Walk() *Walker {
-	w := &Walker{r: r, in: stream{r: r}, err: r.broken}
+	w := &Walker{r: r, in: stream{r: r}, err: r.file.Broken()}
 	w.open.off = r.groups.Off
 	return w
 }
@@ -156,7 +155,7 @@ func (s *stream) bytes(off, n int64) ([]byte, error) {
 	buf = buf[:size]
 	kept := copy(buf, rest)
 	s.off, s.buf = off, buf[:kept]
-	if err := s.r.readAt(buf[kept:], off+int64(kept)); err != nil {
+	if err := s.r.file.ReadAt(buf[kept:], off+int64(kept)); err != nil {
 		return nil, err
 	}
 	s.buf = buf
@@ -165,10 +164,7 @@ func (s *stream) bytes(off, n int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if f, err := s.r.take(); err == nil {
-		f.Advise(off+size, streamPiece, vfs.WillNeed)
-		s.r.give()
-	}
+	s.r.file.WillNeed(off+size, streamPiece)
 	return buf[:n], nil
 }
 

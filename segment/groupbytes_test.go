@@ -3,8 +3,10 @@ package segment
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -25,18 +27,14 @@ func coldFile(t *testing.T, o ReaderOptions) (r *Reader, m model, reads func() i
 	fsys.SetHook(func(c vfs.Call) error {
 		if c.Op == vfs.OpRead {
 			n++
-			if o.Cold != nil && r != nil && len(o.Cold.places) != 1 {
-				t.Errorf("read of %d bytes at %d without a place among the cold reads", c.Len, c.Off)
-			}
 		}
 		return nil
 	})
-	opened, err := Open(fsys, "a", o)
+	r, err := Open(fsys, "a", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(opened.Release)
-	r = opened
+	t.Cleanup(r.Release)
 	return r, m, func() int64 {
 		got := n
 		n = 0
@@ -46,7 +44,7 @@ func coldFile(t *testing.T, o ReaderOptions) (r *Reader, m model, reads func() i
 
 // What was read is not read again; what is warm is not read at all.
 func TestColdReads(t *testing.T) {
-	cold := NewColdReads(1)
+	cold := openfile.NewColdReads(1)
 	r, m, reads := coldFile(t, ReaderOptions{Cold: cold})
 	reads()
 	for _, e := range m {
@@ -65,13 +63,14 @@ func TestColdReads(t *testing.T) {
 	if n := reads(); n != 0 {
 		t.Errorf("%d reads of a warm file", n)
 	}
+	const slow = time.Second
 	// One slow touch: the pages near it are read again, no others.
 	k := &m[len(m)/2].key
 	c := r.Cursor(math.MaxUint64)
 	if !c.SeekGE(k) {
 		t.Fatal(c.Err())
 	}
-	r.residency.observe(c.open.off, slowTouch)
+	r.residency.Observe(c.open.off, slow)
 	for range 2 {
 		checkGet(t, r, m, k, math.MaxUint64)
 		checkGet(t, r, m, &m[0].key, math.MaxUint64)
@@ -79,14 +78,8 @@ func TestColdReads(t *testing.T) {
 	if n := reads(); n == 0 || n > 3 {
 		t.Errorf("%d reads after a slow touch", n)
 	}
-	for range 100 {
-		r.residency.observe(c.open.off, 0)
-	}
-	if n := r.residency.faults.Load(); n != 0 {
-		t.Errorf("%d slow touches remembered", n)
-	}
-	for range faultLimit / faultWeight {
-		r.residency.observe(c.open.off, slowTouch)
+	for range 10 {
+		r.residency.Observe(c.open.off, slow)
 	}
 	checkGet(t, r, m, &m[0].key, math.MaxUint64)
 	if n := reads(); n == 0 {
@@ -109,7 +102,7 @@ func TestWarmReads(t *testing.T) {
 // A cursor reads ahead, in both directions.
 func TestCursorReadsAhead(t *testing.T) {
 	for _, back := range []bool{false, true} {
-		r, _, reads := coldFile(t, ReaderOptions{Cold: NewColdReads(1)})
+		r, _, reads := coldFile(t, ReaderOptions{Cold: openfile.NewColdReads(1)})
 		c := r.Cursor(math.MaxUint64)
 		reads()
 		n := 0

@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package segment
+package openfile
 
 import (
 	"testing"
@@ -29,22 +29,23 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Unmap()
-	var h residency
-	h.init(Section{Off: 100, Len: int64(len(m.Data)) - 100}, 0, false)
-	if h.ask(m, 200) || h.has(200, 1) {
+	v := &View{Data: m.Data, mapping: m}
+	var h Residency
+	h.Init(100, int64(len(m.Data)), false)
+	if h.Ask(v, 200) || h.Has(200, 1) {
 		t.Error("a hole is in memory")
 	}
 	for range missesAsked - 1 {
-		if h.ask(m, hole) {
+		if h.Ask(v, hole) {
 			t.Fatal("asked again at once")
 		}
 	}
 	for _, off := range []int64{hole + 5, hole + wordBytes + 5} {
-		if !h.ask(m, off) {
+		if !h.Ask(v, off) {
 			t.Errorf("not in memory at %d", off)
 		}
 	}
-	if !h.has(hole, wordBytes+pageLen) || h.has(hole-1, 1) {
+	if !h.Has(hole, wordBytes+pageLen) || h.Has(hole-1, 1) {
 		t.Error("the wrong pages were noted")
 	}
 }

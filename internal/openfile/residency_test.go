@@ -1,0 +1,53 @@
+package openfile
+
+import (
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestObserve: a slow touch takes the hints near it back, several in a row take all; one
+// that many quick ones follow is forgotten.
+func TestObserve(t *testing.T) {
+	var h Residency
+	h.Init(0, 4*wordBytes, true)
+	h.Observe(wordBytes, slowTouch)
+	if h.Has(wordBytes, 1) || !h.Has(0, wordBytes) || !h.Has(2*wordBytes, wordBytes) {
+		t.Error("one slow touch: the wrong hints are gone")
+	}
+	for range 100 {
+		h.Observe(0, 0)
+	}
+	if n := h.faults.Load(); n != 0 {
+		t.Errorf("%d slow touches remembered", n)
+	}
+	for range faultLimit / faultWeight {
+		h.Observe(wordBytes, slowTouch)
+	}
+	if h.Has(0, 1) || h.Has(2*wordBytes, 1) {
+		t.Error("several slow touches: hints are left")
+	}
+}
+
+// TestReadCold: a cold read has a place as long as it lasts, and is counted.
+func TestReadCold(t *testing.T) {
+	mem := vfs.NewMem()
+	must(t, mem.WriteFile("a", make([]byte, 100)))
+	fsys := vfs.NewFaulty(mem)
+	cold := NewColdReads(1)
+	var f File
+	f.Init(fsys, "a", Options{Cold: cold})
+	defer f.Close()
+	fsys.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead {
+			if len(cold.places) != 1 {
+				t.Errorf("read of %d bytes at %d without a place", c.Len, c.Off)
+			}
+		}
+		return nil
+	})
+	must(t, f.ReadCold(make([]byte, 10), 5))
+	if n, _ := cold.Stats(); n != 1 {
+		t.Errorf("%d reads counted", n)
+	}
+}
