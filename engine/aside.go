@@ -23,7 +23,7 @@ func (db *DB) bears(why error) bool { return db.bearing && why != nil && unreada
 // asideStill says whether the newest manifests still name everything that this open set
 // aside. A writer beside a ReadOnly open may have replaced it meanwhile.
 func (db *DB) asideStill() bool {
-	state, err := newest[manifest.Store](db, ".", manifest.StoreKind)
+	state, err := manifest.LoadNewest[manifest.Store](db.env.fs, ".", manifest.StoreKind)
 	if err != nil {
 		return false
 	}
@@ -35,7 +35,7 @@ func (db *DB) asideStill() bool {
 		if !slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) }) {
 			return false
 		}
-		m, err := newest[manifest.Files](db, p.dir, manifest.PartitionKind)
+		m, err := manifest.LoadNewest[manifest.Files](db.env.fs, p.dir, manifest.PartitionKind)
 		if p.lost != nil {
 			// The manifest of the partition is damaged: it cannot be read, or its
 			// contents make no sense. It must still be the newest.
@@ -115,15 +115,20 @@ func (p *partition) damages() (all []Damage) {
 			if why == nil {
 				continue
 			}
-			d := Damage{
-				Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.env.fs.Path(f.name), Offset: -1,
-				Aside: f.aside.Load(), Whole: p.lost != nil, Err: *why,
-			}
-			if at := new(CorruptionError); errors.As(*why, &at) {
-				d.File, d.Offset = at.File, at.Offset
-			}
-			all = append(all, d)
+			all = append(all, p.damageOf(f, f.aside.Load(), *why))
 		}
 	}
 	return all
+}
+
+// damageOf describes damage in a file of the partition.
+func (p *partition) damageOf(f *file, aside bool, why error) Damage {
+	d := Damage{
+		Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.env.fs.Path(f.name), Offset: -1,
+		Aside: aside, Whole: p.lost != nil, Err: why,
+	}
+	if at := new(CorruptionError); errors.As(why, &at) {
+		d.File, d.Offset = at.File, at.Offset
+	}
+	return d
 }

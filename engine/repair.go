@@ -87,6 +87,7 @@ type repairer struct {
 	ctx    context.Context
 	opts   *RepairOptions
 	report RepairReport
+	past   salvage
 	into   *Container
 }
 
@@ -99,9 +100,11 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 	if r.into, err = to.Container(c.name); err != nil {
 		return err
 	}
-	past := salvager{ctx: r.ctx, report: &r.report, older: r.opts.Older, progress: r.opts.Progress, give: r.write}
+	r.past = salvage{
+		salvager: salvager{ctx: r.ctx, older: r.opts.Older, give: r.write}, report: &r.report, progress: r.opts.Progress,
+	}
 	for _, p := range c.routing.Load().parts {
-		if err := past.partition(p); err != nil {
+		if err := r.past.partition(p); err != nil {
 			return err
 		}
 	}
@@ -113,11 +116,11 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 
 // write writes a document into the new store. It reports an error that lies in the
 // document alone, and returns any other.
-func (r *repairer) write(k *item.Key, v *item.Version, now int64) (err error) {
+func (r *repairer) write(k *item.Key, v *item.Version) (err error) {
 	o := new(WriteOptions)
 	if r.into.def.DefaultTTL != 0 {
 		if o.TTL = NoExpiry; v.Expires != 0 {
-			o.TTL = time.Duration(v.Expires-now) * time.Millisecond
+			o.TTL = time.Duration(v.Expires-r.past.now) * time.Millisecond
 		}
 	}
 	pk := keyOf(string(k.PK))

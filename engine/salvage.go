@@ -1,92 +1,11 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"iter"
-	"time"
 
-	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/pacing"
-	"github.com/cleavestore/cleave/partmap"
 )
-
-// ScanReadable returns what can be read of a container, or of one logical partition if
-// pk is valid, in the order of ScanAll. It scans as usual until it meets damage; from
-// there it reads past damage as Repair does. Afterwards report says what was returned,
-// what could not be read, and how many documents were left out because a newer version,
-// or a delete, may lie in what is damaged. It is meant for stores that are open
-// ReadOnly: past damage it shows the newest versions, and keeps the memory they are in
-// until the loop ends. Items are safe to keep. At most one error comes, as the last
-// pair.
-func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *RepairReport) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		*report = RepairReport{}
-		scan := c.ScanAll(ctx, nil)
-		past := salvager{ctx: ctx, report: report}
-		if pk.Valid() {
-			scan = c.Scan(ctx, pk, "", nil)
-			first, last := itemKey(pk, ""), itemKey(pk, "")
-			last.ID = afterAllIDs
-			past.after, past.before = &first, &last
-		}
-		give := func(it Item) bool {
-			report.Documents++
-			report.Bytes += int64(len(it.Body))
-			return yield(it, nil)
-		}
-		var last Item
-		var failure error
-		for it, err := range scan {
-			if failure = err; err != nil {
-				break
-			}
-			if last = it; !give(it) {
-				return
-			}
-		}
-		if failure == nil {
-			return
-		}
-		if !unreadable(failure) && !errors.Is(failure, ErrIO) {
-			yield(Item{}, failure)
-			return
-		}
-		if last.ID != "" {
-			after := itemKey(last.Key, last.ID)
-			past.after = &after
-		}
-		past.give = func(k *item.Key, v *item.Version, _ int64) error {
-			it := Item{
-				Meta: Meta{
-					Key: keyOf(string(k.PK)), ID: string(k.ID), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified),
-					Expires: timeOf(v.Expires), Charge: cost.Read(len(v.Body)),
-				},
-				Body: bytes.Clone(v.Body),
-			}
-			if !give(it) {
-				return errStopped
-			}
-			return nil
-		}
-		for _, p := range c.routing.Load().parts {
-			if err := past.partition(p); err != nil {
-				if err != errStopped {
-					yield(Item{}, err)
-				}
-				return
-			}
-		}
-	}
-}
-
-// itemKey returns the key of an item.
-func itemKey(pk PartitionKey, id string) item.Key {
-	epk := partmap.HashEncoded(pk.Encoded())
-	return item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk.Encoded(), ID: bytesOf(id)}
-}
 
 // salvaged is a run that a repair reads, past what cannot be read.
 type salvaged struct {
@@ -133,17 +52,21 @@ func (s *salvaged) hides(k *item.Key) bool {
 	return s.gap && item.Compare(&s.from.Key, k) < 0 && item.Compare(k, &s.to.Key) < 0
 }
 
-// salvager reads partitions past what cannot be read.
+// salvager reads trees past what cannot be read.
 type salvager struct {
-	ctx      context.Context
-	report   *RepairReport
-	older    bool // RepairOptions.Older
-	progress func(RepairReport)
+	ctx    context.Context
+	claims bool  // marked keys are those of claims, which are left out
+	older  bool  // gives also documents of which a newer version, or a delete, may be lost
+	now    int64 // time by which documents have expired
 	// Only keys between these, exclusive, are wanted. nil: from the first, to the last.
 	after, before *item.Key
-	// give gets each document. Its arguments are valid only during the call. now is the
-	// time by which documents have expired.
-	give func(k *item.Key, v *item.Version, now int64) error
+	// give gets each document. Its arguments are valid only during the call.
+	give func(k *item.Key, v *item.Version) error
+	// lost is told of each part of a file that could not be read.
+	lost func(f *file, why error)
+	// uncertain counts the documents of which a newer version, or a delete, may be lost.
+	uncertain *int64
+	pause     func() // called from time to time
 }
 
 // wants says that a key from lo to hi may be wanted.
@@ -151,28 +74,20 @@ func (r *salvager) wants(lo, hi *item.Key) bool {
 	return (r.after == nil || item.Compare(r.after, hi) < 0) && (r.before == nil || item.Compare(lo, r.before) < 0)
 }
 
-// partition reads a partition as a merge of all of its runs does, with the memtables in
-// front of them.
-func (r *salvager) partition(p *partition) error {
-	if b := p.bounds(); !r.wants(&b.lo, &b.hi) {
+// read reads a tree as a merge of all of its runs does, with the memtables in front of
+// them.
+func (r *salvager) read(t *tree) error {
+	if b := t.bounds(); !r.wants(&b.lo, &b.hi) {
 		return nil
 	}
-	v, release := p.hold()
+	v, release := t.hold()
 	defer release()
-	guard := p.db.env.epoch.Enter()
+	guard := t.env.epoch.Enter()
 	defer guard.Leave()
 	lost := func(f *file, why error) {
-		if b := f.bounds(p.c.levels()); !r.wants(&b.lo, &b.hi) {
-			return
+		if b := f.bounds(t.family.levels); r.wants(&b.lo, &b.hi) {
+			r.lost(f, why)
 		}
-		d := Damage{
-			Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.env.fs.Path(f.name), Offset: -1,
-			Aside: true, Whole: p.lost != nil, Err: why,
-		}
-		if at := new(CorruptionError); errors.As(why, &at) {
-			d.File, d.Offset = at.File, at.Offset
-		}
-		r.report.Lost = append(r.report.Lost, d)
 	}
 	var mem mergedCursor
 	mem.open(&version{active: v.active, frozen: v.frozen}, maxSequence, false)
@@ -188,15 +103,12 @@ func (r *salvager) partition(p *partition) error {
 	var deleted deletedBefore
 	var of item.KeyCopy // the logical partition at hand
 	whole := len(runs)  // index of the newest run that may have lost a delete of it
-	now := p.c.nowMillis()
 	for n := 0; ; n++ {
 		if n%pacing.Piece == 0 {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
-			if r.progress != nil {
-				r.progress(*r.report)
-			}
+			r.pause()
 		}
 		// The newest version of the lowest key. -1 is memory.
 		const none = -2
@@ -226,14 +138,14 @@ func (r *salvager) partition(p *partition) error {
 		if n == 0 || !item.SamePartition(key, &of.Key) {
 			of.Set(key)
 			whole = len(runs)
-			t := key.Partition()
+			partition := key.Partition()
 			for i := len(runs) - 1; i >= 0; i-- {
-				if runs[i].hides(&t) {
+				if runs[i].hides(&partition) {
 					whole = i
 				}
 			}
 		}
-		gone := deleted.hides(key, ver) || !visible(ver, now) || p.c.isClaim(key) || !r.wants(key, key)
+		gone := deleted.hides(key, ver) || !visible(ver, r.now) || r.claims && key.Marked() || !r.wants(key, key)
 		if !gone {
 			uncertain := at > whole || at >= 0 && runs[at].walker.Older()
 			for i := range at {
@@ -247,11 +159,11 @@ func (r *salvager) partition(p *partition) error {
 				ver = runs[at].walker.Version()
 			}
 			if uncertain && !gone {
-				r.report.Uncertain++
+				*r.uncertain++
 				gone = !r.older
 			}
 			if !gone {
-				if err := r.give(key, ver, now); err != nil {
+				if err := r.give(key, ver); err != nil {
 					return err
 				}
 			}

@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"path"
 	"slices"
 
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -39,7 +36,7 @@ func (f Finding) Error() string {
 // verification could not go on.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		v := verifier{db: db, ctx: ctx, seen: make(map[any]bool)}
+		v := newVerifier(ctx, db)
 		for step := v.manifests; step != nil; step = v.nextStep() {
 			// No call is held while the caller looks at the findings.
 			err := v.take(step)
@@ -75,9 +72,16 @@ const maxFindings = 1000
 type verifier struct {
 	db    *DB
 	ctx   context.Context
-	found []Finding    // by the present step
-	seen  map[any]bool // partitions and readers that were checked: a shared file is read once
-	ended bool         // the log was the last step
+	files treeChecker
+	found []Finding           // by the present step
+	seen  map[*partition]bool // they were checked
+	ended bool                // the log was the last step
+}
+
+func newVerifier(ctx context.Context, db *DB) *verifier {
+	v := &verifier{db: db, ctx: ctx, seen: make(map[*partition]bool)}
+	v.files = treeChecker{ctx: ctx, report: v.report, read: make(map[*segment.Reader]bool)}
+	return v
 }
 
 // nextStep returns the next step, nil after the last one: a partition that was not
@@ -98,37 +102,26 @@ func (v *verifier) nextStep() func() {
 
 func (v *verifier) done() bool { return v.ctx.Err() != nil }
 
-func (v *verifier) report(file string, offset int64, format string, args ...any) {
+// report notes a finding of the present step.
+func (v *verifier) report(file string, offset int64, what string) {
 	switch n := len(v.found); {
 	case n < maxFindings:
-		v.found = append(v.found, Finding{File: file, Offset: offset, What: fmt.Sprintf(format, args...)})
+		v.found = append(v.found, Finding{File: file, Offset: offset, What: what})
 	case n == maxFindings:
 		v.found = append(v.found, Finding{File: file, Offset: -1, What: "more findings than are listed"})
-	}
-}
-
-// check reports err, if there is one, at the place that it names.
-func (v *verifier) check(file string, err error) {
-	var corrupt *CorruptionError
-	switch {
-	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-	case errors.As(err, &corrupt):
-		v.report(corrupt.File, corrupt.Offset, "%v", corrupt.Err)
-	default:
-		v.report(file, -1, "%v", err)
 	}
 }
 
 // manifests reads the manifests again, and reports unknown names among the partition
 // directories.
 func (v *verifier) manifests() {
-	if _, err := newest[manifest.Store](v.db, ".", manifest.StoreKind); err != nil {
-		v.check(v.db.env.fs.Path("."), err)
+	if _, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind); err != nil {
+		v.files.report.failed(v.db.env.fs.Path("."), err)
 		return
 	}
 	bases, err := v.db.env.fs.List(manifest.PartitionsDir)
 	if err != nil {
-		v.check(v.db.env.fs.Path(manifest.PartitionsDir), err)
+		v.files.report.failed(v.db.env.fs.Path(manifest.PartitionsDir), err)
 		return
 	}
 	for _, base := range bases {
@@ -142,76 +135,19 @@ func (v *verifier) manifests() {
 
 // partition checks the files of a physical partition.
 func (v *verifier) partition(p *partition) {
-	if v.done() {
+	v.files.check(&p.tree, func(f *file) string { return v.sharers(p, f) })
+	if v.done() || v.dropped(p) {
 		return
 	}
-	present, release := p.hold()
-	defer release()
-	for n, r := range present.runs {
-		for i, f := range r.files {
-			if !v.done() {
-				v.file(p, f)
-				v.shadows(f, present.runs, n)
-			}
-			if i > 0 && f.min.Compare(&r.files[i-1].max) < 0 {
-				v.report(v.db.env.fs.Path(f.name), -1, "reference [%s, %s) overlaps that of another file of its run", f.min.String(), f.max.String())
-			}
+	unknown, err := p.unknownFiles()
+	if err != nil {
+		if !v.dropped(p) {
+			v.files.report.failed(v.db.env.fs.Path(p.dir), err)
 		}
-	}
-	v.unknownFiles(p)
-}
-
-func (v *verifier) file(p *partition, f *file) {
-	name := v.db.env.fs.Path(f.name)
-	if !v.seen[f.Reader] {
-		v.seen[f.Reader] = true
-		v.check(name, f.Verify(v.ctx, func(found segment.Finding) {
-			v.report(name, found.Offset, "%s%s", found.What, v.sharers(p, f))
-		}))
-		if !v.done() {
-			v.check(name, f.named(VerifyIndex(v.ctx, f.Reader, func(at int64, what string) { v.report(name, at, "%s", what) })))
-		}
-	}
-	if v.done() {
 		return
 	}
-	// The keys must lie within the reference, which lies within the partition.
-	if f.min.Compare(&p.rng.Min) < 0 || f.max.Compare(&p.rng.Max) > 0 {
-		v.report(name, -1, "reference [%s, %s) goes beyond partition %d", f.min.String(), f.max.String(), p.id)
-	}
-	if f.ref.Part != nil {
-		return // some of its keys belong to other partitions
-	}
-	bounds := partmap.Range{Min: f.min, Max: f.max}
-	walk := f.Walk()
-	var last item.Key
-	for walk.Next() {
-		if k := walk.Key(); item.ComparePartition(k, &last) != 0 {
-			epk := partmap.HashEncoded(k.PK)
-			if !bounds.Contains(&epk) {
-				v.report(name, -1, "item with EPK %s lies outside of the reference [%s, %s)", epk.String(), f.min.String(), f.max.String())
-			}
-			last = k.Clone()
-		}
-		if v.done() {
-			return
-		}
-	}
-	v.check(name, f.named(walk.Err()))
-}
-
-// newest loads the newest manifest of a directory. A writer may replace it at any time.
-func newest[M any](db *DB, name string, kind manifest.Kind) (m M, err error) {
-	for before := uint64(0); ; {
-		dir := manifest.NewDir(db.env.fs, name, kind)
-		latest, err := dir.Latest()
-		if err != nil {
-			return m, err
-		}
-		if err = dir.Load(&m); !errors.Is(err, ErrMissing) || latest == before {
-			return m, err
-		}
-		before = latest
+	for _, name := range unknown {
+		v.report(v.db.env.fs.Path(name), -1, "no manifest names this file")
 	}
 }
 
@@ -223,43 +159,11 @@ func (v *verifier) sharers(p *partition, f *file) (text string) {
 		if other == p {
 			continue
 		}
-		if slices.ContainsFunc(other.version.Load().runs, func(r *run) bool {
-			return slices.ContainsFunc(r.files, func(o *file) bool { return o.Reader == f.Reader })
-		}) {
+		if other.version.Load().shares(f) {
 			text += fmt.Sprintf("; shared with partition %d", other.id)
 		}
 	}
 	return text
-}
-
-// unknownFiles reports files in the directory of a partition that its newest
-// manifest does not name and that no crash of this engine leaves there.
-func (v *verifier) unknownFiles(p *partition) {
-	if v.done() || v.dropped(p) {
-		return
-	}
-	names, err := v.db.env.fs.List(p.dir)
-	var m manifest.Files
-	if err == nil {
-		m, err = newest[manifest.Files](v.db, p.dir, manifest.PartitionKind)
-	}
-	if err != nil {
-		if !v.dropped(p) {
-			v.check(v.db.env.fs.Path(p.dir), err)
-		}
-		return
-	}
-	for _, base := range names {
-		number, ok := manifest.ParseSegmentName(base)
-		if !ok || m.Lists(number) || m.Disposable(number) || slices.Contains(p.listed(), number) {
-			continue
-		}
-		name := path.Join(p.dir, base)
-		if _, err := v.db.env.fs.Stat(name); errors.Is(err, ErrMissing) {
-			continue // removed since
-		}
-		v.report(v.db.env.fs.Path(name), -1, "no manifest names this file")
-	}
 }
 
 // dropped reports whether the store has dropped a partition. A store that is open
@@ -268,7 +172,7 @@ func (v *verifier) dropped(p *partition) bool {
 	if !v.db.opts.ReadOnly {
 		return p.dropped.Load()
 	}
-	store, err := newest[manifest.Store](v.db, ".", manifest.StoreKind)
+	store, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind)
 	return err == nil && !slices.ContainsFunc(store.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) })
 }
 
@@ -281,14 +185,14 @@ func (v *verifier) log() {
 				continue
 			}
 		}
-		v.check(v.db.env.fs.Path(manifest.LogDir), err)
+		v.files.report.failed(v.db.env.fs.Path(manifest.LogDir), err)
 		return
 	}
 }
 
 // logState returns what the newest manifest says of the log.
 func (v *verifier) logState() (wal.State, error) {
-	store, err := newest[manifest.Store](v.db, ".", manifest.StoreKind)
+	store, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind)
 	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
 }
 
@@ -312,4 +216,12 @@ func (v *verifier) readLog() (state wal.State, err error) {
 		return nil
 	})
 	return state, err
+}
+
+// VerifyIndex compares the index of a segment file, if it has one, with an index that is
+// built anew from its documents: each term must have the versions that contain it, and
+// no others. report is called with what is wrong and the offset of the index in the
+// file; values are not shown. The error, if any, is that of reading the file.
+func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
+	return checkIndex(ctx, r, report)
 }

@@ -141,8 +141,8 @@ func TestVerifyShadows(t *testing.T) {
 	}
 	findings := func(n int, l *shadowList) int {
 		t.Helper()
-		v := verifier{db: s.db, ctx: context.Background()}
-		s.must(v.shadowsOn(in(n), in(2), runs[:2], l))
+		v := newVerifier(context.Background(), s.db)
+		s.must(v.files.shadowsOn("file", in(n), in(2), runs[:2], l))
 		return len(v.found)
 	}
 	for _, test := range []struct {

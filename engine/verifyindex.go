@@ -11,20 +11,24 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// verifyMemory bounds the memory of the index that a verification builds at a time.
-const verifyMemory = 48 << 20
+const (
+	// verifyMemory bounds the memory of the index that a check builds at a time.
+	verifyMemory = 48 << 20
+	// maxIndexFindings is how many terms that are wrong a comparison reports.
+	maxIndexFindings = 1000
+)
 
-// VerifyIndex compares the index of a segment file, if it has one, with an index that is
+// checkIndex compares the index of a segment file, if it has one, with an index that is
 // built anew from its documents: each term must have the versions that contain it, and
 // no others. report is called with what is wrong and the offset of the index in the
 // file; values are not shown. The error, if any, is that of reading the file.
-func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
+func checkIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
 	section, ok := r.Index(true)
 	if !ok {
 		return nil
 	}
 	v := indexVerifier{r: r, report: report}
-	var place *CorruptionError
+	var place *fault.CorruptionError
 	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
 	v.at = place.Offset
 	var err error
@@ -46,7 +50,7 @@ func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int6
 	return v.run(ctx)
 }
 
-// indexVerifier is the verification of one index.
+// indexVerifier is the check of one index.
 type indexVerifier struct {
 	r      *segment.Reader
 	stored *index.Reader
@@ -116,6 +120,6 @@ func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
 			v.report(v.at, fmt.Sprintf("index: %s is not said of version %d, which has it", what, less[0]))
 		}
 		found++
-		return found < maxFindings
+		return found < maxIndexFindings
 	})
 }

@@ -9,25 +9,25 @@ import (
 
 // shadows checks the shadows that a file of run n of its partition stores, against the
 // keys of the file and of older files.
-func (v *verifier) shadows(f *file, runs []*run, n int) {
-	name := v.db.env.fs.Path(f.name)
+func (c *treeChecker) shadows(t *tree, f *file, runs []*run, n int) {
+	name := t.env.fs.Path(f.name)
 	all, _, err := f.Shadows()
 	if err != nil {
-		v.check(name, f.named(err))
+		c.report.failed(name, f.named(err))
 		return
 	}
 	for _, s := range all {
 		for i, r := range runs[n+1:] {
 			for _, old := range r.files {
-				if old.ref.Number == s.File && !v.done() {
-					v.check(name, v.shadowsOn(f, old, runs[:n+1+i], &shadowList{s.Ordinals, s.Seqs}))
+				if old.ref.Number == s.File && !c.done() {
+					c.report.failed(name, c.shadowsOn(name, f, old, runs[:n+1+i], &shadowList{s.Ordinals, s.Seqs}))
 				}
 			}
 		}
 	}
 }
 
-// shadowsOn checks both ways, within the bounds of the older file:
+// shadowsOn checks a list of the file with this name both ways, within the bounds of the older file:
 //
 //   - Each version that a key of the file overwrites must be in the list.
 //   - Each version in the list must be overwritten by a file of the newer runs, within
@@ -38,10 +38,9 @@ func (v *verifier) shadows(f *file, runs []*run, n int) {
 // which after some merges of partitions is the older one of the two.
 //
 // Entries of the list beyond the bounds of the older file are never used.
-func (v *verifier) shadowsOn(f, old *file, newer []*run, l *shadowList) error {
-	name := v.db.env.fs.Path(f.name)
+func (c *treeChecker) shadowsOn(name string, f, old *file, newer []*run, l *shadowList) error {
 	if n := len(l.ordinals); n > 0 && uint64(l.ordinals[n-1]) >= old.Properties().Items {
-		v.report(name, -1, "shadows: version %d of file %d, which has %d", l.ordinals[n-1], old.ref.Number, old.Properties().Items)
+		c.report.wholef(name, "shadows: version %d of file %d, which has %d", l.ordinals[n-1], old.ref.Number, old.Properties().Items)
 		return nil
 	}
 	span, err := old.ordinalSpan()
@@ -56,28 +55,28 @@ func (v *verifier) shadowsOn(f, old *file, newer []*run, l *shadowList) error {
 		}
 		for o := max(first, span.lo); o < min(first+versions, span.hi); o++ {
 			if i, ok := slices.BinarySearch(l.ordinals, o); !ok || l.seqs[i] > oldest {
-				v.report(name, -1, "shadows: version %d of file %d is overwritten at %d and not said to be", o, old.ref.Number, oldest)
+				c.report.wholef(name, "shadows: version %d of file %d is overwritten at %d and not said to be", o, old.ref.Number, oldest)
 			}
 		}
-		return v.ctx.Err()
+		return c.ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
-	c := old.Cursor(maxSequence)
+	cursor := old.Cursor(maxSequence)
 	for _, o := range l.between(span.lo, span.hi).ordinals {
-		if !c.SeekOrdinal(o) {
-			return old.named(c.Err())
+		if !cursor.SeekOrdinal(o) {
+			return old.named(cursor.Err())
 		}
 		found := false
 		for i := len(newer) - 1; i >= 0 && !found && err == nil; i-- {
-			found, err = newer[i].has(c.Key())
+			found, err = newer[i].has(cursor.Key())
 		}
 		if err != nil {
 			return err
 		}
 		if !found {
-			v.report(name, -1, "shadows: version %d of file %d is said to be overwritten and is not", o, old.ref.Number)
+			c.report.wholef(name, "shadows: version %d of file %d is said to be overwritten and is not", o, old.ref.Number)
 		}
 	}
 	return nil

@@ -288,6 +288,22 @@ func (d *Dir) Load(v any) error {
 	return d.LoadListed(names, v)
 }
 
+// LoadNewest loads the newest manifest of a directory in whose place a writer may put
+// another one at any time.
+func LoadNewest[M any](fs vfs.FS, name string, kind Kind) (m M, err error) {
+	for before := uint64(0); ; {
+		dir := NewDir(fs, name, kind)
+		latest, err := dir.Latest()
+		if err != nil {
+			return m, err
+		}
+		if err = dir.Load(&m); !errors.Is(err, fault.ErrMissing) || latest == before {
+			return m, err
+		}
+		before = latest
+	}
+}
+
 // LoadListed is Load for one who has listed the directory.
 func (d *Dir) LoadListed(names []string, v any) error {
 	present := generations(names)

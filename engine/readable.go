@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// ScanReadable returns what can be read of a container, or of one logical partition if
+// pk is valid, in the order of ScanAll. It scans as usual until it meets damage; from
+// there it reads past damage as Repair does. Afterwards report says what was returned,
+// what could not be read, and how many documents were left out because a newer version,
+// or a delete, may lie in what is damaged. It is meant for stores that are open
+// ReadOnly: past damage it shows the newest versions, and keeps the memory they are in
+// until the loop ends. Items are safe to keep. At most one error comes, as the last
+// pair.
+func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *RepairReport) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		*report = RepairReport{}
+		scan := c.ScanAll(ctx, nil)
+		past := salvage{report: report, salvager: salvager{ctx: ctx}}
+		if pk.Valid() {
+			scan = c.Scan(ctx, pk, "", nil)
+			first, last := itemKey(pk, ""), itemKey(pk, "")
+			last.ID = afterAllIDs
+			past.after, past.before = &first, &last
+		}
+		give := func(it Item) bool {
+			report.Documents++
+			report.Bytes += int64(len(it.Body))
+			return yield(it, nil)
+		}
+		var last Item
+		var failure error
+		for it, err := range scan {
+			if failure = err; err != nil {
+				break
+			}
+			if last = it; !give(it) {
+				return
+			}
+		}
+		if failure == nil {
+			return
+		}
+		if !unreadable(failure) && !errors.Is(failure, ErrIO) {
+			yield(Item{}, failure)
+			return
+		}
+		if last.ID != "" {
+			after := itemKey(last.Key, last.ID)
+			past.after = &after
+		}
+		past.give = func(k *item.Key, v *item.Version) error {
+			it := Item{
+				Meta: Meta{
+					Key: keyOf(string(k.PK)), ID: string(k.ID), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified),
+					Expires: timeOf(v.Expires), Charge: cost.Read(len(v.Body)),
+				},
+				Body: bytes.Clone(v.Body),
+			}
+			if !give(it) {
+				return errLeft
+			}
+			return nil
+		}
+		for _, p := range c.routing.Load().parts {
+			if err := past.partition(p); err != nil {
+				if err != errLeft {
+					yield(Item{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// itemKey returns the key of an item.
+func itemKey(pk PartitionKey, id string) item.Key {
+	epk := partmap.HashEncoded(pk.Encoded())
+	return item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk.Encoded(), ID: bytesOf(id)}
+}
+
+// errLeft says that the caller has left the loop.
+var errLeft = errors.New("the loop was left")
+
+// salvage reads partitions past what cannot be read.
+type salvage struct {
+	salvager
+	report   *RepairReport
+	progress func(RepairReport) // nil: nobody is told
+}
+
+func (s *salvage) partition(p *partition) error {
+	s.now, s.claims = p.c.nowMillis(), p.c.unique != nil
+	s.uncertain = &s.report.Uncertain
+	s.lost = func(f *file, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
+	s.pause = func() {
+		if s.progress != nil {
+			s.progress(*s.report)
+		}
+	}
+	return s.salvager.read(&p.tree)
+}
