@@ -212,7 +212,7 @@ func TestSnapshotOfReplica(t *testing.T) {
 		t.Errorf("scan: %v", err)
 	}
 	must(t, snapshot.Close())
-	if pinned := db.env.pins.live(); len(pinned) > 0 {
+	if pinned := db.env.pins.Live(); len(pinned) > 0 {
 		t.Errorf("sequences are pinned: %v", pinned)
 	}
 }
@@ -285,7 +285,7 @@ func TestInstallDamaged(t *testing.T) {
 	if len(names) != len(c.Partitions())+4 {
 		t.Errorf("directories are left: %v", names)
 	}
-	if pinned := db.env.pins.live(); len(pinned) > 0 {
+	if pinned := db.env.pins.Live(); len(pinned) > 0 {
 		t.Errorf("sequences are pinned: %v", pinned)
 	}
 }

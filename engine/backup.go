@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -82,8 +83,8 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	b := backupRun{db: db, options: o}
 	defer b.release()
 	// The pin keeps no versions: its sequence is the highest. A backup holds files only.
-	db.env.pins.take(byBackup, func() uint64 { return maxSequence }, db.opts.clock())
-	defer db.env.pins.release(byBackup, maxSequence)
+	db.env.pins.Take(pins.Backup, func() uint64 { return maxSequence }, db.opts.clock())
+	defer db.env.pins.Release(pins.Backup, maxSequence)
 	info, err := b.run(ctx, w)
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -237,7 +238,7 @@ func (p *Copy) finishLocked(ctx context.Context) error {
 	// A writer that has not seen src.copied holds a commit lock until it has its
 	// sequence. This snapshot takes each commit lock after it has its own sequence. So
 	// the snapshot of the next pass has everything that such writers wrote.
-	late, err := p.src.snapshot(ctx, byCopy)
+	late, err := p.src.snapshot(ctx, pins.Copy)
 	if err != nil {
 		return err
 	}
@@ -330,7 +331,7 @@ func (p *Copy) passLocked(ctx context.Context) error {
 	if p.mu.ended {
 		return ErrClosed
 	}
-	next, err := p.src.snapshot(ctx, byCopy)
+	next, err := p.src.snapshot(ctx, pins.Copy)
 	if err != nil {
 		return err
 	}

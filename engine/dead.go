@@ -100,7 +100,7 @@ func (t *tree) gone(h heldBy) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true
 	}
-	live := t.env.pins.live()
+	live := t.env.pins.Live()
 	gone := 0
 	for _, at := range h {
 		if !slices.Contains(live, at) {

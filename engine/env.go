@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -24,7 +25,7 @@ type env struct {
 	// epoch guards versions: the memtables and files of a version are released only after
 	// every reader that could have loaded the version has left.
 	epoch       *epoch.Domain
-	pins        pins
+	pins        pins.Set
 	memIndexes  memIndexes
 	nextFile    atomic.Uint64
 	frozenBytes atomic.Int64 // of memtables that wait for their flush

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -27,9 +28,9 @@ type execHost interface {
 	// Now returns the time by which items have expired, in milliseconds.
 	Now() int64
 	// Pin pins a sequence that is pinned already once more.
-	Pin(by reader, at uint64)
+	Pin(by pins.Reader, at uint64)
 	// Unpin releases a pin.
-	Unpin(by reader, at uint64)
+	Unpin(by pins.Reader, at uint64)
 	// Read reads an item of a query, as of a sequence and the number of installations
 	// when the sequence was taken. found is false if there is none.
 	Read(ctx context.Context, pk partmap.Key, id string, at, born uint64) (row execRow, found bool, err error)
@@ -64,7 +65,7 @@ type execPart interface {
 	// installations in the container. If other partitions have replaced this one, ok is
 	// false and nothing is pinned: they may have flushed before, without the versions
 	// that the sequence needs.
-	Pin(by reader) (at, born uint64, ok bool)
+	Pin(by pins.Reader) (at, born uint64, ok bool)
 	// Load returns the present version, inside of a call. If other partitions have
 	// replaced this one it returns errMoved; if a partition was installed after born, or
 	// the container was dropped, another error.
@@ -95,7 +96,7 @@ type execSnapshot interface {
 // locate returns the partition that find finds, the sequence at which it is read, and
 // the number of installations at that time. Without a snapshot that is the newest
 // sequence, which locate pins.
-func locate(snapshot execSnapshot, by reader, find func() execPart) (p execPart, at, born uint64) {
+func locate(snapshot execSnapshot, by pins.Reader, find func() execPart) (p execPart, at, born uint64) {
 	for ok := false; !ok; {
 		p = find()
 		if snapshot != nil {

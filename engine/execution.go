@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -281,7 +282,7 @@ func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) e
 	if has(last, &rng.Min) {
 		u = e.units[len(e.units)-1]
 		if u.rng, u.same = rng, true; u.pin {
-			e.h.Pin(byQuery, u.at)
+			e.h.Pin(pins.Query, u.at)
 		}
 	} else {
 		last, u = e.pinAt(rng)
@@ -327,7 +328,7 @@ func (e *execution) pinAround(last execPart, rng, within partmap.Range) execPart
 // sequence to read at there.
 func (e *execution) pinAt(rng partmap.Range) (p execPart, u unit) {
 	u.rng, u.pin = rng, e.snapshot == nil
-	p, u.at, u.born = locate(e.snapshot, byQuery, func() execPart { return e.h.Find(rng.Min) })
+	p, u.at, u.born = locate(e.snapshot, pins.Query, func() execPart { return e.h.Find(rng.Min) })
 	return p, u
 }
 
@@ -335,7 +336,7 @@ func (e *execution) pinAt(rng partmap.Range) (p execPart, u unit) {
 func (e *execution) close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
-			e.h.Unpin(byQuery, u.at)
+			e.h.Unpin(pins.Query, u.at)
 		}
 	}
 	st := &e.to.stats

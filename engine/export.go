@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -75,12 +76,12 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 		call.Leave()
 		return PartitionContent{}, c.noPartition(id)
 	}
-	taken, at, err := p.takeCut(byExport)
+	taken, at, err := p.takeCut(pins.Export)
 	call.Leave() // a slow writer must not hold up Close
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	defer c.db.env.pins.release(byExport, taken.seq)
+	defer c.db.env.pins.Release(pins.Export, taken.seq)
 	if p.dropped.Load() {
 		return PartitionContent{}, c.noPartition(id)
 	}

@@ -36,7 +36,10 @@ func (h Holder) String() string {
 // holders returns what holds space: readers, the oldest first, then containers that
 // keep versions which would otherwise be dead.
 func (db *DB) holders() []Holder {
-	all := db.env.pins.holders()
+	var all []Holder
+	for _, h := range db.env.pins.Held() {
+		all = append(all, Holder{What: h.By.String(), Count: h.Count, Since: h.Since, Seq: h.Seq})
+	}
 	for info := range db.Containers() {
 		c, err := db.Container(info.Name)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -54,12 +55,12 @@ func (h *host) Policy() *index.Compiled { return h.family.indexing.Load() }
 func (h *host) Now() int64 { return h.container().nowMillis() }
 
 // Pin pins a sequence that is pinned already once more.
-func (h *host) Pin(by reader, at uint64) {
-	h.db.env.pins.take(by, func() uint64 { return at }, h.db.opts.clock())
+func (h *host) Pin(by pins.Reader, at uint64) {
+	h.db.env.pins.Take(by, func() uint64 { return at }, h.db.opts.clock())
 }
 
 // Unpin releases a pin.
-func (h *host) Unpin(by reader, at uint64) { h.db.env.pins.release(by, at) }
+func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.pins.Release(by, at) }
 
 // Read reads an item as of a sequence.
 func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, born uint64) (execRow, bool, error) {
@@ -91,10 +92,10 @@ func (h *host) ReadError(err error) error { return h.db.readError(err) }
 func (p *partition) Data() *tree { return &p.tree }
 
 // Pin pins the newest visible sequence.
-func (p *partition) Pin(by reader) (at, born uint64, ok bool) {
-	at = p.db.env.pins.take(by, p.visible.Load, p.db.opts.clock())
+func (p *partition) Pin(by pins.Reader) (at, born uint64, ok bool) {
+	at = p.db.env.pins.Take(by, p.visible.Load, p.db.opts.clock())
 	if p.dropped.Load() && !p.c.dropped.Load() {
-		p.db.env.pins.release(by, at)
+		p.db.env.pins.Release(by, at)
 		return 0, 0, false
 	}
 	return at, p.born, true

@@ -121,7 +121,7 @@ func (r *retention) gone(v *item.Version) bool {
 // retention returns what a flush or merge that begins now must keep. A reader that
 // begins later reads at a sequence above all versions that the flush or merge sees.
 func (t *tree) retention(oldest bool) retention {
-	live := t.env.pins.live()
+	live := t.env.pins.Live()
 	r := retention{at: append([]uint64{maxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: t.family.changeFloor()}
 	if r.above != maxSequence {
 		r.at = append(r.at, r.above)
@@ -131,7 +131,7 @@ func (t *tree) retention(oldest bool) retention {
 	r.purge = t.purgeable()
 	if r.purge != 0 {
 		// A reader that has run for long may go by a time before the item expired.
-		r.purge = min(r.purge, t.env.pins.earliest(t.env.clock()))
+		r.purge = min(r.purge, t.env.pins.Earliest(t.env.clock()))
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -160,9 +161,9 @@ func (s *scanner) begin(ctx context.Context, h execHost, o *execScanOptions) {
 // more says whether the scan goes on there. An error ends it, errStopped if yield did. If the partition is replaced meanwhile, the scan
 // goes on in its successors, within the same bounds, at the same commit point.
 func (s *scanner) run(rest partmap.Range, yield func(execRow) bool) (_ partmap.Range, more bool, err error) {
-	p, at, born := locate(s.snapshot, byScan, func() execPart { return s.route(rest) })
+	p, at, born := locate(s.snapshot, pins.Scan, func() execPart { return s.route(rest) })
 	if s.born = born; s.snapshot == nil {
-		defer s.h.Unpin(byScan, at)
+		defer s.h.Unpin(pins.Scan, at)
 	}
 	part, rest := s.divide(rest, p.Data().rng)
 	s.visit = cost.Visit

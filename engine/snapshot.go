@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -18,7 +19,7 @@ type Snapshot struct {
 	born   uint64 // installations in the container when it was taken
 	cuts   []cut  // of a replicated container: one for each partition, in key-space order; nil: seq holds
 	now    int64  // when items expire, in milliseconds; 0: by the clock
-	by     reader
+	by     pins.Reader
 	closed sync.Once
 	done   chan struct{}
 }
@@ -26,11 +27,11 @@ type Snapshot struct {
 // Snapshot takes a snapshot of the container. It waits for writes that have
 // their place in the order and are not yet durable.
 func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
-	return c.snapshot(ctx, bySnapshot)
+	return c.snapshot(ctx, pins.Snapshot)
 }
 
 // snapshot is Snapshot for a kind of reader.
-func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) {
+func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -42,10 +43,10 @@ func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) 
 		return s, s.takeCuts()
 	}
 	if db.log == nil {
-		s.seq = db.env.pins.take(by, func() uint64 { return maxSequence }, db.opts.clock())
+		s.seq = db.env.pins.Take(by, func() uint64 { return maxSequence }, db.opts.clock())
 		return s, nil
 	}
-	s.seq = db.env.pins.take(by, db.log.LastSeq, db.opts.clock())
+	s.seq = db.env.pins.Take(by, db.log.LastSeq, db.opts.clock())
 	// A writer takes its sequence under the lock of its partition. So once each lock was
 	// free, all writes up to this sequence are applied and noted.
 	var last, synced wal.Position
@@ -56,12 +57,12 @@ func (c *Container) snapshot(ctx context.Context, by reader) (*Snapshot, error) 
 		p.mu.Unlock()
 	}
 	if err := db.await(last, synced); err != nil {
-		db.env.pins.release(by, s.seq)
+		db.env.pins.Release(by, s.seq)
 		return nil, err
 	}
 	for _, p := range parts {
 		if err := p.publish(s.seq); err != nil {
-			db.env.pins.release(by, s.seq)
+			db.env.pins.Release(by, s.seq)
 			return nil, err
 		}
 	}
@@ -84,10 +85,10 @@ func (s *Snapshot) Close() error {
 // release releases what the snapshot pins.
 func (s *Snapshot) release() {
 	if s.cuts == nil {
-		s.c.db.env.pins.release(s.by, s.seq)
+		s.c.db.env.pins.Release(s.by, s.seq)
 	}
 	for _, cut := range s.cuts {
-		s.c.db.env.pins.release(s.by, cut.seq)
+		s.c.db.env.pins.Release(s.by, cut.seq)
 	}
 }
 
@@ -115,13 +116,13 @@ func (s *Snapshot) takeCuts() error {
 
 // takeCut pins the newest sequence of the partition, waits until everything up to it may
 // be shown, and returns the entry that it belongs to.
-func (p *partition) takeCut(by reader) (cut, applied, error) {
+func (p *partition) takeCut(by pins.Reader) (cut, applied, error) {
 	db := p.db
 	c := cut{end: p.rng.Max, born: p.born}
 	var at applied
 	var last, synced wal.Position
 	// While a sequence is pinned, the versions that it sees are kept.
-	c.seq = db.env.pins.take(by, func() uint64 {
+	c.seq = db.env.pins.Take(by, func() uint64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		at, last, synced = p.mu.applied, p.mu.last, p.mu.synced
@@ -135,7 +136,7 @@ func (p *partition) takeCut(by reader) (cut, applied, error) {
 		err = p.publish(c.seq)
 	}
 	if err != nil {
-		db.env.pins.release(by, c.seq)
+		db.env.pins.Release(by, c.seq)
 	}
 	return c, at, err
 }

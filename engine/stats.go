@@ -182,7 +182,7 @@ func (db *DB) Stats() Stats {
 	files := db.files.Stats()
 	s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles = files.Files, files.MaxFiles, files.Reopens
 	s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles = files.Mappings, files.MaxMappings, files.Remaps
-	s.Snapshots, s.OldestSnapshot = db.env.pins.age(db.opts.clock())
+	s.Snapshots, s.OldestSnapshot = db.env.pins.Age(db.opts.clock())
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
 	}

@@ -1,0 +1,53 @@
+package pins
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestSet pins sequences for several readers and gives them back.
+func TestSet(t *testing.T) {
+	var s Set
+	start := time.UnixMilli(1_000_000)
+	at := func(seq uint64) func() uint64 { return func() uint64 { return seq } }
+	if got := s.Earliest(start); got != start.UnixMilli() || len(s.Live()) > 0 || len(s.Held()) > 0 {
+		t.Errorf("an empty set: %v, %v, %v", got, s.Live(), s.Held())
+	}
+	s.Take(Backup, at(Newest), start)
+	s.Take(Scan, at(7), start.Add(time.Second))
+	s.Take(Scan, at(7), start.Add(-time.Second)) // the clock was set back
+	s.Take(Query, at(7), start.Add(2*time.Second))
+	if seq := s.Take(Scan, at(9), start.Add(3*time.Second)); seq != 9 {
+		t.Errorf("pinned %d", seq)
+	}
+	if live := s.Live(); !slices.Equal(live, []uint64{9, 7}) {
+		t.Errorf("live: %v", live)
+	}
+	now := start.Add(10 * time.Second)
+	if readers, oldest := s.Age(now); readers != 4 || oldest != 9*time.Second {
+		t.Errorf("%d readers, the oldest for %v", readers, oldest)
+	}
+	if got := s.Earliest(now); got != start.Add(-time.Second).UnixMilli() {
+		t.Errorf("the earliest time: %v", got)
+	}
+	want := []Held{
+		{By: Backup, Count: 1, Since: start},
+		{By: Scan, Count: 3, Since: start.Add(time.Second), Seq: 7},
+		{By: Query, Count: 1, Since: start.Add(2 * time.Second), Seq: 7},
+	}
+	if held := s.Held(); !slices.Equal(held, want) {
+		t.Errorf("held by %v, want %v", held, want)
+	}
+	s.Release(Scan, 7)
+	s.Release(Query, 7)
+	if live := s.Live(); !slices.Equal(live, []uint64{9, 7}) {
+		t.Errorf("live with one of two scans left: %v", live)
+	}
+	s.Release(Scan, 7)
+	s.Release(Scan, 9)
+	s.Release(Backup, Newest)
+	if len(s.Held()) > 0 {
+		t.Errorf("held by %v in the end", s.Held())
+	}
+}
