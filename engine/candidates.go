@@ -42,10 +42,7 @@ type candidates struct {
 	stepwise bool
 }
 
-// firstStep is the number of ordinals, a power of two, that are evaluated first; each
-// further step takes stepGrowth times as many. Only tests change it.
-var firstStep = uint32(1 << 16)
-
+// Each step of ordinals that are evaluated is stepGrowth times as long as the one before.
 const stepGrowth = 8
 
 // stepAfter returns the size of the step after a step, at most hi.
@@ -127,9 +124,9 @@ func (c *candidates) open(p execPart, v *version, at uint64, now int64, lo, hi *
 				c.spare(cs)
 				continue
 			}
-			if c.stepwise && c.order == nil && cs.hi-cs.lo > firstStep {
+			if c.stepwise && c.order == nil && cs.hi-cs.lo > execLimits.FirstStep {
 				cs.set = c.sets.get(cs.lo, cs.lo)
-				cs.to, cs.step = cs.lo, firstStep
+				cs.to, cs.step = cs.lo, execLimits.FirstStep
 				c.sources = append(c.sources, cs)
 				continue
 			}
@@ -213,8 +210,8 @@ func (c *candidates) extend(s *candidateSource) error {
 	s.to = s.hi
 	if s.hi-lo > s.step {
 		s.to = lo + s.step
-		if s.to > firstStep {
-			s.to &^= firstStep - 1 // end at a container of the bitmap
+		if s.to > execLimits.FirstStep {
+			s.to &^= execLimits.FirstStep - 1 // end at a container of the bitmap
 		}
 		s.step = stepAfter(s.step, s.hi)
 	}

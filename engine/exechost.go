@@ -34,7 +34,7 @@ type execHost interface {
 	// Read reads an item of a query, as of a sequence and the number of installations
 	// when the sequence was taken. found is false if there is none.
 	Read(ctx context.Context, pk partmap.Key, id string, at, born uint64) (row execRow, found bool, err error)
-	// Sampled says whether Part.Sample is to be called for an operation.
+	// Sampled says whether Sample of a partition is to be called for an operation.
 	Sampled() bool
 	// Wait waits until a partition that has refused a call with err admits the next one.
 	// It returns err if err is no such refusal.

@@ -47,68 +47,6 @@ type execution struct {
 	charge   float64 // RU
 }
 
-// execQuery is a query that was checked.
-type execQuery struct {
-	s        *query.Select
-	scope    execScope
-	snapshot execSnapshot // nil: each physical partition is seen at its newest sequence
-	after    *position    // results begin after it; nil: with the first
-	noScan   bool         // fail if documents would have to be read one by one
-}
-
-// execScope is where a query looks.
-type execScope struct {
-	// key is the key of one logical partition, or the prefix of the keys of several; the
-	// zero key stands for the whole container.
-	key partmap.Key
-	// keys are keys, or prefixes of keys, in key-space order: results have one of them.
-	// nil: all in the scope may be results.
-	keys []partmap.Key
-	// apart says that each of keys is read for itself, however many there are.
-	apart bool
-}
-
-// one says whether the scope is one logical partition of a container whose keys have
-// this many levels.
-func (s *execScope) one(levels int) bool { return s.key.Valid() && s.key.Len() == levels }
-
-// progress is how far a query has come.
-type progress struct {
-	stats execStats
-	at    position // of the newest result, if begun
-	begun bool
-}
-
-// execStats counts the work of a query. Package engine documents the fields.
-type execStats struct {
-	Partitions                            int
-	Documents, Bytes, Candidates, Matched int64
-	Results                               int64
-	Passes                                int
-	Charge                                float64
-}
-
-// begin plans a query and pins the sequences at which it reads. The caller is inside a
-// call on the container, and closes the execution if err is nil. The execution writes to
-// to until then.
-func begin(ctx context.Context, h execHost, q *execQuery, to *progress) (*execution, error) {
-	e := &execution{execQuery: *q, ctx: ctx, h: h, to: to, skip: q.s.Offset, left: q.s.Limit}
-	if e.left == 0 {
-		e.left = int(^uint(0) >> 1)
-	}
-	if e.after != nil {
-		e.skip = 0
-	}
-	if err := e.plan(); err != nil {
-		return nil, err
-	}
-	if err := e.pin(); err != nil {
-		e.close()
-		return nil, err
-	}
-	return e, nil
-}
-
 // spend adds to the charge of the query.
 func (e *execution) spend(charge float64) {
 	e.charging.Lock()
@@ -125,11 +63,6 @@ type unit struct {
 	pin  bool   // at is pinned
 	same bool   // the unit begins in the physical partition in which the previous one ends
 }
-
-// maxKeyUnits is the number of keys up to which each key is a unit. With more
-// keys, the units are the whole physical partitions that hold them. Only tests
-// change it.
-var maxKeyUnits = 100
 
 // plan decides how the query is answered.
 func (e *execution) plan() error {
@@ -237,7 +170,7 @@ func (e *execution) pin() error {
 		return nil
 	}
 	// Indexes count the groups of a whole physical partition at once.
-	each := e.scope.apart || !e.counts && len(keys) <= maxKeyUnits
+	each := e.scope.apart || !e.counts && len(keys) <= execLimits.KeyUnits
 	var last execPart
 	for _, key := range keys {
 		rng, err := e.rangeOf(key)
@@ -513,7 +446,7 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 	} else if epk.Compare(&u.rng.Min) < 0 {
 		return nil, false
 	}
-	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.after.pk.Encoded(), ID: bytesOf(e.after.id)}, false
+	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.after.pk.Encoded(), ID: bytesOfID(e.after.id)}, false
 }
 
 // each processes all units, several at a time. Each goroutine makes a worker,

@@ -99,7 +99,7 @@ func (c *Container) endFeed(f *runningFeed) {
 // good for the others.
 func (c *Container) feedID() uint32 {
 	if c.def.Replicated {
-		return crc32.Checksum([]byte(c.name), castagnoli)
+		return crc32.Checksum([]byte(c.name), crc32.MakeTable(crc32.Castagnoli))
 	}
 	return c.id
 }

@@ -367,7 +367,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		return nil
 	}
 	// Few candidates may be wanted: the posting is read step by step.
-	lo, step := max(from, s.lo), firstStep
+	lo, step := max(from, s.lo), execLimits.FirstStep
 	for lo < s.hi && most >= 0 {
 		to := s.hi
 		if s.hi-lo > step {

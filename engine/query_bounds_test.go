@@ -15,9 +15,9 @@ import (
 
 // withOrderMemory bounds the rows of a pass until the test ends.
 func withOrderMemory(t *testing.T, bytes int64) {
-	old := orderMemory
-	orderMemory = bytes
-	t.Cleanup(func() { orderMemory = old })
+	old := execLimits.OrderMemory
+	execLimits.OrderMemory = bytes
+	t.Cleanup(func() { execLimits.OrderMemory = old })
 }
 
 // boundsStore is a container with the key /k. Documents that are put after a
@@ -103,17 +103,19 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 func TestAnswersOverEveryBound(t *testing.T) {
 	seed := newSeed(t)
 	runs, queries := amount(8, 4, 2), amount(100, 30, 6)
-	oldOrder, oldGroups, oldStep := orderMemory, groupMemory, firstStep
-	t.Cleanup(func() { orderMemory, groupMemory, firstStep = oldOrder, oldGroups, oldStep })
+	oldOrder, oldGroups, oldStep := execLimits.OrderMemory, execLimits.GroupMemory, execLimits.FirstStep
+	t.Cleanup(func() {
+		execLimits.OrderMemory, execLimits.GroupMemory, execLimits.FirstStep = oldOrder, oldGroups, oldStep
+	})
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(i))), T: t, Edges: true}
 			db, c := boundsStore(t, []IndexPolicy{{}, IndexAll()}[i%2], 1+d.IntN(4))
 			docs := boundsDocuments(t, d, db, c)
 			for range queries {
-				orderMemory = 1 << (8 + d.IntN(12))
-				groupMemory = 1 << (12 + d.IntN(12))
-				firstStep = 1 << d.IntN(8)
+				execLimits.OrderMemory = 1 << (8 + d.IntN(12))
+				execLimits.GroupMemory = 1 << (12 + d.IntN(12))
+				execLimits.FirstStep = 1 << d.IntN(8)
 				db.env.memIndexes.beyond = []int64{-db.env.pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}
@@ -171,7 +173,7 @@ func boundsQuery(t *testing.T, d reference.Draw, c *Container, docs []reference.
 			r := c.Query(ctx, AllPartitions(), q)
 			n := 0
 			for it, err := range r.All() {
-				if limit := (*LimitError)(nil); errors.As(err, &limit) && s.Grouped() && limit.Limit == groupMemory {
+				if limit := (*LimitError)(nil); errors.As(err, &limit) && s.Grouped() && limit.Limit == execLimits.GroupMemory {
 					return
 				}
 				if err != nil {
@@ -188,7 +190,7 @@ func boundsQuery(t *testing.T, d reference.Draw, c *Container, docs []reference.
 		rows := want[min(q.Offset, len(want)):]
 		if len(got) != len(rows) || len(got) > 0 && !sameRows(slices.Clone(got), slices.Clone(rows), s) {
 			t.Fatalf("%s order %v columns %v groups %v distinct %v, pages of %d, offset %d, order memory %d: %d results\n%.2000v\nwant %d\n%.2000v",
-				s.Where, s.OrderBy, s.Columns, s.GroupBy, s.Distinct, page, q.Offset, orderMemory, len(got), texts(got), len(rows), texts(rows))
+				s.Where, s.OrderBy, s.Columns, s.GroupBy, s.Distinct, page, q.Offset, execLimits.OrderMemory, len(got), texts(got), len(rows), texts(rows))
 		}
 	}
 	if s.Columns == nil {

@@ -96,7 +96,7 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 			key[i]++
 		}
 	}
-	const wanted = scanBatchTested + 100
+	const wanted = 612 // more than a scan shows to a query at a time
 	n := 0
 	add := func(part, ttl, count int) {
 		for range count {
@@ -127,8 +127,8 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 // between two versions of a document, sees neither what was deleted nor what was
 // overwritten.
 func TestQuerySnapshotInSteps(t *testing.T) {
-	defer func(old uint32) { firstStep = old }(firstStep)
-	firstStep = 1 // then 8
+	defer func(old uint32) { execLimits.FirstStep = old }(execLimits.FirstStep)
+	execLimits.FirstStep = 1 // then 8
 	ctx := context.Background()
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	key := StringKey("k0")

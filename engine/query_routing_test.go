@@ -61,13 +61,13 @@ func TestRoutingByKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, most := range []int{100, 0} {
-					old := maxKeyUnits
-					maxKeyUnits = most
+					old := execLimits.KeyUnits
+					execLimits.KeyUnits = most
 					r := c.Query(ctx, test.scope, q)
 					list, err := results(r)
 					plan, err2 := c.Explain(ctx, test.scope, q)
 					n, err3 := c.Count(ctx, test.scope, q.Where)
-					maxKeyUnits = old
+					execLimits.KeyUnits = old
 					if err != nil || err2 != nil || err3 != nil {
 						t.Fatal(err, err2, err3)
 					}

@@ -24,9 +24,9 @@ import (
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
 	runs, steps := amount(5, 4, 2), amount(1000, 400, 300)
-	oldStep, oldKeys := firstStep, maxKeyUnits
-	firstStep, maxKeyUnits = 1<<(seed%8), int(seed/8%8)
-	t.Cleanup(func() { firstStep, maxKeyUnits = oldStep, oldKeys })
+	oldStep, oldKeys := execLimits.FirstStep, execLimits.KeyUnits
+	execLimits.FirstStep, execLimits.KeyUnits = 1<<(seed%8), int(seed/8%8)
+	t.Cleanup(func() { execLimits.FirstStep, execLimits.KeyUnits = oldStep, oldKeys })
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

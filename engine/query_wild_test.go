@@ -308,6 +308,7 @@ func (m *wildModel) write() {
 func (m *wildModel) transact(pk PartitionKey) {
 	gone := make(map[string]bool)
 	rollback := m.d.IntN(4) == 0
+	errRollback := errors.New("rollback")
 	err := m.c.Update(context.Background(), pk, func(tx *Tx) error {
 		clear(gone)
 		for it, err := range tx.Scan("", nil) {
@@ -324,11 +325,11 @@ func (m *wildModel) transact(pk PartitionKey) {
 			}
 		}
 		if rollback {
-			return errStopped
+			return errRollback
 		}
 		return nil
 	})
-	if rollback && errors.Is(err, errStopped) || errors.Is(err, ErrTooLarge) {
+	if rollback && errors.Is(err, errRollback) || errors.Is(err, ErrTooLarge) {
 		return
 	}
 	m.must(err)

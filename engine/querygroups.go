@@ -9,10 +9,6 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// groupMemory bounds the groups of a query, in bytes: those of each goroutine, and
-// those of all when they are merged. Only tests change it.
-var groupMemory = int64(64 << 20)
-
 // runGroups gives the results of groups and aggregates.
 func (e *execution) runGroups(yield func(execRow) bool) error {
 	var mu sync.Mutex
@@ -62,8 +58,8 @@ func (e *execution) runGroups(yield func(execRow) bool) error {
 }
 
 func checkGroups(g *query.Grouper) error {
-	if g.Bytes() > groupMemory {
-		return &fault.LimitError{What: "groups of a query", Size: g.Bytes(), Limit: groupMemory, Kind: fault.ErrTooLarge}
+	if g.Bytes() > execLimits.GroupMemory {
+		return &fault.LimitError{What: "groups of a query", Size: g.Bytes(), Limit: execLimits.GroupMemory, Kind: fault.ErrTooLarge}
 	}
 	return nil
 }

@@ -27,10 +27,6 @@ const (
 	rowText     = 32 << 10 // the memory of rows grows in steps of this size, in bytes
 )
 
-// orderMemory bounds the rows of one pass on each goroutine, in bytes. Only
-// tests change it.
-var orderMemory = int64(16 << 20)
-
 // orderRow is a row of a pass. Its sort key is the order key, EPK, encoded
 // partition key and id, one behind the other. Sort keys compare as bytes.
 type orderRow struct {
@@ -55,7 +51,7 @@ func (r *orderRow) position() position {
 // is not written again.
 func (r *orderRow) item() (partmap.Key, string) {
 	at := r.order + r.epk
-	return keyOf(stringOf(r.key[at : at+r.pk])), stringOf(r.key[at+r.pk:])
+	return partmap.FromTrusted(r.key[at : at+r.pk]), idOf(r.key[at+r.pk:])
 }
 
 // topRows keeps the first of many rows: all rows before end, and none from end on.
@@ -283,7 +279,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		return nil, false, err
 	}
 	if first != nil {
-		first.top = &sharedRows{topRows: topRows{most: most, memory: orderMemory}}
+		first.top = &sharedRows{topRows: topRows{most: most, memory: execLimits.OrderMemory}}
 		first.top.rows = make([]orderRow, 0, min(most, keptRows))
 		all = &first.top.topRows
 	}
@@ -297,7 +293,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 			mine := *first
 			order, wants, offer = &mine, mine.top.wants, mine.top.offer
 		} else {
-			top = &topRows{most: most, memory: orderMemory}
+			top = &topRows{most: most, memory: execLimits.OrderMemory}
 			wants, offer = top.wants, top.offer
 		}
 		rows := e.rowReader()

@@ -66,13 +66,14 @@ func (r *Result) All() iter.Seq2[Item, error] {
 // loop, also after one that was left by a break. An item that is written meanwhile is
 // among the results if it comes after the latest result.
 func (r *Result) Continue() string {
+	at := r.progress.position()
 	switch {
 	case r.finished:
 		return ""
-	case !r.progress.begun:
+	case at == nil:
 		return r.q.Continue
 	}
-	return r.progress.at.text(r.hash())
+	return at.text(r.hash())
 }
 
 // Stats returns the statistics of the last loop.

@@ -193,7 +193,7 @@ func TestScanPassesOverDeleted(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	opts.Durability, opts.memtableBytes = Buffered, 8<<20
 	_, c := openMem(t, opts)
-	const n = 2*scanBatchPassed + 100
+	const n = 8292 // more than twice what a scan passes over at a time
 	for i := range n {
 		upsert(t, c, fmt.Sprintf("%06d", i), 1)
 	}

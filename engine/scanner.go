@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
@@ -51,7 +52,7 @@ func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *ex
 	sc.pk, sc.onlyKey = pk, true
 	encoded := pk.Encoded()
 	epk := partmap.HashEncoded(encoded)
-	first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(from)}
+	first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOfID(from)}
 	if sc.reverse && from == "" {
 		first.ID = afterAllIDs
 	}
@@ -72,6 +73,12 @@ func scanRange(ctx context.Context, h execHost, rest partmap.Range, o *execScanO
 	}
 	return unlessStopped(err)
 }
+
+// bytesOfID views an id as bytes, which must not be written to.
+func bytesOfID(id string) []byte { return unsafe.Slice(unsafe.StringData(id), len(id)) }
+
+// idOf views b as an id; b must not be written to any more.
+func idOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // unlessStopped returns err, nil for errStopped.
 func unlessStopped(err error) error {
@@ -446,10 +453,10 @@ func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
 // row makes a row of the first bytes of text, and returns the others.
 func (s *scanner) row(f *found, text []byte) (execRow, []byte) {
 	body, text := text[:f.body:f.body], text[f.body:]
-	id, text := stringOf(text[:f.id]), text[f.id:]
+	id, text := idOf(text[:f.id]), text[f.id:]
 	pk := s.pk
 	if !s.onlyKey {
-		pk, text = keyOf(stringOf(text[:f.pk])), text[f.pk:]
+		pk, text = partmap.FromTrusted(text[:f.pk]), text[f.pk:]
 	}
 	charge := s.visit + cost.Read(f.body)
 	s.visit = 0

@@ -27,10 +27,10 @@ type logical struct {
 func (l *logical) Key() (partmap.Key, error) {
 	s := l.sources[0]
 	if s.walk == nil {
-		return keyOf(string(s.list[s.at].pk)), nil
+		return partmap.FromTrusted(bytes.Clone(s.list[s.at].pk)), nil
 	}
 	pk, err := s.walk.AppendKey(nil)
-	return keyOf(stringOf(pk)), err
+	return partmap.FromTrusted(pk), err
 }
 
 // logicalPartitions passes to yield the logical partitions of a container in key-space

@@ -1,0 +1,16 @@
+package engine
+
+// execLimits bound what a query holds in memory, and say from where on it takes another
+// way. Only tests change them.
+var execLimits = struct {
+	// KeyUnits is the number of keys up to which each key is a unit. With more keys, the
+	// units are the whole physical partitions that hold them.
+	KeyUnits int
+	// FirstStep is the number of ordinals, a power of two, that are evaluated first.
+	FirstStep uint32
+	// OrderMemory bounds the rows of one pass on each goroutine, in bytes.
+	OrderMemory int64
+	// GroupMemory bounds the groups of a query, in bytes: those of each goroutine, and
+	// those of all when they are merged.
+	GroupMemory int64
+}{KeyUnits: 100, FirstStep: 1 << 16, OrderMemory: 16 << 20, GroupMemory: 64 << 20}
