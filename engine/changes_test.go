@@ -196,7 +196,7 @@ func TestChangesOverwritten(t *testing.T) {
 		func(s *splitStore) { s.must(s.c.DeleteLogicalPartition(ctx, StringKey("k1"), nil)) },
 	} {
 		s := newSplitStore(t, byK, func(o *Options) { o.Durability = Buffered })
-		for i := range feedBatchItems + 1 {
+		for i := range 520 { // more than a batch has
 			s.put(1, fmt.Sprint(i), "old")
 		}
 		s.put(1, "last", "old") // of the second batch

@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+const (
+	feedBatchItems  = 512
+	feedBatchBytes  = 64 << 10
+	feedBatchPassed = 8192 // versions looked at for one batch
+)
+
+// feedChangeKind says what happened.
+type feedChangeKind uint8
+
+const (
+	feedWritten feedChangeKind = iota // the only kind in a feed of latest versions
+	feedCreated
+	feedReplaced
+	feedDeleted
+	feedExpired
+	feedDeletedPartition
+)
+
+// feedChange is a change. It may be kept.
+type feedChange struct {
+	Kind              feedChangeKind
+	Seq, Previous     uint64 // Previous: of the version before, in a feed of all versions; 0: there was none
+	Modified, Expires int64  // milliseconds
+	Body, ID, PK      []byte
+	Batch             *feedBatch
+}
+
+// feedBatch is what the changes of a batch have in common: their position, except for the
+// sequence of one entry.
+type feedBatch struct {
+	position feedPosition
+	entry    int // index of the entry of position that the batch belongs to
+}
+
+// Position returns the position behind the change of the batch with a sequence.
+func (b *feedBatch) Position(seq uint64) feedPosition {
+	p := b.position
+	p.entries = slices.Clone(p.entries)
+	p.entries[b.entry].seq = seq
+	p.entries = joined(p.entries)
+	return p
+}
+
+// feedFound is a change of a batch. Its body, id and partition key follow each other in
+// feed.text.
+type feedFound struct {
+	kind              feedChangeKind
+	seq, previous     uint64
+	modified, expires int64
+	body, id, pk      int
+}
+
+// handOut passes the batch of a part to the body of the loop, and returns whether the loop
+// goes on.
+func (f *feed) handOut(i int, show func(feedChange) bool) bool {
+	if len(f.found) == 0 {
+		return true
+	}
+	batch := &feedBatch{entry: i, position: feedPosition{
+		kind: positionAt, container: f.o.ID, since: f.since, entries: slices.Clone(f.parts),
+	}}
+	text := append([]byte(nil), f.text...) // a copy: the caller may keep the changes
+	for j := range f.found {
+		n := &f.found[j]
+		ch := feedChange{
+			Kind: n.kind, Seq: n.seq, Previous: n.previous, Modified: n.modified, Expires: n.expires, Batch: batch,
+		}
+		ch.Body, text = text[:n.body:n.body], text[n.body:]
+		ch.ID, text = text[:n.id:n.id], text[n.id:]
+		ch.PK, text = text[:n.pk:n.pk], text[n.pk:]
+		if !show(ch) {
+			return false
+		}
+	}
+	return true
+}
+
+// fillEnd is how an attempt to make a batch ends.
+type fillEnd uint8
+
+const (
+	fillNothing  fillEnd = iota // the orders do not match the set of files any more: prepare must run again
+	fillBatch                   // the batch is made
+	fillReplaced                // other partitions have replaced the partition
+	fillExpired                 // versions that the feed has not shown were dropped
+)
+
+// fill makes a batch. Errors are those of reads.
+func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
+	// A newer version hides one of the window, even if it lies above the window. It
+	// must survive a crash: otherwise the feed would never show the hidden one.
+	known, _ := p.Durable()
+	known = max(known, to)
+	t := p.Tree()
+	guard := t.env.epoch.Enter()
+	defer guard.Leave()
+	defer f.closeSources()
+	v := t.version.Load()
+	if t.dropped.Load() {
+		return fillReplaced, nil // v may be empty
+	}
+	if f.o.AllVersions && e.seq < t.changeFloor.Load() {
+		return fillExpired, nil
+	}
+	if ready, err := f.openSources(v, e); !ready || err != nil {
+		return fillNothing, err
+	}
+	now := f.store.NowMillis()
+	var k item.Key
+	var ver item.Version
+	last := e.seq
+	for passed := 0; ; passed++ {
+		s := f.nextSource()
+		if s == nil || s.seq > to {
+			break
+		}
+		if s.seq == last && !s.ends { // the same write, in memory and in a file
+			s.next()
+			continue
+		}
+		if passed == feedBatchPassed || len(f.found) == feedBatchItems || len(f.text) >= feedBatchBytes {
+			e.seq = last
+			return fillBatch, nil
+		}
+		if s.ends {
+			// The versions of s behind this sequence are not in order yet.
+			e.seq = s.seq
+			return fillBatch, nil
+		}
+		own, err := s.read(&k, &ver)
+		if err != nil {
+			return fillNothing, err
+		}
+		last = ver.Seq
+		if own && f.o.Wants(&k) && ver.Modified >= f.since {
+			if err := f.take(v, &k, &ver, known, now); err != nil {
+				return fillNothing, err
+			}
+		}
+		s.next()
+	}
+	e.seq = to
+	return fillBatch, nil
+}
+
+// take adds a version to the batch, if the feed shows it.
+func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, now int64) error {
+	epk, err := partmap.EPKFromBytes(k.EPK)
+	if err != nil {
+		return err
+	}
+	if f.o.AllVersions {
+		return f.takeVersion(v, k, &epk, ver)
+	}
+	if !visible(ver, now) {
+		return nil
+	}
+	var newest item.Version
+	if _, found, err := v.lookup(k, &epk, known, nil, true, &newest); err != nil || !found || newest.Seq != ver.Seq {
+		return err
+	}
+	f.add(k, ver, feedWritten, 0)
+	return nil
+}
+
+// takeVersion adds a version to the batch of a feed of all versions.
+func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
+	if k.OfPartition() {
+		f.add(k, ver, feedDeletedPartition, 0)
+		return nil
+	}
+	var old item.Version
+	_, found, err := v.lookup(k, epk, ver.Seq-1, nil, true, &old)
+	if err != nil {
+		return err
+	}
+	kind, previous := feedCreated, uint64(0)
+	if found && !old.Deleted() {
+		previous = old.Seq
+		// Only the store itself deletes an item that has expired.
+		expired := !visible(&old, ver.Modified)
+		switch {
+		case ver.Deleted() && expired:
+			kind = feedExpired
+		case !expired:
+			kind = feedReplaced
+		}
+	}
+	if ver.Deleted() && kind != feedExpired {
+		if previous == 0 {
+			return nil // a transaction has deleted what it had created
+		}
+		kind = feedDeleted
+	}
+	f.add(k, ver, kind, previous)
+	return nil
+}
+
+func (f *feed) add(k *item.Key, ver *item.Version, kind feedChangeKind, previous uint64) {
+	f.found = append(f.found, feedFound{
+		kind: kind, seq: ver.Seq, previous: previous, modified: ver.Modified, expires: ver.Expires,
+		body: len(ver.Body), id: len(k.ID), pk: len(k.PK),
+	})
+	f.text = append(append(append(f.text, ver.Body...), k.ID...), k.PK...)
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// feedSyncEvery is the least time between two syncs of the log by a feed that follows.
+// Until then it waits for more changes.
+const feedSyncEvery = 10 * time.Millisecond
+
+// turnEnd is how a turn of a part ends.
+type turnEnd uint8
+
+const (
+	turnNothing turnEnd = iota // there is nothing new
+	turnMore                   // the part has advanced
+	turnAgain                  // it has advanced and goes on at once: the next versions are in order
+	turnCut                    // it has advanced to the end of its window; the part cut off from it waits
+)
+
+// turn makes a batch of a part. If the part spans several partitions, turn first
+// cuts it at the end of the first one.
+func (f *feed) turn(i int) (end turnEnd, err error) {
+	f.found, f.text = f.found[:0], f.text[:0]
+	call, err := f.store.Enter(f.ctx)
+	if err != nil {
+		return turnNothing, err
+	}
+	defer call.Leave()
+	p := f.partitionAt(&f.parts[i].rng.Min)
+	t := p.Tree()
+	if f.parts[i].rng.Max.Compare(&t.rng.Max) > 0 {
+		f.cut(i, t.rng.Max)
+	}
+	e := &f.parts[i]
+	to, err := f.window(p, e.seq)
+	if err != nil {
+		return turnNothing, err
+	}
+	for j := range f.parts {
+		// Go no further than the next part of this partition that is ahead.
+		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && t.rng.Overlaps(o.rng) {
+			to = o.seq
+		}
+	}
+	if to <= e.seq {
+		return turnNothing, nil
+	}
+	if err = p.Admit(f.ctx); err != nil {
+		return turnNothing, err
+	}
+	for filled := fillNothing; filled != fillBatch; {
+		if err = f.prepare(t, i); err != nil {
+			return turnNothing, err
+		}
+		e = &f.parts[i]
+		filled, err = f.fill(p, e, to)
+		switch {
+		case err != nil:
+			return turnNothing, f.store.ReadError(err)
+		case filled == fillReplaced:
+			return turnNothing, errReplaced
+		case filled == fillExpired:
+			return turnNothing, f.expired()
+		}
+	}
+	units := cost.Visit
+	for j := range f.found {
+		units += cost.Read(f.found[j].body)
+	}
+	p.Charge(units)
+	switch ordered := f.orders.spend(e); {
+	case ordered && e.seq < to:
+		return turnAgain, nil
+	case e.seq == to && f.cutOff(i):
+		return turnCut, nil
+	}
+	return turnMore, nil
+}
+
+// partitionAt returns the partition that holds an EPK.
+func (f *feed) partitionAt(at *partmap.EPK) feedPartition {
+	rt := f.store.Routing()
+	return rt.Partition(rt.Table().Find(at))
+}
+
+// cut cuts a part in two. The upper half joins the next part if the two are
+// adjacent and have the same sequence. Otherwise it becomes a part of its own.
+func (f *feed) cut(i int, at partmap.EPK) {
+	e := &f.parts[i]
+	rest := *e
+	e.rng.Max, rest.rng.Min = at, at
+	if i+1 < len(f.parts) && f.parts[i+1].seq == rest.seq && f.parts[i+1].rng.Min == rest.rng.Max {
+		f.parts[i+1].rng.Min = at
+		return
+	}
+	f.parts = slices.Insert(f.parts, i+1, rest)
+}
+
+// cutOff says whether the next part was cut off from this one: it is adjacent, in
+// the same partition, and has a lower sequence.
+func (f *feed) cutOff(i int) bool {
+	if i+1 == len(f.parts) {
+		return false
+	}
+	e, rest := &f.parts[i], &f.parts[i+1]
+	t := f.partitionAt(&e.rng.Min).Tree()
+	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&t.rng.Max) < 0
+}
+
+// window returns the end of a partition's window: up to there, changes are visible
+// and durable. The window stays the same until seq has reached its end.
+func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
+	t := p.Tree()
+	if to := f.windows[t.id]; to > seq {
+		return to, nil
+	}
+	to := min(t.visible.Load(), f.limit(t.rng))
+	if to <= seq {
+		return to, nil
+	}
+	if durable, lazy := p.Durable(); durable < to {
+		if f.wait != nil && time.Since(f.synced) < feedSyncEvery {
+			return 0, errLate
+		}
+		if err := f.store.Sync(lazy); err != nil {
+			return 0, err
+		}
+		f.synced = time.Now()
+	}
+	f.windows[t.id] = to
+	return to, nil
+}
+
+// limit returns the sequence above which nothing of a partition with a range is shown. If
+// the partition has replaced two others since the feed began, their higher limit counts.
+func (f *feed) limit(rng partmap.Range) (to uint64) {
+	if f.wait != nil {
+		return maxSequence
+	}
+	for i := range f.until {
+		if f.until[i].rng.Overlaps(rng) {
+			to = max(to, f.until[i].seq)
+		}
+	}
+	return to
+}
