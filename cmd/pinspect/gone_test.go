@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -57,12 +58,12 @@ func tryVerifyThrough(t *testing.T, dir string, fs *hooked) (found string, sum v
 	t.Helper()
 	root, err := vfs.OpenRoot(dir)
 	check(t, err)
-	defer closeRoot(root)
+	defer layout.CloseRoot(root)
 	fs.FS = root
 	var b bytes.Buffer
 	out := &output{w: bufio.NewWriter(&b)}
 	env := &environment{stderr: &b}
-	v := &verifier{ctx: t.Context(), files: &files{fs: fs, dir: dir}, dir: dir, line: env.newLine(), out: out, seen: make(map[finding]bool)}
+	v := &verifier{ctx: t.Context(), files: &layout.Files{FS: fs, Dir: dir}, dir: dir, line: env.newLine(), out: out, seen: make(map[layout.Finding]bool)}
 	err = v.run()
 	check(t, out.w.Flush())
 	return b.String(), v.sum, err
@@ -122,18 +123,18 @@ func TestLayoutDroppedMeanwhile(t *testing.T) {
 		check(t, err)
 		met = false
 		looks := 0
-		f := &files{dir: dir, fs: &hooked{FS: root, before: func(name string) {
+		f := &layout.Files{Dir: dir, FS: &hooked{FS: root, before: func(name string) {
 			if looks++; looks == at {
 				met = true
 				check(t, db.DropContainer(ctx, "goes"))
 				check(t, db.Close())
 			}
 		}}}
-		l, err := f.readLayout(ctx, properties, nil)
-		if err != nil || len(l.damage()) > 0 {
+		l, err := f.ReadLayout(ctx, layout.Properties, nil)
+		if err != nil || len(l.Damage()) > 0 {
 			t.Errorf("dropped at look %d: %v, %v", at, l, err)
 		}
-		closeRoot(root)
+		layout.CloseRoot(root)
 		if !met {
 			check(t, db.Close())
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -54,25 +55,25 @@ func (c *historyCommand) Run(ctx context.Context, out *output) error {
 	if c.Rows < 0 {
 		return cli.Usagef("--rows %d: must not be negative", c.Rows)
 	}
-	f, err := openFiles(c.Dir)
+	f, err := layout.Open(c.Dir)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	l, err := f.readStructure(ctx)
+	defer f.Close()
+	l, err := f.ReadStructure(ctx)
 	if err != nil {
 		return err
 	}
-	containers := l.containers
+	containers := l.Containers
 	if c.Container != "" {
-		containers = slices.DeleteFunc(slices.Clone(containers), func(v *containerLayout) bool { return v.Name != c.Container })
+		containers = slices.DeleteFunc(slices.Clone(containers), func(v *layout.Container) bool { return v.Name != c.Container })
 		if len(containers) == 0 {
 			return cli.Usagef("container %q: %w", c.Container, engine.ErrNoContainer)
 		}
 	}
 	shown := 0
 	for _, view := range containers {
-		h, err := newHistory(&l.state, view)
+		h, err := newHistory(&l.State, view)
 		if err != nil {
 			return findingError{err}
 		}
@@ -119,7 +120,7 @@ type history struct {
 	parents   map[uint32][]uint32 // as the partitions of today name them
 }
 
-func newHistory(state *manifest.Store, view *containerLayout) (*history, error) {
+func newHistory(state *manifest.Store, view *layout.Container) (*history, error) {
 	h := &history{
 		container: view.Name, ranges: make(map[uint32]historyRange),
 		made: make(map[uint32]*reshapeRow), parents: make(map[uint32][]uint32),
@@ -136,8 +137,8 @@ func newHistory(state *manifest.Store, view *containerLayout) (*history, error) 
 		h.ranges[id] = historyRange{id, from.String(), to.String()}
 		return nil
 	}
-	for _, p := range view.partitions {
-		h.present = append(h.present, p.id)
+	for _, p := range view.Partitions {
+		h.present = append(h.present, p.ID)
 	}
 	for _, p := range state.Partitions {
 		if p.Container != view.ID {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
 type hotCommand struct {
 	target
-	filter
+	layout.Filter
 	recency
 	Top      int  `default:"10" placeholder:"N" help:"List the N hottest (${default})."`
 	Each     bool `help:"The N hottest of each physical partition, not of each container."`
@@ -49,8 +50,8 @@ func (c *hotCommand) Run(ctx context.Context, env *environment, out *output) err
 		return cli.Usagef("--top %d: between 1 and %d", c.Top, maxTop)
 	}
 	shown := 0
-	err := c.within(ctx, c.Dir, func(f *files, pick picker) error {
-		return eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
+	err := c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error {
+		return eachContainer(ctx, c.Dir, &c.Filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
 			if !c.JSON && shown > 0 {
 				out.printf("\n")
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/segment"
@@ -15,7 +16,7 @@ import (
 
 type indexCommand struct {
 	target
-	filter
+	layout.Filter
 	Paths      int  `default:"40" placeholder:"N" help:"Show the N paths with the most bytes (${default})."`
 	Top        int  `default:"10" placeholder:"N" help:"Show the N terms with the most versions (${default})."`
 	ShowValues bool `help:"Show the values of terms, not only their types."`
@@ -86,17 +87,17 @@ func (c *indexCommand) Run(ctx context.Context, out *output) error {
 	if c.Paths < 0 || c.Top < 0 || c.Top > maxTop {
 		return cli.Usagef("--paths %d, --top %d: not negative, and at most %d", c.Paths, c.Top, maxTop)
 	}
-	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, f, pick, out) })
+	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return c.show(ctx, f, pick, out) })
 }
 
-func (c *indexCommand) show(ctx context.Context, f *files, pick picker, out *output) error {
-	l, err := f.readLayout(ctx, readers, pick)
+func (c *indexCommand) show(ctx context.Context, f *layout.Files, pick layout.Picker, out *output) error {
+	l, err := f.ReadLayout(ctx, layout.Readers, pick)
 	if err != nil {
 		return err
 	}
-	defer l.release()
-	damage := l.damage()
-	for i, view := range l.containers {
+	defer l.Release()
+	damage := l.Damage()
+	for i, view := range l.Containers {
 		if c.Container != "" && view.Name != c.Container {
 			continue
 		}
@@ -129,7 +130,7 @@ func (c *indexCommand) show(ctx context.Context, f *files, pick picker, out *out
 }
 
 // container reads the indexes of a container.
-func (c *indexCommand) container(ctx context.Context, f *files, view *containerLayout, damage *[]finding) (*indexReport, error) {
+func (c *indexCommand) container(ctx context.Context, f *layout.Files, view *layout.Container, damage *[]layout.Finding) (*indexReport, error) {
 	r := &indexReport{paths: make(map[string]*pathRow)}
 	r.header, r.Container = newHeader("index"), view.Name
 	var policy index.Policy
@@ -142,20 +143,20 @@ func (c *indexCommand) container(ctx context.Context, f *files, view *containerL
 		return nil, err
 	}
 	seen := make(map[uint64]bool)
-	for _, p := range view.partitions {
-		for _, run := range p.runs {
+	for _, p := range view.Partitions {
+		for _, run := range p.Runs {
 			for _, s := range run {
-				if s.reader == nil || s.inode != 0 && seen[s.inode] {
+				if s.Reader == nil || s.Inode != 0 && seen[s.Inode] {
 					continue
 				}
-				seen[s.inode] = true
+				seen[s.Inode] = true
 				r.Files++
-				r.RawBytes += s.props.RawBytes
+				r.RawBytes += s.Props.RawBytes
 				if err := c.file(ctx, r, s, compiled); err != nil {
 					if ctx.Err() != nil {
 						return nil, ctx.Err()
 					}
-					*damage = append(*damage, f.findingOf(s.name, err))
+					*damage = append(*damage, f.FindingOf(s.Name, err))
 				}
 			}
 		}
@@ -166,8 +167,8 @@ func (c *indexCommand) container(ctx context.Context, f *files, view *containerL
 }
 
 // file reads the index of a file, if it has one for the policy.
-func (c *indexCommand) file(ctx context.Context, r *indexReport, s *segmentLayout, policy *index.Compiled) error {
-	section, ok := s.reader.Index(true)
+func (c *indexCommand) file(ctx context.Context, r *indexReport, s *layout.Segment, policy *index.Compiled) error {
+	section, ok := s.Reader.Index(true)
 	if !ok {
 		return nil
 	}
@@ -227,11 +228,11 @@ func (r *indexReport) path(name string) *pathRow {
 }
 
 // note keeps the term if it is one of the largest.
-func (c *indexCommand) note(r *indexReport, s *segmentLayout, t *index.Term, path string, postings int) {
+func (c *indexCommand) note(r *indexReport, s *layout.Segment, t *index.Term, path string, postings int) {
 	if c.Top == 0 || len(r.terms) == c.Top && int64(postings) <= r.terms[r.least].Postings {
 		return
 	}
-	row := termRow{header: newHeader("term"), Container: r.Container, Path: path, Of: t.Value.Type.String(), Postings: int64(postings), File: s.name}
+	row := termRow{header: newHeader("term"), Container: r.Container, Path: path, Of: t.Value.Type.String(), Postings: int64(postings), File: s.Name}
 	if c.ShowValues {
 		row.Value = valueText(t)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -44,7 +45,7 @@ type infoReport struct {
 	Logical    int64           `json:"logical_partitions"`
 	Exact      bool            `json:"exact"`
 	RawBytes   int64           `json:"raw_bytes"`
-	Disk       space           `json:"disk_bytes"`
+	Disk       layout.Space    `json:"disk_bytes"`
 	Obsolete   int64           `json:"obsolete_bytes"`    // of segment files that merges have replaced and that are there yet
 	Holders    []engine.Holder `json:"holders,omitempty"` // what containers keep that is dead otherwise
 	Process    processFiles    `json:"process"`
@@ -77,7 +78,7 @@ type containerInfo struct {
 	Runs         int      `json:"runs"`
 	Files        int      `json:"files"`
 
-	Changes *feedHistory `json:"changes,omitempty"` // if it has a change retention
+	Changes *layout.FeedHistory `json:"changes,omitempty"` // if it has a change retention
 
 	settings
 }
@@ -128,11 +129,11 @@ func (s *settings) text() string {
 
 // Run runs the command.
 func (c *infoCommand) Run(ctx context.Context, env *environment, out *output) error {
-	f, err := openFiles(c.Dir)
+	f, err := layout.Open(c.Dir)
 	if err != nil {
 		return err
 	}
-	defer f.close()
+	defer f.Close()
 	db, err := openStore(ctx, c.Dir)
 	if errors.Is(err, errDamaged) {
 		return showDamaged(ctx, f, nil, c.JSON, out, err)
@@ -155,14 +156,14 @@ func (c *infoCommand) Run(ctx context.Context, env *environment, out *output) er
 
 // collect describes the store. damage is why documents could not be counted:
 // then there are bounds.
-func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, db *engine.DB) (r *infoReport, damage, err error) {
-	l, err := f.readLayout(ctx, properties, nil)
+func (c *infoCommand) collect(ctx context.Context, env *environment, f *layout.Files, db *engine.DB) (r *infoReport, damage, err error) {
+	l, err := f.ReadLayout(ctx, layout.Properties, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	r = &infoReport{
-		header: newHeader("store"), Directory: f.fs.Path("."), StoreID: l.state.StoreID, Format: manifest.Format,
-		Generation: l.generation, Clean: l.state.Clean, Exact: true, Containers: []containerInfo{},
+		header: newHeader("store"), Directory: f.FS.Path("."), StoreID: l.State.StoreID, Format: manifest.Format,
+		Generation: l.Generation, Clean: l.State.Clean, Exact: true, Containers: []containerInfo{},
 	}
 	if !r.Clean {
 		r.Owner = owner(f)
@@ -202,12 +203,12 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *files, d
 		r.Exact = r.Exact && info.Exact
 		r.Containers = append(r.Containers, info)
 	}
-	if l.state.Clean {
-		r.LastSeq = l.state.LastSeq
+	if l.State.Clean {
+		r.LastSeq = l.State.LastSeq
 	}
 	r.Damage = damageOf(db)
-	r.Obsolete = f.obsolete(l)
-	r.Disk, err = f.diskSpace(ctx)
+	r.Obsolete = f.Obsolete(l)
+	r.Disk, err = f.DiskSpace(ctx)
 	return r, damageFailure(r.Damage, damage), err
 }
 
@@ -223,7 +224,7 @@ func keyPaths(def *engine.ContainerDef) []string {
 // describeContainer adds up a container as the store has it that is open; only
 // how far its change feed goes back comes from the files as they are now. The counts are exact if each
 // partition has its items in one place where no item has two versions.
-func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
+func describeContainer(cs *engine.ContainerStats, l *layout.Store) containerInfo {
 	info := containerInfo{
 		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: keyPaths(&cs.Def),
 		Physical: len(cs.Partitions), Exact: true, Compression: cs.Def.Compression.String(), settings: describeSettings(&cs.Def),
@@ -238,9 +239,9 @@ func describeContainer(cs *engine.ContainerStats, l *layout) containerInfo {
 		info.Files += p.Files
 		info.Exact = info.Exact && p.Runs == 0 && p.Memtables == 0
 	}
-	for _, view := range l.containers {
+	for _, view := range l.Containers {
 		if view.Name == cs.Name {
-			info.Changes = describeFeed(&l.state, view)
+			info.Changes = layout.DescribeFeed(&l.State, view)
 		}
 	}
 	return info
@@ -251,8 +252,8 @@ const maxOwnerBytes = 256
 
 // owner returns what the last writer noted in the lock file. The lock itself
 // is not touched.
-func owner(f *files) string {
-	note, err := vfs.ReadFile(f.fs, manifest.LockName, maxOwnerBytes)
+func owner(f *layout.Files) string {
+	note, err := vfs.ReadFile(f.FS, manifest.LockName, maxOwnerBytes)
 	if err != nil {
 		return ""
 	}
@@ -320,7 +321,7 @@ func (r *infoReport) print(out *output) {
 			out.printf("settings of %s: %s\n", printable(c.Name), text)
 		}
 		if c.Changes != nil && i < maxInfoContainers {
-			out.printf("changes of %s: %s\n", printable(c.Name), c.Changes.text())
+			out.printf("changes of %s: %s\n", printable(c.Name), c.Changes.Text())
 		}
 	}
 	if more := len(r.Containers) - maxInfoContainers; more > 0 {

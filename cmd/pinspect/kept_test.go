@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -30,19 +31,19 @@ func TestInfoOfWhatIsKept(t *testing.T) {
 	check(t, db.Close())
 
 	// What a process leaves that is killed behind a merge.
-	f, err := openFiles(dir)
+	f, err := layout.Open(dir)
 	check(t, err)
-	defer f.close()
-	l, err := f.readLayout(ctx, properties, nil)
+	defer f.Close()
+	l, err := f.ReadLayout(ctx, layout.Properties, nil)
 	check(t, err)
-	p := l.containers[0].partitions[0]
-	copied, err := f.fs.Create(path.Join(p.dir, manifest.SegmentName(99)))
+	p := l.Containers[0].Partitions[0]
+	copied, err := f.FS.Create(path.Join(p.Dir, manifest.SegmentName(99)))
 	check(t, err)
 	_, err = copied.WriteAt(make([]byte, 5000), 0)
 	check(t, err)
 	check(t, copied.Close())
 	var files manifest.Files
-	of := manifest.NewDir(f.fs, p.dir, manifest.PartitionKind)
+	of := manifest.NewDir(f.FS, p.Dir, manifest.PartitionKind)
 	check(t, of.Load(&files))
 	files.Obsolete = []uint64{99, 100}
 	check(t, of.Store(&files))

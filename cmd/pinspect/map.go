@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
@@ -13,7 +14,7 @@ import (
 
 type mapCommand struct {
 	target
-	filter
+	layout.Filter
 	recency
 	Heat     *bool  `negatable:"" help:"Read the documents and show where those lie that were written lately. Unasked only if they are fewer than 256 MiB."`
 	SVG      string `name:"svg" placeholder:"FILE" help:"Write a picture for browsers into FILE (-: to standard output)."`
@@ -124,8 +125,8 @@ func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) err
 		return err
 	}
 	var maps []*mapReport
-	err = c.within(ctx, c.Dir, func(f *files, pick picker) error {
-		return eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
+	err = c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error {
+		return eachContainer(ctx, c.Dir, &c.Filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
 			m, mapErr := c.container(ctx, env, db, cs, w)
 			if mapErr == nil {
 				maps = append(maps, m)

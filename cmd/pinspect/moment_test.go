@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 )
 
@@ -14,7 +15,7 @@ func TestOneMoment(t *testing.T) {
 	check(t, err)
 	defer db.Close()
 	for _, cs := range db.Stats().Containers {
-		if info := describeContainer(&cs, new(layout)); cs.Name == "cities" && (info.Logical < 7 || info.Compression != "fast" || info.Documents == 0) {
+		if info := describeContainer(&cs, new(layout.Store)); cs.Name == "cities" && (info.Logical < 7 || info.Compression != "fast" || info.Documents == 0) {
 			t.Errorf("%+v", info)
 		}
 	}

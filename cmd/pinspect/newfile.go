@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -19,7 +20,7 @@ func writeNew(name string, write func(to io.Writer) error) error {
 	if err != nil {
 		return outputError{err}
 	}
-	defer closeRoot(dir)
+	defer layout.CloseRoot(dir)
 	base := filepath.Base(name)
 	if _, err = dir.Stat(base); err == nil {
 		return cli.Usagef("%s exists", name)
@@ -59,11 +60,4 @@ func writeNew(name string, write func(to io.Writer) error) error {
 		err = names.Sync()
 	}
 	return wroteOutput(err)
-}
-
-// closeRoot gives back what vfs.OpenRoot took.
-func closeRoot(dir vfs.FS) {
-	if c, ok := dir.(io.Closer); ok {
-		_ = c.Close() // nothing was written through it
-	}
 }

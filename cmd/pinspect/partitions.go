@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
@@ -11,7 +12,7 @@ import (
 
 type partitionsCommand struct {
 	target
-	filter
+	layout.Filter
 	Top      int  `default:"-1" placeholder:"N" help:"List the N largest logical partitions of each container, which reads its documents. Without it 5, but only if they are fewer than 256 MiB."`
 	ShowKeys bool `help:"Show partition keys as they are, not only their hash."`
 }
@@ -76,10 +77,10 @@ func (c *partitionsCommand) Run(ctx context.Context, env *environment, out *outp
 	if c.Top < -1 || c.Top > maxTop {
 		return cli.Usagef("--top %d: between 0 and %d", c.Top, maxTop)
 	}
-	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, env, f, pick, out) })
+	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return c.show(ctx, env, f, pick, out) })
 }
 
-func (c *partitionsCommand) show(ctx context.Context, env *environment, f *files, pick picker, out *output) error {
+func (c *partitionsCommand) show(ctx context.Context, env *environment, f *layout.Files, pick layout.Picker, out *output) error {
 	db, err := openStore(ctx, c.Dir)
 	if errors.Is(err, errDamaged) {
 		return showDamaged(ctx, f, pick, c.JSON, out, err)
@@ -88,7 +89,7 @@ func (c *partitionsCommand) show(ctx context.Context, env *environment, f *files
 		return err
 	}
 	defer db.Close()
-	shares, err := f.readSharing(ctx)
+	shares, err := f.ReadSharing(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (c *partitionsCommand) show(ctx context.Context, env *environment, f *files
 			continue
 		}
 		for i := range rows {
-			rows[i].Own, rows[i].Shared = shares.own[rows[i].ID], shares.shared[rows[i].ID]
+			rows[i].Own, rows[i].Shared = shares.Own[rows[i].ID], shares.Shared[rows[i].ID]
 		}
 		if c.JSON {
 			err = printRows(out, rows, top)
@@ -217,7 +218,7 @@ func printRows(out *output, rows []partitionRow, top []logicalRow) error {
 	return nil
 }
 
-func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow, shares *sharing) {
+func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow, shares *layout.Sharing) {
 	out.printf("container %s: %s\n", printable(cs.Name), cli.Plural(len(cs.Partitions), "physical partition", "physical partitions"))
 	t := cli.NewTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "own", "shared", "runs", "files", "not flushed", "<bytes")
 	var largest int64
@@ -237,7 +238,7 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 			cli.Bytes(r.Own), cli.Bytes(r.Shared), cli.Count(r.Runs), cli.Count(r.Files), cli.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
 	}
 	t.Print(out.w, "  ")
-	out.printf("  %s\n", shares.total(shown))
+	out.printf("  %s\n", shares.Total(shown))
 	if len(rows) > 0 && rows[0].Limit > 0 {
 		out.printf("  %s RU/s provisioned, %s for each physical partition\n", cli.Count(int64(cs.Def.Throughput)), cli.Count(int64(rows[0].Limit)))
 	}

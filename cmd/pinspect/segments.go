@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
 
 type segmentsCommand struct {
 	target
-	filter
+	layout.Filter
 	Sections bool `help:"Show the sections of each file, not only their sum."`
 }
 
@@ -48,7 +49,7 @@ type segmentRow struct {
 	MaxEPK       string          `json:"max_epk,omitempty"`
 	Dictionaries []dictionaryRow `json:"dictionaries,omitempty"`
 	Sections     []sectionRow    `json:"sections,omitempty"`
-	Problem      *finding        `json:"problem,omitempty"`
+	Problem      *layout.Finding `json:"problem,omitempty"`
 
 	min, max partmap.EPK
 }
@@ -66,20 +67,20 @@ type sectionRow struct {
 
 // Run runs the command.
 func (c *segmentsCommand) Run(ctx context.Context, out *output) error {
-	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, f, pick, out) })
+	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return c.show(ctx, f, pick, out) })
 }
 
-func (c *segmentsCommand) show(ctx context.Context, f *files, pick picker, out *output) error {
-	l, err := f.readLayout(ctx, properties, pick)
+func (c *segmentsCommand) show(ctx context.Context, f *layout.Files, pick layout.Picker, out *output) error {
+	l, err := f.ReadLayout(ctx, layout.Properties, pick)
 	if err != nil {
 		return err
 	}
 	var rows []segmentRow
-	for _, view := range l.containers {
-		for _, p := range view.partitions {
-			for i, run := range p.runs {
+	for _, view := range l.Containers {
+		for _, p := range view.Partitions {
+			for i, run := range p.Runs {
 				for _, s := range run {
-					rows = append(rows, describeSegment(view.Name, p.id, i+1, s))
+					rows = append(rows, describeSegment(view.Name, p.ID, i+1, s))
 				}
 			}
 		}
@@ -93,7 +94,7 @@ func (c *segmentsCommand) show(ctx context.Context, f *files, pick picker, out *
 	} else {
 		c.print(out, rows)
 	}
-	damage := l.damage()
+	damage := l.Damage()
 	if len(damage) == 0 {
 		return nil
 	}
@@ -106,21 +107,21 @@ func (c *segmentsCommand) show(ctx context.Context, f *files, pick picker, out *
 	return errFound
 }
 
-func describeSegment(container string, partition uint32, run int, s *segmentLayout) segmentRow {
+func describeSegment(container string, partition uint32, run int, s *layout.Segment) segmentRow {
 	row := segmentRow{
-		header: newHeader("segment"), Container: container, Partition: partition, Run: run, File: s.name, Bytes: s.ref.Size, Problem: s.problem,
+		header: newHeader("segment"), Container: container, Partition: partition, Run: run, File: s.Name, Bytes: s.Ref.Size, Problem: s.Problem,
 	}
-	p := s.props
+	p := s.Props
 	if p == nil {
 		return row
 	}
 	row.Format, row.Items, row.Keys, row.Live, row.Tombstones = p.FormatVersion, p.Items, p.Keys, p.Live, p.Tombstones
 	row.Groups, row.Logical, row.RawBytes, row.StoredBytes = p.Groups, p.LogicalPartitions, p.RawBytes, p.StoredBytes
 	row.MinSeq, row.MaxSeq = p.MinSeq, p.MaxSeq
-	row.min, row.max = epkOf(&p.Min), epkOf(&p.Max)
+	row.min, row.max = layout.EPKOf(&p.Min), layout.EPKOf(&p.Max)
 	row.MinEPK, row.MaxEPK = row.min.String(), row.max.String()
-	for _, d := range s.dictionaries {
-		row.Dictionaries = append(row.Dictionaries, dictionaryRow{fmt.Sprintf("%016x", d.hash), d.bytes})
+	for _, d := range s.Dictionaries {
+		row.Dictionaries = append(row.Dictionaries, dictionaryRow{fmt.Sprintf("%016x", d.Hash), d.Bytes})
 	}
 	for _, sec := range p.Sections {
 		row.Sections = append(row.Sections, sectionRow{sec.Kind.String(), sec.Off, sec.Len})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -14,12 +15,12 @@ var errDamaged = errors.New("the store is damaged")
 
 // openStore opens a store for reading its documents.
 func openStore(ctx context.Context, dir string) (*engine.DB, error) {
-	f, err := openFiles(dir)
+	f, err := layout.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer f.close()
-	if _, _, err = f.loadStore(ctx); err != nil {
+	defer f.Close()
+	if _, _, err = f.LoadStore(ctx); err != nil {
 		return nil, err
 	}
 	db, err := engine.Open(ctx, dir, &engine.Options{ReadOnly: true})

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
 type topCommand struct {
 	target
-	filter
+	layout.Filter
 	Top      int  `default:"10" placeholder:"N" help:"List the N largest (${default})."`
 	Each     bool `help:"The N largest of each physical partition, not of each container."`
 	ShowKeys bool `help:"Show partition keys as they are, not only their hash."`
@@ -50,12 +51,12 @@ func (c *topCommand) Run(ctx context.Context, env *environment, out *output) err
 	if c.Top < 1 || c.Top > maxTop {
 		return cli.Usagef("--top %d: between 1 and %d", c.Top, maxTop)
 	}
-	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return c.show(ctx, env, f, pick, out) })
+	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return c.show(ctx, env, f, pick, out) })
 }
 
-func (c *topCommand) show(ctx context.Context, env *environment, f *files, pick picker, out *output) error {
+func (c *topCommand) show(ctx context.Context, env *environment, f *layout.Files, pick layout.Picker, out *output) error {
 	shown := 0
-	err := eachContainer(ctx, c.Dir, &c.filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
+	err := eachContainer(ctx, c.Dir, &c.Filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
 		rows, survey, err := c.container(ctx, env, db, cs)
 		if err != nil {
 			return err
@@ -83,7 +84,7 @@ func (c *topCommand) show(ctx context.Context, env *environment, f *files, pick 
 // eachContainer opens a store and calls show for the containers that a filter
 // wants; a store that is damaged so that it cannot be opened is shown as by
 // tree.
-func eachContainer(ctx context.Context, dir string, only *filter, f *files, pick picker, json bool, out *output, show func(*engine.DB, *engine.ContainerStats) error) error {
+func eachContainer(ctx context.Context, dir string, only *layout.Filter, f *layout.Files, pick layout.Picker, json bool, out *output, show func(*engine.DB, *engine.ContainerStats) error) error {
 	db, err := openStore(ctx, dir)
 	if errors.Is(err, errDamaged) {
 		return showDamaged(ctx, f, pick, json, out, err)

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
 type treeCommand struct {
 	target
-	filter
+	layout.Filter
 }
 
 // Help returns the long help text.
@@ -24,10 +25,10 @@ Examples:
 
 type treeReport struct {
 	header
-	Directory  string          `json:"directory"`
-	Bytes      int64           `json:"bytes"`
-	Containers []treeContainer `json:"containers"`
-	Problems   []finding       `json:"problems,omitempty"`
+	Directory  string           `json:"directory"`
+	Bytes      int64            `json:"bytes"`
+	Containers []treeContainer  `json:"containers"`
+	Problems   []layout.Finding `json:"problems,omitempty"`
 }
 
 type treeContainer struct {
@@ -37,13 +38,13 @@ type treeContainer struct {
 }
 
 type treePartition struct {
-	ID         uint32    `json:"id"`
-	Min        string    `json:"min"`
-	Max        string    `json:"max"`
-	FlushedSeq uint64    `json:"flushed_seq"`
-	Bytes      int64     `json:"bytes"`
-	Runs       []treeRun `json:"runs"`
-	Problems   []finding `json:"problems,omitempty"`
+	ID         uint32           `json:"id"`
+	Min        string           `json:"min"`
+	Max        string           `json:"max"`
+	FlushedSeq uint64           `json:"flushed_seq"`
+	Bytes      int64            `json:"bytes"`
+	Runs       []treeRun        `json:"runs"`
+	Problems   []layout.Finding `json:"problems,omitempty"`
 }
 
 type treeRun struct {
@@ -53,23 +54,23 @@ type treeRun struct {
 }
 
 type treeFile struct {
-	File    string   `json:"file"`
-	Bytes   int64    `json:"bytes"`
-	Items   uint64   `json:"items"`
-	MinSeq  uint64   `json:"min_seq"`
-	MaxSeq  uint64   `json:"max_seq"`
-	Problem *finding `json:"problem,omitempty"`
+	File    string          `json:"file"`
+	Bytes   int64           `json:"bytes"`
+	Items   uint64          `json:"items"`
+	MinSeq  uint64          `json:"min_seq"`
+	MaxSeq  uint64          `json:"max_seq"`
+	Problem *layout.Finding `json:"problem,omitempty"`
 }
 
 // Run runs the command.
 func (c *treeCommand) Run(ctx context.Context, out *output) error {
-	return c.within(ctx, c.Dir, func(f *files, pick picker) error { return showTree(ctx, f, pick, c.JSON, out) })
+	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return showTree(ctx, f, pick, c.JSON, out) })
 }
 
 // showTree prints the tree of the partitions that pick wants; errFound if
 // something in it is damaged.
-func showTree(ctx context.Context, f *files, pick picker, json bool, out *output) error {
-	l, err := f.readLayout(ctx, properties, pick)
+func showTree(ctx context.Context, f *layout.Files, pick layout.Picker, json bool, out *output) error {
+	l, err := f.ReadLayout(ctx, layout.Properties, pick)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func showTree(ctx context.Context, f *files, pick picker, json bool, out *output
 	} else {
 		report.print(out)
 	}
-	if len(l.damage()) > 0 {
+	if len(l.Damage()) > 0 {
 		return errFound
 	}
 	return nil
@@ -89,31 +90,31 @@ func showTree(ctx context.Context, f *files, pick picker, json bool, out *output
 
 // showDamaged prints what can be seen of a store that cannot be opened, and
 // returns err, the reason.
-func showDamaged(ctx context.Context, f *files, pick picker, json bool, out *output, err error) error {
+func showDamaged(ctx context.Context, f *layout.Files, pick layout.Picker, json bool, out *output, err error) error {
 	if showErr := showTree(ctx, f, pick, json, out); ctx.Err() != nil {
 		return showErr
 	}
 	return err
 }
 
-func newTree(f *files, l *layout, pick picker) *treeReport {
-	report := &treeReport{header: newHeader("tree"), Directory: f.fs.Path("."), Containers: []treeContainer{}, Problems: l.problems}
-	for _, view := range l.containers {
+func newTree(f *layout.Files, l *layout.Store, pick layout.Picker) *treeReport {
+	report := &treeReport{header: newHeader("tree"), Directory: f.FS.Path("."), Containers: []treeContainer{}, Problems: l.Problems}
+	for _, view := range l.Containers {
 		tc := treeContainer{Name: view.Name, Partitions: []treePartition{}}
-		for _, p := range view.partitions {
-			if !pick.wants(view, p) {
+		for _, p := range view.Partitions {
+			if !pick.Wants(view, p) {
 				continue
 			}
 			tp := treePartition{
-				ID: p.id, Min: p.rng.Min.String(), Max: p.rng.Max.String(), FlushedSeq: p.files.FlushedSeq,
-				Runs: []treeRun{}, Problems: p.problems,
+				ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), FlushedSeq: p.Files.FlushedSeq,
+				Runs: []treeRun{}, Problems: p.Problems,
 			}
-			for _, run := range p.runs {
+			for _, run := range p.Runs {
 				tr := treeRun{Files: []treeFile{}}
 				for _, s := range run {
-					tf := treeFile{File: s.name, Bytes: s.ref.Size, Problem: s.problem}
-					if s.props != nil {
-						tf.Items, tf.MinSeq, tf.MaxSeq = s.props.Items, s.props.MinSeq, s.props.MaxSeq
+					tf := treeFile{File: s.Name, Bytes: s.Ref.Size, Problem: s.Problem}
+					if s.Props != nil {
+						tf.Items, tf.MinSeq, tf.MaxSeq = s.Props.Items, s.Props.MinSeq, s.Props.MaxSeq
 					}
 					tr.Files = append(tr.Files, tf)
 					tr.Bytes += tf.Bytes

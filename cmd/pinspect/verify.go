@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/item"
@@ -37,7 +37,7 @@ Examples:
 // findingRow is a finding as it is printed.
 type findingRow struct {
 	header
-	finding
+	layout.Finding
 }
 
 // verifySummary is the last line.
@@ -55,12 +55,12 @@ type verifySummary struct {
 
 // Run runs the command.
 func (c *verifyCommand) Run(ctx context.Context, env *environment, out *output) error {
-	f, err := openFiles(c.Dir)
+	f, err := layout.Open(c.Dir)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	v := &verifier{ctx: ctx, files: f, dir: c.Dir, line: env.newLine(), out: out, json: c.JSON, seen: make(map[finding]bool)}
+	defer f.Close()
+	v := &verifier{ctx: ctx, files: f, dir: c.Dir, line: env.newLine(), out: out, json: c.JSON, seen: make(map[layout.Finding]bool)}
 	defer v.line.Clear()
 	start := time.Now()
 	if err := v.run(); err != nil {
@@ -98,13 +98,13 @@ func (s *verifySummary) print(out *output) {
 // verifier is a verification under way.
 type verifier struct {
 	ctx   context.Context
-	files *files
+	files *layout.Files
 	dir   string
 	line  *cli.Line
 	out   *output
 	json  bool
 	err   error // of the output
-	seen  map[finding]bool
+	seen  map[layout.Finding]bool
 	sum   verifySummary
 	read  map[fileID]readFile // partitions share files
 }
@@ -116,7 +116,7 @@ type fileID struct {
 	footerCRC     uint32
 }
 
-func (s *segmentLayout) id() fileID { return fileID{s.inode, s.ref.Number, s.ref.FooterCRC} }
+func idOf(s *layout.Segment) fileID { return fileID{s.Inode, s.Ref.Number, s.Ref.FooterCRC} }
 
 // readFile is a file that was read by one of its names.
 type readFile struct {
@@ -127,7 +127,7 @@ type readFile struct {
 // maxRemembered bounds the findings that are remembered to report each once.
 const maxRemembered = 100_000
 
-func (v *verifier) report(f finding) {
+func (v *verifier) report(f layout.Finding) {
 	if v.seen[f] {
 		return
 	}
@@ -153,12 +153,12 @@ func (v *verifier) run() error {
 	if err != nil || l == nil {
 		return err
 	}
-	for _, problem := range l.problems {
+	for _, problem := range l.Problems {
 		v.report(problem)
 	}
 	v.strangers()
-	for _, c := range l.containers {
-		for _, p := range c.partitions {
+	for _, c := range l.Containers {
+		for _, p := range c.Partitions {
 			if err := v.partition(l, p); err != nil {
 				return err
 			}
@@ -180,10 +180,10 @@ func (v *verifier) run() error {
 
 // structure reads the store manifest. A damaged or lost one is a finding, and
 // the layout nil: nothing else can be believed.
-func (v *verifier) structure() (*layout, error) {
-	l, err := v.files.readStructure(v.ctx)
-	if errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrNotStore) || errors.Is(err, errNoManifest) {
-		v.report(v.files.findingOf(".", err))
+func (v *verifier) structure() (*layout.Store, error) {
+	l, err := v.files.ReadStructure(v.ctx)
+	if errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrNotStore) || errors.Is(err, layout.ErrNoManifest) {
+		v.report(v.files.FindingOf(".", err))
 		return nil, nil
 	}
 	return l, err
@@ -192,64 +192,64 @@ func (v *verifier) structure() (*layout, error) {
 // strangers reports names in the directories of the store that are none of its
 // own.
 func (v *verifier) strangers() {
-	bases, err := v.files.fs.List(manifest.PartitionsDir)
+	bases, err := v.files.FS.List(manifest.PartitionsDir)
 	if err != nil {
-		v.report(v.files.findingOf(manifest.PartitionsDir, err))
+		v.report(v.files.FindingOf(manifest.PartitionsDir, err))
 		return
 	}
 	for _, base := range bases {
 		if _, ok := manifest.ParsePartitionDir(base); !ok {
-			v.report(v.files.finding(path.Join(manifest.PartitionsDir, base), -1, "not a partition of this store"))
+			v.report(v.files.Finding(path.Join(manifest.PartitionsDir, base), -1, "not a partition of this store"))
 		}
 	}
-	bases, err = v.files.fs.List(manifest.LogDir)
+	bases, err = v.files.FS.List(manifest.LogDir)
 	if err != nil {
-		v.report(v.files.findingOf(manifest.LogDir, err))
+		v.report(v.files.FindingOf(manifest.LogDir, err))
 		return
 	}
 	for _, base := range bases {
 		if _, ok := wal.ParseFileName(base); !ok && path.Ext(base) != ".spare" && path.Ext(base) != manifest.TempSuffix {
-			v.report(v.files.finding(path.Join(manifest.LogDir, base), -1, "not a file of the log"))
+			v.report(v.files.Finding(path.Join(manifest.LogDir, base), -1, "not a file of the log"))
 		}
 	}
 }
 
 // partition verifies a physical partition: all its files are opened first, so
 // that a writer cannot take them away.
-func (v *verifier) partition(l *layout, p *partitionLayout) error {
-	defer p.release()
-	err := v.files.readPartition(v.ctx, l, p, readers)
-	for attempt := 1; err == errReplaced && attempt < maxAttempts; attempt++ {
-		state, generation, loadErr := v.files.loadStore(v.ctx)
+func (v *verifier) partition(l *layout.Store, p *layout.Partition) error {
+	defer p.Release()
+	err := v.files.ReadPartition(v.ctx, l, p, layout.Readers)
+	for attempt := 1; err == layout.ErrReplaced && attempt < layout.MaxAttempts; attempt++ {
+		state, generation, loadErr := v.files.LoadStore(v.ctx)
 		if loadErr != nil {
 			return loadErr
 		}
-		if !lists(&state, p.id) {
+		if !layout.Lists(&state, p.ID) {
 			return nil // dropped meanwhile
 		}
-		l.generation = generation
-		err = v.files.readPartition(v.ctx, l, p, readers)
+		l.Generation = generation
+		err = v.files.ReadPartition(v.ctx, l, p, layout.Readers)
 	}
 	if err != nil {
 		return err
 	}
 	v.sum.Partitions++
-	for _, problem := range p.problems {
+	for _, problem := range p.Problems {
 		v.report(problem)
 	}
-	for _, run := range p.runs {
-		var before *segmentLayout
+	for _, run := range p.Runs {
+		var before *layout.Segment
 		for _, s := range run {
-			if s.problem != nil {
-				v.report(*s.problem)
+			if s.Problem != nil {
+				v.report(*s.Problem)
 				continue
 			}
 			if err := v.segment(l, p, s); err != nil {
 				return err
 			}
-			whole := before != nil && before.ref.Part == nil && s.ref.Part == nil
-			if whole && item.Compare(&before.props.Max, &s.props.Min) >= 0 || before != nil && bytes.Compare(before.ref.Max, s.ref.Min) > 0 {
-				v.report(v.files.finding(s.name, -1, "begins before the end of %s, the file before it in its run", path.Base(before.name)))
+			whole := before != nil && before.Ref.Part == nil && s.Ref.Part == nil
+			if whole && item.Compare(&before.Props.Max, &s.Props.Min) >= 0 || before != nil && bytes.Compare(before.Ref.Max, s.Ref.Min) > 0 {
+				v.report(v.files.Finding(s.Name, -1, "begins before the end of %s, the file before it in its run", path.Base(before.Name)))
 			}
 			before = s
 		}
@@ -258,92 +258,92 @@ func (v *verifier) partition(l *layout, p *partitionLayout) error {
 }
 
 // segment verifies a segment file and its reference.
-func (v *verifier) segment(l *layout, p *partitionLayout, s *segmentLayout) error {
+func (v *verifier) segment(l *layout.Store, p *layout.Partition, s *layout.Segment) error {
 	v.line.Show(time.Now(), func() string {
-		return fmt.Sprintf("%s: %s read, %s", s.name, cli.Bytes(v.sum.Bytes), cli.Plural(v.sum.Findings, "finding", "findings"))
+		return fmt.Sprintf("%s: %s read, %s", s.Name, cli.Bytes(v.sum.Bytes), cli.Plural(v.sum.Findings, "finding", "findings"))
 	})
-	if before, ok := v.read[s.id()]; ok && s.inode != 0 {
-		if before.damaged && before.name != s.name {
-			v.report(v.files.finding(s.name, -1, "is the same file as %s, which is damaged", before.name))
+	if before, ok := v.read[idOf(s)]; ok && s.Inode != 0 {
+		if before.damaged && before.name != s.Name {
+			v.report(v.files.Finding(s.Name, -1, "is the same file as %s, which is damaged", before.name))
 		}
 	} else if err := v.content(s); err != nil {
 		return err
 	}
 	v.reference(l, p, s)
-	s.reader.Release()
-	s.reader = nil
+	s.Reader.Release()
+	s.Reader = nil
 	return nil
 }
 
 // content verifies what is in a file.
-func (v *verifier) content(s *segmentLayout) error {
+func (v *verifier) content(s *layout.Segment) error {
 	damaged := false
-	err := s.reader.Verify(v.ctx, func(found segment.Finding) {
+	err := s.Reader.Verify(v.ctx, func(found segment.Finding) {
 		damaged = true
-		v.report(v.files.finding(s.name, found.Offset, "%s", found.What))
+		v.report(v.files.Finding(s.Name, found.Offset, "%s", found.What))
 	})
 	if v.ctx.Err() != nil {
 		return v.ctx.Err()
 	}
 	if err != nil {
-		v.report(v.files.findingOf(s.name, err))
+		v.report(v.files.FindingOf(s.Name, err))
 	}
 	if !damaged && err == nil {
-		err = engine.VerifyIndex(v.ctx, s.reader, func(at int64, what string) {
+		err = engine.VerifyIndex(v.ctx, s.Reader, func(at int64, what string) {
 			damaged = true
-			v.report(v.files.finding(s.name, at, "%s", what))
+			v.report(v.files.Finding(s.Name, at, "%s", what))
 		})
 		if v.ctx.Err() != nil {
 			return v.ctx.Err()
 		}
 		if err != nil {
-			v.report(v.files.findingOf(s.name, err))
+			v.report(v.files.FindingOf(s.Name, err))
 		}
 	}
 	if v.read == nil {
 		v.read = make(map[fileID]readFile)
 	}
-	v.read[s.id()] = readFile{s.name, damaged || err != nil}
+	v.read[idOf(s)] = readFile{s.Name, damaged || err != nil}
 	v.sum.Segments++
-	v.sum.Bytes += s.ref.Size
-	v.sum.Items += s.props.Items
+	v.sum.Bytes += s.Ref.Size
+	v.sum.Items += s.Props.Items
 	return nil
 }
 
 // reference checks that a file is the one that the manifest means, and that
 // what is in it belongs there. The items lie between the first and the last.
-func (v *verifier) reference(l *layout, p *partitionLayout, s *segmentLayout) {
-	props := s.props
+func (v *verifier) reference(l *layout.Store, p *layout.Partition, s *layout.Segment) {
+	props := s.Props
 	report := func(offset int64, format string, args ...any) {
-		v.report(v.files.finding(s.name, offset, format, args...))
+		v.report(v.files.Finding(s.Name, offset, format, args...))
 	}
-	if s.ref.FooterCRC != s.reader.FooterCRC() {
-		report(s.ref.Size-4, "footer checksum %08x, the manifest says %08x", s.reader.FooterCRC(), s.ref.FooterCRC)
+	if s.Ref.FooterCRC != s.Reader.FooterCRC() {
+		report(s.Ref.Size-4, "footer checksum %08x, the manifest says %08x", s.Reader.FooterCRC(), s.Ref.FooterCRC)
 	}
-	if props.FileNumber != s.ref.Number {
+	if props.FileNumber != s.Ref.Number {
 		report(16, "this is segment file %d", props.FileNumber)
 	}
-	if props.StoreID != l.state.StoreID {
+	if props.StoreID != l.State.StoreID {
 		report(24, "segment file of another store")
 	}
-	if props.MaxSeq > p.files.FlushedSeq {
-		report(-1, "holds sequence %d, the partition is flushed up to %d", props.MaxSeq, p.files.FlushedSeq)
+	if props.MaxSeq > p.Files.FlushedSeq {
+		report(-1, "holds sequence %d, the partition is flushed up to %d", props.MaxSeq, p.Files.FlushedSeq)
 	}
-	lo, loErr := partmap.EPKFromBytes(s.ref.Min)
-	hi, hiErr := partmap.EPKFromBytes(s.ref.Max)
+	lo, loErr := partmap.EPKFromBytes(s.Ref.Min)
+	hi, hiErr := partmap.EPKFromBytes(s.Ref.Max)
 	if err := errors.Join(loErr, hiErr); err != nil {
 		report(-1, "bad bounds in the manifest: %v", err)
 		return
 	}
-	if lo.Compare(&p.rng.Min) < 0 || hi.Compare(&p.rng.Max) > 0 {
-		report(-1, "reference [%s, %s) goes beyond partition %d", lo.String(), hi.String(), p.id)
+	if lo.Compare(&p.Range.Min) < 0 || hi.Compare(&p.Range.Max) > 0 {
+		report(-1, "reference [%s, %s) goes beyond partition %d", lo.String(), hi.String(), p.ID)
 	}
-	if s.ref.Part != nil {
+	if s.Ref.Part != nil {
 		return // some of its items belong to other partitions
 	}
 	bounds := partmap.Range{Min: lo, Max: hi}
 	for _, key := range []*item.Key{&props.Min, &props.Max} {
-		if epk := epkOf(key); !bounds.Contains(&epk) {
+		if epk := layout.EPKOf(key); !bounds.Contains(&epk) {
 			report(-1, "item with EPK %s lies outside of the reference [%s, %s)", epk.String(), lo.String(), hi.String())
 		}
 	}
@@ -351,30 +351,30 @@ func (v *verifier) reference(l *layout, p *partitionLayout, s *segmentLayout) {
 
 // unknown reports files in the directory of a partition that its manifest does
 // not name and that no crash leaves there.
-func (v *verifier) unknown(l *layout, p *partitionLayout) error {
-	if p.generation == 0 {
+func (v *verifier) unknown(l *layout.Store, p *layout.Partition) error {
+	if p.Generation == 0 {
 		return nil // its manifest cannot be read
 	}
-	dir := manifest.NewDir(v.files.fs, p.dir, manifest.PartitionKind)
-	for range maxAttempts {
-		m, err := loadNewest[manifest.Files](v.ctx, dir)
+	dir := manifest.NewDir(v.files.FS, p.Dir, manifest.PartitionKind)
+	for range layout.MaxAttempts {
+		m, err := layout.LoadNewest[manifest.Files](v.ctx, dir)
 		if err != nil {
 			return v.gone(l, p, err)
 		}
-		names, err := v.files.fs.List(p.dir)
+		names, err := v.files.FS.List(p.Dir)
 		if err != nil {
 			return v.gone(l, p, err)
 		}
-		var strange []finding
+		var strange []layout.Finding
 		for _, name := range names {
 			number, isSegment := manifest.ParseSegmentName(name)
 			_, isManifest := manifest.ParseName(name)
 			known := isSegment && (m.Lists(number) || m.Disposable(number))
 			if !known && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
-				strange = append(strange, v.files.finding(path.Join(p.dir, name), -1, "no manifest names this file"))
+				strange = append(strange, v.files.Finding(path.Join(p.Dir, name), -1, "no manifest names this file"))
 			}
 		}
-		if len(strange) > 0 && replaced(dir, dir.Generation()) {
+		if len(strange) > 0 && layout.Replaced(dir, dir.Generation()) {
 			continue
 		}
 		for _, found := range strange {
@@ -382,28 +382,23 @@ func (v *verifier) unknown(l *layout, p *partitionLayout) error {
 		}
 		return nil
 	}
-	return errRestless
+	return layout.ErrRestless
 }
 
 // gone reports err, which the directory of a partition gave, unless the
 // partition was dropped meanwhile.
-func (v *verifier) gone(l *layout, p *partitionLayout, err error) error {
+func (v *verifier) gone(l *layout.Store, p *layout.Partition, err error) error {
 	if v.ctx.Err() != nil {
 		return v.ctx.Err()
 	}
-	goneErr := v.files.gone(v.ctx, l, p)
+	goneErr := v.files.Gone(v.ctx, l, p)
 	if goneErr == nil {
-		v.report(v.files.findingOf(p.dir, err))
+		v.report(v.files.FindingOf(p.Dir, err))
 	}
-	if goneErr == errReplaced {
+	if goneErr == layout.ErrReplaced {
 		goneErr = nil
 	}
 	return goneErr
-}
-
-// lists reports whether a store has a partition.
-func lists(state *manifest.Store, id uint32) bool {
-	return slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == id })
 }
 
 // opens checks that the store opens: it applies the log's records to the
@@ -411,7 +406,7 @@ func lists(state *manifest.Store, id uint32) bool {
 func (v *verifier) opens() error {
 	db, err := openStore(v.ctx, v.dir)
 	if errors.Is(err, errDamaged) {
-		v.report(v.files.findingOf(".", err))
+		v.report(v.files.FindingOf(".", err))
 		return nil
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -14,10 +15,10 @@ import (
 // log verifies the log as a whole, as recovery reads it. Damage counts when it
 // is there twice under the same manifest: a record may be written meanwhile.
 func (v *verifier) log() error {
-	var last finding
+	var last layout.Finding
 	var lastGeneration uint64
-	for range maxAttempts {
-		state, generation, err := v.files.loadStore(v.ctx)
+	for range layout.MaxAttempts {
+		state, generation, err := v.files.LoadStore(v.ctx)
 		if err != nil {
 			return err
 		}
@@ -28,12 +29,12 @@ func (v *verifier) log() error {
 			}
 			bytes += int64(len(rec.Payload))
 			if uint32(rec.Stream) >= state.NextPartition {
-				return &engine.CorruptionError{File: v.files.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), Offset: rec.Offset,
+				return &engine.CorruptionError{File: v.files.FS.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), Offset: rec.Offset,
 					Err: fmt.Errorf("record of partition %d, which was never made", rec.Stream)}
 			}
 			return nil
 		}
-		recovery, err := wal.Recover(v.ctx, v.files.fs, manifest.LogDir, wal.State{First: state.LogFirst, Closed: state.LogClosed},
+		recovery, err := wal.Recover(v.ctx, v.files.FS, manifest.LogDir, wal.State{First: state.LogFirst, Closed: state.LogClosed},
 			wal.Options{StoreID: state.StoreID}, streams)
 		if v.ctx.Err() != nil {
 			return v.ctx.Err()
@@ -43,15 +44,15 @@ func (v *verifier) log() error {
 			v.sum.Bytes += bytes
 			return nil
 		}
-		if unreadable(err) {
+		if layout.Unreadable(err) {
 			return err
 		}
-		found := v.files.findingOf(manifest.LogDir, err)
+		found := v.files.FindingOf(manifest.LogDir, err)
 		if found == last && generation == lastGeneration {
 			v.report(found)
 			return nil
 		}
 		last, lastGeneration = found, generation
 	}
-	return errRestless
+	return layout.ErrRestless
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -48,7 +49,7 @@ type logRow struct {
 	TornBytes    int64            `json:"torn_bytes"`
 	TornReason   string           `json:"torn_reason,omitempty"`
 	Dropped      *wal.Dropped     `json:"dropped,omitempty"` // behind the noted length, by an earlier open
-	Problem      *finding         `json:"problem,omitempty"`
+	Problem      *layout.Finding  `json:"problem,omitempty"`
 
 	sealed, vouches bool
 }
@@ -84,16 +85,16 @@ type recordRow struct {
 
 // Run runs the command.
 func (c *walCommand) Run(ctx context.Context, out *output) error {
-	f, err := openFiles(c.Dir)
+	f, err := layout.Open(c.Dir)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	l, err := f.readLayout(ctx, manifestsOnly, nil)
+	defer f.Close()
+	l, err := f.ReadLayout(ctx, layout.ManifestsOnly, nil)
 	if err != nil {
 		return err
 	}
-	numbers, err := f.logFiles()
+	numbers, err := logFiles(f)
 	if err != nil {
 		return err
 	}
@@ -124,8 +125,8 @@ func (c *walCommand) Run(ctx context.Context, out *output) error {
 }
 
 // logFiles returns the numbers of the log files, ascending.
-func (f *files) logFiles() ([]uint64, error) {
-	bases, err := f.fs.List(manifest.LogDir)
+func logFiles(f *layout.Files) ([]uint64, error) {
+	bases, err := f.FS.List(manifest.LogDir)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +142,8 @@ func (f *files) logFiles() ([]uint64, error) {
 
 // logView is what the command wal found.
 type logView struct {
-	files       *files
-	layout      *layout
+	files       *layout.Files
+	layout      *layout.Store
 	out         *output
 	listRecords bool
 	json        bool
@@ -159,11 +160,11 @@ const checkEvery = 1024
 func (w *logView) read(ctx context.Context, n uint64) error {
 	name := path.Join(manifest.LogDir, wal.FileName(n))
 	row := logRow{header: newHeader("log_file"), File: name, Number: n, Types: make(map[string]int64)}
-	noted := notedLength(&w.layout.state, n)
+	noted := notedLength(&w.layout.State, n)
 	if noted >= 0 {
 		row.Noted = &noted
 	}
-	info, err := wal.ReadFile(w.files.fs, manifest.LogDir, n, noted, func(rec *wal.Record) error {
+	info, err := wal.ReadFile(w.files.FS, manifest.LogDir, n, noted, func(rec *wal.Record) error {
 		row.Records++
 		if row.Records%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -174,7 +175,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		state, _, stateErr := w.files.loadStore(ctx)
+		state, _, stateErr := w.files.LoadStore(ctx)
 		if stateErr != nil {
 			return stateErr
 		}
@@ -184,7 +185,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 			}
 		} else if now := notedLength(&state, n); noted < 0 && now >= 0 {
 			// The writer closed it: it may end there.
-			w.layout.state.LogClosed = append(w.layout.state.LogClosed, wal.Closed{File: n, Length: now})
+			w.layout.State.LogClosed = append(w.layout.State.LogClosed, wal.Closed{File: n, Length: now})
 			return w.read(ctx, n)
 		}
 	}
@@ -198,14 +199,14 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 		}
 		row.TornBytes, row.TornReason, row.sealed, row.vouches = info.TornBytes, info.TornReason, info.Sealed, info.Vouches
 		if row.Noted != nil && err == nil && info.Length != noted {
-			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: info.Length, Err: fmt.Errorf("the records end, but the manifest notes a length of %d", noted)}
+			err = &engine.CorruptionError{File: w.files.FS.Path(name), Offset: info.Length, Err: fmt.Errorf("the records end, but the manifest notes a length of %d", noted)}
 		}
-		if info.Header.StoreID != w.layout.state.StoreID && err == nil {
-			err = &engine.CorruptionError{File: w.files.fs.Path(name), Offset: 32, Err: errors.New("log file of another store")}
+		if info.Header.StoreID != w.layout.State.StoreID && err == nil {
+			err = &engine.CorruptionError{File: w.files.FS.Path(name), Offset: 32, Err: errors.New("log file of another store")}
 		}
 	}
 	if err != nil {
-		found := w.files.findingOf(name, err)
+		found := w.files.FindingOf(name, err)
 		row.Problem = &found
 	}
 	row.State = w.state(&row)
@@ -228,7 +229,7 @@ func (w *logView) state(row *logRow) string {
 	switch {
 	case row.Problem != nil:
 		return "damaged"
-	case row.Number < w.layout.state.LogFirst:
+	case row.Number < w.layout.State.LogFirst:
 		return "released"
 	case row.sealed:
 		return "sealed"
@@ -291,12 +292,12 @@ func widen(lo, hi *uint64, rec *wal.Record) {
 
 func (w *logView) newStream(id wal.Stream) *streamRow {
 	s := &streamRow{header: newHeader("stream"), Stream: id, Dropped: id != 0}
-	for _, c := range w.layout.containers {
-		for _, p := range c.partitions {
-			if wal.Stream(p.id) == id {
-				s.Container, s.FlushedSeq, s.Dropped = c.Name, p.files.FlushedSeq, false
+	for _, c := range w.layout.Containers {
+		for _, p := range c.Partitions {
+			if wal.Stream(p.ID) == id {
+				s.Container, s.FlushedSeq, s.Dropped = c.Name, p.Files.FlushedSeq, false
 			}
-			for _, in := range p.files.Inherits {
+			for _, in := range p.Files.Inherits {
 				if wal.Stream(in.Stream) == id { // needed as far as the one that has flushed least
 					if s.Dropped || in.FlushedSeq < s.FlushedSeq {
 						s.FlushedSeq = in.FlushedSeq
@@ -320,17 +321,17 @@ func (w *logView) unsealed(ctx context.Context) error {
 	}
 	for i := range max(last, 0) {
 		row := &w.rows[i]
-		if row.sealed || row.Noted != nil || row.Problem != nil || row.Number < w.layout.state.LogFirst {
+		if row.sealed || row.Noted != nil || row.Problem != nil || row.Number < w.layout.State.LogFirst {
 			continue
 		}
-		info, err := wal.ReadFile(w.files.fs, manifest.LogDir, row.Number, -1, func(*wal.Record) error { return ctx.Err() })
+		info, err := wal.ReadFile(w.files.FS, manifest.LogDir, row.Number, -1, func(*wal.Record) error { return ctx.Err() })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err == nil && info.Sealed {
 			continue
 		}
-		state, _, stateErr := w.files.loadStore(ctx)
+		state, _, stateErr := w.files.LoadStore(ctx)
 		if stateErr != nil {
 			return stateErr
 		}
@@ -338,7 +339,7 @@ func (w *logView) unsealed(ctx context.Context) error {
 		if noted || row.Number < state.LogFirst {
 			continue // another process opened the store, or let the file go
 		}
-		found := w.files.finding(row.File, row.Length, "%s without a seal, but a later file vouches for it", cmp.Or(row.TornReason, "the records end"))
+		found := w.files.Finding(row.File, row.Length, "%s without a seal, but a later file vouches for it", cmp.Or(row.TornReason, "the records end"))
 		row.Problem, row.State = &found, "damaged"
 	}
 	return nil
@@ -346,7 +347,7 @@ func (w *logView) unsealed(ctx context.Context) error {
 
 // missing adds the files that the manifest wants and that are not there.
 func (w *logView) missing(numbers []uint64) {
-	state := &w.layout.state
+	state := &w.layout.State
 	want := make(map[uint64]bool)
 	for _, c := range state.LogClosed {
 		want[c.File] = c.File >= state.LogFirst
@@ -363,11 +364,11 @@ func (w *logView) missing(numbers []uint64) {
 		if !want[n] || slices.Contains(numbers, n) {
 			continue
 		}
-		if replaced(w.files.storeManifests(), w.layout.generation) {
+		if layout.Replaced(w.files.StoreManifests(), w.layout.Generation) {
 			return // let go meanwhile
 		}
 		name := path.Join(manifest.LogDir, wal.FileName(n))
-		found := w.files.finding(name, -1, "log file is missing")
+		found := w.files.Finding(name, -1, "log file is missing")
 		w.rows = append(w.rows, logRow{
 			header: newHeader("log_file"), File: name, Number: n, State: "damaged", Types: map[string]int64{},
 			Problem: &found,

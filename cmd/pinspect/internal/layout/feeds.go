@@ -1,4 +1,4 @@
-package main
+package layout
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// feedHistory is what a container keeps for its change feed of all versions.
-type feedHistory struct {
+// FeedHistory is what a container keeps for its change feed of all versions.
+type FeedHistory struct {
 	Retention string `json:"retention"`
 	// Since is the sequence above which there is every version, in all physical
 	// partitions; 0: of all that was written.
@@ -23,23 +23,23 @@ type feedHistory struct {
 	Bytes int64 `json:"older_raw_bytes"`
 }
 
-// describeFeed returns nil for a container that keeps no changes.
-func describeFeed(state *manifest.Store, view *containerLayout) *feedHistory {
+// DescribeFeed returns nil for a container that keeps no changes.
+func DescribeFeed(state *manifest.Store, view *Container) *FeedHistory {
 	if view.ChangeRetention == 0 {
 		return nil
 	}
-	h := &feedHistory{Retention: (time.Duration(view.ChangeRetention) * time.Millisecond).String()}
+	h := &FeedHistory{Retention: (time.Duration(view.ChangeRetention) * time.Millisecond).String()}
 	var items, raw int64
-	for _, p := range view.partitions {
-		h.Since = max(h.Since, p.files.ChangeFloor)
-		for i := range p.files.Runs {
-			h.Older += p.files.Runs[i].Shadowed
+	for _, p := range view.Partitions {
+		h.Since = max(h.Since, p.Files.ChangeFloor)
+		for i := range p.Files.Runs {
+			h.Older += p.Files.Runs[i].Shadowed
 		}
 		for s := range p.segments() {
-			if s.props != nil {
-				items += int64(s.props.Items)
-				raw += int64(s.props.RawBytes)
-				h.Older += int64(s.props.Items - s.props.Keys + s.props.Tombstones)
+			if s.Props != nil {
+				items += int64(s.Props.Items)
+				raw += int64(s.Props.RawBytes)
+				h.Older += int64(s.Props.Items - s.Props.Keys + s.Props.Tombstones)
 			}
 		}
 	}
@@ -55,8 +55,8 @@ func describeFeed(state *manifest.Store, view *containerLayout) *feedHistory {
 	return h
 }
 
-// text says it in a line.
-func (h *feedHistory) text() string {
+// Text says it in a line.
+func (h *FeedHistory) Text() string {
 	since := "everything that was written"
 	if h.Since > 0 {
 		since = "everything above sequence " + cli.Count(h.Since)

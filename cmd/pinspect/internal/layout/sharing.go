@@ -1,4 +1,4 @@
-package main
+package layout
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// sharing says which segment files partitions have for themselves, and which
+// Sharing says which segment files partitions have for themselves, and which
 // they share: after a split both children have a name for each file of their
 // parent, until it is written anew.
-type sharing struct {
-	own, shared map[engine.PartitionID]int64 // bytes of the files that a partition has a name for
+type Sharing struct {
+	Own, Shared map[engine.PartitionID]int64 // bytes of the files that a partition has a name for
 	held        map[uint64]*heldFile
 }
 
@@ -24,16 +24,16 @@ type heldFile struct {
 	owners []engine.PartitionID
 }
 
-// readSharing looks up the files of all partitions. Those that a writer removes
+// ReadSharing looks up the files of all partitions. Those that a writer removes
 // meanwhile count nothing.
-func (f *files) readSharing(ctx context.Context) (*sharing, error) {
-	l, err := f.readLayout(ctx, manifestsOnly, nil)
+func (f *Files) ReadSharing(ctx context.Context) (*Sharing, error) {
+	l, err := f.ReadLayout(ctx, ManifestsOnly, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &sharing{own: make(map[engine.PartitionID]int64), shared: make(map[engine.PartitionID]int64), held: make(map[uint64]*heldFile)}
-	for _, c := range l.containers {
-		for _, p := range c.partitions {
+	s := &Sharing{Own: make(map[engine.PartitionID]int64), Shared: make(map[engine.PartitionID]int64), held: make(map[uint64]*heldFile)}
+	for _, c := range l.Containers {
+		for _, p := range c.Partitions {
 			if err := s.add(ctx, f, p); err != nil {
 				return nil, err
 			}
@@ -42,18 +42,18 @@ func (f *files) readSharing(ctx context.Context) (*sharing, error) {
 	for _, h := range s.held {
 		for _, id := range h.owners {
 			if len(h.owners) > 1 {
-				s.shared[id] += h.bytes
+				s.Shared[id] += h.bytes
 			} else {
-				s.own[id] += h.bytes
+				s.Own[id] += h.bytes
 			}
 		}
 	}
 	return s, nil
 }
 
-func (s *sharing) add(ctx context.Context, f *files, p *partitionLayout) error {
+func (s *Sharing) add(ctx context.Context, f *Files, p *Partition) error {
 	seen := make(map[uint64]bool) // numbers: a partition may refer to a file twice
-	for _, r := range p.files.Runs {
+	for _, r := range p.Files.Runs {
 		for _, ref := range r.Files {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (s *sharing) add(ctx context.Context, f *files, p *partitionLayout) error {
 				continue
 			}
 			seen[ref.Number] = true
-			info, err := f.fs.Stat(path.Join(p.dir, manifest.SegmentName(ref.Number)))
+			info, err := f.FS.Stat(path.Join(p.Dir, manifest.SegmentName(ref.Number)))
 			if errors.Is(err, engine.ErrMissing) {
 				continue
 			}
@@ -74,14 +74,14 @@ func (s *sharing) add(ctx context.Context, f *files, p *partitionLayout) error {
 				h = &heldFile{bytes: info.Size}
 				s.held[info.ID] = h
 			}
-			h.owners = append(h.owners, engine.PartitionID(p.id))
+			h.owners = append(h.owners, engine.PartitionID(p.ID))
 		}
 	}
 	return nil
 }
 
-// total describes the files of some partitions, each counted once.
-func (s *sharing) total(ids map[engine.PartitionID]bool) string {
+// Total describes the files of some partitions, each counted once.
+func (s *Sharing) Total(ids map[engine.PartitionID]bool) string {
 	var bytes, files, shared, sharedFiles int64
 	for _, h := range s.held {
 		for _, id := range h.owners {

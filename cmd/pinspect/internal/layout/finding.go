@@ -1,4 +1,4 @@
-package main
+package layout
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"github.com/cleavestore/cleave/engine"
 )
 
-// finding is something wrong in a file of a store.
-type finding struct {
+// Finding is something wrong in a file of a store.
+type Finding struct {
 	File   string `json:"file"`   // below the directory of the store, with slashes
 	Offset int64  `json:"offset"` // -1: the file as a whole
 	What   string `json:"what"`
@@ -18,7 +18,7 @@ type finding struct {
 }
 
 // String tells the finding with the full name of the file.
-func (f finding) String() string {
+func (f Finding) String() string {
 	name := f.File
 	if f.root != "" {
 		name = filepath.Join(f.root, filepath.FromSlash(name))
@@ -29,15 +29,15 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s: offset %d: %s", name, f.Offset, f.What)
 }
 
-// finding returns a finding about a file of the store, at offset or, if that
+// Finding returns a finding about a file of the store, at offset or, if that
 // is negative, about the file as a whole.
-func (f *files) finding(name string, offset int64, format string, args ...any) finding {
-	return finding{File: name, Offset: offset, What: fmt.Sprintf(format, args...), root: f.fs.Path(".")}
+func (f *Files) Finding(name string, offset int64, format string, args ...any) Finding {
+	return Finding{File: name, Offset: offset, What: fmt.Sprintf(format, args...), root: f.FS.Path(".")}
 }
 
-// findingOf turns an error into a finding, at the place that the error names
+// FindingOf turns an error into a finding, at the place that the error names
 // or else in a file of the store.
-func (f *files) findingOf(name string, err error) finding {
+func (f *Files) FindingOf(name string, err error) Finding {
 	var corrupt *engine.CorruptionError
 	if errors.As(err, &corrupt) {
 		return f.findingAt(corrupt.File, corrupt.Offset, corrupt.Err.Error())
@@ -46,15 +46,15 @@ func (f *files) findingOf(name string, err error) finding {
 	if errors.As(err, &io) {
 		return f.findingAt(io.File, io.Offset, fmt.Sprintf("%s: %v", io.Op, io.Err))
 	}
-	return f.finding(name, -1, "%v", err)
+	return f.Finding(name, -1, "%v", err)
 }
 
 // findingAt returns a finding about a file with its full name.
-func (f *files) findingAt(full string, offset int64, what string) finding {
-	root := f.fs.Path(".")
+func (f *Files) findingAt(full string, offset int64, what string) Finding {
+	root := f.FS.Path(".")
 	name, err := filepath.Rel(root, full)
 	if err != nil || !filepath.IsLocal(name) {
-		return finding{File: full, Offset: offset, What: what}
+		return Finding{File: full, Offset: offset, What: what}
 	}
-	return finding{filepath.ToSlash(name), offset, what, root}
+	return Finding{filepath.ToSlash(name), offset, what, root}
 }

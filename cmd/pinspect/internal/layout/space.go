@@ -1,4 +1,4 @@
-package main
+package layout
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// space is the size of a store on disk by kind of file, in bytes.
-type space struct {
+// Space is the size of a store on disk by kind of file, in bytes.
+type Space struct {
 	Segments  int64 `json:"segments"`
 	Log       int64 `json:"log"`
 	Manifests int64 `json:"manifests"`
@@ -19,10 +19,10 @@ type space struct {
 	Total     int64 `json:"total"`
 }
 
-// diskSpace adds up the files below a directory. Those that vanish meanwhile
+// DiskSpace adds up the files below a directory. Those that vanish meanwhile
 // count nothing.
-func (f *files) diskSpace(ctx context.Context) (space, error) {
-	var s space
+func (f *Files) DiskSpace(ctx context.Context) (Space, error) {
+	var s Space
 	if err := f.addDirectory(ctx, ".", 0, &s, make(map[uint64]bool)); err != nil {
 		return s, err
 	}
@@ -34,8 +34,8 @@ func (f *files) diskSpace(ctx context.Context) (space, error) {
 const maxDepth = 4
 
 // seen holds the inodes that were counted: partitions share files.
-func (f *files) addDirectory(ctx context.Context, dir string, level int, s *space, seen map[uint64]bool) error {
-	names, err := f.fs.List(dir)
+func (f *Files) addDirectory(ctx context.Context, dir string, level int, s *Space, seen map[uint64]bool) error {
+	names, err := f.FS.List(dir)
 	if errors.Is(err, engine.ErrMissing) {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (f *files) addDirectory(ctx context.Context, dir string, level int, s *spac
 			return err
 		}
 		name := path.Join(dir, base)
-		info, err := f.fs.Stat(name)
+		info, err := f.FS.Stat(name)
 		if errors.Is(err, engine.ErrMissing) {
 			continue
 		}
@@ -82,13 +82,13 @@ func (f *files) addDirectory(ctx context.Context, dir string, level int, s *spac
 	return nil
 }
 
-// obsolete adds up the files that manifests list as replaced. Those that have other names
+// Obsolete adds up the files that manifests list as replaced. Those that have other names
 // too, or are gone, take no space for it.
-func (f *files) obsolete(l *layout) (sum int64) {
-	for _, c := range l.containers {
-		for _, p := range c.partitions {
-			for _, number := range p.files.Obsolete {
-				info, err := f.fs.Stat(path.Join(p.dir, manifest.SegmentName(number)))
+func (f *Files) Obsolete(l *Store) (sum int64) {
+	for _, c := range l.Containers {
+		for _, p := range c.Partitions {
+			for _, number := range p.Files.Obsolete {
+				info, err := f.FS.Stat(path.Join(p.Dir, manifest.SegmentName(number)))
 				if err == nil && info.Links == 1 {
 					sum += info.Size
 				}

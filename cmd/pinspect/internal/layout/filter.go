@@ -1,4 +1,4 @@
-package main
+package layout
 
 import (
 	"context"
@@ -7,27 +7,27 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
-// filter narrows what is listed.
-type filter struct {
+// Filter narrows what is listed.
+type Filter struct {
 	Container string `placeholder:"NAME" help:"Only this container."`
 	Partition uint32 `placeholder:"ID" help:"Only this physical partition."`
 }
 
-// picker says which partitions are wanted; nil wants all.
-type picker func(*containerLayout, *partitionLayout) bool
+// Picker says which partitions are wanted; nil wants all.
+type Picker func(*Container, *Partition) bool
 
-func (p picker) wants(c *containerLayout, partition *partitionLayout) bool {
+func (p Picker) Wants(c *Container, partition *Partition) bool {
 	return p == nil || p(c, partition)
 }
 
-// within opens the files of a store and calls show with them and the filter as
+// Within opens the files of a store and calls show with them and the filter as
 // a function.
-func (o *filter) within(ctx context.Context, dir string, show func(*files, picker) error) error {
-	f, err := openFiles(dir)
+func (o *Filter) Within(ctx context.Context, dir string, show func(*Files, Picker) error) error {
+	f, err := Open(dir)
 	if err != nil {
 		return err
 	}
-	defer f.close()
+	defer f.Close()
 	pick, err := o.picked(ctx, f)
 	if err != nil {
 		return err
@@ -37,21 +37,21 @@ func (o *filter) within(ctx context.Context, dir string, show func(*files, picke
 
 // picked returns the filter as a function, and an error if it names something
 // that the store does not have.
-func (o *filter) picked(ctx context.Context, f *files) (picker, error) {
+func (o *Filter) picked(ctx context.Context, f *Files) (Picker, error) {
 	if o.Container == "" && o.Partition == 0 {
 		return nil, nil
 	}
-	l, err := f.readStructure(ctx)
+	l, err := f.ReadStructure(ctx)
 	if err != nil {
 		return nil, err
 	}
 	container, some := false, false
-	pick := func(c *containerLayout, p *partitionLayout) bool {
-		return (o.Container == "" || c.Name == o.Container) && (o.Partition == 0 || p.id == o.Partition)
+	pick := func(c *Container, p *Partition) bool {
+		return (o.Container == "" || c.Name == o.Container) && (o.Partition == 0 || p.ID == o.Partition)
 	}
-	for _, c := range l.containers {
+	for _, c := range l.Containers {
 		container = container || o.Container == "" || c.Name == o.Container
-		for _, p := range c.partitions {
+		for _, p := range c.Partitions {
 			some = some || pick(c, p)
 		}
 	}
