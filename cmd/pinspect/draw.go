@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -22,20 +23,11 @@ func bar[N int | int64 | uint64](part, whole N, width int) string {
 	return text
 }
 
-// position returns the place of an EPK in the key space, between 0 and 1.
-func position(e *partmap.EPK) float64 { return place(e.Head()) }
-
-// place is position of an EPK that begins with these 8 bytes.
-func place(head uint64) float64 {
-	const keys = 1 << 62 // the two highest bits of a key's EPK are clear
-	return math.Min(float64(head)/keys, 1)
-}
-
 // strip draws a range as the part of the key space that it covers. A range
 // that is smaller than a cell has one.
 func strip(r partmap.Range, width int) string {
-	lo := min(int(math.Round(position(&r.Min)*float64(width))), width-1)
-	hi := max(int(math.Round(position(&r.Max)*float64(width))), lo+1)
+	lo := min(int(math.Round(survey.Position(&r.Min)*float64(width))), width-1)
+	hi := max(int(math.Round(survey.Position(&r.Max)*float64(width))), lo+1)
 	return strings.Repeat("·", lo) + strings.Repeat("█", hi-lo) + strings.Repeat("·", width-hi)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -12,7 +13,7 @@ import (
 type hotCommand struct {
 	target
 	layout.Filter
-	recency
+	survey.Recency
 	Top      int  `default:"10" placeholder:"N" help:"List the N hottest (${default})."`
 	Each     bool `help:"The N hottest of each physical partition, not of each container."`
 	ShowKeys bool `help:"Show partition keys as they are, not only their hash."`
@@ -68,20 +69,20 @@ func (c *hotCommand) Run(ctx context.Context, env *environment, out *output) err
 func (c *hotCommand) show(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats, out *output) error {
 	line := env.newLine()
 	defer line.Clear()
-	after, last := c.after(db)
-	h, err := takeHeat(ctx, db, cs, heatOptions{after: after, top: c.Top, each: c.Each, only: c.Partition}, line)
+	after, last := c.After(db)
+	h, err := survey.TakeHeat(ctx, db, cs, survey.HeatOptions{After: after, Options: survey.Options{Top: c.Top, Each: c.Each, Only: c.Partition}}, line)
 	if err != nil {
-		return err
+		return readFailure(err)
 	}
 	var rows []hotRow
-	for _, l := range h.hottest {
-		epk := l.key.EPK()
+	for _, l := range h.Hottest {
+		epk := l.Key.EPK()
 		row := hotRow{
-			header: newHeader("hot_partition"), Container: cs.Name, Partition: l.partition, EPK: epk.String(),
-			Recent: l.recent, Documents: l.documents, Share: float64(l.recent) / float64(h.documents),
+			header: newHeader("hot_partition"), Container: cs.Name, Partition: l.Partition, EPK: epk.String(),
+			Recent: l.Recent, Documents: l.Documents, Share: float64(l.Recent) / float64(h.Documents),
 		}
 		if c.ShowKeys {
-			row.Key = l.key.String()
+			row.Key = l.Key.String()
 		}
 		rows = append(rows, row)
 	}
@@ -97,13 +98,13 @@ func (c *hotCommand) show(ctx context.Context, env *environment, db *engine.DB, 
 	return nil
 }
 
-func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *heat, rows []hotRow, writes uint64) {
+func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *survey.Heat, rows []hotRow, writes uint64) {
 	where := ""
 	if c.Partition != 0 {
 		where = fmt.Sprintf(" in physical partition %d", c.Partition)
 	}
 	out.printf("container %s: the last write of %s%s is among the newest %s of the store%s\n", printable(cs.Name),
-		cli.Plural(h.documents, "document", "documents"), where, cli.Plural(writes, "write", "writes"), h.span())
+		cli.Plural(h.Documents, "document", "documents"), where, cli.Plural(writes, "write", "writes"), h.Span())
 	if len(rows) == 0 {
 		return
 	}
@@ -114,7 +115,7 @@ func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *heat, rows
 	t := cli.NewTable(head...)
 	for _, r := range rows {
 		cells := []string{r.EPK[:min(len(r.EPK), 12)], cli.Count(uint64(r.Partition)), cli.Count(r.Recent), cli.Count(r.Documents),
-			formatPercent(r.Share) + " " + bar(r.Recent, h.documents, 12)}
+			formatPercent(r.Share) + " " + bar(r.Recent, h.Documents, 12)}
 		if c.ShowKeys {
 			cells = append(cells, r.Key)
 		}

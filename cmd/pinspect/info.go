@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -185,12 +186,13 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *layout.F
 		for _, p := range cs.Partitions {
 			r.LastSeq = max(r.LastSeq, p.Visible)
 		}
-		if !info.Exact && (c.Count || info.RawBytes < cheapBytes) {
-			counted, countErr := takeCensus(ctx, db, &cs, 0, line)
+		if !info.Exact && (c.Count || info.RawBytes < survey.CheapBytes) {
+			counted, countErr := survey.TakeCensus(ctx, db, &cs, 0, line)
+			countErr = readFailure(countErr)
 			switch {
 			case countErr == nil:
-				sum := counted.total()
-				info.Documents, info.Logical, info.RawBytes, info.Exact = sum.documents, sum.logical, sum.bytes, true
+				sum := counted.Total()
+				info.Documents, info.Logical, info.RawBytes, info.Exact = sum.Documents, sum.Logical, sum.Bytes, true
 			case errors.As(countErr, new(findingError)):
 				damage = errors.Join(damage, countErr)
 			default:

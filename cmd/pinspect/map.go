@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
@@ -15,7 +16,7 @@ import (
 type mapCommand struct {
 	target
 	layout.Filter
-	recency
+	survey.Recency
 	Heat     *bool  `negatable:"" help:"Read the documents and show where those lie that were written lately. Unasked only if they are fewer than 256 MiB."`
 	SVG      string `name:"svg" placeholder:"FILE" help:"Write a picture for browsers into FILE (-: to standard output)."`
 	From     string `placeholder:"EPK" help:"Begin at this place of the key space, the first hexadecimal digits of an EPK."`
@@ -40,20 +41,6 @@ Examples:
   pinspect map DIR --json | jq '.partitions[] | .raw_bytes'`
 }
 
-// window is a part of the key space, by positions. The zero window is all.
-type window struct{ lo, hi float64 }
-
-// part returns where in the window a position lies: 0 to 1, and beyond.
-func (w window) part(position float64) float64 {
-	if w.hi == 0 {
-		return position
-	}
-	return (position - w.lo) / (w.hi - w.lo)
-}
-
-// clip is part, moved to the nearer end of the window if it lies outside.
-func (w window) clip(e *partmap.EPK) float64 { return min(max(w.part(position(e)), 0), 1) }
-
 // mapReport is the map of a container.
 type mapReport struct {
 	header
@@ -66,7 +53,7 @@ type mapReport struct {
 	Density    []int64        `json:"raw_bytes_by_place"` // even parts of the key space, or of --from to --to
 	Heat       *mapHeat       `json:"heat,omitempty"`     // if the documents were read
 
-	window window
+	window survey.Window
 	raw    int64 // of all of the container
 }
 
@@ -173,12 +160,12 @@ func (c *mapCommand) writeSVG(env *environment, maps []*mapReport) error {
 }
 
 // window reads --from and --to.
-func (c *mapCommand) window() (w window, err error) {
-	w.hi = 1
+func (c *mapCommand) window() (w survey.Window, err error) {
+	w.Hi = 1
 	for _, end := range []struct {
 		name, text string
 		to         *float64
-	}{{"--from", c.From, &w.lo}, {"--to", c.To, &w.hi}} {
+	}{{"--from", c.From, &w.Lo}, {"--to", c.To, &w.Hi}} {
 		if end.text == "" {
 			continue
 		}
@@ -190,25 +177,25 @@ func (c *mapCommand) window() (w window, err error) {
 		if err != nil {
 			return w, cli.Usagef("%s %s: %w", end.name, end.text, err)
 		}
-		*end.to = position(&epk)
+		*end.to = survey.Position(&epk)
 	}
-	if w.lo >= w.hi {
+	if w.Lo >= w.Hi {
 		return w, cli.Usagef("--from %s lies behind the end of what is shown", c.From)
 	}
 	return w, nil
 }
 
 // container collects the map of a container.
-func (c *mapCommand) container(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats, w window) (*mapReport, error) {
+func (c *mapCommand) container(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats, w survey.Window) (*mapReport, error) {
 	line := env.newLine()
 	defer line.Clear()
-	survey, err := surveyTables(ctx, db, cs, surveyOptions{top: c.Top, only: c.Partition, bins: mapBins, window: w}, line)
+	found, err := survey.ReadTables(ctx, db, cs, survey.Options{Top: c.Top, Only: c.Partition, Bins: mapBins, Window: w}, line)
 	if err != nil {
-		return nil, err
+		return nil, readFailure(err)
 	}
 	m := &mapReport{
 		header: newHeader("map"), Container: cs.Name, Key: keyPaths(&cs.Def),
-		Partitions: []mapPartition{}, Largest: []mapLogical{}, Density: survey.bins, window: w,
+		Partitions: []mapPartition{}, Largest: []mapLogical{}, Density: found.Bins, window: w,
 	}
 	recent, err := c.addHeat(ctx, db, cs, m, line)
 	if err != nil {
@@ -226,15 +213,15 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		if err != nil {
 			return nil, err
 		}
-		if w.part(position(&lo)) >= 1 || w.part(position(&hi)) <= 0 {
+		if w.Part(survey.Position(&lo)) >= 1 || w.Part(survey.Position(&hi)) <= 0 {
 			continue
 		}
-		t := survey.partitions[p.ID]
-		m.Logical += t.logical
-		m.RawBytes += t.bytes
+		t := found.Partitions[p.ID]
+		m.Logical += t.Logical
+		m.RawBytes += t.Bytes
 		row := mapPartition{
-			ID: p.ID, Min: p.Min, Max: p.Max, Share: position(&hi) - position(&lo), Logical: t.logical, Documents: t.documents,
-			Exact: p.Exact, RawBytes: t.bytes, FileBytes: p.FileBytes, rng: partmap.Range{Min: lo, Max: hi},
+			ID: p.ID, Min: p.Min, Max: p.Max, Share: survey.Position(&hi) - survey.Position(&lo), Logical: t.Logical, Documents: t.Documents,
+			Exact: p.Exact, RawBytes: t.Bytes, FileBytes: p.FileBytes, rng: partmap.Range{Min: lo, Max: hi},
 		}
 		if recent != nil {
 			n := recent[p.ID]
@@ -242,15 +229,15 @@ func (c *mapCommand) container(ctx context.Context, env *environment, db *engine
 		}
 		m.Partitions = append(m.Partitions, row)
 	}
-	for _, l := range survey.top {
-		epk := l.key.EPK()
-		at := position(&epk)
-		if part := w.part(at); part < 0 || part >= 1 {
+	for _, l := range found.Top {
+		epk := l.Key.EPK()
+		at := survey.Position(&epk)
+		if part := w.Part(at); part < 0 || part >= 1 {
 			continue
 		}
-		row := mapLogical{EPK: epk.String(), Partition: l.partition, RawBytes: l.bytes, Place: at}
+		row := mapLogical{EPK: epk.String(), Partition: l.Partition, RawBytes: l.Bytes, Place: at}
 		if c.ShowKeys {
-			row.Key = l.key.String()
+			row.Key = l.Key.String()
 		}
 		m.Largest = append(m.Largest, row)
 	}
@@ -263,16 +250,16 @@ func (c *mapCommand) addHeat(ctx context.Context, db *engine.DB, cs *engine.Cont
 	for _, p := range cs.Partitions {
 		m.raw += p.RawBytes
 	}
-	if c.Heat != nil && !*c.Heat || c.Heat == nil && m.raw >= cheapBytes {
+	if c.Heat != nil && !*c.Heat || c.Heat == nil && m.raw >= survey.CheapBytes {
 		return nil, nil
 	}
-	after, last := c.after(db)
-	h, err := takeHeat(ctx, db, cs, heatOptions{after: after, only: c.Partition, bins: mapBins, window: m.window}, line)
+	after, last := c.After(db)
+	h, err := survey.TakeHeat(ctx, db, cs, survey.HeatOptions{After: after, Options: survey.Options{Only: c.Partition, Bins: mapBins, Window: m.window}}, line)
 	if err != nil {
-		return nil, err
+		return nil, readFailure(err)
 	}
-	m.Heat = &mapHeat{Writes: last - after, Documents: h.documents, ByPlace: h.bins, span: h.span()}
-	return h.partitions, nil
+	m.Heat = &mapHeat{Writes: last - after, Documents: h.Documents, ByPlace: h.Bins, span: h.Span()}
+	return h.Partitions, nil
 }
 
 // heat is the share of the recent documents that a partition has.
@@ -390,7 +377,7 @@ func (m *mapReport) barLine() string {
 	starts := make([]int, len(m.Partitions)+1)
 	starts[len(m.Partitions)] = mapCells
 	for i := range m.Partitions {
-		starts[i] = min(int(m.window.clip(&m.Partitions[i].rng.Min)*mapCells), mapCells-1)
+		starts[i] = min(int(m.window.Clip(&m.Partitions[i].rng.Min)*mapCells), mapCells-1)
 		text[starts[i]] = '├'
 	}
 	for i := range m.Partitions {
@@ -413,8 +400,8 @@ func (m *mapReport) scaleLine() string {
 
 // placeName returns the first digits of the EPK at a part of the window.
 func (m *mapReport) placeName(part float64) string {
-	at := m.window.lo + part*(m.window.hi-m.window.lo)
-	if m.window.hi-m.window.lo > 0.1 {
+	at := m.window.Lo + part*(m.window.Hi-m.window.Lo)
+	if m.window.Hi-m.window.Lo > 0.1 {
 		return fmt.Sprintf("%02X", int(at*64))
 	}
 	return fmt.Sprintf("%04X", int(at*(1<<14)))

@@ -13,12 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
 
 // newMap makes a map of even partitions with these bytes.
-func newMap(w window, sizes ...int64) *mapReport {
+func newMap(w survey.Window, sizes ...int64) *mapReport {
 	m := &mapReport{Container: "a<b", Key: []string{"/k", "/l"}, Logical: 12, Density: make([]int64, mapBins), window: w}
 	for i, r := range partmap.Ranges(len(sizes)) {
 		m.RawBytes += sizes[i]
@@ -46,9 +47,9 @@ func withHeat(m *mapReport) *mapReport {
 func TestMapOutput(t *testing.T) {
 	var b bytes.Buffer
 	out := &output{w: bufio.NewWriter(&b)}
-	withHeat(newMap(window{0, 1}, 4<<20, 1<<20, 0, 9<<20)).print(out, 3)
+	withHeat(newMap(survey.Window{Lo: 0, Hi: 1}, 4<<20, 1<<20, 0, 9<<20)).print(out, 3)
 	out.printf("\n")
-	newMap(window{0, 1}, make([]int64, 40)...).print(out, 0)
+	newMap(survey.Window{Lo: 0, Hi: 1}, make([]int64, 40)...).print(out, 0)
 	check(t, out.w.Flush())
 	golden(t, "map.txt", b.String())
 }
@@ -102,7 +103,7 @@ func TestMap(t *testing.T) {
 // The picture is well-formed, and shows names as they are.
 func TestMapSVG(t *testing.T) {
 	var b bytes.Buffer
-	drawSVG(&b, []*mapReport{withHeat(newMap(window{0, 1}, 4<<20, 1<<20, 0, 9<<20)), newMap(window{0.2, 0.5}, make([]int64, 3000)...), newMap(window{0, 1}, 7)})
+	drawSVG(&b, []*mapReport{withHeat(newMap(survey.Window{Lo: 0, Hi: 1}, 4<<20, 1<<20, 0, 9<<20)), newMap(survey.Window{Lo: 0.2, Hi: 0.5}, make([]int64, 3000)...), newMap(survey.Window{Lo: 0, Hi: 1}, 7)})
 	texts := ""
 	rects := 0
 	for d := xml.NewDecoder(&b); ; {
@@ -143,7 +144,7 @@ func TestMapSVG(t *testing.T) {
 // No text of the picture lies on another one, as wide as a letter is in the
 // mean of common fonts.
 func TestMapSVGTexts(t *testing.T) {
-	m := withHeat(newMap(window{0, 1}, make([]int64, 4000)...))
+	m := withHeat(newMap(survey.Window{Lo: 0, Hi: 1}, make([]int64, 4000)...))
 	m.RawBytes, m.Logical = 999<<30, 123_456_789
 	m.Heat.Documents, m.Heat.Writes, m.Heat.span = 1_234_567_890, 1_234_567_890, ", from 0000-00-00 00:00:00 to 0000-00-00 00:00:00 UTC"
 	var b bytes.Buffer

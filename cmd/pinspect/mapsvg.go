@@ -158,7 +158,7 @@ func (s svg) skyline(m *mapReport, top, base float64) {
 	open := ""
 	for i, n := range m.Density {
 		middle := (float64(i) + 0.5) / float64(len(m.Density))
-		for at+1 < len(m.Partitions) && m.window.clip(&m.Partitions[at].rng.Max) <= middle {
+		for at+1 < len(m.Partitions) && m.window.Clip(&m.Partitions[at].rng.Max) <= middle {
 			at++
 		}
 		fill := svgFaint
@@ -188,8 +188,8 @@ func (s svg) partitions(m *mapReport, y float64) {
 	most, _ := m.most()
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
-		x0 := svgMargin + m.window.clip(&p.rng.Min)*svgBar
-		x1 := svgMargin + m.window.clip(&p.rng.Max)*svgBar
+		x0 := svgMargin + m.window.Clip(&p.rng.Min)*svgBar
+		x1 := svgMargin + m.window.Clip(&p.rng.Max)*svgBar
 		width := x1 - x0
 		fill, text := shade(float64(p.RawBytes) / float64(max(most, 1)))
 		gap := 1.0
@@ -231,8 +231,8 @@ func (s svg) peaks(m *mapReport, top, base float64) {
 	var taken []span
 	for i := range m.Largest {
 		l := &m.Largest[i]
-		x := svgMargin + m.window.part(l.Place)*svgBar
-		bin := min(int(m.window.part(l.Place)*float64(len(m.Density))), len(m.Density)-1)
+		x := svgMargin + m.window.Part(l.Place)*svgBar
+		bin := min(int(m.window.Part(l.Place)*float64(len(m.Density))), len(m.Density)-1)
 		if l.RawBytes < m.Density[bin]/2 {
 			continue // it is no peak
 		}

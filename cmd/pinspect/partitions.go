@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
@@ -139,15 +140,15 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 	for _, p := range cs.Partitions {
 		raw += p.RawBytes
 	}
-	var counted *census
+	var counted *survey.Census
 	var damage error
-	if c.Top > 0 || c.Top < 0 && raw < cheapBytes {
+	if c.Top > 0 || c.Top < 0 && raw < survey.CheapBytes {
 		limit := c.Top
 		if limit < 0 {
 			limit = defaultTop
 		}
-		counted, damage = takeCensus(ctx, db, cs, limit, line)
-		if damage != nil && !errors.As(damage, new(findingError)) {
+		counted, damage = survey.TakeCensus(ctx, db, cs, limit, line)
+		if damage = readFailure(damage); damage != nil && !errors.As(damage, new(findingError)) {
 			return nil, nil, damage
 		}
 	}
@@ -167,14 +168,14 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 		}
 		row := partitionRow{
 			header: newHeader("partition"), Container: cs.Name, ID: p.ID, Min: p.Min, Max: p.Max,
-			Share:     position(&hi) - position(&lo),
+			Share:     survey.Position(&hi) - survey.Position(&lo),
 			Documents: p.Items, Exact: p.Exact, RawBytes: p.RawBytes, FileBytes: p.FileBytes, Unflushed: p.MemtableBytes,
 			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible, Limit: cs.Def.Throughput / float64(len(cs.Partitions)),
 			rng: partmap.Range{Min: lo, Max: hi},
 		}
 		if counted != nil {
-			t := counted.partitions[i]
-			row.Documents, row.Logical, row.RawBytes, row.Exact = t.documents, &t.logical, t.bytes, true
+			t := counted.Partitions[i]
+			row.Documents, row.Logical, row.RawBytes, row.Exact = t.Documents, &t.Logical, t.Bytes, true
 		}
 		rawOf[p.ID] = row.RawBytes
 		rows = append(rows, row)
@@ -183,21 +184,21 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 		return rows, nil, damage
 	}
 	var top []logicalRow
-	for _, l := range counted.top {
-		whole, ok := rawOf[l.partition]
+	for _, l := range counted.Top {
+		whole, ok := rawOf[l.Partition]
 		if !ok {
 			continue
 		}
-		epk := l.key.EPK()
+		epk := l.Key.EPK()
 		row := logicalRow{
-			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.partition, EPK: epk.String(),
-			Documents: l.documents, RawBytes: l.bytes,
+			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.Partition, EPK: epk.String(),
+			Documents: l.Documents, RawBytes: l.Bytes,
 		}
 		if whole > 0 {
-			row.Share = float64(l.bytes) / float64(whole)
+			row.Share = float64(l.Bytes) / float64(whole)
 		}
 		if c.ShowKeys {
-			row.Key = l.key.String()
+			row.Key = l.Key.String()
 		}
 		top = append(top, row)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -57,7 +58,7 @@ func (c *topCommand) Run(ctx context.Context, env *environment, out *output) err
 func (c *topCommand) show(ctx context.Context, env *environment, f *layout.Files, pick layout.Picker, out *output) error {
 	shown := 0
 	err := eachContainer(ctx, c.Dir, &c.Filter, f, pick, c.JSON, out, func(db *engine.DB, cs *engine.ContainerStats) error {
-		rows, survey, err := c.container(ctx, env, db, cs)
+		rows, found, err := c.container(ctx, env, db, cs)
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (c *topCommand) show(ctx context.Context, env *environment, f *layout.Files
 		if shown++; shown > 1 {
 			out.printf("\n")
 		}
-		c.print(out, cs, rows, survey)
+		c.print(out, cs, rows, found)
 		return nil
 	})
 	if err == nil && shown == 0 && !c.JSON {
@@ -108,41 +109,41 @@ func eachContainer(ctx context.Context, dir string, only *layout.Filter, f *layo
 }
 
 // container collects the rows of a container.
-func (c *topCommand) container(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats) ([]topRow, *tableSurvey, error) {
+func (c *topCommand) container(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats) ([]topRow, *survey.Tables, error) {
 	line := env.newLine()
 	defer line.Clear()
-	survey, err := surveyTables(ctx, db, cs, surveyOptions{top: c.Top, each: c.Each, only: c.Partition}, line)
+	found, err := survey.ReadTables(ctx, db, cs, survey.Options{Top: c.Top, Each: c.Each, Only: c.Partition}, line)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, readFailure(err)
 	}
 	limit := cs.Def.Limits.LogicalPartitionBytes
 	var rows []topRow
-	for _, l := range survey.top {
-		epk := l.key.EPK()
+	for _, l := range found.Top {
+		epk := l.Key.EPK()
 		row := topRow{
-			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.partition, EPK: epk.String(),
-			Documents: l.documents, RawBytes: l.bytes, Exact: survey.exact[l.partition],
-			Limit: float64(l.bytes) / float64(limit),
+			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.Partition, EPK: epk.String(),
+			Documents: l.Documents, RawBytes: l.Bytes, Exact: found.Exact[l.Partition],
+			Limit: float64(l.Bytes) / float64(limit),
 		}
-		if whole := survey.partitions[l.partition].bytes; whole > 0 {
-			row.Share = float64(l.bytes) / float64(whole)
+		if whole := found.Partitions[l.Partition].Bytes; whole > 0 {
+			row.Share = float64(l.Bytes) / float64(whole)
 		}
 		if c.ShowKeys {
-			row.Key = l.key.String()
+			row.Key = l.Key.String()
 		}
 		rows = append(rows, row)
 	}
-	return rows, survey, nil
+	return rows, found, nil
 }
 
-func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow, survey *tableSurvey) {
+func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow, found *survey.Tables) {
 	limit := cs.Def.Limits.LogicalPartitionBytes
 	where := cli.Plural(len(cs.Partitions), "physical partition", "physical partitions")
 	if c.Partition != 0 {
 		where = "physical partition " + cli.Count(c.Partition)
 	}
 	out.printf("container %s: %s in %s; at most %s each\n", printable(cs.Name),
-		cli.Plural(survey.total.logical, "logical partition", "logical partitions"), where, cli.Bytes(limit))
+		cli.Plural(found.Total.Logical, "logical partition", "logical partitions"), where, cli.Bytes(limit))
 	if len(rows) == 0 {
 		return
 	}
@@ -164,18 +165,18 @@ func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow
 		t.Row(cells...)
 	}
 	t.Print(out.w, "  ")
-	if warning := c.warning(rows, survey); warning != "" {
+	if warning := c.warning(rows, found); warning != "" {
 		out.printf("  %s\n", warning)
 	}
 }
 
 // warning says what a newcomer may not see in the table.
-func (c *topCommand) warning(rows []topRow, survey *tableSurvey) string {
+func (c *topCommand) warning(rows []topRow, found *survey.Tables) string {
 	for _, r := range rows {
 		switch {
 		case r.Limit > 0.8:
 			return "The largest logical partition is near its limit: at it, writes other than deletes are refused."
-		case r.Share > 0.5 && survey.partitions[r.Partition].logical > 1 && r.RawBytes > 1<<30:
+		case r.Share > 0.5 && found.Partitions[r.Partition].Logical > 1 && r.RawBytes > 1<<30:
 			return "A logical partition has more than half of its physical partition: no split can divide it."
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"context"
@@ -11,8 +11,7 @@ import (
 
 // walkDocuments reads the documents of a container at one snapshot, in key-space
 // order, and shows on line how far it is. visit gets each with the index of its
-// physical partition; the item is valid until it returns. Damage is a
-// findingError.
+// physical partition; the item is valid until it returns.
 func walkDocuments(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, line *cli.Line, visit func(at int, it *engine.Item)) error {
 	c, err := db.Container(cs.Name)
 	if err != nil {
@@ -33,7 +32,7 @@ func walkDocuments(ctx context.Context, db *engine.DB, cs *engine.ContainerStats
 	at, seen := 0, int64(0)
 	for it, err := range snapshot.ScanAll(ctx, &engine.ScanOptions{Borrow: true}) {
 		if err != nil {
-			return readFailure(err)
+			return err
 		}
 		if it.Key != key {
 			key = it.Key.Clone()
