@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -21,8 +22,8 @@ func TestChargesAreTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := c.routing.Load().parts[0].meter.Load()
-			m.bank.zero.Store(math.MinInt64 / 2) // never throttled
+			m := meter.New(1e12, false, 0, 0) // never throttled
+			c.routing.Load().parts[0].meter.Store(m)
 			pk, none := StringKey("k"), StringKey("none")
 			var told float64
 			o := func() *WriteOptions { return &WriteOptions{Charge: &told} }
@@ -107,12 +108,12 @@ func TestChargesAreTold(t *testing.T) {
 				if unique != nil && call.name == "delete of a logical partition" {
 					continue // it is refused
 				}
-				before := m.consumed.Load()
+				before := m.Consumed()
 				told = 0
 				if err := call.do(); !errors.Is(err, call.err) {
 					t.Errorf("%s: %v", call.name, err)
 				}
-				took := float64(m.consumed.Load()-before) / 1000
+				took := m.Consumed() - before
 				if math.Abs(took-told) > 0.002 || call.want > 0 && math.Abs(took-call.want) > 0.002 {
 					t.Errorf("%s: told %v, took %v, want %v", call.name, told, took, call.want)
 				}

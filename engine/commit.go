@@ -107,7 +107,7 @@ func (u *commit) place(ctx context.Context) (*partition, error) {
 		p := rt.parts[rt.table.Find(&u.epk)]
 		m := p.meter.Load()
 		if m != nil {
-			if err := m.admit(p); err != nil {
+			if err := p.admit(m); err != nil {
 				return nil, err
 			}
 		}
@@ -117,7 +117,7 @@ func (u *commit) place(ctx context.Context) (*partition, error) {
 		}
 		u.charge += u.outcome(err)
 		if m != nil {
-			m.charge(db.uptime(), u.outcome(err))
+			m.Charge(db.uptime(), u.outcome(err))
 		}
 		if db.sampled() {
 			p.sample(u.pk.Encoded(), u.outcome(err))

@@ -203,8 +203,8 @@ func (s partitionFeed) Admit(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	err := m.admit(s.p)
-	for ; err != nil; err = m.admit(s.p) {
+	err := s.p.admit(m)
+	for ; err != nil; err = s.p.admit(m) {
 		if err = s.p.db.untilAdmitted(ctx, err); err != nil {
 			return err
 		}
@@ -214,6 +214,6 @@ func (s partitionFeed) Admit(ctx context.Context) error {
 
 func (s partitionFeed) Charge(units float64) {
 	if m := s.p.meter.Load(); m != nil {
-		m.charge(s.p.db.uptime(), units)
+		m.Charge(s.p.db.uptime(), units)
 	}
 }

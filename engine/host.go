@@ -129,13 +129,13 @@ func (p *partition) Admit() (metered bool, err error) {
 	if m == nil {
 		return false, nil
 	}
-	return true, m.admit(p)
+	return true, p.admit(m)
 }
 
 // Charge takes the cost of a call from the partition's meter.
 func (p *partition) Charge(ru float64) {
 	if m := p.meter.Load(); m != nil {
-		m.charge(p.db.uptime(), ru)
+		m.Charge(p.db.uptime(), ru)
 	}
 }
 

@@ -162,7 +162,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		p := rt.parts[rt.table.Find(&r.epk)]
 		m := p.meter.Load()
 		if m != nil {
-			if err := m.admit(p); err != nil {
+			if err := p.admit(m); err != nil {
 				return err
 			}
 		}
@@ -171,7 +171,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 			continue
 		}
 		if m != nil {
-			m.charge(l.c.db.uptime(), r.outcome(err))
+			m.Charge(l.c.db.uptime(), r.outcome(err))
 		}
 		if l.c.db.sampled() {
 			p.sample(r.key.PK, r.outcome(err))

@@ -6,6 +6,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -17,7 +18,7 @@ type partition struct {
 	c  *Container
 
 	// meter limits the throughput; nil: it is unlimited.
-	meter   atomic.Pointer[meter]
+	meter   atomic.Pointer[meter.Meter]
 	carried atomic.Pointer[carried]
 	// heirs are the partitions that replaced it; nil while it is in use.
 	heirs     atomic.Pointer[heirs]

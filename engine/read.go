@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -151,12 +152,12 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	n := len(buf)
 	found := false
 	var p *partition
-	var m *meter
+	var m *meter.Meter
 	for routed := false; !routed; {
 		rt := c.routing.Load()
 		p = rt.parts[rt.table.Find(epk)]
 		if m = p.meter.Load(); m != nil {
-			if err = m.admit(p); err != nil {
+			if err = p.admit(m); err != nil {
 				return Item{}, err
 			}
 		}
@@ -183,7 +184,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	if gone {
 		if m != nil {
-			m.charge(db.uptime(), cost.Failed)
+			m.Charge(db.uptime(), cost.Failed)
 		}
 		if sampled {
 			p.sample(encoded, cost.Failed)
@@ -192,7 +193,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	charge := cost.Read(len(out) - n)
 	if m != nil {
-		m.charge(db.uptime(), charge)
+		m.Charge(db.uptime(), charge)
 	}
 	if sampled {
 		p.sample(encoded, charge)

@@ -225,7 +225,7 @@ func (p *partition) stats() PartitionStats {
 	s.Load = p.load(p.db.uptime())
 	p.c.heat.mu.Unlock()
 	if m := p.meter.Load(); m != nil {
-		s.Throughput, s.Consumed, s.Throttled = m.rate, float64(m.consumed.Load())/1000, m.refused.Load()
+		s.Throughput, s.Consumed, s.Throttled = m.Rate(), m.Consumed(), m.Refused()
 	}
 	s.Items, s.RawBytes = v.active.Items(), v.active.RawBytes()
 	sources, known := 0, true

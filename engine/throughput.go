@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/meter"
 )
 
 // ErrThrottled is what a *ThrottledError matches.
@@ -117,9 +118,9 @@ func (c *Container) divideLocked() {
 	for _, p := range parts {
 		rate := max(leastRate, min(perSecond*shares[p.id]/all, c.def.Limits.PartitionThroughput))
 		if m := p.meter.Load(); m == nil {
-			p.meter.Store(newMeter(rate, !c.def.NoBurst, now, 0))
-		} else if m.rate != rate {
-			p.meter.Store(m.at(rate, !c.def.NoBurst, now))
+			p.meter.Store(meter.New(rate, !c.def.NoBurst, now, 0))
+		} else if m.Rate() != rate {
+			p.meter.Store(m.At(rate, !c.def.NoBurst, now))
 		}
 	}
 }
@@ -165,14 +166,6 @@ func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
 	}
 }
 
-// at returns the meter with another rate.
-func (m *meter) at(rate float64, bursts bool, now time.Duration) *meter {
-	next := newMeter(rate, bursts, now, m.bank.balance(now))
-	next.consumed.Store(m.consumed.Load())
-	next.refused.Store(m.refused.Load())
-	return next
-}
-
 // inheritMeters divides the rates and balances of the parents evenly among the children.
 func (r *reshape) inheritMeters() {
 	now := r.db.uptime()
@@ -182,19 +175,18 @@ func (r *reshape) inheritMeters() {
 		if m == nil {
 			return
 		}
-		rate += m.rate
-		balance += m.bank.balance(now)
+		rate += m.Rate()
+		balance += m.Balance(now)
 	}
 	n := float64(len(r.children))
 	for _, child := range r.children {
-		child.meter.Store(newMeter(rate/n, !r.c.def.NoBurst, now, balance/n))
+		child.meter.Store(meter.New(rate/n, !r.c.def.NoBurst, now, balance/n))
 	}
 }
 
-// admit refuses an operation while the partition's balance is overdrawn.
-func (m *meter) admit(p *partition) error {
-	if wait := m.wait(p.db.uptime()); wait > 0 {
-		m.refused.Add(1)
+// admit refuses an operation while the balance of the partition's meter is overdrawn.
+func (p *partition) admit(m *meter.Meter) error {
+	if wait := m.Admit(p.db.uptime()); wait > 0 {
 		return &ThrottledError{Partition: p.id, RetryAfter: wait}
 	}
 	return nil

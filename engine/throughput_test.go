@@ -68,7 +68,7 @@ func (s *meteredStore) rates() (rates []float64) {
 	for _, p := range s.c.routing.Load().parts {
 		rate := 0.0
 		if m := p.meter.Load(); m != nil {
-			rate = m.rate
+			rate = m.Rate()
 		}
 		rates = append(rates, rate)
 	}
@@ -170,7 +170,7 @@ func TestThrottled(t *testing.T) {
 	if math.Abs(spent-20_000) > 400 {
 		t.Errorf("%v RU in 20 s at 1,000 RU/s", spent)
 	}
-	if got := s.c.routing.Load().parts[0].meter.Load().refused.Load(); got != refused {
+	if got := s.c.routing.Load().parts[0].meter.Load().Refused(); got != refused {
 		t.Errorf("%d refused, counted %d", refused, got)
 	}
 }
@@ -294,7 +294,7 @@ func TestChildrenShareThroughput(t *testing.T) {
 	s.fill(20)
 	s.split(0)
 	s.wantRates(300, 300, 300)
-	if b := s.c.routing.Load().parts[0].meter.Load().bank.balance(s.db.uptime()); math.Abs(b-67_500) > 1000 {
+	if b := s.c.routing.Load().parts[0].meter.Load().Balance(s.db.uptime()); math.Abs(b-67_500) > 1000 {
 		t.Errorf("a child may spend %v RU", b)
 	}
 	s.reopen()

@@ -247,7 +247,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 		p := rt.parts[rt.table.Find(&r.epk)]
 		m := p.meter.Load()
 		if m != nil {
-			if err := m.admit(p); err != nil {
+			if err := p.admit(m); err != nil {
 				return Meta{}, err
 			}
 		}
@@ -257,7 +257,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 		}
 		o.charged(r.outcome(err))
 		if m != nil {
-			m.charge(db.uptime(), r.outcome(err))
+			m.Charge(db.uptime(), r.outcome(err))
 		}
 		if db.sampled() {
 			p.sample(r.key.PK, r.outcome(err))

@@ -1,4 +1,4 @@
-package engine
+package meter
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 // spend performs operations of so many RU, whenever they are admitted, for a
 // span of time, and returns what they cost.
-func spend(m *meter, now *time.Duration, span time.Duration, ru float64) (spent float64) {
+func spend(m *Meter, now *time.Duration, span time.Duration, ru float64) (spent float64) {
 	for end := *now + span; ; {
 		if wait := m.wait(*now); wait > 0 {
 			if *now += wait; *now >= end {
@@ -17,7 +17,7 @@ func spend(m *meter, now *time.Duration, span time.Duration, ru float64) (spent 
 			}
 			continue
 		}
-		m.charge(*now, ru)
+		m.Charge(*now, ru)
 		spent += ru
 	}
 }
@@ -43,13 +43,13 @@ func TestBucket(t *testing.T) {
 		{"a slow one", 1, 5, false, 0, 1000 * time.Second, 1000},
 	} {
 		now := time.Hour
-		m := newMeter(c.rate, c.bursts, now, 0)
+		m := New(c.rate, c.bursts, now, 0)
 		now += c.idle
 		got := spend(m, &now, c.span, c.ru)
 		if math.Abs(got-c.want) > 0.01*c.want+c.ru {
 			t.Errorf("%s: %v RU, not %v", c.name, got, c.want)
 		}
-		if consumed := float64(m.consumed.Load()) / 1000; math.Abs(consumed-got) > 1e-6*got {
+		if consumed := m.Consumed(); math.Abs(consumed-got) > 1e-6*got {
 			t.Errorf("%s: consumed %v, spent %v", c.name, consumed, got)
 		}
 	}
@@ -58,7 +58,7 @@ func TestBucket(t *testing.T) {
 // TestBucketDebt lets one large operation in, and waits for what it owes.
 func TestBucketDebt(t *testing.T) {
 	now := time.Second
-	m := newMeter(100, false, now, 0)
+	m := New(100, false, now, 0)
 	if m.wait(now) == 0 {
 		t.Error("an empty bucket admits")
 	}
@@ -66,14 +66,14 @@ func TestBucketDebt(t *testing.T) {
 	if m.wait(now) != 0 {
 		t.Error("a positive bucket does not admit")
 	}
-	m.charge(now, 1000)
+	m.Charge(now, 1000)
 	if wait := m.wait(now); wait < 9900*time.Millisecond || wait > 10*time.Second {
 		t.Errorf("wait %v", wait)
 	}
-	if b := m.bank.balance(now); b > -990 || b < -1000 {
+	if b := m.Balance(now); b > -990 || b < -1000 {
 		t.Errorf("balance %v", b)
 	}
-	if wait := newMeter(1000, true, now, m.bank.balance(now)).wait(now); wait < 990*time.Millisecond || wait > time.Second {
+	if wait := New(1000, true, now, m.Balance(now)).wait(now); wait < 990*time.Millisecond || wait > time.Second {
 		t.Errorf("at ten times the rate: wait %v", wait)
 	}
 }
