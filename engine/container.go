@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -42,7 +43,7 @@ type Container struct {
 	copier     atomic.Pointer[Copy] // the Copy that writes to this container; nil: none
 	family     family               // what the partitions have in common
 	reindexing indexJobs
-	heat       heat
+	loadStats  loadstats.Container
 	followers  followers
 	feeds      feedList
 	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install

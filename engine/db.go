@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -62,7 +63,7 @@ type DB struct {
 	}
 	leftovers leftovers
 
-	unsampled uint32 // heatSample-1
+	unsampled uint32 // loadstats.Every-1
 
 	dropped wal.Dropped // what replay left out of the log
 	bearing bool        // what cannot be read is set aside: see aside.go
@@ -109,7 +110,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 // error matches errReleased.
 func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, error) {
 	db := &DB{
-		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: heatSample - 1,
+		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: loadstats.Every - 1,
 		calls:  epoch.New(),
 		cold:   openfile.NewColdReads(coldReads),
 		hot:    rowcache.New(o.hotBytes()),

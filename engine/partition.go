@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -46,7 +47,7 @@ type partition struct {
 
 	leftovers []string // names in its directory that a crash left, to be removed
 	full      keySizes
-	heat      partitionHeat
+	loadStats loadstats.Partition // guarded by the lock of c.loadStats
 
 	expiry expiryPass
 

@@ -70,7 +70,7 @@ func (r *reshape) run(ctx context.Context) error {
 func (r *reshape) forget(err error) {
 	for _, p := range r.parents {
 		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
-			p.leaveHot()
+			p.c.loadStats.Rest(&p.loadStats, p.db.uptime())
 		} else if refused {
 			p.refusedAt.Store(max(1, p.liveBytes()))
 		}

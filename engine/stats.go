@@ -221,9 +221,7 @@ func (p *partition) stats() PartitionStats {
 		Parents: p.parents, Inherits: len(p.inherited()) > 0,
 		Runs: len(v.runs), Flushed: p.install.flushedSeq.Load(), Visible: p.visible.Load(),
 	}
-	p.c.heat.mu.Lock()
-	s.Load = p.load(p.db.uptime())
-	p.c.heat.mu.Unlock()
+	s.Load = p.c.loadStats.Load(&p.loadStats, p.db.uptime())
 	if m := p.meter.Load(); m != nil {
 		s.Throughput, s.Consumed, s.Throttled = m.Rate(), m.Consumed(), m.Refused()
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -88,12 +89,11 @@ func TestHot(t *testing.T) {
 			t.Errorf("the partition consumes %v RU/s", load)
 		}
 	}
-	s.c.heat.begun = s.db.uptime() - time.Hour
 	check("a", "b")
 	s.pass(10 * time.Minute)
 	load("b", "a", 5*time.Minute)
 	check("b", "a")
-	if all := s.c.Hot(1000); len(all) != heatKeys {
+	if all := s.c.Hot(1000); len(all) != loadstats.Keys {
 		t.Errorf("%d keys", len(all))
 	}
 	if got := s.c.Hot(-1); len(got) != 0 {
@@ -104,7 +104,7 @@ func TestHot(t *testing.T) {
 // TestHotSampled finds a hot key in the sample that is taken by default.
 func TestHotSampled(t *testing.T) {
 	s := newHeatStore(t, 0)
-	s.db.unsampled = heatSample - 1
+	s.db.unsampled = loadstats.Every - 1
 	const keys = 500
 	for i := range keys {
 		s.write(fmt.Sprint(i))
