@@ -72,7 +72,7 @@ const maxFindings = 1000
 type verifier struct {
 	db    *DB
 	ctx   context.Context
-	files treeChecker
+	files *treeChecker
 	found []Finding           // by the present step
 	seen  map[*partition]bool // they were checked
 	ended bool                // the log was the last step
@@ -80,7 +80,7 @@ type verifier struct {
 
 func newVerifier(ctx context.Context, db *DB) *verifier {
 	v := &verifier{db: db, ctx: ctx, seen: make(map[*partition]bool)}
-	v.files = treeChecker{ctx: ctx, report: v.report, read: make(map[*segment.Reader]bool)}
+	v.files = newTreeChecker(ctx, v.report)
 	return v
 }
 
@@ -112,16 +112,19 @@ func (v *verifier) report(file string, offset int64, what string) {
 	}
 }
 
+// failed reports the error of a check, if there is one, at the place that it names.
+func (v *verifier) failed(file string, err error) { fileReport(v.report).failed(file, err) }
+
 // manifests reads the manifests again, and reports unknown names among the partition
 // directories.
 func (v *verifier) manifests() {
 	if _, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind); err != nil {
-		v.files.report.failed(v.db.env.fs.Path("."), err)
+		v.failed(v.db.env.fs.Path("."), err)
 		return
 	}
 	bases, err := v.db.env.fs.List(manifest.PartitionsDir)
 	if err != nil {
-		v.files.report.failed(v.db.env.fs.Path(manifest.PartitionsDir), err)
+		v.failed(v.db.env.fs.Path(manifest.PartitionsDir), err)
 		return
 	}
 	for _, base := range bases {
@@ -142,7 +145,7 @@ func (v *verifier) partition(p *partition) {
 	unknown, err := p.unknownFiles()
 	if err != nil {
 		if !v.dropped(p) {
-			v.files.report.failed(v.db.env.fs.Path(p.dir), err)
+			v.failed(v.db.env.fs.Path(p.dir), err)
 		}
 		return
 	}
@@ -185,7 +188,7 @@ func (v *verifier) log() {
 				continue
 			}
 		}
-		v.files.report.failed(v.db.env.fs.Path(manifest.LogDir), err)
+		v.failed(v.db.env.fs.Path(manifest.LogDir), err)
 		return
 	}
 }

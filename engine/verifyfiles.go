@@ -35,11 +35,16 @@ func (r fileReport) failed(file string, err error) {
 	}
 }
 
-// treeChecker checks the files of trees. It ends early when its context ends.
+// treeChecker checks the files of trees. It ends early when its context ends. One
+// goroutine uses it.
 type treeChecker struct {
 	ctx    context.Context
 	report fileReport
 	read   map[*segment.Reader]bool // they were checked: a file that trees share is read once
+}
+
+func newTreeChecker(ctx context.Context, report fileReport) *treeChecker {
+	return &treeChecker{ctx: ctx, report: report, read: make(map[*segment.Reader]bool)}
 }
 
 func (c *treeChecker) done() bool { return c.ctx.Err() != nil }
