@@ -70,9 +70,9 @@ type feedOptions struct {
 	Levels      int                    // of its partition keys
 	Range       partmap.Range          // of the key space; if it is empty, the one EPK that it begins at
 	Wants       func(k *item.Key) bool // says whether the feed shows a key of the range
-	AllVersions bool
-	Followers   *followers // nil: the feed ends when it has shown what was visible when it began
-	MostOrdered int        // versions put in order at once; 0: feedOrderVersions
+	AllVersions bool                   // false: only the latest version of each item
+	Followers   *followers             // nil: the feed ends when it has shown what was visible when it began
+	MostOrdered int                    // versions put in order at once; 0: feedOrderVersions
 	// CaughtUp is called by Run whenever everything visible has been shown: at the end, or
 	// before the feed waits. It may call Position.
 	CaughtUp func()

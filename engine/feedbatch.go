@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
+// Limits of a batch.
 const (
 	feedBatchItems  = 512
 	feedBatchBytes  = 64 << 10
@@ -16,6 +17,7 @@ const (
 // feedChangeKind says what happened.
 type feedChangeKind uint8
 
+// Kinds of changes.
 const (
 	feedWritten feedChangeKind = iota // the only kind in a feed of latest versions
 	feedCreated
@@ -25,13 +27,16 @@ const (
 	feedDeletedPartition
 )
 
-// feedChange is a change. It may be kept.
+// feedChange is a version as the feed shows it. It may be kept.
 type feedChange struct {
-	Kind              feedChangeKind
-	Seq, Previous     uint64 // Previous: of the version before, in a feed of all versions; 0: there was none
-	Modified, Expires int64  // milliseconds
-	Body, ID, PK      []byte
-	Batch             *feedBatch
+	Kind     feedChangeKind
+	Seq      uint64
+	Previous uint64 // the sequence of the version before, in a feed of all versions; 0: there was none
+	Modified int64  // milliseconds
+	Expires  int64  // milliseconds; 0: never
+	Body     []byte
+	ID, PK   []byte // id and encoded partition key
+	Batch    *feedBatch
 }
 
 // feedBatch is what the changes of a batch have in common: their position, except for the
@@ -41,7 +46,7 @@ type feedBatch struct {
 	entry    int // index of the entry of position that the batch belongs to
 }
 
-// Position returns the position behind the change of the batch with a sequence.
+// Position returns the position behind the change of the batch that has a sequence.
 func (b *feedBatch) Position(seq uint64) feedPosition {
 	p := b.position
 	p.entries = slices.Clone(p.entries)
@@ -51,7 +56,7 @@ func (b *feedBatch) Position(seq uint64) feedPosition {
 }
 
 // feedFound is a change of a batch. Its body, id and partition key follow each other in
-// feed.text.
+// the text of the feed.
 type feedFound struct {
 	kind              feedChangeKind
 	seq, previous     uint64

@@ -34,6 +34,7 @@ type feedStore interface {
 
 // feedRouting is an immutable list of the partitions of a container.
 type feedRouting interface {
+	// Table says which partition holds which keys.
 	Table() *partmap.Table
 	// Partition returns a partition by its index in the table.
 	Partition(i int) feedPartition
@@ -41,6 +42,7 @@ type feedRouting interface {
 
 // feedPartition is a physical partition: its tree, and what a feed needs of it besides.
 type feedPartition interface {
+	// Tree returns its memtables and files.
 	Tree() *tree
 	// Durable returns a sequence: the visible writes up to it survive a crash. Once the
 	// log is synced up to lazy, all writes that are visible now survive one.
