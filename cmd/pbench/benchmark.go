@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -28,10 +29,10 @@ const (
 // check refuses wrong usage.
 func (f *loopFlags) check() error {
 	if f.Workers < 0 || f.Workers > maxWorkers {
-		return usagef("--workers %d: want 1 to %d", f.Workers, maxWorkers)
+		return harness.Usagef("--workers %d: want 1 to %d", f.Workers, maxWorkers)
 	}
 	if f.Warmup < 0 {
-		return usagef("--warmup cannot be negative")
+		return harness.Usagef("--warmup cannot be negative")
 	}
 	return nil
 }
@@ -49,8 +50,8 @@ func (f *loopFlags) settle(closed bool) {
 // benchmark performs loops of operations on a target, one after the other.
 type benchmark struct {
 	*loopFlags
-	env      *environment
-	target   *target
+	env      *harness.Environment
+	target   *harness.Target
 	workload workload.Workload
 	seed     uint64
 	clock    *measure.Clock // nil before the first open loop
@@ -63,19 +64,19 @@ type benchmark struct {
 	splits        *splitWatch
 	splitAt       []time.Duration // since the measuring began
 	copyEvery     time.Duration   // between checkpoints; 0: none
-	copied        []checkpoint
+	copied        []harness.Checkpoint
 }
 
-func newBenchmark(env *environment, t *target, f *loopFlags, w workload.Workload, seed uint64) (*benchmark, error) {
-	if w.Mix[workload.Insert] > 0 && !canInsert(t.docs) {
-		return nil, usagef("container %q was not filled by a generator: workload %s cannot insert into it", t.name, w.Name)
+func newBenchmark(env *harness.Environment, t *harness.Target, f *loopFlags, w workload.Workload, seed uint64) (*benchmark, error) {
+	if w.Mix[workload.Insert] > 0 && !harness.CanInsert(t.Docs) {
+		return nil, harness.Usagef("container %q was not filled by a generator: workload %s cannot insert into it", t.Name, w.Name)
 	}
 	if w.Mix.Queries() {
-		if !t.c.Def().index {
-			return nil, usagef("container %q has no index: workload %s takes one that was loaded with --index", t.name, w.Name)
+		if !t.Container.Def().Index {
+			return nil, harness.Usagef("container %q has no index: workload %s takes one that was loaded with --index", t.Name, w.Name)
 		}
-		if g, ok := t.docs.(*measure.Generated); !ok || g.Generator().Params().Shape != workload.QueryShape {
-			return nil, usagef("container %q: workload %s asks for documents of --generator %s", t.name, w.Name, workload.QueryShape)
+		if g, ok := t.Docs.(*measure.Generated); !ok || g.Generator().Params().Shape != workload.QueryShape {
+			return nil, harness.Usagef("container %q: workload %s asks for documents of --generator %s", t.Name, w.Name, workload.QueryShape)
 		}
 	}
 	return &benchmark{loopFlags: f, env: env, target: t, workload: w, seed: seed}, nil
@@ -87,16 +88,16 @@ func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 	quiet.before, quiet.after, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil
 	quiet.copyEvery = 0
 	quiet.seed++ // other operations than those that are measured
-	o, err := quiet.perform(ctx, "maximum", 0, b.env.trial.maximum, 0)
+	o, err := quiet.perform(ctx, "maximum", 0, b.env.Trial.Maximum, 0)
 	b.mem = quiet.mem
 	switch {
 	case err != nil:
 		return 0, err
 	case o.Interrupted:
-		return 0, fmt.Errorf("%w before measuring", errInterrupted)
+		return 0, fmt.Errorf("%w before measuring", harness.ErrInterrupted)
 	case o.Err != nil:
 		all := o.All()
-		return 0, fmt.Errorf("%s failed, the first: %w", plural(all.Errors, "operation"), o.Err)
+		return 0, fmt.Errorf("%s failed, the first: %w", harness.Plural(all.Errors, "operation"), o.Err)
 	}
 	return o.Achieved(), nil
 }
@@ -107,13 +108,13 @@ func (b *benchmark) calibrated(ctx context.Context) {
 		return
 	}
 	b.clock = measure.NewClock(b.Spin)
-	bar := newProgress(b.env, "calibrate", time.Now())
-	defer bar.end()
+	bar := harness.NewProgress(b.env, "calibrate", time.Now())
+	defer bar.End()
 	_ = measure.WhileWaiting(func() error {
-		b.clock.Calibrate(ctx, b.env.trial.calibration)
+		b.clock.Calibrate(ctx, b.env.Trial.Calibration)
 		return nil
 	}, func(now time.Time) {
-		bar.show(now, -1, func() string { return "how late the clock wakes" })
+		bar.Show(now, -1, func() string { return "how late the clock wakes" })
 	})
 }
 
@@ -124,13 +125,13 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	if perSecond > 0 {
 		b.calibrated(ctx)
 	}
-	live := liveLine{env: b.env, label: label, stats: b.target.store.Stats, offered: perSecond, splits: b.target.splits}
-	cuts := cutter{c: b.target.c, at: b.splitAt}
+	live := harness.LiveLine{Env: b.env, Label: label, Stats: b.target.Store.Stats, Offered: perSecond, Splits: b.target.Splits}
+	cuts := cutter{c: b.target.Container, at: b.splitAt}
 	defer cuts.stop()
-	copies := copier{s: b.target.store, dir: filepath.Join(checkpointDir(b.target.dir), "now"), every: b.copyEvery}
+	copies := copier{s: b.target.Store, dir: filepath.Join(harness.CheckpointDir(b.target.Dir), "now"), every: b.copyEvery}
 	defer copies.stop()
 	loop := measure.Loop{
-		Workload: b.workload, Documents: b.target.docs, Store: b.target.c,
+		Workload: b.workload, Documents: b.target.Docs, Store: b.target.Container,
 		Workers: b.Workers, Seed: b.seed, Rate: perSecond, Clock: b.clock,
 		Duration: d, Limit: limit, Memory: &b.mem, After: b.after,
 		Before: func() error {
@@ -143,9 +144,9 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 			copies.start(ctx)
 			return nil
 		},
-		Watch: live.watch,
+		Watch: live.Watch,
 		Interval: func(i measure.Interval) {
-			live.interval(i)
+			live.Interval(i)
 			if b.splits != nil && !i.WarmUp {
 				b.splits.interval(i)
 			}
@@ -162,13 +163,10 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 		return nil, err
 	}
 	if err := errors.Join(cuts.stop(), copies.stop()); err != nil {
-		b.env.notef("%v", err)
+		b.env.Notef("%v", err)
 	}
 	b.copied = append(b.copied, copies.made...)
 	b.warm = true // for a further loop of this kind
-	b.target.grown(o.Documents)
+	b.target.Grown(o.Documents)
 	return o, nil
 }
-
-// micros returns a duration in microseconds.
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

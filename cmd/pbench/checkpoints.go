@@ -2,32 +2,26 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
-)
 
-// checkpoint is one that was made.
-type checkpoint struct {
-	took    time.Duration // all of it
-	logSync time.Duration // of that, the sync of the log, which the disk and what was written decide
-}
+	"github.com/cleavestore/cleave/internal/harness"
+)
 
 // copier makes checkpoints of a store, one after the other in the same place,
 // and times them.
 type copier struct {
-	s     store
+	s     harness.Store
 	dir   string        // of the checkpoints
 	every time.Duration // 0: none
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	made   []checkpoint
+	made   []harness.Checkpoint
 	err    error // the first: it ends them
 }
 
@@ -87,9 +81,9 @@ type checkpointDurations struct {
 	Each []float64 `json:"each_us"` // in their order
 }
 
-func newCheckpointDurations(made []checkpoint, part func(checkpoint) time.Duration) (d checkpointDurations) {
+func newCheckpointDurations(made []harness.Checkpoint, part func(harness.Checkpoint) time.Duration) (d checkpointDurations) {
 	for _, c := range made {
-		d.Each = append(d.Each, round(micros(part(c)), 1))
+		d.Each = append(d.Each, harness.Round(harness.Micros(part(c)), 1))
 	}
 	sorted := slices.Sorted(slices.Values(d.Each))
 	d.P50, d.Max = sorted[len(sorted)/2], sorted[len(sorted)-1]
@@ -97,34 +91,22 @@ func newCheckpointDurations(made []checkpoint, part func(checkpoint) time.Durati
 }
 
 // newCheckpointFigures returns nil where there is nothing to tell.
-func newCheckpointFigures(made []checkpoint) *checkpointFigures {
+func newCheckpointFigures(made []harness.Checkpoint) *checkpointFigures {
 	if len(made) == 0 {
 		return nil
 	}
 	return &checkpointFigures{
 		Count:   len(made),
-		Took:    newCheckpointDurations(made, func(c checkpoint) time.Duration { return c.took }),
-		LogSync: newCheckpointDurations(made, func(c checkpoint) time.Duration { return c.logSync }),
-		Rest:    newCheckpointDurations(made, func(c checkpoint) time.Duration { return c.took - c.logSync }),
+		Took:    newCheckpointDurations(made, func(c harness.Checkpoint) time.Duration { return c.Took }),
+		LogSync: newCheckpointDurations(made, func(c harness.Checkpoint) time.Duration { return c.LogSync }),
+		Rest:    newCheckpointDurations(made, func(c harness.Checkpoint) time.Duration { return c.Took - c.LogSync }),
 	}
 }
 
 // print writes the figures as a line.
 func (f *checkpointFigures) print(w io.Writer) {
 	if f != nil {
-		fmt.Fprintf(w, "  copied   %s: %s ms (p50), %s ms (max); without the sync of the log %s and %s, that alone %s and %s\n", plural(f.Count, "checkpoint"),
-			formatMillis(f.Took.P50), formatMillis(f.Took.Max), formatMillis(f.Rest.P50), formatMillis(f.Rest.Max), formatMillis(f.LogSync.P50), formatMillis(f.LogSync.Max))
+		fmt.Fprintf(w, "  copied   %s: %s ms (p50), %s ms (max); without the sync of the log %s and %s, that alone %s and %s\n", harness.Plural(f.Count, "checkpoint"),
+			harness.FormatMillis(f.Took.P50), harness.FormatMillis(f.Took.Max), harness.FormatMillis(f.Rest.P50), harness.FormatMillis(f.Rest.Max), harness.FormatMillis(f.LogSync.P50), harness.FormatMillis(f.LogSync.Max))
 	}
-}
-
-// checkpointDir is where checkpoints of a store are made, while a run makes some: on
-// the same file system.
-func checkpointDir(db string) string { return filepath.Clean(db) + ".checkpoint" }
-
-// checkCheckpoints refuses a place for checkpoints that is taken.
-func checkCheckpoints(dir string) error {
-	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
-		return usagef("--checkpoint-every makes its checkpoints in %s, which exists", dir)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -46,8 +47,8 @@ func TestUsage(t *testing.T) {
 		{"--docs 0", cli.ExitUsage, "at least 1"},
 		{"load --db D --data F", cli.ExitUsage, "it needs --partition-key"},
 		{"load --db D --data F --skew 1", cli.ExitUsage, "do not go with --data"},
-		{"load --db D --data nothing-here", exitFailed, "nothing-here"},
-		{"load --db D --data D", exitFailed, "is a directory"},
+		{"load --db D --data nothing-here", harness.ExitFailed, "nothing-here"},
+		{"load --db D --data D", harness.ExitFailed, "is a directory"},
 		{"load --db D --generator wood", cli.ExitUsage, `unknown generator "wood"`},
 		{"load --db D --skew=-1", cli.ExitUsage, "skew -1"},
 		{"load --db D --partition-key /x", cli.ExitUsage, "food documents is /foodGroup"},
@@ -72,18 +73,10 @@ func TestUsage(t *testing.T) {
 		{"run --split-at 1s,20s", cli.ExitUsage, "--split-at 20s"},
 		{"run --split-at soon", cli.ExitUsage, "--split-at"},
 		{"run --max-partition-bytes 0", cli.ExitUsage, "at least 1"},
-		{"splits --splits 0", cli.ExitUsage, "--splits 0"},
-		{"splits --every 1ms", cli.ExitUsage, "--every 1ms"},
-		{"splits --window 1ms", cli.ExitUsage, "--window 1ms"},
-		{"splits --size 10", cli.ExitUsage, "at least 1MiB"},
-		{"splits --beside nothing-here", exitFailed, "nothing-here"},
-		{"splits --beside F", exitFailed, "no result of pbench splits"},
 		{"copy --db D", cli.ExitUsage, "--to"},
 		{"copy --db D --to x", cli.ExitUsage, "--partition-key"},
-		{"copy --db D --to x --partition-key /a", exitFailed, "is empty"},
+		{"copy --db D --to x --partition-key /a", harness.ExitFailed, "is empty"},
 		{"copy --db D --to x --partition-key /a --drop --no-finish", cli.ExitUsage, "--drop does not go"},
-		{"feed --kills=-1", cli.ExitUsage, "not negative"},
-		{"feed --bytes 10", cli.ExitUsage, "64 to 1MiB"},
 		{"run --out full", cli.ExitUsage, "is not empty"},
 		{"run --fail-if read.p98>1ms", cli.ExitUsage, `"read.p98>1ms"`},
 		{"run --fail-if scan.p99>1ms", cli.ExitUsage, "has no scan"},
@@ -91,19 +84,19 @@ func TestUsage(t *testing.T) {
 		{"sweep --slo read.p99>1ms", cli.ExitUsage, "want an upper bound"},
 		{"sweep --slo scan.p99<1ms", cli.ExitUsage, "has no scan"},
 		{"sweep --slo read.p99<1ms --duration 0s", cli.ExitUsage, "--duration"},
-		{"sweep --slo read.p99<1ms --db full", exitFailed, "no container"},
+		{"sweep --slo read.p99<1ms --db full", harness.ExitFailed, "no container"},
 		{"compare D", cli.ExitUsage, "<new>"},
-		{"compare D D", exitFailed, "no results of pbench run in it"},
-		{"compare F F", exitFailed, "no result of pbench run"},
-		{"compare nothing-here F", exitFailed, "nothing-here"},
+		{"compare D D", harness.ExitFailed, "no results of pbench run in it"},
+		{"compare F F", harness.ExitFailed, "no result of pbench run"},
+		{"compare nothing-here F", harness.ExitFailed, "nothing-here"},
 		{"compare F F --fail-on 0", cli.ExitUsage, "no percentage"},
 		{"run --container c", cli.ExitUsage, "--container"},
 		{"run --db D --docs 10", cli.ExitUsage, "loaded before"},
 		{"run --db D --partitions 10", cli.ExitUsage, "loaded before"},
-		{"run --db D/none", exitFailed, "none"},
-		{"run --db D", exitFailed, "is empty"},
-		{"run --db full", exitFailed, "no container"},
-		{"run --db full --container c", exitFailed, `container "c": no such container`},
+		{"run --db D/none", harness.ExitFailed, "none"},
+		{"run --db D", harness.ExitFailed, "is empty"},
+		{"run --db full", harness.ExitFailed, "no container"},
+		{"run --db full --container c", harness.ExitFailed, `container "c": no such container`},
 	} {
 		s := newSession(t)
 		dir := t.TempDir()
@@ -130,7 +123,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "demo", "load", "run", "sweep", "splits", "feed", "copy", "compare", "list"} {
+	for _, command := range []string{"", "demo", "load", "run", "sweep", "copy", "compare", "list"} {
 		s := newSession(t)
 		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" && command != "list" {
@@ -174,7 +167,7 @@ func TestLoadAndRun(t *testing.T) {
 		}
 	}
 	// What was inserted is known to the next run.
-	known, err := readCatalog(dir)
+	known, err := harness.ReadCatalog(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,19 +205,21 @@ func TestRunJSONFile(t *testing.T) {
 	wants(t, string(text), `"workload": "ycsb-b"`)
 
 	// A file that cannot be written ends the command before the work.
-	s.environment.open = func(context.Context, string, storeOptions) (store, error) { return nil, errors.New("opened") }
+	s.Environment.Open = func(context.Context, string, harness.StoreOptions) (harness.Store, error) {
+		return nil, errors.New("opened")
+	}
 	for _, args := range []string{"run --docs 50", "", "load --docs 10 --db " + t.TempDir(), "run --db " + filepath.Dir(name)} {
-		s.do(t, exitFailed, append(strings.Fields(args), "--json", filepath.Join(name, "x"))...)
+		s.do(t, harness.ExitFailed, append(strings.Fields(args), "--json", filepath.Join(name, "x"))...)
 		if !strings.Contains(s.errOut.String(), name) {
 			t.Errorf("%s: %s", args, &s.errOut)
 		}
 	}
 	// A command that fails leaves what was there, and nothing new.
-	s.do(t, exitFailed, "run", "--docs", "50", "--json", name)
+	s.do(t, harness.ExitFailed, "run", "--docs", "50", "--json", name)
 	if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v: %s", err, now)
 	}
-	s.do(t, exitFailed, "run", "--docs", "50", "--json", name+"2")
+	s.do(t, harness.ExitFailed, "run", "--docs", "50", "--json", name+"2")
 	if _, err := os.Stat(name + "2"); err == nil {
 		t.Error("an empty file is left behind")
 	}
@@ -234,7 +229,7 @@ func TestRunJSONFile(t *testing.T) {
 func TestLoadJSON(t *testing.T) {
 	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "load.json")
 	s := newSession(t)
-	s.stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\"\n{\"id\":\"3\",\"k\":\"a\"}")
+	s.Stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\"\n{\"id\":\"3\",\"k\":\"a\"}")
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--data", "-", "--partition-key", "/k", "--max-errors", "1", "--json", "-")
 	printed := bytes.Clone(s.out.Bytes())
 	if got := keysOf(t, printed); !slices.Equal(got, []string{"all", "engine", "v", "workload"}) {
@@ -286,17 +281,17 @@ func TestLoadFile(t *testing.T) {
 	}
 	db := t.TempDir()
 	s := newSession(t)
-	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/k")
+	s.do(t, harness.ExitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/k")
 	wants(t, s.errOut.String(), name+": line 4: document:", "2 documents were written", "--skip 3;", "--max-errors")
 	if !s.store.closed {
 		t.Error("the store is left open")
 	}
-	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--skip", "3")
+	s.do(t, harness.ExitFailed, "load", "--db", db, "--container", "c", "--data", name, "--skip", "3")
 	wants(t, s.errOut.String(), "line 6: document without id", "1 document was written", "--skip 5;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "2")
 	wants(t, s.errOut.String(), "refused: "+name+": line 4", "refused: "+name+": line 6")
 	wants(t, s.out.String(), "4 documents", "refused  2 documents")
-	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "1")
+	s.do(t, harness.ExitFailed, "load", "--db", db, "--container", "c", "--data", name, "--max-errors", "1")
 	wants(t, s.errOut.String(), "--skip 5;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--docs", "2")
 	wants(t, s.out.String(), "loaded   2 documents")
@@ -315,7 +310,7 @@ func TestLoadFile(t *testing.T) {
 
 func TestLoadStandardInput(t *testing.T) {
 	s := newSession(t)
-	s.stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\",\"k\":\"a\"}")
+	s.Stdin = strings.NewReader("{\"id\":\"1\",\"k\":\"a\"}\n{\"id\":\"2\",\"k\":\"a\"}")
 	s.do(t, cli.ExitOK, "load", "--db", t.TempDir(), "--data", "-", "--partition-key", "/k", "--partitions", "1")
 	wants(t, s.out.String(), "standard input into 1 physical partition\n", "2 documents")
 }
@@ -337,7 +332,7 @@ func TestLoadInterrupted(t *testing.T) {
 	if n := len(s.store.containers["docs"].docs); n != 100 {
 		t.Errorf("%d documents", n)
 	}
-	if known, err := readCatalog(dir); err != nil || known.Containers["docs"].Documents != 100 {
+	if known, err := harness.ReadCatalog(dir); err != nil || known.Containers["docs"].Documents != 100 {
 		t.Errorf("%v: %+v", err, known)
 	}
 }
@@ -395,7 +390,7 @@ func TestLoadBrokenInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSession(t)
-	s.do(t, exitFailed, "load", "--db", t.TempDir(), "--data", name, "--partition-key", "/k")
+	s.do(t, harness.ExitFailed, "load", "--db", t.TempDir(), "--data", name, "--partition-key", "/k")
 	if n := strings.Count(s.errOut.String(), "unexpected EOF"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &s.errOut)
 	}
@@ -406,47 +401,49 @@ func TestRunErrors(t *testing.T) {
 	s := newSession(t)
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	s.store.containers["docs"].readErr = errors.New("the disk is gone")
-	s.do(t, exitFailed, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--workers", "2", "--workload", "c", "--closed")
+	s.do(t, harness.ExitFailed, "run", "--db", dir, "--duration", "1h", "--warmup", "0s", "--workers", "2", "--workload", "c", "--closed")
 	wants(t, s.errOut.String(), "2,000 operations failed, the first: read: the disk is gone")
 	wants(t, s.out.String(), "ALL ")
 	s.store.containers["docs"].readErr = nil
 	s.store.closeErr = errors.New("close failed")
-	s.do(t, exitFailed, "run", "--db", dir, "--ops", "10", "--warmup", "0s")
+	s.do(t, harness.ExitFailed, "run", "--db", dir, "--ops", "10", "--warmup", "0s")
 	wants(t, s.errOut.String(), "close failed")
-	s.environment.open = func(context.Context, string, storeOptions) (store, error) { return nil, errors.New("locked") }
-	s.do(t, exitFailed, "run", "--db", dir)
+	s.Environment.Open = func(context.Context, string, harness.StoreOptions) (harness.Store, error) {
+		return nil, errors.New("locked")
+	}
+	s.do(t, harness.ExitFailed, "run", "--db", dir)
 	wants(t, s.errOut.String(), "pbench: locked")
 }
 
 func TestCatalog(t *testing.T) {
 	dir := t.TempDir()
-	if c, err := readCatalog(dir); err != nil || len(c.Containers) != 0 {
+	if c, err := harness.ReadCatalog(dir); err != nil || len(c.Containers) != 0 {
 		t.Errorf("an empty directory: %v, %v", c, err)
 	}
-	if err := setOrigin(dir, "a", nil); err != nil {
+	if err := harness.SetOrigin(dir, "a", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, catalogName)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, harness.CatalogName)); err == nil {
 		t.Error("a file about nothing")
 	}
-	o := &origin{Generator: workload.Params{Shape: "food", Seed: 3, LogicalPartitions: 5, Skew: 1}, Documents: 9}
+	o := &harness.Origin{Generator: workload.Params{Shape: "food", Seed: 3, LogicalPartitions: 5, Skew: 1}, Documents: 9}
 	for _, name := range []string{"a", "b"} {
-		if err := setOrigin(dir, name, o); err != nil {
+		if err := harness.SetOrigin(dir, name, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := setOrigin(dir, "a", nil); err != nil {
+	if err := harness.SetOrigin(dir, "a", nil); err != nil {
 		t.Fatal(err)
 	}
-	c, err := readCatalog(dir)
+	c, err := harness.ReadCatalog(dir)
 	if err != nil || len(c.Containers) != 1 || c.Containers["b"] != *o {
 		t.Errorf("%v: %+v", err, c)
 	}
 	for _, text := range []string{"{", `{"v":2}`} {
-		if err := os.WriteFile(filepath.Join(dir, catalogName), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, harness.CatalogName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readCatalog(dir); err == nil || !strings.Contains(err.Error(), "delete it to go on") {
+		if _, err := harness.ReadCatalog(dir); err == nil || !strings.Contains(err.Error(), "delete it to go on") {
 			t.Errorf("%s is read: %v", text, err)
 		}
 	}
@@ -454,7 +451,7 @@ func TestCatalog(t *testing.T) {
 
 func TestSampledDocuments(t *testing.T) {
 	s := newFakeStore()
-	c, err := s.CreateContainer(t.Context(), "c", containerDef{partitionKey: []string{"/k"}})
+	c, err := s.CreateContainer(t.Context(), "c", harness.ContainerDef{PartitionKey: []string{"/k"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +463,7 @@ func TestSampledDocuments(t *testing.T) {
 	}
 	for _, limit := range []int64{n, n + 1, n - 1, 1000, 999, 1} {
 		progress := 0
-		d, err := sampleDocuments(t.Context(), c, limit, func(int64) { progress++ })
+		d, err := harness.SampleDocuments(t.Context(), c, limit, func(int64) { progress++ })
 		if err != nil || progress != 2 {
 			t.Fatalf("%v: %d calls", err, progress)
 		}

@@ -11,13 +11,14 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 type compareCommand struct {
-	Old    string     `arg:"" help:"File that pbench run --json wrote, or a directory of --out, or one with several of these."`
-	New    string     `arg:"" help:"What is compared with it."`
-	FailOn percentage `placeholder:"PERCENT" help:"Exit with status 1 if a figure is worse by more than so much, such as 5%, and its values do not overlap."`
-	JSON   jsonOutput `name:"json" placeholder:"FILE" help:"Write the comparison as JSON; - is standard output, in place of the table."`
+	Old    string             `arg:"" help:"File that pbench run --json wrote, or a directory of --out, or one with several of these."`
+	New    string             `arg:"" help:"What is compared with it."`
+	FailOn percentage         `placeholder:"PERCENT" help:"Exit with status 1 if a figure is worse by more than so much, such as 5%, and its values do not overlap."`
+	JSON   harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the comparison as JSON; - is standard output, in place of the table."`
 }
 
 // Help returns what follows the short help.
@@ -112,7 +113,7 @@ var figures = func() []figure {
 }()
 
 // Run compares.
-func (c *compareCommand) Run(env *environment) error {
+func (c *compareCommand) Run(env *harness.Environment) error {
 	old, err := readRuns(c.Old)
 	if err != nil {
 		return err
@@ -121,18 +122,18 @@ func (c *compareCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err = c.JSON.open(); err != nil {
+	if err = c.JSON.Open(); err != nil {
 		return err
 	}
-	defer c.JSON.discard()
+	defer c.JSON.Discard()
 	rep, err := compare(old, now)
 	if err != nil {
 		return err
 	}
-	if !c.JSON.replacesText() {
-		rep.print(env.stdout)
+	if !c.JSON.ReplacesText() {
+		rep.print(env.Stdout)
 	}
-	if err := c.JSON.write(env, rep); err != nil {
+	if err := c.JSON.Write(env, rep); err != nil {
 		return err
 	}
 	if c.FailOn > 0 {
@@ -190,8 +191,8 @@ func (f *figure) compare(operation string, before, after []repeat) (row compared
 		return row, false
 	}
 	row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), New: newSpread(b), Verdict: same}
-	row.Percent = round(100*(row.New.Median/row.Old.Median-1), 2)
-	row.Chance = round(chance(len(a), len(b)), 4)
+	row.Percent = harness.Round(100*(row.New.Median/row.Old.Median-1), 2)
+	row.Chance = harness.Round(chance(len(a), len(b)), 4)
 	switch apart := row.New.apart(row.Old); {
 	case overload && f.response:
 		row.Verdict = notCompared
@@ -245,7 +246,7 @@ func (c *comparison) print(w io.Writer) {
 			fmt.Sprintf("%d, %d", r.Old.N, r.New.N), note)
 	}
 	t.Print(w, "")
-	fmt.Fprintf(w, "\nof %s %d better, %d worse, %d without a difference that can be seen", plural(len(c.Rows), "figure"), counts[better], counts[worse], counts[same])
+	fmt.Fprintf(w, "\nof %s %d better, %d worse, %d without a difference that can be seen", harness.Plural(len(c.Rows), "figure"), counts[better], counts[worse], counts[same])
 	if n := counts[notCompared]; n > 0 {
 		fmt.Fprintf(w, ", %d not compared", n)
 	}
@@ -257,9 +258,9 @@ func (c *comparison) print(w io.Writer) {
 
 func formatFigure(x float64) string {
 	if x >= 1000 {
-		return formatCount(int64(x + 0.5))
+		return harness.FormatCount(int64(x + 0.5))
 	}
-	return formatShort(x)
+	return harness.FormatShort(x)
 }
 
 func formatSpread(s spread) string {

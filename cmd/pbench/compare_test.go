@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // writeRun writes the result of a run as JSON, with these rates and p99 of its
@@ -33,7 +34,7 @@ func writeRun(t *testing.T, name, workload, durability string, verdicts []string
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := writeJSON(file, rep); err != nil {
+	if err := harness.WriteJSON(file, rep); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -51,7 +52,7 @@ func TestCompare(t *testing.T) {
 	if strings.Contains(text, "chance") {
 		t.Errorf("four runs on each side tell\n%s", text)
 	}
-	s.do(t, exitFailed, "compare", b, a, "--fail-on", "5%", "--json", "-")
+	s.do(t, harness.ExitFailed, "compare", b, a, "--fail-on", "5%", "--json", "-")
 	wants(t, s.errOut.String(), "worse by over 5 %: ycsb-b read ops/s -16.6 %, ycsb-b all ops/s -16.6 %")
 	var c comparison
 	if err := json.Unmarshal(s.out.Bytes(), &c); err != nil || c.V != 1 || len(c.Rows) != 5 || c.Rows[0].Verdict != worse || c.Rows[0].Old.N != 4 || len(c.Settings) != 1 {
@@ -79,12 +80,12 @@ func TestCompareFewRuns(t *testing.T) {
 	wants(t, s.out.String(), "1, 4", "of 5 figures 0 better, 2 worse")
 	other := filepath.Join(dir, "flat")
 	writeRun(t, filepath.Join(other, "1.json"), "put", "synced", nil, []float64{1}, []float64{1})
-	s.do(t, exitFailed, "compare", old, other)
+	s.do(t, harness.ExitFailed, "compare", old, other)
 	wants(t, s.errOut.String(), "no workload in common: read and put")
 	if err := os.WriteFile(filepath.Join(other, "2.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, exitFailed, "compare", old, other)
+	s.do(t, harness.ExitFailed, "compare", old, other)
 	wants(t, s.errOut.String(), "2.json: unexpected end of JSON")
 }
 
@@ -95,7 +96,7 @@ func TestCompareOverloaded(t *testing.T) {
 	writeRun(t, old, "read", "synced", nil, []float64{100}, []float64{10})
 	writeRun(t, now, "read", "synced", []string{overloaded}, []float64{90}, []float64{1e6})
 	s := newSession(t)
-	s.do(t, exitFailed, "compare", old, now, "--fail-on", "1")
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "1")
 	wants(t, s.out.String(), "not compared: OVERLOADED", "2 not compared")
 	if strings.Contains(s.errOut.String(), "p99") {
 		t.Errorf("%s", &s.errOut)

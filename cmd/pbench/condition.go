@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -79,7 +80,7 @@ func (c conditions) check(w workload.Workload) error {
 	for _, one := range c {
 		for op, share := range w.Mix {
 			if share == 0 && workload.Op(op).String() == one.op {
-				return usagef("%q: workload %s (%s) has no %s", one.text, w.Name, w.Mix, one.op)
+				return harness.Usagef("%q: workload %s (%s) has no %s", one.text, w.Name, w.Mix, one.op)
 			}
 		}
 	}
@@ -93,7 +94,7 @@ func (c *condition) holds(r *results) bool {
 	if !ok || f.Ops == 0 {
 		return false
 	}
-	limit := micros(c.limit)
+	limit := harness.Micros(c.limit)
 	if c.above {
 		return f.percentile(c.percentile) > limit
 	}

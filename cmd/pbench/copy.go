@@ -9,19 +9,20 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // copyCommand gives a container another partition key, by a copy that takes its
 // place.
 type copyCommand struct {
-	DB           string   `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store."`
-	Container    string   `placeholder:"NAME" help:"Container to copy; default: the only one."`
-	To           string   `required:"" placeholder:"NAME" help:"Name of the copy."`
-	PartitionKey []string `required:"" placeholder:"/PATH" help:"Partition key of the copy, 1 to 3 paths."`
-	Partitions   count    `placeholder:"N" help:"Physical partitions of the copy; default: as many as the source has."`
-	NoUniqueKeys bool     `help:"The source has unique keys: make a copy without."`
-	NoFinish     bool     `help:"Leave the copy unfinished, to be looked at: the source is written to as before, and the same command without this flag goes on."`
-	Drop         bool     `help:"Drop the source when the copy has taken its place."`
+	DB           string        `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store."`
+	Container    string        `placeholder:"NAME" help:"Container to copy; default: the only one."`
+	To           string        `required:"" placeholder:"NAME" help:"Name of the copy."`
+	PartitionKey []string      `required:"" placeholder:"/PATH" help:"Partition key of the copy, 1 to 3 paths."`
+	Partitions   harness.Count `placeholder:"N" help:"Physical partitions of the copy; default: as many as the source has."`
+	NoUniqueKeys bool          `help:"The source has unique keys: make a copy without."`
+	NoFinish     bool          `help:"Leave the copy unfinished, to be looked at: the source is written to as before, and the same command without this flag goes on."`
+	Drop         bool          `help:"Drop the source when the copy has taken its place."`
 }
 
 // Help returns what follows the short help.
@@ -37,22 +38,22 @@ Examples:
 }
 
 // Run copies.
-func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
+func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err error) {
 	if c.Drop && c.NoFinish {
-		return usagef("--drop does not go with --no-finish")
+		return harness.Usagef("--drop does not go with --no-finish")
 	}
-	if err = checkLoaded(c.DB); err != nil {
+	if err = harness.CheckLoaded(c.DB); err != nil {
 		return err
 	}
 	db, err := engine.Open(ctx, c.DB, nil)
 	if ctx.Err() != nil {
-		err = errors.Join(errInterrupted, err)
+		err = errors.Join(harness.ErrInterrupted, err)
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if c.Container, err = containerOf(db, c.Container, c.To); err != nil {
+	if c.Container, err = harness.ContainerOf(db, c.Container, c.To); err != nil {
 		return err
 	}
 	from, err := db.Container(c.Container)
@@ -61,15 +62,15 @@ func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
 	}
 	def := from.Def()
 	if len(def.UniqueKeys) > 0 && !c.NoUniqueKeys {
-		return usagef("container %q has unique keys, which a copy cannot have: --no-unique-keys makes one without", c.Container)
+		return harness.Usagef("container %q has unique keys, which a copy cannot have: --no-unique-keys makes one without", c.Container)
 	}
 	def.UniqueKeys, def.Synthetic, def.PartitionKey = nil, nil, c.PartitionKey
 	def.MinPartitions = len(from.Partitions())
 	if c.Partitions > 0 {
-		def.MinPartitions = c.Partitions.int()
+		def.MinPartitions = c.Partitions.Int()
 	}
 	start := time.Now()
-	line := newProgress(env, "copy", start)
+	line := harness.NewProgress(env, "copy", start)
 	var done engine.CopyProgress
 	err = c.copy(ctx, db, from, def, func(p engine.CopyProgress) {
 		done = p
@@ -77,44 +78,22 @@ func (c *copyCommand) Run(ctx context.Context, env *environment) (err error) {
 		if p.Pass <= 1 && p.Items > 0 {
 			share = min(1, float64(p.Looked)/float64(p.Items))
 		}
-		line.show(time.Now(), share, func() string {
-			return fmt.Sprintf("pass %d, %s written, %s removed", p.Pass, plural(p.Copied, "document"), formatCount(p.Removed))
+		line.Show(time.Now(), share, func() string {
+			return fmt.Sprintf("pass %d, %s written, %s removed", p.Pass, harness.Plural(p.Copied, "document"), harness.FormatCount(p.Removed))
 		})
 	})
-	line.end()
+	line.End()
 	switch {
 	case ctx.Err() != nil:
-		env.notef("%s written; the same command goes on", wasOrWere(done.Copied))
-		return errInterrupted
+		env.Notef("%s written; the same command goes on", harness.WasOrWere(done.Copied))
+		return harness.ErrInterrupted
 	case errors.Is(err, engine.ErrInvalid):
 		return cli.Usage(err)
 	case err != nil:
 		return err
 	}
-	c.print(env.stdout, done, time.Since(start))
+	c.print(env.Stdout, done, time.Since(start))
 	return nil
-}
-
-// containerOf returns the name that a flag gives, or, if it gives none, that of
-// the only container but one.
-func containerOf(db *engine.DB, flag, but string) (string, error) {
-	if flag != "" {
-		return flag, nil
-	}
-	name := ""
-	for info := range db.Containers() {
-		if info.Name == but {
-			continue
-		}
-		if name != "" {
-			return "", usagef("which --container? The store has %s and %s", name, info.Name)
-		}
-		name = info.Name
-	}
-	if name == "" {
-		return "", errors.New("the store has no container")
-	}
-	return name, nil
 }
 
 // copy does all of it.
@@ -134,8 +113,8 @@ func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Cont
 }
 
 func (c *copyCommand) print(w io.Writer, done engine.CopyProgress, took time.Duration) {
-	fmt.Fprintf(w, "copied   %s of %s to %s in %s s, %s; %s removed there\n", plural(done.Copied, "document"), c.Container, c.To,
-		formatShort(took.Seconds()), formatRate(float64(done.Copied)/max(took.Seconds(), 1e-9)), formatCount(done.Removed))
+	fmt.Fprintf(w, "copied   %s of %s to %s in %s s, %s; %s removed there\n", harness.Plural(done.Copied, "document"), c.Container, c.To,
+		harness.FormatShort(took.Seconds()), harness.FormatRate(float64(done.Copied)/max(took.Seconds(), 1e-9)), harness.FormatCount(done.Removed))
 	switch {
 	case c.NoFinish:
 		fmt.Fprintf(w, "         unfinished: %s takes writes as before, %s takes none\n", c.Container, c.To)

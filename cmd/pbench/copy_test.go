@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // TestCopy gives a container another partition key, in several runs.
@@ -32,7 +33,7 @@ func TestCopy(t *testing.T) {
 	wants(t, s.out.String(), "copied   3 documents of docs to by-b", "docs takes writes as before")
 	load(`{"id":"2","a":"y","b":"q"}`+"\n"+`{"id":"4","a":"z","b":"p"}`, "--container", "docs")
 	s.do(t, cli.ExitUsage, "copy", "--db", db, "--to", "other", "--partition-key", "b")
-	s.do(t, exitFailed, "copy", "--db", db, "--container", "none", "--to", "other", "--partition-key", "/b")
+	s.do(t, harness.ExitFailed, "copy", "--db", db, "--container", "none", "--to", "other", "--partition-key", "/b")
 	s.do(t, cli.ExitOK, append(copied, "--drop")...)
 	wants(t, s.out.String(), "copied   2 documents", "1 removed there", "by-b takes writes, docs is dropped")
 

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // cutter splits the largest partition of a container at given times.
 type cutter struct {
-	c  container
+	c  harness.Container
 	at []time.Duration // since start
 
 	cancel context.CancelFunc

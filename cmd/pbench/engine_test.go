@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -16,7 +17,7 @@ import (
 func newEngineSession(t *testing.T) *session {
 	t.Helper()
 	s := newSession(t)
-	s.environment.open = openStore
+	s.Environment.Open = harness.OpenStore
 	return s
 }
 
@@ -76,13 +77,13 @@ func TestEndToEndFile(t *testing.T) {
 	}
 	db := filepath.Join(dir, "db")
 	s := newEngineSession(t)
-	s.do(t, exitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
+	s.do(t, harness.ExitFailed, "load", "--db", db, "--container", "c", "--data", name, "--partition-key", "/a,/b", "--compression", "small")
 	wants(t, s.errOut.String(), name+": line 4, column 11: document: ", "3 documents were written", "--skip 4;")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--container", "c", "--data", name, "--skip", "4")
 	wants(t, s.out.String(), "loaded   1 document,")
 	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "100", "--warmup", "0s", "--workload", "f", "--durability", "buffered")
 	wants(t, s.out.String(), "4 documents in 4 physical partitions", "rmw ")
-	s.do(t, exitFailed, "run", "--db", db, "--container", "other")
+	s.do(t, harness.ExitFailed, "run", "--db", db, "--container", "other")
 	wants(t, s.errOut.String(), `container "other": no such container`)
 	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "d", "--data", name, "--partition-key", "a")
 	s.do(t, cli.ExitUsage, "load", "--db", db, "--container", "d", "--docs", "10", "--compression", "much")
@@ -98,18 +99,18 @@ func TestEndToEndErrors(t *testing.T) {
 	}
 	s.do(t, cli.ExitUsage, "load", "--db", file, "--docs", "10")
 	wants(t, s.errOut.String(), file)
-	s.do(t, exitFailed, "load", "--db", dir, "--docs", "10")
+	s.do(t, harness.ExitFailed, "load", "--db", dir, "--docs", "10")
 	wants(t, s.errOut.String(), dir, "not a cleave store")
-	s.do(t, exitFailed, "run", "--db", dir)
+	s.do(t, harness.ExitFailed, "run", "--db", dir)
 	wants(t, s.errOut.String(), dir, "not a cleave store")
 
 	db := filepath.Join(dir, "db")
-	open, err := openStore(t.Context(), db, storeOptions{memoryBudget: 16 << 20})
+	open, err := harness.OpenStore(t.Context(), db, harness.StoreOptions{MemoryBudget: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	s.do(t, exitFailed, "load", "--db", db, "--docs", "10")
+	s.do(t, harness.ExitFailed, "load", "--db", db, "--docs", "10")
 	wants(t, s.errOut.String(), db, "locked")
 	s.do(t, cli.ExitUsage, "load", "--db", filepath.Join(dir, "new"), "--memory-budget", "1MiB")
 	wants(t, s.errOut.String(), "MemoryBudget")
@@ -153,10 +154,10 @@ func TestEndToEndInterrupted(t *testing.T) {
 	s := newEngineSession(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.stdin = &cancelling{text: strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + strings.Repeat("{\"id\":\"b\",\"k\":1}\n", 100_000)), cancel: cancel}
+	s.Stdin = &cancelling{text: strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + strings.Repeat("{\"id\":\"b\",\"k\":1}\n", 100_000)), cancel: cancel}
 	s.doContext(t, ctx, cli.ExitInterrupted, "load", "--db", db, "--data", "-", "--partition-key", "/k", "--partitions", "1", "--batch-bytes", "4KiB")
 	wants(t, s.errOut.String(), "documents were written; to go on there", "--skip ", "interrupted")
-	s.stdin = strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + "{\"id\":\"b\",\"k\":1}\n")
+	s.Stdin = strings.NewReader(strings.Repeat("{\"id\":\"a\"}\n", 10) + "{\"id\":\"b\",\"k\":1}\n")
 	s.do(t, cli.ExitOK, "load", "--db", db, "--data", "-", "--partition-key", "/k")
 	s.do(t, cli.ExitOK, "run", "--db", db, "--ops", "10", "--warmup", "0s", "--workload", "c")
 	wants(t, s.out.String(), "2 documents in 1 physical partition;")
@@ -178,14 +179,14 @@ func (c *cancelling) Read(p []byte) (int, error) {
 
 // A container may have any name that the engine takes.
 func TestContainerNames(t *testing.T) {
-	def := containerDef{partitionKey: []string{"/k"}, compression: "fast", partitions: 1}
+	def := harness.ContainerDef{PartitionKey: []string{"/k"}, Compression: "fast", Partitions: 1}
 	for _, name := range []string{"routes", "FD u", "größe", strings.Repeat("x", 255)} {
-		if err := checkNewContainer(name, def); err != nil {
+		if err := harness.CheckNewContainer(name, def); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, name := range []string{"", "a/b", `a\b`, "a#", "a?", "a\n", "a\xff", "a\uFFFD", strings.Repeat("x", 256)} {
-		if err := checkNewContainer(name, def); err == nil {
+		if err := harness.CheckNewContainer(name, def); err == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 var errNoSpace = errors.New("no space left")
@@ -26,9 +28,9 @@ func TestOutputFull(t *testing.T) {
 		{"run", "--db", dir, "--ops", "100", "--warmup", "0s", "--closed"},
 	} {
 		s.errOut.Reset()
-		env := s.environment
-		env.stdout = fullOutput{}
-		if status := execute(t.Context(), args, &env); status != exitFailed || strings.Count(s.errOut.String(), errNoSpace.Error()) != 1 {
+		env := s.Environment
+		env.Stdout = fullOutput{}
+		if status := execute(t.Context(), args, &env); status != harness.ExitFailed || strings.Count(s.errOut.String(), errNoSpace.Error()) != 1 {
 			t.Errorf("pbench %v: status %d, %s", args, status, &s.errOut)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -24,24 +25,24 @@ import (
 type fakeStore struct {
 	mu         sync.Mutex
 	containers map[string]*fakeContainer
-	stats      storeStats
+	stats      harness.StoreStats
 	closed     bool
 	closeErr   error
-	splits     *splitLog
+	splits     *harness.SplitLog
 	splitErr   error
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{containers: make(map[string]*fakeContainer)} }
 
-func (s *fakeStore) Container(name string) (container, error) {
+func (s *fakeStore) Container(name string) (harness.Container, error) {
 	if c, ok := s.containers[name]; ok {
 		return c, nil
 	}
-	return nil, fmt.Errorf("container %q: %w", name, errNoContainer)
+	return nil, fmt.Errorf("container %q: %w", name, harness.ErrNoContainer)
 }
 
-func (s *fakeStore) CreateContainer(_ context.Context, name string, def containerDef) (container, error) {
-	c := &fakeContainer{s: s, def: def, docs: make(map[documentName][]byte)}
+func (s *fakeStore) CreateContainer(_ context.Context, name string, def harness.ContainerDef) (harness.Container, error) {
+	c := &fakeContainer{s: s, def: def, docs: make(map[harness.DocumentName][]byte)}
 	s.containers[name] = c
 	return c, nil
 }
@@ -54,14 +55,14 @@ func (s *fakeStore) Names() (names []string) {
 	return names
 }
 
-func (s *fakeStore) Stats() storeStats {
+func (s *fakeStore) Stats() harness.StoreStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stats
 }
 
-func (s *fakeStore) Checkpoint(context.Context, string) (checkpoint, error) {
-	return checkpoint{}, nil
+func (s *fakeStore) Checkpoint(context.Context, string) (harness.Checkpoint, error) {
+	return harness.Checkpoint{}, nil
 }
 func (s *fakeStore) Flush(context.Context) error      { return nil }
 func (s *fakeStore) Settle(ctx context.Context) error { return ctx.Err() }
@@ -69,27 +70,27 @@ func (s *fakeStore) Close() error                     { s.closed = true; return 
 
 type fakeContainer struct {
 	s       *fakeStore
-	def     containerDef
-	docs    map[documentName][]byte
+	def     harness.ContainerDef
+	docs    map[harness.DocumentName][]byte
 	readErr error
 	loadErr error         // a load ends with it, when it has written everything
 	onLoad  func(n int64) // called before each document of a load
 	onRead  func()
 }
 
-func (c *fakeContainer) Def() containerDef { return c.def }
+func (c *fakeContainer) Def() harness.ContainerDef { return c.def }
 
 func (c *fakeContainer) SetThroughput(context.Context, float64) error { return nil }
 
-func (c *fakeContainer) Stats() (s containerStats) {
+func (c *fakeContainer) Stats() (s harness.ContainerStats) {
 	for _, doc := range c.docs {
-		s.documents++
-		s.rawBytes += int64(len(doc))
+		s.Documents++
+		s.RawBytes += int64(len(doc))
 	}
 	return s
 }
 
-func (c *fakeContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, size int64, err error) {
+func (c *fakeContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o harness.LoadOptions) (committed, size int64, err error) {
 	for doc, err := range docs {
 		if err == nil && c.onLoad != nil {
 			c.onLoad(committed)
@@ -98,12 +99,12 @@ func (c *fakeContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error],
 			return committed, size, err
 		}
 		if err := c.Upsert(ctx, partmap.Key{}, "", doc); err != nil {
-			return committed, size, &inputError{index: committed, err: err}
+			return committed, size, &harness.InputError{Index: committed, Err: err}
 		}
 		committed++
 		size += int64(len(doc))
-		if o.progress != nil {
-			o.progress(committed, size)
+		if o.Progress != nil {
+			o.Progress(committed, size)
 		}
 	}
 	return committed, size, c.loadErr
@@ -114,11 +115,11 @@ func (c *fakeContainer) Upsert(_ context.Context, _ partmap.Key, _ string, doc [
 	if err := json.Unmarshal(doc, &properties); err != nil {
 		return fmt.Errorf("document: %w", err)
 	}
-	name := documentName{}
-	name.id, _ = properties["id"].(string)
-	value, _ := properties[strings.TrimPrefix(c.def.partitionKey[0], "/")].(string)
-	name.key = partmap.String(value)
-	if name.id == "" {
+	name := harness.DocumentName{}
+	name.ID, _ = properties["id"].(string)
+	value, _ := properties[strings.TrimPrefix(c.def.PartitionKey[0], "/")].(string)
+	name.Key = partmap.String(value)
+	if name.ID == "" {
 		return errors.New("document without id")
 	}
 	c.s.mu.Lock()
@@ -139,7 +140,7 @@ func (c *fakeContainer) Read(_ context.Context, key partmap.Key, id string, buf 
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	doc, ok := c.docs[documentName{key, id}]
+	doc, ok := c.docs[harness.DocumentName{Key: key, ID: id}]
 	if !ok {
 		return nil, measure.ErrNotFound
 	}
@@ -151,7 +152,7 @@ func (c *fakeContainer) Scan(_ context.Context, key partmap.Key, from string, li
 	defer c.s.mu.Unlock()
 	items := 0
 	for name, doc := range c.docs {
-		if name.key == key && name.id >= from && (items < limit || limit == 0) {
+		if name.Key == key && name.ID >= from && (items < limit || limit == 0) {
 			items++
 			visit(doc)
 		}
@@ -159,28 +160,28 @@ func (c *fakeContainer) Scan(_ context.Context, key partmap.Key, from string, li
 	return nil
 }
 
-func (c *fakeContainer) With(durability) measure.Store { return c }
+func (c *fakeContainer) With(harness.Durability) measure.Store { return c }
 
 // Split pretends to have split the first partition.
 func (c *fakeContainer) Split(context.Context) error {
-	r := reshape{kind: "split", parents: []uint32{1}, err: c.s.splitErr}
-	if r.err == nil {
-		c.def.partitions++
-		r.children, r.swapped, r.pause = []uint32{2, 3}, time.Now(), 7*time.Microsecond
+	r := harness.Reshape{Kind: "split", Parents: []uint32{1}, Err: c.s.splitErr}
+	if r.Err == nil {
+		c.def.Partitions++
+		r.Children, r.Swapped, r.Pause = []uint32{2, 3}, time.Now(), 7*time.Microsecond
 	}
-	c.s.splits.note(r)
-	return r.err
+	c.s.splits.Note(r)
+	return r.Err
 }
 
 // Merge pretends to have merged the first two partitions.
 func (c *fakeContainer) Merge(context.Context) error {
-	c.def.partitions--
-	c.s.splits.note(reshape{kind: "merge", parents: []uint32{2, 3}, children: []uint32{4}, swapped: time.Now(), pause: 9 * time.Microsecond})
+	c.def.Partitions--
+	c.s.splits.Note(harness.Reshape{Kind: "merge", Parents: []uint32{2, 3}, Children: []uint32{4}, Swapped: time.Now(), Pause: 9 * time.Microsecond})
 	return nil
 }
 
-func (c *fakeContainer) Keys(context.Context) iter.Seq2[documentName, error] {
-	return func(yield func(documentName, error) bool) {
+func (c *fakeContainer) Keys(context.Context) iter.Seq2[harness.DocumentName, error] {
+	return func(yield func(harness.DocumentName, error) bool) {
 		for name := range c.docs {
 			if !yield(name, nil) {
 				return
@@ -191,7 +192,7 @@ func (c *fakeContainer) Keys(context.Context) iter.Seq2[documentName, error] {
 
 // session is an environment with a fake store, whatever the directory.
 type session struct {
-	environment
+	harness.Environment
 	store       *fakeStore
 	out, errOut bytes.Buffer
 }
@@ -199,12 +200,11 @@ type session struct {
 func newSession(t *testing.T) *session {
 	t.Helper()
 	s := &session{store: newFakeStore()}
-	s.environment = environment{
-		stdin: strings.NewReader(""), stdout: &s.out, stderr: &s.errOut,
-		trial: trialTimes{calibration: 5 * time.Millisecond, maximum: 20 * time.Millisecond},
-		self:  selfInTest,
-		open: func(_ context.Context, dir string, o storeOptions) (store, error) {
-			s.store.splits = o.splits
+	s.Environment = harness.Environment{
+		Stdin: strings.NewReader(""), Stdout: &s.out, Stderr: &s.errOut,
+		Trial: harness.TrialTimes{Calibration: 5 * time.Millisecond, Maximum: 20 * time.Millisecond},
+		Open: func(_ context.Context, dir string, o harness.StoreOptions) (harness.Store, error) {
+			s.store.splits = o.Splits
 			return s.store, os.WriteFile(filepath.Join(dir, "fake"), []byte("a store"), 0o600)
 		},
 	}
@@ -221,7 +221,7 @@ func (s *session) doContext(t *testing.T, ctx context.Context, want int, args ..
 	t.Helper()
 	s.out.Reset()
 	s.errOut.Reset()
-	if got := execute(ctx, args, &s.environment); got != want {
+	if got := execute(ctx, args, &s.Environment); got != want {
 		t.Fatalf("pbench %s: exit status %d, want %d\n%s%s", strings.Join(args, " "), got, want, &s.out, &s.errOut)
 	}
 }

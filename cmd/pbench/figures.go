@@ -3,10 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -70,11 +69,11 @@ func newOperationFigures(t *measure.Tally, seconds float64) operationFigures {
 		latencyFigures: newLatencyFigures(t.Latencies()), service: newLatencyFigures(&t.Service),
 	}
 	if seconds > 0 {
-		f.OpsPerS = round(float64(f.Ops)/seconds, 1)
+		f.OpsPerS = harness.Round(float64(f.Ops)/seconds, 1)
 		f.bytesPerS = float64(t.Bytes) / seconds
 	}
 	if f.Ops > 0 {
-		f.mean = micros(t.Busy) / float64(f.Ops)
+		f.mean = harness.Micros(t.Busy) / float64(f.Ops)
 	}
 	return f
 }
@@ -133,18 +132,18 @@ func (r *report) print(w io.Writer) {
 		headings = []string{"<operation", "count", "ops/s", "MiB/s", "service p50", "p99", "p99.9", "max", "response p50", "p99", "p99.9", "max", "errors"}
 	}
 	latencies := func(f latencyFigures) []string {
-		return []string{formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros)}
+		return []string{harness.FormatMicros(f.P50Micros), harness.FormatMicros(f.P99Micros), harness.FormatMicros(f.P999), harness.FormatMicros(f.MaxMicros)}
 	}
 	t := cli.NewTable(headings...)
 	for _, name := range r.names() {
 		f, _ := r.operation(name)
-		row := []string{displayName(name), formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatShort(f.bytesPerS / (1 << 20))}
+		row := []string{displayName(name), harness.FormatCount(f.Ops), harness.FormatCount(int64(f.OpsPerS)), harness.FormatShort(f.bytesPerS / (1 << 20))}
 		if open {
 			row = append(row, latencies(f.service)...)
 		} else {
-			row = append(row, formatMicros(f.mean))
+			row = append(row, harness.FormatMicros(f.mean))
 		}
-		t.Row(append(append(row, latencies(f.latencyFigures)...), formatCount(f.Errors))...)
+		t.Row(append(append(row, latencies(f.latencyFigures)...), harness.FormatCount(f.Errors))...)
 	}
 	t.Print(w, "")
 	if open {
@@ -160,15 +159,15 @@ func (r *report) printBrief(w io.Writer) {
 	t := cli.NewTable("<operation", "count", "ops/s", "call p50 µs", "p99 µs", "p99.9 µs", "response p99 µs", "errors")
 	for _, name := range r.names() {
 		f, _ := r.operation(name)
-		t.Row(displayName(name), formatCount(f.Ops), formatCount(int64(f.OpsPerS)), formatMicros(f.service.P50Micros), formatMicros(f.service.P99Micros),
-			formatMicros(f.service.P999), formatMicros(f.P99Micros), formatCount(f.Errors))
+		t.Row(displayName(name), harness.FormatCount(f.Ops), harness.FormatCount(int64(f.OpsPerS)), harness.FormatMicros(f.service.P50Micros), harness.FormatMicros(f.service.P99Micros),
+			harness.FormatMicros(f.service.P999), harness.FormatMicros(f.P99Micros), harness.FormatCount(f.Errors))
 	}
 	t.Print(w, "")
 	fmt.Fprintf(w, `
 call      what a call takes: half, 99 of 100, 999 of 1,000 took at most so long; an update is on disk when it returns
 response  from when an operation was due, at %s, to its end: a busy machine begins late, and shows here
 on disk   %s, %.2f of the %s of documents
-`, formatRate(r.Engine.Loop.Offered), formatBytes(r.Engine.DiskBytes), r.Engine.SpaceAmplification, formatBytes(r.Engine.RawBytes))
+`, harness.FormatRate(r.Engine.Loop.Offered), harness.FormatBytes(r.Engine.DiskBytes), r.Engine.SpaceAmplification, harness.FormatBytes(r.Engine.RawBytes))
 }
 
 // engineFigures are what the engine and the process did while something was
@@ -191,15 +190,15 @@ type engineFigures struct {
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
-	Throughput *throughputFigures `json:"throughput,omitempty"` // of a container that has some
-	Splits     *splitSummary      `json:"splits,omitempty"`
-	Copies     *checkpointFigures `json:"checkpoints,omitempty"`
-	Loop       *loopFigures       `json:"loop,omitempty"`
-	Repeats    []repeat           `json:"repeats,omitempty"` // if there is more than one
-	Process    *processFigures    `json:"process,omitempty"`
-	Client     *clientFigures     `json:"client,omitempty"`
-	Run        *settings          `json:"run,omitempty"`
-	From       *measure.Machine   `json:"machine,omitempty"`
+	Throughput *throughputFigures    `json:"throughput,omitempty"` // of a container that has some
+	Splits     *harness.SplitSummary `json:"splits,omitempty"`
+	Copies     *checkpointFigures    `json:"checkpoints,omitempty"`
+	Loop       *loopFigures          `json:"loop,omitempty"`
+	Repeats    []repeat              `json:"repeats,omitempty"` // if there is more than one
+	Process    *processFigures       `json:"process,omitempty"`
+	Client     *clientFigures        `json:"client,omitempty"`
+	Run        *settings             `json:"run,omitempty"`
+	From       *measure.Machine      `json:"machine,omitempty"`
 }
 
 // waits tell how often and for how long calls waited, by cause.
@@ -215,7 +214,7 @@ type wait struct {
 }
 
 func (w wait) String() string {
-	return fmt.Sprintf("%s s in %s", formatShort(w.Micros/1e6), formatCount(w.Count))
+	return fmt.Sprintf("%s s in %s", harness.FormatShort(w.Micros/1e6), harness.FormatCount(w.Count))
 }
 
 // processFigures are about engine and pbench together. Much less processor
@@ -237,22 +236,22 @@ type clientFigures struct {
 }
 
 // newEngineFigures returns what s did since before.
-func newEngineFigures(s store, before storeStats, mem measure.Memory) *engineFigures {
-	d := s.Stats().since(before)
+func newEngineFigures(s harness.Store, before harness.StoreStats, mem measure.Memory) *engineFigures {
+	d := s.Stats().Since(before)
 	f := &engineFigures{
 		Writes: d.Writes, WrittenBytes: d.WrittenBytes,
 		LogBytes: d.LogBytes, FlushBytes: d.FlushBytes, MergeBytes: d.MergeBytes,
 		Syncs: d.Syncs, Flushes: d.Flushes, Merges: d.Merges,
 		Waited: waits{
-			Sync:         wait{d.SyncWaits, micros(d.SyncWait)},
-			BackPressure: wait{d.Stalls, micros(d.PressureWait)},
-			ColdRead:     wait{d.ColdReads, micros(d.ColdWait)},
+			Sync:         wait{d.SyncWaits, harness.Micros(d.SyncWait)},
+			BackPressure: wait{d.Stalls, harness.Micros(d.PressureWait)},
+			ColdRead:     wait{d.ColdReads, harness.Micros(d.ColdWait)},
 		},
 		Memory: mem,
 	}
 	for _, name := range s.Names() {
 		if c, err := s.Container(name); err == nil {
-			f.RawBytes += c.Stats().rawBytes
+			f.RawBytes += c.Stats().RawBytes
 		}
 	}
 	f.WriteAmplification = ratio(f.LogBytes+f.FlushBytes+f.MergeBytes, f.WrittenBytes)
@@ -261,7 +260,7 @@ func newEngineFigures(s store, before storeStats, mem measure.Memory) *engineFig
 
 // addDisk adds what a closed store takes on disk.
 func (f *engineFigures) addDisk(dir string) (err error) {
-	f.DiskBytes, err = measure.DiskBytes(dir, catalogName)
+	f.DiskBytes, err = measure.DiskBytes(dir, harness.CatalogName)
 	f.SpaceAmplification = ratio(f.DiskBytes, f.RawBytes)
 	return err
 }
@@ -270,27 +269,27 @@ func (f *engineFigures) addDisk(dir string) (err error) {
 func (f *engineFigures) print(w io.Writer) {
 	if f.Writes > 0 {
 		fmt.Fprintf(w, "  written  %s by the caller; log %s, %s %s, %s %s: write amplification %.2f\n",
-			formatBytes(f.WrittenBytes), formatBytes(f.LogBytes), cli.Plural(f.Flushes, "flush", "flushes"), formatBytes(f.FlushBytes),
-			plural(f.Merges, "merge"), formatBytes(f.MergeBytes), f.WriteAmplification)
+			harness.FormatBytes(f.WrittenBytes), harness.FormatBytes(f.LogBytes), cli.Plural(f.Flushes, "flush", "flushes"), harness.FormatBytes(f.FlushBytes),
+			harness.Plural(f.Merges, "merge"), harness.FormatBytes(f.MergeBytes), f.WriteAmplification)
 	}
 	fmt.Fprintf(w, "  waited   sync %v (%s), back-pressure %v, cold reads %v; all workers together\n",
-		f.Waited.Sync, plural(f.Syncs, "sync"), f.Waited.BackPressure, f.Waited.ColdRead)
+		f.Waited.Sync, harness.Plural(f.Syncs, "sync"), f.Waited.BackPressure, f.Waited.ColdRead)
 	if f.Memory != (measure.Memory{}) {
-		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", formatBytes(f.Memory.Resident),
-			formatBytes(f.Memory.PeakResident), formatBytes(f.Memory.Anonymous), formatBytes(f.Memory.PeakAnonymous))
+		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", harness.FormatBytes(f.Memory.Resident),
+			harness.FormatBytes(f.Memory.PeakResident), harness.FormatBytes(f.Memory.Anonymous), harness.FormatBytes(f.Memory.PeakAnonymous))
 	}
-	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", formatBytes(f.DiskBytes), f.SpaceAmplification, formatBytes(f.RawBytes))
-	f.Splits.print(w)
+	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", harness.FormatBytes(f.DiskBytes), f.SpaceAmplification, harness.FormatBytes(f.RawBytes))
+	f.Splits.Print(w)
 	f.Copies.print(w)
 	f.Throughput.print(w)
 	if p := f.Process; p != nil {
 		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s\n",
-			formatShort(p.CPUSeconds), formatShort(p.AllocationsPerOp), plural(p.Collections, "garbage collection"))
+			harness.FormatShort(p.CPUSeconds), harness.FormatShort(p.AllocationsPerOp), harness.Plural(p.Collections, "garbage collection"))
 	}
 	if c := f.Client; c != nil {
-		fmt.Fprintf(w, "  pbench   takes %s µs of its own for an operation, and %s of memory\n", formatShort(c.MicrosPerOp), formatBytes(c.MemoryBytes))
+		fmt.Fprintf(w, "  pbench   takes %s µs of its own for an operation, and %s of memory\n", harness.FormatShort(c.MicrosPerOp), harness.FormatBytes(c.MemoryBytes))
 		if c.CallsPerS > 0 {
-			fmt.Fprintf(w, "           without it the one worker would make %s calls a second\n", formatCount(int64(c.CallsPerS)))
+			fmt.Fprintf(w, "           without it the one worker would make %s calls a second\n", harness.FormatCount(int64(c.CallsPerS)))
 		}
 	}
 }
@@ -300,16 +299,5 @@ func ratio(a, b int64) float64 {
 	if b == 0 {
 		return 0
 	}
-	return round(float64(a)/float64(b), 3)
-}
-
-func round(x float64, decimals int) float64 {
-	scale := math.Pow10(decimals)
-	return math.Round(x*scale) / scale
-}
-
-// printMachine writes the command line and what it ran on, as two lines.
-func printMachine(w io.Writer, args []string, m measure.Machine) {
-	fmt.Fprintln(w, strings.TrimSpace("$ pbench "+strings.Join(args, " ")))
-	fmt.Fprintln(w, m)
+	return harness.Round(float64(a)/float64(b), 3)
 }

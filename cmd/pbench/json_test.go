@@ -16,10 +16,6 @@ func TestJSONFields(t *testing.T) {
 		{Name: "run: a line of series.ndjson", Value: second{}},
 		{Name: "load", Value: loadReport{}},
 		{Name: "sweep", Value: sweepReport{}},
-		{Name: "splits", Value: splitsReport{}},
-		{Name: "cold", Value: coldReport{}},
-		{Name: "feed", Value: feedReport{}},
-		{Name: "catchup", Value: catchUpReport{}},
 		{Name: "compare", Value: comparison{}},
 		{Name: "list", Value: listReport{}},
 	})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -55,7 +56,7 @@ func (k *keyCheck) add(doc []byte) {
 	if k.seen++; k.seen > checkedNumbers && k.missing() < 0 {
 		return
 	}
-	if k.scanner.Scan(doc, k.compiled, jsondoc.Limits{MaxBytes: maxItemBytes}, &k.doc) != nil {
+	if k.scanner.Scan(doc, k.compiled, jsondoc.Limits{MaxBytes: harness.MaxItemBytes}, &k.doc) != nil {
 		return // it is refused
 	}
 	at := 0
@@ -86,16 +87,16 @@ func (k *keyCheck) missing() int {
 }
 
 // warn says what was found.
-func (k *keyCheck) warn(env *environment) {
+func (k *keyCheck) warn(env *harness.Environment) {
 	if k == nil || k.seen == 0 {
 		return
 	}
 	if i := k.missing(); i >= 0 && len(k.paths) == 1 {
-		env.notef("warning: no document has %s, the partition key: all are in one logical partition, which no split divides", k.paths[i])
+		env.Notef("warning: no document has %s, the partition key: all are in one logical partition, which no split divides", k.paths[i])
 	} else if i >= 0 {
-		env.notef("warning: no document has %s, a level of the partition key", k.paths[i])
+		env.Notef("warning: no document has %s, a level of the partition key", k.paths[i])
 	}
 	if k.large != "" {
-		env.notef("warning: %s has whole numbers of 2^53 or more: numbers are doubles, so neighbours get one key; write them as strings", k.large)
+		env.Notef("warning: %s has whole numbers of 2^53 or more: numbers are doubles, so neighbours get one key; write them as strings", k.large)
 	}
 }

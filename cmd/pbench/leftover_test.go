@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // TestKilledRun: what a run left behind that was killed, its throughput and its
@@ -16,9 +17,9 @@ func TestKilledRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	s := newEngineSession(t)
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "200", "--generator", "small", "--durability", "buffered")
-	within := func(do func(db store, c container) error) {
+	within := func(do func(db harness.Store, c harness.Container) error) {
 		t.Helper()
-		db, err := openStore(t.Context(), dir, storeOptions{})
+		db, err := harness.OpenStore(t.Context(), dir, harness.StoreOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,9 +34,9 @@ func TestKilledRun(t *testing.T) {
 	}
 	killed := func() {
 		t.Helper()
-		within(func(db store, c container) error {
-			m := runMark{V: runMarkVersion, Container: "docs", Before: 5000, During: 400, Checkpoints: true}
-			return errors.Join(m.begin(t.Context(), dir, db), os.Mkdir(filepath.Join(checkpointDir(dir), "now"), 0o700))
+		within(func(db harness.Store, c harness.Container) error {
+			m := harness.RunMark{V: harness.RunMarkVersion, Container: "docs", Before: 5000, During: 400, Checkpoints: true}
+			return errors.Join(m.Begin(t.Context(), dir, db), os.Mkdir(filepath.Join(harness.CheckpointDir(dir), "now"), 0o700))
 		})
 	}
 	gone := func(name string) {
@@ -46,8 +47,8 @@ func TestKilledRun(t *testing.T) {
 	}
 	provisioned := func(want float64) {
 		t.Helper()
-		within(func(db store, c container) error {
-			if is := c.Def().throughput; is != want {
+		within(func(db harness.Store, c harness.Container) error {
+			if is := c.Def().Throughput; is != want {
 				t.Errorf("%v RU/s, want %v", is, want)
 			}
 			return nil
@@ -61,14 +62,14 @@ func TestKilledRun(t *testing.T) {
 	} {
 		killed()
 		s.do(t, cli.ExitOK, args...)
-		wants(t, s.errOut.String(), `killed: container "docs" has its throughput from before again`, "killed: "+checkpointDir(dir)+" is removed")
+		wants(t, s.errOut.String(), `killed: container "docs" has its throughput from before again`, "killed: "+harness.CheckpointDir(dir)+" is removed")
 		provisioned(5000)
-		gone(checkpointDir(dir))
-		gone(filepath.Join(dir, runMarkName))
+		gone(harness.CheckpointDir(dir))
+		gone(filepath.Join(dir, harness.RunMarkName))
 	}
 	// What somebody has set since stays.
 	killed()
-	within(func(db store, c container) error { return c.SetThroughput(context.Background(), 700) })
+	within(func(db harness.Store, c harness.Container) error { return c.SetThroughput(context.Background(), 700) })
 	s.do(t, cli.ExitOK, run...)
 	provisioned(700)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -43,23 +44,23 @@ func newListReport() *listReport {
 }
 
 // Run prints what there is to choose from.
-func (l *listCommand) Run(env *environment) error {
+func (l *listCommand) Run(env *harness.Environment) error {
 	list := newListReport()
 	if l.JSON {
-		return writeJSON(env.stdout, list)
+		return harness.WriteJSON(env.Stdout, list)
 	}
 	t := cli.NewTable("<workload", "<operations", "<keys", "<")
 	for _, w := range list.Workloads {
 		t.Row(w.Name, w.Mix, w.Keys, w.About)
 	}
-	t.Print(env.stdout, "")
-	fmt.Fprintln(env.stdout)
+	t.Print(env.Stdout, "")
+	fmt.Fprintln(env.Stdout)
 	t = cli.NewTable("<generator", "<key", "<")
 	for _, s := range list.Generators {
 		t.Row(s.Name, s.KeyPath, s.About)
 	}
-	t.Print(env.stdout, "")
-	fmt.Fprint(env.stdout, `
+	t.Print(env.Stdout, "")
+	fmt.Fprint(env.Stdout, `
 keys         which documents the operations are about
 uniform      all alike
 zipf:0.99    a few of them often, spread over the key space

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -25,10 +26,10 @@ func TestLoadLargeDocuments(t *testing.T) {
 	long := `{"id":"long","k":"a","s":"` + strings.Repeat("x", workload.DefaultLineBytes) + `"}`
 	input := large + "\n" + long + "\n" + `{"id":"small","k":"a"}`
 	load := func(more ...string) []string {
-		s.stdin = strings.NewReader(input)
+		s.Stdin = strings.NewReader(input)
 		return append([]string{"load", "--db", dir, "--data", "-", "--partition-key", "/k", "--item-limit", "3MiB"}, more...)
 	}
-	s.do(t, exitFailed, load()...)
+	s.do(t, harness.ExitFailed, load()...)
 	wants(t, s.errOut.String(), "1 document was written", "--skip 2", "--max-errors", "standard input: line 2: line too long")
 	s.do(t, cli.ExitOK, load("--skip", "2")...)
 	wants(t, s.out.String(), "loaded   1 document,")
@@ -57,7 +58,7 @@ func TestLoadContainer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	s := newEngineSession(t)
 	load := func(more ...string) []string {
-		s.stdin = strings.NewReader(`{"id":"1","k":"a","mail":"m"}`)
+		s.Stdin = strings.NewReader(`{"id":"1","k":"a","mail":"m"}`)
 		return append([]string{"load", "--db", dir, "--data", "-", "--partition-key", "/k"}, more...)
 	}
 	s.do(t, cli.ExitUsage, load("--ttl", "soon")...)
@@ -97,15 +98,15 @@ func TestLoadFull(t *testing.T) {
 	dir := t.TempDir()
 	s := newSession(t)
 	load := func() []string {
-		s.stdin = strings.NewReader(`{"id":"1","k":"a"}` + "\n" + `{"id":"2","k":"a"}`)
+		s.Stdin = strings.NewReader(`{"id":"1","k":"a"}` + "\n" + `{"id":"2","k":"a"}`)
 		return []string{"load", "--db", dir, "--data", "-", "--partition-key", "/k"}
 	}
 	s.do(t, cli.ExitOK, load()...)
-	s.store.containers["docs"].loadErr = fmt.Errorf("write log: %w", errDiskFull)
-	s.store.closeErr = fmt.Errorf("flush: %w", errDiskFull)
-	s.do(t, exitFull, load()...)
+	s.store.containers["docs"].loadErr = fmt.Errorf("write log: %w", harness.ErrDiskFull)
+	s.store.closeErr = fmt.Errorf("flush: %w", harness.ErrDiskFull)
+	s.do(t, harness.ExitFull, load()...)
 	wants(t, s.errOut.String(), "2 documents were written; to go on there: --skip 2", "make room first")
-	if n := strings.Count(s.errOut.String(), errDiskFull.Error()); n != 1 {
+	if n := strings.Count(s.errOut.String(), harness.ErrDiskFull.Error()); n != 1 {
 		t.Errorf("said %d times: %s", n, &s.errOut)
 	}
 }
@@ -114,7 +115,7 @@ func TestLoadFull(t *testing.T) {
 func TestLoadKeys(t *testing.T) {
 	s := newEngineSession(t)
 	load := func(key, docs string) string {
-		s.stdin = strings.NewReader(docs)
+		s.Stdin = strings.NewReader(docs)
 		s.do(t, cli.ExitOK, "load", "--db", filepath.Join(t.TempDir(), "db"), "--data", "-", "--partition-key", key)
 		return s.errOut.String()
 	}
@@ -135,8 +136,8 @@ func TestInterruptedAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range []string{
-		"", "load --docs 10 --generator small --db " + dir, "run --db " + dir, "sweep --slo read.p99<5ms --db " + dir, "splits --size 2MiB", "cold --db " + dir,
-		"feed", "catchup --db " + dir, "copy --db " + dir + " --container docs --to other --partition-key /id",
+		"", "load --docs 10 --generator small --db " + dir, "run --db " + dir, "sweep --slo read.p99<5ms --db " + dir,
+		"copy --db " + dir + " --container docs --to other --partition-key /id",
 	} {
 		s.doContext(t, ctx, cli.ExitInterrupted, strings.Fields(args)...)
 		if s.errOut.String() != "pbench: interrupted\n" && !strings.Contains(s.errOut.String(), "interrupted") {

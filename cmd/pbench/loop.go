@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -46,12 +47,12 @@ type repeat struct {
 // one on all.
 func newLoopFigures(outcomes []*measure.Outcome, maximum float64) *loopFigures {
 	o := together(outcomes)
-	l := &loopFigures{Kind: closedLoop, Achieved: round(o.Achieved(), 1), Maximum: round(maximum, 1), Verdicts: []string{}}
+	l := &loopFigures{Kind: closedLoop, Achieved: harness.Round(o.Achieved(), 1), Maximum: harness.Round(maximum, 1), Verdicts: []string{}}
 	if o.Pacing.Rate == 0 {
 		return l
 	}
-	l.Kind, l.Offered, l.Missed = openLoop, round(o.Pacing.Rate, 1), o.Pacing.Missed
-	l.Spins, l.ClockLag = o.Pacing.Spins, round(micros(o.Pacing.Lag), 3)
+	l.Kind, l.Offered, l.Missed = openLoop, harness.Round(o.Pacing.Rate, 1), o.Pacing.Missed
+	l.Spins, l.ClockLag = o.Pacing.Spins, harness.Round(harness.Micros(o.Pacing.Lag), 3)
 	if slices.ContainsFunc(outcomes, (*measure.Outcome).Overloaded) {
 		l.Verdicts = append(l.Verdicts, overloaded)
 	}
@@ -80,15 +81,15 @@ func (l *loopFigures) print(w io.Writer) {
 	if l.Kind == closedLoop {
 		return
 	}
-	fmt.Fprintf(w, "  rate     offered %s, achieved %s", formatRate(l.Offered), formatRate(l.Achieved))
+	fmt.Fprintf(w, "  rate     offered %s, achieved %s", harness.FormatRate(l.Offered), harness.FormatRate(l.Achieved))
 	if l.Maximum > 0 {
-		fmt.Fprintf(w, "; %.0f %% of the %s of a closed loop", 100*l.Offered/l.Maximum, formatRate(l.Maximum))
+		fmt.Fprintf(w, "; %.0f %% of the %s of a closed loop", 100*l.Offered/l.Maximum, harness.FormatRate(l.Maximum))
 	}
 	if l.Missed > 0 {
-		fmt.Fprintf(w, "; due and not begun: %s", plural(l.Missed, "operation"))
+		fmt.Fprintf(w, "; due and not begun: %s", harness.Plural(l.Missed, "operation"))
 	}
 	fmt.Fprintf(w, "\n  lag      p50 %s, p99 %s, max %s µs: how late the clock woke a free worker; without a store half of the times over %s µs\n",
-		formatMicros(l.Lag.P50Micros), formatMicros(l.Lag.P99Micros), formatMicros(l.Lag.MaxMicros), formatMicros(l.ClockLag))
+		harness.FormatMicros(l.Lag.P50Micros), harness.FormatMicros(l.Lag.P99Micros), harness.FormatMicros(l.Lag.MaxMicros), harness.FormatMicros(l.ClockLag))
 	if len(l.Verdicts) == 0 {
 		fmt.Fprintln(w, "  verdict  OK: the rate was kept, and the lag is small beside the response times")
 	}

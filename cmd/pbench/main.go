@@ -6,23 +6,11 @@
 // and removes everything.
 //
 // Exit status: 0 success, 1 something failed, an operation returned an error or
-// a bound was not kept, 2 wrong usage, 3 the disk is full, 130
-// interrupted (what was measured until then is printed; a second interrupt ends
-// the program at once). Data goes to standard
-// output, messages and progress to standard error.
+// a bound was not kept, 2 wrong usage, 3 the disk is full, 130 interrupted (what was
+// measured until then is printed; a second interrupt ends the program at once). Data
+// goes to standard output, messages and progress to standard error.
 package main
 
-import (
-	"os"
-	"syscall"
+import "github.com/cleavestore/cleave/internal/harness"
 
-	"github.com/cleavestore/cleave/internal/cli"
-)
-
-func main() {
-	// Nobody reads the output any more: what was made is removed.
-	os.Exit(execute(cli.Interruptible(syscall.SIGPIPE), os.Args[1:], &environment{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, width: cli.TerminalWidth(os.Stderr), open: openStore,
-		trial: trialsOfUsers, self: selfCommand,
-	}))
-}
+func main() { harness.Main("pbench", description, new(commands)) }

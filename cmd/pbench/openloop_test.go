@@ -16,6 +16,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -178,7 +179,7 @@ func TestRunAtRate(t *testing.T) {
 	dir := t.TempDir()
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "insert", "--rate", "10%", "--ops", "50", "--warmup", "0s")
-	known, err := readCatalog(dir)
+	known, err := harness.ReadCatalog(dir)
 	if n := int64(len(s.store.containers["docs"].docs)); err != nil || known.Containers["docs"].Documents != n || n < 60 {
 		t.Errorf("%v: %d documents, %+v known", err, n, known)
 	}
@@ -187,7 +188,7 @@ func TestRunAtRate(t *testing.T) {
 func TestFailIf(t *testing.T) {
 	s := newSession(t)
 	run := []string{"run", "--docs", "100", "--closed", "--ops", "100", "--warmup", "0s", "--fail-if"}
-	s.do(t, exitFailed, append(run, "all.max>1ns,read.p50<1h")...)
+	s.do(t, harness.ExitFailed, append(run, "all.max>1ns,read.p50<1h")...)
 	wants(t, s.errOut.String(), "failed, as asked for: all.max>1ns,read.p50<1h")
 	wants(t, s.out.String(), "ALL ")
 	s.do(t, cli.ExitOK, append(run, "all.max>1h")...)
@@ -310,7 +311,7 @@ func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	s.store.containers["docs"].readErr = errors.New("the disk is gone")
-	s.do(t, exitFailed, "sweep", "--db", dir, "--workload", "c", "--slo", "read.p99<1ms", "--warmup", "0s")
+	s.do(t, harness.ExitFailed, "sweep", "--db", dir, "--workload", "c", "--slo", "read.p99<1ms", "--warmup", "0s")
 	wants(t, s.errOut.String(), "the disk is gone")
 }
 
@@ -335,36 +336,36 @@ func TestSweepStep(t *testing.T) {
 
 // On a terminal a line shows the loop; elsewhere nothing is drawn.
 func TestLiveLine(t *testing.T) {
-	var stats storeStats
+	var stats harness.StoreStats
 	var b bytes.Buffer
-	l := liveLine{env: &environment{stderr: &b, width: 300}, label: "run", offered: 1000, stats: func() storeStats { return stats }}
+	l := harness.LiveLine{Env: &harness.Environment{Stderr: &b, Width: 300}, Label: "run", Offered: 1000, Stats: func() harness.StoreStats { return stats }}
 	now := time.Unix(1000, 0)
 	at := func(s float64, part float64, ops, behind int64) measure.Progress {
 		d := time.Duration(s * float64(time.Second))
 		return measure.Progress{Now: now.Add(d), Elapsed: d, Part: part, Operations: ops, Behind: behind}
 	}
-	stats = storeStats{Flushes: 7, Merges: 2}
-	l.watch(at(0.2, 0.1, 200, 0))
+	stats = harness.StoreStats{Flushes: 7, Merges: 2}
+	l.Watch(at(0.2, 0.1, 200, 0))
 	o := openOutcome(1234*time.Microsecond, 90*time.Microsecond, 100)
 	o.Tallies[workload.Update].Errors = 3
-	l.interval(measure.Interval{Progress: at(1, 0.5, 1000, 0), Tallies: &o.Tallies})
-	stats = storeStats{Flushes: 9, Merges: 3, Stalls: 1, BufferBytes: 3 << 20}
-	l.watch(at(1, 0.5, 990, 10))
+	l.Interval(measure.Interval{Progress: at(1, 0.5, 1000, 0), Tallies: &o.Tallies})
+	stats = harness.StoreStats{Flushes: 9, Merges: 3, Stalls: 1, BufferBytes: 3 << 20}
+	l.Watch(at(1, 0.5, 990, 10))
 	const want = "run 00:01 ▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░  50 %  990/s of 1,000/s  behind 10  read p99 1.23  lag 0.090 ms  errors 3  buffers 3.00 MiB  flushes 2  merges 1  stalls 1"
 	if got := strings.TrimPrefix(b.String(), "\r"); got != want {
 		t.Errorf("drawn\n%q, want\n%q", got, want)
 	}
 	done := at(2, 1, 2000, 0)
 	done.Done = true
-	l.watch(done)
+	l.Watch(done)
 	if !strings.HasSuffix(b.String(), "\r") {
 		t.Error("the line is left")
 	}
 	b.Reset()
-	l.env = &environment{stderr: &b}
-	l.watch(at(0.2, 0.1, 200, 0))
-	l.watch(at(1, 0.5, 990, 10))
-	l.watch(done)
+	l.Env = &harness.Environment{Stderr: &b}
+	l.Watch(at(0.2, 0.1, 200, 0))
+	l.Watch(at(1, 0.5, 990, 10))
+	l.Watch(done)
 	if b.Len() > 0 {
 		t.Errorf("without a terminal %q is drawn", &b)
 	}
@@ -372,7 +373,7 @@ func TestLiveLine(t *testing.T) {
 
 // The demonstration ends with a line for newcomers.
 func TestReached(t *testing.T) {
-	l := &loadResult{documents: 1000, elapsed: 2 * time.Second}
+	l := &harness.LoadResult{Documents: 1000, Elapsed: 2 * time.Second}
 	rep := newReport("ycsb-b", openOutcome(time.Millisecond, 0, 1000), &engineFigures{Loop: newLoopFigures([]*measure.Outcome{openOutcome(time.Millisecond, 0, 1000)}, 2000)})
 	text := reached(l, rep)
 	wants(t, text, "loaded 500/s", "at most 2,000/s", "at 50 % of it 99 of 100 reads took at most 1.00 ms")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -30,7 +31,7 @@ func TestJSONForm(t *testing.T) {
 	o.Tallies[workload.Update].Record(40 * time.Microsecond)
 	o.Tallies[workload.Update].Errors = 2
 	var b bytes.Buffer
-	if err := writeJSON(&b, newReport("ycsb-b", o, &engineFigures{})); err != nil {
+	if err := harness.WriteJSON(&b, newReport("ycsb-b", o, &engineFigures{})); err != nil {
 		t.Fatal(err)
 	}
 	if got := keysOf(t, b.Bytes()); !slices.Equal(got, []string{"all", "engine", "ops", "v", "workload"}) {
@@ -111,8 +112,8 @@ func TestProgressBar(t *testing.T) {
 		60:  "\rload 01:05   50 %  " + text[:40],
 	} {
 		var b bytes.Buffer
-		p := newProgress(&environment{stderr: &b, width: width}, "load", start)
-		p.show(start.Add(65*time.Second), 0.5, func() string { return text })
+		p := harness.NewProgress(&harness.Environment{Stderr: &b, Width: width}, "load", start)
+		p.Show(start.Add(65*time.Second), 0.5, func() string { return text })
 		if b.String() != want {
 			t.Errorf("%d columns: drawn %q", width, &b)
 		}
@@ -122,14 +123,14 @@ func TestProgressBar(t *testing.T) {
 func TestProgressElsewhere(t *testing.T) {
 	var b bytes.Buffer
 	start := time.Unix(1000, 0)
-	p := newProgress(&environment{stderr: &b}, "load", start)
+	p := harness.NewProgress(&harness.Environment{Stderr: &b}, "load", start)
 	text := func() string { return "text" }
-	p.show(start, 0, text)
-	p.show(start.Add(lineEvery-1), 0.1, text)
-	p.show(start.Add(lineEvery), 0.25, text)
-	p.show(start.Add(lineEvery+1), 0.3, text)
-	p.show(start.Add(2*lineEvery), -1, text)
-	p.end()
+	p.Show(start, 0, text)
+	p.Show(start.Add(harness.LineEvery-1), 0.1, text)
+	p.Show(start.Add(harness.LineEvery), 0.25, text)
+	p.Show(start.Add(harness.LineEvery+1), 0.3, text)
+	p.Show(start.Add(2*harness.LineEvery), -1, text)
+	p.End()
 	if want := "load 00:10  25 %  text\nload 00:20  text\n"; b.String() != want {
 		t.Errorf("printed %q", &b)
 	}
@@ -137,11 +138,11 @@ func TestProgressElsewhere(t *testing.T) {
 
 func TestMachineWithoutRevision(t *testing.T) {
 	var b bytes.Buffer
-	printMachine(&b, []string{"run"}, measure.Machine{Go: "go1", Platform: "p/q", Cores: 2})
+	(&harness.Environment{Name: "pbench", Args: []string{"run"}}).PrintMachine(&b, measure.Machine{Go: "go1", Platform: "p/q", Cores: 2})
 	if want := "$ pbench run\ngo1, p/q, CPU unknown, 2 cores, file system unknown\n"; b.String() != want {
 		t.Errorf("printed %q", &b)
 	}
 	b.Reset()
-	printMachine(&b, nil, measure.Machine{Revision: "abc"})
+	(&harness.Environment{Name: "pbench"}).PrintMachine(&b, measure.Machine{Revision: "abc"})
 	wants(t, b.String(), ", revision abc\n")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // profileKinds is a list of profiles as a flag.
@@ -183,9 +184,9 @@ func formatShare(part, total int64) string {
 func formatUnit(n int64, unit string) string {
 	switch unit {
 	case "nanoseconds":
-		return formatShort(float64(n)/1e9) + " s"
+		return harness.FormatShort(float64(n)/1e9) + " s"
 	case "bytes":
-		return formatBytes(n)
+		return harness.FormatBytes(n)
 	}
-	return formatCount(n) + " " + unit
+	return harness.FormatCount(n) + " " + unit
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // rate is how many operations a second are due, as a flag: "20000", "20k/s", or
@@ -28,7 +30,7 @@ func (r *rate) UnmarshalText(text []byte) error {
 		r.share = x / 100
 		return nil
 	}
-	n, err := parseCount([]byte(strings.TrimSuffix(string(text), "/s")))
+	n, err := harness.ParseCount([]byte(strings.TrimSuffix(string(text), "/s")))
 	if err != nil || n < 1 {
 		return bad
 	}
@@ -43,12 +45,4 @@ func (r rate) of(maximum float64) float64 {
 		return max(r.share*maximum, 1)
 	}
 	return r.perSecond
-}
-
-// formatRate returns a rate with its unit: "12,345/s".
-func formatRate(perSecond float64) string {
-	if perSecond < 10 {
-		return formatShort(perSecond) + "/s"
-	}
-	return formatCount(int64(perSecond+0.5)) + "/s"
 }

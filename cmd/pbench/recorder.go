@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -33,7 +34,7 @@ func checkOut(dir string) error {
 		return err
 	}
 	if len(names) > 0 {
-		return usagef("--out %s is not empty: name a new directory", dir)
+		return harness.Usagef("--out %s is not empty: name a new directory", dir)
 	}
 	return nil
 }
@@ -43,7 +44,7 @@ func checkOut(dir string) error {
 type recorder struct {
 	dir      string
 	workload string
-	sample   func() (storeStats, measure.Memory)
+	sample   func() (harness.StoreStats, measure.Memory)
 	splits   *splitWatch
 	series   *os.File
 	hlog     *os.File
@@ -53,10 +54,10 @@ type recorder struct {
 	repeat  int
 	offered float64
 	begun   time.Time // of the repetition; zero: no interval yet
-	last    storeStats
+	last    harness.StoreStats
 }
 
-func newRecorder(dir, workloadName string, splits *splitWatch, sample func() (storeStats, measure.Memory)) (r *recorder, err error) {
+func newRecorder(dir, workloadName string, splits *splitWatch, sample func() (harness.StoreStats, measure.Memory)) (r *recorder, err error) {
 	if err = os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -103,17 +104,17 @@ type second struct {
 	BufferBytes    int64                     `json:"buffer_bytes"`
 	ResidentBytes  int64                     `json:"resident_bytes,omitempty"`
 	AnonymousBytes int64                     `json:"anonymous_bytes,omitempty"`
-	Splits         []splitFigures            `json:"splits,omitempty"` // that ended
+	Splits         []harness.SplitFigures    `json:"splits,omitempty"` // that ended
 }
 
 // interval writes what happened in a part of the repetition.
 func (r *recorder) interval(i measure.Interval) {
 	stats, memory := r.sample()
-	d := stats.since(r.last)
+	d := stats.Since(r.last)
 	r.last = stats
 	line := second{
-		V: 1, Repeat: r.repeat, AtS: round(i.Elapsed.Seconds(), 3), Seconds: round(i.Seconds(), 3),
-		Offered: round(r.offered, 1), Behind: i.Behind, results: resultsOf(i.Tallies, i.Seconds()),
+		V: 1, Repeat: r.repeat, AtS: harness.Round(i.Elapsed.Seconds(), 3), Seconds: harness.Round(i.Seconds(), 3),
+		Offered: harness.Round(r.offered, 1), Behind: i.Behind, results: resultsOf(i.Tallies, i.Seconds()),
 		LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Merges: d.Merges, MergeBytes: d.MergeBytes,
 		Syncs: d.Syncs, Stalls: d.Stalls, BufferBytes: stats.BufferBytes,
 		ResidentBytes: memory.Resident, AnonymousBytes: memory.Anonymous,
@@ -175,7 +176,7 @@ func (r *recorder) finish(rep *report) error {
 	if file, err = os.Create(filepath.Join(r.dir, runFile)); err != nil {
 		return err
 	}
-	return errors.Join(writeJSON(file, rep), file.Close())
+	return errors.Join(harness.WriteJSON(file, rep), file.Close())
 }
 
 // close closes the files.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -20,18 +21,18 @@ type runFlags struct {
 	// In place of a rate.
 	Closed bool `help:"Closed loop: each worker begins an operation when its last one is done. It finds the maximum; its latencies leave out who would have waited."`
 	loopFlags
-	Throughput      count           `placeholder:"RU/S" help:"Provision the container with so many request units a second while the workload runs; calls that it does not admit are counted apart. Default: leave it as it is."`
-	SplitAt         []time.Duration `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
-	CheckpointEvery time.Duration   `placeholder:"TIME" help:"Make a checkpoint so often while measuring, in DIR.checkpoint, and remove it; the result tells how long they took."`
-	Duration        time.Duration   `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
-	Ops             count           `placeholder:"N" help:"Number of operations after which to stop."`
-	Count           int             `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
-	Out             string          `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
-	JSON            jsonOutput      `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
-	FailIf          conditions      `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
-	Profile         profileKinds    `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
-	brief           bool            // print what a newcomer wants to know
-	ProfileOut      string          `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
+	Throughput      harness.Count      `placeholder:"RU/S" help:"Provision the container with so many request units a second while the workload runs; calls that it does not admit are counted apart. Default: leave it as it is."`
+	SplitAt         []time.Duration    `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
+	CheckpointEvery time.Duration      `placeholder:"TIME" help:"Make a checkpoint so often while measuring, in DIR.checkpoint, and remove it; the result tells how long they took."`
+	Duration        time.Duration      `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
+	Ops             harness.Count      `placeholder:"N" help:"Number of operations after which to stop."`
+	Count           int                `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
+	Out             string             `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
+	JSON            harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	FailIf          conditions         `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
+	Profile         profileKinds       `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
+	brief           bool               // print what a newcomer wants to know
+	ProfileOut      string             `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
 }
 
 const (
@@ -40,7 +41,7 @@ const (
 )
 
 type runCommand struct {
-	targetFlags
+	harness.TargetFlags
 	runFlags
 }
 
@@ -65,28 +66,28 @@ Examples:
 }
 
 // Run runs a workload.
-func (r *runCommand) Run(ctx context.Context, env *environment) (err error) {
-	w, err := r.workload()
+func (r *runCommand) Run(ctx context.Context, env *harness.Environment) (err error) {
+	w, err := r.FindWorkload()
 	if err != nil {
 		return err
 	}
 	if err := r.runFlags.check(w); err != nil {
 		return err
 	}
-	if err := r.targetFlags.check(); err != nil {
+	if err := r.TargetFlags.Check(); err != nil {
 		return err
 	}
-	if err := r.JSON.open(); err != nil {
+	if err := r.JSON.Open(); err != nil {
 		return err
 	}
-	defer r.JSON.discard()
+	defer r.JSON.Discard()
 	r.settle(r.Closed)
-	return r.with(ctx, env, r.JSON.replacesText(), func(t *target) error {
+	return r.With(ctx, env, r.JSON.ReplacesText(), func(t *harness.Target) error {
 		b, err := newBenchmark(env, t, &r.loopFlags, w, r.Seed)
 		if err != nil {
 			return err
 		}
-		rep, err := r.measure(ctx, b, &r.engineFlags)
+		rep, err := r.measure(ctx, b, &r.EngineFlags)
 		if rep != nil {
 			err = errors.Join(err, r.judge(rep))
 		}
@@ -100,30 +101,30 @@ func (r *runFlags) check(w workload.Workload) error {
 		return err
 	}
 	if r.Rate != nil && r.Closed {
-		return usagef("--rate does not go with --closed")
+		return harness.Usagef("--rate does not go with --closed")
 	}
 	if r.Spin && r.Closed {
-		return usagef("--spin does not go with --closed")
+		return harness.Usagef("--spin does not go with --closed")
 	}
 	if r.Throughput > 0 && w.Mix[workload.Insert] > 0 {
-		return usagef("--throughput: workload %s inserts, and its documents are expected to be there", w.Name)
+		return harness.Usagef("--throughput: workload %s inserts, and its documents are expected to be there", w.Name)
 	}
 	if r.Throughput > 0 && !r.Closed && (r.Rate == nil || r.Rate.share > 0) {
-		return usagef("--throughput goes with --closed or with a --rate in operations a second")
+		return harness.Usagef("--throughput goes with --closed or with a --rate in operations a second")
 	}
 	if r.Duration < 0 {
-		return usagef("--duration cannot be negative")
+		return harness.Usagef("--duration cannot be negative")
 	}
 	if r.Count < 1 || r.Count > maxCount {
-		return usagef("--count %d: want 1 to %d", r.Count, maxCount)
+		return harness.Usagef("--count %d: want 1 to %d", r.Count, maxCount)
 	}
 	for _, at := range r.SplitAt {
 		if end := r.duration(); at < 0 || end > 0 && at >= end {
-			return usagef("--split-at %v: the run is over after %v", at, end)
+			return harness.Usagef("--split-at %v: the run is over after %v", at, end)
 		}
 	}
 	if r.CheckpointEvery < 0 {
-		return usagef("--checkpoint-every cannot be negative")
+		return harness.Usagef("--checkpoint-every cannot be negative")
 	}
 	if err := r.FailIf.check(w); err != nil {
 		return err
@@ -135,10 +136,10 @@ func (r *runFlags) check(w workload.Workload) error {
 	}
 	if r.ProfileOut != "" {
 		if len(r.Profile) == 0 {
-			return usagef("--profile-out goes with --profile")
+			return harness.Usagef("--profile-out goes with --profile")
 		}
 		if info, err := os.Stat(r.ProfileOut); err != nil || !info.IsDir() {
-			return usagef("--profile-out %s is no directory", r.ProfileOut)
+			return harness.Usagef("--profile-out %s is no directory", r.ProfileOut)
 		}
 	}
 	return nil
@@ -146,18 +147,18 @@ func (r *runFlags) check(w workload.Workload) error {
 
 // measure performs the repetitions, closes the store and delivers the results;
 // none if there are none to tell of.
-func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlags) (rep *report, err error) {
+func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.EngineFlags) (rep *report, err error) {
 	t := b.target
 	if r.Throughput > 0 || r.CheckpointEvery > 0 {
-		mark := runMark{
-			V: runMarkVersion, Container: t.name, Before: t.c.Def().throughput, During: float64(r.Throughput), Checkpoints: r.CheckpointEvery > 0,
+		mark := harness.RunMark{
+			V: harness.RunMarkVersion, Container: t.Name, Before: t.Container.Def().Throughput, During: float64(r.Throughput), Checkpoints: r.CheckpointEvery > 0,
 		}
-		if err = mark.begin(ctx, t.dir, t.store); err != nil {
-			return nil, errors.Join(err, t.shut())
+		if err = mark.Begin(ctx, t.Dir, t.Store); err != nil {
+			return nil, errors.Join(err, t.Shut())
 		}
-		shut := t.shut
-		t.shut = sync.OnceValue(func() error {
-			_, undoErr := mark.undo(context.WithoutCancel(ctx), t.dir, t.store)
+		shut := t.Shut
+		t.Shut = sync.OnceValue(func() error {
+			_, undoErr := mark.Undo(context.WithoutCancel(ctx), t.Dir, t.Store)
 			return errors.Join(undoErr, shut())
 		})
 	}
@@ -169,32 +170,32 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		}
 		if pace.share > 0 {
 			if maximum, err = b.maximum(ctx); err != nil {
-				return nil, errors.Join(err, t.shut())
+				return nil, errors.Join(err, t.Shut())
 			}
 		}
 		perSecond = pace.of(maximum)
 		b.calibrated(ctx)
 	}
-	b.splits, b.splitAt, b.copyEvery = newSplitWatch(t.splits), r.SplitAt, r.CheckpointEvery
+	b.splits, b.splitAt, b.copyEvery = newSplitWatch(t.Splits), r.SplitAt, r.CheckpointEvery
 	var rec *recorder
 	if r.Out != "" {
-		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, func() (storeStats, measure.Memory) { return t.store.Stats(), b.mem }); err != nil {
+		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, func() (harness.StoreStats, measure.Memory) { return t.Store.Stats(), b.mem }); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, rec.close()) }()
 		b.interval = rec.interval
 	}
 	p := profiler{kinds: r.Profile}
-	var before storeStats
+	var before harness.StoreStats
 	var spent []float64
 	b.before = func() error {
-		before, spent = t.store.Stats(), t.c.Stats().consumed
+		before, spent = t.Store.Stats(), t.Container.Stats().Consumed
 		return p.start()
 	}
 	var spentSince []float64
-	b.after = func() error { spentSince = t.c.Stats().consumed; return nil }
+	b.after = func() error { spentSince = t.Container.Stats().Consumed; return nil }
 	var outcomes []*measure.Outcome
-	documents := t.docs.Count()
+	documents := t.Docs.Count()
 	for i := range r.Count {
 		label := "run"
 		if r.Count > 1 {
@@ -222,37 +223,37 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		o = together(outcomes)
 	}
 	if o.Interrupted && !o.Measured() {
-		return nil, errors.Join(fmt.Errorf("%w before measuring", errInterrupted), t.shut())
+		return nil, errors.Join(fmt.Errorf("%w before measuring", harness.ErrInterrupted), t.Shut())
 	}
 	// What writes owe to the disk belongs to them.
 	if b.workload.Mix.Writes() && o.Err == nil && !o.Interrupted {
-		if err := t.store.Flush(ctx); err != nil && ctx.Err() == nil {
+		if err := t.Store.Flush(ctx); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 	}
-	f := newEngineFigures(t.store, before, b.mem)
-	def := t.c.Def()
-	if all := o.All(); def.throughput > 0 {
-		f.Throughput = newThroughputFigures(def.throughput, spent, spentSince, o.Elapsed, all.Throttled)
+	f := newEngineFigures(t.Store, before, b.mem)
+	def := t.Container.Def()
+	if all := o.All(); def.Throughput > 0 {
+		f.Throughput = newThroughputFigures(def.Throughput, spent, spentSince, o.Elapsed, all.Throttled)
 	}
-	partitions := def.partitions
-	if err := t.shut(); err != nil {
+	partitions := def.Partitions
+	if err := t.Shut(); err != nil {
 		return nil, err
 	}
 	b.splits.settle() // the store has told of all
 	f.Splits, f.Copies = b.splits.summary(), newCheckpointFigures(b.copied)
-	if err := f.addDisk(t.dir); err != nil {
+	if err := f.addDisk(t.Dir); err != nil {
 		return nil, err
 	}
-	host := measure.DescribeMachine(t.dir)
+	host := measure.DescribeMachine(t.Dir)
 	f.From = &host
-	f.Process = &processFigures{CPUSeconds: round(o.CPU.Seconds(), 3), Collections: o.Collections}
-	f.Client = &clientFigures{MicrosPerOp: round(micros(o.Client), 3), MemoryBytes: o.Memory + t.docs.Memory()}
+	f.Process = &processFigures{CPUSeconds: harness.Round(o.CPU.Seconds(), 3), Collections: o.Collections}
+	f.Client = &clientFigures{MicrosPerOp: harness.Round(harness.Micros(o.Client), 3), MemoryBytes: o.Memory + t.Docs.Memory()}
 	f.Loop = newLoopFigures(outcomes, maximum)
 	f.Run = &settings{
-		Container: t.name, Documents: documents, Partitions: partitions,
-		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: round(perSecond, 1), Workers: b.Workers,
-		Seconds: round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget),
+		Container: t.Name, Documents: documents, Partitions: partitions,
+		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: harness.Round(perSecond, 1), Workers: b.Workers,
+		Seconds: harness.Round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget),
 		Seed: b.seed, Interrupted: o.Interrupted,
 	}
 	rep = newReport(b.workload.Name, o, f)
@@ -262,9 +263,9 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 		}
 	}
 	if n := rep.All.Ops; n > 0 {
-		f.Process.AllocationsPerOp = round(float64(o.Allocations)/float64(n), 3)
+		f.Process.AllocationsPerOp = harness.Round(float64(o.Allocations)/float64(n), 3)
 		if b.Workers == 1 {
-			f.Client.CallsPerS = round(1e6/rep.All.mean, 1)
+			f.Client.CallsPerS = harness.Round(1e6/rep.All.mean, 1)
 		}
 	}
 	if err := r.deliver(b.env, rep, captures, rec); err != nil {
@@ -272,9 +273,9 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *engineFlag
 	}
 	switch {
 	case o.Err != nil:
-		return rep, fmt.Errorf("%s failed, the first: %w", plural(rep.All.Errors, "operation"), o.Err)
+		return rep, fmt.Errorf("%s failed, the first: %w", harness.Plural(rep.All.Errors, "operation"), o.Err)
 	case o.Interrupted:
-		return rep, errInterrupted
+		return rep, harness.ErrInterrupted
 	}
 	return rep, nil
 }
@@ -308,12 +309,12 @@ func together(outcomes []*measure.Outcome) *measure.Outcome {
 }
 
 // deliver prints the results and writes the files that were asked for.
-func (r *runFlags) deliver(env *environment, rep *report, captures []capture, rec *recorder) error {
-	text := env.stdout
-	if r.JSON.replacesText() {
-		text = env.stderr
+func (r *runFlags) deliver(env *harness.Environment, rep *report, captures []capture, rec *recorder) error {
+	text := env.Stdout
+	if r.JSON.ReplacesText() {
+		text = env.Stderr
 	} else {
-		printMachine(text, env.args, *rep.Engine.From)
+		env.PrintMachine(text, *rep.Engine.From)
 		rep.Engine.Run.print(text, rep.Workload)
 		fmt.Fprintln(text)
 		if r.brief {
@@ -341,7 +342,7 @@ func (r *runFlags) deliver(env *environment, rep *report, captures []capture, re
 			return err
 		}
 	}
-	return r.JSON.write(env, rep)
+	return r.JSON.Write(env, rep)
 }
 
 // topFunctions is how many lines the profiles take together.
@@ -381,10 +382,10 @@ func (s *settings) print(w io.Writer, name string) {
 	}
 	loop := s.Loop + " loop"
 	if s.Rate > 0 {
-		loop += " at " + formatRate(s.Rate)
+		loop += " at " + harness.FormatRate(s.Rate)
 	}
-	fmt.Fprintf(w, "%s in %s; %s (%s), %s keys, seed %d\n", plural(s.Documents, "document"), plural(s.Partitions, "physical partition"),
+	fmt.Fprintf(w, "%s in %s; %s (%s), %s keys, seed %d\n", harness.Plural(s.Documents, "document"), harness.Plural(s.Partitions, "physical partition"),
 		name, s.Mix, s.Keys, s.Seed)
 	fmt.Fprintf(w, "%s, %s, %s, memory budget %s, %s s%s\n",
-		plural(s.Workers, "worker"), loop, s.Durability, formatBytes(s.MemoryBudget), formatShort(s.Seconds), note)
+		harness.Plural(s.Workers, "worker"), loop, s.Durability, harness.FormatBytes(s.MemoryBudget), harness.FormatShort(s.Seconds), note)
 }

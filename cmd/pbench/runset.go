@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // runSet are the results of runs that are alike.
@@ -125,14 +127,14 @@ func (s *runSet) settings(workload string) map[string]string {
 func (r *report) depends() map[string]string {
 	s := r.Engine.Run
 	d := map[string]string{
-		"documents": formatCount(s.Documents), "partitions": fmt.Sprint(s.Partitions), "mix": s.Mix, "keys": s.Keys,
+		"documents": harness.FormatCount(s.Documents), "partitions": fmt.Sprint(s.Partitions), "mix": s.Mix, "keys": s.Keys,
 		"loop": s.Loop, "workers": fmt.Sprint(s.Workers), "durability": s.Durability,
 	}
 	if s.MemoryBudget > 0 { // results of older builds have it under another name
-		d["memory budget"] = formatBytes(s.MemoryBudget)
+		d["memory budget"] = harness.FormatBytes(s.MemoryBudget)
 	}
 	if s.Rate > 0 {
-		d["rate"] = formatRate(s.Rate)
+		d["rate"] = harness.FormatRate(s.Rate)
 	}
 	if m := r.Engine.From; m != nil {
 		d["revision"], d["Go"], d["platform"], d["CPU"], d["cores"], d["file system"] = m.Revision, m.Go, m.Platform, m.CPU, fmt.Sprint(m.Cores), m.FileSystem

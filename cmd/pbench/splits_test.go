@@ -16,6 +16,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
@@ -224,10 +225,10 @@ func TestRunCheckpoints(t *testing.T) {
 	s.do(t, cli.ExitOK, "run", "--db", dir, "--durability", "buffered",
 		"--workload", "a", "--rate", "2k", "--warmup", "10ms", "--duration", "400ms", "--workers", "4", "--checkpoint-every", "50ms")
 	wants(t, s.out.String(), "copied   ", " ms (p50), ", "checkpoint", "without the sync of the log ")
-	if _, err := os.Stat(checkpointDir(dir)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(harness.CheckpointDir(dir)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("left behind: %v", err)
 	}
-	if err := os.Mkdir(checkpointDir(dir), 0o700); err != nil {
+	if err := os.Mkdir(harness.CheckpointDir(dir), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s.do(t, cli.ExitUsage, "run", "--db", dir, "--workload", "a", "--rate", "1k", "--duration", "100ms", "--checkpoint-every", "50ms")
@@ -236,15 +237,15 @@ func TestRunCheckpoints(t *testing.T) {
 
 // The windows around cuts are those of the intervals around them.
 func TestSplitWatch(t *testing.T) {
-	log := new(splitLog)
-	log.note(reshape{kind: "split"}) // before the run
+	log := new(harness.SplitLog)
+	log.Note(harness.Reshape{Kind: "split"}) // before the run
 	w := newSplitWatch(log)
 	w.begin(1)
 	begun := time.Now()
 	cuts := map[int]time.Duration{30: 29700 * time.Millisecond, 100: 98500 * time.Millisecond}
 	for i := range 160 {
 		if cut, ok := cuts[i]; ok { // the store tells of it later
-			log.note(reshape{kind: "split", parents: []uint32{1}, swapped: begun.Add(cut), pause: time.Microsecond})
+			log.Note(harness.Reshape{Kind: "split", Parents: []uint32{1}, Swapped: begun.Add(cut), Pause: time.Microsecond})
 		}
 		var tallies measure.Tallies
 		latency := time.Millisecond
@@ -259,13 +260,13 @@ func TestSplitWatch(t *testing.T) {
 		elapsed := time.Duration(i+1) * time.Second
 		w.interval(measure.Interval{Progress: measure.Progress{Now: begun.Add(elapsed), Elapsed: elapsed}, Start: elapsed - time.Second, Tallies: &tallies})
 	}
-	log.note(reshape{kind: "merge", err: errors.New("refused")})
+	log.Note(harness.Reshape{Kind: "merge", Err: errors.New("refused")})
 	w.settle()
 	s := w.summary()
 	if s.Count != 2 || s.Failed != 1 || len(s.List) != 3 {
 		t.Fatalf("%+v", s)
 	}
-	ms := func(f *windowFigures) int { return int(f.P999/1000 + 0.5) }
+	ms := func(f *harness.WindowFigures) int { return int(f.P999/1000 + 0.5) }
 	for i, want := range []struct {
 		at                    float64
 		before, around, after int // ms
@@ -281,81 +282,6 @@ func TestSplitWatch(t *testing.T) {
 		t.Errorf("%+v", s.List[2].Around)
 	}
 	var b strings.Builder
-	s.print(&b)
+	s.Print(&b)
 	wants(t, b.String(), "splits   2; ", "split of P1 at 29.7 s", "p99.9 1.00 ms in the 29.0 s before, 20.0 in its second", "refused  1 split: refused")
-}
-
-// pbench splits measures and draws; what it measured before it shows again.
-func TestSplitsCommand(t *testing.T) {
-	dir := t.TempDir()
-	file, chart := filepath.Join(dir, "splits.json"), filepath.Join(dir, "splits.svg")
-	s := newEngineSession(t)
-	args := []string{"splits", "--splits", "3", "--every", "60ms", "--window", "1500ms", "--rate", "500"}
-	status := execute(t.Context(), append(args, "--size", "2MB", "--json", file), &s.environment) // whether bounds are kept, is not the question
-	if status != cli.ExitOK && status != exitFailed {
-		t.Fatalf("status %d: %s", status, &s.errOut)
-	}
-	wants(t, s.out.String(), "2.00 MB", "split, under the lock", "p99.9 around the cuts", "gap between writes, controls")
-	sizes, err := readSplitsReport(file)
-	if err != nil || len(sizes) != 1 {
-		t.Fatalf("%v: %+v", err, sizes)
-	}
-	f := sizes[0]
-	if f.Splits != 3 || f.Merges != 3 || f.Failed != 0 || f.CopiedBytes != 0 || f.Pause.Max <= 0 || f.Pause.P50 > f.Pause.Max ||
-		!f.Overloaded && (f.Gap.P50 <= 0 || f.ControlGap.P90 <= 0 || f.Before.Ops == 0 || f.Around.Ops == 0 || f.After.Ops == 0 || len(f.Curve) == 0) || f.Documents < 1000 {
-		t.Errorf("%+v", f)
-	}
-	s.out.Reset()
-	status = execute(t.Context(), append(args, "--size", "3MB", "--beside", file, "--svg", chart, "--json", "-"), &s.environment)
-	if status != cli.ExitOK && status != exitFailed {
-		t.Fatalf("status %d: %s", status, &s.errOut)
-	}
-	var r splitsReport
-	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil || len(r.Sizes) != 2 {
-		t.Errorf("%v: %d sizes", err, len(r.Sizes))
-	}
-	text, err := os.ReadFile(chart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wants(t, string(text), "<svg ", "2.00 MB, 3 splits", "3.00 MB, 3 splits", "</svg>")
-	s.out.Reset()
-	if status = execute(t.Context(), []string{"splits", "--beside", file}, &s.environment); status == cli.ExitUsage {
-		t.Errorf("status %d: %s", status, &s.errOut)
-	}
-	wants(t, s.out.String(), "2.00 MB", "split, under the lock")
-	s.do(t, exitFailed, "splits", "--beside", chart)
-	wants(t, s.errOut.String(), "no result of pbench splits")
-}
-
-// Each bound is judged by itself.
-func TestSplitBounds(t *testing.T) {
-	good := sizeFigures{
-		Bytes: 1e8, Asked: 2, Splits: 2, Pause: quantiles{5, 9, 200}, Gap: quantiles{10, 90, 900}, ControlGap: quantiles{5, 10, 20},
-		Before: windowFigures{P999: 100}, Around: windowFigures{P999: 200}, After: windowFigures{P999: 200},
-		SecondBefore: quantiles{40, 60, 90}, SecondAround: quantiles{80, 900, 900}, SecondAfter: quantiles{80, 900, 900},
-	}
-	for want, change := range map[string]func(f *sizeFigures){
-		"":                          func(*sizeFigures) {},
-		"1 of 2 splits":             func(f *sizeFigures) { f.Splits = 1 },
-		"the rate of ":              func(f *sizeFigures) { f.Overloaded = true },
-		"201.0 µs under the lock":   func(f *sizeFigures) { f.Pause.Max = 201 },
-		"median gap of 11.0 µs":     func(f *sizeFigures) { f.Gap.P50 = 11 },
-		"µs around the cuts":        func(f *sizeFigures) { f.Around.P999 = 201 },
-		"µs after the cuts":         func(f *sizeFigures) { f.After.P999 = 201 },
-		"of a second around a cut ": func(f *sizeFigures) { f.SecondAround.P50 = 81 },
-		"a second after the cuts ":  func(f *sizeFigures) { f.SecondAfter.P50 = 81 },
-		"1 failed operations":       func(f *sizeFigures) { f.Failed = 1 },
-		"1 B copied":                func(f *sizeFigures) { f.CopiedBytes = 1 },
-		"median time under the loc": func(f *sizeFigures) { f.Pause.P50 = 11 },
-	} {
-		bad := good
-		bad.Bytes = 1e9
-		change(&bad)
-		r := splitsReport{Sizes: []sizeFigures{good, bad}}
-		r.judge()
-		if got := strings.Join(r.Missed, "; "); want == "" && got != "" || !strings.Contains(got, want) || want != "" && len(r.Missed) != 1 {
-			t.Errorf("%q is judged %q", want, got)
-		}
-	}
 }

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
 type sweepCommand struct {
-	targetFlags
+	harness.TargetFlags
 	SLO      conditions    `name:"slo" required:"" placeholder:"WHAT" help:"Bounds that are to hold, such as read.p99<1ms,update.p99.9<20ms. OPERATION is that of a workload, or all; percentiles are p50, p99, p99.9 and max of the response times."`
 	Duration time.Duration `default:"10s" placeholder:"TIME" help:"How long to run at each rate; default ${default}."`
 	loopFlags
-	JSON jsonOutput `name:"json" placeholder:"FILE" help:"Write the steps as JSON; - is standard output, in place of the table."`
+	JSON harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the steps as JSON; - is standard output, in place of the table."`
 }
 
 // Help returns what follows the short help.
@@ -56,20 +57,20 @@ type sweepStep struct {
 }
 
 // Run looks for the greatest rate.
-func (s *sweepCommand) Run(ctx context.Context, env *environment) error {
-	w, err := s.workload()
+func (s *sweepCommand) Run(ctx context.Context, env *harness.Environment) error {
+	w, err := s.FindWorkload()
 	if err != nil {
 		return err
 	}
 	if err := s.check(w); err != nil {
 		return err
 	}
-	if err := s.JSON.open(); err != nil {
+	if err := s.JSON.Open(); err != nil {
 		return err
 	}
-	defer s.JSON.discard()
+	defer s.JSON.Discard()
 	s.settle(false)
-	return s.with(ctx, env, s.JSON.replacesText(), func(t *target) error {
+	return s.With(ctx, env, s.JSON.ReplacesText(), func(t *harness.Target) error {
 		b, err := newBenchmark(env, t, &s.loopFlags, w, s.Seed)
 		if err != nil {
 			return err
@@ -88,26 +89,26 @@ func (s *sweepCommand) check(w workload.Workload) error {
 		return err
 	}
 	if s.Duration <= 0 {
-		return usagef("--duration: want a time above 0")
+		return harness.Usagef("--duration: want a time above 0")
 	}
 	for _, c := range s.SLO {
 		if c.above {
-			return usagef("--slo %q: want an upper bound, with <", c.text)
+			return harness.Usagef("--slo %q: want an upper bound, with <", c.text)
 		}
 	}
 	if err := s.SLO.check(w); err != nil {
 		return err
 	}
-	return s.targetFlags.check()
+	return s.TargetFlags.Check()
 }
 
 // sweep tries rates. After an error, or when it is interrupted, what it knows by
 // then is in the report.
 func (s *sweepCommand) sweep(ctx context.Context, b *benchmark) (*sweepReport, error) {
 	t := b.target
-	host := measure.DescribeMachine(t.dir)
+	host := measure.DescribeMachine(t.Dir)
 	rep := &sweepReport{V: 1, Workload: b.workload.Name, Machine: &host, Run: &settings{
-		Container: t.name, Documents: t.docs.Count(), Partitions: t.c.Def().partitions,
+		Container: t.Name, Documents: t.Docs.Count(), Partitions: t.Container.Def().Partitions,
 		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: openLoop, Workers: b.Workers,
 		Seconds: s.Duration.Seconds(), Durability: s.Durability.String(), MemoryBudget: int64(s.MemoryBudget), Seed: s.Seed,
 	}}
@@ -118,26 +119,26 @@ func (s *sweepCommand) sweep(ctx context.Context, b *benchmark) (*sweepReport, e
 	if err != nil {
 		return nil, err
 	}
-	rep.Maximum = round(maximum, 1)
+	rep.Maximum = harness.Round(maximum, 1)
 	look := search{maximum: maximum}
 	for rate := look.next(); rate > 0; rate = look.next() {
 		// What one rate leaves to be flushed and merged is not the next one's.
-		if err := t.store.Settle(ctx); err != nil && ctx.Err() == nil {
+		if err := t.Store.Settle(ctx); err != nil && ctx.Err() == nil {
 			return rep, err
 		}
 		b.warm = false
 		b.seed++
-		o, err := b.perform(ctx, formatRate(rate), rate, s.Duration, 0)
+		o, err := b.perform(ctx, harness.FormatRate(rate), rate, s.Duration, 0)
 		if err != nil {
 			return rep, err
 		}
 		if o.Interrupted {
 			rep.Run.Interrupted = true
-			return rep, errInterrupted
+			return rep, harness.ErrInterrupted
 		}
 		if o.Err != nil {
 			all := o.All()
-			return rep, fmt.Errorf("at %s %s failed, the first: %w", formatRate(rate), plural(all.Errors, "operation"), o.Err)
+			return rep, fmt.Errorf("at %s %s failed, the first: %w", harness.FormatRate(rate), harness.Plural(all.Errors, "operation"), o.Err)
 		}
 		step := newSweepStep(rate, o, s.SLO)
 		look.tried(rate, step.Met)
@@ -158,14 +159,14 @@ func newSweepStep(rate float64, o *measure.Outcome, slo conditions) sweepStep {
 }
 
 // deliver prints the steps and writes what was asked for.
-func (s *sweepCommand) deliver(env *environment, rep *sweepReport) error {
-	if !s.JSON.replacesText() {
-		printMachine(env.stdout, env.args, *rep.Machine)
-		rep.Run.print(env.stdout, rep.Workload)
-		fmt.Fprintln(env.stdout)
-		rep.print(env.stdout, s.SLO)
+func (s *sweepCommand) deliver(env *harness.Environment, rep *sweepReport) error {
+	if !s.JSON.ReplacesText() {
+		env.PrintMachine(env.Stdout, *rep.Machine)
+		rep.Run.print(env.Stdout, rep.Workload)
+		fmt.Fprintln(env.Stdout)
+		rep.print(env.Stdout, s.SLO)
 	}
-	return s.JSON.write(env, rep)
+	return s.JSON.Write(env, rep)
 }
 
 // print writes the table, a chart for each bound, and what was found.
@@ -179,9 +180,9 @@ func (r *sweepReport) print(w io.Writer, slo conditions) {
 				break // of one kind only, so it is all of them
 			}
 			f, _ := step.operation(name)
-			row := []string{"", "", displayName(name), formatMicros(f.P50Micros), formatMicros(f.P99Micros), formatMicros(f.P999), formatMicros(f.MaxMicros), formatMicros(f.service.P99Micros), "", ""}
+			row := []string{"", "", displayName(name), harness.FormatMicros(f.P50Micros), harness.FormatMicros(f.P99Micros), harness.FormatMicros(f.P999), harness.FormatMicros(f.MaxMicros), harness.FormatMicros(f.service.P99Micros), "", ""}
 			if k == 0 {
-				row[0], row[1], row[8], row[9] = formatRate(step.Rate), formatRate(step.Loop.Achieved), formatMicros(step.Loop.Lag.P99Micros), step.notes()
+				row[0], row[1], row[8], row[9] = harness.FormatRate(step.Rate), harness.FormatRate(step.Loop.Achieved), harness.FormatMicros(step.Loop.Lag.P99Micros), step.notes()
 			}
 			table.Row(row...)
 		}
@@ -194,17 +195,17 @@ func (r *sweepReport) print(w io.Writer, slo conditions) {
 		for i := range r.Steps {
 			f, _ := r.Steps[i].operation(c.op)
 			us := f.percentile(c.percentile)
-			rows = append(rows, chartRow{formatRate(r.Steps[i].Rate), us, formatMillis(us) + " ms  " + r.Steps[i].Loop.notes()})
+			rows = append(rows, chartRow{harness.FormatRate(r.Steps[i].Rate), us, harness.FormatMillis(us) + " ms  " + r.Steps[i].Loop.notes()})
 		}
-		printChart(w, rows, micros(c.limit))
+		printChart(w, rows, harness.Micros(c.limit))
 	}
 	fmt.Fprintln(w)
 	if r.Best == 0 {
-		fmt.Fprintf(w, "no rate that was tried meets %s; a closed loop does %s\n", slo, formatRate(r.Maximum))
+		fmt.Fprintf(w, "no rate that was tried meets %s; a closed loop does %s\n", slo, harness.FormatRate(r.Maximum))
 		return
 	}
 	fmt.Fprintf(w, "%s is the greatest rate that was seen to meet %s: %.0f %% of the %s of a closed loop\n",
-		formatRate(r.Best), slo, 100*r.Best/r.Maximum, formatRate(r.Maximum))
+		harness.FormatRate(r.Best), slo, 100*r.Best/r.Maximum, harness.FormatRate(r.Maximum))
 }
 
 // notes says whether a step met the bounds, and its verdicts.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // throughputFigures tell what a container with provisioned throughput let
@@ -19,16 +21,16 @@ type throughputFigures struct {
 // newThroughputFigures compares what the partitions had consumed before and
 // after.
 func newThroughputFigures(perSecond float64, before, after []float64, elapsed time.Duration, throttled int64) *throughputFigures {
-	f := &throughputFigures{Provisioned: round(perSecond, 1), Throttled: throttled}
+	f := &throughputFigures{Provisioned: harness.Round(perSecond, 1), Throttled: throttled}
 	if len(before) != len(after) {
 		return f // some were split
 	}
 	for i := range after {
 		rate := (after[i] - before[i]) / max(elapsed.Seconds(), 1e-9)
 		f.Consumed += rate
-		f.Partitions = append(f.Partitions, round(rate, 1))
+		f.Partitions = append(f.Partitions, harness.Round(rate, 1))
 	}
-	f.Consumed = round(f.Consumed, 1)
+	f.Consumed = harness.Round(f.Consumed, 1)
 	return f
 }
 
@@ -37,9 +39,9 @@ func (f *throughputFigures) print(w io.Writer) {
 	if f == nil {
 		return
 	}
-	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s throttled", formatCount(int64(f.Provisioned)), formatCount(int64(f.Consumed)), plural(f.Throttled, "call"))
+	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s throttled", harness.FormatCount(int64(f.Provisioned)), harness.FormatCount(int64(f.Consumed)), harness.Plural(f.Throttled, "call"))
 	if len(f.Partitions) > 1 {
-		fmt.Fprintf(w, "; a partition consumed %s to %s RU/s", formatCount(int64(slices.Min(f.Partitions))), formatCount(int64(slices.Max(f.Partitions))))
+		fmt.Fprintf(w, "; a partition consumed %s to %s RU/s", harness.FormatCount(int64(slices.Min(f.Partitions))), harness.FormatCount(int64(slices.Max(f.Partitions))))
 	}
 	fmt.Fprintln(w)
 }

@@ -16,6 +16,7 @@ type Filter struct {
 // Picker says which partitions are wanted; nil wants all.
 type Picker func(*Container, *Partition) bool
 
+// Wants reports whether a partition is wanted.
 func (p Picker) Wants(c *Container, partition *Partition) bool {
 	return p == nil || p(c, partition)
 }

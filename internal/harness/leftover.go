@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// runMark says what a run changes of a store and takes back at its end. It lies in
+// RunMark says what a run changes of a store and takes back at its end. It lies in
 // a file beside those of the store, from before the first change until after the
 // last one is taken back: what a run that was killed left behind is taken back by
 // the command that opens the store next.
-type runMark struct {
+type RunMark struct {
 	V         int     `json:"v"`
 	Container string  `json:"container"`
 	Before    float64 `json:"throughput_before_ru_per_s"`
@@ -27,15 +27,15 @@ type runMark struct {
 }
 
 const (
-	runMarkName    = "pbench-run.json"
-	runMarkVersion = 1
+	RunMarkName    = "pbench-run.json"
+	RunMarkVersion = 1
 )
 
-// begin writes the mark, durably, and makes the changes. After an error there are
+// Begin writes the mark, durably, and makes the changes. After an error there are
 // none.
-func (m *runMark) begin(ctx context.Context, dir string, s store) error {
+func (m *RunMark) Begin(ctx context.Context, dir string, s Store) error {
 	if m.Checkpoints {
-		if err := checkCheckpoints(checkpointDir(dir)); err != nil {
+		if err := checkCheckpoints(CheckpointDir(dir)); err != nil {
 			return err
 		}
 	}
@@ -50,12 +50,12 @@ func (m *runMark) begin(ctx context.Context, dir string, s store) error {
 	if c, ok := files.(io.Closer); ok {
 		defer c.Close() // nothing was written through it
 	}
-	if err = vfs.WriteFileAtomic(files, runMarkName+".tmp", runMarkName, append(text, '\n')); err != nil {
+	if err = vfs.WriteFileAtomic(files, RunMarkName+".tmp", RunMarkName, append(text, '\n')); err != nil {
 		return err
 	}
 	if m.Checkpoints {
-		if err := os.Mkdir(checkpointDir(dir), 0o777); err != nil {
-			return errors.Join(err, os.Remove(filepath.Join(dir, runMarkName)))
+		if err := os.Mkdir(CheckpointDir(dir), 0o777); err != nil {
+			return errors.Join(err, os.Remove(filepath.Join(dir, RunMarkName)))
 		}
 	}
 	if m.During > 0 {
@@ -64,30 +64,30 @@ func (m *runMark) begin(ctx context.Context, dir string, s store) error {
 			err = c.SetThroughput(ctx, m.During)
 		}
 		if err != nil {
-			_, undoErr := m.undo(context.WithoutCancel(ctx), dir, s)
+			_, undoErr := m.Undo(context.WithoutCancel(ctx), dir, s)
 			return errors.Join(err, undoErr)
 		}
 	}
 	return nil
 }
 
-// undo takes the changes back, as far as they were made, and removes the mark.
+// Undo takes the changes back, as far as they were made, and removes the mark.
 // done says what there was to take back. A throughput that somebody has set since
 // stays.
-func (m *runMark) undo(ctx context.Context, dir string, s store) (done []string, err error) {
+func (m *RunMark) Undo(ctx context.Context, dir string, s Store) (done []string, err error) {
 	if m.During > 0 {
 		c, err := s.Container(m.Container)
-		if err == nil && c.Def().throughput == m.During {
+		if err == nil && c.Def().Throughput == m.During {
 			if err = c.SetThroughput(ctx, m.Before); err == nil {
 				done = append(done, fmt.Sprintf("container %q has its throughput from before again", m.Container))
 			}
 		}
-		if err != nil && !errors.Is(err, errNoContainer) {
+		if err != nil && !errors.Is(err, ErrNoContainer) {
 			return done, err
 		}
 	}
 	if m.Checkpoints {
-		made := checkpointDir(dir)
+		made := CheckpointDir(dir)
 		if _, err := os.Lstat(made); err == nil {
 			if err := os.RemoveAll(made); err != nil {
 				return done, err
@@ -95,12 +95,12 @@ func (m *runMark) undo(ctx context.Context, dir string, s store) (done []string,
 			done = append(done, made+" is removed")
 		}
 	}
-	return done, os.Remove(filepath.Join(dir, runMarkName))
+	return done, os.Remove(filepath.Join(dir, RunMarkName))
 }
 
-// takeBack undoes what a run left that was killed.
-func takeBack(ctx context.Context, env *environment, dir string, s store) error {
-	name := filepath.Join(dir, runMarkName)
+// TakeBack undoes what a run left that was killed.
+func TakeBack(ctx context.Context, env *Environment, dir string, s Store) error {
+	name := filepath.Join(dir, RunMarkName)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -108,16 +108,28 @@ func takeBack(ctx context.Context, env *environment, dir string, s store) error 
 	if err != nil {
 		return err
 	}
-	var m runMark
+	var m RunMark
 	if err = json.Unmarshal(text, &m); err != nil {
 		return fmt.Errorf("%s: %w; delete it to go on", name, err)
 	}
-	if m.V != runMarkVersion {
-		return fmt.Errorf("%s: version %d: this program knows version %d", name, m.V, runMarkVersion)
+	if m.V != RunMarkVersion {
+		return fmt.Errorf("%s: version %d: this program knows version %d", name, m.V, RunMarkVersion)
 	}
-	done, err := m.undo(ctx, dir, s)
+	done, err := m.Undo(ctx, dir, s)
 	for _, what := range done {
-		env.notef("a run before this one was killed: %s", what)
+		env.Notef("a run before this one was killed: %s", what)
 	}
 	return err
+}
+
+// CheckpointDir is where checkpoints of a store are made, while a run makes some: on
+// the same file system.
+func CheckpointDir(db string) string { return filepath.Clean(db) + ".checkpoint" }
+
+// checkCheckpoints refuses a place for checkpoints that is taken.
+func checkCheckpoints(dir string) error {
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		return Usagef("--checkpoint-every makes its checkpoints in %s, which exists", dir)
+	}
+	return nil
 }

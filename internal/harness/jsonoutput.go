@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"encoding/json"
@@ -8,29 +8,29 @@ import (
 	"os"
 )
 
-// jsonOutput is a flag that says where a command writes its results as JSON:
+// JSONOutput is a flag that says where a command writes its results as JSON:
 // to a file, or with "-" to standard output in place of text. The zero value
 // writes nothing.
-type jsonOutput struct {
+type JSONOutput struct {
 	name string
 	file *os.File
 	made bool // the file was not there before
 }
 
 // UnmarshalText reads a flag.
-func (j *jsonOutput) UnmarshalText(text []byte) error {
+func (j *JSONOutput) UnmarshalText(text []byte) error {
 	if j.name = string(text); j.name == "" {
 		return errors.New("the name of the file is empty")
 	}
 	return nil
 }
 
-// replacesText reports whether standard output is for JSON alone.
-func (j *jsonOutput) replacesText() bool { return j.name == "-" }
+// ReplacesText reports whether standard output is for JSON alone.
+func (j *JSONOutput) ReplacesText() bool { return j.name == "-" }
 
-// open opens the file, so that a command does not fail at its end for want of
+// Open opens the file, so that a command does not fail at its end for want of
 // it. What is in it stays there until write. After open, discard must be called.
-func (j *jsonOutput) open() (err error) {
+func (j *JSONOutput) Open() (err error) {
 	if j.name == "" || j.name == "-" {
 		return nil
 	}
@@ -42,10 +42,10 @@ func (j *jsonOutput) open() (err error) {
 	return err
 }
 
-// write writes v and closes the file.
-func (j *jsonOutput) write(env *environment, v any) error {
+// Write writes v and closes the file.
+func (j *JSONOutput) Write(env *Environment, v any) error {
 	if j.name == "-" {
-		return writeJSON(env.stdout, v)
+		return WriteJSON(env.Stdout, v)
 	}
 	if j.file == nil {
 		return nil
@@ -55,14 +55,14 @@ func (j *jsonOutput) write(env *environment, v any) error {
 			return err
 		}
 	}
-	err := errors.Join(writeJSON(j.file, v), j.file.Close())
+	err := errors.Join(WriteJSON(j.file, v), j.file.Close())
 	j.file = nil
 	return err
 }
 
-// discard closes the file if nothing was written to it, and removes it if it
+// Discard closes the file if nothing was written to it, and removes it if it
 // was not there before.
-func (j *jsonOutput) discard() {
+func (j *JSONOutput) Discard() {
 	if j.file == nil {
 		return
 	}
@@ -73,7 +73,8 @@ func (j *jsonOutput) discard() {
 	}
 }
 
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON writes v with indents.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)

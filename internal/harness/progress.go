@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	lineEvery = 10 * time.Second
+	LineEvery = 10 * time.Second
 	maxBar    = 20 // columns
 )
 
-// progress shows how far something came: on a terminal as a line that is drawn
+// Progress shows how far something came: on a terminal as a line that is drawn
 // again and again, elsewhere as a line every ten seconds. It is for one
 // goroutine.
-type progress struct {
+type Progress struct {
 	out   io.Writer
 	line  *cli.Line // nil: no terminal
 	label string
@@ -26,17 +26,18 @@ type progress struct {
 	next  time.Time // elsewhere
 }
 
-func newProgress(env *environment, label string, now time.Time) *progress {
-	p := &progress{out: env.stderr, label: label, start: now, next: now.Add(lineEvery)}
-	if env.width > 0 {
-		p.line = cli.NewLine(env.stderr, env.width, now)
+// NewProgress begins to show something that began now.
+func NewProgress(env *Environment, label string, now time.Time) *Progress {
+	p := &Progress{out: env.Stderr, label: label, start: now, next: now.Add(LineEvery)}
+	if env.Width > 0 {
+		p.line = cli.NewLine(env.Stderr, env.Width, now)
 	}
 	return p
 }
 
-// show draws if it is time to. done is between 0 and 1, negative if unknown;
+// Show draws if it is time to. done is between 0 and 1, negative if unknown;
 // text is called only when something is drawn. The bar gives way to the text.
-func (p *progress) show(now time.Time, done float64, text func() string) {
+func (p *Progress) Show(now time.Time, done float64, text func() string) {
 	elapsed := formatClock(now.Sub(p.start))
 	if p.line != nil {
 		p.line.Show(now, func() string {
@@ -49,12 +50,12 @@ func (p *progress) show(now time.Time, done float64, text func() string) {
 	if now.Before(p.next) {
 		return
 	}
-	p.next = now.Add(lineEvery)
+	p.next = now.Add(LineEvery)
 	fmt.Fprintf(p.out, "%s %s%s  %s\n", p.label, elapsed, percent(done), text())
 }
 
-// end removes the line.
-func (p *progress) end() {
+// End removes the line.
+func (p *Progress) End() {
 	if p.line != nil {
 		p.line.Clear()
 	}

@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
-// feedContainer is the container that pbench feed writes to and follows.
+// feedContainer is the container that lab feed writes to and follows.
 const feedContainer = "docs"
 
 // feedEnd is the id of the document that is put last.
 const feedEnd = "end"
 
-// feedLife is what a process of pbench feed does: it opens the store, puts
+// feedLife is what a process of lab feed does: it opens the store, puts
 // documents at a rate and follows the changes, until it is killed or its time is
 // over and everything was shown.
 type feedLife struct {
@@ -54,17 +55,17 @@ type feedShown struct {
 	Lag int64 // nanoseconds since its put; 0: by an earlier process
 }
 
-// feedLifeCommand runs a process of pbench feed, which says on standard input
+// feedLifeCommand runs a process of lab feed, which says on standard input
 // what to do and reads what it tells from standard output.
 type feedLifeCommand struct{}
 
 // Run runs the process.
-func (*feedLifeCommand) Run(ctx context.Context, env *environment) error {
+func (*feedLifeCommand) Run(ctx context.Context, env *harness.Environment) error {
 	l := new(feedLife)
-	if err := gob.NewDecoder(env.stdin).Decode(l); err != nil {
-		return fmt.Errorf("pbench feed runs this command: %w", err)
+	if err := gob.NewDecoder(env.Stdin).Decode(l); err != nil {
+		return fmt.Errorf("lab feed runs this command: %w", err)
 	}
-	return l.run(ctx, env.stdout)
+	return l.run(ctx, env.Stdout)
 }
 
 // run lives.

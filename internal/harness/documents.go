@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// documents are what a run reads and writes.
-type documents interface {
+// Documents are what a run reads and writes.
+type Documents interface {
 	measure.Documents
 	// Memory is about what is kept to know them, in bytes.
 	Memory() int64
 }
 
-// canInsert reports whether documents past the existing ones can be made.
-func canInsert(d documents) bool {
+// CanInsert reports whether documents past the existing ones can be made.
+func CanInsert(d Documents) bool {
 	_, ok := d.(*measure.Generated)
 	return ok
 }
@@ -27,27 +27,27 @@ func canInsert(d documents) bool {
 // sampled are documents that were loaded from elsewhere: their names are read
 // from the container, an update writes a document again as it is.
 type sampled struct {
-	c     container
-	keys  []partmap.Key
-	names []sampledName
-	ids   []byte // one after the other
+	Container Container
+	keys      []partmap.Key
+	names     []sampledName
+	ids       []byte // one after the other
 }
 
 // sampledName is the name of a document: places in keys and ids.
 type sampledName struct {
-	key, id uint32
+	key, ID uint32
 	idBytes uint16
 }
 
 // maxSampled bounds the names that are kept, at 30 to 60 bytes each.
 const maxSampled = 1 << 20
 
-// sampleDocuments reads the names of the documents in c, or of so many of
+// SampleDocuments reads the names of the documents in c, or of so many of
 // them, evenly spread over the key space, that limit is not exceeded. It calls
 // progress now and then with the number of documents that were read.
-func sampleDocuments(ctx context.Context, c container, limit int64, progress func(n int64)) (*sampled, error) {
-	d := &sampled{c: c}
-	stride := (c.Stats().documents + limit - 1) / limit
+func SampleDocuments(ctx context.Context, c Container, limit int64, progress func(n int64)) (*sampled, error) {
+	d := &sampled{Container: c}
+	stride := (c.Stats().Documents + limit - 1) / limit
 	n := int64(0)
 	for name, err := range c.Keys(ctx) {
 		if err != nil {
@@ -59,11 +59,11 @@ func sampleDocuments(ctx context.Context, c container, limit int64, progress fun
 		if stride > 1 && n%stride != 0 || int64(len(d.names)) == limit {
 			continue
 		}
-		if last := len(d.keys) - 1; last < 0 || d.keys[last] != name.key {
-			d.keys = append(d.keys, name.key)
+		if last := len(d.keys) - 1; last < 0 || d.keys[last] != name.Key {
+			d.keys = append(d.keys, name.Key)
 		}
-		d.names = append(d.names, sampledName{key: uint32(len(d.keys) - 1), id: uint32(len(d.ids)), idBytes: uint16(len(name.id))})
-		d.ids = append(d.ids, name.id...)
+		d.names = append(d.names, sampledName{key: uint32(len(d.keys) - 1), ID: uint32(len(d.ids)), idBytes: uint16(len(name.ID))})
+		d.ids = append(d.ids, name.ID...)
 	}
 	return d, nil
 }
@@ -76,7 +76,7 @@ func (d *sampled) Key(i int64) partmap.Key { return d.keys[d.names[i].key] }
 
 func (d *sampled) id(i int64) []byte {
 	n := d.names[i]
-	return d.ids[n.id : n.id+uint32(n.idBytes)]
+	return d.ids[n.ID : n.ID+uint32(n.idBytes)]
 }
 
 // AppendID implements measure.Documents.
@@ -85,7 +85,7 @@ func (d *sampled) AppendID(dst []byte, i int64) []byte { return append(dst, d.id
 // AppendVersion implements measure.Documents: a document is written again as
 // it is.
 func (d *sampled) AppendVersion(ctx context.Context, dst []byte, i int64, _ uint64) ([]byte, error) {
-	return d.c.Read(ctx, d.Key(i), string(d.id(i)), dst)
+	return d.Container.Read(ctx, d.Key(i), string(d.id(i)), dst)
 }
 
 // Check implements measure.Documents.
@@ -98,24 +98,24 @@ func (d *sampled) Memory() int64 {
 
 // findDocuments returns the documents of a container: those of the generator
 // that filled it, or else what it holds.
-func findDocuments(ctx context.Context, env *environment, dir, name string, c container) (documents, *origin, error) {
-	known, err := readCatalog(dir)
+func findDocuments(ctx context.Context, env *Environment, dir, name string, c Container) (Documents, *Origin, error) {
+	known, err := ReadCatalog(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	var d documents
-	var from *origin
+	var d Documents
+	var from *Origin
 	if o, ok := known.Containers[name]; ok {
 		g, generatorErr := workload.NewGenerator(o.Generator)
 		if generatorErr != nil {
-			return nil, nil, fmt.Errorf("%s: container %q: %w", catalogName, name, generatorErr)
+			return nil, nil, fmt.Errorf("%s: container %q: %w", CatalogName, name, generatorErr)
 		}
 		d, from = measure.NewGenerated(g, o.Documents), &o
 	} else {
-		bar := newProgress(env, "read the keys", time.Now())
-		defer bar.end()
-		d, err = sampleDocuments(ctx, c, maxSampled, func(n int64) {
-			bar.show(time.Now(), -1, func() string { return formatCount(n) + " documents" })
+		bar := NewProgress(env, "read the keys", time.Now())
+		defer bar.End()
+		d, err = SampleDocuments(ctx, c, maxSampled, func(n int64) {
+			bar.Show(time.Now(), -1, func() string { return FormatCount(n) + " documents" })
 		})
 		if err != nil {
 			return nil, nil, err

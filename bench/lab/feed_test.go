@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +10,11 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
-// programEnv makes the program of the tests be pbench.
-const programEnv = "CLEAVE_TEST_PBENCH"
+// programEnv makes the program of the tests be the laboratory.
+const programEnv = "CLEAVE_TEST_LAB"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
@@ -24,18 +23,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// selfInTest is the selfCommand of tests.
-func selfInTest(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	cmd, err := selfCommand(ctx, args...)
-	if err == nil {
-		cmd.Env = append(os.Environ(), programEnv+"=yes")
-	}
-	return cmd, err
-}
-
 // TestFeed kills a process that puts and follows: what was acknowledged comes
 // once behind a position, and is there.
 func TestFeed(t *testing.T) {
+	t.Setenv(programEnv, "yes")
 	s := newSession(t)
 	s.do(t, cli.ExitOK, "feed", "--rate", "5k", "--for", "800ms", "--splits", "12", "--kills", "3", "--json", "-")
 	var r feedReport
@@ -47,8 +38,8 @@ func TestFeed(t *testing.T) {
 	}
 	s.do(t, cli.ExitOK, "feed", "--rate", "1k", "--for", "10ms", "--splits", "0", "--kills", "0", "--alone")
 	wants(t, s.out.String(), "splits 0 of 0, kills 0", "changes  0")
-	s.do(t, exitFailed, "feed-life")
-	wants(t, s.errOut.String(), "pbench feed runs this command")
+	s.do(t, harness.ExitFailed, "feed-life")
+	wants(t, s.errOut.String(), "lab feed runs this command")
 }
 
 // TestFeedJudge counts what a bad store would show.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
@@ -21,15 +22,15 @@ import (
 
 // splitsCommand measures what splits cost under a steady load.
 type splitsCommand struct {
-	Size   []byteCount   `placeholder:"SIZE,..." help:"Bytes of documents in the partition that is split, such as 10GB; default 100MB,1GB, with --beside none."`
-	Splits int           `default:"100" placeholder:"N" help:"Splits of each size; after each one the halves are merged again; default ${default}."`
-	Every  time.Duration `default:"3s" placeholder:"TIME" help:"From one split to the next; default ${default}."`
-	Window time.Duration `default:"1m" placeholder:"TIME" help:"How long to measure before the first split and after the last; default ${default}."`
-	Rate   count         `default:"4k" placeholder:"N" help:"Operations a second: half of them reads, a quarter synced and a quarter buffered writes; default ${default}."`
-	Beside []string      `placeholder:"FILE,..." help:"Show the results of earlier runs too, that were written with --json."`
-	SVG    string        `name:"svg" placeholder:"FILE" help:"Draw the latencies around the cuts."`
-	JSON   jsonOutput    `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
-	Seed   uint64        `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
+	Size   []harness.ByteCount `placeholder:"SIZE,..." help:"Bytes of documents in the partition that is split, such as 10GB; default 100MB,1GB, with --beside none."`
+	Splits int                 `default:"100" placeholder:"N" help:"Splits of each size; after each one the halves are merged again; default ${default}."`
+	Every  time.Duration       `default:"3s" placeholder:"TIME" help:"From one split to the next; default ${default}."`
+	Window time.Duration       `default:"1m" placeholder:"TIME" help:"How long to measure before the first split and after the last; default ${default}."`
+	Rate   harness.Count       `default:"4k" placeholder:"N" help:"Operations a second: half of them reads, a quarter synced and a quarter buffered writes; default ${default}."`
+	Beside []string            `placeholder:"FILE,..." help:"Show the results of earlier runs too, that were written with --json."`
+	SVG    string              `name:"svg" placeholder:"FILE" help:"Draw the latencies around the cuts."`
+	JSON   harness.JSONOutput  `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	Seed   uint64              `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
 
 // Help returns what follows the short help.
@@ -41,35 +42,35 @@ A size takes its load and settling, and 2 WINDOW + SPLITS x EVERY: seven minutes
 
 Examples:
 
-    pbench splits --size 100MB --splits 20 --window 10s
-    pbench splits --size 100MB --json small.json
-    pbench splits --size 1GB,10GB --beside small.json --svg splits.svg --json all.json
-    pbench splits --beside small.json,large.json --svg splits.svg`
+    lab splits --size 100MB --splits 20 --window 10s
+    lab splits --size 100MB --json small.json
+    lab splits --size 1GB,10GB --beside small.json --svg splits.svg --json all.json
+    lab splits --beside small.json,large.json --svg splits.svg`
 }
 
 // check refuses wrong usage.
 func (s *splitsCommand) check() error {
 	switch {
 	case s.Splits < 1 || s.Splits > 10_000:
-		return usagef("--splits %d: want 1 to 10,000", s.Splits)
+		return harness.Usagef("--splits %d: want 1 to 10,000", s.Splits)
 	case s.Every < 20*time.Millisecond:
-		return usagef("--every %v: at least 20ms", s.Every)
+		return harness.Usagef("--every %v: at least 20ms", s.Every)
 	case s.Window < 100*time.Millisecond:
-		return usagef("--window %v: at least 100ms", s.Window)
+		return harness.Usagef("--window %v: at least 100ms", s.Window)
 	}
 	if len(s.Size) == 0 && len(s.Beside) == 0 {
-		s.Size = []byteCount{100e6, 1e9}
+		s.Size = []harness.ByteCount{100e6, 1e9}
 	}
 	for _, size := range s.Size {
 		if size < 1<<20 {
-			return usagef("--size %s: at least 1MiB", formatBytes(int64(size)))
+			return harness.Usagef("--size %s: at least 1MiB", harness.FormatBytes(int64(size)))
 		}
 	}
 	return nil
 }
 
 // Run measures.
-func (s *splitsCommand) Run(ctx context.Context, env *environment) error {
+func (s *splitsCommand) Run(ctx context.Context, env *harness.Environment) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -81,13 +82,13 @@ func (s *splitsCommand) Run(ctx context.Context, env *environment) error {
 		}
 		r.Sizes = append(r.Sizes, sizes...)
 	}
-	if err := s.JSON.open(); err != nil {
+	if err := s.JSON.Open(); err != nil {
 		return err
 	}
-	defer s.JSON.discard()
+	defer s.JSON.Discard()
 	for _, size := range s.Size {
 		var f *sizeFigures
-		if err := inTemporary(func(dir string) (err error) {
+		if err := harness.InTemporary(func(dir string) (err error) {
 			f, err = s.measure(ctx, env, dir, int64(size))
 			return err
 		}); err != nil {
@@ -100,16 +101,16 @@ func (s *splitsCommand) Run(ctx context.Context, env *environment) error {
 	}
 	slices.SortStableFunc(r.Sizes, func(a, b sizeFigures) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	r.judge()
-	if !s.JSON.replacesText() {
-		printMachine(env.stdout, env.args, r.Sizes[0].Machine)
-		r.print(env.stdout)
+	if !s.JSON.ReplacesText() {
+		env.PrintMachine(env.Stdout, r.Sizes[0].Machine)
+		r.print(env.Stdout)
 	}
 	if s.SVG != "" {
 		if err := os.WriteFile(s.SVG, r.svg(), 0o666); err != nil {
 			return err
 		}
 	}
-	if err := s.JSON.write(env, r); err != nil {
+	if err := s.JSON.Write(env, r); err != nil {
 		return err
 	}
 	if len(r.Missed) > 0 {
@@ -138,68 +139,68 @@ func (h *halfDurable) Upsert(ctx context.Context, key partmap.Key, id string, do
 }
 
 // measure loads a partition and splits it under load.
-func (s *splitsCommand) measure(ctx context.Context, env *environment, dir string, size int64) (f *sizeFigures, err error) {
-	g, err := workload.NewGenerator(workload.Params{Shape: "ycsb", Seed: s.Seed, LogicalPartitions: defaultLogicalPartitions})
+func (s *splitsCommand) measure(ctx context.Context, env *harness.Environment, dir string, size int64) (f *sizeFigures, err error) {
+	g, err := workload.NewGenerator(workload.Params{Shape: "ycsb", Seed: s.Seed, LogicalPartitions: harness.DefaultLogicalPartitions})
 	if err != nil {
 		return nil, err
 	}
-	var synced, buffered durability
+	var synced, buffered harness.Durability
 	if err = errors.Join(synced.UnmarshalText([]byte("synced")), buffered.UnmarshalText([]byte("buffered"))); err != nil {
 		return nil, err
 	}
-	t := &target{dir: dir, name: "docs", splits: new(splitLog)}
-	engine := engineFlags{MemoryBudget: 256 << 20, Durability: buffered, MaxPartitionBytes: math.MaxInt64}
-	if t.store, err = env.open(ctx, dir, engine.options(env, t.splits)); err != nil {
+	t := &harness.Target{Dir: dir, Name: "docs", Splits: new(harness.SplitLog)}
+	engine := harness.EngineFlags{MemoryBudget: 256 << 20, Durability: buffered, MaxPartitionBytes: math.MaxInt64}
+	if t.Store, err = env.Open(ctx, dir, engine.Options(env, t.Splits)); err != nil {
 		return nil, err
 	}
-	t.shut = sync.OnceValue(t.store.Close)
-	defer func() { err = errors.Join(err, t.shut()) }()
-	if t.c, err = t.store.CreateContainer(ctx, t.name, (&newContainerFlags{Partitions: 1}).def([]string{g.KeyPath()})); err != nil {
+	t.Shut = sync.OnceValue(t.Store.Close)
+	defer func() { err = errors.Join(err, t.Shut()) }()
+	if t.Container, err = t.Store.CreateContainer(ctx, t.Name, (&harness.NewContainerFlags{Partitions: 1}).Def([]string{g.KeyPath()})); err != nil {
 		return nil, err
 	}
 	var mem measure.Memory
 	n := size / int64(len(g.Append(nil, 0, 0)))
-	loaded, err := load(ctx, env, t.c, generatedInput(g, 0, n), 0, 0, &mem, t.splits)
+	loaded, err := harness.Load(ctx, env, t.Container, harness.GeneratedInput(g, 0, n), 0, 0, &mem, t.Splits)
 	if err == nil && ctx.Err() == nil {
-		err = loaded.settle(ctx, env, t.store, &mem, t.splits)
+		err = loaded.Settle(ctx, env, t.Store, &mem, t.Splits)
 	}
 	if ctx.Err() != nil {
-		return nil, errInterrupted
+		return nil, harness.ErrInterrupted
 	}
 	if err != nil {
 		return nil, err
 	}
-	t.docs = measure.NewGenerated(g, n)
+	t.Docs = measure.NewGenerated(g, n)
 	clock := measure.NewClock(false)
-	clock.Calibrate(ctx, env.trial.calibration)
-	live := liveLine{env: env, label: formatSize(size), stats: t.store.Stats, offered: float64(s.Rate), splits: t.splits}
+	clock.Calibrate(ctx, env.Trial.Calibration)
+	live := harness.LiveLine{Env: env, Label: formatSize(size), Stats: t.Store.Stats, Offered: float64(s.Rate), Splits: t.Splits}
 	trace := new(measure.Trace)
-	cuts := shuttle{c: t.c, n: s.Splits, every: s.Every, after: s.Window}
+	cuts := shuttle{c: t.Container, n: s.Splits, every: s.Every, after: s.Window}
 	loop := measure.Loop{
 		Workload:  workload.Workload{Name: "splits", Mix: workload.Mix{workload.Read: 0.5, workload.Update: 0.5}},
-		Documents: t.docs, Store: &halfDurable{Store: t.c.With(synced), other: t.c.With(buffered)},
+		Documents: t.Docs, Store: &halfDurable{Store: t.Container.With(synced), other: t.Container.With(buffered)},
 		Workers: splitWorkers, Seed: s.Seed, Rate: float64(s.Rate), Clock: clock, Warmup: min(2*time.Second, s.Window),
 		Duration: 2*s.Window + time.Duration(s.Splits)*s.Every, Memory: &mem, Trace: trace,
 		Before:   func() error { cuts.start(ctx); return nil },
 		After:    cuts.finish,
-		Interval: live.interval, Watch: live.watch,
+		Interval: live.Interval, Watch: live.Watch,
 	}
 	o, err := loop.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if o.Interrupted {
-		return nil, errInterrupted
+		return nil, harness.ErrInterrupted
 	}
-	if err := t.shut(); err != nil { // and the store has told of all splits
+	if err := t.Shut(); err != nil { // and the store has told of all splits
 		return nil, err
 	}
-	f = newSizeFigures(t.splits.after(0), trace.Samples(), cuts.begun, rand.New(rand.NewPCG(s.Seed, 1)))
+	f = newSizeFigures(t.Splits.After(0), trace.Samples(), cuts.begun, rand.New(rand.NewPCG(s.Seed, 1)))
 	all := o.All()
 	f.Bytes, f.Documents, f.Rate, f.Asked = size, n, float64(s.Rate), s.Splits
 	f.Failed, f.Overloaded, f.Machine = all.Errors, o.Overloaded() || cuts.late, measure.DescribeMachine(dir)
 	if o.Err != nil {
-		env.notef("%s failed, the first: %v", plural(all.Errors, "operation"), o.Err)
+		env.Notef("%s failed, the first: %v", harness.Plural(all.Errors, "operation"), o.Err)
 	}
 	return f, nil
 }
@@ -207,7 +208,7 @@ func (s *splitsCommand) measure(ctx context.Context, env *environment, dir strin
 // shuttle splits the one partition of a container and merges its halves, n
 // times.
 type shuttle struct {
-	c     container
+	c     harness.Container
 	n     int
 	after time.Duration // before the first
 	every time.Duration

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"errors"
@@ -10,25 +10,25 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// input is what a load reads: documents, in an order that is always the same.
-type input struct {
-	about string
-	docs  iter.Seq2[[]byte, error]
+// Input is what a load reads: documents, in an order that is always the same.
+type Input struct {
+	About string
+	Docs  iter.Seq2[[]byte, error]
 	// part returns how much was read, between 0 and 1; negative: unknown.
 	part func() float64
 	// refused describes what is wrong with the document that docs yielded
 	// last.
 	refused func(err error) error
-	close   func() error
+	Close   func() error
 }
 
-// generatedInput yields the documents of a generator with indexes from skip to
+// GeneratedInput yields the documents of a generator with indexes from skip to
 // n-1.
-func generatedInput(g *workload.Generator, skip, n int64) *input {
+func GeneratedInput(g *workload.Generator, skip, n int64) *Input {
 	at := skip
-	return &input{
-		about: aboutGenerator(g.Params()),
-		docs: func(yield func([]byte, error) bool) {
+	return &Input{
+		About: aboutGenerator(g.Params()),
+		Docs: func(yield func([]byte, error) bool) {
 			for doc, err := range g.All(at, n-at) {
 				at++
 				if !yield(doc, err) {
@@ -38,21 +38,21 @@ func generatedInput(g *workload.Generator, skip, n int64) *input {
 		},
 		part:    func() float64 { return float64(at-skip) / float64(max(n-skip, 1)) },
 		refused: func(err error) error { return fmt.Errorf("generated document %d: %w", at, err) },
-		close:   func() error { return nil },
+		Close:   func() error { return nil },
 	}
 }
 
 func aboutGenerator(p workload.Params) string {
-	text := fmt.Sprintf("%s documents, %s", p.Shape, plural(p.LogicalPartitions, "logical partition"))
+	text := fmt.Sprintf("%s documents, %s", p.Shape, Plural(p.LogicalPartitions, "logical partition"))
 	if p.Skew > 0 {
 		text += fmt.Sprintf(" (skew %v)", p.Skew)
 	}
 	return text + fmt.Sprintf(", seed %d", p.Seed)
 }
 
-// fileInput yields the lines of an NDJSON file, plain or compressed, "-" being
+// FileInput yields the lines of an NDJSON file, plain or compressed, "-" being
 // in; the first skip documents are left out, and those past n (0: no limit).
-func fileInput(name string, in io.Reader, skip, n int64) (*input, error) {
+func FileInput(name string, in io.Reader, skip, n int64) (*Input, error) {
 	var lines *workload.Lines
 	size := int64(0)
 	if name == "-" {
@@ -73,9 +73,9 @@ func fileInput(name string, in io.Reader, skip, n int64) (*input, error) {
 		}
 	}
 	at := int64(0)
-	return &input{
-		about: lines.Name(),
-		docs: func(yield func([]byte, error) bool) {
+	return &Input{
+		About: lines.Name(),
+		Docs: func(yield func([]byte, error) bool) {
 			if n > 0 && at >= n {
 				return
 			}
@@ -97,12 +97,12 @@ func fileInput(name string, in io.Reader, skip, n int64) (*input, error) {
 			return float64(lines.Consumed()) / float64(size)
 		},
 		refused: lines.Refused,
-		close:   lines.Close,
+		Close:   lines.Close,
 	}, nil
 }
 
-// until is docs, ended as soon as stop says so; it is asked once in a while.
-func until(docs iter.Seq2[[]byte, error], stop func() bool) iter.Seq2[[]byte, error] {
+// Until is docs, ended as soon as stop says so; it is asked once in a while.
+func Until(docs iter.Seq2[[]byte, error], stop func() bool) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		n := 0
 		for doc, err := range docs {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -15,19 +17,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
 // feedCommand measures how well a follower of the change feed keeps up with
 // buffered writes, and what it sees if the process is killed meanwhile.
 type feedCommand struct {
-	Rate   count         `default:"100k" placeholder:"N" help:"Buffered puts a second; default ${default}."`
-	For    time.Duration `default:"10s" placeholder:"TIME" help:"How long to put; default ${default}."`
-	Bytes  byteCount     `default:"200" placeholder:"SIZE" help:"Bytes of a document, at least 64; default ${default}."`
-	Alone  bool          `help:"Put without a follower, to see what it costs the puts."`
-	Splits int           `default:"1" placeholder:"N" help:"Splits meanwhile; default ${default}."`
-	Kills  int           `default:"1" placeholder:"N" help:"How often the process is killed meanwhile, and another one goes on; default ${default}."`
-	JSON   jsonOutput    `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	Rate   harness.Count      `default:"100k" placeholder:"N" help:"Buffered puts a second; default ${default}."`
+	For    time.Duration      `default:"10s" placeholder:"TIME" help:"How long to put; default ${default}."`
+	Bytes  harness.ByteCount  `default:"200" placeholder:"SIZE" help:"Bytes of a document, at least 64; default ${default}."`
+	Alone  bool               `help:"Put without a follower, to see what it costs the puts."`
+	Splits int                `default:"1" placeholder:"N" help:"Splits meanwhile; default ${default}."`
+	Kills  int                `default:"1" placeholder:"N" help:"How often the process is killed meanwhile, and another one goes on; default ${default}."`
+	JSON   harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 }
 
 // Help returns what follows the short help.
@@ -41,12 +44,12 @@ The figures: puts and changes a second, how long after its put a change was show
 
 Examples:
 
-    pbench feed
-    pbench feed --rate 20k --for 1m --splits 10 --kills 20
-    pbench feed --alone --kills 0`
+    lab feed
+    lab feed --rate 20k --for 1m --splits 10 --kills 20
+    lab feed --alone --kills 0`
 }
 
-// feedReport is what pbench feed found.
+// feedReport is what lab feed found.
 type feedReport struct {
 	V          int             `json:"v"`
 	Workload   string          `json:"workload"` // "feed-follow"
@@ -71,26 +74,26 @@ type feedReport struct {
 }
 
 // Run measures.
-func (f *feedCommand) Run(ctx context.Context, env *environment) error {
+func (f *feedCommand) Run(ctx context.Context, env *harness.Environment) error {
 	if f.Rate < 1 || f.For < time.Millisecond || f.Bytes < 64 || f.Bytes > 1<<20 || f.Splits < 0 || f.Kills < 0 {
-		return usagef("--rate at least 1, --for at least 1ms, --bytes 64 to 1MiB, --splits and --kills not negative")
+		return harness.Usagef("--rate at least 1, --for at least 1ms, --bytes 64 to 1MiB, --splits and --kills not negative")
 	}
-	if err := f.JSON.open(); err != nil {
+	if err := f.JSON.Open(); err != nil {
 		return err
 	}
-	defer f.JSON.discard()
+	defer f.JSON.Discard()
 	var r *feedReport
-	if err := inTemporary(func(dir string) (err error) {
+	if err := harness.InTemporary(func(dir string) (err error) {
 		r, err = f.measure(ctx, env, dir)
 		return err
 	}); err != nil {
 		return err
 	}
-	if !f.JSON.replacesText() {
-		printMachine(env.stdout, env.args, r.Machine)
-		r.print(env.stdout)
+	if !f.JSON.ReplacesText() {
+		env.PrintMachine(env.Stdout, r.Machine)
+		r.print(env.Stdout)
 	}
-	if err := f.JSON.write(env, r); err != nil {
+	if err := f.JSON.Write(env, r); err != nil {
 		return err
 	}
 	if r.Duplicates+r.Missing+r.Invented+r.Lost > 0 {
@@ -99,7 +102,7 @@ func (f *feedCommand) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-func (f *feedCommand) measure(ctx context.Context, env *environment, dir string) (*feedReport, error) {
+func (f *feedCommand) measure(ctx context.Context, env *harness.Environment, dir string) (*feedReport, error) {
 	r := &feedReport{V: 1, Workload: "feed-follow", Machine: measure.DescribeMachine(dir), OfferedPS: float64(f.Rate), Asked: f.Splits}
 	j := feedJudge{r: r, lag: hdrhistogram.New(1, int64(time.Minute), 3), position: engine.FromStart().String()}
 	store := filepath.Join(dir, "store")
@@ -149,16 +152,16 @@ const (
 )
 
 // watch runs a process, and kills it when it has been at work for a time.
-func (j *feedJudge) watch(ctx context.Context, env *environment, life *feedLife, after time.Duration, kill bool) error {
+func (j *feedJudge) watch(ctx context.Context, env *harness.Environment, life *feedLife, after time.Duration, kill bool) error {
 	var task bytes.Buffer
 	if err := gob.NewEncoder(&task).Encode(life); err != nil {
 		return err
 	}
-	cmd, err := env.self(ctx, "feed-life")
+	cmd, err := selfCommand(ctx, "feed-life")
 	if err != nil {
 		return err
 	}
-	cmd.Stdin, cmd.Stderr = &task, env.stderr
+	cmd.Stdin, cmd.Stderr = &task, env.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -192,7 +195,7 @@ func (j *feedJudge) watch(ctx context.Context, env *environment, life *feedLife,
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return errInterrupted
+		return harness.ErrInterrupted
 	case killed.Load():
 		j.r.Kills++
 		return nil
@@ -277,14 +280,23 @@ func (j *feedJudge) count() {
 }
 
 func (r *feedReport) print(w io.Writer) {
-	fmt.Fprintf(w, "puts     %s, %s of %s offered, splits %d of %d, kills %d\n", formatCount(r.Puts), formatRate(r.PutsPS), formatRate(r.OfferedPS), r.Splits, r.Asked, r.Kills)
+	fmt.Fprintf(w, "puts     %s, %s of %s offered, splits %d of %d, kills %d\n", harness.FormatCount(r.Puts), harness.FormatRate(r.PutsPS), harness.FormatRate(r.OfferedPS), r.Splits, r.Asked, r.Kills)
 	if r.Splits < r.Asked && r.Refused != "" {
 		fmt.Fprintf(w, "         a split was refused: %s\n", r.Refused)
 	}
-	fmt.Fprintf(w, "changes  %s, twice %s, missing %s, invented %s, lost %s\n", formatCount(r.Changes), formatCount(r.Duplicates), formatCount(r.Missing),
-		formatCount(r.Invented), formatCount(r.Lost))
-	fmt.Fprintf(w, "lag      p50 %s ms, p99 %s ms, max %s ms\n", formatShort(r.LagP50), formatShort(r.LagP99), formatShort(r.LagMax))
+	fmt.Fprintf(w, "changes  %s, twice %s, missing %s, invented %s, lost %s\n", harness.FormatCount(r.Changes), harness.FormatCount(r.Duplicates), harness.FormatCount(r.Missing),
+		harness.FormatCount(r.Invented), harness.FormatCount(r.Lost))
+	fmt.Fprintf(w, "lag      p50 %s ms, p99 %s ms, max %s ms\n", harness.FormatShort(r.LagP50), harness.FormatShort(r.LagP99), harness.FormatShort(r.LagMax))
 	if r.Kills > 0 {
-		fmt.Fprintf(w, "kills    reopened in %s ms at most; %s came to the process after the one that had put them\n", formatShort(r.OpenMax), plural(r.Late, "change"))
+		fmt.Fprintf(w, "kills    reopened in %s ms at most; %s came to the process after the one that had put them\n", harness.FormatShort(r.OpenMax), harness.Plural(r.Late, "change"))
 	}
+}
+
+// selfCommand prepares a process of this program.
+func selfCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	name, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return exec.CommandContext(ctx, name, args...), nil
 }

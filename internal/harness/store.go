@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"cmp"
@@ -21,107 +21,120 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// store is what pbench uses of an open store. Commands see no more of the
+// Store is what commands use of an open store. Commands see no more of the
 // engine than this file shows them.
-type store interface {
-	// Container returns a container, or errNoContainer.
-	Container(name string) (container, error)
-	CreateContainer(ctx context.Context, name string, def containerDef) (container, error)
+type Store interface {
+	// Container returns a container, or ErrNoContainer.
+	Container(name string) (Container, error)
+	CreateContainer(ctx context.Context, name string, def ContainerDef) (Container, error)
 	// Names lists the containers in alphabetical order.
 	Names() []string
-	Stats() storeStats
+	Stats() StoreStats
 	// Flush writes what is in memory to files.
 	Flush(ctx context.Context) error
 	// Checkpoint makes a copy of linked files in dir.
-	Checkpoint(ctx context.Context, dir string) (checkpoint, error)
+	Checkpoint(ctx context.Context, dir string) (Checkpoint, error)
 	// Settle flushes and merges until the store is at rest.
 	Settle(ctx context.Context) error
 	Close() error
 }
 
-// container is what pbench uses of a container. It is safe for concurrent use.
-type container interface {
-	Def() containerDef
+// Container is what commands use of a container. It is safe for concurrent use.
+type Container interface {
+	Def() ContainerDef
 	// SetThroughput provisions so many RU/s; 0: no limit.
 	SetThroughput(ctx context.Context, perSecond float64) error
-	Stats() containerStats
+	Stats() ContainerStats
 	// Load upserts documents in input order. committed counts those that are
-	// durable. It ends at a document that is refused: an *inputError.
-	Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, bytes int64, err error)
+	// durable. It ends at a document that is refused: an *InputError.
+	Load(ctx context.Context, docs iter.Seq2[[]byte, error], o LoadOptions) (committed, bytes int64, err error)
 	measure.Store
 	// With returns the container with another durability of writes.
-	With(d durability) measure.Store
+	With(d Durability) measure.Store
 	// Split splits the largest physical partition, and returns when that is over.
 	Split(ctx context.Context) error
 	// Merge merges the first two physical partitions.
 	Merge(ctx context.Context) error
 	// Keys yields the key and id of each document, in key-space order.
-	Keys(ctx context.Context) iter.Seq2[documentName, error]
+	Keys(ctx context.Context) iter.Seq2[DocumentName, error]
 }
 
-// documentName says which document of a container is meant.
-type documentName struct {
-	key partmap.Key
-	id  string
+// DocumentName says which document of a container is meant.
+type DocumentName struct {
+	Key partmap.Key
+	ID  string
 }
 
-// errNoContainer says that a store has no container of a name.
-var errNoContainer = errors.New("no such container")
+// ErrNoContainer says that a store has no container of a name.
+var ErrNoContainer = errors.New("no such container")
 
-// errDiskFull says that there is no space for what a store has to write.
-var errDiskFull = engine.ErrDiskFull
+// ErrDiskFull says that there is no space for what a store has to write.
+var ErrDiskFull = engine.ErrDiskFull
 
-// noExpiry as the TTL of a container: documents that have one of their own expire.
-const noExpiry = engine.NoExpiry
+// NoExpiry as the TTL of a container: documents that have one of their own expire.
+const NoExpiry = engine.NoExpiry
 
-// inputError names the document of a load that was refused.
-type inputError struct {
-	index int64 // in the input, from 0
-	err   error
+// InputError names the document of a load that was refused.
+type InputError struct {
+	Index int64 // in the input, from 0
+	Err   error
 }
 
-func (e *inputError) Error() string { return fmt.Sprintf("document %d: %v", e.index+1, e.err) }
-func (e *inputError) Unwrap() error { return e.err }
+// Error implements error.
+func (e *InputError) Error() string { return fmt.Sprintf("document %d: %v", e.Index+1, e.Err) }
 
-type storeOptions struct {
-	memoryBudget int64
-	durability   durability
+// Unwrap returns why.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Checkpoint is one that was made.
+type Checkpoint struct {
+	Took    time.Duration // all of it
+	LogSync time.Duration // of that, the sync of the log, which the disk and what was written decide
+}
+
+// StoreOptions say how to open a store.
+type StoreOptions struct {
+	MemoryBudget int64
+	durability   Durability
 	positioned   bool // read files by positioned reads, not through a mapping
 	// maxPartitionBytes is where physical partitions split by themselves; 0: the
 	// engine's default.
 	maxPartitionBytes int64
-	splits            *splitLog // is told of splits; nil: nobody is
+	Splits            *SplitLog // is told of splits; nil: nobody is
 	logger            *slog.Logger
 }
 
-type containerDef struct {
-	partitionKey []string // paths
-	compression  string
-	partitions   int // physical ones to begin with
-	noBurst      bool
-	index        bool    // all values are indexed
-	throughput   float64 // RU/s, of one that exists; 0: unlimited
+// ContainerDef is what commands know of the definition of a container.
+type ContainerDef struct {
+	PartitionKey []string // paths
+	Compression  string
+	Partitions   int // physical ones to begin with
+	NoBurst      bool
+	Index        bool    // all values are indexed
+	Throughput   float64 // RU/s, of one that exists; 0: unlimited
 
-	ttl          time.Duration
-	uniqueKeys   [][]string
-	itemBytes    int64 // limits; 0: the engine's defaults
-	logicalBytes int64
-	batchBytes   int64
+	TTL          time.Duration
+	UniqueKeys   [][]string
+	ItemBytes    int64 // limits; 0: the engine's defaults
+	LogicalBytes int64
+	BatchBytes   int64
 }
 
-type loadOptions struct {
+// LoadOptions say how to load.
+type LoadOptions struct {
 	batchBytes int64
-	progress   func(committed, bytes int64)
+	Progress   func(committed, bytes int64)
 }
 
-type containerStats struct {
-	documents int64     // at most: overwritten ones may be counted too
-	rawBytes  int64     // of these documents
-	consumed  []float64 // RU of each partition, since it was made or the store opened
+// ContainerStats are figures of a container.
+type ContainerStats struct {
+	Documents int64     // at most: overwritten ones may be counted too
+	RawBytes  int64     // of these documents
+	Consumed  []float64 // RU of each partition, since it was made or the store opened
 }
 
-// storeStats counts since the store was opened.
-type storeStats struct {
+// StoreStats counts since the store was opened.
+type StoreStats struct {
 	BufferBytes  int64 // in memory now, to be flushed
 	Writes       int64
 	WrittenBytes int64 // keys, ids and documents that were written
@@ -139,9 +152,9 @@ type storeStats struct {
 	ColdWait     time.Duration
 }
 
-// since returns what was counted after before.
-func (s storeStats) since(before storeStats) storeStats {
-	return storeStats{
+// Since returns what was counted after before.
+func (s StoreStats) Since(before StoreStats) StoreStats {
+	return StoreStats{
 		BufferBytes:  s.BufferBytes,
 		Writes:       s.Writes - before.Writes,
 		WrittenBytes: s.WrittenBytes - before.WrittenBytes,
@@ -160,23 +173,23 @@ func (s storeStats) since(before storeStats) storeStats {
 	}
 }
 
-// durability is an engine.Durability as a flag.
-type durability struct{ engine.Durability }
+// Durability is an engine.Durability as a flag.
+type Durability struct{ engine.Durability }
 
 // UnmarshalText reads "synced", "buffered" or "interval:100ms".
-func (d *durability) UnmarshalText(text []byte) (err error) {
+func (d *Durability) UnmarshalText(text []byte) (err error) {
 	d.Durability, err = engine.ParseDurability(string(text))
 	return err
 }
 
-// synced reports whether what was acknowledged is durable.
-func (d durability) synced() bool { return d.Durability == engine.Synced }
+// Synced reports whether what was acknowledged is durable.
+func (d Durability) Synced() bool { return d.Durability == engine.Synced }
 
-// openStore opens a store of the engine, making it if dir is empty or absent.
-func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
-	opts := engine.Options{MemoryBudget: o.memoryBudget, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
-	if o.splits != nil {
-		opts.Events = &engine.EventListener{Reshaped: func(e engine.ReshapeEvent) { o.splits.note(newReshape(e)) }}
+// OpenStore opens a store of the engine, making it if dir is empty or absent.
+func OpenStore(ctx context.Context, dir string, o StoreOptions) (Store, error) {
+	opts := engine.Options{MemoryBudget: o.MemoryBudget, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
+	if o.Splits != nil {
+		opts.Events = &engine.EventListener{Reshaped: func(e engine.ReshapeEvent) { o.Splits.Note(newReshape(e)) }}
 	}
 	if o.positioned {
 		opts.ReadMode = engine.ReadPositioned
@@ -188,45 +201,45 @@ func openStore(ctx context.Context, dir string, o storeOptions) (store, error) {
 	return engineStore{db}, nil
 }
 
-func newReshape(e engine.ReshapeEvent) reshape {
-	r := reshape{
-		kind: e.Kind.String(), swapped: e.Swapped, settle: e.Settle, prepare: e.Prepare, commit: e.Commit,
-		pause: e.Pause, inherit: e.Inherit, copied: e.CopiedBytes, err: e.Err,
+func newReshape(e engine.ReshapeEvent) Reshape {
+	r := Reshape{
+		Kind: e.Kind.String(), Swapped: e.Swapped, settle: e.Settle, Prepare: e.Prepare, Commit: e.Commit,
+		Pause: e.Pause, Inherit: e.Inherit, Copied: e.CopiedBytes, Err: e.Err,
 	}
 	for _, id := range e.Parents {
-		r.parents = append(r.parents, uint32(id))
+		r.Parents = append(r.Parents, uint32(id))
 	}
 	for _, id := range e.Children {
-		r.children = append(r.children, uint32(id))
+		r.Children = append(r.Children, uint32(id))
 	}
 	return r
 }
 
-// checkNewContainer refuses, as wrong usage, what the engine would refuse to
+// CheckNewContainer refuses, as wrong usage, what the engine would refuse to
 // make a container of.
-func checkNewContainer(name string, def containerDef) error {
+func CheckNewContainer(name string, def ContainerDef) error {
 	bad := name == "" || len(name) > 255 || !utf8.ValidString(name)
 	if bad || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || strings.ContainsRune("/\\#?\uFFFD", r) }) {
-		return usagef("container %q: a name has 1 to 255 bytes, and no control characters and none of / \\ # ?", name)
+		return Usagef("container %q: a name has 1 to 255 bytes, and no control characters and none of / \\ # ?", name)
 	}
-	if _, err := jsondoc.Compile(def.partitionKey); err != nil {
+	if _, err := jsondoc.Compile(def.PartitionKey); err != nil {
 		return cli.Usage(err)
 	}
-	if _, err := engine.ParseCompression(def.compression); err != nil {
+	if _, err := engine.ParseCompression(def.Compression); err != nil {
 		return cli.Usage(err)
 	}
-	if def.partitions > maxPartitions {
-		return usagef("--partitions %d: at most %d", def.partitions, maxPartitions)
+	if def.Partitions > maxPartitions {
+		return Usagef("--partitions %d: at most %d", def.Partitions, maxPartitions)
 	}
-	if def.itemBytes > maxItemBytes {
-		return usagef("--item-limit: at most %s", formatBytes(int64(maxItemBytes)))
+	if def.ItemBytes > MaxItemBytes {
+		return Usagef("--item-limit: at most %s", FormatBytes(int64(MaxItemBytes)))
 	}
-	if def.batchBytes > maxTransactionBytes {
-		return usagef("--batch-limit: at most %s", formatBytes(int64(maxTransactionBytes)))
+	if def.BatchBytes > maxTransactionBytes {
+		return Usagef("--batch-limit: at most %s", FormatBytes(int64(maxTransactionBytes)))
 	}
-	for _, paths := range def.uniqueKeys {
-		if len(paths) > maxUniquePaths || len(def.uniqueKeys) > maxUniqueKeys {
-			return usagef("--unique-key: at most %d, of %d paths each", maxUniqueKeys, maxUniquePaths)
+	for _, paths := range def.UniqueKeys {
+		if len(paths) > maxUniquePaths || len(def.UniqueKeys) > maxUniqueKeys {
+			return Usagef("--unique-key: at most %d, of %d paths each", maxUniqueKeys, maxUniquePaths)
 		}
 		for _, path := range paths {
 			if _, err := jsondoc.Compile([]string{path}); err != nil {
@@ -240,7 +253,7 @@ func checkNewContainer(name string, def containerDef) error {
 // What the engine takes of a new container at most.
 const (
 	maxPartitions       = 1 << 16
-	maxItemBytes        = 3 << 20
+	MaxItemBytes        = 3 << 20
 	maxTransactionBytes = 4 << 20
 	maxUniqueKeys       = 10
 	maxUniquePaths      = 16
@@ -256,10 +269,10 @@ func argumentError(err error) error {
 
 type engineStore struct{ db *engine.DB }
 
-func (s engineStore) Container(name string) (container, error) {
+func (s engineStore) Container(name string) (Container, error) {
 	c, err := s.db.Container(name)
 	if errors.Is(err, engine.ErrNoContainer) {
-		return nil, fmt.Errorf("container %q: %w", name, errNoContainer)
+		return nil, fmt.Errorf("container %q: %w", name, ErrNoContainer)
 	}
 	if err != nil {
 		return nil, err
@@ -267,17 +280,17 @@ func (s engineStore) Container(name string) (container, error) {
 	return newEngineContainer(c), nil
 }
 
-func (s engineStore) CreateContainer(ctx context.Context, name string, def containerDef) (container, error) {
-	compression, err := engine.ParseCompression(def.compression)
+func (s engineStore) CreateContainer(ctx context.Context, name string, def ContainerDef) (Container, error) {
+	compression, err := engine.ParseCompression(def.Compression)
 	if err != nil {
 		return nil, argumentError(err)
 	}
 	made := engine.ContainerDef{
-		PartitionKey: def.partitionKey, Compression: compression, MinPartitions: def.partitions, NoBurst: def.noBurst,
-		DefaultTTL: def.ttl, UniqueKeys: def.uniqueKeys,
-		Limits: engine.Limits{ItemBytes: def.itemBytes, LogicalPartitionBytes: def.logicalBytes, BatchBytes: def.batchBytes},
+		PartitionKey: def.PartitionKey, Compression: compression, MinPartitions: def.Partitions, NoBurst: def.NoBurst,
+		DefaultTTL: def.TTL, UniqueKeys: def.UniqueKeys,
+		Limits: engine.Limits{ItemBytes: def.ItemBytes, LogicalPartitionBytes: def.LogicalBytes, BatchBytes: def.BatchBytes},
 	}
-	if def.index {
+	if def.Index {
 		made.Index = engine.IndexAll()
 	}
 	c, err := s.db.CreateContainer(ctx, name, made)
@@ -294,9 +307,9 @@ func (s engineStore) Names() (names []string) {
 	return names
 }
 
-func (s engineStore) Stats() storeStats {
+func (s engineStore) Stats() StoreStats {
 	e := s.db.Stats()
-	return storeStats{
+	return StoreStats{
 		BufferBytes: e.BufferBytes,
 		Writes:      e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
 		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.CompactedBytes,
@@ -310,39 +323,39 @@ func (s engineStore) Stats() storeStats {
 func (s engineStore) Flush(ctx context.Context) error  { return s.db.Flush(ctx) }
 func (s engineStore) Settle(ctx context.Context) error { return s.db.Compact(ctx) }
 func (s engineStore) Close() error                     { return s.db.Close() }
-func (s engineStore) Checkpoint(ctx context.Context, dir string) (checkpoint, error) {
+func (s engineStore) Checkpoint(ctx context.Context, dir string) (Checkpoint, error) {
 	info, err := s.db.Checkpoint(ctx, dir)
-	return checkpoint{took: info.Duration(), logSync: info.LogSync}, err
+	return Checkpoint{Took: info.Duration(), LogSync: info.LogSync}, err
 }
 
 type engineContainer struct {
-	c      *engine.Container
-	parsed *sync.Map // texts of queries to engine.Query
+	Container *engine.Container
+	parsed    *sync.Map // texts of queries to engine.Query
 }
 
 func newEngineContainer(c *engine.Container) engineContainer {
 	return engineContainer{c, new(sync.Map)}
 }
 
-func (c engineContainer) Def() containerDef {
-	def := c.c.Def()
-	return containerDef{
-		partitionKey: def.PartitionKey,
-		compression:  compressionNames[def.Compression],
-		partitions:   len(c.c.Partitions()),
-		noBurst:      def.NoBurst,
-		index:        len(def.Index.Include) > 0,
-		throughput:   def.Throughput,
-		ttl:          def.DefaultTTL,
-		uniqueKeys:   def.UniqueKeys,
-		itemBytes:    def.Limits.ItemBytes,
-		logicalBytes: def.Limits.LogicalPartitionBytes,
-		batchBytes:   def.Limits.BatchBytes,
+func (c engineContainer) Def() ContainerDef {
+	def := c.Container.Def()
+	return ContainerDef{
+		PartitionKey: def.PartitionKey,
+		Compression:  compressionNames[def.Compression],
+		Partitions:   len(c.Container.Partitions()),
+		NoBurst:      def.NoBurst,
+		Index:        len(def.Index.Include) > 0,
+		Throughput:   def.Throughput,
+		TTL:          def.DefaultTTL,
+		UniqueKeys:   def.UniqueKeys,
+		ItemBytes:    def.Limits.ItemBytes,
+		LogicalBytes: def.Limits.LogicalPartitionBytes,
+		BatchBytes:   def.Limits.BatchBytes,
 	}
 }
 
 func (c engineContainer) SetThroughput(ctx context.Context, perSecond float64) error {
-	return argumentError(c.c.SetThroughput(ctx, perSecond))
+	return argumentError(c.Container.SetThroughput(ctx, perSecond))
 }
 
 // callError makes an error of a call one that a loop knows.
@@ -360,27 +373,27 @@ func callError(err error) error {
 
 var compressionNames = map[engine.Compression]string{engine.FastCompression: "fast", engine.SmallCompression: "small", engine.NoCompression: "none"}
 
-func (c engineContainer) Stats() (s containerStats) {
-	for _, p := range c.c.Partitions() {
-		s.documents += p.Items
-		s.rawBytes += p.RawBytes
-		s.consumed = append(s.consumed, p.Consumed)
+func (c engineContainer) Stats() (s ContainerStats) {
+	for _, p := range c.Container.Partitions() {
+		s.Documents += p.Items
+		s.RawBytes += p.RawBytes
+		s.Consumed = append(s.Consumed, p.Consumed)
 	}
 	return s
 }
 
-func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o loadOptions) (committed, bytes int64, err error) {
+func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o LoadOptions) (committed, bytes int64, err error) {
 	opts := engine.LoadOptions{BatchBytes: o.batchBytes}
-	if o.progress != nil {
-		opts.Progress = func(s engine.LoadStats) { o.progress(s.Committed, s.Bytes) }
+	if o.Progress != nil {
+		opts.Progress = func(s engine.LoadStats) { o.Progress(s.Committed, s.Bytes) }
 	}
-	s, err := c.c.Load(ctx, docs, &opts)
+	s, err := c.Container.Load(ctx, docs, &opts)
 	var input *engine.InputError
 	if errors.As(err, &input) {
 		err = input.Err
 		for _, refused := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrLogicalPartitionFull, workload.ErrLineTooLong} {
 			if errors.Is(err, refused) {
-				err = &inputError{index: input.Index, err: input.Err}
+				err = &InputError{Index: input.Index, Err: input.Err}
 				break
 			}
 		}
@@ -389,11 +402,11 @@ func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error]
 }
 
 func (c engineContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
-	_, err := c.c.Upsert(ctx, doc, nil)
+	_, err := c.Container.Upsert(ctx, doc, nil)
 	return callError(err)
 }
 
-func (c engineContainer) With(d durability) measure.Store {
+func (c engineContainer) With(d Durability) measure.Store {
 	return durableContainer{c, &engine.WriteOptions{Durability: d.Durability}}
 }
 
@@ -404,7 +417,7 @@ type durableContainer struct {
 }
 
 func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
-	_, err := c.c.Upsert(ctx, doc, c.options)
+	_, err := c.Container.Upsert(ctx, doc, c.options)
 	return callError(err)
 }
 
@@ -412,8 +425,8 @@ func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, d
 // longer there: then it is the turn of another.
 func (c engineContainer) Split(ctx context.Context) error {
 	for {
-		largest := slices.MaxFunc(c.c.Partitions(), func(a, b engine.PartitionStats) int { return cmp.Compare(a.RawBytes, b.RawBytes) })
-		job, err := c.c.Split(ctx, largest.ID, nil)
+		largest := slices.MaxFunc(c.Container.Partitions(), func(a, b engine.PartitionStats) int { return cmp.Compare(a.RawBytes, b.RawBytes) })
+		job, err := c.Container.Split(ctx, largest.ID, nil)
 		if err == nil {
 			err = job.Wait(ctx)
 		}
@@ -424,11 +437,11 @@ func (c engineContainer) Split(ctx context.Context) error {
 }
 
 func (c engineContainer) Merge(ctx context.Context) error {
-	parts := c.c.Partitions()
+	parts := c.Container.Partitions()
 	if len(parts) < 2 {
 		return errors.New("there is one physical partition")
 	}
-	job, err := c.c.Merge(ctx, parts[0].ID, parts[1].ID)
+	job, err := c.Container.Merge(ctx, parts[0].ID, parts[1].ID)
 	if err != nil {
 		return err
 	}
@@ -436,12 +449,12 @@ func (c engineContainer) Merge(ctx context.Context) error {
 }
 
 func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {
-	it, err := c.c.ReadInto(ctx, key, id, buf)
+	it, err := c.Container.ReadInto(ctx, key, id, buf)
 	return it.Body, callError(err)
 }
 
 func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
-	for it, err := range c.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
+	for it, err := range c.Container.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
 		if err != nil {
 			return callError(err)
 		}
@@ -465,7 +478,7 @@ func (c engineContainer) Query(ctx context.Context, key partmap.Key, text string
 	if key.Valid() {
 		scope = engine.OnePartition(key)
 	}
-	for it, err := range c.c.Query(ctx, scope, known.(engine.Query)).All() {
+	for it, err := range c.Container.Query(ctx, scope, known.(engine.Query)).All() {
 		if err != nil {
 			return callError(err)
 		}
@@ -474,18 +487,18 @@ func (c engineContainer) Query(ctx context.Context, key partmap.Key, text string
 	return nil
 }
 
-func (c engineContainer) Keys(ctx context.Context) iter.Seq2[documentName, error] {
-	return func(yield func(documentName, error) bool) {
-		var name documentName
-		for it, err := range c.c.ScanAll(ctx, nil) {
+func (c engineContainer) Keys(ctx context.Context) iter.Seq2[DocumentName, error] {
+	return func(yield func(DocumentName, error) bool) {
+		var name DocumentName
+		for it, err := range c.Container.ScanAll(ctx, nil) {
 			if err != nil {
-				yield(documentName{}, err)
+				yield(DocumentName{}, err)
 				return
 			}
 			// The id and key of a scanned item share memory with its body.
-			name.id = strings.Clone(it.ID)
-			if it.Key != name.key {
-				name.key = it.Key.Clone()
+			name.ID = strings.Clone(it.ID)
+			if it.Key != name.Key {
+				name.Key = it.Key.Clone()
 			}
 			if !yield(name, nil) {
 				return

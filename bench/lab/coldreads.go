@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -35,7 +36,7 @@ func openBare(dir string) (b *bareFiles, err error) {
 		}
 	}()
 	var seen []fs.FileInfo
-	root, pages := filepath.Join(dir, partitionsName), int64(0)
+	root, pages := filepath.Join(dir, harness.PartitionsName), int64(0)
 	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err

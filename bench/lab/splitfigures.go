@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -25,7 +26,7 @@ const (
 	curveInterval = 10 * time.Millisecond
 )
 
-// splitsReport is what pbench splits prints as JSON.
+// splitsReport is what lab splits prints as JSON.
 type splitsReport struct {
 	V        int           `json:"v"`
 	Workload string        `json:"workload"` // "splits"
@@ -41,7 +42,7 @@ func readSplitsReport(name string) ([]sizeFigures, error) {
 	}
 	var r splitsReport
 	if err := json.Unmarshal(text, &r); err != nil || r.V != 1 || r.Workload != "splits" {
-		return nil, fmt.Errorf("%s: no result of pbench splits", name)
+		return nil, fmt.Errorf("%s: no result of lab splits", name)
 	}
 	return r.Sizes, nil
 }
@@ -65,10 +66,10 @@ type sizeFigures struct {
 	Gap        quantiles `json:"gap"`         // longest between acknowledged writes, around a cut
 	ControlGap quantiles `json:"control_gap"` // in random windows of the same length
 
-	Before windowFigures `json:"before"` // the window before the first cut
-	Around windowFigures `json:"around"` // the seconds around all cuts
-	During windowFigures `json:"during"` // from the first cut on, merges included
-	After  windowFigures `json:"after"`  // the window after the last cut
+	Before harness.WindowFigures `json:"before"` // the window before the first cut
+	Around harness.WindowFigures `json:"around"` // the seconds around all cuts
+	During harness.WindowFigures `json:"during"` // from the first cut on, merges included
+	After  harness.WindowFigures `json:"after"`  // the window after the last cut
 
 	// p99.9 of single seconds: of those before the first cut, of the ones around
 	// the cuts, and of those after the last.
@@ -96,11 +97,11 @@ func newQuantiles(values []float64) quantiles {
 	}
 	slices.Sort(values)
 	n := len(values)
-	return quantiles{round(values[n/2], 1), round(values[n*9/10], 1), round(values[n-1], 1)}
+	return quantiles{harness.Round(values[n/2], 1), harness.Round(values[n*9/10], 1), harness.Round(values[n-1], 1)}
 }
 
 func (s quantiles) String() string {
-	return formatMicros(s.P50) + ", " + formatMicros(s.P90) + ", " + formatMicros(s.Max)
+	return harness.FormatMicros(s.P50) + ", " + harness.FormatMicros(s.P90) + ", " + harness.FormatMicros(s.Max)
 }
 
 // curvePoint tells of the operations that were due at some time from a cut.
@@ -112,25 +113,25 @@ type curvePoint struct {
 
 // newSizeFigures computes what the splits cost out of all operations since
 // begun.
-func newSizeFigures(jobs []reshape, samples []measure.Sample, begun time.Time, rng *rand.Rand) *sizeFigures {
+func newSizeFigures(jobs []harness.Reshape, samples []measure.Sample, begun time.Time, rng *rand.Rand) *sizeFigures {
 	f := new(sizeFigures)
 	var cuts []time.Time
 	phases := make(map[*quantiles][]float64)
-	add := func(s *quantiles, d time.Duration) { phases[s] = append(phases[s], micros(d)) }
+	add := func(s *quantiles, d time.Duration) { phases[s] = append(phases[s], harness.Micros(d)) }
 	for _, r := range jobs {
-		f.CopiedBytes += r.copied
+		f.CopiedBytes += r.Copied
 		switch {
-		case r.err != nil:
-		case r.kind == "split":
+		case r.Err != nil:
+		case r.Kind == "split":
 			f.Splits++
-			cuts = append(cuts, r.swapped)
-			add(&f.Pause, r.pause)
-			add(&f.Prepare, r.prepare)
-			add(&f.Commit, r.commit)
-			add(&f.Inherit, r.inherit)
+			cuts = append(cuts, r.Swapped)
+			add(&f.Pause, r.Pause)
+			add(&f.Prepare, r.Prepare)
+			add(&f.Commit, r.Commit)
+			add(&f.Inherit, r.Inherit)
 		default:
 			f.Merges++
-			add(&f.MergePause, r.pause)
+			add(&f.MergePause, r.Pause)
 		}
 	}
 	for s, values := range phases {
@@ -173,7 +174,7 @@ func longestGap(acks []time.Time, at time.Time) float64 {
 	for i := max(lo, 1); i <= hi && i < len(acks); i++ {
 		longest = max(longest, acks[i].Sub(acks[i-1]))
 	}
-	return micros(longest)
+	return harness.Micros(longest)
 }
 
 // tails finds the latencies before, around and after the cuts, by when the
@@ -209,11 +210,11 @@ func (f *sizeFigures) tails(cuts []time.Time, samples []measure.Sample, begun ti
 		}
 	}
 	f.SecondAround = newQuantiles(seconds)
-	f.Around = windowFigures{Seconds: round(float64(len(cuts))*2*aroundWindow.Seconds(), 1), Ops: around.Count(), P999: around.Micros(99.9)}
+	f.Around = harness.WindowFigures{Seconds: harness.Round(float64(len(cuts))*2*aroundWindow.Seconds(), 1), Ops: around.Count(), P999: around.Micros(99.9)}
 	for i := range bins {
 		if bins[i].Count() > 0 {
 			at := time.Duration(i)*curveInterval - aroundWindow + curveInterval/2
-			f.Curve = append(f.Curve, curvePoint{micros(at) / 1000, bins[i].Micros(50), bins[i].Micros(99)})
+			f.Curve = append(f.Curve, curvePoint{harness.Micros(at) / 1000, bins[i].Micros(50), bins[i].Micros(99)})
 		}
 	}
 }
@@ -227,12 +228,12 @@ func secondsOf(from, to time.Time, between func(from, to time.Time) []measure.Sa
 	return newQuantiles(tails)
 }
 
-func windowOf(from, to time.Time, between func(from, to time.Time) []measure.Sample) windowFigures {
+func windowOf(from, to time.Time, between func(from, to time.Time) []measure.Sample) harness.WindowFigures {
 	var l measure.Latencies
 	for _, s := range between(from, to) {
 		l.Record(s.Latency)
 	}
-	return windowFigures{Seconds: round(max(to.Sub(from), 0).Seconds(), 1), Ops: l.Count(), P999: l.Micros(99.9)}
+	return harness.WindowFigures{Seconds: harness.Round(max(to.Sub(from), 0).Seconds(), 1), Ops: l.Count(), P999: l.Micros(99.9)}
 }
 
 // judge names the bounds that were not kept.
@@ -247,34 +248,34 @@ func (r *splitsReport) judge() {
 			miss("%d of %d splits", f.Splits, f.Asked)
 		}
 		if f.Overloaded {
-			miss("the rate of %s", formatRate(f.Rate))
+			miss("the rate of %s", harness.FormatRate(f.Rate))
 		}
 		if f.Pause.Max > maxPause {
-			miss("%s µs under the lock, bound %s µs", formatMicros(f.Pause.Max), formatMicros(maxPause))
+			miss("%s µs under the lock, bound %s µs", harness.FormatMicros(f.Pause.Max), harness.FormatMicros(maxPause))
 		}
 		if f.Gap.P50 > f.ControlGap.P90 {
-			miss("median gap of %s µs, above p90 of the controls, %s µs", formatMicros(f.Gap.P50), formatMicros(f.ControlGap.P90))
+			miss("median gap of %s µs, above p90 of the controls, %s µs", harness.FormatMicros(f.Gap.P50), harness.FormatMicros(f.ControlGap.P90))
 		}
 		if f.SecondAround.P50 > maxTail*f.SecondBefore.P50 {
-			miss("median p99.9 of a second around a cut %s µs, %s µs before", formatMicros(f.SecondAround.P50), formatMicros(f.SecondBefore.P50))
+			miss("median p99.9 of a second around a cut %s µs, %s µs before", harness.FormatMicros(f.SecondAround.P50), harness.FormatMicros(f.SecondBefore.P50))
 		}
 		if f.SecondAfter.P50 > maxTail*f.SecondBefore.P50 {
-			miss("median p99.9 of a second after the cuts %s µs, %s µs before", formatMicros(f.SecondAfter.P50), formatMicros(f.SecondBefore.P50))
+			miss("median p99.9 of a second after the cuts %s µs, %s µs before", harness.FormatMicros(f.SecondAfter.P50), harness.FormatMicros(f.SecondBefore.P50))
 		}
 		if f.Around.P999 > maxTail*f.Before.P999 {
-			miss("p99.9 of %s µs around the cuts, %s µs before", formatMicros(f.Around.P999), formatMicros(f.Before.P999))
+			miss("p99.9 of %s µs around the cuts, %s µs before", harness.FormatMicros(f.Around.P999), harness.FormatMicros(f.Before.P999))
 		}
 		if f.After.P999 > maxTail*f.Before.P999 {
-			miss("p99.9 of %s µs after the cuts, %s µs before", formatMicros(f.After.P999), formatMicros(f.Before.P999))
+			miss("p99.9 of %s µs after the cuts, %s µs before", harness.FormatMicros(f.After.P999), harness.FormatMicros(f.Before.P999))
 		}
 		if f.Failed > 0 {
-			miss("%s failed operations", formatCount(f.Failed))
+			miss("%s failed operations", harness.FormatCount(f.Failed))
 		}
 		if f.CopiedBytes > 0 {
-			miss("%s copied", formatBytes(f.CopiedBytes))
+			miss("%s copied", harness.FormatBytes(f.CopiedBytes))
 		}
 		if least := r.Sizes[0].Pause.P50; f.Pause.P50 > maxGrowth*least {
-			miss("median time under the lock of %s µs, %s µs at the smallest size", formatMicros(f.Pause.P50), formatMicros(least))
+			miss("median time under the lock of %s µs, %s µs at the smallest size", harness.FormatMicros(f.Pause.P50), harness.FormatMicros(least))
 		}
 	}
 }
@@ -296,14 +297,14 @@ func (r *splitsReport) print(w io.Writer) {
 	spreads := func(name, bound string, of func(f *sizeFigures) quantiles) {
 		row(name, bound, func(f *sizeFigures) string { return of(f).String() })
 	}
-	tail := func(name, bound string, of func(f *sizeFigures) windowFigures) {
+	tail := func(name, bound string, of func(f *sizeFigures) harness.WindowFigures) {
 		row(name, bound, func(f *sizeFigures) string {
 			at := of(f)
-			return fmt.Sprintf("%s (%s s)", formatMicros(at.P999), formatShort(at.Seconds))
+			return fmt.Sprintf("%s (%s s)", harness.FormatMicros(at.P999), harness.FormatShort(at.Seconds))
 		})
 	}
 	row("splits, merges", "", func(f *sizeFigures) string { return fmt.Sprintf("%d, %d", f.Splits, f.Merges) })
-	row("operations a second", "", func(f *sizeFigures) string { return formatCount(int64(f.Rate)) })
+	row("operations a second", "", func(f *sizeFigures) string { return harness.FormatCount(int64(f.Rate)) })
 	spreads("split, under the lock", "max 200, median no more than twice that of the smallest", func(f *sizeFigures) quantiles { return f.Pause })
 	spreads("merge, under both locks", "", func(f *sizeFigures) quantiles { return f.MergePause })
 	spreads("gap between writes, cuts", "median at most p90 of the controls", func(f *sizeFigures) quantiles { return f.Gap })
@@ -311,15 +312,15 @@ func (r *splitsReport) print(w io.Writer) {
 	spreads("p99.9 of a second, before", "", func(f *sizeFigures) quantiles { return f.SecondBefore })
 	spreads("p99.9 of a second, around a cut", "median at most twice that before", func(f *sizeFigures) quantiles { return f.SecondAround })
 	spreads("p99.9 of a second, after", "median at most twice that before", func(f *sizeFigures) quantiles { return f.SecondAfter })
-	tail("p99.9 before", "", func(f *sizeFigures) windowFigures { return f.Before })
-	tail("p99.9 around the cuts", "twice that before", func(f *sizeFigures) windowFigures { return f.Around })
-	tail("p99.9 from first to last cut", "", func(f *sizeFigures) windowFigures { return f.During })
-	tail("p99.9 after", "twice that before", func(f *sizeFigures) windowFigures { return f.After })
+	tail("p99.9 before", "", func(f *sizeFigures) harness.WindowFigures { return f.Before })
+	tail("p99.9 around the cuts", "twice that before", func(f *sizeFigures) harness.WindowFigures { return f.Around })
+	tail("p99.9 from first to last cut", "", func(f *sizeFigures) harness.WindowFigures { return f.During })
+	tail("p99.9 after", "twice that before", func(f *sizeFigures) harness.WindowFigures { return f.After })
 	spreads("prepare", "", func(f *sizeFigures) quantiles { return f.Prepare })
 	spreads("commit", "", func(f *sizeFigures) quantiles { return f.Commit })
 	spreads("inheritance", "", func(f *sizeFigures) quantiles { return f.Inherit })
-	row("failed operations", "0", func(f *sizeFigures) string { return formatCount(f.Failed) })
-	row("bytes copied before serving", "0", func(f *sizeFigures) string { return formatCount(f.CopiedBytes) })
+	row("failed operations", "0", func(f *sizeFigures) string { return harness.FormatCount(f.Failed) })
+	row("bytes copied before serving", "0", func(f *sizeFigures) string { return harness.FormatCount(f.CopiedBytes) })
 	t.Print(w, "")
 	fmt.Fprintln(w, "times are in µs; three of them are p50, p90 and max; p99.9 is of response times, from when an operation was due")
 	if len(r.Missed) == 0 {
@@ -330,7 +331,7 @@ func (r *splitsReport) print(w io.Writer) {
 // formatSize returns a size with a decimal unit: "100 MB".
 func formatSize(n int64) string {
 	if n >= 1e9 {
-		return formatShort(float64(n)/1e9) + " GB"
+		return harness.FormatShort(float64(n)/1e9) + " GB"
 	}
-	return formatShort(float64(n)/1e6) + " MB"
+	return harness.FormatShort(float64(n)/1e6) + " MB"
 }

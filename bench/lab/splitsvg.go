@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
-// The chart of pbench splits: milliseconds from the cut to the right, response
+// The chart of lab splits: milliseconds from the cut to the right, response
 // times upwards on a logarithmic scale, two lines a size.
 const (
 	chartW, chartH         = 860, 420
@@ -49,7 +51,7 @@ func (r *splitsReport) svg() []byte {
 	for i, f := range r.Sizes {
 		at := chartLeft + float64(i)*250
 		fmt.Fprintf(&b, `<path d="M%.1f 40h20" stroke="%s" stroke-width="2.5"/>`+"\n", at, chartColours[i%len(chartColours)])
-		text(at+26, 44, 12, "start", chartFaint, fmt.Sprintf("%s, %d splits at %s", formatSize(f.Bytes), f.Splits, formatRate(f.Rate)))
+		text(at+26, 44, 12, "start", chartFaint, fmt.Sprintf("%s, %d splits at %s", formatSize(f.Bytes), f.Splits, harness.FormatRate(f.Rate)))
 	}
 	for e := floor; e <= ceiling; e++ {
 		us := math.Pow(10, e)

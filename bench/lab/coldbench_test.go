@@ -2,24 +2,23 @@ package main
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"runtime"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // TestCold reads a loaded store beside its files.
 func TestCold(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
-	newEngineSession(t).do(t, cli.ExitOK, "load", "--db", db, "--generator", "small", "--docs", "2000", "--durability", "buffered")
-	s := newEngineSession(t)
+	db := loaded(t)
+	s := newSession(t)
 	s.do(t, cli.ExitUsage, "cold", "--db", db, "--readers", "0")
 	s.do(t, cli.ExitUsage, "cold", "--db", db, "--procs", "2,0")
-	s.do(t, exitFailed, "cold", "--db", t.TempDir())
+	s.do(t, harness.ExitFailed, "cold", "--db", t.TempDir())
 	args := []string{"cold", "--db", db, "--readers", "4", "--duration", "30ms", "--count", "2"}
 	if runtime.GOOS != "linux" {
-		s.do(t, exitFailed, args...)
+		s.do(t, harness.ExitFailed, args...)
 		return
 	}
 	before := runtime.GOMAXPROCS(0)

@@ -2,18 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"runtime"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 )
 
 // TestCatchUp reads the feed of a loaded store from several positions.
 func TestCatchUp(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
-	newEngineSession(t).do(t, cli.ExitOK, "load", "--db", db, "--generator", "small", "--docs", "2000", "--durability", "buffered")
-	s := newEngineSession(t)
+	db := loaded(t)
+	s := newSession(t)
 	s.do(t, cli.ExitOK, "catchup", "--db", db, "--json", "-")
 	var r catchUpReport
 	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
@@ -32,11 +31,11 @@ func TestCatchUp(t *testing.T) {
 	}
 	cold := cli.ExitOK
 	if runtime.GOOS != "linux" {
-		cold = exitFailed
+		cold = harness.ExitFailed
 	}
 	s.do(t, cold, "catchup", "--db", db, "--cold")
 	s.do(t, cli.ExitUsage, "catchup", "--db", db, "--from", "yesterday")
 	s.do(t, cli.ExitUsage, "catchup", "--db", db, "--all-versions")
 	s.do(t, cli.ExitUsage, "catchup", "--db", db, "--container", "none")
-	s.do(t, exitFailed, "catchup", "--db", t.TempDir())
+	s.do(t, harness.ExitFailed, "catchup", "--db", t.TempDir())
 }

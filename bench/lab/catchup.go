@@ -9,18 +9,19 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
 // catchUpCommand measures how fast a reader of the change feed that is far behind
 // catches up.
 type catchUpCommand struct {
-	DB          string     `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store; it is not written to."`
-	Container   string     `placeholder:"NAME" help:"Container to read; default: the only one."`
-	From        string     `default:"start" placeholder:"POSITION" help:"Where to begin: start, time: and a time by RFC 3339, or the text of a position; default ${default}."`
-	AllVersions bool       `help:"Read all versions that the container keeps, not the latest ones."`
-	Cold        bool       `help:"Ask the system first to drop what it has of the files in memory; on Linux only."`
-	JSON        jsonOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	DB          string             `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store; it is not written to."`
+	Container   string             `placeholder:"NAME" help:"Container to read; default: the only one."`
+	From        string             `default:"start" placeholder:"POSITION" help:"Where to begin: start, time: and a time by RFC 3339, or the text of a position; default ${default}."`
+	AllVersions bool               `help:"Read all versions that the container keeps, not the latest ones."`
+	Cold        bool               `help:"Ask the system first to drop what it has of the files in memory; on Linux only."`
+	JSON        harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 }
 
 // Help returns what follows the short help.
@@ -33,11 +34,11 @@ Memory of its own is what the process takes but for mapped files, which the syst
 Examples:
 
     pbench load --db small --generator small --docs 2M
-    pbench catchup --db small --cold
-    pbench catchup --db small --from time:2026-03-01T12:00:00Z`
+    lab catchup --db small --cold
+    lab catchup --db small --from time:2026-03-01T12:00:00Z`
 }
 
-// catchUpReport is what pbench catchup found.
+// catchUpReport is what lab catchup found.
 type catchUpReport struct {
 	V         int             `json:"v"`
 	Workload  string          `json:"workload"` // "feed-catch-up"
@@ -56,18 +57,18 @@ type catchUpReport struct {
 }
 
 // Run reads.
-func (c *catchUpCommand) Run(ctx context.Context, env *environment) error {
+func (c *catchUpCommand) Run(ctx context.Context, env *harness.Environment) error {
 	from, err := engine.ParsePosition(c.From)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err = checkLoaded(c.DB); err != nil {
+	if err = harness.CheckLoaded(c.DB); err != nil {
 		return err
 	}
-	if err = c.JSON.open(); err != nil {
+	if err = c.JSON.Open(); err != nil {
 		return err
 	}
-	defer c.JSON.discard()
+	defer c.JSON.Discard()
 	if c.Cold {
 		if err = dropCached(c.DB); err != nil {
 			return fmt.Errorf("--cold: %w", err)
@@ -76,30 +77,30 @@ func (c *catchUpCommand) Run(ctx context.Context, env *environment) error {
 	r, err := c.measure(ctx, env, from)
 	switch {
 	case ctx.Err() != nil:
-		return errInterrupted
+		return harness.ErrInterrupted
 	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrNoContainer):
 		return cli.Usage(err)
 	case err != nil:
 		return err
 	}
-	if !c.JSON.replacesText() {
-		printMachine(env.stdout, env.args, r.Machine)
-		r.print(env.stdout)
+	if !c.JSON.ReplacesText() {
+		env.PrintMachine(env.Stdout, r.Machine)
+		r.print(env.Stdout)
 	}
-	return c.JSON.write(env, r)
+	return c.JSON.Write(env, r)
 }
 
 // memoryEvery is how many changes lie between two looks at the memory.
 const memoryEvery = 4096
 
-func (c *catchUpCommand) measure(ctx context.Context, env *environment, from engine.Position) (_ *catchUpReport, err error) {
+func (c *catchUpCommand) measure(ctx context.Context, env *harness.Environment, from engine.Position) (_ *catchUpReport, err error) {
 	r := &catchUpReport{V: 1, Workload: "feed-catch-up", Machine: measure.DescribeMachine(c.DB), From: c.From, Cold: c.Cold}
 	db, err := engine.Open(ctx, c.DB, &engine.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if r.Container, err = containerOf(db, c.Container, ""); err != nil {
+	if r.Container, err = harness.ContainerOf(db, c.Container, ""); err != nil {
 		return nil, err
 	}
 	of, err := db.Container(r.Container)
@@ -114,8 +115,8 @@ func (c *catchUpCommand) measure(ctx context.Context, env *environment, from eng
 	r.AtRest = memory.Anonymous
 	o := &engine.ChangeOptions{AllVersions: c.AllVersions, Progress: func(at engine.Position) { r.Position = at.String() }}
 	start := time.Now()
-	line := newProgress(env, "catch up", start)
-	defer line.end()
+	line := harness.NewProgress(env, "catch up", start)
+	defer line.End()
 	for ch, err := range of.Changes(ctx, engine.AllPartitions(), from, o) {
 		if err != nil {
 			return nil, err
@@ -127,7 +128,7 @@ func (c *catchUpCommand) measure(ctx context.Context, env *environment, from eng
 		r.Bytes += int64(len(ch.Body))
 		if r.Changes%memoryEvery == 0 {
 			memory.Sample()
-			line.show(time.Now(), -1, func() string { return formatCount(r.Changes) + " changes" })
+			line.Show(time.Now(), -1, func() string { return harness.FormatCount(r.Changes) + " changes" })
 		}
 	}
 	r.Seconds = time.Since(start).Seconds()
@@ -137,13 +138,13 @@ func (c *catchUpCommand) measure(ctx context.Context, env *environment, from eng
 }
 
 func (r *catchUpReport) print(w io.Writer) {
-	fmt.Fprintf(w, "changes  %s of %s, %s, from %s, in %.2f s; the first after %.1f ms\n", formatCount(r.Changes), r.Container,
-		formatBytes(r.Bytes), r.From, r.Seconds, r.First)
+	fmt.Fprintf(w, "changes  %s of %s, %s, from %s, in %.2f s; the first after %.1f ms\n", harness.FormatCount(r.Changes), r.Container,
+		harness.FormatBytes(r.Bytes), r.From, r.Seconds, r.First)
 	if r.Seconds > 0 {
-		fmt.Fprintf(w, "rate     %s/s, %s/s; files of %s\n", formatShort(float64(r.Changes)/r.Seconds),
-			formatBytes(float64(r.Bytes)/r.Seconds), formatBytes(r.FileBytes))
+		fmt.Fprintf(w, "rate     %s/s, %s/s; files of %s\n", harness.FormatShort(float64(r.Changes)/r.Seconds),
+			harness.FormatBytes(float64(r.Bytes)/r.Seconds), harness.FormatBytes(r.FileBytes))
 	}
 	if r.Peak > 0 {
-		fmt.Fprintf(w, "memory   of its own %s at most, %s before\n", formatBytes(r.Peak), formatBytes(r.AtRest))
+		fmt.Fprintf(w, "memory   of its own %s at most, %s before\n", harness.FormatBytes(r.Peak), harness.FormatBytes(r.AtRest))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"encoding/json"
@@ -16,24 +16,24 @@ import (
 // reading them.
 type catalog struct {
 	V          int               `json:"v"`
-	Containers map[string]origin `json:"containers"`
+	Containers map[string]Origin `json:"containers"`
 }
 
-// origin says what the documents of a container are.
-type origin struct {
+// Origin says what the documents of a container are.
+type Origin struct {
 	Generator workload.Params `json:"generator"`
 	Documents int64           `json:"documents"` // those with indexes below it exist
 }
 
 const (
-	catalogName    = "pbench.json"
+	CatalogName    = "pbench.json"
 	catalogVersion = 1
 )
 
-// readCatalog returns the catalog of a store; an absent one is empty.
-func readCatalog(dir string) (catalog, error) {
+// ReadCatalog returns the catalog of a store; an absent one is empty.
+func ReadCatalog(dir string) (catalog, error) {
 	c := catalog{V: catalogVersion}
-	name := filepath.Join(dir, catalogName)
+	name := filepath.Join(dir, CatalogName)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -50,9 +50,9 @@ func readCatalog(dir string) (catalog, error) {
 	return c, nil
 }
 
-// setOrigin notes the origin of a container; nil: it has none.
-func setOrigin(dir, container string, o *origin) error {
-	c, err := readCatalog(dir)
+// SetOrigin notes the origin of a container; nil: it has none.
+func SetOrigin(dir, container string, o *Origin) error {
+	c, err := ReadCatalog(dir)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func setOrigin(dir, container string, o *origin) error {
 		return nil
 	}
 	if c.Containers == nil {
-		c.Containers = make(map[string]origin)
+		c.Containers = make(map[string]Origin)
 	}
 	delete(c.Containers, container)
 	if o != nil {
@@ -71,7 +71,7 @@ func setOrigin(dir, container string, o *origin) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(dir, catalogName)
+	name := filepath.Join(dir, CatalogName)
 	if err := os.WriteFile(name+".tmp", append(text, '\n'), 0o600); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"testing"
@@ -6,32 +6,32 @@ import (
 )
 
 func TestParseUnits(t *testing.T) {
-	for text, want := range map[string]byteCount{
+	for text, want := range map[string]ByteCount{
 		"65536": 65536, "64KiB": 64 << 10, "64k": 64 << 10, "1.5GiB": 3 << 29, "100MB": 100_000_000, "2 GB": 2_000_000_000, "7b": 7,
 	} {
-		var b byteCount
+		var b ByteCount
 		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
 			t.Errorf("%q reads as %d bytes: %v", text, b, err)
 		}
 	}
-	for text, want := range map[string]count{"250000": 250_000, "250_000": 250_000, "250k": 250_000, "1.5M": 1_500_000} {
-		var c count
+	for text, want := range map[string]Count{"250000": 250_000, "250_000": 250_000, "250k": 250_000, "1.5M": 1_500_000} {
+		var c Count
 		if err := c.UnmarshalText([]byte(text)); err != nil || c != want {
 			t.Errorf("%q reads as %d: %v", text, c, err)
 		}
 	}
 	for _, text := range []string{"", "x", "-1", "1.2.3", "1 KiBi", "99999999999999999999", "KiB", "1e3", "0", "0.5"} {
-		if err := new(byteCount).UnmarshalText([]byte(text)); err == nil {
+		if err := new(ByteCount).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q reads as bytes", text)
 		}
-		if err := new(count).UnmarshalText([]byte(text)); err == nil {
+		if err := new(Count).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q reads as a count", text)
 		}
 	}
-	if err := new(count).UnmarshalText([]byte("1MiB")); err == nil {
+	if err := new(Count).UnmarshalText([]byte("1MiB")); err == nil {
 		t.Error("a count in bytes")
 	}
-	var p position
+	var p Position
 	if err := p.UnmarshalText([]byte("0")); err != nil || p != 0 {
 		t.Errorf("position 0: %v", err)
 	}
@@ -39,13 +39,13 @@ func TestParseUnits(t *testing.T) {
 
 func TestFormat(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{formatMicros(0.7), "0.7"},
-		{formatMicros(999.94), "999.9"},
-		{formatMicros(999.96), "1,000"},
-		{formatMicros(1234567.5), "1,234,568"},
+		{FormatMicros(0.7), "0.7"},
+		{FormatMicros(999.94), "999.9"},
+		{FormatMicros(999.96), "1,000"},
+		{FormatMicros(1234567.5), "1,234,568"},
 		{formatClock(125 * time.Second), "02:05"},
-		{plural(1, "box"), "1 box"},
-		{plural(2000, "dog"), "2,000 dogs"},
+		{Plural(1, "box"), "1 box"},
+		{Plural(2000, "dog"), "2,000 dogs"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -23,8 +24,8 @@ type coldCommand struct {
 	Duration  time.Duration `default:"3s" placeholder:"TIME" help:"Time of each measurement; default ${default}."`
 	Count     int           `default:"3" placeholder:"N" help:"Repeat so often; medians are printed; default ${default}."`
 	Seed      uint64        `default:"1" placeholder:"N" help:"Seed of the places that are read; default ${default}."`
-	engineFlags
-	JSON jsonOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	harness.EngineFlags
+	JSON harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
 }
 
 // Help returns what follows the short help.
@@ -37,11 +38,11 @@ Give the store about four times the memory that there is, or limit that by a con
 Examples:
 
     pbench load --db big --docs 5M --durability buffered
-    systemd-run --scope --property MemoryMax=400M pbench cold --db big
-    pbench cold --db big --procs 2,8,16 --duration 10s`
+    systemd-run --scope --property MemoryMax=400M lab cold --db big
+    lab cold --db big --procs 2,8,16 --duration 10s`
 }
 
-// coldReport is what pbench cold found.
+// coldReport is what lab cold found.
 type coldReport struct {
 	V         int             `json:"v"`
 	Workload  string          `json:"workload"` // "cold-reads"
@@ -71,46 +72,46 @@ type coldReads struct {
 }
 
 // Run measures.
-func (c *coldCommand) Run(ctx context.Context, env *environment) error {
+func (c *coldCommand) Run(ctx context.Context, env *harness.Environment) error {
 	if c.Readers < 1 || c.Count < 1 || c.Duration <= 0 || slices.ContainsFunc(c.Procs, func(n int) bool { return n < 1 }) {
-		return usagef("--readers, --count, --duration and --procs are 1 or more")
+		return harness.Usagef("--readers, --count, --duration and --procs are 1 or more")
 	}
 	if len(c.Procs) == 0 {
 		n := runtime.GOMAXPROCS(0)
-		c.Procs = []int{n, coldProcs * n}
+		c.Procs = []int{n, harness.ColdProcs * n}
 	}
-	if err := checkLoaded(c.DB); err != nil {
+	if err := harness.CheckLoaded(c.DB); err != nil {
 		return err
 	}
-	if err := c.JSON.open(); err != nil {
+	if err := c.JSON.Open(); err != nil {
 		return err
 	}
-	defer c.JSON.discard()
+	defer c.JSON.Discard()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	var docs documents
-	f := targetFlags{DB: c.DB, Container: c.Container, engineFlags: c.engineFlags}
-	err := f.withLoaded(ctx, env, func(t *target) error {
-		c.Container, docs = t.name, t.docs
-		return t.store.Settle(ctx)
+	var docs harness.Documents
+	f := harness.TargetFlags{DB: c.DB, Container: c.Container, EngineFlags: c.EngineFlags}
+	err := f.WithLoaded(ctx, env, func(t *harness.Target) error {
+		c.Container, docs = t.Name, t.Docs
+		return t.Store.Settle(ctx)
 	})
 	var r *coldReport
 	if err == nil {
 		r, err = c.measure(ctx, env, docs)
 	}
 	if ctx.Err() != nil {
-		return errInterrupted
+		return harness.ErrInterrupted
 	}
 	if err != nil {
 		return err
 	}
-	if !c.JSON.replacesText() {
-		printMachine(env.stdout, env.args, r.Machine)
-		r.print(env.stdout)
+	if !c.JSON.ReplacesText() {
+		env.PrintMachine(env.Stdout, r.Machine)
+		r.print(env.Stdout)
 	}
-	return c.JSON.write(env, r)
+	return c.JSON.Write(env, r)
 }
 
-func (c *coldCommand) measure(ctx context.Context, env *environment, docs documents) (*coldReport, error) {
+func (c *coldCommand) measure(ctx context.Context, env *harness.Environment, docs harness.Documents) (*coldReport, error) {
 	r := &coldReport{
 		V: 1, Workload: "cold-reads", Machine: measure.DescribeMachine(c.DB), Container: c.Container, Readers: c.Readers,
 		Memory: measure.MemoryLimit(), Rows: make([]coldRow, len(c.Procs)),
@@ -121,16 +122,16 @@ func (c *coldCommand) measure(ctx context.Context, env *environment, docs docume
 		return nil, err
 	}
 	defer files.close()
-	if r.FileBytes, err = partitionBytes(c.DB); err != nil {
+	if r.FileBytes, err = harness.PartitionBytes(c.DB); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	line := newProgress(env, "cold reads", begin)
-	defer line.end()
+	line := harness.NewProgress(env, "cold reads", begin)
+	defer line.End()
 	rounds := make([][]coldRow, len(c.Procs))
 	for round := range c.Count {
 		for i, procs := range c.Procs {
-			line.show(time.Now(), float64(round*len(c.Procs)+i)/float64(c.Count*len(c.Procs)), func() string { return fmt.Sprintf("GOMAXPROCS %d", procs) })
+			line.Show(time.Now(), float64(round*len(c.Procs)+i)/float64(c.Count*len(c.Procs)), func() string { return fmt.Sprintf("GOMAXPROCS %d", procs) })
 			row, err := c.round(ctx, env, procs, docs, files, c.Seed+uint64(round))
 			if err != nil {
 				return nil, err
@@ -145,7 +146,7 @@ func (c *coldCommand) measure(ctx context.Context, env *environment, docs docume
 }
 
 // round measures once with a value of GOMAXPROCS.
-func (c *coldCommand) round(ctx context.Context, env *environment, procs int, docs documents, files *bareFiles, seed uint64) (row coldRow, err error) {
+func (c *coldCommand) round(ctx context.Context, env *harness.Environment, procs int, docs harness.Documents, files *bareFiles, seed uint64) (row coldRow, err error) {
 	runtime.GOMAXPROCS(procs)
 	row.Procs = procs
 	idle, err := readTogether(ctx, 0, c.Duration, seed, nil)
@@ -175,11 +176,11 @@ func (c *coldCommand) drop() error {
 
 // readStore opens the store, reads and closes it. What an open store has mapped
 // the system would not drop.
-func (c *coldCommand) readStore(ctx context.Context, env *environment, docs documents, seed uint64) (r coldReads, err error) {
+func (c *coldCommand) readStore(ctx context.Context, env *harness.Environment, docs harness.Documents, seed uint64) (r coldReads, err error) {
 	if err = c.drop(); err != nil {
 		return r, err
 	}
-	s, err := env.open(ctx, c.DB, c.options(env, nil))
+	s, err := env.Open(ctx, c.DB, c.Options(env, nil))
 	if err != nil {
 		return r, err
 	}
@@ -230,15 +231,15 @@ func medianRow(rounds []coldRow) (m coldRow) {
 func (r *coldReport) print(w io.Writer) {
 	memory := "memory unknown"
 	if r.Memory > 0 {
-		memory = fmt.Sprintf("%.1f times the memory of %s", float64(r.FileBytes)/float64(r.Memory), formatBytes(r.Memory))
+		memory = fmt.Sprintf("%.1f times the memory of %s", float64(r.FileBytes)/float64(r.Memory), harness.FormatBytes(r.Memory))
 	}
-	fmt.Fprintf(w, "%s of %s; files of %s, %s\n\n", plural(r.Readers, "reader"), r.Container, formatBytes(r.FileBytes), memory)
+	fmt.Fprintf(w, "%s of %s; files of %s, %s\n\n", harness.Plural(r.Readers, "reader"), r.Container, harness.FormatBytes(r.FileBytes), memory)
 	t := cli.NewTable("GOMAXPROCS", "bare reads/s", "p50 µs", "p99", "Cleave reads/s", "p50 µs", "p99", "ratio", "timer late p99 µs: idle", "bare", "Cleave")
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		t.Row(strconv.Itoa(row.Procs), formatShort(row.Bare.PerSecond), formatMicros(row.Bare.P50), formatMicros(row.Bare.P99),
-			formatShort(row.Store.PerSecond), formatMicros(row.Store.P50), formatMicros(row.Store.P99), fmt.Sprintf("%.2f", row.Ratio),
-			formatMicros(row.IdleLate), formatMicros(row.Bare.TimerLate), formatMicros(row.Store.TimerLate))
+		t.Row(strconv.Itoa(row.Procs), harness.FormatShort(row.Bare.PerSecond), harness.FormatMicros(row.Bare.P50), harness.FormatMicros(row.Bare.P99),
+			harness.FormatShort(row.Store.PerSecond), harness.FormatMicros(row.Store.P50), harness.FormatMicros(row.Store.P99), fmt.Sprintf("%.2f", row.Ratio),
+			harness.FormatMicros(row.IdleLate), harness.FormatMicros(row.Bare.TimerLate), harness.FormatMicros(row.Store.TimerLate))
 	}
 	t.Print(w, "")
 	if r.Memory > 0 && r.FileBytes < 2*r.Memory {
