@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -82,7 +83,7 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.applied.index, nil
+	return p.mu.applied.Index, nil
 }
 
 // ApplyAt applies an entry to a physical partition of a replicated container, and stores
@@ -229,13 +230,13 @@ func (a *application) run(ctx context.Context) error {
 
 // look looks up, without a lock, the present versions that the batches depend on, and
 // computes the batches' sizes. It returns the entry that the partition had applied last.
-func (a *application) look(ctx context.Context) (before applied, err error) {
+func (a *application) look(ctx context.Context) (before manifest.Applied, err error) {
 	a.p.mu.Lock()
 	before = a.p.mu.applied
 	a.p.mu.Unlock()
 	a.size = 0
 	for i, u := range a.commits {
-		u.at, a.refused[i] = max(a.time, before.time), nil
+		u.at, a.refused[i] = max(a.time, before.Time), nil
 		if err := a.p.lookAheadBatch(ctx, u); err != nil {
 			return before, err
 		}
@@ -265,7 +266,7 @@ func (a *application) try(ctx context.Context) error {
 	if p.dropped.Load() {
 		return p.gone()
 	}
-	if a.skipped = a.index <= p.mu.applied.index; a.skipped {
+	if a.skipped = a.index <= p.mu.applied.Index; a.skipped {
 		// The caller may rely on the entry as on one applied now, so it must be as
 		// durable as this call asks for.
 		a.seq, a.pos, a.need = p.mu.lastSeq, p.mu.last, p.mu.synced
@@ -277,15 +278,15 @@ func (a *application) try(ctx context.Context) error {
 	if p.mu.applied != before {
 		return errFilesChanged
 	}
-	if before.index != 0 && a.index != before.index+1 {
-		return fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.id, before.index, a.index, ErrIndexGap)
+	if before.Index != 0 && a.index != before.Index+1 {
+		return fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.id, before.Index, a.index, ErrIndexGap)
 	}
-	return a.applyLocked(applied{index: a.index, time: max(a.time, before.time)})
+	return a.applyLocked(manifest.Applied{Index: a.index, Time: max(a.time, before.Time)})
 }
 
 // applyLocked judges the batches, then appends and applies the record. The commit lock is
 // held.
-func (a *application) applyLocked(at applied) error {
+func (a *application) applyLocked(at manifest.Applied) error {
 	p := a.p
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
@@ -308,7 +309,7 @@ func (a *application) applyLocked(at applied) error {
 		if a.refused[i] != nil {
 			continue
 		}
-		u.first, u.modified = a.seq+1, at.time
+		u.first, u.modified = a.seq+1, at.Time
 		for k := range len(u.ops) + len(u.claims) {
 			key, ver := u.version(k)
 			a.seq++
@@ -337,7 +338,7 @@ func (a *application) applyLocked(at applied) error {
 		}
 	}
 	p.mu.applied = at
-	p.c.raiseEntryTime(at.time)
+	p.c.raiseEntryTime(at.Time)
 	a.need = p.noteAppliedLocked(active, a.seq, a.pos, a.sync)
 	return nil
 }

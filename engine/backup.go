@@ -110,9 +110,9 @@ type backupPart struct {
 	release  func() // lets go of its files
 	flushed  uint64
 	inherits []manifest.Inherited
-	cut      uint64  // newest sequence that belongs to the backup
-	floor    uint64  // at or below it, overwritten versions in memory are not in the backup
-	applied  applied // in a replicated container: the entry that cut has come to
+	cut      uint64           // newest sequence that belongs to the backup
+	floor    uint64           // at or below it, overwritten versions in memory are not in the backup
+	applied  manifest.Applied // in a replicated container: the entry that cut has come to
 }
 
 func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
@@ -217,7 +217,7 @@ func (b *backupRun) list() error {
 func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
 	for i := range b.parts {
 		p := &b.parts[i]
-		if p.cut > p.flushed && p.applied.index != 0 {
+		if p.cut > p.flushed && p.applied.Index != 0 {
 			if err := emit(wal.Stream(p.id), p.cut, appendMark(nil, p.cut, p.applied)); err != nil {
 				return err
 			}

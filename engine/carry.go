@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -127,7 +128,7 @@ func (p *partition) appendCarried(c *carrying) error {
 		c.end = pos
 		return nil
 	}}
-	if p.mu.applied.index != 0 && !c.marked {
+	if p.mu.applied.Index != 0 && !c.marked {
 		if err := batch.mark(p.mu.lastSeq, p.mu.applied); err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
 }
 
 // mark adds the entry that the partition has applied last, in a record of its own.
-func (b *carriedBatch) mark(seq uint64, at applied) error {
+func (b *carriedBatch) mark(seq uint64, at manifest.Applied) error {
 	if err := b.flush(); err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (p *partition) purgeableAt() int64 {
 	at := p.db.purgeable()
 	if p.c.def.Replicated {
 		p.mu.Lock()
-		at = min(at, p.mu.applied.time)
+		at = min(at, p.mu.applied.Time)
 		p.mu.Unlock()
 	}
 	return at

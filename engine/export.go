@@ -89,9 +89,9 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	content := PartitionContent{Partition: id, Index: at.index, Min: p.rng.Min.String(), Max: p.rng.Max.String()}
+	content := PartitionContent{Partition: id, Index: at.Index, Min: p.rng.Min.String(), Max: p.rng.Max.String()}
 	head := c.streamHead(p.rng)
-	head.Seq, head.At = taken.seq, manifest.Applied{Index: at.index, Time: at.time}
+	head.Seq, head.At = taken.seq, at
 	if err = writeJSON(out, blockHead, &head); err != nil {
 		return content, err
 	}

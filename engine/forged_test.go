@@ -271,7 +271,7 @@ func TestForgedRecords(t *testing.T) {
 			case !carried:
 				payload = append(appendOperationHead(payload, &k, &v), v.Body...)
 			case rng.IntN(4) == 0:
-				payload = appendMark(payload, number(), applied{number(), int64(number())})
+				payload = appendMark(payload, number(), manifest.Applied{Index: number(), Time: int64(number())})
 			default:
 				payload = appendCarried(payload, &k, &v)
 			}

@@ -82,7 +82,7 @@ func (p *partition) forgetParents() error {
 		// Entries that wrote nothing have left no memtable.
 		p.mu.Lock()
 		if left := p.mu.left; left.seq > upTo {
-			upTo, at = left.seq, left.applied
+			upTo, at = left.seq, left.Applied
 		}
 		p.mu.Unlock()
 	}

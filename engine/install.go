@@ -201,7 +201,7 @@ func (in *installation) build(ctx context.Context) error {
 	v := *p.version.Load()
 	v.setRuns(runs)
 	p.version.Store(&v)
-	at := applied{index: in.head.At.Index, time: in.head.At.Time}
+	at := in.head.At
 	p.mu.lastSeq, p.mu.applied = in.head.Seq, at
 	p.visible.Store(in.head.Seq)
 	if err := p.storeFiles(runs, in.head.Seq, at, nil); err != nil {
@@ -245,7 +245,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 			switch {
 			case claim != in.c.isClaim(&op.key):
 				return nil, in.corrupt("item %d: no claim of this container", in.items)
-			case op.at.index != 0 || op.ver.Deleted() || op.ver.Seq > in.head.Seq || len(op.ver.Body) > maxItemBytes:
+			case op.at.Index != 0 || op.ver.Deleted() || op.ver.Seq > in.head.Seq || len(op.ver.Body) > maxItemBytes:
 				return nil, in.corrupt("item %d: no item of this partition", in.items)
 			case !in.rng.Contains(&op.epk) || op.epk.Levels() != in.c.levels():
 				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.key.EPK)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -39,7 +40,7 @@ func TestLockChecker(t *testing.T) {
 		{"MANIFEST-0000000002.tmp under partition.mu", func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			_ = p.storeFiles(nil, 0, applied{}, nil)
+			_ = p.storeFiles(nil, 0, manifest.Applied{}, nil)
 		}},
 	} {
 		got := func() (text string) {

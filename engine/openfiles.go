@@ -127,9 +127,9 @@ func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
 	p.install.flushedSeq.Store(m.FlushedSeq)
 	p.visible.Store(m.FlushedSeq)
 	p.mu.lastSeq = m.FlushedSeq
-	p.install.applied = appliedFrom(m.Applied)
+	p.install.applied = m.Applied.OrZero()
 	p.mu.applied = p.install.applied
-	p.c.raiseEntryTime(p.mu.applied.time)
+	p.c.raiseEntryTime(p.mu.applied.Time)
 	p.inherits.Store(&m.Inherits)
 	p.changeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0

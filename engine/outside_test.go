@@ -172,10 +172,10 @@ func TestForeignOperations(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, at := range []applied{{item.MaxIndex, item.MaxTime}, {item.MaxIndex + 1, 1}, {1, item.MaxTime + 1}, {1, -1}} {
+	for _, at := range []manifest.Applied{{Index: item.MaxIndex, Time: item.MaxTime}, {Index: item.MaxIndex + 1, Time: 1}, {Index: 1, Time: item.MaxTime + 1}, {Index: 1, Time: -1}} {
 		_, err := decodeOperation(appendMark(nil, 1, at), true, &op)
-		if (err == nil) != (at == applied{item.MaxIndex, item.MaxTime}) {
-			t.Errorf("mark of entry %d at %d: %v", at.index, at.time, err)
+		if (err == nil) != (at == manifest.Applied{Index: item.MaxIndex, Time: item.MaxTime}) {
+			t.Errorf("mark of entry %d at %d: %v", at.Index, at.Time, err)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestForgedLogSequence(t *testing.T) {
 	for _, seq := range []uint64{item.MaxSeq + 1, math.MaxUint64} {
 		mem, db, c, _ := outsideStore(t)
 		stream := wal.Stream(c.Partitions()[0].ID)
-		_, _, err := db.log.AppendCarried(stream, seq, appendMark(nil, 1, applied{1, 1}))
+		_, _, err := db.log.AppendCarried(stream, seq, appendMark(nil, 1, manifest.Applied{Index: 1, Time: 1}))
 		must(t, err)
 		must(t, db.log.Sync())
 		mem = mem.Crash(vfs.CrashOptions{})

@@ -6,6 +6,7 @@ import (
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/wal"
@@ -33,14 +34,14 @@ type partition struct {
 	// is touched under it except by the log when its buffer is full.
 	mu struct {
 		lockorder.Mutex[locks.Commit]
-		last     wal.Position   // end of the newest record of the partition
-		synced   wal.Position   // end of its newest record that asked for a sync
-		lazy     wal.Position   // end of its newest record that asked for none
-		lastSeq  uint64         // of the newest write applied to the memtable
-		reserved int64          // memory of the active memtable when it last grew
-		applied  applied        // newest entry of the replicated log
-		left     parentProgress // what the parents had reached; replicated containers only
-		mixed    bool           // replay put records of inherited streams into the active memtable
+		last     wal.Position     // end of the newest record of the partition
+		synced   wal.Position     // end of its newest record that asked for a sync
+		lazy     wal.Position     // end of its newest record that asked for none
+		lastSeq  uint64           // of the newest write applied to the memtable
+		reserved int64            // memory of the active memtable when it last grew
+		applied  manifest.Applied // newest entry of the replicated log
+		left     parentProgress   // what the parents had reached; replicated containers only
+		mixed    bool             // replay put records of inherited streams into the active memtable
 		// allSynced says that every write waits for a sync, whatever it asks for.
 		allSynced bool
 	}

@@ -1,21 +1,23 @@
 package engine
 
+import "github.com/cleavestore/cleave/internal/manifest"
+
 // parentProgress is the newest sequence and entry of a partition's parents when the
 // partition took over.
 type parentProgress struct {
 	seq uint64
-	applied
+	manifest.Applied
 }
 
 // replayMark notes an entry that replay found in a record of the log. last is the
 // sequence of the record.
-func (p *partition) replayMark(last uint64, at applied) {
+func (p *partition) replayMark(last uint64, at manifest.Applied) {
 	p.mu.lastSeq = max(p.mu.lastSeq, last)
 	p.visible.Store(max(p.visible.Load(), last))
-	if at.index > p.mu.applied.index {
+	if at.Index > p.mu.applied.Index {
 		p.mu.applied = at
 	}
-	p.c.raiseEntryTime(at.time)
+	p.c.raiseEntryTime(at.Time)
 }
 
 // noteEntries stores the newest entry in the manifest of a partition that holds

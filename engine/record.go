@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -49,7 +50,7 @@ type operation struct {
 	key item.Key
 	ver item.Version // Seq is set from the record
 	epk partmap.EPK
-	at  applied // not zero: the operation is a mark
+	at  manifest.Applied // not zero: the operation is a mark
 }
 
 // appendOperationHead encodes an operation up to the bytes of its body, which the
@@ -95,7 +96,7 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	}
 	kind := b[0]
 	b = b[1:]
-	op.at = applied{}
+	op.at = manifest.Applied{}
 	if kind == opMark && carried {
 		return decodeMark(b, op)
 	}
@@ -147,10 +148,10 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 }
 
 // appendMark encodes a mark with its sequence.
-func appendMark(dst []byte, seq uint64, at applied) []byte {
+func appendMark(dst []byte, seq uint64, at manifest.Applied) []byte {
 	dst = append(binary.AppendUvarint(dst, seq), opMark)
-	dst = binary.AppendUvarint(dst, at.index)
-	return binary.AppendUvarint(dst, uint64(at.time))
+	dst = binary.AppendUvarint(dst, at.Index)
+	return binary.AppendUvarint(dst, uint64(at.Time))
 }
 
 func decodeMark(b []byte, op *operation) ([]byte, error) {
@@ -165,7 +166,7 @@ func decodeMark(b []byte, op *operation) ([]byte, error) {
 	if at > item.MaxTime {
 		return nil, errBadTime
 	}
-	op.at = applied{index: index, time: int64(at)}
+	op.at = manifest.Applied{Index: index, Time: int64(at)}
 	return b, nil
 }
 

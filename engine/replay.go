@@ -146,7 +146,7 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 		if op.ver.Seq <= flushed {
 			continue
 		}
-		if op.at.index != 0 {
+		if op.at.Index != 0 {
 			p.replayMark(rec.Seq, op.at)
 			continue
 		}

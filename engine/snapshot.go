@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -116,10 +117,10 @@ func (s *Snapshot) takeCuts() error {
 
 // takeCut pins the newest sequence of the partition, waits until everything up to it may
 // be shown, and returns the entry that it belongs to.
-func (p *partition) takeCut(by pins.Reader) (cut, applied, error) {
+func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	db := p.db
 	c := cut{end: p.rng.Max, born: p.born}
-	var at applied
+	var at manifest.Applied
 	var last, synced wal.Position
 	// While a sequence is pinned, the versions that it sees are kept.
 	c.seq = db.env.pins.Take(by, func() uint64 {

@@ -49,8 +49,8 @@ type tree struct {
 		lockorder.Mutex[locks.Install]
 		dir        *manifest.Dir
 		flushedSeq atomic.Uint64
-		applied    applied // newest entry that flushedSeq includes
-		behind     bool    // replay has flushed memtables, but not yet raised flushedSeq
+		applied    manifest.Applied // newest entry that flushedSeq includes
+		behind     bool             // replay has flushed memtables, but not yet raised flushedSeq
 	}
 
 	// obsolete holds the numbers of merged files that are not removed yet.

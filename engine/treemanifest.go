@@ -8,7 +8,7 @@ import (
 // storeFiles stores the manifest of the partition: its runs, the flushed sequence,
 // the entry that belongs to that sequence, and the inherited streams. install is
 // locked.
-func (t *tree) storeFiles(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) error {
+func (t *tree) storeFiles(runs []*run, flushedSeq uint64, at manifest.Applied, inherits []manifest.Inherited) error {
 	if t.lost != nil {
 		return t.lost
 	}
@@ -22,9 +22,9 @@ func (t *tree) storeFiles(runs []*run, flushedSeq uint64, at applied, inherits [
 }
 
 // manifest describes the partition with this set of runs.
-func (t *tree) manifest(runs []*run, flushedSeq uint64, at applied, inherits []manifest.Inherited) *manifest.Files {
+func (t *tree) manifest(runs []*run, flushedSeq uint64, at manifest.Applied, inherits []manifest.Inherited) *manifest.Files {
 	m := manifest.Files{
-		StoreID: t.env.storeID, Partition: uint32(t.id), FlushedSeq: flushedSeq, Applied: at.manifest(),
+		StoreID: t.env.storeID, Partition: uint32(t.id), FlushedSeq: flushedSeq, Applied: at.OrNil(),
 		Obsolete: t.obsoleteFiles(), Floor: t.floor(), Inherits: inherits, ChangeFloor: t.changeFloor.Load(),
 	}
 	for _, r := range runs {

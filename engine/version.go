@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -116,7 +117,7 @@ type frozenTable struct {
 	last    wal.Position // end of its newest record
 	synced  wal.Position // end of its newest record that asked for a sync
 	lastSeq uint64
-	applied applied
+	applied manifest.Applied
 
 	// For an inherited memtable:
 	from  wal.Stream    // the stream of the parent; 0: not inherited

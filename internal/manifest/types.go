@@ -163,6 +163,22 @@ type Applied struct {
 	Time  int64  `json:"time"` // milliseconds since the Unix epoch
 }
 
+// OrNil returns a, nil if it is the zero Applied.
+func (a Applied) OrNil() *Applied {
+	if a.Index == 0 {
+		return nil
+	}
+	return &a
+}
+
+// OrZero returns what a points to, the zero Applied if it is nil.
+func (a *Applied) OrZero() Applied {
+	if a == nil {
+		return Applied{}
+	}
+	return *a
+}
+
 // Inherited is a stream of the log that a partition inherits.
 type Inherited struct {
 	Stream     uint32 `json:"stream"`
