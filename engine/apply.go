@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -304,7 +305,7 @@ func (a *application) applyLocked(at manifest.Applied) error {
 		return fmt.Errorf("partition %d has come to sequence %d: %w", p.id, p.mu.lastSeq, errNoSequences)
 	}
 	a.seq = p.mu.lastSeq + 1 // the sequence of the mark
-	a.record = appendMark(a.record[:0], a.seq, at)
+	a.record = logrecord.AppendMark(a.record[:0], a.seq, at)
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
 			continue
@@ -314,7 +315,7 @@ func (a *application) applyLocked(at manifest.Applied) error {
 			key, ver := u.version(k)
 			a.seq++
 			ver.Seq = a.seq
-			a.record = appendCarried(a.record, &key, &ver)
+			a.record = logrecord.AppendCarried(a.record, &key, &ver)
 		}
 	}
 	var err error

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/wal"
@@ -218,7 +219,7 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 	for i := range b.parts {
 		p := &b.parts[i]
 		if p.cut > p.flushed && p.applied.Index != 0 {
-			if err := emit(wal.Stream(p.id), p.cut, appendMark(nil, p.cut, p.applied)); err != nil {
+			if err := emit(wal.Stream(p.id), p.cut, logrecord.AppendMark(nil, p.cut, p.applied)); err != nil {
 				return err
 			}
 		}

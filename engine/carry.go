@@ -1,9 +1,8 @@
 package engine
 
 import (
-	"encoding/binary"
-
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -177,7 +176,7 @@ func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
 	if b.deleted.hides(k, v) {
 		return nil
 	}
-	b.payload = appendCarried(b.payload, k, v)
+	b.payload = logrecord.AppendCarried(b.payload, k, v)
 	b.highest = max(b.highest, v.Seq)
 	if len(b.payload) < carryBatchBytes {
 		return nil
@@ -190,7 +189,7 @@ func (b *carriedBatch) mark(seq uint64, at manifest.Applied) error {
 	if err := b.flush(); err != nil {
 		return err
 	}
-	b.payload, b.highest = appendMark(b.payload, seq, at), seq
+	b.payload, b.highest = logrecord.AppendMark(b.payload, seq, at), seq
 	return b.flush()
 }
 
@@ -202,11 +201,4 @@ func (b *carriedBatch) flush() error {
 	err := b.emit(b.highest, b.payload)
 	b.payload, b.highest = b.payload[:0], 0
 	return err
-}
-
-// appendCarried encodes an operation of a carried record.
-func appendCarried(dst []byte, k *item.Key, v *item.Version) []byte {
-	dst = binary.AppendUvarint(dst, v.Seq)
-	dst = appendOperationHead(dst, k, v)
-	return append(dst, v.Body...)
 }

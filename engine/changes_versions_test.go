@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -512,7 +513,7 @@ func replayTornCarry(t *testing.T, late bool) {
 	table := p.version.Load().active
 	for _, ref := range table.InOrder(0, maxSequence) {
 		table.Borrow(ref.Ref, &k, &ver)
-		payload = appendCarried(payload, &k, &ver)
+		payload = logrecord.AppendCarried(payload, &k, &ver)
 	}
 	h.deletePartition(1)
 	h.delete(2, "deleted")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -240,7 +241,7 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	record := u.record[:0]
 	for i := range u.versions() {
 		key, ver := u.version(i)
-		record = append(appendOperationHead(record, &key, &ver), ver.Body...)
+		record = append(logrecord.AppendHead(record, &key, &ver), ver.Body...)
 	}
 	u.record = record
 	var err error

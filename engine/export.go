@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/stream"
@@ -141,7 +142,7 @@ func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, 
 		} else {
 			n.Items++
 		}
-		block = appendCarried(block, &key, &ver)
+		block = logrecord.AppendCarried(block, &key, &ver)
 		if len(block) >= streamBlock {
 			failure = out.Block(blockItems, block)
 			block = block[:0]

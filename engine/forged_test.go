@@ -21,6 +21,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -269,11 +270,11 @@ func TestForgedRecords(t *testing.T) {
 			v := item.Version{Seq: number(), Modified: int64(number()), Expires: int64(number()), Flags: item.Flags(rng.IntN(4)), Body: []byte(`{"id":"a","k":"a"}`)}
 			switch {
 			case !carried:
-				payload = append(appendOperationHead(payload, &k, &v), v.Body...)
+				payload = append(logrecord.AppendHead(payload, &k, &v), v.Body...)
 			case rng.IntN(4) == 0:
-				payload = appendMark(payload, number(), manifest.Applied{Index: number(), Time: int64(number())})
+				payload = logrecord.AppendMark(payload, number(), manifest.Applied{Index: number(), Time: int64(number())})
 			default:
-				payload = appendCarried(payload, &k, &v)
+				payload = logrecord.AppendCarried(payload, &k, &v)
 			}
 		}
 		if rng.IntN(2) == 0 {

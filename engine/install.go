@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/partmap"
@@ -218,7 +219,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 		out.dict = in.c.family.compactionDictionary(in.c.allRuns())
 	}
 	var last item.KeyCopy
-	var op operation
+	var op logrecord.Operation
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -238,27 +239,27 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 			return nil, in.corrupt("block of unknown kind %d", kind)
 		}
 		for len(payload) > 0 {
-			if payload, err = decodeOperation(payload, true, &op); err != nil {
+			if payload, err = logrecord.Decode(payload, true, &op); err != nil {
 				return nil, in.corrupt("item %d: %v", in.items, err)
 			}
-			claim := op.ver.Flags == item.Claim
+			claim := op.Version.Flags == item.Claim
 			switch {
-			case claim != in.c.isClaim(&op.key):
+			case claim != in.c.isClaim(&op.Key):
 				return nil, in.corrupt("item %d: no claim of this container", in.items)
-			case op.at.Index != 0 || op.ver.Deleted() || op.ver.Seq > in.head.Seq || len(op.ver.Body) > maxItemBytes:
+			case op.At.Index != 0 || op.Version.Deleted() || op.Version.Seq > in.head.Seq || len(op.Version.Body) > maxItemBytes:
 				return nil, in.corrupt("item %d: no item of this partition", in.items)
-			case !in.rng.Contains(&op.epk) || op.epk.Levels() != in.c.levels():
-				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.key.EPK)
-			case in.items+in.claims > 0 && item.Compare(&last.Key, &op.key) >= 0:
+			case !in.rng.Contains(&op.EPK) || op.EPK.Levels() != in.c.levels():
+				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.Key.EPK)
+			case in.items+in.claims > 0 && item.Compare(&last.Key, &op.Key) >= 0:
 				return nil, in.corrupt("item %d: not in order", in.items)
 			}
-			if op.ver.Modified > in.latest {
-				return nil, in.db.clockSkew(fmt.Sprintf("item %d", in.items), op.ver.Modified)
+			if op.Version.Modified > in.latest {
+				return nil, in.db.clockSkew(fmt.Sprintf("item %d", in.items), op.Version.Modified)
 			}
-			if err := out.add(&op.key, &op.ver); err != nil {
+			if err := out.add(&op.Key, &op.Version); err != nil {
 				return nil, err
 			}
-			last.Set(&op.key)
+			last.Set(&op.Key)
 			if claim {
 				in.claims++
 			} else {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -35,7 +36,7 @@ func forgedStream(t *testing.T, c *Container, change func(h *streamHead, ver *it
 	w, err := stream.NewWriter(&b)
 	must(t, err)
 	must(t, writeJSON(w, blockHead, &head))
-	must(t, w.Block(blockItems, appendCarried(nil, &key, &ver)))
+	must(t, w.Block(blockItems, logrecord.AppendCarried(nil, &key, &ver)))
 	must(t, writeJSON(w, blockTail, &streamTail{Items: 1}))
 	must(t, w.Close())
 	return b.Bytes()
@@ -151,35 +152,6 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// TestForeignOperations decodes operations of log records, backups and streams
-// that say more than the bounds of package item.
-func TestForeignOperations(t *testing.T) {
-	pk := StringKey("a")
-	key := item.Key{PK: pk.Encoded(), ID: []byte("x")}
-	right := item.Version{Seq: item.MaxSeq, Modified: item.MaxTime, Expires: item.MaxExpires}
-	var op operation
-	for name, change := range map[string]func(*item.Version){
-		"as it is": func(*item.Version) {},
-		"sequence": func(v *item.Version) { v.Seq++ },
-		"modified": func(v *item.Version) { v.Modified++ },
-		"before":   func(v *item.Version) { v.Modified = -1 },
-		"expires":  func(v *item.Version) { v.Expires++ },
-	} {
-		ver := right
-		change(&ver)
-		_, err := decodeOperation(appendCarried(nil, &key, &ver), true, &op)
-		if (err == nil) != (ver.Seq == right.Seq && ver.Modified == right.Modified && ver.Expires == right.Expires) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, at := range []manifest.Applied{{Index: item.MaxIndex, Time: item.MaxTime}, {Index: item.MaxIndex + 1, Time: 1}, {Index: 1, Time: item.MaxTime + 1}, {Index: 1, Time: -1}} {
-		_, err := decodeOperation(appendMark(nil, 1, at), true, &op)
-		if (err == nil) != (at == manifest.Applied{Index: item.MaxIndex, Time: item.MaxTime}) {
-			t.Errorf("mark of entry %d at %d: %v", at.Index, at.Time, err)
-		}
-	}
-}
-
 // filesOf tells the names and contents of all files but the lock.
 func filesOf(t *testing.T, mem *vfs.Mem) string {
 	t.Helper()
@@ -202,7 +174,7 @@ func TestForgedLogSequence(t *testing.T) {
 	for _, seq := range []uint64{item.MaxSeq + 1, math.MaxUint64} {
 		mem, db, c, _ := outsideStore(t)
 		stream := wal.Stream(c.Partitions()[0].ID)
-		_, _, err := db.log.AppendCarried(stream, seq, appendMark(nil, 1, manifest.Applied{Index: 1, Time: 1}))
+		_, _, err := db.log.AppendCarried(stream, seq, logrecord.AppendMark(nil, 1, manifest.Applied{Index: 1, Time: 1}))
 		must(t, err)
 		must(t, db.log.Sync())
 		mem = mem.Crash(vfs.CrashOptions{})

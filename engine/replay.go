@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
@@ -16,7 +17,7 @@ import (
 func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
 	owners := db.streamOwners()
 	fenced := make(map[wal.Stream]bool)
-	var op operation
+	var op logrecord.Operation
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	checked := false
 	recovery, err := wal.Recover(ctx, db.env.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
@@ -130,34 +131,34 @@ func recordError(db *DB, rec *wal.Record, err error) error {
 
 // replay applies a log record to the memtable. Operations that the partition already
 // has, in files or from another record, are skipped by their sequence.
-func (p *partition) replay(rec *wal.Record, op *operation) error {
+func (p *partition) replay(rec *wal.Record, op *logrecord.Operation) error {
 	carried := rec.Type == wal.TypeCarried
 	own := rec.Stream == wal.Stream(p.id)
 	flushed := p.flushedOf(rec.Stream)
 	rest := rec.Payload
 	for i := 0; len(rest) > 0; i++ {
 		var err error
-		if rest, err = decodeOperation(rest, carried, op); err != nil {
+		if rest, err = logrecord.Decode(rest, carried, op); err != nil {
 			return recordError(p.db, rec, fmt.Errorf("operation %d: %w", i, err))
 		}
 		if !carried {
-			op.ver.Seq = rec.Seq + uint64(i)
+			op.Version.Seq = rec.Seq + uint64(i)
 		}
-		if op.ver.Seq <= flushed {
+		if op.Version.Seq <= flushed {
 			continue
 		}
-		if op.at.Index != 0 {
-			p.replayMark(rec.Seq, op.at)
+		if op.At.Index != 0 {
+			p.replayMark(rec.Seq, op.At)
 			continue
 		}
-		if !p.rng.Contains(&op.epk) {
+		if !p.rng.Contains(&op.EPK) {
 			if !own {
 				continue // another partition inherits the operation, or has flushed it
 			}
-			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.key.EPK, p.id))
+			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.Key.EPK, p.id))
 		}
-		if op.epk.Levels() != p.c.levels() || len(op.ver.Body) > segment.MaxBody {
-			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.id, len(op.ver.Body), op.epk.Levels()))
+		if op.EPK.Levels() != p.c.levels() || len(op.Version.Body) > segment.MaxBody {
+			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.id, len(op.Version.Body), op.EPK.Levels()))
 		}
 		// In the log a carried version may come behind newer versions of its item, which
 		// makeRoom has flushed.
@@ -166,12 +167,12 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 				return err
 			}
 		}
-		if err := p.version.Load().active.Restore(&op.key, &op.ver); err != nil {
+		if err := p.version.Load().active.Restore(&op.Key, &op.Version); err != nil {
 			return err
 		}
-		p.mu.lastSeq = max(p.mu.lastSeq, op.ver.Seq)
-		p.visible.Store(max(p.visible.Load(), op.ver.Seq))
-		p.foundStamp(op.ver.Modified)
+		p.mu.lastSeq = max(p.mu.lastSeq, op.Version.Seq)
+		p.visible.Store(max(p.visible.Load(), op.Version.Seq))
+		p.foundStamp(op.Version.Modified)
 	}
 	return nil
 }
@@ -180,20 +181,20 @@ func (p *partition) replay(rec *wal.Record, op *operation) error {
 // the memtable: a memtable must not have older versions of a key than the files
 // below it. A crash in the middle of carrying may have left only the older version in
 // the log behind the newer one.
-func (p *partition) restoreNewest(op *operation) error {
+func (p *partition) restoreNewest(op *logrecord.Operation) error {
 	guard := p.db.env.epoch.Enter()
 	defer guard.Leave()
 	v := p.version.Load()
 	var newest item.Version
 	// The lookup meets the files of this replay first, and damage only in files behind
 	// them. Those were flushed before; if they have a newer version, the log has it too.
-	body, found, err := v.lookup(&op.key, &op.epk, maxSequence, nil, false, &newest)
-	if err != nil || !found || newest.Seq <= op.ver.Seq {
+	body, found, err := v.lookup(&op.Key, &op.EPK, maxSequence, nil, false, &newest)
+	if err != nil || !found || newest.Seq <= op.Version.Seq {
 		return nil
 	}
 	newest.Body = body
-	key := op.key
-	if deleted, err := v.partitionTombstone(&op.key, maxSequence); err == nil && deleted == newest.Seq {
+	key := op.Key
+	if deleted, err := v.partitionTombstone(&op.Key, maxSequence); err == nil && deleted == newest.Seq {
 		key = key.Partition()
 	}
 	return v.active.Restore(&key, &newest)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -26,7 +27,7 @@ func TestRecordBehindFence(t *testing.T) {
 	var epk partmap.EPK
 	fillKey(&k, &epk, StringKey("a").Encoded(), []byte("late"))
 	v := item.Version{Modified: s.db.stamp(), Body: doc("late", "a", 1)}
-	_, _, err := s.db.log.Append(wal.Stream(parent), wal.TypeWrite, 1, appendOperationHead(nil, &k, &v), v.Body)
+	_, _, err := s.db.log.Append(wal.Stream(parent), wal.TypeWrite, 1, logrecord.AppendHead(nil, &k, &v), v.Body)
 	must(t, err)
 	must(t, s.db.log.Sync())
 	db, err := Open(ctx, "fenced", testOptions(s.mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))

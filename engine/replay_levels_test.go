@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
@@ -15,16 +16,16 @@ import (
 // container can hold. The open says so, with the place; else no flush would succeed any more.
 func TestReplayOfWhatNoFileTakes(t *testing.T) {
 	key := StringKey("a")
-	for name, op := range map[string]operation{
-		"key of two levels": {key: item.Key{PK: JoinKeys(key, key).Encoded(), ID: []byte("x")}, ver: item.Version{Modified: 1, Body: []byte(`{}`)}},
-		"large document":    {key: item.Key{PK: key.Encoded(), ID: []byte("x")}, ver: item.Version{Modified: 1, Body: make([]byte, segment.MaxBody+1)}},
+	for name, op := range map[string]logrecord.Operation{
+		"key of two levels": {Key: item.Key{PK: JoinKeys(key, key).Encoded(), ID: []byte("x")}, Version: item.Version{Modified: 1, Body: []byte(`{}`)}},
+		"large document":    {Key: item.Key{PK: key.Encoded(), ID: []byte("x")}, Version: item.Version{Modified: 1, Body: make([]byte, segment.MaxBody+1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			o := testOptions(mem)
 			o.memtableBytes, o.MemoryBudget = 64<<20, 1<<30
 			db, c := openMem(t, o)
-			payload := append(appendOperationHead(nil, &op.key, &op.ver), op.ver.Body...)
+			payload := append(logrecord.AppendHead(nil, &op.Key, &op.Version), op.Version.Body...)
 			_, pos, err := db.log.Append(wal.Stream(c.Partitions()[0].ID), wal.TypeWrite, 1, payload, nil)
 			must(t, err)
 			must(t, db.log.Wait(pos, true))

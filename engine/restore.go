@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -106,14 +107,14 @@ type carriedRecords struct{}
 
 // Check implements backup.Handler.
 func (carriedRecords) Check(highest uint64, payload []byte) error {
-	var op operation
+	var op logrecord.Operation
 	var err error
 	for rest := payload; len(rest) > 0; {
-		if rest, err = decodeOperation(rest, true, &op); err != nil {
+		if rest, err = logrecord.Decode(rest, true, &op); err != nil {
 			return err
 		}
-		if op.ver.Seq > highest {
-			return fmt.Errorf("an operation has sequence %d, the record goes up to %d", op.ver.Seq, highest)
+		if op.Version.Seq > highest {
+			return fmt.Errorf("an operation has sequence %d, the record goes up to %d", op.Version.Seq, highest)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
@@ -205,14 +206,14 @@ func (v *verifier) readLog() (state wal.State, err error) {
 	if err != nil {
 		return state, nil // reported by manifests
 	}
-	var op operation
+	var op logrecord.Operation
 	_, err = wal.Recover(v.ctx, v.db.env.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
 		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
 			return nil
 		}
 		for rest := rec.Payload; len(rest) > 0; {
 			var wrong error
-			if rest, wrong = decodeOperation(rest, rec.Type == wal.TypeCarried, &op); wrong != nil {
+			if rest, wrong = logrecord.Decode(rest, rec.Type == wal.TypeCarried, &op); wrong != nil {
 				return recordError(v.db, rec, wrong)
 			}
 		}

@@ -9,7 +9,9 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -44,7 +46,9 @@ const (
 // request is a write under way. It is pooled: the scanner's scratch and the
 // record's head are reused.
 type request struct {
-	operation
+	key          item.Key
+	epk          partmap.EPK
+	ver          item.Version // Seq is set under the commit lock
 	precondition precondition
 	ifMatch      ETag
 	ttl          int64 // milliseconds, 0: for ever
@@ -386,7 +390,7 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (seq uint64, 
 	if !r.copying {
 		r.ver.Expires = expires(r.ver.Modified, r.ttl)
 	}
-	r.head = appendOperationHead(r.head[:0], &r.key, &r.ver)
+	r.head = logrecord.AppendHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err = p.db.log.AppendNow(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
 		return 0, 0, 0, p.db.uncertain(err)

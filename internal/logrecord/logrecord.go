@@ -1,14 +1,7 @@
-package engine
-
-import (
-	"encoding/binary"
-	"errors"
-
-	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/partmap"
-)
-
+// Package logrecord encodes and decodes the operations in records of the log. It makes
+// bytes only: package wal keeps them, the engine says what they mean. What it reads was
+// written by any store, so it refuses what no store writes.
+//
 // A log record of type Write carries the operations of one batch, in order.
 // Operation i has the sequence first+i. One operation:
 //
@@ -32,6 +25,17 @@ import (
 //
 // Sequences, indexes and times are at most what package item says: a record with
 // higher ones does not decode.
+package logrecord
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
+)
+
 const (
 	opPut       = 1
 	opDelete    = 2
@@ -45,17 +49,17 @@ var (
 	errBadTime      = errors.New("time stamp of no year from 1970 to 9999")
 )
 
-// operation is one write to one item.
-type operation struct {
-	key item.Key
-	ver item.Version // Seq is set from the record
-	epk partmap.EPK
-	at  manifest.Applied // not zero: the operation is a mark
+// Operation is one write to one item, or a mark.
+type Operation struct {
+	Key     item.Key
+	Version item.Version // Seq is set from the record
+	EPK     partmap.EPK
+	At      manifest.Applied // not zero: the operation is a mark
 }
 
-// appendOperationHead encodes an operation up to the bytes of its body, which the
+// AppendHead encodes an operation up to the bytes of its body, which the
 // caller appends.
-func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
+func AppendHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	kind := byte(opPut)
 	if v.Flags&item.Claim != 0 {
 		kind = opClaim
@@ -81,22 +85,29 @@ func appendOperationHead(dst []byte, k *item.Key, v *item.Version) []byte {
 	return dst
 }
 
-// decodeOperation reads one operation from b and returns the rest of b. The
+// AppendCarried encodes an operation of a record of type Carried.
+func AppendCarried(dst []byte, k *item.Key, v *item.Version) []byte {
+	dst = binary.AppendUvarint(dst, v.Seq)
+	dst = AppendHead(dst, k, v)
+	return append(dst, v.Body...)
+}
+
+// Decode reads one operation from b and returns the rest of b. The
 // slices of op point into b.
-func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
+func Decode(b []byte, carried bool, op *Operation) ([]byte, error) {
 	if carried {
 		seq, rest, err := uvarint(b)
 		if err != nil || seq == 0 || seq > item.MaxSeq {
 			return nil, errBadOperation
 		}
-		op.ver.Seq, b = seq, rest
+		op.Version.Seq, b = seq, rest
 	}
 	if len(b) == 0 {
 		return nil, errBadOperation
 	}
 	kind := b[0]
 	b = b[1:]
-	op.at = manifest.Applied{}
+	op.At = manifest.Applied{}
 	if kind == opMark && carried {
 		return decodeMark(b, op)
 	}
@@ -124,37 +135,37 @@ func decodeOperation(b []byte, carried bool, op *operation) ([]byte, error) {
 	if modified > item.MaxTime || expires > item.MaxExpires {
 		return nil, errBadTime
 	}
-	op.ver.Modified, op.ver.Expires = int64(modified), int64(expires)
-	op.ver.Flags, op.ver.Body = 0, nil
+	op.Version.Modified, op.Version.Expires = int64(modified), int64(expires)
+	op.Version.Flags, op.Version.Body = 0, nil
 	switch kind {
 	case opPut, opClaim:
-		if op.ver.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
+		if op.Version.Body, b, err = lengthPrefixed(b, len(b)); err != nil {
 			return nil, err
 		}
 		if kind == opClaim {
-			op.ver.Flags = item.Claim
+			op.Version.Flags = item.Claim
 		}
 	case opDelete, opDeleteAll:
-		op.ver.Flags = item.Tombstone
+		op.Version.Flags = item.Tombstone
 	default:
 		return nil, errBadOperation
 	}
-	op.epk = partmap.HashEncoded(pk)
-	op.key = item.Key{Hash: op.epk.Head(), EPK: op.epk.Bytes(), PK: pk, ID: id}
-	if len(op.key.EPK) == 0 {
+	op.EPK = partmap.HashEncoded(pk)
+	op.Key = item.Key{Hash: op.EPK.Head(), EPK: op.EPK.Bytes(), PK: pk, ID: id}
+	if len(op.Key.EPK) == 0 {
 		return nil, errBadOperation
 	}
 	return b, nil
 }
 
-// appendMark encodes a mark with its sequence.
-func appendMark(dst []byte, seq uint64, at manifest.Applied) []byte {
+// AppendMark encodes a mark with its sequence.
+func AppendMark(dst []byte, seq uint64, at manifest.Applied) []byte {
 	dst = append(binary.AppendUvarint(dst, seq), opMark)
 	dst = binary.AppendUvarint(dst, at.Index)
 	return binary.AppendUvarint(dst, uint64(at.Time))
 }
 
-func decodeMark(b []byte, op *operation) ([]byte, error) {
+func decodeMark(b []byte, op *Operation) ([]byte, error) {
 	index, b, err := uvarint(b)
 	if err != nil || index == 0 || index > item.MaxIndex {
 		return nil, errBadOperation
@@ -166,7 +177,7 @@ func decodeMark(b []byte, op *operation) ([]byte, error) {
 	if at > item.MaxTime {
 		return nil, errBadTime
 	}
-	op.at = manifest.Applied{Index: index, Time: int64(at)}
+	op.At = manifest.Applied{Index: index, Time: int64(at)}
 	return b, nil
 }
 
