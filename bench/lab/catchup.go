@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -128,7 +129,7 @@ func (c *catchUpCommand) measure(ctx context.Context, env *harness.Environment, 
 		r.Bytes += int64(len(ch.Body))
 		if r.Changes%memoryEvery == 0 {
 			memory.Sample()
-			line.Show(time.Now(), -1, func() string { return harness.FormatCount(r.Changes) + " changes" })
+			line.Show(time.Now(), -1, func() string { return humanize.Count(r.Changes) + " changes" })
 		}
 	}
 	r.Seconds = time.Since(start).Seconds()
@@ -138,13 +139,13 @@ func (c *catchUpCommand) measure(ctx context.Context, env *harness.Environment, 
 }
 
 func (r *catchUpReport) print(w io.Writer) {
-	fmt.Fprintf(w, "changes  %s of %s, %s, from %s, in %.2f s; the first after %.1f ms\n", harness.FormatCount(r.Changes), r.Container,
-		harness.FormatBytes(r.Bytes), r.From, r.Seconds, r.First)
+	fmt.Fprintf(w, "changes  %s of %s, %s, from %s, in %.2f s; the first after %.1f ms\n", humanize.Count(r.Changes), r.Container,
+		humanize.Bytes(r.Bytes), r.From, r.Seconds, r.First)
 	if r.Seconds > 0 {
-		fmt.Fprintf(w, "rate     %s/s, %s/s; files of %s\n", harness.FormatShort(float64(r.Changes)/r.Seconds),
-			harness.FormatBytes(float64(r.Bytes)/r.Seconds), harness.FormatBytes(r.FileBytes))
+		fmt.Fprintf(w, "rate     %s/s, %s/s; files of %s\n", humanize.Number(float64(r.Changes)/r.Seconds),
+			humanize.Bytes(float64(r.Bytes)/r.Seconds), humanize.Bytes(r.FileBytes))
 	}
 	if r.Peak > 0 {
-		fmt.Fprintf(w, "memory   of its own %s at most, %s before\n", harness.FormatBytes(r.Peak), harness.FormatBytes(r.AtRest))
+		fmt.Fprintf(w, "memory   of its own %s at most, %s before\n", humanize.Bytes(r.Peak), humanize.Bytes(r.AtRest))
 	}
 }

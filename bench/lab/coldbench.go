@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -231,14 +232,14 @@ func medianRow(rounds []coldRow) (m coldRow) {
 func (r *coldReport) print(w io.Writer) {
 	memory := "memory unknown"
 	if r.Memory > 0 {
-		memory = fmt.Sprintf("%.1f times the memory of %s", float64(r.FileBytes)/float64(r.Memory), harness.FormatBytes(r.Memory))
+		memory = fmt.Sprintf("%.1f times the memory of %s", float64(r.FileBytes)/float64(r.Memory), humanize.Bytes(r.Memory))
 	}
-	fmt.Fprintf(w, "%s of %s; files of %s, %s\n\n", harness.Plural(r.Readers, "reader"), r.Container, harness.FormatBytes(r.FileBytes), memory)
+	fmt.Fprintf(w, "%s of %s; files of %s, %s\n\n", harness.Plural(r.Readers, "reader"), r.Container, humanize.Bytes(r.FileBytes), memory)
 	t := cli.NewTable("GOMAXPROCS", "bare reads/s", "p50 µs", "p99", "Cleave reads/s", "p50 µs", "p99", "ratio", "timer late p99 µs: idle", "bare", "Cleave")
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		t.Row(strconv.Itoa(row.Procs), harness.FormatShort(row.Bare.PerSecond), harness.FormatMicros(row.Bare.P50), harness.FormatMicros(row.Bare.P99),
-			harness.FormatShort(row.Store.PerSecond), harness.FormatMicros(row.Store.P50), harness.FormatMicros(row.Store.P99), fmt.Sprintf("%.2f", row.Ratio),
+		t.Row(strconv.Itoa(row.Procs), humanize.Number(row.Bare.PerSecond), harness.FormatMicros(row.Bare.P50), harness.FormatMicros(row.Bare.P99),
+			humanize.Number(row.Store.PerSecond), harness.FormatMicros(row.Store.P50), harness.FormatMicros(row.Store.P99), fmt.Sprintf("%.2f", row.Ratio),
 			harness.FormatMicros(row.IdleLate), harness.FormatMicros(row.Bare.TimerLate), harness.FormatMicros(row.Store.TimerLate))
 	}
 	t.Print(w, "")

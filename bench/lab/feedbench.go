@@ -18,6 +18,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -280,15 +281,15 @@ func (j *feedJudge) count() {
 }
 
 func (r *feedReport) print(w io.Writer) {
-	fmt.Fprintf(w, "puts     %s, %s of %s offered, splits %d of %d, kills %d\n", harness.FormatCount(r.Puts), harness.FormatRate(r.PutsPS), harness.FormatRate(r.OfferedPS), r.Splits, r.Asked, r.Kills)
+	fmt.Fprintf(w, "puts     %s, %s of %s offered, splits %d of %d, kills %d\n", humanize.Count(r.Puts), harness.FormatRate(r.PutsPS), harness.FormatRate(r.OfferedPS), r.Splits, r.Asked, r.Kills)
 	if r.Splits < r.Asked && r.Refused != "" {
 		fmt.Fprintf(w, "         a split was refused: %s\n", r.Refused)
 	}
-	fmt.Fprintf(w, "changes  %s, twice %s, missing %s, invented %s, lost %s\n", harness.FormatCount(r.Changes), harness.FormatCount(r.Duplicates), harness.FormatCount(r.Missing),
-		harness.FormatCount(r.Invented), harness.FormatCount(r.Lost))
-	fmt.Fprintf(w, "lag      p50 %s ms, p99 %s ms, max %s ms\n", harness.FormatShort(r.LagP50), harness.FormatShort(r.LagP99), harness.FormatShort(r.LagMax))
+	fmt.Fprintf(w, "changes  %s, twice %s, missing %s, invented %s, lost %s\n", humanize.Count(r.Changes), humanize.Count(r.Duplicates), humanize.Count(r.Missing),
+		humanize.Count(r.Invented), humanize.Count(r.Lost))
+	fmt.Fprintf(w, "lag      p50 %s ms, p99 %s ms, max %s ms\n", humanize.Number(r.LagP50), humanize.Number(r.LagP99), humanize.Number(r.LagMax))
 	if r.Kills > 0 {
-		fmt.Fprintf(w, "kills    reopened in %s ms at most; %s came to the process after the one that had put them\n", harness.FormatShort(r.OpenMax), harness.Plural(r.Late, "change"))
+		fmt.Fprintf(w, "kills    reopened in %s ms at most; %s came to the process after the one that had put them\n", humanize.Number(r.OpenMax), harness.Plural(r.Late, "change"))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
@@ -63,7 +64,7 @@ func (s *splitsCommand) check() error {
 	}
 	for _, size := range s.Size {
 		if size < 1<<20 {
-			return harness.Usagef("--size %s: at least 1MiB", harness.FormatBytes(int64(size)))
+			return harness.Usagef("--size %s: at least 1MiB", humanize.Bytes(int64(size)))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -269,10 +270,10 @@ func (r *splitsReport) judge() {
 			miss("p99.9 of %s µs after the cuts, %s µs before", harness.FormatMicros(f.After.P999), harness.FormatMicros(f.Before.P999))
 		}
 		if f.Failed > 0 {
-			miss("%s failed operations", harness.FormatCount(f.Failed))
+			miss("%s failed operations", humanize.Count(f.Failed))
 		}
 		if f.CopiedBytes > 0 {
-			miss("%s copied", harness.FormatBytes(f.CopiedBytes))
+			miss("%s copied", humanize.Bytes(f.CopiedBytes))
 		}
 		if least := r.Sizes[0].Pause.P50; f.Pause.P50 > maxGrowth*least {
 			miss("median time under the lock of %s µs, %s µs at the smallest size", harness.FormatMicros(f.Pause.P50), harness.FormatMicros(least))
@@ -300,11 +301,11 @@ func (r *splitsReport) print(w io.Writer) {
 	tail := func(name, bound string, of func(f *sizeFigures) harness.WindowFigures) {
 		row(name, bound, func(f *sizeFigures) string {
 			at := of(f)
-			return fmt.Sprintf("%s (%s s)", harness.FormatMicros(at.P999), harness.FormatShort(at.Seconds))
+			return fmt.Sprintf("%s (%s s)", harness.FormatMicros(at.P999), humanize.Number(at.Seconds))
 		})
 	}
 	row("splits, merges", "", func(f *sizeFigures) string { return fmt.Sprintf("%d, %d", f.Splits, f.Merges) })
-	row("operations a second", "", func(f *sizeFigures) string { return harness.FormatCount(int64(f.Rate)) })
+	row("operations a second", "", func(f *sizeFigures) string { return humanize.Count(int64(f.Rate)) })
 	spreads("split, under the lock", "max 200, median no more than twice that of the smallest", func(f *sizeFigures) quantiles { return f.Pause })
 	spreads("merge, under both locks", "", func(f *sizeFigures) quantiles { return f.MergePause })
 	spreads("gap between writes, cuts", "median at most p90 of the controls", func(f *sizeFigures) quantiles { return f.Gap })
@@ -319,8 +320,8 @@ func (r *splitsReport) print(w io.Writer) {
 	spreads("prepare", "", func(f *sizeFigures) quantiles { return f.Prepare })
 	spreads("commit", "", func(f *sizeFigures) quantiles { return f.Commit })
 	spreads("inheritance", "", func(f *sizeFigures) quantiles { return f.Inherit })
-	row("failed operations", "0", func(f *sizeFigures) string { return harness.FormatCount(f.Failed) })
-	row("bytes copied before serving", "0", func(f *sizeFigures) string { return harness.FormatCount(f.CopiedBytes) })
+	row("failed operations", "0", func(f *sizeFigures) string { return humanize.Count(f.Failed) })
+	row("bytes copied before serving", "0", func(f *sizeFigures) string { return humanize.Count(f.CopiedBytes) })
 	t.Print(w, "")
 	fmt.Fprintln(w, "times are in µs; three of them are p50, p90 and max; p99.9 is of response times, from when an operation was due")
 	if len(r.Missed) == 0 {
@@ -331,7 +332,7 @@ func (r *splitsReport) print(w io.Writer) {
 // formatSize returns a size with a decimal unit: "100 MB".
 func formatSize(n int64) string {
 	if n >= 1e9 {
-		return harness.FormatShort(float64(n)/1e9) + " GB"
+		return humanize.Number(float64(n)/1e9) + " GB"
 	}
-	return harness.FormatShort(float64(n)/1e6) + " MB"
+	return humanize.Number(float64(n)/1e6) + " MB"
 }

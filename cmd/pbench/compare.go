@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type compareCommand struct {
@@ -258,9 +259,9 @@ func (c *comparison) print(w io.Writer) {
 
 func formatFigure(x float64) string {
 	if x >= 1000 {
-		return harness.FormatCount(int64(x + 0.5))
+		return humanize.Count(int64(x + 0.5))
 	}
-	return harness.FormatShort(x)
+	return humanize.Number(x)
 }
 
 func formatSpread(s spread) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // copyCommand gives a container another partition key, by a copy that takes its
@@ -79,7 +80,7 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 			share = min(1, float64(p.Looked)/float64(p.Items))
 		}
 		line.Show(time.Now(), share, func() string {
-			return fmt.Sprintf("pass %d, %s written, %s removed", p.Pass, harness.Plural(p.Copied, "document"), harness.FormatCount(p.Removed))
+			return fmt.Sprintf("pass %d, %s written, %s removed", p.Pass, harness.Plural(p.Copied, "document"), humanize.Count(p.Removed))
 		})
 	})
 	line.End()
@@ -114,7 +115,7 @@ func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Cont
 
 func (c *copyCommand) print(w io.Writer, done engine.CopyProgress, took time.Duration) {
 	fmt.Fprintf(w, "copied   %s of %s to %s in %s s, %s; %s removed there\n", harness.Plural(done.Copied, "document"), c.Container, c.To,
-		harness.FormatShort(took.Seconds()), harness.FormatRate(float64(done.Copied)/max(took.Seconds(), 1e-9)), harness.FormatCount(done.Removed))
+		humanize.Number(took.Seconds()), harness.FormatRate(float64(done.Copied)/max(took.Seconds(), 1e-9)), humanize.Count(done.Removed))
 	switch {
 	case c.NoFinish:
 		fmt.Fprintf(w, "         unfinished: %s takes writes as before, %s takes none\n", c.Container, c.To)

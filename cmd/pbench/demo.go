@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -127,10 +128,10 @@ func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir s
 // swamped are left out.
 func cost(f *harness.SplitFigures, swamped bool) string {
 	text := fmt.Sprintf("Split: %s was cut in two under this load; writes to it were held up for %s µs, %s were copied",
-		harness.Joined(f.Parents), harness.FormatMicros(f.Pause), harness.FormatBytes(f.CopiedBytes))
+		harness.Joined(f.Parents), harness.FormatMicros(f.Pause), humanize.Bytes(f.CopiedBytes))
 	if f.Before != nil && f.Around != nil && !swamped {
 		text += fmt.Sprintf("; in that second %s operations failed and p99.9 was %s ms, after %s ms in the %s s before",
-			harness.FormatCount(f.Around.Errors), harness.FormatMillis(f.Around.P999), harness.FormatMillis(f.Before.P999), harness.FormatShort(f.Before.Seconds))
+			humanize.Count(f.Around.Errors), harness.FormatMillis(f.Around.P999), harness.FormatMillis(f.Before.P999), humanize.Number(f.Before.Seconds))
 	}
 	return text + "."
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -137,13 +138,13 @@ func (r *report) print(w io.Writer) {
 	t := cli.NewTable(headings...)
 	for _, name := range r.names() {
 		f, _ := r.operation(name)
-		row := []string{displayName(name), harness.FormatCount(f.Ops), harness.FormatCount(int64(f.OpsPerS)), harness.FormatShort(f.bytesPerS / (1 << 20))}
+		row := []string{displayName(name), humanize.Count(f.Ops), humanize.Count(int64(f.OpsPerS)), humanize.Number(f.bytesPerS / (1 << 20))}
 		if open {
 			row = append(row, latencies(f.service)...)
 		} else {
 			row = append(row, harness.FormatMicros(f.mean))
 		}
-		t.Row(append(append(row, latencies(f.latencyFigures)...), harness.FormatCount(f.Errors))...)
+		t.Row(append(append(row, latencies(f.latencyFigures)...), humanize.Count(f.Errors))...)
 	}
 	t.Print(w, "")
 	if open {
@@ -159,15 +160,15 @@ func (r *report) printBrief(w io.Writer) {
 	t := cli.NewTable("<operation", "count", "ops/s", "call p50 µs", "p99 µs", "p99.9 µs", "response p99 µs", "errors")
 	for _, name := range r.names() {
 		f, _ := r.operation(name)
-		t.Row(displayName(name), harness.FormatCount(f.Ops), harness.FormatCount(int64(f.OpsPerS)), harness.FormatMicros(f.service.P50Micros), harness.FormatMicros(f.service.P99Micros),
-			harness.FormatMicros(f.service.P999), harness.FormatMicros(f.P99Micros), harness.FormatCount(f.Errors))
+		t.Row(displayName(name), humanize.Count(f.Ops), humanize.Count(int64(f.OpsPerS)), harness.FormatMicros(f.service.P50Micros), harness.FormatMicros(f.service.P99Micros),
+			harness.FormatMicros(f.service.P999), harness.FormatMicros(f.P99Micros), humanize.Count(f.Errors))
 	}
 	t.Print(w, "")
 	fmt.Fprintf(w, `
 call      what a call takes: half, 99 of 100, 999 of 1,000 took at most so long; an update is on disk when it returns
 response  from when an operation was due, at %s, to its end: a busy machine begins late, and shows here
 on disk   %s, %.2f of the %s of documents
-`, harness.FormatRate(r.Engine.Loop.Offered), harness.FormatBytes(r.Engine.DiskBytes), r.Engine.SpaceAmplification, harness.FormatBytes(r.Engine.RawBytes))
+`, harness.FormatRate(r.Engine.Loop.Offered), humanize.Bytes(r.Engine.DiskBytes), r.Engine.SpaceAmplification, humanize.Bytes(r.Engine.RawBytes))
 }
 
 // engineFigures are what the engine and the process did while something was
@@ -214,7 +215,7 @@ type wait struct {
 }
 
 func (w wait) String() string {
-	return fmt.Sprintf("%s s in %s", harness.FormatShort(w.Micros/1e6), harness.FormatCount(w.Count))
+	return fmt.Sprintf("%s s in %s", humanize.Number(w.Micros/1e6), humanize.Count(w.Count))
 }
 
 // processFigures are about engine and pbench together. Much less processor
@@ -269,27 +270,27 @@ func (f *engineFigures) addDisk(dir string) (err error) {
 func (f *engineFigures) print(w io.Writer) {
 	if f.Writes > 0 {
 		fmt.Fprintf(w, "  written  %s by the caller; log %s, %s %s, %s %s: write amplification %.2f\n",
-			harness.FormatBytes(f.WrittenBytes), harness.FormatBytes(f.LogBytes), cli.Plural(f.Flushes, "flush", "flushes"), harness.FormatBytes(f.FlushBytes),
-			harness.Plural(f.Merges, "merge"), harness.FormatBytes(f.MergeBytes), f.WriteAmplification)
+			humanize.Bytes(f.WrittenBytes), humanize.Bytes(f.LogBytes), humanize.Plural(f.Flushes, "flush", "flushes"), humanize.Bytes(f.FlushBytes),
+			harness.Plural(f.Merges, "merge"), humanize.Bytes(f.MergeBytes), f.WriteAmplification)
 	}
 	fmt.Fprintf(w, "  waited   sync %v (%s), back-pressure %v, cold reads %v; all workers together\n",
 		f.Waited.Sync, harness.Plural(f.Syncs, "sync"), f.Waited.BackPressure, f.Waited.ColdRead)
 	if f.Memory != (measure.Memory{}) {
-		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", harness.FormatBytes(f.Memory.Resident),
-			harness.FormatBytes(f.Memory.PeakResident), harness.FormatBytes(f.Memory.Anonymous), harness.FormatBytes(f.Memory.PeakAnonymous))
+		fmt.Fprintf(w, "  memory   resident %s (peak %s), anonymous %s (peak %s)\n", humanize.Bytes(f.Memory.Resident),
+			humanize.Bytes(f.Memory.PeakResident), humanize.Bytes(f.Memory.Anonymous), humanize.Bytes(f.Memory.PeakAnonymous))
 	}
-	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", harness.FormatBytes(f.DiskBytes), f.SpaceAmplification, harness.FormatBytes(f.RawBytes))
+	fmt.Fprintf(w, "  disk     %s after close, %.2f of the %s of documents in it\n", humanize.Bytes(f.DiskBytes), f.SpaceAmplification, humanize.Bytes(f.RawBytes))
 	f.Splits.Print(w)
 	f.Copies.print(w)
 	f.Throughput.print(w)
 	if p := f.Process; p != nil {
 		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s\n",
-			harness.FormatShort(p.CPUSeconds), harness.FormatShort(p.AllocationsPerOp), harness.Plural(p.Collections, "garbage collection"))
+			humanize.Number(p.CPUSeconds), humanize.Number(p.AllocationsPerOp), harness.Plural(p.Collections, "garbage collection"))
 	}
 	if c := f.Client; c != nil {
-		fmt.Fprintf(w, "  pbench   takes %s µs of its own for an operation, and %s of memory\n", harness.FormatShort(c.MicrosPerOp), harness.FormatBytes(c.MemoryBytes))
+		fmt.Fprintf(w, "  pbench   takes %s µs of its own for an operation, and %s of memory\n", humanize.Number(c.MicrosPerOp), humanize.Bytes(c.MemoryBytes))
 		if c.CallsPerS > 0 {
-			fmt.Fprintf(w, "           without it the one worker would make %s calls a second\n", harness.FormatCount(int64(c.CallsPerS)))
+			fmt.Fprintf(w, "           without it the one worker would make %s calls a second\n", humanize.Count(int64(c.CallsPerS)))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -229,7 +230,7 @@ func (l *loadCommand) check(paths []string) error {
 		return harness.Usagef("--max-errors %d: cannot be negative", l.MaxErrors)
 	}
 	if l.BatchBytes > maxBatchBytes {
-		return harness.Usagef("--batch-bytes: at most %s", harness.FormatBytes(int64(maxBatchBytes)))
+		return harness.Usagef("--batch-bytes: at most %s", humanize.Bytes(int64(maxBatchBytes)))
 	}
 	if _, err := harness.ReadCatalog(l.DB); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/cleavestore/cleave/internal/cli"
-	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // profileKinds is a list of profiles as a flag.
@@ -184,9 +184,9 @@ func formatShare(part, total int64) string {
 func formatUnit(n int64, unit string) string {
 	switch unit {
 	case "nanoseconds":
-		return harness.FormatShort(float64(n)/1e9) + " s"
+		return humanize.Number(float64(n)/1e9) + " s"
 	case "bytes":
-		return harness.FormatBytes(n)
+		return humanize.Bytes(n)
 	}
-	return harness.FormatCount(n) + " " + unit
+	return humanize.Count(n) + " " + unit
 }

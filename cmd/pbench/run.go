@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -387,5 +388,5 @@ func (s *settings) print(w io.Writer, name string) {
 	fmt.Fprintf(w, "%s in %s; %s (%s), %s keys, seed %d\n", harness.Plural(s.Documents, "document"), harness.Plural(s.Partitions, "physical partition"),
 		name, s.Mix, s.Keys, s.Seed)
 	fmt.Fprintf(w, "%s, %s, %s, memory budget %s, %s s%s\n",
-		harness.Plural(s.Workers, "worker"), loop, s.Durability, harness.FormatBytes(s.MemoryBudget), harness.FormatShort(s.Seconds), note)
+		harness.Plural(s.Workers, "worker"), loop, s.Durability, humanize.Bytes(s.MemoryBudget), humanize.Number(s.Seconds), note)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // runSet are the results of runs that are alike.
@@ -127,11 +128,11 @@ func (s *runSet) settings(workload string) map[string]string {
 func (r *report) depends() map[string]string {
 	s := r.Engine.Run
 	d := map[string]string{
-		"documents": harness.FormatCount(s.Documents), "partitions": fmt.Sprint(s.Partitions), "mix": s.Mix, "keys": s.Keys,
+		"documents": humanize.Count(s.Documents), "partitions": fmt.Sprint(s.Partitions), "mix": s.Mix, "keys": s.Keys,
 		"loop": s.Loop, "workers": fmt.Sprint(s.Workers), "durability": s.Durability,
 	}
 	if s.MemoryBudget > 0 { // results of older builds have it under another name
-		d["memory budget"] = harness.FormatBytes(s.MemoryBudget)
+		d["memory budget"] = humanize.Bytes(s.MemoryBudget)
 	}
 	if s.Rate > 0 {
 		d["rate"] = harness.FormatRate(s.Rate)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // throughputFigures tell what a container with provisioned throughput let
@@ -39,9 +40,9 @@ func (f *throughputFigures) print(w io.Writer) {
 	if f == nil {
 		return
 	}
-	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s throttled", harness.FormatCount(int64(f.Provisioned)), harness.FormatCount(int64(f.Consumed)), harness.Plural(f.Throttled, "call"))
+	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s throttled", humanize.Count(int64(f.Provisioned)), humanize.Count(int64(f.Consumed)), harness.Plural(f.Throttled, "call"))
 	if len(f.Partitions) > 1 {
-		fmt.Fprintf(w, "; a partition consumed %s to %s RU/s", harness.FormatCount(int64(slices.Min(f.Partitions))), harness.FormatCount(int64(slices.Max(f.Partitions))))
+		fmt.Fprintf(w, "; a partition consumed %s to %s RU/s", humanize.Count(int64(slices.Min(f.Partitions))), humanize.Count(int64(slices.Max(f.Partitions))))
 	}
 	fmt.Fprintln(w)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // golden compares text with a file of testdata; -rewrite accepts it.
@@ -105,7 +106,7 @@ func TestAdviseSources(t *testing.T) {
 	if v["documents"] != float64(len(s.cities)) || c["logical_partitions"] != 7.0 {
 		t.Errorf("%v documents, want %d: %v", v["documents"], len(s.cities), c)
 	}
-	if text := clean(t, "advise", "--container", "cities", "--key", "/id", s.dir, plain); !strings.Contains(text, cli.Count(1500+len(s.cities))+" documents") {
+	if text := clean(t, "advise", "--container", "cities", "--key", "/id", s.dir, plain); !strings.Contains(text, humanize.Count(1500+len(s.cities))+" documents") {
 		t.Errorf("a store and a file together:\n%s", text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/keyadvice"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -20,9 +21,9 @@ const textColumns = 100
 func (r *adviseReport) print(out *output, s *inputs) {
 	var p pairs
 	p.add("sample", fmt.Sprintf("%s: %s, %s of JSON", strings.Join(s.about, ", "),
-		cli.Plural(r.Documents, "document", "documents"), cli.Bytes(r.Bytes)))
+		humanize.Plural(r.Documents, "document", "documents"), humanize.Bytes(r.Bytes)))
 	if s.limit > 0 && r.Documents >= s.limit {
-		p.add("", "only the first "+cli.Plural(s.limit, "document", "documents")+": others may differ, mostly if the input is sorted")
+		p.add("", "only the first "+humanize.Plural(s.limit, "document", "documents")+": others may differ, mostly if the input is sorted")
 	}
 	p.add("judged for", r.purpose())
 	if r.Proposed {
@@ -47,9 +48,9 @@ func (r *adviseReport) print(out *output, s *inputs) {
 
 // purpose says for which future the keys are judged.
 func (r *adviseReport) purpose() string {
-	text := cli.Plural(r.Partitions, "physical partition", "physical partitions")
+	text := humanize.Plural(r.Partitions, "physical partition", "physical partitions")
 	if r.TargetBytes > 0 {
-		text += ", " + cli.Bytes(r.TargetBytes) + " of data"
+		text += ", " + humanize.Bytes(r.TargetBytes) + " of data"
 		if r.Bytes > 0 {
 			text += fmt.Sprintf(" (%s times the sample)", formatFactor(float64(r.TargetBytes)/float64(r.Bytes)))
 		}
@@ -57,16 +58,16 @@ func (r *adviseReport) purpose() string {
 		text += ", no size in particular (give one with --target-bytes or --growth)"
 	}
 	if r.Throughput > 0 {
-		text += fmt.Sprintf(", %s RU/s", cli.Count(int64(r.Throughput)))
+		text += fmt.Sprintf(", %s RU/s", humanize.Count(int64(r.Throughput)))
 	}
 	return text
 }
 
 func formatFactor(x float64) string {
 	if x >= 100 {
-		return cli.Count(int64(math.Round(x)))
+		return humanize.Count(int64(math.Round(x)))
 	}
-	return cli.Number(x)
+	return humanize.Number(x)
 }
 
 // printTable prints the candidates side by side.
@@ -79,8 +80,8 @@ func (r *adviseReport) printTable(out *output) {
 		if c.Estimate {
 			about = "~"
 		}
-		t.Row(printable(c.Key), c.Verdict.String(), about+cli.Count(c.Logical),
-			about+cli.Count(c.Median), about+cli.Count(c.Max), keyadvice.Percent(c.LargestShare),
+		t.Row(printable(c.Key), c.Verdict.String(), about+humanize.Count(c.Logical),
+			about+humanize.Count(c.Median), about+humanize.Count(c.Max), keyadvice.Percent(c.LargestShare),
 			keyadvice.Percent(c.UndefinedShare+c.NullShare), skyline(c.Physical, spreadCells), keyadvice.Percent(c.FullestShare))
 	}
 	t.Print(out.w, "")
@@ -127,8 +128,8 @@ func (r *adviseReport) printGrowth(out *output) {
 	paragraph(out, "", "As the container grows, and each logical partition keeps its share; sizes and request units a second (RU/s) are those of the whole container:")
 	out.printf("\n")
 	t := cli.NewTable("<", "the fullest physical", "the largest logical", "the largest logical", "longest string")
-	t.Row("key", fmt.Sprintf("splits (%s) at", cli.Bytes(int64(keyadvice.PhysicalBytes))), fmt.Sprintf("is full (%s) at", cli.Bytes(int64(keyadvice.LogicalBytes))),
-		fmt.Sprintf("is throttled (%s RU/s) at", cli.Count(keyadvice.PartitionUnits)), fmt.Sprintf("of %s bytes", cli.Count(partmap.MaxString)))
+	t.Row("key", fmt.Sprintf("splits (%s) at", humanize.Bytes(int64(keyadvice.PhysicalBytes))), fmt.Sprintf("is full (%s) at", humanize.Bytes(int64(keyadvice.LogicalBytes))),
+		fmt.Sprintf("is throttled (%s RU/s) at", humanize.Count(keyadvice.PartitionUnits)), fmt.Sprintf("of %s bytes", humanize.Count(partmap.MaxString)))
 	met := false
 	mark := func(text string, is bool) string {
 		met = met || is
@@ -141,15 +142,15 @@ func (r *adviseReport) printGrowth(out *output) {
 		c := &r.Candidates[i]
 		full, throttled, split := "never", "never", "never"
 		if c.SplitBytes > 0 {
-			split = cli.Bytes(c.SplitBytes)
+			split = humanize.Bytes(c.SplitBytes)
 		}
 		if c.LimitBytes > 0 {
-			full = mark(cli.Bytes(c.LimitBytes), c.LimitBytes <= r.TargetBytes)
-			throttled = mark(cli.Count(int64(c.LimitUnits))+" RU/s", r.Throughput > 0 && c.LimitUnits < r.Throughput)
+			full = mark(humanize.Bytes(c.LimitBytes), c.LimitBytes <= r.TargetBytes)
+			throttled = mark(humanize.Count(int64(c.LimitUnits))+" RU/s", r.Throughput > 0 && c.LimitUnits < r.Throughput)
 		}
 		longest := "-"
 		if c.LongestString > 0 {
-			longest = mark(cli.Count(c.LongestString), c.TooLong > 0)
+			longest = mark(humanize.Count(c.LongestString), c.TooLong > 0)
 		}
 		t.Row(printable(c.Key), split, full, throttled, longest)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type backupCommand struct {
@@ -83,7 +84,7 @@ func (r *backupRow) String() string {
 		kind = "incremental, after " + r.Parent
 	}
 	return fmt.Sprintf("backup %s (%s): sequence %s of %s, %s, %d of %s in it",
-		r.ID, kind, cli.Count(int64(r.Seq)), r.Time.Format(time.RFC3339), cli.Bytes(r.Bytes), r.Carried, cli.Plural(r.Files, "segment file", "segment files"))
+		r.ID, kind, humanize.Count(int64(r.Seq)), r.Time.Format(time.RFC3339), humanize.Bytes(r.Bytes), r.Carried, humanize.Plural(r.Files, "segment file", "segment files"))
 }
 
 // Run runs the command.
@@ -105,7 +106,7 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 	defer line.Clear()
 	o.Progress = func(p engine.BackupProgress) {
 		line.Show(time.Now(), func() string {
-			return fmt.Sprintf("backup: %s of %s, %d%%", cli.Bytes(p.Bytes), cli.Bytes(p.Total), 100*p.Bytes/max(p.Total, 1))
+			return fmt.Sprintf("backup: %s of %s, %d%%", humanize.Bytes(p.Bytes), humanize.Bytes(p.Total), 100*p.Bytes/max(p.Total, 1))
 		})
 	}
 	var row *backupRow
@@ -231,7 +232,7 @@ func (c *concatenation) Read(p []byte) (int, error) {
 		}
 		n, err := c.from.Read(p)
 		c.read += int64(n)
-		c.line.Show(time.Now(), func() string { return c.doing + " " + filepath.Base(c.name) + ": " + cli.Bytes(c.read) + " read" })
+		c.line.Show(time.Now(), func() string { return c.doing + " " + filepath.Base(c.name) + ": " + humanize.Bytes(c.read) + " read" })
 		if err != io.EOF {
 			return n, err
 		}

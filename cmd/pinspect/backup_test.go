@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -70,7 +71,7 @@ func TestExport(t *testing.T) {
 	dir := t.TempDir()
 	plain, packed := filepath.Join(dir, "a.ndjson"), filepath.Join(dir, "a.ndjson.zst")
 	all := clean(t, "export", s.dir, "cities")
-	wants(t, pinspect(t, "export", s.dir, "cities", "-o", plain).stderr, cli.Count(len(s.cities))+" documents written to "+plain)
+	wants(t, pinspect(t, "export", s.dir, "cities", "-o", plain).stderr, humanize.Count(len(s.cities))+" documents written to "+plain)
 	text, err := os.ReadFile(plain)
 	check(t, err)
 	if string(text) != all {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsonfields"
 )
 
@@ -151,7 +151,7 @@ func TestInfo(t *testing.T) {
 		t.Errorf("raw bytes %v, want %d", v["raw_bytes"], raw)
 	}
 	text := clean(t, "info", s.dir)
-	for _, want := range []string{"cities", "/country", "blobs", "/a,/b", "empty", "closed cleanly", cli.Count(len(s.cities) + 1)} {
+	for _, want := range []string{"cities", "/country", "blobs", "/a,/b", "empty", "closed cleanly", humanize.Count(len(s.cities) + 1)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("info lacks %q:\n%s", want, text)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -88,7 +89,7 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 			return err
 		})
 		if err == nil {
-			env.wrote(c.Out, cli.Plural(n, "document", "documents"))
+			env.wrote(c.Out, humanize.Plural(n, "document", "documents"))
 		}
 	} else {
 		_, err = c.print(env, out, container, items, &report)
@@ -103,7 +104,7 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 	list := &output{w: bufio.NewWriter(env.stderr)}
 	printDamage(list, missing, len(missing))
 	if report.Uncertain > 0 {
-		list.printf("! left out: %s documents that may have a newer version in what is damaged\n", cli.Count(report.Uncertain))
+		list.printf("! left out: %s documents that may have a newer version in what is damaged\n", humanize.Count(report.Uncertain))
 	}
 	return errors.Join(list.w.Flush(), damageFailure(missing, nil))
 }
@@ -152,7 +153,7 @@ func (c *exportCommand) print(env *environment, out *output, of *engine.Containe
 			return n, err
 		}
 		if n++; n%1024 == 0 && c.Out != "-" {
-			line.Show(time.Now(), func() string { return c.Container + ": " + cli.Count(n) + " documents written" })
+			line.Show(time.Now(), func() string { return c.Container + ": " + humanize.Count(n) + " documents written" })
 		}
 		if n == int64(c.Limit) {
 			break

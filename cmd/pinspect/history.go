@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -218,11 +219,11 @@ func (h *history) only(id uint32) bool {
 }
 
 func (h *history) print(out *output, rows int) {
-	out.printf("container %s: %s\n", printable(h.container), cli.Plural(len(h.changes), "change of its physical partitions", "changes of its physical partitions"))
+	out.printf("container %s: %s\n", printable(h.container), humanize.Plural(len(h.changes), "change of its physical partitions", "changes of its physical partitions"))
 	if len(h.changes) > 0 {
 		first := max(0, len(h.changes)-rows)
 		if first > 0 {
-			out.printf("  the newest %s of them: --rows\n", cli.Count(len(h.changes)-first))
+			out.printf("  the newest %s of them: --rows\n", humanize.Count(len(h.changes)-first))
 		}
 		t := cli.NewTable("<when (UTC)", "<what", "<parents", "<", "<children", "<boundary", "<boundary before")
 		for i := first; i < len(h.changes); i++ {
@@ -235,7 +236,7 @@ func (h *history) print(out *output, rows int) {
 	t := cli.NewTable("id", "<from", "<to", "<came from")
 	for _, id := range h.present {
 		p := h.ranges[id]
-		t.Row(cli.Count(uint64(id)), shortHex(p.Min), shortHex(p.Max), h.descent(id))
+		t.Row(humanize.Count(uint64(id)), shortHex(p.Min), shortHex(p.Max), h.descent(id))
 	}
 	t.Print(out.w, "  ")
 }

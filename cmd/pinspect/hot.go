@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type hotCommand struct {
@@ -104,7 +105,7 @@ func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *survey.Hea
 		where = fmt.Sprintf(" in physical partition %d", c.Partition)
 	}
 	out.printf("container %s: the last write of %s%s is among the newest %s of the store%s\n", printable(cs.Name),
-		cli.Plural(h.Documents, "document", "documents"), where, cli.Plural(writes, "write", "writes"), h.Span())
+		humanize.Plural(h.Documents, "document", "documents"), where, humanize.Plural(writes, "write", "writes"), h.Span())
 	if len(rows) == 0 {
 		return
 	}
@@ -114,7 +115,7 @@ func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *survey.Hea
 	}
 	t := cli.NewTable(head...)
 	for _, r := range rows {
-		cells := []string{r.EPK[:min(len(r.EPK), 12)], cli.Count(uint64(r.Partition)), cli.Count(r.Recent), cli.Count(r.Documents),
+		cells := []string{r.EPK[:min(len(r.EPK), 12)], humanize.Count(uint64(r.Partition)), humanize.Count(r.Recent), humanize.Count(r.Documents),
 			formatPercent(r.Share) + " " + bar(r.Recent, h.Documents, 12)}
 		if c.ShowKeys {
 			cells = append(cells, r.Key)

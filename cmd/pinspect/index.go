@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -312,17 +313,17 @@ func (r *indexReport) print(out *output, paths int) {
 		out.printf(", exclude %s", printableList(r.Exclude))
 	}
 	out.printf("\n%s of %s indexed, %s, %s of the raw documents; %s, %s\n",
-		cli.Count(r.Indexed), cli.Plural(r.Files, "file", "files"), cli.Bytes(r.Bytes), formatRatio(uint64(r.Bytes), r.RawBytes),
-		cli.Plural(r.Terms, "term", "terms"), cli.Plural(r.Postings, "posting", "postings"))
+		humanize.Count(r.Indexed), humanize.Plural(r.Files, "file", "files"), humanize.Bytes(r.Bytes), formatRatio(uint64(r.Bytes), r.RawBytes),
+		humanize.Plural(r.Terms, "term", "terms"), humanize.Plural(r.Postings, "posting", "postings"))
 	if r.Indexed == 0 {
 		return
 	}
 	t := cli.NewTable("<postings", "terms", "bytes", "<")
-	t.Row("single", cli.Count(r.Singles), "", "in the dictionary")
-	t.Row("short", cli.Count(r.Shorts), cli.Bytes(r.ShortBytes), "in the dictionary")
-	t.Row("large", cli.Count(r.Larges), cli.Bytes(r.LargeBytes), "bitmaps")
-	t.Row("dictionary", cli.Count(r.Terms), cli.Bytes(r.Blocks), "")
-	t.Row("fences", "", cli.Bytes(r.Fences), "")
+	t.Row("single", humanize.Count(r.Singles), "", "in the dictionary")
+	t.Row("short", humanize.Count(r.Shorts), humanize.Bytes(r.ShortBytes), "in the dictionary")
+	t.Row("large", humanize.Count(r.Larges), humanize.Bytes(r.LargeBytes), "bitmaps")
+	t.Row("dictionary", humanize.Count(r.Terms), humanize.Bytes(r.Blocks), "")
+	t.Row("fences", "", humanize.Bytes(r.Fences), "")
 	out.printf("\n")
 	t.Print(out.w, "")
 	rows := r.sorted()
@@ -332,7 +333,7 @@ func (r *indexReport) print(out *output, paths int) {
 	}
 	t = cli.NewTable("<path", "terms", "postings", "about bytes", "<")
 	for _, row := range rows[:min(len(rows), paths)] {
-		t.Row(printable(row.Path), cli.Count(row.Terms), cli.Count(row.Postings), cli.Bytes(row.Bytes), bar(row.Bytes, largest, 20))
+		t.Row(printable(row.Path), humanize.Count(row.Terms), humanize.Count(row.Postings), humanize.Bytes(row.Bytes), bar(row.Bytes, largest, 20))
 	}
 	out.printf("\n")
 	t.Print(out.w, "")
@@ -341,7 +342,7 @@ func (r *indexReport) print(out *output, paths int) {
 	}
 	t = cli.NewTable("<largest terms", "<type", "<value", "postings", "<file")
 	for _, row := range r.terms {
-		t.Row(printable(row.Path), row.Of, row.Value, cli.Count(row.Postings), row.File)
+		t.Row(printable(row.Path), row.Of, row.Value, humanize.Count(row.Postings), row.File)
 	}
 	out.printf("\n")
 	t.Print(out.w, "")

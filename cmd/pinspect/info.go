@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
@@ -110,7 +111,7 @@ func describeSettings(def *engine.ContainerDef) settings {
 func (s *settings) text() string {
 	var parts []string
 	if s.Throughput > 0 {
-		text := cli.Count(int64(s.Throughput)) + " RU/s"
+		text := humanize.Count(int64(s.Throughput)) + " RU/s"
 		if s.NoBurst {
 			text += " without bursts"
 		}
@@ -274,26 +275,26 @@ func (r *infoReport) print(out *output) {
 			state += " (last writer: " + printable(r.Owner) + ")"
 		}
 	}
-	p.add("state", state+", last sequence "+cli.Count(r.LastSeq))
+	p.add("state", state+", last sequence "+humanize.Count(r.LastSeq))
 	if d := r.Dropped; d != nil {
-		p.add("end of the log", fmt.Sprintf("torn, or being written: %s (%s) that the next open would drop", cli.Bytes(d.Bytes), cli.Plural(d.Records, "record", "records")))
+		p.add("end of the log", fmt.Sprintf("torn, or being written: %s (%s) that the next open would drop", humanize.Bytes(d.Bytes), humanize.Plural(d.Records, "record", "records")))
 	}
 	p.add("documents", fmt.Sprintf("%s in %s logical partitions, %s",
-		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), cli.Bytes(r.RawBytes)))
-	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", cli.Bytes(r.Disk.Total),
-		cli.Bytes(r.Disk.Segments), cli.Bytes(r.Disk.Log), cli.Bytes(r.Disk.Manifests))
+		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), humanize.Bytes(r.RawBytes)))
+	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", humanize.Bytes(r.Disk.Total),
+		humanize.Bytes(r.Disk.Segments), humanize.Bytes(r.Disk.Log), humanize.Bytes(r.Disk.Manifests))
 	if r.Disk.Other > 0 {
-		disk += ", other " + cli.Bytes(r.Disk.Other)
+		disk += ", other " + humanize.Bytes(r.Disk.Other)
 	}
 	p.add("on disk", disk)
 	if r.Obsolete > 0 {
-		p.add("replaced", cli.Bytes(r.Obsolete)+" in files that merges have replaced: somebody reads them, or the next open removes them")
+		p.add("replaced", humanize.Bytes(r.Obsolete)+" in files that merges have replaced: somebody reads them, or the next open removes them")
 	}
 	for _, h := range r.Holders {
 		p.add("kept", printable(h.String()))
 	}
 	p.add("segment files", fmt.Sprintf("this process has %s open (%s at most) and %s mapped (%s at most)",
-		cli.Count(r.Process.Open), cli.Count(r.Process.MaxOpen), cli.Count(r.Process.Mapped), cli.Count(r.Process.MaxMapped)))
+		humanize.Count(r.Process.Open), humanize.Count(r.Process.MaxOpen), humanize.Count(r.Process.Mapped), humanize.Count(r.Process.MaxMapped)))
 	if r.RawBytes > 0 {
 		p.add("disk / raw", formatRatio(r.Disk.Total, r.RawBytes))
 	}
@@ -313,8 +314,8 @@ func (r *infoReport) print(out *output) {
 			break
 		}
 		t.Row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
-			cli.Count(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), cli.Bytes(c.RawBytes),
-			cli.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), cli.Bytes(c.Unflushed), bar(c.FileBytes, largest, 16))
+			humanize.Count(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), humanize.Bytes(c.RawBytes),
+			humanize.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), humanize.Bytes(c.Unflushed), bar(c.FileBytes, largest, 16))
 	}
 	out.printf("\n")
 	t.Print(out.w, "")

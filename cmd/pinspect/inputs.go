@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -93,7 +94,7 @@ func (s *inputs) lines(ctx context.Context, doing string, lines *workload.Lines,
 		if size > 0 {
 			text += fmt.Sprintf(": %d%%", 100*lines.Consumed()/size)
 		}
-		return text + ", " + cli.Count(s.read) + " documents"
+		return text + ", " + humanize.Count(s.read) + " documents"
 	}
 	for doc, err := range lines.All() {
 		if err != nil {
@@ -148,7 +149,7 @@ func (s *inputs) store(ctx context.Context, doing, dir string, add func([]byte) 
 	}
 	defer snapshot.Close()
 	progress := func() string {
-		return doing + " container " + printable(c.Name()) + ": " + cli.Count(s.read) + " documents"
+		return doing + " container " + printable(c.Name()) + ": " + humanize.Count(s.read) + " documents"
 	}
 	for it, err := range snapshot.ScanAll(ctx, nil) {
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -60,7 +60,7 @@ func TestInfoOfWhatIsKept(t *testing.T) {
 		}
 	}
 	text := clean(t, "info", dir)
-	for _, want := range []string{"the change retention of container kept holds versions", cli.Bytes(5000) + " in files that merges have replaced", "this process has"} {
+	for _, want := range []string{"the change retention of container kept holds versions", humanize.Bytes(5000) + " in files that merges have replaced", "this process has"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

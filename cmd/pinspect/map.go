@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -155,7 +156,7 @@ func (c *mapCommand) writeSVG(env *environment, maps []*mapReport) error {
 	if err := os.WriteFile(c.SVG, []byte(b.String()), 0o666); err != nil {
 		return outputError{fmt.Errorf("--svg: %w", err)}
 	}
-	env.wrote(c.SVG, cli.Plural(len(maps), "container", "containers"))
+	env.wrote(c.SVG, humanize.Plural(len(maps), "container", "containers"))
 	return nil
 }
 
@@ -273,13 +274,13 @@ func (m *mapReport) heat(p *mapPartition) float64 {
 // heatCaption explains the heat.
 func (m *mapReport) heatCaption() string {
 	if m.Heat == nil {
-		return fmt.Sprintf("heat is not shown: --heat reads %s of documents for it", cli.Bytes(m.raw))
+		return fmt.Sprintf("heat is not shown: --heat reads %s of documents for it", humanize.Bytes(m.raw))
 	}
 	if m.Heat.Documents == 0 {
-		return fmt.Sprintf("heat: no document's last write is among the newest %s of the store", cli.Plural(m.Heat.Writes, "write", "writes"))
+		return fmt.Sprintf("heat: no document's last write is among the newest %s of the store", humanize.Plural(m.Heat.Writes, "write", "writes"))
 	}
 	return fmt.Sprintf("heat: where %s lie whose last write is among the newest %s of the store%s",
-		cli.Plural(m.Heat.Documents, "document", "documents"), cli.Plural(m.Heat.Writes, "write", "writes"), m.Heat.span)
+		humanize.Plural(m.Heat.Documents, "document", "documents"), humanize.Plural(m.Heat.Writes, "write", "writes"), m.Heat.span)
 }
 
 // name is how a logical partition is called on a map.
@@ -292,8 +293,8 @@ func (l *mapLogical) name() string {
 
 // caption describes a container in a line.
 func (m *mapReport) caption() string {
-	return fmt.Sprintf("%s, %s, %s of documents", cli.Plural(len(m.Partitions), "physical partition", "physical partitions"),
-		cli.Plural(m.Logical, "logical partition", "logical partitions"), cli.Bytes(m.RawBytes))
+	return fmt.Sprintf("%s, %s, %s of documents", humanize.Plural(len(m.Partitions), "physical partition", "physical partitions"),
+		humanize.Plural(m.Logical, "logical partition", "logical partitions"), humanize.Bytes(m.RawBytes))
 }
 
 // print draws the map with characters.
@@ -324,18 +325,18 @@ func (m *mapReport) print(out *output, rows int) {
 		if m.RawBytes > 0 {
 			share = formatPercent(float64(p.RawBytes)/float64(m.RawBytes)) + " " + bar(p.RawBytes, most, 24)
 		}
-		t.Row(cli.Count(uint64(p.ID)), shortEPK(&p.rng.Min), formatPercent(p.Share), cli.Count(p.Logical), bound+cli.Count(p.Documents),
-			bound+cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes), share, m.heatCell(p))
+		t.Row(humanize.Count(uint64(p.ID)), shortEPK(&p.rng.Min), formatPercent(p.Share), humanize.Count(p.Logical), bound+humanize.Count(p.Documents),
+			bound+humanize.Bytes(p.RawBytes), humanize.Bytes(p.FileBytes), share, m.heatCell(p))
 	}
 	t.Print(out.w, "  ")
 	if more := len(m.Partitions) - rows; more > 0 {
-		out.printf("  and %s more: --rows\n", cli.Count(more))
+		out.printf("  and %s more: --rows\n", humanize.Count(more))
 	}
 	out.printf("\n  %s\n", m.heatCaption())
 	var largest []string
 	for i := range m.Largest {
 		l := &m.Largest[i]
-		largest = append(largest, fmt.Sprintf("%s with %s in %d", l.name(), cli.Bytes(l.RawBytes), l.Partition))
+		largest = append(largest, fmt.Sprintf("%s with %s in %d", l.name(), humanize.Bytes(l.RawBytes), l.Partition))
 	}
 	if len(largest) > 0 {
 		out.printf("  largest logical partitions: %s\n", strings.Join(largest, ", "))

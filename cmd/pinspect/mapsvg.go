@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // Measures of the picture, in pixels.
@@ -206,10 +206,10 @@ func (s svg) partitions(m *mapReport, y float64) {
 			heat = fmt.Sprintf("\n%s of the heat", strings.TrimSpace(formatPercent(m.heat(p))))
 		}
 		s.printf("<title>%s</title></g>\n", escape(fmt.Sprintf("physical partition %d: from %s, %s of the key space\n%s, %s%s, %s%s of JSON, %s in files%s",
-			p.ID, shortEPK(&p.rng.Min), strings.TrimSpace(formatPercent(p.Share)), cli.Plural(p.Logical, "logical partition", "logical partitions"),
-			bound, cli.Plural(p.Documents, "document", "documents"), bound, cli.Bytes(p.RawBytes), cli.Bytes(p.FileBytes), heat)))
+			p.ID, shortEPK(&p.rng.Min), strings.TrimSpace(formatPercent(p.Share)), humanize.Plural(p.Logical, "logical partition", "logical partitions"),
+			bound, humanize.Plural(p.Documents, "document", "documents"), bound, humanize.Bytes(p.RawBytes), humanize.Bytes(p.FileBytes), heat)))
 		middle := (x0 + x1) / 2
-		size := cli.Bytes(p.RawBytes)
+		size := humanize.Bytes(p.RawBytes)
 		switch {
 		case width > float64(8*len(size)+8):
 			s.text(middle, y+19, 13, "middle", text, fmt.Sprint(p.ID))
@@ -237,7 +237,7 @@ func (s svg) peaks(m *mapReport, top, base float64) {
 			continue // it is no peak
 		}
 		peak := base - 2 - float64(m.Density[bin])/float64(highest)*(svgSkyline-22)
-		label := fmt.Sprintf("%s %s", l.name(), cli.Bytes(l.RawBytes))
+		label := fmt.Sprintf("%s %s", l.name(), humanize.Bytes(l.RawBytes))
 		half := 3.3*float64(len([]rune(label))) + 4
 		middle := min(max(x, svgMargin+half), svgMargin+svgBar-half)
 		room := true

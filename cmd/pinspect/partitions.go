@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -220,7 +221,7 @@ func printRows(out *output, rows []partitionRow, top []logicalRow) error {
 }
 
 func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows []partitionRow, top []logicalRow, shares *layout.Sharing) {
-	out.printf("container %s: %s\n", printable(cs.Name), cli.Plural(len(cs.Partitions), "physical partition", "physical partitions"))
+	out.printf("container %s: %s\n", printable(cs.Name), humanize.Plural(len(cs.Partitions), "physical partition", "physical partitions"))
 	t := cli.NewTable("id", "<from", "<to", "<key space", "documents", "logical", "raw", "in files", "own", "shared", "runs", "files", "not flushed", "<bytes")
 	var largest int64
 	shown := make(map[engine.PartitionID]bool)
@@ -232,16 +233,16 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 		r := &rows[i]
 		logical := "-"
 		if r.Logical != nil {
-			logical = cli.Count(*r.Logical)
+			logical = humanize.Count(*r.Logical)
 		}
-		t.Row(cli.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
-			formatBound(r.Documents, r.Exact), logical, cli.Bytes(r.RawBytes), cli.Bytes(r.FileBytes),
-			cli.Bytes(r.Own), cli.Bytes(r.Shared), cli.Count(r.Runs), cli.Count(r.Files), cli.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
+		t.Row(humanize.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
+			formatBound(r.Documents, r.Exact), logical, humanize.Bytes(r.RawBytes), humanize.Bytes(r.FileBytes),
+			humanize.Bytes(r.Own), humanize.Bytes(r.Shared), humanize.Count(r.Runs), humanize.Count(r.Files), humanize.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
 	}
 	t.Print(out.w, "  ")
 	out.printf("  %s\n", shares.Total(shown))
 	if len(rows) > 0 && rows[0].Limit > 0 {
-		out.printf("  %s RU/s provisioned, %s for each physical partition\n", cli.Count(int64(cs.Def.Throughput)), cli.Count(int64(rows[0].Limit)))
+		out.printf("  %s RU/s provisioned, %s for each physical partition\n", humanize.Count(int64(cs.Def.Throughput)), humanize.Count(int64(rows[0].Limit)))
 	}
 	if len(top) == 0 {
 		return
@@ -253,7 +254,7 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 	}
 	lt := cli.NewTable(head...)
 	for _, l := range top {
-		cells := []string{l.EPK[:min(len(l.EPK), 12)], cli.Count(uint64(l.Partition)), cli.Count(l.Documents), cli.Bytes(l.RawBytes),
+		cells := []string{l.EPK[:min(len(l.EPK), 12)], humanize.Count(uint64(l.Partition)), humanize.Count(l.Documents), humanize.Bytes(l.RawBytes),
 			formatPercent(l.Share) + " " + bar(int64(l.Share*1000), 1000, 12)}
 		if c.ShowKeys {
 			cells = append(cells, l.Key)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type repairCommand struct {
@@ -43,7 +44,7 @@ func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) 
 	line := env.newLine()
 	defer line.Clear()
 	report, err := engine.Repair(ctx, c.Src, c.Dst, &engine.RepairOptions{Older: c.Older, Progress: func(r engine.RepairReport) {
-		line.Show(time.Now(), func() string { return cli.Count(r.Documents) + " documents written" })
+		line.Show(time.Now(), func() string { return humanize.Count(r.Documents) + " documents written" })
 	}})
 	line.Clear()
 	if err != nil {
@@ -61,9 +62,9 @@ func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) 
 	if c.JSON {
 		err = out.object(&result)
 	} else {
-		out.printf("%s, %s, written to %s\n", cli.Plural(report.Documents, "document", "documents"), cli.Bytes(report.Bytes), printable(c.Dst))
+		out.printf("%s, %s, written to %s\n", humanize.Plural(report.Documents, "document", "documents"), humanize.Bytes(report.Bytes), printable(c.Dst))
 		if report.Uncertain > 0 {
-			out.printf("! %s documents may have a newer version in what is damaged\n", cli.Count(report.Uncertain))
+			out.printf("! %s documents may have a newer version in what is damaged\n", humanize.Count(report.Uncertain))
 		}
 		for _, text := range result.Refused {
 			out.printf("! not written: %s\n", printable(text))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -142,23 +143,23 @@ func (c *segmentsCommand) print(out *output, rows []segmentRow) {
 	for i := range rows {
 		r := &rows[i]
 		if r.Problem != nil {
-			t.Row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), "cannot be read: see below")
+			t.Row(printable(r.Container), humanize.Count(uint64(r.Partition)), humanize.Count(r.Run), r.File, humanize.Bytes(r.Bytes), "cannot be read: see below")
 			continue
 		}
 		dictionary := "none"
 		for i, d := range r.Dictionaries {
 			if i == 0 {
-				dictionary = d.Name[:8] + " " + cli.Bytes(d.Bytes)
+				dictionary = d.Name[:8] + " " + humanize.Bytes(d.Bytes)
 			} else if i == len(r.Dictionaries)-1 {
-				dictionary += " +" + cli.Count(i)
+				dictionary += " +" + humanize.Count(i)
 			}
 		}
-		t.Row(printable(r.Container), cli.Count(uint64(r.Partition)), cli.Count(r.Run), r.File, cli.Bytes(r.Bytes), bar(r.Bytes, largest, 10),
-			cli.Count(r.Items), cli.Count(r.Tombstones), cli.Count(r.Logical), cli.Bytes(r.RawBytes),
+		t.Row(printable(r.Container), humanize.Count(uint64(r.Partition)), humanize.Count(r.Run), r.File, humanize.Bytes(r.Bytes), bar(r.Bytes, largest, 10),
+			humanize.Count(r.Items), humanize.Count(r.Tombstones), humanize.Count(r.Logical), humanize.Bytes(r.RawBytes),
 			formatRatio(r.StoredBytes, r.RawBytes), formatRatio(uint64(r.Bytes), r.RawBytes), formatSpan(r.MinSeq, r.MaxSeq), dictionary)
 		if c.Sections {
 			for _, s := range r.Sections {
-				t.Row("", "", "", "  "+s.Name, cli.Bytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", cli.Count(s.Offset)))
+				t.Row("", "", "", "  "+s.Name, humanize.Bytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", humanize.Count(s.Offset)))
 			}
 		}
 	}
@@ -193,9 +194,9 @@ func printSections(out *output, rows []segmentRow) {
 		if total > 0 {
 			share = float64(sum[name]) / float64(total)
 		}
-		t.Row(name, cli.Bytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
+		t.Row(name, humanize.Bytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
 	}
-	t.Row("all", cli.Bytes(total), formatPercent(1))
+	t.Row("all", humanize.Bytes(total), formatPercent(1))
 	out.printf("\n")
 	t.Print(out.w, "")
 }

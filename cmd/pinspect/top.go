@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type topCommand struct {
@@ -138,12 +139,12 @@ func (c *topCommand) container(ctx context.Context, env *environment, db *engine
 
 func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow, found *survey.Tables) {
 	limit := cs.Def.Limits.LogicalPartitionBytes
-	where := cli.Plural(len(cs.Partitions), "physical partition", "physical partitions")
+	where := humanize.Plural(len(cs.Partitions), "physical partition", "physical partitions")
 	if c.Partition != 0 {
-		where = "physical partition " + cli.Count(c.Partition)
+		where = "physical partition " + humanize.Count(c.Partition)
 	}
 	out.printf("container %s: %s in %s; at most %s each\n", printable(cs.Name),
-		cli.Plural(found.Total.Logical, "logical partition", "logical partitions"), where, cli.Bytes(limit))
+		humanize.Plural(found.Total.Logical, "logical partition", "logical partitions"), where, humanize.Bytes(limit))
 	if len(rows) == 0 {
 		return
 	}
@@ -157,7 +158,7 @@ func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow
 		if !r.Exact {
 			bound = "≤ "
 		}
-		cells := []string{r.EPK[:min(len(r.EPK), 12)], cli.Count(uint64(r.Partition)), bound + cli.Count(r.Documents), bound + cli.Bytes(r.RawBytes),
+		cells := []string{r.EPK[:min(len(r.EPK), 12)], humanize.Count(uint64(r.Partition)), bound + humanize.Count(r.Documents), bound + humanize.Bytes(r.RawBytes),
 			formatPercent(r.Share) + " " + bar(int64(r.Share*1000), 1000, 12), formatPercent(r.Limit) + " " + bar(int64(r.Limit*1000), 1000, 12)}
 		if c.ShowKeys {
 			cells = append(cells, r.Key)

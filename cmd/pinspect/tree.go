@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type treeCommand struct {
@@ -135,13 +136,13 @@ func newTree(f *layout.Files, l *layout.Store, pick layout.Picker) *treeReport {
 }
 
 func (r *treeReport) print(out *output) {
-	root := &branch{cells: []string{printable(r.Directory), cli.Bytes(r.Bytes)}}
+	root := &branch{cells: []string{printable(r.Directory), humanize.Bytes(r.Bytes)}}
 	for _, problem := range r.Problems {
 		root.add("! " + problem.String())
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		node := root.add("container "+printable(c.Name), cli.Bytes(c.Bytes), cli.Plural(len(c.Partitions), "partition", "partitions"))
+		node := root.add("container "+printable(c.Name), humanize.Bytes(c.Bytes), humanize.Plural(len(c.Partitions), "partition", "partitions"))
 		for j := range c.Partitions {
 			c.Partitions[j].addTo(node, c.Bytes)
 		}
@@ -156,21 +157,21 @@ func (p *treePartition) addTo(parent *branch, whole int64) {
 	if lo == "" {
 		lo = "-"
 	}
-	node := parent.add(fmt.Sprintf("partition %d  [%.12s, %.12s)", p.ID, lo, hi), cli.Bytes(p.Bytes),
-		cli.Plural(len(p.Runs), "run", "runs"), bar(p.Bytes, whole, treeBar))
+	node := parent.add(fmt.Sprintf("partition %d  [%.12s, %.12s)", p.ID, lo, hi), humanize.Bytes(p.Bytes),
+		humanize.Plural(len(p.Runs), "run", "runs"), bar(p.Bytes, whole, treeBar))
 	for _, problem := range p.Problems {
 		node.add("! " + problem.String())
 	}
 	for i, run := range p.Runs {
-		at := node.add(fmt.Sprintf("run %d", i+1), cli.Bytes(run.Bytes),
-			cli.Plural(run.Items, "item", "items"), bar(run.Bytes, whole, treeBar))
+		at := node.add(fmt.Sprintf("run %d", i+1), humanize.Bytes(run.Bytes),
+			humanize.Plural(run.Items, "item", "items"), bar(run.Bytes, whole, treeBar))
 		for _, f := range run.Files {
 			if f.Problem != nil {
 				at.add("! " + f.Problem.String())
 				continue
 			}
-			at.add(f.File, cli.Bytes(f.Bytes),
-				cli.Plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), bar(f.Bytes, whole, treeBar))
+			at.add(f.File, humanize.Bytes(f.Bytes),
+				humanize.Plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), bar(f.Bytes, whole, treeBar))
 		}
 	}
 }

@@ -4,15 +4,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
-// formatBound is cli.Count of what may be an upper bound.
+// formatBound is humanize.Count of what may be an upper bound.
 func formatBound(n int64, exact bool) string {
 	if exact || n == 0 {
-		return cli.Count(n)
+		return humanize.Count(n)
 	}
-	return "≤ " + cli.Count(n)
+	return "≤ " + humanize.Count(n)
 }
 
 // formatRatio returns part / whole with two decimals, "-" if there is no whole.
@@ -28,7 +28,7 @@ func formatSpan(lo, hi uint64) string {
 	if hi == 0 {
 		return "-"
 	}
-	return cli.Count(lo) + "–" + cli.Count(hi)
+	return humanize.Count(lo) + "–" + humanize.Count(hi)
 }
 
 // formatPercent returns a share as a percentage, always six cells wide.

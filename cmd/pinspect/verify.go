@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
@@ -85,12 +86,12 @@ func (c *verifyCommand) Run(ctx context.Context, env *environment, out *output) 
 func (s *verifySummary) print(out *output) {
 	verdict := "clean"
 	if s.Findings > 0 {
-		verdict = cli.Plural(s.Findings, "finding", "findings")
+		verdict = humanize.Plural(s.Findings, "finding", "findings")
 	}
-	out.printf("%s: %s, %s, %s, %s; log: %s", verdict, cli.Plural(s.Partitions, "partition", "partitions"),
-		cli.Plural(s.Segments, "segment", "segments"), cli.Plural(s.Items, "version", "versions"), cli.Bytes(s.Bytes), cli.Plural(s.LogRecords, "record", "records"))
+	out.printf("%s: %s, %s, %s, %s; log: %s", verdict, humanize.Plural(s.Partitions, "partition", "partitions"),
+		humanize.Plural(s.Segments, "segment", "segments"), humanize.Plural(s.Items, "version", "versions"), humanize.Bytes(s.Bytes), humanize.Plural(s.LogRecords, "record", "records"))
 	if s.TornBytes > 0 {
-		out.printf(", %s torn at its end", cli.Bytes(s.TornBytes))
+		out.printf(", %s torn at its end", humanize.Bytes(s.TornBytes))
 	}
 	out.printf("; %.1f s\n", s.Seconds)
 }
@@ -260,7 +261,7 @@ func (v *verifier) partition(l *layout.Store, p *layout.Partition) error {
 // segment verifies a segment file and its reference.
 func (v *verifier) segment(l *layout.Store, p *layout.Partition, s *layout.Segment) error {
 	v.line.Show(time.Now(), func() string {
-		return fmt.Sprintf("%s: %s read, %s", s.Name, cli.Bytes(v.sum.Bytes), cli.Plural(v.sum.Findings, "finding", "findings"))
+		return fmt.Sprintf("%s: %s read, %s", s.Name, humanize.Bytes(v.sum.Bytes), humanize.Plural(v.sum.Findings, "finding", "findings"))
 	})
 	if before, ok := v.read[idOf(s)]; ok && s.Inode != 0 {
 		if before.damaged && before.name != s.Name {

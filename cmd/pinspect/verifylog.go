@@ -7,7 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -25,7 +25,7 @@ func (v *verifier) log() error {
 		var records, bytes int64
 		streams := func(rec *wal.Record) error {
 			if records++; records%checkEvery == 0 {
-				v.line.Show(time.Now(), func() string { return "log: " + cli.Plural(records, "record", "records") })
+				v.line.Show(time.Now(), func() string { return "log: " + humanize.Plural(records, "record", "records") })
 			}
 			bytes += int64(len(rec.Payload))
 			if uint32(rec.Stream) >= state.NextPartition {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -277,7 +277,7 @@ func (w *logView) record(row *logRow, rec *wal.Record) error {
 	if row.Records == 1 {
 		w.out.printf("%s\n%14s  %-7s  %8s  %16s  %8s  %12s\n", row.File, "offset", "type", "stream", "sequence", "writes", "payload")
 	}
-	w.out.printf("%14s  %-7s  %8d  %16s  %8d  %12s\n", cli.Count(rec.Offset), rec.Type, rec.Stream, cli.Count(rec.Seq), rec.Count, cli.Bytes(len(rec.Payload)))
+	w.out.printf("%14s  %-7s  %8d  %16s  %8d  %12s\n", humanize.Count(rec.Offset), rec.Type, rec.Stream, humanize.Count(rec.Seq), rec.Count, humanize.Bytes(len(rec.Payload)))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // sortedStreams returns the streams by number.
@@ -43,17 +44,17 @@ func (w *logView) print() {
 	t := cli.NewTable("<file", "<state", "bytes", "used", "marked", "records", "write", "carried", "fence", "vouch", "seal", "<sequences", "<size")
 	for i := range w.rows {
 		r := &w.rows[i]
-		t.Row(r.File, r.State, cli.Bytes(r.Bytes), cli.Bytes(r.Length), cli.Bytes(r.Mark), cli.Count(r.Records),
-			cli.Count(r.Types["write"]), cli.Count(r.Types["carried"]), cli.Count(r.Types["fence"]), cli.Count(r.Types["vouch"]), cli.Count(r.Types["seal"]),
+		t.Row(r.File, r.State, humanize.Bytes(r.Bytes), humanize.Bytes(r.Length), humanize.Bytes(r.Mark), humanize.Count(r.Records),
+			humanize.Count(r.Types["write"]), humanize.Count(r.Types["carried"]), humanize.Count(r.Types["fence"]), humanize.Count(r.Types["vouch"]), humanize.Count(r.Types["seal"]),
 			formatSpan(r.MinSeq, r.MaxSeq), bar(r.Bytes, largest, 10))
 		switch {
 		case r.Problem != nil:
 			t.Row("  ! " + r.Problem.String())
 		case r.State == "torn":
-			t.Row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, cli.Bytes(r.TornBytes)))
+			t.Row(fmt.Sprintf("  torn at offset %d: %s; %s behind the last good record", r.Length, r.TornReason, humanize.Bytes(r.TornBytes)))
 		}
 		if r.Dropped != nil {
-			t.Row(fmt.Sprintf("  dropped by an open: %s, %s", cli.Bytes(r.Dropped.Bytes), cli.Plural(r.Dropped.Records, "record", "records")))
+			t.Row(fmt.Sprintf("  dropped by an open: %s, %s", humanize.Bytes(r.Dropped.Bytes), humanize.Plural(r.Dropped.Records, "record", "records")))
 		}
 	}
 	t.Print(w.out.w, "")
@@ -77,10 +78,10 @@ func (w *logView) print() {
 		}
 		flushed := "-"
 		if s.Stream != 0 && !s.Dropped {
-			flushed = cli.Count(s.FlushedSeq)
+			flushed = humanize.Count(s.FlushedSeq)
 		}
-		st.Row(cli.Count(uint64(s.Stream)), name, cli.Count(s.Records), cli.Count(s.Operations), cli.Count(s.Carried),
-			cli.Bytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, bar(s.PayloadBytes, most, 16))
+		st.Row(humanize.Count(uint64(s.Stream)), name, humanize.Count(s.Records), humanize.Count(s.Operations), humanize.Count(s.Carried),
+			humanize.Bytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, bar(s.PayloadBytes, most, 16))
 	}
 	w.out.printf("\n")
 	st.Print(w.out.w, "")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
@@ -115,7 +116,7 @@ func findDocuments(ctx context.Context, env *Environment, dir, name string, c Co
 		bar := NewProgress(env, "read the keys", time.Now())
 		defer bar.End()
 		d, err = SampleDocuments(ctx, c, maxSampled, func(n int64) {
-			bar.Show(time.Now(), -1, func() string { return FormatCount(n) + " documents" })
+			bar.Show(time.Now(), -1, func() string { return humanize.Count(n) + " documents" })
 		})
 		if err != nil {
 			return nil, nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -46,15 +47,15 @@ func (l *LiveLine) text(p measure.Progress) string {
 		fmt.Fprintf(&b, " of %s", FormatRate(l.Offered))
 	}
 	if p.Behind > 0 {
-		fmt.Fprintf(&b, "  behind %s", FormatCount(p.Behind))
+		fmt.Fprintf(&b, "  behind %s", humanize.Count(p.Behind))
 	}
 	b.WriteString(l.last)
 	b.WriteString(l.Splits.live())
 	now := l.Stats()
 	d := now.Since(l.begun)
-	fmt.Fprintf(&b, "  buffers %s  flushes %s  merges %s", FormatBytes(now.BufferBytes), FormatCount(d.Flushes), FormatCount(d.Merges))
+	fmt.Fprintf(&b, "  buffers %s  flushes %s  merges %s", humanize.Bytes(now.BufferBytes), humanize.Count(d.Flushes), humanize.Count(d.Merges))
 	if d.Stalls > 0 {
-		fmt.Fprintf(&b, "  stalls %s", FormatCount(d.Stalls))
+		fmt.Fprintf(&b, "  stalls %s", humanize.Count(d.Stalls))
 	}
 	return b.String()
 }
@@ -75,7 +76,7 @@ func (l *LiveLine) Interval(i measure.Interval) {
 		b.WriteString(" ms")
 	}
 	if all.Errors > 0 {
-		fmt.Fprintf(&b, "  errors %s", FormatCount(all.Errors))
+		fmt.Fprintf(&b, "  errors %s", humanize.Count(all.Errors))
 	}
 	l.last = b.String()
 }

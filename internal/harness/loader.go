@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -32,8 +33,8 @@ func Load(ctx context.Context, env *Environment, c Container, in *Input, batchBy
 			mem.Sample()
 			seconds := now.Sub(start).Seconds()
 			n, size := r.Documents+documents, r.Bytes+bytes
-			return fmt.Sprintf("%s  %s  %s/s  %s/s%s", Plural(n, "document"), FormatBytes(size),
-				FormatCount(int64(float64(n)/seconds)), FormatBytes(float64(size)/seconds), splits.live())
+			return fmt.Sprintf("%s  %s  %s/s  %s/s%s", Plural(n, "document"), humanize.Bytes(size),
+				humanize.Count(int64(float64(n)/seconds)), humanize.Bytes(float64(size)/seconds), splits.live())
 		})
 	}
 	for {
@@ -69,7 +70,7 @@ func WasOrWere(documents int64) string {
 	if documents == 1 {
 		return "1 document was"
 	}
-	return FormatCount(documents) + " documents were"
+	return humanize.Count(documents) + " documents were"
 }
 
 // RefusedError ends a load at a document, which another attempt would meet again.
@@ -98,10 +99,10 @@ func (r *LoadResult) Settle(ctx context.Context, env *Environment, s Store, mem 
 func (r *LoadResult) Print(w io.Writer, about string, partitions int) {
 	seconds := max(r.Elapsed.Seconds(), 1e-9)
 	fmt.Fprintf(w, "%s into %s\n", about, Plural(partitions, "physical partition"))
-	fmt.Fprintf(w, "  loaded   %s, %s in %s s: %s, %s/s", Plural(r.Documents, "document"), FormatBytes(r.Bytes),
-		FormatShort(seconds), FormatRate(float64(r.Documents)/seconds), FormatBytes(float64(r.Bytes)/seconds))
+	fmt.Fprintf(w, "  loaded   %s, %s in %s s: %s, %s/s", Plural(r.Documents, "document"), humanize.Bytes(r.Bytes),
+		humanize.Number(seconds), FormatRate(float64(r.Documents)/seconds), humanize.Bytes(float64(r.Bytes)/seconds))
 	if r.Settled > 0 {
-		fmt.Fprintf(w, "; settled in %s s more", FormatShort(r.Settled.Seconds()))
+		fmt.Fprintf(w, "; settled in %s s more", humanize.Number(r.Settled.Seconds()))
 	}
 	fmt.Fprintln(w)
 	if r.Refused > 0 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // Reshape is a split or merge of physical partitions that has ended.
@@ -132,7 +134,7 @@ func (s *SplitSummary) Print(w io.Writer) {
 	done := slices.DeleteFunc(slices.Clone(s.List), func(f SplitFigures) bool { return f.Error != "" })
 	if len(done) > 0 {
 		fmt.Fprintf(w, "  splits   %s; writes to the partition held up for %s µs (p50), %s µs (max); %s copied before the children served\n",
-			FormatCount(s.Count), FormatMicros(s.PauseMedian), FormatMicros(s.PauseMax), FormatBytes(s.CopiedBytes))
+			humanize.Count(s.Count), FormatMicros(s.PauseMedian), FormatMicros(s.PauseMax), humanize.Bytes(s.CopiedBytes))
 	}
 	if len(done) <= listedSplits {
 		for i := range done {
@@ -155,12 +157,12 @@ func (s *SplitSummary) Print(w io.Writer) {
 
 // String tells of a split in a line.
 func (f *SplitFigures) String() string {
-	text := fmt.Sprintf("%s of %s at %s s: prepare %s, commit %s, pause %s, inherit %s µs", f.Kind, Joined(f.Parents), FormatShort(f.AtS),
+	text := fmt.Sprintf("%s of %s at %s s: prepare %s, commit %s, pause %s, inherit %s µs", f.Kind, Joined(f.Parents), humanize.Number(f.AtS),
 		FormatMicros(f.Prepare), FormatMicros(f.Commit), FormatMicros(f.Pause), FormatMicros(f.Inherit))
 	if f.Before != nil && f.Around != nil && f.After != nil {
 		text += fmt.Sprintf("; p99.9 %s ms in the %s s before, %s in its second, %s in the %s s after; %s failed",
-			FormatMillis(f.Before.P999), FormatShort(f.Before.Seconds), FormatMillis(f.Around.P999), FormatMillis(f.After.P999),
-			FormatShort(f.After.Seconds), FormatCount(f.Around.Errors+f.After.Errors))
+			FormatMillis(f.Before.P999), humanize.Number(f.Before.Seconds), FormatMillis(f.Around.P999), FormatMillis(f.After.P999),
+			humanize.Number(f.After.Seconds), humanize.Count(f.Around.Errors+f.After.Errors))
 	}
 	return text
 }
@@ -188,7 +190,7 @@ func (l *SplitLog) live() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("  splits %s (pause at most %s µs)", FormatCount(n), FormatMicros(Micros(longest)))
+	return fmt.Sprintf("  splits %s (pause at most %s µs)", humanize.Count(n), FormatMicros(Micros(longest)))
 }
 
 // Summary describes what the log has; nil: nothing.

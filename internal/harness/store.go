@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
@@ -232,10 +233,10 @@ func CheckNewContainer(name string, def ContainerDef) error {
 		return Usagef("--partitions %d: at most %d", def.Partitions, maxPartitions)
 	}
 	if def.ItemBytes > MaxItemBytes {
-		return Usagef("--item-limit: at most %s", FormatBytes(int64(MaxItemBytes)))
+		return Usagef("--item-limit: at most %s", humanize.Bytes(int64(MaxItemBytes)))
 	}
 	if def.BatchBytes > maxTransactionBytes {
-		return Usagef("--batch-limit: at most %s", FormatBytes(int64(maxTransactionBytes)))
+		return Usagef("--batch-limit: at most %s", humanize.Bytes(int64(maxTransactionBytes)))
 	}
 	for _, paths := range def.UniqueKeys {
 		if len(paths) > maxUniquePaths || len(def.UniqueKeys) > maxUniqueKeys {

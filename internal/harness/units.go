@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // ByteCount is a number of bytes as a flag.
@@ -50,22 +51,13 @@ func ParseCount(text []byte) (int64, error) {
 	return n, nil
 }
 
-// FormatBytes returns a size with a binary unit: "1.41 GiB".
-func FormatBytes[N int | int64 | float64](n N) string { return cli.Bytes(n) }
-
-// FormatShort returns a number with three digits at least.
-func FormatShort(x float64) string { return cli.Number(x) }
-
-// FormatCount returns an integer with separators: "1,234,567".
-func FormatCount[N cli.Integer](n N) string { return cli.Count(n) }
-
 // FormatMicros returns microseconds with separators, with one decimal below a
 // thousand.
 func FormatMicros(us float64) string {
 	if us < 999.95 {
 		return strconv.FormatFloat(us, 'f', 1, 64)
 	}
-	return FormatCount(int64(us + 0.5))
+	return humanize.Count(int64(us + 0.5))
 }
 
 // FormatMillis returns microseconds as milliseconds, with three digits.
@@ -73,11 +65,13 @@ func FormatMillis(us float64) string {
 	if us < 1000 {
 		return strconv.FormatFloat(us/1000, 'f', 3, 64)
 	}
-	return FormatShort(us / 1000)
+	return humanize.Number(us / 1000)
 }
 
 // Plural returns "1 thing" or "2 things".
-func Plural[N cli.Integer](n N, thing string) string { return cli.Plural(n, thing, thing+"s") }
+func Plural[N humanize.Integer](n N, thing string) string {
+	return humanize.Plural(n, thing, thing+"s")
+}
 
 // Micros returns a duration in microseconds.
 func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -91,7 +85,7 @@ func Round(x float64, decimals int) float64 {
 // FormatRate returns a rate with its unit: "12,345/s".
 func FormatRate(perSecond float64) string {
 	if perSecond < 10 {
-		return FormatShort(perSecond) + "/s"
+		return humanize.Number(perSecond) + "/s"
 	}
-	return FormatCount(int64(perSecond+0.5)) + "/s"
+	return humanize.Count(int64(perSecond+0.5)) + "/s"
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // Advice is which key to take.
@@ -98,7 +98,7 @@ func (r *Report) difference(a, b *Candidate) string {
 	case (r.TargetBytes == 0 || r.headroom(a) == r.headroom(b)) && a.alone() != b.alone():
 		return lead + "but almost every document has a full key of its own, so no two of them can change in one transaction; with " + a.Key + " some can."
 	case r.headroom(a) != r.headroom(b):
-		return lead + fmt.Sprintf("but its largest logical partition is full when the container holds %s; that of %s %s.", cli.Bytes(b.LimitBytes), a.Key, whenFull(a))
+		return lead + fmt.Sprintf("but its largest logical partition is full when the container holds %s; that of %s %s.", humanize.Bytes(b.LimitBytes), a.Key, whenFull(a))
 	case len(a.Paths) != len(b.Paths):
 		return lead + fmt.Sprintf("but each point read has to name %d values instead of %d. Its smaller logical partitions (full %s) are not needed before %s is short of room.", len(b.Paths), len(a.Paths), whenFull(b), a.Key)
 	case !about(a.FullestShare, b.FullestShare):
@@ -112,7 +112,7 @@ func whenFull(c *Candidate) string {
 	if c.LimitBytes == 0 {
 		return "never"
 	}
-	return "at " + cli.Bytes(c.LimitBytes)
+	return "at " + humanize.Bytes(c.LimitBytes)
 }
 
 // advise fills in the advice; the candidates are in order.
@@ -146,7 +146,7 @@ func (r *Report) later(best *Candidate) string {
 		}
 	}
 	return fmt.Sprintf("If one value of %s may outgrow %s or %s RU/s, take the hierarchical key %s: queries by %s still go to the few partitions that hold it, and each full key has these limits to itself.",
-		best.Key, cli.Bytes(int64(LogicalBytes)), cli.Count(PartitionUnits), deeper, best.Key)
+		best.Key, humanize.Bytes(int64(LogicalBytes)), humanize.Count(PartitionUnits), deeper, best.Key)
 }
 
 // percent returns a share: "37.5%", "3%", "0.02%", "0%".
@@ -172,16 +172,16 @@ func Percent(share float64) string { return percent(share) }
 // formatEstimate returns a count, with ~ before what is estimated.
 func formatEstimate(n int64, estimate bool) string {
 	if estimate {
-		return "~" + cli.Count(n)
+		return "~" + humanize.Count(n)
 	}
-	return cli.Count(n)
+	return humanize.Count(n)
 }
 
 func documentsHave(n int64, what string) string {
 	if n == 1 {
 		return "1 document has " + what
 	}
-	return cli.Count(n) + " documents have " + what
+	return humanize.Count(n) + " documents have " + what
 }
 
 func them(n int64) string {

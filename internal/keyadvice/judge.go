@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -94,7 +94,7 @@ func (r *Report) weigh(c *Candidate) {
 		c.Reasons = append(c.Reasons, Reason{v, fmt.Sprintf(format, args...)})
 	}
 	if c.TooLong > 0 {
-		say(Poor, "%s: a container refuses %s.", documentsHave(c.TooLong, "a key of more than "+cli.Count(partmap.MaxString)+" bytes"), them(c.TooLong))
+		say(Poor, "%s: a container refuses %s.", documentsHave(c.TooLong, "a key of more than "+humanize.Count(partmap.MaxString)+" bytes"), them(c.TooLong))
 	}
 	if c.NotScalar > 0 {
 		say(Poor, "%s: a container refuses %s.", documentsHave(c.NotScalar, "an object, an array or a number out of range there"), them(c.NotScalar))
@@ -141,32 +141,32 @@ func (r *Report) weighKeys(c *Candidate, say func(Verdict, string, ...any)) {
 	case c.Logical < fewKeys*n:
 		say(Usable, "Only %s different keys for %d physical partitions: large lumps that do not spread evenly, and no more than %s partitions can ever share the work.", keys, n, keys)
 	case c.alone() && !c.single():
-		say(Usable, "Almost every document has a full key of its own (%s keys under %s of %s): no two documents can change in one transaction. Queries by %s still go to the few partitions that hold it.", keys, cli.Plural(c.Firsts, "value", "values"), c.Paths[0], c.Paths[0])
+		say(Usable, "Almost every document has a full key of its own (%s keys under %s of %s): no two documents can change in one transaction. Queries by %s still go to the few partitions that hold it.", keys, humanize.Plural(c.Firsts, "value", "values"), c.Paths[0], c.Paths[0])
 	case c.alone():
 		say(Usable, "Almost every document has a key of its own (%s keys): the load spreads perfectly and no limit is near, but only a read that names the key goes to one partition. Every other query asks all of them, and no two documents can change in one transaction.", keys)
 	default:
-		half := "at most " + cli.Plural(c.Median, "document", "documents")
+		half := "at most " + humanize.Plural(c.Median, "document", "documents")
 		if c.Median == 1 {
 			half = "a single document"
 		}
 		under := ""
 		if len(c.Paths) > 1 {
-			under = fmt.Sprintf(" under %s of %s", cli.Plural(c.Firsts, "value", "values"), c.Paths[0])
+			under = fmt.Sprintf(" under %s of %s", humanize.Plural(c.Firsts, "value", "values"), c.Paths[0])
 		}
 		say(Good, "%s logical partitions%s: half of them have %s, the largest has %s (%s of all bytes).",
-			keys, under, half, cli.Count(c.Max), percent(c.LargestShare))
+			keys, under, half, humanize.Count(c.Max), percent(c.LargestShare))
 	}
 	if !c.divides() {
-		say(Usable, "The levels after the first add nothing: %s alone has %s.", c.Paths[0], cli.Plural(c.Firsts, "value", "values"))
+		say(Usable, "The levels after the first add nothing: %s alone has %s.", c.Paths[0], humanize.Plural(c.Firsts, "value", "values"))
 	}
 	if c.Rising && c.average >= 2 {
-		say(Usable, "Its values only rise from document to document, as dates and counters do. If that is the order in which documents are written, all new ones go to one logical partition at a time, and its %s RU/s are all that writing gets.", cli.Count(PartitionUnits))
+		say(Usable, "Its values only rise from document to document, as dates and counters do. If that is the order in which documents are written, all new ones go to one logical partition at a time, and its %s RU/s are all that writing gets.", humanize.Count(PartitionUnits))
 	}
 }
 
 // weighSize looks at the largest logical partition as the data grows.
 func (r *Report) weighSize(c *Candidate, say func(Verdict, string, ...any)) {
-	limit := cli.Bytes(int64(LogicalBytes))
+	limit := humanize.Bytes(int64(LogicalBytes))
 	then := float64(r.TargetBytes) * c.LargestShare
 	switch {
 	case c.LimitBytes == 0:
@@ -176,15 +176,15 @@ func (r *Report) weighSize(c *Candidate, say func(Verdict, string, ...any)) {
 		say(Good, "Each logical partition is one document, so none grows towards the limit of %s.", limit)
 	case c.LimitBytes <= r.TargetBytes:
 		say(Poor, "The largest logical partition reaches its limit of %s when the container holds %s. From then on writes to it fail; at %s it would have %s.",
-			limit, cli.Bytes(c.LimitBytes), cli.Bytes(r.TargetBytes), cli.Bytes(then))
+			limit, humanize.Bytes(c.LimitBytes), humanize.Bytes(r.TargetBytes), humanize.Bytes(then))
 	case r.TargetBytes > 0 && c.LimitBytes < comfortFactor*r.TargetBytes:
-		say(Usable, "Little room: at %s the largest logical partition has %s of the %s allowed.", cli.Bytes(r.TargetBytes), cli.Bytes(then), limit)
+		say(Usable, "Little room: at %s the largest logical partition has %s of the %s allowed.", humanize.Bytes(r.TargetBytes), humanize.Bytes(then), limit)
 	case r.TargetBytes > 0:
-		say(Good, "At %s the largest logical partition has %s of the %s allowed.", cli.Bytes(r.TargetBytes), cli.Bytes(then), limit)
+		say(Good, "At %s the largest logical partition has %s of the %s allowed.", humanize.Bytes(r.TargetBytes), humanize.Bytes(then), limit)
 	case c.LimitBytes < earlyLimit:
-		say(Usable, "The largest logical partition reaches its limit of %s as soon as the container holds %s, if it keeps its share (%s).", limit, cli.Bytes(c.LimitBytes), percent(c.LargestShare))
+		say(Usable, "The largest logical partition reaches its limit of %s as soon as the container holds %s, if it keeps its share (%s).", limit, humanize.Bytes(c.LimitBytes), percent(c.LargestShare))
 	default:
-		say(Good, "The largest logical partition reaches its limit of %s when the container holds %s, if it keeps its share.", limit, cli.Bytes(c.LimitBytes))
+		say(Good, "The largest logical partition reaches its limit of %s when the container holds %s, if it keeps its share.", limit, humanize.Bytes(c.LimitBytes))
 	}
 	if r.Throughput == 0 || c.LargestShare == 0 || c.LimitBytes == 0 {
 		return
@@ -192,9 +192,9 @@ func (r *Report) weighSize(c *Candidate, say func(Verdict, string, ...any)) {
 	wants := r.Throughput * c.LargestShare
 	switch {
 	case wants > PartitionUnits:
-		say(Poor, "Of %s RU/s the largest logical partition would want %s if requests follow the bytes; it gets %s at most, the rest is refused (429).", cli.Count(int64(r.Throughput)), cli.Count(int64(wants)), cli.Count(PartitionUnits))
+		say(Poor, "Of %s RU/s the largest logical partition would want %s if requests follow the bytes; it gets %s at most, the rest is refused (429).", humanize.Count(int64(r.Throughput)), humanize.Count(int64(wants)), humanize.Count(PartitionUnits))
 	case wants > PartitionUnits/comfortFactor:
-		say(Usable, "Of %s RU/s the largest logical partition wants %s of the %s allowed, if requests follow the bytes.", cli.Count(int64(r.Throughput)), cli.Count(int64(wants)), cli.Count(PartitionUnits))
+		say(Usable, "Of %s RU/s the largest logical partition wants %s of the %s allowed, if requests follow the bytes.", humanize.Count(int64(r.Throughput)), humanize.Count(int64(wants)), humanize.Count(PartitionUnits))
 	}
 }
 
@@ -220,17 +220,17 @@ func (r *Report) note() {
 	r.Notes = []string{}
 	say := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if r.Documents < smallSample {
-		say("A sample of %s is small: take the shares as rough.", cli.Plural(r.Documents, "document", "documents"))
+		say("A sample of %s is small: take the shares as rough.", humanize.Plural(r.Documents, "document", "documents"))
 	}
 	if r.NoID > 0 {
 		say("%s: each document needs one before it is stored, a string of 1 to 1,023 bytes without / and \\.", documentsHave(r.NoID, "no usable id"))
 	}
 	if r.TooLarge > 0 {
-		say("%s: the service refuses %s.", documentsHave(r.TooLarge, "more than "+cli.Bytes(MaxDocument)), them(r.TooLarge))
+		say("%s: the service refuses %s.", documentsHave(r.TooLarge, "more than "+humanize.Bytes(MaxDocument)), them(r.TooLarge))
 	}
 	if needed := (r.TargetBytes + PhysicalBytes - 1) / PhysicalBytes; needed > int64(r.Partitions) {
 		say("At %s each, %s needs at least %s: see the spread over them with --partitions.",
-			cli.Bytes(int64(PhysicalBytes)), cli.Bytes(r.TargetBytes), cli.Plural(needed, "physical partition", "physical partitions"))
+			humanize.Bytes(int64(PhysicalBytes)), humanize.Bytes(r.TargetBytes), humanize.Plural(needed, "physical partition", "physical partitions"))
 	}
 	var names []string
 	var keysError, sizeError float64

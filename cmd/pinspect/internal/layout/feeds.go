@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -59,10 +59,10 @@ func DescribeFeed(state *manifest.Store, view *Container) *FeedHistory {
 func (h *FeedHistory) Text() string {
 	since := "everything that was written"
 	if h.Since > 0 {
-		since = "everything above sequence " + cli.Count(h.Since)
+		since = "everything above sequence " + humanize.Count(h.Since)
 	}
 	if h.SinceTime != "" {
 		since += ", written by " + h.SinceTime
 	}
-	return fmt.Sprintf("kept for %s: %s; about %s older versions in files, %s", h.Retention, since, cli.Count(h.Older), cli.Bytes(h.Bytes))
+	return fmt.Sprintf("kept for %s: %s; about %s older versions in files, %s", h.Retention, since, humanize.Count(h.Older), humanize.Bytes(h.Bytes))
 }

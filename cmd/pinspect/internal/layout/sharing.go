@@ -6,7 +6,7 @@ import (
 	"path"
 
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -97,9 +97,9 @@ func (s *Sharing) Total(ids map[engine.PartitionID]bool) string {
 			break
 		}
 	}
-	text := cli.Bytes(bytes) + " on disk in " + cli.Plural(files, "file", "files")
+	text := humanize.Bytes(bytes) + " on disk in " + humanize.Plural(files, "file", "files")
 	if sharedFiles > 0 {
-		text += ", of which " + cli.Bytes(shared) + " in " + cli.Plural(sharedFiles, "file", "files") + " that several partitions share, counted once"
+		text += ", of which " + humanize.Bytes(shared) + " in " + humanize.Plural(sharedFiles, "file", "files") + " that several partitions share, counted once"
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // Tables is what the tables of a container's files and its memtables say of
@@ -68,7 +69,7 @@ func ReadTables(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o
 		}
 		if s.Total.Logical%1024 == 0 {
 			line.Show(time.Now(), func() string {
-				return c.Name() + ": " + cli.Count(s.Total.Logical) + " logical partitions"
+				return c.Name() + ": " + humanize.Count(s.Total.Logical) + " logical partitions"
 			})
 		}
 	}

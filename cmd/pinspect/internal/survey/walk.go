@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -43,7 +44,7 @@ func walkDocuments(ctx context.Context, db *engine.DB, cs *engine.ContainerStats
 		}
 		visit(at, &it)
 		if seen++; seen%1024 == 0 {
-			line.Show(time.Now(), func() string { return cs.Name + ": " + cli.Count(seen) + " documents read" })
+			line.Show(time.Now(), func() string { return cs.Name + ": " + humanize.Count(seen) + " documents read" })
 		}
 	}
 	line.Clear()

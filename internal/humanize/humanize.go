@@ -1,4 +1,6 @@
-package cli
+// Package humanize writes numbers for people, in one form wherever the project prints any:
+// sizes with binary units, counts with separators. Its functions are pure.
+package humanize
 
 import (
 	"math"
