@@ -52,15 +52,6 @@ func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (spli
 	return splitter.Cut(rng, sources)
 }
 
-// tableVersions counts the versions in memtables.
-func (v *version) tableVersions() int64 {
-	n := v.active.Versions()
-	for i := range v.frozen {
-		n += v.frozen[i].Versions()
-	}
-	return n
-}
-
 // memoryHistogram returns where in the key space the documents in the memtables lie.
 func (p *partition) memoryHistogram() *splitter.Histogram {
 	h := new(splitter.Histogram)
@@ -104,11 +95,11 @@ func newRunSource(r *run, levels int) (*runSource, error) {
 				return nil, f.met(err)
 			}
 		}
-		from, err := f.weightBefore(lo)
+		from, err := weightBefore(f, lo)
 		if err != nil {
 			return nil, err
 		}
-		to, err := f.weightBefore(hi)
+		to, err := weightBefore(f, hi)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +112,7 @@ func newRunSource(r *run, levels int) (*runSource, error) {
 
 // weightBefore returns the weight of a file's logical partitions before the one with
 // number i.
-func (f *file) weightBefore(i int) (int64, error) {
+func weightBefore(f *file, i int) (int64, error) {
 	p := f.Properties()
 	items, raw := p.Items, p.RawBytes
 	if i < int(p.LogicalPartitions) {
@@ -172,10 +163,10 @@ func (s *runSource) Before(i int) (int64, error) {
 	}
 	n := s.fileOf(i)
 	f := s.run.files[n]
-	from, err := f.weightBefore(s.lower[n])
+	from, err := weightBefore(f, s.lower[n])
 	if err != nil {
 		return 0, err
 	}
-	to, err := f.weightBefore(s.lower[n] + i - s.first[n])
+	to, err := weightBefore(f, s.lower[n] + i - s.first[n])
 	return s.before[n] + to - from, err
 }

@@ -80,15 +80,3 @@ func (c *Container) anyRun(is func(*partition, *run) bool) bool {
 		return slices.ContainsFunc(p.version.Load().runs, func(r *run) bool { return is(p, r) })
 	})
 }
-
-// dead estimates how many versions in files a reader that begins at the time now
-// does not see.
-func (v *version) dead(now int64) (dead float64) {
-	for i, r := range v.runs {
-		dead += r.older() + r.tombstones() + float64(r.expiring.expired(now))
-		if i < len(v.runs)-1 {
-			dead += float64(r.shadowed)
-		}
-	}
-	return dead
-}

@@ -181,15 +181,6 @@ func (p *partition) heldBytes() int64 {
 	return v.raw + v.documentBytes()
 }
 
-// documentBytes is the size of the documents in memtables.
-func (v *version) documentBytes() int64 {
-	n := v.active.RawBytes()
-	for i := range v.frozen {
-		n += v.frozen[i].RawBytes()
-	}
-	return n
-}
-
 // keyBound returns an upper bound of the size of a logical partition: its bytes in
 // the partition tables of the runs, and all documents in memtables.
 func (p *partition) keyBound(k *item.Key) (int64, error) {

@@ -189,7 +189,7 @@ func TestShadowsOfTwoReferences(t *testing.T) {
 	// once the store was opened again.
 	p := s.c.routing.Load().parts[0]
 	runs := p.version.Load().runs
-	s.must(p.writeAnew(ctx, runs[1].files[0], runs[2:]))
+	s.must(writeAnew(ctx, &p.tree, runs[1].files[0]))
 	s.split(0, &SplitOptions{At: "20"})
 	s.reopen(s.mem.Kill())
 	s.merge(0)

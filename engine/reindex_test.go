@@ -228,7 +228,7 @@ func TestDamagedIndex(t *testing.T) {
 	merge := func() error {
 		v := p.version.Load()
 		oldest := v.runs[len(v.runs)-1].files[0]
-		return p.writeAnew(ctx, oldest, nil)
+		return writeAnew(ctx, &p.tree, oldest)
 	}
 	oldest := p.version.Load().runs
 	oldest[len(oldest)-1].files[0].badIndex.Store(false)

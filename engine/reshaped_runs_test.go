@@ -104,7 +104,7 @@ func (s *runsStore) step(ctx context.Context) string {
 		}
 		r := s.rng.IntN(len(runs))
 		f := runs[r].files[s.rng.IntN(len(runs[r].files))]
-		s.must(p.writeAnew(ctx, f, runs[r+1:]))
+		s.must(writeAnew(ctx, &p.tree, f))
 		return fmt.Sprintf("a file of run %d of partition %d is written anew", r, p.id)
 	case n < 91:
 		snapshot, err := s.c.Snapshot(ctx)

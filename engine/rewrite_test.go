@@ -2,8 +2,8 @@ package engine
 
 import "context"
 
-// writeAnew writes a file anew. older are the runs that are older than it.
-func (t *tree) writeAnew(ctx context.Context, f *file, older []*run) error {
-	_, err := t.rewriteFile(ctx, f, older, 1, &rewriting{stop: func() bool { return false }})
+// writeAnew writes a file of a tree anew.
+func writeAnew(ctx context.Context, t *tree, f *file) error {
+	_, _, err := t.rewrite(ctx, &rewriting{wants: func(g *file) bool { return g == f }, stop: func() bool { return false }})
 	return err
 }

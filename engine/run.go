@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -232,4 +233,15 @@ func replaceInRuns(runs []*run, old *file, files []*file) []*run {
 		}
 	}
 	return next
+}
+
+// has says whether the run has a version of the key, or a tombstone of its logical
+// partition.
+func (r *run) has(k *item.Key) (found bool, err error) {
+	epk := partmap.HashEncoded(k.PK)
+	if f := r.find(&epk); f != nil {
+		var v item.Version
+		found, _, err = f.get(k.Lookup(), maxSequence, nil, true, &v)
+	}
+	return found, err
 }

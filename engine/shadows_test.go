@@ -55,7 +55,7 @@ func TestShadowsAreKnown(t *testing.T) {
 			what = "merge"
 			runs := p.version.Load().runs
 			for _, f := range runs[len(runs)-1].files {
-				if err := p.writeAnew(ctx, f, nil); err != nil {
+				if err := writeAnew(ctx, &p.tree, f); err != nil {
 					t.Fatal(err)
 				}
 			}

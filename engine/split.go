@@ -152,19 +152,3 @@ func (p *partition) liveBytes() int64 {
 	}
 	return max(n, 0)
 }
-
-// olderItems and olderRaw sum the runs older than run i.
-func (v *version) olderItems(i int) (n int64) {
-	for _, r := range v.runs[i+1:] {
-		n += r.items()
-	}
-	return n
-}
-
-func (v *version) olderRaw(i int) (n int64) {
-	for _, r := range v.runs[i+1:] {
-		raw, _ := r.compression()
-		n += raw
-	}
-	return n
-}

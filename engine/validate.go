@@ -100,19 +100,6 @@ func (tx *Tx) unchanged(p *partition, v *version, id []byte) error {
 	return nil
 }
 
-// newestInMemory says whether a memtable holds a version of an item above at.
-func (v *version) newestInMemory(l *item.Lookup, at uint64, newest *item.Version) bool {
-	if v.active.MaxSeq() > at && v.active.Get(l, maxSequence, newest) && newest.Seq > at {
-		return true
-	}
-	for i := range v.frozen {
-		if v.frozen[i].MaxSeq() > at && v.frozen[i].Get(l, maxSequence, newest) && newest.Seq > at {
-			return true
-		}
-	}
-	return false
-}
-
 // rangesAgain is how often ranges are looked up again without the commit lock while
 // writes keep coming. After that they are looked up under it.
 const rangesAgain = 3

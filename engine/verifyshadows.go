@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // shadows checks the shadows that a file of run n of its partition stores, against the
@@ -80,15 +79,4 @@ func (c *treeChecker) shadowsOn(name string, f, old *file, newer []*run, l *shad
 		}
 	}
 	return nil
-}
-
-// has says whether the run has a version of the key, or a tombstone of its logical
-// partition.
-func (r *run) has(k *item.Key) (found bool, err error) {
-	epk := partmap.HashEncoded(k.PK)
-	if f := r.find(&epk); f != nil {
-		var v item.Version
-		found, _, err = f.get(k.Lookup(), maxSequence, nil, true, &v)
-	}
-	return found, err
 }

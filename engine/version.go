@@ -187,3 +187,62 @@ const maxSequence = math.MaxUint64
 func visible(v *item.Version, now int64) bool {
 	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
 }
+
+// tableVersions counts the versions in memtables.
+func (v *version) tableVersions() int64 {
+	n := v.active.Versions()
+	for i := range v.frozen {
+		n += v.frozen[i].Versions()
+	}
+	return n
+}
+
+// dead estimates how many versions in files a reader that begins at the time now
+// does not see.
+func (v *version) dead(now int64) (dead float64) {
+	for i, r := range v.runs {
+		dead += r.older() + r.tombstones() + float64(r.expiring.expired(now))
+		if i < len(v.runs)-1 {
+			dead += float64(r.shadowed)
+		}
+	}
+	return dead
+}
+
+// documentBytes is the size of the documents in memtables.
+func (v *version) documentBytes() int64 {
+	n := v.active.RawBytes()
+	for i := range v.frozen {
+		n += v.frozen[i].RawBytes()
+	}
+	return n
+}
+
+// olderItems and olderRaw sum the runs older than run i.
+func (v *version) olderItems(i int) (n int64) {
+	for _, r := range v.runs[i+1:] {
+		n += r.items()
+	}
+	return n
+}
+
+func (v *version) olderRaw(i int) (n int64) {
+	for _, r := range v.runs[i+1:] {
+		raw, _ := r.compression()
+		n += raw
+	}
+	return n
+}
+
+// newestInMemory says whether a memtable holds a version of an item above at.
+func (v *version) newestInMemory(l *item.Lookup, at uint64, newest *item.Version) bool {
+	if v.active.MaxSeq() > at && v.active.Get(l, maxSequence, newest) && newest.Seq > at {
+		return true
+	}
+	for i := range v.frozen {
+		if v.frozen[i].MaxSeq() > at && v.frozen[i].Get(l, maxSequence, newest) && newest.Seq > at {
+			return true
+		}
+	}
+	return false
+}
