@@ -13,6 +13,8 @@ const (
 	mostRewrite  = 0.75 // with manyFiles
 	manyFiles    = 16
 
+	pressureFrom = 0.80 // part of the write buffers from which on writes slow down
+
 	buffersFrom = 0.50 // part of the write buffers above which the share of a flush grows
 )
 

@@ -439,15 +439,15 @@ func (c *candidates) pick() {
 	}
 }
 
-func (c *candidates) valid() bool { return c.current != nil && c.failure == nil }
+func (c *candidates) Valid() bool { return c.current != nil && c.failure == nil }
 
-func (c *candidates) top() (*item.Key, *item.Version) { return &c.current.key, &c.current.ver }
+func (c *candidates) Top() (*item.Key, *item.Version) { return &c.current.key, &c.current.ver }
 
-func (c *candidates) known() bool { return c.exact && c.current.set != nil }
+func (c *candidates) Known() bool { return c.exact && c.current.set != nil }
 
-func (c *candidates) err() error { return c.failure }
+func (c *candidates) Err() error { return c.failure }
 
-func (c *candidates) next() {
+func (c *candidates) Next() {
 	if c.ties > 0 && c.current.isTied() {
 		if c.ties--; c.ties == 0 {
 			c.dropTies()
@@ -507,7 +507,7 @@ func (s *scanner) findCandidates(p execPart, v *version, at uint64, now int64) (
 	c := s.candidates
 	if c.version == v {
 		if c.fits {
-			c.next()
+			c.Next()
 		}
 		return c.fits, nil
 	}

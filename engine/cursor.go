@@ -328,10 +328,10 @@ func compareKeys(a, b *item.Key) int {
 }
 
 // valid says whether there is a key. After the end, err tells why it ended.
-func (m *mergedCursor) valid() bool { return m.current >= 0 && m.err() == nil }
+func (m *mergedCursor) Valid() bool { return m.current >= 0 && m.Err() == nil }
 
 // err returns the first error of a source.
-func (m *mergedCursor) err() error {
+func (m *mergedCursor) Err() error {
 	if m.failure != nil {
 		return m.failure
 	}
@@ -344,7 +344,7 @@ func (m *mergedCursor) err() error {
 }
 
 // top returns the key and version; both are valid until next.
-func (m *mergedCursor) top() (*item.Key, *item.Version) {
+func (m *mergedCursor) Top() (*item.Key, *item.Version) {
 	s := &m.sources[m.current]
 	if m.hidden.Seq != 0 {
 		return s.key, &m.hidden
@@ -353,10 +353,10 @@ func (m *mergedCursor) top() (*item.Key, *item.Version) {
 }
 
 // known returns false: a mergedCursor does not know whether the item is wanted.
-func (m *mergedCursor) known() bool { return false }
+func (m *mergedCursor) Known() bool { return false }
 
 // next moves every source that is at the present key to its next key.
-func (m *mergedCursor) next() {
+func (m *mergedCursor) Next() {
 	for _, i := range m.equal {
 		m.sources[i].advance(m)
 	}

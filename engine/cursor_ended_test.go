@@ -39,8 +39,8 @@ func TestDeletedPartitionsEnd(t *testing.T) {
 			m.ctx = asked
 			m.deleted.begin(whole, maxSequence)
 			m.start()
-			if m.valid() || errors.Is(m.err(), context.Canceled) != (left == 2) {
-				t.Errorf("reverse %t: valid %t, %v; asked %d times", reverse, m.valid(), m.err(), left-asked.Left)
+			if m.Valid() || errors.Is(m.Err(), context.Canceled) != (left == 2) {
+				t.Errorf("reverse %t: valid %t, %v; asked %d times", reverse, m.Valid(), m.Err(), left-asked.Left)
 			}
 			m.close()
 		}

@@ -62,8 +62,8 @@ func (p *partition) memoryHistogram() *splitter.Histogram {
 	inMemory := version{active: v.active, frozen: v.frozen}
 	m.open(&inMemory, maxSequence, false)
 	defer m.close()
-	for m.start(); m.valid(); m.next() {
-		k, ver := m.top()
+	for m.start(); m.Valid(); m.Next() {
+		k, ver := m.Top()
 		at, err := partmap.EPKFromBytes(k.EPK[:len(k.EPK)-8]) // tables have EPKs without the last 8 bytes
 		if err == nil {
 			h.Add(at, int64(len(ver.Body))+itemWeight)

@@ -133,8 +133,8 @@ func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun b
 	} else {
 		m.start()
 	}
-	for passed := 0; m.valid(); m.next() {
-		k, ver := m.top()
+	for passed := 0; m.Valid(); m.Next() {
+		k, ver := m.Top()
 		if passed++; passed == expirySteps || len(gone) == expiryBatch {
 			return gone, true, nil
 		}
@@ -147,7 +147,7 @@ func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun b
 			*next = ver.Expires
 		}
 	}
-	if err := m.err(); err != nil {
+	if err := m.Err(); err != nil {
 		return nil, false, p.db.readError(err)
 	}
 	return gone, false, nil

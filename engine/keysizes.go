@@ -251,8 +251,8 @@ func (p *partition) countSome(ctx context.Context, from *item.KeyCopy, inclusive
 	defer m.close()
 	now := p.c.nowMillis()
 	m.seek(&from.Key, inclusive)
-	for n := 0; m.valid(); n++ {
-		key, v := m.top()
+	for n := 0; m.Valid(); n++ {
+		key, v := m.Top()
 		if item.ComparePartition(key, &from.Key) != 0 {
 			return total, false, nil
 		}
@@ -263,7 +263,7 @@ func (p *partition) countSome(ctx context.Context, from *item.KeyCopy, inclusive
 			from.Set(key)
 			return total, true, nil
 		}
-		m.next()
+		m.Next()
 	}
-	return total, false, m.err()
+	return total, false, m.Err()
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/pacing"
 )
 
 // Back-pressure: writes slow down gradually, before they would have to
@@ -15,7 +17,6 @@ import (
 // time, and pay it in sleeps of a millisecond or more. When the share is used up, or
 // at mostRuns runs, a write waits.
 const (
-	pressureFrom  = 0.80
 	pressureRate  = 100 << 20 // bytes a second at full pressure
 	smallestPause = time.Millisecond
 )
@@ -141,19 +142,7 @@ func (db *DB) slowDown(ctx context.Context, size int64, pressure float64) {
 	cost := int64(pressure * pressure * float64(size) / pressureRate * float64(time.Second))
 	owed := db.debt.owed.Add(cost)
 	if owed >= int64(smallestPause) && db.debt.owed.CompareAndSwap(owed, 0) {
-		_ = pause(ctx, time.Duration(owed))
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+		_ = pacing.Sleep(ctx, time.Duration(owed))
 	}
 }
 

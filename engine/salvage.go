@@ -115,8 +115,8 @@ func (r *salvager) read(t *tree) error {
 		at := none
 		var key *item.Key
 		var ver *item.Version
-		if mem.valid() {
-			key, ver = mem.top()
+		if mem.Valid() {
+			key, ver = mem.Top()
 			at = -1
 		}
 		for i, s := range runs {
@@ -132,7 +132,7 @@ func (r *salvager) read(t *tree) error {
 			}
 		}
 		if at == none || r.before != nil && item.Compare(key, r.before) >= 0 {
-			return mem.err()
+			return mem.Err()
 		}
 		k.Set(key)
 		if n == 0 || !item.SamePartition(key, &of.Key) {
@@ -168,9 +168,9 @@ func (r *salvager) read(t *tree) error {
 				}
 			}
 		}
-		if mem.valid() {
-			if at, _ := mem.top(); item.Compare(at, &k.Key) == 0 {
-				mem.next()
+		if mem.Valid() {
+			if at, _ := mem.Top(); item.Compare(at, &k.Key) == 0 {
+				mem.Next()
 			}
 		}
 		for _, s := range runs {

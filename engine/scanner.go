@@ -337,7 +337,7 @@ func (s *scanner) fill(p execPart, at uint64) (more bool, err error) {
 		}
 	}
 	if s.cursors.version == v {
-		s.cursors.next() // from the last key of the batch before
+		s.cursors.Next() // from the last key of the batch before
 	} else {
 		s.cursors.since = s.since
 		s.cursors.open(v, at, s.reverse)
@@ -352,11 +352,11 @@ func (s *scanner) fill(p execPart, at uint64) (more bool, err error) {
 
 // keyCursor iterates over the input of a scan: all items, or those that indexes name.
 type keyCursor interface {
-	valid() bool
-	top() (*item.Key, *item.Version)
-	known() bool // the item at the cursor is known to be wanted
-	next()
-	err() error
+	Valid() bool
+	Top() (*item.Key, *item.Version)
+	Known() bool // the item at the cursor is known to be wanted
+	Next()
+	Err() error
 }
 
 // collect fills the batch from a cursor.
@@ -365,8 +365,8 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 	if s.accept != nil {
 		limit = scanBatchTested
 	}
-	for passed := 1; c.valid(); passed++ {
-		k, v := c.top()
+	for passed := 1; c.Valid(); passed++ {
+		k, v := c.Top()
 		if s.within != nil && !s.within.holds(k) {
 			return false, nil
 		}
@@ -381,7 +381,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 			body, ok := v.Body, true
 			if s.accept != nil {
 				s.read += cost.Read(len(v.Body))
-				if body, ok, err = s.accept(k, v, c.known()); err != nil {
+				if body, ok, err = s.accept(k, v, c.Known()); err != nil {
 					return false, err
 				}
 			}
@@ -394,9 +394,9 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 			s.bounded, s.inclusive = true, false
 			return true, nil
 		}
-		c.next()
+		c.Next()
 	}
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return false, s.h.ReadError(err)
 	}
 	return false, nil

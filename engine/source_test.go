@@ -51,12 +51,12 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	var cursors mergedCursor
 	defer cursors.close()
 	cursors.open(v, at, false)
-	for cursors.start(); cursors.valid(); cursors.next() {
-		if k, v := cursors.top(); visible(v, now) {
+	for cursors.start(); cursors.Valid(); cursors.Next() {
+		if k, v := cursors.Top(); visible(v, now) {
 			want[name(k)] = v.Seq
 		}
 	}
-	if err := cursors.err(); err != nil {
+	if err := cursors.Err(); err != nil {
 		return err
 	}
 	tables := m.rng.IntN(3) > 0

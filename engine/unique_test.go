@@ -197,8 +197,8 @@ func compareClaims(db *DB, c *Container) error {
 	for _, p := range c.routing.Load().parts {
 		var m mergedCursor
 		m.open(p.version.Load(), maxSequence, false)
-		for m.start(); m.valid(); m.next() {
-			k, v := m.top()
+		for m.start(); m.Valid(); m.Next() {
+			k, v := m.Top()
 			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= now {
 				continue
 			}
@@ -208,7 +208,7 @@ func compareClaims(db *DB, c *Container) error {
 			}
 			delete(want, at)
 		}
-		err := m.err()
+		err := m.Err()
 		m.close()
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/pacing"
 )
 
 // UpdateOptions are the options of UpdateWith. Nil means none.
@@ -159,7 +161,7 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 			return fmt.Errorf("partition key %s, tried %d times: %w", pk, try+1, ErrConflict)
 		}
 		most := min(firstJitter<<min(try, 10), mostJitter)
-		if err := pause(ctx, rand.N(most)); err != nil {
+		if err := pacing.Sleep(ctx, rand.N(most)); err != nil {
 			return err
 		}
 		u.reset()

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"time"
+
+	"github.com/cleavestore/cleave/internal/pacing"
 )
 
 // share returns the share of a processor that the output should get.
@@ -29,7 +31,7 @@ func (o *output) yield() error {
 // returns errMoved if the partition was dropped.
 func (o *output) pace() error {
 	for !o.pacer.Behind(o.share()) && o.t.env.crowded() {
-		if err := pause(o.ctx, giveWay); err != nil {
+		if err := pacing.Sleep(o.ctx, giveWay); err != nil {
 			return err
 		}
 		if o.t.dropped.Load() {
@@ -46,7 +48,7 @@ func (o *output) pace() error {
 	written := o.w.Size() - o.paced
 	o.paced = o.w.Size()
 	for left := time.Duration(float64(written) / float64(rate) * float64(time.Second)); left > 0; left -= paceSlice {
-		if err := pause(o.ctx, min(left, paceSlice)); err != nil {
+		if err := pacing.Sleep(o.ctx, min(left, paceSlice)); err != nil {
 			return err
 		}
 		if o.t.dropped.Load() {
