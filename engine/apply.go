@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -120,7 +121,7 @@ func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Appli
 	if err := a.take(&e); err != nil {
 		return Applied{}, err
 	}
-	if err := a.run(ctx); err == errMoved {
+	if err := a.run(ctx); err == lsm.ErrMoved {
 		return Applied{}, c.noPartition(id)
 	} else if err != nil {
 		return Applied{}, err
@@ -163,8 +164,8 @@ func (a *application) take(e *Entry) error {
 			return invalidf("ApplyAt: a batch of another container")
 		case b.refused != nil:
 			return b.refused
-		case !a.p.rng.Contains(&b.epk):
-			return invalidf("ApplyAt: partition key %s lies outside of physical partition %d", b.pk, a.p.id)
+		case !a.p.Range.Contains(&b.epk):
+			return invalidf("ApplyAt: partition key %s lies outside of physical partition %d", b.pk, a.p.ID)
 		case keys[b.pk]:
 			return invalidf("ApplyAt: two batches of partition key %s in one entry", b.pk)
 		}
@@ -264,7 +265,7 @@ func (a *application) try(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dropped.Load() {
+	if p.Dropped.Load() {
 		return p.gone()
 	}
 	if a.skipped = a.index <= p.mu.applied.Index; a.skipped {
@@ -280,7 +281,7 @@ func (a *application) try(ctx context.Context) error {
 		return errFilesChanged
 	}
 	if before.Index != 0 && a.index != before.Index+1 {
-		return fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.id, before.Index, a.index, ErrIndexGap)
+		return fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.ID, before.Index, a.index, ErrIndexGap)
 	}
 	return a.applyLocked(manifest.Applied{Index: a.index, Time: max(a.time, before.Time)})
 }
@@ -302,7 +303,7 @@ func (a *application) applyLocked(at manifest.Applied) error {
 		a.refused[i] = err
 	}
 	if p.mu.lastSeq > item.MaxSeq-maxEntrySequences {
-		return fmt.Errorf("partition %d has come to sequence %d: %w", p.id, p.mu.lastSeq, errNoSequences)
+		return fmt.Errorf("partition %d has come to sequence %d: %w", p.ID, p.mu.lastSeq, errNoSequences)
 	}
 	a.seq = p.mu.lastSeq + 1 // the sequence of the mark
 	a.record = logrecord.AppendMark(a.record[:0], a.seq, at)
@@ -319,12 +320,12 @@ func (a *application) applyLocked(at manifest.Applied) error {
 		}
 	}
 	var err error
-	if a.pos, _, err = p.db.log.AppendCarriedNow(wal.Stream(p.id), a.seq, a.record); err != nil {
+	if a.pos, _, err = p.db.log.AppendCarriedNow(wal.Stream(p.ID), a.seq, a.record); err != nil {
 		return p.db.uncertain(err)
 	}
 	// The record has its place in the log, so all of its versions must get into the
 	// memtable.
-	active := p.version.Load().active
+	active := p.Version.Load().Active
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
 			continue

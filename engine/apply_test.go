@@ -38,7 +38,7 @@ func TestReplicatedRefusals(t *testing.T) {
 	ids := [2]PartitionID{c.Partitions()[0].ID, c.Partitions()[1].ID}
 	epk := key.EPK()
 	mine, other := ids[0], ids[1]
-	if c.partition(mine); !c.partition(mine).rng.Contains(&epk) {
+	if c.partition(mine); !c.partition(mine).Range.Contains(&epk) {
 		mine, other = other, mine
 	}
 	load := func(yield func([]byte, error) bool) { yield(doc("x", "a", 1), nil) }
@@ -88,7 +88,7 @@ func TestReplicatedRefusals(t *testing.T) {
 	var large []*Batch
 	for i := 0; len(large) < 5; i++ {
 		key := StringKey(fmt.Sprint("large", i))
-		if epk := key.EPK(); !c.partition(mine).rng.Contains(&epk) {
+		if epk := key.EPK(); !c.partition(mine).Range.Contains(&epk) {
 			continue
 		}
 		b := c.NewBatch(key)
@@ -134,13 +134,13 @@ func TestSnapshotOfReplica(t *testing.T) {
 		key := StringKey(k)
 		epk := key.EPK()
 		for _, p := range c.routing.Load().parts {
-			if !p.rng.Contains(&epk) {
+			if !p.Range.Contains(&epk) {
 				continue
 			}
 			b := c.NewBatch(key)
 			must(t, b.Upsert(doc("x", k, n), nil))
-			index[p.id]++
-			_, err := c.ApplyAt(ctx, p.id, Entry{Index: index[p.id], Time: replicaTime, Batches: []*Batch{b}})
+			index[p.ID]++
+			_, err := c.ApplyAt(ctx, p.ID, Entry{Index: index[p.ID], Time: replicaTime, Batches: []*Batch{b}})
 			must(t, err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestSnapshotOfReplica(t *testing.T) {
 		}
 	}
 	check()
-	mid := partmap.Midpoint(c.routing.Load().parts[0].rng)
+	mid := partmap.Midpoint(c.routing.Load().parts[0].Range)
 	job, err := c.Split(ctx, c.Partitions()[0].ID, &SplitOptions{At: mid.String()})
 	must(t, err)
 	must(t, job.Wait(ctx))
@@ -212,7 +212,7 @@ func TestSnapshotOfReplica(t *testing.T) {
 		t.Errorf("scan: %v", err)
 	}
 	must(t, snapshot.Close())
-	if pinned := db.env.pins.Live(); len(pinned) > 0 {
+	if pinned := db.env.Pins.Live(); len(pinned) > 0 {
 		t.Errorf("sequences are pinned: %v", pinned)
 	}
 }
@@ -285,7 +285,7 @@ func TestInstallDamaged(t *testing.T) {
 	if len(names) != len(c.Partitions())+4 {
 		t.Errorf("directories are left: %v", names)
 	}
-	if pinned := db.env.pins.Live(); len(pinned) > 0 {
+	if pinned := db.env.Pins.Live(); len(pinned) > 0 {
 		t.Errorf("sequences are pinned: %v", pinned)
 	}
 }

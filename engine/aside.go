@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -18,29 +19,29 @@ import (
 // streams.
 
 // bears says whether the store sets aside what cannot be read for this reason.
-func (db *DB) bears(why error) bool { return db.bearing && why != nil && unreadable(why) }
+func (db *DB) bears(why error) bool { return db.bearing && why != nil && lsm.Unreadable(why) }
 
 // asideStill says whether the newest manifests still name everything that this open set
 // aside. A writer beside a ReadOnly open may have replaced it meanwhile.
 func (db *DB) asideStill() bool {
-	state, err := manifest.LoadNewest[manifest.Store](db.env.fs, ".", manifest.StoreKind)
+	state, err := manifest.LoadNewest[manifest.Store](db.env.FS, ".", manifest.StoreKind)
 	if err != nil {
 		return false
 	}
 	for _, p := range db.partitions() {
-		aside := p.version.Load().filesAside()
+		aside := p.Version.Load().FilesAside()
 		if aside == 0 {
 			continue
 		}
-		if !slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) }) {
+		if !slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.ID) }) {
 			return false
 		}
-		m, err := manifest.LoadNewest[manifest.Files](db.env.fs, p.dir, manifest.PartitionKind)
-		if p.lost != nil {
+		m, err := manifest.LoadNewest[manifest.Files](db.env.FS, p.Dir, manifest.PartitionKind)
+		if p.Lost != nil {
 			// The manifest of the partition is damaged: it cannot be read, or its
 			// contents make no sense. It must still be the newest.
-			latest, _ := manifest.NewDir(db.env.fs, p.dir, manifest.PartitionKind).Latest()
-			if err == nil && latest != p.install.dir.Generation() {
+			latest, _ := manifest.NewDir(db.env.FS, p.Dir, manifest.PartitionKind).Latest()
+			if err == nil && latest != p.Install.Dir.Generation() {
 				return false
 			}
 			continue
@@ -48,9 +49,9 @@ func (db *DB) asideStill() bool {
 		if err != nil {
 			return false
 		}
-		for _, r := range p.version.Load().runs {
-			for _, f := range r.files {
-				if f.aside.Load() && !m.Lists(f.ref.Number) {
+		for _, r := range p.Version.Load().Runs {
+			for _, f := range r.Files {
+				if f.Aside.Load() && !m.Lists(f.Ref.Number) {
 					return false
 				}
 			}
@@ -62,15 +63,15 @@ func (db *DB) asideStill() bool {
 // tellAside logs why a file of the partition, or all of it, was set aside, and sends the
 // event.
 func (p *partition) tellAside(why error) {
-	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.id, "error", why)
+	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.ID, "error", why)
 	notify(p.db, p.db.opts.Events.CorruptionFound, why)
 }
 
 // setAside makes the partition unreadable, because its manifest is damaged.
 func (p *partition) setAside(why error) error {
-	p.lost = why
-	ref := manifest.File{Min: p.rng.Min.Bytes(), Max: p.rng.Max.Bytes()}
-	f, err := p.asideFile(ref, path.Join(p.dir, manifest.Name(max(1, p.install.dir.Generation()))), why)
+	p.Lost = why
+	ref := manifest.File{Min: p.Range.Min.Bytes(), Max: p.Range.Max.Bytes()}
+	f, err := p.AsideFile(ref, path.Join(p.Dir, manifest.Name(max(1, p.Install.Dir.Generation()))), why)
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func (p *partition) setAside(why error) error {
 	for _, id := range p.parents {
 		inherits = append(inherits, manifest.Inherited{Stream: uint32(id)})
 	}
-	p.inherits.Store(&inherits)
-	v := *p.version.Load()
-	v.setRuns([]*run{{files: []*file{f}}})
-	p.version.Store(&v)
+	p.Inherits.Store(&inherits)
+	v := *p.Version.Load()
+	v.SetRuns([]*lsm.Run{{Files: []*lsm.File{f}}})
+	p.Version.Store(&v)
 	return nil
 }
 
@@ -107,25 +108,25 @@ type Damage struct {
 
 // damages lists the damage that is known in the partition's files.
 func (p *partition) damages() (all []Damage) {
-	v, release := p.hold()
+	v, release := p.PinVersion()
 	defer release()
-	for _, r := range v.runs {
-		for _, f := range r.files {
-			why := f.damage.Load()
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
+			why := f.Damage.Load()
 			if why == nil {
 				continue
 			}
-			all = append(all, p.damageOf(f, f.aside.Load(), *why))
+			all = append(all, p.damageOf(f, f.Aside.Load(), *why))
 		}
 	}
 	return all
 }
 
 // damageOf describes damage in a file of the partition.
-func (p *partition) damageOf(f *file, aside bool, why error) Damage {
+func (p *partition) damageOf(f *lsm.File, aside bool, why error) Damage {
 	d := Damage{
-		Container: p.c.name, Partition: p.id, Min: f.min.String(), Max: f.max.String(), File: p.db.env.fs.Path(f.name), Offset: -1,
-		Aside: aside, Whole: p.lost != nil, Err: why,
+		Container: p.c.name, Partition: p.ID, Min: f.Min.String(), Max: f.Max.String(), File: p.db.env.FS.Path(f.Name), Offset: -1,
+		Aside: aside, Whole: p.Lost != nil, Err: why,
 	}
 	if at := new(CorruptionError); errors.As(why, &at) {
 		d.File, d.Offset = at.File, at.Offset

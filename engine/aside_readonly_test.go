@@ -24,7 +24,7 @@ func TestReadOnlyBesideNonsense(t *testing.T) {
 	p := c.routing.Load().parts[0]
 	must(t, db.Close())
 	var files manifest.Files
-	dir := manifest.NewDir(mem, p.dir, manifest.PartitionKind)
+	dir := manifest.NewDir(mem, p.Dir, manifest.PartitionKind)
 	must(t, dir.Load(&files))
 	files.Inherits = []manifest.Inherited{{Stream: 999}}
 	must(t, dir.Store(&files))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -57,7 +58,7 @@ func sameFiles(a, b *vfs.Mem) bool {
 
 func (w *damagedWriter) manifestOf(name string) string {
 	w.t.Helper()
-	dir := w.container(name).routing.Load().parts[0].dir
+	dir := w.container(name).routing.Load().parts[0].Dir
 	newest := ""
 	for _, file := range w.mem.Names() {
 		if _, ok := manifest.ParseName(path.Base(file)); ok && path.Dir(file) == dir {
@@ -99,7 +100,7 @@ func TestFileSetAside(t *testing.T) {
 			w.must(w.db.Close())
 			w.spoil(name, how.change)
 			w.opts.RefuseDamaged = true
-			if _, err := Open(ctx, "damaged", w.opts); !unreadable(err) {
+			if _, err := Open(ctx, "damaged", w.opts); !lsm.Unreadable(err) {
 				t.Fatalf("RefuseDamaged: %v", err)
 			}
 			w.opts.RefuseDamaged = false
@@ -122,7 +123,7 @@ func TestFileSetAside(t *testing.T) {
 			w.write("a", 3)
 			w.write("b", 3)
 			w.must(w.db.Flush(ctx))
-			for range maxRuns + 2 {
+			for range lsm.MaxRuns + 2 {
 				w.write("a", 7)
 				w.must(w.db.Flush(ctx))
 				w.merge("a")
@@ -194,7 +195,7 @@ func TestPartitionSetAside(t *testing.T) {
 			w.must(err)
 			w.spoil(name, how.change)
 			w.opts.RefuseDamaged = true
-			if _, err := Open(ctx, "damaged", w.opts); !unreadable(err) {
+			if _, err := Open(ctx, "damaged", w.opts); !lsm.Unreadable(err) {
 				t.Fatalf("RefuseDamaged: %v", err)
 			}
 			w.opts.RefuseDamaged = false
@@ -205,7 +206,7 @@ func TestPartitionSetAside(t *testing.T) {
 			if n := w.check("a"); n != damagedDocs {
 				t.Errorf("%d documents read", damagedDocs-n)
 			}
-			if _, err := w.container("a").Upsert(ctx, []byte(`{"id":"1","k":"1"}`), nil); !unreadable(err) {
+			if _, err := w.container("a").Upsert(ctx, []byte(`{"id":"1","k":"1"}`), nil); !lsm.Unreadable(err) {
 				t.Fatalf("a write: %v", err)
 			}
 			c := w.container("a")
@@ -213,7 +214,7 @@ func TestPartitionSetAside(t *testing.T) {
 			if err == nil {
 				err = job.Wait(ctx)
 			}
-			if !unreadable(err) {
+			if !lsm.Unreadable(err) {
 				t.Errorf("a split: %v", err)
 			}
 			for range 3 {
@@ -250,7 +251,7 @@ func TestReadOnlyOfMuchDamage(t *testing.T) {
 		}
 	}
 	w.opts.ReadOnly = true
-	if _, err := Open(context.Background(), "damaged", w.opts); !unreadable(err) {
+	if _, err := Open(context.Background(), "damaged", w.opts); !lsm.Unreadable(err) {
 		t.Fatalf("open: %v", err)
 	}
 }

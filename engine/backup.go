@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/wal"
@@ -84,8 +85,8 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	b := backupRun{db: db, options: o}
 	defer b.release()
 	// The pin keeps no versions: its sequence is the highest. A backup holds files only.
-	db.env.pins.Take(pins.Backup, func() uint64 { return maxSequence }, db.opts.clock())
-	defer db.env.pins.Release(pins.Backup, maxSequence)
+	db.env.Pins.Take(pins.Backup, func() uint64 { return lsm.MaxSequence }, db.opts.clock())
+	defer db.env.Pins.Release(pins.Backup, lsm.MaxSequence)
 	info, err := b.run(ctx, w)
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)
@@ -99,7 +100,7 @@ type backupRun struct {
 	options *BackupOptions
 	catalog backup.Catalog
 	parts   []backupPart
-	files   map[uint64]*file
+	files   map[uint64]*lsm.File
 	guard   epoch.Guard
 	guarded bool // guard is held: memtables may be read
 }
@@ -107,7 +108,7 @@ type backupRun struct {
 // backupPart is a partition as the backup has it.
 type backupPart struct {
 	*partition
-	version  *version
+	version  *lsm.Version
 	release  func() // lets go of its files
 	flushed  uint64
 	inherits []manifest.Inherited
@@ -128,7 +129,7 @@ func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	if err := b.db.log.Sync(); err != nil {
 		return BackupInfo{}, b.db.uncertain(err)
 	}
-	s := spool{fs: b.db.env.fs, name: fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix)}
+	s := spool{fs: b.db.env.FS, name: fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix)}
 	defer s.remove()
 	if err := b.records(ctx, s.add); err != nil {
 		return BackupInfo{}, err
@@ -142,7 +143,7 @@ func (b *backupRun) capture() {
 	db := b.db
 	unlock := db.lockFiles()
 	defer unlock()
-	b.guard, b.guarded = db.env.epoch.Enter(), true
+	b.guard, b.guarded = db.env.Epoch.Enter(), true
 	state := db.storeManifest.state.Clone()
 	state.Clean, state.Intents, state.LogFirst, state.LogClosed = false, nil, 0, nil
 	seq := state.LastSeq
@@ -155,8 +156,8 @@ func (b *backupRun) capture() {
 		// A write takes its sequence under the commit lock. So once the lock was free,
 		// every write of this partition up to seq is applied.
 		p.mu.Lock()
-		v, release := p.hold()
-		part := &backupPart{partition: p, version: v, release: release, flushed: p.install.flushedSeq.Load(), inherits: p.inherited()}
+		v, release := p.PinVersion()
+		part := &backupPart{partition: p, version: v, release: release, flushed: p.Install.FlushedSeq.Load(), inherits: p.Inherited()}
 		part.cut, part.applied = p.mu.lastSeq, p.mu.applied
 		part.floor = part.cut
 		p.mu.Unlock()
@@ -164,7 +165,7 @@ func (b *backupRun) capture() {
 			part.cut = seq
 		}
 		part.floor = min(part.floor, part.cut)
-		taken[uint32(p.id)] = part
+		taken[uint32(p.ID)] = part
 	}
 	for _, part := range taken {
 		seq = max(seq, part.cut)
@@ -173,7 +174,7 @@ func (b *backupRun) capture() {
 	for i := range state.Partitions {
 		p := taken[state.Partitions[i].ID]
 		b.parts = append(b.parts, *p)
-		m := p.manifest(p.version.runs, p.flushed, p.install.applied, p.inherits)
+		m := p.Manifest(p.version.Runs, p.flushed, p.Install.Applied, p.inherits)
 		m.Obsolete = nil
 		if p.c.def.ChangeRetention > 0 {
 			m.ChangeFloor = max(m.ChangeFloor, p.floor)
@@ -188,20 +189,20 @@ func (b *backupRun) capture() {
 // list makes the list of files.
 func (b *backupRun) list() error {
 	for i := range b.parts {
-		if why := b.parts[i].lost; why != nil {
+		if why := b.parts[i].Lost; why != nil {
 			return why
 		}
 	}
-	b.files = make(map[uint64]*file)
+	b.files = make(map[uint64]*lsm.File)
 	for i := range b.parts {
-		for _, r := range b.parts[i].version.runs {
-			for _, f := range r.files {
+		for _, r := range b.parts[i].version.Runs {
+			for _, f := range r.Files {
 				if why := f.Broken(); why != nil {
 					return why
 				}
-				if b.files[f.ref.Number] == nil {
-					b.files[f.ref.Number] = f
-					b.catalog.Files = append(b.catalog.Files, backup.File{Number: f.ref.Number, Size: f.ref.Size, FooterCRC: f.ref.FooterCRC, Carried: true})
+				if b.files[f.Ref.Number] == nil {
+					b.files[f.Ref.Number] = f
+					b.catalog.Files = append(b.catalog.Files, backup.File{Number: f.Ref.Number, Size: f.Ref.Size, FooterCRC: f.Ref.FooterCRC, Carried: true})
 				}
 			}
 		}
@@ -219,19 +220,19 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 	for i := range b.parts {
 		p := &b.parts[i]
 		if p.cut > p.flushed && p.applied.Index != 0 {
-			if err := emit(wal.Stream(p.id), p.cut, logrecord.AppendMark(nil, p.cut, p.applied)); err != nil {
+			if err := emit(wal.Stream(p.ID), p.cut, logrecord.AppendMark(nil, p.cut, p.applied)); err != nil {
 				return err
 			}
 		}
 		// The oldest memtable comes first, as in the log: an item that was deleted with
 		// its logical partition must come before the partition tombstone.
-		for j := len(p.version.frozen) - 1; j >= 0; j-- {
-			t := &p.version.frozen[j]
-			if err := p.tableRecords(ctx, t.Table, t.clip, emit); err != nil {
+		for j := len(p.version.Frozen) - 1; j >= 0; j-- {
+			t := &p.version.Frozen[j]
+			if err := p.tableRecords(ctx, t.Table, t.Clip, emit); err != nil {
 				return err
 			}
 		}
-		if err := p.tableRecords(ctx, p.version.active, nil, emit); err != nil {
+		if err := p.tableRecords(ctx, p.version.Active, nil, emit); err != nil {
 			return err
 		}
 	}
@@ -241,7 +242,7 @@ func (b *backupRun) records(ctx context.Context, emit func(s wal.Stream, highest
 // write does step 5.
 func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx context.Context, emit func(s wal.Stream, highest uint64, payload []byte) error) error) (BackupInfo, error) {
 	if err := b.catalog.Check(); err != nil {
-		return BackupInfo{}, fault.Corrupt(b.db.env.fs.Path(manifest.PartitionsDir), 0, "what partitions say of their files: %w", err)
+		return BackupInfo{}, fault.Corrupt(b.db.env.FS.Path(manifest.PartitionsDir), 0, "what partitions say of their files: %w", err)
 	}
 	w, err := backup.NewWriter(to, &b.catalog)
 	if err != nil {
@@ -276,7 +277,7 @@ func (b *backupRun) write(ctx context.Context, to io.Writer, records func(ctx co
 			return tell(w.Data(piece))
 		})
 		if err != nil {
-			return BackupInfo{}, f.named(err)
+			return BackupInfo{}, f.Renamed(err)
 		}
 	}
 	info, err := w.Close()

@@ -362,7 +362,7 @@ func TestBackupOfDamage(t *testing.T) {
 		upsert(t, c, fmt.Sprint(n), 200)
 	}
 	must(t, db.Flush(ctx))
-	name := db.partitions()[0].version.Load().runs[0].files[0].name
+	name := db.partitions()[0].Version.Load().Runs[0].Files[0].Name
 	f, err := mem.OpenWrite(name)
 	must(t, err)
 	defer f.Close()
@@ -498,7 +498,7 @@ func TestBackupOfInheritance(t *testing.T) {
 	must(t, err)
 	must(t, job.Wait(ctx))
 	p := db.partitions()[0]
-	for flushed := 0; len(p.inherited()) > 0; flushed++ {
+	for flushed := 0; len(p.Inherited()) > 0; flushed++ {
 		var stream bytes.Buffer
 		_, err := db.Backup(ctx, &stream, nil)
 		must(t, err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
@@ -15,7 +16,7 @@ import (
 
 // tableRecords calls emit with carried records of a memtable: of each key within the
 // bounds the newest version at or below the cut.
-func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *bounds, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
+func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *lsm.Bounds, emit func(s wal.Stream, highest uint64, payload []byte) error) error {
 	var stream wal.Stream
 	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
 		if err := ctx.Err(); err != nil {
@@ -24,7 +25,7 @@ func (p *backupPart) tableRecords(ctx context.Context, t *memtable.Table, clip *
 		return emit(stream, highest, payload)
 	}}
 	c := t.Cursor(p.cut)
-	for ok := clip.start(c, false); ok && (clip == nil || clip.holds(c.Key())); ok = c.Next() {
+	for ok := clip.Start(c, false); ok && (clip == nil || clip.Holds(c.Key())); ok = c.Next() {
 		if s := p.streamOf(c.Version().Seq); s != stream {
 			if err := batch.flush(); err != nil {
 				return err
@@ -50,7 +51,7 @@ func (p *backupPart) streamOf(seq uint64) wal.Stream {
 			}
 		}
 	}
-	return wal.Stream(p.id)
+	return wal.Stream(p.ID)
 }
 
 // spool keeps log records in a temporary file, or in memory if they are few. A spool with

@@ -73,8 +73,8 @@ func BenchmarkIndexMemtable(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		put(i)
-		guard := db.env.epoch.Enter()
-		if _, err := p.sourcesAt(p.version.Load(), p.visible.Load(), 0, c.family.indexing.Load(), true); err != nil {
+		guard := db.env.Epoch.Enter()
+		if _, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), 0, c.family.Indexing.Load(), true); err != nil {
 			b.Fatal(err)
 		}
 		guard.Leave()

@@ -79,7 +79,7 @@ func TestWaiterOfDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate.segments.Store(true)
-	for i := 0; db.env.pool.Used()+1<<20 <= db.env.pool.Limit(); i++ {
+	for i := 0; db.env.Pool.Used()+1<<20 <= db.env.Pool.Limit(); i++ {
 		upsert(t, full, fmt.Sprint(i), 500_000)
 	}
 	wrote := make(chan error)
@@ -121,7 +121,7 @@ func TestBudgetOfManyWriters(t *testing.T) {
 				if _, err := c.Put(ctx, StringKey("a"), fmt.Sprint(w, " ", i), body, nil); err != nil {
 					t.Error(err)
 				}
-				if held := db.env.pool.Held(); held > db.opts.MemoryBudget {
+				if held := db.env.Pool.Held(); held > db.opts.MemoryBudget {
 					t.Errorf("write buffers hold %d bytes with a budget of %d", held, db.opts.MemoryBudget)
 				}
 			}

@@ -143,7 +143,7 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 					if err := <-done; !left || err != nil {
 						t.Fatalf("%v; the callback was called: %v", err, left)
 					}
-					if n := s.db.env.pins.Live(); len(n) > 0 {
+					if n := s.db.env.Pins.Live(); len(n) > 0 {
 						t.Errorf("sequences %v are held", n)
 					}
 					s.flushed = func() { s.told = true }
@@ -230,11 +230,11 @@ func TestCopyOfDropped(t *testing.T) {
 		must(t, s.fill(1))
 		_, err := s.plain.CopyTo(t.Context(), "copy", ContainerDef{PartitionKey: []string{"/id"}}, nil)
 		must(t, err)
-		if len(s.db.env.pins.Live()) == 0 {
+		if len(s.db.env.Pins.Live()) == 0 {
 			t.Fatal("the copy holds nothing: the test reached too little")
 		}
 		must(t, s.db.DropContainer(t.Context(), dropped))
-		if held := s.db.env.pins.Live(); len(held) > 0 {
+		if held := s.db.env.Pins.Live(); len(held) > 0 {
 			t.Errorf("with %q dropped, sequences %v are held", dropped, held)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 )
 
@@ -22,8 +23,8 @@ type candidates struct {
 
 	ctx     context.Context // nil: never cancelled
 	sets    planSets
-	set     sourceSet
-	version *version // nil: closed
+	set     lsm.Sources
+	version *lsm.Version // nil: closed
 	lo, hi  *item.Key
 	limits  [2]item.KeyCopy // buffers of lo and hi
 	fits    bool            // the sources of version have indexes for the policy
@@ -72,7 +73,7 @@ type lookup struct {
 
 // candidateSource is a source with the candidates that the plan names in it.
 type candidateSource struct {
-	*indexSource
+	*lsm.Source
 	lo, hi uint32     // the ordinals in scope
 	to     uint32     // the plan was evaluated for the ordinals before it
 	step   uint32     // number of ordinals to evaluate next
@@ -94,27 +95,27 @@ type candidateSource struct {
 // belong to the partition. whole says that these are all keys of the partition. open
 // returns false if indexes cannot answer, for instance because a file has no index for
 // the policy: then the documents must be read.
-func (c *candidates) open(p execPart, v *version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
+func (c *candidates) open(p execPart, v *lsm.Version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi = lo, hi
-	if err := c.set.open(p.Data(), v, at, now, c.policy, !c.few, lo, hi); err != nil {
+	if err := c.set.Open(p.Data(), v, at, now, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
-	c.set.ctx = c.ctx
-	for _, s := range c.set.list {
-		if s.table == nil && !s.indexed() {
+	c.set.Ctx = c.ctx
+	for _, s := range c.set.List {
+		if s.Table == nil && !s.Indexed() {
 			return false, nil
 		}
 	}
-	for _, s := range c.set.list {
+	for _, s := range c.set.List {
 		cs := c.source(s)
-		if s.table == nil {
+		if s.Table == nil {
 			var err error
-			if cs.lo, cs.hi = s.lo, s.hi; !whole {
-				cut := s.cut
+			if cs.lo, cs.hi = s.Lo, s.Hi; !whole {
+				cut := s.Cut
 				if c.few {
-					cut = s.cutPartition
+					cut = s.CutPartition
 				}
 				if cs.lo, cs.hi, err = cut(lo, hi); err != nil {
 					return false, err
@@ -141,7 +142,7 @@ func (c *candidates) open(p execPart, v *version, at uint64, now int64, lo, hi *
 					continue
 				}
 			}
-			if c.onlyCount && c.few && !s.shadowsKnown() {
+			if c.onlyCount && c.few && !s.ShadowsKnown() {
 				return false, nil
 			}
 			if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
@@ -162,9 +163,9 @@ func (c *candidates) open(p execPart, v *version, at uint64, now int64, lo, hi *
 				continue
 			}
 		} else {
-			cs.mem.Reset(s.table, at)
-			if s.clip != nil && item.Compare(&s.clip.hi, hi) < 0 {
-				cs.end = &s.clip.hi
+			cs.mem.Reset(s.Table, at)
+			if s.Clip != nil && item.Compare(&s.Clip.Hi, hi) < 0 {
+				cs.end = &s.Clip.Hi
 			}
 		}
 		c.sources = append(c.sources, cs)
@@ -184,12 +185,12 @@ func (c *candidates) open(p execPart, v *version, at uint64, now int64, lo, hi *
 }
 
 // source returns an empty candidateSource for a source.
-func (c *candidates) source(s *indexSource) *candidateSource {
+func (c *candidates) source(s *lsm.Source) *candidateSource {
 	cs := new(candidateSource)
 	if n := len(c.free); n > 0 {
 		cs, c.free = c.free[n-1], c.free[:n-1]
 	}
-	cs.indexSource, cs.end = s, c.hi
+	cs.Source, cs.end = s, c.hi
 	return cs
 }
 
@@ -235,7 +236,7 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
 		plan, s.loose = o.rest, true
 	}
-	err := s.use(func(r *index.Reader) (err error) {
+	err := s.Use(func(r *index.Reader) (err error) {
 		s.set, err = c.sets.eval(plan, r, lo, hi)
 		return err
 	})
@@ -243,7 +244,7 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 		return err
 	}
 	if !c.few {
-		if clean, cleanErr := s.clean(); clean || cleanErr != nil {
+		if clean, cleanErr := s.Clean(); clean || cleanErr != nil {
 			s.full = clean && plan.op == planAll && lo == s.lo && hi == s.hi
 			return cleanErr
 		}
@@ -251,9 +252,9 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	dead := c.sets.get(lo, hi)
 	defer c.sets.put(dead)
 	if c.few && !c.onlyCount {
-		err = s.deadHere(dead)
+		err = s.DeadHere(dead)
 	} else {
-		err = s.dead(dead, c.lo, c.hi)
+		err = s.Dead(dead, c.lo, c.hi)
 	}
 	s.set.AndNot(dead)
 	return err
@@ -263,7 +264,7 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 // partition than the scope. All candidates of the source are of the same one.
 func (c *candidates) checkPartition(s *candidateSource) error {
 	at, _ := s.set.Next(s.lo)
-	err := s.indexSource.version(at, &s.key, &s.ver)
+	err := s.Source.Version(at, &s.key, &s.ver)
 	if err == nil && !item.SamePartition(&s.key, c.lo) {
 		s.count = 0
 	}
@@ -275,10 +276,10 @@ func (c *candidates) checkPartition(s *candidateSource) error {
 // of scope or newer than what the query sees, or a document can have several of the
 // terms.
 func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
-	if !c.exact || !s.whole() || !c.plan.countable() || s.maxSeq() > s.indexSource.set.at {
+	if !c.exact || !s.whole() || !c.plan.countable() || s.MaxSeq() > s.Source.Set.At {
 		return false, nil
 	}
-	clean, err := s.clean()
+	clean, err := s.Clean()
 	if err != nil {
 		return false, err
 	}
@@ -286,12 +287,12 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 	if !clean {
 		dead = c.sets.get(s.lo, s.hi)
 		defer c.sets.put(dead)
-		if err = s.dead(dead, c.lo, c.hi); err != nil {
+		if err = s.Dead(dead, c.lo, c.hi); err != nil {
 			return false, err
 		}
 	}
-	err = s.use(func(r *index.Reader) (err error) {
-		s.count, known, err = c.plan.countTerms(orBackground(c.ctx), r, dead)
+	err = s.Use(func(r *index.Reader) (err error) {
+		s.count, known, err = c.plan.countTerms(lsm.OrBackground(c.ctx), r, dead)
 		return err
 	})
 	c.found += s.count
@@ -299,7 +300,7 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 }
 
 // whole says whether all versions of the source are in scope.
-func (s *candidateSource) whole() bool { return s.lo == 0 && s.hi == s.r.Info().Items }
+func (s *candidateSource) whole() bool { return s.lo == 0 && s.hi == s.Index.Info().Items }
 
 // close releases the sources.
 func (c *candidates) close() {
@@ -307,7 +308,7 @@ func (c *candidates) close() {
 		c.spare(s)
 	}
 	clear(c.sources)
-	c.set.reset()
+	c.set.Reset()
 	c.counted, c.ties = 0, 0
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
@@ -321,7 +322,7 @@ func (c *candidates) seek(from *item.Key, inclusive bool) {
 			s.at = s.lo
 			c.move(s)
 		} else {
-			at, _, err := s.cut(from, nil)
+			at, _, err := s.Cut(from, nil)
 			if err != nil {
 				c.failure = err
 				return
@@ -338,8 +339,8 @@ func (c *candidates) seek(from *item.Key, inclusive bool) {
 
 // start goes to the first candidate of a memtable without an index at or after a key.
 func (c *candidates) start(s *candidateSource, from *item.Key) {
-	if s.clip != nil && item.Compare(from, &s.clip.lo) < 0 {
-		from = &s.clip.lo
+	if s.Clip != nil && item.Compare(from, &s.Clip.Lo) < 0 {
+		from = &s.Clip.Lo
 	}
 	s.ok = s.mem.SeekGE(from)
 	c.skipHidden(s)
@@ -371,9 +372,9 @@ func (c *candidates) move(s *candidateSource) {
 		}
 		var err error
 		if c.stepwise || c.order != nil {
-			err = s.indexSource.show(s.at, &s.key, &s.ver)
+			err = s.Source.Show(s.at, &s.key, &s.ver)
 		} else {
-			err = s.indexSource.version(s.at, &s.key, &s.ver)
+			err = s.Source.Version(s.at, &s.key, &s.ver)
 		}
 		if err != nil {
 			c.failure, s.ok = err, false
@@ -415,9 +416,9 @@ func (c *candidates) skipHidden(s *candidateSource) {
 
 // hidden says whether another source overwrites the candidate.
 func (c *candidates) hidden(s *candidateSource) bool {
-	hidden, err := s.indexSource.set.deleted.hides(&s.key, &s.ver)
+	hidden, err := s.Source.Set.Deleted.Hides(&s.key, &s.ver)
 	if err == nil && !hidden {
-		hidden, err = s.overwritten(&s.key)
+		hidden, err = s.Overwritten(&s.key)
 	}
 	if err != nil {
 		c.failure = err
@@ -430,7 +431,7 @@ func (c *candidates) hidden(s *candidateSource) bool {
 func (c *candidates) pick() {
 	c.current = nil
 	for _, s := range c.sources {
-		if s.ok && (c.current == nil || compareKeys(&s.key, &c.current.key) < 0) {
+		if s.ok && (c.current == nil || lsm.CompareKeys(&s.key, &c.current.key) < 0) {
 			c.current = s
 		}
 	}
@@ -493,7 +494,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 			return 0, false, nil
 		}
 		for c.start(s, c.lo); s.ok; c.advance(s) {
-			if visible(&s.ver, c.set.now) && match(&s.key, &s.ver) {
+			if lsm.Shown(&s.ver, c.set.Now) && match(&s.key, &s.ver) {
 				n++
 			}
 		}
@@ -503,7 +504,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 
 // findCandidates moves the candidates to the first one of the next batch of a scan. It
 // returns false if indexes cannot answer for the version.
-func (s *scanner) findCandidates(p execPart, v *version, at uint64, now int64) (bool, error) {
+func (s *scanner) findCandidates(p execPart, v *lsm.Version, at uint64, now int64) (bool, error) {
 	c := s.candidates
 	if c.version == v {
 		if c.fits {
@@ -529,13 +530,13 @@ func (s *scanner) limits(copies *[2]item.KeyCopy, p execPart) (lo, hi *item.Key)
 	if s.onlyKey {
 		whole := s.bound.Partition()
 		copies[0].Set(&whole)
-		whole.ID = afterAllIDs
+		whole.ID = lsm.AfterAllIDs
 		copies[1].Set(&whole)
 		return &copies[0].Key, &copies[1].Key
 	}
 	within := s.within
 	if within == nil {
-		within = newBounds(p.Data().rng, s.h.Levels())
+		within = lsm.NewBounds(p.Data().Range, s.h.Levels())
 	}
-	return &within.lo, &within.hi
+	return &within.Lo, &within.Hi
 }

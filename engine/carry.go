@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -22,7 +23,7 @@ import (
 // needs returns the sequence up to which a partition's records in a log file are not
 // needed; later records are.
 func (p *partition) needs(file uint64) uint64 {
-	flushed := p.install.flushedSeq.Load()
+	flushed := p.Install.FlushedSeq.Load()
 	if c := p.carried.Load(); c != nil && file < c.file {
 		return max(flushed, c.seq)
 	}
@@ -47,24 +48,24 @@ func (db *DB) shrinkLog() (bool, error) {
 		return false, nil
 	}
 	for _, p := range db.partitions() {
-		if wal.Stream(p.id) != stream {
+		if wal.Stream(p.ID) != stream {
 			continue
 		}
-		if p.lost != nil {
+		if p.Lost != nil {
 			return false, nil // its records stay in the log
 		}
-		v := p.version.Load()
-		if len(v.frozen) > 0 {
+		v := p.Version.Load()
+		if len(v.Frozen) > 0 {
 			return false, nil // its flush is on the way
 		}
-		if v.active.Bytes() >= smallMemtable {
+		if v.Active.Bytes() >= smallMemtable {
 			p.mu.Lock()
 			p.freezeLocked()
 			p.mu.Unlock()
 			db.wakeFlusher()
 			return true, nil
 		}
-		if err := p.carry(); err != errMoved {
+		if err := p.carry(); err != lsm.ErrMoved {
 			return true, err
 		}
 		return false, nil // dropped, or its flush is on the way
@@ -108,15 +109,15 @@ type carrying struct {
 func (p *partition) appendCarried(c *carrying) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	c.mark.seq = p.mu.lastSeq
-	v := p.version.Load()
-	if len(v.frozen) > 0 || p.dropped.Load() {
-		return errMoved
+	v := p.Version.Load()
+	if len(v.Frozen) > 0 || p.Dropped.Load() {
+		return lsm.ErrMoved
 	}
 	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
-		pos, file, err := p.db.log.AppendCarriedNow(wal.Stream(p.id), highest, payload)
+		pos, file, err := p.db.log.AppendCarriedNow(wal.Stream(p.ID), highest, payload)
 		if err != nil {
 			return err
 		}
@@ -143,9 +144,9 @@ func (p *partition) appendCarried(c *carrying) error {
 	}
 	var k item.Key
 	var ver, newest item.Version
-	for _, ref := range v.active.InOrder(c.after, maxSequence) {
-		v.active.Borrow(ref.Ref, &k, &ver)
-		if p.c.def.ChangeRetention == 0 && tableGet(v.active, k.Lookup(), maxSequence, &newest) && newest.Seq != ver.Seq {
+	for _, ref := range v.Active.InOrder(c.after, lsm.MaxSequence) {
+		v.Active.Borrow(ref.Ref, &k, &ver)
+		if p.c.def.ChangeRetention == 0 && lsm.GetFromTable(v.Active, k.Lookup(), lsm.MaxSequence, &newest) && newest.Seq != ver.Seq {
 			continue
 		}
 		if err := batch.add(&k, &ver); err != nil {
@@ -165,7 +166,7 @@ type carriedBatch struct {
 	emit    func(highest uint64, payload []byte) error
 	payload []byte
 	highest uint64
-	deleted deletedBefore
+	deleted lsm.DeletedBefore
 }
 
 // add adds a version. Versions come in the order of keys or in that of sequences. In the
@@ -173,7 +174,7 @@ type carriedBatch struct {
 // tombstone, which replay may have flushed by then. In the order of keys the tombstone
 // comes first, so such items are left out.
 func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
-	if b.deleted.hides(k, v) {
+	if b.deleted.Hides(k, v) {
 		return nil
 	}
 	b.payload = logrecord.AppendCarried(b.payload, k, v)

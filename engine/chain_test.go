@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -471,7 +472,7 @@ func (c *chain) maintain(life, ctx context.Context, db *DB, cont *Container, rng
 			err = db.log.MakeSpare(life)
 		case 5:
 			for _, p := range db.partitions() {
-				if carryErr := p.carry(); carryErr != errMoved {
+				if carryErr := p.carry(); carryErr != lsm.ErrMoved {
 					err = errors.Join(err, carryErr)
 				}
 			}

@@ -39,7 +39,7 @@ func TestChangesOfIdle(t *testing.T) {
 			h.must(h.db.keepMarks())
 			h.clock.pass(2 * time.Minute)
 			h.must(h.db.Compact(ctx))
-			if h.c.routing.Load().parts[0].changeFloor.Load() == 0 {
+			if h.c.routing.Load().parts[0].ChangeFloor.Load() == 0 {
 				t.Fatal("nothing was dropped")
 			}
 			if how == "now" {

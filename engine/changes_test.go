@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -157,7 +158,7 @@ func changes(t *testing.T, seed uint64, unique bool) {
 			}
 		case n < 97:
 			for _, p := range s.db.partitions() {
-				if err := p.carry(); err != nil && err != errMoved {
+				if err := p.carry(); err != nil && err != lsm.ErrMoved {
 					t.Fatal(err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -212,7 +213,7 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 			}
 		case n < 96:
 			for _, p := range h.db.partitions() {
-				if err := p.carry(); err != nil && err != errMoved {
+				if err := p.carry(); err != nil && err != lsm.ErrMoved {
 					t.Fatal(err)
 				}
 			}
@@ -312,8 +313,8 @@ func TestChangeRetention(t *testing.T) {
 	h.must(h.db.Compact(ctx))
 	versions := func() (n int64) {
 		for _, p := range h.db.partitions() {
-			for _, r := range p.version.Load().runs {
-				n += r.items()
+			for _, r := range p.Version.Load().Runs {
+				n += r.Items()
 			}
 		}
 		return n
@@ -424,8 +425,8 @@ func TestChangeRetentionOfPartitions(t *testing.T) {
 	h.must(h.db.Compact(ctx))
 	items := int64(0)
 	for _, p := range h.db.partitions() {
-		for _, r := range p.version.Load().runs {
-			items += r.items()
+		for _, r := range p.Version.Load().Runs {
+			items += r.Items()
 		}
 	}
 	if items != 6 {
@@ -471,8 +472,8 @@ func TestChangesOfBackup(t *testing.T) {
 		}
 	}
 	for _, p := range h.db.partitions() {
-		if floor := p.changeFloor.Load(); floor == 0 || floor > info.Seq {
-			t.Errorf("partition %d keeps all above %d, the backup is of %d", p.id, floor, info.Seq)
+		if floor := p.ChangeFloor.Load(); floor == 0 || floor > info.Seq {
+			t.Errorf("partition %d keeps all above %d, the backup is of %d", p.ID, floor, info.Seq)
 		}
 	}
 	h.at = end
@@ -510,8 +511,8 @@ func replayTornCarry(t *testing.T, late bool) {
 	var payload []byte
 	var k item.Key
 	var ver item.Version
-	table := p.version.Load().active
-	for _, ref := range table.InOrder(0, maxSequence) {
+	table := p.Version.Load().Active
+	for _, ref := range table.InOrder(0, lsm.MaxSequence) {
 		table.Borrow(ref.Ref, &k, &ver)
 		payload = logrecord.AppendCarried(payload, &k, &ver)
 	}
@@ -522,7 +523,7 @@ func replayTornCarry(t *testing.T, late bool) {
 	for i := range minMemoryBudget / (64 << 10) {
 		h.write(3, fmt.Sprint(i), text, 0)
 	}
-	end, _, err := h.db.log.AppendCarried(wal.Stream(p.id), ver.Seq, payload)
+	end, _, err := h.db.log.AppendCarried(wal.Stream(p.ID), ver.Seq, payload)
 	h.must(err)
 	h.must(h.db.log.Wait(end, true))
 	if flushes := h.db.counters.flushes.Load(); flushes > 1 {
@@ -592,8 +593,8 @@ func TestSlowReader(t *testing.T) {
 			h.must(h.db.Compact(ctx))
 			held := int64(0)
 			for _, p := range h.db.partitions() {
-				for _, r := range p.version.Load().runs {
-					held += r.items()
+				for _, r := range p.Version.Load().Runs {
+					held += r.Items()
 				}
 			}
 			most = max(most, held)

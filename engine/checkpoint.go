@@ -184,7 +184,7 @@ func (db *DB) lockFiles() (unlock func()) {
 		held = held[:1]
 	}
 	for _, p := range db.partitions() {
-		hold(&p.install)
+		hold(&p.Install)
 	}
 	hold(&db.storeManifest)
 	return unlock
@@ -213,7 +213,7 @@ func (cp *checkpoint) link(ctx context.Context) error {
 	defer cp.took(&cp.info.Link)
 	cp.state = db.storeManifest.state.Clone()
 	cp.state.Clean, cp.state.Intents = false, nil
-	names, err := db.env.fs.List(manifest.LogDir)
+	names, err := db.env.FS.List(manifest.LogDir)
 	if err != nil {
 		return err
 	}
@@ -234,34 +234,34 @@ func (cp *checkpoint) link(ctx context.Context) error {
 
 // linkPartition links the files of a partition and notes its manifest.
 func (cp *checkpoint) linkPartition(ctx context.Context, p *partition) error {
-	if p.lost != nil {
-		return p.lost
+	if p.Lost != nil {
+		return p.Lost
 	}
-	if err := cp.mkdir(p.dir); err != nil {
+	if err := cp.mkdir(p.Dir); err != nil {
 		return err
 	}
-	runs := p.version.Load().runs
+	runs := p.Version.Load().Runs
 	linked := make(map[uint64]bool)
 	for _, r := range runs {
-		for _, f := range r.files {
-			if linked[f.ref.Number] {
+		for _, f := range r.Files {
+			if linked[f.Ref.Number] {
 				continue
 			}
-			linked[f.ref.Number] = true
+			linked[f.Ref.Number] = true
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := cp.linkFile(path.Join(p.dir, manifest.SegmentName(f.ref.Number))); err != nil && !f.missing(err) {
+			if err := cp.linkFile(path.Join(p.Dir, manifest.SegmentName(f.Ref.Number))); err != nil && !f.Missing(err) {
 				return err
 			}
 		}
 	}
-	cp.parts[p.dir] = p.manifest(runs, p.install.flushedSeq.Load(), p.install.applied, p.inherited())
+	cp.parts[p.Dir] = p.Manifest(runs, p.Install.FlushedSeq.Load(), p.Install.Applied, p.Inherited())
 	return nil
 }
 
 func (cp *checkpoint) linkFile(name string) error {
-	_, err := vfs.LinkOrCopyTo(cp.db.env.fs, name, cp.to, name)
+	_, err := vfs.LinkOrCopyTo(cp.db.env.FS, name, cp.to, name)
 	if err == nil {
 		cp.made = append(cp.made, name)
 	}

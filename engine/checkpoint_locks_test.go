@@ -31,7 +31,7 @@ func TestCheckpointHoldsFiles(t *testing.T) {
 		copies++
 		locks := map[string]lock{"structure": &db.storeManifest, "creating": &db.creating, "shape": &c.reshapeMu}
 		for _, p := range db.partitions() {
-			locks[p.dir] = &p.install
+			locks[p.Dir] = &p.Install
 		}
 		for what, l := range locks {
 			if l.TryLock() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // Unique keys are checked against the state after the whole batch, not operation by
@@ -45,7 +46,7 @@ type heldItem struct {
 
 // lookUpClaims sets u.claims, u.held and u.gone. The caller is inside a guard. The
 // documents that patches make must be known.
-func (p *partition) lookUpClaims(v *version, u *commit) error {
+func (p *partition) lookUpClaims(v *lsm.Version, u *commit) error {
 	u.claims, u.held, u.gone = u.claims[:0], u.held[:0], u.gone[:0]
 	places := make(map[claimID]int)
 	change := func(id claimID) *claimChange {
@@ -68,13 +69,13 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 		}
 		held := heldItem{op: i}
 		key := u.key(op.id())
-		body, exists, err := v.lookup(&key, &u.epk, maxSequence, (*buf)[:0], false, &held.version)
+		body, exists, err := v.Lookup(&key, &u.epk, lsm.MaxSequence, (*buf)[:0], false, &held.version)
 		if err != nil {
 			return p.db.readError(err)
 		}
 		held.exists, held.version.Body = exists, nil
 		had, has = had[:0], has[:0]
-		if held.seen = exists && visible(&held.version, now); held.seen {
+		if held.seen = exists && lsm.Shown(&held.version, now); held.seen {
 			had = u.c.unique.claims(had, body)
 		} else if exists && held.version.IsDocument() && !u.c.def.Replicated {
 			if stale, err = p.claimsOf(v, u, op.id(), body, stale[:0]); err != nil {
@@ -108,7 +109,7 @@ func (p *partition) lookUpClaims(v *version, u *commit) error {
 	for i := 0; i < len(u.claims); i++ {
 		c := &u.claims[i]
 		key := u.key(c.id[:])
-		holder, exists, err := v.lookup(&key, &u.epk, maxSequence, (*buf)[:0], false, &c.version)
+		holder, exists, err := v.Lookup(&key, &u.epk, lsm.MaxSequence, (*buf)[:0], false, &c.version)
 		if err != nil {
 			return p.db.readError(err)
 		}
@@ -133,17 +134,17 @@ func (u *commit) writes(id string) bool {
 }
 
 // bury adds an expired item, if it exists, to u.gone, and its claims to ids.
-func (p *partition) bury(v *version, u *commit, id string, now int64, ids []claimID) ([]claimID, error) {
+func (p *partition) bury(v *lsm.Version, u *commit, id string, now int64, ids []claimID) ([]claimID, error) {
 	gone := goneItem{id: []byte(id)}
 	if slices.ContainsFunc(u.gone, func(g goneItem) bool { return bytes.Equal(g.id, gone.id) }) {
 		return ids, nil
 	}
 	key := u.key(gone.id)
-	body, exists, err := v.lookup(&key, &u.epk, maxSequence, nil, false, &gone.version)
+	body, exists, err := v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, false, &gone.version)
 	if err != nil {
 		return nil, p.db.readError(err)
 	}
-	if !exists || !gone.version.IsDocument() || visible(&gone.version, now) {
+	if !exists || !gone.version.IsDocument() || lsm.Shown(&gone.version, now) {
 		return ids, nil
 	}
 	gone.exists, gone.version.Body = true, nil
@@ -153,14 +154,14 @@ func (p *partition) bury(v *version, u *commit, id string, now int64, ids []clai
 
 // claimsOf adds to ids those claims on a document's values that its item still has.
 // Another item may have taken some when this one had expired.
-func (p *partition) claimsOf(v *version, u *commit, id, body []byte, ids []claimID) ([]claimID, error) {
+func (p *partition) claimsOf(v *lsm.Version, u *commit, id, body []byte, ids []claimID) ([]claimID, error) {
 	n := len(ids)
 	ids = u.c.unique.claims(ids, body)
 	kept := ids[:n]
 	for _, claim := range ids[n:] {
 		key := u.key(claim[:])
 		var ver item.Version
-		holder, exists, err := v.lookup(&key, &u.epk, maxSequence, nil, false, &ver)
+		holder, exists, err := v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, false, &ver)
 		if err != nil {
 			return nil, p.db.readError(err)
 		}
@@ -174,16 +175,16 @@ func (p *partition) claimsOf(v *version, u *commit, id, body []byte, ids []claim
 // judgeClaimsLocked says whether the batch may make its changes of claims. rests is the
 // newest sequence of the items and claims that were looked up: a refusal depends on them.
 // The commit lock is held.
-func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err error) {
+func (p *partition) judgeClaimsLocked(v *lsm.Version, u *commit) (rests uint64, err error) {
 	var newer item.Version
 	changed := func(id []byte, found *presentVersion) bool {
 		key := u.key(id)
-		return v.lookupMemory(key.Lookup(), maxSequence, &newer) && newer.Seq != found.version.Seq
+		return v.LookupMemory(key.Lookup(), lsm.MaxSequence, &newer) && newer.Seq != found.version.Seq
 	}
 	now := u.now()
 	for i := range u.held {
 		held := &u.held[i]
-		if changed(u.ops[held.op].id(), &held.presentVersion) || held.seen != (held.exists && visible(&held.version, now)) {
+		if changed(u.ops[held.op].id(), &held.presentVersion) || held.seen != (held.exists && lsm.Shown(&held.version, now)) {
 			return 0, errFilesChanged
 		}
 		rests = max(rests, held.sequence())
@@ -195,7 +196,7 @@ func (p *partition) judgeClaimsLocked(v *version, u *commit) (rests uint64, err 
 		rests = max(rests, u.claims[i].sequence())
 	}
 	for i := range u.gone {
-		if changed(u.gone[i].id, &u.gone[i].presentVersion) || visible(&u.gone[i].version, now) {
+		if changed(u.gone[i].id, &u.gone[i].presentVersion) || lsm.Shown(&u.gone[i].version, now) {
 			return 0, errFilesChanged
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -113,7 +114,7 @@ func (u *commit) place(ctx context.Context) (*partition, error) {
 			}
 		}
 		err := p.applyBatch(ctx, u)
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			continue
 		}
 		u.charge += u.outcome(err)
@@ -225,14 +226,14 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) error {
 
 // applyBatchLocked does steps 3 to 5. The commit lock is held.
 func (p *partition) applyBatchLocked(u *commit) error {
-	if p.dropped.Load() {
+	if p.Dropped.Load() {
 		return p.gone()
 	}
 	if err := p.c.accepts(false); err != nil {
 		return err
 	}
 	if rests, err := p.judgeBatchLocked(u); err != nil {
-		if rests > p.visible.Load() {
+		if rests > p.Visible.Load() {
 			u.rests, u.pos, u.need = p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1)
 		}
 		return err
@@ -245,13 +246,13 @@ func (p *partition) applyBatchLocked(u *commit) error {
 	}
 	u.record = record
 	var err error
-	u.first, u.pos, err = p.db.log.AppendNow(wal.Stream(p.id), wal.TypeWrite, uint32(u.versions()), record, nil)
+	u.first, u.pos, err = p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, uint32(u.versions()), record, nil)
 	if err != nil {
 		return p.db.uncertain(err)
 	}
 	// The record has its place in the log, so all of its versions must get into the
 	// memtable.
-	active := p.version.Load().active
+	active := p.Version.Load().Active
 	for i := range u.versions() {
 		key, ver := u.version(i)
 		ver.Seq = u.first + uint64(i)
@@ -289,10 +290,10 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		u.ahead = p.mu.lastSeq
 		p.mu.Unlock()
 	}
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	u.files = v.files
+	v := p.Version.Load()
+	u.files = v.Generation
 	if u.tx != nil {
 		// If nothing was written above the transaction's sequence, there can be no
 		// conflict.
@@ -324,7 +325,7 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		}
 		var err error
 		key := u.key(op.id())
-		if _, found.exists, err = v.lookup(&key, &u.epk, maxSequence, nil, true, &found.version); err != nil {
+		if _, found.exists, err = v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, true, &found.version); err != nil {
 			return p.db.readError(err)
 		}
 	}
@@ -339,10 +340,10 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 // a refusal, rests is the newest sequence of the versions that were tested: that of the
 // refused operation and those before it. The commit lock is held.
 func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	if v.files != u.files {
+	v := p.Version.Load()
+	if v.Generation != u.files {
 		return 0, errFilesChanged
 	}
 	if u.tx != nil {
@@ -366,7 +367,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 		} else {
 			key := u.key(op.id())
 			var newer item.Version
-			if v.lookupMemory(key.Lookup(), maxSequence, &newer) {
+			if v.LookupMemory(key.Lookup(), lsm.MaxSequence, &newer) {
 				if op.outdated(&found.version, &newer) {
 					return 0, errFilesChanged
 				}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
@@ -36,8 +38,8 @@ func (db *DB) Compact(ctx context.Context) error {
 		}
 	}
 	for _, p := range db.partitions() {
-		if err := p.version.Load().firstAside(); err != nil {
-			return fmt.Errorf("compact: partition %d: a file is set aside: %w", p.id, err)
+		if err := p.Version.Load().FirstAside(); err != nil {
+			return fmt.Errorf("compact: partition %d: a file is set aside: %w", p.ID, err)
 		}
 	}
 	return db.work.reclaimed(ctx)
@@ -46,12 +48,12 @@ func (db *DB) Compact(ctx context.Context) error {
 // compactPartition merges, trims and indexes in a partition. One merge drops the versions that
 // are dead when it begins; versions that die meanwhile may stay.
 func (db *DB) compactPartition(ctx context.Context, p *partition) error {
-	for range 1 + p.version.Load().filesAside() { // runs between files that are set aside are merged separately
-		if err := p.compactOnce(ctx, p.pickDead(ctx)); err != nil {
+	for range 1 + p.Version.Load().FilesAside() { // runs between files that are set aside are merged separately
+		if err := p.compactOnce(ctx, p.PickDead(ctx)); err != nil {
 			return err
 		}
 	}
-	if err := p.compactOnce(ctx, pickFew); err != nil {
+	if err := p.compactOnce(ctx, lsm.PickFew); err != nil {
 		return err
 	}
 	if err := p.rewriteAll(ctx, db.work.trimOne); err != nil {
@@ -61,8 +63,8 @@ func (db *DB) compactPartition(ctx context.Context, p *partition) error {
 }
 
 // compactOnce carries out one merge, past damage that it meets.
-func (p *partition) compactOnce(ctx context.Context, choose picker) error {
-	return p.pastDamage(func() error {
+func (p *partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
+	return p.PastDamage(func() error {
 		_, err := p.db.work.compactBy(ctx, p, choose)
 		return err
 	})
@@ -74,11 +76,11 @@ func (p *partition) compactOnce(ctx context.Context, choose picker) error {
 func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *partition, bool) (bool, error)) error {
 	for {
 		var done bool
-		err := p.pastDamage(func() (err error) {
+		err := p.PastDamage(func() (err error) {
 			done, err = one(ctx, p, true)
 			return err
 		})
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			done = true
 			_, err = p.awaitSplit(ctx, p.queued.Load())
 		}
@@ -99,7 +101,7 @@ func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err err
 	if err == nil {
 		return true, nil
 	}
-	if ctx.Err() == nil && (errors.Is(err, ErrRefused) || p.dropped.Load()) {
+	if ctx.Err() == nil && (errors.Is(err, ErrRefused) || p.Dropped.Load()) {
 		err = nil
 	}
 	return false, err

@@ -7,13 +7,14 @@ import (
 	"path"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // mergeFirst merges the newest runs of the only partition.
 func mergeFirst(t *testing.T, db *DB, n int) error {
 	t.Helper()
-	done, err := db.compactRuns(context.Background(), db.partitions()[0], func([]*run, bool) (plan, error) { return plan{0, n}, nil })
+	done, err := db.compactRuns(context.Background(), db.partitions()[0], func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: n}, nil })
 	if err == nil && !done {
 		t.Error("nothing was merged")
 	}
@@ -41,7 +42,7 @@ func TestMergeKeepsTombstones(t *testing.T) {
 	if _, err := c.Read(ctx, StringKey("a"), "x"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a deleted item: %v", err)
 	}
-	if n := db.partitions()[0].version.Load().runs[0].items(); n != 1 {
+	if n := db.partitions()[0].Version.Load().Runs[0].Items(); n != 1 {
 		t.Errorf("%d versions of one item", n)
 	}
 }
@@ -68,7 +69,7 @@ func TestMergeKeepsForSnapshots(t *testing.T) {
 			t.Errorf("snapshot %d: %s, %v", i, it.Body, err)
 		}
 	}
-	if n := db.partitions()[0].version.Load().runs[0].items(); n != 4 {
+	if n := db.partitions()[0].Version.Load().Runs[0].Items(); n != 4 {
 		t.Errorf("%d versions, of which four are read", n)
 	}
 }
@@ -116,12 +117,12 @@ func TestMergeOfDamaged(t *testing.T) {
 		return n
 	}
 	before := unreadable()
-	runs := len(db.partitions()[0].version.Load().runs)
+	runs := len(db.partitions()[0].Version.Load().Runs)
 	err = mergeFirst(t, db, runs)
 	if after := unreadable(); !errors.Is(err, ErrCorrupt) || before == 0 || after != before {
 		t.Errorf("merge: %v; %d items unreadable, %d before", err, after, before)
 	}
-	if n := len(db.partitions()[0].version.Load().runs); n != runs {
+	if n := len(db.partitions()[0].Version.Load().Runs); n != runs {
 		t.Errorf("%d runs, were %d", n, runs)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/forge"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -54,9 +55,11 @@ func TestMergeOfDisorder(t *testing.T) {
 		db, err := Open(ctx, "mem", testOptions(image))
 		must(t, err)
 		p := db.partitions()[0]
-		all := func(runs []*run, _ bool) (plan, error) { return plan{0, len(runs)}, nil }
+		all := func(runs []*lsm.Run, _ bool) (lsm.CompactionPlan, error) {
+			return lsm.CompactionPlan{First: 0, End: len(runs)}, nil
+		}
 		if _, err := db.compactRuns(ctx, p, all); err != nil {
-			if !errors.Is(err, ErrCorrupt) || p.version.Load().filesAside() == 0 {
+			if !errors.Is(err, ErrCorrupt) || p.Version.Load().FilesAside() == 0 {
 				t.Errorf("byte %d: %v", at, err)
 			}
 			if strings.Contains(err.Error(), segment.ErrOrder.Error()) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -99,10 +100,10 @@ func TestRunsAreBounded(t *testing.T) {
 	}
 	// A memtable may be on its way when the limit is reached, and each writer
 	// and flusher may be past the test.
-	if most > mostRuns+8 {
-		t.Errorf("%d runs at most, with a limit of %d", most, mostRuns)
+	if most > lsm.MostRuns+8 {
+		t.Errorf("%d runs at most, with a limit of %d", most, lsm.MostRuns)
 	}
-	if s := db.Stats(); s.BackgroundErrors > 0 || s.Flushes < mostRuns {
+	if s := db.Stats(); s.BackgroundErrors > 0 || s.Flushes < lsm.MostRuns {
 		t.Errorf("%d background errors, %d flushes", s.BackgroundErrors, s.Flushes)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -41,7 +42,7 @@ type Container struct {
 	copyOf     atomic.Uint32        // id of the container that this is an unfinished copy of; 0: none
 	copied     atomic.Bool          // a copy took its place
 	copier     atomic.Pointer[Copy] // the Copy that writes to this container; nil: none
-	family     family               // what the partitions have in common
+	family     lsm.Family           // what the partitions have in common
 	reindexing indexJobs
 	loadStats  loadstats.Container
 	followers  followers
@@ -117,13 +118,13 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			return
 		}
 		for _, p := range parts {
-			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.fs, p.dir) })
+			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.FS, p.Dir) })
 		}
 	}()
 	if _, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
 		return nil, err
 	}
-	if err := db.env.fs.SyncDir(manifest.PartitionsDir); err != nil {
+	if err := db.env.FS.SyncDir(manifest.PartitionsDir); err != nil {
 		return nil, err
 	}
 	db.storeManifest.Lock()
@@ -205,8 +206,8 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
-	c.family.levels, c.family.compression, c.family.changeFloor = def.levels(), def.Compression, c.changeFloor
-	c.family.indexing.Store(policy)
+	c.family.Levels, c.family.Compression, c.family.ChangeFloor = def.levels(), def.Compression, c.changeFloor
+	c.family.Indexing.Store(policy)
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.copyOf.Store(m.CopyOf)
 	c.copied.Store(m.Copied)
@@ -221,16 +222,16 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 // newPartition builds an empty partition, without files.
 func (c *Container) newPartition(e partmap.Entry) *partition {
 	p := &partition{db: c.db, c: c}
-	p.env, p.family = &c.db.env, &c.family
-	p.id, p.dir, p.rng = e.ID, manifest.PartitionDir(uint32(e.ID)), e.Range
-	p.purgeable = p.purgeableAt
-	p.span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
-	if p.span.Hi > maxHash {
-		p.span.Hi = maxHash
+	p.Env, p.Family = &c.db.env, &c.family
+	p.ID, p.Dir, p.Range = e.ID, manifest.PartitionDir(uint32(e.ID)), e.Range
+	p.Purgeable = p.purgeableAt
+	p.Span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
+	if p.Span.Hi > maxHash {
+		p.Span.Hi = maxHash
 	}
-	p.flushing, p.compacting = ctxlock.New(locks.Flushing{}), ctxlock.New(locks.Compacting{})
-	p.install.dir = manifest.NewDir(c.db.env.fs, p.dir, manifest.PartitionKind)
-	p.version.Store(&version{active: memtable.New(c.db.env.pool, p.span, 0, c.db.env.seed)})
+	p.Flushing, p.Compacting = ctxlock.New(locks.Flushing{}), ctxlock.New(locks.Compacting{})
+	p.Install.Dir = manifest.NewDir(c.db.env.FS, p.Dir, manifest.PartitionKind)
+	p.Version.Store(&lsm.Version{Active: memtable.New(c.db.env.Pool, p.Span, 0, c.db.env.Seed)})
 	return p
 }
 
@@ -242,19 +243,19 @@ func (p *partition) makeFirst() error {
 	if err := p.makeDirectory(); err != nil {
 		return err
 	}
-	return p.install.dir.Store(&manifest.Files{StoreID: p.db.env.storeID, Partition: uint32(p.id)})
+	return p.Install.Dir.Store(&manifest.Files{StoreID: p.db.env.StoreID, Partition: uint32(p.ID)})
 }
 
 // makeDirectory makes the directory of a new partition. It removes what an attempt that
 // was never committed left there: such an attempt used the same id.
 func (p *partition) makeDirectory() error {
-	fsys := p.db.env.fs
-	err := fsys.Mkdir(p.dir)
+	fsys := p.db.env.FS
+	err := fsys.Mkdir(p.Dir)
 	if errors.Is(err, fs.ErrExist) {
-		if err = removeTree(fsys, p.dir); err != nil {
+		if err = removeTree(fsys, p.Dir); err != nil {
 			return err
 		}
-		err = fsys.Mkdir(p.dir)
+		err = fsys.Mkdir(p.Dir)
 	}
 	return err
 }
@@ -335,11 +336,11 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 	c.endReindexing()
 	parts := c.routing.Load().parts
 	for _, p := range parts {
-		p.install.Lock()
+		p.Install.Lock()
 		p.mu.Lock()
-		p.dropped.Store(true)
+		p.Dropped.Store(true)
 		p.mu.Unlock()
-		p.install.Unlock()
+		p.Install.Unlock()
 		db.work.releaseWaiters()
 	}
 	return parts, nil
@@ -377,7 +378,7 @@ func (c *Container) Def() ContainerDef {
 	def := c.def
 	def.Synthetic = def.Synthetic.clone()
 	def.Index, def.UniqueKeys = IndexPolicy{}, cloneUnique(def.UniqueKeys)
-	if policy := c.family.indexing.Load(); policy != nil {
+	if policy := c.family.Indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}
 	def.Throughput = math.Float64frombits(c.throughput.Load())
@@ -400,7 +401,7 @@ func (p *partition) gone() error {
 	if p.c.dropped.Load() {
 		return p.c.gone()
 	}
-	return errMoved
+	return lsm.ErrMoved
 }
 
 // gone is the error of calls on a dropped container.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -494,7 +495,7 @@ func (s *stage) settle() {
 func (s *stage) carry() {
 	s.must(s.do(func() error {
 		for _, p := range s.db.partitions() {
-			if err := p.carry(); err != nil && err != errMoved {
+			if err := p.carry(); err != nil && err != lsm.ErrMoved {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -27,22 +28,22 @@ func TestDeletedPartitionsEnd(t *testing.T) {
 		must(t, c.DeleteLogicalPartition(ctx, StringKey(fmt.Sprint("k", i)), nil))
 	}
 	must(t, db.Flush(ctx))
-	guard := db.env.epoch.Enter()
+	guard := db.env.Epoch.Enter()
 	defer guard.Leave()
-	whole := db.partitions()[0].version.Load()
-	documents := version{active: whole.active, runs: whole.runs[1:]}
+	whole := db.partitions()[0].Version.Load()
+	documents := lsm.Version{Active: whole.Active, Runs: whole.Runs[1:]}
 	for _, reverse := range []bool{false, true} {
 		for _, left := range []int{2, n} {
 			asked := &randtest.AskedContext{Context: ctx, Left: left}
-			var m mergedCursor
-			m.open(&documents, maxSequence, reverse)
-			m.ctx = asked
-			m.deleted.begin(whole, maxSequence)
-			m.start()
+			var m lsm.Cursor
+			m.Open(&documents, lsm.MaxSequence, reverse)
+			m.Ctx = asked
+			m.Deleted.Begin(whole, lsm.MaxSequence)
+			m.Start()
 			if m.Valid() || errors.Is(m.Err(), context.Canceled) != (left == 2) {
 				t.Errorf("reverse %t: valid %t, %v; asked %d times", reverse, m.Valid(), m.Err(), left-asked.Left)
 			}
-			m.close()
+			m.Close()
 		}
 	}
 }

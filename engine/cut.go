@@ -3,6 +3,7 @@ package engine
 import (
 	"sort"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -18,7 +19,7 @@ const memoryShare = 8
 // tables cannot be read, it leaves runs with a damaged file out.
 func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice, error) {
 	choice, err := db.cutOf(rng, parts, false)
-	if unreadable(err) {
+	if lsm.Unreadable(err) {
 		choice, err = db.cutOf(rng, parts, true)
 	}
 	return choice, err
@@ -29,10 +30,10 @@ func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (spli
 	var sources []splitter.Source
 	var files, memory int64
 	for _, p := range parts {
-		v, release := p.hold()
+		v, release := p.PinVersion()
 		defer release()
-		for _, r := range v.runs {
-			if undamaged && r.damaged() {
+		for _, r := range v.Runs {
+			if undamaged && r.Damaged() {
 				continue
 			}
 			s, err := newRunSource(r, p.c.levels())
@@ -41,8 +42,8 @@ func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (spli
 			}
 			sources = append(sources, s)
 		}
-		files += v.raw
-		memory += v.documentBytes() + itemWeight*v.tableVersions()
+		files += v.RawBytes
+		memory += v.DocumentBytes() + itemWeight*v.TableVersions()
 	}
 	if memory*memoryShare >= files {
 		for _, p := range parts {
@@ -55,14 +56,14 @@ func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (spli
 // memoryHistogram returns where in the key space the documents in the memtables lie.
 func (p *partition) memoryHistogram() *splitter.Histogram {
 	h := new(splitter.Histogram)
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	var m mergedCursor
-	inMemory := version{active: v.active, frozen: v.frozen}
-	m.open(&inMemory, maxSequence, false)
-	defer m.close()
-	for m.start(); m.Valid(); m.Next() {
+	v := p.Version.Load()
+	var m lsm.Cursor
+	inMemory := lsm.Version{Active: v.Active, Frozen: v.Frozen}
+	m.Open(&inMemory, lsm.MaxSequence, false)
+	defer m.Close()
+	for m.Start(); m.Valid(); m.Next() {
 		k, ver := m.Top()
 		at, err := partmap.EPKFromBytes(k.EPK[:len(k.EPK)-8]) // tables have EPKs without the last 8 bytes
 		if err == nil {
@@ -75,24 +76,24 @@ func (p *partition) memoryHistogram() *splitter.Histogram {
 // runSource presents a run, within the bounds of its files, to the splitter. A place is a
 // logical partition of a file.
 type runSource struct {
-	run    *run
+	run    *lsm.Run
 	levels int
 	lower  []int // for each file, its logical partition with which its places begin
 	first  []int // first place of each file, then the number of places
 	before []int64
 }
 
-func newRunSource(r *run, levels int) (*runSource, error) {
+func newRunSource(r *lsm.Run, levels int) (*runSource, error) {
 	s := &runSource{run: r, levels: levels, first: []int{0}, before: []int64{0}}
-	for i, f := range r.files {
+	for i, f := range r.Files {
 		lo, hi := 0, int(f.Properties().LogicalPartitions)
-		if f.clip != nil {
+		if f.Clip != nil {
 			var err error
-			if lo, err = f.LowerLogicalPartition(f.clip.lo.EPK); err != nil {
-				return nil, f.met(err)
+			if lo, err = f.LowerLogicalPartition(f.Clip.Lo.EPK); err != nil {
+				return nil, f.Met(err)
 			}
-			if hi, err = f.LowerLogicalPartition(f.clip.hi.EPK); err != nil {
-				return nil, f.met(err)
+			if hi, err = f.LowerLogicalPartition(f.Clip.Hi.EPK); err != nil {
+				return nil, f.Met(err)
 			}
 		}
 		from, err := weightBefore(f, lo)
@@ -112,13 +113,13 @@ func newRunSource(r *run, levels int) (*runSource, error) {
 
 // weightBefore returns the weight of a file's logical partitions before the one with
 // number i.
-func weightBefore(f *file, i int) (int64, error) {
+func weightBefore(f *lsm.File, i int) (int64, error) {
 	p := f.Properties()
 	items, raw := p.Items, p.RawBytes
 	if i < int(p.LogicalPartitions) {
 		at, err := f.LogicalPartition(i)
 		if err != nil {
-			return 0, f.met(err)
+			return 0, f.Met(err)
 		}
 		items, raw = at.ItemsBefore, at.RawBefore
 	}
@@ -126,47 +127,47 @@ func weightBefore(f *file, i int) (int64, error) {
 }
 
 // Len implements splitter.Source.
-func (s *runSource) Len() int { return s.first[len(s.run.files)] }
+func (s *runSource) Len() int { return s.first[len(s.run.Files)] }
 
 // fileOf returns the file that place i lies in; i is below Len.
 func (s *runSource) fileOf(i int) int {
-	return sort.Search(len(s.run.files), func(n int) bool { return s.first[n+1] > i })
+	return sort.Search(len(s.run.Files), func(n int) bool { return s.first[n+1] > i })
 }
 
 // At implements splitter.Source.
 func (s *runSource) At(i int) (at partmap.EPK, err error) {
 	n := s.fileOf(i)
-	f := s.run.files[n]
+	f := s.run.Files[n]
 	p, err := f.LogicalPartition(s.lower[n] + i - s.first[n])
 	if err != nil {
-		return at, f.met(err)
+		return at, f.Met(err)
 	}
 	return partmap.EPKFromBytes(p.EPK)
 }
 
 // Find implements splitter.Source.
 func (s *runSource) Find(at *partmap.EPK) (int, error) {
-	n := sort.Search(len(s.run.files), func(n int) bool { return s.run.files[n].max.Compare(at) > 0 })
-	if n == len(s.run.files) {
+	n := sort.Search(len(s.run.Files), func(n int) bool { return s.run.Files[n].Max.Compare(at) > 0 })
+	if n == len(s.run.Files) {
 		return s.Len(), nil
 	}
-	key := boundaryKey(at, s.levels)
-	f := s.run.files[n]
+	key := lsm.BoundaryKey(at, s.levels)
+	f := s.run.Files[n]
 	i, err := f.LowerLogicalPartition(key.EPK)
-	return min(max(s.first[n], s.first[n]+i-s.lower[n]), s.first[n+1]), f.met(err)
+	return min(max(s.first[n], s.first[n]+i-s.lower[n]), s.first[n+1]), f.Met(err)
 }
 
 // Before implements splitter.Source.
 func (s *runSource) Before(i int) (int64, error) {
 	if i == s.Len() {
-		return s.before[len(s.run.files)], nil
+		return s.before[len(s.run.Files)], nil
 	}
 	n := s.fileOf(i)
-	f := s.run.files[n]
+	f := s.run.Files[n]
 	from, err := weightBefore(f, s.lower[n])
 	if err != nil {
 		return 0, err
 	}
-	to, err := weightBefore(f, s.lower[n] + i - s.first[n])
+	to, err := weightBefore(f, s.lower[n]+i-s.first[n])
 	return s.before[n] + to - from, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -130,7 +131,7 @@ func (w *damagedWriter) query(c *Container, text string, scope Scope) (rows []st
 func (w *damagedWriter) named(err error) {
 	w.t.Helper()
 	corruption, io := new(CorruptionError), new(IOError)
-	if !unreadable(err) || !(errors.As(err, &corruption) && corruption.File != "") && !(errors.As(err, &io) && io.File != "") {
+	if !lsm.Unreadable(err) || !(errors.As(err, &corruption) && corruption.File != "") && !(errors.As(err, &io) && io.File != "") {
 		w.t.Fatalf("not an error of damage with a file: %v", err)
 	}
 }
@@ -151,9 +152,9 @@ func (w *damagedWriter) healthy(name string) {
 // segments returns the names of the segment files of a container.
 func (w *damagedWriter) segments(name string) (names []string) {
 	for _, p := range w.container(name).routing.Load().parts {
-		for _, r := range p.version.Load().runs {
-			for _, f := range r.files {
-				names = append(names, f.name)
+		for _, r := range p.Version.Load().Runs {
+			for _, f := range r.Files {
+				names = append(names, f.Name)
 			}
 		}
 	}
@@ -164,7 +165,7 @@ func (w *damagedWriter) segments(name string) (names []string) {
 func (w *damagedWriter) flip(name string, kind segment.SectionKind) {
 	w.t.Helper()
 	w.must(w.db.Close())
-	r, err := segment.Open(w.mem, name, segment.ReaderOptions{EPK: appendEPK})
+	r, err := segment.Open(w.mem, name, segment.ReaderOptions{EPK: lsm.AppendEPK})
 	w.must(err)
 	at := int64(-1)
 	for _, s := range r.Properties().Sections {
@@ -205,12 +206,12 @@ func TestWritesOverDamage(t *testing.T) {
 			w.must(w.db.Flush(ctx))
 			w.check("a")
 			w.healthy("b")
-			for range maxRuns + 2 {
+			for range lsm.MaxRuns + 2 {
 				w.write("a", 7)
 				w.must(w.db.Flush(ctx))
 				w.merge("a")
 			}
-			if runs := len(w.container("a").routing.Load().parts[0].version.Load().runs); runs > maxRuns {
+			if runs := len(w.container("a").routing.Load().parts[0].Version.Load().Runs); runs > lsm.MaxRuns {
 				t.Errorf("%d runs: merges do not go on", runs)
 			}
 			w.check("a")

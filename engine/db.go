@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"io"
 
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/rowcache"
@@ -33,7 +33,7 @@ const sequenceReserve = 1 << 32
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	env    env // what partitions use of the store
+	env    lsm.Env // what partitions use of the store
 	dir    string
 	opts   Options
 	opened time.Time
@@ -233,12 +233,12 @@ func (db *DB) prepareClose() error {
 	}
 	if db.writable() == nil {
 		for _, p := range db.partitions() {
-			if p.version.Load().active.Bytes() >= smallMemtable {
+			if p.Version.Load().Active.Bytes() >= smallMemtable {
 				p.mu.Lock()
 				p.freezeLocked()
 				p.mu.Unlock()
 			}
-			for len(p.version.Load().frozen) > 0 {
+			for len(p.Version.Load().Frozen) > 0 {
 				if err := db.flushOldest(context.Background(), p); err != nil {
 					note(err)
 					break
@@ -266,7 +266,7 @@ func (db *DB) prepareClose() error {
 		note(err)
 		return first
 	}
-	note(wal.Cut(db.env.fs, manifest.LogDir, closed)) // only after its length was stored
+	note(wal.Cut(db.env.FS, manifest.LogDir, closed)) // only after its length was stored
 	if first == nil {
 		db.keepReserve()
 	}
@@ -286,7 +286,7 @@ func (db *DB) trimLog() error {
 		return db.uncertain(err)
 	}
 	for _, p := range db.partitions() {
-		if p.version.Load().active.Versions() == 0 && !p.c.def.Replicated {
+		if p.Version.Load().Active.Versions() == 0 && !p.c.def.Replicated {
 			continue
 		}
 		if err := p.carry(); errors.Is(err, ErrDiskFull) {
@@ -327,16 +327,16 @@ func (db *DB) storeManifestLocked(e *manifest.Edit) error {
 // abandon releases everything without writing.
 func (db *DB) abandon() {
 	for _, p := range db.partitions() {
-		if v := p.version.Load(); v != nil {
-			v.release(&db.env)
+		if v := p.Version.Load(); v != nil {
+			v.Release(&db.env)
 		}
 	}
 	db.removeLeftovers()
 	if db.log != nil {
 		db.log.Close() // does nothing if prepareClose has closed it
 	}
-	db.env.pool.Close()
-	if c, ok := db.env.fs.(io.Closer); ok && db.opts.fs == nil {
+	db.env.Pool.Close()
+	if c, ok := db.env.FS.(io.Closer); ok && db.opts.fs == nil {
 		c.Close()
 	}
 	if db.lock != nil {

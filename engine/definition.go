@@ -49,7 +49,7 @@ func (c *Container) compare(def *ContainerDef) error {
 		return differs("PartitionKey", have.KeyText(), def.KeyText(), byCopy)
 	case !slices.EqualFunc(have.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]):
 		return differs("UniqueKeys", fmt.Sprint(have.UniqueKeys), fmt.Sprint(def.UniqueKeys), anew)
-	case !def.Index.Empty() && !sameIndex(c.family.indexing.Load(), def):
+	case !def.Index.Empty() && !sameIndex(c.family.Indexing.Load(), def):
 		return differs("Index", indexText(have.Index), indexText(def.Index), "Container.SetIndexPolicy changes it")
 	}
 	for _, f := range []struct {

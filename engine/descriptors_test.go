@@ -203,9 +203,9 @@ func (n *narrow) listed() map[string]bool {
 	all := make(map[string]bool)
 	segments := make(map[string]bool)
 	for _, p := range n.db.partitions() {
-		for _, r := range p.version.Load().runs {
-			for _, f := range r.files {
-				segments[f.name] = true
+		for _, r := range p.Version.Load().Runs {
+			for _, f := range r.Files {
+				segments[f.Name] = true
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -11,23 +12,23 @@ import (
 func (db *DB) initEnv() {
 	o := &db.opts
 	e := &db.env
-	e.seed = item.NewSeed()
-	e.pool = arena.NewPool(o.arenaBytes())
-	e.pool.MakeAhead(chunksAhead)
-	e.epoch = epoch.New()
-	e.memIndexes.init(e.pool, o.MemoryBudget, o.ReadOnly)
-	e.reader = segment.ReaderOptions{
-		Mode: o.ReadMode, EPK: appendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
+	e.Seed = item.NewSeed()
+	e.Pool = arena.NewPool(o.arenaBytes())
+	e.Pool.MakeAhead(chunksAhead)
+	e.Epoch = epoch.New()
+	e.MemIndexes.Init(e.Pool, o.MemoryBudget, o.ReadOnly)
+	e.Reader = segment.ReaderOptions{
+		Mode: o.ReadMode, EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
 		Keep: o.ReadOnly, // a writer may remove files that it has merged
 	}
-	e.fileBytes, e.indexBytes, e.compactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
-	e.clock = o.clock
-	e.uncertain = db.uncertain
-	e.failed = func() bool { return db.failure.Load() != nil }
-	e.background = db.backgroundError
-	e.remove = db.remove
-	e.retire = db.work.retire
-	e.unpinned = func() { db.leftovers.retry(db) }
-	e.crowded = func() bool { return db.work.crowded() || db.fullness() > 0 }
-	e.flushSoon = db.wakeFlusher
+	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
+	e.Clock = o.clock
+	e.Uncertain = db.uncertain
+	e.Failed = func() bool { return db.failure.Load() != nil }
+	e.Background = db.backgroundError
+	e.Remove = db.remove
+	e.Retire = db.work.retire
+	e.Unpinned = func() { db.leftovers.retry(db) }
+	e.Crowded = func() bool { return db.work.crowded() || db.fullness() > 0 }
+	e.FlushSoon = db.wakeFlusher
 }

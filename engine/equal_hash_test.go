@@ -173,7 +173,7 @@ func TestSplitEqualHashes(t *testing.T) {
 	s.split(0, &SplitOptions{At: "04"})
 	for i := range s.ids() { // cut right before them, and right behind
 		p := s.db.partitions()[i]
-		if p.id != partitionOf(s.c, StringKey(keys[0])) {
+		if p.ID != partitionOf(s.c, StringKey(keys[0])) {
 			continue
 		}
 		s.split(i, &SplitOptions{At: fmt.Sprintf("%016X%016X", uint64(head), uint64(tail))})
@@ -228,7 +228,7 @@ func TestCutInsideHead(t *testing.T) {
 		inHead := 0
 		for _, p := range s.db.partitions() {
 			for _, k := range keys {
-				if epk := StringKey(k).EPK(); p.rng.Contains(&epk) {
+				if epk := StringKey(k).EPK(); p.Range.Contains(&epk) {
 					inHead++
 				}
 			}
@@ -268,10 +268,10 @@ func TestCutInsideHead(t *testing.T) {
 		s.checkItems()
 		var last partmap.EPK
 		for _, p := range s.db.partitions() {
-			if p.rng.Min.Compare(&last) != 0 {
-				t.Errorf("partition %d begins at %s, the one before ends at %s", p.id, p.rng.Min.String(), last.String())
+			if p.Range.Min.Compare(&last) != 0 {
+				t.Errorf("partition %d begins at %s, the one before ends at %s", p.ID, p.Range.Min.String(), last.String())
 			}
-			last = p.rng.Max
+			last = p.Range.Max
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -60,7 +61,7 @@ func (c *execCall) Leave() {
 // methods are safe for concurrent use.
 type execPart interface {
 	// Data returns its memtables and files.
-	Data() *tree
+	Data() *lsm.Tree
 	// Pin pins the newest sequence that readers see, and returns it with the number of
 	// installations in the container. If other partitions have replaced this one, ok is
 	// false and nothing is pinned: they may have flushed before, without the versions
@@ -69,10 +70,10 @@ type execPart interface {
 	// Load returns the present version, inside of a call. If other partitions have
 	// replaced this one it returns errMoved; if a partition was installed after born, or
 	// the container was dropped, another error.
-	Load(born uint64) (*version, error)
+	Load(born uint64) (*lsm.Version, error)
 	// Hold is Load with the files of the version kept readable until release is called.
 	// Its memtables are not held.
-	Hold() (v *version, release func(), err error)
+	Hold() (v *lsm.Version, release func(), err error)
 	// Admit refuses a call while the partition's throughput is consumed. metered says
 	// that Charge is to be told what the call cost.
 	Admit() (metered bool, err error)
@@ -100,7 +101,7 @@ func locate(snapshot execSnapshot, by pins.Reader, find func() execPart) (p exec
 	for ok := false; !ok; {
 		p = find()
 		if snapshot != nil {
-			at, born = snapshot.Cut(p.Data().rng.Min)
+			at, born = snapshot.Cut(p.Data().Range.Min)
 			break
 		}
 		at, born, ok = p.Pin(by)

@@ -221,7 +221,7 @@ func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) e
 		last, u = e.pinAt(rng)
 		e.to.stats.Partitions++
 	}
-	of := &last.Data().rng
+	of := &last.Data().Range
 	if u.key = key; of.Max.Compare(&u.rng.Max) < 0 {
 		u.rng.Max = of.Max
 	}
@@ -230,7 +230,7 @@ func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) e
 }
 
 // has says whether a partition, which may be nil, has a place of the key space.
-func has(p execPart, at *partmap.EPK) bool { return p != nil && p.Data().rng.Contains(at) }
+func has(p execPart, at *partmap.EPK) bool { return p != nil && p.Data().Range.Contains(at) }
 
 // pinRange adds the units of a range, one for each physical partition.
 func (e *execution) pinRange(last execPart, rest partmap.Range) execPart {
@@ -247,9 +247,9 @@ func (e *execution) pinAround(last execPart, rng, within partmap.Range) execPart
 	for {
 		if !has(last, &rng.Min) {
 			last = e.pinUnit(last, partmap.Key{}, rng)
-			e.units[len(e.units)-1].rng = intersection(within, last.Data().rng)
+			e.units[len(e.units)-1].rng = intersection(within, last.Data().Range)
 		}
-		of := &last.Data().rng
+		of := &last.Data().Range
 		if rng.Max.Compare(&of.Max) <= 0 {
 			return last
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -64,15 +65,15 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 		start := db.opts.elapsed()
 		purge := db.purgeable()
 		// An unfinished copy takes no writes, nor does a container that was copied.
-		if !p.c.tellsExpiry() || p.c.accepts(false) != nil || p.dropped.Load() || purge == 0 || start < p.expiry.again {
+		if !p.c.tellsExpiry() || p.c.accepts(false) != nil || p.Dropped.Load() || purge == 0 || start < p.expiry.again {
 			continue
 		}
-		seen := p.visible.Load()
+		seen := p.Visible.Load()
 		if seen == p.expiry.seq && (p.expiry.next == 0 || p.expiry.next > purge) {
 			continue // nothing was written since the last pass, and nothing more has expired
 		}
 		next, err := db.expirePartition(ctx, p, purge)
-		if errors.Is(err, errMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
+		if errors.Is(err, lsm.ErrMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
 			continue
 		}
 		if err != nil {
@@ -117,21 +118,21 @@ func (db *DB) expirePartition(ctx context.Context, p *partition, purge int64) (n
 // that it read. It lowers next to the earliest later expiry. more says that there
 // may be more items.
 func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun bool, purge int64, next *int64) (gone []expired, more bool, err error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	at := p.visible.Load()
-	v := p.version.Load()
-	if p.dropped.Load() {
+	at := p.Visible.Load()
+	v := p.Version.Load()
+	if p.Dropped.Load() {
 		return nil, false, p.gone()
 	}
-	var m mergedCursor
-	m.open(v, at, false)
-	m.ctx = ctx
-	defer m.close()
+	var m lsm.Cursor
+	m.Open(v, at, false)
+	m.Ctx = ctx
+	defer m.Close()
 	if begun {
-		m.seek(&from.Key, false)
+		m.Seek(&from.Key, false)
 	} else {
-		m.start()
+		m.Start()
 	}
 	for passed := 0; m.Valid(); m.Next() {
 		k, ver := m.Top()

@@ -100,9 +100,9 @@ func (db *DB) anyPurgeable() bool {
 		if p.c.def.DefaultTTL == 0 {
 			continue
 		}
-		at := p.purgeable()
-		for _, r := range p.version.Load().runs {
-			if r.expiring.expired(at) > 0 {
+		at := p.Purgeable()
+		for _, r := range p.Version.Load().Runs {
+			if r.Expiring.Expired(at) > 0 {
 				return true
 			}
 		}

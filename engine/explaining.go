@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -29,9 +30,9 @@ func (e *execution) explain() (x explanation, err error) {
 	x.Method, x.Order = e.method(), e.orderMethod()
 	for i := range e.units {
 		u := &e.units[i]
-		err := e.inParts(e.ctx, u, func(p execPart, v *version, now int64, lo, hi *item.Key, whole bool) error {
+		err := e.inParts(e.ctx, u, func(p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
 			px, err := e.explainPart(u, p, v, now, lo, hi, whole)
-			reads := e.readsOf(&px) * cost.Read(int(v.raw/max(1, px.Versions)))
+			reads := e.readsOf(&px) * cost.Read(int(v.RawBytes/max(1, px.Versions)))
 			if n := len(x.Parts); u.same && n > 0 && x.Parts[n-1].ID == px.ID {
 				same := &x.Parts[n-1]
 				if same.Sources, same.Candidates = same.Sources+px.Sources, same.Candidates+px.Candidates; !px.NoIndex {
@@ -103,13 +104,13 @@ func (e *execution) orderMethod() string {
 }
 
 // explainPart asks the indexes of a partition.
-func (e *execution) explainPart(u *unit, p execPart, v *version, now int64, lo, hi *item.Key, whole bool) (partExplanation, error) {
-	px := partExplanation{ID: p.Data().id, Runs: len(v.runs), Versions: int64(v.active.Versions()), NoIndex: true}
-	for k := range v.frozen {
-		px.Versions += int64(v.frozen[k].Versions())
+func (e *execution) explainPart(u *unit, p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) (partExplanation, error) {
+	px := partExplanation{ID: p.Data().ID, Runs: len(v.Runs), Versions: int64(v.Active.Versions()), NoIndex: true}
+	for k := range v.Frozen {
+		px.Versions += int64(v.Frozen[k].Versions())
 	}
-	for _, run := range v.runs {
-		px.Versions += run.items()
+	for _, run := range v.Runs {
+		px.Versions += run.Items()
 	}
 	if e.look == nil {
 		return px, nil

@@ -82,22 +82,22 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	defer c.db.env.pins.Release(pins.Export, taken.seq)
-	if p.dropped.Load() {
+	defer c.db.env.Pins.Release(pins.Export, taken.seq)
+	if p.Dropped.Load() {
 		return PartitionContent{}, c.noPartition(id)
 	}
 	out, err := stream.NewWriter(w)
 	if err != nil {
 		return PartitionContent{}, err
 	}
-	content := PartitionContent{Partition: id, Index: at.Index, Min: p.rng.Min.String(), Max: p.rng.Max.String()}
-	head := c.streamHead(p.rng)
+	content := PartitionContent{Partition: id, Index: at.Index, Min: p.Range.Min.String(), Max: p.Range.Max.String()}
+	head := c.streamHead(p.Range)
 	head.Seq, head.At = taken.seq, at
 	if err = writeJSON(out, blockHead, &head); err != nil {
 		return content, err
 	}
 	var tail streamTail
-	err = c.exportItems(ctx, p.rng, taken, out, &tail)
+	err = c.exportItems(ctx, p.Range, taken, out, &tail)
 	content.Items = tail.Items
 	if err != nil {
 		return content, err

@@ -197,12 +197,12 @@ func leftBehind(mem *vfs.Mem) error {
 	named := make(map[string]bool)
 	for _, p := range parts {
 		var files manifest.Files
-		if err := manifest.NewDir(mem, p.dir, manifest.PartitionKind).Load(&files); err != nil {
+		if err := manifest.NewDir(mem, p.Dir, manifest.PartitionKind).Load(&files); err != nil {
 			return err
 		}
 		for _, r := range files.Runs {
 			for _, file := range r.Files {
-				named[path.Join(p.dir, manifest.SegmentName(file.Number))] = true
+				named[path.Join(p.Dir, manifest.SegmentName(file.Number))] = true
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func TestOneFileFails(t *testing.T) {
 		must(t, s.err)
 		c, err := s.db.Container("c")
 		must(t, err)
-		bad := c.routing.Load().parts[0].version.Load().runs[0].files[0].name
+		bad := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0].Name
 		faulty.SetHook(func(call vfs.Call) error {
 			if call.Name == bad && call.Op != vfs.OpRemove && call.Op != vfs.OpLink {
 				return cause

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -130,13 +131,13 @@ func newFeed(ctx context.Context, store feedStore, from feedPosition, o feedOpti
 
 // visibleNow returns entries for the range of the feed, at the newest visible sequences.
 func (f *feed) visibleNow() []feedEntry {
-	return f.entriesAt(func(t *tree) uint64 { return t.visible.Load() })
+	return f.entriesAt(func(t *lsm.Tree) uint64 { return t.Visible.Load() })
 }
 
 // oldest returns entries for the range of the feed, at the oldest sequences after which no
 // version was dropped.
 func (f *feed) oldest() []feedEntry {
-	return f.entriesAt(func(t *tree) uint64 { return t.changeFloor.Load() })
+	return f.entriesAt(func(t *lsm.Tree) uint64 { return t.ChangeFloor.Load() })
 }
 
 // expired returns the error of a position after which versions were dropped.
@@ -146,13 +147,13 @@ func (f *feed) expired() error {
 
 // entriesAt returns entries that cover the range of the feed. Each has the sequence that
 // at returns for its partition.
-func (f *feed) entriesAt(at func(*tree) uint64) []feedEntry {
+func (f *feed) entriesAt(at func(*lsm.Tree) uint64) []feedEntry {
 	r := f.o.Range
 	rt := f.store.Routing()
 	var out []feedEntry
 	for lo, hi := rt.Table().Overlapping(r); lo < hi; lo++ {
 		t := rt.Partition(lo).Tree()
-		e := feedEntry{rng: t.rng, seq: at(t)}
+		e := feedEntry{rng: t.Range, seq: at(t)}
 		if e.rng.Min.Compare(&r.Min) < 0 {
 			e.rng.Min = r.Min
 		}
@@ -289,7 +290,7 @@ func (f *feed) behind(parts []feedEntry) (most uint64) {
 	rt := f.store.Routing()
 	for i := range parts {
 		for lo, hi := rt.Table().Overlapping(parts[i].rng); lo < hi; lo++ {
-			if at := rt.Partition(lo).Tree().visible.Load(); at > parts[i].seq {
+			if at := rt.Partition(lo).Tree().Visible.Load(); at > parts[i].seq {
 				most = max(most, at-parts[i].seq)
 			}
 		}

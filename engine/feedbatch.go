@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -106,14 +107,14 @@ func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
 	known, _ := p.Durable()
 	known = max(known, to)
 	t := p.Tree()
-	guard := t.env.epoch.Enter()
+	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
 	defer f.closeSources()
-	v := t.version.Load()
-	if t.dropped.Load() {
+	v := t.Version.Load()
+	if t.Dropped.Load() {
 		return fillReplaced, nil // v may be empty
 	}
-	if f.o.AllVersions && e.seq < t.changeFloor.Load() {
+	if f.o.AllVersions && e.seq < t.ChangeFloor.Load() {
 		return fillExpired, nil
 	}
 	if ready, err := f.openSources(v, e); !ready || err != nil {
@@ -158,7 +159,7 @@ func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
 }
 
 // take adds a version to the batch, if the feed shows it.
-func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, now int64) error {
+func (f *feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64, now int64) error {
 	epk, err := partmap.EPKFromBytes(k.EPK)
 	if err != nil {
 		return err
@@ -166,11 +167,11 @@ func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, no
 	if f.o.AllVersions {
 		return f.takeVersion(v, k, &epk, ver)
 	}
-	if !visible(ver, now) {
+	if !lsm.Shown(ver, now) {
 		return nil
 	}
 	var newest item.Version
-	if _, found, err := v.lookup(k, &epk, known, nil, true, &newest); err != nil || !found || newest.Seq != ver.Seq {
+	if _, found, err := v.Lookup(k, &epk, known, nil, true, &newest); err != nil || !found || newest.Seq != ver.Seq {
 		return err
 	}
 	f.add(k, ver, feedWritten, 0)
@@ -178,13 +179,13 @@ func (f *feed) take(v *version, k *item.Key, ver *item.Version, known uint64, no
 }
 
 // takeVersion adds a version to the batch of a feed of all versions.
-func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
+func (f *feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
 	if k.OfPartition() {
 		f.add(k, ver, feedDeletedPartition, 0)
 		return nil
 	}
 	var old item.Version
-	_, found, err := v.lookup(k, epk, ver.Seq-1, nil, true, &old)
+	_, found, err := v.Lookup(k, epk, ver.Seq-1, nil, true, &old)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (f *feed) takeVersion(v *version, k *item.Key, epk *partmap.EPK, ver *item.
 	if found && !old.Deleted() {
 		previous = old.Seq
 		// Only the store itself deletes an item that has expired.
-		expired := !visible(&old, ver.Modified)
+		expired := !lsm.Shown(&old, ver.Modified)
 		switch {
 		case ver.Deleted() && expired:
 			kind = feedExpired

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -180,11 +181,11 @@ func (rt *routing) Partition(i int) feedPartition { return partitionFeed{rt.part
 // partitionFeed is a partition as feeds see it.
 type partitionFeed struct{ p *partition }
 
-func (s partitionFeed) Tree() *tree { return &s.p.tree }
+func (s partitionFeed) Tree() *lsm.Tree { return &s.p.Tree }
 
 func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 	p := s.p
-	visible := p.visible.Load()
+	visible := p.Visible.Load()
 	if p.db.log == nil {
 		return visible, 0
 	}
@@ -195,7 +196,7 @@ func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 	if p.db.log.Synced() >= lazy {
 		return visible, lazy
 	}
-	return p.install.flushedSeq.Load(), lazy
+	return p.Install.FlushedSeq.Load(), lazy
 }
 
 func (s partitionFeed) Admit(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -33,7 +34,7 @@ type sequenced struct {
 
 // orderKey identifies a fileOrder: a file within a range.
 type orderKey struct {
-	f   *file
+	f   *lsm.File
 	rng partmap.Range
 }
 
@@ -63,11 +64,11 @@ func (m fileOrders) close() { clear(m) }
 
 // filesAfter returns the files of v that may hold versions of a part above its
 // sequence, modified at since or later.
-func filesAfter(v *version, e *feedEntry, since int64) (list []*file) {
-	for _, r := range v.runs {
-		for _, f := range r.files {
+func filesAfter(v *lsm.Version, e *feedEntry, since int64) (list []*lsm.File) {
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
 			p := f.Properties()
-			if p.MaxSeq > e.seq && p.MaxModified >= since && e.rng.Overlaps(partmap.Range{Min: f.min, Max: f.max}) {
+			if p.MaxSeq > e.seq && p.MaxModified >= since && e.rng.Overlaps(partmap.Range{Min: f.Min, Max: f.Max}) {
 				list = append(list, f)
 			}
 		}
@@ -93,12 +94,12 @@ func (m fileOrders) spend(e *feedEntry) (left bool) {
 
 // prepare puts in order the versions of a part in the files of a tree. It cuts
 // the part if these are too many.
-func (f *feed) prepare(t *tree, i int) error {
+func (f *feed) prepare(t *lsm.Tree, i int) error {
 	for done := false; !done; {
 		if err := f.ctx.Err(); err != nil {
 			return err
 		}
-		v, release := t.hold()
+		v, release := t.PinVersion()
 		var err error
 		done, err = f.orderNext(v, i)
 		release()
@@ -112,7 +113,7 @@ func (f *feed) prepare(t *tree, i int) error {
 // orderNext puts in order the versions of a part in one more file. It cuts the part
 // if these are too many. It returns true if nothing was left to do. The files of v
 // are held.
-func (f *feed) orderNext(v *version, i int) (done bool, err error) {
+func (f *feed) orderNext(v *lsm.Version, i int) (done bool, err error) {
 	e := &f.parts[i]
 	files := filesAfter(v, e, f.since)
 	for key := range f.orders {
@@ -122,7 +123,7 @@ func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 	}
 	// The remaining files share the rest of the limit in proportion to their items.
 	most := f.o.MostOrdered
-	var next *file
+	var next *lsm.File
 	left, items := most, int64(0)
 	for _, file := range files {
 		if o := f.orders[orderKey{file, e.rng}]; o.covers(e.seq) {
@@ -153,12 +154,12 @@ func (f *feed) orderNext(v *version, i int) (done bool, err error) {
 
 // narrow restricts the orders of a range to its first piece.
 func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
-	end := boundaryKey(&to.Max, levels)
+	end := lsm.BoundaryKey(&to.Max, levels)
 	for key, o := range m {
 		if key.rng != from {
 			continue
 		}
-		at, err := key.f.lower(key.f.Cursor(maxSequence), &end)
+		at, err := key.f.Lower(key.f.Cursor(lsm.MaxSequence), &end)
 		if err != nil {
 			return err
 		}
@@ -173,18 +174,18 @@ func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
 // limit. at is the end of the part, or, if there are more versions, where to cut
 // it. If o is nil, the caller cuts the part and calls order again. A part of a
 // single logical partition is not cut: then the order holds its first versions.
-func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at partmap.EPK, err error) {
-	lo, hi, err := ordinalsIn(file, newBounds(e.rng, f.o.Levels))
+func (f *feed) order(file *lsm.File, e *feedEntry, limit int) (o *fileOrder, at partmap.EPK, err error) {
+	lo, hi, err := ordinalsIn(file, lsm.NewBounds(e.rng, f.o.Levels))
 	if err != nil {
 		return nil, at, err
 	}
-	least, err := partmap.EPKFromBytes(boundaryKey(&e.rng.Min, f.o.Levels).EPK)
+	least, err := partmap.EPKFromBytes(lsm.BoundaryKey(&e.rng.Min, f.o.Levels).EPK)
 	if err != nil {
 		return nil, at, err
 	}
 	single := successor(least)
 	whole := single.Compare(&e.rng.Max) >= 0
-	o = &fileOrder{after: e.seq, upTo: maxSequence, cursor: file.Cursor(maxSequence)}
+	o = &fileOrder{after: e.seq, upTo: lsm.MaxSequence, cursor: file.Cursor(lsm.MaxSequence)}
 	beyond := hi // the first version over the limit
 	for ; lo < hi && beyond == hi; lo += min(feedOrderStep, hi-lo) {
 		if err = file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
@@ -198,12 +199,12 @@ func (f *feed) order(file *file, e *feedEntry, limit int) (o *fileOrder, at part
 				}
 			}
 		}); err != nil {
-			return nil, at, file.met(err)
+			return nil, at, file.Met(err)
 		}
 	}
 	if beyond < hi {
 		if !o.cursor.SeekOrdinal(beyond) {
-			return nil, at, file.met(o.cursor.Err())
+			return nil, at, file.Met(o.cursor.Err())
 		}
 		if at, err = partmap.EPKFromBytes(o.cursor.Key().EPK); err != nil {
 			return nil, at, err
@@ -235,23 +236,23 @@ func (o *fileOrder) cut(limit int) {
 }
 
 // ordinalsIn returns the ordinals of a file within both its own bounds and b.
-func ordinalsIn(f *file, b *bounds) (lo, hi uint32, err error) {
-	span, err := f.ordinalSpan()
+func ordinalsIn(f *lsm.File, b *lsm.Bounds) (lo, hi uint32, err error) {
+	span, err := f.OrdinalSpan()
 	if err != nil {
 		return 0, 0, err
 	}
 	p := f.Properties()
-	lo, hi = span.lo, span.hi
-	c := f.Cursor(maxSequence)
-	if item.Compare(&b.lo, &p.Min) > 0 {
-		at, err := f.lower(c, &b.lo)
+	lo, hi = span.Lo, span.Hi
+	c := f.Cursor(lsm.MaxSequence)
+	if item.Compare(&b.Lo, &p.Min) > 0 {
+		at, err := f.Lower(c, &b.Lo)
 		if err != nil {
 			return 0, 0, err
 		}
 		lo = max(lo, at)
 	}
-	if item.Compare(&b.hi, &p.Max) <= 0 {
-		at, err := f.lower(c, &b.hi)
+	if item.Compare(&b.Hi, &p.Max) <= 0 {
+		at, err := f.Lower(c, &b.Hi)
 		if err != nil {
 			return 0, 0, err
 		}

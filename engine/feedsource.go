@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 )
 
@@ -25,9 +26,9 @@ type feedSource struct {
 	ends bool   // seq is the end of the order: there is no current version, and more may follow
 
 	table *memtable.Table
-	clip  *bounds     // of table; versions outside are skipped
+	clip  *lsm.Bounds // of table; versions outside are skipped
 	list  *tableOrder // nil: the order of arrival
-	file  *file
+	file  *lsm.File
 	order *fileOrder
 
 	at, to int
@@ -36,14 +37,14 @@ type feedSource struct {
 // openSources opens a source for each memtable and file of v that may have versions
 // of a part above its sequence, at the first of them. It returns false if the order
 // of a file is missing.
-func (f *feed) openSources(v *version, e *feedEntry) (bool, error) {
-	clip := newBounds(e.rng, f.o.Levels)
-	f.openTable(v.active, clip, e.seq)
-	for i := range v.frozen {
-		f.openTable(v.frozen[i].Table, clip, e.seq)
+func (f *feed) openSources(v *lsm.Version, e *feedEntry) (bool, error) {
+	clip := lsm.NewBounds(e.rng, f.o.Levels)
+	f.openTable(v.Active, clip, e.seq)
+	for i := range v.Frozen {
+		f.openTable(v.Frozen[i].Table, clip, e.seq)
 	}
 	for t := range f.tables {
-		if t != v.active && !slices.ContainsFunc(v.frozen, func(o frozenTable) bool { return o.Table == t }) {
+		if t != v.Active && !slices.ContainsFunc(v.Frozen, func(o lsm.Frozen) bool { return o.Table == t }) {
 			delete(f.tables, t)
 		}
 	}
@@ -60,7 +61,7 @@ func (f *feed) openSources(v *version, e *feedEntry) (bool, error) {
 	return true, nil
 }
 
-func (f *feed) openTable(t *memtable.Table, clip *bounds, seq uint64) {
+func (f *feed) openTable(t *memtable.Table, clip *lsm.Bounds, seq uint64) {
 	if t.MaxSeq() <= seq {
 		return
 	}
@@ -95,7 +96,7 @@ func (f *feed) closeSources() {
 func (f *feed) nextSource() *feedSource {
 	var best *feedSource
 	for i := range f.sources {
-		if s := &f.sources[i]; s.seq != maxSequence && (best == nil || s.seq < best.seq) {
+		if s := &f.sources[i]; s.seq != lsm.MaxSequence && (best == nil || s.seq < best.seq) {
 			best = s
 		}
 	}
@@ -122,7 +123,7 @@ func (s *feedSource) settle() {
 	case s.list != nil:
 		s.seq, s.ends = s.list.upTo, true
 	default:
-		s.seq = maxSequence
+		s.seq = lsm.MaxSequence
 	}
 }
 
@@ -132,11 +133,11 @@ func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
 	if s.table != nil {
 		r, _ := s.ref()
 		s.table.Borrow(r, k, v)
-		return s.clip.holds(k), nil
+		return s.clip.Holds(k), nil
 	}
 	c := s.order.cursor
 	if !c.SeekOrdinal(s.order.list[s.at].ordinal) {
-		return false, s.file.met(c.Err())
+		return false, s.file.Met(c.Err())
 	}
 	*k, *v = *c.Key(), *c.Version()
 	return true, nil

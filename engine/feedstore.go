@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -43,7 +44,7 @@ type feedRouting interface {
 // feedPartition is a physical partition: its tree, and what a feed needs of it besides.
 type feedPartition interface {
 	// Tree returns its memtables and files.
-	Tree() *tree
+	Tree() *lsm.Tree
 	// Durable returns a sequence: the visible writes up to it survive a crash. Once the
 	// log is synced up to lazy, all writes that are visible now survive one.
 	Durable() (seq uint64, lazy wal.Position)

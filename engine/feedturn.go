@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -33,8 +34,8 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 	defer call.Leave()
 	p := f.partitionAt(&f.parts[i].rng.Min)
 	t := p.Tree()
-	if f.parts[i].rng.Max.Compare(&t.rng.Max) > 0 {
-		f.cut(i, t.rng.Max)
+	if f.parts[i].rng.Max.Compare(&t.Range.Max) > 0 {
+		f.cut(i, t.Range.Max)
 	}
 	e := &f.parts[i]
 	to, err := f.window(p, e.seq)
@@ -43,7 +44,7 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 	}
 	for j := range f.parts {
 		// Go no further than the next part of this partition that is ahead.
-		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && t.rng.Overlaps(o.rng) {
+		if o := &f.parts[j]; o.seq > e.seq && o.seq < to && t.Range.Overlaps(o.rng) {
 			to = o.seq
 		}
 	}
@@ -109,17 +110,17 @@ func (f *feed) cutOff(i int) bool {
 	}
 	e, rest := &f.parts[i], &f.parts[i+1]
 	t := f.partitionAt(&e.rng.Min).Tree()
-	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&t.rng.Max) < 0
+	return rest.seq < e.seq && rest.rng.Min == e.rng.Max && rest.rng.Min.Compare(&t.Range.Max) < 0
 }
 
 // window returns the end of a partition's window: up to there, changes are visible
 // and durable. The window stays the same until seq has reached its end.
 func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
 	t := p.Tree()
-	if to := f.windows[t.id]; to > seq {
+	if to := f.windows[t.ID]; to > seq {
 		return to, nil
 	}
-	to := min(t.visible.Load(), f.limit(t.rng))
+	to := min(t.Visible.Load(), f.limit(t.Range))
 	if to <= seq {
 		return to, nil
 	}
@@ -132,7 +133,7 @@ func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
 		}
 		f.synced = time.Now()
 	}
-	f.windows[t.id] = to
+	f.windows[t.ID] = to
 	return to, nil
 }
 
@@ -140,7 +141,7 @@ func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
 // the partition has replaced two others since the feed began, their higher limit counts.
 func (f *feed) limit(rng partmap.Range) (to uint64) {
 	if f.wait != nil {
-		return maxSequence
+		return lsm.MaxSequence
 	}
 	for i := range f.until {
 		if f.until[i].rng.Overlaps(rng) {

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"slices"
+
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // A flush goes through these steps:
@@ -24,7 +26,7 @@ import (
 // flushOldest turns the oldest frozen memtable of a partition into a run, unless
 // the partition is dropped.
 func (db *DB) flushOldest(ctx context.Context, p *partition) error {
-	if err := db.writeOldest(ctx, p); err != errMoved {
+	if err := db.writeOldest(ctx, p); err != lsm.ErrMoved {
 		return err
 	}
 	return nil
@@ -32,35 +34,35 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 
 // writeOldest is flushOldest, with errMoved if the partition is dropped.
 func (db *DB) writeOldest(ctx context.Context, p *partition) error {
-	v, release := p.hold()
+	v, release := p.PinVersion()
 	defer release()
-	if len(v.frozen) == 0 || p.dropped.Load() {
+	if len(v.Frozen) == 0 || p.Dropped.Load() {
 		return nil
 	}
 	// Only a flush removes memtables, and a partition has one flush at a time: mem
 	// stays without a guard.
-	mem := v.frozen[len(v.frozen)-1]
+	mem := v.Frozen[len(v.Frozen)-1]
 	if db.log != nil {
-		if err := db.await(mem.last, mem.synced); err != nil {
+		if err := db.await(mem.Last, mem.Synced); err != nil {
 			return err
 		}
 	}
-	if err := p.publish(mem.lastSeq); err != nil {
+	if err := p.publish(mem.LastSeq); err != nil {
 		return err
 	}
 	start := db.opts.clock()
-	done, ok, err := p.flush(ctx, v, &mem)
+	done, ok, err := p.Flush(ctx, v, &mem)
 	if err != nil || !ok {
 		return err
 	}
 	db.work.retire(func() {
-		mem.letGo(&db.env)
+		mem.LetGo(&db.env)
 		db.work.releaseWaiters()
 	})
 	db.counters.flushes.Add(1)
-	db.counters.flushedBytes.Add(done.bytes)
+	db.counters.flushedBytes.Add(done.Bytes)
 	notify(db, db.opts.Events.Flushed, FlushEvent{
-		Container: p.c.name, Partition: p.id, Items: done.items, RawBytes: mem.RawBytes(), Bytes: done.bytes, Duration: db.clockSince(start),
+		Container: p.c.name, Partition: p.ID, Items: done.Items, RawBytes: mem.RawBytes(), Bytes: done.Bytes, Duration: db.clockSince(start),
 	})
 	return nil
 }
@@ -88,23 +90,23 @@ func (db *DB) Flush(ctx context.Context) error {
 // flushAlone is flushOldest for a caller that does not hold the flushing lock of the
 // partition.
 func (db *DB) flushAlone(ctx context.Context, p *partition) error {
-	if err := p.flushing.Lock(ctx); err != nil {
+	if err := p.Flushing.Lock(ctx); err != nil {
 		return err
 	}
-	defer p.flushing.Unlock()
+	defer p.Flushing.Unlock()
 	return db.flushOldest(ctx, p)
 }
 
 // flushAll flushes what is frozen in a partition now, and not what writers freeze
 // meanwhile.
 func (db *DB) flushAll(ctx context.Context, p *partition) error {
-	frozen := p.version.Load().frozen
+	frozen := p.Version.Load().Frozen
 	if len(frozen) == 0 {
 		return nil
 	}
 	newest := frozen[0].Table
-	waits := func(f frozenTable) bool { return f.Table == newest }
-	for slices.ContainsFunc(p.version.Load().frozen, waits) && !p.dropped.Load() {
+	waits := func(f lsm.Frozen) bool { return f.Table == newest }
+	for slices.ContainsFunc(p.Version.Load().Frozen, waits) && !p.Dropped.Load() {
 		if err := db.flushAlone(ctx, p); err != nil {
 			return err
 		}

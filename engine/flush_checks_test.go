@@ -28,7 +28,7 @@ func TestFlushAwaitsSync(t *testing.T) {
 		p.mu.Unlock()
 		go func() { acked <- db.flushOldest(ctx, p) }()
 		synctest.Wait()
-		if n := len(p.version.Load().runs); n != 0 {
+		if n := len(p.Version.Load().Runs); n != 0 {
 			t.Errorf("%d runs of what is not synced", n)
 		}
 		if _, err := c.Read(ctx, StringKey("a"), "new"); !errors.Is(err, ErrNotFound) {
@@ -133,7 +133,7 @@ func TestFlushCounts(t *testing.T) {
 		var epk partmap.EPK
 		fillKey(&k, &epk, StringKey("a").Encoded(), []byte("!"))
 		v := item.Version{Seq: 1, Body: smallDocument("!", "a", 10)}
-		must(t, p.version.Load().frozen[0].Put(&k, &v, true))
+		must(t, p.Version.Load().Frozen[0].Put(&k, &v, true))
 	}
 	flushRefused(t, db, c, func(err error) bool {
 		return err != nil && strings.Contains(err.Error(), "21 versions held, 20 read")

@@ -37,7 +37,7 @@ func TestFlushBesideWriter(t *testing.T) {
 			return
 		}
 		flushes++
-		for i := 0; len(p.version.Load().frozen) < 2; i++ {
+		for i := 0; len(p.Version.Load().Frozen) < 2; i++ {
 			upsert(t, c, fmt.Sprint("i", flushes, "-", i), 1000)
 		}
 	}
@@ -47,7 +47,7 @@ func TestFlushBesideWriter(t *testing.T) {
 	}
 	fsys.renamed = func(string) {}
 	must(t, db.Flush(ctx))
-	if n := p.version.Load().tableVersions(); n != 0 {
+	if n := p.Version.Load().TableVersions(); n != 0 {
 		t.Errorf("%d versions in memtables after a flush without writers", n)
 	}
 }

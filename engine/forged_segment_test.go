@@ -110,12 +110,12 @@ func TestForgedOrdinals(t *testing.T) {
 			}
 		}
 	})
-	f := db.partitions()[0].version.Load().runs[0].files[0]
+	f := db.partitions()[0].Version.Load().Runs[0].Files[0]
 	refused := 0
 	for n := range 9 {
 		key := StringKey(fmt.Sprint("k", n))
 		k := itemKeyOf(key)
-		_, versions, err := f.overwrittenBy(k.Lookup())
+		_, versions, err := f.OverwrittenBy(k.Lookup())
 		if errors.Is(err, ErrCorrupt) {
 			refused++
 		} else if err != nil || uint64(versions) > f.Properties().Items {

@@ -204,12 +204,12 @@ func (m *goldenMaker) dictionary() {
 	for range 1400 {
 		fmt.Fprintf(&text, " %s", goldenWord(m.rng.IntN(100)))
 	}
-	for i, c := range []Compression{Fast, Small, None} {
+	for i, c := range []Compression{FastCompression, SmallCompression, NoCompression} {
 		def := goldenByK
 		def.Compression = c
 		m.create(compressionName(c), def)
 		docs := 80
-		if c == None {
+		if c == NoCompression {
 			docs = 3
 		}
 		for n := range docs {
@@ -363,7 +363,7 @@ func (m *goldenMaker) entries(from, to int) {
 			var batches []*Batch
 			for k := range 4 {
 				key := StringKey(fmt.Sprintf("k%d", k))
-				if epk := key.EPK(); m.c.partition(p.ID).rng.Contains(&epk) {
+				if epk := key.EPK(); m.c.partition(p.ID).Range.Contains(&epk) {
 					b := m.c.NewBatch(key)
 					id := fmt.Sprintf("i%d", n%5)
 					must(m, b.Upsert(fmt.Appendf(nil, `{"id":%q,"k":"k%d","u":%d,"n":%d,"s":%q}`, id, k, n, n, goldenWord(n)), nil))

@@ -405,7 +405,7 @@ func writeGolden(t *testing.T, db *DB) map[string]string {
 			case c.Def().Replicated:
 				epk := it.Key.EPK()
 				for _, p := range c.Partitions() {
-					if !c.partition(p.ID).rng.Contains(&epk) {
+					if !c.partition(p.ID).Range.Contains(&epk) {
 						continue
 					}
 					index, err := c.AppliedIndex(p.ID)
@@ -553,7 +553,7 @@ func TestNewerFormats(t *testing.T) {
 	var b bytes.Buffer
 	w, err := stream.NewWriter(&b)
 	must(t, err)
-	head := c.streamHead(c.partition(c.Partitions()[0].ID).rng)
+	head := c.streamHead(c.partition(c.Partitions()[0].ID).Range)
 	head.Format = 1000
 	must(t, writeJSON(w, blockHead, &head))
 	must(t, w.Close())

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // Holder says why overwritten or deleted versions, or replaced files, are still on
@@ -37,7 +39,7 @@ func (h Holder) String() string {
 // keep versions which would otherwise be dead.
 func (db *DB) holders() []Holder {
 	var all []Holder
-	for _, h := range db.env.pins.Held() {
+	for _, h := range db.env.Pins.Held() {
 		all = append(all, Holder{What: h.By.String(), Count: h.Count, Since: h.Since, Seq: h.Seq})
 	}
 	for info := range db.Containers() {
@@ -58,8 +60,8 @@ func (db *DB) holders() []Holder {
 // holdsChanges says whether files have versions that stay only for change feeds.
 func (c *Container) holdsChanges() bool {
 	floor := c.changeFloor()
-	return floor != maxSequence && c.anyRun(func(p *partition, r *run) bool {
-		return r.passed(floor) < 1 && r.older()+r.tombstones() > 0
+	return floor != lsm.MaxSequence && c.anyRun(func(p *partition, r *lsm.Run) bool {
+		return r.Passed(floor) < 1 && r.Older()+r.Tombstones() > 0
 	})
 }
 
@@ -67,16 +69,16 @@ func (c *Container) holdsChanges() bool {
 // dropped yet.
 func (c *Container) holdsExpired() bool {
 	now := c.nowMillis()
-	return c.def.DefaultTTL != 0 && c.anyRun(func(p *partition, r *run) bool {
-		return r.expiring.expired(now) > r.expiring.expired(p.purgeable())
+	return c.def.DefaultTTL != 0 && c.anyRun(func(p *partition, r *lsm.Run) bool {
+		return r.Expiring.Expired(now) > r.Expiring.Expired(p.Purgeable())
 	})
 }
 
 // anyRun says whether is returns true for one of the container's runs.
-func (c *Container) anyRun(is func(*partition, *run) bool) bool {
-	guard := c.db.env.epoch.Enter()
+func (c *Container) anyRun(is func(*partition, *lsm.Run) bool) bool {
+	guard := c.db.env.Epoch.Enter()
 	defer guard.Leave()
 	return slices.ContainsFunc(c.routing.Load().parts, func(p *partition) bool {
-		return slices.ContainsFunc(p.version.Load().runs, func(r *run) bool { return is(p, r) })
+		return slices.ContainsFunc(p.Version.Load().Runs, func(r *lsm.Run) bool { return is(p, r) })
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -23,7 +24,7 @@ func (h *host) Enter(ctx context.Context) (execCall, error) {
 	if err != nil {
 		return execCall{}, err
 	}
-	return execCall{call: call, state: h.db.env.epoch.Enter()}, nil
+	return execCall{call: call, state: h.db.env.Epoch.Enter()}, nil
 }
 
 // Find returns the partition that has a place of the key space.
@@ -36,7 +37,7 @@ func (h *host) Find(at partmap.EPK) execPart {
 func (h *host) FindBefore(end partmap.EPK) execPart {
 	rt := h.routing.Load()
 	i := rt.table.Find(&end)
-	if rt.parts[i].rng.Min.Compare(&end) >= 0 {
+	if rt.parts[i].Range.Min.Compare(&end) >= 0 {
 		i-- // the end does not belong to the range
 	}
 	return rt.parts[i]
@@ -49,18 +50,18 @@ func (h *host) Parts() int { return len(h.routing.Load().parts) }
 func (h *host) Levels() int { return h.def.levels() }
 
 // Policy says what is indexed.
-func (h *host) Policy() *index.Compiled { return h.family.indexing.Load() }
+func (h *host) Policy() *index.Compiled { return h.family.Indexing.Load() }
 
 // Now returns the time by which items have expired.
 func (h *host) Now() int64 { return h.container().nowMillis() }
 
 // Pin pins a sequence that is pinned already once more.
 func (h *host) Pin(by pins.Reader, at uint64) {
-	h.db.env.pins.Take(by, func() uint64 { return at }, h.db.opts.clock())
+	h.db.env.Pins.Take(by, func() uint64 { return at }, h.db.opts.clock())
 }
 
 // Unpin releases a pin.
-func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.pins.Release(by, at) }
+func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.Pins.Release(by, at) }
 
 // Read reads an item as of a sequence.
 func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, born uint64) (execRow, bool, error) {
@@ -89,22 +90,22 @@ func (h *host) Wait(ctx context.Context, err error) error { return h.db.untilAdm
 func (h *host) ReadError(err error) error { return h.db.readError(err) }
 
 // Data returns the partition's memtables and files.
-func (p *partition) Data() *tree { return &p.tree }
+func (p *partition) Data() *lsm.Tree { return &p.Tree }
 
 // Pin pins the newest visible sequence.
 func (p *partition) Pin(by pins.Reader) (at, born uint64, ok bool) {
-	at = p.db.env.pins.Take(by, p.visible.Load, p.db.opts.clock())
-	if p.dropped.Load() && !p.c.dropped.Load() {
-		p.db.env.pins.Release(by, at)
+	at = p.db.env.Pins.Take(by, p.Visible.Load, p.db.opts.clock())
+	if p.Dropped.Load() && !p.c.dropped.Load() {
+		p.db.env.Pins.Release(by, at)
 		return 0, 0, false
 	}
 	return at, p.born, true
 }
 
 // Load returns the present version.
-func (p *partition) Load(born uint64) (*version, error) {
-	v := p.version.Load()
-	if p.dropped.Load() {
+func (p *partition) Load(born uint64) (*lsm.Version, error) {
+	v := p.Version.Load()
+	if p.Dropped.Load() {
 		return nil, p.gone() // v may be the empty version that retire put there
 	}
 	if p.born > born {
@@ -114,9 +115,9 @@ func (p *partition) Load(born uint64) (*version, error) {
 }
 
 // Hold returns the present version and keeps its files readable until release is called.
-func (p *partition) Hold() (*version, func(), error) {
-	v, release := p.hold()
-	if p.dropped.Load() {
+func (p *partition) Hold() (*lsm.Version, func(), error) {
+	v, release := p.PinVersion()
+	if p.Dropped.Load() {
 		release() // v may be empty
 		return nil, nil, p.gone()
 	}

@@ -35,7 +35,7 @@ func (c *Container) Hot(n int) []HotKey {
 	for _, h := range c.loadStats.Hottest(n, c.db.uptime()) {
 		k := HotKey{Key: keyOf(h.PK), Ops: h.Ops, Units: h.Units, Error: h.Error}
 		epk := k.Key.EPK()
-		k.Partition = rt.parts[rt.table.Find(&epk)].id
+		k.Partition = rt.parts[rt.table.Find(&epk)].ID
 		list = append(list, k)
 	}
 	return list
@@ -51,8 +51,8 @@ func (db *DB) splitHot() {
 	}
 	now := db.uptime()
 	for _, p := range db.partitions() {
-		points := p.c.loadStats.Overloaded(&p.loadStats, policy, len(p.inherited()) > 0, now)
-		if points != nil && !p.dropped.Load() && p.cutting.left() <= 0 {
+		points := p.c.loadStats.Overloaded(&p.loadStats, policy, len(p.Inherited()) > 0, now)
+		if points != nil && !p.Dropped.Load() && p.cutting.left() <= 0 {
 			p.queueSplit(func(j *Job) { j.load = points })
 		}
 	}

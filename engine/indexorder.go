@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
@@ -186,7 +187,7 @@ func (w *orderWalk) inAll(sources []*orderSource, fn func() error) error {
 	if len(sources) == 0 {
 		return fn()
 	}
-	return sources[0].use(func(r *index.Reader) error {
+	return sources[0].Use(func(r *index.Reader) error {
 		sources[0].r, sources[0].cur = r, w.sets.cursor(r)
 		defer w.sets.release(sources[0].cur)
 		return w.inAll(sources[1:], fn)
@@ -332,7 +333,7 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 			most = w.o.most - before
 			if after != nil {
 				var err error
-				if from, _, err = s.cut(after, nil); err != nil {
+				if from, _, err = s.Cut(after, nil); err != nil {
 					return err
 				}
 			}
@@ -425,14 +426,14 @@ func (w *orderWalk) takeRest() error {
 	before := w.taken
 	for _, s := range w.sources {
 		valued, without := w.sets.get(s.lo, s.hi), w.sets.get(s.lo, s.hi)
-		err := s.r.Union(orBackground(w.sets.ctx), index.Exists(w.o.path), valued)
+		err := s.r.Union(lsm.OrBackground(w.sets.ctx), index.Exists(w.o.path), valued)
 		without.Or(s.set)
 		without.AndNot(valued)
 		from, most := s.lo, int(^uint(0)>>1)
 		if w.o.single && err == nil {
 			most = w.o.most - before
 			if begins {
-				from, _, err = s.cut(&a.key, nil)
+				from, _, err = s.Cut(&a.key, nil)
 			}
 		}
 		if err == nil {

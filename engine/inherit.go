@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -46,7 +47,7 @@ func (h *heirs) publish(db *DB, seq uint64) error {
 // endInheritance flushes the inherited memtables of a partition, until it inherits
 // nothing any more.
 func (db *DB) endInheritance(ctx context.Context, p *partition) error {
-	if p.lost != nil {
+	if p.Lost != nil {
 		return nil // what it inherits is not known
 	}
 	p.mu.Lock()
@@ -57,8 +58,8 @@ func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 		p.mu.mixed = false // at most an empty memtable
 	}
 	p.mu.Unlock()
-	for len(p.inherited()) > 0 && !p.dropped.Load() {
-		if !p.version.Load().holdsInherited() {
+	for len(p.Inherited()) > 0 && !p.Dropped.Load() {
+		if !p.Version.Load().HoldsInherited() {
 			return p.forgetParents()
 		}
 		if err := db.flushAlone(ctx, p); err != nil {
@@ -72,12 +73,12 @@ func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 // forgetParents ends the inheritance of a partition that holds nothing of its
 // parents in memory.
 func (p *partition) forgetParents() error {
-	p.install.Lock()
-	defer p.install.Unlock()
-	if p.dropped.Load() || len(p.inherited()) == 0 {
+	p.Install.Lock()
+	defer p.Install.Unlock()
+	if p.Dropped.Load() || len(p.Inherited()) == 0 {
 		return nil
 	}
-	upTo, at := p.install.flushedSeq.Load(), p.install.applied
+	upTo, at := p.Install.FlushedSeq.Load(), p.Install.Applied
 	if p.c.def.Replicated {
 		// Entries that wrote nothing have left no memtable.
 		p.mu.Lock()
@@ -86,7 +87,7 @@ func (p *partition) forgetParents() error {
 		}
 		p.mu.Unlock()
 	}
-	return p.storeFiles(p.version.Load().runs, upTo, at, nil)
+	return p.StoreFiles(p.Version.Load().Runs, upTo, at, nil)
 }
 
 // streamOwners maps the streams of the log to the partitions that need them.
@@ -95,8 +96,8 @@ type streamOwners map[wal.Stream][]*partition
 func (db *DB) streamOwners() streamOwners {
 	owners := make(streamOwners)
 	for _, p := range db.partitions() {
-		owners[wal.Stream(p.id)] = append(owners[wal.Stream(p.id)], p)
-		for _, in := range p.inherited() {
+		owners[wal.Stream(p.ID)] = append(owners[wal.Stream(p.ID)], p)
+		for _, in := range p.Inherited() {
 			owners[wal.Stream(in.Stream)] = append(owners[wal.Stream(in.Stream)], p)
 		}
 	}
@@ -106,13 +107,13 @@ func (db *DB) streamOwners() streamOwners {
 // done returns a sequence: the records of a stream in a log file that are at or
 // below it are no longer needed.
 func (o streamOwners) done(s wal.Stream, file uint64) uint64 {
-	least := uint64(maxSequence)
+	least := uint64(lsm.MaxSequence)
 	for _, p := range o[s] {
-		if wal.Stream(p.id) == s {
+		if wal.Stream(p.ID) == s {
 			least = min(least, p.needs(file))
 			continue
 		}
-		for _, in := range p.inherited() {
+		for _, in := range p.Inherited() {
 			if wal.Stream(in.Stream) == s {
 				least = min(least, in.FlushedSeq)
 			}
@@ -123,19 +124,19 @@ func (o streamOwners) done(s wal.Stream, file uint64) uint64 {
 
 // inheritedTables returns the memtables of the parents as frozen ones of a
 // child, newest first. Each is counted once more in its refs.
-func inheritedTables(child *partition, left []*inheritance) []frozenTable {
-	var views []frozenTable
+func inheritedTables(child *partition, left []*inheritance) []lsm.Frozen {
+	var views []lsm.Frozen
 	for _, in := range left {
-		if !in.from.rng.Overlaps(child.rng) {
+		if !in.from.Range.Overlaps(child.Range) {
 			continue
 		}
-		clip := newBounds(child.rng, child.c.levels())
-		if child.rng.Min.Compare(&in.from.rng.Min) <= 0 && child.rng.Max.Compare(&in.from.rng.Max) >= 0 {
+		clip := lsm.NewBounds(child.Range, child.c.levels())
+		if child.Range.Min.Compare(&in.from.Range.Min) <= 0 && child.Range.Max.Compare(&in.from.Range.Max) >= 0 {
 			clip = nil
 		}
 		for _, t := range in.tables {
-			t.refs.Add(1)
-			t.clip = clip
+			t.Sharers.Add(1)
+			t.Clip = clip
 			views = append(views, t)
 		}
 	}
@@ -145,7 +146,7 @@ func inheritedTables(child *partition, left []*inheritance) []frozenTable {
 // inheritance is the memtables that a parent leaves to its children.
 type inheritance struct {
 	from   *partition
-	tables []frozenTable // newest first
+	tables []lsm.Frozen // newest first
 }
 
 // leaveTables returns the memtables of a parent that takes no more writes, as the
@@ -153,14 +154,14 @@ type inheritance struct {
 // held.
 func (p *partition) leaveTables() *inheritance {
 	p.freezeLocked()
-	in := &inheritance{from: p, tables: slices.Clone(p.version.Load().frozen)}
+	in := &inheritance{from: p, tables: slices.Clone(p.Version.Load().Frozen)}
 	for i := range in.tables {
 		t := &in.tables[i]
-		t.from, t.refs = wal.Stream(p.id), new(atomic.Int32)
-		t.refs.Add(1)
+		t.From, t.Sharers = wal.Stream(p.ID), new(atomic.Int32)
+		t.Sharers.Add(1)
 	}
-	p.swap(func(v version) version {
-		v.frozen = slices.Clone(in.tables)
+	p.Swap(func(v lsm.Version) lsm.Version {
+		v.Frozen = slices.Clone(in.tables)
 		return v
 	})
 	return in

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/partmap"
@@ -63,7 +64,7 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 		return PartitionContent{}, fmt.Errorf("install a partition: %w", err)
 	}
 	return PartitionContent{
-		Partition: in.p.id, Index: in.head.At.Index, Min: in.p.rng.Min.String(), Max: in.p.rng.Max.String(),
+		Partition: in.p.ID, Index: in.head.At.Index, Min: in.p.Range.Min.String(), Max: in.p.Range.Max.String(),
 		Items: in.items, Bytes: in.source.Offset(),
 	}, nil
 }
@@ -96,20 +97,20 @@ func (in *installation) run(ctx context.Context) error {
 	if err = in.build(ctx); err == nil {
 		var ids []PartitionID
 		for _, p := range old {
-			ids = append(ids, p.id)
+			ids = append(ids, p.ID)
 		}
 		j := in.c.newJob(JobInstall, "", ids...)
 		j.install = in
-		j.update(func(p *Progress) { p.Children = []PartitionID{in.p.id} })
+		j.update(func(p *Progress) { p.Children = []PartitionID{in.p.ID} })
 		in.db.submit(j)
 		err = j.Wait(context.WithoutCancel(ctx))
 	}
 	if err == nil {
 		return nil
 	}
-	releaseRuns(in.p.version.Load().runs)
+	lsm.ReleaseRuns(in.p.Version.Load().Runs)
 	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out which partitions there are
-		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.env.fs, in.p.dir) })
+		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.env.FS, in.p.Dir) })
 	}
 	return err
 }
@@ -162,11 +163,11 @@ func (in *installation) readHead() error {
 func (in *installation) replaced() ([]*partition, error) {
 	var old []*partition
 	for _, p := range in.c.routing.Load().parts {
-		if p.rng.Overlaps(in.rng) {
+		if p.Range.Overlaps(in.rng) {
 			old = append(old, p)
 		}
 	}
-	if first, last := old[0].rng.Min, old[len(old)-1].rng.Max; first.Compare(&in.rng.Min) != 0 || last.Compare(&in.rng.Max) != 0 {
+	if first, last := old[0].Range.Min, old[len(old)-1].Range.Max; first.Compare(&in.rng.Min) != 0 || last.Compare(&in.rng.Max) != 0 {
 		return nil, invalidf("its range [%s, %s) is not that of whole physical partitions here: split at its ends", in.rng.Min, in.rng.Max)
 	}
 	return old, nil
@@ -199,24 +200,24 @@ func (in *installation) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := *p.version.Load()
-	v.setRuns(runs)
-	p.version.Store(&v)
+	v := *p.Version.Load()
+	v.SetRuns(runs)
+	p.Version.Store(&v)
 	at := in.head.At
 	p.mu.lastSeq, p.mu.applied = in.head.Seq, at
-	p.visible.Store(in.head.Seq)
-	if err := p.storeFiles(runs, in.head.Seq, at, nil); err != nil {
+	p.Visible.Store(in.head.Seq)
+	if err := p.StoreFiles(runs, in.head.Seq, at, nil); err != nil {
 		return err
 	}
-	return in.db.env.fs.SyncDir(manifest.PartitionsDir)
+	return in.db.env.FS.SyncDir(manifest.PartitionsDir)
 }
 
 // writeItems writes the items of the stream to a run.
-func (in *installation) writeItems(ctx context.Context) (runs []*run, err error) {
-	out := in.p.newOutput(ctx, 0, nil, nil)
-	defer out.abandon()
-	if out.codec = in.c.def.Compression; out.codec != NoCompression {
-		out.dict = in.c.family.compactionDictionary(in.c.allRuns())
+func (in *installation) writeItems(ctx context.Context) (runs []*lsm.Run, err error) {
+	out := in.p.NewOutput(ctx, 0, nil, nil)
+	defer out.Abandon()
+	if out.Codec = in.c.def.Compression; out.Codec != NoCompression {
+		out.Dict = in.c.family.CompactionDictionary(in.c.allRuns())
 	}
 	var last item.KeyCopy
 	var op logrecord.Operation
@@ -256,7 +257,7 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 			if op.Version.Modified > in.latest {
 				return nil, in.db.clockSkew(fmt.Sprintf("item %d", in.items), op.Version.Modified)
 			}
-			if err := out.add(&op.Key, &op.Version); err != nil {
+			if err := out.Add(&op.Key, &op.Version); err != nil {
 				return nil, err
 			}
 			last.Set(&op.Key)
@@ -270,14 +271,14 @@ func (in *installation) writeItems(ctx context.Context) (runs []*run, err error)
 	if _, _, err := in.source.Next(); err != io.EOF {
 		return nil, in.early(err)
 	}
-	if out.items > 0 {
-		r, err := out.finish()
+	if out.Items > 0 {
+		r, err := out.Finish()
 		if err != nil {
 			return nil, err
 		}
-		runs = []*run{r}
+		runs = []*lsm.Run{r}
 	}
-	out.published = true // from here on its files are removed with the directory
+	out.Published = true // from here on its files are removed with the directory
 	return runs, nil
 }
 
@@ -291,9 +292,9 @@ func (in *installation) early(err error) error {
 }
 
 // allRuns returns the runs of the container's partitions.
-func (c *Container) allRuns() (runs []*run) {
+func (c *Container) allRuns() (runs []*lsm.Run) {
 	for _, p := range c.routing.Load().parts {
-		runs = append(runs, p.version.Load().runs...)
+		runs = append(runs, p.Version.Load().Runs...)
 	}
 	return runs
 }
@@ -327,14 +328,14 @@ func (in *installation) swap() (err error) {
 	// Flushes and merges that wait for these locks find the partition dropped, and
 	// throw their files away.
 	for _, p := range in.old {
-		p.install.Lock()
-		defer p.install.Unlock()
+		p.Install.Lock()
+		defer p.Install.Unlock()
 	}
 	r := reshape{db: db, c: c, parents: in.old, children: []*partition{in.p}, plan: splitter.Plan{Kind: splitter.Install}}
-	m := manifest.Partition{ID: uint32(in.p.id), Container: c.id, Min: slices.Clone(in.rng.Min.Bytes()), Max: slices.Clone(in.rng.Max.Bytes())}
+	m := manifest.Partition{ID: uint32(in.p.ID), Container: c.id, Min: slices.Clone(in.rng.Min.Bytes()), Max: slices.Clone(in.rng.Max.Bytes())}
 	for _, p := range in.old {
-		m.Parents = append(m.Parents, uint32(p.id))
-		in.p.parents = append(in.p.parents, p.id)
+		m.Parents = append(m.Parents, uint32(p.ID))
+		in.p.parents = append(in.p.parents, p.ID)
 		in.p.born = max(in.p.born, p.born+1)
 	}
 	r.ids = []manifest.Partition{m}
@@ -358,7 +359,7 @@ func (in *installation) swap() (err error) {
 	c.raiseEntryTime(in.head.At.Time)
 	c.routing.Store(r.routing)
 	for _, p := range in.old {
-		p.dropped.Store(true)
+		p.Dropped.Store(true)
 	}
 	return nil
 }

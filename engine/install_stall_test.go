@@ -103,7 +103,7 @@ func TestInstallBesideDrop(t *testing.T) {
 			opts.manual = false
 			s := newReplicaStore(t, opts)
 			p := s.docs.routing.Load().parts[0]
-			must(t, p.compacting.Lock(t.Context())) // as a merge does
+			must(t, p.Compacting.Lock(t.Context())) // as a merge does
 			var installed, dropped <-chan error
 			for i := range 2 {
 				if (i == 0) == dropFirst {
@@ -113,7 +113,7 @@ func TestInstallBesideDrop(t *testing.T) {
 				}
 				synctest.Wait()
 			}
-			p.compacting.Unlock()
+			p.Compacting.Unlock()
 			synctest.Wait()
 			must(t, s.ended("the drop", dropped))
 			if err := s.ended("the installation", installed); dropFirst && !errors.Is(err, ErrClosed) || !dropFirst && err != nil {
@@ -132,11 +132,11 @@ func TestInstallBesideMerge(t *testing.T) {
 		opts := testOptions(vfs.NewMem())
 		opts.manual, opts.memtableBytes, opts.LogFileBytes = false, 1<<30, 256<<20 // only memory asks for flushes
 		s := newReplicaStore(t, opts)
-		for i := 0; s.db.env.pool.Used() < s.db.env.pool.Limit()/5*2; i++ { // the largest memtable of all
+		for i := 0; s.db.env.Pool.Used() < s.db.env.Pool.Limit()/5*2; i++ { // the largest memtable of all
 			must(t, s.apply(fmt.Sprint(i), 100_000))
 		}
 		p := s.docs.routing.Load().parts[0]
-		must(t, p.compacting.Lock(t.Context())) // as a merge does
+		must(t, p.Compacting.Lock(t.Context())) // as a merge does
 		installed := background(s.install)
 		synctest.Wait()
 		wrote := background(func() error { return s.fill(2 * minMemoryBudget) })
@@ -148,7 +148,7 @@ func TestInstallBesideMerge(t *testing.T) {
 		default:
 			t.Error("writes to another container wait for the merge")
 		}
-		p.compacting.Unlock()
+		p.Compacting.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		must(t, s.ended("the installation", installed))
@@ -231,13 +231,13 @@ func TestFlushPassesOver(t *testing.T) {
 		must(t, s.apply(fmt.Sprint(i), 100_000))
 	}
 	p := s.docs.routing.Load().parts[0]
-	if !p.flushing.TryLock() {
+	if !p.Flushing.TryLock() {
 		t.Fatal("somebody flushes")
 	}
-	defer p.flushing.Unlock()
+	defer p.Flushing.Unlock()
 	next, _ := s.db.work.nextFlush()
 	if next == nil || next.c != s.plain {
 		t.Fatalf("flushed beside it: %v", next)
 	}
-	next.flushing.Unlock()
+	next.Flushing.Unlock()
 }

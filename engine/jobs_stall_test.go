@@ -25,7 +25,7 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				s.put(i, "a", strings.Repeat("x", 100))
 			}
 			p := s.db.partitions()[0]
-			s.must(p.compacting.Lock(context.Background())) // as a merge does
+			s.must(p.Compacting.Lock(context.Background())) // as a merge does
 			job := p.queueSplit(nil)
 			synctest.Wait()
 			ctx, cancel := context.WithCancel(context.Background())
@@ -46,14 +46,14 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- s.db.DropContainer(ctx, "c") }()
 				synctest.Wait() // nobody can reach the container now; the merge is waited for
-				p.compacting.Unlock()
+				p.Compacting.Unlock()
 				s.must(<-done)
 				if err := job.Wait(ctx); err == nil {
 					t.Error("a partition was split whose container was dropped")
 				}
 				return
 			}
-			p.compacting.Unlock()
+			p.Compacting.Unlock()
 			s.must(job.Wait(ctx))
 			s.check()
 		})
@@ -87,8 +87,8 @@ func TestInheritanceEndsLater(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for _, p := range s.db.partitions() {
-			if len(p.inherited()) > 0 {
-				t.Errorf("partition %d has not ended its inheritance", p.id)
+			if len(p.Inherited()) > 0 {
+				t.Errorf("partition %d has not ended its inheritance", p.ID)
 			}
 		}
 		for i := range 1000 {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -36,7 +37,7 @@ func TestSplitByItself(t *testing.T) {
 	}
 	settled := func() bool {
 		for _, p := range db.partitions() {
-			if p.dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.inherited()) > 0 || p.queued.Load() != nil {
+			if p.Dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.Inherited()) > 0 || p.queued.Load() != nil {
 				return false
 			}
 		}
@@ -416,15 +417,15 @@ func TestSettleSplits(t *testing.T) {
 			if over && p.refusedAt.Load() > 0 {
 				refused++
 			} else if over {
-				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.id, p.liveBytes())
+				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.ID, p.liveBytes())
 			}
-			if p.queued.Load() != nil || len(p.inherited()) > 0 || len(p.version.Load().runs) > runsLeft {
-				t.Errorf("manual %v: partition %d is not at rest", manual, p.id)
+			if p.queued.Load() != nil || len(p.Inherited()) > 0 || len(p.Version.Load().Runs) > lsm.RunsLeft {
+				t.Errorf("manual %v: partition %d is not at rest", manual, p.ID)
 			}
-			for _, r := range p.version.Load().runs {
-				for _, f := range r.files {
-					if f.trimmable(false) {
-						t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.id, f.foreign(), f.ref.Size)
+			for _, r := range p.Version.Load().Runs {
+				for _, f := range r.Files {
+					if f.Trimmable(false) {
+						t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.ID, f.Foreign(), f.Ref.Size)
 					}
 				}
 			}

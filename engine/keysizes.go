@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -132,7 +133,7 @@ func (p *partition) count(ctx context.Context, c *counted, key *item.Key, size i
 	if k.bytes = after; k.exact && after > limits.nearlyFull() && !k.told {
 		k.told = true
 		notify(p.db, p.db.opts.Events.NearlyFull, NearlyFullEvent{
-			Container: p.c.name, Partition: p.id, Key: keyOf(string(key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
+			Container: p.c.name, Partition: p.ID, Key: keyOf(string(key.PK)), Bytes: after, Limit: limits.LogicalPartitionBytes,
 		})
 	}
 	*c = counted{k, size - old}
@@ -177,20 +178,20 @@ func (f *keySizes) forget(pk []byte) {
 // heldBytes is the size of all documents in the partition, overwritten ones
 // included. It needs no guard: it looks at counts only.
 func (p *partition) heldBytes() int64 {
-	v := p.version.Load()
-	return v.raw + v.documentBytes()
+	v := p.Version.Load()
+	return v.RawBytes + v.DocumentBytes()
 }
 
 // keyBound returns an upper bound of the size of a logical partition: its bytes in
 // the partition tables of the runs, and all documents in memtables.
 func (p *partition) keyBound(k *item.Key) (int64, error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	n := v.documentBytes()
+	v := p.Version.Load()
+	n := v.DocumentBytes()
 	epk := partmap.HashEncoded(k.PK)
-	for _, r := range v.runs {
-		f := r.find(&epk)
+	for _, r := range v.Runs {
+		f := r.Find(&epk)
 		if f == nil {
 			continue
 		}
@@ -209,12 +210,12 @@ func (p *partition) keyBound(k *item.Key) (int64, error) {
 func (p *partition) itemBytes(k *item.Key) (int64, error) {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	var v item.Version
 	epk := partmap.HashEncoded(k.PK)
-	body, found, err := p.version.Load().lookup(k, &epk, maxSequence, (*buf)[:0], false, &v)
-	if err != nil || !found || !visible(&v, p.c.nowMillis()) {
+	body, found, err := p.Version.Load().Lookup(k, &epk, lsm.MaxSequence, (*buf)[:0], false, &v)
+	if err != nil || !found || !lsm.Shown(&v, p.c.nowMillis()) {
 		return 0, err
 	}
 	return int64(len(body)), nil
@@ -243,20 +244,20 @@ func (p *partition) countBytes(ctx context.Context, k *item.Key) (total int64, e
 
 // countSome counts on from an item, and moves from to where it stopped.
 func (p *partition) countSome(ctx context.Context, from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	var m mergedCursor
-	m.open(p.version.Load(), maxSequence, false)
-	m.ctx = ctx
-	defer m.close()
+	var m lsm.Cursor
+	m.Open(p.Version.Load(), lsm.MaxSequence, false)
+	m.Ctx = ctx
+	defer m.Close()
 	now := p.c.nowMillis()
-	m.seek(&from.Key, inclusive)
+	m.Seek(&from.Key, inclusive)
 	for n := 0; m.Valid(); n++ {
 		key, v := m.Top()
 		if item.ComparePartition(key, &from.Key) != 0 {
 			return total, false, nil
 		}
-		if visible(v, now) {
+		if lsm.Shown(v, now) {
 			total += int64(len(v.Body))
 		}
 		if n == countBatch {

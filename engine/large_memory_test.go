@@ -48,7 +48,7 @@ func TestLargeDocumentsMemory(t *testing.T) {
 		look := func() {
 			var now runtime.MemStats
 			runtime.ReadMemStats(&now)
-			held := int64(now.HeapInuse) - int64(before.HeapInuse) + db.env.pool.Held()
+			held := int64(now.HeapInuse) - int64(before.HeapInuse) + db.env.Pool.Held()
 			for {
 				if old := most.Load(); held <= old || most.CompareAndSwap(old, held) {
 					return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -53,7 +54,7 @@ func (l *leftovers) retry(db *DB) {
 func (db *DB) remove(what string, bytes int64, remove func() error) {
 	try := func() bool {
 		err := remove()
-		if err == errHeld || vfs.InUse(err) {
+		if err == lsm.ErrHeld || vfs.InUse(err) {
 			return false
 		}
 		if err != nil && !errors.Is(err, ErrMissing) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -167,7 +168,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 			}
 		}
 		seq, pos, need, err := p.apply(ctx, r)
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			continue
 		}
 		if m != nil {

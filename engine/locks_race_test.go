@@ -28,9 +28,9 @@ func TestLockChecker(t *testing.T) {
 		fn   func()
 	}{
 		{"partition.compacting (rank 30) is taken under partition.flushing", func() {
-			must(t, p.flushing.Lock(context.Background()))
-			defer p.flushing.Unlock()
-			take(&p.compacting)
+			must(t, p.Flushing.Lock(context.Background()))
+			defer p.Flushing.Unlock()
+			take(&p.Compacting)
 		}},
 		{"DB.storeManifest (rank 90) is taken under partition.mu", func() {
 			p.mu.Lock()
@@ -40,7 +40,7 @@ func TestLockChecker(t *testing.T) {
 		{"MANIFEST-0000000002.tmp under partition.mu", func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			_ = p.storeFiles(nil, 0, manifest.Applied{}, nil)
+			_ = p.StoreFiles(nil, 0, manifest.Applied{}, nil)
 		}},
 	} {
 		got := func() (text string) {

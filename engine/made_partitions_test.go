@@ -37,13 +37,13 @@ func TestManyPartitions(t *testing.T) {
 		must(t, err)
 	})
 	store := db.storeManifest.dir.Bytes()
-	one, err := mem.ReadFile(db.partitions()[0].dir + "/" + manifest.Name(1))
+	one, err := mem.ReadFile(db.partitions()[0].Dir + "/" + manifest.Name(1))
 	must(t, err)
 	t.Logf("each of %d partitions has %d bytes of the store manifest and %d of its own", most, store/int64(most), len(one))
 	if each := store / int64(most); each > 160 || len(one) > 200 {
 		t.Errorf("the store manifest has %d bytes for each partition, its own %d", each, len(one))
 	}
-	if taken := db.env.pool.Used(); taken != 0 {
+	if taken := db.env.Pool.Used(); taken != 0 {
 		t.Errorf("%d bytes of write buffers are taken before anything was written", taken)
 	}
 	docs := 0

@@ -93,7 +93,7 @@ func (k *maintenance) tick() {
 	if db.tellsExpiry() {
 		signal(db.work.expiryWanted)
 	}
-	if db.env.heldBack.Swap(false) || db.anyPurgeable() {
+	if db.env.HeldBack.Swap(false) || db.anyPurgeable() {
 		signal(db.work.compactionWanted) // readers that held merges back may be gone, or items may have expired
 	}
 	if err := db.reserveSequences(); err != nil {
@@ -142,12 +142,12 @@ func (db *DB) holdLog() error {
 // flushStill flushes partitions that took no writes for idleFlush.
 func (k *maintenance) flushStill(now time.Time) {
 	for p := range k.idle {
-		if p.dropped.Load() {
+		if p.Dropped.Load() {
 			delete(k.idle, p)
 		}
 	}
 	for _, p := range k.db.partitions() {
-		if p.version.Load().active.Bytes() < idleBytes {
+		if p.Version.Load().Active.Bytes() < idleBytes {
 			delete(k.idle, p)
 			continue
 		}

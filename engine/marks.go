@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -131,7 +132,7 @@ func (db *DB) keepMarks() error {
 // versions; maxSequence: it keeps no changes.
 func (c *Container) changeFloor() uint64 {
 	if c.def.ChangeRetention == 0 {
-		return maxSequence
+		return lsm.MaxSequence
 	}
 	return c.db.floor(c.def.ChangeRetention)
 }

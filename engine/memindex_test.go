@@ -59,13 +59,13 @@ func TestMemtableIndexMemory(t *testing.T) {
 		t.Helper()
 		var sum int64
 		for _, p := range db.partitions() {
-			for _, part := range db.env.memIndexes.made(p.version.Load().active) {
-				sum += part.bytes
+			for _, part := range db.env.MemIndexes.Made(p.Version.Load().Active) {
+				sum += part.Bytes
 			}
 		}
 		var lent int64
 		for _, p := range db.partitions() {
-			lent += p.version.Load().active.Reserved()
+			lent += p.Version.Load().Active.Reserved()
 		}
 		if s := db.Stats(); s.IndexBytes != sum || s.BufferBytes != sum+lent || s.HeldBytes < s.BufferBytes {
 			t.Errorf("parts hold %d, memtables %d; counted %d of %d, held %d", sum, lent, s.IndexBytes, s.BufferBytes, s.HeldBytes)
@@ -90,13 +90,13 @@ func TestMemtableIndexMemory(t *testing.T) {
 	}
 
 	// No memory is left: the memtables are read, and hold no more.
-	db.env.memIndexes.beyond = db.env.pool.Used() - db.env.pool.Limit()
+	db.env.MemIndexes.Beyond = db.env.Pool.Used() - db.env.Pool.Limit()
 	put(100)
 	check()
 	if n := held(); n != before {
 		t.Errorf("%d bytes, had %d and was to get no more", n, before)
 	}
-	if db.env.memIndexes.beyond = 0; held() != before {
+	if db.env.MemIndexes.Beyond = 0; held() != before {
 		t.Error("memory that nobody asked for")
 	}
 	check()
@@ -124,13 +124,13 @@ func TestMemtableIndexMemory(t *testing.T) {
 	check()
 
 	// To make a part takes more than it may: that memtable is read.
-	db.env.memIndexes.scratch = 1
+	db.env.MemIndexes.Scratch = 1
 	put(100)
 	check()
 	if n := held(); n != 0 {
 		t.Errorf("%d bytes where none can be made", n)
 	}
-	db.env.memIndexes.scratch = math.MaxInt64
+	db.env.MemIndexes.Scratch = math.MaxInt64
 	check()
 	if n := held(); n != 0 {
 		t.Errorf("%d bytes: a memtable is to be tried once", n)

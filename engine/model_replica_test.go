@@ -133,12 +133,12 @@ func (m *model) tell() {
 		m.splitTold(c, p)
 	case n == 1:
 		var b bytes.Buffer
-		content, err := c.ExportPartition(context.Background(), p.id, &b)
+		content, err := c.ExportPartition(context.Background(), p.ID, &b)
 		m.must(err)
-		if content.Index != m.told.newest(p.rng) {
-			m.t.Fatalf("exported at entry %d, the partition is at %d", content.Index, m.told.newest(p.rng))
+		if content.Index != m.told.newest(p.Range) {
+			m.t.Fatalf("exported at entry %d, the partition is at %d", content.Index, m.told.newest(p.Range))
 		}
-		m.told.image, m.told.of = b.Bytes(), p.rng
+		m.told.image, m.told.of = b.Bytes(), p.Range
 	case n == 2:
 		m.installTold(c)
 	case n < 8:
@@ -150,11 +150,11 @@ func (m *model) tell() {
 
 // tellNew makes an entry.
 func (m *model) tellNew(c *Container, p *partition) {
-	e := &toldEntry{rng: p.rng, index: m.told.newest(p.rng) + 1, time: m.opts.clock()}
+	e := &toldEntry{rng: p.Range, index: m.told.newest(p.Range) + 1, time: m.opts.clock()}
 	keys := make(map[PartitionKey]bool)
 	for range m.rng.IntN(4) {
 		key, members := m.key(toldContainer)
-		if epk := key.EPK(); keys[key] || !p.rng.Contains(&epk) {
+		if epk := key.EPK(); keys[key] || !p.Range.Contains(&epk) {
 			continue
 		}
 		keys[key] = true
@@ -172,7 +172,7 @@ func (m *model) tellNew(c *Container, p *partition) {
 	durability := []Durability{Synced, Buffered}[m.rng.IntN(2)]
 	e.outcome = describeApplied(m.tellOne(c, p, e, durability))
 	if durability == Synced {
-		m.told.durable[p.id] = e.index
+		m.told.durable[p.ID] = e.index
 	}
 	m.knowTold(c)
 }
@@ -198,10 +198,10 @@ func (m *model) tellOne(c *Container, p *partition, e *toldEntry, d Durability) 
 		}
 		entry.Batches = append(entry.Batches, b)
 	}
-	got, err := c.ApplyAt(context.Background(), p.id, entry)
+	got, err := c.ApplyAt(context.Background(), p.ID, entry)
 	m.must(err)
 	if got.Skipped {
-		m.t.Fatalf("entry %d of partition %d is skipped", e.index, p.id)
+		m.t.Fatalf("entry %d of partition %d is skipped", e.index, p.ID)
 	}
 	return got
 }
@@ -210,18 +210,18 @@ func (m *model) tellOne(c *Container, p *partition, e *toldEntry, d Durability) 
 // both halves.
 func (m *model) splitTold(c *Container, p *partition) {
 	ctx := context.Background()
-	at := partmap.Midpoint(p.rng)
-	index := m.told.newest(p.rng)
-	job, err := c.Split(ctx, p.id, &SplitOptions{At: at.String()})
+	at := partmap.Midpoint(p.Range)
+	index := m.told.newest(p.Range)
+	job, err := c.Split(ctx, p.ID, &SplitOptions{At: at.String()})
 	m.must(err)
 	m.must(job.Wait(ctx))
 	for _, half := range c.routing.Load().parts {
-		if half.rng.Min != at && half.rng.Max != at {
+		if half.Range.Min != at && half.Range.Max != at {
 			continue
 		}
 		// A split is durable with all that its parent has applied.
-		m.told.durable[half.id] = index
-		e := &toldEntry{rng: half.rng, index: index + 1, time: m.opts.clock()}
+		m.told.durable[half.ID] = index
+		e := &toldEntry{rng: half.Range, index: index + 1, time: m.opts.clock()}
 		m.told.entries = append(m.told.entries, e)
 		m.tellOne(c, half, e, Buffered)
 	}
@@ -230,7 +230,7 @@ func (m *model) splitTold(c *Container, p *partition) {
 // installTold takes a partition back to what it was when it was exported.
 func (m *model) installTold(c *Container) {
 	for _, p := range c.routing.Load().parts {
-		if m.told.image == nil || p.rng != m.told.of {
+		if m.told.image == nil || p.Range != m.told.of {
 			continue
 		}
 		for i := len(m.snapshots) - 1; i >= 0; i-- {
@@ -249,16 +249,16 @@ func (m *model) installTold(c *Container) {
 func (m *model) recallTold(how string) {
 	c := m.toldTo()
 	for _, p := range c.routing.Load().parts {
-		index, err := c.AppliedIndex(p.id)
+		index, err := c.AppliedIndex(p.ID)
 		m.must(err)
-		newest, least := m.told.newest(p.rng), m.told.durable[p.id]
+		newest, least := m.told.newest(p.Range), m.told.durable[p.ID]
 		if how != "crash" {
 			least = newest
 		}
 		if index < least || index > newest {
-			m.t.Fatalf("after %s: partition %d is at entry %d, not between %d and %d", how, p.id, index, least, newest)
+			m.t.Fatalf("after %s: partition %d is at entry %d, not between %d and %d", how, p.ID, index, least, newest)
 		}
-		m.told.durable[p.id] = index
+		m.told.durable[p.ID] = index
 		m.tellAgain(c, p)
 	}
 	m.knowTold(c)
@@ -267,29 +267,29 @@ func (m *model) recallTold(how string) {
 // tellAgain compares a partition with the entry that it is at, and brings it up to
 // the newest one.
 func (m *model) tellAgain(c *Container, p *partition) {
-	index, err := c.AppliedIndex(p.id)
+	index, err := c.AppliedIndex(p.ID)
 	m.must(err)
-	found, err := readPartition(m.db, p.id)
+	found, err := readPartition(m.db, p.ID)
 	m.must(err)
-	want := m.told.at(p.rng, index)
+	want := m.told.at(p.Range, index)
 	for id, w := range want {
 		if got := found[id]; got.body != w.body || got.etag != w.etag {
-			m.t.Fatalf("partition %d at entry %d: %v is %.60q with etag %v, want %.60q with %v", p.id, index, id, got.body, got.etag, w.body, w.etag)
+			m.t.Fatalf("partition %d at entry %d: %v is %.60q with etag %v, want %.60q with %v", p.ID, index, id, got.body, got.etag, w.body, w.etag)
 		}
 	}
 	if len(found) != len(want) {
-		m.t.Fatalf("partition %d at entry %d has %d items, want %d", p.id, index, len(found), len(want))
+		m.t.Fatalf("partition %d at entry %d has %d items, want %d", p.ID, index, len(found), len(want))
 	}
-	for _, e := range m.told.lineage(p.rng) {
+	for _, e := range m.told.lineage(p.Range) {
 		if e.index <= index {
-			got, err := c.ApplyAt(context.Background(), p.id, Entry{Index: e.index, Time: e.time, Durability: Buffered})
+			got, err := c.ApplyAt(context.Background(), p.ID, Entry{Index: e.index, Time: e.time, Durability: Buffered})
 			if err != nil || !got.Skipped {
 				m.t.Fatalf("entry %d again: %+v, %v", e.index, got, err)
 			}
 			continue
 		}
 		if e.index > index+1 {
-			if _, err := c.ApplyAt(context.Background(), p.id, Entry{Index: e.index, Time: e.time}); !errors.Is(err, ErrIndexGap) {
+			if _, err := c.ApplyAt(context.Background(), p.ID, Entry{Index: e.index, Time: e.time}); !errors.Is(err, ErrIndexGap) {
 				m.t.Fatalf("entry %d after %d: %v", e.index, index, err)
 			}
 		}
@@ -304,7 +304,7 @@ func (m *model) tellAgain(c *Container, p *partition) {
 func (m *model) knowTold(c *Container) {
 	all := make(state)
 	for _, p := range c.routing.Load().parts {
-		for id, w := range m.told.at(p.rng, m.told.newest(p.rng)) {
+		for id, w := range m.told.at(p.Range, m.told.newest(p.Range)) {
 			all[id] = w
 		}
 	}

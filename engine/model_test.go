@@ -430,7 +430,7 @@ func (m *model) load() {
 func (m *model) carry() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
-	if len(p.version.Load().frozen) == 0 && p.version.Load().active.Versions() > 0 {
+	if len(p.Version.Load().Frozen) == 0 && p.Version.Load().Active.Versions() > 0 {
 		m.must(p.carry())
 	}
 }

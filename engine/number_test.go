@@ -29,10 +29,10 @@ func TestFileNumbersGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.routing.Load().parts[0]
-	if runs := p.version.Load().runs; len(runs) != 0 {
+	if runs := p.Version.Load().Runs; len(runs) != 0 {
 		t.Fatalf("%d runs are left", len(runs))
 	}
-	last := db.env.nextFile.Load()
+	last := db.env.NextFile.Load()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestFileNumbersGoOn(t *testing.T) {
 	if c, err = db.Container("c"); err != nil {
 		t.Fatal(err)
 	}
-	if n := c.routing.Load().parts[0].newFileNumber(); n <= last || last < 2 {
+	if n := c.routing.Load().parts[0].NewFileNumber(); n <= last || last < 2 {
 		t.Errorf("file %d, the last one before was %d", n, last)
 	}
 }

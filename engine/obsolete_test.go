@@ -22,7 +22,7 @@ func TestObsoleteBytes(t *testing.T) {
 				}
 				must(t, db.Flush(t.Context()))
 			}
-			_, release := c.routing.Load().parts[0].hold() // as a backup does
+			_, release := c.routing.Load().parts[0].PinVersion() // as a backup does
 			if n := db.Stats().ObsoleteBytes; n != 0 {
 				t.Errorf("%d bytes before", n)
 			}

@@ -42,14 +42,14 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	var err error
 	note := fmt.Sprintf("pid %d", os.Getpid())
-	if db.lock, err = db.env.fs.Lock(manifest.LockName, note); err != nil {
+	if db.lock, err = db.env.FS.Lock(manifest.LockName, note); err != nil {
 		if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("%w: what cannot be written is opened with Options.ReadOnly", err)
 		}
 		return err
 	}
 	db.bearing = !db.opts.RefuseDamaged
-	db.storeManifest.dir = manifest.NewDir(db.env.fs, ".", manifest.StoreKind)
+	db.storeManifest.dir = manifest.NewDir(db.env.FS, ".", manifest.StoreKind)
 	if db.opts.foldBytes > 0 {
 		db.storeManifest.dir.FoldFrom(db.opts.foldBytes)
 	}
@@ -65,7 +65,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	state := &db.storeManifest.state
-	db.env.storeID = state.StoreID
+	db.env.StoreID = state.StoreID
 	db.marks.open(state.Marks, db.markMillis())
 	if err = db.openPartitions(ctx, state); err != nil {
 		return err
@@ -74,12 +74,12 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	logState := wal.State{First: state.LogFirst, Closed: state.LogClosed}
-	if err = wal.PrepareRecovery(db.env.fs, manifest.LogDir, logState); err != nil {
+	if err = wal.PrepareRecovery(db.env.FS, manifest.LogDir, logState); err != nil {
 		return err
 	}
-	db.env.replaying = true
+	db.env.Replaying = true
 	recovery, err := db.replay(ctx, state)
-	db.env.replaying = false
+	db.env.Replaying = false
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	db.stamps.found(state.TimeHigh)
-	if db.log, err = wal.Create(db.env.fs, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
+	if db.log, err = wal.Create(db.env.FS, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}
 	db.tellDropped(recovery)
@@ -138,7 +138,7 @@ func (db *DB) syncNames(ctx context.Context, state *manifest.Store) error {
 		return nil
 	}
 	_, err := atOnce(ctx, db.opts.atOnce, len(state.Partitions), func(i int) error {
-		err := db.env.fs.SyncDir(manifest.PartitionDir(state.Partitions[i].ID))
+		err := db.env.FS.SyncDir(manifest.PartitionDir(state.Partitions[i].ID))
 		if db.bearing && errors.Is(err, ErrMissing) {
 			return nil // a partition without its directory is set aside
 		}
@@ -154,16 +154,16 @@ func (db *DB) checkSequences(next uint64) error {
 		if p.c.def.Replicated {
 			continue // replicated containers have sequences of their own
 		}
-		highest := p.install.flushedSeq.Load()
-		for _, r := range p.version.Load().runs {
-			for _, f := range r.files {
+		highest := p.Install.FlushedSeq.Load()
+		for _, r := range p.Version.Load().Runs {
+			for _, f := range r.Files {
 				if f.Broken() == nil { // else its properties are not known
 					highest = max(highest, f.Properties().MaxSeq)
 				}
 			}
 		}
 		if highest >= next {
-			return fault.Corrupt(db.env.fs.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "partition %d has sequence %d, the store goes on from %d", p.id, highest, next)
+			return fault.Corrupt(db.env.FS.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "partition %d has sequence %d, the store goes on from %d", p.ID, highest, next)
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func firstOf(r *wal.Recovery) uint64 {
 }
 
 func (db *DB) logOptions() wal.Options {
-	o := wal.Options{MaxFileBytes: db.opts.LogFileBytes, Unsettled: db.opts.ReadOnly, StoreID: db.env.storeID, RandomID: db.opts.random}
+	o := wal.Options{MaxFileBytes: db.opts.LogFileBytes, Unsettled: db.opts.ReadOnly, StoreID: db.env.StoreID, RandomID: db.opts.random}
 	if db.short {
 		o.FirstFileBytes = 1 // the least that the log allows
 	}

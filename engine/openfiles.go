@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
@@ -39,14 +40,14 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
 		if err != nil && !errors.Is(err, ErrTooNew) {
-			err = fault.Corrupt(db.env.fs.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "%w", err)
+			err = fault.Corrupt(db.env.FS.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "%w", err)
 		}
 		if err != nil {
 			return err
 		}
 		containers[c.name] = c
 		for _, p := range c.routing.Load().parts {
-			p.parents = parents[p.id]
+			p.parents = parents[p.ID]
 			all = append(all, p)
 		}
 	}
@@ -63,10 +64,10 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 func (db *DB) adoptSeed(parts []*partition) {
 	newest := uint64(0)
 	for _, p := range parts {
-		for _, r := range p.version.Load().runs {
-			for _, f := range r.files {
-				if seed := f.Seed(); f.ref.Number > newest && seed != (item.Seed{}) {
-					newest, db.env.seed = f.ref.Number, seed
+		for _, r := range p.Version.Load().Runs {
+			for _, f := range r.Files {
+				if seed := f.Seed(); f.Ref.Number > newest && seed != (item.Seed{}) {
+					newest, db.env.Seed = f.Ref.Number, seed
 				}
 			}
 		}
@@ -75,9 +76,9 @@ func (db *DB) adoptSeed(parts []*partition) {
 		return
 	}
 	for _, p := range parts {
-		v := *p.version.Load()
-		v.active = memtable.New(db.env.pool, p.span, 0, db.env.seed)
-		p.version.Store(&v)
+		v := *p.Version.Load()
+		v.Active = memtable.New(db.env.Pool, p.Span, 0, db.env.Seed)
+		p.Version.Store(&v)
 	}
 }
 
@@ -86,7 +87,7 @@ func (db *DB) adoptSeed(parts []*partition) {
 // files before it that were set aside.
 func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 	aside := make([][]error, len(parts)) // of each, why it or its files were set aside
-	shared := sharedFiles{readers: make(map[sharedFile]*sharedReader)}
+	shared := lsm.SharedFiles{Readers: make(map[lsm.SharedFile]*lsm.SharedReader)}
 	done, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error {
 		p := parts[i]
 		found, err := p.open(&shared)
@@ -96,7 +97,7 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 		}
 		aside[i] = found
 		if err != nil {
-			return fmt.Errorf("container %q, partition %d: %w", p.c.name, p.id, err)
+			return fmt.Errorf("container %q, partition %d: %w", p.c.name, p.ID, err)
 		}
 		return nil
 	})
@@ -110,55 +111,55 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 
 // open loads the manifest of a partition and opens its files. aside are the reasons
 // why files were set aside.
-func (p *partition) open(shared *sharedFiles) (aside []error, err error) {
-	names, err := p.db.env.fs.List(p.dir)
+func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
+	names, err := p.db.env.FS.List(p.Dir)
 	if err != nil {
 		return nil, err
 	}
 	p.noteNames(names)
 	var m manifest.Files
-	if err := p.install.dir.LoadListed(names, &m); err != nil {
+	if err := p.Install.Dir.LoadListed(names, &m); err != nil {
 		return nil, err
 	}
-	if err := p.db.storeManifest.state.CheckFiles(uint32(p.id), &m); err != nil {
-		return nil, fault.Corrupt(p.db.env.fs.Path(path.Join(p.dir, manifest.Name(p.install.dir.Generation()))), 0, "%w", err)
+	if err := p.db.storeManifest.state.CheckFiles(uint32(p.ID), &m); err != nil {
+		return nil, fault.Corrupt(p.db.env.FS.Path(path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation()))), 0, "%w", err)
 	}
 	p.leftovers = leftoversOf(names, &m)
-	p.install.flushedSeq.Store(m.FlushedSeq)
-	p.visible.Store(m.FlushedSeq)
+	p.Install.FlushedSeq.Store(m.FlushedSeq)
+	p.Visible.Store(m.FlushedSeq)
 	p.mu.lastSeq = m.FlushedSeq
-	p.install.applied = m.Applied.OrZero()
-	p.mu.applied = p.install.applied
+	p.Install.Applied = m.Applied.OrZero()
+	p.mu.applied = p.Install.Applied
 	p.c.raiseEntryTime(p.mu.applied.Time)
-	p.inherits.Store(&m.Inherits)
-	p.changeFloor.Store(m.ChangeFloor)
+	p.Inherits.Store(&m.Inherits)
+	p.ChangeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0
 	// New files get numbers from m.Floor on. If the process ends before a manifest
 	// names a new file, the next open knows by the number that it is left over.
 	p.db.numberTaken(max(m.Floor, 1) - 1)
-	v := *p.version.Load()
+	v := *p.Version.Load()
 	for i := range m.Runs {
-		r := &run{shadowed: m.Runs[i].Shadowed, expiring: expiringFrom(m.Runs[i].Expiring), keptAbove: m.ChangeFloor}
-		v.runs = append(v.runs, r)
-		p.version.Store(&v) // so that abandon closes what was opened
+		r := &lsm.Run{Shadowed: m.Runs[i].Shadowed, Expiring: lsm.ExpiringFrom(m.Runs[i].Expiring), KeptAbove: m.ChangeFloor}
+		v.Runs = append(v.Runs, r)
+		p.Version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {
-			f, err := p.openFile(ref, shared)
+			f, err := p.OpenFile(ref, shared)
 			if p.db.bears(err) {
 				aside = append(aside, err)
-				f, err = p.asideFile(ref, path.Join(p.dir, manifest.SegmentName(ref.Number)), err)
+				f, err = p.AsideFile(ref, path.Join(p.Dir, manifest.SegmentName(ref.Number)), err)
 			}
 			if err != nil {
 				return aside, err
 			}
-			r.files = append(r.files, f)
+			r.Files = append(r.Files, f)
 			p.db.numberTaken(ref.Number)
 			if f.Broken() == nil {
 				p.foundStamp(f.Properties().MaxModified)
 			}
 		}
 	}
-	v.setRuns(v.runs)
-	p.version.Store(&v)
+	v.SetRuns(v.Runs)
+	p.Version.Store(&v)
 	return aside, nil
 }
 
@@ -174,8 +175,8 @@ func (p *partition) noteNames(names []string) {
 // numberTaken makes sure that all new files get numbers above this one.
 func (db *DB) numberTaken(number uint64) {
 	for {
-		old := db.env.nextFile.Load()
-		if old >= number || db.env.nextFile.CompareAndSwap(old, number) {
+		old := db.env.NextFile.Load()
+		if old >= number || db.env.NextFile.CompareAndSwap(old, number) {
 			return
 		}
 	}

@@ -50,14 +50,14 @@ func newManyStore(t *testing.T) (s *splitStore, manifests []string) {
 	s.must(s.db.Flush(ctx))
 	s.split(2, nil)
 	s.put(1, "late", "text") // in the log
-	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[0].dir, "0000009999.seg"), []byte("never committed")))
-	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[1].dir, "0000008888.seg.tmp"), []byte("temporary")))
+	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[0].Dir, "0000009999.seg"), []byte("never committed")))
+	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[1].Dir, "0000008888.seg.tmp"), []byte("temporary")))
 	state := s.db.storeManifest.state.Clone()
 	for _, name := range []string{"c", "d"} {
 		c, err := s.db.Container(name)
 		s.must(err)
 		for _, p := range c.routing.Load().parts {
-			manifests = append(manifests, path.Join(p.dir, manifest.Name(p.install.dir.Generation())))
+			manifests = append(manifests, path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation())))
 		}
 	}
 	if len(manifests) != len(state.Partitions) {
@@ -71,17 +71,17 @@ func newManyStore(t *testing.T) (s *splitStore, manifests []string) {
 func describeOpened(db *DB) (text string) {
 	for _, c := range db.containers.Load().byName() {
 		for _, p := range c.routing.Load().parts {
-			v := p.version.Load()
+			v := p.Version.Load()
 			text += fmt.Sprintf("%s/%d: flushed %d, visible %d, raw %d, parents %v, inherits %v, lost %v\n",
-				c.name, p.id, p.install.flushedSeq.Load(), p.visible.Load(), v.raw, p.parents, *p.inherits.Load(), p.lost)
-			for _, r := range v.runs {
-				for _, f := range r.files {
-					text += fmt.Sprintf("  %s %v-%v, %d items, aside %t\n", f.name, f.min, f.max, f.items(), f.aside.Load())
+				c.name, p.ID, p.Install.FlushedSeq.Load(), p.Visible.Load(), v.RawBytes, p.parents, *p.Inherits.Load(), p.Lost)
+			for _, r := range v.Runs {
+				for _, f := range r.Files {
+					text += fmt.Sprintf("  %s %v-%v, %d items, aside %t\n", f.Name, f.Min, f.Max, f.ItemsWithin(), f.Aside.Load())
 				}
 			}
 		}
 	}
-	return text + fmt.Sprintf("next file %d, stamp %d, damage %+v", db.env.nextFile.Load(), db.stamps.last.Load(), db.Stats().Damage)
+	return text + fmt.Sprintf("next file %d, stamp %d, damage %+v", db.env.NextFile.Load(), db.stamps.last.Load(), db.Stats().Damage)
 }
 
 // TestOpenManyAtOnce: partitions that are loaded at the same time give the store that

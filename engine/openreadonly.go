@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -33,7 +34,7 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		}
 		now := db.generations()
 		same := before != nil && slices.Equal(now, before)
-		if same && (db.bearing || !unreadable(err)) {
+		if same && (db.bearing || !lsm.Unreadable(err)) {
 			return err
 		}
 		if try == readTries {
@@ -41,13 +42,13 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		}
 		// If a writer has replaced a file, the next attempt reads another one. Damage is
 		// met again.
-		db.bearing = !db.opts.RefuseDamaged && unreadable(err) && (same || err.Error() == last)
+		db.bearing = !db.opts.RefuseDamaged && lsm.Unreadable(err) && (same || err.Error() == last)
 		if same && !db.bearing {
 			return err
 		}
 		before, last = now, err.Error()
 		for _, p := range db.partitions() {
-			p.version.Load().release(&db.env)
+			p.Version.Load().Release(&db.env)
 		}
 		db.containers.Store(nil)
 		select { // leaves the processor to the writer
@@ -67,7 +68,7 @@ func (db *DB) generations() []uint64 {
 	latest, _ := db.storeManifest.dir.Latest() // 0 if it cannot be read: no change
 	found := []uint64{latest}
 	for _, p := range db.storeManifest.state.Partitions {
-		latest, _ := manifest.NewDir(db.env.fs, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
+		latest, _ := manifest.NewDir(db.env.FS, manifest.PartitionDir(p.ID), manifest.PartitionKind).Latest()
 		found = append(found, latest)
 	}
 	return found
@@ -76,13 +77,13 @@ func (db *DB) generations() []uint64 {
 var errStale = errors.New("the store changed while it was read")
 
 func (db *DB) readState(ctx context.Context) error {
-	db.storeManifest.dir = manifest.NewDir(db.env.fs, ".", manifest.StoreKind)
+	db.storeManifest.dir = manifest.NewDir(db.env.FS, ".", manifest.StoreKind)
 	db.storeManifest.state = manifest.Store{}
 	if err := db.storeManifest.dir.Load(&db.storeManifest.state); err != nil {
 		return err
 	}
 	state := &db.storeManifest.state
-	db.env.storeID = state.StoreID
+	db.env.StoreID = state.StoreID
 	if err := db.openPartitions(ctx, state); err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (db *DB) readState(ctx context.Context) error {
 		}
 	}
 	var now manifest.Store
-	if err := manifest.NewDir(db.env.fs, ".", manifest.StoreKind).Load(&now); err != nil {
+	if err := manifest.NewDir(db.env.FS, ".", manifest.StoreKind).Load(&now); err != nil {
 		return err
 	}
 	if now.LogFirst > last || !samePartitions(state, &now) {

@@ -17,28 +17,28 @@ import (
 // directory that has files and is no store.
 func (db *DB) openRoot() error {
 	if db.opts.fs != nil {
-		db.env.fs = db.opts.fs
+		db.env.FS = db.opts.fs
 	} else {
 		var err error
 		if db.opts.ReadOnly {
-			if db.env.fs, err = vfs.OpenRoot(db.dir); errors.Is(err, fs.ErrNotExist) {
+			if db.env.FS, err = vfs.OpenRoot(db.dir); errors.Is(err, fs.ErrNotExist) {
 				err = fmt.Errorf("%w: %w", ErrNotStore, err)
 			}
 		} else {
-			db.env.fs, err = vfs.CreateRoot(db.dir)
+			db.env.FS, err = vfs.CreateRoot(db.dir)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	db.env.fs = vfs.Sparing(db.env.fs, db.files.Spare)
-	names, err := db.env.fs.List(".")
+	db.env.FS = vfs.Sparing(db.env.FS, db.files.Spare)
+	names, err := db.env.FS.List(".")
 	if err != nil {
 		return err
 	}
 	if hasManifest(names) {
 		var m manifest.Files
-		if !slices.Contains(names, manifest.PartitionsDir) && manifest.NewDir(db.env.fs, ".", manifest.PartitionKind).Load(&m) == nil {
+		if !slices.Contains(names, manifest.PartitionsDir) && manifest.NewDir(db.env.FS, ".", manifest.PartitionKind).Load(&m) == nil {
 			return fmt.Errorf("%w: it is the directory of partition %d of one", ErrNotStore, m.Partition)
 		}
 		return nil
@@ -49,7 +49,7 @@ func (db *DB) openRoot() error {
 	}
 	if err := db.checkOrphans(); err != nil {
 		// Another process may have made the store since the first listing.
-		if names, listErr := db.env.fs.List("."); listErr == nil && hasManifest(names) {
+		if names, listErr := db.env.FS.List("."); listErr == nil && hasManifest(names) {
 			return nil
 		}
 		return err
@@ -84,12 +84,12 @@ func (db *DB) foreign(names []string) error {
 // files: it is a store that has lost its manifest.
 func (db *DB) checkOrphans() error {
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
-		names, err := db.env.fs.List(dir)
+		names, err := db.env.FS.List(dir)
 		if err != nil && !errors.Is(err, fault.ErrMissing) {
 			return err
 		}
 		if len(names) > 0 {
-			return fault.IO("open", db.env.fs.Path(manifest.Name(1)), -1, fmt.Errorf("the manifest is gone, %s/%s is there: %w", dir, names[0], os.ErrNotExist))
+			return fault.IO("open", db.env.FS.Path(manifest.Name(1)), -1, fmt.Errorf("the manifest is gone, %s/%s is there: %w", dir, names[0], os.ErrNotExist))
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (db *DB) makeStore() error {
 		return err
 	}
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
-		if err := vfs.MkdirSync(db.env.fs, dir); err != nil {
+		if err := vfs.MkdirSync(db.env.FS, dir); err != nil {
 			return err
 		}
 	}

@@ -94,10 +94,10 @@ func (o *oracle) noteBatch(p PartitionID, writes []write, acknowledged, synced b
 func (o *oracle) follow(db *DB) {
 	present := make(map[PartitionID]bool)
 	for _, p := range db.partitions() {
-		present[p.id] = true
+		present[p.ID] = true
 	}
 	for _, p := range db.partitions() {
-		if o.parts[p.id] != nil {
+		if o.parts[p.ID] != nil {
 			continue
 		}
 		h := new(history)
@@ -108,7 +108,7 @@ func (o *oracle) follow(db *DB) {
 			}
 			mine := false
 			for _, w := range old.writes {
-				if epk := w.key.EPK(); p.rng.Contains(&epk) {
+				if epk := w.key.EPK(); p.Range.Contains(&epk) {
 					h.writes = append(h.writes, w)
 					mine = true
 				}
@@ -130,7 +130,7 @@ func (o *oracle) follow(db *DB) {
 			}
 		}
 		if len(h.writes) > 0 {
-			o.parts[p.id] = h
+			o.parts[p.ID] = h
 		}
 	}
 	for id, h := range o.parts {
@@ -290,7 +290,7 @@ func (h *history) explain(found state, least int, now int64) string {
 func readPartition(db *DB, id PartitionID) (state, error) {
 	s := make(state)
 	for _, p := range db.partitions() {
-		if p.id != id {
+		if p.ID != id {
 			continue
 		}
 		for it, err := range p.c.ScanAll(context.Background(), nil) {
@@ -298,7 +298,7 @@ func readPartition(db *DB, id PartitionID) (state, error) {
 				return nil, err
 			}
 			epk := it.Key.EPK()
-			if !p.rng.Contains(&epk) {
+			if !p.Range.Contains(&epk) {
 				continue
 			}
 			one, err := p.c.Read(context.Background(), it.Key, it.ID)
@@ -326,7 +326,7 @@ func millisOf(t time.Time) int64 {
 func partitionOf(c *Container, key PartitionKey) PartitionID {
 	epk := key.EPK()
 	rt := c.routing.Load()
-	return rt.parts[rt.table.Find(&epk)].id
+	return rt.parts[rt.table.Find(&epk)].ID
 }
 
 // newSeed returns the seed of a random test, which is told if the test fails.

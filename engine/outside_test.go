@@ -29,7 +29,7 @@ func forgedStream(t *testing.T, c *Container, change func(h *streamHead, ver *it
 	key := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk.Encoded(), ID: []byte("x")}
 	now := c.db.opts.clock().UnixMilli()
 	ver := item.Version{Seq: 9, Modified: now, Body: []byte(`{"id":"x","k":"a"}`)}
-	head := c.streamHead(p.rng)
+	head := c.streamHead(p.Range)
 	head.Seq, head.At = 10, manifest.Applied{Index: 5, Time: now}
 	change(&head, &ver)
 	var b bytes.Buffer

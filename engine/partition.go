@@ -6,6 +6,7 @@ import (
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/meter"
@@ -15,7 +16,7 @@ import (
 // partition is a physical partition. The package documentation has the order of
 // its locks.
 type partition struct {
-	tree
+	lsm.Tree
 	db *DB
 	c  *Container
 
@@ -58,7 +59,7 @@ type partition struct {
 // tableBytes is the memory that versions take in all memtables.
 func (db *DB) tableBytes() (n int64) {
 	for _, p := range db.partitions() {
-		n += p.version.Load().tableBytes()
+		n += p.Version.Load().TableBytes()
 	}
 	return n
 }
@@ -75,11 +76,11 @@ func (p *partition) publish(seq uint64) error {
 
 func (p *partition) raise(seq uint64) {
 	for {
-		old := p.visible.Load()
+		old := p.Visible.Load()
 		if old >= seq {
 			return
 		}
-		if p.visible.CompareAndSwap(old, seq) {
+		if p.Visible.CompareAndSwap(old, seq) {
 			p.c.followers.Signal()
 			return
 		}
@@ -89,20 +90,20 @@ func (p *partition) raise(seq uint64) {
 // freezeLocked gives the partition a new memtable if the present one holds
 // anything. The commit lock is held.
 func (p *partition) freezeLocked() bool {
-	active := p.version.Load().active
-	if active.Versions() == 0 || p.dropped.Load() {
+	active := p.Version.Load().Active
+	if active.Versions() == 0 || p.Dropped.Load() {
 		return false
 	}
-	next := memtable.New(p.db.env.pool, p.span, int(active.Items()), p.db.env.seed)
-	frozen := frozenTable{Table: active, last: p.mu.last, synced: p.mu.synced, lastSeq: p.mu.lastSeq, applied: p.mu.applied, mixed: p.mu.mixed}
-	if !p.db.env.replaying {
+	next := memtable.New(p.db.env.Pool, p.Span, int(active.Items()), p.db.env.Seed)
+	frozen := lsm.Frozen{Table: active, Last: p.mu.last, Synced: p.mu.synced, LastSeq: p.mu.lastSeq, Applied: p.mu.applied, Mixed: p.mu.mixed}
+	if !p.db.env.Replaying {
 		p.mu.mixed = false
 	}
-	p.swap(func(v version) version {
-		v.active = next
-		v.frozen = append([]frozenTable{frozen}, v.frozen...)
+	p.Swap(func(v lsm.Version) lsm.Version {
+		v.Active = next
+		v.Frozen = append([]lsm.Frozen{frozen}, v.Frozen...)
 		return v
 	})
-	p.db.env.frozenBytes.Add(active.Reserved())
+	p.db.env.FrozenBytes.Add(active.Reserved())
 	return true
 }

@@ -13,7 +13,7 @@ type parentProgress struct {
 // sequence of the record.
 func (p *partition) replayMark(last uint64, at manifest.Applied) {
 	p.mu.lastSeq = max(p.mu.lastSeq, last)
-	p.visible.Store(max(p.visible.Load(), last))
+	p.Visible.Store(max(p.Visible.Load(), last))
 	if at.Index > p.mu.applied.Index {
 		p.mu.applied = at
 	}
@@ -24,15 +24,15 @@ func (p *partition) replayMark(last uint64, at manifest.Applied) {
 // nothing in memory. An entry that wrote nothing leaves no memtable, so no flush
 // stores it.
 func (p *partition) noteEntries() error {
-	p.install.Lock()
-	defer p.install.Unlock()
+	p.Install.Lock()
+	defer p.Install.Unlock()
 	p.mu.Lock()
-	v := p.version.Load()
-	empty := v.active.Versions() == 0 && len(v.frozen) == 0 && !p.dropped.Load()
+	v := p.Version.Load()
+	empty := v.Active.Versions() == 0 && len(v.Frozen) == 0 && !p.Dropped.Load()
 	last, at := p.mu.lastSeq, p.mu.applied
 	p.mu.Unlock()
-	if !empty || last <= p.install.flushedSeq.Load() || len(p.inherited()) > 0 {
+	if !empty || last <= p.Install.FlushedSeq.Load() || len(p.Inherited()) > 0 {
 		return nil
 	}
-	return p.storeFiles(v.runs, last, at, nil)
+	return p.StoreFiles(v.Runs, last, at, nil)
 }

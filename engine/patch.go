@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
@@ -218,7 +219,7 @@ func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err e
 // patched one. It stores an error of the patch in op.failed, which counts when the
 // operation is judged. It makes no document if the item does not exist or has another
 // etag: then the operation is refused anyway.
-func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
+func (p *partition) lookUpPatched(v *lsm.Version, u *commit, i int) error {
 	op, found := &u.ops[i], &u.found[i]
 	op.data, op.failed = op.data[:op.idLen], nil
 	var body []byte
@@ -231,7 +232,7 @@ func (p *partition) lookUpPatched(v *version, u *commit, i int) error {
 	} else {
 		var err error
 		key := u.key(op.id())
-		if body, found.exists, err = v.lookup(&key, &u.epk, maxSequence, nil, false, &found.version); err != nil {
+		if body, found.exists, err = v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, false, &found.version); err != nil {
 			return p.db.readError(err)
 		}
 		found.version.Body = nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
@@ -14,33 +15,33 @@ import (
 func (r *reshape) prepare(ctx context.Context) error {
 	r.names = make(map[uint64]string)
 	for _, p := range r.parents {
-		v, release := p.hold()
+		v, release := p.PinVersion()
 		defer release()
-		for _, run := range v.runs {
-			for _, f := range run.files {
-				r.names[f.ref.Number] = f.name
+		for _, run := range v.Runs {
+			for _, f := range run.Files {
+				r.names[f.Ref.Number] = f.Name
 			}
 		}
 	}
 	for i, rng := range r.plan.Children {
 		child := r.c.newPartition(partmap.Entry{ID: PartitionID(r.ids[i].ID), Range: rng})
 		for _, p := range r.parents {
-			child.parents = append(child.parents, p.id)
-			child.changeFloor.Store(max(child.changeFloor.Load(), p.changeFloor.Load()))
+			child.parents = append(child.parents, p.ID)
+			child.ChangeFloor.Store(max(child.ChangeFloor.Load(), p.ChangeFloor.Load()))
 		}
 		r.children = append(r.children, child)
-		runs, err := child.inheritRuns(trees(r.parents))
+		runs, err := child.InheritRuns(trees(r.parents))
 		if err != nil {
 			return err
 		}
-		v := *child.version.Load()
-		v.setRuns(runs)
-		child.version.Store(&v)
+		v := *child.Version.Load()
+		v.SetRuns(runs)
+		child.Version.Store(&v)
 		if err := r.link(ctx, child); err != nil {
 			return err
 		}
 	}
-	if err := r.db.env.fs.SyncDir(manifest.PartitionsDir); err != nil {
+	if err := r.db.env.FS.SyncDir(manifest.PartitionsDir); err != nil {
 		return err
 	}
 	return r.makeRouting()
@@ -49,23 +50,23 @@ func (r *reshape) prepare(ctx context.Context) error {
 // link makes the directory of a child: links to its files, and its manifest. Storing
 // the manifest syncs all names in the directory.
 func (r *reshape) link(ctx context.Context, child *partition) error {
-	fsys := r.db.env.fs
+	fsys := r.db.env.FS
 	if err := child.makeDirectory(); err != nil {
 		return err
 	}
 	linked := make(map[uint64]bool)
 	var copied int64
-	for _, run := range child.version.Load().runs {
-		for _, f := range run.files {
-			if linked[f.ref.Number] {
+	for _, run := range child.Version.Load().Runs {
+		for _, f := range run.Files {
+			if linked[f.Ref.Number] {
 				continue
 			}
-			linked[f.ref.Number] = true
+			linked[f.Ref.Number] = true
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			n, err := vfs.LinkOrCopy(fsys, r.names[f.ref.Number], f.name)
-			if err != nil && !f.missing(err) {
+			n, err := vfs.LinkOrCopy(fsys, r.names[f.Ref.Number], f.Name)
+			if err != nil && !f.Missing(err) {
 				return err
 			}
 			copied += n
@@ -75,17 +76,17 @@ func (r *reshape) link(ctx context.Context, child *partition) error {
 	var inherits []manifest.Inherited
 	var flushed uint64
 	for _, p := range r.parents {
-		seq := p.install.flushedSeq.Load()
+		seq := p.Install.FlushedSeq.Load()
 		flushed = max(flushed, seq)
-		if p.rng.Overlaps(child.rng) {
-			inherits = append(inherits, manifest.Inherited{Stream: uint32(p.id), FlushedSeq: seq})
+		if p.Range.Overlaps(child.Range) {
+			inherits = append(inherits, manifest.Inherited{Stream: uint32(p.ID), FlushedSeq: seq})
 		}
 	}
-	child.install.flushedSeq.Store(flushed)
-	child.inherits.Store(&inherits)
-	child.install.applied = r.parents[0].install.applied
+	child.Install.FlushedSeq.Store(flushed)
+	child.Inherits.Store(&inherits)
+	child.Install.Applied = r.parents[0].Install.Applied
 	child.born = r.parents[0].born
-	return child.install.dir.Store(child.manifest(child.version.Load().runs, flushed, child.install.applied, inherits))
+	return child.Install.Dir.Store(child.Manifest(child.Version.Load().Runs, flushed, child.Install.Applied, inherits))
 }
 
 // makeRouting builds the routing table with the children in the parents' place.
@@ -96,7 +97,7 @@ func (r *reshape) makeRouting() error {
 	for i, p := range old.parts {
 		if p == r.parents[0] {
 			for _, child := range r.children {
-				entries = append(entries, partmap.Entry{ID: child.id, Range: child.rng})
+				entries = append(entries, partmap.Entry{ID: child.ID, Range: child.Range})
 				next.parts = append(next.parts, child)
 			}
 		}
@@ -115,9 +116,9 @@ func (r *reshape) makeRouting() error {
 }
 
 // trees returns the trees of partitions.
-func trees(parts []*partition) (all []*tree) {
+func trees(parts []*partition) (all []*lsm.Tree) {
 	for _, p := range parts {
-		all = append(all, &p.tree)
+		all = append(all, &p.Tree)
 	}
 	return all
 }

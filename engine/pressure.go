@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
@@ -27,38 +28,38 @@ type debt struct{ owed atomic.Int64 }
 // filled scales the used part of the write buffers: 0 up to the part from of their
 // limit, 1 from the part to on, linear in between.
 func (db *DB) filled(from, to float64) float64 {
-	part := float64(db.env.pool.Used()) / float64(db.env.pool.Limit())
+	part := float64(db.env.Pool.Used()) / float64(db.env.Pool.Limit())
 	return max(0, min(1, (part-from)/(to-from)))
 }
 
 // fullness says how far write buffers are filled beyond pressureFrom, where writes
 // begin to slow down: 0 to 1.
-func (db *DB) fullness() float64 { return db.filled(pressureFrom, 1) }
+func (db *DB) fullness() float64 { return db.filled(lsm.PressureFrom, 1) }
 
 // ripe says that the active memtables together take more than half of the limit of
 // write buffers. Then the largest is flushed, if no frozen one waits for its flush. So
 // memtables of several partitions that fill equally fast are flushed one after the
 // other, each as large as the others let it become, and not all at once.
 func (db *DB) ripe() bool {
-	return db.env.pool.Used()-db.env.frozenBytes.Load() > db.env.pool.Limit()/2
+	return db.env.Pool.Used()-db.env.FrozenBytes.Load() > db.env.Pool.Limit()/2
 }
 
 // pressure says how much writes to the partition are to be slowed: 0 to 1.
 func (p *partition) pressure() float64 {
-	runs := float64(p.version.Load().ages()-manyRuns) / (mostRuns - manyRuns)
+	runs := float64(p.Version.Load().Ages()-lsm.ManyRuns) / (lsm.MostRuns - lsm.ManyRuns)
 	return max(p.db.fullness(), min(runs, 1))
 }
 
 // overrun says that a write must wait until runs of the partition are merged.
 // While merges fail it is false: waiting would not help.
 func (p *partition) overrun() bool {
-	return p.version.Load().ages() >= mostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
+	return p.Version.Load().Ages() >= lsm.MostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
 }
 
 // promise sets size bytes of write buffers aside for a write. It returns false if they
 // are not free.
 func (db *DB) promise(size int64) bool {
-	if db.env.pool.Used()+db.promised.Add(size) <= db.env.pool.Limit() {
+	if db.env.Pool.Used()+db.promised.Add(size) <= db.env.Pool.Limit() {
 		return true
 	}
 	db.promised.Add(-size)
@@ -69,8 +70,8 @@ func (db *DB) promise(size int64) bool {
 // long that took. Without an error, the memory is promised to the write until admitted
 // is called.
 func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duration, error) {
-	if p.lost != nil {
-		return 0, p.lost
+	if p.Lost != nil {
+		return 0, p.Lost
 	}
 	pressure := p.pressure()
 	if pressure == 0 && db.promise(size) {
@@ -86,7 +87,7 @@ func (db *DB) admit(ctx context.Context, p *partition, size int64) (time.Duratio
 	waited := time.Since(start)
 	if waited >= smallestPause {
 		db.counters.stalled(waited)
-		notify(db, db.opts.Events.Stalled, StallEvent{Partition: p.id, Waited: waited})
+		notify(db, db.opts.Events.Stalled, StallEvent{Partition: p.ID, Waited: waited})
 	}
 	return waited, nil
 }
@@ -120,7 +121,7 @@ func (p *partition) waitForRoom(ctx context.Context, size int64) error {
 		if db.closing.Load() {
 			return ErrClosed
 		}
-		if p.dropped.Load() {
+		if p.Dropped.Load() {
 			return p.gone()
 		}
 		if err := db.work.flushError.Load(); err != nil && !overrun {

@@ -12,7 +12,7 @@ import (
 // frozenPartitions returns those that have a memtable that waits for its flush.
 func frozenPartitions(db *DB) (frozen []*partition) {
 	for _, p := range db.partitions() {
-		if len(p.version.Load().frozen) > 0 {
+		if len(p.Version.Load().Frozen) > 0 {
 			frozen = append(frozen, p)
 		}
 	}
@@ -54,9 +54,9 @@ func TestFlushesTakeTurns(t *testing.T) {
 	if frozen := frozenPartitions(db); first == nil || len(frozen) != 1 || frozen[0] != first {
 		t.Fatalf("flushed first: %v; %d partitions frozen, want one", first, len(frozen))
 	}
-	size := first.version.Load().frozen[0].Reserved()
+	size := first.Version.Load().Frozen[0].Reserved()
 	for _, p := range db.partitions() {
-		if n := p.version.Load().active.Reserved(); n > size {
+		if n := p.Version.Load().Active.Reserved(); n > size {
 			t.Errorf("%d bytes are flushed before %d", size, n)
 		}
 	}
@@ -74,7 +74,7 @@ func TestFlushesTakeTurns(t *testing.T) {
 	}
 	w.waiting.Add(-1)
 	w.flushes.Add(-1)
-	second.flushing.Unlock()
+	second.Flushing.Unlock()
 
-	first.flushing.Unlock()
+	first.Flushing.Unlock()
 }

@@ -116,7 +116,7 @@ func TestAnswersOverEveryBound(t *testing.T) {
 				execLimits.OrderMemory = 1 << (8 + d.IntN(12))
 				execLimits.GroupMemory = 1 << (12 + d.IntN(12))
 				execLimits.FirstStep = 1 << d.IntN(8)
-				db.env.memIndexes.beyond = []int64{-db.env.pool.Limit(), 0}[d.IntN(2)]
+				db.env.MemIndexes.Beyond = []int64{-db.env.Pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}
 		})

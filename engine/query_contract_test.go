@@ -168,7 +168,7 @@ func TestQueryErrors(t *testing.T) {
 	if _, err := ParseQuery("SELECT * FROM", nil); !errors.Is(err, ErrInvalid) || !errors.As(err, &bad) || bad.Column != 14 {
 		t.Errorf("%v", err)
 	}
-	if pinned := c.db.env.pins.Live(); len(pinned) > 0 {
+	if pinned := c.db.env.Pins.Live(); len(pinned) > 0 {
 		t.Errorf("sequences are pinned: %v", pinned)
 	}
 }
@@ -197,7 +197,7 @@ func TestQueryCancelled(t *testing.T) {
 		if r.Continue() == "" || r.Stats().Results != 1 {
 			t.Errorf("%s: %q after a break, %+v", name, r.Continue(), r.Stats())
 		}
-		if pinned := c.db.env.pins.Live(); len(pinned) > 0 {
+		if pinned := c.db.env.Pins.Live(); len(pinned) > 0 {
 			t.Errorf("%s: sequences are pinned: %v", name, pinned)
 		}
 	}

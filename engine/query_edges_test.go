@@ -92,7 +92,7 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 	s := newSplitStore(t, def, func(o *Options) { clock = newTestClock(o) })
 	var key [2]int // of each physical partition
 	for i, p := range s.c.routing.Load().parts {
-		for epk := NumberKey(0).EPK(); !p.rng.Contains(&epk); epk = NumberKey(float64(key[i])).EPK() {
+		for epk := NumberKey(0).EPK(); !p.Range.Contains(&epk); epk = NumberKey(float64(key[i])).EPK() {
 			key[i]++
 		}
 	}
@@ -188,13 +188,13 @@ func TestShadowsOfTwoReferences(t *testing.T) {
 	// The file in the middle is written anew, so that the newest does not know it
 	// once the store was opened again.
 	p := s.c.routing.Load().parts[0]
-	runs := p.version.Load().runs
-	s.must(writeAnew(ctx, &p.tree, runs[1].files[0]))
+	runs := p.Version.Load().Runs
+	s.must(writeAnew(ctx, &p.Tree, runs[1].Files[0]))
 	s.split(0, &SplitOptions{At: "20"})
 	s.reopen(s.mem.Kill())
 	s.merge(0)
-	list := s.c.routing.Load().parts[0].version.Load().runs
-	if len(list) != 2 || len(list[0].files) != 2 || len(list[1].files) != 2 || list[0].files[1].ref.Number != list[1].files[0].ref.Number {
+	list := s.c.routing.Load().parts[0].Version.Load().Runs
+	if len(list) != 2 || len(list[0].Files) != 2 || len(list[1].Files) != 2 || list[0].Files[1].Ref.Number != list[1].Files[0].Ref.Number {
 		t.Fatal("the runs are not what the test is about")
 	}
 	if n, err := s.c.Count(ctx, AllPartitions(), Exists("/v")); err != nil || n != 20 {

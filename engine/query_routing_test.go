@@ -32,7 +32,7 @@ func TestRoutingByKeys(t *testing.T) {
 			}
 			place := func(keys ...PartitionKey) PartitionID {
 				rt, epk := c.routing.Load(), JoinKeys(keys...).EPK()
-				return rt.parts[rt.table.Find(&epk)].id
+				return rt.parts[rt.table.Find(&epk)].ID
 			}
 			k := func(n int) PartitionKey { return NumberKey(float64(n)) }
 			for _, test := range []struct {

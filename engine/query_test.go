@@ -132,7 +132,7 @@ func (m *queryModel) step() {
 		m.now += m.d.Int64N(40_000)
 	case p < 42:
 		// No memory for indexes of memtables, or enough again.
-		m.db.env.memIndexes.beyond = []int64{-m.db.env.pool.Limit(), 0}[m.d.IntN(2)]
+		m.db.env.MemIndexes.Beyond = []int64{-m.db.env.Pool.Limit(), 0}[m.d.IntN(2)]
 	case p < 44:
 		m.snapshot()
 	case p < 90:

@@ -454,9 +454,9 @@ func (m *wildModel) query() {
 		for i < min(len(got), len(want)) && got[i] == want[i] {
 			i++
 		}
-		m.t.Fatalf("%s over %s\norder %v columns %v groups %v offset %d page %d, snapshot %v, policy %+v\n%d results, want %d; number %d is\n%.500q, want\n%.500q", s.Where, scope, s.OrderBy, s.Columns, s.GroupBy, offset, page, snapshot != nil, m.c.family.indexing.Load(), len(got), len(want), i, got[i:min(len(got), i+2)], want[i:min(len(want), i+2)])
+		m.t.Fatalf("%s over %s\norder %v columns %v groups %v offset %d page %d, snapshot %v, policy %+v\n%d results, want %d; number %d is\n%.500q, want\n%.500q", s.Where, scope, s.OrderBy, s.Columns, s.GroupBy, offset, page, snapshot != nil, m.c.family.Indexing.Load(), len(got), len(want), i, got[i:min(len(got), i+2)], want[i:min(len(want), i+2)])
 	}
-	if !s.Grouped() && s.Columns == nil && m.c.family.indexing.Load() != nil {
+	if !s.Grouped() && s.Columns == nil && m.c.family.Indexing.Load() != nil {
 		plan, err := m.c.Explain(ctx, scope, q)
 		m.must(err)
 		if plan.String() == "" || len(plan.Partitions) == 0 {

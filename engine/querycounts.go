@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -22,7 +23,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	if path != nil {
 		unit = e.s.Grouper()
 	}
-	err := e.inParts(ctx, u, func(p execPart, v *version, now int64, lo, hi *item.Key, whole bool) error {
+	err := e.inParts(ctx, u, func(p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
 		metered, err := p.Admit()
 		if err != nil {
 			return err
@@ -84,25 +85,25 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 // that has a part of a unit. The part lies between the keys lo and hi; whole says
 // that it is all of the partition. If a partition was replaced meanwhile, inParts visits
 // the partitions that replaced it instead.
-func (e *execution) inParts(ctx context.Context, u *unit, visit func(p execPart, v *version, now int64, lo, hi *item.Key, whole bool) error) error {
+func (e *execution) inParts(ctx context.Context, u *unit, visit func(p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := u.key.Valid()
 	for one || !part.Empty() {
 		p := e.h.Find(part.Min)
-		of := p.Data().rng
-		err := e.inPart(ctx, p, u.born, func(v *version) error {
+		of := p.Data().Range
+		err := e.inPart(ctx, p, u.born, func(v *lsm.Version) error {
 			if one {
-				lo, hi := limitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
+				lo, hi := lsm.LimitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
 				return visit(p, v, e.h.Now(), lo, hi, false)
 			}
 			common := intersection(part, of)
-			within := p.Data().bounds()
+			within := p.Data().Bounds()
 			if common != of {
-				within = newBounds(common, e.h.Levels())
+				within = lsm.NewBounds(common, e.h.Levels())
 			}
-			return visit(p, v, e.h.Now(), &within.lo, &within.hi, common == of)
+			return visit(p, v, e.h.Now(), &within.Lo, &within.Hi, common == of)
 		})
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			continue
 		}
 		if err != nil || one {
@@ -115,7 +116,7 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p execPart,
 
 // inPart calls visit with the version of a partition. It returns errMoved if the
 // partition was replaced.
-func (e *execution) inPart(ctx context.Context, p execPart, born uint64, visit func(*version) error) error {
+func (e *execution) inPart(ctx context.Context, p execPart, born uint64, visit func(*lsm.Version) error) error {
 	call, err := e.h.Enter(ctx)
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 	rest := c.sets.get(s.lo, s.hi)
 	defer c.sets.put(rest)
 	counted := 0
-	err := s.use(func(r *index.Reader) error {
+	err := s.Use(func(r *index.Reader) error {
 		cur := c.sets.cursor(r)
 		defer c.sets.release(cur)
 		span := index.Exists(p)
@@ -198,7 +199,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		none, valued := c.sets.get(s.lo, s.hi), c.sets.get(s.lo, s.hi)
 		defer c.sets.put(none)
 		defer c.sets.put(valued)
-		if err := r.Union(orBackground(c.sets.ctx), span, valued); err != nil {
+		if err := r.Union(lsm.OrBackground(c.sets.ctx), span, valued); err != nil {
 			return err
 		}
 		none.Or(s.set)
@@ -223,7 +224,7 @@ func (e *execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if err := c.sets.ended(); err != nil {
 			return err
 		}
-		if err := s.indexSource.version(at, &k, &v); err != nil {
+		if err := s.Source.Version(at, &k, &v); err != nil {
 			return err
 		}
 		t.charge += cost.Read(len(v.Body))

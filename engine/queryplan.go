@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
@@ -294,7 +295,7 @@ type planSets struct {
 	cursors []*index.Cursor
 }
 
-func (p *planSets) ended() error { return ended(p.ctx) }
+func (p *planSets) ended() error { return lsm.Ended(p.ctx) }
 
 // cursor returns a cursor over the terms of an index, which release takes back.
 func (p *planSets) cursor(r *index.Reader) *index.Cursor {
@@ -339,7 +340,7 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 			if err := p.ended(); err != nil {
 				return nil, err
 			}
-			if err := addSpan(orBackground(p.ctx), r, &n.spans[i], s); err != nil {
+			if err := addSpan(lsm.OrBackground(p.ctx), r, &n.spans[i], s); err != nil {
 				return nil, err
 			}
 		}

@@ -10,25 +10,26 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/partmap"
 )
 
 // Read returns an item, or ErrNotFound with an Item of which only Charge is set.
 func (c *Container) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
-	return c.read(ctx, pk, id, maxSequence, nil)
+	return c.read(ctx, pk, id, lsm.MaxSequence, nil)
 }
 
 // ReadInto is Read with the document appended to buf. Item.Body shares the memory of
 // buf: nothing is allocated if buf has room.
 func (c *Container) ReadInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
-	return c.read(ctx, pk, id, maxSequence, buf)
+	return c.read(ctx, pk, id, lsm.MaxSequence, buf)
 }
 
 // ReadIf is Read, but if the item still has the etag not, it returns ErrNotModified and
 // an Item without a Body.
 func (c *Container) ReadIf(ctx context.Context, pk PartitionKey, id string, not ETag) (Item, error) {
-	it, err := c.read(ctx, pk, id, maxSequence, nil)
+	it, err := c.read(ctx, pk, id, lsm.MaxSequence, nil)
 	if err == nil && it.ETag == not {
 		return Item{Meta: it.Meta}, ErrNotModified
 	}
@@ -43,7 +44,7 @@ var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &
 func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn func(Item) error) error {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	it, err := c.read(ctx, pk, id, maxSequence, (*buf)[:0])
+	it, err := c.read(ctx, pk, id, lsm.MaxSequence, (*buf)[:0])
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	}
 	defer call.Leave()
 	epk := pk.EPK()
-	return c.readEntered(pk, &epk, id, view{at: at, born: maxSequence}, buf)
+	return c.readEntered(pk, &epk, id, view{at: at, born: lsm.MaxSequence}, buf)
 }
 
 // view is the state of the store that a read sees.
@@ -126,12 +127,12 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 
 // get looks up the newest version of a key that is visible at or below maxSeq.
 func (p *partition) get(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, out *item.Version) ([]byte, bool, error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	// The version is loaded before the sequence: a visible write that this version does
 	// not have was made after the version was loaded.
-	v := p.version.Load()
-	return v.lookup(k, epk, min(maxSeq, p.visible.Load()), dst, false, out)
+	v := p.Version.Load()
+	return v.Lookup(k, epk, min(maxSeq, p.Visible.Load()), dst, false, out)
 }
 
 // readEntered reads an item. epk is the EPK of pk. The caller has entered the
@@ -165,7 +166,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 			return Item{}, db.readError(err)
 		}
 		// The version may be empty because other partitions have replaced this one.
-		if routed = found || !p.dropped.Load(); !routed && c.dropped.Load() {
+		if routed = found || !p.Dropped.Load(); !routed && c.dropped.Load() {
 			return Item{}, c.gone()
 		}
 	}

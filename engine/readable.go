@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -28,7 +29,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 		if pk.Valid() {
 			scan = c.Scan(ctx, pk, "", nil)
 			first, last := itemKey(pk, ""), itemKey(pk, "")
-			last.ID = afterAllIDs
+			last.ID = lsm.AfterAllIDs
 			past.after, past.before = &first, &last
 		}
 		give := func(it Item) bool {
@@ -49,7 +50,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 		if failure == nil {
 			return
 		}
-		if !unreadable(failure) && !errors.Is(failure, ErrIO) {
+		if !lsm.Unreadable(failure) && !errors.Is(failure, ErrIO) {
 			yield(Item{}, failure)
 			return
 		}
@@ -100,11 +101,11 @@ type salvage struct {
 func (s *salvage) partition(p *partition) error {
 	s.now, s.claims = p.c.nowMillis(), p.c.unique != nil
 	s.uncertain = &s.report.Uncertain
-	s.lost = func(f *file, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
+	s.lost = func(f *lsm.File, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
 	s.pause = func() {
 		if s.progress != nil {
 			s.progress(*s.report)
 		}
 	}
-	return s.salvager.read(&p.tree)
+	return s.salvager.read(&p.Tree)
 }

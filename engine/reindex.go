@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // An index policy changes in one step: the store manifest names the new policy, then
@@ -102,7 +103,7 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	c.family.indexing.Store(policy)
+	c.family.Indexing.Store(policy)
 	return nil
 }
 
@@ -173,17 +174,17 @@ func (c *Container) endReindexing() {
 // stale returns how many files have no index for the present policy, and their
 // bytes.
 func (c *Container) stale() (files int, bytes int64) {
-	policy := c.family.indexing.Load()
+	policy := c.family.Indexing.Load()
 	if policy == nil {
 		return 0, 0
 	}
 	for _, p := range c.routing.Load().parts {
-		v, release := p.hold()
-		for _, r := range v.runs {
-			for _, f := range r.files {
-				if !f.aside.Load() && f.staleFor(policy) {
+		v, release := p.PinVersion()
+		for _, r := range v.Runs {
+			for _, f := range r.Files {
+				if !f.Aside.Load() && f.StaleFor(policy) {
 					files++
-					bytes += f.bytes()
+					bytes += f.SizeWithin()
 				}
 			}
 		}
@@ -195,17 +196,17 @@ func (c *Container) stale() (files int, bytes int64) {
 // staleAside returns the damage of a file that needs an index, but is set aside and
 // cannot be written anew; nil if there is no such file.
 func (c *Container) staleAside() error {
-	policy := c.family.indexing.Load()
+	policy := c.family.Indexing.Load()
 	if policy == nil {
 		return nil
 	}
 	for _, p := range c.routing.Load().parts {
-		v, release := p.hold()
+		v, release := p.PinVersion()
 		defer release()
-		for _, r := range v.runs {
-			for _, f := range r.files {
-				if f.aside.Load() && f.staleFor(policy) {
-					return fmt.Errorf("index of partition %d: a file is set aside: %w", p.id, *f.damage.Load())
+		for _, r := range v.Runs {
+			for _, f := range r.Files {
+				if f.Aside.Load() && f.StaleFor(policy) {
+					return fmt.Errorf("index of partition %d: a file is set aside: %w", p.ID, *f.Damage.Load())
 				}
 			}
 		}
@@ -217,21 +218,21 @@ func (c *Container) staleAside() error {
 // its container. done is false if there is no such file or, without settle, if a merge
 // runs in the partition. It gives way to splits as trimOne does.
 func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
-	policy := p.c.family.indexing.Load()
+	policy := p.c.family.Indexing.Load()
 	if policy == nil {
 		return false, nil
 	}
 	if settle {
-		if err = p.compacting.Lock(ctx); err != nil {
+		if err = p.Compacting.Lock(ctx); err != nil {
 			return false, err
 		}
-	} else if !p.compacting.TryLock() {
+	} else if !p.Compacting.TryLock() {
 		return false, nil
 	}
-	defer p.compacting.Unlock()
+	defer p.Compacting.Unlock()
 	done, err = w.db.reindexFile(ctx, p, policy)
 	w.reclaimIfManual()
-	moved := err == errMoved
+	moved := err == lsm.ErrMoved
 	if !done && (err == nil || moved) {
 		p.c.endReindexing()
 	}

@@ -156,14 +156,14 @@ func TestDamagedIndex(t *testing.T) {
 	if err := db.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	f := c.routing.Load().parts[0].version.Load().runs[0].files[0]
+	f := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0]
 	section, ok := f.Index(true)
 	if !ok {
 		t.Fatal("no index")
 	}
 	var place *CorruptionError
 	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
-	from, name := place.Offset, f.name
+	from, name := place.Offset, f.Name
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,13 +190,13 @@ func TestDamagedIndex(t *testing.T) {
 	}
 	p := c.routing.Load().parts[0]
 	query := func() error {
-		guard := db.env.epoch.Enter()
+		guard := db.env.Epoch.Enter()
 		defer guard.Leave()
-		q, err := p.sourcesAt(p.version.Load(), p.visible.Load(), 0, c.family.indexing.Load(), true)
+		q, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), 0, c.family.Indexing.Load(), true)
 		if err != nil {
 			return err
 		}
-		return q.list[len(q.list)-1].use(func(r *index.Reader) error {
+		return q.List[len(q.List)-1].Use(func(r *index.Reader) error {
 			var all index.Set
 			all.Reset(0, r.Info().Items)
 			return r.Union(context.Background(), index.Documents(), &all)
@@ -226,12 +226,12 @@ func TestDamagedIndex(t *testing.T) {
 		}
 	}
 	merge := func() error {
-		v := p.version.Load()
-		oldest := v.runs[len(v.runs)-1].files[0]
-		return writeAnew(ctx, &p.tree, oldest)
+		v := p.Version.Load()
+		oldest := v.Runs[len(v.Runs)-1].Files[0]
+		return writeAnew(ctx, &p.Tree, oldest)
 	}
-	oldest := p.version.Load().runs
-	oldest[len(oldest)-1].files[0].badIndex.Store(false)
+	oldest := p.Version.Load().Runs
+	oldest[len(oldest)-1].Files[0].BadIndex.Store(false)
 	if err := merge(); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("first merge: %v", err)
 	}
@@ -266,7 +266,7 @@ func TestIndexJobOfDroppedContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.routing.Load().parts[0]
-	if err := p.compacting.Lock(ctx); err != nil { // nobody indexes it
+	if err := p.Compacting.Lock(ctx); err != nil { // nobody indexes it
 		t.Fatal(err)
 	}
 	job, err := c.SetIndexPolicy(ctx, IndexAll())
@@ -281,7 +281,7 @@ func TestIndexJobOfDroppedContainer(t *testing.T) {
 	if err := job.Wait(ctx); !errors.Is(err, ErrClosed) {
 		t.Errorf("Wait: %v", err)
 	}
-	p.compacting.Unlock()
+	p.Compacting.Unlock()
 	if err := <-dropped; err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
@@ -20,7 +21,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 	var op logrecord.Operation
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	checked := false
-	recovery, err := wal.Recover(ctx, db.env.fs, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
+	recovery, err := wal.Recover(ctx, db.env.FS, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
 		if rec.Seq > item.MaxSeq || rec.Last() > item.MaxSeq {
 			return recordError(db, rec, fmt.Errorf("sequences %d to %d, which no store comes to", rec.Seq, rec.Last()))
 		}
@@ -41,19 +42,19 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 			return recordError(db, rec, fmt.Errorf("record of partition %d, which was never made", rec.Stream))
 		}
 		for _, p := range parts {
-			if p.lost != nil {
+			if p.Lost != nil {
 				continue // its records stay in the log
 			}
 			if err := p.replay(rec, &op); err != nil {
 				return err
 			}
 		}
-		if db.opts.ReadOnly || db.env.pool.Used() < db.env.pool.Limit()/8*7 {
+		if db.opts.ReadOnly || db.env.Pool.Used() < db.env.Pool.Limit()/8*7 {
 			return nil
 		}
 		if !checked {
 			// Nothing is flushed before all of the log is known to be good.
-			if _, err := wal.Recover(ctx, db.env.fs, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
+			if _, err := wal.Recover(ctx, db.env.FS, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
 				return err
 			}
 			checked = true
@@ -84,10 +85,10 @@ func (db *DB) tellDropped(r *wal.Recovery) {
 // fails, the next one reads the same log again, and versions get into two files; a
 // merge keeps one of each.
 func (db *DB) makeRoom(ctx context.Context) error {
-	for db.env.pool.Used() > db.env.pool.Limit()/2 {
+	for db.env.Pool.Used() > db.env.Pool.Limit()/2 {
 		var largest *partition
 		for _, p := range db.partitions() {
-			if largest == nil || p.version.Load().active.Reserved() > largest.version.Load().active.Reserved() {
+			if largest == nil || p.Version.Load().Active.Reserved() > largest.Version.Load().Active.Reserved() {
 				largest = p
 			}
 		}
@@ -106,17 +107,17 @@ func (db *DB) makeRoom(ctx context.Context) error {
 // called when the whole log was read.
 func (db *DB) noteFlushed(ctx context.Context) error {
 	for _, p := range db.partitions() {
-		if !p.install.behind {
+		if !p.Install.Behind {
 			continue
 		}
-		p.install.behind = false
+		p.Install.Behind = false
 		if p.freezeLocked() {
 			if err := db.flushOldest(ctx, p); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := p.storeFiles(p.version.Load().runs, p.mu.lastSeq, p.mu.applied, nil); err != nil {
+		if err := p.StoreFiles(p.Version.Load().Runs, p.mu.lastSeq, p.mu.applied, nil); err != nil {
 			return err
 		}
 	}
@@ -126,15 +127,15 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 
 // recordError reports a log record that does not make sense.
 func recordError(db *DB, rec *wal.Record, err error) error {
-	return fault.Corrupt(db.env.fs.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
+	return fault.Corrupt(db.env.FS.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
 }
 
 // replay applies a log record to the memtable. Operations that the partition already
 // has, in files or from another record, are skipped by their sequence.
 func (p *partition) replay(rec *wal.Record, op *logrecord.Operation) error {
 	carried := rec.Type == wal.TypeCarried
-	own := rec.Stream == wal.Stream(p.id)
-	flushed := p.flushedOf(rec.Stream)
+	own := rec.Stream == wal.Stream(p.ID)
+	flushed := p.FlushedOf(rec.Stream)
 	rest := rec.Payload
 	for i := 0; len(rest) > 0; i++ {
 		var err error
@@ -151,27 +152,27 @@ func (p *partition) replay(rec *wal.Record, op *logrecord.Operation) error {
 			p.replayMark(rec.Seq, op.At)
 			continue
 		}
-		if !p.rng.Contains(&op.EPK) {
+		if !p.Range.Contains(&op.EPK) {
 			if !own {
 				continue // another partition inherits the operation, or has flushed it
 			}
-			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.Key.EPK, p.id))
+			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.Key.EPK, p.ID))
 		}
 		if op.EPK.Levels() != p.c.levels() || len(op.Version.Body) > segment.MaxBody {
-			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.id, len(op.Version.Body), op.EPK.Levels()))
+			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.ID, len(op.Version.Body), op.EPK.Levels()))
 		}
 		// In the log a carried version may come behind newer versions of its item, which
 		// makeRoom has flushed.
-		if carried && p.install.behind {
+		if carried && p.Install.Behind {
 			if err := p.restoreNewest(op); err != nil {
 				return err
 			}
 		}
-		if err := p.version.Load().active.Restore(&op.Key, &op.Version); err != nil {
+		if err := p.Version.Load().Active.Restore(&op.Key, &op.Version); err != nil {
 			return err
 		}
 		p.mu.lastSeq = max(p.mu.lastSeq, op.Version.Seq)
-		p.visible.Store(max(p.visible.Load(), op.Version.Seq))
+		p.Visible.Store(max(p.Visible.Load(), op.Version.Seq))
 		p.foundStamp(op.Version.Modified)
 	}
 	return nil
@@ -182,20 +183,20 @@ func (p *partition) replay(rec *wal.Record, op *logrecord.Operation) error {
 // below it. A crash in the middle of carrying may have left only the older version in
 // the log behind the newer one.
 func (p *partition) restoreNewest(op *logrecord.Operation) error {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
+	v := p.Version.Load()
 	var newest item.Version
 	// The lookup meets the files of this replay first, and damage only in files behind
 	// them. Those were flushed before; if they have a newer version, the log has it too.
-	body, found, err := v.lookup(&op.Key, &op.EPK, maxSequence, nil, false, &newest)
+	body, found, err := v.Lookup(&op.Key, &op.EPK, lsm.MaxSequence, nil, false, &newest)
 	if err != nil || !found || newest.Seq <= op.Version.Seq {
 		return nil
 	}
 	newest.Body = body
 	key := op.Key
-	if deleted, err := v.partitionTombstone(&op.Key, maxSequence); err == nil && deleted == newest.Seq {
+	if deleted, err := v.PartitionTombstone(&op.Key, lsm.MaxSequence); err == nil && deleted == newest.Seq {
 		key = key.Partition()
 	}
-	return v.active.Restore(&key, &newest)
+	return v.Active.Restore(&key, &newest)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -284,7 +285,7 @@ func TestReplicas(t *testing.T) {
 				db, c = open(mem)
 			case 7:
 				for _, p := range db.partitions() {
-					if err := p.carry(); err != errMoved { // something is frozen
+					if err := p.carry(); err != lsm.ErrMoved { // something is frozen
 						must(t, err)
 					}
 				}

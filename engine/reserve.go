@@ -24,12 +24,12 @@ var errReleased = errors.New("the reserve file was removed")
 
 // releaseReserve removes the reserve file, if there is one and the lock is held.
 func (db *DB) releaseReserve() bool {
-	if db.lock == nil || db.env.fs.Remove(manifest.ReserveName) != nil {
+	if db.lock == nil || db.env.FS.Remove(manifest.ReserveName) != nil {
 		return false
 	}
 	// Some file systems free the blocks only when the removal is durable.
-	_ = db.env.fs.SyncDir(".")
-	db.opts.Logger.Warn("the disk is full: opening the store with the space of its reserve file", "file", db.env.fs.Path(manifest.ReserveName))
+	_ = db.env.FS.SyncDir(".")
+	db.opts.Logger.Warn("the disk is full: opening the store with the space of its reserve file", "file", db.env.FS.Path(manifest.ReserveName))
 	return true
 }
 
@@ -42,10 +42,10 @@ func (db *DB) keepReserve() {
 	}
 	// At times the store manifest is written whole, beside the one before.
 	size := least + 2*db.storeManifest.dir.Bytes()/least*least
-	if info, err := db.env.fs.Stat(manifest.ReserveName); err == nil && info.Size >= size {
+	if info, err := db.env.FS.Stat(manifest.ReserveName); err == nil && info.Size >= size {
 		return
 	}
-	if free, err := db.env.fs.Free(); err != nil || free/reserveShare < uint64(size) {
+	if free, err := db.env.FS.Free(); err != nil || free/reserveShare < uint64(size) {
 		return
 	}
 	// Random bytes: zeros take no space where the file system compresses.
@@ -54,7 +54,7 @@ func (db *DB) keepReserve() {
 	for at := 0; at+8 <= len(bytes); at += 8 {
 		binary.LittleEndian.PutUint64(bytes[at:], rng.Uint64())
 	}
-	if err := vfs.WriteFileAtomic(db.env.fs, manifest.ReserveName+manifest.TempSuffix, manifest.ReserveName, bytes); err != nil {
+	if err := vfs.WriteFileAtomic(db.env.FS, manifest.ReserveName+manifest.TempSuffix, manifest.ReserveName, bytes); err != nil {
 		db.opts.Logger.Warn("cannot make the reserve file", "error", err)
 	}
 }

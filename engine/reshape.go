@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
@@ -110,8 +111,8 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	prepared := r.db.opts.clock()
 	r.job.update(func(p *Progress) { p.Phase, p.Settle = PhasePreparing, prepared.Sub(begun) })
 	for _, p := range r.parents {
-		p.install.Lock()
-		defer p.install.Unlock()
+		p.Install.Lock()
+		defer p.Install.Unlock()
 	}
 	err = r.prepare(ctx)
 	if err == nil {
@@ -133,9 +134,9 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	}
 	r.job.update(func(p *Progress) { p.Phase, p.Commit = PhaseInheriting, r.db.clockSince(committing) })
 	for _, child := range r.children { // before the parents' names of the files can be removed
-		for _, run := range child.version.Load().runs {
-			for _, f := range run.files {
-				f.AddName(f.name)
+		for _, run := range child.Version.Load().Runs {
+			for _, f := range run.Files {
+				f.AddName(f.Name)
 			}
 		}
 	}
@@ -146,8 +147,8 @@ func (r *reshape) toChildren(ctx context.Context) error {
 func (r *reshape) settle(ctx context.Context) error {
 	for _, id := range r.job.Progress().Parents {
 		p := r.c.partition(id)
-		if p != nil && p.lost != nil {
-			return p.lost
+		if p != nil && p.Lost != nil {
+			return p.Lost
 		}
 		if p == nil {
 			return r.c.noPartition(id)
@@ -158,7 +159,7 @@ func (r *reshape) settle(ctx context.Context) error {
 		if err := r.db.endInheritance(ctx, p); err != nil {
 			return err
 		}
-		if p.dropped.Load() {
+		if p.Dropped.Load() {
 			return p.c.gone()
 		}
 	}
@@ -177,11 +178,11 @@ func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 	}
 	if r.job.auto {
 		for _, p := range r.parents {
-			all = append(all, &p.compacting)
+			all = append(all, &p.Compacting)
 		}
 	}
 	for _, p := range r.parents {
-		all = append(all, &p.flushing)
+		all = append(all, &p.Flushing)
 	}
 	for _, l := range all {
 		if err := l.Lock(ctx); err != nil {
@@ -194,7 +195,7 @@ func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 
 // decide makes the plan.
 func (r *reshape) decide() error {
-	left, right := r.parents[0].rng, r.parents[len(r.parents)-1].rng
+	left, right := r.parents[0].Range, r.parents[len(r.parents)-1].Range
 	kind := r.job.Progress().Kind
 	if kind == splitter.Merge {
 		var err error
@@ -257,7 +258,7 @@ func (r *reshape) intend() error {
 	e := db.storeManifest.state.Edit()
 	intent := manifest.Intent{Container: r.c.id, Kind: r.plan.Kind.String()}
 	for _, p := range r.parents {
-		intent.Parents = append(intent.Parents, uint32(p.id))
+		intent.Parents = append(intent.Parents, uint32(p.ID))
 	}
 	var children []PartitionID
 	for _, rng := range r.plan.Children {
@@ -298,8 +299,8 @@ func (r *reshape) commit() error {
 	e.Intents = nil
 	var share float64 // 0: all partitions have equal parts of the throughput
 	for _, p := range r.parents {
-		share += db.storeManifest.state.Partition(uint32(p.id)).Share
-		e.DropPartitions = append(e.DropPartitions, uint32(p.id))
+		share += db.storeManifest.state.Partition(uint32(p.ID)).Share
+		e.DropPartitions = append(e.DropPartitions, uint32(p.ID))
 	}
 	for i := range r.ids {
 		r.ids[i].Share = share / float64(len(r.ids))
@@ -308,7 +309,7 @@ func (r *reshape) commit() error {
 	done := manifest.Reshape{Container: r.c.id, Kind: r.plan.Kind.String(), Time: db.opts.clock().UnixMilli()}
 	for _, p := range r.parents {
 		done.Parents = append(done.Parents, manifest.Former{
-			ID: uint32(p.id), Min: slices.Clone(p.rng.Min.Bytes()), Max: slices.Clone(p.rng.Max.Bytes()),
+			ID: uint32(p.ID), Min: slices.Clone(p.Range.Min.Bytes()), Max: slices.Clone(p.Range.Max.Bytes()),
 		})
 	}
 	for _, child := range r.ids {
@@ -323,7 +324,7 @@ func (r *reshape) commit() error {
 func (r *reshape) rollBack() {
 	r.release()
 	for _, child := range r.children {
-		r.db.remove("remove an unfinished partition", 0, func() error { return removeTree(r.db.env.fs, child.dir) })
+		r.db.remove("remove an unfinished partition", 0, func() error { return removeTree(r.db.env.FS, child.Dir) })
 	}
 	db := r.db
 	db.storeManifest.Lock()
@@ -341,6 +342,6 @@ func (r *reshape) rollBack() {
 // release drops the children's references to their files.
 func (r *reshape) release() {
 	for _, child := range r.children {
-		releaseRuns(child.version.Load().runs)
+		lsm.ReleaseRuns(child.Version.Load().Runs)
 	}
 }

@@ -118,7 +118,7 @@ func TestReshapeLeaks(t *testing.T) {
 				s.must(s.db.Compact(context.Background()))
 				s.db.work.reclaimNow()
 				s.check()
-				if used := s.db.env.pool.Used(); used != 0 {
+				if used := s.db.env.Pool.Used(); used != 0 {
 					t.Errorf("copies %v, a full disk at call %d: %d bytes of memtables in use that hold nothing", copies, n, used)
 				}
 				if open := handles.open.Load() - readersOf(s.db); open > others+1 { // a spare log file
@@ -146,8 +146,8 @@ func TestReshapeLeaks(t *testing.T) {
 func readersOf(db *DB) int64 {
 	var readers []*segment.Reader
 	for _, p := range db.partitions() {
-		for _, r := range p.version.Load().runs {
-			for _, f := range r.files {
+		for _, r := range p.Version.Load().Runs {
+			for _, f := range r.Files {
 				if !slices.Contains(readers, f.Reader) {
 					readers = append(readers, f.Reader)
 				}

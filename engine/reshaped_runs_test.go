@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -83,29 +84,29 @@ func (s *runsStore) step(ctx context.Context) string {
 		s.must(s.db.Flush(ctx))
 		return "write and flush"
 	case n < 60:
-		runs := len(p.version.Load().runs)
+		runs := len(p.Version.Load().Runs)
 		if runs == 0 {
 			return "nothing"
 		}
 		end := 1 + s.rng.IntN(runs)
-		_, err := s.db.compactRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, end}, nil })
+		_, err := s.db.compactRuns(ctx, p, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: end}, nil })
 		s.must(err)
-		return fmt.Sprintf("merge of %d of the %d runs of partition %d", end, runs, p.id)
+		return fmt.Sprintf("merge of %d of the %d runs of partition %d", end, runs, p.ID)
 	case n < 70 && len(parts) < 6:
-		return s.reshaped(s.c.Split(ctx, p.id, &SplitOptions{At: placeOf(s.rng.IntN(24))}))
+		return s.reshaped(s.c.Split(ctx, p.ID, &SplitOptions{At: placeOf(s.rng.IntN(24))}))
 	case n < 80 && i+1 < len(parts):
-		return s.reshaped(s.c.Merge(ctx, p.id, parts[i+1].id))
+		return s.reshaped(s.c.Merge(ctx, p.ID, parts[i+1].ID))
 	case n < 83 && i+1 < len(parts):
-		return s.reshaped(s.c.MoveBoundary(ctx, p.id, parts[i+1].id, placeOf(s.rng.IntN(24))))
+		return s.reshaped(s.c.MoveBoundary(ctx, p.ID, parts[i+1].ID, placeOf(s.rng.IntN(24))))
 	case n < 88:
-		runs := p.version.Load().runs
+		runs := p.Version.Load().Runs
 		if len(runs) == 0 {
 			return "nothing"
 		}
 		r := s.rng.IntN(len(runs))
-		f := runs[r].files[s.rng.IntN(len(runs[r].files))]
-		s.must(writeAnew(ctx, &p.tree, f))
-		return fmt.Sprintf("a file of run %d of partition %d is written anew", r, p.id)
+		f := runs[r].Files[s.rng.IntN(len(runs[r].Files))]
+		s.must(writeAnew(ctx, &p.Tree, f))
+		return fmt.Sprintf("a file of run %d of partition %d is written anew", r, p.ID)
 	case n < 91:
 		snapshot, err := s.c.Snapshot(ctx)
 		s.must(err)

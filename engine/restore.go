@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -446,5 +447,5 @@ func (s *restorer) clearTree(dir string) error {
 
 // segmentOf opens a segment file to read its properties.
 func segmentOf(fsys vfs.FS, name string) (*segment.Reader, error) {
-	return segment.Open(fsys, name, segment.ReaderOptions{EPK: appendEPK, Mode: segment.Pread})
+	return segment.Open(fsys, name, segment.ReaderOptions{EPK: lsm.AppendEPK, Mode: segment.Pread})
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -12,27 +13,27 @@ import (
 // then on late readers find an empty partition. Memory, files and directories are
 // released when the last reader has left.
 func (db *DB) retire(parts []*partition) {
-	var gone []*version
+	var gone []*lsm.Version
 	for _, p := range parts {
-		_ = p.compacting.Lock(context.Background())
-		_ = p.flushing.Lock(context.Background())
-		gone = append(gone, p.swap(func(version) version {
-			return version{active: memtable.New(db.env.pool, p.span, 0, db.env.seed)}
+		_ = p.Compacting.Lock(context.Background())
+		_ = p.Flushing.Lock(context.Background())
+		gone = append(gone, p.Swap(func(lsm.Version) lsm.Version {
+			return lsm.Version{Active: memtable.New(db.env.Pool, p.Span, 0, db.env.Seed)}
 		}))
-		p.flushing.Unlock()
-		p.compacting.Unlock()
+		p.Flushing.Unlock()
+		p.Compacting.Unlock()
 	}
 	db.work.retire(func() {
 		for _, v := range gone {
-			v.release(&db.env)
+			v.Release(&db.env)
 		}
 		db.work.releaseWaiters()
 		for i, p := range parts {
-			db.remove("remove the directory of a former partition", gone[i].fileBytes(), func() error {
-				if !p.letGoAll(gone[i]) {
-					return errHeld
+			db.remove("remove the directory of a former partition", gone[i].FileBytes(), func() error {
+				if !p.LetGoAll(gone[i]) {
+					return lsm.ErrHeld
 				}
-				return removeTree(db.env.fs, p.dir)
+				return removeTree(db.env.FS, p.Dir)
 			})
 		}
 	})
@@ -43,7 +44,7 @@ func (db *DB) retire(parts []*partition) {
 // Nothing is appended to them afterwards.
 func (db *DB) endStreams(parts []*partition) {
 	for _, p := range parts {
-		db.log.Forget(wal.Stream(p.id))
+		db.log.Forget(wal.Stream(p.ID))
 	}
 	if err := db.releaseLog(); err != nil {
 		db.backgroundError("release log files", err)

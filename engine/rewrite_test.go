@@ -1,9 +1,13 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/lsm"
+)
 
 // writeAnew writes a file of a tree anew.
-func writeAnew(ctx context.Context, t *tree, f *file) error {
-	_, _, err := t.rewrite(ctx, &rewriting{wants: func(g *file) bool { return g == f }, stop: func() bool { return false }})
+func writeAnew(ctx context.Context, t *lsm.Tree, f *lsm.File) error {
+	_, _, err := t.Rewrite(ctx, &lsm.Rewriting{Wants: func(g *lsm.File) bool { return g == f }, Stop: func() bool { return false }})
 	return err
 }

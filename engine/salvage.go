@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
 // salvaged is a run that a repair reads, past what cannot be read.
 type salvaged struct {
-	runInput
+	lsm.RunWalker
 	ok       bool
 	last     item.KeyCopy // the key before the present one
 	gap      bool         // something between from and to could not be read
@@ -17,32 +18,32 @@ type salvaged struct {
 }
 
 // advance moves to the next version that can be read.
-func (s *salvaged) advance(lost func(f *file, why error)) {
+func (s *salvaged) advance(lost func(f *lsm.File, why error)) {
 	s.gap = false
 	if s.ok {
-		s.last.Set(s.walker.Key())
+		s.last.Set(s.Walker.Key())
 	}
 	for {
 		before := s.ok
-		ok, err := s.next()
+		ok, err := s.Next()
 		if err == nil {
 			if s.ok = ok; ok && s.gap {
-				s.to.Set(s.walker.Key())
+				s.to.Set(s.Walker.Key())
 			}
 			return
 		}
-		b := s.file.bounds(len(s.file.Properties().Min.EPK) / (item.MaxEPK / item.MaxLevels))
+		b := s.File.Bounds(len(s.File.Properties().Min.EPK) / (item.MaxEPK / item.MaxLevels))
 		if !s.gap {
 			s.gap = true
-			s.from.Set(&b.lo)
-			if before && item.Compare(&b.lo, &s.last.Key) < 0 {
+			s.from.Set(&b.Lo)
+			if before && item.Compare(&b.Lo, &s.last.Key) < 0 {
 				s.from.Set(&s.last.Key)
 			}
 		}
-		s.to.Set(&b.hi)
-		lost(s.file, err)
-		if !s.walker.Skip() {
-			s.walker = nil
+		s.to.Set(&b.Hi)
+		lost(s.File, err)
+		if !s.Walker.Skip() {
+			s.Walker = nil
 		}
 	}
 }
@@ -63,7 +64,7 @@ type salvager struct {
 	// give gets each document. Its arguments are valid only during the call.
 	give func(k *item.Key, v *item.Version) error
 	// lost is told of each part of a file that could not be read.
-	lost func(f *file, why error)
+	lost func(f *lsm.File, why error)
 	// uncertain counts the documents of which a newer version, or a delete, may be lost.
 	uncertain *int64
 	pause     func() // called from time to time
@@ -76,31 +77,31 @@ func (r *salvager) wants(lo, hi *item.Key) bool {
 
 // read reads a tree as a merge of all of its runs does, with the memtables in front of
 // them.
-func (r *salvager) read(t *tree) error {
-	if b := t.bounds(); !r.wants(&b.lo, &b.hi) {
+func (r *salvager) read(t *lsm.Tree) error {
+	if b := t.Bounds(); !r.wants(&b.Lo, &b.Hi) {
 		return nil
 	}
-	v, release := t.hold()
+	v, release := t.PinVersion()
 	defer release()
-	guard := t.env.epoch.Enter()
+	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
-	lost := func(f *file, why error) {
-		if b := f.bounds(t.family.levels); r.wants(&b.lo, &b.hi) {
+	lost := func(f *lsm.File, why error) {
+		if b := f.Bounds(t.Family.Levels); r.wants(&b.Lo, &b.Hi) {
 			r.lost(f, why)
 		}
 	}
-	var mem mergedCursor
-	mem.open(&version{active: v.active, frozen: v.frozen}, maxSequence, false)
-	defer mem.close()
-	mem.start()
+	var mem lsm.Cursor
+	mem.Open(&lsm.Version{Active: v.Active, Frozen: v.Frozen}, lsm.MaxSequence, false)
+	defer mem.Close()
+	mem.Start()
 	var runs []*salvaged
-	for _, of := range v.runs {
-		s := &salvaged{runInput: runInput{files: of.files}}
+	for _, of := range v.Runs {
+		s := &salvaged{RunWalker: lsm.RunWalker{Files: of.Files}}
 		s.advance(lost)
 		runs = append(runs, s)
 	}
 	var k item.KeyCopy
-	var deleted deletedBefore
+	var deleted lsm.DeletedBefore
 	var of item.KeyCopy // the logical partition at hand
 	whole := len(runs)  // index of the newest run that may have lost a delete of it
 	for n := 0; ; n++ {
@@ -125,10 +126,10 @@ func (r *salvager) read(t *tree) error {
 			}
 			c := -1
 			if at != none {
-				c = item.Compare(s.walker.Key(), key)
+				c = item.Compare(s.Walker.Key(), key)
 			}
-			if c < 0 || c == 0 && at >= 0 && s.walker.Version().Seq > ver.Seq {
-				at, key, ver = i, s.walker.Key(), s.walker.Version()
+			if c < 0 || c == 0 && at >= 0 && s.Walker.Version().Seq > ver.Seq {
+				at, key, ver = i, s.Walker.Key(), s.Walker.Version()
 			}
 		}
 		if at == none || r.before != nil && item.Compare(key, r.before) >= 0 {
@@ -145,18 +146,18 @@ func (r *salvager) read(t *tree) error {
 				}
 			}
 		}
-		gone := deleted.hides(key, ver) || !visible(ver, r.now) || r.claims && key.Marked() || !r.wants(key, key)
+		gone := deleted.Hides(key, ver) || !lsm.Shown(ver, r.now) || r.claims && key.Marked() || !r.wants(key, key)
 		if !gone {
-			uncertain := at > whole || at >= 0 && runs[at].walker.Older()
+			uncertain := at > whole || at >= 0 && runs[at].Walker.Older()
 			for i := range at {
 				uncertain = uncertain || runs[i].hides(key)
 			}
 			if at >= 0 {
-				if err := runs[at].walker.Complete(); err != nil {
-					lost(runs[at].file, runs[at].file.met(err))
+				if err := runs[at].Walker.Complete(); err != nil {
+					lost(runs[at].File, runs[at].File.Met(err))
 					gone = true
 				}
-				ver = runs[at].walker.Version()
+				ver = runs[at].Walker.Version()
 			}
 			if uncertain && !gone {
 				*r.uncertain++
@@ -174,7 +175,7 @@ func (r *salvager) read(t *tree) error {
 			}
 		}
 		for _, s := range runs {
-			for s.ok && item.Compare(s.walker.Key(), &k.Key) == 0 {
+			for s.ok && item.Compare(s.Walker.Key(), &k.Key) == 0 {
 				s.advance(lost)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -54,7 +55,7 @@ func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *ex
 	epk := partmap.HashEncoded(encoded)
 	first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOfID(from)}
 	if sc.reverse && from == "" {
-		first.ID = afterAllIDs
+		first.ID = lsm.AfterAllIDs
 	}
 	sc.bound.Set(&first)
 	sc.bounded, sc.inclusive = true, true
@@ -110,7 +111,7 @@ type scanner struct {
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
 	inclusive bool
-	within    *bounds // bounds of the scan in this partition; nil: the partition's own
+	within    *lsm.Bounds // bounds of the scan in this partition; nil: the partition's own
 
 	// accept, if set, is called inside of the guard for each item. It says whether the
 	// item is a result, and with which body. known says that the item is known to be
@@ -122,7 +123,7 @@ type scanner struct {
 	changes, claims, unique bool
 	since                   uint64
 
-	cursors mergedCursor
+	cursors lsm.Cursor
 	found   []found // the batch, its bytes in text
 	text    []byte
 }
@@ -142,7 +143,7 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
 // release gives the scanner back to its pool, with its buffers and nothing else.
 func (s *scanner) release() {
-	s.cursors.close()
+	s.cursors.Close()
 	if s.candidates != nil {
 		s.candidates.release()
 	}
@@ -172,7 +173,7 @@ func (s *scanner) run(rest partmap.Range, yield func(execRow) bool) (_ partmap.R
 	if s.born = born; s.snapshot == nil {
 		defer s.h.Unpin(pins.Scan, at)
 	}
-	part, rest := s.divide(rest, p.Data().rng)
+	part, rest := s.divide(rest, p.Data().Range)
 	s.visit = cost.Visit
 	s.bounded = s.onlyKey
 	more, err = s.runAt(p, part, at, yield)
@@ -185,12 +186,12 @@ func (s *scanner) run(rest partmap.Range, yield func(execRow) bool) (_ partmap.R
 func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(execRow) bool) (more bool, err error) {
 	for {
 		s.limit(p, part)
-		s.cursors.close()
+		s.cursors.Close()
 		if s.candidates != nil {
 			s.candidates.close()
 		}
 		err := s.batches(p, at, yield)
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			p = s.route(part)
 			continue
 		}
@@ -200,11 +201,11 @@ func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(ex
 		if s.left == 0 || s.onlyKey {
 			return s.left > 0, nil
 		}
-		if _, part = s.divide(part, p.Data().rng); part.Empty() {
+		if _, part = s.divide(part, p.Data().Range); part.Empty() {
 			return true, nil
 		}
 		// If p has replaced a larger partition, the scan may have got into part there.
-		s.bounded = s.bounded && newBounds(part, s.h.Levels()).holds(&s.bound.Key)
+		s.bounded = s.bounded && lsm.NewBounds(part, s.h.Levels()).Holds(&s.bound.Key)
 		p = s.route(part)
 	}
 }
@@ -237,17 +238,17 @@ func (s *scanner) divide(r, by partmap.Range) (first, rest partmap.Range) {
 // limit keeps the scan of a partition within a range.
 func (s *scanner) limit(p execPart, r partmap.Range) {
 	s.within = nil
-	if of := &p.Data().rng; s.onlyKey || r.Min.Compare(&of.Min) <= 0 && of.Max.Compare(&r.Max) <= 0 {
+	if of := &p.Data().Range; s.onlyKey || r.Min.Compare(&of.Min) <= 0 && of.Max.Compare(&r.Max) <= 0 {
 		return
 	}
-	s.within = newBounds(r, s.h.Levels())
+	s.within = lsm.NewBounds(r, s.h.Levels())
 	if s.bounded {
 		return
 	}
 	if s.reverse {
-		s.bound.Set(&s.within.hi)
+		s.bound.Set(&s.within.Hi)
 	} else {
-		s.bound.Set(&s.within.lo)
+		s.bound.Set(&s.within.Lo)
 	}
 	s.bounded, s.inclusive = true, true // no item has that key
 }
@@ -264,7 +265,7 @@ func (s *scanner) batches(p execPart, at uint64, yield func(execRow) bool) error
 	s.visited = false
 	for s.left > 0 {
 		more, err := s.fill(p, at)
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			return err
 		}
 		if s.begun && err != nil {
@@ -336,14 +337,14 @@ func (s *scanner) fill(p execPart, at uint64) (more bool, err error) {
 			return s.collect(c, now)
 		}
 	}
-	if s.cursors.version == v {
+	if s.cursors.Version == v {
 		s.cursors.Next() // from the last key of the batch before
 	} else {
-		s.cursors.since = s.since
-		s.cursors.open(v, at, s.reverse)
-		s.cursors.ctx = s.ctx
+		s.cursors.Since = s.since
+		s.cursors.Open(v, at, s.reverse)
+		s.cursors.Ctx = s.ctx
 		if s.onlyKey || s.within != nil {
-			s.cursors.lo, s.cursors.hi = s.limits(&s.cursors.limits, p)
+			s.cursors.Lo, s.cursors.Hi = s.limits(&s.cursors.Limits, p)
 		}
 		s.seek()
 	}
@@ -367,7 +368,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 	}
 	for passed := 1; c.Valid(); passed++ {
 		k, v := c.Top()
-		if s.within != nil && !s.within.holds(k) {
+		if s.within != nil && !s.within.Holds(k) {
 			return false, nil
 		}
 		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
@@ -377,7 +378,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 			if v.Seq > s.since && !(s.unique && k.Marked()) && (v.Deleted() || v.IsDocument()) {
 				s.take(k, v, v.Body)
 			}
-		} else if visible(v, now) || s.claims && v.Flags == item.Claim {
+		} else if lsm.Shown(v, now) || s.claims && v.Flags == item.Claim {
 			body, ok := v.Body, true
 			if s.accept != nil {
 				s.read += cost.Read(len(v.Body))
@@ -433,10 +434,10 @@ func (s *scanner) pageCharge() float64 {
 // seek puts the cursors at the first item of the next batch.
 func (s *scanner) seek() {
 	if !s.bounded {
-		s.cursors.start()
+		s.cursors.Start()
 		return
 	}
-	s.cursors.seek(&s.bound.Key, s.inclusive)
+	s.cursors.Seek(&s.bound.Key, s.inclusive)
 }
 
 // take adds an item to the batch.

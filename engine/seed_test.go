@@ -20,16 +20,16 @@ func TestOneSeed(t *testing.T) {
 			if err := db.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			runs := c.routing.Load().parts[0].version.Load().runs
+			runs := c.routing.Load().parts[0].Version.Load().Runs
 			if len(runs) == 0 {
 				t.Fatal("nothing was flushed")
 			}
 			for _, r := range runs {
-				if seed := r.files[0].Seed(); seed != db.env.seed || seed == (item.Seed{}) {
-					t.Errorf("life %d: a file has seed %x, the store %x", life, seed, db.env.seed)
+				if seed := r.Files[0].Seed(); seed != db.env.Seed || seed == (item.Seed{}) {
+					t.Errorf("life %d: a file has seed %x, the store %x", life, seed, db.env.Seed)
 				}
 			}
-			seeds[i] = db.env.seed
+			seeds[i] = db.env.Seed
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -53,9 +53,9 @@ func TestShadowsAreKnown(t *testing.T) {
 		switch round % 4 {
 		case 1:
 			what = "merge"
-			runs := p.version.Load().runs
-			for _, f := range runs[len(runs)-1].files {
-				if err := writeAnew(ctx, &p.tree, f); err != nil {
+			runs := p.Version.Load().Runs
+			for _, f := range runs[len(runs)-1].Files {
+				if err := writeAnew(ctx, &p.Tree, f); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -75,13 +75,13 @@ func TestShadowsAreKnown(t *testing.T) {
 			}
 			p = c.routing.Load().parts[0]
 		}
-		runs := p.version.Load().runs
+		runs := p.Version.Load().Runs
 		for i, r := range runs {
-			for _, f := range r.files {
+			for _, f := range r.Files {
 				for _, older := range runs[i+1:] {
-					for _, old := range older.files {
-						if f.shadows.known(f, old) == nil && what != "open" {
-							t.Fatalf("round %d, after %s: file %d does not know what it overwrites in %d", round, what, f.ref.Number, old.ref.Number)
+					for _, old := range older.Files {
+						if f.ShadowCache.Known(f, old) == nil && what != "open" {
+							t.Fatalf("round %d, after %s: file %d does not know what it overwrites in %d", round, what, f.Ref.Number, old.Ref.Number)
 						}
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
@@ -44,10 +45,10 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 		return s, s.takeCuts()
 	}
 	if db.log == nil {
-		s.seq = db.env.pins.Take(by, func() uint64 { return maxSequence }, db.opts.clock())
+		s.seq = db.env.Pins.Take(by, func() uint64 { return lsm.MaxSequence }, db.opts.clock())
 		return s, nil
 	}
-	s.seq = db.env.pins.Take(by, db.log.LastSeq, db.opts.clock())
+	s.seq = db.env.Pins.Take(by, db.log.LastSeq, db.opts.clock())
 	// A writer takes its sequence under the lock of its partition. So once each lock was
 	// free, all writes up to this sequence are applied and noted.
 	var last, synced wal.Position
@@ -58,12 +59,12 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 		p.mu.Unlock()
 	}
 	if err := db.await(last, synced); err != nil {
-		db.env.pins.Release(by, s.seq)
+		db.env.Pins.Release(by, s.seq)
 		return nil, err
 	}
 	for _, p := range parts {
 		if err := p.publish(s.seq); err != nil {
-			db.env.pins.Release(by, s.seq)
+			db.env.Pins.Release(by, s.seq)
 			return nil, err
 		}
 	}
@@ -86,10 +87,10 @@ func (s *Snapshot) Close() error {
 // release releases what the snapshot pins.
 func (s *Snapshot) release() {
 	if s.cuts == nil {
-		s.c.db.env.pins.Release(s.by, s.seq)
+		s.c.db.env.Pins.Release(s.by, s.seq)
 	}
 	for _, cut := range s.cuts {
-		s.c.db.env.pins.Release(s.by, cut.seq)
+		s.c.db.env.Pins.Release(s.by, cut.seq)
 	}
 }
 
@@ -119,11 +120,11 @@ func (s *Snapshot) takeCuts() error {
 // be shown, and returns the entry that it belongs to.
 func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	db := p.db
-	c := cut{end: p.rng.Max, born: p.born}
+	c := cut{end: p.Range.Max, born: p.born}
 	var at manifest.Applied
 	var last, synced wal.Position
 	// While a sequence is pinned, the versions that it sees are kept.
-	c.seq = db.env.pins.Take(by, func() uint64 {
+	c.seq = db.env.Pins.Take(by, func() uint64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		at, last, synced = p.mu.applied, p.mu.last, p.mu.synced
@@ -137,7 +138,7 @@ func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 		err = p.publish(c.seq)
 	}
 	if err != nil {
-		db.env.pins.Release(by, c.seq)
+		db.env.Pins.Release(by, c.seq)
 	}
 	return c, at, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 var modelPolicies = []IndexPolicy{
@@ -30,7 +31,7 @@ func (m *model) changePolicy() {
 // scan sees, now or at a snapshot.
 func (m *model) sources() {
 	_, c := m.container()
-	at := uint64(maxSequence)
+	at := uint64(lsm.MaxSequence)
 	for _, s := range m.snapshots {
 		if s.c == c && m.rng.IntN(2) == 0 {
 			at = s.seq
@@ -42,17 +43,17 @@ func (m *model) sources() {
 }
 
 func (m *model) compareSources(p *partition, at uint64) error {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	at, now := min(at, p.visible.Load()), p.c.nowMillis()
+	v := p.Version.Load()
+	at, now := min(at, p.Visible.Load()), p.c.nowMillis()
 	want := make(map[string]uint64)
 	name := func(k *item.Key) string { return fmt.Sprintf("%x %s", k.PK, k.ID) }
-	var cursors mergedCursor
-	defer cursors.close()
-	cursors.open(v, at, false)
-	for cursors.start(); cursors.Valid(); cursors.Next() {
-		if k, v := cursors.Top(); visible(v, now) {
+	var cursors lsm.Cursor
+	defer cursors.Close()
+	cursors.Open(v, at, false)
+	for cursors.Start(); cursors.Valid(); cursors.Next() {
+		if k, v := cursors.Top(); lsm.Shown(v, now) {
 			want[name(k)] = v.Seq
 		}
 	}
@@ -60,7 +61,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		return err
 	}
 	tables := m.rng.IntN(3) > 0
-	q, err := p.sourcesAt(v, at, now, p.c.family.indexing.Load(), tables)
+	q, err := p.SourcesAt(v, at, now, p.c.family.Indexing.Load(), tables)
 	if err != nil {
 		return err
 	}
@@ -72,10 +73,10 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		got[name(k)] = v.Seq
 		return true, nil
 	}
-	for i := len(q.list) - 1; i >= 0; i-- { // in whatever order
-		s := q.list[i]
-		if !s.indexed() || m.rng.IntN(4) == 0 {
-			if err := s.scan(nil, nil, add); err != nil {
+	for i := len(q.List) - 1; i >= 0; i-- { // in whatever order
+		s := q.List[i]
+		if !s.Indexed() || m.rng.IntN(4) == 0 {
+			if err := s.Scan(nil, nil, add); err != nil {
 				return err
 			}
 			continue
@@ -86,23 +87,23 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	}
 	for k, seq := range want {
 		if got[k] != seq {
-			return fmt.Errorf("partition %d at %d: %s is seen at sequence %d, not %d", p.id, at, k, got[k], seq)
+			return fmt.Errorf("partition %d at %d: %s is seen at sequence %d, not %d", p.ID, at, k, got[k], seq)
 		}
 	}
 	if len(got) != len(want) {
-		return fmt.Errorf("partition %d at %d: %d items are seen, not %d", p.id, at, len(got), len(want))
+		return fmt.Errorf("partition %d at %d: %d items are seen, not %d", p.ID, at, len(got), len(want))
 	}
 	return nil
 }
 
 // readIndexed shows what of an indexed source is not dead.
-func (m *model) readIndexed(s *indexSource, show func(uint32, *item.Key, *item.Version) (bool, error)) error {
+func (m *model) readIndexed(s *lsm.Source, show func(uint32, *item.Key, *item.Version) (bool, error)) error {
 	var dead index.Set
-	dead.Reset(s.lo, s.hi)
-	if err := s.dead(&dead, nil, nil); err != nil {
+	dead.Reset(s.Lo, s.Hi)
+	if err := s.Dead(&dead, nil, nil); err != nil {
 		return err
 	}
-	clean, err := s.clean()
+	clean, err := s.Clean()
 	if err != nil {
 		return err
 	}
@@ -112,8 +113,8 @@ func (m *model) readIndexed(s *indexSource, show func(uint32, *item.Key, *item.V
 	var k item.Key
 	var v item.Version
 	var first item.KeyCopy
-	for o := s.lo; o < s.hi; o++ {
-		if err := s.version(o, &k, &v); err != nil {
+	for o := s.Lo; o < s.Hi; o++ {
+		if err := s.Version(o, &k, &v); err != nil {
 			return err
 		}
 		if first.PK == nil {
@@ -122,7 +123,7 @@ func (m *model) readIndexed(s *indexSource, show func(uint32, *item.Key, *item.V
 		if dead.Contains(o) {
 			continue
 		}
-		hidden, err := s.overwritten(&k)
+		hidden, err := s.Overwritten(&k)
 		if err != nil || hidden {
 			return fmt.Errorf("ordinal %d is not dead and overwritten: %t, %w", o, hidden, err)
 		}
@@ -131,18 +132,18 @@ func (m *model) readIndexed(s *indexSource, show func(uint32, *item.Key, *item.V
 		}
 	}
 	// The ordinals of the first logical partition.
-	if s.lo == s.hi {
+	if s.Lo == s.Hi {
 		return nil
 	}
 	lo, hi := first.Key, first.Key
-	lo.ID, hi.ID = nil, afterAllIDs
-	from, to, err := s.cut(&lo, &hi)
-	if err != nil || from != s.lo || to <= from {
-		return fmt.Errorf("cut at a logical partition: %d to %d of %d, %w", from, to, s.hi, err)
+	lo.ID, hi.ID = nil, lsm.AfterAllIDs
+	from, to, err := s.Cut(&lo, &hi)
+	if err != nil || from != s.Lo || to <= from {
+		return fmt.Errorf("cut at a logical partition: %d to %d of %d, %w", from, to, s.Hi, err)
 	}
 	for _, o := range []uint32{to - 1, to} {
-		if o < s.hi {
-			if err := s.version(o, &k, &v); err != nil {
+		if o < s.Hi {
+			if err := s.Version(o, &k, &v); err != nil {
 				return err
 			}
 			if same := item.SamePartition(&k, &first.Key); same != (o < to) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -65,8 +66,8 @@ func (s *spaceStore) settle() {
 // versions is what runs hold, and what of it is dead.
 func (s *spaceStore) versions() (all, dead int64) {
 	for _, p := range s.db.partitions() {
-		for _, r := range p.version.Load().runs {
-			all += r.items()
+		for _, r := range p.Version.Load().Runs {
+			all += r.Items()
 		}
 		dead += p.stats().Dead
 	}
@@ -180,7 +181,7 @@ func TestSettleOverwritten(t *testing.T) {
 		s.lean()
 		s.put(2000, 2100, 4) // new ones: nothing is dead
 		s.settle()
-		if n := len(s.db.partitions()[0].version.Load().runs); n != 2 {
+		if n := len(s.db.partitions()[0].Version.Load().Runs); n != 2 {
 			t.Errorf("%d runs after new items, want 2: the old run was written anew", n)
 		}
 		s.lean()
@@ -288,7 +289,7 @@ func TestSettleLargeDead(t *testing.T) {
 	}
 	snap, err := s.c.Snapshot(s.ctx)
 	must(t, err)
-	for range tierRuns {
+	for range lsm.TierRuns {
 		must(t, snap.Close())
 		large()
 		snap, err = s.c.Snapshot(s.ctx)
@@ -454,6 +455,6 @@ func TestHoldersOfTime(t *testing.T) {
 }
 
 // somePicker chooses what Compact or the merger would merge.
-func (p *partition) somePicker(rng interface{ IntN(int) int }) picker {
-	return []picker{p.pickTiers, pickFew, p.pickDead(context.Background())}[rng.IntN(3)]
+func (p *partition) somePicker(rng interface{ IntN(int) int }) lsm.Picker {
+	return []lsm.Picker{p.PickTiers, lsm.PickFew, p.PickDead(context.Background())}[rng.IntN(3)]
 }

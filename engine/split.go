@@ -79,7 +79,7 @@ func (c *Container) reshape(ctx context.Context, kind JobKind, at string, ids ..
 // partition returns a physical partition by its id, nil if there is none.
 func (c *Container) partition(id PartitionID) *partition {
 	for _, p := range c.routing.Load().parts {
-		if p.id == id {
+		if p.ID == id {
 			return p
 		}
 	}
@@ -105,8 +105,8 @@ func (db *DB) splitLarge(parts []*partition) {
 // yet.
 func (db *DB) splitIfLarge(p *partition) *Job {
 	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
-	due := policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.inherited()) > 0, RefusedAt: p.refusedAt.Load()})
-	if j := p.queued.Load(); j != nil || !due || p.dropped.Load() {
+	due := policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.Inherited()) > 0, RefusedAt: p.refusedAt.Load()})
+	if j := p.queued.Load(); j != nil || !due || p.Dropped.Load() {
 		return j
 	}
 	if j := p.queueSplit(nil); j != nil {
@@ -122,7 +122,7 @@ func (p *partition) queueSplit(where func(*Job)) *Job {
 	if p.c.def.Replicated {
 		return nil
 	}
-	j := p.c.newJob(JobSplit, "", p.id)
+	j := p.c.newJob(JobSplit, "", p.ID)
 	j.auto = true
 	if where != nil {
 		where(j)
@@ -138,16 +138,16 @@ func (p *partition) queueSplit(where func(*Job)) *Job {
 // liveBytes estimates the size of the documents in the partition, without those that
 // newer ones overwrite, as if all versions of a run were of one size.
 func (p *partition) liveBytes() int64 {
-	v := p.version.Load()
-	n := v.documentBytes()
-	for i, r := range v.runs {
-		raw, _ := r.compression()
+	v := p.Version.Load()
+	n := v.DocumentBytes()
+	for i, r := range v.Runs {
+		raw, _ := r.Compression()
 		n += raw
-		if all := float64(r.items()); all > 0 {
-			n -= int64(float64(raw) * min(1, r.older()/all))
+		if all := float64(r.Items()); all > 0 {
+			n -= int64(float64(raw) * min(1, r.Older()/all))
 		}
-		if items := v.olderItems(i); items > 0 {
-			n -= int64(float64(v.olderRaw(i)) * float64(min(r.shadowed, items)) / float64(items))
+		if items := v.OlderItems(i); items > 0 {
+			n -= int64(float64(v.OlderRaw(i)) * float64(min(r.Shadowed, items)) / float64(items))
 		}
 	}
 	return max(n, 0)

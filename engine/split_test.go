@@ -136,7 +136,7 @@ func (s *splitStore) check() {
 		s.must(err)
 		key, err := l.Key()
 		s.must(err)
-		if epk := key.EPK(); logical[key] || s.c.partition(l.Partition) == nil || !s.c.partition(l.Partition).rng.Contains(&epk) {
+		if epk := key.EPK(); logical[key] || s.c.partition(l.Partition) == nil || !s.c.partition(l.Partition).Range.Contains(&epk) {
 			s.t.Fatalf("logical partition %v in partition %d, seen before: %v", key, l.Partition, logical[key])
 		}
 		logical[key] = true
@@ -214,7 +214,7 @@ func TestSplit(t *testing.T) {
 			s.must(s.db.Compact(context.Background()))
 			s.check()
 			for i := range s.c.Partitions() {
-				if s.db.partitions()[i].inherited() != nil {
+				if s.db.partitions()[i].Inherited() != nil {
 					t.Errorf("partition %d still inherits", i)
 				}
 			}
@@ -263,8 +263,8 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	s.must(s.db.Flush(context.Background()))
 	// All that the lower half holds is dropped, tombstones included.
 	p := s.db.partitions()[0]
-	for len(p.version.Load().runs) > 0 {
-		if done, err := s.db.work.compactBy(context.Background(), p, p.pickDead(context.Background())); err != nil || !done {
+	for len(p.Version.Load().Runs) > 0 {
+		if done, err := s.db.work.compactBy(context.Background(), p, p.PickDead(context.Background())); err != nil || !done {
 			t.Fatalf("merge: %v, %v", done, err)
 		}
 	}
@@ -443,10 +443,10 @@ func TestTrim(t *testing.T) {
 	}
 	s.check()
 	for _, p := range s.db.partitions() {
-		for _, n := range p.listed() {
-			info, err := s.mem.Stat(fmt.Sprintf("%s/%010d.seg", p.dir, n))
+		for _, n := range p.Listed() {
+			info, err := s.mem.Stat(fmt.Sprintf("%s/%010d.seg", p.Dir, n))
 			if err != nil || info.Links != 1 {
-				t.Errorf("partition %d, file %d: %+v, %v", p.id, n, info, err)
+				t.Errorf("partition %d, file %d: %+v, %v", p.ID, n, info, err)
 			}
 		}
 	}
@@ -474,7 +474,7 @@ func TestFileTwice(t *testing.T) {
 	s.split(0, &SplitOptions{At: "1F"})
 	s.merge(0)
 	twice := func() bool {
-		list := s.db.partitions()[0].listed()
+		list := s.db.partitions()[0].Listed()
 		slices.Sort(list)
 		return len(slices.Compact(slices.Clone(list))) < len(list)
 	}
@@ -511,9 +511,9 @@ func TestTrimAfterRefusal(t *testing.T) {
 		s = newSplitStore(t, byK, func(o *Options) {
 			o.Events = &EventListener{Compacted: func(e CompactionEvent) {
 				p := s.db.partitions()[0]
-				if e.Trim && e.Partition == p.id && queued == nil {
+				if e.Trim && e.Partition == p.ID && queued == nil {
 					// There are more files to trim. Nobody carries out the job yet.
-					queued = s.c.newJob(JobSplit, "", p.id)
+					queued = s.c.newJob(JobSplit, "", p.ID)
 					queued.auto = true
 					p.queued.Store(queued)
 				}
@@ -541,7 +541,7 @@ func TestTrimAfterRefusal(t *testing.T) {
 		}
 		for _, p := range s.db.partitions() {
 			if done, err := s.db.work.trimOne(t.Context(), p, true); done || err != nil {
-				t.Errorf("partition %d: a trim was left: %v, %v", p.id, done, err)
+				t.Errorf("partition %d: a trim was left: %v, %v", p.ID, done, err)
 			}
 		}
 		s.check()
@@ -562,9 +562,9 @@ func TestSharedDamage(t *testing.T) {
 		if reopened {
 			s.reopen(s.mem.Kill())
 		}
-		shared := s.db.partitions()[0].version.Load().runs[0].files[0].Reader
+		shared := s.db.partitions()[0].Version.Load().Runs[0].Files[0].Reader
 		groups := shared.Properties().Sections[0]
-		f, err := s.mem.OpenWrite(s.db.partitions()[1].version.Load().runs[0].files[0].name)
+		f, err := s.mem.OpenWrite(s.db.partitions()[1].Version.Load().Runs[0].Files[0].Name)
 		s.must(err)
 		_, err = f.WriteAt(make([]byte, groups.Len/2+groups.Len/4), groups.Off+groups.Len/8)
 		s.must(err)

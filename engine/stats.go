@@ -169,8 +169,8 @@ func (db *DB) Stats() Stats {
 		CarriedBytes: c.carried.Load(),
 		ClockSetBack: c.clockSetBack.Load(), FutureStamp: db.futureStamp(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
-		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.env.pool.Used(), HeldBytes: db.env.pool.Held(),
-		IndexBytes: db.env.memIndexes.bytes.Load(), HotBytes: db.hot.Bytes(),
+		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.env.Pool.Used(), HeldBytes: db.env.Pool.Held(),
+		IndexBytes: db.env.MemIndexes.Bytes.Load(), HotBytes: db.hot.Bytes(),
 	}
 	if db.log != nil {
 		s.Log = db.log.Stats()
@@ -182,7 +182,7 @@ func (db *DB) Stats() Stats {
 	files := db.files.Stats()
 	s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles = files.Files, files.MaxFiles, files.Reopens
 	s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles = files.Mappings, files.MaxMappings, files.Remaps
-	s.Snapshots, s.OldestSnapshot = db.env.pins.Age(db.opts.clock())
+	s.Snapshots, s.OldestSnapshot = db.env.Pins.Age(db.opts.clock())
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
 	}
@@ -212,51 +212,51 @@ func (c *Container) Partitions() []PartitionStats {
 }
 
 func (p *partition) stats() PartitionStats {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
+	v := p.Version.Load()
 	s := PartitionStats{
-		ID: p.id, Min: p.rng.Min.String(), Max: p.rng.Max.String(),
-		MemtableBytes: v.active.Bytes(), Memtables: len(v.frozen),
-		Parents: p.parents, Inherits: len(p.inherited()) > 0,
-		Runs: len(v.runs), Flushed: p.install.flushedSeq.Load(), Visible: p.visible.Load(),
+		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(),
+		MemtableBytes: v.Active.Bytes(), Memtables: len(v.Frozen),
+		Parents: p.parents, Inherits: len(p.Inherited()) > 0,
+		Runs: len(v.Runs), Flushed: p.Install.FlushedSeq.Load(), Visible: p.Visible.Load(),
 	}
 	s.Load = p.c.loadStats.Load(&p.loadStats, p.db.uptime())
 	if m := p.meter.Load(); m != nil {
 		s.Throughput, s.Consumed, s.Throttled = m.Rate(), m.Consumed(), m.Refused()
 	}
-	s.Items, s.RawBytes = v.active.Items(), v.active.RawBytes()
+	s.Items, s.RawBytes = v.Active.Items(), v.Active.RawBytes()
 	sources, known := 0, true
-	if v.active.Versions() > 0 {
+	if v.Active.Versions() > 0 {
 		s.Memtables++
 		sources++
 	}
-	for i := range v.frozen {
+	for i := range v.Frozen {
 		sources++
-		s.Items += v.frozen[i].Items()
-		s.RawBytes += v.frozen[i].RawBytes()
-		s.MemtableBytes += v.frozen[i].Bytes()
+		s.Items += v.Frozen[i].Items()
+		s.RawBytes += v.Frozen[i].RawBytes()
+		s.MemtableBytes += v.Frozen[i].Bytes()
 	}
-	for _, r := range v.runs {
+	for _, r := range v.Runs {
 		sources++
-		for _, f := range r.files {
+		for _, f := range r.Files {
 			props := f.Properties()
 			s.Files++
-			s.FileBytes += f.bytes()
+			s.FileBytes += f.SizeWithin()
 			if f.Broken() != nil {
 				known = false
 				continue
 			}
-			s.ForeignBytes += f.foreign()
+			s.ForeignBytes += f.Foreign()
 			s.Logical += int64(props.LogicalPartitions)
-			s.Items += f.share(props.Items - props.Tombstones)
-			s.Tombstones += f.share(props.Tombstones)
-			s.RawBytes += f.raw()
+			s.Items += f.Share(props.Items - props.Tombstones)
+			s.Tombstones += f.Share(props.Tombstones)
+			s.RawBytes += f.RawBytes()
 		}
 	}
-	dead := v.dead(p.c.nowMillis())
+	dead := v.Dead(p.c.nowMillis())
 	s.Dead = int64(math.Ceil(dead))
-	s.Exact = known && sources <= 1 && v.active.Versions() == 0 && dead == 0 && p.c.unique == nil
+	s.Exact = known && sources <= 1 && v.Active.Versions() == 0 && dead == 0 && p.c.unique == nil
 	return s
 }
 

@@ -98,14 +98,14 @@ func (r *reshape) swapLocked() error {
 		// durable: a crash leaves a prefix of the writes of both.
 		for _, in := range left {
 			for i := range in.tables {
-				in.tables[i].last, in.tables[i].synced = newest.last, newest.last
+				in.tables[i].Last, in.tables[i].Synced = newest.last, newest.last
 			}
 		}
 	}
 	for _, child := range r.children {
-		v := *child.version.Load()
-		v.frozen = inheritedTables(child, left)
-		child.version.Store(&v)
+		v := *child.Version.Load()
+		v.Frozen = inheritedTables(child, left)
+		child.Version.Store(&v)
 		child.mu.last, child.mu.synced, child.mu.lazy = newest.last, newest.synced, newest.lazy
 		child.mu.lastSeq = newest.seq
 		if r.c.def.Replicated { // and so there is one parent
@@ -120,13 +120,13 @@ func (r *reshape) swapLocked() error {
 	}
 	for _, p := range r.parents {
 		for _, child := range r.children {
-			child.raise(p.visible.Load())
+			child.raise(p.Visible.Load())
 		}
 	}
 	r.inheritMeters()
 	r.c.routing.Store(r.routing)
 	for _, p := range r.parents {
-		p.dropped.Store(true)
+		p.Dropped.Store(true)
 	}
 	return nil
 }
@@ -136,9 +136,9 @@ func (r *reshape) swapLocked() error {
 func (r *reshape) appendFence(p *partition) error {
 	var ids []byte
 	for _, child := range r.children {
-		ids = binary.AppendUvarint(ids, uint64(child.id))
+		ids = binary.AppendUvarint(ids, uint64(child.ID))
 	}
-	_, pos, err := r.db.log.AppendNow(wal.Stream(p.id), wal.TypeFence, 0, nil, ids)
+	_, pos, err := r.db.log.AppendNow(wal.Stream(p.ID), wal.TypeFence, 0, nil, ids)
 	switch {
 	case err == nil:
 		p.mu.last = pos

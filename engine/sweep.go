@@ -12,7 +12,7 @@ import (
 // sweep removes what a crash left: temporary files and directories of
 // partitions that the store manifest does not list. Other unknown files stay.
 func (db *DB) sweep() error {
-	bases, err := db.env.fs.List(manifest.PartitionsDir)
+	bases, err := db.env.FS.List(manifest.PartitionsDir)
 	if err != nil {
 		return err
 	}
@@ -25,8 +25,8 @@ func (db *DB) sweep() error {
 		if db.storeManifest.state.Partition(id) != nil {
 			continue
 		}
-		if err := removeTree(db.env.fs, dir); vfs.InUse(err) {
-			db.remove("remove a replaced partition", 0, func() error { return removeTree(db.env.fs, dir) })
+		if err := removeTree(db.env.FS, dir); vfs.InUse(err) {
+			db.remove("remove a replaced partition", 0, func() error { return removeTree(db.env.FS, dir) })
 		} else if err != nil {
 			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
 		}
@@ -41,13 +41,13 @@ func (db *DB) sweep() error {
 
 // sweepRoot removes the temporary files beside the store manifest.
 func (db *DB) sweepRoot() error {
-	names, err := db.env.fs.List(".")
+	names, err := db.env.FS.List(".")
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, manifest.TempSuffix) {
-			if err := db.env.fs.Remove(name); err != nil {
+			if err := db.env.FS.Remove(name); err != nil {
 				return err
 			}
 		}
@@ -73,13 +73,13 @@ func leftoversOf(names []string, m *manifest.Files) (left []string) {
 // in use stay obsolete.
 func (p *partition) sweep() error {
 	for _, base := range p.leftovers {
-		name := path.Join(p.dir, base)
+		name := path.Join(p.Dir, base)
 		number, isSegment := manifest.ParseSegmentName(base)
-		err := p.db.env.fs.Remove(name)
+		err := p.db.env.FS.Remove(name)
 		switch {
 		case isSegment && vfs.InUse(err):
-			p.obsolete.numbers = append(p.obsolete.numbers, number)
-			p.db.remove("remove a merged file", 0, func() error { return p.removeObsolete(name, number) })
+			p.Obsolete.Numbers = append(p.Obsolete.Numbers, number)
+			p.db.remove("remove a merged file", 0, func() error { return p.RemoveObsolete(name, number) })
 		case err != nil && !errors.Is(err, ErrMissing):
 			return err
 		}

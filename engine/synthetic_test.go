@@ -223,7 +223,7 @@ func TestSyntheticSuffixes(t *testing.T) {
 			if want := `base "mon"`; random && p.Scope != want || !random && !strings.HasPrefix(p.Scope, `partition "mon|`) || err != nil {
 				t.Errorf("scope %s, %v", p.Scope, err)
 			}
-			if pinned := db.env.pins.Live(); len(pinned) > 0 {
+			if pinned := db.env.Pins.Live(); len(pinned) > 0 {
 				t.Errorf("sequences are pinned: %v", pinned)
 			}
 		})

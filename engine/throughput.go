@@ -112,11 +112,11 @@ func (c *Container) divideLocked() {
 	shares := c.sharesLocked()
 	all := 0.0
 	for _, p := range parts {
-		all += shares[p.id]
+		all += shares[p.ID]
 	}
 	now := c.db.uptime()
 	for _, p := range parts {
-		rate := max(leastRate, min(perSecond*shares[p.id]/all, c.def.Limits.PartitionThroughput))
+		rate := max(leastRate, min(perSecond*shares[p.ID]/all, c.def.Limits.PartitionThroughput))
 		if m := p.meter.Load(); m == nil {
 			p.meter.Store(meter.New(rate, !c.def.NoBurst, now, 0))
 		} else if m.Rate() != rate {
@@ -154,7 +154,7 @@ func (c *Container) sharesLocked() map[PartitionID]float64 {
 func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
 	first := uint32(math.MaxUint32)
 	for _, p := range c.routing.Load().parts {
-		first = min(first, uint32(p.id)) // partitions that replace others have higher numbers
+		first = min(first, uint32(p.ID)) // partitions that replace others have higher numbers
 	}
 	rest := c.db.storeManifest.state.PartitionsFrom(first)
 	return func(yield func(*manifest.Partition) bool) {
@@ -187,7 +187,7 @@ func (r *reshape) inheritMeters() {
 // admit refuses an operation while the balance of the partition's meter is overdrawn.
 func (p *partition) admit(m *meter.Meter) error {
 	if wait := m.Admit(p.db.uptime()); wait > 0 {
-		return &ThrottledError{Partition: p.id, RetryAfter: wait}
+		return &ThrottledError{Partition: p.ID, RetryAfter: wait}
 	}
 	return nil
 }
@@ -247,11 +247,11 @@ func (c *Container) queueSplits() (some bool) {
 	}
 	shares := c.shares()
 	slices.SortStableFunc(parts, func(a, b *partition) int {
-		return cmp.Or(cmp.Compare(shares[b.id], shares[a.id]), cmp.Compare(b.liveBytes(), a.liveBytes()),
-			cmp.Compare(b.span.Hi-b.span.Lo, a.span.Hi-a.span.Lo))
+		return cmp.Or(cmp.Compare(shares[b.ID], shares[a.ID]), cmp.Compare(b.liveBytes(), a.liveBytes()),
+			cmp.Compare(b.Span.Hi-b.Span.Lo, a.Span.Hi-a.Span.Lo))
 	})
 	for _, p := range parts {
-		if missing > 0 && !p.dropped.Load() && p.cutting.left() <= 0 && p.queueSplit(func(j *Job) { j.midpoint = true }) != nil {
+		if missing > 0 && !p.Dropped.Load() && p.cutting.left() <= 0 && p.queueSplit(func(j *Job) { j.midpoint = true }) != nil {
 			missing--
 			some = true
 		}

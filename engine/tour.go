@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -39,7 +40,7 @@ func (l *logical) Key() (partmap.Key, error) {
 func logicalPartitions(ctx context.Context, h execHost, yield func(*logical) bool) error {
 	for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
 		t, err := newTour(ctx, h, rest)
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			continue
 		}
 		if err != nil {
@@ -71,8 +72,8 @@ type tour struct {
 type logicalSource struct {
 	list  []logicalTally // of a memtable
 	at    int
-	files []*file // of a run, those not begun yet
-	clip  *bounds // of the file that walk is in
+	files []*lsm.File // of a run, those not begun yet
+	clip  *lsm.Bounds // of the file that walk is in
 	walk  *segment.PartitionWalker
 	epk   []byte // of the current logical partition, all but the last 8 bytes; nil: at the end
 }
@@ -96,24 +97,24 @@ func newTour(ctx context.Context, h execHost, rest partmap.Range) (*tour, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &tour{rng: partmap.Range{Min: rest.Min, Max: p.Data().rng.Max}, release: release}
-	t.at.Partition = p.Data().id
-	for i := -1; i < len(v.frozen); i++ {
-		table := v.active
+	t := &tour{rng: partmap.Range{Min: rest.Min, Max: p.Data().Range.Max}, release: release}
+	t.at.Partition = p.Data().ID
+	for i := -1; i < len(v.Frozen); i++ {
+		table := v.Active
 		if i >= 0 {
-			table = v.frozen[i].Table
+			table = v.Frozen[i].Table
 		}
 		t.sources = append(t.sources, &logicalSource{list: tallies(table), at: -1})
 	}
-	for _, r := range v.runs {
-		t.sources = append(t.sources, &logicalSource{files: r.files})
+	for _, r := range v.Runs {
+		t.sources = append(t.sources, &logicalSource{files: r.Files})
 	}
 	return t, nil
 }
 
 // tallies adds up a memtable by logical partition.
 func tallies(table *memtable.Table) (list []logicalTally) {
-	for w := table.Walk(maxSequence); w.Next(); {
+	for w := table.Walk(lsm.MaxSequence); w.Next(); {
 		k := w.Key()
 		if n := len(list); n == 0 || !bytes.Equal(list[n-1].pk, k.PK) {
 			list = append(list, logicalTally{epk: slices.Clone(k.EPK[:len(k.EPK)-8]), pk: slices.Clone(k.PK)})
@@ -211,14 +212,14 @@ func (s *logicalSource) next() error {
 	for {
 		if s.walk != nil {
 			for s.walk.Next() {
-				within, sure := s.clip.holdsEntry(s.walk.EPK())
+				within, sure := s.clip.HoldsEntry(s.walk.EPK())
 				if !sure {
 					pk, err := s.walk.AppendKey(nil)
 					if err != nil {
 						return err
 					}
 					epk := partmap.HashEncoded(pk)
-					within = s.clip.holds(&item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk})
+					within = s.clip.Holds(&item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk})
 				}
 				if within {
 					s.epk = s.walk.EPK()
@@ -232,6 +233,6 @@ func (s *logicalSource) next() error {
 		if len(s.files) == 0 {
 			return nil
 		}
-		s.walk, s.clip, s.files = s.files[0].WalkPartitions(), s.files[0].clip, s.files[1:]
+		s.walk, s.clip, s.files = s.files[0].WalkPartitions(), s.files[0].Clip, s.files[1:]
 	}
 }

@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // compactRuns carries out one compaction; done is false if there was nothing to do. The
 // caller holds the compacting lock of the partition.
-func (db *DB) compactRuns(ctx context.Context, p *partition, choose picker) (done bool, err error) {
+func (db *DB) compactRuns(ctx context.Context, p *partition, choose lsm.Picker) (done bool, err error) {
 	start := db.opts.clock()
-	c, done, err := p.compact(ctx, choose)
+	c, done, err := p.Compact(ctx, choose)
 	if err != nil || !done {
 		return false, err
 	}
 	db.work.releaseWaiters() // writes that wait for fewer runs
 	db.counters.merges.Add(1)
-	db.counters.mergedBytes.Add(c.bytesOut)
+	db.counters.mergedBytes.Add(c.BytesOut)
 	db.tellCompacted(p, &c, start, CompactionEvent{})
 	return true, nil
 }
 
 // tellCompacted sends the event of a compaction. event says of which kind it was.
-func (db *DB) tellCompacted(p *partition, c *compacted, start time.Time, event CompactionEvent) {
-	event.Container, event.Partition, event.Runs = p.c.name, p.id, int(c.runs)
-	event.ItemsIn, event.ItemsOut, event.BytesIn, event.BytesOut = c.itemsIn, c.itemsOut, c.bytesIn, c.bytesOut
+func (db *DB) tellCompacted(p *partition, c *lsm.Compacted, start time.Time, event CompactionEvent) {
+	event.Container, event.Partition, event.Runs = p.c.name, p.ID, int(c.Runs)
+	event.ItemsIn, event.ItemsOut, event.BytesIn, event.BytesOut = c.ItemsIn, c.ItemsOut, c.BytesIn, c.BytesOut
 	event.Duration = db.clockSince(start)
 	notify(db, db.opts.Events.Compacted, event)
 }
@@ -40,16 +41,16 @@ func (db *DB) tellCompacted(p *partition, c *compacted, start time.Time, event C
 // errMoved.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
-		if err = p.compacting.Lock(ctx); err != nil {
+		if err = p.Compacting.Lock(ctx); err != nil {
 			return false, err
 		}
-	} else if !p.compacting.TryLock() {
+	} else if !p.Compacting.TryLock() {
 		return false, nil
 	}
-	defer p.compacting.Unlock()
+	defer p.Compacting.Unlock()
 	done, err = w.db.trimFile(ctx, p, settle)
 	w.reclaimIfManual()
-	if err == errMoved && !settle {
+	if err == lsm.ErrMoved && !settle {
 		err = nil
 	}
 	return done, err
@@ -57,19 +58,19 @@ func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done 
 
 func (db *DB) trimFile(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	start := db.opts.clock()
-	c, done, err := p.rewrite(ctx, &rewriting{
-		wants: func(f *file) bool { return f.trimmable(settle) },
-		rate:  db.opts.TrimBytesPerSecond,
-		stop:  p.splitQueued,
+	c, done, err := p.Rewrite(ctx, &lsm.Rewriting{
+		Wants: func(f *lsm.File) bool { return f.Trimmable(settle) },
+		Rate:  db.opts.TrimBytesPerSecond,
+		Stop:  p.splitQueued,
 	})
-	if err == errMoved {
+	if err == lsm.ErrMoved {
 		return false, err
 	} else if err != nil {
-		return false, fmt.Errorf("trim of partition %d: %w", p.id, err)
+		return false, fmt.Errorf("trim of partition %d: %w", p.ID, err)
 	}
 	if done {
 		db.counters.trims.Add(1)
-		db.counters.trimmedBytes.Add(c.bytesOut)
+		db.counters.trimmedBytes.Add(c.BytesOut)
 		db.tellCompacted(p, &c, start, CompactionEvent{Trim: true})
 	}
 	return done, nil
@@ -77,18 +78,18 @@ func (db *DB) trimFile(ctx context.Context, p *partition, settle bool) (done boo
 
 func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compiled) (done bool, err error) {
 	start := db.opts.clock()
-	c, done, err := p.rewrite(ctx, &rewriting{
-		wants: func(f *file) bool { return f.staleFor(policy) },
-		stop:  p.splitQueued,
+	c, done, err := p.Rewrite(ctx, &lsm.Rewriting{
+		Wants: func(f *lsm.File) bool { return f.StaleFor(policy) },
+		Stop:  p.splitQueued,
 	})
-	if err == errMoved {
+	if err == lsm.ErrMoved {
 		return false, err
 	} else if err != nil {
-		return false, fmt.Errorf("index of partition %d: %w", p.id, err)
+		return false, fmt.Errorf("index of partition %d: %w", p.ID, err)
 	}
 	if done {
 		db.counters.reindexes.Add(1)
-		db.counters.reindexedBytes.Add(c.bytesOut)
+		db.counters.reindexedBytes.Add(c.BytesOut)
 		db.tellCompacted(p, &c, start, CompactionEvent{Reindex: true})
 	}
 	return done, nil

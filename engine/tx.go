@@ -346,12 +346,12 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 	for {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&epk)]
-		at := db.env.pins.Take(pins.Transaction, p.visible.Load, db.opts.clock())
-		if !p.dropped.Load() {
+		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
+		if !p.Dropped.Load() {
 			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, born: p.born, now: c.nowMillis()}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
-		db.env.pins.Release(pins.Transaction, at)
+		db.env.Pins.Release(pins.Transaction, at)
 		if c.dropped.Load() {
 			return nil, c.gone()
 		}
@@ -361,7 +361,7 @@ func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
 // end ends a transaction. The update keeps its memory for another try.
 func (tx *Tx) end() {
 	tx.over, tx.update = true, nil
-	tx.snapshot.c.db.env.pins.Release(pins.Transaction, tx.snapshot.seq)
+	tx.snapshot.c.db.env.Pins.Release(pins.Transaction, tx.snapshot.seq)
 }
 
 // View calls fn with a transaction that reads a logical partition as of one

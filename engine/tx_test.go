@@ -279,7 +279,7 @@ func TestConflicts(t *testing.T) {
 								_, err := c.Upsert(ctx, doc("x", fmt.Sprint("more", i), 1), nil)
 								must(t, err)
 							}
-							job, err := c.Split(ctx, p.id, nil)
+							job, err := c.Split(ctx, p.ID, nil)
 							must(t, err)
 							must(t, job.Wait(ctx))
 						}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -191,13 +192,13 @@ func compareClaims(db *DB, c *Container) error {
 			want[at] = it.ID
 		}
 	}
-	guard := db.env.epoch.Enter()
+	guard := db.env.Epoch.Enter()
 	defer guard.Leave()
 	now := c.nowMillis()
 	for _, p := range c.routing.Load().parts {
-		var m mergedCursor
-		m.open(p.version.Load(), maxSequence, false)
-		for m.start(); m.Valid(); m.Next() {
+		var m lsm.Cursor
+		m.Open(p.Version.Load(), lsm.MaxSequence, false)
+		for m.Start(); m.Valid(); m.Next() {
 			k, v := m.Top()
 			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= now {
 				continue
@@ -209,7 +210,7 @@ func compareClaims(db *DB, c *Container) error {
 			delete(want, at)
 		}
 		err := m.Err()
-		m.close()
+		m.Close()
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -80,8 +81,10 @@ func TestNoRemovalAfterFailure(t *testing.T) {
 		upsert(t, c, fmt.Sprint(i), 100)
 		must(t, db.Flush(ctx))
 	}
-	all := func(runs []*run, _ bool) (plan, error) { return plan{0, len(runs)}, nil }
-	guard := db.env.epoch.Enter() // a reader
+	all := func(runs []*lsm.Run, _ bool) (lsm.CompactionPlan, error) {
+		return lsm.CompactionPlan{First: 0, End: len(runs)}, nil
+	}
+	guard := db.env.Epoch.Enter() // a reader
 	done, err := db.compactRuns(ctx, db.partitions()[0], all)
 	must(t, err)
 	names := mem.Names()

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // A transaction commits if its logical partition was not deleted, and no item that it
@@ -36,11 +37,11 @@ func (p *partition) awaitConflict() error {
 
 // validate returns errChanged if a version of the partition conflicts with the
 // transaction. The caller is inside a guard.
-func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit) error {
+func (tx *Tx) validate(ctx context.Context, p *partition, v *lsm.Version, u *commit) error {
 	at := tx.snapshot.seq
-	if v.hasPartitionTombstones() {
+	if v.HasPartitionTombstones() {
 		whole := u.key(nil)
-		if seq, err := v.partitionTombstone(&whole, maxSequence); err != nil {
+		if seq, err := v.PartitionTombstone(&whole, lsm.MaxSequence); err != nil {
 			return p.db.readError(err)
 		} else if seq > at {
 			return errChanged
@@ -76,22 +77,22 @@ func (tx *Tx) validate(ctx context.Context, p *partition, v *version, u *commit)
 
 // unchanged returns errChanged if an item has a version that the transaction does
 // not see.
-func (tx *Tx) unchanged(p *partition, v *version, id []byte) error {
+func (tx *Tx) unchanged(p *partition, v *lsm.Version, id []byte) error {
 	at := tx.snapshot.seq
 	key := tx.update.key(id)
 	var newest item.Version
 	l := key.Lookup()
-	if v.newestInMemory(l, at, &newest) {
+	if v.NewestInMemory(l, at, &newest) {
 		return errChanged
 	}
-	for _, r := range v.runs {
-		f := r.find(&tx.update.epk)
+	for _, r := range v.Runs {
+		f := r.Find(&tx.update.epk)
 		if f == nil || f.Properties().MaxSeq <= at {
 			continue
 		}
-		found, err := f.Head(l, maxSequence, &newest)
+		found, err := f.Head(l, lsm.MaxSequence, &newest)
 		if err != nil {
-			return p.db.readError(f.named(err))
+			return p.db.readError(f.Renamed(err))
 		}
 		if found && newest.Seq > at {
 			return errChanged
@@ -106,7 +107,7 @@ const rangesAgain = 3
 
 // validateLocked checks the memtables again if the partition was written to since
 // validate. The commit lock is held.
-func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
+func (tx *Tx) validateLocked(p *partition, v *lsm.Version, u *commit) error {
 	if p.mu.lastSeq <= u.ahead {
 		return nil // nothing was written since
 	}
@@ -116,12 +117,12 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	}
 	var newest item.Version
 	at := tx.snapshot.seq
-	if whole := u.key(nil); v.newestInMemory(whole.Lookup(), at, &newest) {
+	if whole := u.key(nil); v.NewestInMemory(whole.Lookup(), at, &newest) {
 		return errChanged
 	}
 	for i := range u.ops {
 		key := u.key(u.ops[i].id())
-		if v.newestInMemory(key.Lookup(), at, &newest) {
+		if v.NewestInMemory(key.Lookup(), at, &newest) {
 			return errChanged
 		}
 	}
@@ -130,7 +131,7 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 	}
 	for id := range tx.update.seen {
 		key := u.key(bytesOf(id))
-		if v.newestInMemory(key.Lookup(), at, &newest) {
+		if v.NewestInMemory(key.Lookup(), at, &newest) {
 			return errChanged
 		}
 	}
@@ -144,16 +145,16 @@ func (tx *Tx) validateLocked(p *partition, v *version, u *commit) error {
 
 // changedInMemory says whether a memtable holds a version above at in a range of
 // ids.
-func (b *Batch) changedInMemory(v *version, r idRange, at uint64) bool {
-	for i := -1; i < len(v.frozen); i++ {
-		table := v.active
+func (b *Batch) changedInMemory(v *lsm.Version, r idRange, at uint64) bool {
+	for i := -1; i < len(v.Frozen); i++ {
+		table := v.Active
 		if i >= 0 {
-			table = v.frozen[i].Table
+			table = v.Frozen[i].Table
 		}
 		if table.MaxSeq() <= at {
 			continue
 		}
-		changed, _ := b.changedIn(context.Background(), table.Cursor(maxSequence), r, at)
+		changed, _ := b.changedIn(context.Background(), table.Cursor(lsm.MaxSequence), r, at)
 		if changed {
 			return true
 		}
@@ -162,26 +163,26 @@ func (b *Batch) changedInMemory(v *version, r idRange, at uint64) bool {
 }
 
 // changedInFiles is changedInMemory for files.
-func (b *Batch) changedInFiles(ctx context.Context, v *version, r idRange, at uint64) (bool, error) {
-	for _, run := range v.runs {
-		f := run.find(&b.epk)
+func (b *Batch) changedInFiles(ctx context.Context, v *lsm.Version, r idRange, at uint64) (bool, error) {
+	for _, run := range v.Runs {
+		f := run.Find(&b.epk)
 		if f == nil || f.Properties().MaxSeq <= at {
 			continue
 		}
-		c := f.Cursor(maxSequence)
+		c := f.Cursor(lsm.MaxSequence)
 		changed, err := b.changedIn(ctx, c, r, at)
 		if err == nil {
 			err = c.Err()
 		}
 		if changed || err != nil {
-			return changed, f.named(err)
+			return changed, f.Renamed(err)
 		}
 	}
 	return false, nil
 }
 
 // changedIn is changedInMemory for the versions that a cursor yields.
-func (b *Batch) changedIn(ctx context.Context, c positioner, r idRange, at uint64) (bool, error) {
+func (b *Batch) changedIn(ctx context.Context, c lsm.Positioner, r idRange, at uint64) (bool, error) {
 	first := b.key(bytesOf(r.from))
 	for ok := c.SeekGE(&first); ok; ok = c.Next() {
 		key := c.Key()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
@@ -73,7 +74,7 @@ const maxFindings = 1000
 type verifier struct {
 	db    *DB
 	ctx   context.Context
-	files *treeChecker
+	files *lsm.TreeChecker
 	found []Finding           // by the present step
 	seen  map[*partition]bool // they were checked
 	ended bool                // the log was the last step
@@ -81,7 +82,7 @@ type verifier struct {
 
 func newVerifier(ctx context.Context, db *DB) *verifier {
 	v := &verifier{db: db, ctx: ctx, seen: make(map[*partition]bool)}
-	v.files = newTreeChecker(ctx, v.report)
+	v.files = lsm.NewTreeChecker(ctx, v.report)
 	return v
 }
 
@@ -114,57 +115,57 @@ func (v *verifier) report(file string, offset int64, what string) {
 }
 
 // failed reports the error of a check, if there is one, at the place that it names.
-func (v *verifier) failed(file string, err error) { fileReport(v.report).failed(file, err) }
+func (v *verifier) failed(file string, err error) { lsm.FileReport(v.report).Failed(file, err) }
 
 // manifests reads the manifests again, and reports unknown names among the partition
 // directories.
 func (v *verifier) manifests() {
-	if _, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind); err != nil {
-		v.failed(v.db.env.fs.Path("."), err)
+	if _, err := manifest.LoadNewest[manifest.Store](v.db.env.FS, ".", manifest.StoreKind); err != nil {
+		v.failed(v.db.env.FS.Path("."), err)
 		return
 	}
-	bases, err := v.db.env.fs.List(manifest.PartitionsDir)
+	bases, err := v.db.env.FS.List(manifest.PartitionsDir)
 	if err != nil {
-		v.failed(v.db.env.fs.Path(manifest.PartitionsDir), err)
+		v.failed(v.db.env.FS.Path(manifest.PartitionsDir), err)
 		return
 	}
 	for _, base := range bases {
 		// Directories that no manifest names are left by a crash, or belong to
 		// a container that is being made.
 		if _, ok := manifest.ParsePartitionDir(base); !ok {
-			v.report(v.db.env.fs.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store")
+			v.report(v.db.env.FS.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store")
 		}
 	}
 }
 
 // partition checks the files of a physical partition.
 func (v *verifier) partition(p *partition) {
-	v.files.check(&p.tree, func(f *file) string { return v.sharers(p, f) })
+	v.files.Check(&p.Tree, func(f *lsm.File) string { return v.sharers(p, f) })
 	if v.done() || v.dropped(p) {
 		return
 	}
-	unknown, err := p.unknownFiles()
+	unknown, err := p.UnknownFiles()
 	if err != nil {
 		if !v.dropped(p) {
-			v.failed(v.db.env.fs.Path(p.dir), err)
+			v.failed(v.db.env.FS.Path(p.Dir), err)
 		}
 		return
 	}
 	for _, name := range unknown {
-		v.report(v.db.env.fs.Path(name), -1, "no manifest names this file")
+		v.report(v.db.env.FS.Path(name), -1, "no manifest names this file")
 	}
 }
 
 // sharers names the other partitions that share a damaged file.
-func (v *verifier) sharers(p *partition, f *file) (text string) {
-	guard := v.db.env.epoch.Enter()
+func (v *verifier) sharers(p *partition, f *lsm.File) (text string) {
+	guard := v.db.env.Epoch.Enter()
 	defer guard.Leave()
 	for _, other := range p.c.routing.Load().parts {
 		if other == p {
 			continue
 		}
-		if other.version.Load().shares(f) {
-			text += fmt.Sprintf("; shared with partition %d", other.id)
+		if other.Version.Load().Shares(f) {
+			text += fmt.Sprintf("; shared with partition %d", other.ID)
 		}
 	}
 	return text
@@ -174,10 +175,10 @@ func (v *verifier) sharers(p *partition, f *file) (text string) {
 // read-only reads that from the manifest of the writer.
 func (v *verifier) dropped(p *partition) bool {
 	if !v.db.opts.ReadOnly {
-		return p.dropped.Load()
+		return p.Dropped.Load()
 	}
-	store, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind)
-	return err == nil && !slices.ContainsFunc(store.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.id) })
+	store, err := manifest.LoadNewest[manifest.Store](v.db.env.FS, ".", manifest.StoreKind)
+	return err == nil && !slices.ContainsFunc(store.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.ID) })
 }
 
 // log reads the log. It reads again if log files were released meanwhile.
@@ -189,14 +190,14 @@ func (v *verifier) log() {
 				continue
 			}
 		}
-		v.failed(v.db.env.fs.Path(manifest.LogDir), err)
+		v.failed(v.db.env.FS.Path(manifest.LogDir), err)
 		return
 	}
 }
 
 // logState returns what the newest manifest says of the log.
 func (v *verifier) logState() (wal.State, error) {
-	store, err := manifest.LoadNewest[manifest.Store](v.db.env.fs, ".", manifest.StoreKind)
+	store, err := manifest.LoadNewest[manifest.Store](v.db.env.FS, ".", manifest.StoreKind)
 	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
 }
 
@@ -207,7 +208,7 @@ func (v *verifier) readLog() (state wal.State, err error) {
 		return state, nil // reported by manifests
 	}
 	var op logrecord.Operation
-	_, err = wal.Recover(v.ctx, v.db.env.fs, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
+	_, err = wal.Recover(v.ctx, v.db.env.FS, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
 		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
 			return nil
 		}
@@ -227,5 +228,5 @@ func (v *verifier) readLog() (state wal.State, err error) {
 // no others. report is called with what is wrong and the offset of the index in the
 // file; values are not shown. The error, if any, is that of reading the file.
 func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
-	return checkIndex(ctx, r, report)
+	return lsm.CheckIndex(ctx, r, report)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // placeOf is the place of the logical partition of splitStore.put in the key space.
@@ -53,7 +55,7 @@ func TestVerifyShared(t *testing.T) {
 	s.split(0, &SplitOptions{At: placeOf(inner[half])})
 	s.flushed("newest", inner[half:]...)
 	right := s.c.partition(s.ids()[1])
-	if _, err := s.db.compactRuns(ctx, right, right.pickDead(ctx)); err != nil {
+	if _, err := s.db.compactRuns(ctx, right, right.PickDead(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	s.flushed("behind", keys[59])
@@ -61,13 +63,13 @@ func TestVerifyShared(t *testing.T) {
 	s.check()
 	s.flushed("before", keys[0])
 	p := s.c.routing.Load().parts[0]
-	if n := len(p.version.Load().runs); n != 3 {
+	if n := len(p.Version.Load().Runs); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
 	}
-	if _, err := s.db.compactRuns(ctx, p, pickFew); err != nil {
+	if _, err := s.db.compactRuns(ctx, p, lsm.PickFew); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(p.version.Load().runs); n != 2 {
+	if n := len(p.Version.Load().Runs); n != 2 {
 		t.Fatalf("%d runs after the merge, want 2", n)
 	}
 	s.check()
@@ -90,7 +92,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	keys := inKeyOrder(60)
 	newest := func(p *partition) {
 		t.Helper()
-		done, err := s.db.compactRuns(ctx, p, func([]*run, bool) (plan, error) { return plan{0, 2}, nil })
+		done, err := s.db.compactRuns(ctx, p, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: 2}, nil })
 		if s.must(err); !done {
 			t.Fatal("nothing was merged")
 		}
@@ -105,7 +107,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	s.flushed("newest", keys[0], keys[59])
 	p := s.c.routing.Load().parts[0]
 	newest(p)
-	if n := len(p.version.Load().runs); n != 3 {
+	if n := len(p.Version.Load().Runs); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
 	}
 	s.check()
@@ -129,35 +131,37 @@ func TestVerifyShadows(t *testing.T) {
 		s.must(s.db.Flush(context.Background()))
 	}
 	p := s.c.routing.Load().parts[0]
-	runs := p.version.Load().runs
-	in := func(n int) *file { return runs[n].files[0] }
-	known := func(f, old *file) *shadowList {
+	runs := p.Version.Load().Runs
+	in := func(n int) *lsm.File { return runs[n].Files[0] }
+	known := func(f, old *lsm.File) *lsm.ShadowList {
 		t.Helper()
-		l := f.shadows.known(f, old)
+		l := f.ShadowCache.Known(f, old)
 		if l == nil {
 			t.Fatal("it is not known what a file overwrites")
 		}
-		return &shadowList{slices.Clone(l.ordinals), slices.Clone(l.seqs)}
+		return &lsm.ShadowList{Ordinals: slices.Clone(l.Ordinals), Seqs: slices.Clone(l.Seqs)}
 	}
-	findings := func(n int, l *shadowList) int {
+	findings := func(n int, l *lsm.ShadowList) int {
 		t.Helper()
 		v := newVerifier(context.Background(), s.db)
-		s.must(v.files.shadowsOn("file", in(n), in(2), runs[:2], l))
+		s.must(v.files.ShadowsOn("file", in(n), in(2), runs[:2], l))
 		return len(v.found)
 	}
 	for _, test := range []struct {
 		what  string
 		n     int // run of the file that has the list
-		plant func(l *shadowList)
+		plant func(l *lsm.ShadowList)
 		want  int
 	}{
-		{"as it is", 1, func(*shadowList) {}, 0},
-		{"without one", 1, func(l *shadowList) { l.ordinals, l.seqs = l.ordinals[1:], l.seqs[1:] }, 1},
-		{"too late", 1, func(l *shadowList) { l.seqs[2]++ }, 1},
-		{"with one that nobody overwrites", 1, func(l *shadowList) { l.add(4, 1, l.seqs[0]) }, 1},
-		{"with one that is not there", 1, func(l *shadowList) { l.add(6, 1, l.seqs[0]) }, 1},
-		{"with what another overwrites", 0, func(l *shadowList) { *l = *joinShadows(l, known(in(1), in(2))) }, 0},
-		{"with all that there is", 0, func(l *shadowList) { *l = shadowList{[]uint32{0, 1, 2, 3, 4, 5}, make([]uint64, 6)} }, 2},
+		{"as it is", 1, func(*lsm.ShadowList) {}, 0},
+		{"without one", 1, func(l *lsm.ShadowList) { l.Ordinals, l.Seqs = l.Ordinals[1:], l.Seqs[1:] }, 1},
+		{"too late", 1, func(l *lsm.ShadowList) { l.Seqs[2]++ }, 1},
+		{"with one that nobody overwrites", 1, func(l *lsm.ShadowList) { l.Add(4, 1, l.Seqs[0]) }, 1},
+		{"with one that is not there", 1, func(l *lsm.ShadowList) { l.Add(6, 1, l.Seqs[0]) }, 1},
+		{"with what another overwrites", 0, func(l *lsm.ShadowList) { *l = *lsm.JoinShadows(l, known(in(1), in(2))) }, 0},
+		{"with all that there is", 0, func(l *lsm.ShadowList) {
+			*l = lsm.ShadowList{Ordinals: []uint32{0, 1, 2, 3, 4, 5}, Seqs: make([]uint64, 6)}
+		}, 2},
 	} {
 		l := known(in(test.n), in(2))
 		test.plant(l)

@@ -64,7 +64,7 @@ type watchedStore struct {
 const watchLabel = "watched-store"
 
 func (w *watcher) open(db *DB) (begun func()) {
-	db.env.pool.Guard()
+	db.env.Pool.Guard()
 	w.mu.Lock()
 	w.lastID++
 	s := &watchedStore{id: w.lastID}
@@ -105,7 +105,7 @@ func (w *watcher) close(db *DB) {
 		return
 	}
 	var left []string
-	if n := db.env.pool.Used(); n != 0 {
+	if n := db.env.Pool.Used(); n != 0 {
 		left = append(left, fmt.Sprintf("%d bytes of memory are lent", n))
 	}
 	if s.fs != nil {

@@ -20,7 +20,7 @@ func TestWatchDisk(t *testing.T) {
 		if err := os.WriteFile(name, []byte("something"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := db.env.fs.Open("left")
+		f, err := db.env.FS.Open("left")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,18 +22,18 @@ func TestWatch(t *testing.T) {
 	}{
 		{"nothing", "", testOptions(mem), func(*DB) func() { return func() {} }},
 		{"file", "open file", testOptions(mem), func(db *DB) func() {
-			f, err := db.env.fs.Create("left")
+			f, err := db.env.FS.Create("left")
 			if err != nil {
 				t.Fatal(err)
 			}
 			return func() { f.Close() }
 		}},
 		{"memory", "8192 bytes of memory", testOptions(mem), func(db *DB) func() {
-			chunk, err := db.env.pool.Get(1, false)
+			chunk, err := db.env.Pool.Get(1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return func() { db.env.pool.Put(chunk) }
+			return func() { db.env.Pool.Put(chunk) }
 		}},
 		{"goroutine", "a goroutine", testOptions(mem), func(db *DB) func() {
 			begun, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -138,7 +139,7 @@ func (w *workers) reclaimNow() bool {
 	if len(batch) == 0 {
 		return false
 	}
-	w.db.env.epoch.Synchronize()
+	w.db.env.Epoch.Synchronize()
 	for _, fn := range batch {
 		fn()
 	}
@@ -243,7 +244,7 @@ func (w *workers) flush() {
 		} else {
 			p.flushBackoff.succeeded()
 		}
-		p.flushing.Unlock()
+		p.Flushing.Unlock()
 		if w.ctx.Err() != nil {
 			return
 		}
@@ -293,10 +294,10 @@ func (w *workers) nextFlush() (*partition, time.Duration) {
 	parts := db.partitions()
 	best, wait := mostFrozen(parts)
 	// Partitions whose flush failed must not hold up the others.
-	if best == nil && (db.ripe() || wait > 0 && db.env.pool.Used() > db.env.pool.Limit()/4*3) && w.freezeLargest(parts) {
+	if best == nil && (db.ripe() || wait > 0 && db.env.Pool.Used() > db.env.Pool.Limit()/4*3) && w.freezeLargest(parts) {
 		best, wait = mostFrozen(parts)
 	}
-	if best == nil || !best.flushing.TryLock() {
+	if best == nil || !best.Flushing.TryLock() {
 		return nil, wait
 	}
 	return best, 0
@@ -310,11 +311,11 @@ func (w *workers) freezeLargest(parts []*partition) bool {
 	var largest *partition
 	var most, taken int64
 	for _, p := range parts {
-		n := p.version.Load().active.Reserved()
+		n := p.Version.Load().Active.Reserved()
 		if p.flushBackoff.left() > 0 {
 			continue
 		}
-		if p.flushing.Locked() {
+		if p.Flushing.Locked() {
 			taken = max(taken, n)
 		} else if n > most {
 			largest, most = p, n
@@ -334,10 +335,10 @@ func mostFrozen(parts []*partition) (best *partition, wait time.Duration) {
 	var most int64
 	for _, p := range parts {
 		var n int64
-		for _, f := range p.version.Load().frozen {
+		for _, f := range p.Version.Load().Frozen {
 			n += f.Reserved()
 		}
-		if n == 0 || p.flushing.Locked() {
+		if n == 0 || p.Flushing.Locked() {
 			continue
 		}
 		if left := p.flushBackoff.left(); left > 0 {
@@ -390,22 +391,22 @@ func (w *workers) compact() {
 
 // compactOne merges in a partition as the merger does, unless another merge runs there.
 func (w *workers) compactOne(ctx context.Context, p *partition) (bool, error) {
-	if !p.compacting.TryLock() {
+	if !p.Compacting.TryLock() {
 		return false, nil
 	}
-	defer p.compacting.Unlock()
-	done, err := w.db.compactRuns(ctx, p, p.pickTiers)
+	defer p.Compacting.Unlock()
+	done, err := w.db.compactRuns(ctx, p, p.PickTiers)
 	w.reclaimIfManual()
 	return done, err
 }
 
 // compactBy waits for its turn to merge in a partition, and merges there what choose
 // picks.
-func (w *workers) compactBy(ctx context.Context, p *partition, choose picker) (bool, error) {
-	if err := p.compacting.Lock(ctx); err != nil {
+func (w *workers) compactBy(ctx context.Context, p *partition, choose lsm.Picker) (bool, error) {
+	if err := p.Compacting.Lock(ctx); err != nil {
 		return false, err
 	}
-	defer p.compacting.Unlock()
+	defer p.Compacting.Unlock()
 	done, err := w.db.compactRuns(ctx, p, choose)
 	w.reclaimIfManual()
 	return done, err

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -256,7 +257,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 			}
 		}
 		seq, pos, need, err := p.apply(ctx, r)
-		if err == errMoved {
+		if err == lsm.ErrMoved {
 			continue
 		}
 		o.charged(r.outcome(err))
@@ -373,7 +374,7 @@ var errFilesChanged = errors.New("set of files changed")
 // for log position need and publish seq: the conflicting version is not durable yet. The
 // commit lock is held.
 func (p *partition) applyLocked(r *request, ahead *presentVersion) (seq uint64, pos, need wal.Position, err error) {
-	if p.dropped.Load() {
+	if p.Dropped.Load() {
 		return 0, 0, 0, p.gone()
 	}
 	if err = p.c.accepts(r.copying); err != nil {
@@ -391,7 +392,7 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (seq uint64, 
 		r.ver.Expires = expires(r.ver.Modified, r.ttl)
 	}
 	r.head = logrecord.AppendHead(r.head[:0], &r.key, &r.ver)
-	seq, pos, err = p.db.log.AppendNow(wal.Stream(p.id), wal.TypeWrite, 1, r.head, r.ver.Body)
+	seq, pos, err = p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
 		return 0, 0, 0, p.db.uncertain(err)
 	}
@@ -399,7 +400,7 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (seq uint64, 
 	// The record has its place in the log, so the version must enter the memtable, even
 	// above the memory limit: admit has bounded the overdraft. Memtables are taken out
 	// of use only under the commit lock.
-	active := p.version.Load().active
+	active := p.Version.Load().Active
 	if err := active.Put(&r.key, &r.ver, true); err != nil {
 		p.db.fail(err)
 		return 0, 0, 0, p.db.writable()
@@ -448,11 +449,11 @@ func (i *presentVersion) sequence() uint64 {
 
 // lookAhead finds the present version of the request's item without a lock.
 func (p *partition) lookAhead(r *request) (found presentVersion, err error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	found.files = v.files
-	_, found.exists, err = v.lookup(&r.key, &r.epk, maxSequence, nil, true, &found.version)
+	v := p.Version.Load()
+	found.files = v.Generation
+	_, found.exists, err = v.Lookup(&r.key, &r.epk, lsm.MaxSequence, nil, true, &found.version)
 	return found, err
 }
 
@@ -461,19 +462,19 @@ func (p *partition) lookAhead(r *request) (found presentVersion, err error) {
 // asked again. early says that the refusal depends on a version that is not published
 // yet. The commit lock is held.
 func (p *partition) checkLocked(r *request, ahead *presentVersion) (early bool, err error) {
-	guard := p.db.env.epoch.Enter()
+	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.version.Load()
-	if v.files != ahead.files {
+	v := p.Version.Load()
+	if v.Generation != ahead.files {
 		return false, errFilesChanged
 	}
 	found, exists := ahead.version, ahead.exists
 	var newer item.Version
-	if v.lookupMemory(r.key.Lookup(), maxSequence, &newer) {
+	if v.LookupMemory(r.key.Lookup(), lsm.MaxSequence, &newer) {
 		found, exists = newer, true
 	}
 	err = r.precondition.check(r.ifMatch, &found, exists, p.c.nowMillis())
-	return err != nil && exists && found.Seq > p.visible.Load(), err
+	return err != nil && exists && found.Seq > p.Visible.Load(), err
 }
 
 // demanding says whether the write depends on the present version.
@@ -488,7 +489,7 @@ func (d precondition) check(ifMatch ETag, v *item.Version, exists bool, now int6
 		}
 		return nil
 	}
-	exists = exists && visible(v, now)
+	exists = exists && lsm.Shown(v, now)
 	switch {
 	case d == absent && exists:
 		return ErrExists

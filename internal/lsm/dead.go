@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"context"
@@ -59,8 +59,8 @@ var errFound = errors.New("found")
 
 // overwritesIn says whether the file has a key, within the bounds of its reference, that
 // one of the runs has too.
-func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err error) {
-	s := indexSource{file: f}
+func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err error) {
+	s := Source{file: f}
 	keys := 0
 	err = s.eachKey(func(k *item.Key, _ uint64) error {
 		if keys++; keys%1024 == 0 && ctx.Err() != nil {
@@ -68,19 +68,19 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 		}
 		l := k.Lookup()
 		for _, r := range runs {
-			for _, old := range r.files {
+			for _, old := range r.Files {
 				if filesApart(f, old) {
 					continue
 				}
-				span, readErr := old.ordinalSpan()
+				span, readErr := old.OrdinalSpan()
 				if readErr != nil {
 					return readErr
 				}
-				first, versions, readErr := old.overwrittenBy(l)
+				first, versions, readErr := old.OverwrittenBy(l)
 				if readErr != nil {
 					return readErr
 				}
-				if max(first, span.lo) < min(first+versions, span.hi) {
+				if max(first, span.Lo) < min(first+versions, span.Hi) {
 					return errFound
 				}
 			}
@@ -96,11 +96,11 @@ func (f *file) overwritesIn(ctx context.Context, runs []*run) (found bool, err e
 // gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
 // that no reader is left at or below the lowest sequence of h. If some readers are left,
 // gone sets heldBack: the keeper then wakes the merger again.
-func (t *tree) gone(h heldBy) (part float64, lowest bool) {
+func (t *Tree) gone(h heldBy) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true
 	}
-	live := t.env.pins.Live()
+	live := t.Env.Pins.Live()
 	gone := 0
 	for _, at := range h {
 		if !slices.Contains(live, at) {
@@ -110,7 +110,7 @@ func (t *tree) gone(h heldBy) (part float64, lowest bool) {
 	last := h[len(h)-1]
 	lowest = len(live) == 0 || live[len(live)-1] > last
 	if gone < len(h) || !lowest {
-		t.env.heldBack.Store(true)
+		t.Env.HeldBack.Store(true)
 	}
 	return float64(gone) / float64(len(h)), lowest
 }
@@ -119,24 +119,24 @@ func (t *tree) gone(h heldBy) (part float64, lowest bool) {
 // above 0 whenever such a merge would drop versions, except those that newer runs
 // overwrite. last says that the partition has no older runs: then tombstones and expired
 // items can go too.
-func (t *tree) deadIn(runs []*run, last bool) (dead float64) {
-	purge := t.purgeable()
-	floor := t.family.changeFloor()
+func (t *Tree) deadIn(runs []*Run, last bool) (dead float64) {
+	purge := t.Purgeable()
+	floor := t.Family.ChangeFloor()
 	for i, r := range runs {
 		part, lowest := t.gone(r.heldBy)
 		passed := 1.0
-		if floor != maxSequence {
-			passed = r.passed(floor) // only versions at or below the floor can go
+		if floor != MaxSequence {
+			passed = r.Passed(floor) // only versions at or below the floor can go
 		}
-		dead += passed * part * r.older()
+		dead += passed * part * r.Older()
 		if last && lowest {
-			dead += passed * r.tombstones()
-			if floor == maxSequence {
-				dead += float64(r.expiring.expired(purge))
+			dead += passed * r.Tombstones()
+			if floor == MaxSequence {
+				dead += float64(r.Expiring.Expired(purge))
 			}
 		}
 		if i < len(runs)-1 {
-			dead += passed * float64(r.shadowed)
+			dead += passed * float64(r.Shadowed)
 		}
 	}
 	return dead
@@ -144,26 +144,26 @@ func (t *tree) deadIn(runs []*run, last bool) (dead float64) {
 
 // wasteful says whether so many versions of neighbouring runs are dead that the runs
 // should be merged.
-func (t *tree) wasteful(runs []*run, last bool) bool {
+func (t *Tree) wasteful(runs []*Run, last bool) bool {
 	dead := t.deadIn(runs, last)
 	var items, bytes float64
 	for _, r := range runs {
-		items += float64(r.items())
+		items += float64(r.Items())
 		bytes += float64(r.bytes())
 	}
 	return dead*100 >= items*deadPercent && (dead >= minDeadItems || items > 0 && bytes*dead/items >= minDeadBytes)
 }
 
 // overwrites says whether any run has a key that an older one of the runs has too.
-func (t *tree) overwrites(ctx context.Context, runs []*run) (bool, error) {
+func (t *Tree) overwrites(ctx context.Context, runs []*Run) (bool, error) {
 	for i, r := range runs[:max(0, len(runs)-1)] {
-		if r.shadowed > 0 {
+		if r.Shadowed > 0 {
 			return true, nil
 		}
 		if r.overwritesNothing.Load() {
 			continue
 		}
-		for _, f := range r.files {
+		for _, f := range r.Files {
 			found, err := f.overwritesIn(ctx, runs[i+1:])
 			if found || err != nil {
 				return found, err

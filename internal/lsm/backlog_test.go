@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import "testing"
 
@@ -10,18 +10,18 @@ func TestShare(t *testing.T) {
 	}{
 		{debts{}, 0},
 		{debts{buffers: buffersFrom}, 0},
-		{debts{buffers: (buffersFrom + pressureFrom) / 2}, 0.5},
-		{debts{buffers: pressureFrom}, 1},
+		{debts{buffers: (buffersFrom + PressureFrom) / 2}, 0.5},
+		{debts{buffers: PressureFrom}, 1},
 		{debts{buffers: 1.1}, 1},
-		{debts{runs: tierRuns}, 0},
-		{debts{runs: maxRuns}, 0.5},
-		{debts{runs: manyRuns}, 1},
+		{debts{runs: TierRuns}, 0},
+		{debts{runs: MaxRuns}, 0.5},
+		{debts{runs: ManyRuns}, 1},
 		{debts{runs: 100}, 1},
 		{debts{files: 1}, rewriteShare},
 		{debts{files: manyFiles}, mostRewrite},
 		{debts{files: 1000}, mostRewrite},
-		{debts{runs: manyRuns, files: 1}, 1},
-		{debts{buffers: buffersFrom, runs: tierRuns + 2}, 0.25},
+		{debts{runs: ManyRuns, files: 1}, 1},
+		{debts{buffers: buffersFrom, runs: TierRuns + 2}, 0.25},
 	} {
 		if got := c.share(); got < c.want-1e-9 || got > c.want+1e-9 {
 			t.Errorf("share of %+v is %v, want %v", c.debts, got, c.want)

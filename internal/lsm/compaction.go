@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"container/heap"
@@ -26,108 +26,108 @@ import (
 // A crash before 4 leaves the inputs, and the merge starts over. A crash after 4 leaves
 // the output.
 const (
-	tierRuns    = 8  // number of runs of similar size that are merged together
+	TierRuns    = 8  // number of runs of similar size that are merged together
 	tierPercent = 20 // a merged run may be this much larger than all newer ones together
-	maxRuns     = 12 // above it the newest runs are merged whatever their size
-	runsLeft    = 2
+	MaxRuns     = 12 // above it the newest runs are merged whatever their size
+	RunsLeft    = 2
 
-	manyRuns = maxRuns + 4 // from here on writes slow down
-	mostRuns = 3 * maxRuns // from here on they wait
+	ManyRuns = MaxRuns + 4 // from here on writes slow down
+	MostRuns = 3 * MaxRuns // from here on they wait
 )
 
-// plan is a choice of runs to merge: v.runs[first:end].
-type plan struct{ first, end int }
+// CompactionPlan is a choice of runs to merge: v.runs[first:end].
+type CompactionPlan struct{ First, End int }
 
-func (p plan) empty() bool { return p.end-p.first < 1 }
+func (p CompactionPlan) empty() bool { return p.End-p.First < 1 }
 
-// picker chooses which of some neighbouring runs to merge; an empty plan: none. last
+// Picker chooses which of some neighbouring runs to merge; an empty plan: none. last
 // says that the partition has no older runs.
-type picker func(runs []*run, last bool) (plan, error)
+type Picker func(runs []*Run, last bool) (CompactionPlan, error)
 
-// compacted tells what a compaction, or the rewriting of a file, has done.
-type compacted struct {
-	runs, itemsIn, itemsOut int64
-	bytesIn, bytesOut       int64 // within the bounds of the references
+// Compacted tells what a compaction, or the rewriting of a file, has done.
+type Compacted struct {
+	Runs, ItemsIn, ItemsOut int64
+	BytesIn, BytesOut       int64 // within the bounds of the references
 }
 
-// compact carries out one compaction; done is false if there was nothing to do, or the
+// Compact carries out one compaction; done is false if there was nothing to do, or the
 // partition was dropped. The caller holds compacting.
-func (t *tree) compact(ctx context.Context, choose picker) (c compacted, done bool, err error) {
+func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bool, err error) {
 	// Only compactions remove runs and one runs at a time, so the inputs stay; new
 	// runs come in front of them.
 	t.separate()
-	v, release := t.hold()
+	v, release := t.PinVersion()
 	defer release()
-	runs := v.runs
+	runs := v.Runs
 	pick, err := pickCompaction(runs, choose)
 	if err != nil || pick.empty() {
 		return c, false, err
 	}
-	inputs := runs[pick.first:pick.end]
-	older := runs[pick.end:]
+	inputs := runs[pick.First:pick.End]
+	older := runs[pick.End:]
 	oldest := allAside(older) // damaged runs do not count: keep.aside has their bounds
-	c.runs = int64(len(inputs))
+	c.Runs = int64(len(inputs))
 	var expect int64
 	for _, r := range inputs {
-		expect += r.items()
-		c.bytesIn += r.bytes()
+		expect += r.Items()
+		c.BytesIn += r.bytes()
 	}
-	out := t.newOutput(ctx, int(expect), older, inputs)
-	defer out.abandon()
+	out := t.NewOutput(ctx, int(expect), older, inputs)
+	defer out.Abandon()
 	if oldest {
-		out.codec = t.family.compression
+		out.Codec = t.Family.Compression
 	}
-	if out.codec != segment.None {
-		out.dict = t.family.compactionDictionary(inputs)
+	if out.Codec != segment.None {
+		out.Dict = t.Family.CompactionDictionary(inputs)
 	}
 	m := compactor{
 		out: out, keep: t.retention(oldest), overlap: t.newOverlap(older),
 	}
 	m.keep.aside = t.keysAside(older)
-	if err := m.run(inputs); err == errMoved {
+	if err := m.run(inputs); err == ErrMoved {
 		return c, false, nil
 	} else if err != nil {
-		return c, false, fmt.Errorf("merge of partition %d: %w", t.id, err)
+		return c, false, fmt.Errorf("merge of partition %d: %w", t.ID, err)
 	}
-	var replacement []*run
-	if out.items > 0 {
-		r, err := out.finish()
-		if err == errMoved {
+	var replacement []*Run
+	if out.Items > 0 {
+		r, err := out.Finish()
+		if err == ErrMoved {
 			return c, false, nil
 		}
 		if err != nil {
 			return c, false, err
 		}
-		r.shadowed = m.overlap.estimate()
-		r.keptAbove, r.heldBy = m.keep.floor(), m.keep.readers
-		replacement = []*run{r}
-		c.bytesOut = r.bytes()
+		r.Shadowed = m.overlap.estimate()
+		r.KeptAbove, r.heldBy = m.keep.floor(), m.keep.readers
+		replacement = []*Run{r}
+		c.BytesOut = r.bytes()
 	}
-	t.install.Lock()
-	defer t.install.Unlock()
-	if t.dropped.Load() {
+	t.Install.Lock()
+	defer t.Install.Unlock()
+	if t.Dropped.Load() {
 		return c, false, nil
 	}
-	present := t.version.Load().runs
+	present := t.Version.Load().Runs
 	newer := len(present) - len(runs)
-	next := append([]*run{}, present[:newer+pick.first]...)
+	next := append([]*Run{}, present[:newer+pick.First]...)
 	t.carryShadows(out, next)
 	next = append(append(next, replacement...), older...)
-	var gone []*file
+	var gone []*File
 	for _, r := range inputs {
-		gone = append(gone, r.files...)
+		gone = append(gone, r.Files...)
 	}
 	t.raiseChangeFloor(&m.keep)
 	if err := t.replaceFiles(next, gone); err != nil {
 		return c, false, err
 	}
-	out.published = true
-	t.swap(func(v version) version {
-		v.setRuns(next)
+	out.Published = true
+	t.Swap(func(v Version) Version {
+		v.SetRuns(next)
 		return v
 	})
-	t.env.retire(func() { t.removeFiles(gone) })
-	c.itemsIn, c.itemsOut = m.in, out.items
+	t.Env.Retire(func() { t.removeFiles(gone) })
+	c.ItemsIn, c.ItemsOut = m.in, out.Items
 	return c, true, nil
 }
 
@@ -140,48 +140,48 @@ type compactor struct {
 	inputs  runHeap
 }
 
-// runInput walks the files of a run.
-type runInput struct {
-	files  []*file
-	file   *file // under the walker
-	walker *segment.Walker
+// RunWalker walks the files of a run.
+type RunWalker struct {
+	Files  []*File
+	File   *File // under the walker
+	Walker *segment.Walker
 	age    int         // 0 the newest
 	taken  *takenIndex // index of file, for the present output file
 }
 
-func (r *runInput) next() (bool, error) {
+func (r *RunWalker) Next() (bool, error) {
 	for {
-		if r.walker != nil {
+		if r.Walker != nil {
 			if r.advance() {
 				return true, nil
 			}
-			if err := r.walker.Err(); err != nil {
-				return false, r.file.refused(err)
+			if err := r.Walker.Err(); err != nil {
+				return false, r.File.refused(err)
 			}
 		}
-		if len(r.files) == 0 {
+		if len(r.Files) == 0 {
 			return false, nil
 		}
-		r.file, r.walker = r.files[0], r.files[0].walk()
-		r.files = r.files[1:]
+		r.File, r.Walker = r.Files[0], r.Files[0].walk()
+		r.Files = r.Files[1:]
 	}
 }
 
 // runHeap orders inputs by key, then newest version first, then newest run first.
-type runHeap []*runInput
+type runHeap []*RunWalker
 
 func (h runHeap) Len() int { return len(h) }
 func (h runHeap) Less(i, j int) bool {
-	if c := item.Compare(h[i].walker.Key(), h[j].walker.Key()); c != 0 {
+	if c := item.Compare(h[i].Walker.Key(), h[j].Walker.Key()); c != 0 {
 		return c < 0
 	}
 	// The age of runs does not order versions: replay may have flushed one twice, see
 	// makeRoom.
-	a, b := h[i].walker.Version().Seq, h[j].walker.Version().Seq
+	a, b := h[i].Walker.Version().Seq, h[j].Walker.Version().Seq
 	return a > b || a == b && h[i].age < h[j].age
 }
 func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runInput)) }
+func (h *runHeap) Push(x any)   { *h = append(*h, x.(*RunWalker)) }
 func (h *runHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]
@@ -189,10 +189,10 @@ func (h *runHeap) Pop() any {
 	return last
 }
 
-func (m *compactor) run(runs []*run) error {
+func (m *compactor) run(runs []*Run) error {
 	for age, r := range runs {
-		in := &runInput{files: r.files, age: age}
-		ok, err := in.next()
+		in := &RunWalker{Files: r.Files, age: age}
+		ok, err := in.Next()
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (m *compactor) run(runs []*run) error {
 	var key item.KeyCopy // the key at hand
 	for len(m.inputs) > 0 {
 		top := m.inputs[0]
-		k, v := top.walker.Key(), top.walker.Version()
+		k, v := top.Walker.Key(), top.Walker.Version()
 		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
 			key.Set(k)
 			m.keep.nextKey(k)
@@ -226,7 +226,7 @@ func (m *compactor) run(runs []*run) error {
 			}
 			m.overlap.note(k)
 		}
-		ok, err := top.next()
+		ok, err := top.Next()
 		if err != nil {
 			return err
 		}
@@ -236,42 +236,42 @@ func (m *compactor) run(runs []*run) error {
 			heap.Pop(&m.inputs)
 		}
 	}
-	if m.in != m.out.items+m.keep.dropped {
-		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.items, m.keep.dropped)
+	if m.in != m.out.Items+m.keep.dropped {
+		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.Items, m.keep.dropped)
 	}
 	return nil
 }
 
-// pickDead chooses all runs if something in them is dead.
-func (t *tree) pickDead(ctx context.Context) picker {
-	return func(runs []*run, last bool) (plan, error) {
+// PickDead chooses all runs if something in them is dead.
+func (t *Tree) PickDead(ctx context.Context) Picker {
+	return func(runs []*Run, last bool) (CompactionPlan, error) {
 		if t.deadIn(runs, last) > 0 {
-			return plan{0, len(runs)}, nil
+			return CompactionPlan{0, len(runs)}, nil
 		}
 		if found, err := t.overwrites(ctx, runs); err != nil {
-			return plan{}, fmt.Errorf("compact partition %d: %w", t.id, err)
+			return CompactionPlan{}, fmt.Errorf("compact partition %d: %w", t.ID, err)
 		} else if found {
-			return plan{0, len(runs)}, nil
+			return CompactionPlan{0, len(runs)}, nil
 		}
-		return plan{}, nil
+		return CompactionPlan{}, nil
 	}
 }
 
-// pickFew leaves runsLeft runs.
-func pickFew(runs []*run, _ bool) (plan, error) {
-	if len(runs) <= runsLeft {
-		return plan{}, nil
+// PickFew leaves runsLeft runs.
+func PickFew(runs []*Run, _ bool) (CompactionPlan, error) {
+	if len(runs) <= RunsLeft {
+		return CompactionPlan{}, nil
 	}
-	return plan{0, len(runs) - runsLeft + 1}, nil
+	return CompactionPlan{0, len(runs) - RunsLeft + 1}, nil
 }
 
-// pickTiers is the picker of background merges.
-func (t *tree) pickTiers(runs []*run, last bool) (plan, error) {
+// PickTiers is the picker of background merges.
+func (t *Tree) PickTiers(runs []*Run, last bool) (CompactionPlan, error) {
 	if len(runs) == 0 {
-		return plan{}, nil
+		return CompactionPlan{}, nil
 	}
 	if t.wasteful(runs, last) {
-		return plan{0, len(runs)}, nil
+		return CompactionPlan{0, len(runs)}, nil
 	}
 	sum := runs[0].bytes()
 	end := 1
@@ -279,23 +279,23 @@ func (t *tree) pickTiers(runs []*run, last bool) (plan, error) {
 		sum += runs[end].bytes()
 		end++
 	}
-	if end >= tierRuns {
-		return plan{0, end}, nil
+	if end >= TierRuns {
+		return CompactionPlan{0, end}, nil
 	}
-	if len(runs) > maxRuns {
-		return plan{0, len(runs) - maxRuns + 2}, nil
+	if len(runs) > MaxRuns {
+		return CompactionPlan{0, len(runs) - MaxRuns + 2}, nil
 	}
-	return plan{}, nil
+	return CompactionPlan{}, nil
 }
 
 // advance moves the walker to the next version within the bounds.
-func (r *runInput) advance() bool {
-	for r.walker.Next() {
-		clip := r.file.clip
-		if clip == nil || clip.holds(r.walker.Key()) {
+func (r *RunWalker) advance() bool {
+	for r.Walker.Next() {
+		clip := r.File.Clip
+		if clip == nil || clip.Holds(r.Walker.Key()) {
 			return true
 		}
-		if clip.hi.Hash < r.walker.Key().Hash {
+		if clip.Hi.Hash < r.Walker.Key().Hash {
 			return false // far behind the upper bound
 		}
 	}

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 // debts is the backlog behind a flush, merge or rewrite.
 type debts struct {
@@ -13,7 +13,7 @@ const (
 	mostRewrite  = 0.75 // with manyFiles
 	manyFiles    = 16
 
-	pressureFrom = 0.80 // part of the write buffers from which on writes slow down
+	PressureFrom = 0.80 // part of the write buffers from which on writes slow down
 
 	buffersFrom = 0.50 // part of the write buffers above which the share of a flush grows
 )
@@ -21,7 +21,7 @@ const (
 // share returns the part of a processor that the work must get: 0 without a backlog;
 // 1, at which the work does not yield, if writers wait for it or soon will.
 func (d debts) share() float64 {
-	s := max(between(d.buffers, buffersFrom, pressureFrom), between(float64(d.runs), tierRuns, manyRuns))
+	s := max(between(d.buffers, buffersFrom, PressureFrom), between(float64(d.runs), TierRuns, ManyRuns))
 	if d.files > 0 {
 		s = max(s, rewriteShare+(mostRewrite-rewriteShare)*between(float64(d.files), 1, manyFiles))
 	}

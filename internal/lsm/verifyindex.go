@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"context"
@@ -18,11 +18,11 @@ const (
 	maxIndexFindings = 1000
 )
 
-// checkIndex compares the index of a segment file, if it has one, with an index that is
+// CheckIndex compares the index of a segment file, if it has one, with an index that is
 // built anew from its documents: each term must have the versions that contain it, and
 // no others. report is called with what is wrong and the offset of the index in the
 // file; values are not shown. The error, if any, is that of reading the file.
-func checkIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
+func CheckIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
 	section, ok := r.Index(true)
 	if !ok {
 		return nil
@@ -65,12 +65,12 @@ func (v *indexVerifier) run(ctx context.Context) error {
 	walk := v.r.Walk()
 	var builder *index.Builder
 	lo, next := uint32(0), uint32(0)
-	var deleted deletedBefore
+	var deleted DeletedBefore
 	for walk.Next() {
 		if builder == nil {
 			builder = index.NewBuilder(v.policy, 0, nil)
 		}
-		hidden := deleted.hides(walk.Key(), walk.Version())
+		hidden := deleted.Hides(walk.Key(), walk.Version())
 		builder.Note(next, walk.Version(), walk.Older() || hidden)
 		if walk.Version().IsDocument() {
 			if err := builder.Add(next, walk.Version().Body); err != nil {

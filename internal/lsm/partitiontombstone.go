@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"github.com/cleavestore/cleave/internal/item"
@@ -6,9 +6,9 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// tableGet is Table.Get, but it returns the partition tombstone if that deletes the item,
+// GetFromTable is Table.Get, but it returns the partition tombstone if that deletes the item,
 // or if the table has the tombstone and not the item.
-func tableGet(t *memtable.Table, l *item.Lookup, maxSeq uint64, out *item.Version) bool {
+func GetFromTable(t *memtable.Table, l *item.Lookup, maxSeq uint64, out *item.Version) bool {
 	found := t.Get(l, maxSeq, out)
 	if t.PartitionTombstones() == 0 {
 		return found
@@ -21,9 +21,9 @@ func tableGet(t *memtable.Table, l *item.Lookup, maxSeq uint64, out *item.Versio
 	return found
 }
 
-// get is Reader.Get, or Reader.Head, but it returns the partition tombstone if that
+// ReadVersion is Reader.Get, or Reader.Head, but it returns the partition tombstone if that
 // deletes the item, or if the file has the tombstone and not the item.
-func (f *file) get(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *item.Version) (found bool, grown []byte, err error) {
+func (f *File) ReadVersion(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *item.Version) (found bool, grown []byte, err error) {
 	if head {
 		grown = dst
 		found, err = f.Head(l, maxSeq, out)
@@ -31,7 +31,7 @@ func (f *file) get(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *it
 		found, grown, err = f.Get(l, maxSeq, dst, out)
 	}
 	if err != nil {
-		return false, dst, f.met(err)
+		return false, dst, f.Met(err)
 	}
 	if f.Properties().OfPartitions > 0 {
 		var deleted item.Version
@@ -48,39 +48,39 @@ func (f *file) get(l *item.Lookup, maxSeq uint64, dst []byte, head bool, out *it
 
 // partitionTombstone finds the newest tombstone in the file, at or below maxSeq, of the
 // logical partition of a key. It returns the tombstone's sequence, 0 if there is none.
-func (f *file) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version) (uint64, error) {
+func (f *File) partitionTombstone(k *item.Key, maxSeq uint64, out *item.Version) (uint64, error) {
 	whole := k.Partition()
 	found, err := f.Head(whole.Lookup(), maxSeq, out)
 	if err != nil || !found {
-		return 0, f.met(err)
+		return 0, f.Met(err)
 	}
 	return out.Seq, nil
 }
 
-// hasPartitionTombstones says whether any source has a partition tombstone, of any
+// HasPartitionTombstones says whether any source has a partition tombstone, of any
 // logical partition. Tombstones that are written later have sequences above those of
 // present readers.
-func (v *version) hasPartitionTombstones() bool {
-	if v.tombstoned || v.active.PartitionTombstones() > 0 {
+func (v *Version) HasPartitionTombstones() bool {
+	if v.tombstoned || v.Active.PartitionTombstones() > 0 {
 		return true
 	}
-	for i := range v.frozen {
-		if v.frozen[i].PartitionTombstones() > 0 {
+	for i := range v.Frozen {
+		if v.Frozen[i].PartitionTombstones() > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// partitionTombstone returns the sequence of the newest tombstone, at or below maxSeq, of
+// PartitionTombstone returns the sequence of the newest tombstone, at or below maxSeq, of
 // the logical partition of a key, 0 if there is none. The caller is inside a guard.
-func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error) {
+func (v *Version) PartitionTombstone(k *item.Key, maxSeq uint64) (uint64, error) {
 	var found item.Version
 	whole := k.Partition()
-	for i := -1; i < len(v.frozen); i++ {
-		t := v.active
+	for i := -1; i < len(v.Frozen); i++ {
+		t := v.Active
 		if i >= 0 {
-			t = v.frozen[i].Table
+			t = v.Frozen[i].Table
 		}
 		if t.PartitionTombstones() > 0 && t.Get(whole.Lookup(), maxSeq, &found) {
 			return found.Seq, nil
@@ -90,8 +90,8 @@ func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error)
 		return 0, nil
 	}
 	epk := partmap.HashEncoded(k.PK)
-	for _, r := range v.runs {
-		f := r.find(&epk)
+	for _, r := range v.Runs {
+		f := r.Find(&epk)
 		if f == nil || f.Properties().OfPartitions == 0 {
 			continue
 		}
@@ -102,11 +102,11 @@ func (v *version) partitionTombstone(k *item.Key, maxSeq uint64) (uint64, error)
 	return 0, nil
 }
 
-// deletedKeys says which versions were deleted with their logical partition, as of a
+// DeletedKeys says which versions were deleted with their logical partition, as of a
 // sequence. Keys may come in any order. It keeps its answer for the last logical
 // partition.
-type deletedKeys struct {
-	v     *version
+type DeletedKeys struct {
+	v     *Version
 	at    uint64
 	any   bool // v has partition tombstones
 	known bool // seq is that of key
@@ -114,22 +114,22 @@ type deletedKeys struct {
 	seq   uint64
 }
 
-// begin sets the version and the sequence. The sources of the version must stay until the
+// Begin sets the version and the sequence. The sources of the version must stay until the
 // last call of below.
-func (d *deletedKeys) begin(v *version, at uint64) {
-	d.v, d.at, d.any, d.known = v, at, v.hasPartitionTombstones(), false
+func (d *DeletedKeys) Begin(v *Version, at uint64) {
+	d.v, d.at, d.any, d.known = v, at, v.HasPartitionTombstones(), false
 }
 
 // below returns the sequence below which items of the key's logical partition are
 // deleted, 0 if none are.
-func (d *deletedKeys) below(k *item.Key) (uint64, error) {
+func (d *DeletedKeys) below(k *item.Key) (uint64, error) {
 	if !d.any {
 		return 0, nil
 	}
 	if d.known && item.SamePartition(k, &d.key.Key) {
 		return d.seq, nil
 	}
-	seq, err := d.v.partitionTombstone(k, d.at)
+	seq, err := d.v.PartitionTombstone(k, d.at)
 	if err != nil {
 		return 0, err
 	}
@@ -139,21 +139,21 @@ func (d *deletedKeys) below(k *item.Key) (uint64, error) {
 	return seq, nil
 }
 
-// hides says whether a version is deleted with its logical partition.
-func (d *deletedKeys) hides(k *item.Key, v *item.Version) (bool, error) {
+// Hides says whether a version is deleted with its logical partition.
+func (d *DeletedKeys) Hides(k *item.Key, v *item.Version) (bool, error) {
 	seq, err := d.below(k)
 	return v.Seq < seq, err
 }
 
-// deletedBefore finds versions that a partition tombstone among them deletes. It must see
+// DeletedBefore finds versions that a partition tombstone among them deletes. It must see
 // all versions in the order of keys, those of one key newest first.
-type deletedBefore struct {
+type DeletedBefore struct {
 	key item.KeyCopy
 	seq uint64 // of the newest partition tombstone of key; 0: none was seen
 }
 
-// hides says whether the next version is deleted.
-func (d *deletedBefore) hides(k *item.Key, v *item.Version) bool {
+// Hides says whether the next version is deleted.
+func (d *DeletedBefore) Hides(k *item.Key, v *item.Version) bool {
 	if !k.OfPartition() {
 		return v.Seq < d.seq && item.SamePartition(k, &d.key.Key)
 	}

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"errors"
@@ -42,7 +42,7 @@ type memPart struct {
 	seqs    []uint64
 	maxSeq  uint64
 	r       *index.Reader
-	bytes   int64
+	Bytes   int64
 	shadows shadowCache
 }
 
@@ -50,13 +50,13 @@ type memPart struct {
 // sequence, and whether it overwrites another version.
 const partVersionBytes = 8 + 8 + 12
 
-// memIndexes finds the indexes of memtables.
-type memIndexes struct {
+// MemIndexes finds the indexes of memtables.
+type MemIndexes struct {
 	byTable sync.Map // *memtable.Table to *memIndex
 	pool    *arena.Pool
-	beyond  int64 // bytes by which the indexes may pass the limit of the pool
-	scratch int64 // bytes that making a part may take meanwhile
-	bytes   atomic.Int64
+	Beyond  int64 // bytes by which the indexes may pass the limit of the pool
+	Scratch int64 // bytes that making a part may take meanwhile
+	Bytes   atomic.Int64
 	// making is held while a large part is made, so that many queries at once do
 	// not hold many times the scratch.
 	making sync.Mutex
@@ -65,31 +65,31 @@ type memIndexes struct {
 // largePart is the size of the documents of a part, in bytes, from which it is large.
 const largePart = 1 << 20
 
-func (m *memIndexes) init(pool *arena.Pool, budget int64, readOnly bool) {
+func (m *MemIndexes) Init(pool *arena.Pool, budget int64, readOnly bool) {
 	m.pool = pool
-	m.beyond = budget / 16
+	m.Beyond = budget / 16
 	if readOnly {
-		m.beyond = math.MaxInt64 / 2
+		m.Beyond = math.MaxInt64 / 2
 	}
-	m.scratch = min(index.DefaultLimit, budget/4)
+	m.Scratch = min(index.DefaultLimit, budget/4)
 }
 
 // reserve counts memory; false: there is none left.
-func (m *memIndexes) reserve(size int64) bool {
-	ok := m.pool.Reserve(size, m.beyond)
+func (m *MemIndexes) reserve(size int64) bool {
+	ok := m.pool.Reserve(size, m.Beyond)
 	if ok {
-		m.bytes.Add(size)
+		m.Bytes.Add(size)
 	}
 	return ok
 }
 
-func (m *memIndexes) unreserve(size int64) {
+func (m *MemIndexes) unreserve(size int64) {
 	m.pool.Unreserve(size)
-	m.bytes.Add(-size)
+	m.Bytes.Add(-size)
 }
 
 // of returns the index of a memtable for a policy.
-func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
+func (m *MemIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
 	for {
 		found, ok := m.byTable.Load(t)
 		if ok && found.(*memIndex).policy == policy {
@@ -107,9 +107,9 @@ func (m *memIndexes) of(t *memtable.Table, policy *index.Compiled) *memIndex {
 	}
 }
 
-// made returns the parts of a memtable's index. It returns nil if there are none, or
+// Made returns the parts of a memtable's index. It returns nil if there are none, or
 // while the index is in use or being extended.
-func (m *memIndexes) made(t *memtable.Table) []*memPart {
+func (m *MemIndexes) Made(t *memtable.Table) []*memPart {
 	found, ok := m.byTable.Load(t)
 	if !ok {
 		return nil
@@ -123,7 +123,7 @@ func (m *memIndexes) made(t *memtable.Table) []*memPart {
 }
 
 // forget drops the index of a memtable that has no more readers.
-func (m *memIndexes) forget(t *memtable.Table) {
+func (m *MemIndexes) forget(t *memtable.Table) {
 	if found, ok := m.byTable.LoadAndDelete(t); ok {
 		m.drop(found.(*memIndex))
 	}
@@ -131,7 +131,7 @@ func (m *memIndexes) forget(t *memtable.Table) {
 
 // drop gives the memory of an index back. What a query adds to it later is not
 // counted.
-func (m *memIndexes) drop(x *memIndex) {
+func (m *MemIndexes) drop(x *memIndex) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m.unreserve(x.mu.bytes)
@@ -142,7 +142,7 @@ func (m *memIndexes) drop(x *memIndex) {
 // versions up to seq, and perhaps newer ones. The caller has learnt seq from the
 // partition. partsAt indexes the versions that were written since the last call. It
 // returns false if there is no memory for that.
-func (m *memIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint64) ([]*memPart, bool, error) {
+func (m *MemIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint64) ([]*memPart, bool, error) {
 	x := m.of(t, policy)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -161,7 +161,7 @@ func (m *memIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint
 		var joined int64
 		for len(parts) > 0 && len(parts[len(parts)-1].refs) <= 2*len(part.refs) {
 			last := parts[len(parts)-1]
-			joined += last.bytes
+			joined += last.Bytes
 			part = joinParts(last, part)
 			parts = parts[:len(parts)-1]
 		}
@@ -176,7 +176,7 @@ func (m *memIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint
 
 // build makes the index of a part. The part replaces older parts that hold joined
 // bytes. build returns false if there is no memory. x is locked.
-func (m *memIndexes) build(x *memIndex, part *memPart, joined int64) (bool, error) {
+func (m *MemIndexes) build(x *memIndex, part *memPart, joined int64) (bool, error) {
 	versions := int64(len(part.refs))
 	raw := x.table.RawBytes() / max(1, x.table.Versions()) * versions
 	counted := partVersionBytes*versions + raw/8 // a guess, until the part is made
@@ -189,14 +189,14 @@ func (m *memIndexes) build(x *memIndex, part *memPart, joined int64) (bool, erro
 		m.making.Lock()
 		defer m.making.Unlock()
 	}
-	err := part.build(x.policy, m.scratch)
-	more := part.bytes - counted
+	err := part.build(x.policy, m.Scratch)
+	more := part.Bytes - counted
 	switch {
 	case err == nil && x.mu.gone:
 		return true, nil
 	case err == nil && (more <= 0 || m.reserve(more)):
 		m.unreserve(joined - min(0, more))
-		x.mu.bytes += part.bytes - joined
+		x.mu.bytes += part.Bytes - joined
 		return true, nil
 	case errors.Is(err, index.ErrTooLarge):
 		x.mu.tooLarge, err = true, nil
@@ -241,12 +241,12 @@ func (p *memPart) build(policy *index.Compiled, scratch int64) error {
 	defer b.Close()
 	var key, last item.Key
 	var v item.Version
-	var deleted deletedBefore
+	var deleted DeletedBefore
 	for i, r := range p.refs {
 		p.table.Borrow(r, &key, &v)
 		older := i > 0 && item.Compare(&key, &last) == 0
 		last = key
-		older = deleted.hides(&key, &v) || older
+		older = deleted.Hides(&key, &v) || older
 		p.maxSeq = max(p.maxSeq, v.Seq)
 		b.Note(uint32(i), &v, older)
 		if v.IsDocument() {
@@ -264,7 +264,7 @@ func (p *memPart) build(policy *index.Compiled, scratch int64) error {
 	}
 	bytes = append(make([]byte, 0, len(bytes)), bytes...) // no more than it takes
 	r, err := index.Open(index.Memory(bytes))
-	p.r, p.bytes = r, int64(len(bytes))+partVersionBytes*int64(len(p.refs))
+	p.r, p.Bytes = r, int64(len(bytes))+partVersionBytes*int64(len(p.refs))
 	return err
 }
 
@@ -293,7 +293,7 @@ func (p *memPart) lookup(k *item.Key) (ordinal, versions uint32) {
 	var v item.Version
 	ordinal = p.lower(k)
 	if k.OfPartition() {
-		_, end := limitsOf(k)
+		_, end := LimitsOf(k)
 		return ordinal, p.lower(end) - ordinal
 	}
 	for i := ordinal; i < uint32(len(p.refs)); i++ {

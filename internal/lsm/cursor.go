@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"bytes"
@@ -10,34 +10,34 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// mergedCursor merges the memtables and runs of a version. For each key it shows the
+// Cursor merges the memtables and runs of a version. For each key it shows the
 // newest version at or below a sequence, tombstones included, in either direction. From
 // open to close it is used inside epoch guards in which its version is still that of the
 // partition: so the memtables and files of the version are still there. Its buffers are
 // reused by the next open.
-type mergedCursor struct {
-	version *version        // nil: closed
-	ctx     context.Context // of the reader, set after open; nil: pick cannot be cancelled
+type Cursor struct {
+	Version *Version        // nil: closed
+	Ctx     context.Context // of the reader, set after open; nil: pick cannot be cancelled
 	at      uint64
-	since   uint64 // keys whose newest version up to at is not above it may be left out
+	Since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
-	lo, hi  *item.Key // keys that are not from lo to hi may be left out; nil: none are
-	sources []source  // newest first
-	current int       // index of the source with the next key, -1 at the end
-	equal   []int     // the other sources that are at the same key
+	Lo, Hi  *item.Key      // keys that are not from lo to hi may be left out; nil: none are
+	sources []cursorSource // newest first
+	current int            // index of the source with the next key, -1 at the end
+	equal   []int          // the other sources that are at the same key
 
-	deleted deletedKeys
+	Deleted DeletedKeys
 	hidden  item.Version    // what top returns if the item was deleted with its logical partition; Seq 0: it was not
 	failure error           // of deleted or ctx
 	edge    item.KeyCopy    // key at which passPartition leaves a logical partition
-	limits  [2]item.KeyCopy // what lo and hi may point to
+	Limits  [2]item.KeyCopy // what lo and hi may point to
 }
 
-// source is a memtable or, if run is set, a run.
-type source struct {
+// cursorSource is a memtable or, if run is set, a run.
+type cursorSource struct {
 	mem  memtable.Cursor
-	run  *run
-	clip *bounds         // only keys within it are shown; nil: all
+	run  *Run
+	clip *Bounds         // only keys within it are shown; nil: all
 	file int             // index of the open file in run
 	seg  *segment.Cursor // over that file; kept for reuse
 	ok   bool
@@ -45,29 +45,29 @@ type source struct {
 	ver  *item.Version // the same
 }
 
-// open begins with the sources of a version.
-func (m *mergedCursor) open(v *version, at uint64, reverse bool) {
-	m.close()
-	m.version, m.at, m.reverse = v, at, reverse
-	m.deleted.begin(v, at)
-	tables := 1 + len(v.frozen)
-	n := tables + len(v.runs)
+// Open begins with the sources of a version.
+func (m *Cursor) Open(v *Version, at uint64, reverse bool) {
+	m.Close()
+	m.Version, m.at, m.reverse = v, at, reverse
+	m.Deleted.Begin(v, at)
+	tables := 1 + len(v.Frozen)
+	n := tables + len(v.Runs)
 	if cap(m.sources) < n {
-		m.sources = append(m.sources[:cap(m.sources)], make([]source, n-cap(m.sources))...)
+		m.sources = append(m.sources[:cap(m.sources)], make([]cursorSource, n-cap(m.sources))...)
 	}
 	m.sources = m.sources[:n]
-	m.sources[0].useTable(v.active, at)
-	for i := range v.frozen {
-		m.sources[1+i].useTable(v.frozen[i].Table, at)
-		m.sources[1+i].clip = v.frozen[i].clip
+	m.sources[0].useTable(v.Active, at)
+	for i := range v.Frozen {
+		m.sources[1+i].useTable(v.Frozen[i].Table, at)
+		m.sources[1+i].clip = v.Frozen[i].Clip
 	}
-	for i, r := range v.runs {
+	for i, r := range v.Runs {
 		m.sources[tables+i].run = r
 	}
 }
 
-// close drops the memtables and files. They may go away after it.
-func (m *mergedCursor) close() {
+// Close drops the memtables and files. They may go away after it.
+func (m *Cursor) Close() {
 	for i := range m.sources {
 		s := &m.sources[i]
 		s.mem.Reset(nil, 0)
@@ -76,48 +76,48 @@ func (m *mergedCursor) close() {
 		}
 		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
-	m.version, m.ctx, m.sources, m.current = nil, nil, m.sources[:0], -1
-	m.deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
-	m.lo, m.hi = nil, nil
+	m.Version, m.Ctx, m.sources, m.current = nil, nil, m.sources[:0], -1
+	m.Deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
+	m.Lo, m.Hi = nil, nil
 }
 
 // useTable points the source's cursor at a memtable.
-func (s *source) useTable(t *memtable.Table, at uint64) {
+func (s *cursorSource) useTable(t *memtable.Table, at uint64) {
 	s.mem.Reset(t, at)
 	s.key, s.ver = s.mem.Key(), s.mem.Version()
 }
 
 // use points the source's cursor at a file of its run.
-func (s *source) use(file int, at uint64) {
-	s.file, s.clip = file, s.run.files[file].clip
+func (s *cursorSource) use(file int, at uint64) {
+	s.file, s.clip = file, s.run.Files[file].Clip
 	if s.seg == nil {
-		s.seg = s.run.files[file].Cursor(at)
+		s.seg = s.run.Files[file].Cursor(at)
 	} else {
-		s.seg.Reset(s.run.files[file].Reader, at)
+		s.seg.Reset(s.run.Files[file].Reader, at)
 	}
 	s.key, s.ver = s.seg.Key(), s.seg.Version()
 }
 
-// start goes to the first key, in reverse to the last.
-func (m *mergedCursor) start() {
+// Start goes to the first key, in reverse to the last.
+func (m *Cursor) Start() {
 	for i := range m.sources {
 		s := &m.sources[i]
 		if s.run == nil {
-			s.ok = s.clip.start(&s.mem, m.reverse)
+			s.ok = s.clip.Start(&s.mem, m.reverse)
 			continue
 		}
 		s.file = -1
 		if m.reverse {
-			s.file = len(s.run.files)
+			s.file = len(s.run.Files)
 		}
 		s.nextFile(m)
 	}
 	m.pick()
 }
 
-// seek goes to the first key at or after k, in reverse to the last key at or before k. If
+// Seek goes to the first key at or after k, in reverse to the last key at or before k. If
 // inclusive is false, it skips k itself.
-func (m *mergedCursor) seek(k *item.Key, inclusive bool) {
+func (m *Cursor) Seek(k *item.Key, inclusive bool) {
 	for i := range m.sources {
 		s := &m.sources[i]
 		if s.run == nil {
@@ -129,8 +129,8 @@ func (m *mergedCursor) seek(k *item.Key, inclusive bool) {
 	m.pick()
 }
 
-// positioner is what the cursors of memtables and segments have in common.
-type positioner interface {
+// Positioner is what the cursors of memtables and segments have in common.
+type Positioner interface {
 	SeekGE(*item.Key) bool
 	SeekLT(*item.Key) bool
 	Next() bool
@@ -141,7 +141,7 @@ type positioner interface {
 	Version() *item.Version
 }
 
-func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
+func seekCursor(c Positioner, k *item.Key, reverse, inclusive bool) bool {
 	if !reverse {
 		ok := c.SeekGE(k)
 		if ok && !inclusive && item.Compare(c.Key(), k) == 0 {
@@ -163,8 +163,8 @@ func seekCursor(c positioner, k *item.Key, reverse, inclusive bool) bool {
 
 // seekRun opens the file that has the key, or else the next file in the direction of the
 // scan.
-func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
-	files := s.run.files
+func (s *cursorSource) seekRun(m *Cursor, k *item.Key, inclusive bool) {
+	files := s.run.Files
 	s.file = 0
 	for s.file < len(files) && files[s.file].before(k) {
 		s.file++
@@ -189,21 +189,21 @@ func (s *source) seekRun(m *mergedCursor, k *item.Key, inclusive bool) {
 
 // nextFile opens the next file of the run, in the direction of the scan, at the first key
 // of that file in this direction.
-func (s *source) nextFile(m *mergedCursor) {
+func (s *cursorSource) nextFile(m *Cursor) {
 	for s.ok = false; !s.ok; {
 		if m.reverse {
 			s.file--
 		} else {
 			s.file++
 		}
-		if s.file < 0 || s.file >= len(s.run.files) {
+		if s.file < 0 || s.file >= len(s.run.Files) {
 			return
 		}
 		if s.old(m) || s.outside(m) {
 			continue
 		}
 		s.use(s.file, m.at)
-		s.ok = s.clip.start(s.seg, m.reverse)
+		s.ok = s.clip.Start(s.seg, m.reverse)
 		if s.seg.Err() != nil {
 			return
 		}
@@ -213,18 +213,18 @@ func (s *source) nextFile(m *mergedCursor) {
 // old says whether the file has no version above m.since. Leaving such a file out
 // uncovers no overwritten version: the files that are older than it have only older
 // versions, and are left out too.
-func (s *source) old(m *mergedCursor) bool {
-	return m.since > 0 && s.run.files[s.file].Properties().MaxSeq <= m.since
+func (s *cursorSource) old(m *Cursor) bool {
+	return m.Since > 0 && s.run.Files[s.file].Properties().MaxSeq <= m.Since
 }
 
 // outside says whether the file has no key from m.lo to m.hi. Such a file need not be
 // opened, and may be damaged.
-func (s *source) outside(m *mergedCursor) bool {
-	return m.lo != nil && s.run.files[s.file].outside(m.lo, m.hi)
+func (s *cursorSource) outside(m *Cursor) bool {
+	return m.Lo != nil && s.run.Files[s.file].outside(m.Lo, m.Hi)
 }
 
 // advance moves the source to its next key.
-func (s *source) advance(m *mergedCursor) {
+func (s *cursorSource) advance(m *Cursor) {
 	switch {
 	case s.run == nil && m.reverse:
 		s.ok = s.mem.Prev()
@@ -235,7 +235,7 @@ func (s *source) advance(m *mergedCursor) {
 	default:
 		s.ok = s.seg.Next()
 	}
-	s.ok = s.ok && (s.clip == nil || s.clip.holds(s.key))
+	s.ok = s.ok && (s.clip == nil || s.clip.Holds(s.key))
 	if !s.ok && s.run != nil && s.seg.Err() == nil {
 		s.nextFile(m)
 	}
@@ -244,21 +244,21 @@ func (s *source) advance(m *mergedCursor) {
 // pick finds the source with the next key. It passes over items that were deleted with
 // their logical partition where a run allows that (passPartition). If the next key is
 // such an item still, pick sets hidden.
-func (m *mergedCursor) pick() {
+func (m *Cursor) pick() {
 	m.pickKey()
-	if !m.deleted.any {
+	if !m.Deleted.any {
 		return
 	}
 	m.hidden = item.Version{}
 	for passed := 1; m.current >= 0; m.pickKey() {
-		if passed++; passed%pacing.Piece == 0 && m.ctx != nil {
-			if err := m.ctx.Err(); err != nil {
+		if passed++; passed%pacing.Piece == 0 && m.Ctx != nil {
+			if err := m.Ctx.Err(); err != nil {
 				m.failure = err
 				return
 			}
 		}
 		key, ver := m.sources[m.current].key, m.sources[m.current].ver
-		seq, err := m.deleted.below(key)
+		seq, err := m.Deleted.below(key)
 		if err != nil {
 			m.failure = err
 		}
@@ -275,16 +275,16 @@ func (m *mergedCursor) pick() {
 // passPartition moves runs past the logical partition of a key. It moves a run if the run
 // is at that partition and its open file has no version at or above seq. It reports
 // whether it moved any.
-func (m *mergedCursor) passPartition(k *item.Key, seq uint64) (moved bool) {
+func (m *Cursor) passPartition(k *item.Key, seq uint64) (moved bool) {
 	for i := range m.sources {
 		s := &m.sources[i]
-		if s.run == nil || !s.ok || s.run.files[s.file].Properties().MaxSeq >= seq || !item.SamePartition(s.key, k) {
+		if s.run == nil || !s.ok || s.run.Files[s.file].Properties().MaxSeq >= seq || !item.SamePartition(s.key, k) {
 			continue
 		}
 		if !moved {
 			m.edge.Set(k) // k points into a cursor that moves
 			if m.edge.ID = nil; !m.reverse {
-				m.edge.ID = afterAllIDs
+				m.edge.ID = AfterAllIDs
 			}
 			moved = true
 		}
@@ -298,7 +298,7 @@ func (m *mergedCursor) passPartition(k *item.Key, seq uint64) (moved bool) {
 
 // pickKey finds the source with the next key. Of equal keys the newest source,
 // which comes first, wins: its version is the newest.
-func (m *mergedCursor) pickKey() {
+func (m *Cursor) pickKey() {
 	m.current, m.equal = -1, m.equal[:0]
 	for i := range m.sources {
 		s := &m.sources[i]
@@ -309,7 +309,7 @@ func (m *mergedCursor) pickKey() {
 			m.current = i
 			continue
 		}
-		switch c := compareKeys(s.key, m.sources[m.current].key); {
+		switch c := CompareKeys(s.key, m.sources[m.current].key); {
 		case c == 0:
 			m.equal = append(m.equal, i)
 		case c < 0 != m.reverse:
@@ -318,9 +318,9 @@ func (m *mergedCursor) pickKey() {
 	}
 }
 
-// compareKeys is item.Compare for keys of cursors, most of which are of one
+// CompareKeys is item.Compare for keys of cursors, most of which are of one
 // logical partition.
-func compareKeys(a, b *item.Key) int {
+func CompareKeys(a, b *item.Key) int {
 	if item.SamePartition(a, b) {
 		return bytes.Compare(a.ID, b.ID)
 	}
@@ -328,23 +328,23 @@ func compareKeys(a, b *item.Key) int {
 }
 
 // valid says whether there is a key. After the end, err tells why it ended.
-func (m *mergedCursor) Valid() bool { return m.current >= 0 && m.Err() == nil }
+func (m *Cursor) Valid() bool { return m.current >= 0 && m.Err() == nil }
 
 // err returns the first error of a source.
-func (m *mergedCursor) Err() error {
+func (m *Cursor) Err() error {
 	if m.failure != nil {
 		return m.failure
 	}
 	for i := range m.sources {
 		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
-			return s.run.files[min(max(s.file, 0), len(s.run.files)-1)].met(s.seg.Err())
+			return s.run.Files[min(max(s.file, 0), len(s.run.Files)-1)].Met(s.seg.Err())
 		}
 	}
 	return nil
 }
 
 // top returns the key and version; both are valid until next.
-func (m *mergedCursor) Top() (*item.Key, *item.Version) {
+func (m *Cursor) Top() (*item.Key, *item.Version) {
 	s := &m.sources[m.current]
 	if m.hidden.Seq != 0 {
 		return s.key, &m.hidden
@@ -353,10 +353,10 @@ func (m *mergedCursor) Top() (*item.Key, *item.Version) {
 }
 
 // known returns false: a mergedCursor does not know whether the item is wanted.
-func (m *mergedCursor) Known() bool { return false }
+func (m *Cursor) Known() bool { return false }
 
 // next moves every source that is at the present key to its next key.
-func (m *mergedCursor) Next() {
+func (m *Cursor) Next() {
 	for _, i := range m.equal {
 		m.sources[i].advance(m)
 	}
@@ -364,5 +364,5 @@ func (m *mergedCursor) Next() {
 	m.pick()
 }
 
-// afterAllIDs sorts after every id: it is longer than an id can be.
-var afterAllIDs = bytes.Repeat([]byte{0xFF}, item.MaxID+1)
+// AfterAllIDs sorts after every id: it is longer than an id can be.
+var AfterAllIDs = bytes.Repeat([]byte{0xFF}, item.MaxID+1)

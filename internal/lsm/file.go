@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"errors"
@@ -11,66 +11,66 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// unreadable says that an error lies in the file that was read, and not in the process or
+// Unreadable says that an error lies in the file that was read, and not in the process or
 // its permissions.
-func unreadable(err error) bool {
+func Unreadable(err error) bool {
 	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrMissing)
 }
 
-// missing says that an error in linking the file is no news: the file is damaged and is
+// Missing says that an error in linking the file is no news: the file is damaged and is
 // not there. Then the copy lacks it too.
-func (f *file) missing(err error) bool { return f.Broken() != nil && errors.Is(err, fault.ErrMissing) }
+func (f *File) Missing(err error) bool { return f.Broken() != nil && errors.Is(err, fault.ErrMissing) }
 
 // faultyReads is the number of failed reads of an input after which its file is set
 // aside: a device may fail once.
 const faultyReads = 3
 
-// met notes an error that was met in the file's documents or tables, and returns it
+// Met notes an error that was met in the file's documents or tables, and returns it
 // with the name that the partition has for the file.
-func (f *file) met(err error) error {
-	err = f.named(err)
+func (f *File) Met(err error) error {
+	err = f.Renamed(err)
 	if errors.Is(err, fault.ErrCorrupt) {
-		f.damage.CompareAndSwap(nil, &err)
+		f.Damage.CompareAndSwap(nil, &err)
 	}
 	return err
 }
 
 // metIndex is met for the index of the file, which can be rebuilt from the documents.
-func (f *file) metIndex(err error) error {
+func (f *File) metIndex(err error) error {
 	if errors.Is(err, fault.ErrCorrupt) {
-		f.badIndex.Store(true)
+		f.BadIndex.Store(true)
 	}
-	return f.named(err)
+	return f.Renamed(err)
 }
 
 // refused is met for an input of a merge. It sets the file aside if the file is damaged,
 // or when faultyReads reads of it have failed.
-func (f *file) refused(err error) error {
-	err = f.met(err)
+func (f *File) refused(err error) error {
+	err = f.Met(err)
 	if errors.Is(err, fault.ErrIO) && f.failedReads.Add(1) >= faultyReads {
-		f.damage.CompareAndSwap(nil, &err)
+		f.Damage.CompareAndSwap(nil, &err)
 	} else if !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	f.aside.Store(true)
+	f.Aside.Store(true)
 	return err
 }
 
 // inheritDamage takes over the damage that is known from another reference to the same
 // file.
-func (f *file) inheritDamage(from *file) {
-	f.damage.Store(from.damage.Load())
-	f.aside.Store(from.aside.Load())
-	f.badIndex.Store(from.badIndex.Load())
+func (f *File) inheritDamage(from *File) {
+	f.Damage.Store(from.Damage.Load())
+	f.Aside.Store(from.Aside.Load())
+	f.BadIndex.Store(from.BadIndex.Load())
 }
 
 // walk returns a walker for a merge over the file from its lower bound on, or
 // a little before it.
-func (f *file) walk() *segment.Walker {
-	if f.clip == nil {
+func (f *File) walk() *segment.Walker {
+	if f.Clip == nil {
 		return f.WalkKeys()
 	}
-	return f.WalkKeysFrom(f.clip.lo.EPK)
+	return f.WalkKeysFrom(f.Clip.Lo.EPK)
 }
 
 // boundsOf returns the part of the key space that a file reference covers.
@@ -81,28 +81,28 @@ func boundsOf(ref manifest.File) (lo, hi partmap.EPK, err error) {
 	return lo, hi, err
 }
 
-// file is a segment file within the bounds of its reference.
-type file struct {
+// File is a segment file within the bounds of its reference.
+type File struct {
 	*segment.Reader
-	ref  manifest.File
-	min  partmap.EPK
-	max  partmap.EPK
-	clip *bounds // the bounds as keys; nil: all of the file lies within
-	name string
+	Ref  manifest.File
+	Min  partmap.EPK
+	Max  partmap.EPK
+	Clip *Bounds // the bounds as keys; nil: all of the file lies within
+	Name string
 	path string // for messages, if the reader was opened by another name; else empty
 
 	opened      atomic.Pointer[index.Reader] // its index; nil until first needed
 	span        atomic.Pointer[ordinals]     // its ordinals within the bounds; nil until first needed
-	shadows     shadowCache
+	ShadowCache shadowCache
 	fingerprint atomic.Pointer[uint64] // of its index; nil: not read yet
-	badIndex    atomic.Bool            // its index or its shadows were found damaged
-	damage      atomic.Pointer[error]  // first damage that was met in it; nil: none
-	aside       atomic.Bool            // it is damaged: merges pass it over
+	BadIndex    atomic.Bool            // its index or its shadows were found damaged
+	Damage      atomic.Pointer[error]  // first damage that was met in it; nil: none
+	Aside       atomic.Bool            // it is damaged: merges pass it over
 	failedReads atomic.Int32           // how often a merge failed to read it
 }
 
-// named puts the partition's name of the file into an error of the reader.
-func (f *file) named(err error) error {
+// Renamed puts the partition's name of the file into an error of the reader.
+func (f *File) Renamed(err error) error {
 	if f.path == "" {
 		return err
 	}
@@ -115,9 +115,9 @@ func (f *file) named(err error) error {
 	return err
 }
 
-// staleFor says whether the file has no index for a policy. An index that cannot be
+// StaleFor says whether the file has no index for a policy. An index that cannot be
 // read counts as none.
-func (f *file) staleFor(policy *index.Compiled) bool {
+func (f *File) StaleFor(policy *index.Compiled) bool {
 	known := f.fingerprint.Load()
 	if known == nil {
 		found := uint64(0)
@@ -129,7 +129,7 @@ func (f *file) staleFor(policy *index.Compiled) bool {
 		known = &found
 		f.fingerprint.Store(known)
 	}
-	return *known != policy.Fingerprint() || f.badIndex.Load()
+	return *known != policy.Fingerprint() || f.BadIndex.Load()
 }
 
 // foreignPercent is the share of a file, in percent, that must lie beyond the bounds of
@@ -140,11 +140,11 @@ const (
 	foreignLeft    = 5
 )
 
-// trimmable says whether enough of the file is foreign.
-func (f *file) trimmable(settle bool) bool {
+// Trimmable says whether enough of the file is foreign.
+func (f *File) Trimmable(settle bool) bool {
 	percent := int64(foreignPercent)
 	if settle {
 		percent = foreignLeft
 	}
-	return f.foreign()*100 >= f.ref.Size*percent
+	return f.Foreign()*100 >= f.Ref.Size*percent
 }

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ type outputIndex struct {
 
 // takenIndex is an input's index of which an output file takes a part.
 type takenIndex struct {
-	file   *file
+	file   *File
 	number uint64        // of the output file
 	r      *index.Reader // nil: there is none for the policy
 	remap  index.Remap
@@ -40,9 +40,9 @@ func (o *output) beginIndex() {
 		return
 	}
 	o.index.taken = nil
-	o.index.builder = index.NewBuilder(o.index.policy, o.t.env.indexBytes, func() (vfs.File, error) {
-		o.index.temp = path.Join(o.t.dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
-		return o.t.env.fs.Create(o.index.temp)
+	o.index.builder = index.NewBuilder(o.index.policy, o.t.Env.IndexBytes, func() (vfs.File, error) {
+		o.index.temp = path.Join(o.t.Dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
+		return o.t.Env.FS.Create(o.index.temp)
 	})
 	o.index.builder.Breathe = o.breatheIndex
 }
@@ -71,16 +71,16 @@ func (o *output) indexDocument(v *item.Version) error {
 
 // takesFrom says whether the document of an input's present version must be read, because
 // the input's file has no usable index for the policy.
-func (o *output) takesFrom(in *runInput) (reads bool, err error) {
+func (o *output) takesFrom(in *RunWalker) (reads bool, err error) {
 	if o.index.builder == nil {
 		return false, nil
 	}
 	t := in.taken
-	if t == nil || t.file != in.file || t.number != o.number {
-		t = &takenIndex{file: in.file, number: o.number}
+	if t == nil || t.file != in.File || t.number != o.number {
+		t = &takenIndex{file: in.File, number: o.number}
 		// A damaged index is rebuilt from the documents.
-		t.r, err = in.file.openIndex(o.index.policy, true)
-		if in.file.badIndex.Load() || errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrIO) {
+		t.r, err = in.File.openIndex(o.index.policy, true)
+		if in.File.BadIndex.Load() || errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrIO) {
 			t.r, err = nil, nil
 		}
 		if err != nil {
@@ -95,12 +95,12 @@ func (o *output) takesFrom(in *runInput) (reads bool, err error) {
 // takeIndex notes the new ordinal of an input's present version. read says that its
 // document was read: then the document is indexed. Otherwise its terms come from the
 // input's index.
-func (o *output) takeIndex(in *runInput, read bool) error {
+func (o *output) takeIndex(in *RunWalker, read bool) error {
 	b := o.index.builder
 	if b == nil {
 		return nil
 	}
-	ordinal, was := o.w.Items()-1, in.walker.Ordinal()
+	ordinal, was := o.w.Items()-1, in.Walker.Ordinal()
 	m := &in.taken.remap
 	if m.New == nil {
 		m.First = was
@@ -110,9 +110,9 @@ func (o *output) takeIndex(in *runInput, read bool) error {
 	}
 	m.New = append(m.New, ordinal)
 	if read {
-		return o.indexDocument(in.walker.Version())
+		return o.indexDocument(in.Walker.Version())
 	}
-	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
+	b.Note(ordinal, in.Walker.Version(), o.w.LastOlder() || o.hidden)
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (o *output) finishIndex() {
 
 // writes says whether a path is that of a file that the output is writing.
 func (o *output) writes(name string) bool {
-	fsys := o.t.env.fs
+	fsys := o.t.Env.FS
 	return name == fsys.Path(o.temp) || o.index.temp != "" && name == fsys.Path(o.index.temp)
 }
 
@@ -143,7 +143,7 @@ func (o *output) writes(name string) bool {
 func (o *output) failIndex(err error) {
 	if io := new(fault.IOError); errors.Is(err, fault.ErrCorrupt) || errors.As(err, &io) && errors.Is(err, fault.ErrIO) && !o.writes(io.File) {
 		for _, t := range o.index.taken {
-			t.file.badIndex.Store(true)
+			t.file.BadIndex.Store(true)
 		}
 	}
 }
@@ -158,8 +158,8 @@ func (o *output) endIndex() {
 	o.index.builder, o.index.taken = nil, nil
 	if o.index.temp != "" {
 		// If this fails, the next open removes the file.
-		if err := o.t.env.fs.Remove(o.index.temp); err != nil {
-			o.t.env.background("remove a temporary file", err)
+		if err := o.t.Env.FS.Remove(o.index.temp); err != nil {
+			o.t.Env.Background("remove a temporary file", err)
 		}
 		o.index.temp = ""
 	}
@@ -168,7 +168,7 @@ func (o *output) endIndex() {
 var errIndexItems = errors.New("index: of another number of versions than the file has")
 
 // guardedIndex opens the file's index.
-func (f *file) guardedIndex(section segment.IndexBytes) (r *index.Reader, err error) {
+func (f *File) guardedIndex(section segment.IndexBytes) (r *index.Reader, err error) {
 	err = f.Guard(func() error {
 		r, err = index.Open(section)
 		return err
@@ -181,7 +181,7 @@ func (f *file) guardedIndex(section segment.IndexBytes) (r *index.Reader, err er
 
 // openIndex returns the file's index if it is one for the policy, else nil. read says to
 // read it from the file and not from the mapping: then it needs no guard.
-func (f *file) openIndex(policy *index.Compiled, read bool) (*index.Reader, error) {
+func (f *File) openIndex(policy *index.Compiled, read bool) (*index.Reader, error) {
 	section, ok := f.Index(read)
 	if !ok || policy == nil {
 		return nil, nil

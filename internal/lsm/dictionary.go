@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"sync"
@@ -24,19 +24,19 @@ const minDictionaryBytes = 1 << 20
 // chooseDictionary gives the output the container's dictionary. If there is
 // none, it samples one from the memtable.
 func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
-	if o.codec == segment.None || raw < minDictionaryBytes {
+	if o.Codec == segment.None || raw < minDictionaryBytes {
 		return nil
 	}
-	d := &o.t.family.dict
+	d := &o.t.Family.dict
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current == nil && !d.stale {
-		d.current = firstDictionary(o.t.version.Load().runs)
+		d.current = firstDictionary(o.t.Version.Load().Runs)
 	}
 	if d.current == nil {
 		every := max(1, mem.Versions()/dictionarySamples)
 		var samples [][]byte
-		w := mem.Walk(maxSequence)
+		w := mem.Walk(MaxSequence)
 		for i := int64(0); w.Next(); i++ {
 			if v := w.Version(); i%every == 0 && v.IsDocument() && len(v.Body) > 0 {
 				samples = append(samples, v.Body)
@@ -51,7 +51,7 @@ func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 		}
 		d.current, d.ratio, d.stale = dict, 0, false
 	}
-	o.dict = d.current
+	o.Dict = d.current
 	return nil
 }
 
@@ -73,9 +73,9 @@ func (d *dictionary) judge(used *segment.Dictionary, raw, stored int64) {
 }
 
 // firstDictionary returns the dictionary of the newest file that has one.
-func firstDictionary(runs []*run) *segment.Dictionary {
+func firstDictionary(runs []*Run) *segment.Dictionary {
 	for _, r := range runs {
-		for _, f := range r.files {
+		for _, f := range r.Files {
 			if dicts := f.Dictionaries(); len(dicts) > 0 {
 				return dicts[0]
 			}
@@ -84,13 +84,13 @@ func firstDictionary(runs []*run) *segment.Dictionary {
 	return nil
 }
 
-// compactionDictionary returns the dictionary for a merge of runs: the container's,
+// CompactionDictionary returns the dictionary for a merge of runs: the container's,
 // or else that of the newest input file with one. It returns nil below
 // minDictionaryBytes, where the dictionary would be a large part of the file.
-func (f *family) compactionDictionary(runs []*run) *segment.Dictionary {
+func (f *Family) CompactionDictionary(runs []*Run) *segment.Dictionary {
 	var raw int64
 	for _, r := range runs {
-		n, _ := r.compression()
+		n, _ := r.Compression()
 		raw += n
 	}
 	if raw < minDictionaryBytes {

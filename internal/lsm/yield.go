@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"time"
@@ -10,9 +10,9 @@ import (
 func (o *output) share() float64 {
 	d := debts{files: o.rewrites}
 	if o.merges {
-		d.runs = o.t.version.Load().ages()
+		d.runs = o.t.Version.Load().Ages()
 	} else {
-		d.buffers = float64(o.t.env.pool.Used()) / float64(o.t.env.pool.Limit())
+		d.buffers = float64(o.t.Env.Pool.Used()) / float64(o.t.Env.Pool.Limit())
 	}
 	return d.share()
 }
@@ -21,8 +21,8 @@ func (o *output) share() float64 {
 // partition was dropped, the context's error if that has ended.
 func (o *output) yield() error {
 	o.pacer.Pause(o.share())
-	if o.t.dropped.Load() {
-		return errMoved
+	if o.t.Dropped.Load() {
+		return ErrMoved
 	}
 	return o.ctx.Err()
 }
@@ -30,15 +30,15 @@ func (o *output) yield() error {
 // pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
 // returns errMoved if the partition was dropped.
 func (o *output) pace() error {
-	for !o.pacer.Behind(o.share()) && o.t.env.crowded() {
+	for !o.pacer.Behind(o.share()) && o.t.Env.Crowded() {
 		if err := pacing.Sleep(o.ctx, giveWay); err != nil {
 			return err
 		}
-		if o.t.dropped.Load() {
-			return errMoved
+		if o.t.Dropped.Load() {
+			return ErrMoved
 		}
 	}
-	rate := o.t.env.compactionRate
+	rate := o.t.Env.CompactionRate
 	if o.rate > 0 && (rate == 0 || o.rate < rate) {
 		rate = o.rate
 	}
@@ -51,8 +51,8 @@ func (o *output) pace() error {
 		if err := pacing.Sleep(o.ctx, min(left, paceSlice)); err != nil {
 			return err
 		}
-		if o.t.dropped.Load() {
-			return errMoved
+		if o.t.Dropped.Load() {
+			return ErrMoved
 		}
 	}
 	return nil

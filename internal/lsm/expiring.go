@@ -1,18 +1,18 @@
-package engine
+package lsm
 
 import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// expiring summarizes the items of a run that expire.
-type expiring struct {
+// Expiring summarizes the items of a run that expire.
+type Expiring struct {
 	count       int64
 	first, last int64 // time stamps
 }
 
 // note counts a version.
-func (e *expiring) note(v *item.Version) {
+func (e *Expiring) note(v *item.Version) {
 	if v.Expires == 0 || v.Deleted() {
 		return
 	}
@@ -24,7 +24,7 @@ func (e *expiring) note(v *item.Version) {
 }
 
 // join adds a share of another run's summary.
-func (e *expiring) join(of expiring, share float64) {
+func (e *Expiring) join(of Expiring, share float64) {
 	n := int64(float64(of.count) * share)
 	if n == 0 {
 		return
@@ -36,9 +36,9 @@ func (e *expiring) join(of expiring, share float64) {
 	e.first, e.last = min(e.first, of.first), max(e.last, of.last)
 }
 
-// expired estimates how many of the items have expired at a time. It assumes that
+// Expired estimates how many of the items have expired at a time. It assumes that
 // they expire evenly between first and last.
-func (e *expiring) expired(at int64) int64 {
+func (e *Expiring) Expired(at int64) int64 {
 	switch {
 	case e.count == 0 || at < e.first:
 		return 0
@@ -48,16 +48,16 @@ func (e *expiring) expired(at int64) int64 {
 	return int64(float64(e.count) * float64(at-e.first) / float64(e.last-e.first))
 }
 
-func (e *expiring) manifest() *manifest.Expiring {
+func (e *Expiring) manifest() *manifest.Expiring {
 	if e.count == 0 {
 		return nil
 	}
 	return &manifest.Expiring{Items: e.count, First: e.first, Last: e.last}
 }
 
-func expiringFrom(m *manifest.Expiring) expiring {
+func ExpiringFrom(m *manifest.Expiring) Expiring {
 	if m == nil {
-		return expiring{}
+		return Expiring{}
 	}
-	return expiring{count: m.Items, first: m.First, last: m.Last}
+	return Expiring{count: m.Items, first: m.First, last: m.Last}
 }

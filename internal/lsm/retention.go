@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 type retention struct {
 	at      []uint64     // sequences at which readers read, falling; the first is maxSequence
 	oldest  bool         // no older versions exist: tombstones hide nothing
-	aside   []*bounds    // with oldest: bounds of older files that are set aside as damaged
+	aside   []*Bounds    // with oldest: bounds of older files that are set aside as damaged
 	hides   bool         // older versions of the present key may exist
 	purge   int64        // items that expired up to this time count as deleted; milliseconds
 	above   uint64       // all versions above it stay; maxSequence: no changes are kept
@@ -30,7 +30,7 @@ type retention struct {
 // floor returns the sequence above which all versions stay, 0 if the container
 // keeps no changes.
 func (r *retention) floor() uint64 {
-	if r.above == maxSequence {
+	if r.above == MaxSequence {
 		return 0
 	}
 	return r.above
@@ -115,23 +115,23 @@ func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 // expire.go.
 func (r *retention) gone(v *item.Version) bool {
 	expired := v.Expires != 0 && v.Expires <= r.purge
-	return v.Deleted() || expired && (r.above == maxSequence || !v.IsDocument())
+	return v.Deleted() || expired && (r.above == MaxSequence || !v.IsDocument())
 }
 
 // retention returns what a flush or merge that begins now must keep. A reader that
 // begins later reads at a sequence above all versions that the flush or merge sees.
-func (t *tree) retention(oldest bool) retention {
-	live := t.env.pins.Live()
-	r := retention{at: append([]uint64{maxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: t.family.changeFloor()}
-	if r.above != maxSequence {
+func (t *Tree) retention(oldest bool) retention {
+	live := t.Env.Pins.Live()
+	r := retention{at: append([]uint64{MaxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: t.Family.ChangeFloor()}
+	if r.above != MaxSequence {
 		r.at = append(r.at, r.above)
 		slices.Sort(r.at)
 		slices.Reverse(r.at)
 	}
-	r.purge = t.purgeable()
+	r.purge = t.Purgeable()
 	if r.purge != 0 {
 		// A reader that has run for long may go by a time before the item expired.
-		r.purge = min(r.purge, t.env.pins.Earliest(t.env.clock()))
+		r.purge = min(r.purge, t.Env.Pins.Earliest(t.Env.Clock()))
 	}
 	return r
 }
@@ -140,8 +140,8 @@ func (t *tree) retention(oldest bool) retention {
 // that lack the dropped versions are shown. install is locked. keep.told is never
 // above the partition's newest version: a feed that has seen all versions can go on
 // after a pause of any length.
-func (t *tree) raiseChangeFloor(keep *retention) {
-	if keep.above != maxSequence {
-		t.changeFloor.Store(max(t.changeFloor.Load(), keep.told))
+func (t *Tree) raiseChangeFloor(keep *retention) {
+	if keep.above != MaxSequence {
+		t.ChangeFloor.Store(max(t.ChangeFloor.Load(), keep.told))
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"github.com/cleavestore/cleave/internal/item"
@@ -21,24 +21,24 @@ import (
 // pickCompaction chooses what to merge next, if anything. Runs that are set aside keep their
 // place in age: the runs before such a run and those after it are not merged with each
 // other.
-func pickCompaction(runs []*run, choose picker) (plan, error) {
+func pickCompaction(runs []*Run, choose Picker) (CompactionPlan, error) {
 	for first := 0; first < len(runs); first++ {
 		end := first
 		for end < len(runs) && !runs[end].aside() {
 			end++
 		}
 		if pick, err := choose(runs[first:end], end == len(runs)); err != nil || !pick.empty() {
-			return plan{first + pick.first, first + pick.end}, err
+			return CompactionPlan{first + pick.First, first + pick.End}, err
 		}
 		first = end
 	}
-	return plan{}, nil
+	return CompactionPlan{}, nil
 }
 
 // anyHolds says whether a key lies within one of some parts of the key space.
-func anyHolds(parts []*bounds, k *item.Key) bool {
+func anyHolds(parts []*Bounds, k *item.Key) bool {
 	for _, b := range parts {
-		if b.holds(k) {
+		if b.Holds(k) {
 			return true
 		}
 	}
@@ -48,52 +48,52 @@ func anyHolds(parts []*bounds, k *item.Key) bool {
 // separate moves the files that are set aside out of their runs, each time into a run of
 // their own behind the old one. The two runs have no key in common, so either may be the
 // older one. The caller has the turn to merge.
-func (t *tree) separate() {
-	t.install.Lock()
-	defer t.install.Unlock()
-	var next []*run
+func (t *Tree) separate() {
+	t.Install.Lock()
+	defer t.Install.Unlock()
+	var next []*Run
 	changed := false
-	for _, r := range t.version.Load().runs {
-		whole, damaged := new(run), new(run)
-		for _, f := range r.files {
-			if f.aside.Load() {
-				damaged.files = append(damaged.files, f)
+	for _, r := range t.Version.Load().Runs {
+		whole, damaged := new(Run), new(Run)
+		for _, f := range r.Files {
+			if f.Aside.Load() {
+				damaged.Files = append(damaged.Files, f)
 			} else {
-				whole.files = append(whole.files, f)
+				whole.Files = append(whole.Files, f)
 			}
 		}
-		if len(whole.files) == 0 || len(damaged.files) == 0 {
+		if len(whole.Files) == 0 || len(damaged.Files) == 0 {
 			next = append(next, r)
 			continue
 		}
-		whole.shadowed, whole.heldBy, whole.expiring, whole.keptAbove = r.shadowed, r.heldBy, r.expiring, r.keptAbove
-		damaged.keptAbove = r.keptAbove
+		whole.Shadowed, whole.heldBy, whole.Expiring, whole.KeptAbove = r.Shadowed, r.heldBy, r.Expiring, r.KeptAbove
+		damaged.KeptAbove = r.KeptAbove
 		next, changed = append(next, whole, damaged), true
 	}
 	if changed {
-		t.swap(func(v version) version {
-			v.setRuns(next)
+		t.Swap(func(v Version) Version {
+			v.SetRuns(next)
 			return v
 		})
 	}
 }
 
 // keysAside returns the parts of the key space that the files of runs hold.
-func (t *tree) keysAside(runs []*run) (parts []*bounds) {
+func (t *Tree) keysAside(runs []*Run) (parts []*Bounds) {
 	for _, r := range runs {
-		for _, f := range r.files {
-			parts = append(parts, f.bounds(t.family.levels))
+		for _, f := range r.Files {
+			parts = append(parts, f.Bounds(t.Family.Levels))
 		}
 	}
 	return parts
 }
 
-// pastDamage calls fn until it succeeds, or fails without setting more files aside.
-func (t *tree) pastDamage(fn func() error) error {
+// PastDamage calls fn until it succeeds, or fails without setting more files aside.
+func (t *Tree) PastDamage(fn func() error) error {
 	for {
-		before := t.version.Load().filesAside()
+		before := t.Version.Load().FilesAside()
 		err := fn()
-		if err == nil || t.version.Load().filesAside() <= before {
+		if err == nil || t.Version.Load().FilesAside() <= before {
 			return err
 		}
 	}

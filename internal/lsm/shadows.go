@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"cmp"
@@ -24,55 +24,55 @@ import (
 //   - shadows that are still unknown, as after an open, are found by the first query,
 //     which looks up each key.
 
-// shadowList names the versions of an older source that a newer one overwrites,
+// ShadowList names the versions of an older source that a newer one overwrites,
 // each with the lowest sequence at which it does. Ordinals rise.
-type shadowList struct {
-	ordinals []uint32
-	seqs     []uint64
+type ShadowList struct {
+	Ordinals []uint32
+	Seqs     []uint64
 }
 
-// add adds the versions that one key overwrites. Keys come in their order. Entries that
+// Add adds the versions that one key overwrites. Keys come in their order. Entries that
 // the list already has at or behind the ordinal are of a partition tombstone, which
 // comes before the keys of its logical partition.
-func (l *shadowList) add(ordinal, versions uint32, seq uint64) {
-	if n := len(l.ordinals); versions > 0 && n > 0 && ordinal <= l.ordinals[n-1] {
-		at, _ := slices.BinarySearch(l.ordinals, ordinal)
-		for i := range l.seqs[at:min(at+int(versions), n)] {
-			l.seqs[at+i] = min(l.seqs[at+i], seq)
+func (l *ShadowList) Add(ordinal, versions uint32, seq uint64) {
+	if n := len(l.Ordinals); versions > 0 && n > 0 && ordinal <= l.Ordinals[n-1] {
+		at, _ := slices.BinarySearch(l.Ordinals, ordinal)
+		for i := range l.Seqs[at:min(at+int(versions), n)] {
+			l.Seqs[at+i] = min(l.Seqs[at+i], seq)
 		}
 		return
 	}
 	for i := range versions {
-		l.ordinals, l.seqs = append(l.ordinals, ordinal+i), append(l.seqs, seq)
+		l.Ordinals, l.Seqs = append(l.Ordinals, ordinal+i), append(l.Seqs, seq)
 	}
 }
 
 // between returns the part of the list for a range of ordinals.
-func (l *shadowList) between(lo, hi uint32) shadowList {
-	from, _ := slices.BinarySearch(l.ordinals, lo)
-	to, _ := slices.BinarySearch(l.ordinals, max(lo, hi))
-	return shadowList{l.ordinals[from:to], l.seqs[from:to]}
+func (l *ShadowList) between(lo, hi uint32) ShadowList {
+	from, _ := slices.BinarySearch(l.Ordinals, lo)
+	to, _ := slices.BinarySearch(l.Ordinals, max(lo, hi))
+	return ShadowList{l.Ordinals[from:to], l.Seqs[from:to]}
 }
 
-// joinShadows returns the union of what two sources overwrite.
-func joinShadows(a, b *shadowList) *shadowList {
+// JoinShadows returns the union of what two sources overwrite.
+func JoinShadows(a, b *ShadowList) *ShadowList {
 	switch {
-	case len(a.ordinals) == 0:
+	case len(a.Ordinals) == 0:
 		return b
-	case len(b.ordinals) == 0:
+	case len(b.Ordinals) == 0:
 		return a
 	}
-	l := &shadowList{ordinals: make([]uint32, 0, len(a.ordinals)+len(b.ordinals)), seqs: make([]uint64, 0, len(a.ordinals)+len(b.ordinals))}
-	for i, j := 0, 0; i < len(a.ordinals) || j < len(b.ordinals); {
+	l := &ShadowList{Ordinals: make([]uint32, 0, len(a.Ordinals)+len(b.Ordinals)), Seqs: make([]uint64, 0, len(a.Ordinals)+len(b.Ordinals))}
+	for i, j := 0, 0; i < len(a.Ordinals) || j < len(b.Ordinals); {
 		switch {
-		case j == len(b.ordinals) || i < len(a.ordinals) && a.ordinals[i] < b.ordinals[j]:
-			l.add(a.ordinals[i], 1, a.seqs[i])
+		case j == len(b.Ordinals) || i < len(a.Ordinals) && a.Ordinals[i] < b.Ordinals[j]:
+			l.Add(a.Ordinals[i], 1, a.Seqs[i])
 			i++
-		case i == len(a.ordinals) || b.ordinals[j] < a.ordinals[i]:
-			l.add(b.ordinals[j], 1, b.seqs[j])
+		case i == len(a.Ordinals) || b.Ordinals[j] < a.Ordinals[i]:
+			l.Add(b.Ordinals[j], 1, b.Seqs[j])
 			j++
 		default:
-			l.add(a.ordinals[i], 1, min(a.seqs[i], b.seqs[j]))
+			l.Add(a.Ordinals[i], 1, min(a.Seqs[i], b.Seqs[j]))
 			i, j = i+1, j+1
 		}
 	}
@@ -81,12 +81,12 @@ func joinShadows(a, b *shadowList) *shadowList {
 
 // moved returns the list with the ordinals that the versions have in another file,
 // without versions that this file does not have.
-func (l *shadowList) moved(m *index.Remap) *shadowList {
-	to := new(shadowList)
+func (l *ShadowList) moved(m *index.Remap) *ShadowList {
+	to := new(ShadowList)
 	part := l.between(m.First, m.First+uint32(len(m.New)))
-	for i, o := range part.ordinals {
+	for i, o := range part.Ordinals {
 		if o = m.New[o-m.First]; o != index.Dropped {
-			to.add(o, 1, part.seqs[i])
+			to.Add(o, 1, part.Seqs[i])
 		}
 	}
 	return to
@@ -96,42 +96,42 @@ func (l *shadowList) moved(m *index.Remap) *shadowList {
 type shadowCache struct {
 	mu     sync.Mutex
 	loaded bool                // lists has what the file stores
-	lists  map[any]*shadowList // by identity of the older source
+	lists  map[any]*ShadowList // by identity of the older source
 }
 
 // identity is equal for sources with the same versions at the same ordinals: the
 // number of a file, or the part of a memtable.
-func (s *indexSource) identity() any {
+func (s *Source) identity() any {
 	if s.file != nil {
-		return s.file.ref.Number
+		return s.file.Ref.Number
 	}
 	return s.part
 }
 
-func (s *indexSource) cache() *shadowCache {
+func (s *Source) cache() *shadowCache {
 	if s.file != nil {
-		return &s.file.shadows
+		return &s.file.ShadowCache
 	}
 	return &s.part.shadows
 }
 
 // load reads the shadows that a file stores. mu is locked.
-func (c *shadowCache) load(f *file) error {
+func (c *shadowCache) load(f *File) error {
 	if c.loaded || f == nil {
 		return nil
 	}
 	all, _, err := f.Shadows()
 	if errors.Is(err, fault.ErrCorrupt) {
 		// The shadows are then found by lookups, and the file is written anew.
-		f.badIndex.Store(true)
+		f.BadIndex.Store(true)
 		all, err = nil, nil
 	}
 	if err != nil {
-		return f.named(err)
+		return f.Renamed(err)
 	}
 	c.loaded = true
 	for _, s := range all {
-		c.set(s.File, &shadowList{s.Ordinals, s.Seqs})
+		c.set(s.File, &ShadowList{s.Ordinals, s.Seqs})
 	}
 	return nil
 }
@@ -139,30 +139,30 @@ func (c *shadowCache) load(f *file) error {
 // keep notes the shadows that were written with a file.
 func (c *shadowCache) keep(all []segment.Shadows) {
 	for _, s := range all {
-		c.set(s.File, &shadowList{s.Ordinals, s.Seqs})
+		c.set(s.File, &ShadowList{s.Ordinals, s.Seqs})
 	}
 	c.loaded = true
 }
 
-func (c *shadowCache) set(older any, l *shadowList) {
+func (c *shadowCache) set(older any, l *ShadowList) {
 	if c.lists == nil {
-		c.lists = make(map[any]*shadowList)
+		c.lists = make(map[any]*ShadowList)
 	}
 	c.lists[older] = l
 }
 
-// known returns what a file overwrites in an older one, nil if that is not
-// known.
-func (c *shadowCache) known(f, older *file) *shadowList {
+// Known returns what a file overwrites in an older one, nil if that is not
+// Known.
+func (c *shadowCache) Known(f, older *File) *ShadowList {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.load(f) != nil {
 		return nil // it can be found by lookups
 	}
-	if l := c.lists[older.ref.Number]; l != nil || !filesApart(f, older) {
+	if l := c.lists[older.Ref.Number]; l != nil || !filesApart(f, older) {
 		return l
 	}
-	return new(shadowList)
+	return new(ShadowList)
 }
 
 // take takes over what another reference to the same file knows. With join, the bounds
@@ -179,7 +179,7 @@ func (c *shadowCache) take(from *shadowCache, join bool) {
 	}
 	for older, l := range c.lists {
 		if other := from.lists[older]; other != nil {
-			c.lists[older] = joinShadows(l, other)
+			c.lists[older] = JoinShadows(l, other)
 		} else {
 			delete(c.lists, older)
 			c.loaded = false
@@ -189,7 +189,7 @@ func (c *shadowCache) take(from *shadowCache, join bool) {
 
 // carry notes what a source overwrites in files that replace others, before they do. f
 // is the source, nil for a part of a memtable.
-func (c *shadowCache) carry(f *file, written []*file, taken []*takenIndex) {
+func (c *shadowCache) carry(f *File, written []*File, taken []*takenIndex) {
 	if !c.mu.TryLock() {
 		return // a query holds the lock while it looks up shadows
 	}
@@ -198,27 +198,27 @@ func (c *shadowCache) carry(f *file, written []*file, taken []*takenIndex) {
 		return
 	}
 	for _, w := range written {
-		all := new(shadowList)
+		all := new(ShadowList)
 		for _, t := range taken {
-			if t.number != w.ref.Number {
+			if t.number != w.Ref.Number {
 				continue
 			}
-			l := c.lists[t.file.ref.Number]
+			l := c.lists[t.file.Ref.Number]
 			if l == nil && (f == nil || !filesApart(f, t.file)) {
 				all = nil
 				break
 			}
 			if l != nil {
-				all = joinShadows(all, l.moved(&t.remap))
+				all = JoinShadows(all, l.moved(&t.remap))
 			}
 		}
 		if all != nil {
-			c.set(w.ref.Number, all)
+			c.set(w.Ref.Number, all)
 		}
 	}
 }
 
-func (q *sourceSet) addFile(f *file, r *run) *indexSource {
+func (q *Sources) addFile(f *File, r *Run) *Source {
 	s := q.add()
 	s.file, s.run = f, r
 	return s
@@ -230,8 +230,8 @@ var errAllFailed = errors.New("no older source can be read")
 // shadowsOn returns what source i of the set overwrites in an older one. One pass over
 // its keys finds its shadows in all older sources. For sources that cannot be read
 // nothing is recorded.
-func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
-	s := q.list[i]
+func (q *Sources) shadowsOn(i int, older *Source) (*ShadowList, error) {
+	s := q.List[i]
 	cache := s.cache()
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
@@ -241,14 +241,14 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 	if l := cache.lists[older.identity()]; l != nil {
 		return l, nil
 	}
-	lists := make(map[any]*shadowList)
+	lists := make(map[any]*ShadowList)
 	type target struct {
-		*indexSource
-		list *shadowList
+		*Source
+		list *ShadowList
 	}
 	var targets []target
 	failed := make(map[any]error)
-	for _, o := range q.list[i+1:] {
+	for _, o := range q.List[i+1:] {
 		if l := cache.lists[o.identity()]; l != nil {
 			lists[o.identity()] = l // lists of sources that are not in the set are dropped
 			continue
@@ -257,7 +257,7 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 		// is the target.
 		l := lists[o.identity()]
 		if l == nil {
-			l = new(shadowList)
+			l = new(ShadowList)
 			lists[o.identity()] = l
 		}
 		if !s.apart(o) && !slices.ContainsFunc(targets, func(t target) bool { return t.list == l }) {
@@ -279,7 +279,7 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 					}
 					continue
 				}
-				t.list.add(ordinal, versions, oldest)
+				t.list.Add(ordinal, versions, oldest)
 			}
 			return nil
 		})
@@ -296,7 +296,7 @@ func (q *sourceSet) shadowsOn(i int, older *indexSource) (*shadowList, error) {
 
 // apart says that two sources can have no logical partition in common: two files,
 // if their keys lie apart.
-func (s *indexSource) apart(o *indexSource) bool {
+func (s *Source) apart(o *Source) bool {
 	if s.file == nil || o.file == nil {
 		return false
 	}
@@ -305,8 +305,8 @@ func (s *indexSource) apart(o *indexSource) bool {
 
 // filesApart is apart for two files of a partition. Two references to one file are apart
 // too: neither overwrites anything in the other.
-func filesApart(a, b *file) bool {
-	if a.ref.Number == b.ref.Number {
+func filesApart(a, b *File) bool {
+	if a.Ref.Number == b.Ref.Number {
 		return true
 	}
 	p, q := a.Properties(), b.Properties()
@@ -315,21 +315,21 @@ func filesApart(a, b *file) bool {
 
 var errFalling = errors.New("offsets: ordinals fall where keys rise")
 
-// overwrittenBy returns the ordinals of the versions that a newer source with a version
+// OverwrittenBy returns the ordinals of the versions that a newer source with a version
 // of the key overwrites: those of the key, or, for a partition tombstone, of its logical
 // partition. They may lie beyond the bounds of the reference.
-func (f *file) overwrittenBy(l *item.Lookup) (first, versions uint32, err error) {
+func (f *File) OverwrittenBy(l *item.Lookup) (first, versions uint32, err error) {
 	k := l.Key
 	if k.OfPartition() {
-		from, to := limitsOf(k)
-		c := f.Cursor(maxSequence)
-		if first, err = f.lower(c, from); err != nil {
+		from, to := LimitsOf(k)
+		c := f.Cursor(MaxSequence)
+		if first, err = f.Lower(c, from); err != nil {
 			return 0, 0, err
 		}
 		var hi uint32
-		hi, err = f.lower(c, to)
+		hi, err = f.Lower(c, to)
 		if err == nil && hi < first {
-			err = f.met(f.Corrupt(errFalling))
+			err = f.Met(f.Corrupt(errFalling))
 		}
 		if err != nil {
 			return 0, 0, err
@@ -340,12 +340,12 @@ func (f *file) overwrittenBy(l *item.Lookup) (first, versions uint32, err error)
 		return 0, 0, nil
 	}
 	first, versions, err = f.Lookup(l)
-	return first, versions, f.met(err)
+	return first, versions, f.Met(err)
 }
 
 // eachKey calls visit with the keys of the source and the sequence of the oldest
 // version of each.
-func (s *indexSource) eachKey(visit func(k *item.Key, oldest uint64) error) error {
+func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 	if s.part != nil {
 		var k, next item.Key
 		var v item.Version
@@ -363,15 +363,15 @@ func (s *indexSource) eachKey(visit func(k *item.Key, oldest uint64) error) erro
 		}
 		return nil
 	}
-	in := runInput{files: []*file{s.file}}
+	in := RunWalker{Files: []*File{s.file}}
 	var last item.KeyCopy
 	var oldest uint64
 	for {
-		ok, err := in.next()
+		ok, err := in.Next()
 		if err != nil {
 			return err
 		}
-		if oldest != 0 && (!ok || item.Compare(in.walker.Key(), &last.Key) != 0) {
+		if oldest != 0 && (!ok || item.Compare(in.Walker.Key(), &last.Key) != 0) {
 			if err := visit(&last.Key, oldest); err != nil {
 				return err
 			}
@@ -379,16 +379,16 @@ func (s *indexSource) eachKey(visit func(k *item.Key, oldest uint64) error) erro
 		if !ok {
 			return nil
 		}
-		last.Set(in.walker.Key())
-		oldest = in.walker.Version().Seq
+		last.Set(in.Walker.Key())
+		oldest = in.Walker.Version().Seq
 	}
 }
 
 // shadowFinder finds the shadows of the file that an output writes, in the files of
 // older runs.
 type shadowFinder struct {
-	older  []*run
-	inputs map[uint64]*shadowList // what the inputs of a merge know, by number of the older file
+	older  []*Run
+	inputs map[uint64]*ShadowList // what the inputs of a merge know, by number of the older file
 	// unread are the older files that could not be read, by number: what is overwritten in
 	// them is not recorded, and does not keep the file from being written.
 	unread map[uint64]bool
@@ -398,34 +398,34 @@ type shadowFinder struct {
 	last   item.KeyCopy
 	epk    partmap.EPK // of last
 	oldest uint64      // sequence of the oldest version of last so far
-	found  map[uint64]*shadowList
+	found  map[uint64]*ShadowList
 }
 
 // newShadowFinder returns a finder for an output. inputs are the runs that a
 // merge reads.
-func newShadowFinder(older, inputs []*run) *shadowFinder {
-	s := &shadowFinder{older: older, inputs: make(map[uint64]*shadowList), unread: make(map[uint64]bool)}
+func newShadowFinder(older, inputs []*Run) *shadowFinder {
+	s := &shadowFinder{older: older, inputs: make(map[uint64]*ShadowList), unread: make(map[uint64]bool)}
 	for _, r := range older {
-		for _, old := range r.files {
-			var all *shadowList
+		for _, old := range r.Files {
+			var all *ShadowList
 			for _, in := range inputs {
-				for _, f := range in.files {
-					l := f.shadows.known(f, old)
+				for _, f := range in.Files {
+					l := f.ShadowCache.Known(f, old)
 					if l == nil {
 						all = nil
 						break
 					}
 					if all == nil {
-						all = new(shadowList)
+						all = new(ShadowList)
 					}
-					all = joinShadows(all, l)
+					all = JoinShadows(all, l)
 				}
 				if all == nil {
 					break
 				}
 			}
 			if all != nil {
-				s.inputs[old.ref.Number] = all
+				s.inputs[old.Ref.Number] = all
 			}
 		}
 	}
@@ -450,7 +450,7 @@ func (s *shadowFinder) note(k *item.Key, seq uint64) {
 	if !s.begun {
 		s.begun = true
 		s.first.Set(k)
-		s.found = make(map[uint64]*shadowList)
+		s.found = make(map[uint64]*ShadowList)
 	}
 }
 
@@ -462,22 +462,22 @@ func (s *shadowFinder) find() {
 	}
 	l := s.last.Lookup()
 	for _, r := range s.older {
-		f := r.find(&s.epk)
-		if f == nil || s.inputs[f.ref.Number] != nil || s.unread[f.ref.Number] {
+		f := r.Find(&s.epk)
+		if f == nil || s.inputs[f.Ref.Number] != nil || s.unread[f.Ref.Number] {
 			continue
 		}
-		ordinal, versions, err := f.overwrittenBy(l)
+		ordinal, versions, err := f.OverwrittenBy(l)
 		if err != nil {
-			s.unread[f.ref.Number] = true
+			s.unread[f.Ref.Number] = true
 			continue
 		}
 		if versions > 0 {
-			l := s.found[f.ref.Number]
+			l := s.found[f.Ref.Number]
 			if l == nil {
-				l = new(shadowList)
-				s.found[f.ref.Number] = l
+				l = new(ShadowList)
+				s.found[f.Ref.Number] = l
 			}
-			l.add(ordinal, versions, s.oldest)
+			l.Add(ordinal, versions, s.oldest)
 		}
 	}
 }
@@ -493,14 +493,14 @@ func (s *shadowFinder) end() []segment.Shadows {
 	var all []segment.Shadows
 	done := make(map[uint64]bool)
 	for _, r := range s.older {
-		for _, f := range r.files {
-			n := f.ref.Number
+		for _, f := range r.Files {
+			n := f.Ref.Number
 			if done[n] {
 				continue
 			}
 			done[n] = true
 			l := s.found[n]
-			if in := s.inputs[n]; in != nil && len(in.ordinals) > 0 {
+			if in := s.inputs[n]; in != nil && len(in.Ordinals) > 0 {
 				part, err := s.within(in, f)
 				if err != nil {
 					s.unread[n] = true
@@ -511,9 +511,9 @@ func (s *shadowFinder) end() []segment.Shadows {
 				continue
 			}
 			if l == nil {
-				l = new(shadowList)
+				l = new(ShadowList)
 			}
-			all = append(all, segment.Shadows{File: n, Ordinals: l.ordinals, Seqs: l.seqs})
+			all = append(all, segment.Shadows{File: n, Ordinals: l.Ordinals, Seqs: l.Seqs})
 		}
 	}
 	slices.SortFunc(all, func(a, b segment.Shadows) int { return cmp.Compare(a.File, b.File) })
@@ -522,37 +522,37 @@ func (s *shadowFinder) end() []segment.Shadows {
 
 // within returns the part of a list for the logical partitions of the file being
 // written.
-func (s *shadowFinder) within(l *shadowList, older *file) (shadowList, error) {
-	c := older.Cursor(maxSequence)
-	from, _ := limitsOf(&s.first.Key)
-	lo, err := older.lower(c, from)
+func (s *shadowFinder) within(l *ShadowList, older *File) (ShadowList, error) {
+	c := older.Cursor(MaxSequence)
+	from, _ := LimitsOf(&s.first.Key)
+	lo, err := older.Lower(c, from)
 	if err != nil {
-		return shadowList{}, err
+		return ShadowList{}, err
 	}
-	_, to := limitsOf(&s.last.Key)
-	hi, err := older.lower(c, to)
+	_, to := LimitsOf(&s.last.Key)
+	hi, err := older.Lower(c, to)
 	return l.between(lo, hi), err
 }
 
 // carryShadows notes what newer sources of a partition overwrite in the files that an
 // output has written, before these files replace its inputs. newer are the runs that are
 // newer than the output.
-func (t *tree) carryShadows(o *output, newer []*run) {
+func (t *Tree) carryShadows(o *output, newer []*Run) {
 	if o.index.policy == nil {
 		return
 	}
 	for _, r := range newer {
-		for _, f := range r.files {
-			f.shadows.carry(f, o.files, o.index.carried)
+		for _, f := range r.Files {
+			f.ShadowCache.carry(f, o.files, o.index.carried)
 		}
 	}
-	v := t.version.Load()
-	tables := []*frozenTable{{Table: v.active}}
-	for i := range v.frozen {
-		tables = append(tables, &v.frozen[i])
+	v := t.Version.Load()
+	tables := []*Frozen{{Table: v.Active}}
+	for i := range v.Frozen {
+		tables = append(tables, &v.Frozen[i])
 	}
 	for _, table := range tables {
-		for _, part := range t.env.memIndexes.made(table.Table) {
+		for _, part := range t.Env.MemIndexes.Made(table.Table) {
 			part.shadows.carry(nil, o.files, o.index.carried)
 		}
 	}
@@ -560,22 +560,22 @@ func (t *tree) carryShadows(o *output, newer []*run) {
 
 // completeShadows finds what the files of an output overwrite in files that merges have
 // written meanwhile. Shadows in files that cannot be read stay unknown.
-func (t *tree) completeShadows(o *output) {
+func (t *Tree) completeShadows(o *output) {
 	if o.shadows == nil {
 		return
 	}
-	v, release := t.hold()
+	v, release := t.PinVersion()
 	defer release()
 	for _, f := range o.files {
-		q := sourceSet{t: t, v: v}
+		q := Sources{t: t, v: v}
 		q.addFile(f, nil)
-		for _, r := range v.runs {
-			for _, old := range r.files {
+		for _, r := range v.Runs {
+			for _, old := range r.Files {
 				q.addFile(old, r)
 			}
 		}
-		for _, old := range q.list[1:] {
-			if !q.list[0].apart(old) && !o.shadows.unread[old.file.ref.Number] {
+		for _, old := range q.List[1:] {
+			if !q.List[0].apart(old) && !o.shadows.unread[old.file.Ref.Number] {
 				_, _ = q.shadowsOn(0, old)
 			}
 		}

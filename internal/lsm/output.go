@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"context"
@@ -18,53 +18,53 @@ type output struct {
 	pacer     pacing.Pacer
 	rewrites  int             // for a rewrite: its debts.files
 	ctx       context.Context // of the flush or merge
-	t         *tree
+	t         *Tree
 	merges    bool // of a merge, which gives way to flushes
 	expect    int
 	numbers   []uint64
-	dict      *segment.Dictionary
-	codec     segment.Compression
+	Dict      *segment.Dictionary
+	Codec     segment.Compression
 	w         *segment.Writer
 	temp      string
 	number    uint64
-	files     []*file
+	files     []*File
 	named     []string    // final names given
 	lo        partmap.EPK // lower bound of the file being written
 	hi        partmap.EPK // upper bound of the last file
 	last      item.Key    // of the last item added
-	deleted   deletedBefore
+	deleted   DeletedBefore
 	hidden    bool // the last version was deleted with its logical partition, in this file
-	items     int64
-	expiring  expiring
+	Items     int64
+	expiring  Expiring
 	paced     int64 // size of the present file when the merge was last paced
 	rate      int64 // limit in bytes a second, beside that of all merges; 0: none
 	index     outputIndex
 	shadows   *shadowFinder // nil: shadowed versions are not looked for
-	published bool
+	Published bool
 }
 
-// newOutput returns an output of a flush or merge. older are the runs with older
+// NewOutput returns an output of a flush or merge. older are the runs with older
 // versions; inputs are the runs that a merge reads, none for a flush.
-func (t *tree) newOutput(ctx context.Context, expect int, older, inputs []*run) *output {
-	codec := t.family.compression
+func (t *Tree) NewOutput(ctx context.Context, expect int, older, inputs []*Run) *output {
+	codec := t.Family.Compression
 	if codec == segment.Small {
 		codec = segment.Fast // Small is for the oldest run: see merge
 	}
-	o := &output{ctx: ctx, t: t, expect: expect, codec: codec, lo: t.rng.Min, hi: t.rng.Max, merges: len(inputs) > 0}
-	if o.index.policy = t.family.indexing.Load(); o.index.policy != nil {
+	o := &output{ctx: ctx, t: t, expect: expect, Codec: codec, lo: t.Range.Min, hi: t.Range.Max, merges: len(inputs) > 0}
+	if o.index.policy = t.Family.Indexing.Load(); o.index.policy != nil {
 		o.shadows = newShadowFinder(older, inputs)
 	}
 	return o
 }
 
-func (o *output) add(k *item.Key, v *item.Version) error {
+func (o *output) Add(k *item.Key, v *item.Version) error {
 	if err := o.begin(k); err != nil {
 		return err
 	}
-	o.items++
+	o.Items++
 	o.expiring.note(v)
 	o.shadows.note(k, v.Seq)
-	o.hidden = o.deleted.hides(k, v)
+	o.hidden = o.deleted.Hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
 	}
@@ -72,27 +72,27 @@ func (o *output) add(k *item.Key, v *item.Version) error {
 }
 
 // addFrom adds the current version of an input.
-func (o *output) addFrom(in *runInput) error {
-	if err := o.begin(in.walker.Key()); err != nil {
+func (o *output) addFrom(in *RunWalker) error {
+	if err := o.begin(in.Walker.Key()); err != nil {
 		return err
 	}
-	o.items++
-	o.expiring.note(in.walker.Version())
-	o.shadows.note(in.walker.Key(), in.walker.Version().Seq)
-	o.hidden = o.deleted.hides(in.walker.Key(), in.walker.Version())
+	o.Items++
+	o.expiring.note(in.Walker.Version())
+	o.shadows.note(in.Walker.Key(), in.Walker.Version().Seq)
+	o.hidden = o.deleted.Hides(in.Walker.Key(), in.Walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
 		return err
 	}
 	if reads {
-		if err := in.walker.Complete(); err != nil {
-			return in.file.refused(err)
+		if err := in.Walker.Complete(); err != nil {
+			return in.File.refused(err)
 		}
 	}
-	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
-		return in.file.refused(in.file.Corrupt(err)) // no writer accepts this item: the input is damaged
+	if err := o.w.AddFrom(in.Walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
+		return in.File.refused(in.File.Corrupt(err)) // no writer accepts this item: the input is damaged
 	} else if errors.Is(err, fault.ErrCorrupt) {
-		return in.file.refused(err)
+		return in.File.refused(err)
 	} else if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (o *output) addFrom(in *runInput) error {
 // begin makes sure that a file is open, and starts the next one at a boundary
 // between logical partitions once the present one is large enough.
 func (o *output) begin(k *item.Key) error {
-	if o.w != nil && o.w.Size() >= o.t.env.fileBytes && item.HashOf(k.EPK) != o.last.Hash {
+	if o.w != nil && o.w.Size() >= o.t.Env.FileBytes && item.HashOf(k.EPK) != o.last.Hash {
 		epk := partmap.HashEncoded(k.PK)
 		if err := o.finishFile(epk); err != nil {
 			return err
@@ -113,16 +113,16 @@ func (o *output) begin(k *item.Key) error {
 	if o.w != nil {
 		return nil
 	}
-	o.number = o.t.newFileNumber()
+	o.number = o.t.NewFileNumber()
 	o.numbers = append(o.numbers, o.number)
-	o.temp = path.Join(o.t.dir, manifest.SegmentName(o.number)+manifest.TempSuffix)
-	f, err := o.t.env.fs.Create(o.temp)
+	o.temp = path.Join(o.t.Dir, manifest.SegmentName(o.number)+manifest.TempSuffix)
+	f, err := o.t.Env.FS.Create(o.temp)
 	if err != nil {
 		return err
 	}
 	o.w, err = segment.NewWriter(f, segment.WriterOptions{
-		FileNumber: o.number, StoreID: o.t.env.storeID, Levels: o.t.family.levels,
-		Compression: o.codec, Dictionary: o.dict, EPK: appendEPK, Seed: o.t.env.seed, ExpectItems: o.expect,
+		FileNumber: o.number, StoreID: o.t.Env.StoreID, Levels: o.t.Family.Levels,
+		Compression: o.Codec, Dictionary: o.Dict, EPK: AppendEPK, Seed: o.t.Env.Seed, ExpectItems: o.expect,
 	})
 	o.beginIndex()
 	return err
@@ -142,9 +142,9 @@ func (o *output) finishFile(hi partmap.EPK) error {
 	if err != nil {
 		return err
 	}
-	final := path.Join(o.t.dir, manifest.SegmentName(o.number))
-	fsys := o.t.env.fs
-	opts := o.t.env.reader
+	final := path.Join(o.t.Dir, manifest.SegmentName(o.number))
+	fsys := o.t.Env.FS
+	opts := o.t.Env.Reader
 	check, err := segment.Open(fsys, o.temp, opts)
 	if err != nil {
 		return err
@@ -169,39 +169,39 @@ func (o *output) finishFile(hi partmap.EPK) error {
 		reader.Release()
 		return err
 	}
-	f := &file{Reader: reader, name: final, min: o.lo, max: hi}
-	f.ref = manifest.File{
+	f := &File{Reader: reader, Name: final, Min: o.lo, Max: hi}
+	f.Ref = manifest.File{
 		Number: o.number, Size: info.Size, FooterCRC: reader.FooterCRC(),
 		Min: append([]byte{}, o.lo.Bytes()...), Max: append([]byte{}, hi.Bytes()...),
 	}
-	f.shadows.keep(shadows)
+	f.ShadowCache.keep(shadows)
 	f.Pin() // until abandon
 	o.files = append(o.files, f)
 	return nil
 }
 
-// finish completes the run and makes the names of its files durable.
-func (o *output) finish() (*run, error) {
+// Finish completes the run and makes the names of its files durable.
+func (o *output) Finish() (*Run, error) {
 	if o.w != nil {
 		if err := o.finishFile(o.hi); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.t.env.fs.SyncDir(o.t.dir); err != nil {
+	if err := o.t.Env.FS.SyncDir(o.t.Dir); err != nil {
 		return nil, err
 	}
-	return &run{files: o.files, expiring: o.expiring}, nil
+	return &Run{Files: o.files, Expiring: o.expiring}, nil
 }
 
-// abandon removes the files unless they were published. If it is unknown whether
+// Abandon removes the files unless they were published. If it is unknown whether
 // the manifest was stored, it removes nothing. The partition's floor stays at or
 // below the numbers of files that remain, so that the next open removes them.
-func (o *output) abandon() {
+func (o *output) Abandon() {
 	o.pacer.Close()
 	for _, f := range o.files {
 		f.Unpin()
 	}
-	if o.published {
+	if o.Published {
 		o.t.built(o.numbers)
 		return
 	}
@@ -212,7 +212,7 @@ func (o *output) abandon() {
 	for _, f := range o.files {
 		f.Release()
 	}
-	if o.t.install.dir.Failed() != nil {
+	if o.t.Install.Dir.Failed() != nil {
 		return
 	}
 	gone := true
@@ -220,7 +220,7 @@ func (o *output) abandon() {
 		if name == "" {
 			continue
 		}
-		if err := o.t.env.fs.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
+		if err := o.t.Env.FS.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
 			gone = false
 		}
 	}
@@ -232,7 +232,7 @@ func (o *output) abandon() {
 // overlap estimates how many versions in older runs a new run overwrites, by
 // looking up one key in 64.
 type overlap struct {
-	runs  []*run
+	runs  []*Run
 	seen  int64
 	found int64
 	whole int64 // versions of deleted logical partitions: counted, not estimated
@@ -240,7 +240,7 @@ type overlap struct {
 
 const overlapEvery = 64
 
-func (t *tree) newOverlap(runs []*run) *overlap { return &overlap{runs: runs} }
+func (t *Tree) newOverlap(runs []*Run) *overlap { return &overlap{runs: runs} }
 
 func (o *overlap) note(k *item.Key) {
 	if len(o.runs) > 0 && k.OfPartition() {
@@ -254,11 +254,11 @@ func (o *overlap) note(k *item.Key) {
 	l := k.Lookup()
 	var v item.Version
 	for _, r := range o.runs {
-		f := r.find(&epk)
+		f := r.Find(&epk)
 		if f == nil {
 			continue
 		}
-		if ok, err := f.Head(l, maxSequence, &v); err == nil && ok {
+		if ok, err := f.Head(l, MaxSequence, &v); err == nil && ok {
 			if v.IsDocument() {
 				o.found++
 			}
@@ -271,7 +271,7 @@ func (o *overlap) note(k *item.Key) {
 func (o *overlap) noteWhole(k *item.Key) {
 	epk := partmap.HashEncoded(k.PK)
 	for _, r := range o.runs {
-		if f := r.find(&epk); f != nil {
+		if f := r.Find(&epk); f != nil {
 			if items, _, ok, err := f.PartitionStats(k); err == nil && ok {
 				o.whole += int64(items)
 			}

@@ -1,0 +1,71 @@
+package lsm
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/arena"
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pins"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/segment"
+)
+
+// Env is what the trees of a store have in common, and all that they know of the
+// store. It is set before the first tree is made and not copied; its functions may be
+// called by any goroutine.
+type Env struct {
+	FS      vfs.FS
+	StoreID manifest.ID
+	Seed    item.Seed // of hashes in memtables and new files; unknown to those who choose keys
+	Pool    *arena.Pool
+	// Epoch guards versions: the memtables and files of a version are released only after
+	// every reader that could have loaded the version has left.
+	Epoch       *epoch.Domain
+	Pins        pins.Set
+	MemIndexes  MemIndexes
+	NextFile    atomic.Uint64
+	FrozenBytes atomic.Int64 // of memtables that wait for their flush
+	HeldBack    atomic.Bool  // a reader holds dead versions back: merges look again later
+	Replaying   bool         // the log is being read: older versions may still come
+
+	Reader         segment.ReaderOptions // with which files are opened
+	FileBytes      int64                 // size from which an output begins another file
+	IndexBytes     int64                 // memory that making the index of a file may take
+	CompactionRate int64                 // bytes a second that each compaction may write; 0: no limit
+	Clock          func() time.Time
+
+	// Uncertain takes an error of a manifest, fails the store if the error leaves open what
+	// is durable, and returns the error.
+	Uncertain func(error) error
+	// Failed says whether the store has failed: then the outcome of a manifest may be
+	// unknown, and no file is removed.
+	Failed func() bool
+	// Background reports an error that no caller will see.
+	Background func(what string, err error)
+	// Remove calls remove for files that no manifest names any more. bytes is their size if
+	// known, else 0. It tries again later while Remove returns errHeld.
+	Remove func(what string, bytes int64, remove func() error)
+	// Retire calls release when no reader can hold what release releases any more.
+	Retire func(release func())
+	// Unpinned is called after a reader has released files.
+	Unpinned func()
+	// Crowded says that flushes need the processors which a compaction would take.
+	Crowded func() bool
+	// FlushSoon asks for a flush, since memory is short.
+	FlushSoon func()
+}
+
+// Family is what the trees of a container have in common.
+type Family struct {
+	Levels      int // of partition keys
+	Compression segment.Compression
+	dict        dictionary
+	Indexing    atomic.Pointer[index.Compiled] // nil: nothing is indexed
+	// ChangeFloor returns the sequence above which all versions are kept; maxSequence: no
+	// changes are kept.
+	ChangeFloor func() uint64
+}

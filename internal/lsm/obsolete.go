@@ -1,0 +1,115 @@
+package lsm
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/fault"
+)
+
+// A file that a merge has replaced is obsolete until its name is removed. The
+// manifest lists it, so that the next open removes it if this process does not. A
+// partition may refer to one file several times, with other bounds; the name
+// is removed with the last reference.
+
+// ErrHeld says that a reader has the file pinned, so that its last name stays.
+var ErrHeld = errors.New("a reader has the file pinned")
+
+// obsoleteFiles returns the numbers of files that are not removed yet.
+func (t *Tree) obsoleteFiles() []uint64 {
+	t.Obsolete.Lock()
+	defer t.Obsolete.Unlock()
+	return slices.Clone(t.Obsolete.Numbers)
+}
+
+// replaceFiles stores a manifest with the new set of runs, which no longer uses the
+// files gone, and lists these as obsolete. install is locked.
+func (t *Tree) replaceFiles(runs []*Run, gone []*File) error {
+	kept := make(map[uint64]bool)
+	for _, r := range runs {
+		for _, f := range r.Files {
+			kept[f.Ref.Number] = true
+		}
+	}
+	var added []uint64
+	for _, f := range gone {
+		if n := f.Ref.Number; !kept[n] && !slices.Contains(added, n) {
+			added = append(added, n)
+		}
+	}
+	t.Obsolete.Lock()
+	t.Obsolete.Numbers = append(t.Obsolete.Numbers, added...)
+	t.Obsolete.Unlock()
+	err := t.StoreFiles(runs, t.Install.FlushedSeq.Load(), t.Install.Applied, t.Inherited())
+	if err != nil {
+		t.notObsolete(added)
+	}
+	return err
+}
+
+func (t *Tree) notObsolete(numbers []uint64) {
+	t.Obsolete.Lock()
+	defer t.Obsolete.Unlock()
+	t.Obsolete.Numbers = slices.DeleteFunc(t.Obsolete.Numbers, func(n uint64) bool { return slices.Contains(numbers, n) })
+}
+
+// removeFiles releases files that the partition does not refer to any more and
+// removes their names. Call it when the last reader of the old version has left.
+func (t *Tree) removeFiles(gone []*File) {
+	removed := make(map[uint64]bool)
+	for _, f := range gone {
+		f.Release()
+		if n := f.Ref.Number; !removed[n] && !slices.Contains(t.Listed(), n) {
+			removed[n] = true
+			t.Env.Remove("remove a merged file", f.Ref.Size, func() error {
+				if !t.letGo(f) {
+					return ErrHeld
+				}
+				return t.RemoveObsolete(f.Name, n)
+			})
+		}
+	}
+}
+
+// letGo says whether the name of an obsolete file may be removed now. If a reader has
+// pinned the file, letGo notes it in obsolete.held.
+func (t *Tree) letGo(f *File) bool {
+	free := f.LetGo(f.Name)
+	t.Obsolete.Lock()
+	defer t.Obsolete.Unlock()
+	if free {
+		delete(t.Obsolete.held, f.Ref.Number)
+		return true
+	}
+	if t.Obsolete.held == nil {
+		t.Obsolete.held = make(map[uint64]*File)
+	}
+	t.Obsolete.held[f.Ref.Number] = f
+	return false
+}
+
+// LetGoAll says whether the names of all files of a former partition may be removed.
+// v was the partition's last version.
+func (t *Tree) LetGoAll(v *Version) bool {
+	all := true
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
+			all = f.LetGo(f.Name) && all
+		}
+	}
+	t.Obsolete.Lock()
+	defer t.Obsolete.Unlock()
+	return all && len(t.Obsolete.held) == 0
+}
+
+// RemoveObsolete removes the name of a file, and notes that it is gone.
+func (t *Tree) RemoveObsolete(name string, number uint64) error {
+	if t.Env.Failed() {
+		return nil // the manifest's outcome may be unknown: nothing is deleted
+	}
+	if err := t.Env.FS.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
+		return err
+	}
+	t.notObsolete([]uint64{number})
+	return nil
+}

@@ -1,0 +1,248 @@
+package lsm
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// FileBytes sums the bytes of the version's files within their bounds.
+func (v *Version) FileBytes() (n int64) {
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
+			n += f.SizeWithin()
+		}
+	}
+	return n
+}
+
+// FilesAside counts the files of the partition that are set aside.
+func (v *Version) FilesAside() (n int) {
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
+			if f.Aside.Load() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// FirstAside returns the damage of a file that is set aside, nil if there is none.
+func (v *Version) FirstAside() error {
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
+			if f.Aside.Load() {
+				return *f.Damage.Load()
+			}
+		}
+	}
+	return nil
+}
+
+// Release releases the memtables and files of a version that no reader can reach any
+// more.
+func (v *Version) Release(e *Env) {
+	e.MemIndexes.forget(v.Active)
+	v.Active.Release()
+	for i := range v.Frozen {
+		v.Frozen[i].LetGo(e)
+	}
+	for _, r := range v.Runs {
+		for _, f := range r.Files {
+			f.Release()
+		}
+	}
+}
+
+// HoldsInherited says whether some frozen memtable holds records of inherited
+// streams.
+func (v *Version) HoldsInherited() bool {
+	for i := range v.Frozen {
+		if v.Frozen[i].From != 0 || v.Frozen[i].Mixed {
+			return true
+		}
+	}
+	return false
+}
+
+// Version is an immutable state of a partition. Readers load it inside an
+// epoch guard and may use everything it names until they leave.
+type Version struct {
+	Active     *memtable.Table
+	Frozen     []Frozen // newest first
+	Runs       []*Run   // newest first
+	Generation uint64   // rises when the set of runs changes
+	// mergeable is the number of runs newer than the newest one that is set aside.
+	compactable int
+	RawBytes    int64 // bytes of the documents in runs
+	// tombstoned says that some run holds partition tombstones.
+	tombstoned bool
+}
+
+// TableBytes is the memory that versions take in memtables.
+func (v *Version) TableBytes() int64 {
+	n := v.Active.Bytes()
+	for i := range v.Frozen {
+		n += v.Frozen[i].Bytes()
+	}
+	return n
+}
+
+// SetRuns replaces the runs.
+func (v *Version) SetRuns(runs []*Run) {
+	v.Runs, v.RawBytes, v.tombstoned = runs, 0, false
+	v.Generation++
+	v.compactable = len(runs)
+	for i, r := range runs {
+		if v.compactable == len(runs) && r.aside() {
+			v.compactable = i
+		}
+		raw, _ := r.Compression()
+		v.RawBytes += raw
+		for _, f := range r.Files {
+			v.tombstoned = v.tombstoned || f.Properties().OfPartitions > 0
+		}
+	}
+}
+
+// Frozen is a memtable that takes no more writes and waits for its flush.
+type Frozen struct {
+	*memtable.Table
+	Last    wal.Position // end of its newest record
+	Synced  wal.Position // end of its newest record that asked for a sync
+	LastSeq uint64
+	Applied manifest.Applied
+
+	// For an inherited memtable:
+	From    wal.Stream    // the stream of the parent; 0: not inherited
+	Clip    *Bounds       // the part of it that belongs to the partition; nil: all
+	Sharers *atomic.Int32 // number of partitions that share it; nil: one
+	Mixed   bool          // replay put records of inherited streams into it
+}
+
+// LetGo drops a partition's reference to the memtable. The last one gives its memory
+// back: then nothing may read it.
+func (f *Frozen) LetGo(e *Env) {
+	if f.Sharers != nil && f.Sharers.Add(-1) > 0 {
+		return
+	}
+	e.FrozenBytes.Add(-f.Reserved())
+	e.MemIndexes.forget(f.Table)
+	f.Release()
+}
+
+// Lookup finds the newest version of a key at or below maxSeq. If the item was deleted
+// with its logical partition, that is the partition tombstone. The body
+// is appended to dst unless head is set. Lookup returns dst, grown, and whether it
+// found a version, perhaps a tombstone. The caller is inside an epoch guard.
+func (v *Version) Lookup(k *item.Key, epk *partmap.EPK, maxSeq uint64, dst []byte, head bool, out *item.Version) ([]byte, bool, error) {
+	l := k.Lookup()
+	if v.LookupMemory(l, maxSeq, out) {
+		if head {
+			return dst, true, nil
+		}
+		n := len(dst)
+		dst = append(dst, out.Body...)
+		out.Body = dst[n:]
+		return dst, true, nil
+	}
+	for _, r := range v.Runs {
+		f := r.Find(epk)
+		if f == nil {
+			continue
+		}
+		found, grown, err := f.ReadVersion(l, maxSeq, dst, head, out)
+		if found || err != nil {
+			return grown, found, err
+		}
+	}
+	return dst, false, nil
+}
+
+// LookupMemory is lookup in the memtables alone; the body points into them.
+func (v *Version) LookupMemory(l *item.Lookup, maxSeq uint64, out *item.Version) bool {
+	if GetFromTable(v.Active, l, maxSeq, out) {
+		return true
+	}
+	for i := range v.Frozen {
+		if GetFromTable(v.Frozen[i].Table, l, maxSeq, out) {
+			return true
+		}
+	}
+	return false
+}
+
+// Ages is the number of runs that merges can reduce. A frozen memtable counts as a run.
+func (v *Version) Ages() int { return v.compactable + len(v.Frozen) }
+
+const MaxSequence = math.MaxUint64
+
+// Shown says whether a version is a document that readers see.
+func Shown(v *item.Version, now int64) bool {
+	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
+}
+
+// TableVersions counts the versions in memtables.
+func (v *Version) TableVersions() int64 {
+	n := v.Active.Versions()
+	for i := range v.Frozen {
+		n += v.Frozen[i].Versions()
+	}
+	return n
+}
+
+// Dead estimates how many versions in files a reader that begins at the time now
+// does not see.
+func (v *Version) Dead(now int64) (dead float64) {
+	for i, r := range v.Runs {
+		dead += r.Older() + r.Tombstones() + float64(r.Expiring.Expired(now))
+		if i < len(v.Runs)-1 {
+			dead += float64(r.Shadowed)
+		}
+	}
+	return dead
+}
+
+// DocumentBytes is the size of the documents in memtables.
+func (v *Version) DocumentBytes() int64 {
+	n := v.Active.RawBytes()
+	for i := range v.Frozen {
+		n += v.Frozen[i].RawBytes()
+	}
+	return n
+}
+
+// OlderItems and olderRaw sum the runs older than run i.
+func (v *Version) OlderItems(i int) (n int64) {
+	for _, r := range v.Runs[i+1:] {
+		n += r.Items()
+	}
+	return n
+}
+
+func (v *Version) OlderRaw(i int) (n int64) {
+	for _, r := range v.Runs[i+1:] {
+		raw, _ := r.Compression()
+		n += raw
+	}
+	return n
+}
+
+// NewestInMemory says whether a memtable holds a version of an item above at.
+func (v *Version) NewestInMemory(l *item.Lookup, at uint64, newest *item.Version) bool {
+	if v.Active.MaxSeq() > at && v.Active.Get(l, MaxSequence, newest) && newest.Seq > at {
+		return true
+	}
+	for i := range v.Frozen {
+		if v.Frozen[i].MaxSeq() > at && v.Frozen[i].Get(l, MaxSequence, newest) && newest.Seq > at {
+			return true
+		}
+	}
+	return false
+}
