@@ -392,7 +392,7 @@ func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64)
 	return func(yield func(Item, error) bool) {
 		o := execScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := scanRange(ctx, c.host(), all, &o, func(r execRow) bool { return yield(itemOf(&r), nil) })
+		err := scanRange(ctx, c.host(), all, &o, items(yield))
 		if err != nil {
 			yield(Item{}, err)
 		}

@@ -109,7 +109,8 @@ func locate(snapshot execSnapshot, by pins.Reader, find func() execPart) (p exec
 	return p, at, born
 }
 
-// execRow is a result: an item, or with only a body a row of groups.
+// execRow is a result: an item, or with only a body a row of groups. It is valid until
+// the function that is given it returns. What it names may be kept, unless a scan borrows.
 type execRow struct {
 	Key      partmap.Key
 	ID       string

@@ -279,7 +279,7 @@ func (e *execution) close() {
 
 // run passes the results to yield. all says that there are no others: neither yield nor
 // the limit ended the loop.
-func (e *execution) run(yield func(execRow) bool) (all bool, err error) {
+func (e *execution) run(yield func(*execRow) bool) (all bool, err error) {
 	if err = e.results(yield); err == errStopped {
 		return false, nil
 	}
@@ -288,7 +288,7 @@ func (e *execution) run(yield func(execRow) bool) (all bool, err error) {
 
 // results passes the results to yield. It returns errStopped if yield or the limit
 // ended the loop early.
-func (e *execution) results(yield func(execRow) bool) error {
+func (e *execution) results(yield func(*execRow) bool) error {
 	switch {
 	case e.s.Grouped():
 		return e.runGroups(yield)
@@ -299,7 +299,7 @@ func (e *execution) results(yield func(execRow) bool) error {
 }
 
 // give skips a result, or passes it to yield.
-func (e *execution) give(row execRow, at position, yield func(execRow) bool) error {
+func (e *execution) give(row *execRow, at position, yield func(*execRow) bool) error {
 	if e.skip > 0 {
 		e.skip--
 		return nil
@@ -390,7 +390,7 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 // scan yields the documents of a unit in key order. If after is not nil, it begins
 // behind that key. For accept see scanner.accept. With an order, scan yields only
 // documents that can be among the first in that order.
-func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(execRow) bool) error {
+func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(*execRow) bool) error {
 	if e.s.Where.Never() {
 		return nil
 	}

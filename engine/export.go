@@ -133,7 +133,7 @@ func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, 
 	o := execScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}
 	var block []byte
 	var failure error
-	err := scanRange(ctx, c.host(), rng, &o, func(r execRow) bool {
+	err := scanRange(ctx, c.host(), rng, &o, func(r *execRow) bool {
 		ver := item.Version{Seq: r.Seq, Modified: r.Modified, Expires: r.Expires, Body: r.Body}
 		key := item.Key{PK: r.Key.Encoded(), ID: bytesOf(r.ID)}
 		if c.isClaim(&key) {

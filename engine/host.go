@@ -163,13 +163,13 @@ func (s *snapshotCut) Cut(at partmap.EPK) (seq, born uint64) { return (*Snapshot
 // Now returns the time by which items have expired; 0: by the clock.
 func (s *snapshotCut) Now() int64 { return s.now }
 
-// itemOf makes an item of a row.
-func itemOf(r *execRow) Item {
-	if r.Seq == 0 {
-		return Item{Body: r.Body} // of groups
-	}
-	return Item{
-		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
-		Body: r.Body,
+// items returns a function that gives rows to yield as items. It is inlined, so that the
+// function stays on the stack and makes each item where yield takes it.
+func items(yield func(Item, error) bool) func(*execRow) bool {
+	return func(r *execRow) bool {
+		return yield(Item{
+			Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
+			Body: r.Body,
+		}, nil)
 	}
 }

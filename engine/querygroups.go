@@ -10,7 +10,7 @@ import (
 )
 
 // runGroups gives the results of groups and aggregates.
-func (e *execution) runGroups(yield func(execRow) bool) error {
+func (e *execution) runGroups(yield func(*execRow) bool) error {
 	var mu sync.Mutex
 	all := e.s.Grouper()
 	err := e.each(func() (func(context.Context, int) error, func() error) {
@@ -29,7 +29,7 @@ func (e *execution) runGroups(yield func(execRow) bool) error {
 					return err
 				}
 			}
-			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(execRow) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(*execRow) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -42,15 +42,16 @@ func (e *execution) runGroups(yield func(execRow) bool) error {
 	if err != nil {
 		return err
 	}
+	var result execRow
 	for _, key := range all.Keys() {
 		if e.after != nil && key <= string(e.after.order) {
 			continue
 		}
-		row, ok := all.Append(nil, key)
-		if !ok {
+		var ok bool
+		if result.Body, ok = all.Append(nil, key); !ok {
 			continue
 		}
-		if err := e.give(execRow{Body: row}, position{order: []byte(key)}, yield); err != nil {
+		if err := e.give(&result, position{order: []byte(key)}, yield); err != nil {
 			return err
 		}
 	}

@@ -209,7 +209,7 @@ func (t *topRows) merge(o *topRows) {
 }
 
 // runOrdered gives results in the order that the query asks for.
-func (e *execution) runOrdered(yield func(execRow) bool) error {
+func (e *execution) runOrdered(yield func(*execRow) bool) error {
 	var after []byte
 	if e.after != nil {
 		if err := e.checkOrder(e.after.order); err != nil {
@@ -231,14 +231,14 @@ func (e *execution) runOrdered(yield func(execRow) bool) error {
 		slices.SortFunc(top.rows, func(a, b orderRow) int { return bytes.Compare(a.key, b.key) })
 		for i := range top.rows {
 			row := &top.rows[i]
-			result, ok, err := rows.read(row)
+			ok, err := rows.read(row)
 			if err != nil {
 				return err
 			}
 			if !ok {
 				continue
 			}
-			if err := e.give(result, row.position(), yield); err != nil {
+			if err := e.give(&rows.result, row.position(), yield); err != nil {
 				return err
 			}
 		}
@@ -327,7 +327,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		}
 		work := func(ctx context.Context, i int) error {
 			at = i
-			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(execRow) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(*execRow) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -422,6 +422,7 @@ type rowReader struct {
 	eval      *query.Evaluator // nil: whole documents
 	projector *query.Projector
 	body      []byte // of the newest row
+	result    execRow
 }
 
 func (e *execution) rowReader() *rowReader {
@@ -444,18 +445,18 @@ func (r *rowReader) row(body []byte) []byte {
 	return r.body
 }
 
-// read returns the result of a row; ok is false if there is none: the document
+// read sets result to the result of a row; ok is false if there is none: the document
 // has expired, or its only column has no value.
-func (r *rowReader) read(row *orderRow) (result execRow, ok bool, err error) {
+func (r *rowReader) read(row *orderRow) (ok bool, err error) {
 	pk, id := row.item()
 	if v := &row.ver; v.Seq != 0 {
-		result = execRow{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
-		return result, len(v.Body) > 0, nil
+		r.result = execRow{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
+		return len(v.Body) > 0, nil
 	}
 	u := &r.e.units[row.unit]
-	result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.born)
+	r.result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.born)
 	if ok && r.eval != nil {
-		result.Body = bytes.Clone(r.row(result.Body))
+		r.result.Body = bytes.Clone(r.row(r.result.Body))
 	}
-	return result, ok && len(result.Body) > 0, err
+	return ok && len(r.result.Body) > 0, err
 }

@@ -9,12 +9,12 @@ import (
 )
 
 // runByKey gives results in the order of keys.
-func (e *execution) runByKey(yield func(execRow) bool) error {
+func (e *execution) runByKey(yield func(*execRow) bool) error {
 	limit := 0 // results of one unit; 0: all
 	if wanted := e.left + e.skip; wanted > 0 && e.s.Limit > 0 {
 		limit = wanted
 	}
-	give := func(row execRow) bool {
+	give := func(row *execRow) bool {
 		return e.give(row, position{pk: row.Key, id: row.ID}, yield) == nil
 	}
 	if len(e.units) == 1 {
@@ -24,7 +24,7 @@ func (e *execution) runByKey(yield func(execRow) bool) error {
 }
 
 // byKey gives the results of a unit.
-func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(execRow) bool) error {
+func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(*execRow) bool) error {
 	after, skipped := e.startOf(u)
 	if skipped {
 		return nil
@@ -68,7 +68,7 @@ type rowBatch struct {
 // streamed gives the results of all units in order, while goroutines work on some of
 // the next units. If few results are wanted, the first unit may have them all: so
 // streamed reads it alone, and then works on more and more units at a time.
-func (e *execution) streamed(limit int, yield func(execRow) bool) error {
+func (e *execution) streamed(limit int, yield func(*execRow) bool) error {
 	few := limit > 0 && limit <= keptRows
 	if few {
 		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
@@ -99,8 +99,8 @@ func (e *execution) streamed(limit int, yield func(execRow) bool) error {
 			if b.err != nil {
 				return b.err
 			}
-			for _, row := range b.rows {
-				if !yield(row) {
+			for i := range b.rows {
+				if !yield(&b.rows[i]) {
 					return errStopped
 				}
 			}
@@ -126,8 +126,8 @@ func (e *execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- 
 			return false
 		}
 	}
-	err := e.byKey(ctx, u, limit, func(row execRow) bool {
-		rows = append(rows, row)
+	err := e.byKey(ctx, u, limit, func(row *execRow) bool {
+		rows = append(rows, *row)
 		bytes += len(row.Body)
 		if len(rows) < aheadItems && bytes < aheadBytes {
 			return true

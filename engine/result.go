@@ -53,7 +53,11 @@ func (r *Result) All() iter.Seq2[Item, error] {
 		e, _, err := r.prepare()
 		if err == nil {
 			defer e.close()
-			r.finished, err = e.run(func(row execRow) bool { return yield(itemOf(&row), nil) })
+			if r.selected.Grouped() {
+				r.finished, err = e.run(func(row *execRow) bool { return yield(Item{Body: row.Body}, nil) })
+			} else {
+				r.finished, err = e.run(items(yield))
+			}
 		}
 		if err != nil {
 			yield(Item{}, err)

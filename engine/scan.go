@@ -49,7 +49,7 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 		err := c.checkPartitionKey(pk)
 		if err == nil {
 			opts := o.at(s)
-			err = scanKey(ctx, c.host(), pk, from, &opts, func(r execRow) bool { return yield(itemOf(&r), nil) })
+			err = scanKey(ctx, c.host(), pk, from, &opts, items(yield))
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -61,7 +61,7 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 	return func(yield func(Item, error) bool) {
 		opts := o.at(s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := scanRange(ctx, c.host(), all, &opts, func(r execRow) bool { return yield(itemOf(&r), nil) })
+		err := scanRange(ctx, c.host(), all, &opts, items(yield))
 		if err != nil {
 			yield(Item{}, err)
 		}

@@ -46,7 +46,7 @@ type execScanOptions struct {
 // scanKey passes to yield the items of one logical partition, from the id from on in the
 // order of ids. An empty id is the first, with Reverse the last. It returns nil if yield
 // ended the scan.
-func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *execScanOptions, yield func(execRow) bool) error {
+func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *execScanOptions, yield func(*execRow) bool) error {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, h, o)
@@ -65,7 +65,7 @@ func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *ex
 
 // scanRange passes to yield the items of a range in key-space order. It returns nil if
 // yield ended the scan.
-func scanRange(ctx context.Context, h execHost, rest partmap.Range, o *execScanOptions, yield func(execRow) bool) (err error) {
+func scanRange(ctx context.Context, h execHost, rest partmap.Range, o *execScanOptions, yield func(*execRow) bool) (err error) {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, h, o)
@@ -126,6 +126,7 @@ type scanner struct {
 	cursors lsm.Cursor
 	found   []found // the batch, its bytes in text
 	text    []byte
+	row     execRow // that yield is shown
 }
 
 type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool, err error)
@@ -166,9 +167,10 @@ func (s *scanner) begin(ctx context.Context, h execHost, o *execScanOptions) {
 
 // run scans the part of rest that lies in one physical partition, at one commit point:
 // the partition in which rest begins, in reverse ends. It returns the remaining range;
-// more says whether the scan goes on there. An error ends it, errStopped if yield did. If the partition is replaced meanwhile, the scan
-// goes on in its successors, within the same bounds, at the same commit point.
-func (s *scanner) run(rest partmap.Range, yield func(execRow) bool) (_ partmap.Range, more bool, err error) {
+// more says whether the scan goes on there. An error ends it, errStopped if yield did. If
+// the partition is replaced meanwhile, the scan goes on in its successors, within the
+// same bounds, at the same commit point.
+func (s *scanner) run(rest partmap.Range, yield func(*execRow) bool) (_ partmap.Range, more bool, err error) {
 	p, at, born := locate(s.snapshot, pins.Scan, func() execPart { return s.route(rest) })
 	if s.born = born; s.snapshot == nil {
 		defer s.h.Unpin(pins.Scan, at)
@@ -183,7 +185,7 @@ func (s *scanner) run(rest partmap.Range, yield func(execRow) bool) (_ partmap.R
 // runAt scans part, which begins, in reverse ends, in p. at is a sequence that the
 // caller has pinned. If bounded is set the scan begins at the bound. more says whether
 // the scan goes on behind part. An error ends it, errStopped if yield did.
-func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(execRow) bool) (more bool, err error) {
+func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(*execRow) bool) (more bool, err error) {
 	for {
 		s.limit(p, part)
 		s.cursors.Close()
@@ -258,7 +260,7 @@ var errStopped = errors.New("the loop is over")
 
 // batches scans a partition to its end. It returns errMoved if the partition was
 // replaced, errStopped if yield ended the loop.
-func (s *scanner) batches(p execPart, at uint64, yield func(execRow) bool) error {
+func (s *scanner) batches(p execPart, at uint64, yield func(*execRow) bool) error {
 	if !s.visited {
 		s.read = cost.Visit
 	}
@@ -287,8 +289,7 @@ func (s *scanner) batches(p execPart, at uint64, yield func(execRow) bool) error
 		}
 		for i := range s.found {
 			s.left--
-			var row execRow
-			if row, text = s.row(&s.found[i], text); !yield(row) {
+			if text = s.show(&s.found[i], text); !yield(&s.row) {
 				return errStopped
 			}
 		}
@@ -451,8 +452,8 @@ func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
 	s.found = append(s.found, f)
 }
 
-// row makes a row of the first bytes of text, and returns the others.
-func (s *scanner) row(f *found, text []byte) (execRow, []byte) {
+// show makes a row of the first bytes of text, and returns the others.
+func (s *scanner) show(f *found, text []byte) []byte {
 	body, text := text[:f.body:f.body], text[f.body:]
 	id, text := idOf(text[:f.id]), text[f.id:]
 	pk := s.pk
@@ -461,5 +462,8 @@ func (s *scanner) row(f *found, text []byte) (execRow, []byte) {
 	}
 	charge := s.visit + cost.Read(f.body)
 	s.visit = 0
-	return execRow{Key: pk, ID: id, Seq: f.seq, Modified: f.modified, Expires: f.expires, Charge: charge, Body: body}, text
+	r := &s.row
+	r.Key, r.ID, r.Body = pk, id, body
+	r.Seq, r.Modified, r.Expires, r.Charge = f.seq, f.modified, f.expires, charge
+	return text
 }
