@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -390,9 +391,9 @@ func (p *Copy) passToLocked(ctx context.Context, next *Snapshot) error {
 // are tombstones. Others may have expired.
 func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		o := execScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
+		o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := scanRange(ctx, c.host(), all, &o, items(yield))
+		err := exec.ScanRange(ctx, c.host(), all, &o, items(yield))
 		if err != nil {
 			yield(Item{}, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
@@ -74,10 +75,10 @@ var (
 	ErrBusy = errors.New("busy: write buffers are full")
 	// ErrNeedsScan: a query with NoScan would have to read documents one by one to
 	// find its results.
-	ErrNeedsScan = errNeedsScan
+	ErrNeedsScan = exec.ErrNeedsScan
 	// ErrBadContinuation: the text is no continuation of this query over this
 	// scope.
-	ErrBadContinuation = errBadContinuation
+	ErrBadContinuation = exec.ErrBadContinuation
 	// ErrPositionExpired: a change feed of all versions cannot go on from its
 	// position: versions after it were dropped. See PositionExpiredError.
 	ErrPositionExpired = errors.New("position of the change feed has expired")

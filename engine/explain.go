@@ -42,8 +42,8 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, er
 	if err != nil {
 		return Plan{}, err
 	}
-	defer e.close()
-	x, err := e.explain()
+	defer e.Close()
+	x, err := e.Explain()
 	if err != nil {
 		return Plan{}, err
 	}

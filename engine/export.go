@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -130,10 +131,10 @@ func writeJSON(w *stream.Writer, kind byte, v any) error {
 func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *stream.Writer, n *streamTail) error {
 	// By the clock of 1 ms nothing has expired: expired items are exported too.
 	s := &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}
-	o := execScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}
+	o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}
 	var block []byte
 	var failure error
-	err := scanRange(ctx, c.host(), rng, &o, func(r *execRow) bool {
+	err := exec.ScanRange(ctx, c.host(), rng, &o, func(r *exec.Row) bool {
 		ver := item.Version{Seq: r.Seq, Modified: r.Modified, Expires: r.Expires, Body: r.Body}
 		key := item.Key{PK: r.Key.Encoded(), ID: bytesOf(r.ID)}
 		if c.isClaim(&key) {

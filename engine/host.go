@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
@@ -19,22 +20,22 @@ func (c *Container) host() *host { return (*host)(c) }
 func (h *host) container() *Container { return (*Container)(h) }
 
 // Enter begins a call.
-func (h *host) Enter(ctx context.Context) (execCall, error) {
+func (h *host) Enter(ctx context.Context) (exec.Call, error) {
 	call, err := h.container().enter(ctx)
 	if err != nil {
-		return execCall{}, err
+		return exec.Call{}, err
 	}
-	return execCall{call: call, state: h.db.env.Epoch.Enter()}, nil
+	return exec.Call{Store: call, State: h.db.env.Epoch.Enter()}, nil
 }
 
 // Find returns the partition that has a place of the key space.
-func (h *host) Find(at partmap.EPK) execPart {
+func (h *host) Find(at partmap.EPK) exec.Part {
 	rt := h.routing.Load()
 	return rt.parts[rt.table.Find(&at)]
 }
 
 // FindBefore returns the partition that has the places just before end.
-func (h *host) FindBefore(end partmap.EPK) execPart {
+func (h *host) FindBefore(end partmap.EPK) exec.Part {
 	rt := h.routing.Load()
 	i := rt.table.Find(&end)
 	if rt.parts[i].Range.Min.Compare(&end) >= 0 {
@@ -64,16 +65,16 @@ func (h *host) Pin(by pins.Reader, at uint64) {
 func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.Pins.Release(by, at) }
 
 // Read reads an item as of a sequence.
-func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, born uint64) (execRow, bool, error) {
+func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, born uint64) (exec.Row, bool, error) {
 	epk := pk.EPK()
 	it, err := h.container().readAt(ctx, pk, &epk, id, view{at: at, born: born}, nil)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			err = nil
 		}
-		return execRow{}, false, err
+		return exec.Row{}, false, err
 	}
-	row := execRow{Key: pk, ID: id, Seq: it.Seq, Modified: it.Modified.UnixMilli(), Charge: it.Charge, Body: it.Body}
+	row := exec.Row{Key: pk, ID: id, Seq: it.Seq, Modified: it.Modified.UnixMilli(), Charge: it.Charge, Body: it.Body}
 	if !it.Expires.IsZero() {
 		row.Expires = it.Expires.UnixMilli()
 	}
@@ -147,7 +148,7 @@ func (p *partition) Sample(pk []byte, ru float64) { p.sample(pk, ru) }
 type snapshotCut Snapshot
 
 // cutOf returns what a query or scan sees of a snapshot, nil for nil.
-func cutOf(s *Snapshot) execSnapshot {
+func cutOf(s *Snapshot) exec.Snapshot {
 	if s == nil {
 		return nil
 	}
@@ -165,8 +166,8 @@ func (s *snapshotCut) Now() int64 { return s.now }
 
 // items returns a function that gives rows to yield as items. It is inlined, so that the
 // function stays on the stack and makes each item where yield takes it.
-func items(yield func(Item, error) bool) func(*execRow) bool {
-	return func(r *execRow) bool {
+func items(yield func(Item, error) bool) func(*exec.Row) bool {
+	return func(r *exec.Row) bool {
 		return yield(Item{
 			Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
 			Body: r.Body,

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"iter"
+
+	"github.com/cleavestore/cleave/internal/exec"
 )
 
 // LogicalPartition describes a logical partition, from the tables of files and from
@@ -15,7 +17,7 @@ type LogicalPartition struct {
 	Versions  int64
 	Bytes     int64 // of the versions' documents
 
-	found *logical
+	found *exec.Logical
 }
 
 // Key returns the partition key. It may have to read an item. The key is safe to
@@ -29,7 +31,7 @@ func (l *LogicalPartition) Key() (PartitionKey, error) { return l.found.Key() }
 // only in the last 8 bytes. At most one error comes, as the last pair.
 func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
 	return func(yield func(LogicalPartition, error) bool) {
-		err := logicalPartitions(ctx, c.host(), func(l *logical) bool {
+		err := exec.LogicalPartitions(ctx, c.host(), func(l *exec.Logical) bool {
 			return yield(LogicalPartition{Partition: l.Partition, Place: l.Place, Versions: l.Versions, Bytes: l.Bytes, found: l}, nil)
 		})
 		if err != nil {

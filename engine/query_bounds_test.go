@@ -9,15 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // withOrderMemory bounds the rows of a pass until the test ends.
 func withOrderMemory(t *testing.T, bytes int64) {
-	old := execLimits.OrderMemory
-	execLimits.OrderMemory = bytes
-	t.Cleanup(func() { execLimits.OrderMemory = old })
+	old := exec.Limits.OrderMemory
+	exec.Limits.OrderMemory = bytes
+	t.Cleanup(func() { exec.Limits.OrderMemory = old })
 }
 
 // boundsStore is a container with the key /k. Documents that are put after a
@@ -103,9 +104,9 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 func TestAnswersOverEveryBound(t *testing.T) {
 	seed := newSeed(t)
 	runs, queries := amount(8, 4, 2), amount(100, 30, 6)
-	oldOrder, oldGroups, oldStep := execLimits.OrderMemory, execLimits.GroupMemory, execLimits.FirstStep
+	oldOrder, oldGroups, oldStep := exec.Limits.OrderMemory, exec.Limits.GroupMemory, exec.Limits.FirstStep
 	t.Cleanup(func() {
-		execLimits.OrderMemory, execLimits.GroupMemory, execLimits.FirstStep = oldOrder, oldGroups, oldStep
+		exec.Limits.OrderMemory, exec.Limits.GroupMemory, exec.Limits.FirstStep = oldOrder, oldGroups, oldStep
 	})
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -113,9 +114,9 @@ func TestAnswersOverEveryBound(t *testing.T) {
 			db, c := boundsStore(t, []IndexPolicy{{}, IndexAll()}[i%2], 1+d.IntN(4))
 			docs := boundsDocuments(t, d, db, c)
 			for range queries {
-				execLimits.OrderMemory = 1 << (8 + d.IntN(12))
-				execLimits.GroupMemory = 1 << (12 + d.IntN(12))
-				execLimits.FirstStep = 1 << d.IntN(8)
+				exec.Limits.OrderMemory = 1 << (8 + d.IntN(12))
+				exec.Limits.GroupMemory = 1 << (12 + d.IntN(12))
+				exec.Limits.FirstStep = 1 << d.IntN(8)
 				db.env.MemIndexes.Beyond = []int64{-db.env.Pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}
@@ -173,7 +174,7 @@ func boundsQuery(t *testing.T, d reference.Draw, c *Container, docs []reference.
 			r := c.Query(ctx, AllPartitions(), q)
 			n := 0
 			for it, err := range r.All() {
-				if limit := (*LimitError)(nil); errors.As(err, &limit) && s.Grouped() && limit.Limit == execLimits.GroupMemory {
+				if limit := (*LimitError)(nil); errors.As(err, &limit) && s.Grouped() && limit.Limit == exec.Limits.GroupMemory {
 					return
 				}
 				if err != nil {
@@ -190,7 +191,7 @@ func boundsQuery(t *testing.T, d reference.Draw, c *Container, docs []reference.
 		rows := want[min(q.Offset, len(want)):]
 		if len(got) != len(rows) || len(got) > 0 && !sameRows(slices.Clone(got), slices.Clone(rows), s) {
 			t.Fatalf("%s order %v columns %v groups %v distinct %v, pages of %d, offset %d, order memory %d: %d results\n%.2000v\nwant %d\n%.2000v",
-				s.Where, s.OrderBy, s.Columns, s.GroupBy, s.Distinct, page, q.Offset, execLimits.OrderMemory, len(got), texts(got), len(rows), texts(rows))
+				s.Where, s.OrderBy, s.Columns, s.GroupBy, s.Distinct, page, q.Offset, exec.Limits.OrderMemory, len(got), texts(got), len(rows), texts(rows))
 		}
 	}
 	if s.Columns == nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -236,9 +237,9 @@ func TestQueryRouting(t *testing.T) {
 // passes.
 func TestOrderInPasses(t *testing.T) {
 	c := queryStore(t, IndexPolicy{})
-	old := execLimits.OrderMemory
-	execLimits.OrderMemory = 4 << 10
-	defer func() { execLimits.OrderMemory = old }()
+	old := exec.Limits.OrderMemory
+	exec.Limits.OrderMemory = 4 << 10
+	defer func() { exec.Limits.OrderMemory = old }()
 	r := c.Query(context.Background(), AllPartitions(), Query{OrderBy: []Order{{Path: "/s"}, {Path: "/n", Desc: true}}, Fields: []Field{{Path: "/n"}}, Value: true})
 	list, err := results(r)
 	if err != nil || len(list) != 400 || r.Stats().Passes < 5 || r.Continue() != "" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -59,7 +60,7 @@ func TestContinuationScope(t *testing.T) {
 		s.upsert(JoinKeys(StringKey("mine"), NumberKey(float64(i))), fmt.Sprintf(`,"t":"mine","k":%d`, i), "a", "")
 		s.upsert(JoinKeys(StringKey("other"), NumberKey(float64(i))), fmt.Sprintf(`,"t":"other","k":%d`, i), "b", "")
 	}
-	foreign := position{pk: JoinKeys(StringKey("other"), NumberKey(1)), id: "a"}
+	foreign := exec.Position{Key: JoinKeys(StringKey("other"), NumberKey(1)), ID: "a"}
 	for _, order := range [][]Order{nil, {{Path: "/v"}}} {
 		for _, scope := range []Scope{OnePartition(JoinKeys(StringKey("mine"), NumberKey(1))), PrefixOf(StringKey("mine"))} {
 			q := Query{OrderBy: order}
@@ -67,9 +68,9 @@ func TestContinuationScope(t *testing.T) {
 			s.must(err)
 			at := foreign
 			for range order {
-				at.order = []byte{0}
+				at.Order = []byte{0}
 			}
-			q.Continue = at.text(hashQuery(s.c.id, scope.String(), selected))
+			q.Continue = at.Text(exec.Hash(s.c.id, scope.String(), selected))
 			if list, err := results(s.c.Query(context.Background(), scope, q)); !errors.Is(err, ErrBadContinuation) {
 				t.Errorf("%v: %v, %v", scope, list, err)
 			}
@@ -127,8 +128,8 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 // between two versions of a document, sees neither what was deleted nor what was
 // overwritten.
 func TestQuerySnapshotInSteps(t *testing.T) {
-	defer func(old uint32) { execLimits.FirstStep = old }(execLimits.FirstStep)
-	execLimits.FirstStep = 1 // then 8
+	defer func(old uint32) { exec.Limits.FirstStep = old }(exec.Limits.FirstStep)
+	exec.Limits.FirstStep = 1 // then 8
 	ctx := context.Background()
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	key := StringKey("k0")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -61,13 +62,13 @@ func TestRoutingByKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, most := range []int{100, 0} {
-					old := execLimits.KeyUnits
-					execLimits.KeyUnits = most
+					old := exec.Limits.KeyUnits
+					exec.Limits.KeyUnits = most
 					r := c.Query(ctx, test.scope, q)
 					list, err := results(r)
 					plan, err2 := c.Explain(ctx, test.scope, q)
 					n, err3 := c.Count(ctx, test.scope, q.Where)
-					execLimits.KeyUnits = old
+					exec.Limits.KeyUnits = old
 					if err != nil || err2 != nil || err3 != nil {
 						t.Fatal(err, err2, err3)
 					}

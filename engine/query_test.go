@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -24,9 +25,9 @@ import (
 func TestQueries(t *testing.T) {
 	seed := newSeed(t)
 	runs, steps := amount(5, 4, 2), amount(1000, 400, 300)
-	oldStep, oldKeys := execLimits.FirstStep, execLimits.KeyUnits
-	execLimits.FirstStep, execLimits.KeyUnits = 1<<(seed%8), int(seed/8%8)
-	t.Cleanup(func() { execLimits.FirstStep, execLimits.KeyUnits = oldStep, oldKeys })
+	oldStep, oldKeys := exec.Limits.FirstStep, exec.Limits.KeyUnits
+	exec.Limits.FirstStep, exec.Limits.KeyUnits = 1<<(seed%8), int(seed/8%8)
+	t.Cleanup(func() { exec.Limits.FirstStep, exec.Limits.KeyUnits = oldStep, oldKeys })
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
@@ -19,7 +20,7 @@ type Result struct {
 
 	selected *query.Select // nil: the query was not run
 	within   Scope         // scope, checked
-	progress progress
+	progress exec.Progress
 	finished bool
 	elapsed  time.Duration
 }
@@ -48,15 +49,15 @@ type QueryStats struct {
 func (r *Result) All() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		start := time.Now()
-		r.progress, r.finished, r.elapsed = progress{}, false, 0
+		r.progress, r.finished, r.elapsed = exec.Progress{}, false, 0
 		defer func() { r.elapsed = time.Since(start) }()
 		e, _, err := r.prepare()
 		if err == nil {
-			defer e.close()
+			defer e.Close()
 			if r.selected.Grouped() {
-				r.finished, err = e.run(func(row *execRow) bool { return yield(Item{Body: row.Body}, nil) })
+				r.finished, err = e.Run(func(row *exec.Row) bool { return yield(Item{Body: row.Body}, nil) })
 			} else {
-				r.finished, err = e.run(items(yield))
+				r.finished, err = e.Run(items(yield))
 			}
 		}
 		if err != nil {
@@ -70,19 +71,19 @@ func (r *Result) All() iter.Seq2[Item, error] {
 // loop, also after one that was left by a break. An item that is written meanwhile is
 // among the results if it comes after the latest result.
 func (r *Result) Continue() string {
-	at := r.progress.position()
+	at := r.progress.Position()
 	switch {
 	case r.finished:
 		return ""
 	case at == nil:
 		return r.q.Continue
 	}
-	return at.text(r.hash())
+	return at.Text(r.hash())
 }
 
 // Stats returns the statistics of the last loop.
 func (r *Result) Stats() QueryStats {
-	s := &r.progress.stats
+	s := &r.progress.Stats
 	return QueryStats{
 		Partitions: s.Partitions, Documents: s.Documents, Bytes: s.Bytes, Candidates: s.Candidates,
 		Matched: s.Matched, Results: s.Results, Passes: s.Passes, Charge: s.Charge, Elapsed: r.elapsed,
@@ -90,11 +91,11 @@ func (r *Result) Stats() QueryStats {
 }
 
 // hash tells the query and its scope apart from others.
-func (r *Result) hash() uint64 { return hashQuery(r.c.id, r.within.String(), r.selected) }
+func (r *Result) hash() uint64 { return exec.Hash(r.c.id, r.within.String(), r.selected) }
 
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
-func (r *Result) prepare() (e *execution, narrow narrowScope, err error) {
+func (r *Result) prepare() (e *exec.Execution, narrow narrowScope, err error) {
 	call, err := r.c.enter(r.ctx)
 	if err != nil {
 		return nil, narrow, err
@@ -118,32 +119,32 @@ func (r *Result) prepare() (e *execution, narrow narrowScope, err error) {
 	}
 	r.selected, r.within = s, scope
 	narrow.Scope, narrow.keys = scope.narrowed(r.c, s.Where)
-	q := execQuery{s: s, snapshot: cutOf(r.snapshot), noScan: r.q.NoScan}
-	if q.after, err = r.after(narrow.Scope); err != nil {
+	q := exec.Query{Select: s, Snapshot: cutOf(r.snapshot), NoScan: r.q.NoScan}
+	if q.After, err = r.after(narrow.Scope); err != nil {
 		return nil, narrow, err
 	}
-	if q.scope, err = narrow.compile(r.c); err != nil {
+	if q.Scope, err = narrow.compile(r.c); err != nil {
 		return nil, narrow, err
 	}
-	e, err = begin(r.ctx, r.c.host(), &q, &r.progress)
+	e, err = exec.Begin(r.ctx, r.c.host(), &q, &r.progress)
 	return e, narrow, err
 }
 
 // after returns the position in a scope after which the query goes on, nil to begin with
 // the first result.
-func (r *Result) after(scope Scope) (*position, error) {
+func (r *Result) after(scope Scope) (*exec.Position, error) {
 	if r.q.Continue == "" {
 		return nil, nil
 	}
-	at, err := parsePosition(r.q.Continue, r.hash())
+	at, err := exec.ParsePosition(r.q.Continue, r.hash())
 	if err != nil {
 		return nil, err
 	}
 	grouped := r.selected.Grouped()
-	if at.pk.Valid() == grouped || at.pk.Valid() && at.pk.Len() != r.c.levels() {
+	if at.Key.Valid() == grouped || at.Key.Valid() && at.Key.Len() != r.c.levels() {
 		return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
 	}
-	if !grouped && !scope.holds(r.c, at.pk) {
+	if !grouped && !scope.holds(r.c, at.Key) {
 		return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
 	}
 	return at, nil

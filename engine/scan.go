@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -49,7 +50,7 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 		err := c.checkPartitionKey(pk)
 		if err == nil {
 			opts := o.at(s)
-			err = scanKey(ctx, c.host(), pk, from, &opts, items(yield))
+			err = exec.ScanKey(ctx, c.host(), pk, from, &opts, items(yield))
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -61,7 +62,7 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 	return func(yield func(Item, error) bool) {
 		opts := o.at(s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := scanRange(ctx, c.host(), all, &opts, items(yield))
+		err := exec.ScanRange(ctx, c.host(), all, &opts, items(yield))
 		if err != nil {
 			yield(Item{}, err)
 		}
@@ -69,8 +70,8 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 }
 
 // at returns the options of a scan, as of a snapshot if that is not nil.
-func (o *ScanOptions) at(s *Snapshot) execScanOptions {
-	opts := execScanOptions{Snapshot: cutOf(s)}
+func (o *ScanOptions) at(s *Snapshot) exec.ScanOptions {
+	opts := exec.ScanOptions{Snapshot: cutOf(s)}
 	if o != nil {
 		opts.Limit, opts.Reverse, opts.Borrow, opts.Charge = o.Limit, o.Reverse, o.Borrow, o.Charge
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
@@ -248,12 +249,12 @@ type narrowScope struct {
 }
 
 // compile returns the scope for a query.
-func (n *narrowScope) compile(c *Container) (s execScope, err error) {
-	s.keys = n.keys
-	if s.apart = n.kind == scopeBase; !s.apart {
-		s.key = n.key
-	} else if s.keys == nil {
-		s.keys, err = n.Scope.keys(c)
+func (n *narrowScope) compile(c *Container) (s exec.Scope, err error) {
+	s.Keys = n.keys
+	if s.Apart = n.kind == scopeBase; !s.Apart {
+		s.Key = n.key
+	} else if s.Keys == nil {
+		s.Keys, err = n.Scope.keys(c)
 	}
 	return s, err
 }

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 )
 
 // runByKey gives results in the order of keys.
-func (e *execution) runByKey(yield func(*execRow) bool) error {
+func (e *Execution) runByKey(yield func(*Row) bool) error {
 	limit := 0 // results of one unit; 0: all
-	if wanted := e.left + e.skip; wanted > 0 && e.s.Limit > 0 {
+	if wanted := e.left + e.skip; wanted > 0 && e.Select.Limit > 0 {
 		limit = wanted
 	}
-	give := func(row *execRow) bool {
-		return e.give(row, position{pk: row.Key, id: row.ID}, yield) == nil
+	give := func(row *Row) bool {
+		return e.give(row, Position{Key: row.Key, ID: row.ID}, yield) == nil
 	}
 	if len(e.units) == 1 {
 		return e.byKey(e.ctx, &e.units[0], limit, give)
@@ -24,7 +24,7 @@ func (e *execution) runByKey(yield func(*execRow) bool) error {
 }
 
 // byKey gives the results of a unit.
-func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(*execRow) bool) error {
+func (e *Execution) byKey(ctx context.Context, u *unit, limit int, yield func(*Row) bool) error {
 	after, skipped := e.startOf(u)
 	if skipped {
 		return nil
@@ -35,13 +35,13 @@ func (e *execution) byKey(ctx context.Context, u *unit, limit int, yield func(*e
 }
 
 // rowsOf returns the accept function of a scan for the rows of documents.
-func (e *execution) rowsOf(t *tester) accept {
-	if len(e.s.Columns) == 0 {
+func (e *Execution) rowsOf(t *tester) accept {
+	if len(e.Select.Columns) == 0 {
 		return func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
 			return v.Body, t.match(k, v, known), nil
 		}
 	}
-	projector := e.s.Projector()
+	projector := e.Select.Projector()
 	var row []byte
 	return func(k *item.Key, v *item.Version, known bool) (_ []byte, ok bool, _ error) {
 		if !t.match(k, v, known) {
@@ -61,14 +61,14 @@ const (
 
 // rowBatch is the next results of a unit.
 type rowBatch struct {
-	rows []execRow
+	rows []Row
 	err  error
 }
 
 // streamed gives the results of all units in order, while goroutines work on some of
 // the next units. If few results are wanted, the first unit may have them all: so
 // streamed reads it alone, and then works on more and more units at a time.
-func (e *execution) streamed(limit int, yield func(*execRow) bool) error {
+func (e *Execution) streamed(limit int, yield func(*Row) bool) error {
 	few := limit > 0 && limit <= keptRows
 	if few {
 		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
@@ -113,9 +113,9 @@ func (e *execution) streamed(limit int, yield func(*execRow) bool) error {
 }
 
 // ahead puts the results of a unit into its queue, and closes the queue.
-func (e *execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- rowBatch) {
+func (e *Execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- rowBatch) {
 	defer close(queue)
-	var rows []execRow
+	var rows []Row
 	bytes := 0
 	send := func(b rowBatch) bool {
 		select {
@@ -126,7 +126,7 @@ func (e *execution) ahead(ctx context.Context, u *unit, limit int, queue chan<- 
 			return false
 		}
 	}
-	err := e.byKey(ctx, u, limit, func(row *execRow) bool {
+	err := e.byKey(ctx, u, limit, func(row *Row) bool {
 		rows = append(rows, *row)
 		bytes += len(row.Body)
 		if len(rows) < aheadItems && bytes < aheadBytes {

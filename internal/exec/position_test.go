@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"encoding/base64"
@@ -12,12 +12,12 @@ import (
 // another query: it is refused, and never goes on at another place.
 func TestContinuationDamaged(t *testing.T) {
 	const query = 0x1234567890abcdef
-	at := position{order: []byte("order"), pk: partmap.String("key"), id: "id"}
-	text := at.text(query)
-	if p, err := parsePosition(text, query); err != nil || p.id != at.id {
+	at := Position{Order: []byte("order"), Key: partmap.String("key"), ID: "id"}
+	text := at.Text(query)
+	if p, err := ParsePosition(text, query); err != nil || p.ID != at.ID {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if p, err := parsePosition(text, query+1); !errors.Is(err, errBadContinuation) {
+	if p, err := ParsePosition(text, query+1); !errors.Is(err, ErrBadContinuation) {
 		t.Errorf("of another query: %+v, %v", p, err)
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -26,7 +26,7 @@ func TestContinuationDamaged(t *testing.T) {
 	}
 	for i := range b {
 		b[i] ^= 1
-		if p, err := parsePosition(base64.RawURLEncoding.EncodeToString(b), query); !errors.Is(err, errBadContinuation) {
+		if p, err := ParsePosition(base64.RawURLEncoding.EncodeToString(b), query); !errors.Is(err, ErrBadContinuation) {
 			t.Errorf("byte %d: %+v, %v", i, p, err)
 		}
 		b[i] ^= 1

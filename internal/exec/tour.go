@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// logical is a logical partition as a tour finds it. Package engine documents the fields.
+// Logical is a logical partition as a tour finds it. Package engine documents the fields.
 // It is valid until the tour goes on.
-type logical struct {
+type Logical struct {
 	Partition partmap.PartitionID
 	Place     uint64
 	Versions  int64
@@ -25,7 +25,7 @@ type logical struct {
 
 // Key returns the partition key. It may have to read an item. The key is safe to
 // keep.
-func (l *logical) Key() (partmap.Key, error) {
+func (l *Logical) Key() (partmap.Key, error) {
 	s := l.sources[0]
 	if s.walk == nil {
 		return partmap.FromTrusted(bytes.Clone(s.list[s.at].pk)), nil
@@ -34,10 +34,10 @@ func (l *logical) Key() (partmap.Key, error) {
 	return partmap.FromTrusted(pk), err
 }
 
-// logicalPartitions passes to yield the logical partitions of a container in key-space
+// LogicalPartitions passes to yield the logical partitions of a container in key-space
 // order. It shows each physical partition as it is when the loop reaches it. It returns
 // nil if yield ended the loop.
-func logicalPartitions(ctx context.Context, h execHost, yield func(*logical) bool) error {
+func LogicalPartitions(ctx context.Context, h Host, yield func(*Logical) bool) error {
 	for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
 		t, err := newTour(ctx, h, rest)
 		if err == lsm.ErrMoved {
@@ -64,7 +64,7 @@ func logicalPartitions(ctx context.Context, h execHost, yield func(*logical) boo
 type tour struct {
 	rng     partmap.Range // the part of the physical partition that is listed
 	sources []*logicalSource
-	at      logical // the present one
+	at      Logical // the present one
 	release func()
 }
 
@@ -85,8 +85,8 @@ type logicalTally struct {
 }
 
 // newTour begins a tour of the partition in which a range begins. It adds up the
-// memtables and holds the files. It returns errMoved if the partition was replaced.
-func newTour(ctx context.Context, h execHost, rest partmap.Range) (*tour, error) {
+// memtables and holds the files. It returns lsm.ErrMoved if the partition was replaced.
+func newTour(ctx context.Context, h Host, rest partmap.Range) (*tour, error) {
 	call, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func tallies(table *memtable.Table) (list []logicalTally) {
 }
 
 // run yields the logical partitions. more says that the loop goes on.
-func (t *tour) run(ctx context.Context, yield func(*logical) bool) (more bool, err error) {
+func (t *tour) run(ctx context.Context, yield func(*Logical) bool) (more bool, err error) {
 	for _, s := range t.sources {
 		if err := s.next(); err != nil {
 			return false, err
@@ -174,7 +174,7 @@ func (t *tour) run(ctx context.Context, yield func(*logical) bool) (more bool, e
 // holds reports whether a logical partition lies in the range of the tour: files and
 // memtables may hold others. prefix is all of its EPK but the last 8 bytes. If a
 // boundary begins with prefix, holds needs the whole EPK, and reads the key.
-func (t *tour) holds(l *logical, prefix []byte) (bool, error) {
+func (t *tour) holds(l *Logical, prefix []byte) (bool, error) {
 	epk, err := partmap.EPKFromBytes(prefix)
 	if err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"bytes"
@@ -368,7 +368,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		return nil
 	}
 	// Few candidates may be wanted: the posting is read step by step.
-	lo, step := max(from, s.lo), execLimits.FirstStep
+	lo, step := max(from, s.lo), Limits.FirstStep
 	for lo < s.hi && most >= 0 {
 		to := s.hi
 		if s.hi-lo > step {

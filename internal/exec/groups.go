@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 )
 
 // runGroups gives the results of groups and aggregates.
-func (e *execution) runGroups(yield func(*execRow) bool) error {
+func (e *Execution) runGroups(yield func(*Row) bool) error {
 	var mu sync.Mutex
-	all := e.s.Grouper()
+	all := e.Select.Grouper()
 	err := e.each(func() (func(context.Context, int) error, func() error) {
-		groups := e.s.Grouper()
+		groups := e.Select.Grouper()
 		t := e.tester()
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
 			if t.match(k, v, known) {
@@ -29,7 +29,7 @@ func (e *execution) runGroups(yield func(*execRow) bool) error {
 					return err
 				}
 			}
-			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(*execRow) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(*Row) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -42,16 +42,16 @@ func (e *execution) runGroups(yield func(*execRow) bool) error {
 	if err != nil {
 		return err
 	}
-	var result execRow
+	var result Row
 	for _, key := range all.Keys() {
-		if e.after != nil && key <= string(e.after.order) {
+		if e.After != nil && key <= string(e.After.Order) {
 			continue
 		}
 		var ok bool
 		if result.Body, ok = all.Append(nil, key); !ok {
 			continue
 		}
-		if err := e.give(&result, position{order: []byte(key)}, yield); err != nil {
+		if err := e.give(&result, Position{Order: []byte(key)}, yield); err != nil {
 			return err
 		}
 	}
@@ -59,8 +59,8 @@ func (e *execution) runGroups(yield func(*execRow) bool) error {
 }
 
 func checkGroups(g *query.Grouper) error {
-	if g.Bytes() > execLimits.GroupMemory {
-		return &fault.LimitError{What: "groups of a query", Size: g.Bytes(), Limit: execLimits.GroupMemory, Kind: fault.ErrTooLarge}
+	if g.Bytes() > Limits.GroupMemory {
+		return &fault.LimitError{What: "groups of a query", Size: g.Bytes(), Limit: Limits.GroupMemory, Kind: fault.ErrTooLarge}
 	}
 	return nil
 }

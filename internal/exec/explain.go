@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"github.com/cleavestore/cleave/internal/cost"
@@ -8,15 +8,15 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// explanation says how a query would be answered. Package engine documents the fields.
-type explanation struct {
+// Explanation says how a query would be answered. Package engine documents the fields.
+type Explanation struct {
 	Method, Order string
 	Charge        float64
-	Parts         []partExplanation
+	Parts         []PartExplanation
 }
 
-// partExplanation says what a query would read in one physical partition.
-type partExplanation struct {
+// PartExplanation says what a query would read in one physical partition.
+type PartExplanation struct {
 	ID         partmap.PartitionID
 	Versions   int64
 	Runs       int
@@ -25,12 +25,12 @@ type partExplanation struct {
 	Candidates int64
 }
 
-// explain asks the indexes, but reads no documents.
-func (e *execution) explain() (x explanation, err error) {
+// Explain asks the indexes, but reads no documents.
+func (e *Execution) Explain() (x Explanation, err error) {
 	x.Method, x.Order = e.method(), e.orderMethod()
 	for i := range e.units {
 		u := &e.units[i]
-		err := e.inParts(e.ctx, u, func(p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
+		err := e.inParts(e.ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
 			px, err := e.explainPart(u, p, v, now, lo, hi, whole)
 			reads := e.readsOf(&px) * cost.Read(int(v.RawBytes/max(1, px.Versions)))
 			if n := len(x.Parts); u.same && n > 0 && x.Parts[n-1].ID == px.ID {
@@ -45,15 +45,15 @@ func (e *execution) explain() (x explanation, err error) {
 			return err
 		})
 		if err != nil {
-			return explanation{}, err
+			return Explanation{}, err
 		}
 	}
 	return x, nil
 }
 
 // readsOf estimates how many documents the query reads in a partition.
-func (e *execution) readsOf(px *partExplanation) float64 {
-	if e.s.Where.Never() {
+func (e *Execution) readsOf(px *PartExplanation) float64 {
+	if e.Select.Where.Never() {
 		return 0
 	}
 	reads := px.Versions
@@ -62,23 +62,23 @@ func (e *execution) readsOf(px *partExplanation) float64 {
 			reads = 0
 		}
 	}
-	sure := e.s.Where.Op == query.All || e.look != nil && e.look.exact
-	if sure && e.s.Limit > 0 && !e.s.Grouped() && (len(e.s.OrderBy) == 0 || e.ordered != nil) {
-		reads = min(reads, int64(e.s.Limit+e.s.Offset))
+	sure := e.Select.Where.Op == query.All || e.look != nil && e.look.exact
+	if sure && e.Select.Limit > 0 && !e.Select.Grouped() && (len(e.Select.OrderBy) == 0 || e.ordered != nil) {
+		reads = min(reads, int64(e.Select.Limit+e.Select.Offset))
 	}
 	return float64(reads)
 }
 
 // method says how documents are found.
-func (e *execution) method() string {
+func (e *Execution) method() string {
 	switch {
-	case e.s.Where.Never():
+	case e.Select.Where.Never():
 		return "none: the filter is true for no document"
 	case e.counts && e.look.plan.op == planAll:
 		return "counted in indexes"
 	case e.counts:
 		return "found and counted in indexes"
-	case e.look == nil && e.s.Where.Op == query.All:
+	case e.look == nil && e.Select.Where.Op == query.All:
 		return "every document in scope is a result"
 	case e.look == nil:
 		return "every document in scope is read"
@@ -91,21 +91,21 @@ func (e *execution) method() string {
 }
 
 // orderMethod says how results are put in order.
-func (e *execution) orderMethod() string {
+func (e *Execution) orderMethod() string {
 	switch {
-	case e.s.Grouped():
+	case e.Select.Grouped():
 		return "groups by their values"
-	case len(e.s.OrderBy) == 0:
+	case len(e.Select.OrderBy) == 0:
 		return "by key"
-	case e.ordered != nil && e.s.Limit > 0 && !e.units[0].key.Valid():
+	case e.ordered != nil && e.Select.Limit > 0 && !e.units[0].key.Valid():
 		return "by index, the first sorted"
 	}
 	return "sorted"
 }
 
 // explainPart asks the indexes of a partition.
-func (e *execution) explainPart(u *unit, p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) (partExplanation, error) {
-	px := partExplanation{ID: p.Data().ID, Runs: len(v.Runs), Versions: int64(v.Active.Versions()), NoIndex: true}
+func (e *Execution) explainPart(u *unit, p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) (PartExplanation, error) {
+	px := PartExplanation{ID: p.Data().ID, Runs: len(v.Runs), Versions: int64(v.Active.Versions()), NoIndex: true}
 	for k := range v.Frozen {
 		px.Versions += int64(v.Frozen[k].Versions())
 	}

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -26,13 +26,13 @@ const (
 	scanBatchTested = 512  // items shown to scanner.accept
 )
 
-// execScanOptions say what a scan shows.
-type execScanOptions struct {
-	Snapshot execSnapshot // nil: each physical partition is seen at its newest sequence, when the scan reaches it
-	Limit    int          // items at most; 0 or less: all
-	Reverse  bool         // from the end
-	Borrow   bool         // the memory of a row is used again when yield returns
-	Charge   *float64     // if not nil, increased by what the scan costs, in request units
+// ScanOptions say what a scan shows.
+type ScanOptions struct {
+	Snapshot Snapshot // nil: each physical partition is seen at its newest sequence, when the scan reaches it
+	Limit    int      // items at most; 0 or less: all
+	Reverse  bool     // from the end
+	Borrow   bool     // the memory of a row is used again when yield returns
+	Charge   *float64 // if not nil, increased by what the scan costs, in request units
 	// Changes makes the results the items whose newest version is above Since, deleted ones
 	// included, which have no body.
 	Changes bool
@@ -43,10 +43,10 @@ type execScanOptions struct {
 	Unique bool
 }
 
-// scanKey passes to yield the items of one logical partition, from the id from on in the
+// ScanKey passes to yield the items of one logical partition, from the id from on in the
 // order of ids. An empty id is the first, with Reverse the last. It returns nil if yield
 // ended the scan.
-func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *execScanOptions, yield func(*execRow) bool) error {
+func ScanKey(ctx context.Context, h Host, pk partmap.Key, from string, o *ScanOptions, yield func(*Row) bool) error {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, h, o)
@@ -63,9 +63,9 @@ func scanKey(ctx context.Context, h execHost, pk partmap.Key, from string, o *ex
 	return unlessStopped(err)
 }
 
-// scanRange passes to yield the items of a range in key-space order. It returns nil if
+// ScanRange passes to yield the items of a range in key-space order. It returns nil if
 // yield ended the scan.
-func scanRange(ctx context.Context, h execHost, rest partmap.Range, o *execScanOptions, yield func(*execRow) bool) (err error) {
+func ScanRange(ctx context.Context, h Host, rest partmap.Range, o *ScanOptions, yield func(*Row) bool) (err error) {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, h, o)
@@ -91,10 +91,10 @@ func unlessStopped(err error) error {
 
 // scanner is a scan under way. It is pooled, for its buffers.
 type scanner struct {
-	h        execHost
+	h        Host
 	ctx      context.Context
-	snapshot execSnapshot // nil: there is none
-	pk       partmap.Key  // of the results, if onlyKey
+	snapshot Snapshot    // nil: there is none
+	pk       partmap.Key // of the results, if onlyKey
 	onlyKey  bool
 	reverse  bool
 	borrow   bool
@@ -103,7 +103,7 @@ type scanner struct {
 	now      int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
 	begun    bool     // its first batch was read: from now on it waits where it is throttled
 	visit    float64  // RU of the visit of the partition, which the next item carries
-	charged  *float64 // execScanOptions.Charge
+	charged  *float64 // ScanOptions.Charge
 	visited  bool     // with accept: the visit of the first partition is already paid for
 	read     float64  // with accept: RU of the items of this batch that were shown to it
 	spent    float64  // with accept: RU of all batches
@@ -119,14 +119,14 @@ type scanner struct {
 	accept accept
 	// candidates, if set, replaces the cursors where indexes allow it.
 	candidates *candidates
-	// changes, since, claims and unique are those of execScanOptions.
+	// changes, since, claims and unique are those of ScanOptions.
 	changes, claims, unique bool
 	since                   uint64
 
 	cursors lsm.Cursor
 	found   []found // the batch, its bytes in text
 	text    []byte
-	row     execRow // that yield is shown
+	row     Row // that yield is shown
 }
 
 type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool, err error)
@@ -156,7 +156,7 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-func (s *scanner) begin(ctx context.Context, h execHost, o *execScanOptions) {
+func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
 	s.reverse, s.borrow, s.charged = o.Reverse, o.Borrow, o.Charge
 	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
@@ -170,8 +170,8 @@ func (s *scanner) begin(ctx context.Context, h execHost, o *execScanOptions) {
 // more says whether the scan goes on there. An error ends it, errStopped if yield did. If
 // the partition is replaced meanwhile, the scan goes on in its successors, within the
 // same bounds, at the same commit point.
-func (s *scanner) run(rest partmap.Range, yield func(*execRow) bool) (_ partmap.Range, more bool, err error) {
-	p, at, born := locate(s.snapshot, pins.Scan, func() execPart { return s.route(rest) })
+func (s *scanner) run(rest partmap.Range, yield func(*Row) bool) (_ partmap.Range, more bool, err error) {
+	p, at, born := locate(s.snapshot, pins.Scan, func() Part { return s.route(rest) })
 	if s.born = born; s.snapshot == nil {
 		defer s.h.Unpin(pins.Scan, at)
 	}
@@ -185,7 +185,7 @@ func (s *scanner) run(rest partmap.Range, yield func(*execRow) bool) (_ partmap.
 // runAt scans part, which begins, in reverse ends, in p. at is a sequence that the
 // caller has pinned. If bounded is set the scan begins at the bound. more says whether
 // the scan goes on behind part. An error ends it, errStopped if yield did.
-func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(*execRow) bool) (more bool, err error) {
+func (s *scanner) runAt(p Part, part partmap.Range, at uint64, yield func(*Row) bool) (more bool, err error) {
 	for {
 		s.limit(p, part)
 		s.cursors.Close()
@@ -213,7 +213,7 @@ func (s *scanner) runAt(p execPart, part partmap.Range, at uint64, yield func(*e
 }
 
 // route returns the partition in which a range begins, in reverse ends.
-func (s *scanner) route(r partmap.Range) execPart {
+func (s *scanner) route(r partmap.Range) Part {
 	if s.reverse && !s.onlyKey {
 		return s.h.FindBefore(r.Max)
 	}
@@ -238,7 +238,7 @@ func (s *scanner) divide(r, by partmap.Range) (first, rest partmap.Range) {
 }
 
 // limit keeps the scan of a partition within a range.
-func (s *scanner) limit(p execPart, r partmap.Range) {
+func (s *scanner) limit(p Part, r partmap.Range) {
 	s.within = nil
 	if of := &p.Data().Range; s.onlyKey || r.Min.Compare(&of.Min) <= 0 && of.Max.Compare(&r.Max) <= 0 {
 		return
@@ -258,9 +258,9 @@ func (s *scanner) limit(p execPart, r partmap.Range) {
 // errStopped says that the loop is over.
 var errStopped = errors.New("the loop is over")
 
-// batches scans a partition to its end. It returns errMoved if the partition was
+// batches scans a partition to its end. It returns lsm.ErrMoved if the partition was
 // replaced, errStopped if yield ended the loop.
-func (s *scanner) batches(p execPart, at uint64, yield func(*execRow) bool) error {
+func (s *scanner) batches(p Part, at uint64, yield func(*Row) bool) error {
 	if !s.visited {
 		s.read = cost.Visit
 	}
@@ -301,7 +301,7 @@ func (s *scanner) batches(p execPart, at uint64, yield func(*execRow) bool) erro
 }
 
 // fill reads the next batch. more says that the partition may hold more.
-func (s *scanner) fill(p execPart, at uint64) (more bool, err error) {
+func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 	call, err := s.h.Enter(s.ctx)
 	if err != nil {
 		return false, err
@@ -405,7 +405,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 }
 
 // charge charges the batch to the partition, if it is metered, and to the caller.
-func (s *scanner) charge(p execPart, metered bool) {
+func (s *scanner) charge(p Part, metered bool) {
 	if s.accept != nil {
 		defer func() { s.spent, s.read = s.spent+s.read, 0 }()
 	}

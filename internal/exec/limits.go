@@ -1,8 +1,8 @@
-package engine
+package exec
 
-// execLimits bound what a query holds in memory, and say from where on it takes another
+// Limits bound what a query holds in memory, and say from where on it takes another
 // way. Only tests change them.
-var execLimits = struct {
+var Limits = struct {
 	// KeyUnits is the number of keys up to which each key is a unit. With more keys, the
 	// units are the whole physical partitions that hold them.
 	KeyUnits int

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // candidates is a cursor over the documents of a partition that a plan names, in key
-// order. It follows the rules of mergedCursor: from open to close it is used inside epoch
+// order. It follows the rules of lsm.Cursor: from open to close it is used inside epoch
 // guards in which its version is still that of the partition.
 type candidates struct {
 	*lookup
@@ -95,7 +95,7 @@ type candidateSource struct {
 // belong to the partition. whole says that these are all keys of the partition. open
 // returns false if indexes cannot answer, for instance because a file has no index for
 // the policy: then the documents must be read.
-func (c *candidates) open(p execPart, v *lsm.Version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
+func (c *candidates) open(p Part, v *lsm.Version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi = lo, hi
@@ -125,9 +125,9 @@ func (c *candidates) open(p execPart, v *lsm.Version, at uint64, now int64, lo, 
 				c.spare(cs)
 				continue
 			}
-			if c.stepwise && c.order == nil && cs.hi-cs.lo > execLimits.FirstStep {
+			if c.stepwise && c.order == nil && cs.hi-cs.lo > Limits.FirstStep {
 				cs.set = c.sets.get(cs.lo, cs.lo)
-				cs.to, cs.step = cs.lo, execLimits.FirstStep
+				cs.to, cs.step = cs.lo, Limits.FirstStep
 				c.sources = append(c.sources, cs)
 				continue
 			}
@@ -211,8 +211,8 @@ func (c *candidates) extend(s *candidateSource) error {
 	s.to = s.hi
 	if s.hi-lo > s.step {
 		s.to = lo + s.step
-		if s.to > execLimits.FirstStep {
-			s.to &^= execLimits.FirstStep - 1 // end at a container of the bitmap
+		if s.to > Limits.FirstStep {
+			s.to &^= Limits.FirstStep - 1 // end at a container of the bitmap
 		}
 		s.step = stepAfter(s.step, s.hi)
 	}
@@ -504,7 +504,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 
 // findCandidates moves the candidates to the first one of the next batch of a scan. It
 // returns false if indexes cannot answer for the version.
-func (s *scanner) findCandidates(p execPart, v *lsm.Version, at uint64, now int64) (bool, error) {
+func (s *scanner) findCandidates(p Part, v *lsm.Version, at uint64, now int64) (bool, error) {
 	c := s.candidates
 	if c.version == v {
 		if c.fits {
@@ -526,7 +526,7 @@ func (s *scanner) findCandidates(p execPart, v *lsm.Version, at uint64, now int6
 
 // limits returns the keys that bound the part of a partition that a scan reads. It may
 // copy them into copies.
-func (s *scanner) limits(copies *[2]item.KeyCopy, p execPart) (lo, hi *item.Key) {
+func (s *scanner) limits(copies *[2]item.KeyCopy, p Part) (lo, hi *item.Key) {
 	if s.onlyKey {
 		whole := s.bound.Partition()
 		copies[0].Set(&whole)

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"bytes"
@@ -42,9 +42,9 @@ type orderRow struct {
 
 func (r *orderRow) size() int64 { return int64(len(r.key)+len(r.ver.Body)) + rowOverhead }
 
-func (r *orderRow) position() position {
+func (r *orderRow) position() Position {
 	pk, id := r.item()
-	return position{order: r.key[:r.order], pk: pk, id: id}
+	return Position{Order: r.key[:r.order], Key: pk, ID: id}
 }
 
 // item returns the key and the id of the row. They share the memory of the row, which
@@ -209,18 +209,18 @@ func (t *topRows) merge(o *topRows) {
 }
 
 // runOrdered gives results in the order that the query asks for.
-func (e *execution) runOrdered(yield func(*execRow) bool) error {
+func (e *Execution) runOrdered(yield func(*Row) bool) error {
 	var after []byte
-	if e.after != nil {
-		if err := e.checkOrder(e.after.order); err != nil {
+	if e.After != nil {
+		if err := e.checkOrder(e.After.Order); err != nil {
 			return err
 		}
-		epk := e.after.pk.EPK()
-		after = append(append(append(bytes.Clone(e.after.order), epk.Bytes()...), e.after.pk.Encoded()...), e.after.id...)
+		epk := e.After.Key.EPK()
+		after = append(append(append(bytes.Clone(e.After.Order), epk.Bytes()...), e.After.Key.Encoded()...), e.After.ID...)
 	}
 	rows := e.rowReader()
 	for {
-		e.to.stats.Passes++
+		e.to.Stats.Passes++
 		// A pass goes by one time. An item that expired during the pass would make room
 		// among the first candidates for one that the pass has already left out.
 		e.now = e.h.Now()
@@ -254,23 +254,23 @@ func (e *execution) runOrdered(yield func(*execRow) bool) error {
 }
 
 // checkOrder returns errBadContinuation if key is no order key of the query.
-func (e *execution) checkOrder(key []byte) error {
-	for _, o := range e.s.OrderBy {
+func (e *Execution) checkOrder(key []byte) error {
+	for _, o := range e.Select.OrderBy {
 		_, n := query.ReadOrder(key, o.Falling, false)
 		if n == 0 {
-			return errBadContinuation
+			return ErrBadContinuation
 		}
 		key = key[n:]
 	}
 	if len(key) > 0 {
-		return errBadContinuation
+		return ErrBadContinuation
 	}
 	return nil
 }
 
 // pass returns the first rows behind the sort key after, nil for the first of all. more
 // says that other rows may follow them.
-func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
+func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
 	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
 	var all *topRows
 	var mu sync.Mutex
@@ -279,7 +279,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		return nil, false, err
 	}
 	if first != nil {
-		first.top = &sharedRows{topRows: topRows{most: most, memory: execLimits.OrderMemory}}
+		first.top = &sharedRows{topRows: topRows{most: most, memory: Limits.OrderMemory}}
 		first.top.rows = make([]orderRow, 0, min(most, keptRows))
 		all = &first.top.topRows
 	}
@@ -293,7 +293,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 			mine := *first
 			order, wants, offer = &mine, mine.top.wants, mine.top.offer
 		} else {
-			top = &topRows{most: most, memory: execLimits.OrderMemory}
+			top = &topRows{most: most, memory: Limits.OrderMemory}
 			wants, offer = top.wants, top.offer
 		}
 		rows := e.rowReader()
@@ -327,7 +327,7 @@ func (e *execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		}
 		work := func(ctx context.Context, i int) error {
 			at = i
-			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(*execRow) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(*Row) bool { return true })
 		}
 		return work, func() error {
 			t.done()
@@ -359,7 +359,7 @@ const maxIndexOrder = 10_000
 
 // orderFrom returns the index order for a pass that begins behind the sort key after;
 // nil: the pass must sort.
-func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
+func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	if e.ordered == nil || most > maxIndexOrder {
 		return nil, nil
 	}
@@ -370,7 +370,7 @@ func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	}
 	v, n := query.ReadOrder(after, o.falling, false)
 	if n == 0 {
-		return nil, errBadContinuation
+		return nil, ErrBadContinuation
 	}
 	o.most++ // the item at the point itself
 	o.after = &orderPoint{whole: true}
@@ -393,11 +393,11 @@ func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	levels := e.h.Levels()
 	width := levels * item.MaxEPK / item.MaxLevels
 	if len(rest) < width {
-		return nil, errBadContinuation
+		return nil, ErrBadContinuation
 	}
 	epk, err := partmap.EPKFromBytes(rest[:width])
 	if err != nil {
-		return nil, errBadContinuation
+		return nil, ErrBadContinuation
 	}
 	pk := partmap.PrefixLen(rest[width:], levels)
 	o.after.key = item.Key{Hash: epk.Head(), EPK: rest[:width], PK: rest[width : width+pk], ID: rest[width+pk:]}
@@ -405,8 +405,8 @@ func (e *execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 }
 
 // appendOrder appends the order key of the document that was matched last.
-func (e *execution) appendOrder(key []byte, t *tester) []byte {
-	for i, o := range e.s.OrderBy {
+func (e *Execution) appendOrder(key []byte, t *tester) []byte {
+	for i, o := range e.Select.OrderBy {
 		from := len(key)
 		key = query.AppendOrder(key, &t.eval.Wanted[i], false)
 		if o.Falling {
@@ -418,18 +418,18 @@ func (e *execution) appendOrder(key []byte, t *tester) []byte {
 
 // rowReader reads the documents of rows.
 type rowReader struct {
-	e         *execution
+	e         *Execution
 	eval      *query.Evaluator // nil: whole documents
 	projector *query.Projector
 	body      []byte // of the newest row
-	result    execRow
+	result    Row
 }
 
-func (e *execution) rowReader() *rowReader {
+func (e *Execution) rowReader() *rowReader {
 	r := &rowReader{e: e}
-	if len(e.s.Columns) > 0 {
-		r.eval = query.Compile(&query.Filter{}, e.s.ColumnPaths()).Evaluator()
-		r.projector = e.s.Projector()
+	if len(e.Select.Columns) > 0 {
+		r.eval = query.Compile(&query.Filter{}, e.Select.ColumnPaths()).Evaluator()
+		r.projector = e.Select.Projector()
 	}
 	return r
 }
@@ -450,7 +450,7 @@ func (r *rowReader) row(body []byte) []byte {
 func (r *rowReader) read(row *orderRow) (ok bool, err error) {
 	pk, id := row.item()
 	if v := &row.ver; v.Seq != 0 {
-		r.result = execRow{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
+		r.result = Row{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
 		return len(v.Body) > 0, nil
 	}
 	u := &r.e.units[row.unit]

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"encoding/base64"
@@ -14,18 +14,18 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// position is a place in the results of a query: the item with this order key, key and
+// Position is a place in the results of a query: the item with this order key, key and
 // id, or the group with this order key. It holds values of documents only, and no
 // sequences or partition ids, so that it survives splits and restarts.
-type position struct {
-	order []byte      // order key of an item, or key of a group
-	pk    partmap.Key // the zero key for groups
-	id    string
+type Position struct {
+	Order []byte      // order key of an item, or key of a group
+	Key   partmap.Key // the zero key for groups
+	ID    string
 }
 
 var (
-	errNeedsScan       = errors.New("query needs a scan")
-	errBadContinuation = errors.New("bad continuation")
+	ErrNeedsScan       = errors.New("query needs a scan")
+	ErrBadContinuation = errors.New("bad continuation")
 )
 
 // A continuation is, in URL-safe base64,
@@ -40,20 +40,20 @@ const continuationFormat = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// text returns the continuation after a position.
-func (p *position) text(hash uint64) string {
+// Text returns the continuation after a position.
+func (p *Position) Text(hash uint64) string {
 	b := binary.LittleEndian.AppendUint64([]byte{continuationFormat}, hash)
-	b = append(binary.AppendUvarint(b, uint64(len(p.order))), p.order...)
-	pk := p.pk.Encoded()
+	b = append(binary.AppendUvarint(b, uint64(len(p.Order))), p.Order...)
+	pk := p.Key.Encoded()
 	b = append(binary.AppendUvarint(b, uint64(len(pk))), pk...)
-	b = append(b, p.id...)
+	b = append(b, p.ID...)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parsePosition reads a continuation of the query with this hash.
-func parsePosition(text string, hash uint64) (*position, error) {
-	bad := func(why string) (*position, error) { return nil, fmt.Errorf("%w: %s", errBadContinuation, why) }
+// ParsePosition reads a continuation of the query with this hash.
+func ParsePosition(text string, hash uint64) (*Position, error) {
+	bad := func(why string) (*Position, error) { return nil, fmt.Errorf("%w: %s", ErrBadContinuation, why) }
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < 1+8+1+1+4 {
 		return bad("not what Continue gave")
@@ -78,23 +78,23 @@ func parsePosition(text string, hash uint64) (*position, error) {
 		b = b[at+int(n):]
 		return part
 	}
-	p := &position{}
-	p.order = take()
-	if p.order == nil {
+	p := &Position{}
+	p.Order = take()
+	if p.Order == nil {
 		return bad("not what Continue gave")
 	}
 	pk := take()
 	if len(pk) > 0 {
-		if p.pk, err = partmap.FromEncoded(pk); err != nil || len(b) == 0 || len(b) > item.MaxID {
+		if p.Key, err = partmap.FromEncoded(pk); err != nil || len(b) == 0 || len(b) > item.MaxID {
 			return bad("not what Continue gave")
 		}
 	}
-	p.id = string(b)
+	p.ID = string(b)
 	return p, nil
 }
 
-// hashQuery tells queries and their scopes apart.
-func hashQuery(container uint32, scope string, s *query.Select) uint64 {
+// Hash tells queries and their scopes apart.
+func Hash(container uint32, scope string, s *query.Select) uint64 {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n%s\n%s\n%v %v\n", container, scope, s.Where, s.Value, s.Distinct)
 	for _, col := range s.Columns {

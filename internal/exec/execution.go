@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -16,17 +16,17 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// execution is a running query.
+// Execution is a running query.
 //
 // For each physical partition in its scope, it pins the sequence at which it
 // reads. This divides the scope into units, which several goroutines process.
 // Partitions may be replaced meanwhile: a unit is a part of the key space, and
 // its scan goes on in the partitions that now hold this part.
-type execution struct {
-	execQuery
+type Execution struct {
+	Query
 	ctx  context.Context
-	h    execHost
-	to   *progress
+	h    Host
+	to   *Progress
 	skip int   // results to leave out before the first
 	left int   // results still wanted
 	now  int64 // of a pass: see scanner.now
@@ -48,7 +48,7 @@ type execution struct {
 }
 
 // spend adds to the charge of the query.
-func (e *execution) spend(charge float64) {
+func (e *Execution) spend(charge float64) {
 	e.charging.Lock()
 	e.charge += charge
 	e.charging.Unlock()
@@ -65,26 +65,26 @@ type unit struct {
 }
 
 // plan decides how the query is answered.
-func (e *execution) plan() error {
+func (e *Execution) plan() error {
 	var groups *query.Grouper
 	switch {
-	case e.s.Grouped():
-		groups = e.s.Grouper()
+	case e.Select.Grouped():
+		groups = e.Select.Grouper()
 		e.wanted = groups.Paths()
-	case len(e.s.OrderBy) > 0:
-		for _, o := range e.s.OrderBy {
+	case len(e.Select.OrderBy) > 0:
+		for _, o := range e.Select.OrderBy {
 			e.wanted = append(e.wanted, o.Path)
 		}
 	default:
-		e.wanted = e.s.ColumnPaths()
+		e.wanted = e.Select.ColumnPaths()
 	}
-	all := e.s.Where.Op == query.All
+	all := e.Select.Where.Op == query.All
 	if policy := e.h.Policy(); policy != nil {
 		p := planner{policy: policy}
 		look := &lookup{policy: policy}
-		look.plan, look.exact = p.plan(e.s.Where, false)
+		look.plan, look.exact = p.plan(e.Select.Where, false)
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
-		if len(e.s.OrderBy) > 0 && !e.s.Grouped() && look.exact {
+		if len(e.Select.OrderBy) > 0 && !e.Select.Grouped() && look.exact {
 			if e.ordered = e.orderSpan(policy); e.ordered != nil && !e.ordered.all {
 				e.ordered.rest = look.plan.without(e.ordered.span)
 			}
@@ -93,27 +93,27 @@ func (e *execution) plan() error {
 			e.look = look
 		}
 	}
-	if e.noScan && e.scans() && !(all && !e.s.Grouped() && len(e.s.OrderBy) == 0) {
-		return fmt.Errorf("%w: %s", errNeedsScan, jsondoc.Clip(e.s.Where.String()))
+	if e.NoScan && e.scans() && !(all && !e.Select.Grouped() && len(e.Select.OrderBy) == 0) {
+		return fmt.Errorf("%w: %s", ErrNeedsScan, jsondoc.Clip(e.Select.Where.String()))
 	}
 	return nil
 }
 
 // scans says whether documents must be read one by one to find the results.
-func (e *execution) scans() bool {
-	if e.s.Where.Never() {
+func (e *Execution) scans() bool {
+	if e.Select.Where.Never() {
 		return false
 	}
 	if e.look == nil {
 		return true
 	}
 	p := planner{policy: e.look.policy, found: true}
-	plan, _ := p.plan(e.s.Where, false)
+	plan, _ := p.plan(e.Select.Where, false)
 	return plan.op == planAll && !e.counts && e.ordered == nil
 }
 
 // countable says whether indexes alone can count the groups of the query.
-func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
+func (e *Execution) countable(policy *index.Compiled, g *query.Grouper) bool {
 	path, ok := g.OnlyPath()
 	if !ok || path == nil {
 		return ok
@@ -125,15 +125,15 @@ func (e *execution) countable(policy *index.Compiled, g *query.Grouper) bool {
 // orderSpan returns an indexOrder by the first path of the query's order, with the
 // span of the terms that candidates can have. It returns nil if the index does not
 // cover that path.
-func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
-	first := e.s.OrderBy[0]
+func (e *Execution) orderSpan(policy *index.Compiled) *indexOrder {
+	first := e.Select.OrderBy[0]
 	path := indexPath(first.Path)
 	if scalars, containers := policy.Covers(path); !scalars || !containers {
 		return nil
 	}
-	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.s.OrderBy) == 1}
+	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.Select.OrderBy) == 1}
 	name := first.Path.String()
-	e.s.Where.Every(func(f *query.Filter) {
+	e.Select.Where.Every(func(f *query.Filter) {
 		if !o.all || f.Path.String() != name {
 			return
 		}
@@ -150,18 +150,18 @@ func (e *execution) orderSpan(policy *index.Compiled) *indexOrder {
 
 // pin makes the units and pins their sequences. The caller is inside a call on
 // the container.
-func (e *execution) pin() error {
+func (e *Execution) pin() error {
 	e.units = e.first[:0]
-	within, err := e.rangeOf(e.scope.key)
+	within, err := e.rangeOf(e.Scope.Key)
 	if err != nil {
 		return err
 	}
 	levels := e.h.Levels()
-	if e.scope.one(levels) {
-		e.pinUnit(nil, e.scope.key, within)
+	if e.Scope.one(levels) {
+		e.pinUnit(nil, e.Scope.Key, within)
 		return nil
 	}
-	keys := e.scope.keys
+	keys := e.Scope.Keys
 	if keys == nil {
 		if n := e.h.Parts(); n > len(e.first) {
 			e.units = make([]unit, 0, n)
@@ -170,8 +170,8 @@ func (e *execution) pin() error {
 		return nil
 	}
 	// Indexes count the groups of a whole physical partition at once.
-	each := e.scope.apart || !e.counts && len(keys) <= execLimits.KeyUnits
-	var last execPart
+	each := e.Scope.Apart || !e.counts && len(keys) <= Limits.KeyUnits
+	var last Part
 	for _, key := range keys {
 		rng, err := e.rangeOf(key)
 		if err != nil {
@@ -191,7 +191,7 @@ func (e *execution) pin() error {
 
 // rangeOf returns the part of the key space of a key, or of a prefix of keys. For a whole
 // key it begins and ends at its EPK; for the zero key it is all.
-func (e *execution) rangeOf(key partmap.Key) (partmap.Range, error) {
+func (e *Execution) rangeOf(key partmap.Key) (partmap.Range, error) {
 	if !key.Valid() {
 		return partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, nil
 	}
@@ -210,7 +210,7 @@ func (e *execution) rangeOf(key partmap.Key) (partmap.Range, error) {
 // partition in which rng begins. last is the partition of the previous unit, nil
 // if there is none: units in one partition share a sequence. pinUnit returns the
 // partition of the new unit.
-func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) execPart {
+func (e *Execution) pinUnit(last Part, key partmap.Key, rng partmap.Range) Part {
 	var u unit
 	if has(last, &rng.Min) {
 		u = e.units[len(e.units)-1]
@@ -219,7 +219,7 @@ func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) e
 		}
 	} else {
 		last, u = e.pinAt(rng)
-		e.to.stats.Partitions++
+		e.to.Stats.Partitions++
 	}
 	of := &last.Data().Range
 	if u.key = key; of.Max.Compare(&u.rng.Max) < 0 {
@@ -230,10 +230,10 @@ func (e *execution) pinUnit(last execPart, key partmap.Key, rng partmap.Range) e
 }
 
 // has says whether a partition, which may be nil, has a place of the key space.
-func has(p execPart, at *partmap.EPK) bool { return p != nil && p.Data().Range.Contains(at) }
+func has(p Part, at *partmap.EPK) bool { return p != nil && p.Data().Range.Contains(at) }
 
 // pinRange adds the units of a range, one for each physical partition.
-func (e *execution) pinRange(last execPart, rest partmap.Range) execPart {
+func (e *Execution) pinRange(last Part, rest partmap.Range) Part {
 	for !rest.Empty() {
 		last = e.pinUnit(last, partmap.Key{}, rest)
 		rest.Min = e.units[len(e.units)-1].rng.Max
@@ -243,7 +243,7 @@ func (e *execution) pinRange(last execPart, rest partmap.Range) execPart {
 
 // pinAround adds a unit for each physical partition that overlaps rng: the part of
 // within in that partition. last already has its unit.
-func (e *execution) pinAround(last execPart, rng, within partmap.Range) execPart {
+func (e *Execution) pinAround(last Part, rng, within partmap.Range) Part {
 	for {
 		if !has(last, &rng.Min) {
 			last = e.pinUnit(last, partmap.Key{}, rng)
@@ -259,27 +259,27 @@ func (e *execution) pinAround(last execPart, rng, within partmap.Range) execPart
 
 // pinAt returns the partition in which rng begins, and a unit for rng at the
 // sequence to read at there.
-func (e *execution) pinAt(rng partmap.Range) (p execPart, u unit) {
-	u.rng, u.pin = rng, e.snapshot == nil
-	p, u.at, u.born = locate(e.snapshot, pins.Query, func() execPart { return e.h.Find(rng.Min) })
+func (e *Execution) pinAt(rng partmap.Range) (p Part, u unit) {
+	u.rng, u.pin = rng, e.Snapshot == nil
+	p, u.at, u.born = locate(e.Snapshot, pins.Query, func() Part { return e.h.Find(rng.Min) })
 	return p, u
 }
 
-// close ends the execution, releases its pins and fills in the statistics.
-func (e *execution) close() {
+// Close ends the execution, releases its pins and fills in the statistics.
+func (e *Execution) Close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
 			e.h.Unpin(pins.Query, u.at)
 		}
 	}
-	st := &e.to.stats
+	st := &e.to.Stats
 	st.Documents, st.Bytes, st.Matched = e.documents.Load(), e.bytes.Load(), e.matched.Load()
 	st.Candidates, st.Charge = e.found.Load(), e.charge
 }
 
-// run passes the results to yield. all says that there are no others: neither yield nor
+// Run passes the results to yield. all says that there are no others: neither yield nor
 // the limit ended the loop.
-func (e *execution) run(yield func(*execRow) bool) (all bool, err error) {
+func (e *Execution) Run(yield func(*Row) bool) (all bool, err error) {
 	if err = e.results(yield); err == errStopped {
 		return false, nil
 	}
@@ -288,24 +288,24 @@ func (e *execution) run(yield func(*execRow) bool) (all bool, err error) {
 
 // results passes the results to yield. It returns errStopped if yield or the limit
 // ended the loop early.
-func (e *execution) results(yield func(*execRow) bool) error {
+func (e *Execution) results(yield func(*Row) bool) error {
 	switch {
-	case e.s.Grouped():
+	case e.Select.Grouped():
 		return e.runGroups(yield)
-	case len(e.s.OrderBy) > 0:
+	case len(e.Select.OrderBy) > 0:
 		return e.runOrdered(yield)
 	}
 	return e.runByKey(yield)
 }
 
 // give skips a result, or passes it to yield.
-func (e *execution) give(row *execRow, at position, yield func(*execRow) bool) error {
+func (e *Execution) give(row *Row, at Position, yield func(*Row) bool) error {
 	if e.skip > 0 {
 		e.skip--
 		return nil
 	}
 	e.to.at, e.to.begun = at, true
-	e.to.stats.Results++
+	e.to.Stats.Results++
 	e.left--
 	if !yield(row) || e.left == 0 {
 		return errStopped
@@ -315,7 +315,7 @@ func (e *execution) give(row *execRow, at position, yield func(*execRow) bool) e
 
 // tester tests the documents of units, on one goroutine.
 type tester struct {
-	e         *execution
+	e         *Execution
 	eval      *query.Evaluator // nil: no document had to be evaluated so far
 	prefix    []byte           // that partition keys in the scope have
 	documents int64
@@ -324,21 +324,21 @@ type tester struct {
 	charge    float64 // RU, of documents that were not read by a scan
 }
 
-func (e *execution) tester() *tester {
+func (e *Execution) tester() *tester {
 	t := &tester{e: e}
 	if len(e.wanted) > 0 {
 		t.eval = e.evaluator()
 	}
-	if !e.scope.one(e.h.Levels()) {
-		t.prefix = e.scope.key.Encoded()
+	if !e.Scope.one(e.h.Levels()) {
+		t.prefix = e.Scope.Key.Encoded()
 	}
 	return t
 }
 
 // evaluator returns an evaluator of the filter and the wanted paths. The first
 // call compiles them: often indexes answer the query without an evaluator.
-func (e *execution) evaluator() *query.Evaluator {
-	e.compiling.Do(func() { e.program = query.Compile(e.s.Where, e.wanted) })
+func (e *Execution) evaluator() *query.Evaluator {
+	e.compiling.Do(func() { e.program = query.Compile(e.Select.Where, e.wanted) })
 	return e.program.Evaluator()
 }
 
@@ -390,13 +390,13 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 // scan yields the documents of a unit in key order. If after is not nil, it begins
 // behind that key. For accept see scanner.accept. With an order, scan yields only
 // documents that can be among the first in that order.
-func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(*execRow) bool) error {
-	if e.s.Where.Never() {
+func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(*Row) bool) error {
+	if e.Select.Where.Never() {
 		return nil
 	}
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
-	sc.begin(ctx, e.h, &execScanOptions{Snapshot: e.snapshot, Limit: limit})
+	sc.begin(ctx, e.h, &ScanOptions{Snapshot: e.Snapshot, Limit: limit})
 	sc.accept, sc.born, sc.now, sc.visited = accept, u.born, e.now, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
@@ -429,13 +429,13 @@ func (e *execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 
 // startOf returns the key after which the query goes on in a unit, nil for the
 // beginning of the unit. skipped: the whole unit lies before that position.
-func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
-	if e.after == nil {
+func (e *Execution) startOf(u *unit) (after *item.Key, skipped bool) {
+	if e.After == nil {
 		return nil, false
 	}
-	epk := e.after.pk.EPK()
+	epk := e.After.Key.EPK()
 	if u.key.Valid() {
-		switch c := u.key.Compare(e.after.pk); {
+		switch c := u.key.Compare(e.After.Key); {
 		case c < 0:
 			return nil, true
 		case c > 0:
@@ -446,12 +446,12 @@ func (e *execution) startOf(u *unit) (after *item.Key, skipped bool) {
 	} else if epk.Compare(&u.rng.Min) < 0 {
 		return nil, false
 	}
-	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.after.pk.Encoded(), ID: bytesOfID(e.after.id)}, false
+	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.After.Key.Encoded(), ID: bytesOfID(e.After.ID)}, false
 }
 
 // each processes all units, several at a time. Each goroutine makes a worker,
 // which takes the next unit until a worker has an error.
-func (e *execution) each(worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
+func (e *Execution) each(worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
 	n := min(runtime.GOMAXPROCS(0), len(e.units))
 	if n <= 1 {
 		work, done := worker()

@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// execHost is the container in which a query or scan runs. Its methods are safe for
+// Host is the container in which a query or scan runs. Its methods are safe for
 // concurrent use.
-type execHost interface {
+type Host interface {
 	// Enter begins a call. The state of physical partitions that is loaded inside of it
 	// may be used until Leave.
-	Enter(ctx context.Context) (execCall, error)
+	Enter(ctx context.Context) (Call, error)
 	// Find returns the physical partition that has a place of the key space.
-	Find(at partmap.EPK) execPart
+	Find(at partmap.EPK) Part
 	// FindBefore returns the physical partition that has the places just before end.
-	FindBefore(end partmap.EPK) execPart
+	FindBefore(end partmap.EPK) Part
 	// Parts returns the number of physical partitions.
 	Parts() int
 	// Levels returns the number of levels of partition keys.
@@ -34,7 +34,7 @@ type execHost interface {
 	Unpin(by pins.Reader, at uint64)
 	// Read reads an item of a query, as of a sequence and the number of installations
 	// when the sequence was taken. found is false if there is none.
-	Read(ctx context.Context, pk partmap.Key, id string, at, born uint64) (row execRow, found bool, err error)
+	Read(ctx context.Context, pk partmap.Key, id string, at, born uint64) (row Row, found bool, err error)
 	// Sampled says whether Sample of a partition is to be called for an operation.
 	Sampled() bool
 	// Wait waits until a partition that has refused a call with err admits the next one.
@@ -45,21 +45,21 @@ type execHost interface {
 	ReadError(err error) error
 }
 
-// execCall is a call on a container.
-type execCall struct {
-	call  epoch.Guard // keeps the store open
-	state epoch.Guard // keeps what is loaded
+// Call is a call on a container.
+type Call struct {
+	Store epoch.Guard // keeps the store open
+	State epoch.Guard // keeps what is loaded
 }
 
 // Leave ends the call.
-func (c *execCall) Leave() {
-	c.state.Leave()
-	c.call.Leave()
+func (c *Call) Leave() {
+	c.State.Leave()
+	c.Store.Leave()
 }
 
-// execPart is a physical partition. Other partitions may replace it at any time. Its
+// Part is a physical partition. Other partitions may replace it at any time. Its
 // methods are safe for concurrent use.
-type execPart interface {
+type Part interface {
 	// Data returns its memtables and files.
 	Data() *lsm.Tree
 	// Pin pins the newest sequence that readers see, and returns it with the number of
@@ -68,7 +68,7 @@ type execPart interface {
 	// that the sequence needs.
 	Pin(by pins.Reader) (at, born uint64, ok bool)
 	// Load returns the present version, inside of a call. If other partitions have
-	// replaced this one it returns errMoved; if a partition was installed after born, or
+	// replaced this one it returns lsm.ErrMoved; if a partition was installed after born, or
 	// the container was dropped, another error.
 	Load(born uint64) (*lsm.Version, error)
 	// Hold is Load with the files of the version kept readable until release is called.
@@ -83,8 +83,8 @@ type execPart interface {
 	Sample(pk []byte, ru float64)
 }
 
-// execSnapshot is a snapshot of a container.
-type execSnapshot interface {
+// Snapshot is a snapshot of a container.
+type Snapshot interface {
 	// Check returns an error if the snapshot was closed.
 	Check() error
 	// Cut returns the sequence at which the snapshot sees the physical partition that
@@ -97,7 +97,7 @@ type execSnapshot interface {
 // locate returns the partition that find finds, the sequence at which it is read, and
 // the number of installations at that time. Without a snapshot that is the newest
 // sequence, which locate pins.
-func locate(snapshot execSnapshot, by pins.Reader, find func() execPart) (p execPart, at, born uint64) {
+func locate(snapshot Snapshot, by pins.Reader, find func() Part) (p Part, at, born uint64) {
 	for ok := false; !ok; {
 		p = find()
 		if snapshot != nil {
@@ -109,9 +109,9 @@ func locate(snapshot execSnapshot, by pins.Reader, find func() execPart) (p exec
 	return p, at, born
 }
 
-// execRow is a result: an item, or with only a body a row of groups. It is valid until
+// Row is a result: an item, or with only a body a row of groups. It is valid until
 // the function that is given it returns. What it names may be kept, unless a scan borrows.
-type execRow struct {
+type Row struct {
 	Key      partmap.Key
 	ID       string
 	Seq      uint64

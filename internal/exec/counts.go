@@ -1,4 +1,4 @@
-package engine
+package exec
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 // countUnit adds the documents of a unit to groups with the help of indexes. It
 // returns false, and adds nothing, if the indexes of one of its partitions do not
 // suffice.
-func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
+func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
 	all := true
 	path, _ := to.OnlyPath()
 	var total int64 // the number of documents, if no values are wanted
 	var unit *query.Grouper
 	if path != nil {
-		unit = e.s.Grouper()
+		unit = e.Select.Grouper()
 	}
-	err := e.inParts(ctx, u, func(p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
+	err := e.inParts(ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
 		metered, err := p.Admit()
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (e *execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 // that has a part of a unit. The part lies between the keys lo and hi; whole says
 // that it is all of the partition. If a partition was replaced meanwhile, inParts visits
 // the partitions that replaced it instead.
-func (e *execution) inParts(ctx context.Context, u *unit, visit func(p execPart, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error) error {
+func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := u.key.Valid()
 	for one || !part.Empty() {
@@ -114,16 +114,16 @@ func (e *execution) inParts(ctx context.Context, u *unit, visit func(p execPart,
 	return nil
 }
 
-// inPart calls visit with the version of a partition. It returns errMoved if the
+// inPart calls visit with the version of a partition. It returns lsm.ErrMoved if the
 // partition was replaced.
-func (e *execution) inPart(ctx context.Context, p execPart, born uint64, visit func(*lsm.Version) error) error {
+func (e *Execution) inPart(ctx context.Context, p Part, born uint64, visit func(*lsm.Version) error) error {
 	call, err := e.h.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
-	if e.snapshot != nil {
-		if err := e.snapshot.Check(); err != nil {
+	if e.Snapshot != nil {
+		if err := e.Snapshot.Check(); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func intersection(a, b partmap.Range) partmap.Range {
 
 // countValues adds the candidates of a source to the groups of their values at a
 // path. It reads the documents of candidates whose value no term has in full.
-func (e *execution) countValues(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
+func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
 	p := indexPath(path)
 	rest := c.sets.get(s.lo, s.hi)
 	defer c.sets.put(rest)

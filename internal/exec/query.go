@@ -1,0 +1,78 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Query is a query that was checked.
+type Query struct {
+	Select   *query.Select
+	Scope    Scope
+	Snapshot Snapshot  // nil: each physical partition is seen at its newest sequence
+	After    *Position // results begin after it; nil: with the first
+	NoScan   bool      // fail if documents would have to be read one by one
+}
+
+// Scope is where a query looks.
+type Scope struct {
+	// Key is the key of one logical partition, or the prefix of the keys of several; the
+	// zero key stands for the whole container.
+	Key partmap.Key
+	// Keys are keys, or prefixes of keys, in key-space order: results have one of them.
+	// nil: all in the scope may be results.
+	Keys []partmap.Key
+	// Apart says that each of Keys is read for itself, however many there are.
+	Apart bool
+}
+
+// one says whether the scope is one logical partition of a container whose keys have
+// this many levels.
+func (s *Scope) one(levels int) bool { return s.Key.Valid() && s.Key.Len() == levels }
+
+// Progress is how far a query has come.
+type Progress struct {
+	Stats Stats
+	at    Position // of the newest result, if begun
+	begun bool
+}
+
+// Stats counts the work of a query. Package engine documents the fields.
+type Stats struct {
+	Partitions                            int
+	Documents, Bytes, Candidates, Matched int64
+	Results                               int64
+	Passes                                int
+	Charge                                float64
+}
+
+// Position returns the place of the newest result, nil if there was none.
+func (p *Progress) Position() *Position {
+	if !p.begun {
+		return nil
+	}
+	return &p.at
+}
+
+// Begin plans a query and pins the sequences at which it reads. The caller is inside a
+// call on the container, and closes the execution if err is nil. The execution writes to
+// to until then.
+func Begin(ctx context.Context, h Host, q *Query, to *Progress) (*Execution, error) {
+	e := &Execution{Query: *q, ctx: ctx, h: h, to: to, skip: q.Select.Offset, left: q.Select.Limit}
+	if e.left == 0 {
+		e.left = int(^uint(0) >> 1)
+	}
+	if e.After != nil {
+		e.skip = 0
+	}
+	if err := e.plan(); err != nil {
+		return nil, err
+	}
+	if err := e.pin(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
