@@ -11,9 +11,9 @@ import (
 	"github.com/cleavestore/cleave/internal/randtest"
 )
 
-// TestBeginS2 decodes blocks as the library does: whole ones, damaged ones,
+// TestDecodeS2 decodes blocks as the library does: whole ones, damaged ones,
 // and the beginnings of whole ones.
-func TestBeginS2(t *testing.T) {
+func TestDecodeS2(t *testing.T) {
 	rng := randtest.New(t)
 	text := newVocabulary(rng)
 	valid, damaged := 0, 0
@@ -65,7 +65,7 @@ func TestBeginS2(t *testing.T) {
 	}
 }
 
-func TestBeginS2Refuses(t *testing.T) {
+func TestDecodeS2Refuses(t *testing.T) {
 	for name, block := range map[string][]byte{
 		"empty":                    {},
 		"another length":           {9, 9 << 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
@@ -90,9 +90,9 @@ func TestBeginS2Refuses(t *testing.T) {
 	}
 }
 
-// FuzzBeginS2 decodes any bytes: what the library decodes is the same, and
+// FuzzDecodeS2 decodes any bytes: what the library decodes is the same, and
 // nothing panics.
-func FuzzBeginS2(f *testing.F) {
+func FuzzDecodeS2(f *testing.F) {
 	dict := sampleDict(f)
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 20 {
