@@ -1,23 +1,27 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/cleavestore/cleave/internal/feed"
+)
 
 // Position is a place in the change feed of a container. For each part of the key space
 // it has the sequence up to which everything was shown. It does not depend on how the
 // container is stored, so it stays valid through splits, merges and restarts. It is
 // immutable. The zero Position is FromStart.
-type Position struct{ at feedPosition }
+type Position struct{ at feed.Position }
 
 // FromStart returns the position before the first change.
 func FromStart() Position { return Position{} }
 
 // FromNow returns the position behind everything that is visible when the loop over the
 // feed begins.
-func FromNow() Position { return Position{feedFromNow()} }
+func FromNow() Position { return Position{feed.FromNow()} }
 
 // FromTime returns the position before the first change that was made at t or later, by
 // the time stamps of versions, which are milliseconds.
-func FromTime(t time.Time) Position { return Position{feedFromTime(t)} }
+func FromTime(t time.Time) Position { return Position{feed.FromTime(t)} }
 
 // String returns the text that ParsePosition reads: "start", "now", "time:" and a time by
 // RFC 3339, or an encoding with some 20 bytes or more for each part of the key space that
@@ -39,7 +43,7 @@ func (p *Position) UnmarshalText(text []byte) error {
 // ParsePosition reads what Position.String returns; ErrInvalid for anything
 // else.
 func ParsePosition(text string) (Position, error) {
-	p, err := feedParsePosition(text)
+	p, err := feed.ParsePosition(text)
 	if err != nil {
 		return Position{}, invalidf("%v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/feed"
 )
 
 // Change is one change of an item. Its contents are safe to keep.
@@ -21,7 +22,7 @@ type Change struct {
 	// reports that.
 	Previous uint64
 
-	batch *feedBatch
+	batch *feed.Batch
 }
 
 // ChangeKind says what happened.
@@ -31,15 +32,15 @@ type ChangeKind uint8
 const (
 	// ChangeWritten: the item was written, whether or not it existed. A feed of latest
 	// versions has only this kind.
-	ChangeWritten = ChangeKind(feedWritten)
+	ChangeWritten = ChangeKind(feed.Written)
 	// Of a feed of all versions:
-	ChangeCreated  = ChangeKind(feedCreated)  // there was no item, or it had expired
-	ChangeReplaced = ChangeKind(feedReplaced) // there was an item
-	ChangeDeleted  = ChangeKind(feedDeleted)
-	ChangeExpired  = ChangeKind(feedExpired)
+	ChangeCreated  = ChangeKind(feed.Created)  // there was no item, or it had expired
+	ChangeReplaced = ChangeKind(feed.Replaced) // there was an item
+	ChangeDeleted  = ChangeKind(feed.Deleted)
+	ChangeExpired  = ChangeKind(feed.Expired)
 	// ChangeDeletedPartition: all items of the logical partition that were written before
 	// are deleted. Only Key is set. The items have no changes of their own for that.
-	ChangeDeletedPartition = ChangeKind(feedDeletedPartition)
+	ChangeDeletedPartition = ChangeKind(feed.DeletedPartition)
 )
 
 var changeKindNames = [...]string{"written", "created", "replaced", "deleted", "expired", "partition deleted"}
@@ -98,7 +99,7 @@ func (c *Container) Changes(ctx context.Context, s Scope, from Position, o *Chan
 		f, err := c.beginFeed(ctx, s, from, o)
 		if err == nil {
 			defer c.endFeed(f)
-			err = f.Run(func(ch feedChange) bool { return yield(publicChange(&ch), nil) })
+			err = f.Run(func(ch feed.Change) bool { return yield(publicChange(&ch), nil) })
 		}
 		if err != nil {
 			yield(Change{}, publicFeedError(err))
@@ -107,7 +108,7 @@ func (c *Container) Changes(ctx context.Context, s Scope, from Position, o *Chan
 }
 
 // publicChange returns a change as users see it. It has the bytes of ch.
-func publicChange(ch *feedChange) Change {
+func publicChange(ch *feed.Change) Change {
 	out := Change{
 		Kind: ChangeKind(ch.Kind), Previous: ch.Previous, batch: ch.Batch,
 		Item: Item{Body: ch.Body, Meta: Meta{
@@ -123,10 +124,10 @@ func publicChange(ch *feedChange) Change {
 
 // publicFeedError returns an error of a feed as users see it.
 func publicFeedError(err error) error {
-	if e, ok := errors.AsType[*feedExpiredError](err); ok {
+	if e, ok := errors.AsType[*feed.ExpiredError](err); ok {
 		return &PositionExpiredError{Oldest: Position{e.Oldest}}
 	}
-	if e, ok := errors.AsType[feedPositionError](err); ok {
+	if e, ok := errors.AsType[feed.PositionError](err); ok {
 		return invalidf("%v", e)
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/loadstats"
@@ -45,7 +46,7 @@ type Container struct {
 	family     lsm.Family           // what the partitions have in common
 	reindexing indexJobs
 	loadStats  loadstats.Container
-	followers  followers
+	followers  feed.Followers
 	feeds      feedList
 	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install
 	entryTime  atomic.Int64                   // of a replicated container: the latest time of its entries

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
@@ -17,7 +18,7 @@ import (
 
 // runningFeed is a loop over the changes of a container.
 type runningFeed struct {
-	*feed
+	*feed.Feed
 	stats FeedStats // without Shown, Behind and Lag
 	mu    sync.Mutex
 	whole time.Time // when the feed had last shown everything; at first, when it began
@@ -66,7 +67,7 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from Position, optio
 		return nil, err
 	}
 	f := new(runningFeed)
-	shows := feedOptions{
+	shows := feed.Options{
 		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng, Wants: c.feedWants(s),
 		AllVersions: o.AllVersions, MostOrdered: c.db.opts.feedOrder,
 		CaughtUp: func() {
@@ -81,7 +82,7 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from Position, optio
 	if o.Follow {
 		shows.Followers = &c.followers
 	}
-	if f.feed, err = newFeed(ctx, containerFeed{c}, from.at, shows); err != nil {
+	if f.Feed, err = feed.New(ctx, containerFeed{c}, from.at, shows); err != nil {
 		return nil, err
 	}
 	f.whole = c.db.opts.clock()
@@ -149,7 +150,7 @@ func (db *DB) feedStats() (all []FeedStats) {
 type containerFeed struct{ c *Container }
 
 func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return s.c.enter(ctx) }
-func (s containerFeed) Routing() feedRouting                           { return s.c.routing.Load() }
+func (s containerFeed) Routing() feed.Routing                          { return s.c.routing.Load() }
 func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.ctx.Done() }
 func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
 func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.since(millis) }
@@ -175,8 +176,8 @@ func (s containerFeed) Ended() error {
 	return nil
 }
 
-func (rt *routing) Table() *partmap.Table         { return rt.table }
-func (rt *routing) Partition(i int) feedPartition { return partitionFeed{rt.parts[i]} }
+func (rt *routing) Table() *partmap.Table          { return rt.table }
+func (rt *routing) Partition(i int) feed.Partition { return partitionFeed{rt.parts[i]} }
 
 // partitionFeed is a partition as feeds see it.
 type partitionFeed struct{ p *partition }

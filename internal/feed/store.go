@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// feedStore is what a feed needs of the container whose changes it shows, and of the
+// Store is what a feed needs of the container whose changes it shows, and of the
 // container's store. Its methods may be called at any time.
-type feedStore interface {
+type Store interface {
 	// Enter begins a call. The caller leaves the guard when the call ends. Until then
 	// the store stays open.
 	Enter(ctx context.Context) (epoch.Guard, error)
 	// Routing returns the present partitions of the container.
-	Routing() feedRouting
+	Routing() Routing
 	// Sync waits until the log is durable up to a position.
 	Sync(to wal.Position) error
 	// Ended returns why there will be no more changes, nil if there may be some.
@@ -33,16 +33,16 @@ type feedStore interface {
 	ReadError(err error) error
 }
 
-// feedRouting is an immutable list of the partitions of a container.
-type feedRouting interface {
+// Routing is an immutable list of the partitions of a container.
+type Routing interface {
 	// Table says which partition holds which keys.
 	Table() *partmap.Table
 	// Partition returns a partition by its index in the table.
-	Partition(i int) feedPartition
+	Partition(i int) Partition
 }
 
-// feedPartition is a physical partition: its tree, and what a feed needs of it besides.
-type feedPartition interface {
+// Partition is a physical partition: its tree, and what a feed needs of it besides.
+type Partition interface {
 	// Tree returns its memtables and files.
 	Tree() *lsm.Tree
 	// Durable returns a sequence: the visible writes up to it survive a crash. Once the

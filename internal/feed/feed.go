@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"context"
@@ -13,88 +13,65 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// A feed divides its range into parts. A part is a range of keys in one physical
-// partition, with the sequence up to which the feed has shown it. The parts take
-// turns. In its turn, a part shows batches one by one:
-//
-//  1. The window begins at the sequence of the part. It ends at the newest visible
-//     sequence of the partition. The log is synced up to there, unless it was.
-//  2. The versions that files have in the window are put in order (order.go),
-//     outside of any guard and in steps, so that no file is held for long.
-//  3. In an epoch guard, the memtables and the ordered files are merged by
-//     sequence, and the changes of a batch are copied.
-//  4. Outside of the guard, the changes are passed to the loop.
-//
-// After a split, a part can span several partitions: then it is cut. Neighbouring
-// parts with the same sequence are joined.
-//
-// A part is also cut if its files have more versions in the window than are put in
-// order at once. Its first logical partitions come first, up to the end of the
-// window, then other parts, then the rest. So the memory of the feed is bounded,
-// files are read range by range, and the head of each version is read once.
-//
-// A partition can have several parts, after a merge of partitions or a cut. A part
-// that is behind first catches up with the next one, so that they can be joined.
-
-// feed is a running loop over changes. One goroutine uses it, except for State.
-type feed struct {
-	store  feedStore
+// Feed is a running loop over changes. One goroutine uses it, except for State.
+type Feed struct {
+	store  Store
 	ctx    context.Context
-	o      feedOptions
+	o      Options
 	wait   *follower // if it follows
 	since  int64
-	until  []feedEntry // without Follow: what was visible when the feed began; it shows nothing above
+	until  []entry // without Follow: what was visible when the feed began; it shows nothing above
 	synced time.Time
-	parts  []feedEntry
+	parts  []entry
 	orders fileOrders
 	tables tableOrders
 
 	// The end of each partition's window: up to there changes are visible and durable.
 	windows map[partmap.PartitionID]uint64
 
-	sources []feedSource
-	found   []feedFound
+	sources []source
+	found   []found
 	text    []byte
 
 	// shared is what other goroutines may read.
 	shared struct {
 		sync.Mutex
-		parts []feedEntry
+		parts []entry
 		shown int64
 	}
 }
 
-// feedOptions say what a feed shows.
-type feedOptions struct {
+// Options say what a feed shows.
+type Options struct {
 	Container   string                 // its name, for errors
 	ID          uint32                 // identifies the container in positions
 	Levels      int                    // of its partition keys
 	Range       partmap.Range          // of the key space; if it is empty, the one EPK that it begins at
 	Wants       func(k *item.Key) bool // says whether the feed shows a key of the range
 	AllVersions bool                   // false: only the latest version of each item
-	Followers   *followers             // nil: the feed ends when it has shown what was visible when it began
-	MostOrdered int                    // versions put in order at once; 0: feedOrderVersions
+	Followers   *Followers             // nil: the feed ends when it has shown what was visible when it began
+	MostOrdered int                    // versions put in order at once; 0: orderVersions
 	// CaughtUp is called by Run whenever everything visible has been shown: at the end, or
 	// before the feed waits. It may call Position.
 	CaughtUp func()
 }
 
-// feedExpiredError says that versions after a position were dropped.
-type feedExpiredError struct {
-	Oldest feedPosition // after which no version was dropped yet
+// ExpiredError says that versions after a position were dropped.
+type ExpiredError struct {
+	Oldest Position // after which no version was dropped yet
 }
 
 // Error implements error.
-func (e *feedExpiredError) Error() string { return "versions after the position were dropped" }
+func (e *ExpiredError) Error() string { return "versions after the position were dropped" }
 
-// newFeed begins a feed. The caller has entered the store.
-func newFeed(ctx context.Context, store feedStore, from feedPosition, o feedOptions) (*feed, error) {
-	f := &feed{store: store, ctx: ctx, o: o, since: from.since, orders: fileOrders{}, tables: tableOrders{}, windows: map[partmap.PartitionID]uint64{}}
+// New begins a feed. The caller has entered the store.
+func New(ctx context.Context, store Store, from Position, o Options) (*Feed, error) {
+	f := &Feed{store: store, ctx: ctx, o: o, since: from.since, orders: fileOrders{}, tables: tableOrders{}, windows: map[partmap.PartitionID]uint64{}}
 	if o.Range.Empty() {
 		f.o.Range.Max = successor(o.Range.Min)
 	}
 	if o.MostOrdered == 0 {
-		f.o.MostOrdered = feedOrderVersions
+		f.o.MostOrdered = orderVersions
 	}
 	if o.Followers == nil {
 		f.until = f.visibleNow()
@@ -104,23 +81,23 @@ func newFeed(ctx context.Context, store feedStore, from feedPosition, o feedOpti
 		f.parts = f.visibleNow()
 	case positionAt:
 		if from.container != o.ID {
-			return nil, feedPositionError("of another container than " + strconv.Quote(o.Container))
+			return nil, PositionError("of another container than " + strconv.Quote(o.Container))
 		}
 		var err error
 		if f.parts, err = from.within(f.o.Range); err != nil {
 			return nil, err
 		}
 	case positionTime:
-		f.parts = []feedEntry{{rng: f.o.Range}}
+		f.parts = []entry{{rng: f.o.Range}}
 		if o.AllVersions {
 			f.parts = f.oldest()
 			given := store.SequenceAt(from.since)
-			if slices.ContainsFunc(f.parts, func(e feedEntry) bool { return e.seq > given }) {
+			if slices.ContainsFunc(f.parts, func(e entry) bool { return e.seq > given }) {
 				return nil, f.expired()
 			}
 		}
 	default:
-		f.parts = []feedEntry{{rng: f.o.Range}}
+		f.parts = []entry{{rng: f.o.Range}}
 	}
 	if o.Followers != nil {
 		f.wait = o.Followers.add()
@@ -130,30 +107,30 @@ func newFeed(ctx context.Context, store feedStore, from feedPosition, o feedOpti
 }
 
 // visibleNow returns entries for the range of the feed, at the newest visible sequences.
-func (f *feed) visibleNow() []feedEntry {
+func (f *Feed) visibleNow() []entry {
 	return f.entriesAt(func(t *lsm.Tree) uint64 { return t.Visible.Load() })
 }
 
 // oldest returns entries for the range of the feed, at the oldest sequences after which no
 // version was dropped.
-func (f *feed) oldest() []feedEntry {
+func (f *Feed) oldest() []entry {
 	return f.entriesAt(func(t *lsm.Tree) uint64 { return t.ChangeFloor.Load() })
 }
 
 // expired returns the error of a position after which versions were dropped.
-func (f *feed) expired() error {
-	return &feedExpiredError{Oldest: feedPosition{kind: positionAt, container: f.o.ID, entries: f.oldest()}}
+func (f *Feed) expired() error {
+	return &ExpiredError{Oldest: Position{kind: positionAt, container: f.o.ID, entries: f.oldest()}}
 }
 
 // entriesAt returns entries that cover the range of the feed. Each has the sequence that
 // at returns for its partition.
-func (f *feed) entriesAt(at func(*lsm.Tree) uint64) []feedEntry {
+func (f *Feed) entriesAt(at func(*lsm.Tree) uint64) []entry {
 	r := f.o.Range
 	rt := f.store.Routing()
-	var out []feedEntry
+	var out []entry
 	for lo, hi := rt.Table().Overlapping(r); lo < hi; lo++ {
 		t := rt.Partition(lo).Tree()
-		e := feedEntry{rng: t.Range, seq: at(t)}
+		e := entry{rng: t.Range, seq: at(t)}
 		if e.rng.Min.Compare(&r.Min) < 0 {
 			e.rng.Min = r.Min
 		}
@@ -166,7 +143,7 @@ func (f *feed) entriesAt(at func(*lsm.Tree) uint64) []feedEntry {
 }
 
 // Close ends a feed. It is called once.
-func (f *feed) Close() {
+func (f *Feed) Close() {
 	f.orders.close()
 	if f.wait != nil {
 		f.o.Followers.remove(f.wait)
@@ -176,14 +153,14 @@ func (f *feed) Close() {
 // State returns how many changes were shown, and the greatest distance, over all parts,
 // from the sequence up to which the part was shown to the newest visible one. Changes
 // that the feed has read but not yet passed on count as shown.
-func (f *feed) State() (shown int64, behind uint64) {
+func (f *Feed) State() (shown int64, behind uint64) {
 	f.shared.Lock()
 	defer f.shared.Unlock()
 	return f.shared.shown, f.behind(f.shared.parts)
 }
 
 // note sets what State returns, after a batch.
-func (f *feed) note() {
+func (f *Feed) note() {
 	f.shared.Lock()
 	defer f.shared.Unlock()
 	f.shared.parts = append(f.shared.parts[:0], f.parts...)
@@ -197,7 +174,7 @@ var errReplaced = errors.New("partition was replaced during a turn of a change f
 // Run passes changes to show until everything visible was shown, or, if the feed follows,
 // until its context ends. If show returns false, Run returns nil. Between the calls of
 // show the feed holds nothing.
-func (f *feed) Run(show func(feedChange) bool) error {
+func (f *Feed) Run(show func(Change) bool) error {
 	for {
 		shown, late := false, false
 		for i := 0; i < len(f.parts); i++ {
@@ -243,8 +220,8 @@ func (f *feed) Run(show func(feedChange) bool) error {
 }
 
 // Position returns where the feed is.
-func (f *feed) Position() feedPosition {
-	return feedPosition{kind: positionAt, container: f.o.ID, since: f.since, entries: joined(f.parts)}
+func (f *Feed) Position() Position {
+	return Position{kind: positionAt, container: f.o.ID, since: f.since, entries: joined(f.parts)}
 }
 
 // errLate says that a part has changes, but must wait until the feed may sync the
@@ -253,9 +230,9 @@ var errLate = errors.New("change feed waits for more before it syncs the log")
 
 // sleep waits for changes. If late is set, it waits until the feed may sync the
 // log again.
-func (f *feed) sleep(late bool) error {
+func (f *Feed) sleep(late bool) error {
 	if late {
-		timer := time.NewTimer(max(0, feedSyncEvery-time.Since(f.synced)))
+		timer := time.NewTimer(max(0, syncEvery-time.Since(f.synced)))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -286,7 +263,7 @@ func (f *feed) sleep(late bool) error {
 
 // behind returns the greatest distance, over some parts, from the sequence up to which the
 // part was shown to the newest visible one.
-func (f *feed) behind(parts []feedEntry) (most uint64) {
+func (f *Feed) behind(parts []entry) (most uint64) {
 	rt := f.store.Routing()
 	for i := range parts {
 		for lo, hi := rt.Table().Overlapping(parts[i].rng); lo < hi; lo++ {

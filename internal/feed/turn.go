@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// feedSyncEvery is the least time between two syncs of the log by a feed that follows.
+// syncEvery is the least time between two syncs of the log by a feed that follows.
 // Until then it waits for more changes.
-const feedSyncEvery = 10 * time.Millisecond
+const syncEvery = 10 * time.Millisecond
 
 // turnEnd is how a turn of a part ends.
 type turnEnd uint8
@@ -25,7 +25,7 @@ const (
 
 // turn makes a batch of a part. If the part spans several partitions, turn first
 // cuts it at the end of the first one.
-func (f *feed) turn(i int) (end turnEnd, err error) {
+func (f *Feed) turn(i int) (end turnEnd, err error) {
 	f.found, f.text = f.found[:0], f.text[:0]
 	call, err := f.store.Enter(f.ctx)
 	if err != nil {
@@ -84,14 +84,14 @@ func (f *feed) turn(i int) (end turnEnd, err error) {
 }
 
 // partitionAt returns the partition that holds an EPK.
-func (f *feed) partitionAt(at *partmap.EPK) feedPartition {
+func (f *Feed) partitionAt(at *partmap.EPK) Partition {
 	rt := f.store.Routing()
 	return rt.Partition(rt.Table().Find(at))
 }
 
 // cut cuts a part in two. The upper half joins the next part if the two are
 // adjacent and have the same sequence. Otherwise it becomes a part of its own.
-func (f *feed) cut(i int, at partmap.EPK) {
+func (f *Feed) cut(i int, at partmap.EPK) {
 	e := &f.parts[i]
 	rest := *e
 	e.rng.Max, rest.rng.Min = at, at
@@ -104,7 +104,7 @@ func (f *feed) cut(i int, at partmap.EPK) {
 
 // cutOff says whether the next part was cut off from this one: it is adjacent, in
 // the same partition, and has a lower sequence.
-func (f *feed) cutOff(i int) bool {
+func (f *Feed) cutOff(i int) bool {
 	if i+1 == len(f.parts) {
 		return false
 	}
@@ -115,7 +115,7 @@ func (f *feed) cutOff(i int) bool {
 
 // window returns the end of a partition's window: up to there, changes are visible
 // and durable. The window stays the same until seq has reached its end.
-func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
+func (f *Feed) window(p Partition, seq uint64) (uint64, error) {
 	t := p.Tree()
 	if to := f.windows[t.ID]; to > seq {
 		return to, nil
@@ -125,7 +125,7 @@ func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
 		return to, nil
 	}
 	if durable, lazy := p.Durable(); durable < to {
-		if f.wait != nil && time.Since(f.synced) < feedSyncEvery {
+		if f.wait != nil && time.Since(f.synced) < syncEvery {
 			return 0, errLate
 		}
 		if err := f.store.Sync(lazy); err != nil {
@@ -139,7 +139,7 @@ func (f *feed) window(p feedPartition, seq uint64) (uint64, error) {
 
 // limit returns the sequence above which nothing of a partition with a range is shown. If
 // the partition has replaced two others since the feed began, their higher limit counts.
-func (f *feed) limit(rng partmap.Range) (to uint64) {
+func (f *Feed) limit(rng partmap.Range) (to uint64) {
 	if f.wait != nil {
 		return lsm.MaxSequence
 	}

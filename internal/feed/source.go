@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"slices"
@@ -19,10 +19,10 @@ type tableOrder struct {
 
 type tableOrders map[*memtable.Table]*tableOrder
 
-// feedSource is a cursor over the versions of a memtable or a file, in order of
+// source is a cursor over the versions of a memtable or a file, in order of
 // sequence.
-type feedSource struct {
-	seq  uint64 // of the current version; maxSequence: there is none
+type source struct {
+	seq  uint64 // of the current version; lsm.MaxSequence: there is none
 	ends bool   // seq is the end of the order: there is no current version, and more may follow
 
 	table *memtable.Table
@@ -37,7 +37,7 @@ type feedSource struct {
 // openSources opens a source for each memtable and file of v that may have versions
 // of a part above its sequence, at the first of them. It returns false if the order
 // of a file is missing.
-func (f *feed) openSources(v *lsm.Version, e *feedEntry) (bool, error) {
+func (f *Feed) openSources(v *lsm.Version, e *entry) (bool, error) {
 	clip := lsm.NewBounds(e.rng, f.o.Levels)
 	f.openTable(v.Active, clip, e.seq)
 	for i := range v.Frozen {
@@ -53,7 +53,7 @@ func (f *feed) openSources(v *lsm.Version, e *feedEntry) (bool, error) {
 		if !o.covers(e.seq) {
 			return false, nil
 		}
-		s := feedSource{file: file, order: o, to: len(o.list)}
+		s := source{file: file, order: o, to: len(o.list)}
 		s.at = sort.Search(len(o.list), func(i int) bool { return o.list[i].seq > e.seq })
 		s.settle()
 		f.sources = append(f.sources, s)
@@ -61,11 +61,11 @@ func (f *feed) openSources(v *lsm.Version, e *feedEntry) (bool, error) {
 	return true, nil
 }
 
-func (f *feed) openTable(t *memtable.Table, clip *lsm.Bounds, seq uint64) {
+func (f *Feed) openTable(t *memtable.Table, clip *lsm.Bounds, seq uint64) {
 	if t.MaxSeq() <= seq {
 		return
 	}
-	s := feedSource{table: t, clip: clip}
+	s := source{table: t, clip: clip}
 	from, to, ok := t.Arrivals(seq)
 	if s.at, s.to = from, to; !ok {
 		l := f.tables[t]
@@ -87,14 +87,14 @@ func orderTable(t *memtable.Table, after uint64) *tableOrder {
 }
 
 // closeSources lets go of memtables and files.
-func (f *feed) closeSources() {
+func (f *Feed) closeSources() {
 	clear(f.sources)
 	f.sources = f.sources[:0]
 }
 
 // nextSource returns the source with the lowest sequence, nil if none is left.
-func (f *feed) nextSource() *feedSource {
-	var best *feedSource
+func (f *Feed) nextSource() *source {
+	var best *source
 	for i := range f.sources {
 		if s := &f.sources[i]; s.seq != lsm.MaxSequence && (best == nil || s.seq < best.seq) {
 			best = s
@@ -104,13 +104,13 @@ func (f *feed) nextSource() *feedSource {
 }
 
 // next moves to the next version.
-func (s *feedSource) next() {
+func (s *source) next() {
 	s.at++
 	s.settle()
 }
 
 // settle sets seq and ends from the position of the cursor.
-func (s *feedSource) settle() {
+func (s *source) settle() {
 	switch {
 	case s.at < s.to && s.order != nil:
 		s.seq = s.order.list[s.at].seq
@@ -129,7 +129,7 @@ func (s *feedSource) settle() {
 
 // read returns the current version, valid until next. It returns false if the
 // version lies outside of the part.
-func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
+func (s *source) read(k *item.Key, v *item.Version) (bool, error) {
 	if s.table != nil {
 		r, _ := s.ref()
 		s.table.Borrow(r, k, v)
@@ -143,7 +143,7 @@ func (s *feedSource) read(k *item.Key, v *item.Version) (bool, error) {
 	return true, nil
 }
 
-func (s *feedSource) ref() (memtable.Ref, uint64) {
+func (s *source) ref() (memtable.Ref, uint64) {
 	if s.list != nil {
 		return s.list.list[s.at].Ref, s.list.list[s.at].Seq
 	}

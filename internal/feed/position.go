@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"encoding/base64"
@@ -11,15 +11,15 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// feedPosition is a place in the change feed of a container. For each part of the key
+// Position is a place in the change feed of a container. For each part of the key
 // space it has the sequence up to which everything was shown. It does not depend on how
 // the container is stored, so it stays valid through splits, merges and restarts. It is
-// immutable. The zero feedPosition is the place before the first change.
-type feedPosition struct {
+// immutable. The zero Position is the place before the first change.
+type Position struct {
 	kind      positionKind
 	container uint32
-	since     int64       // milliseconds: versions modified before are not shown
-	entries   []feedEntry // rising, without overlaps; never modified
+	since     int64   // milliseconds: versions modified before are not shown
+	entries   []entry // rising, without overlaps; never modified
 }
 
 type positionKind uint8
@@ -31,26 +31,26 @@ const (
 	positionAt
 )
 
-// feedEntry says that everything in a range was shown up to a sequence.
-type feedEntry struct {
+// entry says that everything in a range was shown up to a sequence.
+type entry struct {
 	rng partmap.Range
 	seq uint64
 }
 
-// feedFromNow returns the position behind everything that is visible when a feed begins.
-func feedFromNow() feedPosition { return feedPosition{kind: positionNow} }
+// FromNow returns the position behind everything that is visible when a feed begins.
+func FromNow() Position { return Position{kind: positionNow} }
 
-// feedFromTime returns the position before the first change that was made at t or later, by
+// FromTime returns the position before the first change that was made at t or later, by
 // the time stamps of versions, which are milliseconds.
-func feedFromTime(t time.Time) feedPosition {
-	return feedPosition{kind: positionTime, since: t.UnixMilli()}
+func FromTime(t time.Time) Position {
+	return Position{kind: positionTime, since: t.UnixMilli()}
 }
 
-// feedPositionError says what is wrong with a position.
-type feedPositionError string
+// PositionError says what is wrong with a position.
+type PositionError string
 
 // Error implements error.
-func (e feedPositionError) Error() string { return "position: " + string(e) }
+func (e PositionError) Error() string { return "position: " + string(e) }
 
 const (
 	startText  = "start"
@@ -76,10 +76,10 @@ const (
 
 var positionSums = crc32.MakeTable(crc32.Castagnoli)
 
-// String returns the text that feedParsePosition reads: "start", "now", "time:" and a time by
+// String returns the text that ParsePosition reads: "start", "now", "time:" and a time by
 // RFC 3339, or an encoding with some 20 bytes or more for each part of the key space that
 // was read to another sequence.
-func (p feedPosition) String() string {
+func (p Position) String() string {
 	switch p.kind {
 	case positionStart:
 		return startText
@@ -109,21 +109,21 @@ func appendBoundary(b []byte, epk *partmap.EPK) []byte {
 	return append(append(b, byte(len(epk.Bytes()))), epk.Bytes()...)
 }
 
-// feedParsePosition reads what String returns. For anything else the error is a
-// feedPositionError.
-func feedParsePosition(text string) (feedPosition, error) {
-	bad := func(why string) (feedPosition, error) { return feedPosition{}, feedPositionError(why) }
+// ParsePosition reads what String returns. For anything else the error is a
+// PositionError.
+func ParsePosition(text string) (Position, error) {
+	bad := func(why string) (Position, error) { return Position{}, PositionError(why) }
 	switch {
 	case text == startText:
-		return feedPosition{}, nil
+		return Position{}, nil
 	case text == nowText:
-		return feedFromNow(), nil
+		return FromNow(), nil
 	case strings.HasPrefix(text, timePrefix):
 		t, err := time.Parse(time.RFC3339Nano, text[len(timePrefix):])
 		if err != nil {
 			return bad("not a time by RFC 3339")
 		}
-		return feedFromTime(t), nil
+		return FromTime(t), nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < 1+4 {
@@ -137,13 +137,13 @@ func feedParsePosition(text string) (feedPosition, error) {
 		return bad("of another version")
 	}
 	d := positionDecoder{rest: b[1:]}
-	p := feedPosition{kind: positionAt}
+	p := Position{kind: positionAt}
 	container := d.uvarint()
 	p.container, p.since = uint32(container), d.varint()
 	n := d.uvarint()
 	last := partmap.MinEPK()
 	for range min(n, uint64(len(d.rest))) {
-		e := feedEntry{rng: partmap.Range{Min: d.boundary(last), Max: d.boundary(last)}}
+		e := entry{rng: partmap.Range{Min: d.boundary(last), Max: d.boundary(last)}}
 		e.seq = d.uvarint()
 		if e.rng.Empty() || e.rng.Min.Compare(&last) < 0 {
 			d.bad = true
@@ -209,8 +209,8 @@ func (d *positionDecoder) boundary(last partmap.EPK) partmap.EPK {
 
 // within returns the part of the position in a range. The position must cover all of the
 // range.
-func (p *feedPosition) within(r partmap.Range) ([]feedEntry, error) {
-	var out []feedEntry
+func (p *Position) within(r partmap.Range) ([]entry, error) {
+	var out []entry
 	next := r.Min
 	for _, e := range p.entries {
 		if !e.rng.Overlaps(r) {
@@ -227,13 +227,13 @@ func (p *feedPosition) within(r partmap.Range) ([]feedEntry, error) {
 		out = append(out, e)
 	}
 	if next.Compare(&r.Max) < 0 {
-		return nil, feedPositionError("of another scope, which does not take in this one")
+		return nil, PositionError("of another scope, which does not take in this one")
 	}
 	return out, nil
 }
 
 // joined returns the entries, with adjacent entries of the same sequence made one.
-func joined(entries []feedEntry) []feedEntry {
+func joined(entries []entry) []entry {
 	out := entries[:0:0]
 	for _, e := range entries {
 		if n := len(out); n > 0 && out[n-1].seq == e.seq && out[n-1].rng.Max.Compare(&e.rng.Min) == 0 {

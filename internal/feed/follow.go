@@ -1,27 +1,27 @@
-package engine
+package feed
 
 import (
 	"slices"
 	"sync/atomic"
 )
 
-// followers are the feeds that follow the changes of a container. A write that
+// Followers are the feeds that follow the changes of a container. A write that
 // becomes visible wakes the feeds that sleep. The list is empty as a rule. A feed
 // that is awake costs a write one atomic load.
-type followers struct{ list atomic.Pointer[[]*follower] }
+type Followers struct{ list atomic.Pointer[[]*follower] }
 
 type follower struct {
 	sleeping atomic.Bool
 	wake     chan struct{}
 }
 
-func (f *followers) add() *follower {
+func (f *Followers) add() *follower {
 	w := &follower{wake: make(chan struct{}, 1)}
 	f.change(func(list []*follower) []*follower { return append(slices.Clone(list), w) })
 	return w
 }
 
-func (f *followers) remove(w *follower) {
+func (f *Followers) remove(w *follower) {
 	f.change(func(list []*follower) []*follower {
 		return slices.DeleteFunc(slices.Clone(list), func(o *follower) bool { return o == w })
 	})
@@ -29,7 +29,7 @@ func (f *followers) remove(w *follower) {
 
 // change replaces the list by the one that the function returns. The function must
 // return a copy.
-func (f *followers) change(change func([]*follower) []*follower) {
+func (f *Followers) change(change func([]*follower) []*follower) {
 	for {
 		old := f.list.Load()
 		var list []*follower
@@ -48,7 +48,7 @@ func (f *followers) change(change func([]*follower) []*follower) {
 }
 
 // Signal wakes the feeds that sleep. The caller makes the write visible before.
-func (f *followers) Signal() {
+func (f *Followers) Signal() {
 	list := f.list.Load()
 	if list == nil {
 		return

@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"errors"
@@ -21,15 +21,15 @@ func epkOf(t *testing.T, b ...byte) partmap.EPK {
 // TestPositionText: users store positions, so their text stays as it is.
 func TestPositionText(t *testing.T) {
 	all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-	for text, p := range map[string]feedPosition{
+	for text, p := range map[string]Position{
 		"start":                         {},
-		"now":                           feedFromNow(),
-		"time:2024-02-29T12:00:00.123Z": feedFromTime(time.UnixMilli(1709208000123)),
+		"now":                           FromNow(),
+		"time:2024-02-29T12:00:00.123Z": FromTime(time.UnixMilli(1709208000123)),
 		"AQcAABaF0uE":                   {kind: positionAt, container: 7},
 		"AQEJAM4o1b4":                   {kind: positionAt, container: 1, since: -5},
-		"AQcAAQAB_4CAgICAIA0i9JU":       {kind: positionAt, container: 7, entries: []feedEntry{{all, 1 << 40}}},
+		"AQcAAQAB_4CAgICAIA0i9JU":       {kind: positionAt, container: 7, entries: []entry{{all, 1 << 40}}},
 		"Af____8P9tniy75jAwEBAgIDrAL_AQkFAgruAf8A-n7dmw": {
-			kind: positionAt, container: 1<<32 - 1, since: 1709208000123, entries: []feedEntry{
+			kind: positionAt, container: 1<<32 - 1, since: 1709208000123, entries: []entry{
 				{partmap.Range{Min: epkOf(t, 1), Max: epkOf(t, 2, 3)}, 300},
 				{partmap.Range{Min: epkOf(t, 2, 3), Max: epkOf(t, 9)}, 5},
 				{partmap.Range{Min: epkOf(t, 10, 0xEE), Max: partmap.MaxEPK()}, 0},
@@ -39,18 +39,18 @@ func TestPositionText(t *testing.T) {
 		if got := p.String(); got != text {
 			t.Errorf("%+v: %s, want %s", p, got, text)
 		}
-		if got, err := feedParsePosition(text); err != nil || !reflect.DeepEqual(got, p) {
+		if got, err := ParsePosition(text); err != nil || !reflect.DeepEqual(got, p) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 		for i := range text {
-			if got, err := feedParsePosition(text[:i]); err == nil && got.String() != text[:i] {
+			if got, err := ParsePosition(text[:i]); err == nil && got.String() != text[:i] {
 				t.Errorf("the first %d characters of %s are read as %s", i, text, got)
 			}
 		}
 	}
 	for _, text := range []string{"", "end", "time:", "time:yesterday", "AQ", "AQcAABaF0uI", "AgcAABaF0uE", "AQcAABaF0uE="} {
-		var wrong feedPositionError
-		if _, err := feedParsePosition(text); !errors.As(err, &wrong) {
+		var wrong PositionError
+		if _, err := ParsePosition(text); !errors.As(err, &wrong) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -60,15 +60,15 @@ func TestPositionText(t *testing.T) {
 // where it has a gap.
 func TestPositionWithin(t *testing.T) {
 	span := func(lo, hi byte) partmap.Range { return partmap.Range{Min: epkOf(t, lo), Max: epkOf(t, hi)} }
-	p := feedPosition{kind: positionAt, entries: []feedEntry{{span(1, 3), 10}, {span(3, 5), 20}, {span(6, 9), 30}}}
+	p := Position{kind: positionAt, entries: []entry{{span(1, 3), 10}, {span(3, 5), 20}, {span(6, 9), 30}}}
 	for _, test := range []struct {
 		lo, hi byte
-		want   []feedEntry // nil: refused
+		want   []entry // nil: refused
 	}{
-		{1, 5, []feedEntry{{span(1, 3), 10}, {span(3, 5), 20}}},
-		{2, 4, []feedEntry{{span(2, 3), 10}, {span(3, 4), 20}}},
-		{3, 4, []feedEntry{{span(3, 4), 20}}},
-		{7, 8, []feedEntry{{span(7, 8), 30}}},
+		{1, 5, []entry{{span(1, 3), 10}, {span(3, 5), 20}}},
+		{2, 4, []entry{{span(2, 3), 10}, {span(3, 4), 20}}},
+		{3, 4, []entry{{span(3, 4), 20}}},
+		{7, 8, []entry{{span(7, 8), 30}}},
 		{0, 2, nil},
 		{4, 7, nil},
 		{8, 10, nil},
@@ -86,8 +86,8 @@ func TestPositionWithin(t *testing.T) {
 
 func TestJoined(t *testing.T) {
 	span := func(lo, hi byte) partmap.Range { return partmap.Range{Min: epkOf(t, lo), Max: epkOf(t, hi)} }
-	apart := []feedEntry{{span(1, 2), 7}, {span(2, 3), 7}, {span(3, 4), 8}, {span(5, 6), 8}, {span(6, 7), 8}}
-	want := []feedEntry{{span(1, 3), 7}, {span(3, 4), 8}, {span(5, 7), 8}}
+	apart := []entry{{span(1, 2), 7}, {span(2, 3), 7}, {span(3, 4), 8}, {span(5, 6), 8}, {span(6, 7), 8}}
+	want := []entry{{span(1, 3), 7}, {span(3, 4), 8}, {span(5, 7), 8}}
 	if got := joined(apart); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"slices"
@@ -10,45 +10,45 @@ import (
 
 // Limits of a batch.
 const (
-	feedBatchItems  = 512
-	feedBatchBytes  = 64 << 10
-	feedBatchPassed = 8192 // versions looked at for one batch
+	batchItems  = 512
+	batchBytes  = 64 << 10
+	batchPassed = 8192 // versions looked at for one batch
 )
 
-// feedChangeKind says what happened.
-type feedChangeKind uint8
+// Kind says what happened.
+type Kind uint8
 
 // Kinds of changes.
 const (
-	feedWritten feedChangeKind = iota // the only kind in a feed of latest versions
-	feedCreated
-	feedReplaced
-	feedDeleted
-	feedExpired
-	feedDeletedPartition
+	Written Kind = iota // the only kind in a feed of latest versions
+	Created
+	Replaced
+	Deleted
+	Expired
+	DeletedPartition
 )
 
-// feedChange is a version as the feed shows it. It may be kept.
-type feedChange struct {
-	Kind     feedChangeKind
+// Change is a version as the feed shows it. It may be kept.
+type Change struct {
+	Kind     Kind
 	Seq      uint64
 	Previous uint64 // the sequence of the version before, in a feed of all versions; 0: there was none
 	Modified int64  // milliseconds
 	Expires  int64  // milliseconds; 0: never
 	Body     []byte
 	ID, PK   []byte // id and encoded partition key
-	Batch    *feedBatch
+	Batch    *Batch
 }
 
-// feedBatch is what the changes of a batch have in common: their position, except for the
+// Batch is what the changes of a batch have in common: their position, except for the
 // sequence of one entry.
-type feedBatch struct {
-	position feedPosition
+type Batch struct {
+	position Position
 	entry    int // index of the entry of position that the batch belongs to
 }
 
 // Position returns the position behind the change of the batch that has a sequence.
-func (b *feedBatch) Position(seq uint64) feedPosition {
+func (b *Batch) Position(seq uint64) Position {
 	p := b.position
 	p.entries = slices.Clone(p.entries)
 	p.entries[b.entry].seq = seq
@@ -56,10 +56,10 @@ func (b *feedBatch) Position(seq uint64) feedPosition {
 	return p
 }
 
-// feedFound is a change of a batch. Its body, id and partition key follow each other in
+// found is a change of a batch. Its body, id and partition key follow each other in
 // the text of the feed.
-type feedFound struct {
-	kind              feedChangeKind
+type found struct {
+	kind              Kind
 	seq, previous     uint64
 	modified, expires int64
 	body, id, pk      int
@@ -67,17 +67,17 @@ type feedFound struct {
 
 // handOut passes the batch of a part to the body of the loop, and returns whether the loop
 // goes on.
-func (f *feed) handOut(i int, show func(feedChange) bool) bool {
+func (f *Feed) handOut(i int, show func(Change) bool) bool {
 	if len(f.found) == 0 {
 		return true
 	}
-	batch := &feedBatch{entry: i, position: feedPosition{
+	batch := &Batch{entry: i, position: Position{
 		kind: positionAt, container: f.o.ID, since: f.since, entries: slices.Clone(f.parts),
 	}}
 	text := append([]byte(nil), f.text...) // a copy: the caller may keep the changes
 	for j := range f.found {
 		n := &f.found[j]
-		ch := feedChange{
+		ch := Change{
 			Kind: n.kind, Seq: n.seq, Previous: n.previous, Modified: n.modified, Expires: n.expires, Batch: batch,
 		}
 		ch.Body, text = text[:n.body:n.body], text[n.body:]
@@ -101,7 +101,7 @@ const (
 )
 
 // fill makes a batch. Errors are those of reads.
-func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
+func (f *Feed) fill(p Partition, e *entry, to uint64) (fillEnd, error) {
 	// A newer version hides one of the window, even if it lies above the window. It
 	// must survive a crash: otherwise the feed would never show the hidden one.
 	known, _ := p.Durable()
@@ -133,7 +133,7 @@ func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
 			s.next()
 			continue
 		}
-		if passed == feedBatchPassed || len(f.found) == feedBatchItems || len(f.text) >= feedBatchBytes {
+		if passed == batchPassed || len(f.found) == batchItems || len(f.text) >= batchBytes {
 			e.seq = last
 			return fillBatch, nil
 		}
@@ -159,7 +159,7 @@ func (f *feed) fill(p feedPartition, e *feedEntry, to uint64) (fillEnd, error) {
 }
 
 // take adds a version to the batch, if the feed shows it.
-func (f *feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64, now int64) error {
+func (f *Feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64, now int64) error {
 	epk, err := partmap.EPKFromBytes(k.EPK)
 	if err != nil {
 		return err
@@ -174,14 +174,14 @@ func (f *feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64
 	if _, found, err := v.Lookup(k, &epk, known, nil, true, &newest); err != nil || !found || newest.Seq != ver.Seq {
 		return err
 	}
-	f.add(k, ver, feedWritten, 0)
+	f.add(k, ver, Written, 0)
 	return nil
 }
 
 // takeVersion adds a version to the batch of a feed of all versions.
-func (f *feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
+func (f *Feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
 	if k.OfPartition() {
-		f.add(k, ver, feedDeletedPartition, 0)
+		f.add(k, ver, DeletedPartition, 0)
 		return nil
 	}
 	var old item.Version
@@ -189,30 +189,30 @@ func (f *feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *i
 	if err != nil {
 		return err
 	}
-	kind, previous := feedCreated, uint64(0)
+	kind, previous := Created, uint64(0)
 	if found && !old.Deleted() {
 		previous = old.Seq
 		// Only the store itself deletes an item that has expired.
 		expired := !lsm.Shown(&old, ver.Modified)
 		switch {
 		case ver.Deleted() && expired:
-			kind = feedExpired
+			kind = Expired
 		case !expired:
-			kind = feedReplaced
+			kind = Replaced
 		}
 	}
-	if ver.Deleted() && kind != feedExpired {
+	if ver.Deleted() && kind != Expired {
 		if previous == 0 {
 			return nil // a transaction has deleted what it had created
 		}
-		kind = feedDeleted
+		kind = Deleted
 	}
 	f.add(k, ver, kind, previous)
 	return nil
 }
 
-func (f *feed) add(k *item.Key, ver *item.Version, kind feedChangeKind, previous uint64) {
-	f.found = append(f.found, feedFound{
+func (f *Feed) add(k *item.Key, ver *item.Version, kind Kind, previous uint64) {
+	f.found = append(f.found, found{
 		kind: kind, seq: ver.Seq, previous: previous, modified: ver.Modified, expires: ver.Expires,
 		body: len(ver.Body), id: len(k.ID), pk: len(k.PK),
 	})

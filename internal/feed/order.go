@@ -1,4 +1,4 @@
-package engine
+package feed
 
 import (
 	"cmp"
@@ -21,9 +21,9 @@ import (
 // first versions of the window. The next ones are put in order when the feed gets
 // there.
 const (
-	feedOrderVersions = 128 << 10 // put in order at once, in all files of a part
-	feedOrderShare    = 64        // each file may have at least one in feedOrderShare of them
-	feedOrderStep     = 16 << 10  // ordinals between two checks of the limit
+	orderVersions = 128 << 10 // put in order at once, in all files of a part
+	orderShare    = 64        // each file may have at least one in orderShare of them
+	orderStep     = 16 << 10  // ordinals between two checks of the limit
 )
 
 // sequenced is a version of a file.
@@ -52,9 +52,9 @@ type fileOrders map[orderKey]*fileOrder
 func (o *fileOrder) covers(seq uint64) bool { return o != nil && o.after <= seq && seq < o.upTo }
 
 // sweep forgets the orders of ranges that are no longer those of a part.
-func (m fileOrders) sweep(parts []feedEntry) {
+func (m fileOrders) sweep(parts []entry) {
 	for key := range m {
-		if !slices.ContainsFunc(parts, func(e feedEntry) bool { return e.rng == key.rng }) {
+		if !slices.ContainsFunc(parts, func(e entry) bool { return e.rng == key.rng }) {
 			delete(m, key)
 		}
 	}
@@ -64,7 +64,7 @@ func (m fileOrders) close() { clear(m) }
 
 // filesAfter returns the files of v that may hold versions of a part above its
 // sequence, modified at since or later.
-func filesAfter(v *lsm.Version, e *feedEntry, since int64) (list []*lsm.File) {
+func filesAfter(v *lsm.Version, e *entry, since int64) (list []*lsm.File) {
 	for _, r := range v.Runs {
 		for _, f := range r.Files {
 			p := f.Properties()
@@ -78,7 +78,7 @@ func filesAfter(v *lsm.Version, e *feedEntry, since int64) (list []*lsm.File) {
 
 // spend forgets the orders of a part that it has shown to the end. left says
 // whether the part has others.
-func (m fileOrders) spend(e *feedEntry) (left bool) {
+func (m fileOrders) spend(e *entry) (left bool) {
 	for key := range m {
 		if key.rng != e.rng {
 			continue
@@ -94,7 +94,7 @@ func (m fileOrders) spend(e *feedEntry) (left bool) {
 
 // prepare puts in order the versions of a part in the files of a tree. It cuts
 // the part if these are too many.
-func (f *feed) prepare(t *lsm.Tree, i int) error {
+func (f *Feed) prepare(t *lsm.Tree, i int) error {
 	for done := false; !done; {
 		if err := f.ctx.Err(); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (f *feed) prepare(t *lsm.Tree, i int) error {
 // orderNext puts in order the versions of a part in one more file. It cuts the part
 // if these are too many. It returns true if nothing was left to do. The files of v
 // are held.
-func (f *feed) orderNext(v *lsm.Version, i int) (done bool, err error) {
+func (f *Feed) orderNext(v *lsm.Version, i int) (done bool, err error) {
 	e := &f.parts[i]
 	files := filesAfter(v, e, f.since)
 	for key := range f.orders {
@@ -136,7 +136,7 @@ func (f *feed) orderNext(v *lsm.Version, i int) (done bool, err error) {
 	if next == nil {
 		return true, nil
 	}
-	limit := max(1, most/feedOrderShare, int(float64(left)*float64(next.Properties().Items)/float64(items)))
+	limit := max(1, most/orderShare, int(float64(left)*float64(next.Properties().Items)/float64(items)))
 	o, at, err := f.order(next, e, limit)
 	if err != nil {
 		return false, err
@@ -174,7 +174,7 @@ func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
 // limit. at is the end of the part, or, if there are more versions, where to cut
 // it. If o is nil, the caller cuts the part and calls order again. A part of a
 // single logical partition is not cut: then the order holds its first versions.
-func (f *feed) order(file *lsm.File, e *feedEntry, limit int) (o *fileOrder, at partmap.EPK, err error) {
+func (f *Feed) order(file *lsm.File, e *entry, limit int) (o *fileOrder, at partmap.EPK, err error) {
 	lo, hi, err := ordinalsIn(file, lsm.NewBounds(e.rng, f.o.Levels))
 	if err != nil {
 		return nil, at, err
@@ -187,8 +187,8 @@ func (f *feed) order(file *lsm.File, e *feedEntry, limit int) (o *fileOrder, at 
 	whole := single.Compare(&e.rng.Max) >= 0
 	o = &fileOrder{after: e.seq, upTo: lsm.MaxSequence, cursor: file.Cursor(lsm.MaxSequence)}
 	beyond := hi // the first version over the limit
-	for ; lo < hi && beyond == hi; lo += min(feedOrderStep, hi-lo) {
-		if err = file.Sequences(lo, min(hi, lo+feedOrderStep), e.seq, func(ordinal uint32, seq uint64) {
+	for ; lo < hi && beyond == hi; lo += min(orderStep, hi-lo) {
+		if err = file.Sequences(lo, min(hi, lo+orderStep), e.seq, func(ordinal uint32, seq uint64) {
 			switch {
 			case seq > o.upTo || beyond < hi:
 			case !whole && len(o.list) == limit:

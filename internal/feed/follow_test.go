@@ -1,10 +1,10 @@
-package engine
+package feed
 
 import "testing"
 
 // TestFollowers: a signal wakes those who sleep, once, and nobody else.
 func TestFollowers(t *testing.T) {
-	var f followers
+	var f Followers
 	f.Signal()
 	one, two := f.add(), f.add()
 	woken := func(w *follower) bool {
