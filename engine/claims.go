@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/uniquekey"
 )
 
 // Unique keys are checked against the state after the whole batch, not operation by
@@ -21,13 +22,13 @@ import (
 
 // claimChange is what a batch does with one claim.
 type claimChange struct {
-	presentVersion         // the present version of the claim
-	id             claimID // key of the claim
-	holder         string  // id of the item that has it
-	taker          int     // operation whose item gets or keeps the claim, -1: none
-	giver          int     // operation whose item gives the claim up, -1: none
-	twice          int     // a second operation whose item would get the claim, -1: none
-	lived          bool    // the claim was live when it was looked up
+	presentVersion                   // the present version of the claim
+	id             uniquekey.ClaimID // key of the claim
+	holder         string            // id of the item that has it
+	taker          int               // operation whose item gets or keeps the claim, -1: none
+	giver          int               // operation whose item gives the claim up, -1: none
+	twice          int               // a second operation whose item would get the claim, -1: none
+	lived          bool              // the claim was live when it was looked up
 }
 
 // goneItem is an expired item that the batch deletes with its claims.
@@ -48,8 +49,8 @@ type heldItem struct {
 // documents that patches make must be known.
 func (p *partition) lookUpClaims(v *lsm.Version, u *commit) error {
 	u.claims, u.held, u.gone = u.claims[:0], u.held[:0], u.gone[:0]
-	places := make(map[claimID]int)
-	change := func(id claimID) *claimChange {
+	places := make(map[uniquekey.ClaimID]int)
+	change := func(id uniquekey.ClaimID) *claimChange {
 		at, ok := places[id]
 		if !ok {
 			at = len(u.claims)
@@ -61,7 +62,7 @@ func (p *partition) lookUpClaims(v *lsm.Version, u *commit) error {
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
 	now := u.now()
-	var had, has, stale []claimID
+	var had, has, stale []uniquekey.ClaimID
 	for i := range u.ops {
 		op := &u.ops[i]
 		if !op.final {
@@ -76,7 +77,7 @@ func (p *partition) lookUpClaims(v *lsm.Version, u *commit) error {
 		held.exists, held.version.Body = exists, nil
 		had, has = had[:0], has[:0]
 		if held.seen = exists && lsm.Shown(&held.version, now); held.seen {
-			had = u.c.unique.claims(had, body)
+			had = u.c.unique.Claims(had, body)
 		} else if exists && held.version.IsDocument() && !u.c.def.Replicated {
 			if stale, err = p.claimsOf(v, u, op.id(), body, stale[:0]); err != nil {
 				return err
@@ -87,7 +88,7 @@ func (p *partition) lookUpClaims(v *lsm.Version, u *commit) error {
 		}
 		u.held = append(u.held, held)
 		if op.verb != verbDelete {
-			has = u.c.unique.claims(has, op.body())
+			has = u.c.unique.Claims(has, op.body())
 		}
 		lasts := held.version.Expires == 0 && op.ttl == 0
 		for n := range had {
@@ -134,7 +135,7 @@ func (u *commit) writes(id string) bool {
 }
 
 // bury adds an expired item, if it exists, to u.gone, and its claims to ids.
-func (p *partition) bury(v *lsm.Version, u *commit, id string, now int64, ids []claimID) ([]claimID, error) {
+func (p *partition) bury(v *lsm.Version, u *commit, id string, now int64, ids []uniquekey.ClaimID) ([]uniquekey.ClaimID, error) {
 	gone := goneItem{id: []byte(id)}
 	if slices.ContainsFunc(u.gone, func(g goneItem) bool { return bytes.Equal(g.id, gone.id) }) {
 		return ids, nil
@@ -154,9 +155,9 @@ func (p *partition) bury(v *lsm.Version, u *commit, id string, now int64, ids []
 
 // claimsOf adds to ids those claims on a document's values that its item still has.
 // Another item may have taken some when this one had expired.
-func (p *partition) claimsOf(v *lsm.Version, u *commit, id, body []byte, ids []claimID) ([]claimID, error) {
+func (p *partition) claimsOf(v *lsm.Version, u *commit, id, body []byte, ids []uniquekey.ClaimID) ([]uniquekey.ClaimID, error) {
 	n := len(ids)
-	ids = u.c.unique.claims(ids, body)
+	ids = u.c.unique.Claims(ids, body)
 	kept := ids[:n]
 	for _, claim := range ids[n:] {
 		key := u.key(claim[:])
@@ -223,7 +224,7 @@ func (c *claimChange) live(now int64) bool {
 // taken returns the error of an operation whose item cannot have a claim, because holder
 // has it.
 func (u *commit) taken(c *claimChange, op int, holder string) error {
-	err := &UniqueKeyError{Paths: u.c.unique.paths[c.id[1]], Holder: holder}
+	err := &UniqueKeyError{Paths: u.c.unique.Paths(c.id), Holder: holder}
 	if u.tx != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (u *commit) claimBytes() (size int64) {
 		return 0
 	}
 	for i := range u.ops {
-		size += int64(len(u.c.unique.paths)) * 2 * int64(len(u.pk.Encoded())+len(claimID{})+u.ops[i].idLen)
+		size += int64(u.c.unique.Len()) * 2 * int64(len(u.pk.Encoded())+len(uniquekey.ClaimID{})+u.ops[i].idLen)
 	}
 	return size
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -35,7 +36,7 @@ type Container struct {
 	name       string
 	def        ContainerDef
 	paths      *jsondoc.Paths
-	unique     *uniqueKeys // nil: there are none
+	unique     *uniquekey.Keys // nil: there are none
 	scanLimits jsondoc.Limits
 	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
@@ -378,7 +379,7 @@ func (c *Container) Name() string { return c.name }
 func (c *Container) Def() ContainerDef {
 	def := c.def
 	def.Synthetic = def.Synthetic.clone()
-	def.Index, def.UniqueKeys = IndexPolicy{}, cloneUnique(def.UniqueKeys)
+	def.Index, def.UniqueKeys = IndexPolicy{}, uniquekey.Clone(def.UniqueKeys)
 	if policy := c.family.Indexing.Load(); policy != nil {
 		def.Index = policy.Policy()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -527,7 +528,7 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if _, err := compileUnique(&d); err != nil {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
-	d.UniqueKeys = cloneUnique(d.UniqueKeys)
+	d.UniqueKeys = uniquekey.Clone(d.UniqueKeys)
 	if d.Limits.BatchOperations == 0 {
 		d.Limits.BatchOperations = defaultBatchOps
 	}

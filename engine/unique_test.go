@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -177,14 +178,14 @@ func checkClaims(t testing.TB, db *DB, c *Container) {
 func compareClaims(db *DB, c *Container) error {
 	type claim struct {
 		pk string
-		id claimID
+		id uniquekey.ClaimID
 	}
 	want := make(map[claim]string)
 	for it, err := range c.ScanAll(context.Background(), nil) {
 		if err != nil {
 			return err
 		}
-		for _, id := range c.unique.claims(nil, it.Body) {
+		for _, id := range c.unique.Claims(nil, it.Body) {
 			at := claim{string(it.Key.Encoded()), id}
 			if other, ok := want[at]; ok {
 				return fmt.Errorf("%s and %s have the same values", other, it.ID)
@@ -203,7 +204,7 @@ func compareClaims(db *DB, c *Container) error {
 			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= now {
 				continue
 			}
-			at := claim{string(k.PK), claimID(k.ID)}
+			at := claim{string(k.PK), uniquekey.ClaimID(k.ID)}
 			if want[at] != string(v.Body) {
 				return fmt.Errorf("item %q has claim %x, of item %q", v.Body, k.ID, want[at])
 			}
