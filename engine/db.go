@@ -133,7 +133,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		db.abandon()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	db.work.events.start(db)
+	db.work.events.Start(db.callListener)
 	return db, nil
 }
 

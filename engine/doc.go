@@ -126,7 +126,7 @@
 //
 // All other locks come last: no lock of the table is taken under them. They are
 // DB.marks, keySizes.mu, partition.obsolete, partition.building, DB.leftovers,
-// Job.mu, workers.mu, eventQueue.mu (all *), the locks of caches and statistics,
+// Job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches and statistics,
 // and those of other packages (wal/log.go has the table of the log's locks).
 //
 // # Sizes

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/cleavestore/cleave/internal/lockorder"
-	"github.com/cleavestore/cleave/internal/locks"
 )
 
 // EventListener is a set of optional functions that the engine calls as things
@@ -94,89 +91,10 @@ type NearlyFullEvent struct {
 	Limit     int64 // past which writes fail with ErrLogicalPartitionFull
 }
 
-// maxQueuedEvents bounds the events that wait for a slow listener.
-const maxQueuedEvents = 4096
-
-// eventQueue calls the listener, in order, on a goroutine of its own: callers of
-// notify may hold locks.
-type eventQueue struct {
-	mu      lockorder.Mutex[locks.Events]
-	waiting []func()
-	closed  bool
-	wake    chan struct{}
-	done    chan struct{}
-}
-
-// start begins the goroutine. Earlier events wait for it.
-func (q *eventQueue) start(db *DB) {
-	q.mu.Lock()
-	q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
-	signal(q.wake)
-	q.mu.Unlock()
-	go q.run(db)
-}
-
-// run calls the listener until the queue is stopped. A listener that ends its
-// goroutine gets another one.
-func (q *eventQueue) run(db *DB) {
-	ended := false
-	defer func() {
-		if ended {
-			close(q.done)
-			return
-		}
-		go q.run(db)
-	}()
-	for more := true; more; _, more = <-q.wake {
-		for call := q.take(); call != nil; call = q.take() {
-			db.callListener(call)
-		}
-	}
-	ended = true
-}
-
-// take returns the next call of the listener, nil if none waits.
-func (q *eventQueue) take() (call func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		return nil
-	}
-	call = q.waiting[0]
-	q.waiting = q.waiting[1:]
-	return call
-}
-
-// stop waits until the listener has been called for all queued events, and ends
-// the goroutine.
-func (q *eventQueue) stop() {
-	q.mu.Lock()
-	running := q.wake != nil && !q.closed
-	q.closed = true
-	if running {
-		close(q.wake)
-	}
-	q.mu.Unlock()
-	if running {
-		<-q.done
-	}
-}
-
-// notify reports an event. It never waits.
+// notify reports an event to a function of the listener. It never waits.
 func notify[E any](db *DB, fn func(E), event E) {
-	if fn == nil {
-		return
-	}
-	q := &db.work.events
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed || len(q.waiting) >= maxQueuedEvents {
+	if fn != nil && !db.work.events.Add(func() { fn(event) }) {
 		db.counters.eventsDropped.Add(1)
-		return
-	}
-	q.waiting = append(q.waiting, func() { fn(event) })
-	if q.wake != nil {
-		signal(q.wake)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/eventqueue"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -47,7 +48,7 @@ type workers struct {
 	wake    chan struct{} // reclaimer
 	room    chan struct{} // closed and replaced when memory was released
 
-	events eventQueue
+	events eventqueue.Queue
 }
 
 // flushers is how many goroutines flush. All of them run where that leaves a processor
@@ -105,7 +106,7 @@ func (w *workers) stop() {
 	}
 	w.halt()
 	w.wg.Wait()
-	w.events.stop()
+	w.events.Stop()
 }
 
 // retire calls fn when no reader can hold what fn releases any more.

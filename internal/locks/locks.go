@@ -38,7 +38,7 @@ type (
 	Leftovers struct{} // DB.leftovers
 	Job       struct{} // Job.mu
 	Workers   struct{} // workers.mu
-	Events    struct{} // eventQueue.mu
+	Events    struct{} // of eventqueue.Queue
 )
 
 type order = lockorder.Order
@@ -70,4 +70,4 @@ func (Building) Order() order  { return order{Name: "partition.building", Rank: 
 func (Leftovers) Order() order { return order{Name: "DB.leftovers", Rank: 200, NoIO: true} }
 func (Job) Order() order       { return order{Name: "Job.mu", Rank: 200, NoIO: true} }
 func (Workers) Order() order   { return order{Name: "workers.mu", Rank: 200, NoIO: true} }
-func (Events) Order() order    { return order{Name: "eventQueue.mu", Rank: 200, NoIO: true} }
+func (Events) Order() order    { return order{Name: "eventqueue.Queue", Rank: 200, NoIO: true} }
