@@ -18,7 +18,8 @@ import (
 //     event report it. Versions that were written before keep their stamps.
 //   - What merges drop: see expiry.go.
 //
-// Marks, which say when a sequence was given out, do not depend on it: see marks.go.
+// Marks, which say when a sequence was given out, do not depend on it: see package
+// seqtime.
 //
 // In a replicated container stamps come from entries. They affect only that container.
 

@@ -18,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/rowcache"
+	"github.com/cleavestore/cleave/internal/seqtime"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -69,7 +70,7 @@ type DB struct {
 	bearing bool        // what cannot be read is set aside: see aside.go
 	short   bool        // the reserve file was removed to open the store: see reserve.go
 
-	marks    marks
+	marks    seqtime.Marks
 	stamps   stamps
 	promised atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	cold     *openfile.ColdReads
@@ -260,7 +261,7 @@ func (db *DB) prepareClose() error {
 	e.Clean = true
 	e.LastSeq = db.log.LastSeq()
 	e.TimeHigh = db.stamps.last.Load()
-	e.Marks = db.marks.all()
+	e.Marks = db.marks.All()
 	e.LogClosed = append(dropClosed(e.LogClosed, e.LogFirst), closed)
 	if err := db.storeManifestLocked(e); err != nil {
 		note(err)

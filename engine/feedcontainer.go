@@ -153,7 +153,7 @@ func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return 
 func (s containerFeed) Routing() feed.Routing                          { return s.c.routing.Load() }
 func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.ctx.Done() }
 func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
-func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.since(millis) }
+func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.At(millis) }
 func (s containerFeed) ReadError(err error) error                      { return s.c.db.readError(err) }
 
 func (s containerFeed) Sync(to wal.Position) error {

@@ -66,7 +66,7 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	state := &db.storeManifest.state
 	db.env.StoreID = state.StoreID
-	db.marks.open(state.Marks, db.markMillis())
+	db.marks.Open(state.Marks, db.steadyMillis())
 	if err = db.openPartitions(ctx, state); err != nil {
 		return err
 	}
