@@ -218,7 +218,11 @@ func TestRestoreStopped(t *testing.T) {
 		}
 		return holds(below{image, "copy"}, 24)
 	}
-	for n, stopped := int64(1), true; stopped; n++ {
+	step := int64(1)
+	if raceEnabled && testing.Short() {
+		step = 3 // every one of them is tried without the detector
+	}
+	for n, stopped := int64(1), true; stopped; n += step {
 		stopped = false
 		mem := vfs.NewMem()
 		if n%2 == 0 {
@@ -240,7 +244,7 @@ func TestRestoreStopped(t *testing.T) {
 			must(t, check(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))
 		}
 	}
-	for n := int64(1); ; n++ {
+	for n := int64(1); ; n += step {
 		mem := vfs.NewMem()
 		faulty := vfs.NewFaulty(mem)
 		faulty.FailAt(n, errInjected, false)

@@ -33,6 +33,9 @@ func TestConcurrent(t *testing.T) {
 	}
 	const writers, keys = 3, 40
 	rounds := amount(150, 40, 30)
+	if raceEnabled && testing.Short() {
+		rounds = 12
+	}
 	var acknowledged [writers][keys]atomic.Int64
 	document := func(w, k int, n int64) []byte {
 		return fmt.Appendf(nil, `{"id":"%d","k":%d,"n":%d,"text":%q}`, k, w, n, strings.Repeat("text ", k*int(n%20)))
