@@ -25,12 +25,12 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 	return func(yield func(Item, error) bool) {
 		*report = RepairReport{}
 		scan := c.ScanAll(ctx, nil)
-		past := salvage{report: report, salvager: salvager{ctx: ctx}}
+		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
 		if pk.Valid() {
 			scan = c.Scan(ctx, pk, "", nil)
 			first, last := itemKey(pk, ""), itemKey(pk, "")
 			last.ID = lsm.AfterAllIDs
-			past.after, past.before = &first, &last
+			past.After, past.Before = &first, &last
 		}
 		give := func(it Item) bool {
 			report.Documents++
@@ -56,9 +56,9 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 		}
 		if last.ID != "" {
 			after := itemKey(last.Key, last.ID)
-			past.after = &after
+			past.After = &after
 		}
-		past.give = func(k *item.Key, v *item.Version) error {
+		past.Give = func(k *item.Key, v *item.Version) error {
 			it := Item{
 				Meta: Meta{
 					Key: keyOf(string(k.PK)), ID: string(k.ID), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified),
@@ -93,19 +93,19 @@ var errLeft = errors.New("the loop was left")
 
 // salvage reads partitions past what cannot be read.
 type salvage struct {
-	salvager
+	lsm.Salvager
 	report   *RepairReport
 	progress func(RepairReport) // nil: nobody is told
 }
 
 func (s *salvage) partition(p *partition) error {
-	s.now, s.claims = p.c.nowMillis(), p.c.unique != nil
-	s.uncertain = &s.report.Uncertain
-	s.lost = func(f *lsm.File, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
-	s.pause = func() {
+	s.Now, s.Claims = p.c.nowMillis(), p.c.unique != nil
+	s.Uncertain = &s.report.Uncertain
+	s.Lost = func(f *lsm.File, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
+	s.Pause = func() {
 		if s.progress != nil {
 			s.progress(*s.report)
 		}
 	}
-	return s.salvager.read(&p.Tree)
+	return s.Read(&p.Tree)
 }

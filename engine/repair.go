@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // RepairOptions are the options of Repair. Nil means none.
@@ -101,7 +102,7 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 		return err
 	}
 	r.past = salvage{
-		salvager: salvager{ctx: r.ctx, older: r.opts.Older, give: r.write}, report: &r.report, progress: r.opts.Progress,
+		Salvager: lsm.Salvager{Ctx: r.ctx, Older: r.opts.Older, Give: r.write}, report: &r.report, progress: r.opts.Progress,
 	}
 	for _, p := range c.routing.Load().parts {
 		if err := r.past.partition(p); err != nil {
@@ -120,7 +121,7 @@ func (r *repairer) write(k *item.Key, v *item.Version) (err error) {
 	o := new(WriteOptions)
 	if r.into.def.DefaultTTL != 0 {
 		if o.TTL = NoExpiry; v.Expires != 0 {
-			o.TTL = time.Duration(v.Expires-r.past.now) * time.Millisecond
+			o.TTL = time.Duration(v.Expires-r.past.Now) * time.Millisecond
 		}
 	}
 	pk := keyOf(string(k.PK))

@@ -1,16 +1,15 @@
-package engine
+package lsm
 
 import (
 	"context"
 
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
 // salvaged is a run that a repair reads, past what cannot be read.
 type salvaged struct {
-	lsm.RunWalker
+	RunWalker
 	ok       bool
 	last     item.KeyCopy // the key before the present one
 	gap      bool         // something between from and to could not be read
@@ -18,7 +17,7 @@ type salvaged struct {
 }
 
 // advance moves to the next version that can be read.
-func (s *salvaged) advance(lost func(f *lsm.File, why error)) {
+func (s *salvaged) advance(lost func(f *File, why error)) {
 	s.gap = false
 	if s.ok {
 		s.last.Set(s.Walker.Key())
@@ -53,31 +52,31 @@ func (s *salvaged) hides(k *item.Key) bool {
 	return s.gap && item.Compare(&s.from.Key, k) < 0 && item.Compare(k, &s.to.Key) < 0
 }
 
-// salvager reads trees past what cannot be read.
-type salvager struct {
-	ctx    context.Context
-	claims bool  // marked keys are those of claims, which are left out
-	older  bool  // gives also documents of which a newer version, or a delete, may be lost
-	now    int64 // time by which documents have expired
+// Salvager reads trees past what cannot be read. One goroutine uses it.
+type Salvager struct {
+	Ctx    context.Context
+	Claims bool  // marked keys are those of claims, which are left out
+	Older  bool  // gives also documents of which a newer version, or a delete, may be lost
+	Now    int64 // time by which documents have expired
 	// Only keys between these, exclusive, are wanted. nil: from the first, to the last.
-	after, before *item.Key
-	// give gets each document. Its arguments are valid only during the call.
-	give func(k *item.Key, v *item.Version) error
-	// lost is told of each part of a file that could not be read.
-	lost func(f *lsm.File, why error)
-	// uncertain counts the documents of which a newer version, or a delete, may be lost.
-	uncertain *int64
-	pause     func() // called from time to time
+	After, Before *item.Key
+	// Give gets each document. Its arguments are valid only during the call.
+	Give func(k *item.Key, v *item.Version) error
+	// Lost is told of each part of a file that could not be read.
+	Lost func(f *File, why error)
+	// Uncertain counts the documents of which a newer version, or a delete, may be lost.
+	Uncertain *int64
+	Pause     func() // called from time to time
 }
 
 // wants says that a key from lo to hi may be wanted.
-func (r *salvager) wants(lo, hi *item.Key) bool {
-	return (r.after == nil || item.Compare(r.after, hi) < 0) && (r.before == nil || item.Compare(lo, r.before) < 0)
+func (r *Salvager) wants(lo, hi *item.Key) bool {
+	return (r.After == nil || item.Compare(r.After, hi) < 0) && (r.Before == nil || item.Compare(lo, r.Before) < 0)
 }
 
-// read reads a tree as a merge of all of its runs does, with the memtables in front of
+// Read reads a tree as a merge of all of its runs does, with the memtables in front of
 // them.
-func (r *salvager) read(t *lsm.Tree) error {
+func (r *Salvager) Read(t *Tree) error {
 	if b := t.Bounds(); !r.wants(&b.Lo, &b.Hi) {
 		return nil
 	}
@@ -85,31 +84,31 @@ func (r *salvager) read(t *lsm.Tree) error {
 	defer release()
 	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
-	lost := func(f *lsm.File, why error) {
+	lost := func(f *File, why error) {
 		if b := f.Bounds(t.Family.Levels); r.wants(&b.Lo, &b.Hi) {
-			r.lost(f, why)
+			r.Lost(f, why)
 		}
 	}
-	var mem lsm.Cursor
-	mem.Open(&lsm.Version{Active: v.Active, Frozen: v.Frozen}, lsm.MaxSequence, false)
+	var mem Cursor
+	mem.Open(&Version{Active: v.Active, Frozen: v.Frozen}, MaxSequence, false)
 	defer mem.Close()
 	mem.Start()
 	var runs []*salvaged
 	for _, of := range v.Runs {
-		s := &salvaged{RunWalker: lsm.RunWalker{Files: of.Files}}
+		s := &salvaged{RunWalker: RunWalker{Files: of.Files}}
 		s.advance(lost)
 		runs = append(runs, s)
 	}
 	var k item.KeyCopy
-	var deleted lsm.DeletedBefore
+	var deleted DeletedBefore
 	var of item.KeyCopy // the logical partition at hand
 	whole := len(runs)  // index of the newest run that may have lost a delete of it
 	for n := 0; ; n++ {
 		if n%pacing.Piece == 0 {
-			if err := r.ctx.Err(); err != nil {
+			if err := r.Ctx.Err(); err != nil {
 				return err
 			}
-			r.pause()
+			r.Pause()
 		}
 		// The newest version of the lowest key. -1 is memory.
 		const none = -2
@@ -132,7 +131,7 @@ func (r *salvager) read(t *lsm.Tree) error {
 				at, key, ver = i, s.Walker.Key(), s.Walker.Version()
 			}
 		}
-		if at == none || r.before != nil && item.Compare(key, r.before) >= 0 {
+		if at == none || r.Before != nil && item.Compare(key, r.Before) >= 0 {
 			return mem.Err()
 		}
 		k.Set(key)
@@ -146,7 +145,7 @@ func (r *salvager) read(t *lsm.Tree) error {
 				}
 			}
 		}
-		gone := deleted.Hides(key, ver) || !lsm.Shown(ver, r.now) || r.claims && key.Marked() || !r.wants(key, key)
+		gone := deleted.Hides(key, ver) || !Shown(ver, r.Now) || r.Claims && key.Marked() || !r.wants(key, key)
 		if !gone {
 			uncertain := at > whole || at >= 0 && runs[at].Walker.Older()
 			for i := range at {
@@ -160,11 +159,11 @@ func (r *salvager) read(t *lsm.Tree) error {
 				ver = runs[at].Walker.Version()
 			}
 			if uncertain && !gone {
-				*r.uncertain++
-				gone = !r.older
+				*r.Uncertain++
+				gone = !r.Older
 			}
 			if !gone {
-				if err := r.give(key, ver); err != nil {
+				if err := r.Give(key, ver); err != nil {
 					return err
 				}
 			}
