@@ -129,13 +129,13 @@ func (b *backupRun) run(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	if err := b.db.log.Sync(); err != nil {
 		return BackupInfo{}, b.db.uncertain(err)
 	}
-	s := spool{fs: b.db.env.FS, name: fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix)}
-	defer s.remove()
-	if err := b.records(ctx, s.add); err != nil {
+	s := backup.NewSpool(b.db.env.FS, fmt.Sprintf("backup-%x%s", b.catalog.ID, manifest.TempSuffix))
+	defer s.Remove()
+	if err := b.records(ctx, s.Add); err != nil {
 		return BackupInfo{}, err
 	}
 	b.leaveMemory()
-	return b.write(ctx, w, s.each)
+	return b.write(ctx, w, s.Each)
 }
 
 // capture does steps 1 and 2.

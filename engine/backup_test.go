@@ -272,7 +272,7 @@ func TestBackupFailedCalls(t *testing.T) {
 	upsert(t, c, "first", 100)
 	must(t, db.Flush(ctx))
 	for i := range 3 {
-		upsert(t, c, fmt.Sprint("large", i), spoolBuffer/2)
+		upsert(t, c, fmt.Sprint("large", i), 1<<19) // two fill the buffer of the spool
 	}
 	names := mem.Names()
 	for n := int64(1); ; n++ {
