@@ -123,7 +123,7 @@ func (e *Execution) inPart(ctx context.Context, p Part, born uint64, visit func(
 	}
 	defer call.Leave()
 	if e.Snapshot != nil {
-		if err := e.Snapshot.Check(); err != nil {
+		if err = e.Snapshot.Check(); err != nil {
 			return err
 		}
 	}

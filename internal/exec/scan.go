@@ -308,7 +308,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 	}
 	defer call.Leave()
 	if s.snapshot != nil {
-		if err := s.snapshot.Check(); err != nil {
+		if err = s.snapshot.Check(); err != nil {
 			return false, err
 		}
 	}
