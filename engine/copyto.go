@@ -393,7 +393,7 @@ func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64)
 	return func(yield func(Item, error) bool) {
 		o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := exec.ScanRange(ctx, c.host(), all, &o, items(yield))
+		err := exec.ScanRange(ctx, c.host(), all, &o, func(r *exec.Row) bool { return give(yield, r) })
 		if err != nil {
 			yield(Item{}, err)
 		}

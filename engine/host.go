@@ -164,13 +164,11 @@ func (s *snapshotCut) Cut(at partmap.EPK) (seq, born uint64) { return (*Snapshot
 // Now returns the time by which items have expired; 0: by the clock.
 func (s *snapshotCut) Now() int64 { return s.now }
 
-// items returns a function that gives rows to yield as items. It is inlined, so that the
-// function stays on the stack and makes each item where yield takes it.
-func items(yield func(Item, error) bool) func(*exec.Row) bool {
-	return func(r *exec.Row) bool {
-		return yield(Item{
-			Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
-			Body: r.Body,
-		}, nil)
-	}
+// give gives a row to yield as an item, which it makes where yield takes it. A function
+// that returned the item, or one that gave it, would cost a copy or an allocation.
+func give(yield func(Item, error) bool, r *exec.Row) bool {
+	return yield(Item{
+		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
+		Body: r.Body,
+	}, nil)
 }

@@ -54,11 +54,12 @@ func (r *Result) All() iter.Seq2[Item, error] {
 		e, _, err := r.prepare()
 		if err == nil {
 			defer e.Close()
-			if r.selected.Grouped() {
-				r.finished, err = e.Run(func(row *exec.Row) bool { return yield(Item{Body: row.Body}, nil) })
-			} else {
-				r.finished, err = e.Run(items(yield))
-			}
+			r.finished, err = e.Run(func(row *exec.Row) bool {
+				if row.Seq == 0 {
+					return yield(Item{Body: row.Body}, nil) // of groups
+				}
+				return give(yield, row)
+			})
 		}
 		if err != nil {
 			yield(Item{}, err)

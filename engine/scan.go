@@ -50,7 +50,7 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 		err := c.checkPartitionKey(pk)
 		if err == nil {
 			opts := o.at(s)
-			err = exec.ScanKey(ctx, c.host(), pk, from, &opts, items(yield))
+			err = exec.ScanKey(ctx, c.host(), pk, from, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -62,7 +62,7 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 	return func(yield func(Item, error) bool) {
 		opts := o.at(s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := exec.ScanRange(ctx, c.host(), all, &opts, items(yield))
+		err := exec.ScanRange(ctx, c.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		if err != nil {
 			yield(Item{}, err)
 		}

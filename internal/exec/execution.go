@@ -43,6 +43,8 @@ type Execution struct {
 
 	documents, bytes, matched, found atomic.Int64
 
+	group Row // that yield is shown
+
 	charging sync.Mutex
 	charge   float64 // RU
 }

@@ -42,16 +42,15 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 	if err != nil {
 		return err
 	}
-	var result Row
 	for _, key := range all.Keys() {
 		if e.After != nil && key <= string(e.After.Order) {
 			continue
 		}
 		var ok bool
-		if result.Body, ok = all.Append(nil, key); !ok {
+		if e.group.Body, ok = all.Append(nil, key); !ok {
 			continue
 		}
-		if err := e.give(&result, Position{Order: []byte(key)}, yield); err != nil {
+		if err := e.give(&e.group, Position{Order: []byte(key)}, yield); err != nil {
 			return err
 		}
 	}
