@@ -71,16 +71,16 @@ func (o *output) indexDocument(v *item.Version) error {
 
 // takesFrom says whether the document of an input's present version must be read, because
 // the input's file has no usable index for the policy.
-func (o *output) takesFrom(in *RunWalker) (reads bool, err error) {
+func (o *output) takesFrom(in *runWalker) (reads bool, err error) {
 	if o.index.builder == nil {
 		return false, nil
 	}
 	t := in.taken
-	if t == nil || t.file != in.File || t.number != o.number {
-		t = &takenIndex{file: in.File, number: o.number}
+	if t == nil || t.file != in.file || t.number != o.number {
+		t = &takenIndex{file: in.file, number: o.number}
 		// A damaged index is rebuilt from the documents.
-		t.r, err = in.File.openIndex(o.index.policy, true)
-		if in.File.BadIndex.Load() || errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrIO) {
+		t.r, err = in.file.openIndex(o.index.policy, true)
+		if in.file.BadIndex.Load() || errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrIO) {
 			t.r, err = nil, nil
 		}
 		if err != nil {
@@ -95,12 +95,12 @@ func (o *output) takesFrom(in *RunWalker) (reads bool, err error) {
 // takeIndex notes the new ordinal of an input's present version. read says that its
 // document was read: then the document is indexed. Otherwise its terms come from the
 // input's index.
-func (o *output) takeIndex(in *RunWalker, read bool) error {
+func (o *output) takeIndex(in *runWalker, read bool) error {
 	b := o.index.builder
 	if b == nil {
 		return nil
 	}
-	ordinal, was := o.w.Items()-1, in.Walker.Ordinal()
+	ordinal, was := o.w.Items()-1, in.walker.Ordinal()
 	m := &in.taken.remap
 	if m.New == nil {
 		m.First = was
@@ -110,9 +110,9 @@ func (o *output) takeIndex(in *RunWalker, read bool) error {
 	}
 	m.New = append(m.New, ordinal)
 	if read {
-		return o.indexDocument(in.Walker.Version())
+		return o.indexDocument(in.walker.Version())
 	}
-	b.Note(ordinal, in.Walker.Version(), o.w.LastOlder() || o.hidden)
+	b.Note(ordinal, in.walker.Version(), o.w.LastOlder() || o.hidden)
 	return nil
 }
 

@@ -140,48 +140,48 @@ type compactor struct {
 	inputs  runHeap
 }
 
-// RunWalker walks the files of a run.
-type RunWalker struct {
-	Files  []*File
-	File   *File // under the walker
-	Walker *segment.Walker
+// runWalker walks the files of a run.
+type runWalker struct {
+	files  []*File
+	file   *File // under the walker
+	walker *segment.Walker
 	age    int         // 0 the newest
 	taken  *takenIndex // index of file, for the present output file
 }
 
-func (r *RunWalker) Next() (bool, error) {
+func (r *runWalker) next() (bool, error) {
 	for {
-		if r.Walker != nil {
+		if r.walker != nil {
 			if r.advance() {
 				return true, nil
 			}
-			if err := r.Walker.Err(); err != nil {
-				return false, r.File.refused(err)
+			if err := r.walker.Err(); err != nil {
+				return false, r.file.refused(err)
 			}
 		}
-		if len(r.Files) == 0 {
+		if len(r.files) == 0 {
 			return false, nil
 		}
-		r.File, r.Walker = r.Files[0], r.Files[0].walk()
-		r.Files = r.Files[1:]
+		r.file, r.walker = r.files[0], r.files[0].walk()
+		r.files = r.files[1:]
 	}
 }
 
 // runHeap orders inputs by key, then newest version first, then newest run first.
-type runHeap []*RunWalker
+type runHeap []*runWalker
 
 func (h runHeap) Len() int { return len(h) }
 func (h runHeap) Less(i, j int) bool {
-	if c := item.Compare(h[i].Walker.Key(), h[j].Walker.Key()); c != 0 {
+	if c := item.Compare(h[i].walker.Key(), h[j].walker.Key()); c != 0 {
 		return c < 0
 	}
 	// The age of runs does not order versions: replay may have flushed one twice, see
 	// makeRoom.
-	a, b := h[i].Walker.Version().Seq, h[j].Walker.Version().Seq
+	a, b := h[i].walker.Version().Seq, h[j].walker.Version().Seq
 	return a > b || a == b && h[i].age < h[j].age
 }
 func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)   { *h = append(*h, x.(*RunWalker)) }
+func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runWalker)) }
 func (h *runHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]
@@ -191,8 +191,8 @@ func (h *runHeap) Pop() any {
 
 func (m *compactor) run(runs []*Run) error {
 	for age, r := range runs {
-		in := &RunWalker{Files: r.Files, age: age}
-		ok, err := in.Next()
+		in := &runWalker{files: r.Files, age: age}
+		ok, err := in.next()
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (m *compactor) run(runs []*Run) error {
 	var key item.KeyCopy // the key at hand
 	for len(m.inputs) > 0 {
 		top := m.inputs[0]
-		k, v := top.Walker.Key(), top.Walker.Version()
+		k, v := top.walker.Key(), top.walker.Version()
 		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
 			key.Set(k)
 			m.keep.nextKey(k)
@@ -226,7 +226,7 @@ func (m *compactor) run(runs []*Run) error {
 			}
 			m.overlap.note(k)
 		}
-		ok, err := top.Next()
+		ok, err := top.next()
 		if err != nil {
 			return err
 		}
@@ -289,13 +289,13 @@ func (t *Tree) PickTiers(runs []*Run, last bool) (CompactionPlan, error) {
 }
 
 // advance moves the walker to the next version within the bounds.
-func (r *RunWalker) advance() bool {
-	for r.Walker.Next() {
-		clip := r.File.Clip
-		if clip == nil || clip.Holds(r.Walker.Key()) {
+func (r *runWalker) advance() bool {
+	for r.walker.Next() {
+		clip := r.file.Clip
+		if clip == nil || clip.Holds(r.walker.Key()) {
 			return true
 		}
-		if clip.Hi.Hash < r.Walker.Key().Hash {
+		if clip.Hi.Hash < r.walker.Key().Hash {
 			return false // far behind the upper bound
 		}
 	}

@@ -72,27 +72,27 @@ func (o *output) Add(k *item.Key, v *item.Version) error {
 }
 
 // addFrom adds the current version of an input.
-func (o *output) addFrom(in *RunWalker) error {
-	if err := o.begin(in.Walker.Key()); err != nil {
+func (o *output) addFrom(in *runWalker) error {
+	if err := o.begin(in.walker.Key()); err != nil {
 		return err
 	}
 	o.Items++
-	o.expiring.note(in.Walker.Version())
-	o.shadows.note(in.Walker.Key(), in.Walker.Version().Seq)
-	o.hidden = o.deleted.Hides(in.Walker.Key(), in.Walker.Version())
+	o.expiring.note(in.walker.Version())
+	o.shadows.note(in.walker.Key(), in.walker.Version().Seq)
+	o.hidden = o.deleted.Hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
 		return err
 	}
 	if reads {
-		if err := in.Walker.Complete(); err != nil {
-			return in.File.refused(err)
+		if err := in.walker.Complete(); err != nil {
+			return in.file.refused(err)
 		}
 	}
-	if err := o.w.AddFrom(in.Walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
-		return in.File.refused(in.File.Corrupt(err)) // no writer accepts this item: the input is damaged
+	if err := o.w.AddFrom(in.walker); errors.Is(err, segment.ErrItem) || errors.Is(err, segment.ErrOrder) {
+		return in.file.refused(in.file.Corrupt(err)) // no writer accepts this item: the input is damaged
 	} else if errors.Is(err, fault.ErrCorrupt) {
-		return in.File.refused(err)
+		return in.file.refused(err)
 	} else if err != nil {
 		return err
 	}

@@ -57,9 +57,9 @@ func (t *Tree) rewriteFile(ctx context.Context, f *File, older []*Run, backlog i
 	if out.Codec != segment.None {
 		out.Dict = t.Family.CompactionDictionary([]*Run{{Files: []*File{f}}})
 	}
-	in := RunWalker{Files: []*File{f}}
+	in := runWalker{files: []*File{f}}
 	for n := 0; ; n++ {
-		more, err := in.Next()
+		more, err := in.next()
 		if err != nil {
 			return c, err
 		}

@@ -9,7 +9,7 @@ import (
 
 // salvaged is a run that a repair reads, past what cannot be read.
 type salvaged struct {
-	RunWalker
+	runWalker
 	ok       bool
 	last     item.KeyCopy // the key before the present one
 	gap      bool         // something between from and to could not be read
@@ -20,18 +20,18 @@ type salvaged struct {
 func (s *salvaged) advance(lost func(f *File, why error)) {
 	s.gap = false
 	if s.ok {
-		s.last.Set(s.Walker.Key())
+		s.last.Set(s.walker.Key())
 	}
 	for {
 		before := s.ok
-		ok, err := s.Next()
+		ok, err := s.next()
 		if err == nil {
 			if s.ok = ok; ok && s.gap {
-				s.to.Set(s.Walker.Key())
+				s.to.Set(s.walker.Key())
 			}
 			return
 		}
-		b := s.File.Bounds(len(s.File.Properties().Min.EPK) / (item.MaxEPK / item.MaxLevels))
+		b := s.file.Bounds(len(s.file.Properties().Min.EPK) / (item.MaxEPK / item.MaxLevels))
 		if !s.gap {
 			s.gap = true
 			s.from.Set(&b.Lo)
@@ -40,9 +40,9 @@ func (s *salvaged) advance(lost func(f *File, why error)) {
 			}
 		}
 		s.to.Set(&b.Hi)
-		lost(s.File, err)
-		if !s.Walker.Skip() {
-			s.Walker = nil
+		lost(s.file, err)
+		if !s.walker.Skip() {
+			s.walker = nil
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (r *Salvager) Read(t *Tree) error {
 	mem.Start()
 	var runs []*salvaged
 	for _, of := range v.Runs {
-		s := &salvaged{RunWalker: RunWalker{Files: of.Files}}
+		s := &salvaged{runWalker: runWalker{files: of.Files}}
 		s.advance(lost)
 		runs = append(runs, s)
 	}
@@ -125,10 +125,10 @@ func (r *Salvager) Read(t *Tree) error {
 			}
 			c := -1
 			if at != none {
-				c = item.Compare(s.Walker.Key(), key)
+				c = item.Compare(s.walker.Key(), key)
 			}
-			if c < 0 || c == 0 && at >= 0 && s.Walker.Version().Seq > ver.Seq {
-				at, key, ver = i, s.Walker.Key(), s.Walker.Version()
+			if c < 0 || c == 0 && at >= 0 && s.walker.Version().Seq > ver.Seq {
+				at, key, ver = i, s.walker.Key(), s.walker.Version()
 			}
 		}
 		if at == none || r.Before != nil && item.Compare(key, r.Before) >= 0 {
@@ -147,16 +147,16 @@ func (r *Salvager) Read(t *Tree) error {
 		}
 		gone := deleted.Hides(key, ver) || !Shown(ver, r.Now) || r.Claims && key.Marked() || !r.wants(key, key)
 		if !gone {
-			uncertain := at > whole || at >= 0 && runs[at].Walker.Older()
+			uncertain := at > whole || at >= 0 && runs[at].walker.Older()
 			for i := range at {
 				uncertain = uncertain || runs[i].hides(key)
 			}
 			if at >= 0 {
-				if err := runs[at].Walker.Complete(); err != nil {
-					lost(runs[at].File, runs[at].File.Met(err))
+				if err := runs[at].walker.Complete(); err != nil {
+					lost(runs[at].file, runs[at].file.Met(err))
 					gone = true
 				}
-				ver = runs[at].Walker.Version()
+				ver = runs[at].walker.Version()
 			}
 			if uncertain && !gone {
 				*r.Uncertain++
@@ -174,7 +174,7 @@ func (r *Salvager) Read(t *Tree) error {
 			}
 		}
 		for _, s := range runs {
-			for s.ok && item.Compare(s.Walker.Key(), &k.Key) == 0 {
+			for s.ok && item.Compare(s.walker.Key(), &k.Key) == 0 {
 				s.advance(lost)
 			}
 		}

@@ -363,15 +363,15 @@ func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 		}
 		return nil
 	}
-	in := RunWalker{Files: []*File{s.file}}
+	in := runWalker{files: []*File{s.file}}
 	var last item.KeyCopy
 	var oldest uint64
 	for {
-		ok, err := in.Next()
+		ok, err := in.next()
 		if err != nil {
 			return err
 		}
-		if oldest != 0 && (!ok || item.Compare(in.Walker.Key(), &last.Key) != 0) {
+		if oldest != 0 && (!ok || item.Compare(in.walker.Key(), &last.Key) != 0) {
 			if err := visit(&last.Key, oldest); err != nil {
 				return err
 			}
@@ -379,8 +379,8 @@ func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 		if !ok {
 			return nil
 		}
-		last.Set(in.Walker.Key())
-		oldest = in.Walker.Version().Seq
+		last.Set(in.walker.Key())
+		oldest = in.walker.Version().Seq
 	}
 }
 

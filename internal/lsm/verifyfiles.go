@@ -43,6 +43,7 @@ type TreeChecker struct {
 	read   map[*segment.Reader]bool // they were checked: a file that trees share is read once
 }
 
+// NewTreeChecker returns a checker that has not read any file yet.
 func NewTreeChecker(ctx context.Context, report FileReport) *TreeChecker {
 	return &TreeChecker{ctx: ctx, report: report, read: make(map[*segment.Reader]bool)}
 }
