@@ -340,7 +340,7 @@ func (a *application) applyLocked(at manifest.Applied) error {
 		}
 	}
 	p.mu.applied = at
-	p.c.raiseEntryTime(at.Time)
+	p.c.entryTime.Raise(at.Time)
 	a.need = p.noteAppliedLocked(active, a.seq, a.pos, a.sync)
 	return nil
 }

@@ -182,7 +182,7 @@ func (b *backupRun) capture() {
 		c.Partitions = append(c.Partitions, *m)
 	}
 	state.LastSeq, state.SeqLimit = seq, max(state.SeqLimit, seq+1)
-	state.TimeHigh = max(state.TimeHigh, db.stamps.last.Load())
+	state.TimeHigh = max(state.TimeHigh, db.stamps.Newest())
 	c.ID, c.Full, c.Seq, c.Time, c.Store = newStoreID(db.opts.random), true, seq, db.opts.clock().UnixMilli(), state
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/timestamp"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
@@ -50,7 +51,7 @@ type Container struct {
 	followers  feed.Followers
 	feeds      feedList
 	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install
-	entryTime  atomic.Int64                   // of a replicated container: the latest time of its entries
+	entryTime  timestamp.Highest              // of a replicated container: the latest time of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.

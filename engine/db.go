@@ -19,6 +19,7 @@ import (
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/rowcache"
 	"github.com/cleavestore/cleave/internal/seqtime"
+	"github.com/cleavestore/cleave/internal/timestamp"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -71,7 +72,7 @@ type DB struct {
 	short   bool        // the reserve file was removed to open the store: see reserve.go
 
 	marks    seqtime.Marks
-	stamps   stamps
+	stamps   timestamp.Source
 	promised atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	cold     *openfile.ColdReads
 	files    *openfile.Budget
@@ -260,7 +261,7 @@ func (db *DB) prepareClose() error {
 	e := db.storeManifest.state.Edit()
 	e.Clean = true
 	e.LastSeq = db.log.LastSeq()
-	e.TimeHigh = db.stamps.last.Load()
+	e.TimeHigh = db.stamps.Newest()
 	e.Marks = db.marks.All()
 	e.LogClosed = append(dropClosed(e.LogClosed, e.LogFirst), closed)
 	if err := db.storeManifestLocked(e); err != nil {

@@ -356,7 +356,7 @@ func (in *installation) swap() (err error) {
 	}
 	in.p.mu.last = db.log.Appended()
 	r.inheritMeters()
-	c.raiseEntryTime(in.head.At.Time)
+	c.entryTime.Raise(in.head.At.Time)
 	c.routing.Store(r.routing)
 	for _, p := range in.old {
 		p.Dropped.Store(true)

@@ -104,7 +104,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err = db.storeManifest.dir.Edit(state, e); err != nil {
 		return err
 	}
-	db.stamps.found(state.TimeHigh)
+	db.foundAtOpen(state.TimeHigh)
 	if db.log, err = wal.Create(db.env.FS, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}

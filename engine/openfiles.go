@@ -130,7 +130,7 @@ func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
 	p.mu.lastSeq = m.FlushedSeq
 	p.Install.Applied = m.Applied.OrZero()
 	p.mu.applied = p.Install.Applied
-	p.c.raiseEntryTime(p.mu.applied.Time)
+	p.c.entryTime.Raise(p.mu.applied.Time)
 	p.Inherits.Store(&m.Inherits)
 	p.ChangeFloor.Store(m.ChangeFloor)
 	p.mu.mixed = len(m.Inherits) > 0

@@ -81,7 +81,7 @@ func describeOpened(db *DB) (text string) {
 			}
 		}
 	}
-	return text + fmt.Sprintf("next file %d, stamp %d, damage %+v", db.env.NextFile.Load(), db.stamps.last.Load(), db.Stats().Damage)
+	return text + fmt.Sprintf("next file %d, stamp %d, damage %+v", db.env.NextFile.Load(), db.stamps.Newest(), db.Stats().Damage)
 }
 
 // TestOpenManyAtOnce: partitions that are loaded at the same time give the store that

@@ -17,7 +17,7 @@ func (p *partition) replayMark(last uint64, at manifest.Applied) {
 	if at.Index > p.mu.applied.Index {
 		p.mu.applied = at
 	}
-	p.c.raiseEntryTime(at.Time)
+	p.c.entryTime.Raise(at.Time)
 }
 
 // noteEntries stores the newest entry in the manifest of a partition that holds
