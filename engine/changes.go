@@ -91,7 +91,7 @@ type ChangeOptions struct {
 // merges and moves of partitions.
 //
 // At most one error comes, as the last pair: ErrInvalid for a position of another
-// container or scope; *PositionExpiredError, only with AllVersions; ErrClosed, also if
+// container or scope, and for a scope OfBase of several keys; *PositionExpiredError, only with AllVersions; ErrClosed, also if
 // the container is dropped; with Follow the error of ctx. Each loop over the returned
 // sequence begins at from again.
 func (c *Container) Changes(ctx context.Context, s Scope, from Position, o *ChangeOptions) iter.Seq2[Change, error] {

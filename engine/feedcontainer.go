@@ -62,6 +62,10 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from Position, optio
 	if s, err = s.check(c); err != nil {
 		return nil, err
 	}
+	if s.kind == scopeBase {
+		// A position is for a range of the key space, and these keys are none.
+		return nil, invalidf("Changes: %s has several partition keys; take a feed of each, or of all partitions", s)
+	}
 	rng, err := s.bounds()
 	if err != nil {
 		return nil, err
