@@ -14,8 +14,8 @@ import (
 // An index policy changes in one step: the store manifest names the new policy, then
 // queries and background work go by it. An index names the policy that it was made
 // for. An index for another policy is not used: queries read the documents of its
-// file, until a merge or an index job writes the file anew with an index. An index job
-// does that by a trim (trim.go), which keeps all versions.
+// file, until a compaction or an index job writes the file anew with an index. An index
+// job does that as a trim does (compactions.go), and keeps all versions.
 
 // ErrIndexReplaced says that another policy has replaced the one that a job
 // applied.
