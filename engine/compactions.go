@@ -38,7 +38,7 @@ func (db *DB) tellCompacted(p *partition, c *lsm.Compacted, start time.Time, eve
 //
 // The steps are those of a merge (compaction.go), with one file as the input. If an automatic
 // split of the partition is queued, trimOne gives up; with settle it then returns
-// errMoved.
+// lsm.ErrMoved.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	if settle {
 		if err = p.Compacting.Lock(ctx); err != nil {

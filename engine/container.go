@@ -398,7 +398,7 @@ func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {
 	return call, err
 }
 
-// gone returns the error of a dropped partition: errMoved if the call must be routed
+// gone returns the error of a dropped partition: lsm.ErrMoved if the call must be routed
 // again, ErrClosed if the container was dropped.
 func (p *partition) gone() error {
 	if p.c.dropped.Load() {

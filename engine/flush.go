@@ -32,7 +32,7 @@ func (db *DB) flushOldest(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// writeOldest is flushOldest, with errMoved if the partition is dropped.
+// writeOldest is flushOldest, with lsm.ErrMoved if the partition is dropped.
 func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	v, release := p.PinVersion()
 	defer release()

@@ -191,7 +191,7 @@ func (db *DB) releaseLog() error {
 		if owners[s] == nil {
 			owners = db.streamOwners() // a new partition? It is listed before its first record.
 		}
-		return owners.done(s, file) // maxSequence if no partition needs the stream
+		return owners.done(s, file) // lsm.MaxSequence if no partition needs the stream
 	})
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()

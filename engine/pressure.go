@@ -13,10 +13,10 @@ import (
 
 // Back-pressure: writes slow down gradually, before they would have to
 // stop, while memtables fill their share of the budget, and while a partition
-// has more runs than merges keep up with. From pressureFrom on each written byte
+// has more runs than merges keep up with. From lsm.PressureFrom on each written byte
 // costs time, the more the fuller the memtables are. All writers together owe this
 // time, and pay it in sleeps of a millisecond or more. When the share is used up, or
-// at mostRuns runs, a write waits.
+// at lsm.MostRuns runs, a write waits.
 const (
 	pressureRate  = 100 << 20 // bytes a second at full pressure
 	smallestPause = time.Millisecond
@@ -32,7 +32,7 @@ func (db *DB) filled(from, to float64) float64 {
 	return max(0, min(1, (part-from)/(to-from)))
 }
 
-// fullness says how far write buffers are filled beyond pressureFrom, where writes
+// fullness says how far write buffers are filled beyond lsm.PressureFrom, where writes
 // begin to slow down: 0 to 1.
 func (db *DB) fullness() float64 { return db.filled(lsm.PressureFrom, 1) }
 

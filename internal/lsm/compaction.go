@@ -257,7 +257,7 @@ func (t *Tree) PickDead(ctx context.Context) Picker {
 	}
 }
 
-// PickFew leaves runsLeft runs.
+// PickFew leaves RunsLeft runs.
 func PickFew(runs []*Run, _ bool) (CompactionPlan, error) {
 	if len(runs) <= RunsLeft {
 		return CompactionPlan{}, nil

@@ -352,7 +352,7 @@ func (m *Cursor) Top() (*item.Key, *item.Version) {
 	return s.key, s.ver
 }
 
-// known returns false: a mergedCursor does not know whether the item is wanted.
+// Known returns false: a Cursor does not know whether the item is wanted.
 func (m *Cursor) Known() bool { return false }
 
 // next moves every source that is at the present key to its next key.

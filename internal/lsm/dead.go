@@ -95,7 +95,7 @@ func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err e
 
 // gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
 // that no reader is left at or below the lowest sequence of h. If some readers are left,
-// gone sets heldBack: the keeper then wakes the merger again.
+// gone sets HeldBack: maintenance then wakes the merger again.
 func (t *Tree) gone(h heldBy) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true

@@ -47,7 +47,7 @@ type Env struct {
 	// Background reports an error that no caller will see.
 	Background func(what string, err error)
 	// Remove calls remove for files that no manifest names any more. bytes is their size if
-	// known, else 0. It tries again later while Remove returns errHeld.
+	// known, else 0. It tries again later while Remove returns ErrHeld.
 	Remove func(what string, bytes int64, remove func() error)
 	// Retire calls release when no reader can hold what release releases any more.
 	Retire func(release func())
@@ -65,7 +65,7 @@ type Family struct {
 	Compression segment.Compression
 	dict        dictionary
 	Indexing    atomic.Pointer[index.Compiled] // nil: nothing is indexed
-	// ChangeFloor returns the sequence above which all versions are kept; maxSequence: no
+	// ChangeFloor returns the sequence above which all versions are kept; MaxSequence: no
 	// changes are kept.
 	ChangeFloor func() uint64
 }

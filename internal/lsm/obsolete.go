@@ -72,7 +72,7 @@ func (t *Tree) removeFiles(gone []*File) {
 }
 
 // letGo says whether the name of an obsolete file may be removed now. If a reader has
-// pinned the file, letGo notes it in obsolete.held.
+// pinned the file, letGo notes it in Obsolete.held.
 func (t *Tree) letGo(f *File) bool {
 	free := f.LetGo(f.Name)
 	t.Obsolete.Lock()

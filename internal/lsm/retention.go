@@ -11,12 +11,12 @@ import (
 // container that keeps changes keeps all above a floor, and the newest at or
 // below it. Callers show it the versions of a key newest first.
 type retention struct {
-	at      []uint64     // sequences at which readers read, falling; the first is maxSequence
+	at      []uint64     // sequences at which readers read, falling; the first is MaxSequence
 	oldest  bool         // no older versions exist: tombstones hide nothing
 	aside   []*Bounds    // with oldest: bounds of older files that are set aside as damaged
 	hides   bool         // older versions of the present key may exist
 	purge   int64        // items that expired up to this time count as deleted; milliseconds
-	above   uint64       // all versions above it stay; maxSequence: no changes are kept
+	above   uint64       // all versions above it stay; MaxSequence: no changes are kept
 	readers heldBy       // sequences that readers have pinned, to be noted with the run
 	newer   uint64       // sequence of the previous version of the key
 	first   bool         // no version of the key was shown yet
@@ -136,7 +136,7 @@ func (t *Tree) retention(oldest bool) retention {
 	return r
 }
 
-// raiseChangeFloor raises the partition's changeFloor to keep.told, before the files
+// raiseChangeFloor raises the partition's ChangeFloor to keep.told, before the files
 // that lack the dropped versions are shown. install is locked. keep.told is never
 // above the partition's newest version: a feed that has seen all versions can go on
 // after a pause of any length.

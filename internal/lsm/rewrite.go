@@ -16,7 +16,7 @@ type Rewriting struct {
 
 // Rewrite writes one file anew within the bounds of its reference, to trim it or for its
 // index. All versions are kept. done is false if no file is wanted. The steps are those
-// of a compaction, with one file as the input. Rewrite returns errMoved if the partition
+// of a compaction, with one file as the input. Rewrite returns ErrMoved if the partition
 // was dropped or stop says so. The caller holds compacting.
 func (t *Tree) Rewrite(ctx context.Context, o *Rewriting) (c Compacted, done bool, err error) {
 	// Only compactions remove files and one runs at a time, so the file stays.

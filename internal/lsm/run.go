@@ -37,7 +37,7 @@ func (r *Run) Damaged() bool {
 
 // InheritRuns makes the runs of a child out of those of its parents, within
 // its bounds. Runs of several parents are paired from the oldest on: their keys
-// are disjoint. The files are acquired; releaseRuns gives them back.
+// are disjoint. The files are acquired; ReleaseRuns gives them back.
 func (t *Tree) InheritRuns(parents []*Tree) (runs []*Run, err error) {
 	depth := 0
 	for _, p := range parents {

@@ -48,7 +48,7 @@ type Source struct {
 // ordinals is a range of ordinals.
 type ordinals struct{ Lo, Hi uint32 }
 
-// Open is sourcesAt for a set that is new, or was reset. It leaves out files without
+// Open is SourcesAt for a set that is new, or was reset. It leaves out files without
 // keys from lo to hi, damaged ones too. nil bounds leave out no file.
 func (q *Sources) Open(t *Tree, v *Version, at uint64, now int64, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
 	q.t, q.v, q.At, q.Now, q.policy = t, v, at, now, policy

@@ -49,8 +49,8 @@ type Tree struct {
 		lockorder.Mutex[locks.Install]
 		Dir        *manifest.Dir
 		FlushedSeq atomic.Uint64
-		Applied    manifest.Applied // newest entry that flushedSeq includes
-		Behind     bool             // replay has flushed memtables, but not yet raised flushedSeq
+		Applied    manifest.Applied // newest entry that FlushedSeq includes
+		Behind     bool             // replay has flushed memtables, but not yet raised FlushedSeq
 	}
 
 	// Obsolete holds the numbers of merged files that are not removed yet.

@@ -218,7 +218,7 @@ func (v *Version) DocumentBytes() int64 {
 	return n
 }
 
-// OlderItems and olderRaw sum the runs older than run i.
+// OlderItems and OlderRaw sum the runs older than run i.
 func (v *Version) OlderItems(i int) (n int64) {
 	for _, r := range v.Runs[i+1:] {
 		n += r.Items()

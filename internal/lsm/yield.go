@@ -17,7 +17,7 @@ func (o *output) share() float64 {
 	return d.share()
 }
 
-// yield pauses the output, so that other work can run. It returns errMoved if the
+// yield pauses the output, so that other work can run. It returns ErrMoved if the
 // partition was dropped, the context's error if that has ended.
 func (o *output) yield() error {
 	o.pacer.Pause(o.share())
@@ -28,7 +28,7 @@ func (o *output) yield() error {
 }
 
 // pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
-// returns errMoved if the partition was dropped.
+// returns ErrMoved if the partition was dropped.
 func (o *output) pace() error {
 	for !o.pacer.Behind(o.share()) && o.t.Env.Crowded() {
 		if err := pacing.Sleep(o.ctx, giveWay); err != nil {
