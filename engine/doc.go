@@ -112,17 +112,17 @@
 //
 //	Copy.mu               one call of a Copy at a time
 //	DB.checkpoints        one checkpoint, or capture for a backup, at a time
-//	partition.compacting     compaction of a partition; several: in key order
+//	partition.compacting  compaction of a partition; several: in key order
 //	partition.flushing    flushes of a partition; several: in key order
-//	Container.reshapeMu       the partitions of a container, and whether it exists; several: by name
+//	Container.reshapeMu   the partitions of a container, and whether it exists; several: by name
 //	DB.creating           the next ids of containers and partitions
 //	partition.install     the set of files of a partition, and its manifest; several: in key order
 //	Container.reindexing  the index job
-//	DB.storeManifest          the store manifest
+//	DB.storeManifest      the store manifest
 //	DB.pins *             sequences that readers have pinned
 //	keySize.counting      the size of one logical partition, while it is counted
 //	partition.mu *        the commit lock: order of writes; several: in key order
-//	partition.versionMu * changes of partition.version
+//	partition.versionMu * changes of the version that readers load
 //
 // All other locks come last: no lock of the table is taken under them. They are
 // DB.marks, keySizes.mu, partition.obsolete, partition.building, DB.leftovers,

@@ -6,7 +6,7 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// Times of the keeper.
+// Times of maintenance.
 const (
 	keepEvery  = 250 * time.Millisecond // looks at the size of the log
 	vouchAfter = time.Second            // without writes
@@ -17,7 +17,7 @@ const (
 // more writes. Otherwise the space of deleted items would not come back.
 const idleBytes = 64 << 10
 
-// keeper looks after the log, and after partitions that take no writes.
+// maintenance looks after the log, and after partitions that take no writes.
 type maintenance struct {
 	db       *DB
 	position wal.Position // of the log when it was last seen to move
@@ -30,7 +30,7 @@ type stillness struct {
 	since time.Time
 }
 
-func (w *workers) keep() {
+func (w *workers) maintain() {
 	k := maintenance{db: w.db, moved: time.Now(), idle: make(map[*partition]stillness)}
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()

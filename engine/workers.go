@@ -19,11 +19,11 @@ import (
 // Close, which waits for them.
 //
 //	flusher   freezes memtables when memory or the log asks for it, flushes them
-//	merger    merges runs, one partition at a time
+//	compactor merges runs, one partition at a time
 //	reclaimer releases what no reader can reach any more
 //	reshapes  splits, merges and moves partitions, one job at a time
 //	expirer   writes tombstones for what has expired, where changes are kept
-//	keeper    makes spare log files, vouches when idle, holds the log to its budget
+//	maintain  makes spare log files, vouches when idle, holds the log to its budget
 //	syncer    syncs the log at intervals, if that is the durability
 //	events    calls the listener
 type workers struct {
@@ -79,7 +79,7 @@ func (w *workers) start(db *DB) {
 		return
 	}
 	w.wg.Go(w.reclaim)
-	w.wg.Go(w.keep)
+	w.wg.Go(w.maintain)
 	for range flushers {
 		w.wg.Go(w.flush)
 	}
