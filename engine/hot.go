@@ -52,7 +52,7 @@ func (db *DB) splitHot() {
 	now := db.uptime()
 	for _, p := range db.partitions() {
 		points := p.c.loadStats.Overloaded(&p.loadStats, policy, len(p.Inherited()) > 0, now)
-		if points != nil && !p.Dropped.Load() && p.cutting.left() <= 0 {
+		if points != nil && !p.Dropped.Load() && p.cutting.Left() <= 0 {
 			p.queueSplit(func(j *Job) { j.load = points })
 		}
 	}

@@ -87,7 +87,7 @@ func TestOneKeyIsNotSplit(t *testing.T) {
 	for i := range 100 {
 		s.put(i, "x", strings.Repeat("x", 200))
 	}
-	p.cutting.succeeded() // as if the time had passed
+	p.cutting.Succeeded() // as if the time had passed
 	s.db.splitLarge(s.db.partitions())
 	if len(s.ids()) != 2 {
 		t.Errorf("partitions %v after it has grown", s.ids())

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/backoff"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -27,7 +28,7 @@ type partition struct {
 	heirs     atomic.Pointer[heirs]
 	refusedAt atomic.Int64        // its size in bytes when a split was refused
 	queued    atomic.Pointer[Job] // the automatic split under way; nil: none
-	cutting   backoff             // after automatic splits that failed
+	cutting   backoff.Retry       // after automatic splits that failed
 	parents   []PartitionID
 	born      uint64 // generation of its content: InstallPartition raises it
 
@@ -53,7 +54,7 @@ type partition struct {
 
 	expiry expiryPass
 
-	flushBackoff, mergeBackoff backoff
+	flushBackoff, mergeBackoff backoff.Retry
 }
 
 // tableBytes is the memory that versions take in all memtables.

@@ -53,7 +53,7 @@ func (p *partition) pressure() float64 {
 // overrun says that a write must wait until runs of the partition are merged.
 // While merges fail it is false: waiting would not help.
 func (p *partition) overrun() bool {
-	return p.Version.Load().Ages() >= lsm.MostRuns && !p.db.opts.manual && p.mergeBackoff.left() <= 0
+	return p.Version.Load().Ages() >= lsm.MostRuns && !p.db.opts.manual && p.mergeBackoff.Left() <= 0
 }
 
 // promise sets size bytes of write buffers aside for a write. It returns false if they

@@ -77,7 +77,7 @@ func (r *reshape) forget(err error) {
 		}
 		if r.job.auto {
 			if err != nil && !errors.Is(err, splitter.ErrRefused) {
-				p.cutting.failed()
+				p.cutting.Failed()
 			}
 			p.queued.Store(nil)
 			signal(r.db.work.compactionWanted) // trims gave way to the split

@@ -94,7 +94,7 @@ func (c *Container) noPartition(id PartitionID) error {
 // those whose split failed a moment ago.
 func (db *DB) splitLarge(parts []*partition) {
 	for _, p := range parts {
-		if p.cutting.left() <= 0 {
+		if p.cutting.Left() <= 0 {
 			db.splitIfLarge(p)
 		}
 	}

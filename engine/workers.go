@@ -196,38 +196,6 @@ func (db *DB) backgroundError(what string, err error) {
 	notify(db, db.opts.Events.BackgroundError, err)
 }
 
-// Backoff of failed background work.
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 10 * time.Second
-)
-
-// backoff says when to retry background work that has failed. One goroutine at a time
-// calls failed and succeeded.
-type backoff struct {
-	retry time.Duration
-	next  atomic.Int64 // nanoseconds since the Unix epoch
-}
-
-func (b *backoff) failed() {
-	b.retry = min(max(2*b.retry, firstRetry), lastRetry)
-	b.next.Store(time.Now().Add(b.retry).UnixNano())
-}
-
-func (b *backoff) succeeded() {
-	b.retry = 0
-	b.next.Store(0)
-}
-
-// left returns how long to wait yet.
-func (b *backoff) left() time.Duration {
-	next := b.next.Load()
-	if next == 0 {
-		return 0
-	}
-	return time.Until(time.Unix(0, next))
-}
-
 func (w *workers) flush() {
 	for {
 		p, wait := w.nextFlush()
@@ -241,9 +209,9 @@ func (w *workers) flush() {
 		err := w.db.flushOldest(w.ctx, p)
 		w.flushes.Add(-1)
 		if err != nil {
-			p.flushBackoff.failed()
+			p.flushBackoff.Failed()
 		} else {
-			p.flushBackoff.succeeded()
+			p.flushBackoff.Succeeded()
 		}
 		p.Flushing.Unlock()
 		if w.ctx.Err() != nil {
@@ -313,7 +281,7 @@ func (w *workers) freezeLargest(parts []*partition) bool {
 	var most, taken int64
 	for _, p := range parts {
 		n := p.Version.Load().Active.Reserved()
-		if p.flushBackoff.left() > 0 {
+		if p.flushBackoff.Left() > 0 {
 			continue
 		}
 		if p.Flushing.Locked() {
@@ -342,7 +310,7 @@ func mostFrozen(parts []*partition) (best *partition, wait time.Duration) {
 		if n == 0 || p.Flushing.Locked() {
 			continue
 		}
-		if left := p.flushBackoff.left(); left > 0 {
+		if left := p.flushBackoff.Left(); left > 0 {
 			if wait == 0 || left < wait {
 				wait = left
 			}
@@ -363,7 +331,7 @@ func (w *workers) compact() {
 			if w.ctx.Err() != nil || w.db.failure.Load() != nil {
 				return
 			}
-			if left := p.mergeBackoff.left(); left > 0 {
+			if left := p.mergeBackoff.Left(); left > 0 {
 				if wait == 0 || left < wait {
 					wait = left
 				}
@@ -378,10 +346,10 @@ func (w *workers) compact() {
 			}
 			if err != nil {
 				w.db.backgroundError("merge", err)
-				p.mergeBackoff.failed()
+				p.mergeBackoff.Failed()
 				continue
 			}
-			p.mergeBackoff.succeeded()
+			p.mergeBackoff.Succeeded()
 			worked = worked || done
 		}
 		if !worked && !w.sleep(w.compactionWanted, wait) {
