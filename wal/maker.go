@@ -370,10 +370,14 @@ func (m *maker) retire(number uint64, filled int64) error {
 	} else if err != nil {
 		return err
 	}
-	if info.Links != 1 || !m.reserve(info.Size) {
+	id, wanted := uint64(0), false
+	if info.Links == 1 {
+		id, wanted = m.reserve(info.Size)
+	}
+	if !wanted {
 		return l.fs.Remove(name)
 	}
-	to := path.Join(l.dir, fmt.Sprintf("%016x%s", l.opts.RandomID(), spareSuffix))
+	to := path.Join(l.dir, fmt.Sprintf("%016x%s", id, spareSuffix))
 	err = l.fs.Rename(name, to)
 	m.Lock()
 	defer m.Unlock()
@@ -385,16 +389,16 @@ func (m *maker) retire(number uint64, filled int64) error {
 	return err
 }
 
-// reserve reserves a place among the spares for a file of that size; false: it is not
-// wanted.
-func (m *maker) reserve(size int64) bool {
+// reserve reserves a place among the spares for a file of that size, and returns the id
+// for its name; false: it is not wanted.
+func (m *maker) reserve(size int64) (id uint64, wanted bool) {
 	m.Lock()
 	defer m.Unlock()
 	if size < m.size || len(m.spares)+m.coming >= maxSpares || m.closed {
-		return false
+		return 0, false
 	}
 	m.coming++
-	return true
+	return m.log.opts.RandomID(), true
 }
 
 // adopt takes over the spares of an earlier run. It removes unfinished files and files
