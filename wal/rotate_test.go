@@ -217,3 +217,27 @@ func TestRetiringHoldsUpNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestOneRandomIDAtATime: the log draws each random id under the lock of the maker of
+// files, so that the source may be for one goroutine.
+func TestOneRandomIDAtATime(t *testing.T) {
+	o, st := smallOptions(1), State{}
+	o.KeepSpareBytes = 1 << 20
+	l, _ := mustOpen(t, newMem(t), &st, o)
+	random, drawn := l.opts.RandomID, 0
+	l.opts.RandomID = func() uint64 {
+		drawn++
+		if l.maker.TryLock() {
+			l.maker.Unlock()
+			t.Error("an id is drawn beside others")
+		}
+		return random()
+	}
+	put(t, l, 1, "in the first file")
+	must(t, l.Rotate())
+	must(t, l.Drop(l.FirstNeeded(func(Stream, uint64) uint64 { return math.MaxUint64 })))
+	if spares := l.Stats().Spares; spares != 1 || drawn < 2 {
+		t.Errorf("%d spares, %d ids: one for the next file, one for the spare", spares, drawn)
+	}
+	mustClose(t, l, &st)
+}
