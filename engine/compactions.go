@@ -40,12 +40,8 @@ func (db *DB) tellCompacted(p *partition, c *lsm.Compacted, start time.Time, eve
 // split of the partition is queued, trimOne gives up; with settle it then returns
 // lsm.ErrMoved.
 func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
-	if settle {
-		if err = p.Compacting.Lock(ctx); err != nil {
-			return false, err
-		}
-	} else if !p.Compacting.TryLock() {
-		return false, nil
+	if ok, failure := p.lockCompacting(ctx, settle); !ok {
+		return false, failure
 	}
 	defer p.Compacting.Unlock()
 	done, err = w.db.trimFile(ctx, p, settle)
@@ -54,6 +50,16 @@ func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done 
 		err = nil
 	}
 	return done, err
+}
+
+// lockCompacting takes the compacting lock of the partition, and waits for it if wait is
+// set. ok is false if it was not taken.
+func (p *partition) lockCompacting(ctx context.Context, wait bool) (ok bool, err error) {
+	if !wait {
+		return p.Compacting.TryLock(), nil
+	}
+	err = p.Compacting.Lock(ctx)
+	return err == nil, err
 }
 
 func (db *DB) trimFile(ctx context.Context, p *partition, settle bool) (done bool, err error) {

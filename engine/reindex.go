@@ -222,12 +222,8 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 	if policy == nil {
 		return false, nil
 	}
-	if settle {
-		if err = p.Compacting.Lock(ctx); err != nil {
-			return false, err
-		}
-	} else if !p.Compacting.TryLock() {
-		return false, nil
+	if ok, failure := p.lockCompacting(ctx, settle); !ok {
+		return false, failure
 	}
 	defer p.Compacting.Unlock()
 	done, err = w.db.reindexFile(ctx, p, policy)

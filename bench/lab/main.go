@@ -8,9 +8,13 @@
 // standard error.
 package main
 
-import "github.com/cleavestore/cleave/internal/harness"
+import (
+	"os"
 
-func main() { harness.Main("lab", description, new(commands)) }
+	"github.com/cleavestore/cleave/internal/harness"
+)
+
+func main() { os.Exit(harness.Main("lab", description, new(commands))) }
 
 type commands struct {
 	Splits  splitsCommand  `cmd:"" help:"Split partitions of some sizes under a steady load, and say what that cost and whether the bounds were kept."`

@@ -11,6 +11,10 @@
 // goes to standard output, messages and progress to standard error.
 package main
 
-import "github.com/cleavestore/cleave/internal/harness"
+import (
+	"os"
 
-func main() { harness.Main("pbench", description, new(commands)) }
+	"github.com/cleavestore/cleave/internal/harness"
+)
+
+func main() { os.Exit(harness.Main("pbench", description, new(commands))) }

@@ -1,5 +1,5 @@
-// Package eventqueue calls functions in order on a goroutine of its own. Whoever adds one
-// never waits, and may hold locks.
+// Package eventqueue calls functions in order on a goroutine of its own. Adding
+// a function never waits, so the caller may hold locks.
 package eventqueue
 
 import (

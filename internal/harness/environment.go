@@ -50,13 +50,13 @@ var ErrInterrupted = errors.New("interrupted")
 // Usagef returns an error of usage.
 func Usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
-// Main runs the command line of the process and ends it.
-func Main(name, description string, commands any) {
+// Main runs the command line of the process and returns the status to exit with.
+func Main(name, description string, commands any) int {
 	e := &Environment{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Width: cli.TerminalWidth(os.Stderr), Open: OpenStore, Trial: trialsOfUsers,
 	}
 	// Nobody reads the output any more: what was made is removed.
-	os.Exit(e.Execute(cli.Interruptible(syscall.SIGPIPE), name, description, commands, os.Args[1:]))
+	return e.Execute(cli.Interruptible(syscall.SIGPIPE), name, description, commands, os.Args[1:])
 }
 
 // Execute runs one command line of a program, whose commands kong knows by a struct, and

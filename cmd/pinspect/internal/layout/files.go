@@ -116,7 +116,7 @@ func (f *Files) noManifest() error {
 			continue
 		}
 		if latest, err := f.StoreManifests().Latest(); err != nil || latest > 0 {
-			return cmp.Or(err, ErrRestless) // somebody has just made the store
+			return cmp.Or(err, ErrRestless) // another process has just made the store
 		}
 		return &engine.IOError{Op: "open", File: f.FS.Path("."), Offset: -1, Err: fmt.Errorf("%w: no MANIFEST file is there, but %s/%s is", ErrNoManifest, dir, names[0])}
 	}
