@@ -121,14 +121,23 @@ func (c *chain) live() error {
 		}
 		return c.leave(end)
 	}
-	if !end.met() {
+	if !end.come() {
 		faulty.SetHook(nil)
 		faulty.StopAt(0, nil)
+		if end.met() {
+			// A sync that fails loses what only the kernel had, and Open may go on after it: see
+			// errReleased. What such an Open shows counts from here on.
+			c.lower()
+		}
 		if err := c.check(db); err != nil {
 			db.Close()
 			return err
 		}
-		c.arm(faulty, end, faulty.Calls()+1+c.rng.Int64N(400))
+		if end.met() {
+			faulty.SetHook(end.fails)
+		} else {
+			c.arm(faulty, end, faulty.Calls()+1+c.rng.Int64N(400))
+		}
 	}
 	// Who writes behind writes that are gone, and does not know which, has no history.
 	if !c.unsure {
@@ -164,6 +173,7 @@ type ending struct {
 	lasts  [4]int             // what the power cuts leave at least
 	reader bool
 	over   context.CancelFunc // nobody waits for a store that fails for good
+	fails  func(vfs.Call) error
 }
 
 func (e *ending) met() bool {
@@ -249,7 +259,7 @@ func (c *chain) arm(faulty *vfs.Faulty, end *ending, at int64) {
 	fails := c.failing()
 	after := c.rng.IntN(20)
 	c.tell("  after %d such calls %v, sticky %v, killed %v", after, cause, sticky, end.killed)
-	faulty.SetHook(func(call vfs.Call) error {
+	end.fails = func(call vfs.Call) error {
 		if !fails(call) {
 			return nil
 		}
@@ -263,7 +273,8 @@ func (c *chain) arm(faulty *vfs.Faulty, end *ending, at int64) {
 			end.over()
 		}
 		return cause
-	})
+	}
+	faulty.SetHook(end.fails)
 }
 
 // failing draws the calls that fail: those of a kind, or all on some files.
@@ -380,7 +391,7 @@ const chainIDs = 5
 
 // write writes n times, until it meets an error after which the outcome may be
 // unknown. It does not write behind such a write of an earlier life, which is not
-// looked at if calls failed in the open: a history has one at its end only.
+// looked at if this life ended in its open: a history has one at its end only.
 func (w *chainWriter) write(c *Container, n, size int, synced bool) {
 	if at := len(w.past.writes); at > 0 && w.past.writes[at-1].unknown {
 		return
@@ -482,6 +493,14 @@ func (c *chain) maintain(life, ctx context.Context, db *DB, cont *Container, rng
 		if err != nil && db.writable() != nil {
 			return
 		}
+	}
+}
+
+// lower takes back what was promised of writes that only the kernel had.
+func (c *chain) lower() {
+	for i := range c.writers {
+		p := &c.writers[i].past
+		p.kernel = min(p.kernel, p.durable)
 	}
 }
 
