@@ -1,6 +1,6 @@
-// Package index finds documents by what they hold: for each value at each path
-// of the documents of a file, the ordinals of the versions that have it. Segments
-// carry an index as a section; the format to the byte is in docs/index.md.
+// Package index finds documents by their values. An index lists, for each value at each
+// path of the documents of a file, the ordinals of the versions that have it. A segment
+// has its index as a section. docs/index.md has the format to the byte.
 //
 //	offset 0 ┌───────────────────────────────┐
 //	         │ bitmaps and blocks, mixed     │  a bitmap begins at a multiple of 32
@@ -17,29 +17,29 @@
 //	         of 2 to 511        bytes n ± │ first ordinal ± │ differences - 1 ± …
 //	         of 512 or more     offset / 32 ± │ bytes n ± of a roaring bitmap, frozen format
 //
-// A term is a path, a type and a value, as bytes that sort in that order: see
-// appendTerm. Types sort null, bool, number, string, array, object. All scalars
-// that the policy includes have terms, and objects and arrays as such below a
-// pattern with *.
+// A term is a path, a type and a value. Its bytes sort by path, then by type, then by value
+// (appendTerm). Types sort null, bool, number, string, array, object. Each scalar that the
+// policy includes has a term. Arrays and objects have terms too, without a value, where a
+// pattern with * includes them.
 //
-// What is compared, as documents see it: types do not mix, an absent value is
-// not null, numbers are doubles (-0 is 0, beyond their range ±Inf). Strings
-// longer than MaxString bytes are cut, and values at paths longer than 1 KiB are
-// not indexed: Span.Loose, Term.Cut and Compiled.Covers tell.
+// Terms compare as values of documents do: values of different types are never equal, an
+// absent value is not null, numbers are doubles (-0 is 0, numbers beyond their range are
+// ±Inf). A term holds at most MaxString bytes of a string, and values at paths longer than
+// 1 KiB have no term. Span.Loose, Term.Cut and Compiled.Covers say where this makes an
+// answer inexact.
 //
 // Invariants:
 //
-//  1. Terms rise strictly from front to back. A fence's key is above all terms
-//     of the block before and not above those of its block.
-//  2. Ordinals of a posting rise strictly and lie below the number of versions.
-//  3. The bytes are under the checksums of whoever holds them (Source), verified
-//     before they are given out. Decoders check all the same that nothing they
-//     follow leads out of the index; they never panic, and what they hold is
-//     bounded by a block.
-//  4. A Builder writes the same bytes for the same versions, whatever it had to
-//     write to a temporary file. It holds DefaultLimit, once more that while it
-//     sorts, the longest posting, and a hundredth of what it writes.
+//  1. Terms rise strictly from front to back. The key of a fence is above all terms
+//     of the block before, and not above those of its block.
+//  2. Ordinals of a posting rise strictly and are below the number of versions.
+//  3. A Source verifies the checksums of the bytes that it returns. Decoders check in any
+//     case that no offset or length leads out of the index. They never panic, and hold at
+//     most a block in memory.
+//  4. A Builder writes the same bytes for the same versions, whether or not it used a
+//     temporary file. It holds DefaultLimit, the same again while it sorts, the longest
+//     posting, and a hundredth of what it writes.
 //
-// A Reader is safe for concurrent use; it, and all that it gives, is valid as
-// long as its source. Nothing here is durable by itself.
+// A Reader is safe for concurrent use. A Reader and all that it returns are valid as long
+// as its Source. The package makes nothing durable.
 package index

@@ -1,7 +1,8 @@
-// Command lab measures single properties of Cleave that its design sets bounds for, each
-// with a set-up of its own: what splits cost (splits), point reads of a store larger than
-// memory beside a bare loop of preads (cold), followers of the change feed (feed,
-// catchup). The figures of the documents are its. pbench measures workloads.
+// Command lab measures single properties of Cleave for which its design sets bounds. Each
+// command has a set-up of its own: splits under a steady load (splits), point reads of a
+// store larger than memory, compared with a loop of preads (cold), and readers of the change
+// feed (feed, catchup). The documents in docs take their figures from it. Command pbench
+// measures workloads.
 //
 // Exit status: 0 success, 1 something failed or a bound was not kept, 2 wrong usage, 3 the
 // disk is full, 130 interrupted. Data goes to standard output, messages and progress to

@@ -1,5 +1,5 @@
-// Command pairs compares the benchmarks of two states of the repository, run in
-// turns, so that whatever else the machine does meets both.
+// Command pairs compares the benchmarks of two states of the repository. It runs them in
+// turns, so that other load on the machine meets both.
 //
 //	go run ./bench/pairs REV                       commit REV and the work tree
 //	go run ./bench/pairs REV REV2                  two commits
@@ -21,5 +21,5 @@
 //
 // The exit status is 1 if a row is slower and 2 if something does not run.
 //
-// Nothing else should run meanwhile, and a row that is unclear wants more rounds.
+// Run no other programs meanwhile. If a row is unclear, run more rounds.
 package main

@@ -1,9 +1,8 @@
 // Command pbench loads and measures Cleave stores.
 //
-// With no arguments it shows what the engine does on this machine in at most
-// half a minute: it loads generated documents into a temporary directory, runs a
-// read-mostly workload on them, splits a partition meanwhile, prints the figures
-// and removes everything.
+// Without arguments it demonstrates the engine in at most half a minute: it loads generated
+// documents into a temporary directory, runs a read-mostly workload on them, splits a
+// partition meanwhile, prints the figures and removes everything.
 //
 // Exit status: 0 success, 1 something failed, an operation returned an error or
 // a bound was not kept, 2 wrong usage, 3 the disk is full, 130 interrupted (what was

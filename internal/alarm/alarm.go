@@ -1,14 +1,12 @@
-// Package alarm wakes a goroutine after a time that is short beside what the
-// timers of the Go runtime are exact to.
+// Package alarm wakes a goroutine after a time that is too short for the timers of the Go
+// runtime.
 //
-// A runtime timer is looked at when its processor (a P of the scheduler) chooses
-// what to run next; one with nothing to run sleeps in whole milliseconds. On
-// Linux an Alarm is therefore a timerfd, which the scheduler treats like a
-// connection: no processor is held while it is waited for, and an idle one is
-// woken within some 20 µs. But a processor with enough to run does not look at
-// connections, for up to 10 ms. So a runtime timer is set beside it, and
-// whichever the scheduler sees first wakes the goroutine. Elsewhere the runtime
-// timer is all there is.
+// The scheduler checks its timers when one of its processors (a P) chooses what to run next.
+// An idle P sleeps in whole milliseconds. So on Linux an Alarm is a timerfd, which the
+// scheduler treats like a network connection: no P is held while a goroutine waits for it, and
+// an idle P is woken within some 20 µs. But a P with enough work does not poll connections,
+// for up to 10 ms. So a runtime timer is set as well, and whichever of the two the scheduler
+// sees first wakes the goroutine. On other systems an Alarm is the runtime timer alone.
 package alarm
 
 import "time"

@@ -1,20 +1,20 @@
 // Package arena lends chunks of memory outside of the Go heap, for memtables.
 //
-// Chunks come in classes of 8 KiB to 2 MiB, each twice the one before; larger
-// ones are whole multiples of 2 MiB. None is smaller than a page, which is what the
-// system gives: 64 KiB on some. They are reused: the first touch of fresh
-// memory costs a page fault, which on virtual machines is dearer than all else
-// that a memtable does. Nothing in a chunk is seen by the garbage collector.
+// Chunks have sizes of 8 KiB to 2 MiB, each twice the one before. Larger chunks are multiples
+// of 2 MiB. No chunk is smaller than a page of the system, which is 64 KiB on some systems.
+// Chunks are reused, because the first access to fresh memory costs a page fault; on a virtual
+// machine this takes longer than all other work of a memtable. The garbage collector sees
+// nothing in a chunk.
 //
 // Invariants:
-//  1. Used never passes Limit, but for what was taken with force, or reserved
-//     beyond it.
-//  2. Held, which counts free chunks too, passes Limit only by the same:
-//     free chunks of other classes are given back to the system first.
-//  3. Chunks are made ahead only in the room that Limit leaves.
 //
-// The race detector does not see memory outside of the Go heap. In programs
-// built with it chunks are ordinary slices, so that it does.
+//  1. Used exceeds Limit only by memory that was taken with force, or reserved beyond it.
+//  2. Held, which includes free chunks, exceeds Limit only by the same amount: free chunks
+//     of other sizes are returned to the system first.
+//  3. Chunks are made ahead only within Limit.
+//
+// The race detector does not see memory outside of the Go heap. In a program built with it,
+// chunks are ordinary slices.
 package arena
 
 import (

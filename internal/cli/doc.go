@@ -1,4 +1,4 @@
-// Package cli is what the commands of this module have in common: a command
-// line is parsed and run, its error is printed and becomes an exit status; sizes
-// are read; tables are printed; a line of the terminal shows how far a command came.
+// Package cli is the common part of the commands of this module. It parses and runs a command
+// line, prints its error and turns the error into an exit status. It also reads sizes, prints
+// tables, and shows the progress of a command on a line of the terminal.
 package cli

@@ -1,6 +1,6 @@
-// Package ctxlock has a lock that can be waited for until a context ends. A lock that is
-// held for as long as a compaction takes needs that; others are a lockorder.Mutex, which
-// is faster.
+// Package ctxlock has a lock for which a goroutine waits until it gets the lock or until a
+// context ends. It is for locks that are held for as long as a compaction takes. All other
+// locks are a lockorder.Mutex, which is faster.
 package ctxlock
 
 import (

@@ -1,19 +1,18 @@
-// Package epoch tells when no reader can hold what was unpublished any more.
+// Package epoch tells when no reader can hold an unpublished object any more.
 //
-// A reader enters a Domain, loads a published pointer, uses what it points to,
-// and leaves. Whoever replaces the pointer calls Synchronize afterwards: when it
-// returns, every reader that could have loaded the old pointer has left, and
-// what it pointed to may be released. Readers share no memory that others
-// write often: each counts itself in one of many padded slots.
+// A reader enters a Domain, loads a published pointer, uses what it points to, and leaves. A
+// writer replaces the pointer and then calls Synchronize. When Synchronize returns, every
+// reader that could have loaded the old pointer has left, so the writer may release the old
+// object. Readers share no memory to which others write often: each reader counts itself in
+// one of many padded slots.
 //
-// Each slot counts readers by the parity of the epoch in which they entered.
-// Synchronize moves the epoch on and waits for the parity left behind to drain,
-// twice. Once would not do: a reader may load the epoch, be held up, and count
-// itself after the epoch moved on. It then holds a pointer that it loaded after
-// the first wait, under the parity that only a second wait looks at. (The scheme
-// is that of sleepable RCU: Guniguntala, McKenney et al., "The
-// read-copy-update mechanism for supporting real-time applications on
-// shared-memory multiprocessor systems", IBM Systems Journal 47(2), 2008.)
+// Each slot counts readers by the parity of the epoch in which they entered. Synchronize
+// advances the epoch and waits until no reader with the old parity is left. It does so twice.
+// Once would not suffice: a reader may load the epoch, be delayed, and count itself after the
+// epoch has advanced. It then holds a pointer that it loaded after the first wait, under a
+// parity for which only a second wait waits. (The scheme is that of sleepable RCU:
+// Guniguntala, McKenney et al., "The read-copy-update mechanism for supporting real-time
+// applications on shared-memory multiprocessor systems", IBM Systems Journal 47(2), 2008.)
 package epoch
 
 import (

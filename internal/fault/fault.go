@@ -1,9 +1,9 @@
-// Package fault holds the errors that the layers share: what went wrong, in
-// which file, at which offset, and which limit was passed.
+// Package fault holds the errors that the layers share. An error says what went wrong, in
+// which file and at which offset, or which limit was exceeded.
 //
-// The sentinels are matched with errors.Is, the concrete types with errors.As. Only decoders of on-disk bytes build a CorruptionError; only the
-// callers of the file system build an IOError. The engine exports all of them
-// under the same names.
+// Callers match the sentinels with errors.Is and the concrete types with errors.As. Only
+// decoders of on-disk bytes make a CorruptionError; only the callers of the file system make
+// an IOError. The engine exports all of them under the same names.
 package fault
 
 import (

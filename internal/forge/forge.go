@@ -1,6 +1,6 @@
-// Package forge changes files and streams and makes their checksums right again: by what
-// docs/formats.md says of them, not by the code that reads them. It imports nothing of
-// the project, so that any package can be tested with it. It is for tests only.
+// Package forge changes files and streams and makes their checksums right again. It follows
+// docs/formats.md and uses no code of the packages that read these formats. It imports nothing
+// of the project, so that any package can be tested with it. It is for tests only.
 package forge
 
 import (

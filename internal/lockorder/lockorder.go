@@ -1,8 +1,8 @@
-// Package lockorder gives locks a place in an order and checks it while tests run
-// under the race detector: a goroutine that takes a lock which belongs before one
-// that it holds panics, whether or not another goroutine would have made a
-// deadlock of it, and so does one that writes to a file under a lock that must not
-// be held then. In ordinary builds a Mutex is a sync.Mutex, and nothing is checked.
+// Package lockorder gives locks a place in an order, and checks the order in tests that run
+// with the race detector. A goroutine panics if it takes a lock that belongs before one that
+// it holds, even if no other goroutine is there to deadlock with. It also panics if it writes
+// to a file under a lock that forbids it. In ordinary builds a Mutex is a sync.Mutex, and
+// nothing is checked.
 package lockorder
 
 // Order is the place of a kind of lock in the order of all.

@@ -1,6 +1,6 @@
-// Package logrecord encodes and decodes the operations in records of the log. It makes
-// bytes only: package wal keeps them, the engine says what they mean. What it reads was
-// written by any store, so it refuses what no store writes.
+// Package logrecord encodes and decodes the operations in records of the log. It only
+// converts bytes: package wal stores them, and package engine gives them their meaning. It
+// does not trust the bytes that it decodes, and refuses those that no store writes.
 //
 // A log record of type Write carries the operations of one batch, in order.
 // Operation i has the sequence first+i. One operation:
@@ -15,15 +15,15 @@
 //
 // A record of type Carried holds operations that have sequences of their own:
 // copies of operations of earlier records, or those of an entry of a replicated log.
-// Each is preceded by its sequence as a uvarint. The EPK is not stored: it is the
-// hash of the key. Only a record of type Carried may have a mark. It says which
+// The sequence precedes each operation as a uvarint. The EPK is not stored, because it is the
+// hash of the key. Only a record of type Carried may have an applied mark. The mark says which
 // entry the partition has reached with the sequence of the record.
 //
 //	kind      1 byte: 5
 //	index     uvarint, not 0
 //	time      uvarint, milliseconds since the Unix epoch
 //
-// Sequences, indexes and times are at most what package item says: a record with
+// Sequences, indexes and times are bounded as in package item: a record with
 // higher ones does not decode.
 package logrecord
 

@@ -1,12 +1,12 @@
-// Package lz is the byte codec of documents that are compressed with a dictionary. It
-// knows blocks, dictionaries and nothing of segments.
+// Package lz is the codec of documents that are compressed with a dictionary. It
+// knows blocks and dictionaries, and nothing of segments.
 //
-// The number of copies in a document, and of branches that are predicted wrong, decide
-// how fast it is decoded. So a block consists of pairs of one form only, each for some 25
-// bytes of a document, and is decoded with hardly a branch (LZ77, with the fields of a
-// pair at fixed places, after LZ4's description). S2 tells literals, near copies and far
-// copies apart by a tag each, and takes three times as long against a dictionary
-// (docs/performance.md).
+// Two things decide how fast a document is decoded: how many copies it takes, and how many
+// branches are mispredicted. So a block consists of pairs of one form only, each for some 25
+// bytes of a document, and its decoder has hardly a branch that depends on the data. (It is
+// LZ77, with the fields of a pair at fixed places, after the description of LZ4.) S2 marks
+// literals, near copies and far copies by different tags, and takes three times as long to
+// decode against a dictionary (docs/performance.md).
 //
 //	block   = length of what it decodes to, varint │ pairs
 //	pair    = tag 1 │ offset 2 │ wide: literals 1, low byte of the match 1 │ literals
@@ -19,11 +19,11 @@
 //
 // Invariants:
 //
-//  1. Segment files hold blocks: what a block means never changes.
-//  2. A decoder takes any bytes. It writes within dst, reads within the capacities of
+//  1. Segment files contain blocks, so the meaning of a block never changes.
+//  2. A decoder accepts any bytes. It writes within dst, reads within the capacities of
 //     the block and the dictionary, and never panics.
-//  3. Decoders stop where the caller has what it needs: the rest of dst is undefined.
+//  3. A decoder stops when it has written what the caller needs: the rest of dst is undefined.
 //
-// Package segment alone calls it. An Encoder serves one goroutine at a time; Positions
+// Only package segment calls it. An Encoder serves one goroutine at a time; Positions
 // and the functions serve any number.
 package lz

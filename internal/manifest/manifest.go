@@ -1,69 +1,70 @@
-// Package manifest reads and writes the manifests of a store: the small files
-// that say which containers, partitions and segment files exist. Everything
-// else on disk is believed only because a manifest names it.
+// Package manifest reads and writes the manifests of a store: small files that say which
+// containers, partitions and segment files exist. A file that no manifest names does not
+// belong to the store.
 //
-// A manifest file holds one generation, whole or as an edit of an older one, its
-// base:
+// A manifest file holds one generation: the whole state, or an edit of an older generation,
+// its base.
 //
 //	cleave-manifest partition 1 <crc32c, 8 hex> <length, decimal>\n
 //	cleave-manifest store 2 <n> <base> <crc32c of the base> <crc32c> <length>\n
 //	<length bytes of JSON>
 //
-// The checksum covers the JSON and the words before it on the first line. In each
-// format to come these are the last two words too: so a format that decayed is told from
-// a newer one. The file
-// of generation n is named MANIFEST-n, n in 10 decimal digits. Manifests of partitions are
-// whole; one of a store is if its base is 0, with a checksum of 0. The JSON is a Store, a
-// Files or, of an edit, an Edit. A manifest of a store in format 1 has a line
-// like a partition's, and is whole.
+// The JSON is a Store, a Files or, in an edit, an Edit. The checksum covers the JSON and the
+// words before it on the first line. Checksum and length are the last two words of the first
+// line in every future format too, so that a damaged manifest can be told from one in a newer
+// format. The file of generation n is named MANIFEST-n, with n in 10 decimal digits. The
+// manifest of a partition is always whole. That of a store is whole if its base is 0; the
+// checksum of the base is then 0. In format 1 the manifest of a store is whole, and its first
+// line is like that of a partition.
 //
 //	MANIFEST-0000000007   whole                   310 KB
 //	MANIFEST-0000000391   edit of 7, <its crc>     34 KB
 //	MANIFEST-0000000402   edit of 391, <its crc>    5 KB: the newest one
 //
-// Invariants:
-//  1. The file with the highest n counts, with those that it builds on: its chain. If one of
-//     them is damaged the store does not open: an older one would forget what was acknowledged since.
+// Invariants of the files:
+//
+//  1. The file with the highest n counts, together with its chain: its base, the base of that,
+//     and so on. If a file of the chain is damaged the store does not open, because an older
+//     generation would lose acknowledged changes.
 //  2. A new generation is written to MANIFEST-n.tmp, synced, renamed, and the
-//     directory is synced. The rename made durable is the commit.
+//     directory is synced. The change is committed when the rename is durable.
 //  3. If a step before the rename fails, for instance because the disk is full,
 //     nothing has changed and the next write may succeed. If the rename or the
 //     sync of the directory fails the outcome is unknown: this Dir refuses
 //     further writes with fault.ErrOutcomeUnknown and its owner deletes no
 //     file until the store is opened again.
-//  4. A file of a store says its generation. Each one of a chain has a higher number than its base, which it
-//     names by its checksum too and which has a durable name before the edit is written. All are of one store.
-//     The containers and partitions of an edit rise by number.
+//  4. A manifest of a store contains its generation, which is higher than that of its base. An
+//     edit names its base by number and checksum, and the name of the base is durable before
+//     the edit is written. All files of a chain are of one store. The containers and partitions
+//     of an edit rise by number.
 //
-// And of what they say, whatever the bytes: Load, and whoever reads manifests from
-// a backup, refuses one that does not hold.
+// Load, and readers of manifests in a backup, refuse contents that break one of the following
+// invariants. Of the store:
 //
-// The store:
-//
-//  5. LastSeq is not above SeqLimit, which no sequence reaches, and that not above
+//  5. LastSeq is at most SeqLimit, which no sequence reaches. SeqLimit is at most
 //     item.MaxSeq+1.
-//  6. Numbers of containers and partitions are not 0, below the next ones, which are
-//     at most MaxID. So what is made next has a directory of its own.
-//  7. No two containers have one number or one name, no two partitions one number.
-//  8. Each partition is of a container that is listed, and those of a container
+//  6. Numbers of containers and partitions are not 0, and below the next number, which is at
+//     most MaxID. So a new container or partition has a directory of its own.
+//  7. Two containers differ in number and name, two partitions in number.
+//  8. Each partition belongs to a container of the manifest. The partitions of a container
 //     cover the key space once.
 //  9. Children of jobs that were not committed are no partitions.
-//  10. Times end with the year 9999. Marks rise; so do the files of the log.
+//  10. Times end with the year 9999. Marks rise, and so do the log files.
 //
-// A partition:
+// Of a partition:
 //
-//  11. Its sequences, its entry and the numbers of its files leave room to count on.
-//     It inherits a stream once, and not its own.
-//  12. Files of a run follow each other without overlap. None is obsolete.
-//  13. References to one file tell of the same content, and do not overlap.
-//  14. It is of the store and in the place that it says; the streams that it inherits
-//     are those of partitions that were made.
+//  11. Its sequences, its entry and its file numbers are low enough to count on from them.
+//     It inherits each stream at most once, and not its own.
+//  12. Files of a run follow each other without overlap. None of them is obsolete.
+//  13. References to one file agree on its content, and do not overlap.
+//  14. It belongs to the store and the place in which it lies. The streams that it inherits
+//     are those of partitions that exist or existed.
 //
 // A manifest takes memory in proportion to its length: see Unmarshal.
 //
-// A crash leaves either the chain of generation n-1, or that of n and what of the other one
-// it does not need, which the next generation removes, or a .tmp file beside
-// them, which Load ignores and the owner removes. docs/crash-safety.md argues why.
+// A crash leaves the chain of generation n-1 or that of n. It may also leave files of the
+// other chain, which the next write removes, and a .tmp file, which Load ignores and the owner
+// removes. docs/crash-safety.md explains why.
 package manifest
 
 import (

@@ -1,39 +1,38 @@
 // Package measure drives a store with a workload and measures it: throughput,
-// latencies, processor time and memory. Everything that compares stores uses
-// it, so that each of them is measured by the same code.
+// latencies, processor time and memory. All programs that compare stores use
+// it, so that each store is measured by the same code.
 //
-// A closed Loop begins an operation when the worker's last one is done. It finds
-// how much a store can do; its latencies leave out what callers would have
-// waited who came while the store was busy. An open Loop has a rate: operation i
-// is due i/rate after the start, whatever became of those before it. Three
-// durations are kept of each:
+// In a closed Loop a worker begins an operation when its last one is done. A closed loop finds
+// the highest rate of a store. Its latencies do not include the waiting time of callers that
+// would have come while the store was busy. An open Loop has a rate: operation i
+// is due i/rate after the start, whether or not the operations before it are done. Of each
+// operation three durations are measured:
 //
 //	due     woken  called        returned
 //	 |--lag--|-------|---service----|
 //	 |-----------response-----------|
 //
-// The service time is that of the call of the Store, without the making of its
-// arguments, which happens before the operation is due (of an insert, then); what a caller of the
-// store would take for itself is measured apart, as Outcome.Client. The response
-// time counts from the due moment when all workers were busy then: so a stall is
-// charged to every operation that it kept from being begun. When a worker was
-// free and slept, it counts from when the clock woke it, but from no later than
-// the due moment plus the lag that the clock has without a store (half of its
-// wake-ups, as Clock.Calibrate found): the clock's part is not the store's, and
-// what is later than usual may be. The lag itself is kept too; above a tenth of
-// the response times it makes them Suspect.
+// The service time is that of the call of the Store. It does not include the making of the
+// arguments, which happens before the operation is due (for an insert, when it begins). Time
+// that a caller of the store would spend itself is measured apart, as Outcome.Client.
+//
+// If all workers were busy when an operation was due, its response time counts from the due
+// moment. So a stall counts for every operation that it delays. If a worker was
+// free and slept, the response time counts from its wake-up, but at the latest from the due
+// moment plus the median lag of the clock without a store (Clock.Calibrate). So the usual lag
+// of the clock does not count, and a longer lag, which may be the fault of the store, does.
+// The lag itself is kept too. If it is above a tenth of the response times the loop is
+// Suspect.
 //
 // Invariants:
 //
 //  1. Around the calls of the store nothing is allocated and no lock is shared,
-//     except when documents are inserted; what a Trace takes is allocated
-//     after the call.
+//     except when documents are inserted. A Trace allocates after the call.
 //  2. Every read checks that it got the document that it asked for, every scan
-//     touches the first and the last byte of each document.
-//  3. The operations of a worker depend on the seed, its number and the number
-//     of documents only; in an open loop, who does the next one depends on who
-//     is free. Inserts take the indexes that follow the existing documents, each
-//     once.
+//     reads the first and the last byte of each document.
+//  3. The operations of a worker depend only on the seed, its number and the number
+//     of documents. In an open loop, any free worker does the next operation. Inserts take
+//     the indexes that follow the existing documents, each once.
 //  4. Operations of an open loop begin in the order in which they are due, none
 //     before it is due, each once. Those that are due when the time is over are
 //     still done, for up to a tenth of it.

@@ -1,17 +1,17 @@
-// Package pacing has background work give way to the callers of a store.
+// Package pacing lets background work give way to the callers of a store.
 //
 // Background work is done in small pieces, so that callers get the processors.
 // After each piece it yields to goroutines that wait for its processor. That is not
-// enough if as many goroutines are busy as there are processors: the scheduler goes on
-// with background work before it takes over callers that wait for another processor,
+// enough if as many goroutines are busy as there are processors: the scheduler resumes the
+// background work before it takes over callers that wait for another processor,
 // and before it polls network connections and timers. So after 0.5 ms of work the
-// background work sleeps for 20 µs, in which its processor does all that.
+// background work sleeps for 20 µs, in which its processor does both.
 //
-// Callers that keep all processors busy give one back only after 10 ms. Work that
-// yields after each piece then gets nothing done, and its backlog grows: runs to read,
-// files without an index, full buffers. So background work has a share of a
-// processor, which its caller lets grow with the backlog. It does not yield while it
-// has had less than its share. It gets idle time of processors on top of the share.
+// Callers that keep all processors busy give a processor back only after 10 ms. Work that
+// yields after each piece would then make no progress, and its backlog would grow: runs to
+// read, files without an index, full buffers. So background work has a share of a
+// processor, which its caller increases with the backlog. It does not yield while it
+// has had less than its share. It also uses processors that are idle.
 package pacing
 
 import (

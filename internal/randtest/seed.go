@@ -1,6 +1,6 @@
-// Package randtest gives random tests their seeds, and tells them where a test
-// fails, so that it can be repeated; it also has what the tests of several packages
-// read with or write. It is for tests only.
+// Package randtest gives random tests their seeds, and prints the seed of a test that
+// fails, so that the test can be repeated. It also has readers and writers that the tests of
+// several packages use. It is for tests only.
 //
 // A seed comes from the flag -seed of a test binary, or for all packages from the
 // environment:

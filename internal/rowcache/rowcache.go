@@ -1,12 +1,13 @@
 // Package rowcache holds decoded items that are read repeatedly, by their keys or by
-// their ordinals. A read that finds its item here needs no locator and no group. Of
-// skewed reads most do.
+// their ordinals. A read that finds its item here needs no locator and no group. Most skewed
+// reads do.
 //
-// A file is a number that its reader was given for the life of the process. It never
-// changes, so items of it stay right; items of a file that is gone are displaced in
-// time. What is found stays valid as long as it is referred to, and must not be written.
+// A file is identified by a number, which its reader got for the life of the process. A file
+// never changes, so its cached items stay right. Items of a file that is gone are displaced in
+// time. An item from the cache stays valid as long as it is referred to, and must not be
+// written.
 //
-// Package segment asks and fills a Cache; the engine makes one for all its files. It is
+// Package segment reads and fills a Cache; the engine makes one for all its files. It is
 // safe for concurrent use, and no call waits.
 package rowcache
 

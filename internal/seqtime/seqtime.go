@@ -1,11 +1,11 @@
-// Package seqtime knows which sequences of a store were given out by which time, roughly:
-// containers keep changes for a time, but versions have only sequences.
+// Package seqtime knows approximately which sequences of a store were given out by which
+// time. Containers keep changes for a time, but versions have only sequences.
 //
-// A mark says which sequence was the newest at a time. The store manifest has the marks.
-// They are made while the store is open and a container keeps changes. Their clock does
-// not move when the system's clock jumps: it is the system's time at the opening, and goes
-// on from there. The older marks are, the farther they lie apart: the sequence that At
-// returns is late by about a sixteenth of how long ago the time is.
+// A mark is a time with the sequence that was the newest then. The store manifest has the
+// marks. They are made while the store is open and a container keeps changes. Their clock
+// starts at the system's time of the opening, and then does not move when the system's clock
+// jumps. The older marks are, the farther they lie apart: the sequence that At
+// returns is late by about a sixteenth of the age of the time.
 //
 // A crash loses at most the newest marks. Then versions are kept longer for a while.
 //

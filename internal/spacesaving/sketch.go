@@ -1,15 +1,16 @@
-// Package spacesaving finds the heaviest keys of a stream in the memory of some
-// counters, by the algorithm Space-Saving with weights: a key without a counter
-// takes over the smallest one, with what that has counted as a possible error.
+// Package spacesaving finds the heaviest keys of a stream with a fixed number of
+// counters, by the algorithm Space-Saving with weights. A key without a counter
+// takes over the smallest counter, and the weight that this counter has becomes the possible
+// error of the key.
 // (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k
 // elements in data streams", ICDT 2005.)
 //
 // Invariants:
 //
-//  1. A key with a counter has at most its weight, and at least that less its
-//     error.
-//  2. A key without one has at most the weight of the smallest counter, which is
-//     at most all weight / the number of counters.
+//  1. The true weight of a key with a counter is at most the weight of the counter, and at
+//     least that less its error.
+//  2. The true weight of a key without a counter is at most the weight of the smallest
+//     counter, which is at most the sum of all weights divided by the number of counters.
 package spacesaving
 
 import (

@@ -1,8 +1,8 @@
-// Package vfs is the seam between the engine and the file system.
+// Package vfs is the interface between the engine and the file system.
 //
-// OS is the real file system below one root directory; Mem is an in-memory
-// one that tracks which bytes and names were synced, so that tests can stop
-// it at any call and see what a power cut could have left; Faulty wraps either
+// OS is the real file system below one root directory. Mem is a file system in memory that
+// tracks which bytes and names were synced, so that tests can stop
+// it at any call and see what a power cut could have left. Faulty wraps either
 // and fails chosen calls.
 //
 // Names are slash-separated and relative to the root of the FS ("p/000001/7.seg",

@@ -1,9 +1,8 @@
-// Package reference is a second meaning of queries, for tests: slow, simple and
-// made of nothing that package query is made of. It also draws documents and
-// queries.
+// Package reference is a second implementation of queries, for tests: slow, simple and
+// without code of package query. It also draws random documents and queries.
 //
-// Documents are what encoding/json makes of them. What the reference does not
-// know ends the test.
+// Documents are the values of encoding/json. A query that the reference does not
+// support ends the test.
 package reference
 
 import (
