@@ -1,5 +1,5 @@
-// Package splitter decides when and where physical partitions are cut. It knows
-// nothing of files or goroutines: it plans, the engine acts.
+// Package splitter decides when physical partitions are split, and where they are cut. It only
+// plans, and knows nothing of files or goroutines; the engine carries the plans out.
 //
 // A reshape gives the range of one or two neighbouring partitions, the parents,
 // to one or two new ones, the children:
@@ -14,6 +14,6 @@
 //     equal hashes stay together. Keys of several levels may be cut inside a
 //     first level.
 //  2. The children of a plan tile the range of its parents.
-//  3. Cut reads of each Source a number of places that is logarithmic in its
-//     length.
+//  3. The number of places that Cut reads of a Source is logarithmic in the length of the
+//     Source.
 package splitter

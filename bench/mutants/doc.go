@@ -1,5 +1,5 @@
-// Command mutants shows that the tests of the repository notice what keeps data
-// safe. It removes one sync, checksum test, order, lock or bound from the source
+// Command mutants shows that the tests of the repository notice when code that keeps data
+// safe is missing. It removes one sync, checksum test, order, lock or bound from the source
 // at a time and runs the tests, which must fail.
 //
 //	go run ./bench/mutants            every mutant, with the tests that are named to catch it
@@ -15,15 +15,15 @@
 // list.txt has one mutant a paragraph:
 //
 //	== name
-//	why: what a mutant without it would do
+//	why: the harm that the mutant does
 //	file: wal/group.go
 //	caught by: ./wal TestGroup ./engine TestCrashImages|TestModel
 //	-	text as it stands in the file
 //	+	text that replaces it
 //
-// Lines that begin with - are the original, together; it occurs once in the
-// file. Lines that begin with + replace it; there may be none. TestList fails
-// when the source has moved on and the list has not.
+// The lines that begin with - are the original text, all together; this text occurs once in
+// the file. The lines that begin with + replace it; there may be none. TestList fails
+// if the original text of a mutant is no longer in the source.
 //
 // # Verdicts
 //
@@ -34,9 +34,9 @@
 //   - survived: the quick suite passes. The suite has a hole.
 //   - does not compile: the mutant tests the compiler, not the suite.
 //
-// All tests run with -short. First those that are named run without a mutant: they must
-// pass, since what fails by itself catches nothing.
+// All tests run with -short. First the tests that are named run without a mutant: they must
+// pass, because a test that fails without a mutant catches nothing.
 //
-// The command exits with 1 when a mutant was not caught, hangs, survived or does not
-// compile, and with 2 where the tests themselves do not compile or pass.
+// The command exits with 1 if a mutant was not caught, hangs, survived or does not
+// compile, and with 2 if the tests themselves do not compile or pass.
 package main

@@ -1,4 +1,4 @@
-// Command peers measures Cleave beside the embedded stores that a Go program
+// Command peers measures Cleave and the embedded stores that a Go program
 // could use in its place: Pebble, Badger, bbolt, SQLite, and, if they are built
 // in, LMDB (-tags lmdb) and RocksDB (-tags rocksdb).
 //
@@ -7,14 +7,14 @@
 //
 // All stores get the same documents, operations, durability and measuring
 // code: that of pbench, in internal/measure. Each store is configured as its
-// documentation advises; what differs from its defaults is printed. Every
-// workload on a store runs in a process of its own, which is this program
-// again, begun when the files of the store were read once, so that they are in
+// documentation advises; the settings that differ from its defaults are printed. Every
+// workload on a store runs in a process of its own, which is this program started
+// again. Before it starts, the files of the store are read once, so that they are in
 // the page cache. Stores take turns within a workload, and each turn is
-// repeated; what is printed is the median and how far the repeats are apart.
+// repeated. The tables have the median of the repeats and their spread.
 //
-// A rate is the number of goroutines divided by the mean time of a call: what
-// the loop itself needs to make the next document is not the store's. A load
+// A rate is the number of goroutines divided by the mean time of a call, so it does not
+// include the time in which the loop makes the next document. A load
 // is timed by the clock, the making of documents included.
 //
 // The tables go to standard output as Markdown, the same and all samples as

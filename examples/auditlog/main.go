@@ -1,19 +1,18 @@
-// Auditlog keeps what the users of many tenants did: a log to which events are
-// only added, with hierarchical keys, and with events that go by themselves when
-// their time is over.
+// Auditlog keeps the actions of the users of many tenants: a log to which events are
+// only added, with hierarchical keys, and with events that expire.
 //
 //	go run ./examples/auditlog
 //
-// The key has two levels, /tenant and /user. One by tenant alone would put all
+// The key has two levels, /tenant and /user. A key by tenant alone would put all events
 // of a large tenant into one logical partition, which is never divided and may
-// hold 20 GiB; one by user alone would scatter a tenant over the whole container.
-// With both
+// hold 20 GiB. A key by user alone would scatter a tenant over the whole container.
+// With both levels
 //
 //   - the events of one user are a logical partition, read in the order of their
 //     ids, which begin with the time;
-//   - a question about a tenant names the first level only, and goes to the
-//     physical partitions that hold keys beginning with it: they lie together;
-//   - a tenant may grow over as many physical partitions as it takes.
+//   - a query about a tenant names the first level only, and goes to the
+//     physical partitions with keys that begin with it, which are neighbours;
+//   - a tenant may grow over any number of physical partitions.
 package main
 
 import (

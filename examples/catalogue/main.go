@@ -1,4 +1,4 @@
-// Catalogue keeps the products of a shop and what customers say of them: two
+// Catalogue keeps the products of a shop and their reviews by customers: two
 // types of documents in one container.
 //
 //	go run ./examples/catalogue
@@ -12,9 +12,9 @@
 //	  id "review-ada"    {"productId":"kettle","type":"review","author":"ada","stars":5,…}
 //	  id "review-blaise" {"productId":"kettle","type":"review","author":"blaise","stars":4,…}
 //
-// An id need only be unique in its logical partition. So every product may have
-// the id "product", which a lookup then knows beforehand, and a review may be
-// named after its author, which makes a second review by the same one impossible.
+// An id need only be unique in its logical partition. So every product has
+// the id "product", which a lookup knows beforehand. The id of a review contains its
+// author, so an author cannot write two reviews of a product.
 package main
 
 import (

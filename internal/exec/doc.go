@@ -8,30 +8,30 @@
 //	                             │
 //	            rows by key, the first in an order, or groups
 //
-// Package engine is its only caller. It checks what users give, compiles scopes to keys,
-// and makes items of rows. To this package a container is a Host, a physical partition a
-// Part and a snapshot a Snapshot; it knows nothing else of the store. They are asked once
-// a call, unit or batch, never for each item.
+// Package engine is its only caller. The engine checks the arguments of its users, compiles
+// scopes to keys, and turns rows into items. To this package a container is a Host, a physical
+// partition a Part and a snapshot a Snapshot; it knows nothing else of the store. Methods of
+// these three are called once a call, unit or batch, never for each item.
 //
 // # Invariants
 //
-//  1. Each physical partition is seen at one sequence, which is pinned from before the
-//     first row until after the last, or which a snapshot gives.
+//  1. Each physical partition is seen at one sequence. The sequence is that of a snapshot, or
+//     it is pinned from before the first row until after the last.
 //  2. Partitions may be replaced while a query runs. A scan then goes on in those that
 //     replaced them, at the same sequence, where it stopped; no item is shown twice or
-//     left out. A partition that was installed since ends it with an error.
-//  3. What indexes name is a superset of the results, unless the plan is exact. Dead
-//     versions are taken out first. So a query gives the same results with every index
+//     left out. If a partition was installed there since, the scan ends with an error.
+//  3. The candidates are a superset of the results, and equal to them if the plan is exact.
+//     Dead versions are taken out first. So a query gives the same results with every index
 //     policy.
-//  4. Rows come in one order: that of the query, and for equal values that of keys. A
+//  4. Rows come in the order of the query, and rows with equal values in the order of keys. A
 //     Position names a place in that order by values of documents alone, so that a
 //     continuation survives splits and restarts.
-//  5. Memory is bounded: batches by their bytes, an order by passes, groups by an error.
-//     See Limits.
+//  5. Memory is bounded: that of batches by their bytes, that of an order by passes, that of
+//     groups by an error. See Limits.
 //
 // # Concurrency
 //
-// An Execution serves one goroutine, and works on units with several. Scans and tours
-// serve one. While yield runs, a scan holds nothing but its pin, and a tour the files that
-// it lists.
+// An Execution is for one goroutine, and starts several to work on units. A scan or a tour is
+// for one goroutine. While the loop body runs, a scan holds only its pin, and a tour only the
+// files that it lists.
 package exec

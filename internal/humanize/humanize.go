@@ -1,4 +1,4 @@
-// Package humanize writes numbers for people, in one form wherever the project prints any:
+// Package humanize writes numbers for people, in the same form in all output of the project:
 // sizes with binary units, counts with separators. Its functions are pure.
 package humanize
 

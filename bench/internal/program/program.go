@@ -1,4 +1,5 @@
-// Package program is the frame of the commands below bench that judge the repository.
+// Package program runs the commands in bench that check the repository, and sets their exit
+// status.
 package program
 
 import (
