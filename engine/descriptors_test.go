@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -162,7 +163,7 @@ func TestFewDescriptors(t *testing.T) {
 			_, err = io.Copy(&stream, r)
 			must(t, err)
 			copied := vfs.NewMem()
-			must(t, restore(ctx, copied, "copy", &stream))
+			must(t, backup.Restore(ctx, copied, "copy", &stream))
 			must(t, holds(below{copied, "copy"}, before))
 
 			must(t, n.db.Compact(ctx))

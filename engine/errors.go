@@ -16,7 +16,7 @@ var (
 	// ErrExists: Create found an item with this key and id, or CreateContainer a
 	// container with this name. Or EnsureContainer found a container with this name
 	// and another definition: *DefinitionError.
-	ErrExists = errors.New("already exists")
+	ErrExists = fault.ErrExists
 	// ErrPrecondition: the etag given in IfMatch is not the item's, or the
 	// condition of a patch is not true.
 	ErrPrecondition = errors.New("precondition failed")

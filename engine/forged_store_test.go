@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
@@ -115,7 +116,7 @@ func exerciseBackup(t *testing.T, what string, data []byte, rng *rand.Rand) stri
 	what, data = forgedBy(rng, forge.Backup, what, data)
 	checkKnown(t, what, "verify", second(VerifyBackup(ctx, bytes.NewReader(data))))
 	mem := vfs.NewMem()
-	err := restore(ctx, mem, "copy", bytes.NewReader(data))
+	err := backup.Restore(ctx, mem, "copy", bytes.NewReader(data))
 	if checkKnown(t, what, "restore", err) {
 		exerciseAll(t, what, below{mem, "copy"})
 	} else if names := mem.Names(); len(names) > 0 {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
@@ -313,7 +314,7 @@ func TestBackupBombs(t *testing.T) {
 	must(t, w.Close())
 	for name, do := range map[string]func() error{
 		"verify":  func() error { return second(VerifyBackup(ctx, bytes.NewReader(data))) },
-		"restore": func() error { return restore(ctx, vfs.NewMem(), "dir", bytes.NewReader(data)) },
+		"restore": func() error { return backup.Restore(ctx, vfs.NewMem(), "dir", bytes.NewReader(data)) },
 		"install": func() error { return second(c.InstallPartition(ctx, bytes.NewReader(b.Bytes()))) },
 	} {
 		var before, after runtime.MemStats

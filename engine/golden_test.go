@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -436,7 +437,7 @@ func TestGoldenBackups(t *testing.T) {
 				t.Fatalf("%s: %d backups, %v", name, len(infos), err)
 			}
 			mem := vfs.NewMem()
-			must(t, restore(ctx, mem, "copy", bytes.NewReader(backups)))
+			must(t, backup.Restore(ctx, mem, "copy", bytes.NewReader(backups)))
 			db, err := Open(ctx, "copy", goldenOptions(below{mem, "copy"}, 24*time.Hour))
 			must(t, err)
 			checkVerified(t, db)
@@ -541,7 +542,7 @@ func TestNewerFormats(t *testing.T) {
 		t.Errorf("verify of a backup: %v", err)
 	}
 	mem := vfs.NewMem()
-	if err := restore(ctx, mem, "copy", bytes.NewReader(full)); !errors.Is(err, ErrTooNew) || len(mem.Names()) != 0 {
+	if err := backup.Restore(ctx, mem, "copy", bytes.NewReader(full)); !errors.Is(err, ErrTooNew) || len(mem.Names()) != 0 {
 		t.Errorf("restore of a backup: %v, leaves %v", err, mem.Names())
 	}
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -42,7 +43,7 @@ func (m *model) backup() {
 	m.must(err)
 	m.backups, m.lastBackup = append(m.backups, stream.Bytes()), info
 	mem := vfs.NewMem()
-	m.must(restore(ctx, mem, "copy", bytes.NewReader(bytes.Join(m.backups, nil))))
+	m.must(backup.Restore(ctx, mem, "copy", bytes.NewReader(bytes.Join(m.backups, nil))))
 	opts := m.opts
 	opts.fs = below{mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), "copy"}
 	m.compareCopy("backup", &opts)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -106,7 +107,7 @@ func TestNewestNameOfRestore(t *testing.T) {
 	_, _, streams, _ := someBackups(t)
 	input := bytes.Join(streams, nil)
 	newestNames(t, func(fsys vfs.FS) error {
-		return restore(context.Background(), fsys, "copy", bytes.NewReader(input))
+		return backup.Restore(context.Background(), fsys, "copy", bytes.NewReader(input))
 	}, func(image *vfs.Mem) error {
 		names, err := image.List("copy")
 		if errors.Is(err, ErrMissing) || err == nil && len(names) == 0 {

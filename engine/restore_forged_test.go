@@ -13,7 +13,6 @@ import (
 
 // copiedBackup keeps what a backup has.
 type copiedBackup struct {
-	carriedRecords
 	catalog *backup.Catalog
 	calls   []func(w *backup.Writer) error // that write it anew
 }
@@ -69,7 +68,7 @@ func TestRestoreOtherFile(t *testing.T) {
 		},
 	} {
 		mem := vfs.NewMem()
-		err := restore(context.Background(), mem, "copy", bytes.NewReader(forgeBackup(t, streams[0], change)))
+		err := backup.Restore(context.Background(), mem, "copy", bytes.NewReader(forgeBackup(t, streams[0], change)))
 		if name == "none" {
 			must(t, err)
 			must(t, holds(below{mem, "copy"}, 8))

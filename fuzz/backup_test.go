@@ -11,7 +11,10 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -33,7 +36,7 @@ func backupStory(tb testing.TB) []byte {
 	one := func() backup.Info {
 		w, err := backup.NewWriter(&out, &c)
 		if err == nil {
-			err = w.Record(2, 9, []byte("a record"))
+			err = w.Record(2, 9, logrecord.AppendCarried(nil, &item.Key{PK: partmap.String("key").Encoded(), ID: []byte("id")}, &item.Version{Seq: 9, Modified: 1}))
 		}
 		if err == nil && c.Files[0].Carried {
 			err = errors.Join(w.Data([]byte("hello ")), w.Data([]byte("world")))
@@ -70,13 +73,16 @@ func (r *backupReader) Begin(c *backup.Catalog) error {
 	r.end()
 	return nil
 }
-func (r *backupReader) Check(_ uint64, payload []byte) error {
-	if len(payload) == 3 {
-		return errors.New("three bytes")
+func (r *backupReader) Record(_ wal.Stream, highest uint64, payload []byte) error {
+	var op logrecord.Operation
+	for len(payload) > 0 {
+		var err error
+		if payload, err = logrecord.Decode(payload, true, &op); err != nil || op.Version.Seq > highest {
+			r.t.Fatalf("a record up to sequence %d with one of %d: %v", highest, op.Version.Seq, err)
+		}
 	}
 	return nil
 }
-func (r *backupReader) Record(wal.Stream, uint64, []byte) error { return nil }
 func (r *backupReader) File(f *backup.File) error {
 	r.end()
 	r.file, r.left = f, f.Size

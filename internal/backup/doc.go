@@ -1,5 +1,7 @@
-// Package backup is the format of a backup: a store at one sequence as a stream
-// that is written and read once, front to back.
+// Package backup has backups: a store at one sequence as a stream that is written and
+// read once, front to back. Restore makes a store of such streams again.
+//
+// # The stream
 //
 // A stream is a header, blocks and, as the last of them, a trailer. Integers are
 // little-endian, checksums CRC32C; widths in bytes:
@@ -26,7 +28,7 @@
 // holding bytes of one file. The others are in the parents. Files have numbers
 // and no names, so nothing in a stream becomes a path.
 //
-// Invariants:
+// # Invariants
 //
 //  1. A stream without a whole, fitting trailer is no backup.
 //  2. Nothing is handed on before the sum of its block was verified.
@@ -34,6 +36,7 @@
 //     incremental one names the stream, by id and sequence, that it follows.
 //  4. Every file that a manifest in the catalog names is in its list, with the
 //     same length and checksum, and every file in the list is named.
+//  5. A restored store has its name only when it is whole and on the disk.
 //
 // Whatever the input, a reader holds one block, of at most MaxBlock bytes, and a
 // catalog of at most as many bytes as were read. Damage is a

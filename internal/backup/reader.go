@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -19,10 +20,8 @@ type Handler interface {
 	// Begin gets the catalog, which is right in itself. The methods below are
 	// called only if the stream may follow the one before it.
 	Begin(c *Catalog) error
-	// Check says what is wrong with a log record; nil: nothing.
-	Check(highest uint64, payload []byte) error
-	// Record gets a log record of versions, none above highest, that Check and
-	// the catalog have nothing against.
+	// Record gets a log record of versions, none above highest, that decodes and fits
+	// the catalog.
 	Record(s wal.Stream, highest uint64, payload []byte) error
 	// File says whose bytes come next; Data hands them over.
 	File(f *File) error
@@ -65,7 +64,7 @@ func (d *Reader) Next(ctx context.Context, h Handler) (Info, error) {
 		}
 		stream, highest := binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint64(p[4:])
 		p = p[recordBytes:]
-		wrong := h.Check(highest, p)
+		wrong := checkRecord(highest, p)
 		if highest > c.Seq || stream >= c.Store.NextPartition {
 			wrong = fmt.Errorf("of partition %d up to sequence %d", stream, highest)
 		}
@@ -105,6 +104,21 @@ func (d *Reader) Next(ctx context.Context, h Handler) (Info, error) {
 	}
 	d.before = c
 	return c.info(d.off - d.base), nil
+}
+
+// checkRecord says what is wrong with a log record; nil: nothing.
+func checkRecord(highest uint64, payload []byte) error {
+	var op logrecord.Operation
+	var err error
+	for rest := payload; len(rest) > 0; {
+		if rest, err = logrecord.Decode(rest, true, &op); err != nil {
+			return err
+		}
+		if op.Version.Seq > highest {
+			return fmt.Errorf("an operation has sequence %d, the record goes up to %d", op.Version.Seq, highest)
+		}
+	}
+	return nil
 }
 
 // begin reads up to the first block behind the catalog.

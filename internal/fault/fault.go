@@ -36,6 +36,8 @@ var (
 	ErrTooNew = errors.New("format is newer than this program: update it")
 	// ErrLocked says that another owner has the store open for writing.
 	ErrLocked = errors.New("store is locked")
+	// ErrExists says that what was to be made is there already.
+	ErrExists = errors.New("already exists")
 	// ErrTooLarge matches a LimitError of something that a caller gave or asked for.
 	ErrTooLarge = errors.New("too large")
 )
