@@ -4,7 +4,6 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -36,9 +35,6 @@ type carried struct {
 	file uint64
 	seq  uint64
 }
-
-// carryBatchBytes is the size of one carried record.
-const carryBatchBytes = 64 << 10
 
 // shrinkLog makes the partition with the oldest record in the log give way. It
 // reports whether it did anything.
@@ -116,7 +112,7 @@ func (p *partition) appendCarried(c *carrying) error {
 	if len(v.Frozen) > 0 || p.Dropped.Load() {
 		return lsm.ErrMoved
 	}
-	batch := carriedBatch{emit: func(highest uint64, payload []byte) error {
+	batch := logrecord.CarriedBatch{Emit: func(highest uint64, payload []byte) error {
 		pos, file, err := p.db.log.AppendCarriedNow(wal.Stream(p.ID), highest, payload)
 		if err != nil {
 			return err
@@ -129,13 +125,13 @@ func (p *partition) appendCarried(c *carrying) error {
 		return nil
 	}}
 	if p.mu.applied.Index != 0 && !c.marked {
-		if err := batch.mark(p.mu.lastSeq, p.mu.applied); err != nil {
+		if err := batch.Mark(p.mu.lastSeq, p.mu.applied); err != nil {
 			return err
 		}
 		c.marked = true
 	}
-	emit := batch.emit
-	batch.emit = func(highest uint64, payload []byte) error {
+	emit := batch.Emit
+	batch.Emit = func(highest uint64, payload []byte) error {
 		err := emit(highest, payload)
 		if err == nil {
 			c.after = highest
@@ -149,57 +145,14 @@ func (p *partition) appendCarried(c *carrying) error {
 		if p.c.def.ChangeRetention == 0 && lsm.GetFromTable(v.Active, k.Lookup(), lsm.MaxSequence, &newest) && newest.Seq != ver.Seq {
 			continue
 		}
-		if err := batch.add(&k, &ver); err != nil {
+		if err := batch.Add(&k, &ver); err != nil {
 			return err
 		}
 	}
-	if err := batch.flush(); err != nil {
+	if err := batch.Flush(); err != nil {
 		return err
 	}
 	p.mu.last = max(p.mu.last, c.end)
 	p.mu.synced = max(p.mu.synced, c.end)
 	return nil
-}
-
-// carriedBatch makes carried records from versions.
-type carriedBatch struct {
-	emit    func(highest uint64, payload []byte) error
-	payload []byte
-	highest uint64
-	deleted lsm.DeletedBefore
-}
-
-// add adds a version. Versions come in the order of keys or in that of sequences. In the
-// log an item that was deleted with its logical partition must not follow the partition
-// tombstone, which replay may have flushed by then. In the order of keys the tombstone
-// comes first, so such items are left out.
-func (b *carriedBatch) add(k *item.Key, v *item.Version) error {
-	if b.deleted.Hides(k, v) {
-		return nil
-	}
-	b.payload = logrecord.AppendCarried(b.payload, k, v)
-	b.highest = max(b.highest, v.Seq)
-	if len(b.payload) < carryBatchBytes {
-		return nil
-	}
-	return b.flush()
-}
-
-// mark adds the entry that the partition has applied last, in a record of its own.
-func (b *carriedBatch) mark(seq uint64, at manifest.Applied) error {
-	if err := b.flush(); err != nil {
-		return err
-	}
-	b.payload, b.highest = logrecord.AppendMark(b.payload, seq, at), seq
-	return b.flush()
-}
-
-// flush emits the record, if there is anything in it.
-func (b *carriedBatch) flush() error {
-	if len(b.payload) == 0 {
-		return nil
-	}
-	err := b.emit(b.highest, b.payload)
-	b.payload, b.highest = b.payload[:0], 0
-	return err
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// Spool keeps log records in a temporary file, or in memory if they are few, until they
+// spool keeps log records in a temporary file, or in memory if they are few, until they
 // are written to a stream. It is for one goroutine.
-type Spool struct {
+type spool struct {
 	fs   vfs.FS
-	name string
+	name string   // of the file, which is made when it is needed
 	file vfs.File // nil: all is in buf
 	size int64    // bytes in file
 	buf  []byte   // records behind those in file
@@ -27,12 +27,8 @@ const (
 	spoolHead   = 16      // stream 4, length 4, highest 8
 )
 
-// NewSpool returns an empty spool. name is that of the file, which is made when it is
-// needed.
-func NewSpool(fs vfs.FS, name string) *Spool { return &Spool{fs: fs, name: name} }
-
-// Add adds a record.
-func (s *Spool) Add(stream wal.Stream, highest uint64, payload []byte) error {
+// add adds a record.
+func (s *spool) add(stream wal.Stream, highest uint64, payload []byte) error {
 	s.buf = binary.LittleEndian.AppendUint32(s.buf, uint32(stream))
 	s.buf = binary.LittleEndian.AppendUint32(s.buf, uint32(len(payload)))
 	s.buf = binary.LittleEndian.AppendUint64(s.buf, highest)
@@ -55,8 +51,8 @@ func (s *Spool) Add(stream wal.Stream, highest uint64, payload []byte) error {
 	return nil
 }
 
-// Each calls emit with the records, in the order in which they were added.
-func (s *Spool) Each(_ context.Context, emit func(stream wal.Stream, highest uint64, payload []byte) error) error {
+// each calls emit with the records, in the order in which they were added.
+func (s *spool) each(_ context.Context, emit emitter) error {
 	var parts []io.Reader
 	if s.file != nil {
 		parts = append(parts, io.NewSectionReader(s.file, 0, s.size))
@@ -81,8 +77,8 @@ func (s *Spool) Each(_ context.Context, emit func(stream wal.Stream, highest uin
 	}
 }
 
-// Remove removes the file. If that fails, the next open of the store removes it.
-func (s *Spool) Remove() {
+// remove removes the file. If that fails, the next open of the store removes it.
+func (s *spool) remove() {
 	if s.file != nil {
 		_ = s.file.Close()
 		_ = s.fs.Remove(s.name)

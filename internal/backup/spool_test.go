@@ -14,11 +14,11 @@ func TestSpool(t *testing.T) {
 	for _, size := range []int{10, spoolBuffer / 3} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			mem := vfs.NewMem()
-			s := NewSpool(mem, "spool")
+			s := &spool{fs: mem, name: "spool"}
 			payload := func(i int) []byte { return fmt.Appendf(nil, "%0*d", size, i) }
 			const n = 10
 			for i := range n {
-				if err := s.Add(wal.Stream(i), uint64(i+100), payload(i)); err != nil {
+				if err := s.add(wal.Stream(i), uint64(i+100), payload(i)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -26,7 +26,7 @@ func TestSpool(t *testing.T) {
 				t.Errorf("in a file: %v", inFile)
 			}
 			next := 0
-			err := s.Each(context.Background(), func(stream wal.Stream, highest uint64, got []byte) error {
+			err := s.each(context.Background(), func(stream wal.Stream, highest uint64, got []byte) error {
 				if stream != wal.Stream(next) || highest != uint64(next+100) || string(got) != string(payload(next)) {
 					t.Errorf("record %d: stream %d, highest %d, %d bytes", next, stream, highest, len(got))
 				}
@@ -36,7 +36,7 @@ func TestSpool(t *testing.T) {
 			if err != nil || next != n {
 				t.Errorf("%d records, %v", next, err)
 			}
-			s.Remove()
+			s.remove()
 			if names := mem.Names(); len(names) > 0 {
 				t.Errorf("%q is left", names)
 			}
