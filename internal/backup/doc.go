@@ -1,5 +1,9 @@
-// Package backup has backups: a store at one sequence as a stream that is written and
-// read once, front to back. Restore makes a store of such streams again.
+// Package backup copies a store as it is at one sequence. A backup is a stream that is
+// written and read once, front to back; Restore makes a store of such streams again. A
+// Checkpoint is a directory of linked files that opens like any store.
+//
+// Package engine locks and pins what is copied: a Capture has what it took for a backup.
+// No type of this package has a lock; a value is for one goroutine.
 //
 // # The stream
 //
@@ -36,7 +40,8 @@
 //     incremental one names the stream, by id and sequence, that it follows.
 //  4. Every file that a manifest in the catalog names is in its list, with the
 //     same length and checksum, and every file in the list is named.
-//  5. A restored store has its name only when it is whole and on the disk.
+//  5. A restored store has its name, and a checkpoint its store manifest, only when it is
+//     whole and on the disk.
 //
 // Whatever the input, a reader holds one block, of at most MaxBlock bytes, and a
 // catalog of at most as many bytes as were read. Damage is a
