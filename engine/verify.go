@@ -4,14 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"path"
-	"slices"
 
-	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/verify"
 	"github.com/cleavestore/cleave/segment"
-	"github.com/cleavestore/cleave/wal"
 )
 
 // Finding is something that Verify found wrong. It is an error.
@@ -39,7 +35,7 @@ func (f Finding) Error() string {
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		v := newVerifier(ctx, db)
-		for step := v.manifests; step != nil; step = v.nextStep() {
+		for step := v.files.Manifests; step != nil; step = v.nextStep() {
 			// No call is held while the caller looks at the findings.
 			err := v.take(step)
 			for _, f := range v.found {
@@ -74,7 +70,7 @@ const maxFindings = 1000
 type verifier struct {
 	db    *DB
 	ctx   context.Context
-	files *lsm.TreeChecker
+	files *verify.Checker
 	found []Finding           // by the present step
 	seen  map[*partition]bool // they were checked
 	ended bool                // the log was the last step
@@ -82,7 +78,7 @@ type verifier struct {
 
 func newVerifier(ctx context.Context, db *DB) *verifier {
 	v := &verifier{db: db, ctx: ctx, seen: make(map[*partition]bool)}
-	v.files = lsm.NewTreeChecker(ctx, v.report)
+	v.files = verify.New(ctx, db.env.FS, db.opts.ReadOnly, v.report)
 	return v
 }
 
@@ -92,17 +88,15 @@ func (v *verifier) nextStep() func() {
 	for _, p := range v.db.partitions() {
 		if !v.seen[p] {
 			v.seen[p] = true
-			return func() { v.partition(p) }
+			return func() { v.files.Partition(&p.Tree, p.c.trees) }
 		}
 	}
 	if v.ended {
 		return nil
 	}
 	v.ended = true
-	return v.log
+	return func() { v.files.Log(v.db.logOptions()) }
 }
-
-func (v *verifier) done() bool { return v.ctx.Err() != nil }
 
 // report notes a finding of the present step.
 func (v *verifier) report(file string, offset int64, what string) {
@@ -114,113 +108,13 @@ func (v *verifier) report(file string, offset int64, what string) {
 	}
 }
 
-// failed reports the error of a check, if there is one, at the place that it names.
-func (v *verifier) failed(file string, err error) { lsm.FileReport(v.report).Failed(file, err) }
-
-// manifests reads the manifests again, and reports unknown names among the partition
-// directories.
-func (v *verifier) manifests() {
-	if _, err := manifest.LoadNewest[manifest.Store](v.db.env.FS, ".", manifest.StoreKind); err != nil {
-		v.failed(v.db.env.FS.Path("."), err)
-		return
-	}
-	bases, err := v.db.env.FS.List(manifest.PartitionsDir)
-	if err != nil {
-		v.failed(v.db.env.FS.Path(manifest.PartitionsDir), err)
-		return
-	}
-	for _, base := range bases {
-		// Directories that no manifest names are left by a crash, or belong to
-		// a container that is being made.
-		if _, ok := manifest.ParsePartitionDir(base); !ok {
-			v.report(v.db.env.FS.Path(path.Join(manifest.PartitionsDir, base)), -1, "not a partition of this store")
+// trees yields the trees of the container's partitions.
+func (c *Container) trees(yield func(*lsm.Tree) bool) {
+	for _, p := range c.routing.Load().parts {
+		if !yield(&p.Tree) {
+			return
 		}
 	}
-}
-
-// partition checks the files of a physical partition.
-func (v *verifier) partition(p *partition) {
-	v.files.Check(&p.Tree, func(f *lsm.File) string { return v.sharers(p, f) })
-	if v.done() || v.dropped(p) {
-		return
-	}
-	unknown, err := p.UnknownFiles()
-	if err != nil {
-		if !v.dropped(p) {
-			v.failed(v.db.env.FS.Path(p.Dir), err)
-		}
-		return
-	}
-	for _, name := range unknown {
-		v.report(v.db.env.FS.Path(name), -1, "no manifest names this file")
-	}
-}
-
-// sharers names the other partitions that share a damaged file.
-func (v *verifier) sharers(p *partition, f *lsm.File) (text string) {
-	guard := v.db.env.Epoch.Enter()
-	defer guard.Leave()
-	for _, other := range p.c.routing.Load().parts {
-		if other == p {
-			continue
-		}
-		if other.Version.Load().Shares(f) {
-			text += fmt.Sprintf("; shared with partition %d", other.ID)
-		}
-	}
-	return text
-}
-
-// dropped reports whether the store has dropped a partition. A store that is open
-// read-only reads that from the manifest of the writer.
-func (v *verifier) dropped(p *partition) bool {
-	if !v.db.opts.ReadOnly {
-		return p.Dropped.Load()
-	}
-	store, err := manifest.LoadNewest[manifest.Store](v.db.env.FS, ".", manifest.StoreKind)
-	return err == nil && !slices.ContainsFunc(store.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.ID) })
-}
-
-// log reads the log. It reads again if log files were released meanwhile.
-func (v *verifier) log() {
-	for !v.done() {
-		read, err := v.readLog()
-		if err != nil {
-			if now, _ := v.logState(); now.First != read.First || !slices.Equal(now.Closed, read.Closed) {
-				continue
-			}
-		}
-		v.failed(v.db.env.FS.Path(manifest.LogDir), err)
-		return
-	}
-}
-
-// logState returns what the newest manifest says of the log.
-func (v *verifier) logState() (wal.State, error) {
-	store, err := manifest.LoadNewest[manifest.Store](v.db.env.FS, ".", manifest.StoreKind)
-	return wal.State{First: store.LogFirst, Closed: store.LogClosed}, err
-}
-
-// readLog decodes every record of the log that the newest manifest describes.
-func (v *verifier) readLog() (state wal.State, err error) {
-	state, err = v.logState()
-	if err != nil {
-		return state, nil // reported by manifests
-	}
-	var op logrecord.Operation
-	_, err = wal.Recover(v.ctx, v.db.env.FS, manifest.LogDir, state, v.db.logOptions(), func(rec *wal.Record) error {
-		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
-			return nil
-		}
-		for rest := rec.Payload; len(rest) > 0; {
-			var wrong error
-			if rest, wrong = logrecord.Decode(rest, rec.Type == wal.TypeCarried, &op); wrong != nil {
-				return recordError(v.db, rec, wrong)
-			}
-		}
-		return nil
-	})
-	return state, err
 }
 
 // VerifyIndex compares the index of a segment file, if it has one, with an index that is
