@@ -19,6 +19,7 @@ import (
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -264,8 +265,8 @@ func FuzzInstall(f *testing.F) {
 		}
 		blocks[kind] = bytes.Clone(payload)
 	}
-	f.Add(blocks[blockHead], []byte{}, blocks[blockTail])
-	f.Add(blocks[blockHead], []byte("items"), []byte(`{"items":1}`))
+	f.Add(blocks[transfer.HeadBlock], []byte{}, blocks[transfer.TailBlock])
+	f.Add(blocks[transfer.HeadBlock], []byte("items"), []byte(`{"items":1}`))
 	f.Fuzz(func(t *testing.T, head, items, tail []byte) {
 		var b bytes.Buffer
 		w, err := stream.NewWriter(&b)
@@ -273,7 +274,7 @@ func FuzzInstall(f *testing.F) {
 		for _, block := range []struct {
 			kind    byte
 			payload []byte
-		}{{blockHead, head}, {blockItems, items}, {blockTail, tail}} {
+		}{{transfer.HeadBlock, head}, {transfer.ItemsBlock, items}, {transfer.TailBlock, tail}} {
 			if len(block.payload) > 0 {
 				must(t, w.Block(block.kind, block.payload))
 			}

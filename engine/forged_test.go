@@ -25,6 +25,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -205,7 +206,7 @@ func TestForgedHeads(t *testing.T) {
 	defer db.Close()
 	var blocks [][]byte
 	var kinds []byte
-	r := stream.NewReader("stream", bytes.NewReader(forgedStream(t, c, func(*streamHead, *item.Version) {})))
+	r := stream.NewReader("stream", bytes.NewReader(forgedStream(t, c, func(*transfer.Head, *item.Version) {})))
 	for {
 		kind, payload, err := r.Next()
 		if err == io.EOF {
@@ -215,7 +216,7 @@ func TestForgedHeads(t *testing.T) {
 		kinds, blocks = append(kinds, kind), append(blocks, bytes.Clone(payload))
 	}
 	for which := range blocks {
-		if kinds[which] == blockItems {
+		if kinds[which] == transfer.ItemsBlock {
 			continue
 		}
 		must(t, forge.EachJSON(blocks[which], func(where string, text []byte) {
@@ -310,7 +311,7 @@ func TestBackupBombs(t *testing.T) {
 	var b bytes.Buffer
 	w, err := stream.NewWriter(&b)
 	must(t, err)
-	must(t, w.Block(blockHead, []byte(`{"key":"`+strings.Repeat("x", n)+`","unique_keys":[`+strings.Repeat("[],", n)+`[]]}`)))
+	must(t, w.Block(transfer.HeadBlock, []byte(`{"key":"`+strings.Repeat("x", n)+`","unique_keys":[`+strings.Repeat("[],", n)+`[]]}`)))
 	must(t, w.Close())
 	for name, do := range map[string]func() error{
 		"verify":  func() error { return second(VerifyBackup(ctx, bytes.NewReader(data))) },

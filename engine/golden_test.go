@@ -23,7 +23,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -552,11 +552,10 @@ func TestNewerFormats(t *testing.T) {
 	c, err := db.CreateContainer(ctx, "docs", replicaDef)
 	must(t, err)
 	var b bytes.Buffer
-	w, err := stream.NewWriter(&b)
-	must(t, err)
-	head := c.streamHead(c.partition(c.Partitions()[0].ID).Range)
+	head := c.transferHead(c.partition(c.Partitions()[0].ID).Range)
 	head.Format = 1000
-	must(t, writeJSON(w, blockHead, &head))
+	w, err := transfer.NewWriter(&b, &head)
+	must(t, err)
 	must(t, w.Close())
 	if _, err := c.InstallPartition(ctx, &b); !errors.Is(err, ErrTooNew) {
 		t.Errorf("install: %v", err)

@@ -7,12 +7,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -59,13 +58,13 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 	if !c.def.Replicated {
 		return PartitionContent{}, invalidf("InstallPartition: container %q is not replicated", c.name)
 	}
-	in := installation{c: c, db: c.db, source: stream.NewReader("stream of a partition", r)}
-	if err := in.run(ctx); err != nil {
+	in := installation{c: c, db: c.db}
+	if err := in.run(ctx, r); err != nil {
 		return PartitionContent{}, fmt.Errorf("install a partition: %w", err)
 	}
 	return PartitionContent{
-		Partition: in.p.ID, Index: in.head.At.Index, Min: in.p.Range.Min.String(), Max: in.p.Range.Max.String(),
-		Items: in.items, Bytes: in.source.Offset(),
+		Partition: in.p.ID, Index: in.source.Head.At.Index, Min: in.p.Range.Min.String(), Max: in.p.Range.Max.String(),
+		Items: in.source.Items(), Bytes: in.source.Bytes(),
 	}, nil
 }
 
@@ -73,18 +72,17 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 type installation struct {
 	c      *Container
 	db     *DB
-	source *stream.Reader
-	head   streamHead
-	rng    partmap.Range
+	source *transfer.Reader
 	latest int64 // the highest time stamp that the stream may have
 	p      *partition
-	items  int64
-	claims int64
 	old    []*partition
 }
 
-func (in *installation) run(ctx context.Context) error {
-	if err := in.readHead(); err != nil {
+func (in *installation) run(ctx context.Context, r io.Reader) (err error) {
+	if in.source, err = transfer.NewReader(r); err != nil {
+		return err
+	}
+	if err = in.compare(&in.source.Head); err != nil {
 		return err
 	}
 	old, err := in.replaced()
@@ -115,43 +113,12 @@ func (in *installation) run(ctx context.Context) error {
 	return err
 }
 
-// corrupt returns the error for an invalid block.
-func (in *installation) corrupt(format string, args ...any) error {
-	return fault.Corrupt("stream of a partition", in.source.Offset(), format, args...)
-}
-
-// readHead reads the head of the stream, and compares it with the container.
-func (in *installation) readHead() error {
-	kind, payload, err := in.source.Next()
-	if err != nil {
-		return in.early(err)
-	}
-	if kind != blockHead {
-		return in.corrupt("the stream does not begin with what it is")
-	}
-	if err = manifest.Unmarshal(payload, &in.head, false); err != nil {
-		return in.corrupt("the stream does not begin with what it is: %v", err)
-	}
-	h := &in.head
-	if h.Format > streamFormat {
-		return fmt.Errorf("stream of format %d, this program knows up to %d: %w", h.Format, streamFormat, ErrTooNew)
-	}
-	if in.rng.Min, err = partmap.EPKFromBytes(h.Min); err == nil {
-		in.rng.Max, err = partmap.EPKFromBytes(h.Max)
-	}
-	switch {
-	case err != nil || in.rng.Empty():
-		return in.corrupt("no range")
-	case h.Seq > maxForeignSeq || h.At.Index > maxForeignIndex:
-		return in.corrupt("sequence %d, entry %d: at most %d and %d are counted on from", h.Seq, h.At.Index, uint64(maxForeignSeq), uint64(maxForeignIndex))
-	case h.At.Index == 0 && h.At.Time != 0 || h.At.Index > 0 && h.At.Time <= 0:
-		return in.corrupt("entry %d of the time %d", h.At.Index, h.At.Time)
-	}
+// compare compares the head of the stream with the container.
+func (in *installation) compare(h *transfer.Head) error {
 	if in.latest = in.db.latestForeign(); h.At.Time > in.latest {
 		return in.db.clockSkew("its newest entry", h.At.Time)
 	}
-	want := in.c.streamHead(in.rng)
-	if h.Kind != want.Kind || h.Key != want.Key || h.Levels != want.Levels || h.TTL != want.TTL || !slices.EqualFunc(h.Unique, want.Unique, slices.Equal) {
+	if want := in.c.transferHead(in.source.Range); !h.Suits(&want) {
 		return invalidf("it is of a container with kind %.32s, partition key %s, default TTL %v and unique keys %s; %q has %s, %s, %v and %v",
 			h.Kind, manifest.Clip(h.Key), ttlFromManifest(h.TTL), manifest.Clip(fmt.Sprint(h.Unique)), in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL, want.Unique)
 	}
@@ -163,12 +130,12 @@ func (in *installation) readHead() error {
 func (in *installation) replaced() ([]*partition, error) {
 	var old []*partition
 	for _, p := range in.c.routing.Load().parts {
-		if p.Range.Overlaps(in.rng) {
+		if p.Range.Overlaps(in.source.Range) {
 			old = append(old, p)
 		}
 	}
-	if first, last := old[0].Range.Min, old[len(old)-1].Range.Max; first.Compare(&in.rng.Min) != 0 || last.Compare(&in.rng.Max) != 0 {
-		return nil, invalidf("its range [%s, %s) is not that of whole physical partitions here: split at its ends", in.rng.Min, in.rng.Max)
+	if first, last := old[0].Range.Min, old[len(old)-1].Range.Max; first.Compare(&in.source.Range.Min) != 0 || last.Compare(&in.source.Range.Max) != 0 {
+		return nil, invalidf("its range [%s, %s) is not that of whole physical partitions here: split at its ends", in.source.Range.Min, in.source.Range.Max)
 	}
 	return old, nil
 }
@@ -186,7 +153,7 @@ func (in *installation) take() error {
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	in.p = in.c.newPartition(partmap.Entry{ID: id, Range: in.rng})
+	in.p = in.c.newPartition(partmap.Entry{ID: id, Range: in.source.Range})
 	return nil
 }
 
@@ -203,10 +170,10 @@ func (in *installation) build(ctx context.Context) error {
 	v := *p.Version.Load()
 	v.SetRuns(runs)
 	p.Version.Store(&v)
-	at := in.head.At
-	p.mu.lastSeq, p.mu.applied = in.head.Seq, at
-	p.Visible.Store(in.head.Seq)
-	if err := p.StoreFiles(runs, in.head.Seq, at, nil); err != nil {
+	at := in.source.Head.At
+	p.mu.lastSeq, p.mu.applied = in.source.Head.Seq, at
+	p.Visible.Store(in.source.Head.Seq)
+	if err := p.StoreFiles(runs, in.source.Head.Seq, at, nil); err != nil {
 		return err
 	}
 	return in.db.env.FS.SyncDir(manifest.PartitionsDir)
@@ -219,57 +186,24 @@ func (in *installation) writeItems(ctx context.Context) (runs []*lsm.Run, err er
 	if out.Codec = in.c.def.Compression; out.Codec != NoCompression {
 		out.Dict = in.c.family.CompactionDictionary(in.c.allRuns())
 	}
-	var last item.KeyCopy
 	var op logrecord.Operation
-	for {
-		if err := ctx.Err(); err != nil {
+	for n := 1; ; n++ {
+		if err := in.source.Next(ctx, &op); err == io.EOF {
+			break
+		} else if err != nil {
 			return nil, err
 		}
-		kind, payload, err := in.source.Next()
-		if err != nil {
-			return nil, in.early(err)
+		switch claim := op.Version.Flags == item.Claim; {
+		case claim != in.c.isClaim(&op.Key):
+			return nil, in.source.Refuse("no claim of this container")
+		case len(op.Version.Body) > maxItemBytes:
+			return nil, in.source.Refuse("no item of this partition")
+		case op.Version.Modified > in.latest:
+			return nil, in.db.clockSkew(fmt.Sprintf("item %d", n), op.Version.Modified)
 		}
-		if kind == blockTail {
-			var tail streamTail
-			if manifest.Unmarshal(payload, &tail, false) != nil || tail.Items != in.items || tail.Claims != in.claims {
-				return nil, in.corrupt("the stream has %d items and %d claims, and says otherwise", in.items, in.claims)
-			}
-			break
+		if err := out.Add(&op.Key, &op.Version); err != nil {
+			return nil, err
 		}
-		if kind != blockItems {
-			return nil, in.corrupt("block of unknown kind %d", kind)
-		}
-		for len(payload) > 0 {
-			if payload, err = logrecord.Decode(payload, true, &op); err != nil {
-				return nil, in.corrupt("item %d: %v", in.items, err)
-			}
-			claim := op.Version.Flags == item.Claim
-			switch {
-			case claim != in.c.isClaim(&op.Key):
-				return nil, in.corrupt("item %d: no claim of this container", in.items)
-			case op.At.Index != 0 || op.Version.Deleted() || op.Version.Seq > in.head.Seq || len(op.Version.Body) > maxItemBytes:
-				return nil, in.corrupt("item %d: no item of this partition", in.items)
-			case !in.rng.Contains(&op.EPK) || op.EPK.Levels() != in.c.levels():
-				return nil, in.corrupt("item %d: key %x lies outside of the partition", in.items, op.Key.EPK)
-			case in.items+in.claims > 0 && item.Compare(&last.Key, &op.Key) >= 0:
-				return nil, in.corrupt("item %d: not in order", in.items)
-			}
-			if op.Version.Modified > in.latest {
-				return nil, in.db.clockSkew(fmt.Sprintf("item %d", in.items), op.Version.Modified)
-			}
-			if err := out.Add(&op.Key, &op.Version); err != nil {
-				return nil, err
-			}
-			last.Set(&op.Key)
-			if claim {
-				in.claims++
-			} else {
-				in.items++
-			}
-		}
-	}
-	if _, _, err := in.source.Next(); err != io.EOF {
-		return nil, in.early(err)
 	}
 	if out.Items > 0 {
 		r, err := out.Finish()
@@ -280,15 +214,6 @@ func (in *installation) writeItems(ctx context.Context) (runs []*lsm.Run, err er
 	}
 	out.Published = true // from here on its files are removed with the directory
 	return runs, nil
-}
-
-// early returns the error of a stream that ends too early, or does not end: if err
-// is nil or io.EOF, that is an error of its own.
-func (in *installation) early(err error) error {
-	if err == nil || err == io.EOF {
-		return in.corrupt("the stream does not end where it says")
-	}
-	return err
 }
 
 // allRuns returns the runs of the container's partitions.
@@ -332,7 +257,7 @@ func (in *installation) swap() (err error) {
 		defer p.Install.Unlock()
 	}
 	r := reshape{db: db, c: c, parents: in.old, children: []*partition{in.p}, plan: splitter.Plan{Kind: splitter.Install}}
-	m := manifest.Partition{ID: uint32(in.p.ID), Container: c.id, Min: slices.Clone(in.rng.Min.Bytes()), Max: slices.Clone(in.rng.Max.Bytes())}
+	m := manifest.Partition{ID: uint32(in.p.ID), Container: c.id, Min: slices.Clone(in.source.Range.Min.Bytes()), Max: slices.Clone(in.source.Range.Max.Bytes())}
 	for _, p := range in.old {
 		m.Parents = append(m.Parents, uint32(p.ID))
 		in.p.parents = append(in.p.parents, p.ID)
@@ -356,7 +281,7 @@ func (in *installation) swap() (err error) {
 	}
 	in.p.mu.last = db.log.Appended()
 	r.inheritMeters()
-	c.entryTime.Raise(in.head.At.Time)
+	c.entryTime.Raise(in.source.Head.At.Time)
 	c.routing.Store(r.routing)
 	for _, p := range in.old {
 		p.Dropped.Store(true)

@@ -7,16 +7,8 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// Limits of numbers that come from another store. An installed partition goes on
-// counting from the sequence and the entry index that it came with, so at most half of
-// their range may be used up. Times may lie at most Options.MaxClockSkew ahead of
-// this store's clock.
-const (
-	maxForeignSeq   = item.MaxSeq / 2
-	maxForeignIndex = item.MaxIndex / 2
-)
-
-// defaultClockSkew is the default of Options.MaxClockSkew.
+// defaultClockSkew is the default of Options.MaxClockSkew: how far times that come from
+// another store may lie ahead of this store's clock.
 const defaultClockSkew = 5 * time.Minute
 
 // latestForeign returns the latest time stamp that is accepted from another store,

@@ -14,14 +14,14 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/stream"
+	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
 )
 
 // forgedStream returns a right stream of one item for the first partition of a
 // container, changed before it is written.
-func forgedStream(t *testing.T, c *Container, change func(h *streamHead, ver *item.Version)) []byte {
+func forgedStream(t *testing.T, c *Container, change func(h *transfer.Head, ver *item.Version)) []byte {
 	t.Helper()
 	p := c.routing.Load().parts[0]
 	pk := StringKey("a")
@@ -29,15 +29,13 @@ func forgedStream(t *testing.T, c *Container, change func(h *streamHead, ver *it
 	key := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk.Encoded(), ID: []byte("x")}
 	now := c.db.opts.clock().UnixMilli()
 	ver := item.Version{Seq: 9, Modified: now, Body: []byte(`{"id":"x","k":"a"}`)}
-	head := c.streamHead(p.Range)
+	head := c.transferHead(p.Range)
 	head.Seq, head.At = 10, manifest.Applied{Index: 5, Time: now}
 	change(&head, &ver)
 	var b bytes.Buffer
-	w, err := stream.NewWriter(&b)
+	w, err := transfer.NewWriter(&b, &head)
 	must(t, err)
-	must(t, writeJSON(w, blockHead, &head))
-	must(t, w.Block(blockItems, logrecord.AppendCarried(nil, &key, &ver)))
-	must(t, writeJSON(w, blockTail, &streamTail{Items: 1}))
+	must(t, w.Add(&key, &ver))
 	must(t, w.Close())
 	return b.Bytes()
 }
@@ -67,22 +65,22 @@ func TestForeignStreams(t *testing.T) {
 	day := (24 * time.Hour).Milliseconds()
 	for _, test := range []struct {
 		name   string
-		change func(h *streamHead, ver *item.Version)
+		change func(h *transfer.Head, ver *item.Version)
 		want   error // nil: it is installed
 	}{
-		{"as it is", func(*streamHead, *item.Version) {}, nil},
-		{"the last sequence", func(h *streamHead, _ *item.Version) { h.Seq = math.MaxUint64 }, ErrCorrupt},
-		{"no room above the sequence", func(h *streamHead, _ *item.Version) { h.Seq = maxForeignSeq + 1 }, ErrCorrupt},
-		{"the last index", func(h *streamHead, _ *item.Version) { h.At.Index = math.MaxUint64 }, ErrCorrupt},
-		{"no room above the index", func(h *streamHead, _ *item.Version) { h.At.Index = maxForeignIndex + 1 }, ErrCorrupt},
-		{"entry of tomorrow", func(h *streamHead, _ *item.Version) { h.At.Time += day }, ErrClockSkew},
-		{"entry at the end of time", func(h *streamHead, _ *item.Version) { h.At.Time = math.MaxInt64 }, ErrClockSkew},
-		{"time without an entry", func(h *streamHead, _ *item.Version) { h.At = manifest.Applied{Time: math.MaxInt64} }, ErrCorrupt},
-		{"item of tomorrow", func(_ *streamHead, v *item.Version) { v.Modified += day }, ErrClockSkew},
-		{"item at the end of time", func(_ *streamHead, v *item.Version) { v.Modified = math.MaxInt64 }, ErrCorrupt},
-		{"item before 1970", func(_ *streamHead, v *item.Version) { v.Modified = -1 }, ErrCorrupt},
-		{"item that expires beyond time", func(_ *streamHead, v *item.Version) { v.Expires = math.MaxInt64 }, ErrCorrupt},
-		{"item that expired before 1970", func(_ *streamHead, v *item.Version) { v.Expires = -1 }, ErrCorrupt},
+		{"as it is", func(*transfer.Head, *item.Version) {}, nil},
+		{"the last sequence", func(h *transfer.Head, _ *item.Version) { h.Seq = math.MaxUint64 }, ErrCorrupt},
+		{"no room above the sequence", func(h *transfer.Head, _ *item.Version) { h.Seq = transfer.MaxSeq + 1 }, ErrCorrupt},
+		{"the last index", func(h *transfer.Head, _ *item.Version) { h.At.Index = math.MaxUint64 }, ErrCorrupt},
+		{"no room above the index", func(h *transfer.Head, _ *item.Version) { h.At.Index = transfer.MaxIndex + 1 }, ErrCorrupt},
+		{"entry of tomorrow", func(h *transfer.Head, _ *item.Version) { h.At.Time += day }, ErrClockSkew},
+		{"entry at the end of time", func(h *transfer.Head, _ *item.Version) { h.At.Time = math.MaxInt64 }, ErrClockSkew},
+		{"time without an entry", func(h *transfer.Head, _ *item.Version) { h.At = manifest.Applied{Time: math.MaxInt64} }, ErrCorrupt},
+		{"item of tomorrow", func(_ *transfer.Head, v *item.Version) { v.Modified += day }, ErrClockSkew},
+		{"item at the end of time", func(_ *transfer.Head, v *item.Version) { v.Modified = math.MaxInt64 }, ErrCorrupt},
+		{"item before 1970", func(_ *transfer.Head, v *item.Version) { v.Modified = -1 }, ErrCorrupt},
+		{"item that expires beyond time", func(_ *transfer.Head, v *item.Version) { v.Expires = math.MaxInt64 }, ErrCorrupt},
+		{"item that expired before 1970", func(_ *transfer.Head, v *item.Version) { v.Expires = -1 }, ErrCorrupt},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			mem, db, c, other := outsideStore(t)

@@ -1,0 +1,73 @@
+// Package transfer is the form in which the content of a physical partition goes from one
+// store to another: a stream of blocks (package stream).
+//
+//   - a head, which describes the partition
+//   - blocks of items in key-space order; each item is an operation as in a carried
+//     record (package logrecord)
+//   - a tail, with the number of items
+//
+// The stream holds the newest version of each item, whether or not it has expired.
+// Behind the items of each logical partition come its claims on unique keys. There
+// are no tombstones.
+//
+// # Invariants
+//
+//  1. A Reader gives only items with a place in the range of the head, in order, and at
+//     most of its sequence.
+//  2. It gives io.EOF only when all items that the tail counts were read and the stream
+//     has ended.
+//  3. Sequences and indexes of a head that a Reader has read leave room to count on from.
+//
+// What it means to a container that it is exported or installed is said in package engine.
+// There are no locks: one goroutine uses a Writer or Reader.
+package transfer
+
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// Kinds of blocks.
+const (
+	HeadBlock  = 1 // JSON: Head
+	ItemsBlock = 2 // operations
+	TailBlock  = 3 // JSON
+)
+
+// Format is the format that a Writer writes and the newest that a Reader reads.
+const Format = 1
+
+// An installed partition goes on counting from the sequence and the entry index that it
+// came with, so at most half of their range may be used up.
+const (
+	MaxSeq   = item.MaxSeq / 2
+	MaxIndex = item.MaxIndex / 2
+)
+
+// Head describes a partition.
+type Head struct {
+	Format int              `json:"format"`
+	Kind   string           `json:"kind"`
+	Key    string           `json:"key"`    // definition of the partition key
+	Levels int              `json:"levels"` // of it
+	TTL    int64            `json:"default_ttl"`
+	Unique [][]string       `json:"unique_keys,omitempty"`
+	Min    manifest.Bytes   `json:"min"` // EPK, inclusive
+	Max    manifest.Bytes   `json:"max"` // EPK, exclusive
+	Seq    uint64           `json:"seq"`
+	At     manifest.Applied `json:"applied"` // index 0: none
+}
+
+// Suits says whether a container that would describe its partition like this can take
+// this one.
+func (h *Head) Suits(own *Head) bool {
+	return h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.TTL == own.TTL && slices.EqualFunc(h.Unique, own.Unique, slices.Equal)
+}
+
+// tail counts what came before it.
+type tail struct {
+	Items  int64 `json:"items"`
+	Claims int64 `json:"claims,omitempty"`
+}
