@@ -2,21 +2,10 @@ package engine
 
 import (
 	"errors"
-	"path"
-	"slices"
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
-
-// A file or partition that cannot be opened is set aside: a file for the part of the key
-// space that its reference names, a partition with a damaged manifest for its whole
-// range. A stand-in file takes its place; every read of the stand-in fails. So calls that
-// need the missing data get an error, and all others work.
-//
-// A partition without a manifest takes no writes and changes nothing on disk. Its
-// directory is left alone, and so are all log records of its stream and of its parents'
-// streams.
 
 // bears says whether the store sets aside what cannot be read for this reason.
 func (db *DB) bears(why error) bool { return db.bearing && why != nil && lsm.Unreadable(why) }
@@ -29,32 +18,8 @@ func (db *DB) asideStill() bool {
 		return false
 	}
 	for _, p := range db.partitions() {
-		aside := p.Version.Load().FilesAside()
-		if aside == 0 {
-			continue
-		}
-		if !slices.ContainsFunc(state.Partitions, func(m manifest.Partition) bool { return m.ID == uint32(p.ID) }) {
+		if p.Version.Load().FilesAside() > 0 && (state.Partition(uint32(p.ID)) == nil || !p.AsideStill()) {
 			return false
-		}
-		m, err := manifest.LoadNewest[manifest.Files](db.env.FS, p.Dir, manifest.PartitionKind)
-		if p.Lost != nil {
-			// The manifest of the partition is damaged: it cannot be read, or its
-			// contents make no sense. It must still be the newest.
-			latest, _ := manifest.NewDir(db.env.FS, p.Dir, manifest.PartitionKind).Latest()
-			if err == nil && latest != p.Install.Dir.Generation() {
-				return false
-			}
-			continue
-		}
-		if err != nil {
-			return false
-		}
-		for _, r := range p.Version.Load().Runs {
-			for _, f := range r.Files {
-				if f.Aside.Load() && !m.Lists(f.Ref.Number) {
-					return false
-				}
-			}
 		}
 	}
 	return true
@@ -65,25 +30,6 @@ func (db *DB) asideStill() bool {
 func (p *partition) tellAside(why error) {
 	p.db.opts.Logger.Error("set aside what cannot be read", "container", p.c.name, "partition", p.ID, "error", why)
 	notify(p.db, p.db.opts.Events.CorruptionFound, why)
-}
-
-// setAside makes the partition unreadable, because its manifest is damaged.
-func (p *partition) setAside(why error) error {
-	p.Lost = why
-	ref := manifest.File{Min: p.Range.Min.Bytes(), Max: p.Range.Max.Bytes()}
-	f, err := p.AsideFile(ref, path.Join(p.Dir, manifest.Name(max(1, p.Install.Dir.Generation()))), why)
-	if err != nil {
-		return err
-	}
-	var inherits []manifest.Inherited
-	for _, id := range p.parents {
-		inherits = append(inherits, manifest.Inherited{Stream: uint32(id)})
-	}
-	p.Inherits.Store(&inherits)
-	v := *p.Version.Load()
-	v.SetRuns([]*lsm.Run{{Files: []*lsm.File{f}}})
-	p.Version.Store(&v)
-	return nil
 }
 
 // Damage is a part of a store that cannot be read, or in which damage was found since the

@@ -68,7 +68,7 @@ type DB struct {
 	unsampled uint32 // loadstats.Every-1
 
 	dropped wal.Dropped // what replay left out of the log
-	bearing bool        // what cannot be read is set aside: see aside.go
+	bearing bool        // what cannot be read is set aside: see lsm/aside.go
 	short   bool        // the reserve file was removed to open the store: see reserve.go
 
 	marks    seqtime.Marks

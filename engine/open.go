@@ -19,7 +19,7 @@ import (
 //
 //  1. Take the lock; load the store manifest (or make a new store).
 //  2. Load the manifest of each partition and open its files. Manifests and files that
-//     cannot be read are set aside (aside.go).
+//     cannot be read are set aside (lsm/aside.go).
 //  3. Make the names durable that steps 1 and 2 found: see syncNames. Sync the log
 //     files whose length is not noted and drop their pages, so that step 4 reads
 //     only data on the device: pages left by a failed sync are readable and not on

@@ -93,7 +93,7 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 		found, err := p.open(&shared)
 		if p.db.bears(err) {
 			found = append(found, err)
-			err = p.setAside(err)
+			err = p.SetAside(err, p.parents)
 		}
 		aside[i] = found
 		if err != nil {

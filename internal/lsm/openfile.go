@@ -11,20 +11,6 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// AsideFile returns the stand-in for a file that cannot be opened.
-func (t *Tree) AsideFile(ref manifest.File, name string, why error) (*File, error) {
-	lo, hi, err := boundsOf(ref)
-	if err != nil {
-		return nil, err
-	}
-	f := &File{Ref: ref, Min: lo, Max: hi, Name: name, path: t.Env.FS.Path(name)}
-	f.Clip = f.Bounds(t.Family.Levels)
-	f.Reader = segment.Damaged(f.path, why, f.Clip.Lo, f.Clip.Hi)
-	f.Damage.Store(&why)
-	f.Aside.Store(true)
-	return f, nil
-}
-
 // OpenFile opens a file reference and checks it against the file.
 func (t *Tree) OpenFile(ref manifest.File, shared *SharedFiles) (*File, error) {
 	lo, hi, err := boundsOf(ref)
