@@ -215,7 +215,7 @@ func (s *restorer) endFile() error {
 		return err
 	}
 	name := s.at(restoredFiles, manifest.SegmentName(s.writing.Number))
-	r, err := segmentOf(s.fs, name)
+	r, err := segment.Open(s.fs, name, segment.ReaderOptions{EPK: lsm.AppendEPK, Mode: segment.Pread})
 	if err != nil {
 		return err
 	}
@@ -338,9 +338,4 @@ func (s *restorer) clearTree(dir string) error {
 		err = errors.Join(err, s.fs.Remove(s.at(name)))
 	}
 	return err
-}
-
-// segmentOf opens a segment file to read its properties.
-func segmentOf(fsys vfs.FS, name string) (*segment.Reader, error) {
-	return segment.Open(fsys, name, segment.ReaderOptions{EPK: lsm.AppendEPK, Mode: segment.Pread})
 }
