@@ -2,7 +2,6 @@ package verify
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -88,20 +87,5 @@ func TestFindings(t *testing.T) {
 		if test.want == "" && len(found) > 0 || test.want != "" && (len(found) != 1 || !strings.Contains(found[0], test.want)) {
 			t.Errorf("%s: %q, want %q", name, found, test.want)
 		}
-	}
-}
-
-// TestEndedContext: a check whose context has ended finds nothing, and comes back.
-func TestEndedContext(t *testing.T) {
-	mem := store(t, []byte("record"))
-	if found := findings(t, mem); len(found) != 1 {
-		t.Fatalf("findings %q", found)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var found []string
-	New(ctx, mem, false, func(file string, _ int64, _ string) { found = append(found, file) }).Log(wal.Options{StoreID: storeID})
-	if len(found) > 0 {
-		t.Errorf("findings in %q", found)
 	}
 }
