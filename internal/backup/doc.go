@@ -2,8 +2,9 @@
 // written and read once, front to back; Restore makes a store of such streams again. A
 // Checkpoint is a directory of linked files that opens like any store.
 //
-// Package engine locks and pins what is copied: a Capture has what it took for a backup.
-// No type of this package has a lock; a value is for one goroutine.
+// Package engine takes the locks, and pins the files and versions that are copied; a
+// Capture has those of a backup. No type of this package has a lock; a value is for one
+// goroutine.
 //
 // # The stream
 //
@@ -19,31 +20,31 @@
 //	kind 4, trailer   | length of the stream 8 | blocks before this one 8 | sum of their sums 4 |
 //
 // The blocks come in this order: one or more of the catalog, then records, then
-// data, then the trailer. The sum of a block is that of the stream's id, the
-// offset of the block in the stream, its first 8 bytes and its payload, so that a
-// block verifies in one place of one stream only. The sum in the trailer is that
-// of the sums of all blocks, as 4 bytes each. A stream ends with its trailer;
-// another may follow it: a full backup and incremental ones, each the parent of
-// the next.
+// data, then the trailer. The sum of a block covers the stream's id, the
+// offset of the block in the stream, its first 8 bytes and its payload. So a
+// block verifies in one place of one stream only. The sum in the trailer covers
+// the sums of all blocks, as 4 bytes each. A stream ends with its trailer. Several
+// streams may follow each other: a full backup and incremental ones, each the parent
+// of the next.
 //
-// The catalog names the manifests, and each segment file with its length and the
-// checksum of its footer. It says which files are in the stream: their bytes
-// follow each other in the data blocks, in the order of the catalog, a block
-// holding bytes of one file. The others are in the parents. Files have numbers
-// and no names, so nothing in a stream becomes a path.
+// The catalog contains the manifests, and lists each segment file with its length and
+// the checksum of its footer. It says which files are in the stream; the others are in
+// the parents. The bytes of the files follow each other in the data blocks, in the order
+// of the catalog; a block holds bytes of one file. The stream names files by numbers, so
+// nothing in it becomes a path.
 //
 // # Invariants
 //
-//  1. A stream without a whole, fitting trailer is no backup.
-//  2. Nothing is handed on before the sum of its block was verified.
-//  3. The catalog of a full backup has all files in the stream. That of an
-//     incremental one names the stream, by id and sequence, that it follows.
-//  4. Every file that a manifest in the catalog names is in its list, with the
-//     same length and checksum, and every file in the list is named.
+//  1. A stream whose trailer is missing or does not match is no backup.
+//  2. The reader verifies the sum of a block before it returns anything of it.
+//  3. A full backup has all files of its catalog in the stream. The catalog of an
+//     incremental one gives the id and the sequence of the stream that it follows.
+//  4. Every file that a manifest in the catalog names is in the list of files, with the
+//     same length and checksum, and a manifest names every file in the list.
 //  5. A restored store has its name, and a checkpoint its store manifest, only when it is
 //     whole and on the disk.
 //
-// Whatever the input, a reader holds one block, of at most MaxBlock bytes, and a
+// For every input, a reader holds one block, of at most MaxBlock bytes, and a
 // catalog of at most as many bytes as were read. Damage is a
 // *fault.CorruptionError with the offset in the input; an unknown version
 // matches fault.ErrTooNew.

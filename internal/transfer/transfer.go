@@ -7,19 +7,19 @@
 //   - a tail, with the number of items
 //
 // The stream holds the newest version of each item, whether or not it has expired.
-// Behind the items of each logical partition come its claims on unique keys. There
+// The claims on unique keys of each logical partition follow its items. There
 // are no tombstones.
 //
 // # Invariants
 //
-//  1. A Reader gives only items with a place in the range of the head, in order, and at
-//     most of its sequence.
+//  1. A Reader gives only items within the range of the head, in order, with sequences up
+//     to that of the head.
 //  2. It gives io.EOF only when all items that the tail counts were read and the stream
 //     has ended.
 //  3. Sequences and indexes of a head that a Reader has read leave room to count on from.
 //
-// What it means to a container that it is exported or installed is said in package engine.
-// There are no locks: one goroutine uses a Writer or Reader.
+// Package engine defines export and installation. There are no locks: a Writer or Reader is
+// for one goroutine.
 package transfer
 
 import (

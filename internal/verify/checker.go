@@ -3,9 +3,9 @@
 //
 // # Invariants
 //
-//  1. A check changes nothing, and may run beside a writer, also one in another process: it
-//     reports what is wrong with the files that the store has when the check reaches them.
-//     What a writer has replaced since is not reported.
+//  1. A check changes nothing, and may run beside a writer, also one in another process. It
+//     reports damage in the files that the store has when the check reaches them. It does
+//     not report damage in a file that a writer has replaced since.
 //  2. Damage is reported and does not end the check. A check ends early with its context.
 //
 // No type has a lock; one goroutine uses a Checker. A check of a partition pins its files.
