@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"testing"
 
@@ -164,5 +165,43 @@ func TestCallbackError(t *testing.T) {
 	cancel()
 	if _, err := Recover(ctx, d.fs, logDir, State{}, d.opts, fn); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
+	}
+}
+
+// TestBufferedTailIsReadTwice counts what a recovery reads of a last file without a
+// synced record: once to find where it ends, once to deliver.
+func TestBufferedTailIsReadTwice(t *testing.T) {
+	mem := newMem(t)
+	o := smallOptions(1)
+	o.MaxFileBytes, o.FirstFileBytes = 4<<20, 4<<20
+	st := State{First: 1}
+	l, _ := mustOpen(t, mem, &st, o)
+	for i := range 300 {
+		put(t, l, 1, filler(i, 20<<10))
+	}
+	must(t, l.flush(l.Appended()))
+	killed := mem.Kill()
+	mustClose(t, l, &st)
+	const last = 2 // the file that the records end in
+
+	faulty := vfs.NewFaulty(killed)
+	var read int64
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead && c.Name == path.Join(logDir, FileName(last)) {
+			read += c.Len
+		}
+		return nil
+	})
+	got, rec := mustReplay(t, faulty, State{First: 1}, o)
+	if len(got) != 300 {
+		t.Fatalf("%d records, want 300", len(got))
+	}
+	end := rec.Closed[last-1].Length
+	if end < 1<<20 {
+		t.Fatalf("the last file has %d bytes of records", end)
+	}
+	// Windows overlap by a record.
+	if read > 2*end+end/4 {
+		t.Errorf("%d bytes were read of a file with %d bytes of records", read, end)
 	}
 }

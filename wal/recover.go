@@ -78,7 +78,7 @@ func PrepareRecovery(fs vfs.FS, dir string, st State) error {
 // tore is no error and is reported in the result. Records that fn got before
 // an error are not to be used.
 func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn func(*Record) error) (*Recovery, error) {
-	r := &reader{ctx: ctx, fs: fs, dir: dir, opts: o.withDefaults(), state: st, fn: fn}
+	r := &reader{ctx: ctx, fs: fs, dir: dir, opts: o.withDefaults(), state: st, fn: fn, searched: make(map[uint64]scanned)}
 	r.first = max(st.First, 1)
 	r.result = &Recovery{First: r.first}
 	numbers, err := list(fs, dir, st)
@@ -148,7 +148,9 @@ type reader struct {
 	window []byte
 	// lastWrite is the last sequence of the newest write.
 	lastWrite uint64
-	result    *Recovery
+	// searched has what findTail found in files that it read to their end.
+	searched map[uint64]scanned
+	result   *Recovery
 }
 
 func (r *reader) missing(n uint64) error {
@@ -218,6 +220,7 @@ func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 		if vouches {
 			return tail, i, nil
 		}
+		r.searched[numbers[i]] = s.found
 	}
 	return tail, 0, nil
 }
@@ -242,7 +245,11 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	// to its end.
 	vouched := int64(math.MaxInt64)
 	if length < 0 && !durable {
-		if err := r.verify(s); err != nil {
+		// A file of which no mark vouches for a record is read to its end by findTail: the
+		// log of buffered writes, which would be read three times.
+		if found, ok := r.searched[n]; ok {
+			s.found = found
+		} else if err := r.verify(s); err != nil {
 			return false, err
 		}
 		if r.opts.Unsettled && s.found.end > s.found.mark {
