@@ -8,10 +8,10 @@
 // All integers are little-endian; every checksum is CRC-32C.
 //
 //	file header, 64 bytes
-//	+--------+---------+--------+--------+--------+----------+------+----------+
-//	| magic  | version | cipher | number |   id   | store id |  0   | checksum |
-//	|   8    |    4    |   4    |   8    |   8    |    16    |  12  |    4     |
-//	+--------+---------+--------+--------+--------+----------+------+----------+
+//	+--------+---------+--------+--------+--------+----------+------+-----+----------+
+//	| magic  | version | cipher | number |   id   | store id | made |  0  | checksum |
+//	|   8    |    4    |   4    |   8    |   8    |    16    |  8   |  4  |    4     |
+//	+--------+---------+--------+--------+--------+----------+------+-----+----------+
 //
 //	record, at an offset that 16 divides
 //	+--------+---------+--------+--------+-----+------+-------+------+---------+-----+
@@ -20,10 +20,10 @@
 //	|        |         |        |        |     |      |       |      |   32    | 15  |
 //	+--------+---------+--------+--------+-----+------+-------+------+---------+-----+
 //
-// The id is random, another one for each use of a file. Both sums of a record
-// are tied to the file's id and the record's offset. mark, in units of 16
-// bytes, is the synced-up-to mark: the length of the file that was durable
-// when the record was formed. docs/wal.md has the format byte by byte.
+// The id is random, another one for each use of a file. made is the length with which
+// the file was made. Both sums of a record are tied to the file's id and the record's
+// offset. mark, in units of 16 bytes, is the synced-up-to mark: the length of the file
+// that was durable when the record was formed. docs/wal.md has the format byte by byte.
 //
 // # Invariants
 //
