@@ -124,7 +124,7 @@ func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
 	if err := p.db.storeManifest.state.CheckFiles(uint32(p.ID), &m); err != nil {
 		return nil, fault.Corrupt(p.db.env.FS.Path(path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation()))), 0, "%w", err)
 	}
-	p.leftovers = leftoversOf(names, &m)
+	p.leftovers = m.Leftovers(names)
 	p.Install.FlushedSeq.Store(m.FlushedSeq)
 	p.Visible.Store(m.FlushedSeq)
 	p.mu.lastSeq = m.FlushedSeq

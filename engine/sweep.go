@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-	"path"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -32,9 +30,10 @@ func (db *DB) sweep() error {
 		}
 	}
 	for _, p := range db.partitions() {
-		if err := p.sweep(); err != nil {
+		if err := p.Sweep(p.leftovers); err != nil {
 			return err
 		}
+		p.leftovers = nil
 	}
 	return db.sweepRoot()
 }
@@ -52,38 +51,5 @@ func (db *DB) sweepRoot() error {
 			}
 		}
 	}
-	return nil
-}
-
-// leftoversOf returns the names of the files that a crash left in the directory of a
-// partition: temporary files, and segment files that its manifest neither names nor asks
-// to keep. Files that are made later have other numbers.
-func leftoversOf(names []string, m *manifest.Files) (left []string) {
-	for _, base := range names {
-		number, isSegment := manifest.ParseSegmentName(base)
-		if isSegment && m.Disposable(number) || strings.HasSuffix(base, manifest.TempSuffix) {
-			left = append(left, base)
-		}
-	}
-	return left
-}
-
-// sweep removes what a crash left in the directory of the partition. A temporary file
-// may be gone already, since a manifest was written in its place. Segment files that are
-// in use stay obsolete.
-func (p *partition) sweep() error {
-	for _, base := range p.leftovers {
-		name := path.Join(p.Dir, base)
-		number, isSegment := manifest.ParseSegmentName(base)
-		err := p.db.env.FS.Remove(name)
-		switch {
-		case isSegment && vfs.InUse(err):
-			p.Obsolete.Numbers = append(p.Obsolete.Numbers, number)
-			p.db.remove("remove a merged file", 0, func() error { return p.RemoveObsolete(name, number) })
-		case err != nil && !errors.Is(err, ErrMissing):
-			return err
-		}
-	}
-	p.leftovers = nil
 	return nil
 }

@@ -2,9 +2,12 @@ package lsm
 
 import (
 	"errors"
+	"path"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // A file that a merge has replaced is obsolete until its name is removed. The
@@ -65,7 +68,7 @@ func (t *Tree) removeFiles(gone []*File) {
 				if !t.letGo(f) {
 					return ErrHeld
 				}
-				return t.RemoveObsolete(f.Name, n)
+				return t.removeObsolete(f.Name, n)
 			})
 		}
 	}
@@ -102,8 +105,8 @@ func (t *Tree) LetGoAll(v *Version) bool {
 	return all && len(t.Obsolete.held) == 0
 }
 
-// RemoveObsolete removes the name of a file, and notes that it is gone.
-func (t *Tree) RemoveObsolete(name string, number uint64) error {
+// removeObsolete removes the name of a file, and notes that it is gone.
+func (t *Tree) removeObsolete(name string, number uint64) error {
 	if t.Env.Failed() {
 		return nil // the manifest's outcome may be unknown: nothing is deleted
 	}
@@ -111,5 +114,24 @@ func (t *Tree) RemoveObsolete(name string, number uint64) error {
 		return err
 	}
 	t.notObsolete([]uint64{number})
+	return nil
+}
+
+// Sweep removes files that a crash left in the directory of the partition. A temporary file
+// may be gone already, since a manifest was written in its place. Segment files that are
+// in use stay obsolete. It is called before the tree is in use.
+func (t *Tree) Sweep(names []string) error {
+	for _, base := range names {
+		name := path.Join(t.Dir, base)
+		number, isSegment := manifest.ParseSegmentName(base)
+		err := t.Env.FS.Remove(name)
+		switch {
+		case isSegment && vfs.InUse(err):
+			t.Obsolete.Numbers = append(t.Obsolete.Numbers, number)
+			t.Env.Remove("remove a merged file", 0, func() error { return t.removeObsolete(name, number) })
+		case err != nil && !errors.Is(err, fault.ErrMissing):
+			return err
+		}
+	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,6 +212,10 @@ func TestDisposable(t *testing.T) {
 		if got := f.Disposable(number); got != want {
 			t.Errorf("Disposable(%d) = %t", number, got)
 		}
+	}
+	names := []string{SegmentName(3), SegmentName(4), SegmentName(9), SegmentName(12), Name(1), Name(2) + TempSuffix, "photo.jpeg"}
+	if left, want := f.Leftovers(names), []string{SegmentName(3), SegmentName(12), Name(2) + TempSuffix}; !slices.Equal(left, want) {
+		t.Errorf("Leftovers = %q, want %q", left, want)
 	}
 }
 

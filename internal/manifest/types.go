@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cleavestore/cleave/wal"
 )
@@ -200,6 +201,19 @@ func (f *Files) Lists(number uint64) bool {
 // Disposable reports whether a file is left over from a crash.
 func (f *Files) Disposable(number uint64) bool {
 	return !f.Lists(number) && (number >= f.Floor || slices.Contains(f.Obsolete, number))
+}
+
+// Leftovers returns those of the names in the directory of the partition that a crash left
+// there: temporary files, and disposable segment files. Files that are made later have other
+// numbers.
+func (f *Files) Leftovers(names []string) (left []string) {
+	for _, base := range names {
+		number, isSegment := ParseSegmentName(base)
+		if isSegment && f.Disposable(number) || strings.HasSuffix(base, TempSuffix) {
+			left = append(left, base)
+		}
+	}
+	return left
 }
 
 // Run is a sorted sequence of files that do not overlap.
