@@ -190,13 +190,13 @@ func (w *damagedWriter) flip(name string, kind segment.SectionKind) {
 func TestWritesOverDamage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []segment.SectionKind{
-		segment.SectionGroups, segment.SectionOffsets, segment.SectionPartitions, segment.SectionLocator, segment.SectionIndex, segment.SectionShadows,
+		segment.SectionGroups, segment.SectionOffsets, segment.SectionPartitions, segment.SectionLocator, segment.SectionIndex, segment.SectionDeletionVectors,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
 			w := newDamagedWriter(t)
-			if kind == segment.SectionShadows {
+			if kind == segment.SectionDeletionVectors {
 				w.write("a", 3)
 				w.must(w.db.Flush(ctx))
 			}

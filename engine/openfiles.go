@@ -139,7 +139,7 @@ func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
 	p.db.numberTaken(max(m.Floor, 1) - 1)
 	v := *p.Version.Load()
 	for i := range m.Runs {
-		r := &lsm.Run{Shadowed: m.Runs[i].Shadowed, Expiring: lsm.ExpiringFrom(m.Runs[i].Expiring), KeptAbove: m.ChangeFloor}
+		r := &lsm.Run{Overwritten: m.Runs[i].Shadowed, Expiring: lsm.ExpiringFrom(m.Runs[i].Expiring), KeptAbove: m.ChangeFloor}
 		v.Runs = append(v.Runs, r)
 		p.Version.Store(&v) // so that abandon closes what was opened
 		for _, ref := range m.Runs[i].Files {

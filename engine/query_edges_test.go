@@ -163,9 +163,9 @@ func TestQuerySnapshotInSteps(t *testing.T) {
 	}
 }
 
-// TestShadowsOfTwoReferences: a partition can have references to one file in two
+// TestDeletionVectorsOfTwoReferences: a partition can have references to one file in two
 // runs; what a newer file overwrites in one of them is found beside the other.
-func TestShadowsOfTwoReferences(t *testing.T) {
+func TestDeletionVectorsOfTwoReferences(t *testing.T) {
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	ctx := context.Background()
 	middle, err := partmap.ParseEPK("20")

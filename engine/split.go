@@ -147,7 +147,7 @@ func (p *partition) liveBytes() int64 {
 			n -= int64(float64(raw) * min(1, r.Older()/all))
 		}
 		if items := v.OlderItems(i); items > 0 {
-			n -= int64(float64(v.OlderRaw(i)) * float64(min(r.Shadowed, items)) / float64(items))
+			n -= int64(float64(v.OlderRaw(i)) * float64(min(r.Overwritten, items)) / float64(items))
 		}
 	}
 	return max(n, 0)

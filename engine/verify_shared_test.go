@@ -120,8 +120,8 @@ func TestVerifyTakenOver(t *testing.T) {
 	}
 }
 
-// TestVerifyShadows plants lists of what a file overwrites.
-func TestVerifyShadows(t *testing.T) {
+// TestVerifyDeletionVectors plants lists of what a file overwrites.
+func TestVerifyDeletionVectors(t *testing.T) {
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	keys := inKeyOrder(6)
 	for _, of := range [][]int{keys, keys[:4], keys[1:3]} {
@@ -133,35 +133,35 @@ func TestVerifyShadows(t *testing.T) {
 	p := s.c.routing.Load().parts[0]
 	runs := p.Version.Load().Runs
 	in := func(n int) *lsm.File { return runs[n].Files[0] }
-	known := func(f, old *lsm.File) *lsm.ShadowList {
+	known := func(f, old *lsm.File) *lsm.DeletionVector {
 		t.Helper()
-		l := f.ShadowCache.Known(f, old)
+		l := f.VectorCache.Known(f, old)
 		if l == nil {
 			t.Fatal("it is not known what a file overwrites")
 		}
-		return &lsm.ShadowList{Ordinals: slices.Clone(l.Ordinals), Seqs: slices.Clone(l.Seqs)}
+		return &lsm.DeletionVector{Ordinals: slices.Clone(l.Ordinals), Seqs: slices.Clone(l.Seqs)}
 	}
-	findings := func(n int, l *lsm.ShadowList) int {
+	findings := func(n int, l *lsm.DeletionVector) int {
 		t.Helper()
 		found := 0
 		c := lsm.NewTreeChecker(context.Background(), func(string, int64, string) { found++ })
-		s.must(c.ShadowsOn("file", in(n), in(2), runs[:2], l))
+		s.must(c.Vector("file", in(n), in(2), runs[:2], l))
 		return found
 	}
 	for _, test := range []struct {
 		what  string
 		n     int // run of the file that has the list
-		plant func(l *lsm.ShadowList)
+		plant func(l *lsm.DeletionVector)
 		want  int
 	}{
-		{"as it is", 1, func(*lsm.ShadowList) {}, 0},
-		{"without one", 1, func(l *lsm.ShadowList) { l.Ordinals, l.Seqs = l.Ordinals[1:], l.Seqs[1:] }, 1},
-		{"too late", 1, func(l *lsm.ShadowList) { l.Seqs[2]++ }, 1},
-		{"with one that nobody overwrites", 1, func(l *lsm.ShadowList) { l.Add(4, 1, l.Seqs[0]) }, 1},
-		{"with one that is not there", 1, func(l *lsm.ShadowList) { l.Add(6, 1, l.Seqs[0]) }, 1},
-		{"with what another overwrites", 0, func(l *lsm.ShadowList) { *l = *lsm.JoinShadows(l, known(in(1), in(2))) }, 0},
-		{"with all that there is", 0, func(l *lsm.ShadowList) {
-			*l = lsm.ShadowList{Ordinals: []uint32{0, 1, 2, 3, 4, 5}, Seqs: make([]uint64, 6)}
+		{"as it is", 1, func(*lsm.DeletionVector) {}, 0},
+		{"without one", 1, func(l *lsm.DeletionVector) { l.Ordinals, l.Seqs = l.Ordinals[1:], l.Seqs[1:] }, 1},
+		{"too late", 1, func(l *lsm.DeletionVector) { l.Seqs[2]++ }, 1},
+		{"with one that nobody overwrites", 1, func(l *lsm.DeletionVector) { l.Add(4, 1, l.Seqs[0]) }, 1},
+		{"with one that is not there", 1, func(l *lsm.DeletionVector) { l.Add(6, 1, l.Seqs[0]) }, 1},
+		{"with what another overwrites", 0, func(l *lsm.DeletionVector) { *l = *lsm.JoinDeletionVectors(l, known(in(1), in(2))) }, 0},
+		{"with all that there is", 0, func(l *lsm.DeletionVector) {
+			*l = lsm.DeletionVector{Ordinals: []uint32{0, 1, 2, 3, 4, 5}, Seqs: make([]uint64, 6)}
 		}, 2},
 	} {
 		l := known(in(test.n), in(2))

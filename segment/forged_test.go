@@ -47,7 +47,7 @@ func forgedFile(t testing.TB, m model, dict *Dictionary) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.SetShadows([]Shadows{{File: 7, Ordinals: []uint32{0, 1, 200}, Seqs: []uint64{9, 9, 8}}})
+	w.SetDeletionVectors([]DeletionVector{{File: 7, Ordinals: []uint32{0, 1, 200}, Seqs: []uint64{9, 9, 8}}})
 	fill(t, w, m)
 	return content(t, fsys, "a")
 }
@@ -103,7 +103,7 @@ func readForged(t testing.TB, b []byte, m model) {
 		check(err)
 	}
 	check(pw.Err())
-	_, _, err = r.Shadows()
+	_, _, err = r.DeletionVectors()
 	check(err)
 	check(r.Sequences(0, uint32(p.Items), 0, func(ordinal uint32, _ uint64) {
 		if uint64(ordinal) >= p.Items {

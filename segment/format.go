@@ -52,24 +52,24 @@ type SectionKind uint32
 // Kinds of sections, in the order in which they lie in a file. Those marked
 // reserved have their place but are not written yet.
 const (
-	SectionDictionaries  SectionKind = 1  // compression dictionaries
-	SectionGroups        SectionKind = 2  // the items
-	SectionPartitions    SectionKind = 3  // table of logical partitions
-	SectionLocator       SectionKind = 4  // hash tables for point reads
-	SectionOffsets       SectionKind = 5  // groups by ordinal
-	SectionBySequence    SectionKind = 6  // reserved: ordinals by sequence
-	SectionShadows       SectionKind = 7  // ordinals overwritten in older files
-	SectionUniqueTerms   SectionKind = 8  // reserved: terms of unique keys
-	SectionDeletedBefore SectionKind = 9  // reserved: logical partitions deleted up to a sequence
-	SectionIndex         SectionKind = 10 // secondary indexes
-	SectionProperties    SectionKind = 11 // counts and key range
-	SectionChecksums     SectionKind = 12 // CRC32C of each page of the tables
+	SectionDictionaries    SectionKind = 1  // compression dictionaries
+	SectionGroups          SectionKind = 2  // the items
+	SectionPartitions      SectionKind = 3  // table of logical partitions
+	SectionLocator         SectionKind = 4  // hash tables for point reads
+	SectionOffsets         SectionKind = 5  // groups by ordinal
+	SectionBySequence      SectionKind = 6  // reserved: ordinals by sequence
+	SectionDeletionVectors SectionKind = 7  // ordinals overwritten in older files
+	SectionUniqueTerms     SectionKind = 8  // reserved: terms of unique keys
+	SectionDeletedBefore   SectionKind = 9  // reserved: logical partitions deleted up to a sequence
+	SectionIndex           SectionKind = 10 // secondary indexes
+	SectionProperties      SectionKind = 11 // counts and key range
+	SectionChecksums       SectionKind = 12 // CRC32C of each page of the tables
 )
 
 var sectionNames = [...]string{
 	SectionDictionaries: "dictionaries", SectionGroups: "groups", SectionPartitions: "partitions",
 	SectionLocator: "locator", SectionOffsets: "offsets", SectionBySequence: "by-sequence",
-	SectionShadows: "shadows", SectionUniqueTerms: "unique terms", SectionDeletedBefore: "deleted before",
+	SectionDeletionVectors: "deletion vectors", SectionUniqueTerms: "unique terms", SectionDeletedBefore: "deleted before",
 	SectionIndex: "index", SectionProperties: "properties", SectionChecksums: "checksums",
 }
 

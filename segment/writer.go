@@ -66,7 +66,7 @@ type Writer struct {
 	groupsCRC  uint32
 	sections   []Section
 	props      Properties
-	shadows    []byte                              // the shadows section; nil: there is none
+	vectors    []byte                              // the section of deletion vectors; nil: there is none
 	index      func(emit func([]byte) error) error // writes the index section; nil: there is none
 }
 
@@ -379,9 +379,9 @@ func (w *Writer) finish() {
 	blocks, wide := w.offsets.finish(p)
 	t.write(blocks)
 	t.write(wide)
-	if w.shadows != nil {
-		t.begin(SectionShadows)
-		t.write(w.shadows)
+	if w.vectors != nil {
+		t.begin(SectionDeletionVectors)
+		t.write(w.vectors)
 	}
 	w.writeIndex(&t)
 	t.begin(SectionProperties)

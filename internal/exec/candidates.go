@@ -142,7 +142,7 @@ func (c *candidates) open(p Part, v *lsm.Version, at uint64, now int64, lo, hi *
 					continue
 				}
 			}
-			if c.onlyCount && c.few && !s.ShadowsKnown() {
+			if c.onlyCount && c.few && !s.VectorsKnown() {
 				return false, nil
 			}
 			if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {

@@ -98,7 +98,7 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 		if err != nil {
 			return c, false, err
 		}
-		r.Shadowed = m.overlap.estimate()
+		r.Overwritten = m.overlap.estimate()
 		r.KeptAbove, r.heldBy = m.keep.floor(), m.keep.readers
 		replacement = []*Run{r}
 		c.BytesOut = r.bytes()
@@ -111,7 +111,7 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 	present := t.Version.Load().Runs
 	newer := len(present) - len(runs)
 	next := append([]*Run{}, present[:newer+pick.First]...)
-	t.carryShadows(out, next)
+	t.carryVectors(out, next)
 	next = append(append(next, replacement...), older...)
 	var gone []*File
 	for _, r := range inputs {

@@ -15,7 +15,7 @@ import (
 //     stays on disk as it is. Later merges, trims and indexing leave it alone until the
 //     store is opened again. Nothing is merged across it.
 //
-// Damage in indexes and stored shadows does not count: they are rebuilt from the
+// Damage in indexes and stored deletion vectors does not count: they are rebuilt from the
 // documents.
 
 // pickCompaction chooses what to merge next, if anything. Runs that are set aside keep their
@@ -66,7 +66,7 @@ func (t *Tree) separate() {
 			next = append(next, r)
 			continue
 		}
-		whole.Shadowed, whole.heldBy, whole.Expiring, whole.KeptAbove = r.Shadowed, r.heldBy, r.Expiring, r.KeptAbove
+		whole.Overwritten, whole.heldBy, whole.Expiring, whole.KeptAbove = r.Overwritten, r.heldBy, r.Expiring, r.KeptAbove
 		damaged.KeptAbove = r.KeptAbove
 		next, changed = append(next, whole, damaged), true
 	}

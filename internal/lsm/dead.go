@@ -136,7 +136,7 @@ func (t *Tree) deadIn(runs []*Run, last bool) (dead float64) {
 			}
 		}
 		if i < len(runs)-1 {
-			dead += passed * float64(r.Shadowed)
+			dead += passed * float64(r.Overwritten)
 		}
 	}
 	return dead
@@ -157,7 +157,7 @@ func (t *Tree) wasteful(runs []*Run, last bool) bool {
 // overwrites says whether any run has a key that an older one of the runs has too.
 func (t *Tree) overwrites(ctx context.Context, runs []*Run) (bool, error) {
 	for i, r := range runs[:max(0, len(runs)-1)] {
-		if r.Shadowed > 0 {
+		if r.Overwritten > 0 {
 			return true, nil
 		}
 		if r.overwritesNothing.Load() {

@@ -93,9 +93,9 @@ type File struct {
 
 	opened      atomic.Pointer[index.Reader] // its index; nil until first needed
 	span        atomic.Pointer[ordinals]     // its ordinals within the bounds; nil until first needed
-	ShadowCache shadowCache
+	VectorCache vectorCache
 	fingerprint atomic.Pointer[uint64] // of its index; nil: not read yet
-	BadIndex    atomic.Bool            // its index or its shadows were found damaged
+	BadIndex    atomic.Bool            // its index or its deletion vectors were found damaged
 	Damage      atomic.Pointer[error]  // first damage that was met in it; nil: none
 	Aside       atomic.Bool            // it is damaged: merges pass it over
 	failedReads atomic.Int32           // how often a merge failed to read it

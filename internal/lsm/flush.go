@@ -61,11 +61,11 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 		if err != nil {
 			return done, false, err
 		}
-		r.Shadowed, r.KeptAbove, r.heldBy = guess.estimate(), keep.floor(), keep.readers
+		r.Overwritten, r.KeptAbove, r.heldBy = guess.estimate(), keep.floor(), keep.readers
 		written = []*Run{r}
 		raw, stored := r.Compression()
 		t.Family.dict.judge(out.Dict, raw, stored)
-		t.completeShadows(out)
+		t.completeVectors(out)
 	}
 	t.Install.Lock()
 	defer t.Install.Unlock()

@@ -28,7 +28,7 @@ func (t *Tree) Manifest(runs []*Run, flushedSeq uint64, at manifest.Applied, inh
 		Obsolete: t.obsoleteFiles(), Floor: t.floor(), Inherits: inherits, ChangeFloor: t.ChangeFloor.Load(),
 	}
 	for _, r := range runs {
-		mr := manifest.Run{Shadowed: r.Shadowed, Expiring: r.Expiring.manifest()}
+		mr := manifest.Run{Shadowed: r.Overwritten, Expiring: r.Expiring.manifest()}
 		for _, f := range r.Files {
 			mr.Files = append(mr.Files, f.Ref)
 		}

@@ -43,7 +43,7 @@ type memPart struct {
 	maxSeq  uint64
 	r       *index.Reader
 	Bytes   int64
-	shadows shadowCache
+	vectors vectorCache
 }
 
 // partVersionBytes is the memory of a version in a part, beside its terms: ref,

@@ -39,7 +39,7 @@ type output struct {
 	paced     int64 // size of the present file when the merge was last paced
 	rate      int64 // limit in bytes a second, beside that of all merges; 0: none
 	index     outputIndex
-	shadows   *shadowFinder // nil: shadowed versions are not looked for
+	vectors   *vectorFinder // nil: overwritten versions are not looked for
 	Published bool
 }
 
@@ -52,7 +52,7 @@ func (t *Tree) NewOutput(ctx context.Context, expect int, older, inputs []*Run) 
 	}
 	o := &output{ctx: ctx, t: t, expect: expect, Codec: codec, lo: t.Range.Min, hi: t.Range.Max, merges: len(inputs) > 0}
 	if o.index.policy = t.Family.Indexing.Load(); o.index.policy != nil {
-		o.shadows = newShadowFinder(older, inputs)
+		o.vectors = newVectorFinder(older, inputs)
 	}
 	return o
 }
@@ -63,7 +63,7 @@ func (o *output) Add(k *item.Key, v *item.Version) error {
 	}
 	o.Items++
 	o.expiring.note(v)
-	o.shadows.note(k, v.Seq)
+	o.vectors.note(k, v.Seq)
 	o.hidden = o.deleted.Hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (o *output) addFrom(in *runWalker) error {
 	}
 	o.Items++
 	o.expiring.note(in.walker.Version())
-	o.shadows.note(in.walker.Key(), in.walker.Version().Seq)
+	o.vectors.note(in.walker.Key(), in.walker.Version().Seq)
 	o.hidden = o.deleted.Hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)
 	if err != nil {
@@ -131,9 +131,9 @@ func (o *output) begin(k *item.Key) error {
 // finishFile completes the file being written, whose upper bound is hi.
 func (o *output) finishFile(hi partmap.EPK) error {
 	o.finishIndex()
-	shadows := o.shadows.end()
-	if shadows != nil {
-		o.w.SetShadows(shadows)
+	vectors := o.vectors.end()
+	if vectors != nil {
+		o.w.SetDeletionVectors(vectors)
 	}
 	_, err := o.w.Finish()
 	o.w = nil
@@ -174,7 +174,7 @@ func (o *output) finishFile(hi partmap.EPK) error {
 		Number: o.number, Size: info.Size, FooterCRC: reader.FooterCRC(),
 		Min: append([]byte{}, o.lo.Bytes()...), Max: append([]byte{}, hi.Bytes()...),
 	}
-	f.ShadowCache.keep(shadows)
+	f.VectorCache.keep(vectors)
 	f.Pin() // until abandon
 	o.files = append(o.files, f)
 	return nil

@@ -98,7 +98,7 @@ func (t *Tree) rewriteFile(ctx context.Context, f *File, older []*Run, backlog i
 	}
 	runs := t.Version.Load().Runs
 	next := replaceInRuns(runs, f, written)
-	t.carryShadows(out, runs[:len(runs)-len(older)])
+	t.carryVectors(out, runs[:len(runs)-len(older)])
 	if err := t.replaceFiles(next, []*File{f}); err != nil {
 		return c, err
 	}

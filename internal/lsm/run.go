@@ -85,7 +85,7 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 		}
 		next := &File{Reader: f.Reader, Ref: f.Ref, Name: path.Join(child.Dir, manifest.SegmentName(f.Ref.Number))}
 		next.path = child.Env.FS.Path(next.Name)
-		next.ShadowCache.take(&f.ShadowCache, false)
+		next.VectorCache.take(&f.VectorCache, false)
 		next.inheritDamage(f)
 		next.setBounds(rng, child.Family.Levels)
 		if next.holdsNothing() {
@@ -95,7 +95,7 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 			// Two adjacent references to one file, of the same age, are joined.
 			last := r.Files[n-1]
 			last.setBounds(partmap.Range{Min: last.Min, Max: rng.Max}, child.Family.Levels)
-			last.ShadowCache.take(&next.ShadowCache, true)
+			last.VectorCache.take(&next.VectorCache, true)
 			next = last
 		} else {
 			next.Acquire()
@@ -107,7 +107,7 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 	}
 	if items > 0 {
 		share := float64(r.Items()-before) / float64(items)
-		r.Shadowed += int64(float64(of.Shadowed) * share)
+		r.Overwritten += int64(float64(of.Overwritten) * share)
 		r.Expiring.join(of.Expiring, share)
 	}
 	r.heldBy, r.KeptAbove = r.heldBy.join(of.heldBy), max(r.KeptAbove, of.KeptAbove)
@@ -124,9 +124,9 @@ func ReleaseRuns(runs []*Run) {
 
 // Run is a sorted sequence of files that do not overlap, all of one age.
 type Run struct {
-	Files    []*File
-	Shadowed int64  // estimate of versions in older runs that it overwrites
-	heldBy   heldBy // sequences that readers had pinned when the run was written: see dead.go
+	Files       []*File
+	Overwritten int64  // estimate of versions in older runs that it overwrites
+	heldBy      heldBy // sequences that readers had pinned when the run was written: see dead.go
 	// overwritesNothing says that older runs have none of its keys.
 	overwritesNothing atomic.Bool
 	// KeptAbove is a sequence above which the run has all versions that were written,
@@ -215,7 +215,7 @@ func (r *Run) Older() (n float64) {
 func replaceInRuns(runs []*Run, old *File, files []*File) []*Run {
 	var next []*Run
 	for _, r := range runs {
-		replaced := &Run{Shadowed: r.Shadowed, heldBy: r.heldBy, Expiring: r.Expiring, KeptAbove: r.KeptAbove}
+		replaced := &Run{Overwritten: r.Overwritten, heldBy: r.heldBy, Expiring: r.Expiring, KeptAbove: r.KeptAbove}
 		found := false
 		for _, f := range r.Files {
 			if f == old {

@@ -316,7 +316,7 @@ func (s *Source) Dead(set *index.Set, lo, hi *item.Key) error {
 		if n.apart(s) {
 			continue
 		}
-		list, err := s.Set.shadowsOn(i, s)
+		list, err := s.Set.vectorOn(i, s)
 		if err != nil {
 			return err
 		}
@@ -337,11 +337,11 @@ func (s *Source) Dead(set *index.Set, lo, hi *item.Key) error {
 	return nil
 }
 
-// ShadowsKnown says that dead need not look up the keys of any newer file or memtable
+// VectorsKnown says that dead need not look up the keys of any newer file or memtable
 // part.
-func (s *Source) ShadowsKnown() bool {
+func (s *Source) VectorsKnown() bool {
 	for _, n := range s.Set.List[:s.i] {
-		if n.Table == nil && !n.apart(s) && (n.file == nil || s.file == nil || n.file.ShadowCache.Known(n.file, s.file) == nil) {
+		if n.Table == nil && !n.apart(s) && (n.file == nil || s.file == nil || n.file.VectorCache.Known(n.file, s.file) == nil) {
 			return false
 		}
 	}
@@ -474,7 +474,7 @@ func (s *Source) Clean() (bool, error) {
 		if n.apart(s) {
 			continue
 		}
-		list, err := s.Set.shadowsOn(i, s)
+		list, err := s.Set.vectorOn(i, s)
 		if err != nil || len(list.Ordinals) > 0 {
 			return false, err
 		}

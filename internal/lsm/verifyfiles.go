@@ -63,7 +63,7 @@ func (c *TreeChecker) Check(t *Tree, sharers func(*File) string) {
 		for i, f := range r.Files {
 			if !c.done() {
 				c.file(t, f, sharers)
-				c.shadows(t, f, present.Runs, n)
+				c.vectors(t, f, present.Runs, n)
 			}
 			if i > 0 && f.Min.Compare(&r.Files[i-1].Max) < 0 {
 				c.report.wholef(t.Env.FS.Path(f.Name), "reference [%s, %s) overlaps that of another file of its run", f.Min.String(), f.Max.String())

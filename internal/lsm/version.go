@@ -203,7 +203,7 @@ func (v *Version) Dead(now int64) (dead float64) {
 	for i, r := range v.Runs {
 		dead += r.Older() + r.Tombstones() + float64(r.Expiring.Expired(now))
 		if i < len(v.Runs)-1 {
-			dead += float64(r.Shadowed)
+			dead += float64(r.Overwritten)
 		}
 	}
 	return dead

@@ -11,8 +11,8 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// writeShadows writes a file with a few items and what set makes of its writer.
-func writeShadows(t *testing.T, fsys vfs.FS, m model, set func(*Writer)) {
+// writeVectors writes a file with a few items and what set makes of its writer.
+func writeVectors(t *testing.T, fsys vfs.FS, m model, set func(*Writer)) {
 	t.Helper()
 	f, err := fsys.Create("a")
 	if err != nil {
@@ -33,22 +33,22 @@ func writeShadows(t *testing.T, fsys vfs.FS, m model, set func(*Writer)) {
 	}
 }
 
-func TestShadows(t *testing.T) {
+func TestDeletionVectors(t *testing.T) {
 	rng := randtest.New(t)
 	for name, m := range contents(rng) {
 		fsys := vfs.NewMem()
-		var want []Shadows
+		var want []DeletionVector
 		for file := range rng.IntN(4) {
-			s := Shadows{File: uint64(file) << rng.IntN(60), Ordinals: []uint32{}, Seqs: []uint64{}}
+			s := DeletionVector{File: uint64(file) << rng.IntN(60), Ordinals: []uint32{}, Seqs: []uint64{}}
 			for o := uint32(0); rng.IntN(50) > 0; o += 1 + uint32(rng.IntN(1000)) {
 				s.Ordinals, s.Seqs = append(s.Ordinals, o), append(s.Seqs, rng.Uint64()>>rng.IntN(64))
 			}
 			want = append(want, s)
 		}
-		writeShadows(t, fsys, m, func(w *Writer) { w.SetShadows(want) })
+		writeVectors(t, fsys, m, func(w *Writer) { w.SetDeletionVectors(want) })
 		for mode := range Mode(2) {
 			r := open(t, fsys, "a", mode)
-			got, ok, err := r.Shadows()
+			got, ok, err := r.DeletionVectors()
 			if err != nil || !ok || !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: %v, %t, %v; want %v", name, got, ok, err, want)
 			}
@@ -57,8 +57,8 @@ func TestShadows(t *testing.T) {
 	}
 }
 
-// TestDamagedShadows reads sections that were written wrong: their checksums fit.
-func TestDamagedShadows(t *testing.T) {
+// TestDamagedDeletionVectors reads sections that were written wrong: their checksums fit.
+func TestDamagedDeletionVectors(t *testing.T) {
 	rng := randtest.New(t)
 	var m model
 	for _, some := range contents(rng) {
@@ -73,23 +73,23 @@ func TestDamagedShadows(t *testing.T) {
 		"endless number":   bytes.Repeat([]byte{0xFF}, 30),
 	} {
 		fsys := vfs.NewMem()
-		writeShadows(t, fsys, m, func(w *Writer) { w.shadows = section })
-		if got, _, err := open(t, fsys, "a", Map).Shadows(); !errors.Is(err, fault.ErrCorrupt) {
+		writeVectors(t, fsys, m, func(w *Writer) { w.vectors = section })
+		if got, _, err := open(t, fsys, "a", Map).DeletionVectors(); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }
 
-func FuzzShadows(f *testing.F) {
+func FuzzDeletionVectors(f *testing.F) {
 	f.Add([]byte{1, 7, 2, 0, 2, 5, 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all, ok := decodeShadows(b)
+		all, ok := decodeDeletionVectors(b)
 		if !ok {
 			return
 		}
 		var w Writer
-		w.SetShadows(all)
-		if again, ok := decodeShadows(w.shadows); !ok || !reflect.DeepEqual(again, all) {
+		w.SetDeletionVectors(all)
+		if again, ok := decodeDeletionVectors(w.vectors); !ok || !reflect.DeepEqual(again, all) {
 			t.Fatalf("%v was written as %v", all, again)
 		}
 	})

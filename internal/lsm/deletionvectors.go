@@ -13,20 +13,21 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// The shadows of a source are the versions in older sources that it overwrites. A
-// partition tombstone overwrites all older versions of its logical partition. Shadows
-// never change, since sources are immutable. They become known in three ways:
+// The deletion vectors of a source, a memtable or a file, name the versions in older
+// sources that it overwrites. A partition tombstone overwrites all older versions of its
+// logical partition. Sources are immutable, so their vectors never change. They become
+// known in three ways:
 //
-//   - a flush looks up its keys in the runs, and a merge joins the shadows of its
-//     inputs; both write the result with the file (segment.Shadows);
-//   - when a merge replaces older files, the shadows of newer sources in them get the
-//     new ordinals, in memory;
-//   - shadows that are still unknown, as after an open, are found by the first query,
+//   - a flush looks up its keys in the runs, and a compaction joins the vectors of its
+//     inputs; both write the result with the file (segment.DeletionVector);
+//   - when a compaction replaces older files, the vectors that newer sources have for
+//     them get the new ordinals, in memory;
+//   - a vector that is still unknown, as after an open, is found by the first query,
 //     which looks up each key.
 
-// ShadowList names the versions of an older source that a newer one overwrites,
+// DeletionVector names the versions of an older source that a newer one overwrites,
 // each with the lowest sequence at which it does. Ordinals rise.
-type ShadowList struct {
+type DeletionVector struct {
 	Ordinals []uint32
 	Seqs     []uint64
 }
@@ -34,7 +35,7 @@ type ShadowList struct {
 // Add adds the versions that one key overwrites. Keys come in their order. Entries that
 // the list already has at or behind the ordinal are of a partition tombstone, which
 // comes before the keys of its logical partition.
-func (l *ShadowList) Add(ordinal, versions uint32, seq uint64) {
+func (l *DeletionVector) Add(ordinal, versions uint32, seq uint64) {
 	if n := len(l.Ordinals); versions > 0 && n > 0 && ordinal <= l.Ordinals[n-1] {
 		at, _ := slices.BinarySearch(l.Ordinals, ordinal)
 		for i := range l.Seqs[at:min(at+int(versions), n)] {
@@ -48,21 +49,21 @@ func (l *ShadowList) Add(ordinal, versions uint32, seq uint64) {
 }
 
 // between returns the part of the list for a range of ordinals.
-func (l *ShadowList) between(lo, hi uint32) ShadowList {
+func (l *DeletionVector) between(lo, hi uint32) DeletionVector {
 	from, _ := slices.BinarySearch(l.Ordinals, lo)
 	to, _ := slices.BinarySearch(l.Ordinals, max(lo, hi))
-	return ShadowList{l.Ordinals[from:to], l.Seqs[from:to]}
+	return DeletionVector{l.Ordinals[from:to], l.Seqs[from:to]}
 }
 
-// JoinShadows returns the union of what two sources overwrite.
-func JoinShadows(a, b *ShadowList) *ShadowList {
+// JoinDeletionVectors returns the union of what two sources overwrite.
+func JoinDeletionVectors(a, b *DeletionVector) *DeletionVector {
 	switch {
 	case len(a.Ordinals) == 0:
 		return b
 	case len(b.Ordinals) == 0:
 		return a
 	}
-	l := &ShadowList{Ordinals: make([]uint32, 0, len(a.Ordinals)+len(b.Ordinals)), Seqs: make([]uint64, 0, len(a.Ordinals)+len(b.Ordinals))}
+	l := &DeletionVector{Ordinals: make([]uint32, 0, len(a.Ordinals)+len(b.Ordinals)), Seqs: make([]uint64, 0, len(a.Ordinals)+len(b.Ordinals))}
 	for i, j := 0, 0; i < len(a.Ordinals) || j < len(b.Ordinals); {
 		switch {
 		case j == len(b.Ordinals) || i < len(a.Ordinals) && a.Ordinals[i] < b.Ordinals[j]:
@@ -81,8 +82,8 @@ func JoinShadows(a, b *ShadowList) *ShadowList {
 
 // moved returns the list with the ordinals that the versions have in another file,
 // without versions that this file does not have.
-func (l *ShadowList) moved(m *index.Remap) *ShadowList {
-	to := new(ShadowList)
+func (l *DeletionVector) moved(m *index.Remap) *DeletionVector {
+	to := new(DeletionVector)
 	part := l.between(m.First, m.First+uint32(len(m.New)))
 	for i, o := range part.Ordinals {
 		if o = m.New[o-m.First]; o != index.Dropped {
@@ -92,11 +93,11 @@ func (l *ShadowList) moved(m *index.Remap) *ShadowList {
 	return to
 }
 
-// shadowCache holds what a source overwrites in older ones.
-type shadowCache struct {
+// vectorCache holds what a source overwrites in older ones.
+type vectorCache struct {
 	mu     sync.Mutex
-	loaded bool                // lists has what the file stores
-	lists  map[any]*ShadowList // by identity of the older source
+	loaded bool                    // lists has what the file stores
+	lists  map[any]*DeletionVector // by identity of the older source
 }
 
 // identity is equal for sources with the same versions at the same ordinals: the
@@ -108,21 +109,21 @@ func (s *Source) identity() any {
 	return s.part
 }
 
-func (s *Source) cache() *shadowCache {
+func (s *Source) cache() *vectorCache {
 	if s.file != nil {
-		return &s.file.ShadowCache
+		return &s.file.VectorCache
 	}
-	return &s.part.shadows
+	return &s.part.vectors
 }
 
-// load reads the shadows that a file stores. mu is locked.
-func (c *shadowCache) load(f *File) error {
+// load reads the deletion vectors that a file stores. mu is locked.
+func (c *vectorCache) load(f *File) error {
 	if c.loaded || f == nil {
 		return nil
 	}
-	all, _, err := f.Shadows()
+	all, _, err := f.DeletionVectors()
 	if errors.Is(err, fault.ErrCorrupt) {
-		// The shadows are then found by lookups, and the file is written anew.
+		// The vectors are then found by lookups, and the file is written anew.
 		f.BadIndex.Store(true)
 		all, err = nil, nil
 	}
@@ -131,29 +132,29 @@ func (c *shadowCache) load(f *File) error {
 	}
 	c.loaded = true
 	for _, s := range all {
-		c.set(s.File, &ShadowList{s.Ordinals, s.Seqs})
+		c.set(s.File, &DeletionVector{s.Ordinals, s.Seqs})
 	}
 	return nil
 }
 
-// keep notes the shadows that were written with a file.
-func (c *shadowCache) keep(all []segment.Shadows) {
+// keep notes the deletion vectors that were written with a file.
+func (c *vectorCache) keep(all []segment.DeletionVector) {
 	for _, s := range all {
-		c.set(s.File, &ShadowList{s.Ordinals, s.Seqs})
+		c.set(s.File, &DeletionVector{s.Ordinals, s.Seqs})
 	}
 	c.loaded = true
 }
 
-func (c *shadowCache) set(older any, l *ShadowList) {
+func (c *vectorCache) set(older any, l *DeletionVector) {
 	if c.lists == nil {
-		c.lists = make(map[any]*ShadowList)
+		c.lists = make(map[any]*DeletionVector)
 	}
 	c.lists[older] = l
 }
 
 // Known returns what a file overwrites in an older one, nil if that is not
 // Known.
-func (c *shadowCache) Known(f, older *File) *ShadowList {
+func (c *vectorCache) Known(f, older *File) *DeletionVector {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.load(f) != nil {
@@ -162,12 +163,12 @@ func (c *shadowCache) Known(f, older *File) *ShadowList {
 	if l := c.lists[older.Ref.Number]; l != nil || !filesApart(f, older) {
 		return l
 	}
-	return new(ShadowList)
+	return new(DeletionVector)
 }
 
 // take takes over what another reference to the same file knows. With join, the bounds
 // of this reference have grown by those of the other: only what both know stays known.
-func (c *shadowCache) take(from *shadowCache, join bool) {
+func (c *vectorCache) take(from *vectorCache, join bool) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	if !join {
@@ -179,7 +180,7 @@ func (c *shadowCache) take(from *shadowCache, join bool) {
 	}
 	for older, l := range c.lists {
 		if other := from.lists[older]; other != nil {
-			c.lists[older] = JoinShadows(l, other)
+			c.lists[older] = JoinDeletionVectors(l, other)
 		} else {
 			delete(c.lists, older)
 			c.loaded = false
@@ -189,16 +190,16 @@ func (c *shadowCache) take(from *shadowCache, join bool) {
 
 // carry notes what a source overwrites in files that replace others, before they do. f
 // is the source, nil for a part of a memtable.
-func (c *shadowCache) carry(f *File, written []*File, taken []*takenIndex) {
+func (c *vectorCache) carry(f *File, written []*File, taken []*takenIndex) {
 	if !c.mu.TryLock() {
-		return // a query holds the lock while it looks up shadows
+		return // a query holds the lock while it looks up keys
 	}
 	defer c.mu.Unlock()
 	if c.load(f) != nil {
 		return
 	}
 	for _, w := range written {
-		all := new(ShadowList)
+		all := new(DeletionVector)
 		for _, t := range taken {
 			if t.number != w.Ref.Number {
 				continue
@@ -209,7 +210,7 @@ func (c *shadowCache) carry(f *File, written []*File, taken []*takenIndex) {
 				break
 			}
 			if l != nil {
-				all = JoinShadows(all, l.moved(&t.remap))
+				all = JoinDeletionVectors(all, l.moved(&t.remap))
 			}
 		}
 		if all != nil {
@@ -227,10 +228,10 @@ func (q *Sources) addFile(f *File, r *Run) *Source {
 // errAllFailed ends a search in which no older source is left that can be read.
 var errAllFailed = errors.New("no older source can be read")
 
-// shadowsOn returns what source i of the set overwrites in an older one. One pass over
-// its keys finds its shadows in all older sources. For sources that cannot be read
+// vectorOn returns what source i of the set overwrites in an older one. One pass over
+// its keys finds its vectors for all older sources. For sources that cannot be read
 // nothing is recorded.
-func (q *Sources) shadowsOn(i int, older *Source) (*ShadowList, error) {
+func (q *Sources) vectorOn(i int, older *Source) (*DeletionVector, error) {
 	s := q.List[i]
 	cache := s.cache()
 	cache.mu.Lock()
@@ -241,10 +242,10 @@ func (q *Sources) shadowsOn(i int, older *Source) (*ShadowList, error) {
 	if l := cache.lists[older.identity()]; l != nil {
 		return l, nil
 	}
-	lists := make(map[any]*ShadowList)
+	lists := make(map[any]*DeletionVector)
 	type target struct {
 		*Source
-		list *ShadowList
+		list *DeletionVector
 	}
 	var targets []target
 	failed := make(map[any]error)
@@ -257,7 +258,7 @@ func (q *Sources) shadowsOn(i int, older *Source) (*ShadowList, error) {
 		// is the target.
 		l := lists[o.identity()]
 		if l == nil {
-			l = new(ShadowList)
+			l = new(DeletionVector)
 			lists[o.identity()] = l
 		}
 		if !s.apart(o) && !slices.ContainsFunc(targets, func(t target) bool { return t.list == l }) {
@@ -384,11 +385,11 @@ func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 	}
 }
 
-// shadowFinder finds the shadows of the file that an output writes, in the files of
+// vectorFinder finds the deletion vectors of the file that an output writes, in the files of
 // older runs.
-type shadowFinder struct {
+type vectorFinder struct {
 	older  []*Run
-	inputs map[uint64]*ShadowList // what the inputs of a merge know, by number of the older file
+	inputs map[uint64]*DeletionVector // what the inputs of a merge know, by number of the older file
 	// unread are the older files that could not be read, by number: what is overwritten in
 	// them is not recorded, and does not keep the file from being written.
 	unread map[uint64]bool
@@ -398,27 +399,27 @@ type shadowFinder struct {
 	last   item.KeyCopy
 	epk    partmap.EPK // of last
 	oldest uint64      // sequence of the oldest version of last so far
-	found  map[uint64]*ShadowList
+	found  map[uint64]*DeletionVector
 }
 
-// newShadowFinder returns a finder for an output. inputs are the runs that a
+// newVectorFinder returns a finder for an output. inputs are the runs that a
 // merge reads.
-func newShadowFinder(older, inputs []*Run) *shadowFinder {
-	s := &shadowFinder{older: older, inputs: make(map[uint64]*ShadowList), unread: make(map[uint64]bool)}
+func newVectorFinder(older, inputs []*Run) *vectorFinder {
+	s := &vectorFinder{older: older, inputs: make(map[uint64]*DeletionVector), unread: make(map[uint64]bool)}
 	for _, r := range older {
 		for _, old := range r.Files {
-			var all *ShadowList
+			var all *DeletionVector
 			for _, in := range inputs {
 				for _, f := range in.Files {
-					l := f.ShadowCache.Known(f, old)
+					l := f.VectorCache.Known(f, old)
 					if l == nil {
 						all = nil
 						break
 					}
 					if all == nil {
-						all = new(ShadowList)
+						all = new(DeletionVector)
 					}
-					all = JoinShadows(all, l)
+					all = JoinDeletionVectors(all, l)
 				}
 				if all == nil {
 					break
@@ -433,7 +434,7 @@ func newShadowFinder(older, inputs []*Run) *shadowFinder {
 }
 
 // note is called for each version that the output adds.
-func (s *shadowFinder) note(k *item.Key, seq uint64) {
+func (s *vectorFinder) note(k *item.Key, seq uint64) {
 	if s == nil {
 		return
 	}
@@ -450,13 +451,13 @@ func (s *shadowFinder) note(k *item.Key, seq uint64) {
 	if !s.begun {
 		s.begun = true
 		s.first.Set(k)
-		s.found = make(map[uint64]*ShadowList)
+		s.found = make(map[uint64]*DeletionVector)
 	}
 }
 
 // find looks up the last key in the older files for which the inputs do not know the
-// shadows.
-func (s *shadowFinder) find() {
+// vectors.
+func (s *vectorFinder) find() {
 	if !s.begun {
 		return
 	}
@@ -474,7 +475,7 @@ func (s *shadowFinder) find() {
 		if versions > 0 {
 			l := s.found[f.Ref.Number]
 			if l == nil {
-				l = new(ShadowList)
+				l = new(DeletionVector)
 				s.found[f.Ref.Number] = l
 			}
 			l.Add(ordinal, versions, s.oldest)
@@ -484,13 +485,13 @@ func (s *shadowFinder) find() {
 
 // end returns what the file overwrites in each older file that could be read, and begins
 // the next file. A nil finder returns nil.
-func (s *shadowFinder) end() []segment.Shadows {
+func (s *vectorFinder) end() []segment.DeletionVector {
 	if s == nil {
 		return nil
 	}
 	s.find()
 	s.begun = false
-	var all []segment.Shadows
+	var all []segment.DeletionVector
 	done := make(map[uint64]bool)
 	for _, r := range s.older {
 		for _, f := range r.Files {
@@ -511,39 +512,39 @@ func (s *shadowFinder) end() []segment.Shadows {
 				continue
 			}
 			if l == nil {
-				l = new(ShadowList)
+				l = new(DeletionVector)
 			}
-			all = append(all, segment.Shadows{File: n, Ordinals: l.Ordinals, Seqs: l.Seqs})
+			all = append(all, segment.DeletionVector{File: n, Ordinals: l.Ordinals, Seqs: l.Seqs})
 		}
 	}
-	slices.SortFunc(all, func(a, b segment.Shadows) int { return cmp.Compare(a.File, b.File) })
+	slices.SortFunc(all, func(a, b segment.DeletionVector) int { return cmp.Compare(a.File, b.File) })
 	return all
 }
 
 // within returns the part of a list for the logical partitions of the file being
 // written.
-func (s *shadowFinder) within(l *ShadowList, older *File) (ShadowList, error) {
+func (s *vectorFinder) within(l *DeletionVector, older *File) (DeletionVector, error) {
 	c := older.Cursor(MaxSequence)
 	from, _ := LimitsOf(&s.first.Key)
 	lo, err := older.Lower(c, from)
 	if err != nil {
-		return ShadowList{}, err
+		return DeletionVector{}, err
 	}
 	_, to := LimitsOf(&s.last.Key)
 	hi, err := older.Lower(c, to)
 	return l.between(lo, hi), err
 }
 
-// carryShadows notes what newer sources of a partition overwrite in the files that an
+// carryVectors notes what newer sources of a partition overwrite in the files that an
 // output has written, before these files replace its inputs. newer are the runs that are
 // newer than the output.
-func (t *Tree) carryShadows(o *output, newer []*Run) {
+func (t *Tree) carryVectors(o *output, newer []*Run) {
 	if o.index.policy == nil {
 		return
 	}
 	for _, r := range newer {
 		for _, f := range r.Files {
-			f.ShadowCache.carry(f, o.files, o.index.carried)
+			f.VectorCache.carry(f, o.files, o.index.carried)
 		}
 	}
 	v := t.Version.Load()
@@ -553,15 +554,15 @@ func (t *Tree) carryShadows(o *output, newer []*Run) {
 	}
 	for _, table := range tables {
 		for _, part := range t.Env.MemIndexes.Made(table.Table) {
-			part.shadows.carry(nil, o.files, o.index.carried)
+			part.vectors.carry(nil, o.files, o.index.carried)
 		}
 	}
 }
 
-// completeShadows finds what the files of an output overwrite in files that merges have
-// written meanwhile. Shadows in files that cannot be read stay unknown.
-func (t *Tree) completeShadows(o *output) {
-	if o.shadows == nil {
+// completeVectors finds what the files of an output overwrite in files that merges have
+// written meanwhile. Vectors for files that cannot be read stay unknown.
+func (t *Tree) completeVectors(o *output) {
+	if o.vectors == nil {
 		return
 	}
 	v, release := t.PinVersion()
@@ -575,8 +576,8 @@ func (t *Tree) completeShadows(o *output) {
 			}
 		}
 		for _, old := range q.List[1:] {
-			if !q.List[0].apart(old) && !o.shadows.unread[old.file.Ref.Number] {
-				_, _ = q.shadowsOn(0, old)
+			if !q.List[0].apart(old) && !o.vectors.unread[old.file.Ref.Number] {
+				_, _ = q.vectorOn(0, old)
 			}
 		}
 	}

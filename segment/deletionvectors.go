@@ -6,17 +6,17 @@ import (
 	"math"
 )
 
-// Shadows names the versions in an older file that a file overwrites. The shadows
-// section of a file has them for each older file for which they were known when the file
-// was written. Then its keys need not be looked up there.
-type Shadows struct {
+// DeletionVector names the versions in one older file that a file overwrites. A section
+// of the newer file has the vector of each older file for which it was known when the
+// newer one was written. For these nobody looks up the keys of the newer file again.
+type DeletionVector struct {
 	File     uint64   // number of the older file
 	Ordinals []uint32 // there, rising
 	Seqs     []uint64 // of each the lowest sequence at which it is overwritten
 }
 
-// SetShadows makes Finish write a shadows section.
-func (w *Writer) SetShadows(all []Shadows) {
+// SetDeletionVectors makes Finish write a section of deletion vectors.
+func (w *Writer) SetDeletionVectors(all []DeletionVector) {
 	b := binary.AppendUvarint(make([]byte, 0, 16), uint64(len(all)))
 	for _, s := range all {
 		b = binary.AppendUvarint(b, s.File)
@@ -28,16 +28,16 @@ func (w *Writer) SetShadows(all []Shadows) {
 			next, last = o+1, s.Seqs[i]
 		}
 	}
-	w.shadows = b
+	w.vectors = b
 }
 
-var errShadows = errors.New("shadows: not lists of rising ordinals")
+var errDeletionVectors = errors.New("deletion vectors: not lists of rising ordinals")
 
-// Shadows returns what the shadows section says; false: the file has none. It
-// reads the section anew each time.
-func (r *Reader) Shadows() ([]Shadows, bool, error) {
+// DeletionVectors returns the deletion vectors of the file; false: it has no section of
+// them. Each call reads the section.
+func (r *Reader) DeletionVectors() ([]DeletionVector, bool, error) {
 	f := Footer{Sections: r.props.Sections}
-	s := f.section(SectionShadows)
+	s := f.section(SectionDeletionVectors)
 	if s.Kind == 0 {
 		return nil, false, nil
 	}
@@ -45,14 +45,14 @@ func (r *Reader) Shadows() ([]Shadows, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	all, ok := decodeShadows(b)
+	all, ok := decodeDeletionVectors(b)
 	if !ok {
-		return nil, false, r.corrupt(s.Off, errShadows)
+		return nil, false, r.corrupt(s.Off, errDeletionVectors)
 	}
 	return all, true, nil
 }
 
-func decodeShadows(b []byte) (all []Shadows, ok bool) {
+func decodeDeletionVectors(b []byte) (all []DeletionVector, ok bool) {
 	number := func() (n uint64) {
 		n, size := binary.Uvarint(b)
 		if ok = ok && size > 0; ok {
@@ -66,7 +66,7 @@ func decodeShadows(b []byte) (all []Shadows, ok bool) {
 		return nil, false
 	}
 	for range files {
-		s := Shadows{File: number()}
+		s := DeletionVector{File: number()}
 		n := number()
 		if ok = ok && n <= uint64(len(b))/2; !ok {
 			return nil, false

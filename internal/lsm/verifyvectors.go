@@ -6,11 +6,11 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// shadows checks the shadows that a file of run n of its partition stores, against the
-// keys of the file and of older files.
-func (c *TreeChecker) shadows(t *Tree, f *File, runs []*Run, n int) {
+// vectors checks the deletion vectors that a file of run n of its partition stores,
+// against the keys of the file and of older files.
+func (c *TreeChecker) vectors(t *Tree, f *File, runs []*Run, n int) {
 	name := t.Env.FS.Path(f.Name)
-	all, _, err := f.Shadows()
+	all, _, err := f.DeletionVectors()
 	if err != nil {
 		c.report.Failed(name, f.Renamed(err))
 		return
@@ -19,14 +19,14 @@ func (c *TreeChecker) shadows(t *Tree, f *File, runs []*Run, n int) {
 		for i, r := range runs[n+1:] {
 			for _, old := range r.Files {
 				if old.Ref.Number == s.File && !c.done() {
-					c.report.Failed(name, c.ShadowsOn(name, f, old, runs[:n+1+i], &ShadowList{s.Ordinals, s.Seqs}))
+					c.report.Failed(name, c.Vector(name, f, old, runs[:n+1+i], &DeletionVector{s.Ordinals, s.Seqs}))
 				}
 			}
 		}
 	}
 }
 
-// ShadowsOn checks a list of the file with this name both ways, within the bounds of the older file:
+// Vector checks a list of the file with this name both ways, within the bounds of the older file:
 //
 //   - Each version that a key of the file overwrites must be in the list.
 //   - Each version in the list must be overwritten by a file of the newer runs, within
@@ -37,9 +37,9 @@ func (c *TreeChecker) shadows(t *Tree, f *File, runs []*Run, n int) {
 // which after some merges of partitions is the older one of the two.
 //
 // Entries of the list beyond the bounds of the older file are never used.
-func (c *TreeChecker) ShadowsOn(name string, f, old *File, newer []*Run, l *ShadowList) error {
+func (c *TreeChecker) Vector(name string, f, old *File, newer []*Run, l *DeletionVector) error {
 	if n := len(l.Ordinals); n > 0 && uint64(l.Ordinals[n-1]) >= old.Properties().Items {
-		c.report.wholef(name, "shadows: version %d of file %d, which has %d", l.Ordinals[n-1], old.Ref.Number, old.Properties().Items)
+		c.report.wholef(name, "deletion vectors: version %d of file %d, which has %d", l.Ordinals[n-1], old.Ref.Number, old.Properties().Items)
 		return nil
 	}
 	span, err := old.OrdinalSpan()
@@ -54,7 +54,7 @@ func (c *TreeChecker) ShadowsOn(name string, f, old *File, newer []*Run, l *Shad
 		}
 		for o := max(first, span.Lo); o < min(first+versions, span.Hi); o++ {
 			if i, ok := slices.BinarySearch(l.Ordinals, o); !ok || l.Seqs[i] > oldest {
-				c.report.wholef(name, "shadows: version %d of file %d is overwritten at %d and not said to be", o, old.Ref.Number, oldest)
+				c.report.wholef(name, "deletion vectors: version %d of file %d is overwritten at %d and not said to be", o, old.Ref.Number, oldest)
 			}
 		}
 		return c.ctx.Err()
@@ -75,7 +75,7 @@ func (c *TreeChecker) ShadowsOn(name string, f, old *File, newer []*Run, l *Shad
 			return err
 		}
 		if !found {
-			c.report.wholef(name, "shadows: version %d of file %d is said to be overwritten and is not", o, old.Ref.Number)
+			c.report.wholef(name, "deletion vectors: version %d of file %d is said to be overwritten and is not", o, old.Ref.Number)
 		}
 	}
 	return nil

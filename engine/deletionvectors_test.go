@@ -10,10 +10,10 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// TestShadowsAreKnown writes over what older files have and looks, after each
+// TestDeletionVectorsAreKnown writes over what older files have and looks, after each
 // flush, merge and reopen, whether all files know what they overwrite without
 // looking it up, and whether it is right.
-func TestShadowsAreKnown(t *testing.T) {
+func TestDeletionVectorsAreKnown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
 	ctx := context.Background()
 	mem := vfs.NewMem()
@@ -80,7 +80,7 @@ func TestShadowsAreKnown(t *testing.T) {
 			for _, f := range r.Files {
 				for _, older := range runs[i+1:] {
 					for _, old := range older.Files {
-						if f.ShadowCache.Known(f, old) == nil && what != "open" {
+						if f.VectorCache.Known(f, old) == nil && what != "open" {
 							t.Fatalf("round %d, after %s: file %d does not know what it overwrites in %d", round, what, f.Ref.Number, old.Ref.Number)
 						}
 					}
