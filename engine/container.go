@@ -117,11 +117,8 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	// makes a partition with the same id.
 	parts := c.routing.Load().parts
 	defer func() {
-		if err == nil || errors.Is(err, ErrOutcomeUnknown) {
-			return
-		}
-		for _, p := range parts {
-			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.FS, p.Dir) })
+		if err != nil {
+			db.discard(parts, errors.Is(err, ErrOutcomeUnknown))
 		}
 	}()
 	if _, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
@@ -320,7 +317,6 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		return err
 	}
 	db.retire(parts)
-	db.endStreams(parts)
 	return nil
 }
 
@@ -341,10 +337,9 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 	for _, p := range parts {
 		p.Install.Lock()
 		p.mu.Lock()
-		p.Dropped.Store(true)
+		p.endLocked()
 		p.mu.Unlock()
 		p.Install.Unlock()
-		db.work.releaseWaiters()
 	}
 	return parts, nil
 }

@@ -103,12 +103,8 @@ func (in *installation) run(ctx context.Context, r io.Reader) (err error) {
 		in.db.submit(j)
 		err = j.Wait(context.WithoutCancel(ctx))
 	}
-	if err == nil {
-		return nil
-	}
-	lsm.ReleaseRuns(in.p.Version.Load().Runs)
-	if !errors.Is(err, ErrOutcomeUnknown) { // else the next open finds out which partitions there are
-		in.db.remove("remove an unfinished partition", 0, func() error { return removeTree(in.db.env.FS, in.p.Dir) })
+	if err != nil {
+		in.db.discard([]*partition{in.p}, errors.Is(err, ErrOutcomeUnknown))
 	}
 	return err
 }
@@ -235,7 +231,6 @@ func (in *installation) commit(ctx context.Context) error {
 	}
 	in.c.divide()
 	in.db.retire(in.old)
-	in.db.endStreams(in.old)
 	return nil
 }
 
@@ -284,7 +279,7 @@ func (in *installation) swap() (err error) {
 	c.entryTime.Raise(in.source.Head.At.Time)
 	c.routing.Store(r.routing)
 	for _, p := range in.old {
-		p.Dropped.Store(true)
+		p.endLocked()
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
@@ -119,17 +118,13 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		r.rollBack()
+		r.rollBack(false)
 		return err
 	}
 	committing := r.db.opts.clock()
 	r.job.update(func(p *Progress) { p.Phase, p.Prepare = PhaseCommitting, committing.Sub(prepared) })
 	if err := r.commit(); err != nil {
-		if errors.Is(err, ErrOutcomeUnknown) {
-			r.release() // the directories stay on disk: the next open decides
-		} else {
-			r.rollBack()
-		}
+		r.rollBack(errors.Is(err, ErrOutcomeUnknown))
 		return err
 	}
 	r.job.update(func(p *Progress) { p.Phase, p.Commit = PhaseInheriting, r.db.clockSince(committing) })
@@ -319,14 +314,11 @@ func (r *reshape) commit() error {
 	return db.storeManifestLocked(e)
 }
 
-// rollBack undoes steps 1 and 2. The next open removes directories that cannot be
-// removed now.
-func (r *reshape) rollBack() {
-	r.release()
-	for _, child := range r.children {
-		r.db.remove("remove an unfinished partition", 0, func() error { return removeTree(r.db.env.FS, child.Dir) })
-	}
+// rollBack undoes steps 1 and 2, unless the store manifest may name the children: then
+// the store has failed.
+func (r *reshape) rollBack(named bool) {
 	db := r.db
+	db.discard(r.children, named)
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
 	if db.writable() != nil {
@@ -336,12 +328,5 @@ func (r *reshape) rollBack() {
 	e.Intents = nil
 	if err := db.storeManifestLocked(e); err != nil {
 		db.backgroundError("take back an intent", err)
-	}
-}
-
-// release drops the children's references to their files.
-func (r *reshape) release() {
-	for _, child := range r.children {
-		lsm.ReleaseRuns(child.Version.Load().Runs)
 	}
 }

@@ -8,11 +8,20 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// retire releases partitions that were dropped or replaced: nothing is routed to them
-// any more, and dropped is set. Background work in them notices that and gives up. From
-// then on late readers find an empty partition. Memory, files and directories are
-// released when the last reader has left.
+// A physical partition that was in use, and was dropped with its container or replaced by
+// others, goes in two steps. endLocked ends its writes, under the locks that change the
+// routing table. retire then releases what it has. A partition that was never committed
+// is discarded.
+
+// endLocked ends a partition: no call is routed to it any more, nothing is written to it,
+// and background work in it gives up. The commit lock is held.
+func (p *partition) endLocked() { p.Dropped.Store(true) }
+
+// retire releases partitions that have ended. From then on late readers find an empty
+// partition. Memory, files and directories are released when the last reader has left;
+// streams of the log at once, unless other partitions have inherited them.
 func (db *DB) retire(parts []*partition) {
+	db.work.releaseWaiters() // writes that wait for room in them
 	var gone []*lsm.Version
 	for _, p := range parts {
 		_ = p.Compacting.Lock(context.Background())
@@ -38,15 +47,35 @@ func (db *DB) retire(parts []*partition) {
 		}
 	})
 	db.work.reclaimIfManual()
+	db.endStreams(parts)
 }
 
-// endStreams tells the log that the streams of partitions are not needed any more.
-// Nothing is appended to them afterwards.
+// endStreams tells the log that streams which no partition has inherited are not needed
+// any more. Nothing is appended to them afterwards.
 func (db *DB) endStreams(parts []*partition) {
+	ended := false
 	for _, p := range parts {
-		db.log.Forget(wal.Stream(p.ID))
+		if p.heirs.Load() == nil {
+			db.log.Forget(wal.Stream(p.ID))
+			ended = true
+		}
+	}
+	if !ended {
+		return
 	}
 	if err := db.releaseLog(); err != nil {
 		db.backgroundError("release log files", err)
+	}
+}
+
+// discard releases the files of partitions that were not put into use, and removes their
+// directories. If the store manifest may name them, they stay: the next open decides. The
+// next open also removes directories that cannot be removed now.
+func (db *DB) discard(parts []*partition, named bool) {
+	for _, p := range parts {
+		lsm.ReleaseRuns(p.Version.Load().Runs)
+		if !named {
+			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.FS, p.Dir) })
+		}
 	}
 }

@@ -20,7 +20,7 @@ func (r *reshape) swap() (err error) {
 	db := r.db
 	defer func() {
 		if err != nil {
-			r.release() // the store has failed: the parents serve its readers
+			r.db.discard(r.children, true) // the store has failed: the parents serve its readers
 		}
 	}()
 	// Write the log's buffer now, so that nothing is left to write while the locks are
@@ -44,7 +44,6 @@ func (r *reshape) swap() (err error) {
 		return err
 	}
 	r.job.update(func(p *Progress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
-	db.work.releaseWaiters() // writes that wait for room in a parent
 	return nil
 }
 
@@ -126,7 +125,7 @@ func (r *reshape) swapLocked() error {
 	r.inheritMeters()
 	r.c.routing.Store(r.routing)
 	for _, p := range r.parents {
-		p.Dropped.Store(true)
+		p.endLocked()
 	}
 	return nil
 }
