@@ -65,14 +65,6 @@ type BatchResult struct {
 // maxEntryBytes bounds the size of an entry's batches together. Only tests change it.
 var maxEntryBytes = int64(8 << 20)
 
-// writable returns why the container takes no ordinary writes; nil if it does take them.
-func (c *Container) writable() error {
-	if c.def.Replicated {
-		return fmt.Errorf("container %q: %w", c.name, ErrReplicated)
-	}
-	return c.db.writable()
-}
-
 // AppliedIndex returns the index of the newest entry that was applied to a physical
 // partition of a replicated container, 0 if none was. A partition that was made by a
 // split has the index of its parent. After a reopen it is the index of the newest durable
@@ -101,14 +93,11 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 // a batch of another container or partition; ErrClockSkew for a time too far ahead of the
 // clock; those of Upsert that do not concern the item.
 func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Applied, error) {
-	call, err := c.db.enterWriting(ctx)
+	call, err := c.enterWriting(ctx, fromEntry)
 	if err != nil {
 		return Applied{}, err
 	}
 	defer call.Leave()
-	if c.dropped.Load() {
-		return Applied{}, c.gone()
-	}
 	p := c.partition(id)
 	if p == nil {
 		return Applied{}, c.noPartition(id)
@@ -140,17 +129,11 @@ type application struct {
 	size    int64
 	record  []byte
 	skipped bool
-
-	seq       uint64       // of the last operation or claim
-	pos, need wal.Position // end of the record; position up to which the log must be synced
 }
 
 // take checks the entry and turns its batches into commits.
 func (a *application) take(e *Entry) error {
 	c := a.p.c
-	if !c.def.Replicated {
-		return invalidf("ApplyAt: container %q is not replicated", c.name)
-	}
 	if e.Index == 0 || e.Index > item.MaxIndex || e.Time.Unix() < 0 || e.Time.Unix() > math.MaxInt64/1000-1 || a.time <= 0 {
 		return invalidf("ApplyAt: an entry has an index, of at most %d, and a time after 1970", uint64(item.MaxIndex))
 	}
@@ -198,20 +181,15 @@ func (a *application) run(ctx context.Context) error {
 		return err
 	}
 	defer db.admitted(size)
-	for {
-		if err = a.try(ctx); err == wal.ErrNoFile {
-			err = db.makeLogFile()
-		} else if err == nil {
-			break
-		}
-		if err != nil && err != errFilesChanged {
+	w, err := a.try(ctx)
+	for ; err != nil; w, err = a.try(ctx) {
+		// What a batch is refused for needs no wait here: the entry's record comes after
+		// it in the log.
+		if err = p.refuse(err, record{}); err != nil {
 			return err
 		}
 	}
-	if err := db.await(a.pos, a.need); err != nil {
-		return err
-	}
-	if err := p.publish(a.seq); err != nil || a.skipped {
+	if err := p.show(w); err != nil || a.skipped {
 		return err
 	}
 	for i, u := range a.commits {
@@ -219,10 +197,7 @@ func (a *application) run(ctx context.Context) error {
 			continue
 		}
 		u.waited = waited
-		for k := range u.ops {
-			op := &u.ops[k]
-			db.counters.written(len(u.pk.Encoded())+len(op.data), op.verb == verbDelete)
-		}
+		u.count()
 		if db.sampled() {
 			p.sample(u.pk.Encoded(), u.outcome(nil))
 		}
@@ -255,94 +230,86 @@ func (a *application) look(ctx context.Context) (before manifest.Applied, err er
 	return before, nil
 }
 
-// try applies the entry and does not publish it. It returns errFilesChanged if it must be
-// called again.
-func (a *application) try(ctx context.Context) error {
+// try does steps 2 to 5 once.
+func (a *application) try(ctx context.Context) (record, error) {
 	p := a.p
 	before, err := a.look(ctx)
 	if err != nil {
-		return err
+		return record{}, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.Dropped.Load() {
-		return p.gone()
+	if err := p.takesLocked(fromEntry); err != nil {
+		return record{}, err
 	}
 	if a.skipped = a.index <= p.mu.applied.Index; a.skipped {
 		// The caller may rely on the entry as on one applied now, so it must be as
 		// durable as this call asks for.
-		a.seq, a.pos, a.need = p.mu.lastSeq, p.mu.last, p.mu.synced
+		w := p.newestLocked()
 		if a.sync {
-			a.need = a.pos
+			w.need = w.pos
 		}
-		return nil
+		return w, nil
 	}
 	if p.mu.applied != before {
-		return errFilesChanged
+		return record{}, errFilesChanged
 	}
 	if before.Index != 0 && a.index != before.Index+1 {
-		return fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.ID, before.Index, a.index, ErrIndexGap)
+		return record{}, fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.ID, before.Index, a.index, ErrIndexGap)
 	}
 	return a.applyLocked(manifest.Applied{Index: a.index, Time: max(a.time, before.Time)})
 }
 
 // applyLocked judges the batches, then appends and applies the record. The commit lock is
 // held.
-func (a *application) applyLocked(at manifest.Applied) error {
+func (a *application) applyLocked(at manifest.Applied) (record, error) {
 	p := a.p
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
 			continue
 		}
-		// The versions that a refusal depends on need no wait here: the entry's record
-		// comes after theirs in the log.
 		_, err := p.judgeBatchLocked(u)
 		if err == errFilesChanged {
-			return err
+			return record{}, err
 		}
 		a.refused[i] = err
 	}
 	if p.mu.lastSeq > item.MaxSeq-maxEntrySequences {
-		return fmt.Errorf("partition %d has come to sequence %d: %w", p.ID, p.mu.lastSeq, errNoSequences)
+		return record{}, fmt.Errorf("partition %d has come to sequence %d: %w", p.ID, p.mu.lastSeq, errNoSequences)
 	}
-	a.seq = p.mu.lastSeq + 1 // the sequence of the mark
-	a.record = logrecord.AppendMark(a.record[:0], a.seq, at)
+	mark := p.mu.lastSeq + 1
+	seq := mark
+	a.record = logrecord.AppendMark(a.record[:0], mark, at)
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
 			continue
 		}
-		u.first, u.modified = a.seq+1, at.Time
-		for k := range len(u.ops) + len(u.claims) {
+		u.modified = at.Time
+		for k := range u.versions() {
 			key, ver := u.version(k)
-			a.seq++
-			ver.Seq = a.seq
+			seq++
+			ver.Seq = seq
 			a.record = logrecord.AppendCarried(a.record, &key, &ver)
 		}
 	}
-	var err error
-	if a.pos, _, err = p.db.log.AppendCarriedNow(wal.Stream(p.ID), a.seq, a.record); err != nil {
-		return p.db.uncertain(err)
+	pos, _, err := p.db.log.AppendCarriedNow(wal.Stream(p.ID), seq, a.record)
+	if err != nil {
+		return record{}, p.db.uncertain(err)
 	}
-	// The record has its place in the log, so all of its versions must get into the
-	// memtable.
 	active := p.Version.Load().Active
+	next := mark + 1
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
 			continue
 		}
-		for k := range len(u.ops) + len(u.claims) {
-			key, ver := u.version(k)
-			ver.Seq = u.first + uint64(k)
-			if err := active.Put(&key, &ver, true); err != nil {
-				p.db.fail(err)
-				return p.db.writable()
-			}
+		if err := u.insertLocked(p, active, next); err != nil {
+			return record{}, err
 		}
+		next = u.last() + 1
 	}
 	p.mu.applied = at
 	p.c.entryTime.Raise(at.Time)
-	a.need = p.noteAppliedLocked(active, a.seq, a.pos, a.sync)
-	return nil
+	return p.noteLocked(active, seq, pos, a.sync), nil
 }
 
 func (a *application) results() Applied {

@@ -66,7 +66,7 @@ const (
 
 var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch"}
 
-// demand returns what the verb requires of the present version.
+// precondition returns what the verb requires of the present version.
 func (v verb) precondition() precondition {
 	switch v {
 	case verbCreate:
@@ -146,9 +146,6 @@ func (b *Batch) Replace(doc []byte, o *WriteOptions) error {
 // Put adds the writing of an item of an opaque container, whether or not it
 // exists.
 func (b *Batch) Put(id string, body []byte, o *WriteOptions) error {
-	if err := b.checkBody(body); err != nil {
-		return err
-	}
 	return b.addBytes(verbPut, id, body, o)
 }
 
@@ -203,37 +200,23 @@ func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
 	if o != nil && o.Key.Valid() && o.Key != b.pk {
 		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
 	}
-	return b.c.mayWrite(v.precondition(), b.pk)
+	return b.c.checkDocument(v.precondition(), b.pk)
 }
 
 // scan scans a document into the request. Its partition key must be the batch's.
 func (b *Batch) scan(r *request, doc []byte) error {
-	if b.c.def.Kind != JSON {
-		return invalidf("container %q is opaque; use Put", b.c.name)
-	}
 	_, err := b.c.scanDocument(r, doc, b.pk)
 	return err
-}
-
-// checkBody returns why the container cannot take an item with this body, or nil.
-func (b *Batch) checkBody(body []byte) error {
-	if b.c.def.Kind != Opaque {
-		return invalidf("Put: container %q holds documents; use Upsert", b.c.name)
-	}
-	if size := int64(len(body)); size > b.c.def.Limits.ItemBytes {
-		return &LimitError{What: "item body", Size: size, Limit: b.c.def.Limits.ItemBytes, Kind: ErrTooLarge}
-	}
-	return nil
 }
 
 func (b *Batch) addBytes(v verb, id string, body []byte, o *WriteOptions) error {
 	if b.refused != nil {
 		return b.refused
 	}
-	if err := b.c.checkKey(b.pk, id); err != nil {
+	if err := b.c.checkBytes(v, b.pk, id, body); err != nil {
 		return err
 	}
-	return b.add(v, bytesOf(id), body, max(0, b.c.def.DefaultTTL.Milliseconds()), o)
+	return b.add(v, bytesOf(id), body, b.c.defaultTTL(), o)
 }
 
 // add adds an operation, or refuses it.
@@ -340,5 +323,5 @@ func (b *Batch) link() {
 	}
 }
 
-// demanding says whether the operation depends on the present version of its item.
+// conditional says whether the operation depends on the present version of its item.
 func (op *batchOp) conditional() bool { return op.verb.precondition() != anything || op.ifMatch != 0 }

@@ -1,429 +1,136 @@
 package engine
 
 import (
-	"context"
-	"time"
+	"errors"
 
-	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/logrecord"
-	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
 
-// A batch is committed like a single write (see write.go), with the differences below.
-// The writes of a transaction are a batch too.
+// A write goes through these steps:
 //
-//   - Step 3 judges the operations in order, each against the present version of its
-//     item, or against what an earlier operation of the batch leaves. A transaction
-//     judges no operation; it is refused if an item that it wrote or read has changed
-//     since its sequence.
-//   - Step 4 appends one record with all operations, operation i with the sequence of the
-//     record plus i.
-//   - Step 5 puts all of them into one memtable, under one hold of the lock, so that no
-//     memtable, and no flush, ends in the middle of them.
-//   - In a container with unique keys the record and the memtable get claims too, behind
-//     the operations: see claims.go.
-//   - Step 7 raises the visible sequence to the last one. Every sequence that a reader or
-//     a snapshot takes is the last of some record, so it sees all operations or none.
+//  1. The document is scanned once; id and partition key come from that scan.
+//  2. What the write demands of the present version (absent, present, etag) is
+//     looked up without a lock.
+//  3. Under the partition's commit lock the memtables are asked again,
+//     versions that are not published yet included. If the set of files
+//     changed since step 2, step 2 is repeated.
+//  4. The record is appended to the log's buffer, which gives the sequence.
+//  5. The version is put into the memtable, unpublished; the lock is released.
+//  6. The record is written, and synced if the write asks for it. A buffered
+//     write behind a synced one of its partition waits for that one's sync.
+//  7. The partition's visible sequence rises to the write's.
 //
-// Commit point: the record is durable.
-
-// commit is a batch that is being committed.
-type commit struct {
-	*Batch
-	tx     *Tx // the transaction whose writes the batch has; nil: none
-	sync   bool
-	waited time.Duration
-
-	files  uint64        // state of the set of files when the operations were looked up
-	ahead  uint64        // the newest sequence of the partition at that time
-	again  int           // how often a transaction was looked up again
-	claims []claimChange // of a container with unique keys
-	held   []heldItem
-	gone   []goneItem // expired items: their tombstones are written too
-	counted
-
-	at        int64        // time at which the batch is judged; 0: the clock's
-	first     uint64       // sequence of the first operation
-	rests     uint64       // set with need: the refusal depends on versions up to this sequence
-	modified  int64        // time stamp
-	pos, need wal.Position // end of the record; position up to which the log must be synced
-}
-
-// Commit carries out a batch: all of its operations or, after an error, none. It returns
-// what it wrote, in the order of the operations; deletes have no ETag. The batch stays as
-// it is. An empty batch does nothing.
+// Commit point: the record is durable (6). A crash before it loses the write,
+// which no reader saw; a crash after it finds the record at recovery. If 6 fails
+// the store has failed: 7 never happens, and the memtable is never flushed.
 //
-// Errors: *BatchError for the first operation that failed, with ErrExists, ErrNotFound,
-// ErrPrecondition or *UniqueKeyError; a *LimitError for a full logical partition; else
-// those of Upsert. An item that an earlier operation of the batch wrote has no etag yet:
-// no IfMatch matches it.
-func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
-	if b.c != c {
-		return nil, invalidf("Commit: the batch is of container %q", b.c.name)
-	}
-	if b.refused != nil {
-		return nil, b.refused
-	}
-	sync, err := c.db.syncs(b.Durability)
-	if err != nil {
-		return nil, err
-	}
-	u := commit{Batch: b, sync: sync}
-	if err := u.run(ctx); err != nil || len(b.ops) == 0 {
-		return nil, err
-	}
-	return u.metas(), nil
+// A single write is the short case: one version (write.go). A batch and a transaction
+// (commitbatch.go) and an entry of a replicated log (apply.go) have one record with
+// several versions, and differ in steps 2 to 5. All of them do the rest here. A load and
+// the expirer do 6 and 7 once for several records.
+
+// record is a record of the log whose versions are in the memtable.
+type record struct {
+	seq  uint64       // of its last version
+	pos  wal.Position // its end in the log
+	need wal.Position // the log must be synced up to there before the record is shown
 }
 
-// run commits the batch.
-func (u *commit) run(ctx context.Context) error {
-	c, db := u.c, u.c.db
-	call, err := c.enter(ctx)
-	if err != nil {
+// show does steps 6 and 7.
+func (p *partition) show(w record) error {
+	if err := p.db.await(w.pos, w.need); err != nil {
 		return err
 	}
-	defer call.Leave()
-	if err = c.writable(); err != nil || len(u.ops) == 0 {
-		return err
-	}
-	p, err := u.place(ctx)
-	if err != nil {
-		return err
-	}
-	if err := db.await(u.pos, u.need); err != nil {
-		return err
-	}
-	return p.publish(u.last())
+	return p.publish(w.seq)
 }
 
-// place does steps 2 to 5 in the partition that the batch belongs to.
-func (u *commit) place(ctx context.Context) (*partition, error) {
-	c, db := u.c, u.c.db
-	if u.tx == nil {
-		u.link() // a transaction has one operation for each item
+// await waits until the log is written up to pos, and synced up to need.
+func (db *DB) await(pos, need wal.Position) error {
+	if need < pos {
+		if err := db.log.Wait(pos, false); err != nil {
+			return db.uncertain(err)
+		}
 	}
-	for {
-		rt := c.routing.Load()
-		p := rt.parts[rt.table.Find(&u.epk)]
-		m := p.meter.Load()
-		if m != nil {
-			if err := p.admit(m); err != nil {
-				return nil, err
-			}
+	if need > 0 {
+		if err := db.log.Wait(need, true); err != nil {
+			return db.uncertain(err)
 		}
-		err := p.applyBatch(ctx, u)
-		if err == lsm.ErrMoved {
-			continue
-		}
-		u.charge += u.outcome(err)
-		if m != nil {
-			m.Charge(db.uptime(), u.outcome(err))
-		}
-		if db.sampled() {
-			p.sample(u.pk.Encoded(), u.outcome(err))
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range u.ops {
-			op := &u.ops[i]
-			db.counters.written(len(u.pk.Encoded())+len(op.data), op.verb == verbDelete)
-		}
-		return p, nil
 	}
+	return nil
 }
 
-// now returns the time at which the batch is judged.
-func (u *commit) now() int64 {
-	if u.at != 0 {
-		return u.at
-	}
-	return u.c.nowMillis()
-}
+// errFilesChanged says that what was looked up in step 2 may not be true any more.
+var errFilesChanged = errors.New("set of files changed")
 
-// last returns the sequence of the last version, of an operation or a claim.
-func (u *commit) last() uint64 { return u.first + uint64(u.versions()) - 1 }
-
-// versions returns how many versions the batch writes.
-func (u *commit) versions() int { return len(u.ops) + len(u.claims) + len(u.gone) }
-
-// applyBatch does steps 2 to 5.
-func (p *partition) applyBatch(ctx context.Context, u *commit) (err error) {
-	size := u.size
-	if u.patches > 0 { // what patches write is known only when they are applied
-		if err = p.lookAheadBatch(ctx, u); err != nil {
-			return err
+// refuse returns the error with which a write ends that step 2 to 5 have refused; nil:
+// they are to be done again. If rests is not zero, the refusal depends on a version that
+// readers do not see yet and that a crash may take back: then rests, the newest record of
+// the partition, is shown before.
+func (p *partition) refuse(err error, rests record) error {
+	switch {
+	case err == errFilesChanged:
+		return nil
+	case err == wal.ErrNoFile:
+		return p.db.makeLogFile()
+	case rests.seq > 0:
+		if showErr := p.show(rests); showErr != nil {
+			return showErr
 		}
-		if size, err = u.weigh(); err != nil {
-			return err
-		}
-	}
-	size += u.claimBytes()
-	if u.waited, err = p.db.admit(ctx, p, size); err != nil {
-		return err
-	}
-	defer p.db.admitted(size)
-	for {
-		switch err = p.tryBatch(ctx, u); {
-		case err == nil:
-			return nil
-		case err == errFilesChanged:
-			continue
-		case err == wal.ErrNoFile:
-			if err = p.db.makeLogFile(); err != nil {
-				return err
-			}
-			continue
-		case err == errChanged:
-			if waitErr := p.awaitConflict(); waitErr != nil {
-				return waitErr
-			}
-		case u.need > 0:
-			// The refusal depends on a version that a crash may still take back, and that
-			// reads do not see yet.
-			if waitErr := p.db.await(u.pos, u.need); waitErr != nil {
-				return waitErr
-			}
-			if showErr := p.publish(u.rests); showErr != nil {
-				return showErr
-			}
-		}
-		return err
-	}
-}
-
-// tryBatch does steps 2 to 5 once. If it refuses the batch because of a version that is
-// not published yet, it sets u.need: await the log up to need and publish u.rests before
-// the refusal is returned.
-func (p *partition) tryBatch(ctx context.Context, u *commit) error {
-	u.pos, u.need = 0, 0
-	if err := p.lookAheadBatch(ctx, u); err != nil {
-		return err
-	}
-	size := u.size
-	if u.patches > 0 {
-		var err error
-		if size, err = u.weigh(); err != nil {
-			return err
-		}
-	}
-	if err := p.measureBatch(ctx, u, size); err != nil {
-		return err
-	}
-	if p.db.opts.lookedAhead != nil {
-		p.db.opts.lookedAhead()
-	}
-	p.mu.Lock()
-	err := p.applyBatchLocked(u)
-	p.mu.Unlock()
-	if err != nil {
-		u.counted.takeBack()
 	}
 	return err
 }
 
-// applyBatchLocked does steps 3 to 5. The commit lock is held.
-func (p *partition) applyBatchLocked(u *commit) error {
-	if p.Dropped.Load() {
-		return p.gone()
-	}
-	if err := p.c.accepts(false); err != nil {
-		return err
-	}
-	if rests, err := p.judgeBatchLocked(u); err != nil {
-		if rests > p.Visible.Load() {
-			u.rests, u.pos, u.need = p.mu.lastSeq, p.mu.last, max(p.mu.synced, 1)
-		}
-		return err
-	}
-	u.modified = p.db.stamp()
-	record := u.record[:0]
-	for i := range u.versions() {
-		key, ver := u.version(i)
-		record = append(logrecord.AppendHead(record, &key, &ver), ver.Body...)
-	}
-	u.record = record
-	var err error
-	u.first, u.pos, err = p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, uint32(u.versions()), record, nil)
-	if err != nil {
-		return p.db.uncertain(err)
-	}
-	// The record has its place in the log, so all of its versions must get into the
-	// memtable.
-	active := p.Version.Load().Active
-	for i := range u.versions() {
-		key, ver := u.version(i)
-		ver.Seq = u.first + uint64(i)
-		if err := active.Put(&key, &ver, true); err != nil {
-			p.db.fail(err)
-			return p.db.writable()
-		}
-	}
-	u.need = p.noteAppliedLocked(active, u.last(), u.pos, u.sync)
-	return nil
-}
+// makeLogFile makes the log file that an append under a commit lock found missing.
+func (db *DB) makeLogFile() error { return db.uncertain(db.log.MakeFile()) }
 
-// version returns version i of the batch, without its sequence. The versions are those of
-// the operations, then the claims, then the tombstones of items that lost their claims.
-func (u *commit) version(i int) (item.Key, item.Version) {
-	if n := i - len(u.ops) - len(u.claims); n >= 0 {
-		return u.key(u.gone[n].id), item.Version{Modified: u.modified, Flags: item.Tombstone}
-	}
-	if i >= len(u.ops) {
-		return u.claim(i - len(u.ops))
-	}
-	op := &u.ops[i]
-	if op.verb == verbDelete {
-		return u.key(op.id()), item.Version{Modified: u.modified, Flags: item.Tombstone}
-	}
-	ver := item.Version{Modified: u.modified, Expires: expires(u.modified, op.ttl), Body: op.body()}
-	return u.key(op.id()), ver
-}
-
-// lookAheadBatch finds, without a lock, the present versions of the items that the
-// operations depend on.
-func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
-	if u.tx != nil {
-		p.mu.Lock()
-		u.ahead = p.mu.lastSeq
-		p.mu.Unlock()
-	}
-	guard := p.db.env.Epoch.Enter()
-	defer guard.Leave()
-	v := p.Version.Load()
-	u.files = v.Generation
-	if u.tx != nil {
-		// If nothing was written above the transaction's sequence, there can be no
-		// conflict.
-		if u.ahead > u.tx.snapshot.seq {
-			if err := u.tx.validate(ctx, p, v, u); err != nil {
-				return err
-			}
-		}
-		if u.c.unique == nil {
-			return nil
-		}
-		return p.lookUpClaims(v, u)
-	}
-	if cap(u.found) < len(u.ops) {
-		u.found = make([]presentVersion, len(u.ops))
-	}
-	u.found = u.found[:len(u.ops)]
-	for i := range u.ops {
-		op, found := &u.ops[i], &u.found[i]
-		*found = presentVersion{}
-		if op.verb == verbPatch {
-			if err := p.lookUpPatched(v, u, i); err != nil {
-				return err
-			}
-			continue
-		}
-		if op.earlier >= 0 || !op.conditional() {
-			continue
-		}
-		var err error
-		key := u.key(op.id())
-		if _, found.exists, err = v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, true, &found.version); err != nil {
-			return p.db.readError(err)
-		}
-	}
-	if u.c.unique != nil {
-		return p.lookUpClaims(v, u)
+// insertLocked puts a version of a record that has its place in the log into the
+// memtable, even above the memory limit: admit has bounded the overdraft. Memtables are
+// taken out of use only under the commit lock, which is held.
+func (p *partition) insertLocked(active *memtable.Table, k *item.Key, v *item.Version) error {
+	if err := active.Put(k, v, true); err != nil {
+		p.db.fail(err)
+		return p.db.writable()
 	}
 	return nil
 }
 
-// judgeBatchLocked tests what the operations demand, in their order. What was found in
-// files stays true while the set of files is the same; the memtables are asked again. On
-// a refusal, rests is the newest sequence of the versions that were tested: that of the
-// refused operation and those before it. The commit lock is held.
-func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
-	guard := p.db.env.Epoch.Enter()
-	defer guard.Leave()
-	v := p.Version.Load()
-	if v.Generation != u.files {
-		return 0, errFilesChanged
+// noteLocked notes a record whose versions are in the memtable; seq is the last one's
+// sequence, pos the record's end in the log. The commit lock is held.
+func (p *partition) noteLocked(active *memtable.Table, seq uint64, pos wal.Position, sync bool) record {
+	p.mu.last, p.mu.lastSeq = pos, seq
+	if sync || p.mu.allSynced {
+		p.mu.synced = pos
+	} else {
+		p.mu.lazy = pos
 	}
-	if u.tx != nil {
-		if err := u.tx.validateLocked(p, v, u); err != nil || u.c.unique == nil {
-			return 0, err
-		}
-		return p.judgeClaimsLocked(v, u)
-	}
-	now := u.now()
-	for i := range u.ops {
-		op, found := &u.ops[i], &u.found[i]
-		if !op.conditional() {
-			continue
-		}
-		if op.earlier >= 0 {
-			// Its sequence is not known yet, so no etag matches it.
-			*found = presentVersion{exists: true}
-			if u.ops[op.earlier].verb == verbDelete {
-				found.version.Flags = item.Tombstone
-			}
-		} else {
-			key := u.key(op.id())
-			var newer item.Version
-			if v.LookupMemory(key.Lookup(), lsm.MaxSequence, &newer) {
-				if op.outdated(&found.version, &newer) {
-					return 0, errFilesChanged
-				}
-				found.version, found.exists = newer, true
-			}
-			rests = max(rests, found.sequence())
-		}
-		err := op.verb.precondition().check(op.ifMatch, &found.version, found.exists, now)
-		if err == nil {
-			err = op.failed
-		}
-		if err != nil {
-			return rests, &BatchError{Index: i, Op: verbNames[op.verb], Err: err}
+	if active.Bytes() >= p.db.opts.memtableBytes {
+		p.freezeLocked()
+		p.db.wakeFlusher()
+	} else if n := active.Reserved(); n != p.mu.reserved {
+		// Other processors write to the cache lines that ripe reads: do not ask for
+		// every record.
+		if p.mu.reserved = n; p.db.ripe() && p.db.work.mayFlush() {
+			p.db.wakeFlusher()
 		}
 	}
-	if u.c.unique != nil {
-		claims, err := p.judgeClaimsLocked(v, u)
-		return max(rests, claims), err
-	}
-	return 0, nil
+	return p.newestLocked()
 }
 
-// outcome returns the RU of the batch, which ended with err.
-func (u *commit) outcome(err error) (charge float64) {
-	if err != nil {
-		return cost.Failed
-	}
-	for i := range u.ops {
-		charge += u.ops[i].charge()
-	}
-	return charge
+// newestLocked returns the newest record of the partition. The commit lock is held.
+func (p *partition) newestLocked() record {
+	return record{seq: p.mu.lastSeq, pos: p.mu.last, need: p.mu.synced}
 }
 
-// charge returns the RU of an operation of a batch that succeeds.
-func (op *batchOp) charge() float64 {
-	return writeCharge(op.verb.precondition(), op.ifMatch, op.verb == verbDelete, len(op.body()))
-}
-
-// metas describes what the batch wrote.
-func (u *commit) metas() []Meta {
-	all := make([]Meta, len(u.ops))
-	at := time.UnixMilli(u.modified)
-	ids := u.record[:0]
-	for i := range u.ops {
-		ids = append(ids, u.ops[i].id()...)
+// syncs says whether a write with this durability, or the store's default, waits
+// for a sync.
+func (db *DB) syncs(d Durability) (bool, error) {
+	switch d.mode {
+	case durabilityDefault:
+		return db.opts.Durability.mode == durabilitySynced, nil
+	case durabilityInterval:
+		return false, invalidf("Durability: interval is a store option")
 	}
-	u.record = ids
-	rest := string(ids) // one string for all ids
-	for i := range u.ops {
-		op := &u.ops[i]
-		id := rest[:op.idLen]
-		rest = rest[op.idLen:]
-		all[i] = Meta{Key: u.pk, ID: id, Seq: u.first + uint64(i), Modified: at, Charge: op.charge(), Waited: u.waited}
-		if op.verb != verbDelete {
-			all[i].ETag, all[i].Expires = ETag(all[i].Seq), timeOf(expires(u.modified, op.ttl))
-		}
-	}
-	return all
+	return d.mode == durabilitySynced, nil
 }

@@ -111,9 +111,6 @@ const maxPasses = 10
 // the container itself is a copy or was copied; those of CreateContainer, reads and
 // writes.
 func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o *CopyOptions) (*Copy, error) {
-	if err := c.accepts(false); err != nil {
-		return nil, err
-	}
 	if c.def.Kind != JSON || def.Kind != JSON {
 		return nil, invalidf("CopyTo: a container that is opaque has no other key")
 	}
@@ -127,6 +124,9 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o 
 		return nil, invalidf("CopyTo: documents do not say what their random suffix is")
 	case c.def.Replicated || def.Replicated:
 		return nil, invalidf("CopyTo: a replicated container takes entries only")
+	}
+	if err := c.takes(fromCaller); err != nil {
+		return nil, err
 	}
 	to, err := c.copyTarget(ctx, dst, def)
 	if err != nil {
@@ -166,20 +166,6 @@ func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDe
 		return nil, exists
 	}
 	return to, nil
-}
-
-// accepts returns an error if the container takes no writes: if copying, those of a Copy,
-// else all others. A writer calls it with its commit lock held.
-func (c *Container) accepts(copying bool) error {
-	switch {
-	case c.copied.Load():
-		return fmt.Errorf("container %q: %w", c.name, ErrCopied)
-	case copying == (c.copyOf.Load() != 0):
-		return nil
-	case copying:
-		return fmt.Errorf("container %q is no copy: %w", c.name, ErrClosed)
-	}
-	return fmt.Errorf("container %q: %w", c.name, ErrCopying)
 }
 
 // Container returns the container that is copied into.
@@ -566,9 +552,7 @@ func (w *copier) collides(ctx context.Context, now, have *Item) error {
 func (w *copier) remove(ctx context.Context, key PartitionKey, id string) error {
 	r := requests.Get().(*request)
 	defer r.release()
-	if err := r.set(key.Encoded(), bytesOf(id), nil, item.Tombstone); err != nil {
-		return err
-	}
+	r.setTombstone(key.Encoded(), bytesOf(id))
 	if err := w.write(ctx, r); err != nil {
 		return err
 	}
@@ -579,11 +563,11 @@ func (w *copier) remove(ctx context.Context, key PartitionKey, id string) error 
 // write carries out a request in the destination.
 func (w *copier) write(ctx context.Context, r *request) error {
 	for {
-		call, err := w.dst.enter(ctx)
+		call, err := w.dst.enterWriting(ctx, fromCopy)
 		if err != nil {
 			return err
 		}
-		r.ttl, r.copying = 0, true
+		r.ttl, r.from = 0, fromCopy
 		_, err = w.dst.write(ctx, r, &WriteOptions{Durability: Buffered}, anything)
 		call.Leave()
 		if !errors.Is(err, ErrThrottled) {

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"context"
-
-	"github.com/cleavestore/cleave/internal/item"
-)
+import "context"
 
 // A logical partition is deleted by one version: the partition tombstone. Its key has no
 // id and so sorts before the items. It deletes every item of the partition with a lower
@@ -28,7 +24,7 @@ func (c *Container) DeleteLogicalPartition(ctx context.Context, pk PartitionKey,
 }
 
 func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) (Meta, error) {
-	call, err := c.enter(ctx)
+	call, err := c.enterWriting(ctx, fromCaller)
 	if err != nil {
 		return Meta{}, err
 	}
@@ -41,9 +37,6 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 	}
 	r := requests.Get().(*request)
 	defer r.release()
-	if err := r.set(pk.Encoded(), nil, nil, item.Tombstone); err != nil {
-		return Meta{}, err
-	}
-	r.ttl = 0
+	r.setTombstone(pk.Encoded(), nil)
 	return c.write(ctx, r, o, anything)
 }

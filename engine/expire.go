@@ -7,7 +7,6 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/wal"
 )
 
 // A feed of all versions shows that an item has expired. An expiry is no write and
@@ -65,7 +64,7 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 		start := db.opts.elapsed()
 		purge := db.purgeable()
 		// An unfinished copy takes no writes, nor does a container that was copied.
-		if !p.c.tellsExpiry() || p.c.accepts(false) != nil || p.Dropped.Load() || purge == 0 || start < p.expiry.again {
+		if !p.c.tellsExpiry() || p.c.takes(fromCaller) != nil || p.Dropped.Load() || purge == 0 || start < p.expiry.again {
 			continue
 		}
 		seen := p.Visible.Load()
@@ -154,32 +153,26 @@ func (p *partition) expiredFrom(ctx context.Context, from *item.KeyCopy, begun b
 	return gone, false, nil
 }
 
-// writeExpired writes the tombstones.
+// writeExpired writes the tombstones, and shows them together.
 func (p *partition) writeExpired(ctx context.Context, gone []expired) error {
 	r := requests.Get().(*request)
 	defer r.release()
 	var failed error
-	var last uint64
-	var end, sync wal.Position
+	var newest record
 	for i := range gone {
-		if failed = r.set(gone[i].key.PK, gone[i].key.ID, nil, item.Tombstone); failed != nil {
-			break
-		}
-		r.precondition, r.ifMatch, r.ttl, r.sync = stale, ETag(gone[i].seq), 0, false
-		seq, pos, need, err := p.apply(ctx, r)
+		r.setTombstone(gone[i].key.PK, gone[i].key.ID)
+		r.precondition, r.ifMatch, r.sync = stale, ETag(gone[i].seq), false
+		w, err := p.apply(ctx, r)
 		if errors.Is(err, ErrPrecondition) {
 			continue // the item was written meanwhile
 		}
 		if failed = err; err != nil {
 			break
 		}
-		last, end, sync = seq, pos, need
+		newest = w
 	}
-	if last == 0 {
+	if newest.seq == 0 {
 		return failed
 	}
-	if err := p.db.await(end, sync); err != nil {
-		return err
-	}
-	return errors.Join(failed, p.publish(last))
+	return errors.Join(p.show(newest), failed)
 }

@@ -31,10 +31,14 @@ func (c *Container) ttlOf(doc *jsondoc.Doc) int64 {
 	case c.def.DefaultTTL == 0:
 		return 0
 	case !doc.HasTTL:
-		return max(0, c.def.DefaultTTL.Milliseconds())
+		return c.defaultTTL()
 	}
 	return max(0, doc.TTL*1000)
 }
+
+// defaultTTL returns the milliseconds for which items live that do not say it, 0 for
+// ever.
+func (c *Container) defaultTTL() int64 { return max(0, c.def.DefaultTTL.Milliseconds()) }
 
 // ttl returns the milliseconds for which an item lives, 0 for ever. otherwise is
 // the time to live that its document or the container gives.

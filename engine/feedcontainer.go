@@ -205,12 +205,8 @@ func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 }
 
 func (s partitionFeed) Admit(ctx context.Context) error {
-	m := s.p.meter.Load()
-	if m == nil {
-		return nil
-	}
-	err := s.p.admit(m)
-	for ; err != nil; err = s.p.admit(m) {
+	_, err := s.p.Admit()
+	for ; err != nil; _, err = s.p.Admit() {
 		if err = s.p.db.untilAdmitted(ctx, err); err != nil {
 			return err
 		}
@@ -219,7 +215,5 @@ func (s partitionFeed) Admit(ctx context.Context) error {
 }
 
 func (s partitionFeed) Charge(units float64) {
-	if m := s.p.meter.Load(); m != nil {
-		m.Charge(s.p.db.uptime(), units)
-	}
+	s.p.Charge(units)
 }

@@ -42,12 +42,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	// Only a flush removes memtables, and a partition has one flush at a time: mem
 	// stays without a guard.
 	mem := v.Frozen[len(v.Frozen)-1]
-	if db.log != nil {
-		if err := db.await(mem.Last, mem.Synced); err != nil {
-			return err
-		}
-	}
-	if err := p.publish(mem.LastSeq); err != nil {
+	if err := p.show(record{seq: mem.LastSeq, pos: mem.Last, need: mem.Synced}); err != nil {
 		return err
 	}
 	start := db.opts.clock()

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-
-	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/wal"
 )
 
 // LoadOptions are the options of a load. Nil means none.
@@ -124,31 +121,23 @@ type loader struct {
 type loadBatch struct {
 	documents int64 // of the input, up to its end
 	bytes     int64
-	last      wal.Position
-	need      wal.Position
 	parts     []loaded
 }
 
 // loaded is what a batch wrote to a partition.
 type loaded struct {
-	p   *partition
-	seq uint64
+	p      *partition
+	newest record
 }
 
 // add applies one document, unpublished.
 func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
-	call, err := l.c.enter(ctx)
+	call, err := l.c.enterWriting(ctx, fromCaller)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
-	if err := l.c.writable(); err != nil {
-		return err
-	}
-	if l.c.def.Kind != JSON {
-		return invalidf("container %q is opaque: load it with Put", l.c.name)
-	}
-	if err := l.c.mayWrite(anything, PartitionKey{}); err != nil {
+	if err := l.c.checkDocument(anything, PartitionKey{}); err != nil {
 		return err
 	}
 	if err := l.c.scan(r, doc, PartitionKey{}); err != nil {
@@ -158,32 +147,11 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		return l.addUnique(ctx, r)
 	}
 	r.precondition, r.ifMatch, r.sync = anything, 0, l.sync
-	for {
-		rt := l.c.routing.Load()
-		p := rt.parts[rt.table.Find(&r.epk)]
-		m := p.meter.Load()
-		if m != nil {
-			if err := p.admit(m); err != nil {
-				return err
-			}
-		}
-		seq, pos, need, err := p.apply(ctx, r)
-		if err == lsm.ErrMoved {
-			continue
-		}
-		if m != nil {
-			m.Charge(l.c.db.uptime(), r.outcome(err))
-		}
-		if l.c.db.sampled() {
-			p.sample(r.key.PK, r.outcome(err))
-		}
-		if err != nil {
-			return err
-		}
-		l.batch.note(p, seq, pos, need)
-		l.c.db.counters.written(len(r.key.PK)+len(r.key.ID)+len(doc), false)
-		return nil
+	p, w, err := l.c.place(ctx, r)
+	if err == nil {
+		l.batch.note(p, w)
 	}
+	return err
 }
 
 // addUnique is add for a scanned document of a container with unique keys.
@@ -196,23 +164,23 @@ func (l *loader) addUnique(ctx context.Context, r *request) error {
 		return err
 	}
 	u := commit{Batch: b, sync: l.sync}
-	p, err := u.place(ctx)
+	p, w, err := u.place(ctx)
 	if err != nil {
 		return aloneError(err)
 	}
-	l.batch.note(p, u.last(), u.pos, u.need)
+	l.batch.note(p, w)
 	return nil
 }
 
-func (b *loadBatch) note(p *partition, seq uint64, pos, need wal.Position) {
-	b.last, b.need = max(b.last, pos), max(b.need, need)
+// note adds a record of a partition, newer than those noted before.
+func (b *loadBatch) note(p *partition, w record) {
 	for i := range b.parts {
 		if b.parts[i].p == p {
-			b.parts[i].seq = seq
+			b.parts[i].newest = w
 			return
 		}
 	}
-	b.parts = append(b.parts, loaded{p, seq})
+	b.parts = append(b.parts, loaded{p, w})
 }
 
 // commit ends the batch: it waits for the batch before, and lets this one wait for
@@ -230,15 +198,24 @@ func (l *loader) commit(ctx context.Context) error {
 	l.waited = make(chan error, 1)
 	go func() {
 		defer call.Leave()
-		err := l.c.db.await(b.last, b.need)
-		if err == nil {
-			for _, e := range b.parts {
-				err = errors.Join(err, e.p.publish(e.seq))
-			}
-		}
-		l.waited <- err
+		l.waited <- b.show(l.c.db)
 	}()
 	return nil
+}
+
+// show waits for the log once, then shows what the batch wrote.
+func (b *loadBatch) show(db *DB) error {
+	var all record
+	for _, e := range b.parts {
+		all.pos, all.need = max(all.pos, e.newest.pos), max(all.need, e.newest.need)
+	}
+	err := db.await(all.pos, all.need)
+	if err == nil {
+		for _, e := range b.parts {
+			err = errors.Join(err, e.p.publish(e.newest.seq))
+		}
+	}
+	return err
 }
 
 // settle waits for the batch that waits for the log, and counts it.

@@ -122,21 +122,15 @@ func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	db := p.db
 	c := cut{end: p.Range.Max, born: p.born}
 	var at manifest.Applied
-	var last, synced wal.Position
+	var newest record
 	// While a sequence is pinned, the versions that it sees are kept.
 	c.seq = db.env.Pins.Take(by, func() uint64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		at, last, synced = p.mu.applied, p.mu.last, p.mu.synced
-		return p.mu.lastSeq
+		at, newest = p.mu.applied, p.newestLocked()
+		return newest.seq
 	}, db.opts.clock())
-	var err error
-	if db.log != nil {
-		err = db.await(last, synced)
-	}
-	if err == nil {
-		err = p.publish(c.seq)
-	}
+	err := p.show(newest)
 	if err != nil {
 		db.env.Pins.Release(by, c.seq)
 	}

@@ -140,20 +140,6 @@ func (d *ContainerDef) sources() []string {
 	return s.Join
 }
 
-// mayWrite returns an error if a document cannot be written with the demand: where
-// suffixes are random, the key must be given, or Create draws a new one.
-func (c *Container) mayWrite(d precondition, given PartitionKey) error {
-	switch {
-	case !c.def.Synthetic.random() || d == absent:
-		return nil
-	case d == anything:
-		return fmt.Errorf("container %q: an upsert may be of an item under any suffix: %w", c.name, ErrRandomSuffix)
-	case !given.Valid():
-		return fmt.Errorf("container %q: Replace needs WriteOptions.Key: %w", c.name, ErrRandomSuffix)
-	}
-	return nil
-}
-
 // keyOf returns the encoded key of the document that the request has scanned. If given
 // is valid, it must be that key.
 func (c *Container) keyOf(r *request, given PartitionKey) ([]byte, error) {

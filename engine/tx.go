@@ -236,22 +236,11 @@ func (tx *Tx) Replace(doc []byte, o *WriteOptions) error {
 
 // Put writes an item of an opaque container, whether or not it exists.
 func (tx *Tx) Put(id string, body []byte, o *WriteOptions) error {
-	if err := tx.writable(); err != nil {
-		return err
-	}
-	if err := tx.update.checkBody(body); err != nil {
-		return err
-	}
 	return tx.writeBytes(verbPut, id, body, o)
 }
 
 // Delete deletes an item; ErrNotFound if there is none.
-func (tx *Tx) Delete(id string, o *WriteOptions) error {
-	if err := tx.writable(); err != nil {
-		return err
-	}
-	return tx.writeBytes(verbDelete, id, nil, o)
-}
+func (tx *Tx) Delete(id string, o *WriteOptions) error { return tx.writeBytes(verbDelete, id, nil, o) }
 
 func (tx *Tx) writable() error {
 	if tx.over {
@@ -279,11 +268,14 @@ func (tx *Tx) writeDocument(v verb, doc []byte, o *WriteOptions) error {
 }
 
 func (tx *Tx) writeBytes(v verb, id string, body []byte, o *WriteOptions) error {
-	c := tx.update.c
-	if err := c.checkKey(tx.pk, id); err != nil {
+	if err := tx.writable(); err != nil {
 		return err
 	}
-	return tx.write(v, bytesOf(id), body, max(0, c.def.DefaultTTL.Milliseconds()), o)
+	c := tx.update.c
+	if err := c.checkBytes(v, tx.pk, id, body); err != nil {
+		return err
+	}
+	return tx.write(v, bytesOf(id), body, c.defaultTTL(), o)
 }
 
 // write judges a write against what the transaction sees, and keeps it.

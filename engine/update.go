@@ -142,7 +142,7 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 	if updating.Add(1) > 1 && nested() {
 		return ErrNestedUpdate
 	}
-	if err := c.db.writable(); err != nil {
+	if err := c.mayWrite(fromCaller); err != nil {
 		return err
 	}
 	sync, err := c.db.syncs(opts.Durability)

@@ -22,17 +22,13 @@ import (
 // errChanged says that a transaction met a conflict.
 var errChanged = errors.New("changed since the transaction began")
 
-// awaitConflict waits until the version that a transaction conflicts with may be shown,
-// and shows it: the next try then reads it.
-func (p *partition) awaitConflict() error {
-	p.mu.Lock()
-	last, synced, seq := p.mu.last, p.mu.synced, p.mu.lastSeq
-	p.mu.Unlock()
+// conflict counts a conflict. It returns the newest record of the partition: once that is
+// shown, the next try of the transaction reads the version that it conflicts with.
+func (p *partition) conflict() record {
 	p.db.counters.conflicts.Add(1)
-	if err := p.db.await(last, synced); err != nil {
-		return err
-	}
-	return p.publish(seq)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.newestLocked()
 }
 
 // validate returns errChanged if a version of the partition conflicts with the

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Whether a write may happen is asked in this order. A single write, a load, a batch, a
+// transaction, the deletion of a logical partition and the write of a Copy ask all of it.
+// An entry of a replicated log leaves out 3 and 5: replicas know different values of
+// them. The tombstone of an expired item leaves out 2 and 3: no caller waits for it.
+//
+//  1. enterWriting: the context, the store, the container.
+//  2. checkDocument, checkBytes: what of a document or of a body can be told before the
+//     partition is known.
+//  3. route: the throughput of the physical partition.
+//  4. DB.admit (pressure.go): the damage of the partition, memory.
+//  5. measure (keysizes.go): the size of the logical partition.
+//  6. takesLocked: under the commit lock, whether the partition is still in use, and
+//     again whether the container takes the write.
+//
+// The present version of the item is tested last: see precondition.
+
+// origin says where a write comes from.
+type origin uint8
+
+const (
+	fromCaller origin = iota // also the engine, for the tombstones of expired items
+	fromCopy                 // a Copy
+	fromEntry                // an entry of a replicated log
+)
+
+// enterWriting begins a call that writes to the container.
+func (c *Container) enterWriting(ctx context.Context, from origin) (epoch.Guard, error) {
+	call, err := c.db.enter(ctx)
+	if err == nil {
+		if err = c.mayWrite(from); err != nil {
+			call.Leave()
+		}
+	}
+	return call, err
+}
+
+// mayWrite returns why neither the store nor the container takes writes from there now.
+func (c *Container) mayWrite(from origin) error {
+	if err := c.db.writable(); err != nil {
+		return err
+	}
+	return c.takes(from)
+}
+
+// takes returns why the container takes no writes from there; nil if it does.
+func (c *Container) takes(from origin) error {
+	switch {
+	case c.dropped.Load():
+		return c.gone()
+	case c.def.Replicated && from != fromEntry:
+		return fmt.Errorf("container %q: %w", c.name, ErrReplicated)
+	case !c.def.Replicated && from == fromEntry:
+		return invalidf("ApplyAt: container %q is not replicated", c.name)
+	case c.copied.Load():
+		return fmt.Errorf("container %q: %w", c.name, ErrCopied)
+	case (c.copyOf.Load() != 0) == (from == fromCopy):
+		return nil
+	case from == fromCopy:
+		return fmt.Errorf("container %q is no copy: %w", c.name, ErrClosed)
+	}
+	return fmt.Errorf("container %q: %w", c.name, ErrCopying)
+}
+
+// takesLocked returns why the partition takes no writes from there: lsm.ErrMoved if others
+// have replaced it. The commit lock is held: what replaces the partition, and a Copy that
+// takes the container's place, wait for it after they have said so.
+func (p *partition) takesLocked(from origin) error {
+	if p.Dropped.Load() {
+		return p.gone()
+	}
+	return p.c.takes(from)
+}
+
+// checkDocument returns why the container cannot take a document with this demand. Where
+// suffixes are random, the key must be given, or Create draws a new one.
+func (c *Container) checkDocument(d precondition, given PartitionKey) error {
+	switch {
+	case c.def.Kind != JSON:
+		return invalidf("container %q is opaque; use Put", c.name)
+	case !c.def.Synthetic.random() || d == absent:
+		return nil
+	case d == anything:
+		return fmt.Errorf("container %q: an upsert may be of an item under any suffix: %w", c.name, ErrRandomSuffix)
+	case !given.Valid():
+		return fmt.Errorf("container %q: Replace needs WriteOptions.Key: %w", c.name, ErrRandomSuffix)
+	}
+	return nil
+}
+
+// checkBytes returns why the container cannot take a write whose key, id and body are
+// given.
+func (c *Container) checkBytes(v verb, pk PartitionKey, id string, body []byte) error {
+	if v == verbPut && c.def.Kind != Opaque {
+		return invalidf("Put: container %q holds documents; use Upsert", c.name)
+	}
+	if err := c.checkKey(pk, id); err != nil {
+		return err
+	}
+	if size := int64(len(body)); size > c.def.Limits.ItemBytes {
+		return &LimitError{What: "item body", Size: size, Limit: c.def.Limits.ItemBytes, Kind: ErrTooLarge}
+	}
+	return nil
+}
+
+// route returns the physical partition that a key belongs to, or a *ThrottledError if
+// the partition has consumed more than its share of the throughput.
+func (c *Container) route(epk *partmap.EPK) (*partition, error) {
+	rt := c.routing.Load()
+	p := rt.parts[rt.table.Find(epk)]
+	_, err := p.Admit()
+	return p, err
+}
+
+// spend takes the cost of a write from the meter of the partition, and counts the write
+// if it is sampled.
+func (p *partition) spend(pk []byte, ru float64) {
+	p.Charge(ru)
+	if p.db.sampled() {
+		p.sample(pk, ru)
+	}
+}
