@@ -9,7 +9,7 @@ import (
 )
 
 // Whether a write may happen is asked in this order. A single write, a load, a batch, a
-// transaction, the deletion of a logical partition and the write of a Copy ask all of it.
+// transaction, the deletion of a logical partition and the write of a CopyJob ask all of it.
 // An entry of a replicated log leaves out 3 and 5: replicas know different values of
 // them. The tombstone of an expired item leaves out 2 and 3: no caller waits for it.
 //
@@ -29,7 +29,7 @@ type origin uint8
 
 const (
 	fromCaller origin = iota // also the engine, for the tombstones of expired items
-	fromCopy                 // a Copy
+	fromCopy                 // a CopyJob
 	fromEntry                // an entry of a replicated log
 )
 
@@ -72,7 +72,7 @@ func (c *Container) takes(from origin) error {
 }
 
 // takesLocked returns why the partition takes no writes from there: lsm.ErrMoved if others
-// have replaced it. The commit lock is held: what replaces the partition, and a Copy that
+// have replaced it. The commit lock is held: what replaces the partition, and a CopyJob that
 // takes the container's place, wait for it after they have said so.
 func (p *partition) takesLocked(from origin) error {
 	if p.Dropped.Load() {

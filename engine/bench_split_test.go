@@ -62,10 +62,10 @@ func benchmarkSplit(b *testing.B, size int64) {
 		b.Fatal(err)
 	}
 	acks := startWriters(b, c, n)
-	cuts := make(map[JobKind][]Progress)
+	cuts := make(map[ReshapeKind][]ReshapeProgress)
 	var times []time.Time
 	begun := time.Now()
-	run := func(job *Job, err error) {
+	run := func(job *ReshapeJob, err error) {
 		if err == nil {
 			err = job.Wait(ctx)
 		}
@@ -89,17 +89,17 @@ func benchmarkSplit(b *testing.B, size int64) {
 		b.ReportMetric(list[len(list)/2], name+"-µs")
 		b.ReportMetric(list[len(list)-1], name+"-max-µs")
 	}
-	of := func(kind JobKind, f func(*Progress) time.Duration) (list []float64) {
+	of := func(kind ReshapeKind, f func(*ReshapeProgress) time.Duration) (list []float64) {
 		for i := range cuts[kind] {
 			list = append(list, float64(f(&cuts[kind][i]).Nanoseconds())/1e3)
 		}
 		return list
 	}
-	report("split-pause", of(JobSplit, func(p *Progress) time.Duration { return p.Pause }))
-	report("merge-pause", of(JobMerge, func(p *Progress) time.Duration { return p.Pause }))
-	report("prepare", of(JobSplit, func(p *Progress) time.Duration { return p.Prepare }))
-	report("commit", of(JobSplit, func(p *Progress) time.Duration { return p.Commit }))
-	report("inherit", of(JobSplit, func(p *Progress) time.Duration { return p.Inherit }))
+	report("split-pause", of(ReshapeSplit, func(p *ReshapeProgress) time.Duration { return p.Pause }))
+	report("merge-pause", of(ReshapeMerge, func(p *ReshapeProgress) time.Duration { return p.Pause }))
+	report("prepare", of(ReshapeSplit, func(p *ReshapeProgress) time.Duration { return p.Prepare }))
+	report("commit", of(ReshapeSplit, func(p *ReshapeProgress) time.Duration { return p.Commit }))
+	report("inherit", of(ReshapeSplit, func(p *ReshapeProgress) time.Duration { return p.Inherit }))
 	var at, controls []float64
 	for _, t := range times {
 		at = append(at, longestGap(all, t))
@@ -112,7 +112,7 @@ func benchmarkSplit(b *testing.B, size int64) {
 	b.ReportMetric(controls[len(controls)/2], "control-gap-µs")
 	b.ReportMetric(controls[len(controls)*9/10], "control-gap-p90-µs")
 	b.ReportMetric(float64(len(all))/ended.Sub(begun).Seconds(), "writes/s")
-	for _, p := range append(cuts[JobSplit], cuts[JobMerge]...) {
+	for _, p := range append(cuts[ReshapeSplit], cuts[ReshapeMerge]...) {
 		if p.CopiedBytes != 0 {
 			b.Errorf("%d bytes copied", p.CopiedBytes)
 		}

@@ -100,23 +100,6 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 				return image.Read(p[:min(len(p), 10)])
 			})))
 		},
-		"progress of a copy": func(s *callbackStore, leave func()) error {
-			return second(s.c.CopyTo(ctx, "copy", ContainerDef{PartitionKey: []string{"/id"}, DefaultTTL: NoExpiry}, &CopyOptions{Progress: func(CopyProgress) { leave() }}))
-		},
-		"progress of the end of a copy": func(s *callbackStore, leave func()) error {
-			armed := false
-			p, err := s.c.CopyTo(ctx, "copy", ContainerDef{PartitionKey: []string{"/id"}, DefaultTTL: NoExpiry}, &CopyOptions{Progress: func(CopyProgress) {
-				if armed && s.c.copied.Load() {
-					leave()
-				}
-			}})
-			if err != nil {
-				return err
-			}
-			defer p.Close()
-			armed = true
-			return second(p.Finish(ctx))
-		},
 		"clock of a read": func(s *callbackStore, leave func()) error {
 			s.tick = leave
 			defer func() { s.tick = func() {} }()
@@ -228,7 +211,7 @@ func TestCopyOfDropped(t *testing.T) {
 	for _, dropped := range []string{"plain", "copy"} {
 		s := newReplicaStore(t, testOptions(vfs.NewMem()))
 		must(t, s.fill(1))
-		_, err := s.plain.CopyTo(t.Context(), "copy", ContainerDef{PartitionKey: []string{"/id"}}, nil)
+		_, err := copied(t.Context(), s.plain, "copy", ContainerDef{PartitionKey: []string{"/id"}})
 		must(t, err)
 		if len(s.db.env.Pins.Live()) == 0 {
 			t.Fatal("the copy holds nothing: the test reached too little")

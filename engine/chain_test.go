@@ -467,12 +467,12 @@ func (c *chain) maintain(life, ctx context.Context, db *DB, cont *Container, rng
 		case 0:
 			err = db.Compact(life)
 		case 1:
-			var job *Job
+			var job *ReshapeJob
 			if job, err = cont.Split(life, parts[i].ID, nil); err == nil {
 				err = job.Wait(life)
 			}
 		case 2:
-			var job *Job
+			var job *ReshapeJob
 			if i == 0 {
 				continue
 			}

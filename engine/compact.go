@@ -93,7 +93,7 @@ func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *p
 // awaitSplit waits for an automatic split of the partition, nil if there is none, and
 // says whether it was split. If the partition cannot be split or is gone, that is no
 // error.
-func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err error) {
+func (p *partition) awaitSplit(ctx context.Context, j *ReshapeJob) (split bool, err error) {
 	if j == nil {
 		return false, nil
 	}
@@ -111,7 +111,7 @@ func (p *partition) awaitSplit(ctx context.Context, j *Job) (split bool, err err
 // whether it split one.
 func (db *DB) finishSplits(ctx context.Context) (any bool, err error) {
 	for {
-		jobs := make(map[*partition]*Job)
+		jobs := make(map[*partition]*ReshapeJob)
 		for _, p := range db.partitions() {
 			if err := db.endInheritance(ctx, p); err != nil {
 				return any, err

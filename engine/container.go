@@ -42,10 +42,10 @@ type Container struct {
 	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
-	copyOf     atomic.Uint32        // id of the container that this is an unfinished copy of; 0: none
-	copied     atomic.Bool          // a copy took its place
-	copier     atomic.Pointer[Copy] // the Copy that writes to this container; nil: none
-	family     lsm.Family           // what the partitions have in common
+	copyOf     atomic.Uint32           // id of the container that this is an unfinished copy of; 0: none
+	copied     atomic.Bool             // a copy took its place
+	copier     atomic.Pointer[CopyJob] // the job that writes to this container; nil: none
+	family     lsm.Family              // what the partitions have in common
 	reindexing indexJobs
 	loadStats  loadstats.Container
 	followers  feed.Followers

@@ -35,12 +35,6 @@ import (
 // The document of an item has both its keys. So it says which item of the source an item
 // of the destination comes from. docs/crash-safety.md has the commit points.
 
-// CopyOptions are the options of CopyTo. Nil means none.
-type CopyOptions struct {
-	// Progress, if not nil, is called every 1,000 items and after each pass.
-	Progress func(CopyProgress)
-}
-
 // CopyProgress tells how far a copy has come.
 type CopyProgress struct {
 	Pass    int   // 1: all items; further passes: what was written meanwhile
@@ -50,16 +44,19 @@ type CopyProgress struct {
 	Removed int64 // documents deleted again since CopyTo was called
 }
 
-// Copy is a running copy of a container. It is safe for concurrent use; its calls wait
-// for each other.
-type Copy struct {
+// CopyJob copies a container. The job has done its work when little is missing: then
+// Finish copies the rest and makes the copy take the place of its source. Until Finish or
+// Cancel, versions that were overwritten or deleted in the source take space. After a
+// cancel the container that is copied into stays as it is: CopyTo may go on with it. The
+// job is safe for concurrent use; its calls wait for each other.
+type CopyJob struct {
+	job[CopyProgress]
 	src, dst *Container
-	progress func(CopyProgress)
 
-	mu struct {
+	calls struct {
 		lockorder.Mutex[locks.Copy]
-		ended bool
-		done  CopyProgress
+		over bool // the destination is not written any more
+		done CopyProgress
 	}
 	// at is the snapshot that the destination equals; nil: not known. It is set with the
 	// lock held. Only a drop of either container clears it without the lock.
@@ -90,27 +87,33 @@ const behind = 1000
 const maxPasses = 10
 
 // CopyTo copies the container's documents into a new container, for instance with another
-// partition key, while the container is read and written. It returns when little is
-// missing. Finish copies the rest and makes the copy take the container's place. Until
-// then the copy can be read but not written (ErrCopying).
+// partition key, while the container is read and written. It returns the job that does
+// so. Until CopyJob.Finish the copy can be read but not written (ErrCopying).
 //
-// If CopyTo ends early, by an error, its context or a crash, another call with the same
-// name and partition key goes on. DropContainer drops the unfinished copy instead. The
+// If the job ends early, by an error, a cancel or a crash, another call with the same name
+// and partition key goes on. DropContainer drops the unfinished copy instead. The
 // container is not changed by either.
 //
 // Items keep the time at which they expire; etag, sequence and time of writing are new.
 // Documents without a value at a path of the new key have the undefined key. Both
 // containers must hold JSON. dst must have a DefaultTTL if the container has one. dst
-// must not have unique keys, and neither may have random suffixes or be replicated.
+// must not have unique keys or be replicated, and neither may have random suffixes.
 // Otherwise the error is ErrInvalid. Two items with one id that would get one key are a
-// *CollisionError. If dst refuses an item, for its size or key, CopyTo ends with that
-// error. After such an error the item can be changed or deleted, and CopyTo called again.
+// *CollisionError, with which the job ends. If dst refuses an item, for its size or key,
+// it ends with that error. After such an error the item can be changed or deleted, and
+// CopyTo called again.
 //
 // Errors: ErrExists if there is a container of this name that is not an unfinished copy
-// of this one with this key, or if another Copy writes to it; ErrCopying and ErrCopied if
-// the container itself is a copy or was copied; those of CreateContainer, reads and
-// writes.
-func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o *CopyOptions) (*Copy, error) {
+// of this one with this key, or if another job writes to it; ErrCopying and ErrCopied if
+// the container itself is a copy or was copied, ErrReplicated if it is replicated; those
+// of CreateContainer. Errors of the
+// job: those of reads and writes.
+func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*CopyJob, error) {
+	call, err := c.enterWriting(ctx, fromCaller)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Leave()
 	if c.def.Kind != JSON || def.Kind != JSON {
 		return nil, invalidf("CopyTo: a container that is opaque has no other key")
 	}
@@ -122,34 +125,39 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef, o 
 		return nil, invalidf("CopyTo: a copy cannot have unique keys")
 	case c.def.Synthetic.random() || def.Synthetic.random():
 		return nil, invalidf("CopyTo: documents do not say what their random suffix is")
-	case c.def.Replicated || def.Replicated:
+	case def.Replicated:
 		return nil, invalidf("CopyTo: a replicated container takes entries only")
-	}
-	if err := c.takes(fromCaller); err != nil {
-		return nil, err
 	}
 	to, err := c.copyTarget(ctx, dst, def)
 	if err != nil {
 		return nil, err
 	}
-	p := &Copy{src: c, dst: to, progress: func(CopyProgress) {}}
+	p := &CopyJob{src: c, dst: to}
+	p.begin(c.db, CopyProgress{})
 	if !to.copier.CompareAndSwap(nil, p) {
+		p.cancel()
 		return nil, fmt.Errorf("container %q: a copy under way %w", dst, ErrExists)
 	}
-	if o != nil && o.Progress != nil {
-		p.progress = o.Progress
+	if c.db.opts.manual {
+		p.run()
+	} else {
+		c.db.work.wg.Go(p.run)
 	}
-	caughtUp := false
-	defer func() {
-		if !caughtUp { // also if Progress panics
-			_ = p.Close()
-		}
-	}()
-	if err := p.CatchUp(ctx); err != nil {
-		return nil, err
-	}
-	caughtUp = true
 	return p, nil
+}
+
+// run copies until little is missing.
+func (p *CopyJob) run() {
+	p.calls.Lock()
+	defer p.calls.Unlock()
+	err := p.ctx.Err() // Cancel may have been faster
+	if err == nil {
+		err = p.catchUpLocked(p.ctx)
+	}
+	if err != nil {
+		p.leaveLocked()
+	}
+	_ = p.end(err)
 }
 
 // copyTarget returns the container to copy into, made if there is none.
@@ -169,38 +177,61 @@ func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDe
 }
 
 // Container returns the container that is copied into.
-func (p *Copy) Container() *Container { return p.dst }
+func (p *CopyJob) Container() *Container { return p.dst }
 
-// CatchUp copies what was written since the last call, until little is missing. If Finish
-// comes much later, call CatchUp now and then: until the next call, versions that were
-// overwritten or deleted in the source take space.
-func (p *Copy) CatchUp(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Progress tells how far the job has come.
+func (p *CopyJob) Progress() CopyProgress { return p.told() }
+
+// CatchUp waits for the job, and copies what was written meanwhile, until little is
+// missing. If Finish comes much later, call CatchUp now and then: it frees the space that
+// overwritten and deleted versions take in the source.
+func (p *CopyJob) CatchUp(ctx context.Context) error {
+	if err := p.Wait(ctx); err != nil {
+		return err
+	}
+	ctx, stop := p.within(ctx)
+	defer stop()
+	p.calls.Lock()
+	defer p.calls.Unlock()
 	return p.catchUpLocked(ctx)
 }
 
-func (p *Copy) catchUpLocked(ctx context.Context) error {
+// within returns a context that also ends when the job is cancelled.
+func (p *CopyJob) within(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(p.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+func (p *CopyJob) catchUpLocked(ctx context.Context) error {
 	for range maxPasses {
 		if err := p.passLocked(ctx); err != nil {
 			return err
 		}
-		if p.mu.done.Pass > 1 && p.mu.done.Looked <= behind {
+		if p.calls.done.Pass > 1 && p.calls.done.Looked <= behind {
 			return nil
 		}
 	}
 	return nil
 }
 
-// Finish makes the copy take the place of its source. It catches up, refuses further
-// writes to the source with ErrCopied, copies the last writes, and lets the copy be
-// written. When it returns nil all that is durable. The source can be read until it is
-// dropped. After an error the source takes writes again and Finish may be called again.
-// After ErrOutcomeUnknown the store must be reopened to see whether the copy has taken
-// its place.
-func (p *Copy) Finish(ctx context.Context) (*Container, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Finish waits for the job, and makes the copy take the place of its source. It catches
+// up, refuses further writes to the source with ErrCopied, copies the last writes, and
+// lets the copy be written. When it returns nil all that is durable. The source can be
+// read until it is dropped. After an error the source takes writes again and Finish may
+// be called again. After ErrOutcomeUnknown the store must be reopened to see whether the
+// copy has taken its place.
+func (p *CopyJob) Finish(ctx context.Context) (*Container, error) {
+	if err := p.Wait(ctx); err != nil {
+		return nil, err
+	}
+	ctx, stop := p.within(ctx)
+	defer stop()
+	p.calls.Lock()
+	defer p.calls.Unlock()
 	if err := p.catchUpLocked(ctx); err != nil {
 		return nil, err
 	}
@@ -215,13 +246,13 @@ func (p *Copy) Finish(ctx context.Context) (*Container, error) {
 		return nil, err
 	}
 	finished = true
-	p.endLocked()
+	p.leaveLocked()
 	return p.dst, nil
 }
 
 // finishLocked copies what was written to the source, which takes no more
 // writes, and commits.
-func (p *Copy) finishLocked(ctx context.Context) error {
+func (p *CopyJob) finishLocked(ctx context.Context) error {
 	// A writer that has not seen src.copied holds a commit lock until it has its
 	// sequence. This snapshot takes each commit lock after it has its own sequence. So
 	// the snapshot of the next pass has everything that such writers wrote.
@@ -260,38 +291,28 @@ func (p *Copy) finishLocked(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the Copy and leaves the container that it copies into as it is:
-// CopyTo may go on with it. It may be called more than once, and after Finish.
-func (p *Copy) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endLocked()
-	return nil
+// Cancel ends the job, soon, unless it has come to a point from which on it is carried
+// through. Wait tells which it was. A job that has ended cannot be finished after it.
+func (p *CopyJob) Cancel() {
+	p.cancel() // ends a pass under way
+	p.calls.Lock()
+	defer p.calls.Unlock()
+	p.leaveLocked()
 }
 
-// Cancel ends the Copy and drops the container that it copies into, unless
-// Finish has returned nil. The source is as it was.
-func (p *Copy) Cancel(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.ended {
-		return ErrClosed
-	}
-	p.endLocked()
-	return p.dst.db.DropContainer(ctx, p.dst.name)
-}
-
-func (p *Copy) endLocked() {
-	if !p.mu.ended {
+// leaveLocked leaves the destination to other jobs.
+func (p *CopyJob) leaveLocked() {
+	if !p.calls.over {
 		p.equals(nil)
-		p.mu.ended = true
+		p.calls.over = true
 		p.dst.copier.Store(nil)
 	}
+	p.cancel()
 }
 
 // equals sets the snapshot that the destination equals, and closes the one before. If
 // either container was dropped, it keeps none.
-func (p *Copy) equals(at *Snapshot) {
+func (p *CopyJob) equals(at *Snapshot) {
 	if old := p.at.Swap(at); old != nil {
 		old.Close()
 	}
@@ -314,8 +335,8 @@ func (db *DB) endCopies(dropped *Container) {
 }
 
 // passLocked makes the destination equal to the source as it is now.
-func (p *Copy) passLocked(ctx context.Context) error {
-	if p.mu.ended {
+func (p *CopyJob) passLocked(ctx context.Context) error {
+	if p.calls.over {
 		return ErrClosed
 	}
 	next, err := p.src.snapshot(ctx, pins.Copy)
@@ -324,7 +345,7 @@ func (p *Copy) passLocked(ctx context.Context) error {
 	}
 	passed := false
 	defer func() {
-		if !passed { // also if Progress panics
+		if !passed { // also after a panic
 			next.Close()
 			p.equals(nil)
 		}
@@ -334,12 +355,12 @@ func (p *Copy) passLocked(ctx context.Context) error {
 	}
 	passed = true
 	p.equals(next)
-	p.progress(p.mu.done)
+	p.tell()
 	return nil
 }
 
-func (p *Copy) passToLocked(ctx context.Context, next *Snapshot) error {
-	done := &p.mu.done
+func (p *CopyJob) passToLocked(ctx context.Context, next *Snapshot) error {
+	done := &p.calls.done
 	done.Looked, done.Items = 0, 0
 	w := &copier{src: p.src, dst: p.dst, at: p.at.Load(), next: next, done: done}
 	w.from, w.into = requests.Get().(*request), requests.Get().(*request)
@@ -365,12 +386,15 @@ func (p *Copy) passToLocked(ctx context.Context, next *Snapshot) error {
 		if err != nil {
 			return err
 		}
-		if done.Looked++; done.Looked%1000 == 0 {
-			p.progress(*done)
+		if done.Looked++; done.Looked%100 == 0 {
+			p.tell()
 		}
 	}
 	return nil
 }
+
+// tell makes the progress of the pass that of the job.
+func (p *CopyJob) tell() { p.update(func(told *CopyProgress) { *told = p.calls.done }) }
 
 // changedSince returns the newest versions up to a snapshot that are above since, in
 // key-space order. They are valid in the body of the loop only. Versions without a body
@@ -386,7 +410,7 @@ func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64)
 	}
 }
 
-// copier makes one pass of a Copy.
+// copier makes one pass of a CopyJob.
 type copier struct {
 	src, dst   *Container
 	at, next   *Snapshot // of the source; at may be nil

@@ -31,6 +31,15 @@ func openCopySource(t testing.TB, o *Options) (*DB, *Container) {
 	return db, c
 }
 
+// copied copies a container, and waits until little is missing.
+func copied(ctx context.Context, src *Container, name string, def ContainerDef) (*CopyJob, error) {
+	p, err := src.CopyTo(ctx, name, def)
+	if err == nil {
+		err = p.Wait(ctx)
+	}
+	return p, err
+}
+
 // putCopied upserts the document that most of these tests use: n becomes its key.
 func putCopied(t testing.TB, c *Container, key, id string, n any) {
 	t.Helper()
@@ -89,9 +98,9 @@ func TestCopyTo(t *testing.T) {
 	}
 	_, err := src.Upsert(ctx, []byte(`{"id":"none","k":"k1"}`), nil)
 	must(t, err)
-	var last CopyProgress
-	p, err := src.CopyTo(ctx, "dst", copyDef, &CopyOptions{Progress: func(p CopyProgress) { last = p }})
+	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
+	last := p.Progress()
 	if last.Copied != 51 || last.Removed != 0 || last.Pass != 2 || last.Looked != 0 {
 		t.Errorf("progress %+v", last)
 	}
@@ -107,13 +116,13 @@ func TestCopyTo(t *testing.T) {
 		"load": second(dst.Load(ctx, func(yield func([]byte, error) bool) {
 			yield([]byte(`{"id":"x","n":1}`), nil)
 		}, nil)),
-		"copy": second(dst.CopyTo(ctx, "third", copyDef, nil)),
+		"copy": second(dst.CopyTo(ctx, "third", copyDef)),
 	} {
 		if !errors.Is(err, ErrCopying) {
 			t.Errorf("%s of a copy: %v", what, err)
 		}
 	}
-	if _, err := src.CopyTo(ctx, "dst", copyDef, nil); !errors.Is(err, ErrExists) {
+	if _, err := copied(ctx, src, "dst", copyDef); !errors.Is(err, ErrExists) {
 		t.Errorf("a second Copy: %v", err)
 	}
 
@@ -156,10 +165,8 @@ func TestCopyTo(t *testing.T) {
 	if _, err := p.Finish(ctx); !errors.Is(err, ErrClosed) {
 		t.Errorf("Finish again: %v", err)
 	}
-	if err := p.Cancel(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("Cancel at the end: %v", err)
-	}
-	must(t, p.Close())
+	p.Cancel()
+	must(t, p.Wait(ctx))
 	must(t, db.DropContainer(ctx, "src"))
 	if s := db.Stats().Snapshots; s != 0 {
 		t.Errorf("%d snapshots are left", s)
@@ -175,7 +182,7 @@ func TestCopyToEmptied(t *testing.T) {
 		putCopied(t, src, fmt.Sprint("k", i%3), fmt.Sprint("i", i), i%7)
 	}
 	must(t, db.Flush(ctx))
-	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
 	for i, key := range []string{"k1", "k2"} {
 		must(t, src.DeleteLogicalPartition(ctx, StringKey(key), nil))
@@ -192,7 +199,7 @@ func TestCopyToEmptied(t *testing.T) {
 	_, err = p.Finish(ctx)
 	must(t, err)
 	must(t, sameItems(src, p.Container()))
-	must(t, p.Close())
+	p.Cancel()
 }
 
 // TestCopyToOfUniqueKeys: claims of unique keys, and their tombstones, are no
@@ -207,7 +214,7 @@ func TestCopyToOfUniqueKeys(t *testing.T) {
 	for i := range 100 {
 		putCopied(t, src, "a", fmt.Sprint(i), i)
 	}
-	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
 	for i := range 90 {
 		must(t, src.Delete(ctx, StringKey("a"), fmt.Sprint(i), nil))
@@ -225,7 +232,7 @@ func TestCopyToCollision(t *testing.T) {
 	_, src := openCopySource(t, testOptions(vfs.NewMem()))
 	putCopied(t, src, "a", "one", 1)
 	putCopied(t, src, "b", "two", 2)
-	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
 	for range 2 { // in a later pass, then in a first one
 		putCopied(t, src, "b", "one", 1)
@@ -262,19 +269,17 @@ func TestCopyToCollision(t *testing.T) {
 	must(t, p.CatchUp(ctx))
 	must(t, sameItems(src, p.Container()))
 
-	must(t, p.Cancel(ctx))
-	if _, err := src.db.Container("dst"); !errors.Is(err, ErrNoContainer) {
-		t.Errorf("after Cancel: %v", err)
-	}
+	p.Cancel()
+	must(t, src.db.DropContainer(ctx, "dst"))
 	putCopied(t, src, "b", "one", 1)
-	if _, err := src.CopyTo(ctx, "dst", copyDef, nil); !errors.Is(err, ErrExists) {
+	if _, err := copied(ctx, src, "dst", copyDef); !errors.Is(err, ErrExists) {
 		t.Errorf("a collision in what there is: %v", err)
 	}
 	must(t, src.Delete(ctx, StringKey("a"), "one", nil))
-	p, err = src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err = copied(ctx, src, "dst", copyDef)
 	must(t, err)
 	must(t, sameItems(src, p.Container()))
-	must(t, p.Close())
+	p.Cancel()
 }
 
 // TestCopyToRefused asks for copies that cannot be.
@@ -299,7 +304,7 @@ func TestCopyToRefused(t *testing.T) {
 		{src, "src", copyDef, ErrExists},
 		{src, "opaque", copyDef, ErrExists},
 	} {
-		if _, err := test.src.CopyTo(ctx, test.name, test.def, nil); !errors.Is(err, test.want) {
+		if _, err := test.src.CopyTo(ctx, test.name, test.def); !errors.Is(err, test.want) {
 			t.Errorf("%s to %q: %v, want %v", test.src.Name(), test.name, err, test.want)
 		}
 	}
@@ -308,20 +313,20 @@ func TestCopyToRefused(t *testing.T) {
 	}
 	_, err = src.Upsert(ctx, []byte(`{"id":"i","k":"k","n":[1]}`), nil)
 	must(t, err)
-	if _, err := src.CopyTo(ctx, "dst", copyDef, nil); !errors.Is(err, ErrInvalid) {
+	if _, err := copied(ctx, src, "dst", copyDef); !errors.Is(err, ErrInvalid) {
 		t.Errorf("an array for a key: %v", err)
 	}
-	if _, err := src.CopyTo(ctx, "dst", ContainerDef{PartitionKey: []string{"/v"}, DefaultTTL: NoExpiry}, nil); !errors.Is(err, ErrExists) {
+	if _, err := copied(ctx, src, "dst", ContainerDef{PartitionKey: []string{"/v"}, DefaultTTL: NoExpiry}); !errors.Is(err, ErrExists) {
 		t.Errorf("to an unfinished copy with another key: %v", err)
 	}
 	must(t, src.Delete(ctx, StringKey("k"), "i", nil))
-	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
 	must(t, db.DropContainer(ctx, "src"))
 	if _, err := p.Finish(ctx); !errors.Is(err, ErrClosed) {
 		t.Errorf("Finish without a source: %v", err)
 	}
-	must(t, p.Cancel(ctx))
+	p.Cancel()
 }
 
 // TestCopyToExpiry copies items that expire.
@@ -342,7 +347,7 @@ func TestCopyToExpiry(t *testing.T) {
 	put("long", 1, 3*time.Hour)
 	put("ever", 1, 0)
 	now.Add(int64(10 * time.Minute))
-	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
 	must(t, sameItems(src, p.Container()))
 	now.Add(int64(10 * time.Minute))
@@ -418,13 +423,13 @@ func TestCopyToConcurrent(t *testing.T) {
 			}
 		})
 	}
-	p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+	p, err := copied(ctx, src, "dst", copyDef)
 	if err != nil {
 		db.Close()
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		var jobs []*Job
+		var jobs []*ReshapeJob
 		for _, c := range []*Container{src, p.Container()} {
 			parts := c.Partitions()
 			job, err := c.Split(ctx, parts[rng.IntN(len(parts))].ID, nil)
@@ -472,14 +477,14 @@ func TestCopyToStopped(t *testing.T) {
 		if put(0, 8, 0); err == nil {
 			err = db.Flush(ctx)
 		}
-		var p *Copy
+		var p *CopyJob
 		if put(4, 12, 1); err == nil {
-			p, err = src.CopyTo(ctx, "dst", copyDef, nil)
+			p, err = copied(ctx, src, "dst", copyDef)
 		}
 		if err != nil {
 			return false, err
 		}
-		defer p.Close()
+		defer p.Cancel()
 		if err := src.Delete(ctx, StringKey("k1"), "i1", nil); err != nil {
 			return false, err
 		}
@@ -517,7 +522,7 @@ func TestCopyToStopped(t *testing.T) {
 		if finished {
 			return errors.New("the source takes writes after Finish")
 		}
-		p, err := src.CopyTo(ctx, "dst", copyDef, nil)
+		p, err := copied(ctx, src, "dst", copyDef)
 		if err != nil {
 			return fmt.Errorf("CopyTo goes on: %w", err)
 		}
@@ -581,9 +586,9 @@ func TestCopyToExpirer(t *testing.T) {
 	}
 	byID := def
 	byID.PartitionKey = []string{"/id"}
-	cp, err := all[0].CopyTo(ctx, "copy", byID, nil)
+	cp, err := copied(ctx, all[0], "copy", byID)
 	must(t, err)
-	defer cp.Close()
+	defer cp.Cancel()
 	expire := func() {
 		t.Helper()
 		clock.pass(2 * time.Minute)

@@ -169,7 +169,7 @@ var reshapeStories = []story{
 
 // reshape carries out a job. One that fails has changed nothing, unless the
 // store has failed.
-func (s *stage) reshape(name string, start func(c *Container, ids []PartitionID) (*Job, error)) {
+func (s *stage) reshape(name string, start func(c *Container, ids []PartitionID) (*ReshapeJob, error)) {
 	s.must(s.do(func() error {
 		c, err := s.db.Container(name)
 		if err != nil {
@@ -189,13 +189,13 @@ func (s *stage) reshape(name string, start func(c *Container, ids []PartitionID)
 }
 
 func (s *stage) split(name string, i int) {
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
+	s.reshape(name, func(c *Container, ids []PartitionID) (*ReshapeJob, error) {
 		return c.Split(context.Background(), ids[min(i, len(ids)-1)], nil)
 	})
 }
 
 func (s *stage) mergeParts(name string) {
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
+	s.reshape(name, func(c *Container, ids []PartitionID) (*ReshapeJob, error) {
 		if len(ids) < 2 {
 			return nil, ErrNotFound // the split before it has failed
 		}
@@ -204,7 +204,7 @@ func (s *stage) mergeParts(name string) {
 }
 
 func (s *stage) move(name, at string) {
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
+	s.reshape(name, func(c *Container, ids []PartitionID) (*ReshapeJob, error) {
 		return c.MoveBoundary(context.Background(), ids[0], ids[1], at)
 	})
 }
@@ -214,9 +214,9 @@ func (s *stage) faulty() *vfs.Faulty { return s.opts.fs.(*vfs.Faulty) }
 // cancelAt splits the first partition, and cancels that at the first call of a
 // kind.
 func (s *stage) cancelAt(name string, op vfs.Op) {
-	var job *Job
-	s.reshape(name, func(c *Container, ids []PartitionID) (*Job, error) {
-		job = c.newJob(JobSplit, "", ids[0])
+	var job *ReshapeJob
+	s.reshape(name, func(c *Container, ids []PartitionID) (*ReshapeJob, error) {
+		job = c.newJob(ReshapeSplit, "", ids[0])
 		s.faulty().SetHook(func(c vfs.Call) error {
 			if c.Op == op && job.Progress().Phase == PhasePreparing {
 				job.cancel()

@@ -269,13 +269,13 @@ func TestReshapeOverDamage(t *testing.T) {
 			w.flip(w.segments("a")[0], kind)
 			before := w.check("a")
 			c := w.container("a")
-			reshape := func(start func() (*Job, error)) {
+			reshape := func(start func() (*ReshapeJob, error)) {
 				t.Helper()
 				job, err := start()
 				w.must(err)
 				w.must(job.Wait(ctx))
 			}
-			reshape(func() (*Job, error) { return c.Split(ctx, c.Partitions()[0].ID, nil) })
+			reshape(func() (*ReshapeJob, error) { return c.Split(ctx, c.Partitions()[0].ID, nil) })
 			if n := w.check("a"); n > before {
 				t.Errorf("%d documents cannot be read after a split, %d before", n, before)
 			}
@@ -283,7 +283,7 @@ func TestReshapeOverDamage(t *testing.T) {
 			w.write("a", 5)
 			w.reopen()
 			c = w.container("a")
-			reshape(func() (*Job, error) { return c.Merge(ctx, c.Partitions()[0].ID, c.Partitions()[1].ID) })
+			reshape(func() (*ReshapeJob, error) { return c.Merge(ctx, c.Partitions()[0].ID, c.Partitions()[1].ID) })
 			w.settle()
 			if n := w.check("a"); n > before {
 				t.Errorf("%d documents cannot be read after a merge, %d before", n, before)

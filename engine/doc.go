@@ -79,13 +79,13 @@
 //
 // A physical partition splits by itself when it holds more than
 // Options.MaxPartitionBytes. Split, Merge and MoveBoundary change partitions on
-// demand and return a Job. Reads, writes, scans and loads go on meanwhile and give
+// demand and return a ReshapeJob. Reads, writes, scans and loads go on meanwhile and give
 // the same results. A logical partition is never divided.
 //
 // # Another partition key
 //
 // CopyTo copies a container that is in use to a new one with another partition
-// key. Copy.Finish puts the copy in the place of the original. docs/copying.md
+// key. CopyJob.Finish puts the copy in the place of the original. docs/copying.md
 // says how.
 //
 // # Throughput
@@ -110,7 +110,7 @@
 // written, synced or renamed. There is one exception: under partition.mu, a writer
 // that fills the log's buffer writes it.
 //
-//	Copy.mu               one call of a Copy at a time
+//	CopyJob.calls         one call of a CopyJob at a time
 //	DB.checkpoints        one checkpoint, or capture for a backup, at a time
 //	partition.compacting  compaction of a partition; several: in key order
 //	partition.flushing    flushes of a partition; several: in key order
@@ -126,7 +126,7 @@
 //
 // All other locks come last: no lock of the table is taken under them. They are
 // DB.marks, keySizes.mu, partition.obsolete, partition.building, DB.leftovers,
-// Job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches and statistics,
+// job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches and statistics,
 // and those of other packages (wal/log.go has the table of the log's locks).
 //
 // # Sizes

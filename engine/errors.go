@@ -54,7 +54,7 @@ var (
 	// no writes yet: see Container.CopyTo.
 	ErrCopying = errors.New("container is an unfinished copy")
 	// ErrCopied: a copy took the place of the container, which takes no more
-	// writes: see Copy.Finish.
+	// writes: see CopyJob.Finish.
 	ErrCopied = errors.New("container was copied to another one")
 	// ErrInvalid: an argument or a document is refused; the text says what and
 	// where. A refused document carries a *DocumentError.

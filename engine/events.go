@@ -51,7 +51,7 @@ type CompactionEvent struct {
 // ReshapeEvent tells of a split, merge or move of a boundary that has ended. Its
 // Phase is the last one that the job reached.
 type ReshapeEvent struct {
-	Progress
+	ReshapeProgress
 	Err error // nil: the children have taken over
 }
 

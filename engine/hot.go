@@ -53,7 +53,7 @@ func (db *DB) splitHot() {
 	for _, p := range db.partitions() {
 		points := p.c.loadStats.Overloaded(&p.loadStats, policy, len(p.Inherited()) > 0, now)
 		if points != nil && !p.Dropped.Load() && p.cutting.Left() <= 0 {
-			p.queueSplit(func(j *Job) { j.load = points })
+			p.queueSplit(func(j *ReshapeJob) { j.load = points })
 		}
 	}
 }

@@ -97,9 +97,9 @@ func (in *installation) run(ctx context.Context, r io.Reader) (err error) {
 		for _, p := range old {
 			ids = append(ids, p.ID)
 		}
-		j := in.c.newJob(JobInstall, "", ids...)
+		j := in.c.newJob(ReshapeInstall, "", ids...)
 		j.install = in
-		j.update(func(p *Progress) { p.Children = []PartitionID{in.p.ID} })
+		j.update(func(p *ReshapeProgress) { p.Children = []PartitionID{in.p.ID} })
 		in.db.submit(j)
 		err = j.Wait(context.WithoutCancel(ctx))
 	}

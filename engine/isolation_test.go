@@ -124,7 +124,7 @@ func shake(t *testing.T, db *DB, c *Container, rng *rand.Rand) {
 		}
 	}
 	parts := c.Partitions()
-	var job *Job
+	var job *ReshapeJob
 	var err error
 	switch rng.IntN(4) {
 	case 0:

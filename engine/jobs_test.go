@@ -63,7 +63,7 @@ func TestSplitByItself(t *testing.T) {
 		t.Errorf("%d events, %d partitions", len(events), len(parts))
 	}
 	for _, e := range events {
-		if e.Err != nil || e.Kind != JobSplit || len(e.Parents) != 1 || len(e.Children) != 2 || e.Phase != PhaseInheriting || e.CopiedBytes != 0 {
+		if e.Err != nil || e.Kind != ReshapeSplit || len(e.Parents) != 1 || len(e.Children) != 2 || e.Phase != PhaseInheriting || e.CopiedBytes != 0 {
 			t.Errorf("event %+v", e)
 		}
 	}
@@ -111,7 +111,7 @@ func TestCancelJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := c.Partitions()[0].ID
-	split := func() *Job {
+	split := func() *ReshapeJob {
 		job, err := c.Split(ctx, id, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestDropWhileSplit(t *testing.T) {
 // calls: it is undone without a trace, or carried through.
 func TestCancelAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []JobKind{JobSplit, JobMerge, JobMove} {
+	for _, kind := range []ReshapeKind{ReshapeSplit, ReshapeMerge, ReshapeMove} {
 		undone, done := 0, 0
 		for n := int64(1); ; n++ {
 			mem := vfs.NewMem()
@@ -242,10 +242,10 @@ func TestCancelAtEveryCall(t *testing.T) {
 			}
 			before := s.ids()
 			parents, at := before, ""
-			if kind == JobSplit {
+			if kind == ReshapeSplit {
 				parents = before[:1]
 			}
-			if kind == JobMove {
+			if kind == ReshapeMove {
 				at = "11"
 			}
 			job := s.c.newJob(kind, at, parents...)
@@ -331,9 +331,9 @@ func TestQueuedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := c.Partitions()
-	var jobs []*Job
+	var jobs []*ReshapeJob
 	var want []error
-	add := func(outcome error, start func() (*Job, error)) {
+	add := func(outcome error, start func() (*ReshapeJob, error)) {
 		t.Helper()
 		job, err := start()
 		if err != nil {
@@ -341,8 +341,8 @@ func TestQueuedJobs(t *testing.T) {
 		}
 		jobs, want = append(jobs, job), append(want, outcome)
 	}
-	split := func(i int) func() (*Job, error) {
-		return func() (*Job, error) { return c.Split(ctx, parts[i].ID, nil) }
+	split := func(i int) func() (*ReshapeJob, error) {
+		return func() (*ReshapeJob, error) { return c.Split(ctx, parts[i].ID, nil) }
 	}
 	add(nil, split(0))
 	<-linking // it prepares, and the others wait
@@ -350,8 +350,8 @@ func TestQueuedJobs(t *testing.T) {
 		add(nil, split(i))
 	}
 	add(ErrNotFound, split(1)) // replaced by then
-	add(ErrNotFound, func() (*Job, error) { return c.Merge(ctx, parts[2].ID, parts[3].ID) })
-	add(nil, func() (*Job, error) { return c.Merge(ctx, parts[3].ID, parts[4].ID) })
+	add(ErrNotFound, func() (*ReshapeJob, error) { return c.Merge(ctx, parts[2].ID, parts[3].ID) })
+	add(nil, func() (*ReshapeJob, error) { return c.Merge(ctx, parts[3].ID, parts[4].ID) })
 	add(ErrNotFound, split(4))
 	for i, job := range jobs[1:] {
 		if p := job.Progress(); p.Phase != PhaseQueued {

@@ -165,7 +165,7 @@ func replacePartitions(c *Container) error {
 	ctx := context.Background()
 	for {
 		parts := c.Partitions()
-		var job *Job
+		var job *ReshapeJob
 		var err error
 		switch i := rand.IntN(len(parts)); {
 		case i+1 == len(parts) || len(parts) < 3:

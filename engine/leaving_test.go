@@ -49,7 +49,7 @@ func TestAfterFailedCreate(t *testing.T) {
 					t.Fatal("nothing is left: the test reached too little")
 				}
 				ids := s.plain.Partitions()
-				var job *Job
+				var job *ReshapeJob
 				var err error
 				switch next {
 				case "split":

@@ -35,7 +35,7 @@ func TestBackupIsOfWhatIsDurable(t *testing.T) {
 func TestFinishedCopyIsDurable(t *testing.T) {
 	ctx := context.Background()
 	mem, _, c := bufferedStore(t)
-	p, err := c.CopyTo(ctx, "copy", byK, nil)
+	p, err := c.CopyTo(ctx, "copy", byK)
 	must(t, err)
 	must(t, second(p.Finish(ctx)))
 	db, err := Open(ctx, "crashed", testOptions(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})))

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // copyOn begins to copy a container, goes on with a copy, perhaps one that a
 // crash has left, or gives it up. It compares what is copied.
@@ -12,7 +9,7 @@ func (m *model) copyOn() {
 	if m.copy == nil {
 		src, err := m.db.Container("mortal")
 		m.must(err)
-		m.copy, err = src.CopyTo(ctx, "copy", ContainerDef{PartitionKey: []string{"/id", "/k"}, MinPartitions: 2, DefaultTTL: NoExpiry, Index: IndexAll()}, nil)
+		m.copy, err = copied(ctx, src, "copy", ContainerDef{PartitionKey: []string{"/id", "/k"}, MinPartitions: 2, DefaultTTL: NoExpiry, Index: IndexAll()})
 		m.must(err)
 	} else {
 		m.must(m.copy.CatchUp(ctx))
@@ -20,13 +17,11 @@ func (m *model) copyOn() {
 	m.must(sameItems(m.copy.src, m.copy.dst))
 	switch m.rng.IntN(8) {
 	case 0:
-		m.must(m.copy.Cancel(ctx))
-		if _, err := m.db.Container("copy"); !errors.Is(err, ErrNoContainer) {
-			m.t.Fatalf("after Cancel: %v", err)
-		}
+		m.copy.Cancel()
+		m.must(m.db.DropContainer(ctx, "copy"))
 		m.copy = nil
 	case 1:
-		m.must(m.copy.Close())
+		m.copy.Cancel()
 		m.copy = nil
 	}
 }

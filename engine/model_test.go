@@ -53,7 +53,7 @@ type model struct {
 
 	backups    [][]byte // each the next after the one before
 	lastBackup BackupInfo
-	copy       *Copy // under way; nil: none
+	copy       *CopyJob // under way; nil: none
 	told       toldLog
 }
 
@@ -356,11 +356,11 @@ func (m *model) reshapeOf(c *Container) {
 	if m.rng.IntN(3) == 0 {
 		at = fmt.Sprintf("%02X%02X", m.rng.IntN(0x40), m.rng.IntN(256))
 	}
-	kind, ids := JobSplit, []PartitionID{parts[i].ID}
+	kind, ids := ReshapeSplit, []PartitionID{parts[i].ID}
 	if verb := m.rng.IntN(3); len(parts) > 1 && (verb > 0 || len(parts) == 8) {
-		kind = JobMove
+		kind = ReshapeMove
 		if verb != 1 {
-			kind, at = JobMerge, ""
+			kind, at = ReshapeMerge, ""
 		}
 		i = min(i, len(parts)-2)
 		ids = []PartitionID{parts[i].ID, parts[i+1].ID}
@@ -442,7 +442,7 @@ func (m *model) reopen(how string) {
 	}
 	m.snapshots = nil
 	if m.copy != nil {
-		m.must(m.copy.Close())
+		m.copy.Cancel()
 		m.copy = nil
 	}
 	least := func(h *history) int { return len(h.writes) }

@@ -26,9 +26,9 @@ type partition struct {
 	carried atomic.Pointer[carried]
 	// heirs are the partitions that replaced it; nil while it is in use.
 	heirs     atomic.Pointer[heirs]
-	refusedAt atomic.Int64        // its size in bytes when a split was refused
-	queued    atomic.Pointer[Job] // the automatic split under way; nil: none
-	cutting   backoff.Retry       // after automatic splits that failed
+	refusedAt atomic.Int64               // its size in bytes when a split was refused
+	queued    atomic.Pointer[ReshapeJob] // the automatic split under way; nil: none
+	cutting   backoff.Retry              // after automatic splits that failed
 	parents   []PartitionID
 	born      uint64 // generation of its content: InstallPartition raises it
 

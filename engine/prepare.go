@@ -72,7 +72,7 @@ func (r *reshape) link(ctx context.Context, child *partition) error {
 			copied += n
 		}
 	}
-	r.job.update(func(p *Progress) { p.CopiedBytes += copied })
+	r.job.update(func(p *ReshapeProgress) { p.CopiedBytes += copied })
 	var inherits []manifest.Inherited
 	var flushed uint64
 	for _, p := range r.parents {

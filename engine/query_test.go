@@ -245,7 +245,7 @@ func (m *queryModel) reshape() {
 	parts := m.c.Partitions()
 	i := m.d.IntN(len(parts))
 	ctx := context.Background()
-	var job *Job
+	var job *ReshapeJob
 	var err error
 	if m.d.IntN(2) == 0 && len(parts) < 8 || len(parts) == 1 {
 		job, err = m.c.Split(ctx, parts[i].ID, nil)

@@ -205,7 +205,7 @@ func (m *wildModel) reshape() {
 	parts := m.c.Partitions()
 	i := m.d.IntN(len(parts))
 	ctx := context.Background()
-	var job *Job
+	var job *ReshapeJob
 	var err error
 	switch n := m.d.IntN(3); {
 	case n == 0 && len(parts) < 8 || len(parts) == 1:

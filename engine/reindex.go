@@ -21,14 +21,14 @@ import (
 // applied.
 var ErrIndexReplaced = errors.New("another index policy was set")
 
-// IndexJob applies an index policy to the files that a container has. It is
-// safe for concurrent use.
+// IndexJob applies an index policy to the files that a container has. After a cancel,
+// files that have no index for the policy yet get one when a compaction writes them anew,
+// by Compact, or after the store was opened again. The job's error may be ErrIndexReplaced, or
+// ErrCorrupt if all files have an index but for damaged ones. It is safe for concurrent
+// use.
 type IndexJob struct {
-	c     *Container
-	files int
-	bytes int64
-	done  chan struct{}
-	err   error // set before done is closed
+	job[IndexProgress]
+	c *Container
 }
 
 // IndexProgress tells how far an index job has come.
@@ -79,10 +79,12 @@ func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*Index
 	if err := c.storePolicy(p, policy); err != nil {
 		return nil, err
 	}
-	j := &IndexJob{c: c, done: make(chan struct{})}
-	j.files, j.bytes = c.stale()
+	j := &IndexJob{c: c}
+	files, bytes := c.stale()
+	j.begin(c.db, IndexProgress{Files: files, Bytes: bytes})
+	context.AfterFunc(j.ctx, func() { j.end(j.ctx.Err()) })
 	if old := c.reindexing.job; old != nil {
-		old.endLocked(ErrIndexReplaced)
+		old.finish(ErrIndexReplaced)
 	}
 	c.reindexing.job = j
 	return j, nil
@@ -107,34 +109,12 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 	return nil
 }
 
-// Wait returns when the job has ended, with its error: nil, ErrIndexReplaced,
-// ErrClosed if the store was closed or the container dropped, or ErrCorrupt if all files
-// have an index but for damaged ones. When ctx ends before, it returns the error of ctx
-// and the job goes on.
-func (j *IndexJob) Wait(ctx context.Context) error {
-	select {
-	case <-j.done:
-		return j.err
-	default:
-	}
-	select {
-	case <-j.done:
-		return j.err
-	case <-j.c.db.work.ctx.Done():
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Progress tells how far the job has come.
 func (j *IndexJob) Progress() IndexProgress {
-	select {
-	case <-j.done:
-		return IndexProgress{Files: j.files, Bytes: j.bytes, Done: true}
-	default:
+	p := j.told()
+	if p.Done = j.ended(); p.Done {
+		return p
 	}
-	p := IndexProgress{Files: j.files, Bytes: j.bytes}
 	if call, err := j.c.enter(context.Background()); err == nil {
 		p.FilesLeft, p.BytesLeft = j.c.stale()
 		call.Leave()
@@ -143,14 +123,19 @@ func (j *IndexJob) Progress() IndexProgress {
 	return p
 }
 
-// endLocked ends the job if it has not ended. reindexing is locked.
-func (j *IndexJob) endLocked(err error) {
-	select {
-	case <-j.done:
-	default:
-		j.err = err
-		close(j.done)
-	}
+// finish ends the job.
+func (j *IndexJob) finish(err error) {
+	_ = j.end(err)
+	j.cancel()
+}
+
+// reindexes says whether the background writes files anew for the present policy: not
+// after its job was cancelled.
+func (c *Container) reindexes() bool {
+	c.reindexing.Lock()
+	defer c.reindexing.Unlock()
+	j := c.reindexing.job
+	return j == nil || !j.ended() || !errors.Is(j.err, context.Canceled)
 }
 
 // endReindexing ends the job under way if no file is left to be written, or if the
@@ -163,11 +148,11 @@ func (c *Container) endReindexing() {
 		return
 	}
 	if c.dropped.Load() {
-		j.endLocked(c.gone())
+		j.finish(c.gone())
 		return
 	}
 	if files, _ := c.stale(); files == 0 {
-		j.endLocked(c.staleAside())
+		j.finish(c.staleAside())
 	}
 }
 
@@ -219,7 +204,7 @@ func (c *Container) staleAside() error {
 // runs in the partition. It gives way to splits as trimOne does.
 func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
 	policy := p.c.family.Indexing.Load()
-	if policy == nil {
+	if policy == nil || !settle && !p.c.reindexes() {
 		return false, nil
 	}
 	if ok, failure := p.lockCompacting(ctx, settle); !ok {

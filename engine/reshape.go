@@ -29,7 +29,7 @@ import (
 type reshape struct {
 	db  *DB
 	c   *Container
-	job *Job
+	job *ReshapeJob
 
 	parents  []*partition
 	plan     splitter.Plan
@@ -60,7 +60,7 @@ func (r *reshape) run(ctx context.Context) error {
 	if err := r.db.releaseLog(); err != nil {
 		r.db.backgroundError("release log files", err)
 	}
-	r.job.update(func(p *Progress) { p.Inherit = r.db.clockSince(swapped) })
+	r.job.update(func(p *ReshapeProgress) { p.Inherit = r.db.clockSince(swapped) })
 	signal(r.db.work.compactionWanted)
 	return nil
 }
@@ -87,7 +87,7 @@ func (r *reshape) forget(err error) {
 // toChildren does steps 1 to 4.
 func (r *reshape) toChildren(ctx context.Context) error {
 	begun := r.db.opts.clock()
-	r.job.update(func(p *Progress) { p.Phase = PhaseSettling })
+	r.job.update(func(p *ReshapeProgress) { p.Phase = PhaseSettling })
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		return err
 	}
 	prepared := r.db.opts.clock()
-	r.job.update(func(p *Progress) { p.Phase, p.Settle = PhasePreparing, prepared.Sub(begun) })
+	r.job.update(func(p *ReshapeProgress) { p.Phase, p.Settle = PhasePreparing, prepared.Sub(begun) })
 	for _, p := range r.parents {
 		p.Install.Lock()
 		defer p.Install.Unlock()
@@ -122,12 +122,12 @@ func (r *reshape) toChildren(ctx context.Context) error {
 		return err
 	}
 	committing := r.db.opts.clock()
-	r.job.update(func(p *Progress) { p.Phase, p.Prepare = PhaseCommitting, committing.Sub(prepared) })
+	r.job.update(func(p *ReshapeProgress) { p.Phase, p.Prepare = PhaseCommitting, committing.Sub(prepared) })
 	if err := r.commit(); err != nil {
 		r.rollBack(errors.Is(err, ErrOutcomeUnknown))
 		return err
 	}
-	r.job.update(func(p *Progress) { p.Phase, p.Commit = PhaseInheriting, r.db.clockSince(committing) })
+	r.job.update(func(p *ReshapeProgress) { p.Phase, p.Commit = PhaseInheriting, r.db.clockSince(committing) })
 	for _, child := range r.children { // before the parents' names of the files can be removed
 		for _, run := range child.Version.Load().Runs {
 			for _, f := range run.Files {
@@ -192,24 +192,24 @@ func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
 func (r *reshape) decide() error {
 	left, right := r.parents[0].Range, r.parents[len(r.parents)-1].Range
 	kind := r.job.Progress().Kind
-	if kind == splitter.Merge {
+	if kind == ReshapeMerge {
 		var err error
 		r.plan, err = splitter.PlanMerge(left, right)
 		return err
 	}
-	if kind == splitter.Split && r.c.routing.Load().table.Len() >= maxPartitions {
+	if kind == ReshapeSplit && r.c.routing.Load().table.Len() >= maxPartitions {
 		return &Refusal{Reason: splitter.TooMany}
 	}
 	at, err := r.boundary(partmap.Range{Min: left.Min, Max: right.Max})
 	if err != nil {
 		return err
 	}
-	if kind == splitter.Split {
+	if kind == ReshapeSplit {
 		r.plan, err = splitter.PlanSplit(left, at)
 	} else {
 		r.plan, err = splitter.PlanMove(left, right, at)
 	}
-	r.job.update(func(p *Progress) { p.At = at.String() })
+	r.job.update(func(p *ReshapeProgress) { p.At = at.String() })
 	return err
 }
 
@@ -235,7 +235,7 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 	if err != nil {
 		return at, err
 	}
-	r.job.update(func(p *Progress) { p.LeftBytes, p.RightBytes = choice.Left, choice.Right })
+	r.job.update(func(p *ReshapeProgress) { p.LeftBytes, p.RightBytes = choice.Left, choice.Right })
 	return splitter.Boundary(choice.At, r.c.levels())
 }
 
@@ -269,7 +269,7 @@ func (r *reshape) intend() error {
 		return err
 	}
 	r.ids = intent.Children
-	r.job.update(func(p *Progress) { p.Children = children })
+	r.job.update(func(p *ReshapeProgress) { p.Children = children })
 	return nil
 }
 

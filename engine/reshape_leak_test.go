@@ -81,15 +81,15 @@ func TestReshapeLeaks(t *testing.T) {
 			s.must(err)
 			first := faulty.Calls()
 			faulty.FailAt(first+n, syscall.ENOSPC, false)
-			run := func(start func(ids []PartitionID) (*Job, error)) error {
+			run := func(start func(ids []PartitionID) (*ReshapeJob, error)) error {
 				job, err := start(s.ids())
 				if err == nil {
 					err = job.Wait(context.Background())
 				}
 				return err
 			}
-			split := func(ids []PartitionID) (*Job, error) { return s.c.Split(context.Background(), ids[0], nil) }
-			merge := func(ids []PartitionID) (*Job, error) { return s.c.Merge(context.Background(), ids[0], ids[1]) }
+			split := func(ids []PartitionID) (*ReshapeJob, error) { return s.c.Split(context.Background(), ids[0], nil) }
+			merge := func(ids []PartitionID) (*ReshapeJob, error) { return s.c.Merge(context.Background(), ids[0], ids[1]) }
 			errs := []error{run(split)}
 			if errs[0] == nil && s.db.writable() == nil {
 				faulty.FailAt(0, nil, false)

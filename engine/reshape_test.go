@@ -207,7 +207,7 @@ func (c *crowd) reshape(rng *rand.Rand, n int) {
 	for n > 0 && !c.done.Load() {
 		parts := c.c.Partitions()
 		i := rng.IntN(len(parts))
-		var job *Job
+		var job *ReshapeJob
 		var err error
 		switch verb := rng.IntN(3); {
 		case verb == 0 && len(parts) < 6 || len(parts) == 1:

@@ -132,7 +132,7 @@ func (s *runsStore) step(ctx context.Context) string {
 }
 
 // reshaped waits for a job, which may have been refused.
-func (s *runsStore) reshaped(job *Job, err error) string {
+func (s *runsStore) reshaped(job *ReshapeJob, err error) string {
 	s.t.Helper()
 	if err == nil {
 		err = job.Wait(context.Background())

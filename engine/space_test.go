@@ -359,11 +359,12 @@ func TestHolders(t *testing.T) {
 			}))
 		}},
 		{"copy", 2, func(s *spaceStore, held func()) {
-			job, err := s.c.CopyTo(s.ctx, "other", ContainerDef{PartitionKey: []string{"/id"}}, nil)
+			job, err := s.c.CopyTo(s.ctx, "other", ContainerDef{PartitionKey: []string{"/id"}})
 			must(s.T, err)
 			must(s.T, job.CatchUp(s.ctx))
 			held()
-			must(s.T, job.Cancel(s.ctx))
+			job.Cancel()
+			must(s.T, s.db.DropContainer(s.ctx, "other"))
 		}},
 		{"export", 2, func(s *spaceStore, held func()) {
 			blocked(s, func(w io.Writer) error {

@@ -26,28 +26,28 @@ type SplitOptions struct {
 // children have new ids. A logical partition is never divided: if it is all that the
 // partition holds, the job ends with a *Refusal. Errors: ErrNotFound if the container
 // has no such partition, ErrInvalid for the boundary.
-func (c *Container) Split(ctx context.Context, id PartitionID, o *SplitOptions) (*Job, error) {
+func (c *Container) Split(ctx context.Context, id PartitionID, o *SplitOptions) (*ReshapeJob, error) {
 	at := ""
 	if o != nil {
 		at = o.At
 	}
-	return c.reshape(ctx, JobSplit, at, id)
+	return c.reshape(ctx, ReshapeSplit, at, id)
 }
 
 // Merge makes one physical partition of two neighbours, the lower one first,
 // and returns the job that does so.
-func (c *Container) Merge(ctx context.Context, left, right PartitionID) (*Job, error) {
-	return c.reshape(ctx, JobMerge, "", left, right)
+func (c *Container) Merge(ctx context.Context, left, right PartitionID) (*ReshapeJob, error) {
+	return c.reshape(ctx, ReshapeMerge, "", left, right)
 }
 
 // MoveBoundary moves the boundary between two neighbours, the lower one first, to at, in
 // hexadecimal digits. An empty at stands for the boundary that halves the bytes of both
 // best. It returns the job that does so.
-func (c *Container) MoveBoundary(ctx context.Context, left, right PartitionID, at string) (*Job, error) {
-	return c.reshape(ctx, JobMove, at, left, right)
+func (c *Container) MoveBoundary(ctx context.Context, left, right PartitionID, at string) (*ReshapeJob, error) {
+	return c.reshape(ctx, ReshapeMove, at, left, right)
 }
 
-func (c *Container) reshape(ctx context.Context, kind JobKind, at string, ids ...PartitionID) (*Job, error) {
+func (c *Container) reshape(ctx context.Context, kind ReshapeKind, at string, ids ...PartitionID) (*ReshapeJob, error) {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Container) reshape(ctx context.Context, kind JobKind, at string, ids ..
 	if end := partmap.MaxEPK(); boundary.Compare(&end) == 0 {
 		return nil, invalidf("boundary %s is the end of the key space: nothing lies behind it", at)
 	}
-	if c.def.Replicated && (kind != JobSplit || at == "") {
+	if c.def.Replicated && (kind != ReshapeSplit || at == "") {
 		return nil, fmt.Errorf("container %q: only splits at a boundary that is given: %w", c.name, ErrReplicated)
 	}
 	for _, id := range ids {
@@ -103,7 +103,7 @@ func (db *DB) splitLarge(parts []*partition) {
 // splitIfLarge returns the automatic split that is queued for a partition. It queues one
 // if the partition holds more than it should. nil: it does not, or it cannot be split
 // yet.
-func (db *DB) splitIfLarge(p *partition) *Job {
+func (db *DB) splitIfLarge(p *partition) *ReshapeJob {
 	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
 	due := policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.Inherited()) > 0, RefusedAt: p.refusedAt.Load()})
 	if j := p.queued.Load(); j != nil || !due || p.Dropped.Load() {
@@ -118,11 +118,11 @@ func (db *DB) splitIfLarge(p *partition) *Job {
 // queueSplit queues an automatic split of the partition. where, if not nil, may set how
 // the job chooses the boundary. It returns nil if a split is under way, or the container
 // is replicated.
-func (p *partition) queueSplit(where func(*Job)) *Job {
+func (p *partition) queueSplit(where func(*ReshapeJob)) *ReshapeJob {
 	if p.c.def.Replicated {
 		return nil
 	}
-	j := p.c.newJob(JobSplit, "", p.ID)
+	j := p.c.newJob(ReshapeSplit, "", p.ID)
 	j.auto = true
 	if where != nil {
 		where(j)

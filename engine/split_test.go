@@ -77,7 +77,7 @@ func (s *splitStore) put(n int, id, text string) {
 	s.upsert(StringKey(k), fmt.Sprintf(`,"k":%q`, k), id, text)
 }
 
-func (s *splitStore) split(i int, o *SplitOptions) Progress {
+func (s *splitStore) split(i int, o *SplitOptions) ReshapeProgress {
 	s.t.Helper()
 	job, err := s.c.Split(context.Background(), s.ids()[i], o)
 	s.must(err)
@@ -283,7 +283,7 @@ func TestCutRefused(t *testing.T) {
 	for i := range 50 {
 		s.put(7, fmt.Sprint(i), "one logical partition")
 	}
-	refused := func(want splitter.Reason, start func() (*Job, error)) {
+	refused := func(want splitter.Reason, start func() (*ReshapeJob, error)) {
 		t.Helper()
 		job, err := start()
 		s.must(err)
@@ -295,16 +295,16 @@ func TestCutRefused(t *testing.T) {
 		s.check()
 	}
 	ctx := context.Background()
-	split := func() (*Job, error) { return s.c.Split(ctx, s.ids()[0], nil) }
+	split := func() (*ReshapeJob, error) { return s.c.Split(ctx, s.ids()[0], nil) }
 	refused(splitter.OneLogicalPartition, split)
 	s.must(s.db.Flush(ctx))
 	refused(splitter.OneLogicalPartition, split)
-	refused(splitter.TooFine, func() (*Job, error) {
+	refused(splitter.TooFine, func() (*ReshapeJob, error) {
 		return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "0102030405060708090A0B0C0D0E0F1011"})
 	})
 	s.split(0, &SplitOptions{At: "1F"})
-	refused(splitter.OutsideRange, func() (*Job, error) { return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "1F"}) })
-	refused(splitter.NotNeighbours, func() (*Job, error) { return s.c.Merge(ctx, s.ids()[1], s.ids()[0]) })
+	refused(splitter.OutsideRange, func() (*ReshapeJob, error) { return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "1F"}) })
+	refused(splitter.NotNeighbours, func() (*ReshapeJob, error) { return s.c.Merge(ctx, s.ids()[1], s.ids()[0]) })
 	if _, err := s.c.Split(ctx, 99, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("split of no partition: %v", err)
 	}
@@ -507,13 +507,13 @@ func TestFileTwice(t *testing.T) {
 func TestTrimAfterRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *splitStore
-		var queued *Job
+		var queued *ReshapeJob
 		s = newSplitStore(t, byK, func(o *Options) {
 			o.Events = &EventListener{Compacted: func(e CompactionEvent) {
 				p := s.db.partitions()[0]
 				if e.Trim && e.Partition == p.ID && queued == nil {
 					// There are more files to trim. Nobody carries out the job yet.
-					queued = s.c.newJob(JobSplit, "", p.ID)
+					queued = s.c.newJob(ReshapeSplit, "", p.ID)
 					queued.auto = true
 					p.queued.Store(queued)
 				}
@@ -607,7 +607,7 @@ func TestHistory(t *testing.T) {
 	}
 	s.split(0, &SplitOptions{At: "1F"})
 	s.move(0, "20")
-	job := s.c.newJob(JobMerge, "", s.ids()...)
+	job := s.c.newJob(ReshapeMerge, "", s.ids()...)
 	job.cancel()
 	s.db.submit(job)
 	s.merge(0)

@@ -43,7 +43,7 @@ func (r *reshape) swap() (err error) {
 	if err != nil {
 		return err
 	}
-	r.job.update(func(p *Progress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
+	r.job.update(func(p *ReshapeProgress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
 	return nil
 }
 

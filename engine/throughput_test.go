@@ -111,7 +111,7 @@ func (s *meteredStore) merge(place int) {
 	s.done(s.c.Merge(context.Background(), parts[place].ID, parts[place+1].ID))
 }
 
-func (s *meteredStore) done(j *Job, err error) {
+func (s *meteredStore) done(j *ReshapeJob, err error) {
 	s.t.Helper()
 	if err == nil {
 		err = j.Wait(context.Background())

@@ -40,7 +40,7 @@ type workers struct {
 	flushes          atomic.Int32          // running in the background
 	calm             int32                 // how many flushes leave a processor to writers
 
-	jobs       splitter.Queue[*Job]
+	jobs       splitter.Queue[*ReshapeJob]
 	jobsWanted chan struct{}
 
 	mu      lockorder.Mutex[locks.Workers]

@@ -304,7 +304,7 @@ func reshapeAll(ctx context.Context, db *engine.DB) error {
 		return err
 	}
 	var errs []error
-	wait := func(job *engine.Job, err error) {
+	wait := func(job *engine.ReshapeJob, err error) {
 		if err == nil {
 			err = job.Wait(ctx)
 		}

@@ -98,19 +98,38 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 }
 
 // copy does all of it.
-func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Container, def engine.ContainerDef, progress func(engine.CopyProgress)) (err error) {
-	under, err := from.CopyTo(ctx, c.To, def, &engine.CopyOptions{Progress: progress})
+func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Container, def engine.ContainerDef, progress func(engine.CopyProgress)) error {
+	job, err := from.CopyTo(ctx, c.To, def)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, under.Close()) }()
-	if c.NoFinish {
-		return nil
+	defer job.Cancel() // nothing is left to cancel when Finish has returned nil
+	if err := watch(ctx, job, progress); err != nil || c.NoFinish {
+		return err
 	}
-	if _, err := under.Finish(ctx); err != nil || !c.Drop {
+	_, err = job.Finish(ctx)
+	progress(job.Progress())
+	if err != nil || !c.Drop {
 		return err
 	}
 	return db.DropContainer(ctx, c.Container)
+}
+
+// watch waits for a job of the engine, and tells its progress ten times a second and at
+// the end.
+func watch[P any](ctx context.Context, job interface {
+	Wait(context.Context) error
+	Progress() P
+}, tell func(P)) error {
+	for {
+		tick, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+		err := job.Wait(tick)
+		stop()
+		tell(job.Progress())
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
 }
 
 func (c *copyCommand) print(w io.Writer, done engine.CopyProgress, took time.Duration) {

@@ -37,7 +37,7 @@ func reshaped(t *testing.T) (dir string, last []engine.PartitionID) {
 		}
 		return list
 	}
-	wait := func(job *engine.Job, err error) {
+	wait := func(job *engine.ReshapeJob, err error) {
 		t.Helper()
 		check(t, err)
 		check(t, job.Wait(ctx))

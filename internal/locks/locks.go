@@ -15,7 +15,7 @@ import (
 
 // The kinds of locks, in the order in which they are taken.
 type (
-	Copy          struct{} // Copy.mu
+	Copy          struct{} // CopyJob.calls
 	Checkpoints   struct{} // DB.checkpoints
 	Compacting    struct{} // partition.compacting
 	Flushing      struct{} // partition.flushing
@@ -36,7 +36,7 @@ type (
 	Obsolete  struct{} // partition.obsolete
 	Building  struct{} // partition.building
 	Leftovers struct{} // DB.leftovers
-	Job       struct{} // Job.mu
+	Job       struct{} // job.mu
 	Workers   struct{} // workers.mu
 	Events    struct{} // of eventqueue.Queue
 )
@@ -44,7 +44,7 @@ type (
 type order = lockorder.Order
 
 // Order implements lockorder.Kind, as do those below.
-func (Copy) Order() order          { return order{Name: "Copy.mu", Rank: 10} }
+func (Copy) Order() order          { return order{Name: "CopyJob.calls", Rank: 10} }
 func (Checkpoints) Order() order   { return order{Name: "DB.checkpoints", Rank: 20} }
 func (Compacting) Order() order    { return order{Name: "partition.compacting", Rank: 30, Many: true} }
 func (Flushing) Order() order      { return order{Name: "partition.flushing", Rank: 40, Many: true} }
@@ -68,6 +68,6 @@ func (KeySizes) Order() order  { return order{Name: "keySizes.mu", Rank: 200, No
 func (Obsolete) Order() order  { return order{Name: "partition.obsolete", Rank: 200, NoIO: true} }
 func (Building) Order() order  { return order{Name: "partition.building", Rank: 200, NoIO: true} }
 func (Leftovers) Order() order { return order{Name: "DB.leftovers", Rank: 200, NoIO: true} }
-func (Job) Order() order       { return order{Name: "Job.mu", Rank: 200, NoIO: true} }
+func (Job) Order() order       { return order{Name: "job.mu", Rank: 200, NoIO: true} }
 func (Workers) Order() order   { return order{Name: "workers.mu", Rank: 200, NoIO: true} }
 func (Events) Order() order    { return order{Name: "eventqueue.Queue", Rank: 200, NoIO: true} }

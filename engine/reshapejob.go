@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavestore/cleave/splitter"
+)
+
+// ReshapeKind tells splits, merges and moves of boundaries apart.
+type ReshapeKind uint8
+
+// Kinds of reshapes.
+const (
+	ReshapeSplit   = ReshapeKind(splitter.Split)
+	ReshapeMerge   = ReshapeKind(splitter.Merge)
+	ReshapeMove    = ReshapeKind(splitter.Move)
+	ReshapeInstall = ReshapeKind(splitter.Install) // of an InstallPartition
+)
+
+// String returns "split", "merge", "move" or "install".
+func (k ReshapeKind) String() string { return splitter.Kind(k).String() }
+
+// ReshapePhase is how far a ReshapeJob has come.
+type ReshapePhase uint8
+
+// Phases of a ReshapeJob, in order.
+const (
+	PhaseQueued     ReshapePhase = iota
+	PhaseSettling                // the parents flush what they inherited themselves; the cut is chosen
+	PhasePreparing               // directories, links and manifests of the children are made
+	PhaseCommitting              // the store manifest and the swap; from here on the job is carried through
+	PhaseInheriting              // the children have taken over, and flush what they inherited
+	PhaseDone                    // also after an error
+)
+
+// String returns the phase in one word.
+func (p ReshapePhase) String() string {
+	if names := [...]string{"queued", "settling", "preparing", "committing", "inheriting", "done"}; int(p) < len(names) {
+		return names[p]
+	}
+	return "unknown"
+}
+
+// ReshapeProgress tells how far a ReshapeJob has come and how long its phases took.
+type ReshapeProgress struct {
+	Container string
+	Kind      ReshapeKind
+	Phase     ReshapePhase
+	Parents   []PartitionID // in key-space order
+	Children  []PartitionID // in key-space order; from PhasePreparing on
+	At        string        // the boundary between two children, hexadecimal
+	// LeftBytes and RightBytes are the sizes of the documents on either side of a cut
+	// that the engine chose, keys and overwritten versions included.
+	LeftBytes, RightBytes int64
+	CopiedBytes           int64 // of files that could not be linked
+
+	Settle  time.Duration // before PhasePreparing
+	Prepare time.Duration // PhasePreparing: flushes and merges of the parents could not commit
+	Commit  time.Duration // storing the store manifest
+	Pause   time.Duration // under the commit locks: writes to the parents waited
+	Swapped time.Time     // when the children took over, at the end of Pause; zero: not yet
+	Inherit time.Duration // from the swap until nothing was inherited
+}
+
+// ReshapeJob is a split, a merge or a move of a boundary. Such jobs are carried out one
+// at a time, in the order in which they were asked for. The job is carried through from
+// PhaseCommitting on; it ends when the children have inherited nothing any more. Its
+// error may be a *Refusal. It is safe for concurrent use.
+type ReshapeJob struct {
+	job[ReshapeProgress]
+	c *Container
+
+	at   string // the cut asked for; empty: none
+	auto bool
+	// midpoint says to cut a partition that is empty, or has a single key, in the
+	// middle of its range.
+	midpoint bool
+	install  *installation       // to commit; nil for other kinds of jobs
+	load     *splitter.Histogram // the cut halves this load; nil: it halves the bytes
+}
+
+// Progress tells how far the job has come.
+func (j *ReshapeJob) Progress() ReshapeProgress { return j.told() }
+
+// finish ends the job, and tells the listener.
+func (j *ReshapeJob) finish(err error) {
+	p := j.Progress()
+	if err != nil && !errors.Is(err, splitter.ErrRefused) {
+		err = fmt.Errorf("%v of partition %d: %w", p.Kind, p.Parents[0], err)
+	}
+	j.update(func(p *ReshapeProgress) { p.Phase = PhaseDone })
+	err = j.end(err)
+	j.cancel()
+	notify(j.db, j.db.opts.Events.Reshaped, ReshapeEvent{ReshapeProgress: p, Err: err})
+}
+
+// newJob makes a job of the container.
+func (c *Container) newJob(kind ReshapeKind, at string, parents ...PartitionID) *ReshapeJob {
+	j := &ReshapeJob{c: c, at: at}
+	j.begin(c.db, ReshapeProgress{Container: c.name, Kind: kind, Parents: parents})
+	context.AfterFunc(j.ctx, func() {
+		if j.db.work.ctx.Err() == nil && j.db.work.jobs.Remove(j) {
+			j.finish(context.Canceled)
+		}
+	})
+	return j
+}
+
+// submit queues a job; without background work it is carried out at once.
+func (db *DB) submit(j *ReshapeJob) {
+	if db.opts.manual {
+		db.run(j)
+		return
+	}
+	db.work.jobs.Push(j)
+	signal(db.work.jobsWanted)
+}
+
+// run carries out a job.
+func (db *DB) run(j *ReshapeJob) {
+	if j.install != nil {
+		j.finish(j.install.commit(j.ctx))
+		return
+	}
+	r := reshape{db: db, c: j.c, job: j}
+	j.finish(r.run(j.ctx))
+}
+
+// inheritRetry is the time after which ending an inheritance is tried again.
+const inheritRetry = 10 * time.Second
+
+// endInheritances ends the inheritances that are left: from jobs of an earlier run,
+// or after an error. It returns how long to wait before the next try; 0: there is
+// nothing to try again.
+func (w *workers) endInheritances() (wait time.Duration) {
+	for _, p := range w.db.partitions() {
+		if w.db.failure.Load() != nil {
+			return 0
+		}
+		if err := w.db.endInheritance(w.ctx, p); err != nil {
+			w.db.backgroundError("end an inheritance", err)
+			wait = inheritRetry
+		}
+	}
+	return wait
+}
+
+// reshapes carries out jobs until the store closes. In between it ends the
+// inheritances that jobs have left. Children that are too large themselves are split
+// again at once, so that splits keep up with a load.
+func (w *workers) reshapes() {
+	for {
+		j, ok := w.jobs.Pop()
+		if !ok {
+			if !w.sleep(w.jobsWanted, w.endInheritances()) {
+				break
+			}
+			continue
+		}
+		if w.ctx.Err() != nil {
+			j.finish(ErrClosed)
+			continue
+		}
+		w.db.run(j)
+		for _, id := range j.Progress().Children {
+			if p := j.c.partition(id); p != nil {
+				w.db.splitLarge([]*partition{p})
+			}
+		}
+	}
+	for j, ok := w.jobs.Pop(); ok; j, ok = w.jobs.Pop() {
+		j.finish(ErrClosed)
+	}
+}
