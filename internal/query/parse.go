@@ -32,9 +32,9 @@ const MaxText = 512 << 10
 //
 //	SELECT [DISTINCT] [TOP n] * | VALUE column | column, …
 //	FROM name [[AS] alias] [WHERE condition] [GROUP BY path, …]
-//	[ORDER BY path [ASC|DESC], …] [OFFSET n LIMIT m | LIMIT m]
+//	[ORDER BY path [ASC|DESC], …] [OFFSET n] [LIMIT m]
 //
-//	column      path [AS name] | function(path) [AS name] | COUNT(1) [AS name]
+//	column      path [[AS] name] | function(path) [[AS] name] | COUNT(1) [[AS] name]
 //	function    COUNT, SUM, AVG, MIN, MAX
 //	path        alias.name, alias["name"], alias.name[] for any element
 //	condition   path = constant, also != <> < <= > >=, [NOT] IN (…), [NOT] BETWEEN … AND …
@@ -187,7 +187,11 @@ func (p *parser) columns(s *Select) error {
 		if whole >= 0 {
 			if !s.Value || s.Distinct {
 				name := strings.TrimSpace(p.text[whole:p.tok.at])
-				if alias := p.aliasAhead(); alias != "" && alias != name {
+				alias := p.aliasAhead()
+				if alias == "" && p.tok.kind == tokenWord && !p.is("FROM") {
+					return p.unexpected("FROM")
+				}
+				if alias != "" && alias != name {
 					return p.errorf(whole, "%s is no path, which begins with the name behind FROM: write %[2]s.%[1]s", jsondoc.Clip(name), jsondoc.Clip(alias))
 				}
 				return p.errorf(whole, "the whole document is no column: write * or VALUE %s", jsondoc.Clip(name))
@@ -297,7 +301,7 @@ func (p *parser) from(*Select) error {
 	if err != nil {
 		return err
 	}
-	if as || p.tok.kind == tokenWord && !p.isClause() {
+	if as || p.tok.kind == tokenWord && !p.isClause() && wordsNotOffered[upper(p.tok.text)] == "" {
 		if p.tok.kind != tokenWord {
 			return p.unexpected("a name")
 		}
