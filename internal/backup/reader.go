@@ -65,7 +65,7 @@ func (d *Reader) Next(ctx context.Context, h Handler) (Info, error) {
 		stream, highest := binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint64(p[4:])
 		p = p[recordBytes:]
 		wrong := checkRecord(highest, p)
-		if highest > c.Seq || stream >= c.Store.NextPartition {
+		if highest > c.Seq || stream == 0 || stream >= c.Store.NextPartition {
 			wrong = fmt.Errorf("of partition %d up to sequence %d", stream, highest)
 		}
 		if wrong != nil {
