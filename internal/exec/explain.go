@@ -63,7 +63,7 @@ func (e *Execution) readsOf(px *PartExplanation) float64 {
 		}
 	}
 	sure := e.Select.Where.Op == query.All || e.look != nil && e.look.exact
-	if sure && e.Select.Limit > 0 && !e.Select.Grouped() && (len(e.Select.OrderBy) == 0 || e.ordered != nil) {
+	if sure && e.Select.Limit > 0 && !e.Select.Grouped() && (len(e.Select.OrderBy) == 0 || e.byIndex()) {
 		reads = min(reads, int64(e.Select.Limit+e.Select.Offset))
 	}
 	return float64(reads)
@@ -78,12 +78,12 @@ func (e *Execution) method() string {
 		return "counted in indexes"
 	case e.counts:
 		return "found and counted in indexes"
-	case e.look == nil && e.Select.Where.Op == query.All:
-		return "every document in scope is a result"
-	case e.look == nil:
+	case e.look == nil && e.Select.Where.Op != query.All:
 		return "every document in scope is read"
-	case e.look.plan.op == planAll:
+	case e.byIndex() && e.look.plan.op == planAll:
 		return "every document in scope, the first in order by the index"
+	case e.look == nil || e.look.plan.op == planAll:
+		return "every document in scope is a result"
 	case e.look.exact:
 		return "found in indexes"
 	}
@@ -97,10 +97,17 @@ func (e *Execution) orderMethod() string {
 		return "groups by their values"
 	case len(e.Select.OrderBy) == 0:
 		return "by key"
-	case e.ordered != nil && e.Select.Limit > 0 && !e.units[0].key.Valid():
+	case e.byIndex():
 		return "by index, the first sorted"
 	}
 	return "sorted"
+}
+
+// byIndex says whether an index gives the first results in their order, so that the
+// others are not looked at.
+func (e *Execution) byIndex() bool {
+	limit := e.Select.Limit
+	return e.ordered != nil && limit > 0 && e.Select.Offset <= maxIndexOrder-limit && !e.units[0].key.Valid()
 }
 
 // explainPart asks the indexes of a partition.
