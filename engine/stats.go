@@ -281,7 +281,7 @@ func (s Stats) String() string {
 	}
 	w.Flush()
 	fmt.Fprintf(&b, "reads %d (%d failed, %d cold), writes %d, deletes %d, bytes written %d\n", s.Reads, s.ReadErrors, s.ColdReads, s.Writes, s.Deletes, s.WrittenBytes)
-	fmt.Fprintf(&b, "flushes %d (%d bytes), merges %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Compactions, s.CompactedBytes, s.Stalls, s.Stalled)
+	fmt.Fprintf(&b, "flushes %d (%d bytes), compactions %d (%d bytes), stalls %d (%v)\n", s.Flushes, s.FlushedBytes, s.Compactions, s.CompactedBytes, s.Stalls, s.Stalled)
 	fmt.Fprintf(&b, "memory budget %d, write buffers %d (held %d), hot documents %d, snapshots %d, background errors %d\n", s.MemoryBudget, s.BufferBytes, s.HeldBytes, s.HotBytes, s.Snapshots, s.BackgroundErrors)
 	fmt.Fprintf(&b, "segment files open %d of %d (%d opened again), mapped %d of %d (%d again), obsolete bytes %d\n", s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles, s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles, s.ObsoleteBytes)
 	for _, h := range s.Holders {

@@ -32,7 +32,7 @@ func (r *Reader) Walk() *Walker {
 }
 
 // WalkKeys is Walk without the bodies of most single items: those of Version are nil. It
-// is for merges, which compare keys and copy most bodies as they are stored.
+// is for compactions, which compare keys and copy most bodies as they are stored.
 func (r *Reader) WalkKeys() *Walker {
 	w := r.Walk()
 	w.keys = true

@@ -50,7 +50,7 @@ func TestAddFrom(t *testing.T) {
 					t.Fatalf("WalkKeys is at %v, %v; Walk at %v", keys.Key(), keys.Err(), walk.Key())
 				}
 				if rng.IntN(4) == 0 {
-					continue // what a merge drops
+					continue // what a compaction drops
 				}
 				keep = append(keep, entry{walk.Key().Clone(), *walk.Version()})
 				keep[len(keep)-1].ver.Body = bytes.Clone(walk.Version().Body)

@@ -1,9 +1,9 @@
 package lsm
 
-// debts is the backlog behind a flush, merge or rewrite.
+// debts is the backlog behind a flush, compaction or rewrite.
 type debts struct {
 	buffers float64 // of a flush: part of the write buffers that is filled
-	runs    int     // of a merge: runs of the partition; a frozen memtable counts as one
+	runs    int     // of a compaction: runs of the partition; a frozen memtable counts as one
 	files   int     // of a rewrite: files without an index, or with a large foreign part
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // The index of a file is a section of the file. A flush builds it from the documents. A
-// merge builds it from the indexes of its inputs, with new ordinals, and from the
+// compaction builds it from the indexes of its inputs, with new ordinals, and from the
 // documents of inputs that have no index for the present policy. It is written, checked
 // and published with the file.
 
@@ -47,9 +47,9 @@ func (o *output) beginIndex() {
 	o.index.builder.Breathe = o.breatheIndex
 }
 
-// breatheIndex is breathe while an index is sorted and joined. A merge is also paced.
+// breatheIndex is breathe while an index is sorted and joined. A compaction is also paced.
 func (o *output) breatheIndex() error {
-	if err := o.yield(); err != nil || !o.merges {
+	if err := o.yield(); err != nil || !o.compacts {
 		return err
 	}
 	return o.pace()

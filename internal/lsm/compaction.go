@@ -10,11 +10,11 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// Merging is lazy: reads of several runs are cheap, writing them again is not.
+// Compaction is lazy: reads of several runs are cheap, writing them again is not.
 //
-// A merge reads age-contiguous runs and writes one in their place:
+// A compaction reads age-contiguous runs and writes one in their place:
 //
-//  1. The merge notes the sequences that readers have pinned, and the present one.
+//  1. The compaction notes the sequences that readers have pinned, and the present one.
 //  2. Of each key it keeps the newest version at or below each of these sequences.
 //     If it includes the oldest run, it drops tombstones below which no older
 //     version is kept.
@@ -23,24 +23,24 @@ import (
 //  5. Readers get the partition's new version; the input files are removed when the
 //     last reader of the old version has left.
 //
-// A crash before 4 leaves the inputs, and the merge starts over. A crash after 4 leaves
+// A crash before 4 leaves the inputs, and the compaction starts over. A crash after 4 leaves
 // the output.
 const (
-	TierRuns    = 8  // number of runs of similar size that are merged together
-	tierPercent = 20 // a merged run may be this much larger than all newer ones together
-	MaxRuns     = 12 // above it the newest runs are merged whatever their size
+	TierRuns    = 8  // number of runs of similar size that are compacted together
+	tierPercent = 20 // a compacted run may be this much larger than all newer ones together
+	MaxRuns     = 12 // above it the newest runs are compacted whatever their size
 	RunsLeft    = 2
 
 	ManyRuns = MaxRuns + 4 // from here on writes slow down
 	MostRuns = 3 * MaxRuns // from here on they wait
 )
 
-// CompactionPlan is a choice of runs to merge: v.runs[first:end].
+// CompactionPlan is a choice of runs to compact: v.runs[first:end].
 type CompactionPlan struct{ First, End int }
 
 func (p CompactionPlan) empty() bool { return p.End-p.First < 1 }
 
-// Picker chooses which of some neighbouring runs to merge; an empty plan: none. last
+// Picker chooses which of some neighbouring runs to compact; an empty plan: none. last
 // says that the partition has no older runs.
 type Picker func(runs []*Run, last bool) (CompactionPlan, error)
 
@@ -87,7 +87,7 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 	if err := m.run(inputs); err == ErrMoved {
 		return c, false, nil
 	} else if err != nil {
-		return c, false, fmt.Errorf("merge of partition %d: %w", t.ID, err)
+		return c, false, fmt.Errorf("compaction of partition %d: %w", t.ID, err)
 	}
 	var replacement []*Run
 	if out.Items > 0 {
@@ -265,7 +265,7 @@ func PickFew(runs []*Run, _ bool) (CompactionPlan, error) {
 	return CompactionPlan{0, len(runs) - RunsLeft + 1}, nil
 }
 
-// PickTiers is the picker of background merges.
+// PickTiers is the picker of background compactions.
 func (t *Tree) PickTiers(runs []*Run, last bool) (CompactionPlan, error) {
 	if len(runs) == 0 {
 		return CompactionPlan{}, nil

@@ -11,15 +11,15 @@ import (
 //   - A flush needs no older file. If an older file cannot be read, it is not recorded
 //     which of its versions the new file overwrites. Queries that need to know look it
 //     up.
-//   - A merge that meets damage in an input sets that file aside, in memory. The file
-//     stays on disk as it is. Later merges, trims and indexing leave it alone until the
-//     store is opened again. Nothing is merged across it.
+//   - A compaction that meets damage in an input sets that file aside, in memory. The file
+//     stays on disk as it is. Later compactions, trims and indexing leave it alone until the
+//     store is opened again. Nothing is compacted across it.
 //
 // Damage in indexes and stored deletion vectors does not count: they are rebuilt from the
 // documents.
 
-// pickCompaction chooses what to merge next, if anything. Runs that are set aside keep their
-// place in age: the runs before such a run and those after it are not merged with each
+// pickCompaction chooses what to compact next, if anything. Runs that are set aside keep their
+// place in age: the runs before such a run and those after it are not compacted with each
 // other.
 func pickCompaction(runs []*Run, choose Picker) (CompactionPlan, error) {
 	for first := 0; first < len(runs); first++ {
@@ -47,7 +47,7 @@ func anyHolds(parts []*Bounds, k *item.Key) bool {
 
 // separate moves the files that are set aside out of their runs, each time into a run of
 // their own behind the old one. The two runs have no key in common, so either may be the
-// older one. The caller has the turn to merge.
+// older one. The caller has the turn to compact.
 func (t *Tree) separate() {
 	t.Install.Lock()
 	defer t.Install.Unlock()

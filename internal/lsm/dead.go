@@ -9,16 +9,16 @@ import (
 )
 
 // Dead versions are overwritten and deleted versions, tombstones and expired items that
-// no reader needs. A flush or a merge still writes some versions that die later: those
+// no reader needs. A flush or a compaction still writes some versions that die later: those
 // that a reader sees, those that the change feed may still show, and those whose key is
-// also in a run that is not an input. Once these reasons are gone, a merge of all runs
+// also in a run that is not an input. Once these reasons are gone, a compaction of all runs
 // drops the versions. The footer of a file counts its overwritten versions and
 // tombstones. A run keeps the sequences of the readers that were active when it was
 // written (heldBy). Later readers see no version that was overwritten in the run, so its
 // overwritten versions are dead once these readers have ended. Readers do not survive the
 // process: after an open no run has any.
 const (
-	// deadPercent is the share of dead versions from which all runs are merged. So dead
+	// deadPercent is the share of dead versions from which all runs are compacted. So dead
 	// versions that no reader holds take at most as much space as live ones. Fewer than
 	// minDeadItems that have less than minDeadBytes do not count.
 	deadPercent  = 50
@@ -95,7 +95,7 @@ func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err e
 
 // gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
 // that no reader is left at or below the lowest sequence of h. If some readers are left,
-// gone sets HeldBack: maintenance then wakes the merger again.
+// gone sets HeldBack: maintenance then wakes the compactor again.
 func (t *Tree) gone(h heldBy) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true
@@ -115,8 +115,8 @@ func (t *Tree) gone(h heldBy) (part float64, lowest bool) {
 	return float64(gone) / float64(len(h)), lowest
 }
 
-// deadIn estimates how many versions a merge of neighbouring runs would drop now. It is
-// above 0 whenever such a merge would drop versions, except those that newer runs
+// deadIn estimates how many versions a compaction of neighbouring runs would drop now. It is
+// above 0 whenever such a compaction would drop versions, except those that newer runs
 // overwrite. last says that the partition has no older runs: then tombstones and expired
 // items can go too.
 func (t *Tree) deadIn(runs []*Run, last bool) (dead float64) {
@@ -143,7 +143,7 @@ func (t *Tree) deadIn(runs []*Run, last bool) (dead float64) {
 }
 
 // wasteful says whether so many versions of neighbouring runs are dead that the runs
-// should be merged.
+// should be compacted.
 func (t *Tree) wasteful(runs []*Run, last bool) bool {
 	dead := t.deadIn(runs, last)
 	var items, bytes float64

@@ -389,7 +389,7 @@ func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 // older runs.
 type vectorFinder struct {
 	older  []*Run
-	inputs map[uint64]*DeletionVector // what the inputs of a merge know, by number of the older file
+	inputs map[uint64]*DeletionVector // what the inputs of a compaction know, by number of the older file
 	// unread are the older files that could not be read, by number: what is overwritten in
 	// them is not recorded, and does not keep the file from being written.
 	unread map[uint64]bool
@@ -403,7 +403,7 @@ type vectorFinder struct {
 }
 
 // newVectorFinder returns a finder for an output. inputs are the runs that a
-// merge reads.
+// compaction reads.
 func newVectorFinder(older, inputs []*Run) *vectorFinder {
 	s := &vectorFinder{older: older, inputs: make(map[uint64]*DeletionVector), unread: make(map[uint64]bool)}
 	for _, r := range older {
@@ -559,7 +559,7 @@ func (t *Tree) carryVectors(o *output, newer []*Run) {
 	}
 }
 
-// completeVectors finds what the files of an output overwrite in files that merges have
+// completeVectors finds what the files of an output overwrite in files that compactions have
 // written meanwhile. Vectors for files that cannot be read stay unknown.
 func (t *Tree) completeVectors(o *output) {
 	if o.vectors == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // dictionary is the compression dictionary that a container's flushes share,
-// so that merges copy compressed documents as they are. When the compression
+// so that compactions copy compressed documents as they are. When the compression
 // ratio of a flush is a tenth worse than that of the dictionary's first flush,
 // the next flush samples a new one.
 type dictionary struct {
@@ -84,7 +84,7 @@ func firstDictionary(runs []*Run) *segment.Dictionary {
 	return nil
 }
 
-// CompactionDictionary returns the dictionary for a merge of runs: the container's,
+// CompactionDictionary returns the dictionary for a compaction of runs: the container's,
 // or else that of the newest input file with one. It returns nil below
 // minDictionaryBytes, where the dictionary would be a large part of the file.
 func (f *Family) CompactionDictionary(runs []*Run) *segment.Dictionary {

@@ -29,7 +29,7 @@ type Env struct {
 	MemIndexes  MemIndexes
 	NextFile    atomic.Uint64
 	FrozenBytes atomic.Int64 // of memtables that wait for their flush
-	HeldBack    atomic.Bool  // a reader holds dead versions back: merges look again later
+	HeldBack    atomic.Bool  // a reader holds dead versions back: compactions look again later
 	Replaying   bool         // the log is being read: older versions may still come
 
 	Reader         segment.ReaderOptions // with which files are opened

@@ -43,7 +43,7 @@ func (f *File) metIndex(err error) error {
 	return f.Renamed(err)
 }
 
-// refused is met for an input of a merge. It sets the file aside if the file is damaged,
+// refused is met for an input of a compaction. It sets the file aside if the file is damaged,
 // or when faultyReads reads of it have failed.
 func (f *File) refused(err error) error {
 	err = f.Met(err)
@@ -64,7 +64,7 @@ func (f *File) inheritDamage(from *File) {
 	f.BadIndex.Store(from.BadIndex.Load())
 }
 
-// walk returns a walker for a merge over the file from its lower bound on, or
+// walk returns a walker for a compaction over the file from its lower bound on, or
 // a little before it.
 func (f *File) walk() *segment.Walker {
 	if f.Clip == nil {
@@ -97,8 +97,8 @@ type File struct {
 	fingerprint atomic.Pointer[uint64] // of its index; nil: not read yet
 	BadIndex    atomic.Bool            // its index or its deletion vectors were found damaged
 	Damage      atomic.Pointer[error]  // first damage that was met in it; nil: none
-	Aside       atomic.Bool            // it is damaged: merges pass it over
-	failedReads atomic.Int32           // how often a merge failed to read it
+	Aside       atomic.Bool            // it is damaged: compactions pass it over
+	failedReads atomic.Int32           // how often a compaction failed to read it
 }
 
 // Renamed puts the partition's name of the file into an error of the reader.

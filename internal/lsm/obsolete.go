@@ -10,7 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// A file that a merge has replaced is obsolete until its name is removed. The
+// A file that a compaction has replaced is obsolete until its name is removed. The
 // manifest lists it, so that the next open removes it if this process does not. A
 // partition may refer to one file several times, with other bounds; the name
 // is removed with the last reference.
@@ -64,7 +64,7 @@ func (t *Tree) removeFiles(gone []*File) {
 		f.Release()
 		if n := f.Ref.Number; !removed[n] && !slices.Contains(t.Listed(), n) {
 			removed[n] = true
-			t.Env.Remove("remove a merged file", f.Ref.Size, func() error {
+			t.Env.Remove("remove an obsolete file", f.Ref.Size, func() error {
 				if !t.letGo(f) {
 					return ErrHeld
 				}
@@ -128,7 +128,7 @@ func (t *Tree) Sweep(names []string) error {
 		switch {
 		case isSegment && vfs.InUse(err):
 			t.Obsolete.Numbers = append(t.Obsolete.Numbers, number)
-			t.Env.Remove("remove a merged file", 0, func() error { return t.removeObsolete(name, number) })
+			t.Env.Remove("remove an obsolete file", 0, func() error { return t.removeObsolete(name, number) })
 		case err != nil && !errors.Is(err, fault.ErrMissing):
 			return err
 		}

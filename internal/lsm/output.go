@@ -17,9 +17,9 @@ import (
 type output struct {
 	pacer     pacing.Pacer
 	rewrites  int             // for a rewrite: its debts.files
-	ctx       context.Context // of the flush or merge
+	ctx       context.Context // of the flush or compaction
 	t         *Tree
-	merges    bool // of a merge, which gives way to flushes
+	compacts  bool // of a compaction, which gives way to flushes
 	expect    int
 	numbers   []uint64
 	Dict      *segment.Dictionary
@@ -36,21 +36,21 @@ type output struct {
 	hidden    bool // the last version was deleted with its logical partition, in this file
 	Items     int64
 	expiring  Expiring
-	paced     int64 // size of the present file when the merge was last paced
-	rate      int64 // limit in bytes a second, beside that of all merges; 0: none
+	paced     int64 // size of the present file when the compaction was last paced
+	rate      int64 // limit in bytes a second, beside that of all compactions; 0: none
 	index     outputIndex
 	vectors   *vectorFinder // nil: overwritten versions are not looked for
 	Published bool
 }
 
-// NewOutput returns an output of a flush or merge. older are the runs with older
-// versions; inputs are the runs that a merge reads, none for a flush.
+// NewOutput returns an output of a flush or compaction. older are the runs with older
+// versions; inputs are the runs that a compaction reads, none for a flush.
 func (t *Tree) NewOutput(ctx context.Context, expect int, older, inputs []*Run) *output {
 	codec := t.Family.Compression
 	if codec == segment.Small {
-		codec = segment.Fast // Small is for the oldest run: see merge
+		codec = segment.Fast // Small is for the oldest run: see CompactionDictionary
 	}
-	o := &output{ctx: ctx, t: t, expect: expect, Codec: codec, lo: t.Range.Min, hi: t.Range.Max, merges: len(inputs) > 0}
+	o := &output{ctx: ctx, t: t, expect: expect, Codec: codec, lo: t.Range.Min, hi: t.Range.Max, compacts: len(inputs) > 0}
 	if o.index.policy = t.Family.Indexing.Load(); o.index.policy != nil {
 		o.vectors = newVectorFinder(older, inputs)
 	}

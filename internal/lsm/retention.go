@@ -6,7 +6,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 )
 
-// retention decides which versions of a key a flush or merge keeps: the newest
+// retention decides which versions of a key a flush or compaction keeps: the newest
 // one at or below each sequence that a reader has pinned, and the present one. A
 // container that keeps changes keeps all above a floor, and the newest at or
 // below it. Callers show it the versions of a key newest first.
@@ -118,8 +118,8 @@ func (r *retention) gone(v *item.Version) bool {
 	return v.Deleted() || expired && (r.above == MaxSequence || !v.IsDocument())
 }
 
-// retention returns what a flush or merge that begins now must keep. A reader that
-// begins later reads at a sequence above all versions that the flush or merge sees.
+// retention returns what a flush or compaction that begins now must keep. A reader that
+// begins later reads at a sequence above all versions that the flush or compaction sees.
 func (t *Tree) retention(oldest bool) retention {
 	live := t.Env.Pins.Live()
 	r := retention{at: append([]uint64{MaxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: t.Family.ChangeFloor()}

@@ -74,7 +74,7 @@ func (r *Salvager) wants(lo, hi *item.Key) bool {
 	return (r.After == nil || item.Compare(r.After, hi) < 0) && (r.Before == nil || item.Compare(lo, r.Before) < 0)
 }
 
-// Read reads a tree as a merge of all of its runs does, with the memtables in front of
+// Read reads a tree as a compaction of all of its runs does, with the memtables in front of
 // them.
 func (r *Salvager) Read(t *Tree) error {
 	if b := t.Bounds(); !r.wants(&b.Lo, &b.Hi) {

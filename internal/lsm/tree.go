@@ -53,7 +53,7 @@ type Tree struct {
 		Behind     bool             // replay has flushed memtables, but not yet raised FlushedSeq
 	}
 
-	// Obsolete holds the numbers of merged files that are not removed yet.
+	// Obsolete holds the numbers of compacted files that are not removed yet.
 	Obsolete struct {
 		lockorder.Mutex[locks.Obsolete]
 		Numbers []uint64

@@ -178,7 +178,7 @@ func (v *Version) LookupMemory(l *item.Lookup, maxSeq uint64, out *item.Version)
 	return false
 }
 
-// Ages is the number of runs that merges can reduce. A frozen memtable counts as a run.
+// Ages is the number of runs that compactions can reduce. A frozen memtable counts as a run.
 func (v *Version) Ages() int { return v.compactable + len(v.Frozen) }
 
 const MaxSequence = math.MaxUint64

@@ -9,7 +9,7 @@ import (
 // share returns the share of a processor that the output should get.
 func (o *output) share() float64 {
 	d := debts{files: o.rewrites}
-	if o.merges {
+	if o.compacts {
 		d.runs = o.t.Version.Load().Ages()
 	} else {
 		d.buffers = float64(o.t.Env.Pool.Used()) / float64(o.t.Env.Pool.Limit())
@@ -27,7 +27,7 @@ func (o *output) yield() error {
 	return o.ctx.Err()
 }
 
-// pace pauses a merge while flushes are behind, and keeps it to its rate limit. It
+// pace pauses a compaction while flushes are behind, and keeps it to its rate limit. It
 // returns ErrMoved if the partition was dropped.
 func (o *output) pace() error {
 	for !o.pacer.Behind(o.share()) && o.t.Env.Crowded() {
@@ -58,8 +58,8 @@ func (o *output) pace() error {
 	return nil
 }
 
-// A merge checks after every paceItems items whether it must pause. While flushes need
-// the processors, and the merge is not behind its share, it pauses for giveWay at a
+// A compaction checks after every paceItems items whether it must pause. While flushes need
+// the processors, and the compaction is not behind its share, it pauses for giveWay at a
 // time. To keep to its rate limit it sleeps for at most paceSlice at a time.
 const (
 	paceItems = 128

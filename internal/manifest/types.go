@@ -143,7 +143,7 @@ type Files struct {
 	FlushedSeq uint64 `json:"flushed_seq"` // every write of the partition up to it is in Runs
 	Runs       []Run  `json:"runs"`        // newest first
 	// Segment files of the partition that Runs does not name are left over
-	// from a crash, and are removed at open, if they are in Obsolete (merged
+	// from a crash, and are removed at open, if they are in Obsolete (compacted
 	// into others) or at or above Floor (never committed). Others stay.
 	Obsolete []uint64 `json:"obsolete,omitempty"`
 	Floor    uint64   `json:"floor"`
