@@ -16,9 +16,9 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// TestMergeOfDisorder merges files whose checksums are right and whose versions are not
+// TestCompactionOfDisorder merges files whose checksums are right and whose versions are not
 // in order: that is damage of the file.
-func TestMergeOfDisorder(t *testing.T) {
+func TestCompactionOfDisorder(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	db, err := Open(ctx, "mem", testOptions(mem))

@@ -29,7 +29,7 @@ type tolerance struct {
 }
 
 // tolerances are of measures that are told while writers pause, in the order of
-// the table. Buffers fill and empty, files are merged when they are many: what is
+// the table. Buffers fill and empty, files are compacted when they are many: what is
 // added allows for the moment of a sample. The log must keep its bound whatever it
 // was at first, and so must the disk of a settled store; the log may pass it by what
 // comes before the store looks at it again.

@@ -178,16 +178,16 @@ type engineFigures struct {
 	WrittenBytes       int64   `json:"written_bytes"` // keys, ids and documents
 	LogBytes           int64   `json:"log_bytes"`
 	FlushBytes         int64   `json:"flush_bytes"`
-	MergeBytes         int64   `json:"merge_bytes"`
+	CompactionBytes    int64   `json:"compaction_bytes"`
 	WriteAmplification float64 `json:"write_amplification"` // bytes to files for a byte written
 	Syncs              int64   `json:"syncs"`
 	Flushes            int64   `json:"flushes"`
-	Merges             int64   `json:"merges"`
+	Compactions        int64   `json:"compactions"`
 
 	Waited waits          `json:"waited"`
 	Memory measure.Memory `json:"memory"`
 
-	RawBytes           int64   `json:"raw_bytes"`  // of the documents in the store, old versions that merges left too
+	RawBytes           int64   `json:"raw_bytes"`  // of the documents in the store, old versions that compactions left too
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
@@ -241,8 +241,8 @@ func newEngineFigures(s harness.Store, before harness.StoreStats, mem measure.Me
 	d := s.Stats().Since(before)
 	f := &engineFigures{
 		Writes: d.Writes, WrittenBytes: d.WrittenBytes,
-		LogBytes: d.LogBytes, FlushBytes: d.FlushBytes, MergeBytes: d.MergeBytes,
-		Syncs: d.Syncs, Flushes: d.Flushes, Merges: d.Merges,
+		LogBytes: d.LogBytes, FlushBytes: d.FlushBytes, CompactionBytes: d.CompactionBytes,
+		Syncs: d.Syncs, Flushes: d.Flushes, Compactions: d.Compactions,
 		Waited: waits{
 			Sync:         wait{d.SyncWaits, harness.Micros(d.SyncWait)},
 			BackPressure: wait{d.Stalls, harness.Micros(d.PressureWait)},
@@ -255,7 +255,7 @@ func newEngineFigures(s harness.Store, before harness.StoreStats, mem measure.Me
 			f.RawBytes += c.Stats().RawBytes
 		}
 	}
-	f.WriteAmplification = ratio(f.LogBytes+f.FlushBytes+f.MergeBytes, f.WrittenBytes)
+	f.WriteAmplification = ratio(f.LogBytes+f.FlushBytes+f.CompactionBytes, f.WrittenBytes)
 	return f
 }
 
@@ -271,7 +271,7 @@ func (f *engineFigures) print(w io.Writer) {
 	if f.Writes > 0 {
 		fmt.Fprintf(w, "  written  %s by the caller; log %s, %s %s, %s %s: write amplification %.2f\n",
 			humanize.Bytes(f.WrittenBytes), humanize.Bytes(f.LogBytes), humanize.Plural(f.Flushes, "flush", "flushes"), humanize.Bytes(f.FlushBytes),
-			harness.Plural(f.Merges, "merge"), humanize.Bytes(f.MergeBytes), f.WriteAmplification)
+			harness.Plural(f.Compactions, "compaction"), humanize.Bytes(f.CompactionBytes), f.WriteAmplification)
 	}
 	fmt.Fprintf(w, "  waited   sync %v (%s), back-pressure %v, cold reads %v; all workers together\n",
 		f.Waited.Sync, harness.Plural(f.Syncs, "sync"), f.Waited.BackPressure, f.Waited.ColdRead)

@@ -83,7 +83,7 @@ type loadCommand struct {
 	BatchBytes harness.ByteCount  `default:"1MiB" placeholder:"SIZE" help:"Bytes of documents between two durable points; default ${default}."`
 	Skip       harness.Position   `placeholder:"N" help:"Pass over the first documents of the input, to go on with a load that was broken off."`
 	MaxErrors  int64              `placeholder:"N" help:"Name refused documents and go on, up to so many; default: stop at the first."`
-	NoSettle   bool               `help:"Do not wait for flushes, merges and splits at the end."`
+	NoSettle   bool               `help:"Do not wait for flushes, compactions and splits at the end."`
 	JSON       harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON, in the form of those of pbench run; - is standard output, in place of the text."`
 }
 
@@ -320,7 +320,7 @@ type loadFigures struct {
 	Errors        int64   `json:"errors"` // documents refused
 	Bytes         int64   `json:"bytes"`  // of the documents
 	BytesPerS     float64 `json:"bytes_per_s"`
-	SettleSeconds float64 `json:"settle_s"` // flushes and merges afterwards
+	SettleSeconds float64 `json:"settle_s"` // flushes and compactions afterwards
 }
 
 func newLoadReport(r *harness.LoadResult, figures *engineFigures) *loadReport {

@@ -344,14 +344,14 @@ func TestLiveLine(t *testing.T) {
 		d := time.Duration(s * float64(time.Second))
 		return measure.Progress{Now: now.Add(d), Elapsed: d, Part: part, Operations: ops, Behind: behind}
 	}
-	stats = harness.StoreStats{Flushes: 7, Merges: 2}
+	stats = harness.StoreStats{Flushes: 7, Compactions: 2}
 	l.Watch(at(0.2, 0.1, 200, 0))
 	o := openOutcome(1234*time.Microsecond, 90*time.Microsecond, 100)
 	o.Tallies[workload.Update].Errors = 3
 	l.Interval(measure.Interval{Progress: at(1, 0.5, 1000, 0), Tallies: &o.Tallies})
-	stats = harness.StoreStats{Flushes: 9, Merges: 3, Stalls: 1, BufferBytes: 3 << 20}
+	stats = harness.StoreStats{Flushes: 9, Compactions: 3, Stalls: 1, BufferBytes: 3 << 20}
 	l.Watch(at(1, 0.5, 990, 10))
-	const want = "run 00:01 ▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░  50 %  990/s of 1,000/s  behind 10  read p99 1.23  lag 0.090 ms  errors 3  buffers 3.00 MiB  flushes 2  merges 1  stalls 1"
+	const want = "run 00:01 ▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░  50 %  990/s of 1,000/s  behind 10  read p99 1.23  lag 0.090 ms  errors 3  buffers 3.00 MiB  flushes 2  compactions 1  stalls 1"
 	if got := strings.TrimPrefix(b.String(), "\r"); got != want {
 		t.Errorf("drawn\n%q, want\n%q", got, want)
 	}

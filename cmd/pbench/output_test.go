@@ -88,7 +88,7 @@ func TestReportText(t *testing.T) {
 read           4      4   8.00      1.0     1.0     1.0       1.0     1.0       0
 ALL            4      4   8.00      1.0     1.0     1.0       1.0     1.0       0
 latencies are those of the calls, without the making of documents; MiB are of documents read and written
-  written  1.00 MiB by the caller; log 1.50 MiB, 1 flush 512 B, 0 merges 0 B: write amplification 2.00
+  written  1.00 MiB by the caller; log 1.50 MiB, 1 flush 512 B, 0 compactions 0 B: write amplification 2.00
   waited   sync 2.00 s in 3 (2 syncs), back-pressure 1.50 s in 2, cold reads 0.00 s in 0; all workers together
   memory   resident 2.00 KiB (peak 3.00 KiB), anonymous 1.00 KiB (peak 1.00 KiB)
   disk     512 B after close, 0.50 of the 1.00 KiB of documents in it

@@ -92,19 +92,19 @@ type second struct {
 	Offered float64 `json:"offered_per_s,omitempty"`
 	Behind  int64   `json:"behind,omitempty"` // operations that were due and not begun
 	results
-	Lag            *latencyFigures           `json:"lag,omitempty"`
-	Service        map[string]latencyFigures `json:"service,omitempty"` // of an open loop
-	LogBytes       int64                     `json:"log_bytes"`
-	Flushes        int64                     `json:"flushes"`
-	FlushBytes     int64                     `json:"flush_bytes"`
-	Merges         int64                     `json:"merges"`
-	MergeBytes     int64                     `json:"merge_bytes"`
-	Syncs          int64                     `json:"syncs"`
-	Stalls         int64                     `json:"stalls"`
-	BufferBytes    int64                     `json:"buffer_bytes"`
-	ResidentBytes  int64                     `json:"resident_bytes,omitempty"`
-	AnonymousBytes int64                     `json:"anonymous_bytes,omitempty"`
-	Splits         []harness.SplitFigures    `json:"splits,omitempty"` // that ended
+	Lag             *latencyFigures           `json:"lag,omitempty"`
+	Service         map[string]latencyFigures `json:"service,omitempty"` // of an open loop
+	LogBytes        int64                     `json:"log_bytes"`
+	Flushes         int64                     `json:"flushes"`
+	FlushBytes      int64                     `json:"flush_bytes"`
+	Compactions     int64                     `json:"compactions"`
+	CompactionBytes int64                     `json:"compaction_bytes"`
+	Syncs           int64                     `json:"syncs"`
+	Stalls          int64                     `json:"stalls"`
+	BufferBytes     int64                     `json:"buffer_bytes"`
+	ResidentBytes   int64                     `json:"resident_bytes,omitempty"`
+	AnonymousBytes  int64                     `json:"anonymous_bytes,omitempty"`
+	Splits          []harness.SplitFigures    `json:"splits,omitempty"` // that ended
 }
 
 // interval writes what happened in a part of the repetition.
@@ -115,7 +115,7 @@ func (r *recorder) interval(i measure.Interval) {
 	line := second{
 		V: 1, Repeat: r.repeat, AtS: harness.Round(i.Elapsed.Seconds(), 3), Seconds: harness.Round(i.Seconds(), 3),
 		Offered: harness.Round(r.offered, 1), Behind: i.Behind, results: resultsOf(i.Tallies, i.Seconds()),
-		LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Merges: d.Merges, MergeBytes: d.MergeBytes,
+		LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Compactions: d.Compactions, CompactionBytes: d.CompactionBytes,
 		Syncs: d.Syncs, Stalls: d.Stalls, BufferBytes: stats.BufferBytes,
 		ResidentBytes: memory.Resident, AnonymousBytes: memory.Anonymous,
 		Splits: r.splits.fresh,

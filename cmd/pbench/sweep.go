@@ -122,7 +122,7 @@ func (s *sweepCommand) sweep(ctx context.Context, b *benchmark) (*sweepReport, e
 	rep.Maximum = harness.Round(maximum, 1)
 	look := search{maximum: maximum}
 	for rate := look.next(); rate > 0; rate = look.next() {
-		// What one rate leaves to be flushed and merged is not the next one's.
+		// What one rate leaves to be flushed and compacted is not the next one's.
 		if err := t.Store.Settle(ctx); err != nil && ctx.Err() == nil {
 			return rep, err
 		}

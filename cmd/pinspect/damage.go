@@ -15,7 +15,7 @@ type damageInfo struct {
 	Max       string             `json:"max"` // exclusive
 	File      string             `json:"file"`
 	Offset    int64              `json:"offset"`          // -1: the file as a whole
-	Aside     bool               `json:"set_aside"`       // merges leave it alone
+	Aside     bool               `json:"set_aside"`       // compactions leave it alone
 	Whole     bool               `json:"whole_partition"` // the partition is neither read nor written
 	Error     string             `json:"error"`
 }

@@ -24,7 +24,7 @@ type infoCommand struct {
 
 // Help returns the long help text.
 func (*infoCommand) Help() string {
-	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a merge drops them. --count makes it exact. Of a container with a change retention it says how far back the feed of all versions goes. What containers keep that is dead otherwise, and files that merges have replaced and that are there yet, are named. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
+	return `Shows what a store holds. A number after ≤ is an upper bound: documents that were overwritten or deleted count until a compaction drops them. --count makes it exact. Of a container with a change retention it says how far back the feed of all versions goes. What containers keep that is dead otherwise, and files that merges have replaced and that are there yet, are named. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 
 Examples:
   pinspect DIR
@@ -48,7 +48,7 @@ type infoReport struct {
 	Exact      bool            `json:"exact"`
 	RawBytes   int64           `json:"raw_bytes"`
 	Disk       layout.Space    `json:"disk_bytes"`
-	Obsolete   int64           `json:"obsolete_bytes"`    // of segment files that merges have replaced and that are there yet
+	Obsolete   int64           `json:"obsolete_bytes"`    // of segment files that compactions have replaced and that are there yet
 	Holders    []engine.Holder `json:"holders,omitempty"` // what containers keep that is dead otherwise
 	Process    processFiles    `json:"process"`
 	Containers []containerInfo `json:"containers"`
@@ -288,7 +288,7 @@ func (r *infoReport) print(out *output) {
 	}
 	p.add("on disk", disk)
 	if r.Obsolete > 0 {
-		p.add("replaced", humanize.Bytes(r.Obsolete)+" in files that merges have replaced: somebody reads them, or the next open removes them")
+		p.add("replaced", humanize.Bytes(r.Obsolete)+" in files that compactions have replaced: somebody reads them, or the next open removes them")
 	}
 	for _, h := range r.Holders {
 		p.add("kept", printable(h.String()))

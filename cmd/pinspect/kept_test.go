@@ -30,7 +30,7 @@ func TestInfoOfWhatIsKept(t *testing.T) {
 	check(t, db.Compact(ctx))
 	check(t, db.Close())
 
-	// What a process leaves that is killed behind a merge.
+	// What a process leaves that is killed behind a compaction.
 	f, err := layout.Open(dir)
 	check(t, err)
 	defer f.Close()
@@ -60,7 +60,7 @@ func TestInfoOfWhatIsKept(t *testing.T) {
 		}
 	}
 	text := clean(t, "info", dir)
-	for _, want := range []string{"the change retention of container kept holds versions", humanize.Bytes(5000) + " in files that merges have replaced", "this process has"} {
+	for _, want := range []string{"the change retention of container kept holds versions", humanize.Bytes(5000) + " in files that compactions have replaced", "this process has"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

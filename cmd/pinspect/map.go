@@ -31,7 +31,7 @@ type mapCommand struct {
 func (*mapCommand) Help() string {
 	return `Draws the key space of each container as one bar: where its physical partitions begin and end, how much is in each, and how the bytes lie along the key space. Hashing spreads logical partitions evenly, so many small ones make a flat line, and a peak is a large one (with a hierarchical key also a large value of its first level). That shows at a glance whether a split can help: it cuts between peaks, never through one.
 
-The sizes come from the tables of the files and from the log. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. --from and --to look closer at a part of the key space, which runs from 00 to 3F.
+The sizes come from the tables of the files and from the log. A number after ≤ is an upper bound: overwritten and deleted versions count until a compaction drops them. --from and --to look closer at a part of the key space, which runs from 00 to 3F.
 
 Heat is the share of the documents whose last write is among the newest of the store (--recent). That is where writes went lately, as far as the disk tells: reads leave no trace there, and a document that is written again and again counts once. For heat the documents are read.
 

@@ -21,7 +21,7 @@ type partitionsCommand struct {
 
 // Help returns the long help text.
 func (*partitionsCommand) Help() string {
-	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them. After a split both halves have the files of the whole, until these are written anew: "in files" estimates what belongs to a partition, "own" are the bytes of files that it alone has, "shared" of those that others have too, each in full. The line below the table counts each file once.
+	return `Shows the physical partitions of each container: the range of the key space with its share drawn, items, bytes, runs and files. A number after ≤ is an upper bound: overwritten and deleted versions count until a compaction drops them. After a split both halves have the files of the whole, until these are written anew: "in files" estimates what belongs to a partition, "own" are the bytes of files that it alone has, "shared" of those that others have too, each in full. The line below the table counts each file once.
 
 The largest logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys. Where documents cannot be read the bounds are printed, and then the error; a store that is damaged so that it cannot be opened is shown as by pinspect tree.
 

@@ -24,7 +24,7 @@ type topCommand struct {
 func (*topCommand) Help() string {
 	return `Lists the largest logical partitions of each container, with their share of the physical partition that they lie in and of the limit of a logical partition (20 GiB unless the container has another). A logical partition is never divided: one that has more than half of its physical partition makes splits useless, one that nears the limit will refuse writes.
 
-The sizes come from the tables of the files and from the log; no document is read. A number after ≤ is an upper bound: overwritten and deleted versions count until a merge drops them (pinspect partitions --top counts documents exactly, by reading them all). Logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
+The sizes come from the tables of the files and from the log; no document is read. A number after ≤ is an upper bound: overwritten and deleted versions count until a compaction drops them (pinspect partitions --top counts documents exactly, by reading them all). Logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
 
 Examples:
   pinspect top DIR

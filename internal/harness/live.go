@@ -53,7 +53,7 @@ func (l *LiveLine) text(p measure.Progress) string {
 	b.WriteString(l.Splits.live())
 	now := l.Stats()
 	d := now.Since(l.begun)
-	fmt.Fprintf(&b, "  buffers %s  flushes %s  merges %s", humanize.Bytes(now.BufferBytes), humanize.Count(d.Flushes), humanize.Count(d.Merges))
+	fmt.Fprintf(&b, "  buffers %s  flushes %s  compactions %s", humanize.Bytes(now.BufferBytes), humanize.Count(d.Flushes), humanize.Count(d.Compactions))
 	if d.Stalls > 0 {
 		fmt.Fprintf(&b, "  stalls %s", humanize.Count(d.Stalls))
 	}

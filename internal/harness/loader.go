@@ -79,14 +79,14 @@ type RefusedError struct{ error }
 // Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.error }
 
-// Settle waits for flushes, merges and splits.
+// Settle waits for flushes, compactions and splits.
 func (r *LoadResult) Settle(ctx context.Context, env *Environment, s Store, mem *measure.Memory, splits *SplitLog) error {
 	start := time.Now()
 	bar := NewProgress(env, "settle", start)
 	defer bar.End()
 	err := measure.WhileWaiting(func() error { return s.Settle(ctx) }, func(now time.Time) {
 		mem.Sample()
-		bar.Show(now, -1, func() string { return "flush and merge" + splits.live() })
+		bar.Show(now, -1, func() string { return "flush and compact" + splits.live() })
 	})
 	r.Settled = time.Since(start)
 	if ctx.Err() != nil {

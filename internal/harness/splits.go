@@ -54,7 +54,7 @@ type SplitFigures struct {
 	Parents     []uint32 `json:"parents"`
 	Children    []uint32 `json:"children"`
 	Settle      float64  `json:"settle_us"`  // before anything is made
-	Prepare     float64  `json:"prepare_us"` // flushes and merges of the parent wait
+	Prepare     float64  `json:"prepare_us"` // flushes and compactions of the parent wait
 	Commit      float64  `json:"commit_us"`
 	Pause       float64  `json:"pause_us"` // under the commit lock: writes to the parent wait
 	Inherit     float64  `json:"inherit_us"`

@@ -35,7 +35,7 @@ type Store interface {
 	Flush(ctx context.Context) error
 	// Checkpoint makes a copy of linked files in dir.
 	Checkpoint(ctx context.Context, dir string) (Checkpoint, error)
-	// Settle flushes and merges until the store is at rest.
+	// Settle flushes and compacts until the store is at rest.
 	Settle(ctx context.Context) error
 	Close() error
 }
@@ -136,41 +136,41 @@ type ContainerStats struct {
 
 // StoreStats counts since the store was opened.
 type StoreStats struct {
-	BufferBytes  int64 // in memory now, to be flushed
-	Writes       int64
-	WrittenBytes int64 // keys, ids and documents that were written
-	LogBytes     int64
-	FlushBytes   int64
-	MergeBytes   int64
-	Syncs        int64
-	Flushes      int64
-	Merges       int64
-	SyncWaits    int64
-	Stalls       int64
-	ColdReads    int64
-	SyncWait     time.Duration
-	PressureWait time.Duration
-	ColdWait     time.Duration
+	BufferBytes     int64 // in memory now, to be flushed
+	Writes          int64
+	WrittenBytes    int64 // keys, ids and documents that were written
+	LogBytes        int64
+	FlushBytes      int64
+	CompactionBytes int64
+	Syncs           int64
+	Flushes         int64
+	Compactions     int64
+	SyncWaits       int64
+	Stalls          int64
+	ColdReads       int64
+	SyncWait        time.Duration
+	PressureWait    time.Duration
+	ColdWait        time.Duration
 }
 
 // Since returns what was counted after before.
 func (s StoreStats) Since(before StoreStats) StoreStats {
 	return StoreStats{
-		BufferBytes:  s.BufferBytes,
-		Writes:       s.Writes - before.Writes,
-		WrittenBytes: s.WrittenBytes - before.WrittenBytes,
-		LogBytes:     s.LogBytes - before.LogBytes,
-		FlushBytes:   s.FlushBytes - before.FlushBytes,
-		MergeBytes:   s.MergeBytes - before.MergeBytes,
-		Syncs:        s.Syncs - before.Syncs,
-		Flushes:      s.Flushes - before.Flushes,
-		Merges:       s.Merges - before.Merges,
-		SyncWaits:    s.SyncWaits - before.SyncWaits,
-		Stalls:       s.Stalls - before.Stalls,
-		ColdReads:    s.ColdReads - before.ColdReads,
-		SyncWait:     s.SyncWait - before.SyncWait,
-		PressureWait: s.PressureWait - before.PressureWait,
-		ColdWait:     s.ColdWait - before.ColdWait,
+		BufferBytes:     s.BufferBytes,
+		Writes:          s.Writes - before.Writes,
+		WrittenBytes:    s.WrittenBytes - before.WrittenBytes,
+		LogBytes:        s.LogBytes - before.LogBytes,
+		FlushBytes:      s.FlushBytes - before.FlushBytes,
+		CompactionBytes: s.CompactionBytes - before.CompactionBytes,
+		Syncs:           s.Syncs - before.Syncs,
+		Flushes:         s.Flushes - before.Flushes,
+		Compactions:     s.Compactions - before.Compactions,
+		SyncWaits:       s.SyncWaits - before.SyncWaits,
+		Stalls:          s.Stalls - before.Stalls,
+		ColdReads:       s.ColdReads - before.ColdReads,
+		SyncWait:        s.SyncWait - before.SyncWait,
+		PressureWait:    s.PressureWait - before.PressureWait,
+		ColdWait:        s.ColdWait - before.ColdWait,
 	}
 }
 
@@ -313,8 +313,8 @@ func (s engineStore) Stats() StoreStats {
 	return StoreStats{
 		BufferBytes: e.BufferBytes,
 		Writes:      e.Writes + e.Deletes, WrittenBytes: e.WrittenBytes,
-		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, MergeBytes: e.CompactedBytes,
-		Syncs: e.Log.Syncs, Flushes: e.Flushes, Merges: e.Compactions,
+		LogBytes: e.Log.Written, FlushBytes: e.FlushedBytes, CompactionBytes: e.CompactedBytes,
+		Syncs: e.Log.Syncs, Flushes: e.Flushes, Compactions: e.Compactions,
 		SyncWaits: e.Log.Waits, SyncWait: e.Log.Waited,
 		Stalls: e.Stalls, PressureWait: e.Stalled,
 		ColdReads: e.ColdReads, ColdWait: e.ColdWait,
