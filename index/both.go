@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"math/bits"
+	"runtime"
 )
 
 // What two postings have in common is found container by container, without a
@@ -47,64 +48,76 @@ func (b *chunkBits) add(data []byte) {
 	}
 }
 
-// both calls visit with the containers of two Large postings that have ordinals
-// of the same 65,536.
-func (p *Posting) both(q *Posting, visit func(a, b *frozen)) error {
-	a, err := p.frozen()
-	if err != nil {
-		return err
+// appendTo appends the ordinals of all containers to dst.
+func (f *frozen) appendTo(dst []uint32) []uint32 {
+	var held chunkBits
+	for f.next() {
+		f.bits(&held)
+		s := Set{base: uint32(f.key) << 16, words: held[:]}
+		dst = s.AppendTo(dst)
 	}
-	b, err := q.frozen()
-	if err != nil {
-		return err
-	}
-	for okA, okB := a.next(), b.next(); okA && okB; {
-		switch {
-		case a.key < b.key:
-			okA = a.next()
-		case b.key < a.key:
-			okB = b.next()
-		default:
-			visit(&a, &b)
-			okA, okB = a.next(), b.next()
-		}
-	}
-	if a.err != nil {
-		return a.err
-	}
-	return b.err
+	return dst
 }
 
-// CountBoth returns how many ordinals two Large postings have in common.
+// frames begins walks of two Large postings.
+func (p *Posting) frames(q *Posting) (a, b frozen, err error) {
+	if a, err = p.frozen(); err == nil {
+		b, err = q.frozen()
+	}
+	return a, b, err
+}
+
+// nextBoth moves to the next containers that have ordinals of the same 65,536.
+func nextBoth(a, b *frozen) bool {
+	okA, okB := a.next(), b.next()
+	for okA && okB && a.key != b.key {
+		if a.key < b.key {
+			okA = a.next()
+		} else {
+			okB = b.next()
+		}
+	}
+	return okA && okB
+}
+
+// CountBoth returns how many ordinals two Large postings have in common. The library
+// counts them, with vector instructions, unless both postings are sparse.
 func (p *Posting) CountBoth(q *Posting) (n int, err error) {
+	a, b, err := p.frames(q)
+	if err != nil {
+		return 0, err
+	}
+	if !a.sparse() || !b.sparse() {
+		if viewA, viewB := a.view(), b.view(); viewA != nil && viewB != nil {
+			n = int(viewA.AndCardinality(viewB))
+			runtime.KeepAlive(a.all)
+			runtime.KeepAlive(b.all)
+			return n, nil
+		}
+	}
+	return countBoth(&a, &b), nil
+}
+
+// countBoth is CountBoth for two sparse postings, of which AndCardinality of the
+// library takes up to 5 times as long (BenchmarkCountBoth).
+func countBoth(a, b *frozen) (n int) {
 	var bitsA, bitsB chunkBits
-	err = p.both(q, func(a, b *frozen) {
-		if a.kind == frozenBitmap && b.kind == frozenBitmap {
-			for i := range frozenWords {
-				n += bits.OnesCount64(a.word(i) & b.word(i))
-			}
-			return
+	for nextBoth(a, b) {
+		x, y := a, b
+		if y.kind == frozenArray && (x.kind != frozenArray || len(x.data) < len(y.data)) {
+			x, y = y, x // of two arrays the shorter one is made bits
 		}
-		if b.kind == frozenArray && (a.kind != frozenArray || len(a.data) < len(b.data)) {
-			a, b = b, a // of two arrays the shorter one is made bits
+		y.bits(&bitsB)
+		if x.kind == frozenArray {
+			n += bitsB.count(x.data)
+			continue
 		}
-		b.bits(&bitsB)
-		if a.kind == frozenArray {
-			n += bitsB.count(a.data)
-			return
-		}
-		if a.kind == frozenBitmap {
-			for i := range bitsB {
-				n += bits.OnesCount64(a.word(i) & bitsB[i])
-			}
-			return
-		}
-		a.bits(&bitsA)
+		x.bits(&bitsA)
 		for i := range bitsA {
 			n += bits.OnesCount64(bitsA[i] & bitsB[i])
 		}
-	})
-	return n, err
+	}
+	return n
 }
 
 // count returns how many ordinals of an array container are among the bits.
@@ -124,47 +137,63 @@ func (b *chunkBits) count(data []byte) (n int) {
 }
 
 // AddBoth adds to s the ordinals, of those in its range, that two Large postings
-// have in common.
+// have in common. And of the library takes up to 10 times as long, for two bitmaps 5
+// times, and 0.7 of the time for a few ordinals and runs (BenchmarkAddBoth).
 func (p *Posting) AddBoth(q *Posting, s *Set) error {
+	f, g, err := p.frames(q)
+	if err != nil {
+		return err
+	}
 	var bitsA, bitsB chunkBits
-	return p.both(q, func(a, b *frozen) {
+	for nextBoth(&f, &g) {
+		a, b := &f, &g
 		base := uint32(a.key) << 16
-		if base >= s.hi || uint64(base)+1<<16 <= uint64(s.lo) {
-			return
+		if uint64(base)+1<<16 <= uint64(s.lo) {
+			continue
 		}
-		if a.kind == frozenBitmap && b.kind == frozenBitmap {
-			_, words, whole := s.chunk(a.key)
-			from, to := s.wordsOf(base)
-			for i := from; i < to; i++ {
-				words[i-from] |= a.word(i) & b.word(i)
-			}
-			if !whole {
-				s.trim()
-			}
-			return
+		if base >= s.hi {
+			break
 		}
-		if b.kind == frozenArray && (a.kind != frozenArray || len(a.data) < len(b.data)) {
+		if b.kind == frozenArray && (a.kind != frozenArray || len(b.data) < len(a.data)) {
 			a, b = b, a
 		}
-		b.bits(&bitsB)
-		if a.kind == frozenArray {
-			for i := 0; i+1 < len(a.data); i += 2 {
+		switch few := a.kind == frozenArray && len(a.data) < frozenWords; {
+		case few && b.kind == frozenBitmap:
+			for i := 0; i < len(a.data); i += 2 {
+				if o := binary.LittleEndian.Uint16(a.data[i:]); b.has(o) {
+					s.Add(base + uint32(o))
+				}
+			}
+		case few:
+			b.bits(&bitsB)
+			for i := 0; i < len(a.data); i += 2 {
 				if o := binary.LittleEndian.Uint16(a.data[i:]); bitsB[o>>6]>>(o&63)&1 != 0 {
 					s.Add(base + uint32(o))
 				}
 			}
-			return
-		}
-		a.bits(&bitsA)
-		for i := range bitsA {
-			for w := bitsA[i] & bitsB[i]; w != 0; w &= w - 1 {
-				s.Add(base + uint32(i*64+bits.TrailingZeros64(w)))
+		case a.kind == frozenBitmap && b.kind == frozenBitmap:
+			_, words, _ := s.chunk(a.key)
+			from, to := s.wordsOf(base)
+			for i := from; i < to; i++ {
+				words[i-from] |= a.word(i) & b.word(i)
 			}
+			s.trim()
+		default:
+			a.bits(&bitsA)
+			b.bits(&bitsB)
+			_, words, _ := s.chunk(a.key)
+			from, to := s.wordsOf(base)
+			for i := from; i < to; i++ {
+				words[i-from] |= bitsA[i] & bitsB[i]
+			}
+			s.trim()
 		}
-	})
+	}
+	return nil
 }
 
-// Retain leaves in s what the posting has too.
+// Retain leaves in s what the posting has too. And of the library takes 1.5 to 5 times
+// as long unless the posting is sparse (BenchmarkRetain).
 func (p *Posting) Retain(s *Set) error {
 	if p.kind != Large {
 		kept := make([]uint32, 0, p.n)
@@ -206,5 +235,5 @@ func (p *Posting) Retain(s *Set) error {
 		}
 	}
 	clear(s.words[done:])
-	return f.err
+	return nil
 }

@@ -109,6 +109,20 @@ type Remap struct {
 // Dropped is what Remap has for a version that is not taken over.
 const Dropped = math.MaxUint32
 
+// exchange makes ordinals, which rise, the new ones, in place.
+func (r *Remap) exchange(ordinals []uint32) []uint32 {
+	if r.New == nil {
+		return ordinals
+	}
+	kept := ordinals[:0]
+	for _, o := range ordinals {
+		if i := o - r.First; o >= r.First && uint64(i) < uint64(len(r.New)) && r.New[i] != Dropped {
+			kept = append(kept, r.New[i])
+		}
+	}
+	return kept
+}
+
 type spilledRun struct{ off, size int64 }
 
 // ErrTooLarge is what Add returns if documents do not find place in the memory of

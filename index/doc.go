@@ -28,6 +28,13 @@
 // 1 KiB have no term. Span.Loose, Term.Cut and Compiled.Covers say where this makes an
 // answer inexact.
 //
+// Bitmaps are in the format of the roaring library (github.com/RoaringBitmap/roaring). The
+// library lists a posting, for compactions and comparisons, and counts what two postings
+// have in common, through a view of the mapped bytes (view.go). Queries collect ordinals
+// in a Set, which has a bit for each ordinal of a range, and this package has its own code
+// to write a bitmap and to bring it into a Set. The comment at each piece of that code
+// says how long the library takes, and names the benchmark.
+//
 // Invariants:
 //
 //  1. Terms rise strictly from front to back. The key of a fence is above all terms
@@ -35,7 +42,7 @@
 //  2. Ordinals of a posting rise strictly and are below the number of versions.
 //  3. A Source verifies the checksums of the bytes that it returns. Decoders check in any
 //     case that no offset or length leads out of the index. They never panic, and hold at
-//     most a block in memory.
+//     most a block in memory, and 50 bytes for each container of a bitmap.
 //  4. A Builder writes the same bytes for the same versions, whether or not it used a
 //     temporary file. It holds DefaultLimit, the same again while it sorts, the longest
 //     posting, and a hundredth of what it writes.

@@ -80,10 +80,19 @@ func readForged(t testing.TB, b []byte, keys [][]byte) {
 		if n++; n > len(b) {
 			t.Fatal("more terms than bytes")
 		}
-		check(c.Posting().AddTo(&set))
+		p := c.Posting()
+		check(p.AddTo(&set))
+		if p.Len() < 1<<16 {
+			_, err := p.AppendTo(nil)
+			check(err)
+		}
+		if p.Kind() == Large {
+			_, err := p.CountBoth(p)
+			check(err)
+		}
 	}
 	check(c.Err())
-	spend("a cursor", 4)
+	spend("a cursor", 8)
 	for _, key := range keys {
 		_, _, err := r.Lookup(key)
 		check(err)

@@ -2,13 +2,14 @@ package index
 
 import "encoding/binary"
 
-// A container of more than denseContainer ordinals is a bitmap, which is larger
-// than an array up to 4,096 but takes a fifth of the time to count and to join:
-// unlike in CRoaring, where it is one above 4,096 only.
+// A container of more than denseContainer ordinals is a bitmap. The library makes it
+// an array up to 4,096 ordinals. The array is smaller, but to join two of them takes
+// 12 times as long, and to count one in a set 2.8 times (BenchmarkThin).
 const denseContainer = 2048
 
 // frozenWriter makes bitmaps in the frozen format, see frozen. It keeps its
-// memory.
+// memory. The library takes 2 to 3 times as long (BenchmarkWriteBitmap), and knows no
+// such denseContainer.
 type frozenWriter struct {
 	bitmaps, runs, arrays []byte
 	keys, counts, types   []byte

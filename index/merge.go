@@ -370,42 +370,14 @@ func (s *taken) take(ok bool) (bool, error) {
 		if !ok {
 			return false, s.c.Err()
 		}
-		p := s.c.Posting()
-		s.ordinals = s.ordinals[:0]
-		remap := &s.in.remap
-		err := p.each(func(o uint32) {
-			if remap.New != nil {
-				i := o - remap.First
-				if o < remap.First || uint64(i) >= uint64(len(remap.New)) {
-					return
-				}
-				if o = remap.New[i]; o == Dropped {
-					return
-				}
-			}
-			s.ordinals = append(s.ordinals, o)
-		})
+		ordinals, err := s.c.Posting().AppendTo(s.ordinals[:0])
 		if err != nil {
 			return false, err
 		}
-		if p.kind == Large && !rising(s.ordinals) {
-			return false, p.r.corrupt(p.at, errPosting)
-		}
-		if len(s.ordinals) > 0 {
+		if s.ordinals = s.in.remap.exchange(ordinals); len(s.ordinals) > 0 {
 			return true, nil
 		}
 	}
-}
-
-// rising says whether ordinals rise. Those of a bitmap that was written wrong
-// need not.
-func rising(ordinals []uint32) bool {
-	for i := 1; i < len(ordinals); i++ {
-		if ordinals[i] <= ordinals[i-1] {
-			return false
-		}
-	}
-	return true
 }
 
 func (s *taken) key() []byte { return s.c.Key() }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"runtime"
 	"slices"
 )
 
@@ -64,53 +65,81 @@ var (
 	errUnwanted = errors.New("posting: bitmap of another number of ordinals than the dictionary says")
 )
 
-// each calls visit with the ordinals, in order.
+// each calls visit with the ordinals, in order, of a posting that is not Large.
 func (p *Posting) each(visit func(o uint32)) error {
-	switch p.kind {
-	case Short:
-		rest := p.list
-		next := uint64(0)
-		for range p.n {
-			d, n := uvarint(rest)
-			if n <= 0 {
-				return p.r.corrupt(p.at, errPosting)
-			}
-			rest = rest[n:]
-			if next += d; next >= uint64(p.r.info.Items) {
-				return p.r.corrupt(p.at, errOrdinal)
-			}
-			visit(uint32(next))
-			next++
-		}
-		if len(rest) > 0 {
-			return p.r.corrupt(p.at, errPosting)
-		}
-	case Large:
-		f, err := p.frozen()
-		if err != nil {
-			return err
-		}
-		for f.next() {
-			if err := f.each(visit); err != nil {
-				return err
-			}
-		}
-		return f.err
-	default:
+	if p.kind == Single {
 		if p.n > 0 {
 			visit(p.one)
 		}
+		return nil
+	}
+	rest := p.list
+	next := uint64(0)
+	for range p.n {
+		d, n := uvarint(rest)
+		if n <= 0 {
+			return p.r.corrupt(p.at, errPosting)
+		}
+		rest = rest[n:]
+		if next += d; next >= uint64(p.r.info.Items) {
+			return p.r.corrupt(p.at, errOrdinal)
+		}
+		visit(uint32(next))
+		next++
+	}
+	if len(rest) > 0 {
+		return p.r.corrupt(p.at, errPosting)
 	}
 	return nil
 }
 
 // AppendTo appends the ordinals to dst, in order.
 func (p *Posting) AppendTo(dst []uint32) ([]uint32, error) {
+	if p.kind == Large {
+		return p.appendLarge(dst)
+	}
 	err := p.each(func(o uint32) { dst = append(dst, o) })
 	return dst, err
 }
 
-// AddTo adds the ordinals that lie in the range of s to it.
+// appendLarge is AppendTo of a Large posting. The ordinals that it appends are checked,
+// and so the contents of all containers.
+func (p *Posting) appendLarge(dst []uint32) ([]uint32, error) {
+	f, err := p.frozen()
+	if err != nil {
+		return dst, err
+	}
+	n, end := len(dst), len(dst)+int(p.n)
+	if view := f.view(); view != nil {
+		dst = slices.Grow(dst, int(p.n)+1) // one more shows that there are too many
+		dst = dst[:n+view.ManyIterator().NextMany(dst[n:end+1])]
+		runtime.KeepAlive(f.all)
+	} else {
+		dst = f.appendTo(dst)
+	}
+	switch {
+	case len(dst) != end:
+		return dst, p.r.corrupt(p.at, errUnwanted)
+	case !rising(dst[n:]):
+		return dst, p.r.corrupt(p.at, errPosting)
+	case end > n && dst[end-1] >= p.r.info.Items:
+		return dst, p.r.corrupt(p.at, errOrdinal)
+	}
+	return dst, nil
+}
+
+// rising says whether ordinals rise.
+func rising(ordinals []uint32) bool {
+	for i := 1; i < len(ordinals); i++ {
+		if ordinals[i] <= ordinals[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// AddTo adds the ordinals that lie in the range of s to it. Or of the library takes
+// 1.2 to 9 times as long (BenchmarkAddTo).
 func (p *Posting) AddTo(s *Set) error {
 	if p.kind != Large {
 		if p.kind == Single && p.n > 0 {
@@ -150,7 +179,7 @@ func (p *Posting) AddTo(s *Set) error {
 			}
 		}
 	}
-	return f.err
+	return nil
 }
 
 // CountIn returns how many of the ordinals are in s.
@@ -171,7 +200,7 @@ func (p *Posting) CountIn(s *Set) (int, error) {
 	for f.nextIn(s.lo, s.hi) {
 		count += f.countIn(s)
 	}
-	return count, f.err
+	return count, nil
 }
 
 // countOf is CountIn given the ordinals of s as a list too.
@@ -190,9 +219,9 @@ func (p *Posting) countOf(list []uint32, s *Set) (count int, err error) {
 		if end < len(list) && uint16(list[end]>>16) == f.key {
 			end++
 		}
-		if f.kind == frozenArray && end < len(f.data)/16 {
+		if f.kind != frozenRuns && end < len(f.data)/16 {
 			for _, o := range list[:end] {
-				if f.hasIn(uint16(o)) {
+				if f.has(uint16(o)) {
 					count++
 				}
 			}
@@ -201,7 +230,7 @@ func (p *Posting) countOf(list []uint32, s *Set) (count int, err error) {
 		}
 		list = list[end:]
 	}
-	return count, f.err
+	return count, nil
 }
 
 // countShort is CountIn for a list of varints, most of which have one or two bytes.

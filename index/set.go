@@ -4,6 +4,11 @@ import "math/bits"
 
 // Set is a set of ordinals of a range, a bit for each. The zero value is the
 // empty set of the empty range. It is not safe for concurrent use.
+//
+// A bitmap of the library takes 15 to 80 times as long to add ordinals in any order and
+// 13 to 100 times to look them up, and makes And, Or and AndNot 1.4 to 13 times as long.
+// It is faster for sets of 1 in 500 ordinals, to count, and to walk over a sparse set
+// (BenchmarkSet).
 type Set struct {
 	lo, hi uint32
 	base   uint32 // lo, rounded down to a word
