@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -296,7 +297,7 @@ func (m *queryModel) scope(all map[itemID]queried) (Scope, []reference.Document)
 // pin draws a demand of the partition key.
 func (m *queryModel) pin() *query.Filter {
 	level := func(path string) *query.Filter {
-		f := &query.Filter{Op: []query.Op{query.Eq, query.In}[m.d.IntN(2)], Path: keyPath(path), Value: m.d.Constant()}
+		f := &query.Filter{Op: []query.Op{query.Eq, query.In}[m.d.IntN(2)], Path: jsondoc.KeyPath(path), Value: m.d.Constant()}
 		for range 1 + m.d.IntN(4) {
 			f.Values = append(f.Values, m.d.Constant())
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -381,7 +382,7 @@ func (m *wildModel) query() {
 	s := m.d.Select()
 	if m.d.IntN(5) == 0 {
 		path := []string{"/k", "/b", "/n", "/o/a"}[m.d.IntN(4)]
-		pin := &query.Filter{Op: query.Eq, Path: keyPath(path), Value: m.d.Constant()}
+		pin := &query.Filter{Op: query.Eq, Path: jsondoc.KeyPath(path), Value: m.d.Constant()}
 		if path == "/k" {
 			pin.Value, _ = query.ValueOf([]any{"a", "b", 1, 0, nil}[m.d.IntN(5)])
 		}

@@ -124,7 +124,7 @@ func (s Scope) narrowed(c *Container, f *query.Filter) (_ Scope, keys []Partitio
 	known := s.key.Len() // levels
 	keys = []PartitionKey{s.key}
 	for _, text := range c.def.sources()[known:] {
-		longer := joinLevel(keys, f.ValuesAt(keyPath(text)))
+		longer := joinLevel(keys, f.ValuesAt(jsondoc.KeyPath(text)))
 		if longer == nil {
 			break
 		}
@@ -198,15 +198,6 @@ func (s Scope) narrowedSynthetic(c *Container, values PartitionKey) Scope {
 		return s
 	}
 	return base
-}
-
-// keyPath returns the path of a level of the partition key. Its names are taken
-// literally.
-func keyPath(text string) (p query.Path) {
-	for _, name := range bytes.Split([]byte(text), []byte("/"))[1:] {
-		p = append(p, jsondoc.Step{Name: string(name)})
-	}
-	return p
 }
 
 // keyOfValue returns the key of documents whose level is v; the zero key if

@@ -38,7 +38,6 @@ type Builder struct {
 	work  int // since Breathe was called
 
 	tree    pathTree
-	tokens  jsondoc.Tokens
 	stack   []openNode
 	text    []byte
 	ordinal uint32
@@ -195,66 +194,51 @@ func (b *Builder) worked(n int) error {
 
 // scan reads a document.
 func (b *Builder) scan(doc []byte) {
-	t := &b.tokens
-	t.Reset(doc)
-	if t.Next() != jsondoc.ObjectOpen {
+	w := jsondoc.Walk(doc)
+	if w.Next().Kind != jsondoc.KindObject {
 		return
 	}
 	b.stack = append(b.stack[:0], openNode{})
 	for len(b.stack) > 0 {
 		top := &b.stack[len(b.stack)-1]
-		token := t.Next()
-		var at int32
-		switch {
-		case token == jsondoc.End:
-			return
-		case token == jsondoc.ObjectClose || token == jsondoc.ArrayClose:
+		v := w.Next()
+		if v.Kind == jsondoc.KindUndefined {
 			b.stack = b.stack[:len(b.stack)-1]
 			continue
-		case top.array:
+		}
+		var at int32
+		if top.array {
 			at = b.tree.elementOf(top.node)
-		default:
-			if token != jsondoc.Text {
-				return
+		} else {
+			if v.Kind != jsondoc.KindString {
+				return // no document
 			}
-			name := t.Body()
-			if t.Escaped() {
-				b.text = t.Unescape(b.text[:0])
-				name = b.text
-			}
-			at = b.tree.memberOf(top.node, top.before, name)
+			at = b.tree.memberOf(top.node, top.before, v.Bytes(&b.text))
 			top.before = at
-			token = t.Next()
+			v = w.Next()
 		}
 		n := &b.tree.nodes[at]
-		switch token {
-		case jsondoc.Text:
+		switch v.Kind {
+		case jsondoc.KindString:
 			if n.scalars {
-				text := t.Body()
-				if t.Escaped() {
-					b.text = t.Unescape(b.text[:0])
-					text = b.text
-				}
-				b.addString(at, text)
+				b.addString(at, v.Bytes(&b.text))
 			}
-		case jsondoc.Number:
+		case jsondoc.KindNumber:
 			if n.scalars {
-				b.addNumber(at, numberBits(t.Float()))
+				b.addNumber(at, numberBits(v.Number()))
 			}
-		case jsondoc.True:
-			if n.scalars {
+		case jsondoc.KindBool:
+			if n.scalars && v.Bool() {
 				b.addFixed(n, at, fixedTrue, Bool, 1)
-			}
-		case jsondoc.False:
-			if n.scalars {
+			} else if n.scalars {
 				b.addFixed(n, at, fixedFalse, Bool, 0)
 			}
-		case jsondoc.Null:
+		case jsondoc.KindNull:
 			if n.scalars {
 				b.addFixed(n, at, fixedNull, Null, 0)
 			}
-		case jsondoc.ObjectOpen, jsondoc.ArrayOpen:
-			array := token == jsondoc.ArrayOpen
+		case jsondoc.KindArray, jsondoc.KindObject:
+			array := v.Kind == jsondoc.KindArray
 			if n.containers {
 				if array {
 					b.addFixed(n, at, fixedArray, Array, 0)
@@ -263,26 +247,12 @@ func (b *Builder) scan(doc []byte) {
 				}
 			}
 			if n.dead {
-				b.skip()
+				w.Leave()
 			} else {
 				b.stack = append(b.stack, openNode{node: at, array: array})
 			}
 		default:
 			return // no document
-		}
-	}
-}
-
-// skip passes over the rest of an object or array.
-func (b *Builder) skip() {
-	for depth := 1; depth > 0; {
-		switch b.tokens.Next() {
-		case jsondoc.ObjectOpen, jsondoc.ArrayOpen:
-			depth++
-		case jsondoc.ObjectClose, jsondoc.ArrayClose:
-			depth--
-		case jsondoc.End:
-			return
 		}
 	}
 }

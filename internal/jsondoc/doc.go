@@ -1,9 +1,18 @@
-// Package jsondoc reads a document once: it validates every byte and yields the
-// id, the encoded partition key and the time to live. It is the only reader of
-// JSON on the write path, so that a document has one meaning everywhere.
+// Package jsondoc reads documents, so that a document has one meaning everywhere.
 //
-// What is a document: one JSON object (RFC 8259), white space around it allowed.
-// Stricter than encoding/json, each with its own error kind:
+//	bytes ── Scanner ──► id, encoded partition key, time to live
+//	         validates every byte, before the document is written
+//
+//	document ── Walker ──► names and values, one after the other
+//	            checks nothing
+//	              ├─ Selector   the values to which paths lead: of queries, of unique keys
+//	              ├─ Members    the members of one object
+//	              └─ Edit       a change of one place: of a patch
+//
+// # Documents
+//
+// A document is one JSON object (RFC 8259); white space around it is allowed. A
+// scan is stricter than encoding/json, with an error kind for each case:
 //
 //   - bytes that are not UTF-8, and \u escapes of half a surrogate pair
 //     (ErrUTF8; encoding/json puts U+FFFD in their place)
@@ -12,8 +21,8 @@
 //   - nesting deeper, or a document longer, than the limits allow (ErrTooDeep,
 //     ErrTooLarge)
 //
-// Numbers may have any magnitude. Only partition keys and ttl are converted,
-// to IEEE 754 doubles; one that overflows a double is refused there.
+// Numbers may have any magnitude. A scan converts those of partition keys and of
+// ttl only, to IEEE 754 doubles; it refuses a key that overflows a double.
 //
 // Members with a meaning:
 //
@@ -23,19 +32,30 @@
 //	                   package partmap allows; a path that leads nowhere, or
 //	                   through an array, is undefined
 //
-// Invariants:
+// # Invariants
 //
-//  1. Each byte is read by the one scan; errors in the JSON itself win over
-//     errors in the members with a meaning, which are checked after it.
-//  2. Work is linear in the length of the document, whatever its names: an
-//     object of up to 32 members is compared by a keyed 64-bit hash of the
-//     names, a larger one through a hash table. The key is drawn when the
+//  1. A scan reads every byte. Errors in the JSON itself win over errors in the
+//     members with a meaning, which it looks at afterwards.
+//  2. The work of a scan is linear in the length of the document, whatever its
+//     names: it compares those of an object of up to 32 members by a keyed 64-bit
+//     hash, those of a larger one through a hash table. The key is drawn when the
 //     program starts.
-//  3. A successful scan allocates nothing once the scanner's and the Doc's
-//     scratch have grown to the documents at hand. A scanner keeps at most some
+//  3. A successful scan allocates nothing once the scratch of the Scanner and of
+//     the Doc has grown to the documents at hand. A Scanner keeps at most some
 //     hundred KiB between scans.
+//  4. In a document that a scan has accepted, a Walker finds what encoding/json
+//     finds. In other bytes it finds some values and comes to the end.
+//  5. A Value is a part of its document as it is written. Nothing changes the
+//     bytes of a document; an Edit makes a new one.
 //
-// Limits: offsets are 32-bit, so a document has at most 2^31-1 bytes.
+// # Concurrency
+//
+// There are no locks. Paths and Selectors are immutable and may be shared. A
+// Scanner, a Doc and a Walker serve one goroutine at a time.
+//
+// # Limits
+//
+// Offsets are 32-bit, so a document has at most 2^31-1 bytes.
 package jsondoc
 
 import "github.com/cleavestore/cleave/internal/item"

@@ -1,7 +1,6 @@
 package jsondoc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -108,8 +107,7 @@ func (e *Edit) move(doc []byte) ([]byte, error) {
 	if strings.HasPrefix(e.Path, e.From+"/") {
 		return nil, errIntoItem
 	}
-	value := bytes.Clone(doc[from.value:from.end])
-	add := Edit{Kind: EditAdd, Path: e.Path, Value: value}
+	add := Edit{Kind: EditAdd, Path: e.Path, Value: doc[from.value:from.end]}
 	return add.Apply(from.remove(doc))
 }
 
@@ -117,7 +115,7 @@ func (e *Edit) move(doc []byte) ([]byte, error) {
 type spot struct {
 	array bool
 	found bool   // a value is there
-	name  []byte // of the member, as it is written in the path
+	name  string // of the member
 
 	start int // the member's name, or the element
 	value int // its value; not found: behind the last value, or the opening bracket
@@ -138,7 +136,7 @@ func (s *spot) put(doc, value []byte) []byte {
 		comma = []byte{','}
 	}
 	if !s.array {
-		name = append(appendString(nil, s.name), ':')
+		name = append(AppendString(nil, s.name), ':')
 	}
 	return splice(doc, s.value, s.value, comma, name, value)
 }
@@ -194,31 +192,31 @@ func locate(doc []byte, path string) (spot, error) {
 	if err := CheckPath(path); err != nil {
 		return spot{}, err
 	}
-	at := spot{found: true, value: skipSpace(doc, 0)}
+	at := spot{found: true}
 	for rest, more := path[1:], true; more; {
 		var token string
 		token, rest, more = strings.Cut(rest, "/")
 		if strings.Contains(token, "~") {
 			token = unescapePointer.Replace(token)
 		}
-		if !at.found || at.value >= len(doc) {
+		if !at.found {
 			return spot{}, errNoParent
 		}
 		var err error
-		if at, err = find(doc, at.value, token); err != nil {
+		if at, err = find(Walker{doc, at.value}, token); err != nil {
 			return spot{}, err
 		}
 	}
 	return at, nil
 }
 
-// find finds a member or element in the object or array that begins at open.
-func find(doc []byte, open int, token string) (spot, error) {
-	s := spot{name: []byte(token)}
+// find finds a member or element in the object or array before which w is.
+func find(w Walker, token string) (spot, error) {
+	s := spot{name: token}
 	index := -1
-	switch doc[open] {
-	case '{':
-	case '[':
+	switch w.Next().Kind {
+	case KindObject:
+	case KindArray:
 		s.array = true
 		if token != "-" {
 			n, err := strconv.ParseUint(token, 10, 31)
@@ -230,43 +228,26 @@ func find(doc []byte, open int, token string) (spot, error) {
 	default:
 		return s, errNoParent
 	}
-	last := open + 1 // behind the value before
 	var text []byte
-	for i := skipSpace(doc, open+1); i < len(doc) && doc[i] != '}' && doc[i] != ']'; {
-		start := i
+	last := w.pos // behind the value before
+	for v := w.Whole(); v.Kind != KindUndefined; v = w.Whole() {
+		start := w.pos - len(v.Text)
 		mine := index == s.count
 		if !s.array {
-			end, escaped, f := restOfString(doc, i+1)
-			if f != nil {
+			name := v
+			if v = w.Whole(); name.Kind != KindString || v.Kind == KindUndefined {
 				return s, errNoParent // it is no document
 			}
-			name := doc[i+1 : end]
-			if escaped {
-				text = unescape(text[:0], name)
-				name = text
-			}
-			mine = string(name) == token
-			i = skipSpace(doc, end+1)
-			if i >= len(doc) || doc[i] != ':' {
-				return s, errNoParent
-			}
-			i = skipSpace(doc, i+1)
-		}
-		end := valueEnd(doc, i)
-		if end == i {
-			return s, errNoParent
+			mine = string(name.Bytes(&text)) == token
 		}
 		switch {
 		case mine:
-			s.found, s.start, s.value, s.end, s.prev, s.index = true, start, i, end, last, s.count
+			s.found, s.start, s.value, s.end, s.prev, s.index = true, start, w.pos-len(v.Text), w.pos, last, s.count
 		case s.found && s.index == s.count-1:
 			s.next = start
 		}
 		s.count++
-		last = end
-		if i = skipSpace(doc, end); i < len(doc) && doc[i] == ',' {
-			i = skipSpace(doc, i+1)
-		}
+		last = w.pos
 	}
 	if s.found {
 		return s, nil
@@ -290,25 +271,9 @@ func sum(text []byte, by float64) ([]byte, error) {
 			return strconv.AppendInt(nil, total, 10), nil
 		}
 	}
-	f, ok := double(text)
-	if f += by; !ok || math.IsInf(f, 0) || math.IsNaN(f) {
+	f := double(text) + by
+	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return nil, errOverflow
 	}
 	return strconv.AppendFloat(nil, f, 'g', -1, 64), nil
-}
-
-// appendString appends a JSON string.
-func appendString(dst, s []byte) []byte {
-	dst = append(dst, '"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = fmt.Appendf(dst, `\u%04x`, c)
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }

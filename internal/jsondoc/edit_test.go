@@ -112,6 +112,16 @@ func TestEditModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 4 {
+			switch rng.IntN(3) { // written in another way
+			case 0:
+				var indented bytes.Buffer
+				if err := json.Indent(&indented, doc, " ", "\t"); err != nil {
+					t.Fatal(err)
+				}
+				doc = indented.Bytes()
+			case 1:
+				doc = bytes.ReplaceAll(doc, []byte(`"b"`), []byte(`"\u0062"`))
+			}
 			e := Edit{Kind: EditKind(rng.IntN(4)), Path: randomPath(rng)}
 			e.Value, _ = json.Marshal(randomValue(rng, 1))
 			got, err := e.Apply(doc)
@@ -221,6 +231,9 @@ func applyModel(root any, e *Edit) (any, bool) {
 func FuzzEdit(f *testing.F) {
 	f.Add([]byte(`{"id":"a","l":[1,{"x":2}]}`), "/l/1/x", "/l/0", uint8(0))
 	f.Add([]byte(`{"id":"a", "o" : { } }`), "/o/n", "/id", uint8(5))
+	for _, doc := range []string{`{"o"}`, `{"o"`, `{"o":`, `{"o":"`, `{"o":[`, `{1:2}`, `{"o":}`, `{"o" 1 "l" 2}`, `{"\uabc\\":1}`} {
+		f.Add([]byte(doc), "/o", "/o", uint8(4))
+	}
 	paths, err := Compile([]string{"/k"})
 	if err != nil {
 		f.Fatal(err)

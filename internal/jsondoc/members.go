@@ -3,12 +3,13 @@ package jsondoc
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// interpret fills out from the findings of a walk.
+// interpret fills out from what a scan found.
 func (s *Scanner) interpret(doc []byte, paths *Paths, out *Doc) error {
 	if err := s.takeID(doc, out); err != nil {
 		return err
@@ -19,105 +20,108 @@ func (s *Scanner) interpret(doc []byte, paths *Paths, out *Doc) error {
 	return s.takeKey(doc, paths, out)
 }
 
-func (s *Scanner) takeID(doc []byte, out *Doc) error {
-	v := s.found[slotID]
-	refuse := func(kind error, msg string) error {
-		return &Error{Offset: int(v.start), Path: "/id", Kind: kind, Msg: msg}
-	}
-	switch v.kind {
+// finding is where the value of a wanted member is, and its first byte, but that
+// '\\' stands for a string with escapes and 0 for an absent value.
+type finding struct {
+	start, end int32
+	first      byte
+}
+
+// value returns what was found. Of an object or array that is the bracket.
+func (f *finding) value(doc []byte) Value {
+	v := Value{Text: doc[f.start:f.end:f.end]}
+	switch f.first {
 	case '"':
-		out.ID, out.IDStart, out.IDEnd = doc[v.start:v.end:v.end], int(v.start), int(v.end)
+		v.Kind = KindString
 	case '\\':
-		out.id = unescape(out.id, doc[v.start:v.end])
-		out.ID = out.id
+		v.Kind, v.Escaped = KindString, true
+	case '{':
+		v.Kind = KindObject
+	case '[':
+		v.Kind = KindArray
+	case 't', 'f':
+		v.Kind = KindBool
+	case 'n':
+		v.Kind = KindNull
 	case 0:
-		return refuse(ErrNoID, "the document has no member id")
 	default:
-		return refuse(ErrBadID, "it must be a string, not "+v.typeName())
+		v.Kind = KindNumber
 	}
-	if len(out.ID) == 0 {
-		return refuse(ErrBadID, "it is empty")
+	return v
+}
+
+// refuse returns the error for a value that was found; it points behind the quote
+// of a string.
+func (f *finding) refuse(path string, kind error, msg string) error {
+	offset := int(f.start)
+	if f.first == '"' || f.first == '\\' {
+		offset++
 	}
-	if len(out.ID) > MaxID {
-		return refuse(ErrBadID, strconv.Itoa(len(out.ID))+" bytes, limit "+strconv.Itoa(MaxID))
+	return &Error{Offset: offset, Path: path, Kind: kind, Msg: msg}
+}
+
+func (s *Scanner) takeID(doc []byte, out *Doc) error {
+	f := &s.found[slotID]
+	v := f.value(doc)
+	switch v.Kind {
+	case KindString:
+	case KindUndefined:
+		return f.refuse("/id", ErrNoID, "the document has no member id")
+	default:
+		return f.refuse("/id", ErrBadID, "it must be a string, not "+v.Kind.withArticle())
 	}
-	if bytes.IndexByte(out.ID, '/') >= 0 || bytes.IndexByte(out.ID, '\\') >= 0 {
-		return refuse(ErrBadID, `it must not contain / or \`)
+	out.ID = slices.Clip(v.Bytes(&out.id))
+	switch {
+	case len(out.ID) == 0:
+		return f.refuse("/id", ErrBadID, "it is empty")
+	case len(out.ID) > MaxID:
+		return f.refuse("/id", ErrBadID, strconv.Itoa(len(out.ID))+" bytes, limit "+strconv.Itoa(MaxID))
+	case bytes.IndexByte(out.ID, '/') >= 0 || bytes.IndexByte(out.ID, '\\') >= 0:
+		return f.refuse("/id", ErrBadID, `it must not contain / or \`)
+	}
+	if !v.Escaped {
+		out.IDStart, out.IDEnd = int(f.start)+1, int(f.end)-1
 	}
 	return nil
 }
 
 func (s *Scanner) takeTTL(doc []byte, out *Doc) error {
-	v := s.found[slotTTL]
-	if v.kind == 0 {
+	f := &s.found[slotTTL]
+	v := f.value(doc)
+	switch v.Kind {
+	case KindNumber:
+	case KindUndefined:
 		return nil
+	default:
+		return f.refuse("/ttl", ErrBadTTL, "it must be a number, not "+v.Kind.withArticle())
 	}
-	refuse := func(msg string) error {
-		return &Error{Offset: int(v.start), Path: "/ttl", Kind: ErrBadTTL, Msg: msg}
+	ttl := v.Number()
+	if ttl != math.Trunc(ttl) || ttl != -1 && (ttl < 1 || ttl > MaxTTL) {
+		return f.refuse("/ttl", ErrBadTTL, "it must be -1 or a whole number from 1 to "+strconv.Itoa(MaxTTL))
 	}
-	if v.kind != '0' {
-		return refuse("it must be a number, not " + v.typeName())
-	}
-	f, ok := double(doc[v.start:v.end])
-	if !ok || f != math.Trunc(f) || f != -1 && (f < 1 || f > MaxTTL) {
-		return refuse("it must be -1 or a whole number from 1 to " + strconv.Itoa(MaxTTL))
-	}
-	out.TTL, out.HasTTL = int64(f), true
+	out.TTL, out.HasTTL = int64(ttl), true
 	return nil
 }
 
 func (s *Scanner) takeKey(doc []byte, paths *Paths, out *Doc) error {
-	for slot := range paths.keys {
-		v := s.found[slot]
-		refuse := func(msg string) error {
-			return &Error{Offset: int(v.start), Path: paths.text[slot], Kind: ErrBadKey, Msg: msg}
+	for i, path := range paths.text {
+		f := &s.found[paths.slots[i]]
+		v := f.value(doc)
+		if v.Kind == KindString && len(v.Text) > partmap.MaxString { // with quotes and escapes
+			if n := len(v.Bytes(&s.text)); n > partmap.MaxString {
+				return f.refuse(path, ErrBadKey, "a string of "+strconv.Itoa(n)+" bytes, limit "+strconv.Itoa(partmap.MaxString))
+			}
 		}
-		text := doc[v.start:v.end]
-		switch v.kind {
-		case 0:
-			out.PK = partmap.AppendUndefined(out.PK)
-		case 'n':
-			out.PK = partmap.AppendNull(out.PK)
-		case 't', 'f':
-			out.PK = partmap.AppendBool(out.PK, v.kind == 't')
-		case '0':
-			f, ok := double(text)
-			if !ok {
-				return refuse("the number is beyond the range of doubles")
+		var ok bool
+		if out.PK, ok = v.AppendKey(out.PK, &s.text); !ok {
+			if v.Kind == KindNumber {
+				return f.refuse(path, ErrBadKey, "the number is beyond the range of doubles")
 			}
-			out.PK = partmap.AppendNumber(out.PK, f)
-		case '"', '\\':
-			if v.kind == '\\' {
-				s.text = unescape(s.text[:0], text)
-				text = s.text
-			}
-			if len(text) > partmap.MaxString {
-				return refuse("a string of " + strconv.Itoa(len(text)) + " bytes, limit " + strconv.Itoa(partmap.MaxString))
-			}
-			out.PK = partmap.AppendString(out.PK, text)
-		default:
-			return refuse("it must be a string, number, true, false or null, not " + v.typeName())
+			return f.refuse(path, ErrBadKey, "it must be a string, number, true, false or null, not "+v.Kind.withArticle())
 		}
 		if len(out.PK) > partmap.MaxEncoded {
-			return refuse(strconv.Itoa(len(out.PK)) + " encoded bytes with the levels before it, limit " + strconv.Itoa(partmap.MaxEncoded))
+			return f.refuse(path, ErrBadKey, strconv.Itoa(len(out.PK))+" encoded bytes with the levels before it, limit "+strconv.Itoa(partmap.MaxEncoded))
 		}
 	}
 	return nil
-}
-
-// typeName returns the JSON type of a value that is present.
-func (v *finding) typeName() string {
-	switch v.kind {
-	case '"', '\\':
-		return "a string"
-	case '0':
-		return "a number"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case 'n':
-		return "null"
-	}
-	return "a boolean"
 }

@@ -1,7 +1,6 @@
 package jsondoc
 
 import (
-	"math"
 	"strconv"
 	"unsafe"
 )
@@ -97,16 +96,9 @@ func missingDigit(doc []byte, i int) (int, *flaw) {
 	return i, flawDigit
 }
 
-// double returns the nearest double of a scanned number, and false if that is
-// infinite.
-func double(text []byte) (float64, bool) {
-	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
-	return f, err == nil && !math.IsInf(f, 0)
-}
-
-// Float returns the double nearest to a JSON number; beyond the range of doubles
+// double returns the double nearest to a JSON number; beyond the range of doubles
 // it is infinite. Of anything else it returns some value.
-func Float(text []byte) float64 {
+func double(text []byte) float64 {
 	// Digits that fit 53 bits, divided by a power of ten that is exact, give the
 	// nearest double.
 	var digits uint64

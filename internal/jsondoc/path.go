@@ -2,6 +2,7 @@ package jsondoc
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -80,6 +81,15 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
+// KeyPath returns a path of a partition key definition, as Compile takes it, whose
+// names are literal.
+func KeyPath(text string) (p Path) {
+	for name := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
+		p = append(p, Step{Name: name})
+	}
+	return p
+}
+
 // String returns the text form.
 func (p Path) String() string {
 	var b strings.Builder
@@ -128,9 +138,9 @@ func AppendString(dst []byte, s string) []byte {
 // is infinite reads back as such.
 func AppendNumber(dst []byte, f float64) []byte {
 	switch {
-	case f > maxDouble:
+	case f > math.MaxFloat64:
 		return append(dst, "1e999"...)
-	case f < -maxDouble:
+	case f < -math.MaxFloat64:
 		return append(dst, "-1e999"...)
 	}
 	format := byte('f')

@@ -21,16 +21,8 @@ type frame struct {
 	seen  uint64 // object: filter of its names' hashes; array: elements before this one
 	first int    // names before its own, in Scanner.names
 	table int    // where its hash table begins, in Scanner.table
-	node  int32  // object: its node of the paths, or offPath
+	place int32  // object: its place of the paths, or offPath
 	array bool
-}
-
-// finding is the value of a wanted member: its first byte tells the type, but
-// '\\' stands for a string with escapes and 0 for an absent value. The offsets
-// are those of a string's body, else of the value's text.
-type finding struct {
-	start, end int32
-	kind       byte
 }
 
 // Scan validates doc and fills out. The error is nil or an *Error; then out has
@@ -48,7 +40,7 @@ func (s *Scanner) Scan(doc []byte, paths *Paths, limits Limits, out *Doc) error 
 			Msg: strconv.Itoa(len(doc)) + " bytes, limit " + strconv.Itoa(limit)}
 	}
 	s.found = [slots]finding{}
-	if err := s.walk(doc, paths.nodes, limits.MaxDepth); err != nil {
+	if err := s.scan(doc, paths.places, limits.MaxDepth); err != nil {
 		s.trim()
 		return err
 	}
@@ -72,17 +64,18 @@ func (s *Scanner) trim() {
 	}
 }
 
-// walk goes through the whole document and notes the findings. It is one loop
-// over the places between tokens, without recursion. What is not needed for
-// every token is in memory, behind s and cur, to leave the registers to the
-// offset, on which everything waits.
-func (s *Scanner) walk(doc []byte, nodes []node, maxDepth int) error {
+// scan goes through the whole document and notes the findings. It is one loop
+// over the states between tokens, without recursion. A tokenizer that hands over
+// one checked token after the other would take it more than a third of its speed.
+// What is not needed for every token is in memory, behind s and cur, to leave the
+// registers to the offset, on which everything waits.
+func (s *Scanner) scan(doc []byte, wanted places, maxDepth int) error {
 	var (
 		i, end int
 		depth  int    // the current container is s.frames[depth]
 		cur    *frame // &s.frames[depth]
 		n      int    // names of the open objects are s.names[:n]
-		wanted *want  // what the coming value is wanted for, or nil
+		place  int32  // of the coming value, or offPath
 		c      byte
 		m      uint64
 		f      *flaw
@@ -155,8 +148,8 @@ memberName:
 		}
 		n++
 
-		if cur.node >= 0 {
-			wanted = nodes[cur.node].find(h, s.nameBytes(doc, member))
+		if place = cur.place; place >= 0 {
+			place = wanted[place].hashedMember(s.nameBytes(doc, member), h)
 		}
 		known := false
 		if n-cur.first <= smallObject {
@@ -195,8 +188,7 @@ value:
 	c = doc[i]
 	switch {
 	case c == '"':
-		i++
-		for end = i; ; end += 8 {
+		for end = i + 1; ; end += 8 {
 			var w uint64
 			if end > len(doc)-8 {
 				w = loadTail(doc, end)
@@ -218,43 +210,30 @@ value:
 				c = '\\'
 			}
 		}
-		if wanted != nil {
-			s.find(wanted, c, i, end)
-			wanted = nil
-		}
-		i = end + 1
+		end++
 
 	case c-'0' < 10 || c == '-':
 		if end, f = number(doc, i); f != nil {
 			i = end
 			goto refuseValue
 		}
-		if wanted != nil {
-			s.find(wanted, '0', i, end)
-			wanted = nil
-		}
-		i = end
 
 	case c == '{' || c == '[':
-		node := int32(offPath)
-		if wanted != nil {
-			s.find(wanted, c, i, i+1)
-			if c == '{' {
-				node = wanted.child
-			}
-			wanted = nil
-		}
 		if depth+1 >= maxDepth {
 			f = &flaw{ErrTooDeep, "limit " + strconv.Itoa(maxDepth) + " levels"}
 			goto refuseValue
 		}
+		if place >= 0 {
+			s.find(wanted[place].slot, c, i, i+1)
+		}
 		i++
 		depth++
-		s.open(depth, n, node, c == '[')
+		s.open(depth, n, place, c == '[')
 		cur = &s.frames[depth]
 		if c == '{' {
 			goto objectOpen
 		}
+		place = offPath
 		if i >= len(doc) || doc[i] <= ' ' {
 			if i = skipSpace(doc, i); i == len(doc) {
 				f = flawEnd
@@ -271,12 +250,11 @@ value:
 			i = end
 			goto refuseValue
 		}
-		if wanted != nil {
-			s.find(wanted, c, i, end)
-			wanted = nil
-		}
-		i = end
 	}
+	if place >= 0 {
+		s.find(wanted[place].slot, c, i, end)
+	}
+	i = end
 
 valueDone:
 	if i >= len(doc) || doc[i] <= ' ' {
@@ -331,12 +309,12 @@ refuseValue: // the trouble is in the newest member or element
 }
 
 // open makes s.frames[depth] the frame of a container that begins.
-func (s *Scanner) open(depth, n int, node int32, array bool) {
+func (s *Scanner) open(depth, n int, place int32, array bool) {
 	if depth >= len(s.frames) {
 		s.frames = append(s.frames, make([]frame, max(8, depth))...)
 	}
 	f := &s.frames[depth]
-	f.seen, f.first, f.table, f.node, f.array = 0, n, len(s.table), node, array
+	f.seen, f.first, f.table, f.place, f.array = 0, n, len(s.table), place, array
 }
 
 // unusualName returns the name doc[start:end], which has escapes or characters
@@ -350,12 +328,10 @@ func (s *Scanner) unusualName(doc []byte, start, end int, escaped bool) name {
 	return name{hashName(s.text[at:]), int32(-1 - at), int32(len(s.text) - at)}
 }
 
-// find notes a value for the slots that take it.
-func (s *Scanner) find(w *want, kind byte, start, end int) {
-	for slot := range s.found {
-		if w.slots&(1<<slot) != 0 {
-			s.found[slot] = finding{int32(start), int32(end), kind}
-		}
+// find notes the value of a slot.
+func (s *Scanner) find(slot int32, first byte, start, end int) {
+	if slot >= 0 {
+		s.found[slot] = finding{int32(start), int32(end), first}
 	}
 }
 

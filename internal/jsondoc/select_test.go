@@ -1,7 +1,6 @@
 package jsondoc
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -60,63 +59,6 @@ func TestPathText(t *testing.T) {
 			t.Errorf("%q: %v", text, p)
 		}
 	}
-}
-
-// FuzzSelect gives a selector any bytes: of a document it finds what
-// encoding/json has there, of anything else it ends.
-func FuzzSelect(f *testing.F) {
-	for _, doc := range []string{
-		`{"a":{"b":"x"},"t":[1,{"x":"\u0041"},[2]]}`, `{"a":"\\","b":1}`, `{"a":{"b":{}`, `{"a`, `{"a":"`, `{"t":[`, `{"":1}`, `{"t":[{"x":1,"y":"]}"}]}`,
-	} {
-		f.Add([]byte(doc))
-	}
-	s := NewSelector(paths(f, "/a/b", "/t/[]/x", `/""`))
-	valid, err := Compile([]string{"/pk"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	var sc Scanner
-	var out Doc
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		var got [3][]any
-		count := 0
-		s.Select(doc, func(slot int, v Value) {
-			count++
-			var x any
-			if json.Unmarshal(v.Text, &x) == nil {
-				got[slot] = append(got[slot], x)
-			}
-		})
-		err := sc.Scan(doc, valid, Limits{}, &out)
-		if err != nil {
-			return
-		}
-		var root map[string]any
-		if err := json.Unmarshal(doc, &root); err != nil {
-			return // a number beyond the doubles
-		}
-		var want [3][]any
-		if a, ok := root["a"].(map[string]any); ok {
-			if b, ok := a["b"]; ok {
-				want[0] = append(want[0], b)
-			}
-		}
-		if list, ok := root["t"].([]any); ok {
-			for _, e := range list {
-				if m, ok := e.(map[string]any); ok {
-					if x, ok := m["x"]; ok {
-						want[1] = append(want[1], x)
-					}
-				}
-			}
-		}
-		if x, ok := root[""]; ok {
-			want[2] = append(want[2], x)
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("got %v, want %v", got, want)
-		}
-	})
 }
 
 func BenchmarkSelect(b *testing.B) {

@@ -28,7 +28,11 @@ func loadFast(doc []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(p)[:])
 }
 
+// loadTail is load for i > len(doc)-8.
 func loadTail(doc []byte, i int) (w uint64) {
+	if last := len(doc) - 8; last >= 0 {
+		return loadFast(doc, last) >> (8 * uint(i-last))
+	}
 	for j := len(doc) - 1; j >= i; j-- {
 		w = w<<8 | uint64(doc[j])
 	}
@@ -167,11 +171,12 @@ func hex4(doc []byte, i int) (r rune, f *flaw) {
 	return r, nil
 }
 
-// unescape appends the text of a scanned string's body.
+// unescape appends the text of a string's body; some text if no Scan has accepted
+// the string.
 func unescape(dst, body []byte) []byte {
 	for i := 0; i < len(body); {
 		c := body[i]
-		if c != '\\' {
+		if c != '\\' || i+1 == len(body) {
 			dst = append(dst, c)
 			i++
 			continue

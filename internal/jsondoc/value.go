@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
-	"unsafe"
+
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // Kind is the type of a value, in the order in which values of different types
@@ -32,7 +33,16 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-const maxDouble = math.MaxFloat64
+// withArticle names a value of the kind.
+func (k Kind) withArticle() string {
+	switch k {
+	case KindNull:
+		return k.String()
+	case KindArray, KindObject:
+		return "an " + k.String()
+	}
+	return "a " + k.String()
+}
 
 // Value is a value of a document as it is written there. The zero Value is
 // undefined.
@@ -48,11 +58,10 @@ func (v *Value) Bool() bool { return v.Text[0] == 't' }
 // Number returns the nearest double of a number; one beyond the doubles is
 // infinite. Minus zero is zero.
 func (v *Value) Number() float64 {
-	f, _ := strconv.ParseFloat(unsafe.String(unsafe.SliceData(v.Text), len(v.Text)), 64)
-	if f == 0 {
-		return 0
+	if f := double(v.Text); f != 0 {
+		return f
 	}
-	return f
+	return 0
 }
 
 // AppendText appends the text of a string, unescaped.
@@ -67,11 +76,39 @@ func (v *Value) AppendText(dst []byte) []byte {
 // Bytes returns the text of a string, unescaped: that in the document if there
 // are no escapes, else it is written into scratch, which may grow.
 func (v *Value) Bytes(scratch *[]byte) []byte {
-	if !v.Escaped {
-		return v.Text[1 : len(v.Text)-1]
+	if v.Escaped {
+		return v.unescaped(scratch)
 	}
+	return v.Text[1 : len(v.Text)-1]
+}
+
+// unescaped is apart so that the compiler inlines Bytes.
+//
+//go:noinline
+func (v *Value) unescaped(scratch *[]byte) []byte {
 	*scratch = v.AppendText((*scratch)[:0])
 	return *scratch
+}
+
+// AppendKey appends the component of a partition key that the value is, whatever
+// its length. It returns false for what is no component: objects, arrays and
+// numbers beyond the doubles. Scratch may grow.
+func (v *Value) AppendKey(dst []byte, scratch *[]byte) ([]byte, bool) {
+	switch v.Kind {
+	case KindUndefined:
+		return partmap.AppendUndefined(dst), true
+	case KindNull:
+		return partmap.AppendNull(dst), true
+	case KindBool:
+		return partmap.AppendBool(dst, v.Bool()), true
+	case KindNumber:
+		if f := double(v.Text); !math.IsInf(f, 0) {
+			return partmap.AppendNumber(dst, f), true
+		}
+	case KindString:
+		return partmap.AppendString(dst, v.Bytes(scratch)), true
+	}
+	return dst, false
 }
 
 // SameText reports whether two values are written alike.

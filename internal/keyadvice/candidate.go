@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -25,7 +24,7 @@ type candidate struct {
 	inexact   int64 // documents with a whole number that a double cannot tell from its neighbours
 	longest   int   // bytes of the longest string
 	order     order
-	enc       []byte // scratch
+	enc, text []byte // scratch
 }
 
 // level counts the documents whose value at a level is missing.
@@ -45,37 +44,29 @@ func newCandidate(paths []string, table *partmap.Table, maxKeys, heavyMax int) *
 // name is how a key definition is written.
 func (c *candidate) name() string { return strings.Join(c.paths, ",") }
 
-// add counts documents whose values at the levels are these; nil stands for
-// undefined.
-func (c *candidate) add(t tally, values ...[]byte) {
+// add counts documents whose values at the levels are these.
+func (c *candidate) add(t tally, values ...jsondoc.Value) {
 	c.enc = c.enc[:0]
 	long := false
 	first := 0 // bytes of the first level
-	for i, value := range values {
-		if value == nil {
-			c.enc = partmap.AppendUndefined(c.enc)
-			if i == 0 {
-				first = len(c.enc)
-			}
-			continue
-		}
-		start := len(c.enc)
+	for i := range values {
+		v, start := &values[i], len(c.enc)
 		var ok bool
-		if c.enc, ok = jsondoc.AppendKey(c.enc, value); !ok {
+		if c.enc, ok = v.AppendKey(c.enc, &c.text); !ok {
 			c.notScalar += t.documents
 			return
 		}
-		if value[0] == '"' {
+		if v.Kind == jsondoc.KindString {
 			length := len(c.enc) - start - 2
 			c.longest = max(c.longest, length)
 			long = long || length > partmap.MaxString
 		}
-		if beyondDoubles(value) {
+		if beyondDoubles(v) {
 			c.inexact += t.documents
 		}
 		if i == 0 {
 			first = len(c.enc)
-			if len(values) == 1 {
+			if len(values) == 1 && v.Kind != jsondoc.KindUndefined {
 				c.order.add(c.enc)
 			}
 		}
@@ -84,10 +75,11 @@ func (c *candidate) add(t tally, values ...[]byte) {
 		c.tooLong += t.documents
 		return
 	}
-	for i, value := range values {
-		if value == nil {
+	for i := range values {
+		switch values[i].Kind {
+		case jsondoc.KindUndefined:
 			c.levels[i].undefined += t.documents
-		} else if value[0] == 'n' {
+		case jsondoc.KindNull:
 			c.levels[i].null += t.documents
 		}
 	}
@@ -102,12 +94,8 @@ func (c *candidate) add(t tally, values ...[]byte) {
 
 // beyondDoubles reports whether a value is written as a whole number that
 // doubles do not tell from the next one.
-func beyondDoubles(value []byte) bool {
-	if value[0] != '-' && (value[0] < '0' || value[0] > '9') || len(value) < 16 || bytes.ContainsAny(value, ".eE") {
-		return false
-	}
-	x, err := strconv.ParseFloat(string(value), 64)
-	return err == nil && math.Abs(x) >= 1<<53
+func beyondDoubles(v *jsondoc.Value) bool {
+	return v.Kind == jsondoc.KindNumber && len(v.Text) >= 16 && !bytes.ContainsAny(v.Text, ".eE") && math.Abs(v.Number()) >= 1<<53
 }
 
 // hashBits returns the bits of an EPK that thin a counter: the last ones of

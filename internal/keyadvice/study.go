@@ -57,8 +57,8 @@ func (o Options) withDefaults() Options {
 type Study struct {
 	options    Options
 	reader     *reader
-	paths      *tree
-	values     [][]byte // by slot of paths
+	selector   *jsondoc.Selector
+	values     []jsondoc.Value // by slot of selector
 	candidates []*candidate
 	slots      [][]int // of each candidate's levels
 	total      tally
@@ -67,24 +67,28 @@ type Study struct {
 // NewStudy returns a study of candidates, each the 1 to 3 paths of a partition
 // key definition.
 func NewStudy(keys [][]string, o Options) (*Study, error) {
-	s := &Study{options: o.withDefaults(), reader: newReader(), paths: newTree()}
+	s := &Study{options: o.withDefaults(), reader: newReader()}
 	table := evenTable(s.options.Partitions)
+	known := make(map[string]int) // slots by path
+	var selected []jsondoc.Path
 	for _, paths := range keys {
 		if _, err := jsondoc.Compile(paths); err != nil {
 			return nil, err
 		}
 		var slots []int
 		for _, path := range paths {
-			n := &s.paths.nodes[s.paths.place(path)]
-			if n.slot < 0 {
-				n.slot = len(s.values)
-				s.values = append(s.values, nil)
+			slot, ok := known[path]
+			if !ok {
+				slot = len(selected)
+				known[path] = slot
+				selected = append(selected, jsondoc.KeyPath(path))
 			}
-			slots = append(slots, n.slot)
+			slots = append(slots, slot)
 		}
 		s.slots = append(s.slots, slots)
 		s.candidates = append(s.candidates, newCandidate(paths, table, s.options.MaxKeys, heavyKeys))
 	}
+	s.selector, s.values = jsondoc.NewSelector(selected), make([]jsondoc.Value, len(selected))
 	return s, nil
 }
 
@@ -109,10 +113,10 @@ func (s *Study) Add(doc []byte) error {
 		return err
 	}
 	clear(s.values)
-	s.paths.collect(doc, 0, s.values)
+	s.selector.Select(doc, func(slot int, v jsondoc.Value) { s.values[slot] = v })
 	t := tally{1, int64(len(doc))}
 	s.total.add(t)
-	var levels [partmap.MaxLevels][]byte
+	var levels [partmap.MaxLevels]jsondoc.Value
 	for i, c := range s.candidates {
 		for j, slot := range s.slots[i] {
 			levels[j] = s.values[slot]

@@ -53,7 +53,7 @@ func (s *Survey) Add(doc []byte) error {
 func (s *Survey) Documents() int64 { return s.total.documents }
 
 func (s *Survey) walk(object []byte, at int, path string, depth int, t tally) {
-	jsondoc.Members(object, func(name, value []byte) {
+	jsondoc.Members(object, func(name []byte, v jsondoc.Value) {
 		if len(name) == 0 || bytes.IndexByte(name, '/') >= 0 || string(name) == "?" || string(name) == "*" {
 			return // no path leads there
 		}
@@ -64,13 +64,13 @@ func (s *Survey) walk(object []byte, at int, path string, depth int, t tally) {
 			}
 			next = s.paths.member(at, string(name))
 		}
-		switch value[0] {
-		case '{':
+		switch v.Kind {
+		case jsondoc.KindObject:
 			if depth < maxFieldDepth {
-				s.walk(value, next, path+"/"+string(name), depth+1, t)
+				s.walk(v.Text, next, path+"/"+string(name), depth+1, t)
 			}
 			return
-		case '[':
+		case jsondoc.KindArray:
 			return
 		}
 		slot := s.paths.nodes[next].slot
@@ -83,23 +83,23 @@ func (s *Survey) walk(object []byte, at int, path string, depth int, t tally) {
 			full := path + "/" + string(name)
 			s.fields = append(s.fields, &field{candidate: newCandidate([]string{full}, s.table, surveyKeys, surveyHeavy)})
 		}
-		s.fields[slot].note(value, t)
+		s.fields[slot].note(v, t)
 	})
 }
 
 // note counts a value.
-func (f *field) note(value []byte, t tally) {
-	f.add(t, value)
-	switch c := value[0]; {
-	case c == '"':
+func (f *field) note(v jsondoc.Value, t tally) {
+	f.add(t, v)
+	switch v.Kind {
+	case jsondoc.KindString:
 		f.strings++
-		f.stringSize += int64(len(value) - 2)
-		if isFraction(value[1 : len(value)-1]) {
+		f.stringSize += int64(len(v.Text) - 2)
+		if isFraction(v.Text[1 : len(v.Text)-1]) {
 			f.fractions++
 		}
-	case c == '-' || '0' <= c && c <= '9':
+	case jsondoc.KindNumber:
 		f.numbers++
-		if bytes.ContainsAny(value, ".eE") {
+		if bytes.ContainsAny(v.Text, ".eE") {
 			f.fractions++
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Survey) Propose() [][]string {
 			continue
 		}
 		if missing := s.total.documents - f.total.documents - f.tooLong - f.notScalar; missing > 0 {
-			f.add(tally{missing, max(s.total.bytes-f.total.bytes, 0)}, nil)
+			f.add(tally{missing, max(s.total.bytes-f.total.bytes, 0)}, jsondoc.Value{})
 		}
 		d := f.describe(1)
 		if d.Logical < 2 {

@@ -2,7 +2,6 @@ package keyadvice
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
@@ -47,7 +46,7 @@ func (r *reader) check(doc []byte) error {
 	return nil
 }
 
-// tree is the members that some paths lead through.
+// tree is the members that a survey has met.
 type tree struct{ nodes []treeNode }
 
 type treeNode struct {
@@ -56,15 +55,6 @@ type treeNode struct {
 }
 
 func newTree() *tree { return &tree{nodes: []treeNode{{slot: -1}}} }
-
-// place returns the node that a path leads to.
-func (t *tree) place(path string) int {
-	at := 0
-	for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		at = t.member(at, name)
-	}
-	return at
-}
 
 // member returns the node of a member of a node.
 func (t *tree) member(at int, name string) int {
@@ -78,20 +68,4 @@ func (t *tree) member(at int, name string) int {
 	t.nodes[at].members[name] = next
 	t.nodes = append(t.nodes, treeNode{slot: -1})
 	return next
-}
-
-// collect sets the values of the slots that an object has.
-func (t *tree) collect(object []byte, at int, values [][]byte) {
-	jsondoc.Members(object, func(name, value []byte) {
-		next, ok := t.nodes[at].members[string(name)]
-		if !ok {
-			return
-		}
-		if slot := t.nodes[next].slot; slot >= 0 {
-			values[slot] = value
-		}
-		if value[0] == '{' && t.nodes[next].members != nil {
-			t.collect(value, next, values)
-		}
-	})
 }
