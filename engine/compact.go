@@ -42,7 +42,7 @@ func (db *DB) Compact(ctx context.Context) error {
 			return fmt.Errorf("compact: partition %d: a file is set aside: %w", p.ID, err)
 		}
 	}
-	return db.work.reclaimed(ctx)
+	return db.env.Reclaim.Wait(ctx)
 }
 
 // compactPartition merges, trims and indexes in a partition. One merge drops the versions that

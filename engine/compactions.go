@@ -45,7 +45,7 @@ func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done 
 	}
 	defer p.Compacting.Unlock()
 	done, err = w.db.trimFile(ctx, p, settle)
-	w.reclaimIfManual()
+	w.db.env.Reclaim.NowIfManual()
 	if err == lsm.ErrMoved && !settle {
 		err = nil
 	}

@@ -483,7 +483,7 @@ func (s *stage) flushPart(i int) {
 		p.freezeLocked()
 		p.mu.Unlock()
 		err := s.db.flushAll(context.Background(), p)
-		s.db.work.reclaimIfManual()
+		s.db.env.Reclaim.NowIfManual()
 		return err
 	}))
 }

@@ -63,7 +63,6 @@ type DB struct {
 		dir   *manifest.Dir
 		state manifest.Store
 	}
-	leftovers leftovers
 
 	unsampled uint32 // loadstats.Every-1
 
@@ -119,7 +118,6 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		closed: make(chan struct{}),
 	}
 	db.work.init(db)
-	db.files = openfile.NewBudget(openfile.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: db.work.retire})
 	db.initEnv()
 	if watch.opened != nil {
 		defer watch.opened(db)()
@@ -131,7 +129,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		err = fmt.Errorf("%w: %w", errReleased, err)
 	}
 	if err != nil {
-		db.work.reclaimNow() // memtables that a replay had flushed
+		db.env.Reclaim.Now() // memtables that a replay had flushed
 		db.abandon()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
@@ -216,7 +214,7 @@ func (db *DB) Close() error {
 		db.work.stop()
 		if !db.opts.ReadOnly {
 			db.closeErr = db.prepareClose()
-			db.work.reclaimNow()
+			db.env.Reclaim.Now()
 		}
 		db.abandon()
 		close(db.closed)
@@ -333,7 +331,7 @@ func (db *DB) abandon() {
 			v.Release(&db.env)
 		}
 	}
-	db.removeLeftovers()
+	db.env.Reclaim.RetryRemovals()
 	if db.log != nil {
 		db.log.Close() // does nothing if prepareClose has closed it
 	}

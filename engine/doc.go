@@ -125,9 +125,10 @@
 //	partition.versionMu * changes of the version that readers load
 //
 // All other locks come last: no lock of the table is taken under them. They are
-// DB.marks, keySizes.mu, partition.obsolete, partition.building, DB.leftovers,
-// job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches and statistics,
-// and those of other packages (wal/log.go has the table of the log's locks).
+// DB.marks, keySizes.mu, partition.obsolete, partition.building, Reclaimer.mu,
+// Reclaimer.removals, job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches
+// and statistics, and those of other packages (wal/log.go has the table of the log's
+// locks).
 //
 // # Sizes
 //

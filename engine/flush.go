@@ -50,7 +50,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	if err != nil || !ok {
 		return err
 	}
-	db.work.retire(func() {
+	db.env.Reclaim.Retire(func() {
 		mem.LetGo(&db.env)
 		db.work.releaseWaiters()
 	})
@@ -78,7 +78,7 @@ func (db *DB) Flush(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	db.work.reclaimIfManual()
+	db.env.Reclaim.NowIfManual()
 	return db.releaseLog()
 }
 

@@ -65,7 +65,7 @@ func (db *DB) endInheritance(ctx context.Context, p *partition) error {
 		if err := db.flushAlone(ctx, p); err != nil {
 			return err
 		}
-		db.work.reclaimIfManual()
+		db.env.Reclaim.NowIfManual()
 	}
 	return nil
 }

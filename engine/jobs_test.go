@@ -37,7 +37,7 @@ func TestSplitByItself(t *testing.T) {
 	}
 	settled := func() bool {
 		for _, p := range db.partitions() {
-			if p.Dropped.Load() || p.liveBytes() > o.MaxPartitionBytes || len(p.Inherited()) > 0 || p.queued.Load() != nil {
+			if p.Dropped.Load() || p.Version.Load().LiveBytes() > o.MaxPartitionBytes || len(p.Inherited()) > 0 || p.queued.Load() != nil {
 				return false
 			}
 		}
@@ -413,11 +413,11 @@ func TestSettleSplits(t *testing.T) {
 		s.must(s.db.Compact(context.Background()))
 		refused := 0
 		for _, p := range s.db.partitions() {
-			over := p.liveBytes() > s.db.opts.MaxPartitionBytes
+			over := p.Version.Load().LiveBytes() > s.db.opts.MaxPartitionBytes
 			if over && p.refusedAt.Load() > 0 {
 				refused++
 			} else if over {
-				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.ID, p.liveBytes())
+				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.ID, p.Version.Load().LiveBytes())
 			}
 			if p.queued.Load() != nil || len(p.Inherited()) > 0 || len(p.Version.Load().Runs) > lsm.RunsLeft {
 				t.Errorf("manual %v: partition %d is not at rest", manual, p.ID)

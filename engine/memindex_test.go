@@ -117,7 +117,7 @@ func TestMemtableIndexMemory(t *testing.T) {
 	if err := db.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	db.work.reclaimIfManual()
+	db.env.Reclaim.NowIfManual()
 	if n := held(); n != 0 {
 		t.Errorf("%d bytes after a flush", n)
 	}

@@ -28,12 +28,12 @@ func TestObsoleteBytes(t *testing.T) {
 			}
 			was := db.Stats().Containers[0].Partitions[0].FileBytes
 			must(t, replace(db))
-			db.work.reclaimNow()
+			db.env.Reclaim.Now()
 			if n := db.Stats().ObsoleteBytes; n != was {
 				t.Errorf("%d bytes are held, want %d", n, was)
 			}
 			release()
-			db.work.reclaimNow()
+			db.env.Reclaim.Now()
 			if n := db.Stats().ObsoleteBytes; n != 0 {
 				t.Errorf("%d bytes left", n)
 			}

@@ -212,7 +212,7 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 	}
 	defer p.Compacting.Unlock()
 	done, err = w.db.reindexFile(ctx, p, policy)
-	w.reclaimIfManual()
+	w.db.env.Reclaim.NowIfManual()
 	moved := err == lsm.ErrMoved
 	if !done && (err == nil || moved) {
 		p.c.endReindexing()

@@ -98,7 +98,7 @@ func (db *DB) makeRoom(ctx context.Context) error {
 		if err := db.flushOldest(ctx, largest); err != nil {
 			return err
 		}
-		db.work.reclaimNow()
+		db.env.Reclaim.Now()
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 			return err
 		}
 	}
-	db.work.reclaimNow()
+	db.env.Reclaim.Now()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/treecut"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -72,7 +73,7 @@ func (r *reshape) forget(err error) {
 		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
 			p.c.loadStats.Rest(&p.loadStats, p.db.uptime())
 		} else if refused {
-			p.refusedAt.Store(max(1, p.liveBytes()))
+			p.refusedAt.Store(max(1, p.Version.Load().LiveBytes()))
 		}
 		if r.job.auto {
 			if err != nil && !errors.Is(err, splitter.ErrRefused) {
@@ -228,7 +229,7 @@ func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
 		}
 		return splitter.Boundary(choice.At, r.c.levels())
 	}
-	choice, err := r.db.chooseCut(rng, r.parents)
+	choice, err := treecut.Choose(rng, trees(r.parents))
 	if errors.Is(err, splitter.ErrRefused) && r.job.midpoint {
 		return splitter.Boundary(partmap.Midpoint(rng), r.c.levels())
 	}

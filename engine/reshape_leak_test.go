@@ -116,7 +116,7 @@ func TestReshapeLeaks(t *testing.T) {
 				s.check()
 				s.must(snapshot.Close())
 				s.must(s.db.Compact(context.Background()))
-				s.db.work.reclaimNow()
+				s.db.env.Reclaim.Now()
 				s.check()
 				if used := s.db.env.Pool.Used(); used != 0 {
 					t.Errorf("copies %v, a full disk at call %d: %d bytes of memtables in use that hold nothing", copies, n, used)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -32,21 +33,21 @@ func (db *DB) retire(parts []*partition) {
 		p.Flushing.Unlock()
 		p.Compacting.Unlock()
 	}
-	db.work.retire(func() {
+	db.env.Reclaim.Retire(func() {
 		for _, v := range gone {
 			v.Release(&db.env)
 		}
 		db.work.releaseWaiters()
 		for i, p := range parts {
-			db.remove("remove the directory of a former partition", gone[i].FileBytes(), func() error {
+			db.env.Reclaim.Remove("remove the directory of a former partition", gone[i].FileBytes(), func() error {
 				if !p.LetGoAll(gone[i]) {
-					return lsm.ErrHeld
+					return reclaim.ErrHeld
 				}
 				return removeTree(db.env.FS, p.Dir)
 			})
 		}
 	})
-	db.work.reclaimIfManual()
+	db.env.Reclaim.NowIfManual()
 	db.endStreams(parts)
 }
 
@@ -75,7 +76,7 @@ func (db *DB) discard(parts []*partition, named bool) {
 	for _, p := range parts {
 		lsm.ReleaseRuns(p.Version.Load().Runs)
 		if !named {
-			db.remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.FS, p.Dir) })
+			db.env.Reclaim.Remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.FS, p.Dir) })
 		}
 	}
 }

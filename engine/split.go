@@ -105,7 +105,7 @@ func (db *DB) splitLarge(parts []*partition) {
 // yet.
 func (db *DB) splitIfLarge(p *partition) *ReshapeJob {
 	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
-	due := policy.Due(splitter.State{Bytes: p.liveBytes(), Inherits: len(p.Inherited()) > 0, RefusedAt: p.refusedAt.Load()})
+	due := policy.Due(splitter.State{Bytes: p.Version.Load().LiveBytes(), Inherits: len(p.Inherited()) > 0, RefusedAt: p.refusedAt.Load()})
 	if j := p.queued.Load(); j != nil || !due || p.Dropped.Load() {
 		return j
 	}
@@ -133,22 +133,4 @@ func (p *partition) queueSplit(where func(*ReshapeJob)) *ReshapeJob {
 	}
 	p.db.submit(j)
 	return j
-}
-
-// liveBytes estimates the size of the documents in the partition, without those that
-// newer ones overwrite, as if all versions of a run were of one size.
-func (p *partition) liveBytes() int64 {
-	v := p.Version.Load()
-	n := v.DocumentBytes()
-	for i, r := range v.Runs {
-		raw, _ := r.Compression()
-		n += raw
-		if all := float64(r.Items()); all > 0 {
-			n -= int64(float64(raw) * min(1, r.Older()/all))
-		}
-		if items := v.OlderItems(i); items > 0 {
-			n -= int64(float64(v.OlderRaw(i)) * float64(min(r.Overwritten, items)) / float64(items))
-		}
-	}
-	return max(n, 0)
 }

@@ -178,7 +178,7 @@ func (db *DB) Stats() Stats {
 	}
 	s.Log.Dropped = db.dropped
 	s.ColdReads, s.ColdWait = db.cold.Stats()
-	s.ObsoleteBytes = db.leftovers.bytes()
+	s.ObsoleteBytes = db.env.Reclaim.WaitingBytes()
 	files := db.files.Stats()
 	s.OpenFiles, s.MaxOpenFiles, s.ReopenedFiles = files.Files, files.MaxFiles, files.Reopens
 	s.MappedFiles, s.MaxMappedFiles, s.RemappedFiles = files.Mappings, files.MaxMappings, files.Remaps

@@ -24,7 +24,7 @@ func (db *DB) sweep() error {
 			continue
 		}
 		if err := removeTree(db.env.FS, dir); vfs.InUse(err) {
-			db.remove("remove a replaced partition", 0, func() error { return removeTree(db.env.FS, dir) })
+			db.env.Reclaim.Remove("remove a replaced partition", 0, func() error { return removeTree(db.env.FS, dir) })
 		} else if err != nil {
 			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
 		}

@@ -247,7 +247,7 @@ func (c *Container) queueSplits() (some bool) {
 	}
 	shares := c.shares()
 	slices.SortStableFunc(parts, func(a, b *partition) int {
-		return cmp.Or(cmp.Compare(shares[b.ID], shares[a.ID]), cmp.Compare(b.liveBytes(), a.liveBytes()),
+		return cmp.Or(cmp.Compare(shares[b.ID], shares[a.ID]), cmp.Compare(b.Version.Load().LiveBytes(), a.Version.Load().LiveBytes()),
 			cmp.Compare(b.Span.Hi-b.Span.Lo, a.Span.Hi-a.Span.Lo))
 	})
 	for _, p := range parts {

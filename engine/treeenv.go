@@ -5,6 +5,8 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -16,6 +18,8 @@ func (db *DB) initEnv() {
 	e.Pool = arena.NewPool(o.arenaBytes())
 	e.Pool.MakeAhead(chunksAhead)
 	e.Epoch = epoch.New()
+	e.Reclaim = reclaim.New(e.Epoch, db.backgroundError, o.manual)
+	db.files = openfile.NewBudget(openfile.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: e.Reclaim.Retire})
 	e.MemIndexes.Init(e.Pool, o.MemoryBudget, o.ReadOnly)
 	e.Reader = segment.ReaderOptions{
 		Mode: o.ReadMode, EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
@@ -26,9 +30,6 @@ func (db *DB) initEnv() {
 	e.Uncertain = db.uncertain
 	e.Failed = func() bool { return db.failure.Load() != nil }
 	e.Background = db.backgroundError
-	e.Remove = db.remove
-	e.Retire = db.work.retire
-	e.Unpinned = func() { db.leftovers.retry(db) }
 	e.Crowded = func() bool { return db.work.crowded() || db.fullness() > 0 }
 	e.FlushSoon = db.wakeFlusher
 }

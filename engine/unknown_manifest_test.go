@@ -90,7 +90,7 @@ func TestNoRemovalAfterFailure(t *testing.T) {
 	names := mem.Names()
 	db.fail(errInjected)
 	guard.Leave()
-	db.work.reclaimIfManual()
+	db.env.Reclaim.NowIfManual()
 	if now := mem.Names(); !done || !slices.Equal(now, names) {
 		t.Errorf("files %v, were %v when the store failed", now, names)
 	}

@@ -20,7 +20,7 @@ import (
 //
 //	flusher   freezes memtables when memory or the log asks for it, flushes them
 //	compactor merges runs, one partition at a time
-//	reclaimer releases what no reader can reach any more
+//	reclaimer releases what no reader can reach any more (internal/reclaim)
 //	reshapes  splits, merges and moves partitions, one job at a time
 //	expirer   writes tombstones for what has expired, where changes are kept
 //	maintain  makes spare log files, vouches when idle, holds the log to its budget
@@ -43,10 +43,8 @@ type workers struct {
 	jobs       splitter.Queue[*ReshapeJob]
 	jobsWanted chan struct{}
 
-	mu      lockorder.Mutex[locks.Workers]
-	retired []func()
-	wake    chan struct{} // reclaimer
-	room    chan struct{} // closed and replaced when memory was released
+	mu   lockorder.Mutex[locks.Workers]
+	room chan struct{} // closed and replaced when memory was released
 
 	events eventqueue.Queue
 }
@@ -70,7 +68,6 @@ func (w *workers) init(db *DB) {
 	w.compactionWanted = make(chan struct{}, 1)
 	w.expiryWanted = make(chan struct{}, 1)
 	w.jobsWanted = make(chan struct{}, 1)
-	w.wake = make(chan struct{}, 1)
 	w.room = make(chan struct{})
 }
 
@@ -78,7 +75,7 @@ func (w *workers) start(db *DB) {
 	if db.opts.manual {
 		return
 	}
-	w.wg.Go(w.reclaim)
+	w.wg.Go(func() { db.env.Reclaim.Run(w.ctx) })
 	w.wg.Go(w.maintain)
 	for range flushers {
 		w.wg.Go(w.flush)
@@ -107,65 +104,6 @@ func (w *workers) stop() {
 	w.halt()
 	w.wg.Wait()
 	w.events.Stop()
-}
-
-// retire calls fn when no reader can hold what fn releases any more.
-func (w *workers) retire(fn func()) {
-	w.mu.Lock()
-	w.retired = append(w.retired, fn)
-	w.mu.Unlock()
-	signal(w.wake)
-}
-
-func (w *workers) reclaim() {
-	for {
-		if w.reclaimNow() {
-			continue
-		}
-		select {
-		case <-w.wake:
-		case <-w.ctx.Done():
-			w.reclaimNow()
-			return
-		}
-	}
-}
-
-// reclaimNow releases what was retired so far; false: nothing was.
-func (w *workers) reclaimNow() bool {
-	w.mu.Lock()
-	batch := w.retired
-	w.retired = nil
-	w.mu.Unlock()
-	if len(batch) == 0 {
-		return false
-	}
-	w.db.env.Epoch.Synchronize()
-	for _, fn := range batch {
-		fn()
-	}
-	w.db.removeLeftovers()
-	return true
-}
-
-// reclaimIfManual does the reclaimer's work where there is none.
-func (w *workers) reclaimIfManual() {
-	if w.db.opts.manual {
-		w.reclaimNow()
-	}
-}
-
-// reclaimed returns when everything that was retired before has been released.
-func (w *workers) reclaimed(ctx context.Context) error {
-	done := make(chan struct{})
-	w.retire(func() { close(done) })
-	w.reclaimIfManual()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // releaseWaiters lets writes that wait for memory check again.
@@ -365,7 +303,7 @@ func (w *workers) compactOne(ctx context.Context, p *partition) (bool, error) {
 	}
 	defer p.Compacting.Unlock()
 	done, err := w.db.compactRuns(ctx, p, p.PickTiers)
-	w.reclaimIfManual()
+	w.db.env.Reclaim.NowIfManual()
 	return done, err
 }
 
@@ -377,6 +315,6 @@ func (w *workers) compactBy(ctx context.Context, p *partition, choose lsm.Picker
 	}
 	defer p.Compacting.Unlock()
 	done, err := w.db.compactRuns(ctx, p, choose)
-	w.reclaimIfManual()
+	w.db.env.Reclaim.NowIfManual()
 	return done, err
 }

@@ -35,7 +35,8 @@ type (
 	KeySizes  struct{} // keySizes.mu
 	Obsolete  struct{} // partition.obsolete
 	Building  struct{} // partition.building
-	Leftovers struct{} // DB.leftovers
+	Removals  struct{} // Reclaimer.removals
+	Reclaimer struct{} // Reclaimer.mu
 	Job       struct{} // job.mu
 	Workers   struct{} // workers.mu
 	Events    struct{} // of eventqueue.Queue
@@ -67,7 +68,8 @@ func (Marks) Order() order     { return order{Name: "DB.marks", Rank: 200, NoIO:
 func (KeySizes) Order() order  { return order{Name: "keySizes.mu", Rank: 200, NoIO: true} }
 func (Obsolete) Order() order  { return order{Name: "partition.obsolete", Rank: 200, NoIO: true} }
 func (Building) Order() order  { return order{Name: "partition.building", Rank: 200, NoIO: true} }
-func (Leftovers) Order() order { return order{Name: "DB.leftovers", Rank: 200, NoIO: true} }
+func (Removals) Order() order  { return order{Name: "Reclaimer.removals", Rank: 200, NoIO: true} }
+func (Reclaimer) Order() order { return order{Name: "Reclaimer.mu", Rank: 200, NoIO: true} }
 func (Job) Order() order       { return order{Name: "job.mu", Rank: 200, NoIO: true} }
 func (Workers) Order() order   { return order{Name: "workers.mu", Rank: 200, NoIO: true} }
 func (Events) Order() order    { return order{Name: "eventqueue.Queue", Rank: 200, NoIO: true} }

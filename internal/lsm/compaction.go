@@ -126,7 +126,7 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 		v.SetRuns(next)
 		return v
 	})
-	t.Env.Retire(func() { t.removeFiles(gone) })
+	t.Env.Reclaim.Retire(func() { t.removeFiles(gone) })
 	c.ItemsIn, c.ItemsOut = m.in, out.Items
 	return c, true, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
+	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -25,6 +26,7 @@ type Env struct {
 	// Epoch guards versions: the memtables and files of a version are released only after
 	// every reader that could have loaded the version has left.
 	Epoch       *epoch.Domain
+	Reclaim     *reclaim.Reclaimer // releases what is retired
 	Pins        pins.Set
 	MemIndexes  MemIndexes
 	NextFile    atomic.Uint64
@@ -46,13 +48,6 @@ type Env struct {
 	Failed func() bool
 	// Background reports an error that no caller will see.
 	Background func(what string, err error)
-	// Remove calls remove for files that no manifest names any more. bytes is their size if
-	// known, else 0. It tries again later while Remove returns ErrHeld.
-	Remove func(what string, bytes int64, remove func() error)
-	// Retire calls release when no reader can hold what release releases any more.
-	Retire func(release func())
-	// Unpinned is called after a reader has released files.
-	Unpinned func()
 	// Crowded says that flushes need the processors which a compaction would take.
 	Crowded func() bool
 	// FlushSoon asks for a flush, since memory is short.

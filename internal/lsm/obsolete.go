@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -14,9 +15,6 @@ import (
 // manifest lists it, so that the next open removes it if this process does not. A
 // partition may refer to one file several times, with other bounds; the name
 // is removed with the last reference.
-
-// ErrHeld says that a reader has the file pinned, so that its last name stays.
-var ErrHeld = errors.New("a reader has the file pinned")
 
 // obsoleteFiles returns the numbers of files that are not removed yet.
 func (t *Tree) obsoleteFiles() []uint64 {
@@ -64,9 +62,9 @@ func (t *Tree) removeFiles(gone []*File) {
 		f.Release()
 		if n := f.Ref.Number; !removed[n] && !slices.Contains(t.Listed(), n) {
 			removed[n] = true
-			t.Env.Remove("remove an obsolete file", f.Ref.Size, func() error {
+			t.Env.Reclaim.Remove("remove an obsolete file", f.Ref.Size, func() error {
 				if !t.letGo(f) {
-					return ErrHeld
+					return reclaim.ErrHeld
 				}
 				return t.removeObsolete(f.Name, n)
 			})
@@ -128,7 +126,7 @@ func (t *Tree) Sweep(names []string) error {
 		switch {
 		case isSegment && vfs.InUse(err):
 			t.Obsolete.Numbers = append(t.Obsolete.Numbers, number)
-			t.Env.Remove("remove an obsolete file", 0, func() error { return t.removeObsolete(name, number) })
+			t.Env.Reclaim.Remove("remove an obsolete file", 0, func() error { return t.removeObsolete(name, number) })
 		case err != nil && !errors.Is(err, fault.ErrMissing):
 			return err
 		}

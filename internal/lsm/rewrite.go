@@ -107,7 +107,7 @@ func (t *Tree) rewriteFile(ctx context.Context, f *File, older []*Run, backlog i
 		v.SetRuns(next)
 		return v
 	})
-	t.Env.Retire(func() { t.removeFiles([]*File{f}) })
+	t.Env.Reclaim.Retire(func() { t.removeFiles([]*File{f}) })
 	c = Compacted{Runs: 1, ItemsIn: out.Items, ItemsOut: out.Items, BytesIn: f.SizeWithin()}
 	for _, f := range written {
 		c.BytesOut += f.SizeWithin()

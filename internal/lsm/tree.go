@@ -101,7 +101,7 @@ func (t *Tree) PinVersion() (v *Version, release func()) {
 				f.Unpin()
 			}
 		}
-		t.Env.Unpinned()
+		t.Env.Reclaim.Unpinned()
 	}
 }
 

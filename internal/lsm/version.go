@@ -218,20 +218,31 @@ func (v *Version) DocumentBytes() int64 {
 	return n
 }
 
-// OlderItems and OlderRaw sum the runs older than run i.
-func (v *Version) OlderItems(i int) (n int64) {
-	for _, r := range v.Runs[i+1:] {
-		n += r.Items()
-	}
-	return n
-}
-
-func (v *Version) OlderRaw(i int) (n int64) {
-	for _, r := range v.Runs[i+1:] {
+// LiveBytes estimates the size of the documents in the partition, without those that
+// newer ones overwrite, as if all versions of a run were of one size.
+func (v *Version) LiveBytes() int64 {
+	n := v.DocumentBytes()
+	for i, r := range v.Runs {
 		raw, _ := r.Compression()
 		n += raw
+		if all := float64(r.Items()); all > 0 {
+			n -= int64(float64(raw) * min(1, r.Older()/all))
+		}
+		if items, older := v.below(i); items > 0 {
+			n -= int64(float64(older) * float64(min(r.Overwritten, items)) / float64(items))
+		}
 	}
-	return n
+	return max(n, 0)
+}
+
+// below sums the versions of the runs older than run i, and the bytes of their documents.
+func (v *Version) below(i int) (items, bytes int64) {
+	for _, r := range v.Runs[i+1:] {
+		raw, _ := r.Compression()
+		items += r.Items()
+		bytes += raw
+	}
+	return items, bytes
 }
 
 // NewestInMemory says whether a memtable holds a version of an item above at.

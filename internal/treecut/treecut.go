@@ -1,4 +1,18 @@
-package engine
+// Package treecut chooses the boundary that best halves what the trees of one or two
+// neighbouring physical partitions hold.
+//
+// Of the files it reads tables only: where each logical partition begins, and how much
+// lies before it. Memtables are counted too where they weigh enough. A tree that changes
+// meanwhile is seen at one version for its files, and at another for its memtables: the
+// boundary is a good one, not an exact one. Package splitter makes the choice; this
+// package presents the trees to it.
+//
+// Invariants:
+//
+//  1. The boundary never divides a logical partition.
+//  2. Damage in one file leaves out its run only.
+//  3. Files stay pinned until Choose returns. No lock is held.
+package treecut
 
 import (
 	"sort"
@@ -15,28 +29,28 @@ const itemWeight = 64
 // memoryShare-th of what the files weigh.
 const memoryShare = 8
 
-// chooseCut finds the cut that best halves what the partitions hold within a range. If
-// tables cannot be read, it leaves runs with a damaged file out.
-func (db *DB) chooseCut(rng partmap.Range, parts []*partition) (splitter.Choice, error) {
-	choice, err := db.cutOf(rng, parts, false)
+// Choose returns the boundary within a range that best halves what the trees hold there.
+// If tables cannot be read, it leaves runs with a damaged file out.
+func Choose(rng partmap.Range, trees []*lsm.Tree) (splitter.Choice, error) {
+	choice, err := choose(rng, trees, false)
 	if lsm.Unreadable(err) {
-		choice, err = db.cutOf(rng, parts, true)
+		choice, err = choose(rng, trees, true)
 	}
 	return choice, err
 }
 
-// cutOf is chooseCut with all runs, or only with those that have no damaged file.
-func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (splitter.Choice, error) {
+// choose is Choose with all runs, or only with those that have no damaged file.
+func choose(rng partmap.Range, trees []*lsm.Tree, undamaged bool) (splitter.Choice, error) {
 	var sources []splitter.Source
 	var files, memory int64
-	for _, p := range parts {
-		v, release := p.PinVersion()
+	for _, t := range trees {
+		v, release := t.PinVersion()
 		defer release()
 		for _, r := range v.Runs {
 			if undamaged && r.Damaged() {
 				continue
 			}
-			s, err := newRunSource(r, p.c.levels())
+			s, err := newRunSource(r, t.Family.Levels)
 			if err != nil {
 				return splitter.Choice{}, err
 			}
@@ -46,19 +60,19 @@ func (db *DB) cutOf(rng partmap.Range, parts []*partition, undamaged bool) (spli
 		memory += v.DocumentBytes() + itemWeight*v.TableVersions()
 	}
 	if memory*memoryShare >= files {
-		for _, p := range parts {
-			sources = append(sources, p.memoryHistogram())
+		for _, t := range trees {
+			sources = append(sources, memoryHistogram(t))
 		}
 	}
 	return splitter.Cut(rng, sources)
 }
 
 // memoryHistogram returns where in the key space the documents in the memtables lie.
-func (p *partition) memoryHistogram() *splitter.Histogram {
+func memoryHistogram(t *lsm.Tree) *splitter.Histogram {
 	h := new(splitter.Histogram)
-	guard := p.db.env.Epoch.Enter()
+	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
-	v := p.Version.Load()
+	v := t.Version.Load()
 	var m lsm.Cursor
 	inMemory := lsm.Version{Active: v.Active, Frozen: v.Frozen}
 	m.Open(&inMemory, lsm.MaxSequence, false)
