@@ -18,7 +18,7 @@ import (
 //     partition is known.
 //  3. route: the throughput of the physical partition.
 //  4. DB.admit (pressure.go): the damage of the partition, memory.
-//  5. measure (keysizes.go): the size of the logical partition.
+//  5. measure (internal/keysizes): the size of the logical partition.
 //  6. takesLocked: under the commit lock, whether the partition is still in use, and
 //     again whether the container takes the write.
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -37,13 +38,13 @@ type commit struct {
 	sync   bool
 	waited time.Duration
 
-	files  uint64        // state of the set of files when the operations were looked up
-	ahead  uint64        // the newest sequence of the partition at that time
-	again  int           // how often a transaction was looked up again
-	claims []claimChange // of a container with unique keys
-	held   []heldItem
-	gone   []goneItem // expired items: their tombstones are written too
-	counted
+	counted keysizes.Counted
+	files   uint64        // state of the set of files when the operations were looked up
+	ahead   uint64        // the newest sequence of the partition at that time
+	again   int           // how often a transaction was looked up again
+	claims  []claimChange // of a container with unique keys
+	held    []heldItem
+	gone    []goneItem // expired items: their tombstones are written too
 
 	at       int64  // time at which the batch is judged; 0: the clock's
 	first    uint64 // sequence of the first operation
@@ -193,9 +194,39 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) (record, error) {
 	w, err := p.applyBatchLocked(u)
 	p.mu.Unlock()
 	if err != nil {
-		u.counted.takeBack()
+		u.counted.TakeBack()
 	}
 	return w, err
+}
+
+// measureBatch is measure for a batch whose documents have size bytes. Of several
+// operations on one item, only the last one counts.
+func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) error {
+	u.counted = keysizes.Counted{}
+	if p.sizes.Small(size) {
+		return nil
+	}
+	size = 0
+	for i := range u.ops {
+		if u.ops[i].final {
+			size += int64(len(u.ops[i].body()))
+		}
+	}
+	k := u.key(nil)
+	return p.sizes.Count(ctx, &u.counted, &k, size, func() (replaced int64, err error) {
+		for i := range u.ops {
+			if !u.ops[i].final {
+				continue
+			}
+			k := u.key(u.ops[i].id())
+			n, err := p.sizes.OfItem(&k)
+			if err != nil {
+				return 0, err
+			}
+			replaced += n
+		}
+		return replaced, nil
+	})
 }
 
 // applyBatchLocked does steps 3 to 5. The commit lock is held.

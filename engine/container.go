@@ -17,6 +17,7 @@ import (
 	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -46,6 +47,7 @@ type Container struct {
 	copied     atomic.Bool             // a copy took its place
 	copier     atomic.Pointer[CopyJob] // the job that writes to this container; nil: none
 	family     lsm.Family              // what the partitions have in common
+	keySizes   keysizes.Rules
 	reindexing indexJobs
 	loadStats  loadstats.Container
 	followers  feed.Followers
@@ -208,6 +210,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	}
 	c.family.Levels, c.family.Compression, c.family.ChangeFloor = def.levels(), def.Compression, c.changeFloor
 	c.family.Indexing.Store(policy)
+	c.keySizes = keysizes.Rules{Limit: def.Limits.LogicalPartitionBytes, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.copyOf.Store(m.CopyOf)
 	c.copied.Store(m.Copied)
@@ -225,6 +228,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	p.Env, p.Family = &c.db.env, &c.family
 	p.ID, p.Dir, p.Range = e.ID, manifest.PartitionDir(uint32(e.ID)), e.Range
 	p.Purgeable = p.purgeableAt
+	p.sizes.Tree, p.sizes.Rules = &p.Tree, &c.keySizes
 	p.Span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
 	if p.Span.Hi > maxHash {
 		p.Span.Hi = maxHash

@@ -120,12 +120,12 @@
 //	Container.reindexing  the index job
 //	DB.storeManifest      the store manifest
 //	DB.pins *             sequences that readers have pinned
-//	keySize.counting      the size of one logical partition, while it is counted
+//	keysizes.counting     the size of one logical partition, while it is counted
 //	partition.mu *        the commit lock: order of writes; several: in key order
 //	partition.versionMu * changes of the version that readers load
 //
 // All other locks come last: no lock of the table is taken under them. They are
-// DB.marks, keySizes.mu, partition.obsolete, partition.building, Reclaimer.mu,
+// DB.marks, keysizes.mu, partition.obsolete, partition.building, Reclaimer.mu,
 // Reclaimer.removals, job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches
 // and statistics, and those of other packages (wal/log.go has the table of the log's
 // locks).

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keysizes"
 )
 
 // Errors of calls, for errors.Is.
@@ -65,7 +66,7 @@ var (
 	ErrTooLarge = fault.ErrTooLarge
 	// ErrLogicalPartitionFull: the write would take a logical partition over
 	// its size limit. Deletes are still accepted.
-	ErrLogicalPartitionFull = errors.New("logical partition is full")
+	ErrLogicalPartitionFull = keysizes.ErrFull
 	// ErrClosed: the store, the container or the snapshot is closed or dropped.
 	ErrClosed = errors.New("closed")
 	// ErrReadOnly: the store was opened with ReadOnly.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // EventListener is a set of optional functions that the engine calls as things
@@ -89,6 +91,13 @@ type NearlyFullEvent struct {
 	Key       PartitionKey
 	Bytes     int64 // of its documents
 	Limit     int64 // past which writes fail with ErrLogicalPartitionFull
+}
+
+// tellNearlyFull reports a logical partition of the container that is nearly full.
+func (c *Container) tellNearlyFull(t *lsm.Tree, pk []byte, bytes int64) {
+	notify(c.db, c.db.opts.Events.NearlyFull, NearlyFullEvent{
+		Container: c.name, Partition: t.ID, Key: keyOf(string(pk)), Bytes: bytes, Limit: c.def.Limits.LogicalPartitionBytes,
+	})
 }
 
 // notify reports an event to a function of the listener. It never waits.

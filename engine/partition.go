@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/backoff"
+	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -49,7 +50,7 @@ type partition struct {
 	}
 
 	leftovers []string // names in its directory that a crash left, to be removed
-	full      keySizes
+	sizes     keysizes.Sizes
 	loadStats loadstats.Partition // guarded by the lock of c.loadStats
 
 	expiry expiryPass

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
@@ -26,8 +27,8 @@ type request struct {
 	sync         bool
 	from         origin // fromCopy: ver.Expires is kept
 	waited       time.Duration
-	spent        float64 // RU, once place has returned
-	counted              // set by measure
+	spent        float64          // RU, once place has returned
+	counted      keysizes.Counted // set by measure
 
 	scanner jsondoc.Scanner
 	doc     jsondoc.Doc
@@ -38,7 +39,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body, r.counted, r.from = nil, counted{}, fromCaller
+	r.ver.Body, r.counted, r.from = nil, keysizes.Counted{}, fromCaller
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -284,11 +285,21 @@ func (p *partition) try(ctx context.Context, r *request) (w record, err error) {
 	w, err = p.applyLocked(r, &ahead)
 	p.mu.Unlock()
 	if err != nil {
-		r.counted.takeBack()
+		r.counted.TakeBack()
 	} else if r.key.OfPartition() {
-		p.full.forget(r.key.PK)
+		p.sizes.Forget(r.key.PK)
 	}
 	return w, err
+}
+
+// measure tests the request against the limit of its logical partition, and counts it.
+func (p *partition) measure(ctx context.Context, r *request) error {
+	r.counted = keysizes.Counted{}
+	size := int64(len(r.ver.Body))
+	if p.sizes.Small(size) {
+		return nil
+	}
+	return p.sizes.Count(ctx, &r.counted, &r.key, size, func() (int64, error) { return p.sizes.OfItem(&r.key) })
 }
 
 // applyLocked does steps 3 to 5. The commit lock is held.

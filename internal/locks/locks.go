@@ -25,14 +25,14 @@ type (
 	Reindexing    struct{} // Container.reindexing
 	StoreManifest struct{} // DB.storeManifest
 	Pins          struct{} // DB.pins
-	Counting      struct{} // keySize.counting
+	Counting      struct{} // of keysizes.Sizes, for each key
 	Commit        struct{} // partition.mu
 	Version       struct{} // partition.versionMu
 
 	// No lock of this list is taken under those that follow.
 
 	Marks     struct{} // DB.marks
-	KeySizes  struct{} // keySizes.mu
+	KeySizes  struct{} // of keysizes.Sizes
 	Obsolete  struct{} // partition.obsolete
 	Building  struct{} // partition.building
 	Removals  struct{} // Reclaimer.removals
@@ -55,7 +55,7 @@ func (Install) Order() order       { return order{Name: "partition.install", Ran
 func (Reindexing) Order() order    { return order{Name: "Container.reindexing", Rank: 80} }
 func (StoreManifest) Order() order { return order{Name: "DB.storeManifest", Rank: 90} }
 func (Pins) Order() order          { return order{Name: "DB.pins", Rank: 100, NoIO: true} }
-func (Counting) Order() order      { return order{Name: "keySize.counting", Rank: 105} }
+func (Counting) Order() order      { return order{Name: "keysizes.counting", Rank: 105} }
 
 // Order lets the writer that fills the buffer of the log write it.
 func (Commit) Order() order {
@@ -65,7 +65,7 @@ func (Commit) Order() order {
 func (Version) Order() order { return order{Name: "partition.versionMu", Rank: 120, NoIO: true} }
 
 func (Marks) Order() order     { return order{Name: "DB.marks", Rank: 200, NoIO: true} }
-func (KeySizes) Order() order  { return order{Name: "keySizes.mu", Rank: 200, NoIO: true} }
+func (KeySizes) Order() order  { return order{Name: "keysizes.mu", Rank: 200, NoIO: true} }
 func (Obsolete) Order() order  { return order{Name: "partition.obsolete", Rank: 200, NoIO: true} }
 func (Building) Order() order  { return order{Name: "partition.building", Rank: 200, NoIO: true} }
 func (Removals) Order() order  { return order{Name: "Reclaimer.removals", Rank: 200, NoIO: true} }

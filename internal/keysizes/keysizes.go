@@ -1,0 +1,267 @@
+// Package keysizes bounds the sizes of logical partitions: the bytes of their documents.
+//
+// While a whole physical partition is smaller than a nearly full logical partition,
+// nothing is counted. Beyond that size there is a size for each key that is written. At
+// first this is an upper bound: the bytes of the key in the partition tables of the runs,
+// plus all documents in memtables, overwritten versions included. When the bound comes to
+// nearly full, the documents of the key are counted exactly, once. From then on each write
+// and delete updates the exact size.
+//
+// A write that may take its logical partition over the limit goes through these steps:
+// Count before the write is made; TakeBack if it is not made.
+//
+// Invariants:
+//
+//  1. A known size is at least that of the documents that readers see. It may be too
+//     large by writes that are counted and not yet made, and by documents that have
+//     expired since.
+//  2. A write is refused by an exact size only.
+//  3. A key without a size has never been counted, or was forgotten: the next write that
+//     needs the size determines it anew.
+//
+// Counting reads files: only writers to the same logical partition wait for it. They hold
+// size.counting meanwhile, and no commit lock. Sizes.mu is held for moments and taken
+// last (see internal/locks).
+package keysizes
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cleavestore/cleave/internal/ctxlock"
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// ErrFull is matched by the error for a write that would take a logical partition over
+// its limit.
+var ErrFull = errors.New("logical partition is full")
+
+// Rules are what the logical partitions of a container have in common.
+type Rules struct {
+	Limit   int64        // bytes of the documents in one
+	Expires bool         // documents may expire
+	Now     func() int64 // the time by which they have expired
+	// NearlyFull is told, once, of a logical partition in tree t that is nearly full.
+	NearlyFull func(t *lsm.Tree, pk []byte, bytes int64)
+}
+
+// nearlyFull is the size from which a logical partition is nearly full.
+func (r *Rules) nearlyFull() int64 { return r.Limit / 5 * 4 }
+
+// Sizes has the sizes of the logical partitions of one physical partition.
+type Sizes struct {
+	Tree  *lsm.Tree
+	Rules *Rules
+
+	mu    lockorder.Mutex[locks.KeySizes]
+	sizes map[string]*size // by encoded partition key
+}
+
+// size is that of a logical partition.
+type size struct {
+	counting ctxlock.Mutex // guards the fields below
+	known    bool          // bytes is at least an upper bound
+	exact    bool          // bytes is exact, except for writes that may still fail
+	told     bool          // NearlyFull was told
+	bytes    int64
+}
+
+// maxKeys bounds the memory of the table: when it is full, it is cleared.
+const maxKeys = 4096
+
+// Counted is what a write has added to the size of its logical partition. The zero
+// Counted: nothing.
+type Counted struct {
+	of     *size // nil: nothing was counted
+	growth int64 // bytes
+}
+
+// Small says that no logical partition can become nearly full by documents of n bytes, so
+// they need not be counted. It takes no guard: it looks at counts only.
+func (s *Sizes) Small(n int64) bool {
+	v := s.Tree.Version.Load()
+	return v.RawBytes+v.DocumentBytes()+n <= s.Rules.nearlyFull()
+}
+
+// Count tests a write against the limit of its logical partition, and counts it in c.
+// The new documents have added bytes; replaced returns the size of the documents that
+// they replace. A write that only deletes adds 0 bytes. It is counted only if the size
+// of the logical partition is exact. The error is a *fault.LimitError, which matches
+// ErrFull, that of ctx, or one of reading files.
+func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int64, replaced func() (int64, error)) error {
+	limit, nearlyFull := s.Rules.Limit, s.Rules.nearlyFull()
+	k := s.of(key.PK, added > 0)
+	if k == nil {
+		return nil
+	}
+	if err := k.counting.Lock(ctx); err != nil {
+		return err
+	}
+	defer k.counting.Unlock()
+	if added == 0 && !k.exact {
+		return nil
+	}
+	var err error
+	if !k.known {
+		if k.bytes, err = s.bound(key); err != nil {
+			return err
+		}
+		k.known = true
+	}
+	// Documents may have expired since they were counted: count again.
+	again := s.Rules.Expires && k.bytes+added > limit && added > 0
+	if !k.exact && k.bytes+added > nearlyFull || again {
+		var n int64
+		if n, err = s.countBytes(ctx, key); err != nil {
+			return err
+		}
+		k.bytes, k.exact = n, true
+	}
+	var old int64
+	if k.exact {
+		if old, err = replaced(); err != nil {
+			return err
+		}
+	}
+	after := k.bytes - old + added
+	if after > limit && added > old {
+		return &fault.LimitError{What: "logical partition " + partmap.FromTrusted(key.PK).String(), Size: after, Limit: limit, Kind: ErrFull}
+	}
+	if k.bytes = after; k.exact && after > nearlyFull && !k.told {
+		k.told = true
+		s.Rules.NearlyFull(s.Tree, key.PK, after)
+	}
+	*c = Counted{k, added - old}
+	return nil
+}
+
+// of returns the size of a logical partition. If the table has none, of adds one that
+// is not known yet if add is set, and returns nil otherwise.
+func (s *Sizes) of(pk []byte, add bool) *size {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.sizes[string(pk)]
+	if k != nil || !add {
+		return k
+	}
+	if s.sizes == nil || len(s.sizes) >= maxKeys {
+		s.sizes = make(map[string]*size)
+	}
+	k = &size{counting: ctxlock.New(locks.Counting{})}
+	s.sizes[string(pk)] = k
+	return k
+}
+
+// TakeBack takes back what was counted: the write was not made.
+func (c *Counted) TakeBack() {
+	if c.of == nil {
+		return
+	}
+	_ = c.of.counting.Lock(context.Background()) // cannot fail: the context does not end
+	c.of.bytes -= c.growth
+	c.of.counting.Unlock()
+}
+
+// Forget removes the size of a deleted logical partition. The next write that needs
+// it determines it anew.
+func (s *Sizes) Forget(pk []byte) {
+	s.mu.Lock()
+	delete(s.sizes, string(pk))
+	s.mu.Unlock()
+}
+
+// bound returns an upper bound of the size of a logical partition: its bytes in
+// the partition tables of the runs, and all documents in memtables.
+func (s *Sizes) bound(k *item.Key) (int64, error) {
+	guard := s.Tree.Env.Epoch.Enter()
+	defer guard.Leave()
+	v := s.Tree.Version.Load()
+	n := v.DocumentBytes()
+	epk := partmap.HashEncoded(k.PK)
+	for _, r := range v.Runs {
+		f := r.Find(&epk)
+		if f == nil {
+			continue
+		}
+		_, raw, ok, err := f.PartitionStats(k)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			n += int64(raw)
+		}
+	}
+	return n, nil
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// OfItem returns the size of the present document of an item, unpublished versions
+// included.
+func (s *Sizes) OfItem(k *item.Key) (int64, error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	guard := s.Tree.Env.Epoch.Enter()
+	defer guard.Leave()
+	var v item.Version
+	epk := partmap.HashEncoded(k.PK)
+	body, found, err := s.Tree.Version.Load().Lookup(k, &epk, lsm.MaxSequence, (*buf)[:0], false, &v)
+	if err != nil || !found || !lsm.Shown(&v, s.Rules.Now()) {
+		return 0, err
+	}
+	return int64(len(body)), nil
+}
+
+// countBatch is how many items are counted inside one epoch guard.
+const countBatch = 1024
+
+// countBytes sums the documents of a logical partition, unpublished ones
+// included.
+func (s *Sizes) countBytes(ctx context.Context, k *item.Key) (total int64, err error) {
+	var from item.KeyCopy
+	from.Set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
+	for more, inclusive := true, true; more; inclusive = false {
+		if err = ctx.Err(); err != nil {
+			return 0, err
+		}
+		var n int64
+		if n, more, err = s.countSome(ctx, &from, inclusive); err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// countSome counts on from an item, and moves from to where it stopped.
+func (s *Sizes) countSome(ctx context.Context, from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
+	guard := s.Tree.Env.Epoch.Enter()
+	defer guard.Leave()
+	var m lsm.Cursor
+	m.Open(s.Tree.Version.Load(), lsm.MaxSequence, false)
+	m.Ctx = ctx
+	defer m.Close()
+	now := s.Rules.Now()
+	m.Seek(&from.Key, inclusive)
+	for n := 0; m.Valid(); n++ {
+		key, v := m.Top()
+		if item.ComparePartition(key, &from.Key) != 0 {
+			return total, false, nil
+		}
+		if lsm.Shown(v, now) {
+			total += int64(len(v.Body))
+		}
+		if n == countBatch {
+			from.Set(key)
+			return total, true, nil
+		}
+		m.Next()
+	}
+	return total, false, m.Err()
+}

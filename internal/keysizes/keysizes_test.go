@@ -1,0 +1,126 @@
+package keysizes
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/lsmtest"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// sizing counts writes as the engine does.
+type sizing struct {
+	*testing.T
+	*lsmtest.Store
+	Sizes
+	now  int64
+	told []int64
+}
+
+func newSizing(t *testing.T, limit int64) *sizing {
+	s := &sizing{T: t, Store: lsmtest.New(t, 16<<20)}
+	s.Sizes.Tree = s.Store.Tree()
+	s.Rules = &Rules{Limit: limit, Expires: true, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
+	return s
+}
+
+// write counts a document and writes it, unless it is refused or made is false.
+func (s *sizing) write(key, id string, bytes int, expires int64, made bool) error {
+	s.Helper()
+	k := lsmtest.Key(partmap.String(key), id)
+	var c Counted
+	if !s.Small(int64(bytes)) {
+		if err := s.Count(s.Context(), &c, &k, int64(bytes), func() (int64, error) { return s.OfItem(&k) }); err != nil {
+			return err
+		}
+	}
+	if !made {
+		c.TakeBack()
+		return nil
+	}
+	v := item.Version{Expires: expires, Body: make([]byte, bytes)}
+	if bytes == 0 {
+		v.Flags = item.Tombstone
+	}
+	s.Put(s.Sizes.Tree, partmap.String(key), id, v)
+	return nil
+}
+
+func (s *sizing) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestCount: overwritten versions do not count, writes that are not made are taken back,
+// deletes make room, what has expired does too, and the limit is exact.
+func TestCount(t *testing.T) {
+	s := newSizing(t, 1000)
+	s.must(s.write("other", "x", 700, 0, true))
+	for range 3 {
+		s.must(s.write("a", "1", 400, 0, true))
+	}
+	s.must(s.write("a", "2", 500, 10, true))
+	if len(s.told) != 1 || s.told[0] != 900 {
+		t.Errorf("told of %v, want 900 once", s.told)
+	}
+	for range 3 {
+		s.must(s.write("a", "3", 100, 0, false))
+	}
+	var limit *fault.LimitError
+	if err := s.write("a", "3", 101, 0, true); !errors.Is(err, ErrFull) || !errors.As(err, &limit) || limit.Size != 1001 || limit.Limit != 1000 {
+		t.Fatalf("a byte too many: %v", err)
+	}
+	s.must(s.write("b", "1", 900, 0, true)) // another key has a size of its own
+	s.must(s.write("a", "1", 0, 0, true))
+	s.must(s.write("a", "3", 500, 0, true))
+	if err := s.write("a", "4", 1, 0, true); !errors.Is(err, ErrFull) {
+		t.Fatalf("full: %v", err)
+	}
+	s.now = 10
+	s.must(s.write("a", "4", 500, 0, true))
+	if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
+		t.Fatalf("full again: %v", err)
+	}
+	s.Forget(partmap.String("a").Encoded())
+	if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
+		t.Fatalf("counted anew: %v", err)
+	}
+}
+
+// TestSmall: while all of the partition is small, nothing is in the table.
+func TestSmall(t *testing.T) {
+	s := newSizing(t, 1000)
+	s.must(s.write("a", "1", 800, 0, true))
+	if s.sizes != nil {
+		t.Error("counted below the size that is nearly full")
+	}
+	s.must(s.write("a", "2", 1, 0, true))
+	if len(s.sizes) != 1 {
+		t.Errorf("%d keys counted, want one", len(s.sizes))
+	}
+}
+
+// TestCountWaits: a write to a logical partition that is being counted waits no longer
+// than its context lasts, and is not counted then.
+func TestCountWaits(t *testing.T) {
+	s := newSizing(t, 1000)
+	s.must(s.write("a", "1", 850, 0, true))
+	k := lsmtest.Key(partmap.String("a"), "2")
+	size := s.of(k.PK, true)
+	s.must(size.counting.Lock(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var c Counted
+	done := make(chan error)
+	go func() { done <- s.Count(ctx, &c, &k, 1, func() (int64, error) { return 0, nil }) }()
+	if err := <-done; !errors.Is(err, context.Canceled) || c.of != nil {
+		t.Errorf("%v, counted %+v", err, c)
+	}
+	size.counting.Unlock()
+}
