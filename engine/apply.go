@@ -23,7 +23,7 @@ import (
 //     expired.
 //   - Sequences are the partition's own. The entry takes the sequence after the
 //     partition's newest. Each of its operations takes the next one, and so does each
-//     claim on a unique key (claims.go).
+//     claim on a unique key (internal/uniquekey).
 //
 // So partitions that have applied the same entries, or were installed from one that has,
 // give the same answers, etags included.

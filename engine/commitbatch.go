@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -25,7 +26,7 @@ import (
 //   - Step 5 puts all of them into one memtable, under one hold of the lock, so that no
 //     memtable, and no flush, ends in the middle of them.
 //   - In a container with unique keys the record and the memtable get claims too, behind
-//     the operations: see claims.go.
+//     the operations: see internal/uniquekey.
 //   - Step 7 raises the visible sequence to the last one. Every sequence that a reader or
 //     a snapshot takes is the last of some record, so it sees all operations or none.
 //
@@ -39,12 +40,10 @@ type commit struct {
 	waited time.Duration
 
 	counted keysizes.Counted
-	files   uint64        // state of the set of files when the operations were looked up
-	ahead   uint64        // the newest sequence of the partition at that time
-	again   int           // how often a transaction was looked up again
-	claims  []claimChange // of a container with unique keys
-	held    []heldItem
-	gone    []goneItem // expired items: their tombstones are written too
+	files   uint64                // state of the set of files when the operations were looked up
+	ahead   uint64                // the newest sequence of the partition at that time
+	again   int                   // how often a transaction was looked up again
+	claims  uniquekey.Reservation // of a container with unique keys
 
 	at       int64  // time at which the batch is judged; 0: the clock's
 	first    uint64 // sequence of the first operation
@@ -140,7 +139,7 @@ func (u *commit) now() int64 {
 func (u *commit) last() uint64 { return u.first + uint64(u.versions()) - 1 }
 
 // versions returns how many versions the batch writes.
-func (u *commit) versions() int { return len(u.ops) + len(u.claims) + len(u.gone) }
+func (u *commit) versions() int { return len(u.ops) + u.claims.Len() }
 
 // applyBatch does steps 2 to 5 in this partition.
 func (p *partition) applyBatch(ctx context.Context, u *commit) (w record, err error) {
@@ -275,11 +274,8 @@ func (u *commit) insertLocked(p *partition, active *memtable.Table, first uint64
 // version returns version i of the batch, without its sequence. The versions are those of
 // the operations, then the claims, then the tombstones of items that lost their claims.
 func (u *commit) version(i int) (item.Key, item.Version) {
-	if n := i - len(u.ops) - len(u.claims); n >= 0 {
-		return u.key(u.gone[n].id), item.Version{Modified: u.modified, Flags: item.Tombstone}
-	}
 	if i >= len(u.ops) {
-		return u.claim(i - len(u.ops))
+		return u.claims.Version(i-len(u.ops), u.modified)
 	}
 	op := &u.ops[i]
 	if op.verb == verbDelete {
@@ -312,7 +308,7 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		if u.c.unique == nil {
 			return nil
 		}
-		return p.lookUpClaims(v, u)
+		return u.lookUpClaims(v)
 	}
 	if cap(u.found) < len(u.ops) {
 		u.found = make([]presentVersion, len(u.ops))
@@ -337,7 +333,7 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		}
 	}
 	if u.c.unique != nil {
-		return p.lookUpClaims(v, u)
+		return u.lookUpClaims(v)
 	}
 	return nil
 }
@@ -357,7 +353,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 		if err := u.tx.validateLocked(p, v, u); err != nil || u.c.unique == nil {
 			return 0, err
 		}
-		return p.judgeClaimsLocked(v, u)
+		return u.checkClaimsLocked(v)
 	}
 	now := u.now()
 	for i := range u.ops {
@@ -391,7 +387,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 		}
 	}
 	if u.c.unique != nil {
-		claims, err := p.judgeClaimsLocked(v, u)
+		claims, err := u.checkClaimsLocked(v)
 		return max(rests, claims), err
 	}
 	return 0, nil

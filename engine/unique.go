@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 )
 
@@ -40,3 +41,51 @@ func (e *UniqueKeyError) Error() string {
 
 // Unwrap returns ErrUniqueKey.
 func (e *UniqueKeyError) Unwrap() error { return ErrUniqueKey }
+
+// lookUpClaims looks up the claims that the batch changes. The caller is inside a guard.
+// The documents that patches make must be known.
+func (u *commit) lookUpClaims(v *lsm.Version) error {
+	u.claims.Begin(u.c.unique, u.c.def.Replicated, u.key(nil), &u.epk)
+	for i := range u.ops {
+		switch op := &u.ops[i]; {
+		case !op.final:
+		case op.verb == verbDelete:
+			u.claims.Delete(i, op.id())
+		default:
+			u.claims.Put(i, op.id(), op.body(), op.ttl)
+		}
+	}
+	if err := u.claims.LookUp(v, u.now()); err != nil {
+		return u.c.db.readError(err)
+	}
+	return nil
+}
+
+// checkClaimsLocked says whether the batch may make its changes of claims. A refusal
+// depends on versions up to sequence rests. The commit lock is held.
+func (u *commit) checkClaimsLocked(v *lsm.Version) (rests uint64, err error) {
+	rests, err = u.claims.Check(v, u.now())
+	if err == uniquekey.ErrChanged {
+		return rests, errFilesChanged
+	}
+	taken, ok := errors.AsType[*uniquekey.TakenError](err)
+	if !ok {
+		return rests, err
+	}
+	err = &UniqueKeyError{Paths: taken.Paths, Holder: taken.Holder}
+	if u.tx == nil {
+		err = &BatchError{Index: taken.Op, Op: verbNames[u.ops[taken.Op].verb], Err: err}
+	}
+	return rests, err
+}
+
+// claimBytes is an upper bound of the memory for the claims of the batch.
+func (u *commit) claimBytes() (size int64) {
+	if u.c.unique == nil {
+		return 0
+	}
+	for i := range u.ops {
+		size += u.c.unique.MostBytes(len(u.pk.Encoded()), u.ops[i].idLen)
+	}
+	return size
+}

@@ -1,4 +1,5 @@
-// Package uniquekey derives the claims of documents on unique keys.
+// Package uniquekey keeps unique keys: it derives the claims of documents on them, and
+// makes the reservations of batches.
 //
 // A unique key is kept by claims. A claim is a version beside the items of its logical
 // partition, under an id that no item can have: the number of the unique key and a hash
@@ -7,6 +8,14 @@
 // claim is there if its item is. A claim comes along with every flush, merge and split,
 // and goes with its logical partition. One point read finds whether values are taken.
 // Readers pass over claims.
+//
+// Invariants:
+//
+//  1. Documents have equal claims if and only if their values are equal, however they are
+//     written (but for a collision of SHA-256).
+//  2. After a batch, each live item has its claims, and no claim has two live items.
+//  3. A Reservation is checked under the commit lock against what was looked up. It
+//     takes no lock itself.
 package uniquekey
 
 import (
@@ -99,6 +108,9 @@ type scratch struct {
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// bodies are buffers for documents that are looked up.
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // Claims appends the ids of a document's claims, one for each unique key.
 func (k *Keys) Claims(dst []ClaimID, doc []byte) []ClaimID {
