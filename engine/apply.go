@@ -180,7 +180,7 @@ func (a *application) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.admitted(size)
+	defer db.gate.Done(size)
 	w, err := a.try(ctx)
 	for ; err != nil; w, err = a.try(ctx) {
 		// What a batch is refused for needs no wait here: the entry's record comes after

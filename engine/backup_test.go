@@ -497,6 +497,6 @@ func TestBackupOfInheritance(t *testing.T) {
 		if n := len(restoredItems(t, opts, stream.Bytes())); n != 40 {
 			t.Errorf("after %d flushes: %d items", flushed, n)
 		}
-		must(t, db.flushOldest(ctx, p))
+		must(t, p.FlushOldest(ctx))
 	}
 }

@@ -87,7 +87,7 @@ func TestWaiterOfDrop(t *testing.T) {
 		_, err := waits.Upsert(ctx, smallDocument("x", "a", 1_500_000), nil)
 		wrote <- err
 	}()
-	until(func() bool { return db.work.waiting.Load() > 0 })
+	until(func() bool { return db.gate.Waiting() })
 	dropped := make(chan error)
 	go func() { dropped <- db.DropContainer(ctx, "full") }()
 	until(func() bool { return full.dropped.Load() })

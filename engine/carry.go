@@ -36,6 +36,53 @@ type carried struct {
 	seq  uint64
 }
 
+// keptLogFiles is the number of log files past which the log is shrunk even if it is
+// small: each process that is killed leaves one.
+const keptLogFiles = 8
+
+// holdLog shrinks the log to its budget. It stops at the file that was the newest
+// when it began: carried records go to newer files. A log cannot be smaller than
+// what memtables hold, so it is left alone until it is twice as large.
+func (db *DB) holdLog() error {
+	end := db.log.Newest()
+	for db.work.Context().Err() == nil && db.log.First() < end {
+		log := db.log.Stats()
+		if log.Files <= keptLogFiles && (log.Bytes <= db.opts.LogBytes || log.Bytes <= 2*db.tableBytes()) {
+			return nil
+		}
+		more, err := db.shrinkLog()
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseLog removes log files that no partition needs. Before that, the store
+// manifest names the first needed file, so that Open can tell a missing file from a
+// removed one.
+func (db *DB) releaseLog() error {
+	owners := db.streamOwners()
+	first := db.log.FirstNeeded(func(s wal.Stream, file uint64) uint64 {
+		if owners[s] == nil {
+			owners = db.streamOwners() // a new partition? It is listed before its first record.
+		}
+		return owners.done(s, file) // lsm.MaxSequence if no partition needs the stream
+	})
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	if first <= db.storeManifest.state.LogFirst {
+		return nil
+	}
+	e := db.storeManifest.state.Edit()
+	e.LogFirst = first
+	e.LogClosed = dropClosed(e.LogClosed, first)
+	if err := db.storeManifestLocked(e); err != nil {
+		return err
+	}
+	return db.log.Drop(first)
+}
+
 // shrinkLog makes the partition with the oldest record in the log give way. It
 // reports whether it did anything.
 func (db *DB) shrinkLog() (bool, error) {
@@ -55,10 +102,8 @@ func (db *DB) shrinkLog() (bool, error) {
 			return false, nil // its flush is on the way
 		}
 		if v.Active.Bytes() >= smallMemtable {
-			p.mu.Lock()
-			p.freezeLocked()
-			p.mu.Unlock()
-			db.wakeFlusher()
+			p.Freeze()
+			db.work.FlushSoon()
 			return true, nil
 		}
 		if err := p.carry(); err != lsm.ErrMoved {
@@ -66,7 +111,7 @@ func (db *DB) shrinkLog() (bool, error) {
 		}
 		return false, nil // dropped, or its flush is on the way
 	}
-	db.wakeFlusher() // a partition inherited the stream, or none needs it
+	db.work.FlushSoon() // a partition inherited the stream, or none needs it
 	return false, nil
 }
 

@@ -107,12 +107,12 @@ func (p *partition) noteLocked(active *memtable.Table, seq uint64, pos wal.Posit
 	}
 	if active.Bytes() >= p.db.opts.memtableBytes {
 		p.freezeLocked()
-		p.db.wakeFlusher()
+		p.db.work.FlushSoon()
 	} else if n := active.Reserved(); n != p.mu.reserved {
 		// Other processors write to the cache lines that ripe reads: do not ask for
 		// every record.
-		if p.mu.reserved = n; p.db.ripe() && p.db.work.mayFlush() {
-			p.db.wakeFlusher()
+		if p.mu.reserved = n; p.db.gate.Ripe() && p.db.work.MayFlush() {
+			p.db.work.FlushSoon()
 		}
 	}
 	return p.newestLocked()

@@ -156,7 +156,7 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (w record, err er
 	if u.waited, err = p.db.admit(ctx, p, size); err != nil {
 		return record{}, err
 	}
-	defer p.db.admitted(size)
+	defer p.db.gate.Done(size)
 	for {
 		if w, err = p.tryBatch(ctx, u); err == nil {
 			return w, nil

@@ -56,16 +56,16 @@ func (db *DB) compactPartition(ctx context.Context, p *partition) error {
 	if err := p.compactOnce(ctx, lsm.PickFew); err != nil {
 		return err
 	}
-	if err := p.rewriteAll(ctx, db.work.trimOne); err != nil {
+	if err := p.rewriteAll(ctx, p.trimOne); err != nil {
 		return err
 	}
-	return p.rewriteAll(ctx, db.work.reindexOne)
+	return p.rewriteAll(ctx, p.reindexOne)
 }
 
 // compactOnce carries out one merge, past damage that it meets.
 func (p *partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
 	return p.PastDamage(func() error {
-		_, err := p.db.work.compactBy(ctx, p, choose)
+		_, err := p.compactBy(ctx, choose)
 		return err
 	})
 }
@@ -73,11 +73,11 @@ func (p *partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
 // rewriteAll calls trimOne or reindexOne until no file of the partition needs it, except
 // those that are set aside. If they give way to a split, it waits for the split, and
 // goes on unless the partition was replaced.
-func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, *partition, bool) (bool, error)) error {
+func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, bool) (bool, error)) error {
 	for {
 		var done bool
 		err := p.PastDamage(func() (err error) {
-			done, err = one(ctx, p, true)
+			done, err = one(ctx, true)
 			return err
 		})
 		if err == lsm.ErrMoved {

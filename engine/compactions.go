@@ -9,6 +9,29 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
+// compactOne compacts runs of like size, unless another compaction runs in the partition.
+func (p *partition) compactOne(ctx context.Context) (bool, error) {
+	if !p.Compacting.TryLock() {
+		return false, nil
+	}
+	defer p.Compacting.Unlock()
+	done, err := p.db.compactRuns(ctx, p, p.PickTiers)
+	p.db.env.Reclaim.NowIfManual()
+	return done, err
+}
+
+// compactBy waits for its turn to compact in the partition, and compacts what choose
+// picks.
+func (p *partition) compactBy(ctx context.Context, choose lsm.Picker) (bool, error) {
+	if err := p.Compacting.Lock(ctx); err != nil {
+		return false, err
+	}
+	defer p.Compacting.Unlock()
+	done, err := p.db.compactRuns(ctx, p, choose)
+	p.db.env.Reclaim.NowIfManual()
+	return done, err
+}
+
 // compactRuns carries out one compaction; done is false if there was nothing to do. The
 // caller holds the compacting lock of the partition.
 func (db *DB) compactRuns(ctx context.Context, p *partition, choose lsm.Picker) (done bool, err error) {
@@ -17,7 +40,7 @@ func (db *DB) compactRuns(ctx context.Context, p *partition, choose lsm.Picker) 
 	if err != nil || !done {
 		return false, err
 	}
-	db.work.releaseWaiters() // writes that wait for fewer runs
+	db.gate.Release() // writes that wait for fewer runs
 	db.counters.merges.Add(1)
 	db.counters.mergedBytes.Add(c.BytesOut)
 	db.tellCompacted(p, &c, start, CompactionEvent{})
@@ -39,13 +62,13 @@ func (db *DB) tellCompacted(p *partition, c *lsm.Compacted, start time.Time, eve
 // The steps are those of a merge (compaction.go), with one file as the input. If an automatic
 // split of the partition is queued, trimOne gives up; with settle it then returns
 // lsm.ErrMoved.
-func (w *workers) trimOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
+func (p *partition) trimOne(ctx context.Context, settle bool) (done bool, err error) {
 	if ok, failure := p.lockCompacting(ctx, settle); !ok {
 		return false, failure
 	}
 	defer p.Compacting.Unlock()
-	done, err = w.db.trimFile(ctx, p, settle)
-	w.db.env.Reclaim.NowIfManual()
+	done, err = p.db.trimFile(ctx, p, settle)
+	p.db.env.Reclaim.NowIfManual()
 	if err == lsm.ErrMoved && !settle {
 		err = nil
 	}

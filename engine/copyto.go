@@ -141,7 +141,7 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 	if c.db.opts.manual {
 		p.run()
 	} else {
-		c.db.work.wg.Go(p.run)
+		c.db.work.Go(p.run)
 	}
 	return p, nil
 }

@@ -479,9 +479,7 @@ func (s *stage) flush() {
 func (s *stage) flushPart(i int) {
 	s.must(s.do(func() error {
 		p := s.db.partitions()[i]
-		p.mu.Lock()
-		p.freezeLocked()
-		p.mu.Unlock()
+		p.Freeze()
 		err := s.db.flushAll(context.Background(), p)
 		s.db.env.Reclaim.NowIfManual()
 		return err

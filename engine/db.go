@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/eventqueue"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
@@ -17,9 +18,12 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/pressure"
 	"github.com/cleavestore/cleave/internal/rowcache"
+	"github.com/cleavestore/cleave/internal/scheduler"
 	"github.com/cleavestore/cleave/internal/seqtime"
 	"github.com/cleavestore/cleave/internal/timestamp"
+	"github.com/cleavestore/cleave/splitter"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -72,13 +76,17 @@ type DB struct {
 
 	marks    seqtime.Marks
 	stamps   timestamp.Source
-	promised atomic.Int64 // bytes of writes that were admitted and are in no memtable yet
 	cold     *openfile.ColdReads
 	files    *openfile.Budget
 	hot      *rowcache.Cache
-	debt     debt
 	counters counters
-	work     workers
+
+	gate         pressure.Gate // admits writes to memory
+	work         *scheduler.Scheduler
+	events       eventqueue.Queue
+	jobs         splitter.Queue[*ReshapeJob]
+	jobsWanted   scheduler.Signal
+	expiryWanted scheduler.Signal
 }
 
 // Open opens the store in dir, making it if dir is empty or absent. It takes the store's
@@ -117,7 +125,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		hot:    rowcache.New(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
-	db.work.init(db)
+	db.initWork()
 	db.initEnv()
 	if watch.opened != nil {
 		defer watch.opened(db)()
@@ -133,7 +141,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		db.abandon()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	db.work.events.Start(db.callListener)
+	db.events.Start(db.callListener)
 	return db, nil
 }
 
@@ -183,7 +191,7 @@ func (db *DB) fail(cause error) {
 	if db.failure.CompareAndSwap(nil, &cause) {
 		db.opts.Logger.Error("store failed", "error", cause)
 		notify(db, db.opts.Events.BackgroundError, cause)
-		db.work.releaseWaiters()
+		db.gate.Release()
 		for c := range db.containers.Load().all() {
 			c.followers.Signal()
 		}
@@ -209,9 +217,9 @@ func (db *DB) uncertain(err error) error {
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		db.closing.Store(true)
-		db.work.releaseWaiters()
+		db.gate.Release()
 		db.calls.Synchronize()
-		db.work.stop()
+		db.stopWork()
 		if !db.opts.ReadOnly {
 			db.closeErr = db.prepareClose()
 			db.env.Reclaim.Now()
@@ -234,12 +242,10 @@ func (db *DB) prepareClose() error {
 	if db.writable() == nil {
 		for _, p := range db.partitions() {
 			if p.Version.Load().Active.Bytes() >= smallMemtable {
-				p.mu.Lock()
-				p.freezeLocked()
-				p.mu.Unlock()
+				p.Freeze()
 			}
 			for len(p.Version.Load().Frozen) > 0 {
-				if err := db.flushOldest(context.Background(), p); err != nil {
+				if err := p.FlushOldest(context.Background()); err != nil {
 					note(err)
 					break
 				}
@@ -303,7 +309,7 @@ const smallLog = 64 << 10
 
 // smallMemtable is the size below which a memtable is not worth a file: the
 // log keeps it.
-const smallMemtable = 256 << 10
+const smallMemtable = scheduler.SmallMemtable
 
 // dropClosed returns the entries of list for the log files from first on.
 func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
@@ -322,6 +328,20 @@ func (db *DB) storeManifestLocked(e *manifest.Edit) error {
 		return db.uncertain(err)
 	}
 	return nil
+}
+
+// reserveSequences raises the limit in the store manifest before the log
+// reaches it.
+func (db *DB) reserveSequences() error {
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	last := db.log.LastSeq()
+	if db.storeManifest.state.SeqLimit-last > sequenceReserve/2 {
+		return nil
+	}
+	e := db.storeManifest.state.Edit()
+	e.SeqLimit = last + sequenceReserve
+	return db.storeManifestLocked(e)
 }
 
 // abandon releases everything without writing.

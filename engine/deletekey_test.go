@@ -47,9 +47,7 @@ func TestDeleteLogicalPartition(t *testing.T) {
 			switch where {
 			case "frozen":
 				p := db.partitions()[0]
-				p.mu.Lock()
-				p.freezeLocked()
-				p.mu.Unlock()
+				p.Freeze()
 			case "files", "merged at once":
 				must(t, db.Flush(ctx))
 			case "merged":

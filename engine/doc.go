@@ -126,7 +126,7 @@
 //
 // All other locks come last: no lock of the table is taken under them. They are
 // DB.marks, keysizes.mu, partition.obsolete, partition.building, Reclaimer.mu,
-// Reclaimer.removals, job.mu, workers.mu, eventqueue.Queue (all *), the locks of caches
+// Reclaimer.removals, job.mu, pressure.Gate, eventqueue.Queue (all *), the locks of caches
 // and statistics, and those of other packages (wal/log.go has the table of the log's
 // locks).
 //

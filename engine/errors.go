@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keysizes"
+	"github.com/cleavestore/cleave/internal/pressure"
 )
 
 // Errors of calls, for errors.Is.
@@ -73,7 +74,7 @@ var (
 	ErrReadOnly = errors.New("store is open read-only")
 	// ErrBusy: the call waited for memory until its context ended, or until a
 	// flush failed, for instance with ErrDiskFull; nothing was written.
-	ErrBusy = errors.New("busy: write buffers are full")
+	ErrBusy = pressure.ErrBusy
 	// ErrNeedsScan: a query with NoScan would have to read documents one by one to
 	// find its results.
 	ErrNeedsScan = exec.ErrNeedsScan

@@ -46,13 +46,13 @@ func (db *DB) tellsExpiry() bool {
 
 func (c *Container) tellsExpiry() bool { return c.def.ChangeRetention > 0 && c.def.DefaultTTL != 0 }
 
-func (w *workers) expire() {
-	for w.sleep(w.expiryWanted, 0) {
-		if w.db.failure.Load() != nil {
+func (db *DB) expire() {
+	for db.work.Sleep(db.expiryWanted, 0) {
+		if db.failure.Load() != nil {
 			return
 		}
-		if err := w.db.expireItems(w.ctx); err != nil && w.ctx.Err() == nil {
-			w.db.backgroundError("expire items", err)
+		if err := db.expireItems(db.work.Context()); err != nil && db.work.Context().Err() == nil {
+			db.backgroundError("expire items", err)
 		}
 	}
 }

@@ -155,7 +155,7 @@ type containerFeed struct{ c *Container }
 
 func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return s.c.enter(ctx) }
 func (s containerFeed) Routing() feed.Routing                          { return s.c.routing.Load() }
-func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.ctx.Done() }
+func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.Context().Done() }
 func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
 func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.At(millis) }
 func (s containerFeed) ReadError(err error) error                      { return s.c.db.readError(err) }
@@ -174,7 +174,7 @@ func (s containerFeed) Ended() error {
 	if err := s.c.db.writable(); err != nil {
 		return err
 	}
-	if s.c.db.work.ctx.Err() != nil {
+	if s.c.db.work.Context().Err() != nil {
 		return ErrClosed
 	}
 	return nil

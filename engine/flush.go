@@ -23,17 +23,9 @@ import (
 // A crash before 4 leaves files that no manifest names; the log still holds their
 // contents. After 4 their contents no longer need the log.
 
-// flushOldest turns the oldest frozen memtable of a partition into a run, unless
-// the partition is dropped.
-func (db *DB) flushOldest(ctx context.Context, p *partition) error {
-	if err := db.writeOldest(ctx, p); err != lsm.ErrMoved {
-		return err
-	}
-	return nil
-}
-
-// writeOldest is flushOldest, with lsm.ErrMoved if the partition is dropped.
-func (db *DB) writeOldest(ctx context.Context, p *partition) error {
+// writeOldest is FlushOldest, with lsm.ErrMoved if the partition is dropped.
+func (p *partition) writeOldest(ctx context.Context) error {
+	db := p.db
 	v, release := p.PinVersion()
 	defer release()
 	if len(v.Frozen) == 0 || p.Dropped.Load() {
@@ -52,7 +44,7 @@ func (db *DB) writeOldest(ctx context.Context, p *partition) error {
 	}
 	db.env.Reclaim.Retire(func() {
 		mem.LetGo(&db.env)
-		db.work.releaseWaiters()
+		db.gate.Release()
 	})
 	db.counters.flushes.Add(1)
 	db.counters.flushedBytes.Add(done.Bytes)
@@ -71,9 +63,7 @@ func (db *DB) Flush(ctx context.Context) error {
 	}
 	defer call.Leave()
 	if err := db.eachPartition(func(p *partition) error {
-		p.mu.Lock()
-		p.freezeLocked()
-		p.mu.Unlock()
+		p.Freeze()
 		return db.flushAll(ctx, p)
 	}); err != nil {
 		return err
@@ -82,14 +72,14 @@ func (db *DB) Flush(ctx context.Context) error {
 	return db.releaseLog()
 }
 
-// flushAlone is flushOldest for a caller that does not hold the flushing lock of the
+// flushAlone is FlushOldest for a caller that does not hold the flushing lock of the
 // partition.
 func (db *DB) flushAlone(ctx context.Context, p *partition) error {
 	if err := p.Flushing.Lock(ctx); err != nil {
 		return err
 	}
 	defer p.Flushing.Unlock()
-	return db.flushOldest(ctx, p)
+	return p.FlushOldest(ctx)
 }
 
 // flushAll flushes what is frozen in a partition now, and not what writers freeze
@@ -105,7 +95,7 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 		if err := db.flushAlone(ctx, p); err != nil {
 			return err
 		}
-		db.work.flushError.Store(nil)
+		db.gate.Flushed(nil)
 	}
 	if p.c.def.Replicated {
 		return p.noteEntries()

@@ -23,10 +23,8 @@ func TestFlushAwaitsSync(t *testing.T) {
 		go func() { acked <- second(c.Upsert(ctx, smallDocument("new", "a", 10), nil)) }()
 		synctest.Wait()
 		p := db.partitions()[0]
-		p.mu.Lock()
-		p.freezeLocked()
-		p.mu.Unlock()
-		go func() { acked <- db.flushOldest(ctx, p) }()
+		p.Freeze()
+		go func() { acked <- p.FlushOldest(ctx) }()
 		synctest.Wait()
 		if n := len(p.Version.Load().Runs); n != 0 {
 			t.Errorf("%d runs of what is not synced", n)

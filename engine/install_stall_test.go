@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/scheduler"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -140,7 +141,7 @@ func TestInstallBesideMerge(t *testing.T) {
 		installed := background(s.install)
 		synctest.Wait()
 		wrote := background(func() error { return s.fill(2 * minMemoryBudget) })
-		time.Sleep(idleFlush / 2) // of the bubble: writers that are slowed down get their time
+		time.Sleep(scheduler.IdleFlush / 2) // of the bubble: writers that are slowed down get their time
 		synctest.Wait()
 		select {
 		case err := <-wrote:
@@ -218,26 +219,4 @@ func TestWritesBesideInstall(t *testing.T) {
 	s.index = 1
 	must(t, s.apply("after", 100))
 	must(t, s.db.Close())
-}
-
-// TestFlushPassesOver: where the largest memtable is of a partition that is being
-// flushed, the next one is.
-func TestFlushPassesOver(t *testing.T) {
-	opts := testOptions(vfs.NewMem())
-	opts.memtableBytes = 1 << 30
-	s := newReplicaStore(t, opts)
-	must(t, s.fill(4*smallMemtable))
-	for i := 0; !s.db.ripe(); i++ {
-		must(t, s.apply(fmt.Sprint(i), 100_000))
-	}
-	p := s.docs.routing.Load().parts[0]
-	if !p.Flushing.TryLock() {
-		t.Fatal("somebody flushes")
-	}
-	defer p.Flushing.Unlock()
-	next, _ := s.db.work.nextFlush()
-	if next == nil || next.c != s.plain {
-		t.Fatalf("flushed beside it: %v", next)
-	}
-	next.Flushing.Unlock()
 }

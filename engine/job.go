@@ -26,7 +26,7 @@ type job[P any] struct {
 // begin begins the life of a job.
 func (j *job[P]) begin(db *DB, progress P) {
 	j.db, j.done = db, make(chan struct{})
-	j.ctx, j.cancel = context.WithCancel(db.work.ctx)
+	j.ctx, j.cancel = context.WithCancel(db.work.Context())
 	j.mu.progress = progress
 }
 
@@ -80,7 +80,7 @@ func (j *job[P]) end(err error) error {
 	if j.ended() {
 		return j.err
 	}
-	if errors.Is(err, context.Canceled) && j.db.work.ctx.Err() != nil {
+	if errors.Is(err, context.Canceled) && j.db.work.Context().Err() != nil {
 		err = ErrClosed
 	}
 	j.err = err

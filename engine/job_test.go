@@ -31,7 +31,7 @@ func TestJobsEndAlike(t *testing.T) {
 			j, err := c.SetIndexPolicy(ctx, IndexAll())
 			return j, func() {
 				p.Compacting.Unlock()
-				signal(c.db.work.compactionWanted)
+				c.db.work.RewriteSoon()
 			}, err
 		},
 		"copy": func(c *Container) (anyJob, func(), error) {
@@ -94,7 +94,7 @@ func TestCancelIndexJob(t *testing.T) {
 		t.Errorf("Wait: %v", err)
 	}
 	p.Compacting.Unlock()
-	if done, err := db.work.reindexOne(ctx, p, false); done || err != nil {
+	if done, err := p.reindexOne(ctx, false); done || err != nil {
 		t.Errorf("the background writes a file anew: %v, %v", done, err)
 	}
 	if files, _ := c.stale(); files != 1 {

@@ -34,7 +34,7 @@ func (db *DB) keepMarks() error {
 	if !db.marks.Add(db.steadyMillis(), db.log.LastSeq(), least, most) {
 		return nil
 	}
-	signal(db.work.compactionWanted)
+	db.work.RewriteSoon()
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
 	e := db.storeManifest.state.Edit()

@@ -339,7 +339,7 @@ func randomText(rng *rand.Rand, n int) string {
 func (m *model) mergeSome() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
-	_, err := m.db.work.compactBy(context.Background(), p, p.somePicker(m.rng))
+	_, err := p.compactBy(context.Background(), p.somePicker(m.rng))
 	m.must(err)
 }
 

@@ -121,7 +121,7 @@ func (db *DB) open(ctx context.Context) error {
 	if !db.short {
 		db.keepReserve()
 	}
-	db.work.start(db)
+	db.startWork()
 	return nil
 }
 

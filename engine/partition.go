@@ -54,8 +54,6 @@ type partition struct {
 	loadStats loadstats.Partition // guarded by the lock of c.loadStats
 
 	expiry expiryPass
-
-	flushBackoff, mergeBackoff backoff.Retry
 }
 
 // tableBytes is the memory that versions take in all memtables.

@@ -2,79 +2,43 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// frozenPartitions returns those that have a memtable that waits for its flush.
-func frozenPartitions(db *DB) (frozen []*partition) {
-	for _, p := range db.partitions() {
-		if len(p.Version.Load().Frozen) > 0 {
-			frozen = append(frozen, p)
-		}
-	}
-	return frozen
-}
-
-// TestFlushesTakeTurns: memtables of several partitions that fill together are
-// frozen one after the other, each when a flush can begin and the largest first;
-// while a write waits for memory one more flush may begin than otherwise.
-func TestFlushesTakeTurns(t *testing.T) {
-	ctx := context.Background()
-	opts := testOptions(vfs.NewMem())
-	opts.Durability, opts.memtableBytes = Buffered, 1<<30
-	db, err := Open(ctx, "turns", opts)
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{Kind: Opaque, MinPartitions: 4})
-	must(t, err)
-	w := &db.work
-	w.calm = 1
-	body := bytes.Repeat([]byte("x"), 1000)
-	written := 0
-	fill := func() {
-		t.Helper()
-		for ; !db.ripe(); written++ {
-			_, err := c.Put(ctx, NumberKey(float64(written%1000)), fmt.Sprint(written), body, nil)
+// TestRipeMemtables: the write that fills half of the write buffers wakes the flusher,
+// though no write waits for memory and no memtable is full.
+func TestRipeMemtables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := testOptions(vfs.NewMem())
+		opts.manual, opts.Durability, opts.memtableBytes = false, Buffered, 1<<30
+		db, err := Open(t.Context(), "ripe", opts)
+		must(t, err)
+		c, err := db.CreateContainer(t.Context(), "c", ContainerDef{Kind: Opaque, MinPartitions: 4})
+		must(t, err)
+		body := bytes.Repeat([]byte("x"), 1000)
+		put := func(i int) {
+			t.Helper()
+			_, err := c.Put(t.Context(), NumberKey(float64(i%1000)), fmt.Sprint(i), body, nil)
 			must(t, err)
 		}
-	}
-
-	if p, _ := w.nextFlush(); p != nil || len(w.flushWanted) > 0 {
-		t.Fatal("a flush begins before memory asks for it")
-	}
-	fill()
-	if len(w.flushWanted) != 1 {
-		t.Fatal("the write that filled half of the buffers did not wake the flusher")
-	}
-	first, _ := w.nextFlush()
-	if frozen := frozenPartitions(db); first == nil || len(frozen) != 1 || frozen[0] != first {
-		t.Fatalf("flushed first: %v; %d partitions frozen, want one", first, len(frozen))
-	}
-	size := first.Version.Load().Frozen[0].Reserved()
-	for _, p := range db.partitions() {
-		if n := p.Version.Load().Active.Reserved(); n > size {
-			t.Errorf("%d bytes are flushed before %d", size, n)
+		limit := db.env.Pool.Limit()
+		i := 0
+		for ; db.env.Pool.Used() < limit/4; i++ {
+			put(i)
 		}
-	}
-
-	<-w.flushWanted
-	w.flushes.Add(1) // the flush of first runs
-	fill()
-	if p, _ := w.nextFlush(); p != nil || len(frozenPartitions(db)) != 1 || len(w.flushWanted) > 0 {
-		t.Fatal("a second flush begins, or is waited for, beside the one that leaves a processor")
-	}
-	w.waiting.Add(1)
-	second, _ := w.nextFlush()
-	if second == nil || second == first || len(frozenPartitions(db)) != 2 {
-		t.Fatalf("flushed while a write waits: %v beside %v", second, first)
-	}
-	w.waiting.Add(-1)
-	w.flushes.Add(-1)
-	second.Flushing.Unlock()
-
-	first.Flushing.Unlock()
+		if synctest.Wait(); db.Stats().Flushes > 0 {
+			t.Error("flushed before half of the write buffers was filled")
+		}
+		for ; !db.gate.Ripe() && db.Stats().Flushes == 0; i++ {
+			put(i)
+		}
+		if synctest.Wait(); db.Stats().Flushes == 0 {
+			t.Error("not flushed when half of the write buffers was filled")
+		}
+		must(t, db.Close())
+	})
 }

@@ -144,7 +144,7 @@ func (m *queryModel) step() {
 	case p < 96:
 		parts := m.db.partitions()
 		p := parts[m.d.IntN(len(parts))]
-		_, err := m.db.work.compactBy(ctx, p, p.somePicker(m.d))
+		_, err := p.compactBy(ctx, p.somePicker(m.d))
 		m.must(err)
 	case p < 98:
 		m.reshape()

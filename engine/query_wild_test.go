@@ -169,10 +169,10 @@ func (m *wildModel) disturb() {
 	case 0, 1, 7:
 		m.must(m.db.Flush(ctx))
 	case 2:
-		_, err := m.db.work.compactBy(ctx, p, p.somePicker(m.d))
+		_, err := p.compactBy(ctx, p.somePicker(m.d))
 		m.must(err)
 	case 3:
-		_, err := m.db.work.trimOne(ctx, p, true)
+		_, err := p.trimOne(ctx, true)
 		m.must(err)
 	case 4, 5:
 		m.reshape()
@@ -185,7 +185,7 @@ func (m *wildModel) disturb() {
 		m.must(err)
 		_, err = m.c.replacePolicy(policy, compiled)
 		m.must(err)
-		_, err = m.db.work.reindexOne(ctx, p, true)
+		_, err = p.reindexOne(ctx, true)
 		m.must(err)
 		if m.d.IntN(4) > 0 {
 			m.must(m.c.reindexAll(ctx))

@@ -68,7 +68,7 @@ func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJo
 		err = c.reindexAll(ctx)
 	}
 	c.endReindexing()
-	signal(db.work.compactionWanted)
+	db.work.RewriteSoon()
 	return j, err
 }
 
@@ -202,7 +202,7 @@ func (c *Container) staleAside() error {
 // reindexOne writes anew one file of a partition that has no index for the policy of
 // its container. done is false if there is no such file or, without settle, if a merge
 // runs in the partition. It gives way to splits as trimOne does.
-func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (done bool, err error) {
+func (p *partition) reindexOne(ctx context.Context, settle bool) (done bool, err error) {
 	policy := p.c.family.Indexing.Load()
 	if policy == nil || !settle && !p.c.reindexes() {
 		return false, nil
@@ -211,8 +211,8 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 		return false, failure
 	}
 	defer p.Compacting.Unlock()
-	done, err = w.db.reindexFile(ctx, p, policy)
-	w.db.env.Reclaim.NowIfManual()
+	done, err = p.db.reindexFile(ctx, p, policy)
+	p.db.env.Reclaim.NowIfManual()
 	moved := err == lsm.ErrMoved
 	if !done && (err == nil || moved) {
 		p.c.endReindexing()
@@ -226,7 +226,7 @@ func (w *workers) reindexOne(ctx context.Context, p *partition, settle bool) (do
 // reindexAll writes all files of the container that need it.
 func (c *Container) reindexAll(ctx context.Context) error {
 	for _, p := range c.routing.Load().parts {
-		if err := p.rewriteAll(ctx, c.db.work.reindexOne); err != nil {
+		if err := p.rewriteAll(ctx, p.reindexOne); err != nil {
 			return err
 		}
 	}

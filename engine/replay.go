@@ -95,7 +95,7 @@ func (db *DB) makeRoom(ctx context.Context) error {
 		if !largest.freezeLocked() {
 			return nil
 		}
-		if err := db.flushOldest(ctx, largest); err != nil {
+		if err := largest.FlushOldest(ctx); err != nil {
 			return err
 		}
 		db.env.Reclaim.Now()
@@ -112,7 +112,7 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 		}
 		p.Install.Behind = false
 		if p.freezeLocked() {
-			if err := db.flushOldest(ctx, p); err != nil {
+			if err := p.FlushOldest(ctx); err != nil {
 				return err
 			}
 			continue

@@ -342,7 +342,7 @@ func TestReplicas(t *testing.T) {
 // abandonForTest ends a store as a killed process does.
 func (db *DB) abandonForTest() {
 	db.closing.Store(true)
-	db.work.stop()
+	db.stopWork()
 	watched.ignore(db) // what waits for its last reader dies with the process
 	db.abandon()
 }

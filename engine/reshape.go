@@ -53,7 +53,7 @@ func (r *reshape) run(ctx context.Context) error {
 	r.db.retire(r.parents)
 	if !r.db.opts.keepInheritance {
 		for _, p := range r.children {
-			if err := r.db.endInheritance(r.db.work.ctx, p); err != nil {
+			if err := r.db.endInheritance(r.db.work.Context(), p); err != nil {
 				r.db.backgroundError("end an inheritance", err) // it is tried again
 			}
 		}
@@ -62,7 +62,7 @@ func (r *reshape) run(ctx context.Context) error {
 		r.db.backgroundError("release log files", err)
 	}
 	r.job.update(func(p *ReshapeProgress) { p.Inherit = r.db.clockSince(swapped) })
-	signal(r.db.work.compactionWanted)
+	r.db.work.RewriteSoon()
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (r *reshape) forget(err error) {
 				p.cutting.Failed()
 			}
 			p.queued.Store(nil)
-			signal(r.db.work.compactionWanted) // trims gave way to the split
+			r.db.work.RewriteSoon() // trims gave way to the split
 		}
 	}
 }

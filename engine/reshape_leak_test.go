@@ -71,9 +71,7 @@ func TestReshapeLeaks(t *testing.T) {
 				}
 				if i == 40 { // frozen
 					p := s.db.partitions()[0]
-					p.mu.Lock()
-					p.freezeLocked()
-					p.mu.Unlock()
+					p.Freeze()
 				}
 			}
 			others := handles.open.Load() - readersOf(s.db) // of the log

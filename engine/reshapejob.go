@@ -102,7 +102,7 @@ func (c *Container) newJob(kind ReshapeKind, at string, parents ...PartitionID) 
 	j := &ReshapeJob{c: c, at: at}
 	j.begin(c.db, ReshapeProgress{Container: c.name, Kind: kind, Parents: parents})
 	context.AfterFunc(j.ctx, func() {
-		if j.db.work.ctx.Err() == nil && j.db.work.jobs.Remove(j) {
+		if j.db.work.Context().Err() == nil && j.db.jobs.Remove(j) {
 			j.finish(context.Canceled)
 		}
 	})
@@ -115,8 +115,8 @@ func (db *DB) submit(j *ReshapeJob) {
 		db.run(j)
 		return
 	}
-	db.work.jobs.Push(j)
-	signal(db.work.jobsWanted)
+	db.jobs.Push(j)
+	db.jobsWanted.Raise()
 }
 
 // run carries out a job.
@@ -135,13 +135,13 @@ const inheritRetry = 10 * time.Second
 // endInheritances ends the inheritances that are left: from jobs of an earlier run,
 // or after an error. It returns how long to wait before the next try; 0: there is
 // nothing to try again.
-func (w *workers) endInheritances() (wait time.Duration) {
-	for _, p := range w.db.partitions() {
-		if w.db.failure.Load() != nil {
+func (db *DB) endInheritances() (wait time.Duration) {
+	for _, p := range db.partitions() {
+		if db.failure.Load() != nil {
 			return 0
 		}
-		if err := w.db.endInheritance(w.ctx, p); err != nil {
-			w.db.backgroundError("end an inheritance", err)
+		if err := db.endInheritance(db.work.Context(), p); err != nil {
+			db.backgroundError("end an inheritance", err)
 			wait = inheritRetry
 		}
 	}
@@ -151,27 +151,27 @@ func (w *workers) endInheritances() (wait time.Duration) {
 // reshapes carries out jobs until the store closes. In between it ends the
 // inheritances that jobs have left. Children that are too large themselves are split
 // again at once, so that splits keep up with a load.
-func (w *workers) reshapes() {
+func (db *DB) reshapes() {
 	for {
-		j, ok := w.jobs.Pop()
+		j, ok := db.jobs.Pop()
 		if !ok {
-			if !w.sleep(w.jobsWanted, w.endInheritances()) {
+			if !db.work.Sleep(db.jobsWanted, db.endInheritances()) {
 				break
 			}
 			continue
 		}
-		if w.ctx.Err() != nil {
+		if db.work.Context().Err() != nil {
 			j.finish(ErrClosed)
 			continue
 		}
-		w.db.run(j)
+		db.run(j)
 		for _, id := range j.Progress().Children {
 			if p := j.c.partition(id); p != nil {
-				w.db.splitLarge([]*partition{p})
+				db.splitLarge([]*partition{p})
 			}
 		}
 	}
-	for j, ok := w.jobs.Pop(); ok; j, ok = w.jobs.Pop() {
+	for j, ok := db.jobs.Pop(); ok; j, ok = db.jobs.Pop() {
 		j.finish(ErrClosed)
 	}
 }

@@ -22,7 +22,7 @@ func (p *partition) endLocked() { p.Dropped.Store(true) }
 // partition. Memory, files and directories are released when the last reader has left;
 // streams of the log at once, unless other partitions have inherited them.
 func (db *DB) retire(parts []*partition) {
-	db.work.releaseWaiters() // writes that wait for room in them
+	db.gate.Release() // writes that wait for room in them
 	var gone []*lsm.Version
 	for _, p := range parts {
 		_ = p.Compacting.Lock(context.Background())
@@ -37,7 +37,7 @@ func (db *DB) retire(parts []*partition) {
 		for _, v := range gone {
 			v.Release(&db.env)
 		}
-		db.work.releaseWaiters()
+		db.gate.Release()
 		for i, p := range parts {
 			db.env.Reclaim.Remove("remove the directory of a former partition", gone[i].FileBytes(), func() error {
 				if !p.LetGoAll(gone[i]) {

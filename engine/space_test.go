@@ -269,7 +269,7 @@ func (s *spaceStore) mergeAll() {
 	for again := true; again; {
 		again = false
 		for _, p := range s.db.partitions() {
-			done, err := s.db.work.compactOne(s.ctx, p)
+			done, err := p.compactOne(s.ctx)
 			must(s.T, err)
 			again = again || done
 		}

@@ -180,9 +180,7 @@ func TestSplit(t *testing.T) {
 				s.put(i%40, fmt.Sprintf("a%d", i/2), "second")
 			}
 			p := s.db.partitions()[0]
-			p.mu.Lock()
-			p.freezeLocked()
-			p.mu.Unlock()
+			p.Freeze()
 			for i := range 100 {
 				s.put(i%40, fmt.Sprintf("b%d", i), "third")
 			}
@@ -264,7 +262,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	// All that the lower half holds is dropped, tombstones included.
 	p := s.db.partitions()[0]
 	for len(p.Version.Load().Runs) > 0 {
-		if done, err := s.db.work.compactBy(context.Background(), p, p.PickDead(context.Background())); err != nil || !done {
+		if done, err := p.compactBy(context.Background(), p.PickDead(context.Background())); err != nil || !done {
 			t.Fatalf("merge: %v, %v", done, err)
 		}
 	}
@@ -483,7 +481,7 @@ func TestFileTwice(t *testing.T) {
 	}
 	s.check()
 	for trims := 0; ; trims++ {
-		done, err := s.db.work.trimOne(context.Background(), s.db.partitions()[0], true)
+		done, err := s.db.partitions()[0].trimOne(context.Background(), true)
 		s.must(err)
 		if !done {
 			if trims != 2 {
@@ -540,7 +538,7 @@ func TestTrimAfterRefusal(t *testing.T) {
 			t.Fatalf("the split was not refused: %v", queued.err)
 		}
 		for _, p := range s.db.partitions() {
-			if done, err := s.db.work.trimOne(t.Context(), p, true); done || err != nil {
+			if done, err := p.trimOne(t.Context(), true); done || err != nil {
 				t.Errorf("partition %d: a trim was left: %v, %v", p.ID, done, err)
 			}
 		}

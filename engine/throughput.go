@@ -213,7 +213,7 @@ func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 	select {
 	case <-timer.C:
 		return nil
-	case <-db.work.ctx.Done():
+	case <-db.work.Context().Done():
 		return nil // the next call returns ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()

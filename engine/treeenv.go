@@ -30,6 +30,6 @@ func (db *DB) initEnv() {
 	e.Uncertain = db.uncertain
 	e.Failed = func() bool { return db.failure.Load() != nil }
 	e.Background = db.backgroundError
-	e.Crowded = func() bool { return db.work.crowded() || db.fullness() > 0 }
-	e.FlushSoon = db.wakeFlusher
+	e.Crowded = func() bool { return db.work.Crowded() || db.gate.Fullness() > 0 }
+	e.FlushSoon = db.work.FlushSoon
 }

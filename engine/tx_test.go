@@ -266,9 +266,7 @@ func TestConflicts(t *testing.T) {
 						p := c.routing.Load().parts[0]
 						switch where {
 						case "frozen":
-							p.mu.Lock()
-							p.freezeLocked()
-							p.mu.Unlock()
+							p.Freeze()
 						case "files":
 							must(t, db.Flush(ctx))
 						case "settled":

@@ -255,7 +255,7 @@ func (p *partition) apply(ctx context.Context, r *request) (w record, err error)
 	if r.waited, err = p.db.admit(ctx, p, size); err != nil {
 		return record{}, err
 	}
-	defer p.db.admitted(size)
+	defer p.db.gate.Done(size)
 	for {
 		if w, err = p.try(ctx, r); err == nil {
 			return w, nil

@@ -38,7 +38,7 @@ type (
 	Removals  struct{} // Reclaimer.removals
 	Reclaimer struct{} // Reclaimer.mu
 	Job       struct{} // job.mu
-	Workers   struct{} // workers.mu
+	Pressure  struct{} // of pressure.Gate
 	Events    struct{} // of eventqueue.Queue
 )
 
@@ -71,5 +71,5 @@ func (Building) Order() order  { return order{Name: "partition.building", Rank: 
 func (Removals) Order() order  { return order{Name: "Reclaimer.removals", Rank: 200, NoIO: true} }
 func (Reclaimer) Order() order { return order{Name: "Reclaimer.mu", Rank: 200, NoIO: true} }
 func (Job) Order() order       { return order{Name: "job.mu", Rank: 200, NoIO: true} }
-func (Workers) Order() order   { return order{Name: "workers.mu", Rank: 200, NoIO: true} }
+func (Pressure) Order() order  { return order{Name: "pressure.Gate", Rank: 200, NoIO: true} }
 func (Events) Order() order    { return order{Name: "eventqueue.Queue", Rank: 200, NoIO: true} }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/backoff"
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -68,6 +69,9 @@ type Tree struct {
 
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush
+
+	// When to try again after a flush, and after a compaction or rewriting, has failed.
+	FlushRetry, CompactRetry backoff.Retry
 }
 
 // ErrMoved is returned by work in a partition that was dropped or replaced. A call must

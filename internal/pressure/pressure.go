@@ -1,0 +1,204 @@
+// Package pressure slows writes down before they would have to stop.
+//
+// Writes slow down gradually while memtables fill their share of the memory budget, and
+// while a partition has more runs than compactions keep up with. From lsm.PressureFrom on
+// each written byte costs time, the more the fuller the memtables are. All writers
+// together owe this time, and pay it in sleeps of a millisecond or more. When the share is
+// used up, or at lsm.MostRuns runs, a write waits.
+//
+// Invariants:
+//
+//  1. Memory is promised to a write before the write gets its place in the log, and only
+//     while as much is free.
+//  2. A write that waits asks for flushes and compactions, and is woken by each change
+//     that may let it go on: memory that was released, runs that were compacted, a
+//     promise that was given back, a flush that failed, a store that fails or closes.
+//  3. A write that flushes cannot make room for is refused and does not wait for ever.
+//
+// An admitted write that meets no pressure takes no lock. Gate.mu is taken last (see
+// internal/locks).
+package pressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/lockorder"
+	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/pacing"
+)
+
+const (
+	rate = 100 << 20 // bytes a second at full pressure
+
+	// SmallestPause is the least time that a write is made to sleep.
+	SmallestPause = time.Millisecond
+)
+
+// ErrBusy says that a write waited for memory until its context ended or a flush failed.
+var ErrBusy = errors.New("busy: write buffers are full")
+
+// Store is what a write that waits asks of the store.
+type Store interface {
+	// Refused returns why a write must not wait any longer; nil: it may.
+	Refused() error
+	// Relieve asks for flushes and compactions.
+	Relieve()
+}
+
+// Gate admits the writes of a store. It is safe for concurrent use.
+type Gate struct {
+	env    *lsm.Env
+	store  Store
+	manual bool
+
+	promised atomic.Int64          // bytes of writes that were admitted and are in no memtable yet
+	owed     atomic.Int64          // time that writers owe, in nanoseconds
+	waiting  atomic.Int64          // writes that wait
+	failed   atomic.Pointer[error] // of the last flush; nil: it succeeded
+
+	mu   lockorder.Mutex[locks.Pressure]
+	room chan struct{} // closed and replaced when a write that waits may go on
+}
+
+// Init makes the gate ready. manual says that compactions run only when they are called
+// for: then no write waits for them.
+func (g *Gate) Init(env *lsm.Env, store Store, manual bool) {
+	g.env, g.store, g.manual = env, store, manual
+	g.room = make(chan struct{})
+}
+
+// Fullness says how far write buffers are filled beyond lsm.PressureFrom, where writes
+// begin to slow down: 0 to 1.
+func (g *Gate) Fullness() float64 {
+	part := float64(g.env.Pool.Used()) / float64(g.env.Pool.Limit())
+	return max(0, min(1, (part-lsm.PressureFrom)/(1-lsm.PressureFrom)))
+}
+
+// Ripe says that the active memtables together take more than half of the limit of
+// write buffers. Then the largest is flushed, if no frozen one waits for its flush. So
+// memtables of several partitions that fill equally fast are flushed one after the
+// other, each as large as the others let it become, and not all at once.
+func (g *Gate) Ripe() bool {
+	return g.env.Pool.Used()-g.env.FrozenBytes.Load() > g.env.Pool.Limit()/2
+}
+
+// Waiting says whether a write waits.
+func (g *Gate) Waiting() bool { return g.waiting.Load() > 0 }
+
+// pressure says how much writes to the tree are to be slowed: 0 to 1.
+func (g *Gate) pressure(t *lsm.Tree) float64 {
+	runs := float64(t.Version.Load().Ages()-lsm.ManyRuns) / (lsm.MostRuns - lsm.ManyRuns)
+	return max(g.Fullness(), min(runs, 1))
+}
+
+// overrun says that a write must wait until runs of the tree are compacted. While
+// compactions fail it is false: waiting would not help.
+func (g *Gate) overrun(t *lsm.Tree) bool {
+	return t.Version.Load().Ages() >= lsm.MostRuns && !g.manual && t.CompactRetry.Left() <= 0
+}
+
+// promise sets size bytes of write buffers aside for a write. It returns false if they
+// are not free.
+func (g *Gate) promise(size int64) bool {
+	if g.env.Pool.Used()+g.promised.Add(size) <= g.env.Pool.Limit() {
+		return true
+	}
+	g.promised.Add(-size)
+	return false
+}
+
+// Admit lets a write of size bytes to a tree go on, slows it or makes it wait, and returns
+// how long that took. Without an error, the memory is promised to the write until Done is
+// called. Errors: ErrBusy, with its cause; lsm.ErrMoved; that of Store.Refused.
+func (g *Gate) Admit(ctx context.Context, t *lsm.Tree, size int64) (time.Duration, error) {
+	pressure := g.pressure(t)
+	if pressure == 0 && g.promise(size) {
+		return 0, nil
+	}
+	start := time.Now()
+	err := g.wait(ctx, t, size)
+	if err == nil {
+		g.slowDown(ctx, size, pressure)
+	}
+	return time.Since(start), err
+}
+
+// Done gives back the memory that Admit promised: the write is in a memtable, or has
+// failed.
+func (g *Gate) Done(size int64) {
+	g.promised.Add(-size)
+	if g.Waiting() {
+		g.Release()
+	}
+}
+
+// wait waits until memory can be promised.
+func (g *Gate) wait(ctx context.Context, t *lsm.Tree, size int64) error {
+	if !g.overrun(t) && g.promise(size) {
+		return nil
+	}
+	g.waiting.Add(1)
+	defer g.waiting.Add(-1)
+	for {
+		room := g.changed() // before the checks: it tells of changes since
+		overrun := g.overrun(t)
+		if !overrun && g.promise(size) {
+			return nil
+		}
+		if err := g.store.Refused(); err != nil {
+			return err
+		}
+		if t.Dropped.Load() {
+			return lsm.ErrMoved
+		}
+		if err := g.failed.Load(); err != nil && !overrun {
+			return fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
+		}
+		g.store.Relieve()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		}
+	}
+}
+
+// slowDown makes a write pay, by sleeping, for the memory that it takes. When ctx ends
+// the write goes on: its memory is promised already.
+func (g *Gate) slowDown(ctx context.Context, size int64, pressure float64) {
+	cost := int64(pressure * pressure * float64(size) / rate * float64(time.Second))
+	owed := g.owed.Add(cost)
+	if owed >= int64(SmallestPause) && g.owed.CompareAndSwap(owed, 0) {
+		_ = pacing.Sleep(ctx, time.Duration(owed))
+	}
+}
+
+// Flushed notes how a flush ended. While the last one has failed, writes do not wait for
+// memory.
+func (g *Gate) Flushed(err error) {
+	if err == nil {
+		g.failed.Store(nil)
+		return
+	}
+	g.failed.Store(&err)
+	g.Release()
+}
+
+// Release lets writes that wait check again.
+func (g *Gate) Release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.room)
+	g.room = make(chan struct{})
+}
+
+func (g *Gate) changed() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.room
+}
