@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -248,7 +249,7 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 func (h *historian) expire() {
 	h.t.Helper()
 	for _, p := range h.db.partitions() {
-		p.expiry = expiryPass{}
+		p.expiry = expiry.Pass{}
 	}
 	h.must(h.db.expireItems(context.Background()))
 }

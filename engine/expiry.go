@@ -3,19 +3,13 @@ package engine
 import (
 	"time"
 
+	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // An item expires when its time to live has passed since it was written. Reads
 // do not show an item that has expired by the clock at the time of the read
-// (clock.go).
-//
-// Merges give its space back: a merge that takes in the oldest run drops an item
-// that has been expired for the grace period, as it would drop a tombstone. Two
-// clocks must agree that the period is over: the system's clock, and the time of
-// the opening plus the time since, which no jump of the system's clock moves.
-// Nothing is dropped before the store has been open for the grace period. So a
-// wrong clock hides items, but does not lose them if it is set right in time.
+// (clock.go). internal/expiry says when its space comes back.
 
 // NoExpiry as ContainerDef.DefaultTTL: only items with a TTL of their own expire.
 // NoExpiry as WriteOptions.TTL: the item never expires.
@@ -77,12 +71,7 @@ func timeOf(millis int64) time.Time {
 // purgeable returns a time stamp: a merge may drop the items that expired at or
 // before it. 0: none.
 func (db *DB) purgeable() int64 {
-	open := db.opts.elapsed()
-	if open < db.opts.ExpiryGrace {
-		return 0
-	}
-	now := min(db.opened.Add(open).UnixMilli(), db.opts.clock().UnixMilli())
-	return now - db.opts.ExpiryGrace.Milliseconds()
+	return expiry.Purgeable(db.opened, db.opts.clock(), db.opts.elapsed(), db.opts.ExpiryGrace)
 }
 
 // purgeableAt is DB.purgeable for a partition. In a replicated container it is not
@@ -104,11 +93,8 @@ func (db *DB) anyPurgeable() bool {
 		if p.c.def.DefaultTTL == 0 {
 			continue
 		}
-		at := p.Purgeable()
-		for _, r := range p.Version.Load().Runs {
-			if r.Expiring.Expired(at) > 0 {
-				return true
-			}
+		if p.Version.Load().AnyExpired(p.Purgeable()) {
+			return true
 		}
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/backoff"
+	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
@@ -53,7 +54,7 @@ type partition struct {
 	sizes     keysizes.Sizes
 	loadStats loadstats.Partition // guarded by the lock of c.loadStats
 
-	expiry expiryPass
+	expiry expiry.Pass // the last one; only the expirer uses it
 }
 
 // tableBytes is the memory that versions take in all memtables.

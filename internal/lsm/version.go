@@ -209,6 +209,16 @@ func (v *Version) Dead(now int64) (dead float64) {
 	return dead
 }
 
+// AnyExpired says whether some run holds items that had expired by the time at.
+func (v *Version) AnyExpired(at int64) bool {
+	for _, r := range v.Runs {
+		if r.Expiring.Expired(at) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // DocumentBytes is the size of the documents in memtables.
 func (v *Version) DocumentBytes() int64 {
 	n := v.Active.RawBytes()
