@@ -11,8 +11,8 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// OpenFile opens a file reference and checks it against the file.
-func (t *Tree) OpenFile(ref manifest.File, shared *SharedFiles) (*File, error) {
+// openFile opens a file reference and checks it against the file.
+func (t *Tree) openFile(ref manifest.File, shared *SharedFiles) (*File, error) {
 	lo, hi, err := boundsOf(ref)
 	if err != nil {
 		return nil, err
@@ -40,28 +40,31 @@ func (t *Tree) OpenFile(ref manifest.File, shared *SharedFiles) (*File, error) {
 }
 
 // SharedFiles holds the readers of files that have several names, while a store is
-// opened: partitions that share a file share its reader.
+// opened: partitions that share a file share its reader. The zero SharedFiles is ready.
 type SharedFiles struct {
 	mu      sync.Mutex
-	Readers map[SharedFile]*SharedReader
+	readers map[sharedFile]*sharedReader
 }
 
-type SharedFile struct{ number, inode uint64 }
+type sharedFile struct{ number, inode uint64 }
 
-// SharedReader is locked while the file is opened, or closed.
-type SharedReader struct {
+// sharedReader is locked while the file is opened, or closed.
+type sharedReader struct {
 	sync.Mutex
 	*segment.Reader // nil: the file is not open
 }
 
-func (s *SharedFiles) of(number uint64, info vfs.Info) *SharedReader {
+func (s *SharedFiles) of(number uint64, info vfs.Info) *sharedReader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := SharedFile{number, info.ID}
-	r := s.Readers[key]
+	if s.readers == nil {
+		s.readers = make(map[sharedFile]*sharedReader)
+	}
+	key := sharedFile{number, info.ID}
+	r := s.readers[key]
 	if r == nil {
-		r = new(SharedReader)
-		s.Readers[key] = r
+		r = new(sharedReader)
+		s.readers[key] = r
 	}
 	return r
 }

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/fault"
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -54,32 +51,8 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	if err := db.openAll(ctx, all); err != nil {
 		return err
 	}
-	db.adoptSeed(all)
+	db.env.AdoptSeed(trees(all))
 	return nil
-}
-
-// adoptSeed takes the hash seed of the newest file for new memtables and files, so that
-// a read hashes its key only once. Correctness does not rely on it: a file is read
-// with its own seed. The memtables are still empty.
-func (db *DB) adoptSeed(parts []*partition) {
-	newest := uint64(0)
-	for _, p := range parts {
-		for _, r := range p.Version.Load().Runs {
-			for _, f := range r.Files {
-				if seed := f.Seed(); f.Ref.Number > newest && seed != (item.Seed{}) {
-					newest, db.env.Seed = f.Ref.Number, seed
-				}
-			}
-		}
-	}
-	if newest == 0 {
-		return
-	}
-	for _, p := range parts {
-		v := *p.Version.Load()
-		v.Active = memtable.New(db.env.Pool, p.Span, 0, db.env.Seed)
-		p.Version.Store(&v)
-	}
 }
 
 // openAll opens partitions, several at a time. It ends as if it opened one after the
@@ -87,7 +60,7 @@ func (db *DB) adoptSeed(parts []*partition) {
 // files before it that were set aside.
 func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 	aside := make([][]error, len(parts)) // of each, why it or its files were set aside
-	shared := lsm.SharedFiles{Readers: make(map[lsm.SharedFile]*lsm.SharedReader)}
+	var shared lsm.SharedFiles
 	done, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error {
 		p := parts[i]
 		found, err := p.open(&shared)
@@ -116,7 +89,7 @@ func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.noteNames(names)
+	p.Env.NamesTaken(names)
 	var m manifest.Files
 	if err := p.Install.Dir.LoadListed(names, &m); err != nil {
 		return nil, err
@@ -136,48 +109,8 @@ func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
 	p.mu.mixed = len(m.Inherits) > 0
 	// New files get numbers from m.Floor on. If the process ends before a manifest
 	// names a new file, the next open knows by the number that it is left over.
-	p.db.numberTaken(max(m.Floor, 1) - 1)
-	v := *p.Version.Load()
-	for i := range m.Runs {
-		r := &lsm.Run{Overwritten: m.Runs[i].Shadowed, Expiring: lsm.ExpiringFrom(m.Runs[i].Expiring), KeptAbove: m.ChangeFloor}
-		v.Runs = append(v.Runs, r)
-		p.Version.Store(&v) // so that abandon closes what was opened
-		for _, ref := range m.Runs[i].Files {
-			f, err := p.OpenFile(ref, shared)
-			if p.db.bears(err) {
-				aside = append(aside, err)
-				f, err = p.AsideFile(ref, path.Join(p.Dir, manifest.SegmentName(ref.Number)), err)
-			}
-			if err != nil {
-				return aside, err
-			}
-			r.Files = append(r.Files, f)
-			p.db.numberTaken(ref.Number)
-			if f.Broken() == nil {
-				p.foundStamp(f.Properties().MaxModified)
-			}
-		}
-	}
-	v.SetRuns(v.Runs)
-	p.Version.Store(&v)
-	return aside, nil
-}
-
-// noteNames makes sure that no new file gets the number of a file in the directory.
-func (p *partition) noteNames(names []string) {
-	for _, name := range names {
-		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
-			p.db.numberTaken(number)
-		}
-	}
-}
-
-// numberTaken makes sure that all new files get numbers above this one.
-func (db *DB) numberTaken(number uint64) {
-	for {
-		old := db.env.NextFile.Load()
-		if old >= number || db.env.NextFile.CompareAndSwap(old, number) {
-			return
-		}
-	}
+	p.Env.NumberTaken(max(m.Floor, 1) - 1)
+	aside, err = p.OpenRuns(&m, shared, p.db.bears)
+	p.foundStamp(p.Version.Load().NewestStamp())
+	return aside, err
 }
