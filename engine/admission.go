@@ -87,7 +87,7 @@ func (c *Container) checkDocument(d precondition, given PartitionKey) error {
 	switch {
 	case c.def.Kind != JSON:
 		return invalidf("container %q is opaque; use Put", c.name)
-	case !c.def.Synthetic.random() || d == absent:
+	case !c.def.Synthetic.rule().Random() || d == absent:
 		return nil
 	case d == anything:
 		return fmt.Errorf("container %q: an upsert may be of an item under any suffix: %w", c.name, ErrRandomSuffix)

@@ -378,7 +378,7 @@ func (c *Container) Name() string { return c.name }
 // Def returns the container's definition, defaults filled in.
 func (c *Container) Def() ContainerDef {
 	def := c.def
-	def.Synthetic = def.Synthetic.clone()
+	def.Synthetic = (*SyntheticKey)(def.Synthetic.rule().Clone())
 	def.Index, def.UniqueKeys = IndexPolicy{}, uniquekey.Clone(def.UniqueKeys)
 	if policy := c.family.Indexing.Load(); policy != nil {
 		def.Index = policy.Policy()

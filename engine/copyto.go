@@ -123,7 +123,7 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 	switch {
 	case len(def.UniqueKeys) > 0:
 		return nil, invalidf("CopyTo: a copy cannot have unique keys")
-	case c.def.Synthetic.random() || def.Synthetic.random():
+	case c.def.Synthetic.rule().Random() || def.Synthetic.rule().Random():
 		return nil, invalidf("CopyTo: documents do not say what their random suffix is")
 	case def.Replicated:
 		return nil, invalidf("CopyTo: a replicated container takes entries only")
@@ -170,7 +170,7 @@ func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDe
 	if to, err = c.db.Container(name); err != nil {
 		return nil, err
 	}
-	if to.copyOf.Load() != c.id || !slices.Equal(to.def.PartitionKey, def.PartitionKey) || !to.def.Synthetic.equal(def.Synthetic) {
+	if to.copyOf.Load() != c.id || !slices.Equal(to.def.PartitionKey, def.PartitionKey) || !to.def.Synthetic.rule().Equal(def.Synthetic.rule()) {
 		return nil, exists
 	}
 	return to, nil

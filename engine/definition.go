@@ -34,7 +34,7 @@ func (c *Container) compare(def *ContainerDef) error {
 	const anew = "load the items into another container"
 	have := c.Def()
 	byCopy := "Container.CopyTo or pbench copy makes another container with it"
-	if have.Kind != JSON || have.Replicated || have.Synthetic.random() {
+	if have.Kind != JSON || have.Replicated || have.Synthetic.rule().Random() {
 		byCopy = anew
 	}
 	differs := func(field, is, asked, change string) error {
@@ -43,7 +43,7 @@ func (c *Container) compare(def *ContainerDef) error {
 	switch {
 	case have.Kind != def.Kind:
 		return differs("Kind", have.Kind.String(), def.Kind.String(), anew)
-	case !have.Synthetic.equal(def.Synthetic):
+	case !have.Synthetic.rule().Equal(def.Synthetic.rule()):
 		return differs("Synthetic", have.KeyText(), def.KeyText(), byCopy)
 	case !slices.Equal(have.PartitionKey, def.PartitionKey):
 		return differs("PartitionKey", have.KeyText(), def.KeyText(), byCopy)

@@ -489,7 +489,7 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 		if err := d.checkSynthetic(name); err != nil {
 			return d, err
 		}
-		d.Synthetic = d.Synthetic.clone()
+		d.Synthetic = (*SyntheticKey)(d.Synthetic.rule().Clone())
 	} else if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
 		return d, invalidf("container %q: %d partition key paths: between 1 and 3", name, len(d.PartitionKey))
 	}
@@ -569,7 +569,7 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
 		PartitionKey:    d.PartitionKey,
-		Synthetic:       d.Synthetic.manifest(),
+		Synthetic:       (*manifest.Synthetic)(d.Synthetic),
 		Levels:          d.levels(),
 		Kind:            d.Kind.String(),
 		Compression:     compressionName(d.Compression),
@@ -613,7 +613,7 @@ func ttlFromManifest(millis int64) time.Duration {
 func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
 	def := ContainerDef{
 		PartitionKey:  m.PartitionKey,
-		Synthetic:     syntheticFromManifest(m.Synthetic),
+		Synthetic:     (*SyntheticKey)(m.Synthetic),
 		MinPartitions: partitions,
 		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
 		Limits: Limits{

@@ -186,8 +186,8 @@ func (s Scope) narrowedSynthetic(c *Container, values PartitionKey) Scope {
 	if values.Len() < len(syn.Join) {
 		return s
 	}
-	if values.Len() == len(c.def.sources()) && !syn.random() {
-		if key, err := syntheticKey(syn.derive(nil, values.Encoded())); err == nil {
+	if values.Len() == len(c.def.sources()) && !syn.rule().Random() {
+		if key, err := syn.rule().Key(values); err == nil {
 			return OnePartition(key)
 		}
 		return s

@@ -91,7 +91,7 @@ func TestSyntheticJoined(t *testing.T) {
 	}
 	must(t, db.Close())
 	db, c = syntheticStore(t, mem, def)
-	if got := c.Def(); !got.Synthetic.equal(def.Synthetic) || got.KeyText() != "/day|/n" || len(got.PartitionKey) != 0 {
+	if got := c.Def(); !got.Synthetic.rule().Equal(def.Synthetic.rule()) || got.KeyText() != "/day|/n" || len(got.PartitionKey) != 0 {
 		t.Errorf("definition %+v", got)
 	}
 	var ids []string
