@@ -5,121 +5,99 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
-// compactOne compacts runs of like size, unless another compaction runs in the partition.
-func (p *partition) compactOne(ctx context.Context) (bool, error) {
-	if !p.Compacting.TryLock() {
-		return false, nil
+// rewriting calls work with the compacting lock of the partition held. If the lock is
+// taken, it waits for it if wait is set, and else does nothing.
+func (p *partition) rewriting(ctx context.Context, wait bool, work func() (done bool, err error)) (done bool, err error) {
+	if !wait {
+		if !p.Compacting.TryLock() {
+			return false, nil
+		}
+	} else if err := p.Compacting.Lock(ctx); err != nil {
+		return false, err
 	}
 	defer p.Compacting.Unlock()
-	done, err := p.db.compactRuns(ctx, p, p.PickTiers)
+	done, err = work()
 	p.db.env.Reclaim.NowIfManual()
 	return done, err
+}
+
+// compactOne compacts runs of like size, unless another compaction runs in the partition.
+func (p *partition) compactOne(ctx context.Context) (bool, error) {
+	return p.rewriting(ctx, false, func() (bool, error) { return p.compactRuns(ctx, p.PickTiers) })
 }
 
 // compactBy waits for its turn to compact in the partition, and compacts what choose
 // picks.
 func (p *partition) compactBy(ctx context.Context, choose lsm.Picker) (bool, error) {
-	if err := p.Compacting.Lock(ctx); err != nil {
-		return false, err
-	}
-	defer p.Compacting.Unlock()
-	done, err := p.db.compactRuns(ctx, p, choose)
-	p.db.env.Reclaim.NowIfManual()
-	return done, err
+	return p.rewriting(ctx, true, func() (bool, error) { return p.compactRuns(ctx, choose) })
 }
 
 // compactRuns carries out one compaction; done is false if there was nothing to do. The
-// caller holds the compacting lock of the partition.
-func (db *DB) compactRuns(ctx context.Context, p *partition, choose lsm.Picker) (done bool, err error) {
-	start := db.opts.clock()
+// compacting lock is held.
+func (p *partition) compactRuns(ctx context.Context, choose lsm.Picker) (done bool, err error) {
+	start := p.db.opts.clock()
 	c, done, err := p.Compact(ctx, choose)
 	if err != nil || !done {
 		return false, err
 	}
-	db.gate.Release() // writes that wait for fewer runs
-	db.counters.merges.Add(1)
-	db.counters.mergedBytes.Add(c.BytesOut)
-	db.tellCompacted(p, &c, start, CompactionEvent{})
+	p.db.gate.Release() // writes that wait for fewer runs
+	p.tellCompacted(&c, start, CompactionEvent{})
 	return true, nil
 }
 
-// tellCompacted sends the event of a compaction. event says of which kind it was.
-func (db *DB) tellCompacted(p *partition, c *lsm.Compacted, start time.Time, event CompactionEvent) {
+// tellCompacted counts a compaction and sends its event. event says of which kind it was.
+func (p *partition) tellCompacted(c *lsm.Compacted, start time.Time, event CompactionEvent) {
 	event.Container, event.Partition, event.Runs = p.c.name, p.ID, int(c.Runs)
 	event.ItemsIn, event.ItemsOut, event.BytesIn, event.BytesOut = c.ItemsIn, c.ItemsOut, c.BytesIn, c.BytesOut
-	event.Duration = db.clockSince(start)
-	notify(db, db.opts.Events.Compacted, event)
+	event.Duration = p.db.clockSince(start)
+	n := &p.db.counters
+	count, bytes := &n.merges, &n.mergedBytes
+	if event.Trim {
+		count, bytes = &n.trims, &n.trimmedBytes
+	} else if event.Reindex {
+		count, bytes = &n.reindexes, &n.reindexedBytes
+	}
+	count.Add(1)
+	bytes.Add(c.BytesOut)
+	notify(p.db, p.db.opts.Events.Compacted, event)
 }
 
 // trimOne writes one file of a partition anew, within the bounds of its reference, if
 // much of it is foreign. All versions are kept. done is false if there is no such file
 // or, without settle, if a merge runs in the partition.
 //
-// The steps are those of a merge (compaction.go), with one file as the input. If an automatic
-// split of the partition is queued, trimOne gives up; with settle it then returns
-// lsm.ErrMoved.
+// The steps are those of a merge (internal/lsm), with one file as the input. If an
+// automatic split of the partition is queued, trimOne gives up; with settle it then
+// returns lsm.ErrMoved.
 func (p *partition) trimOne(ctx context.Context, settle bool) (done bool, err error) {
-	if ok, failure := p.lockCompacting(ctx, settle); !ok {
-		return false, failure
-	}
-	defer p.Compacting.Unlock()
-	done, err = p.db.trimFile(ctx, p, settle)
-	p.db.env.Reclaim.NowIfManual()
-	if err == lsm.ErrMoved && !settle {
-		err = nil
-	}
-	return done, err
-}
-
-// lockCompacting takes the compacting lock of the partition, and waits for it if wait is
-// set. ok is false if it was not taken.
-func (p *partition) lockCompacting(ctx context.Context, wait bool) (ok bool, err error) {
-	if !wait {
-		return p.Compacting.TryLock(), nil
-	}
-	err = p.Compacting.Lock(ctx)
-	return err == nil, err
-}
-
-func (db *DB) trimFile(ctx context.Context, p *partition, settle bool) (done bool, err error) {
-	start := db.opts.clock()
-	c, done, err := p.Rewrite(ctx, &lsm.Rewriting{
-		Wants: func(f *lsm.File) bool { return f.Trimmable(settle) },
-		Rate:  db.opts.TrimBytesPerSecond,
-		Stop:  p.splitQueued,
+	return p.rewriting(ctx, settle, func() (bool, error) {
+		done, err := p.rewriteFile(ctx, "trim", CompactionEvent{Trim: true}, &lsm.Rewriting{
+			Wants: func(f *lsm.File) bool { return f.Trimmable(settle) },
+			Rate:  p.db.opts.TrimBytesPerSecond,
+			Stop:  p.splitQueued,
+		})
+		if err == lsm.ErrMoved && !settle {
+			err = nil
+		}
+		return done, err
 	})
+}
+
+// rewriteFile writes a file anew that r wants. what names the work in errors, event says
+// of which kind it is. The compacting lock is held.
+func (p *partition) rewriteFile(ctx context.Context, what string, event CompactionEvent, r *lsm.Rewriting) (done bool, err error) {
+	start := p.db.opts.clock()
+	c, done, err := p.Rewrite(ctx, r)
 	if err == lsm.ErrMoved {
 		return false, err
 	} else if err != nil {
-		return false, fmt.Errorf("trim of partition %d: %w", p.ID, err)
+		return false, fmt.Errorf("%s of partition %d: %w", what, p.ID, err)
 	}
 	if done {
-		db.counters.trims.Add(1)
-		db.counters.trimmedBytes.Add(c.BytesOut)
-		db.tellCompacted(p, &c, start, CompactionEvent{Trim: true})
-	}
-	return done, nil
-}
-
-func (db *DB) reindexFile(ctx context.Context, p *partition, policy *index.Compiled) (done bool, err error) {
-	start := db.opts.clock()
-	c, done, err := p.Rewrite(ctx, &lsm.Rewriting{
-		Wants: func(f *lsm.File) bool { return f.StaleFor(policy) },
-		Stop:  p.splitQueued,
-	})
-	if err == lsm.ErrMoved {
-		return false, err
-	} else if err != nil {
-		return false, fmt.Errorf("index of partition %d: %w", p.ID, err)
-	}
-	if done {
-		db.counters.reindexes.Add(1)
-		db.counters.reindexedBytes.Add(c.BytesOut)
-		db.tellCompacted(p, &c, start, CompactionEvent{Reindex: true})
+		p.tellCompacted(&c, start, event)
 	}
 	return done, nil
 }

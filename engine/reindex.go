@@ -207,20 +207,20 @@ func (p *partition) reindexOne(ctx context.Context, settle bool) (done bool, err
 	if policy == nil || !settle && !p.c.reindexes() {
 		return false, nil
 	}
-	if ok, failure := p.lockCompacting(ctx, settle); !ok {
-		return false, failure
-	}
-	defer p.Compacting.Unlock()
-	done, err = p.db.reindexFile(ctx, p, policy)
-	p.db.env.Reclaim.NowIfManual()
-	moved := err == lsm.ErrMoved
-	if !done && (err == nil || moved) {
-		p.c.endReindexing()
-	}
-	if moved && !settle {
-		err = nil
-	}
-	return done, err
+	return p.rewriting(ctx, settle, func() (bool, error) {
+		done, err := p.rewriteFile(ctx, "index", CompactionEvent{Reindex: true}, &lsm.Rewriting{
+			Wants: func(f *lsm.File) bool { return f.StaleFor(policy) },
+			Stop:  p.splitQueued,
+		})
+		moved := err == lsm.ErrMoved
+		if !done && (err == nil || moved) {
+			p.c.endReindexing()
+		}
+		if moved && !settle {
+			err = nil
+		}
+		return done, err
+	})
 }
 
 // reindexAll writes all files of the container that need it.
