@@ -76,6 +76,8 @@ func (p *partition) damageOf(f *lsm.File, aside bool, why error) Damage {
 	}
 	if at := new(CorruptionError); errors.As(why, &at) {
 		d.File, d.Offset = at.File, at.Offset
+	} else if at := new(IOError); errors.As(why, &at) {
+		d.File = at.File
 	}
 	return d
 }

@@ -206,6 +206,25 @@ func TestPartitionSetAside(t *testing.T) {
 			if n := w.check("a"); n != damagedDocs {
 				t.Errorf("%d documents read", damagedDocs-n)
 			}
+			file := path.Base(name)
+			if how.name == "removed" {
+				file = "MANIFEST-*"
+			}
+			w.tell("a", file)
+			for _, from := range []Position{FromStart(), FromNow()} {
+				n := 0
+				for _, err := range w.container("a").Changes(ctx, AllPartitions(), from, nil) {
+					if n++; !lsm.Unreadable(err) || !strings.Contains(err.Error(), file) {
+						t.Errorf("changes from %v: %v", from, err)
+					}
+				}
+				if n != 1 {
+					t.Errorf("changes from %v: %d pairs, not one error", from, n)
+				}
+			}
+			if _, err := w.container("a").Read(ctx, StringKey("1"), "1"); !lsm.Unreadable(err) || !strings.Contains(err.Error(), file) {
+				t.Errorf("a read: %v", err)
+			}
 			if _, err := w.container("a").Upsert(ctx, []byte(`{"id":"1","k":"1"}`), nil); !lsm.Unreadable(err) {
 				t.Fatalf("a write: %v", err)
 			}

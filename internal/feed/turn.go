@@ -34,6 +34,9 @@ func (f *Feed) turn(i int) (end turnEnd, err error) {
 	defer call.Leave()
 	p := f.partitionAt(&f.parts[i].rng.Min)
 	t := p.Tree()
+	if t.Lost != nil { // it shows no sequence, and would pass for empty
+		return turnNothing, f.store.ReadError(t.Lost)
+	}
 	if f.parts[i].rng.Max.Compare(&t.Range.Max) > 0 {
 		f.cut(i, t.Range.Max)
 	}

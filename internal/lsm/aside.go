@@ -40,6 +40,7 @@ func (t *Tree) SetAside(why error, parents []partmap.PartitionID) error {
 	if err != nil {
 		return err
 	}
+	f.path = "" // why names the manifest that is damaged
 	var inherits []manifest.Inherited
 	for _, id := range parents {
 		inherits = append(inherits, manifest.Inherited{Stream: uint32(id)})
