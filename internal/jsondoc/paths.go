@@ -33,9 +33,9 @@ func Compile(paths []string) (*Paths, error) {
 	if len(paths) == 0 || len(paths) > partmap.MaxLevels {
 		return nil, fmt.Errorf("%d partition key paths: there must be 1 to %d", len(paths), partmap.MaxLevels)
 	}
-	places := newPlaces()
-	places[places.follow(0, Step{Name: "id"})].slot = slotID
-	places[places.follow(0, Step{Name: "ttl"})].slot = slotTTL
+	wanted := newPlaces()
+	wanted[wanted.follow(0, Step{Name: "id"})].slot = slotID
+	wanted[wanted.follow(0, Step{Name: "ttl"})].slot = slotTTL
 	p := &Paths{text: slices.Clone(paths)}
 	var ends []int32 // places of the paths
 	for i, path := range paths {
@@ -48,20 +48,20 @@ func Compile(paths []string) (*Paths, error) {
 			if slices.Contains(ends, at) {
 				return nil, fmt.Errorf("partition key path %q: leads through another path", path)
 			}
-			at = places.follow(at, Step{Name: name})
+			at = wanted.follow(at, Step{Name: name})
 		}
 		if slices.Contains(ends, at) {
 			return nil, fmt.Errorf("partition key path %q: given twice", path)
 		}
-		if len(places[at].members) > 0 {
+		if len(wanted[at].members) > 0 {
 			return nil, fmt.Errorf("partition key path %q: another path leads through it", path)
 		}
-		if places[at].slot < 0 {
-			places[at].slot = slotKey + int32(i)
+		if wanted[at].slot < 0 {
+			wanted[at].slot = slotKey + int32(i)
 		}
-		ends, p.slots = append(ends, at), append(p.slots, places[at].slot)
+		ends, p.slots = append(ends, at), append(p.slots, wanted[at].slot)
 	}
-	p.places = places
+	p.places = wanted
 	return p, nil
 }
 

@@ -8,15 +8,15 @@ type Selector struct{ places places }
 // NewSelector returns a selector for paths, whose slots are their indexes. No
 // path may be given twice or be empty.
 func NewSelector(paths []Path) *Selector {
-	places := newPlaces()
+	wanted := newPlaces()
 	for slot, p := range paths {
 		at := int32(0)
 		for _, step := range p {
-			at = places.follow(at, step)
+			at = wanted.follow(at, step)
 		}
-		places[at].slot = int32(slot)
+		wanted[at].slot = int32(slot)
 	}
-	return &Selector{places}
+	return &Selector{wanted}
 }
 
 // Select calls visit for each value that a path leads to, with the slot of the
