@@ -15,10 +15,10 @@ func TestFileOfAnotherPast(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	opts := testOptions(mem)
-	db, _ := openMem(t, opts)
+	db, _ := openStore(t, opts)
 	must(t, db.Close())
 	write := func(mem *vfs.Mem, id string) (name string, file []byte) {
-		db, c := openMem(t, testOptions(mem))
+		db, c := openStore(t, testOptions(mem))
 		upsert(t, c, id, 100)
 		must(t, db.Flush(ctx))
 		must(t, db.Close())

@@ -15,21 +15,10 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// openReplicated opens a store in memory with a replicated container.
-func openReplicated(t *testing.T) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(t.Context(), "store", testOptions(vfs.NewMem()))
-	must(t, err)
-	t.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(t.Context(), "docs", replicaDef)
-	must(t, err)
-	return db, c
-}
-
 // TestReplicatedRefusals: what would make replicas differ is refused.
 func TestReplicatedRefusals(t *testing.T) {
 	ctx := context.Background()
-	db, c := openReplicated(t)
+	db, c := openStore(t, testOptions(vfs.NewMem()), replicaDef)
 	plain, err := db.CreateContainer(ctx, "plain", ContainerDef{PartitionKey: []string{"/k"}})
 	must(t, err)
 	key := StringKey("a")
@@ -127,7 +116,7 @@ func TestReplicatedRefusals(t *testing.T) {
 // its sequences, and is told when an installation takes away what it sees.
 func TestSnapshotOfReplica(t *testing.T) {
 	ctx := context.Background()
-	db, c := openReplicated(t)
+	db, c := openStore(t, testOptions(vfs.NewMem()), replicaDef)
 	index := map[PartitionID]uint64{}
 	put := func(k string, n int) {
 		t.Helper()
@@ -217,31 +206,17 @@ func TestSnapshotOfReplica(t *testing.T) {
 	}
 }
 
-func collectItems(seq func(func(Item, error) bool)) (items []Item, err error) {
-	for it, err := range seq {
-		if err != nil {
-			return items, err
-		}
-		items = append(items, it)
-	}
-	return items, nil
-}
-
 // TestInstallDamaged: a stream that is damaged anywhere changes nothing.
 func TestInstallDamaged(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
-	db, err := Open(ctx, "store", replicaOptions(mem, time.Minute))
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", replicaDef)
-	must(t, err)
+	db, c := openStore(t, replicaOptions(mem, time.Minute), replicaDef)
 	for _, step := range replicaScript(1, 12) {
 		_, err := step.play(ctx, c, Buffered)
 		must(t, err)
 	}
 	var b bytes.Buffer
-	_, err = c.ExportPartition(ctx, c.Partitions()[0].ID, &b)
+	_, err := c.ExportPartition(ctx, c.Partitions()[0].ID, &b)
 	must(t, err)
 	want := answers(t, c)
 	data := b.Bytes()
@@ -295,11 +270,7 @@ func TestInstallDamaged(t *testing.T) {
 func TestSkippedSynced(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
-	db, err := Open(ctx, "store", testOptions(mem))
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", replicaDef)
-	must(t, err)
+	_, c := openStore(t, testOptions(mem), replicaDef)
 	id := c.Partitions()[0].ID
 	for i, d := range []Durability{Buffered, Synced} {
 		got, err := c.ApplyAt(ctx, id, Entry{Index: 5, Time: time.Now(), Durability: d})
@@ -310,7 +281,7 @@ func TestSkippedSynced(t *testing.T) {
 	after, err := Open(ctx, "store", testOptions(mem.Crash(vfs.CrashOptions{})))
 	must(t, err)
 	defer after.Close()
-	c, err = after.Container("docs")
+	c, err = after.Container("c")
 	must(t, err)
 	if index, err := c.AppliedIndex(id); err != nil || index != 5 {
 		t.Errorf("after a power cut: entry %d, %v", index, err)
@@ -324,10 +295,7 @@ func TestReplicaSplitDurable(t *testing.T) {
 	mem := vfs.NewMem()
 	opts := testOptions(mem)
 	opts.keepInheritance = true
-	db, err := Open(ctx, "store", opts)
-	must(t, err)
-	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
-	must(t, err)
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
 	p := c.Partitions()[0]
 	e := Entry{Index: 7, Time: time.UnixMilli(1), Durability: Buffered}
 	for i := range 8 { // for both halves
@@ -335,7 +303,7 @@ func TestReplicaSplitDurable(t *testing.T) {
 		must(t, b.Create(fmt.Appendf(nil, `{"id":"x","k":"%d"}`, i), nil))
 		e.Batches = append(e.Batches, b)
 	}
-	_, err = c.ApplyAt(ctx, p.ID, e)
+	_, err := c.ApplyAt(ctx, p.ID, e)
 	must(t, err)
 	middle := partmap.Midpoint(partmap.Ranges(1)[0])
 	job, err := c.Split(ctx, p.ID, &SplitOptions{At: middle.String()})
@@ -346,7 +314,7 @@ func TestReplicaSplitDurable(t *testing.T) {
 	db, err = Open(ctx, "store", testOptions(mem))
 	must(t, err)
 	defer db.Close()
-	c, err = db.Container("docs")
+	c, err = db.Container("c")
 	must(t, err)
 	if n := len(c.Partitions()); n != 2 {
 		t.Fatalf("%d partitions", n)

@@ -15,7 +15,7 @@ import (
 func TestReadOnlyBesideNonsense(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
-	db, c := openMem(t, testOptions(mem))
+	db, c := openStore(t, testOptions(mem))
 	upsert(t, c, "x", 10)
 	other, err := db.CreateContainer(ctx, "other", ContainerDef{PartitionKey: []string{"/k"}})
 	must(t, err)

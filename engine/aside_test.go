@@ -1,28 +1,26 @@
 package engine
 
 import (
-	"bytes"
 	"context"
+	"maps"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // spoil changes a file of a closed store; nil removes it.
 func (w *damagedWriter) spoil(name string, change func(data []byte) []byte) {
 	w.t.Helper()
 	data, err := w.mem.ReadFile(name)
-	w.must(err)
+	must(w.t, err)
 	if data = change(data); data == nil {
-		w.must(w.mem.Remove(name))
+		must(w.t, w.mem.Remove(name))
 		return
 	}
-	w.must(w.mem.WriteFile(name, data))
+	must(w.t, w.mem.WriteFile(name, data))
 }
 
 // spoilings are ways to damage a file so that it cannot be opened.
@@ -38,22 +36,6 @@ var spoilings = []struct {
 	{"shortened", func(b []byte) []byte { return b[:len(b)/2] }},
 	{"empty", func(b []byte) []byte { return b[:0:0] }},
 	{"removed", func([]byte) []byte { return nil }},
-}
-
-// sameFiles says that two file systems have the same files.
-func sameFiles(a, b *vfs.Mem) bool {
-	names := a.Names()
-	if !slices.Equal(names, b.Names()) {
-		return false
-	}
-	for _, name := range names {
-		x, _ := a.ReadFile(name)
-		y, _ := b.ReadFile(name)
-		if !bytes.Equal(x, y) {
-			return false
-		}
-	}
-	return true
 }
 
 func (w *damagedWriter) manifestOf(name string) string {
@@ -97,7 +79,7 @@ func TestFileSetAside(t *testing.T) {
 			w.write("a", 4) // in the log only
 			files := w.segments("a")
 			name := files[len(files)/2]
-			w.must(w.db.Close())
+			must(w.t, w.db.Close())
 			w.spoil(name, how.change)
 			w.opts.RefuseDamaged = true
 			if _, err := Open(ctx, "damaged", w.opts); !lsm.Unreadable(err) {
@@ -113,8 +95,8 @@ func TestFileSetAside(t *testing.T) {
 			if lost == 0 || lost == damagedDocs {
 				t.Errorf("%d documents cannot be read", lost)
 			}
-			w.must(w.db.Close())
-			if !sameFiles(before, w.mem) {
+			must(w.t, w.db.Close())
+			if !maps.Equal(filesOf(t, before), filesOf(t, w.mem)) {
 				t.Error("a ReadOnly open changed files")
 			}
 			w.opts.ReadOnly = false
@@ -122,10 +104,10 @@ func TestFileSetAside(t *testing.T) {
 			w.tell("a", path.Base(name))
 			w.write("a", 3)
 			w.write("b", 3)
-			w.must(w.db.Flush(ctx))
+			must(w.t, w.db.Flush(ctx))
 			for range lsm.MaxRuns + 2 {
 				w.write("a", 7)
-				w.must(w.db.Flush(ctx))
+				must(w.t, w.db.Flush(ctx))
 				w.merge("a")
 			}
 			if n := w.check("a"); n >= lost {
@@ -134,8 +116,8 @@ func TestFileSetAside(t *testing.T) {
 			lost = w.check("a")
 			c := w.container("a")
 			job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
-			w.must(err)
-			w.must(job.Wait(ctx))
+			must(w.t, err)
+			must(w.t, job.Wait(ctx))
 			w.settle()
 			w.reopen()
 			if n := w.check("a"); n > lost {
@@ -143,8 +125,8 @@ func TestFileSetAside(t *testing.T) {
 			}
 			c = w.container("a")
 			job, err = c.Merge(ctx, c.Partitions()[0].ID, c.Partitions()[1].ID)
-			w.must(err)
-			w.must(job.Wait(ctx))
+			must(w.t, err)
+			must(w.t, job.Wait(ctx))
 			w.settle()
 			w.tell("a", path.Base(name))
 			w.write("a", 1)
@@ -164,13 +146,13 @@ func TestFileSetAside(t *testing.T) {
 func TestSwappedFiles(t *testing.T) {
 	w := newDamagedWriter(t)
 	files := w.segments("a")
-	w.must(w.db.Close())
+	must(w.t, w.db.Close())
 	one, err := w.mem.ReadFile(files[0])
-	w.must(err)
+	must(w.t, err)
 	two, err := w.mem.ReadFile(files[1])
-	w.must(err)
-	w.must(w.mem.WriteFile(files[0], two))
-	w.must(w.mem.WriteFile(files[1], one))
+	must(w.t, err)
+	must(w.t, w.mem.WriteFile(files[0], two))
+	must(w.t, w.mem.WriteFile(files[1], one))
 	w.open()
 	w.tell("a", path.Base(files[0]))
 	w.tell("a", path.Base(files[1]))
@@ -190,9 +172,9 @@ func TestPartitionSetAside(t *testing.T) {
 			w := newDamagedWriter(t)
 			w.write("a", 4) // in the log only
 			name := w.manifestOf("a")
-			w.must(w.db.Close())
+			must(w.t, w.db.Close())
 			good, err := w.mem.ReadFile(name)
-			w.must(err)
+			must(w.t, err)
 			w.spoil(name, how.change)
 			w.opts.RefuseDamaged = true
 			if _, err := Open(ctx, "damaged", w.opts); !lsm.Unreadable(err) {
@@ -239,16 +221,16 @@ func TestPartitionSetAside(t *testing.T) {
 			for range 3 {
 				for range 3 {
 					w.write("b", 1)
-					w.must(w.db.Flush(ctx))
+					must(w.t, w.db.Flush(ctx))
 				}
 				w.settle()
-				w.must(w.db.holdLog())
+				must(w.t, w.db.holdLog())
 				w.reopen()
 				w.healthy("b")
 			}
 			// Who has a copy of the manifest finds all there was.
-			w.must(w.db.Close())
-			w.must(w.mem.WriteFile(name, good))
+			must(w.t, w.db.Close())
+			must(w.t, w.mem.WriteFile(name, good))
 			w.open()
 			w.healthy("a")
 			w.healthy("b")
@@ -262,7 +244,7 @@ func TestReadOnlyOfMuchDamage(t *testing.T) {
 	w := newDamagedWriter(t)
 	w.write("a", 2)
 	name := w.segments("a")[0]
-	w.must(w.db.Close())
+	must(w.t, w.db.Close())
 	w.spoil(name, func(b []byte) []byte { return b[:len(b)/2] })
 	for _, file := range w.mem.Names() {
 		if path.Dir(file) == manifest.LogDir {

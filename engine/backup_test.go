@@ -67,11 +67,7 @@ func TestBackup(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	opts.keepInheritance = true
 	opts.memtableBytes = 1 << 20
-	db, err := Open(ctx, "mem", opts)
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: IndexAll()})
-	must(t, err)
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: IndexAll()})
 	var writing sync.WaitGroup
 	done := make(chan struct{})
 	write := func(w uint64, n int) error {
@@ -141,10 +137,7 @@ func TestBackup(t *testing.T) {
 		_, err = cc.Upsert(ctx, doc("new", "k1", i), nil)
 		must(t, err)
 		must(t, copied.Compact(ctx))
-		for f, err := range copied.Verify(ctx) {
-			must(t, err)
-			t.Errorf("backup %d: %v", i, f)
-		}
+		checkVerified(t, copied)
 	}
 }
 
@@ -181,28 +174,6 @@ func compareStores(t *testing.T, rng *rand.Rand, at *Snapshot, cc *Container) {
 			t.Fatalf("read %v %s: %v, want %v", k, id, gotErr, err)
 		}
 	}
-}
-
-// someBackups makes a store with files and a log, a full backup of it and two
-// incremental ones.
-func someBackups(t *testing.T) (db *DB, c *Container, streams [][]byte, infos []BackupInfo) {
-	t.Helper()
-	ctx := context.Background()
-	db, c = openMem(t, testOptions(vfs.NewMem()))
-	var since *BackupInfo
-	for i := range 3 {
-		for n := range 8 {
-			upsert(t, c, fmt.Sprint(i, "-", n), 40)
-			if n == 4 {
-				must(t, db.Flush(ctx))
-			}
-		}
-		var stream bytes.Buffer
-		info, err := db.Backup(ctx, &stream, &BackupOptions{Since: since})
-		must(t, err)
-		streams, infos, since = append(streams, stream.Bytes()), append(infos, info), &info
-	}
-	return db, c, streams, infos
 }
 
 // TestRestoreStopped stops a restore of three backups at every call to the file
@@ -269,7 +240,7 @@ func TestBackupFailedCalls(t *testing.T) {
 	faulty := vfs.NewFaulty(mem)
 	opts := testOptions(faulty)
 	opts.memtableBytes = 8 << 20
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	upsert(t, c, "first", 100)
 	must(t, db.Flush(ctx))
 	for i := range 3 {
@@ -294,7 +265,7 @@ func TestBackupFailedCalls(t *testing.T) {
 		if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrFailed) {
 			// The log could not be synced.
 			must(t, db.Close())
-			db, c = openMem(t, opts)
+			db, c = openStore(t, opts)
 			names = mem.Names()
 			continue
 		}
@@ -362,7 +333,7 @@ func TestDamagedBackup(t *testing.T) {
 func TestBackupOfDamage(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
-	db, c := openMem(t, testOptions(mem))
+	db, c := openStore(t, testOptions(mem))
 	for n := range 50 {
 		upsert(t, c, fmt.Sprint(n), 200)
 	}
@@ -452,7 +423,7 @@ func TestRestoreRefusals(t *testing.T) {
 	if err := Restore(ctx, bytes.NewReader(streams[0]), dir); !errors.Is(err, ErrExists) {
 		t.Error(err)
 	}
-	copied, err := Open(ctx, dir, testOptionsOS())
+	copied, err := Open(ctx, dir, testOptions(nil))
 	must(t, err)
 	must(t, copied.Close())
 	empty := t.TempDir()
@@ -476,11 +447,7 @@ func TestBackupOfInheritance(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
 	opts.keepInheritance = true
-	db, err := Open(ctx, "mem", opts)
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
-	must(t, err)
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
 	for n := range 40 {
 		_, err := c.Upsert(ctx, doc("a", fmt.Sprint("k", n), n), nil)
 		must(t, err)

@@ -10,18 +10,9 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-func doc(id, k string, n int) []byte { return fmt.Appendf(nil, `{"id":%q,"k":%q,"n":%d}`, id, k, n) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestBatch(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	old, err := c.Upsert(ctx, doc("old", "a", 0), nil)
 	must(t, err)
 	b := c.NewBatch(StringKey("a"))
@@ -73,7 +64,7 @@ func TestBatch(t *testing.T) {
 // was, and tells which.
 func TestBatchRefused(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	old, err := c.Upsert(ctx, doc("old", "a", 0), nil)
 	must(t, err)
 	for _, tc := range []struct {
@@ -121,7 +112,7 @@ func TestBatchRefused(t *testing.T) {
 // leaves the batch as it was.
 func TestBatchLimits(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	b := c.NewBatch(StringKey("a"))
 	for i := range 100 {
 		must(t, b.Upsert(doc(fmt.Sprint(i), "a", i), nil))
@@ -186,7 +177,7 @@ func TestBatchLimits(t *testing.T) {
 // TestBatchDocumentsAreCopied: the caller may overwrite what it has added.
 func TestBatchDocumentsAreCopied(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	b := c.NewBatch(StringKey("a"))
 	for range 2 {
 		buf := doc("x", "a", 7)
@@ -206,11 +197,7 @@ func TestBatchDocumentsAreCopied(t *testing.T) {
 func TestBatchFillsLogicalPartition(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
-	db, err := Open(ctx, "mem", opts)
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{Kind: Opaque, Limits: Limits{LogicalPartitionBytes: 1000}})
-	must(t, err)
+	_, c := openStore(t, opts, ContainerDef{Kind: Opaque, Limits: Limits{LogicalPartitionBytes: 1000}})
 	b := c.NewBatch(StringKey("a"))
 	put := func(id string, n int) { must(t, b.Put(id, make([]byte, n), nil)) }
 	commit := func(want error) {

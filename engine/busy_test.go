@@ -69,7 +69,7 @@ func TestBusy(t *testing.T) {
 func TestWaiterOfDrop(t *testing.T) {
 	ctx := context.Background()
 	gate := newGate(vfs.NewMem())
-	db, _ := openMem(t, &Options{MemoryBudget: minMemoryBudget, Durability: Buffered, fs: gate})
+	db, _ := openStore(t, &Options{MemoryBudget: minMemoryBudget, Durability: Buffered, fs: gate})
 	full, err := db.CreateContainer(ctx, "full", ContainerDef{PartitionKey: []string{"/k"}})
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func (f *badPartition) Create(name string) (vfs.File, error) {
 // from it.
 func TestOneBadPartition(t *testing.T) {
 	ctx := context.Background()
-	db, bad := openMem(t, &Options{MemoryBudget: minMemoryBudget, Durability: Buffered, fs: &badPartition{vfs.NewMem(), "p/000001"}})
+	db, bad := openStore(t, &Options{MemoryBudget: minMemoryBudget, Durability: Buffered, fs: &badPartition{vfs.NewMem(), "p/000001"}})
 	good, err := db.CreateContainer(ctx, "good", ContainerDef{PartitionKey: []string{"/k"}})
 	if err != nil {
 		t.Fatal(err)

@@ -183,7 +183,7 @@ func TestLoggerThatPanics(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewMem())
 	opts := testOptions(faulty)
 	opts.Logger = slog.New(panicHandler{})
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	upsert(t, c, "a", 10)
 	faulty.SetHook(func(c vfs.Call) error {
 		if c.Op == vfs.OpSync {

@@ -114,19 +114,3 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 		t.Error("nothing was flushed while the log was read: the test reached too little")
 	}
 }
-
-// keyOfEachPartition returns, for each physical partition, a key that lies in
-// it.
-func keyOfEachPartition(c *Container) []PartitionKey {
-	rt := c.routing.Load()
-	keys := make([]PartitionKey, len(rt.parts))
-	for i, found := 0, 0; found < len(keys); i++ {
-		key := NumberKey(float64(i))
-		epk := key.EPK()
-		if at := rt.table.Find(&epk); !keys[at].Valid() {
-			keys[at] = key
-			found++
-		}
-	}
-	return keys
-}

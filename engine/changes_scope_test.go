@@ -12,11 +12,7 @@ import (
 // position would be taken for one of all partitions.
 func TestChangesOfBase(t *testing.T) {
 	ctx := context.Background()
-	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day"}, Suffixes: 4, SuffixOf: "/id"}})
-	must(t, err)
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day"}, Suffixes: 4, SuffixOf: "/id"}})
 	for _, doc := range []string{`{"id":"a","day":"mon"}`, `{"id":"b","day":"mon"}`, `{"id":"c","day":"tue"}`} {
 		_, err := c.Upsert(ctx, []byte(doc), nil)
 		must(t, err)

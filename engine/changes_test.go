@@ -193,8 +193,8 @@ func TestChangesOverwritten(t *testing.T) {
 	ctx := context.Background()
 	for _, write := range []func(s *splitStore){
 		func(s *splitStore) { s.put(1, "last", "new") },
-		func(s *splitStore) { s.must(s.c.Delete(ctx, StringKey("k1"), "last", nil)) },
-		func(s *splitStore) { s.must(s.c.DeleteLogicalPartition(ctx, StringKey("k1"), nil)) },
+		func(s *splitStore) { must(s.t, s.c.Delete(ctx, StringKey("k1"), "last", nil)) },
+		func(s *splitStore) { must(s.t, s.c.DeleteLogicalPartition(ctx, StringKey("k1"), nil)) },
 	} {
 		s := newSplitStore(t, byK, func(o *Options) { o.Durability = Buffered })
 		for i := range 520 { // more than a batch has
@@ -205,7 +205,7 @@ func TestChangesOverwritten(t *testing.T) {
 		r.take(s.c, AllPartitions(), 1)
 		n := 0
 		for ch, err := range s.c.Changes(ctx, AllPartitions(), r.at, &ChangeOptions{Progress: func(p Position) { r.at = p }}) {
-			s.must(err)
+			must(s.t, err)
 			id := itemID{"c", ch.Key, ch.ID}
 			r.seqs[id], r.docs[id] = ch.Seq, string(ch.Body)
 			if n++; n == 1 {
@@ -221,7 +221,7 @@ func TestChangesOverwritten(t *testing.T) {
 // TestChangesFollow follows a container that is written to, split, and dropped.
 func TestChangesFollow(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openMem(t, testOptions(vfs.NewMem()))
+	db, _ := openStore(t, testOptions(vfs.NewMem()))
 	defer db.Close()
 	c, err := db.CreateContainer(ctx, "followed", byK)
 	must(t, err)
@@ -261,7 +261,7 @@ func TestChangesFollow(t *testing.T) {
 
 // TestChangesEnd ends loops by their context, by Close and by their body.
 func TestChangesEnd(t *testing.T) {
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	upsert(t, c, "x", 10)
@@ -423,7 +423,7 @@ func BenchmarkChanges(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 	}
-	db, c := openTemp(b, &Options{Durability: Buffered})
+	db, c := openStore(b, &Options{Durability: Buffered})
 	doc := func(i int) []byte {
 		return fmt.Appendf(nil, `{"id":"%d","k":"k%d","text":"a document of some hundred bytes, which says nothing that anybody would like to know"}`, i, i%97)
 	}
@@ -459,7 +459,7 @@ func BenchmarkChanges(b *testing.B) {
 // TestChangesOpaque: an id of an opaque container is any bytes.
 func TestChangesOpaque(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openMem(t, testOptions(vfs.NewMem()))
+	db, _ := openStore(t, testOptions(vfs.NewMem()))
 	defer db.Close()
 	c, err := db.CreateContainer(ctx, "o", ContainerDef{Kind: Opaque})
 	must(t, err)

@@ -73,7 +73,7 @@ func (h *historian) write(n int, id, text string, ttl int) {
 	if errors.Is(err, ErrUniqueKey) {
 		return
 	}
-	h.must(err)
+	must(h.t, err)
 	change := told{seq: meta.Seq, id: id, kind: ChangeCreated, body: doc}
 	if old, there := h.newest(key, id); there {
 		change.previous = old.seq
@@ -101,14 +101,14 @@ func (h *historian) delete(n int, id string) {
 func (h *historian) deletePartition(n int) {
 	h.t.Helper()
 	key := StringKey(fmt.Sprintf("k%d", n))
-	h.must(h.c.DeleteLogicalPartition(context.Background(), key, nil))
+	must(h.t, h.c.DeleteLogicalPartition(context.Background(), key, nil))
 	h.written[key] = append(h.written[key], told{seq: h.db.log.LastSeq(), kind: ChangeDeletedPartition})
 }
 
 func (h *historian) read(limit int) error {
 	h.t.Helper()
 	from, err := ParsePosition(h.at.String())
-	h.must(err)
+	must(h.t, err)
 	n := 0
 	for ch, err := range h.c.Changes(context.Background(), AllPartitions(), from, &ChangeOptions{AllVersions: true, Progress: func(p Position) { h.at = p }}) {
 		if err != nil {
@@ -188,16 +188,16 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 		case n < 65:
 			h.delete(rng.IntN(6), fmt.Sprint(rng.IntN(20)))
 		case n < 80:
-			h.must(h.read(1 + rng.IntN(30)))
+			must(h.t, h.read(1+rng.IntN(30)))
 		case n < 84:
 			h.clock.pass(time.Second)
 			if rng.IntN(2) == 0 {
 				h.expire()
 			}
 		case n < 88:
-			h.must(h.db.Flush(ctx))
+			must(h.t, h.db.Flush(ctx))
 		case n < 90:
-			h.must(h.db.Compact(ctx))
+			must(h.t, h.db.Compact(ctx))
 		case n < 92:
 			if len(h.ids()) < 5 {
 				job, err := h.c.Split(ctx, h.ids()[rng.IntN(len(h.ids()))], nil)
@@ -224,12 +224,12 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 			h.db.Close()
 			h.open()
 		default:
-			h.must(h.db.keepMarks())
+			must(h.t, h.db.keepMarks())
 		}
 	}
 	h.clock.pass(10 * time.Second)
 	h.expire()
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	expired := h.compare()
 	for key, list := range h.written {
 		for _, c := range list {
@@ -241,7 +241,7 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 	h.verify()
 	// From the start again: nothing is older than the retention.
 	h.at, h.seen = FromStart(), make(map[PartitionKey][]told)
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	h.compare()
 }
 
@@ -251,18 +251,18 @@ func (h *historian) expire() {
 	for _, p := range h.db.partitions() {
 		p.expiry = expiry.Pass{}
 	}
-	h.must(h.db.expireItems(context.Background()))
+	must(h.t, h.db.expireItems(context.Background()))
 }
 
 // TestChangesOfNothing: a transaction that deletes what it has created has changed
 // nothing.
 func TestChangesOfNothing(t *testing.T) {
 	h := newHistorian(t, ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}, nil)
-	h.must(h.c.Update(context.Background(), StringKey("k1"), func(tx *Tx) error {
-		h.must(tx.Create([]byte(`{"id":"a","k":"k1"}`), nil))
+	must(h.t, h.c.Update(context.Background(), StringKey("k1"), func(tx *Tx) error {
+		must(h.t, tx.Create([]byte(`{"id":"a","k":"k1"}`), nil))
 		return tx.Delete("a", nil)
 	}))
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	if len(h.seen) != 0 {
 		t.Errorf("%+v", h.seen)
 	}
@@ -275,19 +275,19 @@ func TestChangesExpiry(t *testing.T) {
 	h := newHistorian(t, def, func(o *Options) { o.ExpiryGrace = time.Minute })
 	h.write(1, "early", "", 0)
 	h.write(1, "again", "", 0)
-	h.must(h.db.Flush(ctx))
+	must(h.t, h.db.Flush(ctx))
 	h.write(1, "late", "", 1000)
 	h.clock.pass(30 * time.Second)
 	h.write(1, "again", "", 1000) // nobody has noticed that it had expired
 	h.expire()
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	if n := len(h.compare()); n != 0 {
 		t.Errorf("%d expired within the grace period", n)
 	}
 	h.clock.pass(time.Minute)
 	h.expire()
 	h.expire()
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	if n := len(h.compare()); n != 1 {
 		t.Fatalf("%d expired", n)
 	}
@@ -306,12 +306,12 @@ func TestChangeRetention(t *testing.T) {
 	for i := range 40 {
 		h.write(1, "a", fmt.Sprint(i), 0)
 		if i%10 == 9 {
-			h.must(h.db.Flush(ctx))
+			must(h.t, h.db.Flush(ctx))
 		}
 	}
 	h.write(1, "b", "", 0)
 	h.delete(1, "b")
-	h.must(h.db.Compact(ctx))
+	must(h.t, h.db.Compact(ctx))
 	versions := func() (n int64) {
 		for _, p := range h.db.partitions() {
 			for _, r := range p.Version.Load().Runs {
@@ -323,14 +323,14 @@ func TestChangeRetention(t *testing.T) {
 	if n := versions(); n != 42 {
 		t.Errorf("%d versions are kept, 42 were written", n)
 	}
-	h.must(h.read(5))
+	must(h.t, h.read(5))
 	early := h.at
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	h.compare()
 	end := h.at
-	h.must(h.db.keepMarks())
+	must(h.t, h.db.keepMarks())
 	h.clock.pass(time.Minute)
-	h.must(h.db.Compact(ctx))
+	must(h.t, h.db.Compact(ctx))
 	if n := versions(); n != 1 {
 		t.Errorf("%d versions are kept, one is needed", n)
 	}
@@ -342,19 +342,19 @@ func TestChangeRetention(t *testing.T) {
 			t.Fatalf("a position before what was dropped: %v", err)
 		}
 		h.at = expired.Oldest
-		h.must(h.read(-1))
+		must(h.t, h.read(-1))
 		h.at = FromStart()
 		if err := h.read(-1); !errors.Is(err, ErrPositionExpired) {
 			t.Errorf("all versions from the start: %v", err)
 		}
 		h.at = end
-		h.must(h.read(-1))
+		must(h.t, h.read(-1))
 	}
 	check()
 	h.reopen(h.mem.Kill())
 	check()
 	h.write(1, "a", "later", 0)
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	h.compare()
 	// Latest versions can be had from anywhere.
 	r := newCopy(t)
@@ -368,7 +368,7 @@ func TestChangeRetention(t *testing.T) {
 		t.Errorf("ChangeRetention of a replicated container: %v", err)
 	}
 	replicated, err := h.db.CreateContainer(ctx, "replicated", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
-	h.must(err)
+	must(h.t, err)
 	n := 0
 	for _, err := range replicated.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{AllVersions: true}) {
 		if n++; !errors.Is(err, ErrInvalid) {
@@ -379,7 +379,7 @@ func TestChangeRetention(t *testing.T) {
 		t.Errorf("all versions of a replicated container: %d pairs", n)
 	}
 	other, err := h.db.CreateContainer(ctx, "other", byK)
-	h.must(err)
+	must(h.t, err)
 	for _, err := range other.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{AllVersions: true}) {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("without ChangeRetention: %v", err)
@@ -396,34 +396,34 @@ func TestChangeRetentionOfPartitions(t *testing.T) {
 	for i := range 20 {
 		h.write(1, fmt.Sprint(i), fmt.Sprint(i), 0)
 	}
-	h.must(h.db.Flush(ctx))
+	must(h.t, h.db.Flush(ctx))
 	snap, err := h.c.Snapshot(ctx)
-	h.must(err)
+	must(h.t, err)
 	h.deletePartition(1)
-	h.must(h.db.Flush(ctx))
+	must(h.t, h.db.Flush(ctx))
 	h.write(1, "5", "6", 0)
-	h.must(h.db.Compact(ctx))
-	h.must(h.read(-1))
+	must(h.t, h.db.Compact(ctx))
+	must(h.t, h.read(-1))
 	h.compare()
 	held := func() (n int) {
 		for _, err := range snap.ScanAll(ctx, nil) {
-			h.must(err)
+			must(h.t, err)
 			n++
 		}
 		return n
 	}
-	h.must(h.db.keepMarks())
+	must(h.t, h.db.keepMarks())
 	h.clock.pass(time.Minute)
 	h.write(2, "late", "", 0)
-	h.must(h.db.Compact(ctx))
+	must(h.t, h.db.Compact(ctx))
 	if n := held(); n != 20 {
 		t.Errorf("the snapshot has %d items of 20", n)
 	}
-	h.must(snap.Close())
+	must(h.t, snap.Close())
 	h.write(2, "later", "b", 0)
-	h.must(h.db.keepMarks())
+	must(h.t, h.db.keepMarks())
 	h.clock.pass(time.Minute)
-	h.must(h.db.Compact(ctx))
+	must(h.t, h.db.Compact(ctx))
 	items := int64(0)
 	for _, p := range h.db.partitions() {
 		for _, r := range p.Version.Load().Runs {
@@ -449,23 +449,23 @@ func TestChangesOfBackup(t *testing.T) {
 	for i := range 10 {
 		h.write(i%3, "a", fmt.Sprint(i), 0)
 	}
-	h.must(h.db.Flush(ctx))
-	h.must(h.read(-1))
+	must(h.t, h.db.Flush(ctx))
+	must(h.t, h.read(-1))
 	early := h.at
 	for i := range 10 {
 		h.write(i%3, "a", fmt.Sprint("again ", i), 0)
 	}
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	end := h.at
 	var stream bytes.Buffer
 	info, err := h.db.Backup(ctx, &stream, nil)
-	h.must(err)
+	must(h.t, err)
 	h.compare()
 	h.db.Close()
 
 	h.db = restoredCopy(t, h.opts, stream.Bytes())
 	h.c, err = h.db.Container("c")
-	h.must(err)
+	must(h.t, err)
 	for _, at := range []Position{FromStart(), early} {
 		h.at = at
 		if err := h.read(-1); !errors.Is(err, ErrPositionExpired) {
@@ -482,7 +482,7 @@ func TestChangesOfBackup(t *testing.T) {
 		h.write(i%3, "a", fmt.Sprint("restored ", i), 0)
 	}
 	h.deletePartition(1)
-	h.must(h.read(-1))
+	must(h.t, h.read(-1))
 	h.compare()
 }
 
@@ -503,7 +503,7 @@ func replayTornCarry(t *testing.T, late bool) {
 	})
 	h.write(1, "first", "", 0)
 	if !late {
-		h.must(h.db.Flush(ctx)) // so that the runs above it are merged
+		must(h.t, h.db.Flush(ctx)) // so that the runs above it are merged
 	}
 	h.write(1, "whole", "", 0)
 	h.write(2, "deleted", "", 0)
@@ -525,13 +525,13 @@ func replayTornCarry(t *testing.T, late bool) {
 		h.write(3, fmt.Sprint(i), text, 0)
 	}
 	end, _, err := h.db.log.AppendCarried(wal.Stream(p.ID), ver.Seq, payload)
-	h.must(err)
-	h.must(h.db.log.Wait(end, true))
+	must(h.t, err)
+	must(h.t, h.db.log.Wait(end, true))
 	if flushes := h.db.counters.flushes.Load(); flushes > 1 {
 		t.Fatalf("%d flushes before the crash", flushes)
 	}
 	if late {
-		h.must(h.db.keepMarks())
+		must(h.t, h.db.keepMarks())
 		h.clock.pass(2 * time.Hour)
 	}
 	h.opts.MemoryBudget, h.opts.memtableBytes = minMemoryBudget, 0
@@ -554,11 +554,11 @@ func replayTornCarry(t *testing.T, late bool) {
 			return
 		}
 		h.at, h.seen = FromStart(), make(map[PartitionKey][]told)
-		h.must(h.read(-1))
+		must(h.t, h.read(-1))
 		h.compare()
 	}
 	check()
-	h.must(h.db.Compact(ctx))
+	must(h.t, h.db.Compact(ctx))
 	check()
 }
 
@@ -573,7 +573,7 @@ func TestSlowReader(t *testing.T) {
 		for i := range items {
 			h.write(1, fmt.Sprint(i), "", 0)
 		}
-		h.must(h.db.keepMarks())
+		must(h.t, h.db.keepMarks())
 		h.clock.pass(time.Minute)
 	}
 	minute()
@@ -591,7 +591,7 @@ func TestSlowReader(t *testing.T) {
 			if minute(); n%20 != 19 {
 				continue
 			}
-			h.must(h.db.Compact(ctx))
+			must(h.t, h.db.Compact(ctx))
 			held := int64(0)
 			for _, p := range h.db.partitions() {
 				for _, r := range p.Version.Load().Runs {

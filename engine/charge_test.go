@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cost"
@@ -37,16 +36,10 @@ func TestCharges(t *testing.T) {
 	}
 }
 
-// documentOf makes a document of exactly so many bytes.
-func documentOf(id, k string, bytes int) []byte {
-	head := fmt.Sprintf(`{"id":%q,"k":%q,"x":"`, id, k)
-	return []byte(head + strings.Repeat("x", bytes-len(head)-2) + `"}`)
-}
-
 // TestChargeOfCalls looks at what calls return.
 func TestChargeOfCalls(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	want := func(what string, charge float64, m Meta, err error) {
 		t.Helper()
 		if err != nil || m.Charge != charge {
@@ -82,7 +75,7 @@ func TestChargeOfCalls(t *testing.T) {
 // TestChargeOfScan scans a thousand documents of 1 KB in several partitions.
 func TestChargeOfScan(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openMem(t, testOptions(vfs.NewMem()))
+	db, _ := openStore(t, testOptions(vfs.NewMem()))
 	c, err := db.CreateContainer(ctx, "many", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 4})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestChargesAreTold(t *testing.T) {
 	for name, unique := range map[string][][]string{"": nil, "unique keys": {{"/id"}}} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			db, _ := openMem(t, testOptions(vfs.NewMem()))
+			db, _ := openStore(t, testOptions(vfs.NewMem()))
 			c, err := db.CreateContainer(ctx, "told", ContainerDef{PartitionKey: []string{"/k"}, Throughput: 10_000, UniqueKeys: unique, Index: IndexAll()})
 			if err != nil {
 				t.Fatal(err)
@@ -129,7 +129,7 @@ func TestChargesAreTold(t *testing.T) {
 // TestChargesAreToldOfBodies is TestChargesAreTold for opaque containers.
 func TestChargesAreToldOfBodies(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openMem(t, testOptions(vfs.NewMem()))
+	db, _ := openStore(t, testOptions(vfs.NewMem()))
 	c, err := db.CreateContainer(ctx, "told", ContainerDef{Kind: Opaque})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // container and no partition can change.
 func TestCheckpointHoldsFiles(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	for i := range 3 {
 		upsert(t, c, fmt.Sprint(i), 100)
 		must(t, db.Flush(ctx))

@@ -19,7 +19,7 @@ func TestCheckpoint(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(nil)
 	opts.fs, opts.manual = nil, false
-	db, c := openTemp(t, opts)
+	db, c := openStore(t, opts)
 	const writers = 3
 	var (
 		mu           sync.Mutex
@@ -109,25 +109,19 @@ func TestCheckpoint(t *testing.T) {
 		_, err = cc.Upsert(ctx, doc("x", "other", i), nil)
 		must(t, err)
 		must(t, copied.Compact(ctx))
-		for f, err := range copied.Verify(ctx) {
-			must(t, err)
-			t.Errorf("checkpoint %d: %v", i, f)
-		}
+		checkVerified(t, copied)
 		must(t, copied.Close())
 	}
 	close(done)
 	working.Wait()
-	for f, err := range db.Verify(ctx) {
-		must(t, err)
-		t.Error(f)
-	}
+	checkVerified(t, db)
 }
 
 // TestCheckpointLinks: files are linked, and those of the checkpoint stay when
 // the store has none of them any more.
 func TestCheckpointLinks(t *testing.T) {
 	ctx := context.Background()
-	db, c := openTemp(t, testOptionsOS())
+	db, c := openStore(t, testOptions(nil))
 	for i := range 50 {
 		upsert(t, c, fmt.Sprint(i), 500)
 	}
@@ -156,7 +150,7 @@ func TestCheckpointLinks(t *testing.T) {
 	}
 	must(t, db.Compact(ctx))
 	must(t, db.Close())
-	copied, err := Open(ctx, dir, testOptionsOS())
+	copied, err := Open(ctx, dir, testOptions(nil))
 	must(t, err)
 	defer copied.Close()
 	cc, err := copied.Container("c")
@@ -169,50 +163,6 @@ func TestCheckpointLinks(t *testing.T) {
 	if n != 50 {
 		t.Errorf("%d items in the checkpoint", n)
 	}
-}
-
-func testOptionsOS() *Options {
-	o := testOptions(nil)
-	o.fs = nil
-	return o
-}
-
-// holds says whether a store has that many items in its container c.
-func holds(fsys vfs.FS, items int) error {
-	ctx := context.Background()
-	db, err := Open(ctx, "copy", testOptions(fsys))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	c, err := db.Container("c")
-	if err != nil {
-		return err
-	}
-	n := 0
-	for _, err := range c.ScanAll(ctx, nil) {
-		if err != nil {
-			return err
-		}
-		n++
-	}
-	if n != items {
-		return fmt.Errorf("%d items", n)
-	}
-	return nil
-}
-
-// openTwenty opens a store of twenty items, some of them in a file and some in memory.
-func openTwenty(t *testing.T) (*DB, *Container) {
-	t.Helper()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
-	for i := range 20 {
-		upsert(t, c, fmt.Sprint(i), 100)
-		if i == 10 {
-			must(t, db.Flush(t.Context()))
-		}
-	}
-	return db, c
 }
 
 // TestCheckpointStopped stops the making of a checkpoint at every call to its
@@ -277,7 +227,7 @@ func TestCheckpointWithoutLog(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(nil)
 	opts.fs = nil
-	db, c := openTemp(t, opts)
+	db, c := openStore(t, opts)
 	_, err := c.Upsert(ctx, doc("a", "x", 1), nil)
 	if err = errors.Join(err, db.Flush(ctx), db.log.Rotate(), db.releaseLog()); err != nil {
 		t.Fatal(err)
@@ -290,7 +240,7 @@ func TestCheckpointWithoutLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		copied, err := Open(ctx, dir, testOptionsOS())
+		copied, err := Open(ctx, dir, testOptions(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

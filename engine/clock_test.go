@@ -137,10 +137,7 @@ func TestUniqueKeysWhileAhead(t *testing.T) {
 		must(t, compareClaims(db, c))
 		must(t, db.Compact(ctx))
 		must(t, compareClaims(db, c))
-		for f, err := range db.Verify(ctx) {
-			must(t, err)
-			t.Error(f)
-		}
+		checkVerified(t, db)
 	}
 }
 
@@ -159,11 +156,8 @@ func TestMarksOfWrongClock(t *testing.T) {
 				clock.jump(jump)
 				clock.steady.Store(0)
 				opts.fs = mem
-				var err error
-				db, err = Open(ctx, "mem", opts)
-				must(t, err)
-				c, err := db.EnsureContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: retention})
-				must(t, err)
+				var c *Container
+				db, c = openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: retention})
 				return c
 			}
 			write := func(c *Container) uint64 {

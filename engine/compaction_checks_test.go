@@ -25,7 +25,7 @@ func mergeFirst(t *testing.T, db *DB, n int) error {
 // hides.
 func TestMergeKeepsTombstones(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	flush := func() { must(t, db.Flush(ctx)) }
 	upsert(t, c, "x", 10)
 	upsert(t, c, "y", 10)
@@ -51,7 +51,7 @@ func TestMergeKeepsTombstones(t *testing.T) {
 // that nobody reads.
 func TestMergeKeepsForSnapshots(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	var snapshots []*Snapshot
 	for i := range 9 {
 		must(t, second(c.Upsert(ctx, doc("x", "a", i), nil)))
@@ -80,7 +80,7 @@ func TestMergeOfDamaged(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	opts := testOptions(mem)
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	for i := range 3 {
 		for n := range 200 {
 			upsert(t, c, fmt.Sprint(i, "-", n), 100)

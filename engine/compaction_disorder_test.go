@@ -21,10 +21,7 @@ import (
 func TestCompactionOfDisorder(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
-	db, err := Open(ctx, "mem", testOptions(mem))
-	must(t, err)
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour})
-	must(t, err)
+	db, c := openStore(t, testOptions(mem), ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour})
 	for n := range 6 {
 		upsert(t, c, fmt.Sprint(n%2), 10)
 		if n == 4 {

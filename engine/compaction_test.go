@@ -14,7 +14,7 @@ import (
 // to merge again and again; when it is closed they go.
 func TestSettleBesideSnapshot(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	for i := range 10 {
 		upsert(t, c, fmt.Sprint(i), 10)
 	}
@@ -60,7 +60,7 @@ func TestSettleBesideSnapshotOfNothing(t *testing.T) {
 			cancel()
 		}
 	}}
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	s, err := c.Snapshot(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestRunsAreBounded(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	opts.manual, opts.Durability, opts.memtableBytes, opts.CompactionBytesPerSecond = false, Buffered, 8<<10, 1<<20
 	opts.LogFileBytes = 1 << 20
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	most := 0
 	for i := range 3000 {
 		upsert(t, c, fmt.Sprint(i%1000), 400)

@@ -85,7 +85,7 @@ func TestMergeShowsNothingUnsynced(t *testing.T) {
 			s.gate.syncs.Store(true)
 			acked = background(func() error { return s.write(s.lower, Synced) })
 			synctest.Wait()
-			s.must(s.write(s.upper, Buffered))
+			must(s.t, s.write(s.upper, Buffered))
 		})
 		if err := s.read(s.upper); err != nil {
 			t.Errorf("a buffered write: %v", err)
@@ -94,15 +94,15 @@ func TestMergeShowsNothingUnsynced(t *testing.T) {
 			t.Errorf("a write that waits for its sync is read: %v", err)
 		}
 		s.gate.release()
-		s.must(<-acked)
-		s.must(<-s.merged)
+		must(s.t, <-acked)
+		must(s.t, <-s.merged)
 		for _, key := range []string{s.lower, s.upper} {
 			if err := s.read(key); err != nil || len(s.ids()) != 1 {
 				t.Errorf("%s after the merge: %v, partitions %v", key, err, s.ids())
 			}
 		}
 		s.verify()
-		s.must(s.db.Close())
+		must(s.t, s.db.Close())
 	})
 }
 
@@ -113,7 +113,7 @@ func TestMergeShowsNothingUnsynced(t *testing.T) {
 func TestMergeSwapsNothingUnsynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mergeParts(t, func(s *mergedParts) {
-			s.must(s.write(s.upper, Buffered))
+			must(s.t, s.write(s.upper, Buffered))
 			s.gate.syncs.Store(true)
 		})
 		synced := background(func() error { return s.write(s.lower, Synced) })
@@ -129,13 +129,13 @@ func TestMergeSwapsNothingUnsynced(t *testing.T) {
 			t.Errorf("a write that waits for its sync is read: %v", err)
 		}
 		s.gate.release()
-		s.must(<-synced)
-		s.must(<-buffered)
-		s.must(<-s.merged)
+		must(s.t, <-synced)
+		must(s.t, <-buffered)
+		must(s.t, <-s.merged)
 		if err := s.read(s.lower); err != nil {
 			t.Error(err)
 		}
 		s.verify()
-		s.must(s.db.Close())
+		must(s.t, s.db.Close())
 	})
 }

@@ -23,11 +23,7 @@ func TestFullCopyOnWriteDisk(t *testing.T) {
 				mem.SetMapped(mapped)
 				opts := testOptions(mem)
 				opts.Durability = durability
-				db, err := Open(ctx, "cow", opts)
-				must(t, err)
-				defer db.Close()
-				c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-				must(t, err)
+				db, c := openStore(t, opts)
 				want := make(map[string]int)
 				unknown := make(map[string]int)
 				serial := 0
@@ -99,9 +95,7 @@ func TestFullCopyOnWriteDisk(t *testing.T) {
 				must(t, err)
 				defer again.Close()
 				check(again)
-				for f, err := range again.Verify(ctx) {
-					t.Errorf("%v %v", f, err)
-				}
+				checkVerified(t, again)
 				must(t, db.Close())
 			})
 		}

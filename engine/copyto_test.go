@@ -16,21 +16,6 @@ import (
 // copyDef is the definition of copies in these tests.
 var copyDef = ContainerDef{PartitionKey: []string{"/n"}, DefaultTTL: NoExpiry}
 
-// openCopySource opens a store with a container whose items may be copied.
-func openCopySource(t testing.TB, o *Options) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(t.Context(), "copy", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(t.Context(), "src", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db, c
-}
-
 // copied copies a container, and waits until little is missing.
 func copied(ctx context.Context, src *Container, name string, def ContainerDef) (*CopyJob, error) {
 	p, err := src.CopyTo(ctx, name, def)
@@ -89,7 +74,7 @@ func sameItems(src, dst *Container) error {
 // exchanged places.
 func TestCopyTo(t *testing.T) {
 	ctx := t.Context()
-	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	db, src := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 	for i := range 50 {
 		putCopied(t, src, fmt.Sprint("k", i%5), fmt.Sprint("i", i), i%7)
 		if i == 30 {
@@ -167,7 +152,7 @@ func TestCopyTo(t *testing.T) {
 	}
 	p.Cancel()
 	must(t, p.Wait(ctx))
-	must(t, db.DropContainer(ctx, "src"))
+	must(t, db.DropContainer(ctx, "c"))
 	if s := db.Stats().Snapshots; s != 0 {
 		t.Errorf("%d snapshots are left", s)
 	}
@@ -177,7 +162,7 @@ func TestCopyTo(t *testing.T) {
 // and writes to one of them again.
 func TestCopyToEmptied(t *testing.T) {
 	ctx := t.Context()
-	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	db, src := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 	for i := range 60 {
 		putCopied(t, src, fmt.Sprint("k", i%3), fmt.Sprint("i", i), i%7)
 	}
@@ -206,11 +191,7 @@ func TestCopyToEmptied(t *testing.T) {
 // changes.
 func TestCopyToOfUniqueKeys(t *testing.T) {
 	ctx := t.Context()
-	db, err := Open(ctx, "copy", testOptions(vfs.NewMem()))
-	must(t, err)
-	defer db.Close()
-	src, err := db.CreateContainer(ctx, "src", ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/id"}}, DefaultTTL: NoExpiry})
-	must(t, err)
+	_, src := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/id"}}, DefaultTTL: NoExpiry})
 	for i := range 100 {
 		putCopied(t, src, "a", fmt.Sprint(i), i)
 	}
@@ -229,7 +210,7 @@ func TestCopyToOfUniqueKeys(t *testing.T) {
 // was put right.
 func TestCopyToCollision(t *testing.T) {
 	ctx := t.Context()
-	_, src := openCopySource(t, testOptions(vfs.NewMem()))
+	_, src := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 	putCopied(t, src, "a", "one", 1)
 	putCopied(t, src, "b", "two", 2)
 	p, err := copied(ctx, src, "dst", copyDef)
@@ -285,7 +266,7 @@ func TestCopyToCollision(t *testing.T) {
 // TestCopyToRefused asks for copies that cannot be.
 func TestCopyToRefused(t *testing.T) {
 	ctx := t.Context()
-	db, src := openCopySource(t, testOptions(vfs.NewMem()))
+	db, src := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 	opaque, err := db.CreateContainer(ctx, "opaque", ContainerDef{Kind: Opaque})
 	must(t, err)
 	for _, test := range []struct {
@@ -301,7 +282,7 @@ func TestCopyToRefused(t *testing.T) {
 		{src, "dst", ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/n"}, Suffixes: 4}, DefaultTTL: NoExpiry}, ErrInvalid},
 		{src, "dst", ContainerDef{PartitionKey: []string{"/n"}, DefaultTTL: NoExpiry, Replicated: true}, ErrInvalid},
 		{src, "", copyDef, ErrInvalid},
-		{src, "src", copyDef, ErrExists},
+		{src, "c", copyDef, ErrExists},
 		{src, "opaque", copyDef, ErrExists},
 	} {
 		if _, err := test.src.CopyTo(ctx, test.name, test.def); !errors.Is(err, test.want) {
@@ -322,7 +303,7 @@ func TestCopyToRefused(t *testing.T) {
 	must(t, src.Delete(ctx, StringKey("k"), "i", nil))
 	p, err := copied(ctx, src, "dst", copyDef)
 	must(t, err)
-	must(t, db.DropContainer(ctx, "src"))
+	must(t, db.DropContainer(ctx, "c"))
 	if _, err := p.Finish(ctx); !errors.Is(err, ErrClosed) {
 		t.Errorf("Finish without a source: %v", err)
 	}
@@ -336,7 +317,7 @@ func TestCopyToExpiry(t *testing.T) {
 	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	o := testOptions(vfs.NewMem())
 	o.clock = func() time.Time { return time.Unix(0, now.Load()) }
-	_, src := openCopySource(t, o)
+	_, src := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 	put := func(id string, n int, ttl time.Duration) {
 		t.Helper()
 		_, err := src.Upsert(ctx, fmt.Appendf(nil, `{"id":%q,"k":"k","n":%d}`, id, n), &WriteOptions{TTL: ttl})
@@ -378,7 +359,7 @@ func TestCopyToConcurrent(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.manual = false
 	o.Durability = Buffered
-	db, src := openCopySource(t, o)
+	db, src := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 	load := func(rng *rand.Rand, w int) error {
 		k := fmt.Sprint("k", rng.IntN(20))
 		key, id := StringKey(k), fmt.Sprintf("%s-w%d-%d", k, w, rng.IntN(40))
@@ -465,7 +446,7 @@ func TestCopyToStopped(t *testing.T) {
 			return false, err
 		}
 		defer db.Close()
-		src, err := db.CreateContainer(ctx, "src", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
+		src, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
 		if err != nil {
 			return false, err
 		}
@@ -499,7 +480,7 @@ func TestCopyToStopped(t *testing.T) {
 			return fmt.Errorf("open: %w", err)
 		}
 		defer db.Close()
-		src, err := db.Container("src")
+		src, err := db.Container("c")
 		if errors.Is(err, ErrNoContainer) && !finished {
 			return nil
 		} else if err != nil {

@@ -18,7 +18,7 @@ func TestDeletedPartitionsEnd(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
 	opts.memtableBytes = 1 << 20
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	const n = 500
 	for i := range n {
 		must(t, second(c.Upsert(ctx, doc("x", fmt.Sprint("k", i), i), nil)))

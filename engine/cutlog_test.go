@@ -6,29 +6,8 @@ import (
 	"path"
 	"testing"
 
-	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
 )
-
-// killedStore returns a store whose writer was killed after n synced puts.
-func killedStore(t *testing.T, n int) *vfs.Mem {
-	t.Helper()
-	ctx := context.Background()
-	mem := vfs.NewMem()
-	opts := testOptions(mem)
-	opts.LogFileBytes = 1 << 20
-	db, err := Open(ctx, "mem", opts)
-	must(t, err)
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-	must(t, err)
-	for i := range n {
-		_, err := c.Upsert(ctx, smallDocument(string(rune('a'+i%26))+string(rune('a'+i/26)), "a", i), nil)
-		must(t, err)
-	}
-	image := mem.Kill()
-	must(t, db.Close())
-	return image
-}
 
 // TestCutLog: a store whose live log was cut short refuses to open, with file and offset,
 // and nothing in it changes.

@@ -19,8 +19,8 @@ func TestNeighboursOfDamage(t *testing.T) {
 	untouched := 0
 	for _, name := range names {
 		whole, err := w.mem.ReadFile(name)
-		w.must(err)
-		w.must(w.db.Close())
+		must(w.t, err)
+		must(w.t, w.db.Close())
 		w.spoil(name, func(b []byte) []byte { return b[:len(b)/2] })
 		w.open()
 		c := w.container("a")
@@ -62,8 +62,8 @@ func TestNeighboursOfDamage(t *testing.T) {
 				t.Errorf("%s is cut: scan of %v in a transaction: %v", name, pk, err)
 			}
 		}
-		w.must(w.db.Close())
-		w.must(w.mem.WriteFile(name, whole))
+		must(w.t, w.db.Close())
+		must(w.t, w.mem.WriteFile(name, whole))
 		w.open()
 	}
 	if untouched < 20 {

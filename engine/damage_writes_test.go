@@ -34,39 +34,32 @@ func newDamagedWriter(t *testing.T) *damagedWriter {
 	for _, name := range []string{"a", "b"} {
 		def := ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll(), MinPartitions: 1}
 		_, err := w.db.CreateContainer(context.Background(), name, def)
-		w.must(err)
+		must(w.t, err)
 		w.docs[name] = make(map[string]string)
 		w.write(name, 1)
 	}
-	w.must(w.db.Compact(context.Background()))
+	must(w.t, w.db.Compact(context.Background()))
 	return w
-}
-
-func (w *damagedWriter) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 func (w *damagedWriter) open() {
 	w.t.Helper()
 	db, err := Open(context.Background(), "damaged", w.opts)
-	w.must(err)
+	must(w.t, err)
 	w.db = db
 	w.t.Cleanup(func() { db.Close() })
 }
 
 func (w *damagedWriter) reopen() {
 	w.t.Helper()
-	w.must(w.db.Close())
+	must(w.t, w.db.Close())
 	w.open()
 }
 
 func (w *damagedWriter) container(name string) *Container {
 	w.t.Helper()
 	c, err := w.db.Container(name)
-	w.must(err)
+	must(w.t, err)
 	return c
 }
 
@@ -117,7 +110,7 @@ func (w *damagedWriter) check(name string) (damaged int) {
 
 func (w *damagedWriter) query(c *Container, text string, scope Scope) (rows []string, err error) {
 	q, err := ParseQuery(text, nil)
-	w.must(err)
+	must(w.t, err)
 	for it, err := range c.Query(context.Background(), scope, q).All() {
 		if err != nil {
 			return nil, err
@@ -143,7 +136,7 @@ func (w *damagedWriter) healthy(name string) {
 		w.t.Fatalf("%d documents of %s cannot be read", n, name)
 	}
 	rows, err := w.query(w.container(name), "SELECT * FROM c", AllPartitions())
-	w.must(err)
+	must(w.t, err)
 	if len(rows) != len(w.docs[name]) {
 		w.t.Fatalf("%d documents of %d in %s", len(rows), len(w.docs[name]), name)
 	}
@@ -164,9 +157,9 @@ func (w *damagedWriter) segments(name string) (names []string) {
 // flip changes a byte of a section of a segment file while the store is closed.
 func (w *damagedWriter) flip(name string, kind segment.SectionKind) {
 	w.t.Helper()
-	w.must(w.db.Close())
+	must(w.t, w.db.Close())
 	r, err := segment.Open(w.mem, name, segment.ReaderOptions{EPK: lsm.AppendEPK})
-	w.must(err)
+	must(w.t, err)
 	at := int64(-1)
 	for _, s := range r.Properties().Sections {
 		if s.Kind == kind {
@@ -178,9 +171,9 @@ func (w *damagedWriter) flip(name string, kind segment.SectionKind) {
 		w.t.Fatalf("%s has no section %v", name, kind)
 	}
 	data, err := w.mem.ReadFile(name)
-	w.must(err)
+	must(w.t, err)
 	data[at] ^= 4
-	w.must(w.mem.WriteFile(name, data))
+	must(w.t, w.mem.WriteFile(name, data))
 	w.open()
 }
 
@@ -198,17 +191,17 @@ func TestWritesOverDamage(t *testing.T) {
 			w := newDamagedWriter(t)
 			if kind == segment.SectionDeletionVectors {
 				w.write("a", 3)
-				w.must(w.db.Flush(ctx))
+				must(w.t, w.db.Flush(ctx))
 			}
 			w.flip(w.segments("a")[0], kind)
 			w.write("a", 2)
 			w.write("b", 2)
-			w.must(w.db.Flush(ctx))
+			must(w.t, w.db.Flush(ctx))
 			w.check("a")
 			w.healthy("b")
 			for range lsm.MaxRuns + 2 {
 				w.write("a", 7)
-				w.must(w.db.Flush(ctx))
+				must(w.t, w.db.Flush(ctx))
 				w.merge("a")
 			}
 			if runs := len(w.container("a").routing.Load().parts[0].Version.Load().Runs); runs > lsm.MaxRuns {
@@ -217,11 +210,11 @@ func TestWritesOverDamage(t *testing.T) {
 			w.check("a")
 			w.reopen()
 			w.write("a", 1)
-			w.must(w.db.Flush(ctx))
+			must(w.t, w.db.Flush(ctx))
 			for i := range damagedDocs {
 				key, id := damagedDocID(i)
 				it, err := w.container("a").Read(ctx, key, id)
-				w.must(err) // the newest versions lie in front of the damage
+				must(w.t, err) // the newest versions lie in front of the damage
 				if string(it.Body) != w.docs["a"][id] {
 					t.Fatalf("document %s is %q, was written as %q", id, it.Body, w.docs["a"][id])
 				}
@@ -265,15 +258,15 @@ func TestReshapeOverDamage(t *testing.T) {
 			ctx := context.Background()
 			w := newDamagedWriter(t)
 			w.write("a", 2)
-			w.must(w.db.Flush(ctx))
+			must(w.t, w.db.Flush(ctx))
 			w.flip(w.segments("a")[0], kind)
 			before := w.check("a")
 			c := w.container("a")
 			reshape := func(start func() (*ReshapeJob, error)) {
 				t.Helper()
 				job, err := start()
-				w.must(err)
-				w.must(job.Wait(ctx))
+				must(w.t, err)
+				must(w.t, job.Wait(ctx))
 			}
 			reshape(func() (*ReshapeJob, error) { return c.Split(ctx, c.Partitions()[0].ID, nil) })
 			if n := w.check("a"); n > before {
@@ -337,12 +330,12 @@ func TestWriterOverDamage(t *testing.T) {
 			}
 		}
 	}
-	w.must(w.db.Flush(ctx))
+	must(w.t, w.db.Flush(ctx))
 	w.healthy("b")
 	for i := range damagedDocs {
 		key, id := damagedDocID(i)
 		it, err := w.container("a").Read(ctx, key, id)
-		w.must(err)
+		must(w.t, err)
 		if string(it.Body) != w.docs["a"][id] {
 			t.Fatalf("document %s is not the newest", id)
 		}

@@ -135,10 +135,7 @@ func TestDeleteLogicalPartition(t *testing.T) {
 				t.Errorf("create: %v", err)
 			}
 			must(t, err)
-			for f, err := range db.Verify(ctx) {
-				must(t, err)
-				t.Errorf("verify: %v", f)
-			}
+			checkVerified(t, db)
 		})
 	}
 }

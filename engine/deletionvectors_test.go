@@ -103,8 +103,6 @@ func TestDeletionVectorsAreKnown(t *testing.T) {
 		if n != want {
 			t.Fatalf("round %d, after %s: %d documents, not %d", round, what, n, want)
 		}
-		for f, err := range db.Verify(ctx) {
-			t.Fatalf("round %d, after %s: %v %v", round, what, f, err)
-		}
+		checkVerified(t, db)
 	}
 }

@@ -108,10 +108,7 @@ func (n *narrow) compare(c *Container) {
 
 func (n *narrow) verify(db *DB) {
 	n.t.Helper()
-	for f, err := range db.Verify(context.Background()) {
-		must(n.t, err)
-		n.t.Errorf("verify: %v", f)
-	}
+	checkVerified(n.t, db)
 }
 
 // TestFewDescriptors takes a store with many times as many files as there may be

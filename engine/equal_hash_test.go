@@ -77,7 +77,7 @@ func unfinish(h uint64) uint64 {
 func (s *splitStore) putKey(k, id, text string) {
 	s.t.Helper()
 	quoted, err := json.Marshal(k)
-	s.must(err)
+	must(s.t, err)
 	s.upsert(StringKey(k), `,"k":`+string(quoted), id, text)
 }
 
@@ -87,7 +87,7 @@ func (s *splitStore) checkItems() {
 	s.t.Helper()
 	n := 0
 	for it, err := range s.c.ScanAll(context.Background(), nil) {
-		s.must(err)
+		must(s.t, err)
 		n++
 		if want := s.docs[itemID{"c", it.Key, it.ID}]; want != string(it.Body) {
 			s.t.Fatalf("scan: %v/%s is %s, want %s", it.Key, it.ID, it.Body, want)
@@ -108,7 +108,7 @@ func (s *splitStore) checkItems() {
 		for _, reverse := range []bool{false, true} {
 			n := 0
 			for it, err := range s.c.Scan(context.Background(), key, "", &ScanOptions{Reverse: reverse}) {
-				s.must(err)
+				must(s.t, err)
 				if it.Key != key {
 					s.t.Fatalf("scan of %v gives %v", key, it.Key)
 				}
@@ -138,7 +138,7 @@ func TestSplitEqualHashes(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		job, err := s.c.Split(ctx, s.ids()[0], nil)
-		s.must(err)
+		must(s.t, err)
 		err = job.Wait(ctx)
 		var refusal *Refusal
 		if !errors.As(err, &refusal) || refusal.Reason != splitter.OneLogicalPartition {
@@ -149,7 +149,7 @@ func TestSplitEqualHashes(t *testing.T) {
 		s.putKey(keys[i%3], fmt.Sprint(i/3), "in memory")
 	}
 	refused()
-	s.must(s.db.Flush(ctx))
+	must(s.t, s.db.Flush(ctx))
 	refused()
 	for i := range 60 {
 		s.putKey(keys[i%3], fmt.Sprint(i/2), "in memory and a file")
@@ -160,7 +160,7 @@ func TestSplitEqualHashes(t *testing.T) {
 	for i := range 200 {
 		s.put(i%50, fmt.Sprint(i), "another logical partition")
 	}
-	s.must(s.db.Flush(ctx))
+	must(s.t, s.db.Flush(ctx))
 	s.split(0, nil)
 	s.split(1, nil)
 	s.split(0, nil)
@@ -186,13 +186,13 @@ func TestSplitEqualHashes(t *testing.T) {
 	s.checkItems()
 	s.reopen(s.mem.Kill())
 	s.checkItems()
-	s.must(s.db.Compact(ctx))
+	must(s.t, s.db.Compact(ctx))
 	s.checkItems()
 	for len(s.ids()) > 1 {
 		s.merge(0)
 	}
 	s.checkItems()
-	s.must(s.db.Compact(ctx))
+	must(s.t, s.db.Compact(ctx))
 	s.checkItems()
 }
 
@@ -218,7 +218,7 @@ func TestCutInsideHead(t *testing.T) {
 			}
 		}
 		put("old")
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 		put("new")
 		s.split(0, &SplitOptions{At: at(4)})
 		s.checkItems()
@@ -241,28 +241,28 @@ func TestCutInsideHead(t *testing.T) {
 		s.checkItems()
 		s.move(1, at(3)) // it was at 4
 		s.checkItems()
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 		for i := range s.ids() { // a partition inside a head finds a cut, or is refused
 			job, err := s.c.Split(context.Background(), s.ids()[i], nil)
-			s.must(err)
+			must(s.t, err)
 			if err := job.Wait(context.Background()); err != nil && !errors.Is(err, ErrRefused) {
 				t.Fatal(err)
 			}
 			s.checkItems()
 		}
-		s.must(s.db.Compact(context.Background()))
+		must(s.t, s.db.Compact(context.Background()))
 		s.checkItems()
 		for _, k := range keys[:5] {
 			key := StringKey(k)
 			for id := range s.docs {
 				if id.key == key {
-					s.must(s.c.Delete(context.Background(), key, id.id, nil))
+					must(s.t, s.c.Delete(context.Background(), key, id.id, nil))
 					delete(s.docs, id)
 				}
 			}
 		}
 		s.merge(0)
-		s.must(s.db.Compact(context.Background()))
+		must(s.t, s.db.Compact(context.Background()))
 		s.checkItems()
 		s.reopen(s.mem.Crash(vfs.CrashOptions{}))
 		s.checkItems()

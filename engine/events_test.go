@@ -32,7 +32,7 @@ func TestListenerUsesTheStore(t *testing.T) {
 			panic("in a listener")
 		},
 	}
-	db, c = openMem(t, opts)
+	db, c = openStore(t, opts)
 	upsert(t, c, "1", 10)
 	if err := db.Flush(ctx); err != nil {
 		t.Fatal(err)

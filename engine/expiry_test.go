@@ -5,29 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
-
-// testClock is a clock that tests set, beside one that does not jump.
-type testClock struct{ wall, steady atomic.Int64 }
-
-func newTestClock(o *Options) *testClock {
-	c := new(testClock)
-	c.wall.Store(int64(1_700_000_000 * time.Second))
-	o.clock = func() time.Time { return time.Unix(0, c.wall.Load()) }
-	o.elapsed = func() time.Duration { return time.Duration(c.steady.Load()) }
-	return c
-}
-
-// pass lets time pass.
-func (c *testClock) pass(d time.Duration) {
-	c.wall.Add(int64(d))
-	c.steady.Add(int64(d))
-}
 
 func ttlDoc(id string, ttl int) []byte {
 	if ttl == 0 {
@@ -59,13 +41,10 @@ func TestTTL(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/%d/%v/%s", tc.container, tc.document, tc.option, how), func(t *testing.T) {
 				opts := testOptions(vfs.NewMem())
 				clock := newTestClock(opts)
-				db, err := Open(ctx, "mem", opts)
-				must(t, err)
-				defer db.Close()
-				c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: tc.container})
-				must(t, err)
+				db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: tc.container})
 				o := &WriteOptions{TTL: tc.option}
 				write := ttlDoc("x", tc.document)
+				var err error
 				switch how {
 				case "upsert":
 					_, err = c.Upsert(ctx, write, o)
@@ -138,7 +117,7 @@ func TestTTL(t *testing.T) {
 
 func TestTTLArguments(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	if _, err := c.Upsert(ctx, ttlDoc("x", 0), &WriteOptions{TTL: time.Second}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no DefaultTTL: %v", err)
 	}
@@ -167,12 +146,8 @@ func TestTTLInTransaction(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
 	clock := newTestClock(opts)
-	db, err := Open(ctx, "mem", opts)
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: time.Second})
-	must(t, err)
-	_, err = c.Upsert(ctx, ttlDoc("x", 0), nil)
+	_, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: time.Second})
+	_, err := c.Upsert(ctx, ttlDoc("x", 0), nil)
 	must(t, err)
 	must(t, c.View(ctx, StringKey("a"), func(tx *Tx) error {
 		clock.pass(time.Hour)
@@ -262,10 +237,7 @@ func TestPurge(t *testing.T) {
 	if got := held(); got != n/10 {
 		t.Errorf("after the grace period %d items on disk", got)
 	}
-	for f, err := range db.Verify(ctx) {
-		must(t, err)
-		t.Error(f)
-	}
+	checkVerified(t, db)
 }
 
 // TestClockSetBack: what a write has found expired is there again when it is
@@ -283,13 +255,9 @@ func TestClockSetBack(t *testing.T) {
 		opts := testOptions(vfs.NewMem())
 		clock, back = newTestClock(opts), func() {}
 		opts.lookedAhead = func() { back() }
-		db, err := Open(ctx, "db", opts)
-		must(t, err)
-		defer db.Close()
-		c, err := db.CreateContainer(ctx, "c", def)
-		must(t, err)
+		_, c := openStore(t, opts, def)
 		const written = `{"id":"x","k":"a","v":1,"ttl":10}`
-		_, err = c.Upsert(ctx, []byte(written), nil)
+		_, err := c.Upsert(ctx, []byte(written), nil)
 		must(t, err)
 		forward := func() {
 			right := clock.wall.Load()

@@ -99,7 +99,7 @@ func flushRefused(t *testing.T, db *DB, c *Container, refusal func(error) bool, 
 // memtable's place.
 func TestFlushReadsBack(t *testing.T) {
 	fsys := &segmentFS{FS: vfs.NewMem()}
-	db, c := openMem(t, testOptions(fsys))
+	db, c := openStore(t, testOptions(fsys))
 	for i := range 20 {
 		upsert(t, c, fmt.Sprint(i), 100)
 	}
@@ -119,7 +119,7 @@ func TestFlushReadsBack(t *testing.T) {
 // TestFlushCounts: a flush that has not read all versions of its memtable is refused.
 func TestFlushCounts(t *testing.T) {
 	fsys := &segmentFS{FS: vfs.NewMem()}
-	db, c := openMem(t, testOptions(fsys))
+	db, c := openStore(t, testOptions(fsys))
 	for i := range 20 {
 		upsert(t, c, fmt.Sprint(i), 100)
 	}

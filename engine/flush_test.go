@@ -28,7 +28,7 @@ func TestFlushBesideWriter(t *testing.T) {
 	fsys := &renameFS{FS: vfs.NewMem(), renamed: func(string) {}}
 	opts := testOptions(fsys)
 	opts.Durability = Buffered
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	upsert(t, c, "first", 100)
 	p := db.partitions()[0]
 	flushes := 0

@@ -1,48 +1,12 @@
 package engine
 
 import (
-	"context"
-	"fmt"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
-
-// openMem opens a store on mem with a container "c" of one partition.
-func openMem(t *testing.T, o *Options) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(context.Background(), "mem", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	c, err := db.EnsureContainer(context.Background(), "c", ContainerDef{PartitionKey: []string{"/k"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db, c
-}
-
-func smallDocument(id, k string, size int) []byte {
-	return fmt.Appendf(nil, `{"id":%q,"k":%q,"x":%q}`, id, k, strings.Repeat("x", size))
-}
-
-func upsert(t *testing.T, c *Container, id string, size int) {
-	t.Helper()
-	if _, err := c.Upsert(context.Background(), smallDocument(id, "a", size), nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// until waits for something that another goroutine brings about.
-func until(holds func() bool) {
-	for !holds() {
-		runtime.Gosched()
-	}
-}
 
 // gateFS holds back the making of segment files, or the syncs of log files,
 // until it is released.
@@ -59,7 +23,7 @@ func newGate(inner vfs.FS) *gateFS { return &gateFS{FS: inner, open: make(chan s
 func openGated(t *testing.T) (*gateFS, *DB, *Container) {
 	t.Helper()
 	gate := newGate(vfs.NewMem())
-	db, c := openMem(t, testOptions(gate))
+	db, c := openStore(t, testOptions(gate))
 	upsert(t, c, "old", 10)
 	gate.syncs.Store(true)
 	return gate, db, c

@@ -132,14 +132,14 @@ func (m *goldenMaker) list(fsys vfs.FS) {
 func (m *goldenMaker) kill() {
 	mem := m.mem.Kill()
 	m.db.Close()
-	m.write(goldenFiles(m.T, mem))
+	m.write(filesOf(m.T, mem))
 	m.list(mem)
 }
 
 // close takes the store closed.
 func (m *goldenMaker) close() {
 	must(m, m.db.Close())
-	m.write(goldenFiles(m.T, m.mem))
+	m.write(filesOf(m.T, m.mem))
 	m.list(m.mem)
 }
 

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/backup"
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/splitter"
@@ -222,27 +221,6 @@ func shortBody(body []byte) string {
 	return fmt.Sprintf("%q… %d bytes, crc %08x", body[:60], len(body), crc32.ChecksumIEEE(body))
 }
 
-// goldenFiles returns the bytes of all files but LOCK and RESERVE.
-func goldenFiles(t *testing.T, mem *vfs.Mem) map[string]string {
-	t.Helper()
-	files := make(map[string]string)
-	for _, name := range mem.Names() {
-		if b, err := mem.ReadFile(name); err == nil && name != "LOCK" && name != manifest.ReserveName {
-			files[name] = string(b)
-		}
-	}
-	return files
-}
-
-// checkVerified has a store verify itself.
-func checkVerified(t *testing.T, db *DB) {
-	t.Helper()
-	for f, err := range db.Verify(context.Background()) {
-		must(t, err)
-		t.Errorf("verify: %v", f)
-	}
-}
-
 // TestGoldenNames: the README beside the golden files says of each what it is.
 func TestGoldenNames(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(goldenDir, "README.md"))
@@ -264,14 +242,14 @@ func TestGoldenStores(t *testing.T) {
 			t.Parallel()
 			for _, mode := range []ReadMode{ReadMapped, ReadPositioned} {
 				mem := goldenStore(t, name)
-				before := goldenFiles(t, mem)
+				before := filesOf(t, mem)
 				o := goldenOptions(mem, 24*time.Hour)
 				o.ReadOnly, o.ReadMode = true, mode
 				db, err := Open(ctx, "golden", o)
 				must(t, err)
 				checkListing(t, name, "read-only", db)
 				must(t, db.Close())
-				if !maps.Equal(before, goldenFiles(t, mem)) {
+				if !maps.Equal(before, filesOf(t, mem)) {
 					t.Error("a read-only open has changed files")
 				}
 			}
@@ -520,7 +498,7 @@ func TestNewerFormats(t *testing.T) {
 		if changed == 0 {
 			t.Fatalf("%s: no file", what)
 		}
-		before := goldenFiles(t, mem)
+		before := filesOf(t, mem)
 		for _, readOnly := range []bool{true, false} {
 			o := goldenOptions(mem, 24*time.Hour)
 			o.ReadOnly = readOnly
@@ -531,7 +509,7 @@ func TestNewerFormats(t *testing.T) {
 				}
 			}
 		}
-		if !maps.Equal(before, goldenFiles(t, mem)) {
+		if !maps.Equal(before, filesOf(t, mem)) {
 			t.Errorf("%s: files were changed", what)
 		}
 	}

@@ -14,24 +14,8 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// openTemp opens a store in a temporary directory with a container "c" whose
-// key is /k.
-func openTemp(t testing.TB, opts *Options) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(context.Background(), t.TempDir(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(context.Background(), "c", ContainerDef{PartitionKey: []string{"/k"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db, c
-}
-
 func TestBadDocuments(t *testing.T) {
-	_, c := openTemp(t, nil)
+	_, c := openStore(t, new(Options))
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	for _, tc := range []struct {
 		name, doc string
@@ -74,7 +58,7 @@ func TestBadDocuments(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	ctx := context.Background()
-	db, c := openTemp(t, nil)
+	db, c := openStore(t, new(Options))
 	if _, err := c.Read(ctx, PartitionKey{}, "a"); !errors.Is(err, ErrInvalid) {
 		t.Errorf("zero key: %v", err)
 	}
@@ -120,7 +104,7 @@ func TestBadArguments(t *testing.T) {
 
 func TestClosedStore(t *testing.T) {
 	ctx := context.Background()
-	db, c := openTemp(t, nil)
+	db, c := openStore(t, new(Options))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +134,7 @@ func TestClosedStore(t *testing.T) {
 func TestBadDirectories(t *testing.T) {
 	ctx := context.Background()
 	t.Run("second writer", func(t *testing.T) {
-		db, _ := openTemp(t, nil)
+		db, _ := openStore(t, new(Options))
 		if _, err := Open(ctx, db.Dir(), nil); !errors.Is(err, ErrLocked) {
 			t.Errorf("%v", err)
 		}
@@ -217,7 +201,7 @@ func TestBadDirectories(t *testing.T) {
 // in the input and that those before it are in the store.
 func TestLoadNamesTheDocument(t *testing.T) {
 	ctx := context.Background()
-	_, c := openTemp(t, nil)
+	_, c := openStore(t, new(Options))
 	docs := func(yield func([]byte, error) bool) {
 		for i := range 10 {
 			doc, _ := json.Marshal(map[string]any{"id": fmt.Sprint(i), "k": 1})
@@ -253,11 +237,8 @@ func TestLoadNamesTheDocument(t *testing.T) {
 // writes, lets others go on, and takes writes again after deletes.
 func TestLogicalPartitionLimit(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openTemp(t, nil)
-	c, err := db.CreateContainer(ctx, "small", ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, new(Options), ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
+	var err error
 	doc := func(k string, i int) []byte {
 		return fmt.Appendf(nil, `{"id":"%d","k":%q,"v":%q}`, i, k, strings.Repeat("v", 950))
 	}
@@ -303,14 +284,7 @@ func TestNearlyFull(t *testing.T) {
 	events := make(chan NearlyFullEvent, 10)
 	opts := testOptions(vfs.NewMem())
 	opts.Events = &EventListener{NearlyFull: func(e NearlyFullEvent) { events <- e }}
-	db, err := Open(ctx, "mem", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := db.CreateContainer(ctx, "small", ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
 	create := func(k string, i int) error {
 		doc := fmt.Appendf(nil, `{"id":"%03d","k":%q,"v":"`, i, k)
 		doc = append(append(doc, strings.Repeat("v", 1000-len(doc)-2)...), `"}`...)
@@ -349,7 +323,7 @@ func TestNearlyFull(t *testing.T) {
 	for e := range events {
 		got = append(got, e)
 	}
-	want := NearlyFullEvent{Container: "small", Partition: 1, Key: StringKey("full"), Bytes: 9000, Limit: 10_000}
+	want := NearlyFullEvent{Container: "c", Partition: 1, Key: StringKey("full"), Bytes: 9000, Limit: 10_000}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("events %+v, want %+v", got, want)
 	}

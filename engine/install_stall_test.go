@@ -76,13 +76,6 @@ func (s *replicaStore) install() error {
 	return err
 }
 
-// background calls fn on another goroutine and returns a channel for its error.
-func background(fn func() error) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- fn() }()
-	return done
-}
-
 // ended returns the error of a call that must have come to its end by now.
 func (s *replicaStore) ended(what string, done <-chan error) error {
 	s.Helper()

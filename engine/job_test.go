@@ -54,7 +54,7 @@ func TestJobsEndAlike(t *testing.T) {
 				continue // its wait for throughput is long
 			}
 			t.Run(kind+", "+name, func(t *testing.T) {
-				db, c := openMem(t, &Options{fs: vfs.NewMem(), MemoryBudget: minMemoryBudget})
+				db, c := openStore(t, &Options{fs: vfs.NewMem(), MemoryBudget: minMemoryBudget})
 				for _, id := range []string{"a", "b", "c", "d"} {
 					must(t, second(c.Upsert(ctx, smallDocument(id, id, 50), nil)))
 				}
@@ -82,7 +82,7 @@ func TestJobsEndAlike(t *testing.T) {
 // another policy is set or Compact is called.
 func TestCancelIndexJob(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, &Options{fs: vfs.NewMem(), MemoryBudget: minMemoryBudget})
+	db, c := openStore(t, &Options{fs: vfs.NewMem(), MemoryBudget: minMemoryBudget})
 	must(t, second(c.Upsert(ctx, smallDocument("a", "a", 50), nil)))
 	must(t, db.Flush(ctx))
 	p := c.routing.Load().parts[0]

@@ -25,7 +25,7 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				s.put(i, "a", strings.Repeat("x", 100))
 			}
 			p := s.db.partitions()[0]
-			s.must(p.Compacting.Lock(context.Background())) // as a merge does
+			must(s.t, p.Compacting.Lock(context.Background())) // as a merge does
 			job := p.queueSplit(nil)
 			synctest.Wait()
 			ctx, cancel := context.WithCancel(context.Background())
@@ -37,7 +37,7 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-done:
-					s.must(err)
+					must(s.t, err)
 				default:
 					t.Fatal("a flush waits for the merge")
 				}
@@ -47,14 +47,14 @@ func TestFlushWhileSplitWaits(t *testing.T) {
 				go func() { done <- s.db.DropContainer(ctx, "c") }()
 				synctest.Wait() // nobody can reach the container now; the merge is waited for
 				p.Compacting.Unlock()
-				s.must(<-done)
+				must(s.t, <-done)
 				if err := job.Wait(ctx); err == nil {
 					t.Error("a partition was split whose container was dropped")
 				}
 				return
 			}
 			p.Compacting.Unlock()
-			s.must(job.Wait(ctx))
+			must(s.t, job.Wait(ctx))
 			s.check()
 		})
 	}
@@ -71,7 +71,7 @@ func TestInheritanceEndsLater(t *testing.T) {
 		for i := range 200 {
 			s.put(i, "a", strings.Repeat("x", 100))
 		}
-		s.must(s.db.Flush(t.Context()))
+		must(s.t, s.db.Flush(t.Context()))
 		var failed atomic.Int32
 		faulty.SetHook(func(c vfs.Call) error {
 			// The first manifest of a child is part of the split, the second one is not.
@@ -100,6 +100,6 @@ func TestInheritanceEndsLater(t *testing.T) {
 			t.Errorf("%d partitions after a load", n)
 		}
 		s.check()
-		s.must(s.db.Close())
+		must(s.t, s.db.Close())
 	})
 }

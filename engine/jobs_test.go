@@ -28,7 +28,7 @@ func TestSplitByItself(t *testing.T) {
 			events = append(events, e)
 		}},
 	}
-	db, c := openMem(t, o)
+	db, c := openStore(t, o)
 	const n = 4000
 	for i := range n {
 		if _, err := c.Upsert(context.Background(), smallDocument(fmt.Sprint(i), fmt.Sprintf("k%d", i%200), 200), nil); err != nil {
@@ -100,7 +100,7 @@ func TestCancelJob(t *testing.T) {
 	gate := newGate(vfs.NewMem())
 	linking := make(chan struct{})
 	o := &Options{MemoryBudget: minMemoryBudget, fs: &linkGate{FS: gate, reached: linking, open: gate.open}}
-	db, c := openMem(t, o)
+	db, c := openStore(t, o)
 	ctx := context.Background()
 	for i := range 50 {
 		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
@@ -186,7 +186,7 @@ func TestDropWhileSplit(t *testing.T) {
 	gate := newGate(mem)
 	linking := make(chan struct{})
 	o := &Options{MemoryBudget: minMemoryBudget, fs: &linkGate{FS: gate, reached: linking, open: gate.open}}
-	db, c := openMem(t, o)
+	db, c := openStore(t, o)
 	ctx := context.Background()
 	for i := range 50 {
 		if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil); err != nil {
@@ -237,7 +237,7 @@ func TestCancelAtEveryCall(t *testing.T) {
 			for i := range 60 {
 				s.put(i%20, fmt.Sprint(i), "in a file")
 				if i == 40 {
-					s.must(s.db.Flush(context.Background()))
+					must(s.t, s.db.Flush(context.Background()))
 				}
 			}
 			before := s.ids()
@@ -382,9 +382,7 @@ func TestQueuedJobs(t *testing.T) {
 	if found != 300 {
 		t.Errorf("%d items", found)
 	}
-	for f, err := range db.Verify(ctx) {
-		t.Errorf("verify: %v, %v", f, err)
-	}
+	checkVerified(t, db)
 	if err := db.Close(); err != nil { // hands out the events
 		t.Error(err)
 	}
@@ -410,7 +408,7 @@ func TestSettleSplits(t *testing.T) {
 		for i := range 500 { // one logical partition that is too much for any
 			s.put(1000, fmt.Sprint(i), strings.Repeat("x", 100))
 		}
-		s.must(s.db.Compact(context.Background()))
+		must(s.t, s.db.Compact(context.Background()))
 		refused := 0
 		for _, p := range s.db.partitions() {
 			over := p.Version.Load().LiveBytes() > s.db.opts.MaxPartitionBytes
@@ -461,7 +459,7 @@ func TestSettleSplitFails(t *testing.T) {
 		t.Errorf("a settle that was cancelled: %v", err)
 	}
 	faulty.SetHook(nil)
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	if len(s.ids()) < 2 {
 		t.Errorf("partitions %v", s.ids())
 	}

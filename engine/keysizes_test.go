@@ -27,10 +27,7 @@ func TestCountHoldsUpNobodyElse(t *testing.T) {
 			}
 			return time.Now()
 		}
-		db, err := Open(t.Context(), "mem", opts)
-		must(t, err)
-		c, err := db.CreateContainer(t.Context(), "small", ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 100_000}})
-		must(t, err)
+		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 100_000}})
 		put := func(ctx context.Context, key string) error {
 			return second(c.Upsert(ctx, smallDocument("1", key, 30_000), nil))
 		}

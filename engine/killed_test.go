@@ -229,8 +229,6 @@ func checkVictim(t *testing.T, dir string, kill int, acknowledged map[string]int
 		acknowledged[writer] = n - 1 // what survived is durable now
 	}
 	if kill%10 == 0 {
-		for f, err := range db.Verify(ctx) {
-			t.Fatalf("kill %d: verify: %v %v", kill, f, err)
-		}
+		checkVerified(t, db)
 	}
 }

@@ -88,20 +88,20 @@ func TestRemoveWhileInUse(t *testing.T) {
 		for i := range 300 {
 			s.put(i%40, fmt.Sprint(i), text)
 		}
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 	}
 	fill("first")
 	fill("second")
 	reader, err := s.c.Snapshot(context.Background())
-	s.must(err)
+	must(s.t, err)
 	s.split(0, nil)
 	if mapped.refused == 0 {
 		t.Fatal("the parent's names went while the children had the files open")
 	}
 	s.check()
-	s.must(s.db.Compact(context.Background()))
-	s.must(reader.Close())
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
+	must(s.t, reader.Close())
+	must(s.t, s.db.Compact(context.Background()))
 	s.check()
 	if segments, directories := mapped.names(t); directories != 2 || segments != 2 {
 		t.Errorf("%d segment files in %d directories after all were written anew", segments, directories)
@@ -114,20 +114,20 @@ func TestRemoveWhileInUse(t *testing.T) {
 		t.Error("nothing was in use")
 	}
 	s.check()
-	s.must(s.db.Close())
+	must(s.t, s.db.Close())
 	if _, directories := mapped.names(t); directories != len(s.db.partitions()) {
 		t.Errorf("%d directories of %d partitions after it was closed", directories, len(s.db.partitions()))
 	}
 	s.open()
 	s.check()
 	s.split(0, nil)
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	next := &mappedFS{FS: mapped.FS.(*vfs.Mem).Kill(), open: make(map[uint64]int)}
 	s.db.Close()
 	mapped, s.opts.fs = next, next
 	s.open()
 	s.check()
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	s.check()
 	if segments, directories := mapped.names(t); directories != len(s.ids()) || segments > 2*len(s.ids()) {
 		t.Errorf("%d segment files in %d directories of %d partitions", segments, directories, len(s.ids()))

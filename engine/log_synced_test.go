@@ -3,23 +3,10 @@ package engine
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
-
-// bufferedStore is a store with ten writes of which no sync was asked for.
-func bufferedStore(t *testing.T) (*vfs.Mem, *DB, *Container) {
-	mem := vfs.NewMem()
-	opts := testOptions(mem)
-	opts.Durability = Buffered
-	db, c := openMem(t, opts)
-	for i := range 10 {
-		upsert(t, c, fmt.Sprint(i), 10)
-	}
-	return mem, db, c
-}
 
 // TestBackupIsOfWhatIsDurable: a power cut after a backup takes back nothing that
 // the backup has. The next incremental backup, and a restored store, go on from there.

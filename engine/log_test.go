@@ -17,7 +17,7 @@ func TestReleaseLogBesideCreate(t *testing.T) {
 	ctx := context.Background()
 	for round := range 5 {
 		mem := vfs.NewMem()
-		db, _ := openMem(t, testOptions(mem))
+		db, _ := openStore(t, testOptions(mem))
 		stop := make(chan struct{})
 		var releasing sync.WaitGroup
 		for range 2 {
@@ -52,7 +52,7 @@ func TestReleaseLogBesideCreate(t *testing.T) {
 		releasing.Wait()
 		next := mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
 		db.Close()
-		db, _ = openMem(t, testOptions(next))
+		db, _ = openStore(t, testOptions(next))
 		for _, name := range names {
 			c, err := db.Container(name)
 			if err == nil {
@@ -70,7 +70,7 @@ func TestReleaseLogBesideCreate(t *testing.T) {
 func TestLogBudgetBelowMemtables(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	opts.LogBytes, opts.memtableBytes = 16<<10, 1<<20
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	for i := range 150 {
 		upsert(t, c, fmt.Sprint(i), 1000)
 		if err := db.holdLog(); err != nil {
@@ -94,7 +94,7 @@ func TestCrashLoop(t *testing.T) {
 	mem := vfs.NewMem()
 	for range 40 {
 		opts := testOptions(mem)
-		_, c := openMem(t, opts)
+		_, c := openStore(t, opts)
 		upsert(t, c, "a", 10)
 		mem = mem.Kill()
 	}
@@ -107,7 +107,7 @@ func TestCrashLoop(t *testing.T) {
 	if files > keptLogFiles+1 {
 		t.Errorf("%d log files after 40 kills", files)
 	}
-	_, c := openMem(t, testOptions(mem))
+	_, c := openStore(t, testOptions(mem))
 	if _, err := c.Read(context.Background(), StringKey("a"), "a"); err != nil {
 		t.Error(err)
 	}

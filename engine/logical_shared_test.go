@@ -27,13 +27,13 @@ func TestLogicalPartitionsShared(t *testing.T) {
 				s.upsert(key, members, fmt.Sprint(i), "text")
 			}
 			if settled {
-				s.must(s.db.Compact(ctx))
+				must(s.t, s.db.Compact(ctx))
 			}
 			var places []string
 			for l, err := range s.c.LogicalPartitions(ctx) {
-				s.must(err)
+				must(s.t, err)
 				key, err := l.Key()
-				s.must(err)
+				must(s.t, err)
 				epk := key.EPK()
 				places = append(places, epk.String())
 			}
@@ -45,7 +45,7 @@ func TestLogicalPartitionsShared(t *testing.T) {
 				s.split(0, &SplitOptions{At: at})
 				s.listedOnce(keys, each)
 				if settled {
-					s.must(s.db.Compact(ctx))
+					must(s.t, s.db.Compact(ctx))
 				}
 				s.listedOnce(keys, each)
 				s.merge(0)
@@ -62,9 +62,9 @@ func (s *splitStore) listedOnce(keys int, each int64) {
 	var versions int64
 	listed := make(map[PartitionKey]int64)
 	for l, err := range s.c.LogicalPartitions(context.Background()) {
-		s.must(err)
+		must(s.t, err)
 		key, err := l.Key()
-		s.must(err)
+		must(s.t, err)
 		if _, again := listed[key]; again || l.Versions != each {
 			s.t.Errorf("%v: %d versions, listed before: %v", key, l.Versions, again)
 		}

@@ -16,14 +16,7 @@ import (
 func TestLogicalPartitions(t *testing.T) {
 	ctx := context.Background()
 	for _, paths := range [][]string{{"/a"}, {"/a", "/b"}} {
-		db, err := Open(ctx, "mem", testOptions(vfs.NewMem()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: paths, MinPartitions: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: paths, MinPartitions: 3})
 		type sum struct{ documents, bytes int64 }
 		truth := make(map[PartitionKey]sum)
 		write := func(from, to int) {
@@ -121,7 +114,7 @@ func TestLogicalPartitionsReadError(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewMem())
 	opts := testOptions(faulty)
 	opts.ReadMode = ReadPositioned
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	for i := range 50 {
 		upsert(t, c, fmt.Sprintf("%03d", i), 700)
 	}

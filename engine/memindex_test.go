@@ -16,15 +16,7 @@ func TestMemtableIndexMemory(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
 	opts.memtableBytes = 1 << 30
-	db, err := Open(ctx, "store", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: IndexAll()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: IndexAll()})
 	written := 0
 	put := func(n int) {
 		t.Helper()

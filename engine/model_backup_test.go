@@ -13,7 +13,7 @@ func (m *model) checkpoint() {
 	mem := vfs.NewMem()
 	m.db.opts.checkpointRoot = func(string) (vfs.FS, error) { return mem, nil }
 	_, err := m.db.Checkpoint(context.Background(), "copy")
-	m.must(err)
+	must(m.t, err)
 	opts := m.opts
 	opts.fs = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
 	m.compareCopy("checkpoint", &opts)
@@ -29,7 +29,7 @@ func (m *model) backup() {
 		opts.ReadOnly = true
 		var err error
 		from, err = Open(ctx, "model", &opts)
-		m.must(err)
+		must(m.t, err)
 		defer from.Close()
 	}
 	o := new(BackupOptions)
@@ -40,10 +40,10 @@ func (m *model) backup() {
 	}
 	var stream bytes.Buffer
 	info, err := from.Backup(ctx, &stream, o)
-	m.must(err)
+	must(m.t, err)
 	m.backups, m.lastBackup = append(m.backups, stream.Bytes()), info
 	mem := vfs.NewMem()
-	m.must(backup.Restore(ctx, mem, "copy", bytes.NewReader(bytes.Join(m.backups, nil))))
+	must(m.t, backup.Restore(ctx, mem, "copy", bytes.NewReader(bytes.Join(m.backups, nil))))
 	opts := m.opts
 	opts.fs = below{mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), "copy"}
 	m.compareCopy("backup", &opts)
@@ -52,14 +52,14 @@ func (m *model) backup() {
 // compareCopy opens a copy of the store and compares it with what is there.
 func (m *model) compareCopy(what string, opts *Options) {
 	copied, err := Open(context.Background(), "copy", opts)
-	m.must(err)
+	must(m.t, err)
 	defer copied.Close()
 	for name, items := range m.items {
 		c, err := copied.Container(name)
-		m.must(err)
+		must(m.t, err)
 		n := 0
 		for it, err := range c.ScanAll(context.Background(), nil) {
-			m.must(err)
+			must(m.t, err)
 			w, ok := items[itemID{name, it.Key, it.ID}]
 			m.compare(what, it, nil, w, ok)
 			n++
@@ -68,8 +68,5 @@ func (m *model) compareCopy(what string, opts *Options) {
 			m.t.Fatalf("%s of %s: %d items, want %d", what, name, n, len(items))
 		}
 	}
-	for f, err := range copied.Verify(context.Background()) {
-		m.must(err)
-		m.t.Fatalf("%s: %v", what, f)
-	}
+	checkVerified(m.t, copied)
 }

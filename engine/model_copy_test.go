@@ -8,17 +8,17 @@ func (m *model) copyOn() {
 	ctx := context.Background()
 	if m.copy == nil {
 		src, err := m.db.Container("mortal")
-		m.must(err)
+		must(m.t, err)
 		m.copy, err = copied(ctx, src, "copy", ContainerDef{PartitionKey: []string{"/id", "/k"}, MinPartitions: 2, DefaultTTL: NoExpiry, Index: IndexAll()})
-		m.must(err)
+		must(m.t, err)
 	} else {
-		m.must(m.copy.CatchUp(ctx))
+		must(m.t, m.copy.CatchUp(ctx))
 	}
-	m.must(sameItems(m.copy.src, m.copy.dst))
+	must(m.t, sameItems(m.copy.src, m.copy.dst))
 	switch m.rng.IntN(8) {
 	case 0:
 		m.copy.Cancel()
-		m.must(m.db.DropContainer(ctx, "copy"))
+		must(m.t, m.db.DropContainer(ctx, "copy"))
 		m.copy = nil
 	case 1:
 		m.copy.Cancel()

@@ -77,7 +77,7 @@ func (m *model) scanWith(name string, items state, scan scanFunc) {
 	want := items.sorted(key, from, o)
 	n := 0
 	for it, err := range scan(context.Background(), key, from, &o) {
-		m.must(err)
+		must(m.t, err)
 		if n == len(want) {
 			m.t.Fatalf("scan %s from %q %+v: more than %d items: %s", key, from, o, n, it.ID)
 		}
@@ -95,7 +95,7 @@ func (m *model) scanAll(name string, c *Container) {
 	n := 0
 	var last PartitionKey
 	for it, err := range c.ScanAll(context.Background(), o) {
-		m.must(err)
+		must(m.t, err)
 		w, ok := m.items[name][itemID{name, it.Key, it.ID}]
 		m.compare("scan of all", it, nil, w, ok)
 		n++
@@ -112,7 +112,7 @@ func (m *model) scanAll(name string, c *Container) {
 func (m *model) takeSnapshot() {
 	name, c := m.readable()
 	s, err := c.Snapshot(context.Background())
-	m.must(err)
+	must(m.t, err)
 	items := make(state)
 	for id, w := range m.items[name] {
 		items[id] = w
@@ -146,7 +146,7 @@ func (m *model) dropSnapshot() {
 }
 
 func (m *model) dropSnapshotAt(i int) {
-	m.must(m.snapshots[i].Close())
+	must(m.t, m.snapshots[i].Close())
 	m.snapshots = slices.Delete(m.snapshots, i, i+1)
 }
 
@@ -156,11 +156,8 @@ func (m *model) compareAll() {
 	m.told.follower.check(told, m.told.follower.gone(told))
 	for name := range modelContainers {
 		c, err := m.db.Container(name)
-		m.must(err)
+		must(m.t, err)
 		m.scanAll(name, c)
 	}
-	for f, err := range m.db.Verify(context.Background()) {
-		m.must(err)
-		m.t.Errorf("verify: %v", f)
-	}
+	checkVerified(m.t, m.db)
 }

@@ -52,7 +52,7 @@ func (m *model) readable() (string, *Container) {
 
 func (m *model) toldTo() *Container {
 	c, err := m.db.Container(toldContainer)
-	m.must(err)
+	must(m.t, err)
 	return c
 }
 
@@ -134,7 +134,7 @@ func (m *model) tell() {
 	case n == 1:
 		var b bytes.Buffer
 		content, err := c.ExportPartition(context.Background(), p.ID, &b)
-		m.must(err)
+		must(m.t, err)
 		if content.Index != m.told.newest(p.Range) {
 			m.t.Fatalf("exported at entry %d, the partition is at %d", content.Index, m.told.newest(p.Range))
 		}
@@ -194,12 +194,12 @@ func (m *model) tellOne(c *Container, p *partition, e *toldEntry, d Durability) 
 			default:
 				err = b.Upsert([]byte(op.body), nil)
 			}
-			m.must(err)
+			must(m.t, err)
 		}
 		entry.Batches = append(entry.Batches, b)
 	}
 	got, err := c.ApplyAt(context.Background(), p.ID, entry)
-	m.must(err)
+	must(m.t, err)
 	if got.Skipped {
 		m.t.Fatalf("entry %d of partition %d is skipped", e.index, p.ID)
 	}
@@ -213,8 +213,8 @@ func (m *model) splitTold(c *Container, p *partition) {
 	at := partmap.Midpoint(p.Range)
 	index := m.told.newest(p.Range)
 	job, err := c.Split(ctx, p.ID, &SplitOptions{At: at.String()})
-	m.must(err)
-	m.must(job.Wait(ctx))
+	must(m.t, err)
+	must(m.t, job.Wait(ctx))
 	for _, half := range c.routing.Load().parts {
 		if half.Range.Min != at && half.Range.Max != at {
 			continue
@@ -239,7 +239,7 @@ func (m *model) installTold(c *Container) {
 			}
 		}
 		content, err := c.InstallPartition(context.Background(), bytes.NewReader(m.told.image))
-		m.must(err)
+		must(m.t, err)
 		m.told.durable[content.Partition] = content.Index
 		m.tellAgain(c, c.partition(content.Partition))
 	}
@@ -250,7 +250,7 @@ func (m *model) recallTold(how string) {
 	c := m.toldTo()
 	for _, p := range c.routing.Load().parts {
 		index, err := c.AppliedIndex(p.ID)
-		m.must(err)
+		must(m.t, err)
 		newest, least := m.told.newest(p.Range), m.told.durable[p.ID]
 		if how != "crash" {
 			least = newest
@@ -268,9 +268,9 @@ func (m *model) recallTold(how string) {
 // the newest one.
 func (m *model) tellAgain(c *Container, p *partition) {
 	index, err := c.AppliedIndex(p.ID)
-	m.must(err)
+	must(m.t, err)
 	found, err := readPartition(m.db, p.ID)
-	m.must(err)
+	must(m.t, err)
 	want := m.told.at(p.Range, index)
 	for id, w := range want {
 		if got := found[id]; got.body != w.body || got.etag != w.etag {

@@ -125,18 +125,11 @@ func (m *model) called(c vfs.Call) error {
 	return nil
 }
 
-func (m *model) must(err error) {
-	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-}
-
 func (m *model) container() (string, *Container) {
 	names := []string{"docs", "levels", "plain", "bytes", "mortal"}
 	name := names[m.rng.IntN(len(names))]
 	c, err := m.db.Container(name)
-	m.must(err)
+	must(m.t, err)
 	return name, c
 }
 
@@ -183,9 +176,9 @@ func (m *model) step() {
 	case p < 898:
 		m.sources()
 	case p < 913:
-		m.must(m.db.Flush(context.Background()))
+		must(m.t, m.db.Flush(context.Background()))
 	case p < 918:
-		m.must(m.db.Compact(context.Background()))
+		must(m.t, m.db.Compact(context.Background()))
 	case p < 938:
 		m.mergeSome()
 	case p < 948:
@@ -288,7 +281,7 @@ func (m *model) write() {
 		}
 		return
 	}
-	m.must(err)
+	must(m.t, err)
 	w.etag = meta.ETag
 	m.expires(&w, meta, o.TTL)
 	if w.body != "" && (meta.ID != id || meta.Key != key || meta.ETag == 0) {
@@ -301,7 +294,7 @@ func (m *model) write() {
 func (m *model) deleteKey() {
 	name, c := m.container()
 	key, _ := m.key(name)
-	m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
+	must(m.t, c.DeleteLogicalPartition(context.Background(), key, nil))
 	m.apply(write{container: name, key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
 }
 
@@ -340,7 +333,7 @@ func (m *model) mergeSome() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
 	_, err := p.compactBy(context.Background(), p.somePicker(m.rng))
-	m.must(err)
+	must(m.t, err)
 }
 
 // reshape splits, merges or moves partitions of some container.
@@ -408,7 +401,7 @@ func (m *model) load() {
 			m.reshapeOf(c)
 		}
 	}})
-	m.must(err)
+	must(m.t, err)
 	if stats.Committed != int64(n) {
 		m.t.Fatalf("load committed %d of %d", stats.Committed, n)
 	}
@@ -419,7 +412,7 @@ func (m *model) load() {
 	for _, w := range writes {
 		which := itemID{name, w.key, w.id}
 		got, err := c.Read(context.Background(), w.key, w.id)
-		m.must(err)
+		must(m.t, err)
 		w = m.items[name][which]
 		w.etag = got.ETag
 		m.expires(&w, got.Meta, 0)
@@ -431,7 +424,7 @@ func (m *model) carry() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
 	if len(p.Version.Load().Frozen) == 0 && p.Version.Load().Active.Versions() > 0 {
-		m.must(p.carry())
+		must(m.t, p.carry())
 	}
 }
 
@@ -448,7 +441,7 @@ func (m *model) reopen(how string) {
 	least := func(h *history) int { return len(h.writes) }
 	switch how {
 	case "close":
-		m.must(m.db.Close())
+		must(m.t, m.db.Close())
 		m.mem = m.mem.Kill()
 	case "kill":
 		next := m.mem.Kill()
@@ -472,7 +465,7 @@ func (m *model) reopen(how string) {
 	clear(m.hidden)
 	for p, h := range m.o.parts {
 		found, err := readPartition(m.db, p)
-		m.must(err)
+		must(m.t, err)
 		for id, w := range found {
 			m.items[id.container][id] = w
 		}

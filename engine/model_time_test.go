@@ -57,9 +57,9 @@ func (m *model) expire(items, hidden state) {
 // that had is not there if the clock is set back, the rest is.
 func (m *model) forgetExpired() {
 	c, err := m.db.Container("mortal")
-	m.must(err)
+	must(m.t, err)
 	for _, key := range []PartitionKey{StringKey("a"), StringKey("b"), NumberKey(3), BoolKey(true), NullKey(), UndefinedKey()} {
-		m.must(c.DeleteLogicalPartition(context.Background(), key, nil))
+		must(m.t, c.DeleteLogicalPartition(context.Background(), key, nil))
 		m.apply(write{container: "mortal", key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
 	}
 	for len(m.snapshots) > 0 {
@@ -79,9 +79,9 @@ func (m *model) wrongClock() {
 	for range m.rng.IntN(30) {
 		switch m.rng.IntN(12) {
 		case 0:
-			m.must(m.db.Flush(context.Background()))
+			must(m.t, m.db.Flush(context.Background()))
 		case 1:
-			m.must(m.db.Compact(context.Background()))
+			must(m.t, m.db.Compact(context.Background()))
 		case 2:
 			m.takeSnapshot()
 		case 3:

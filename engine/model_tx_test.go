@@ -152,7 +152,7 @@ func (m *model) batch() {
 	failed := 0
 	for i := range 1 + m.rng.IntN(20) {
 		err, expect := g.write(b)
-		m.must(err)
+		must(m.t, err)
 		if expect != nil && want == nil {
 			want, failed = expect, i
 		}
@@ -168,7 +168,7 @@ func (m *model) batch() {
 		}
 		return
 	}
-	m.must(err)
+	must(m.t, err)
 	g.commit(c, metas, b.Durability == Durability{} && m.opts.Durability != Buffered)
 }
 
@@ -201,7 +201,7 @@ func (m *model) update() {
 			m.disturb(g, c)
 		}
 		if m.rng.IntN(20) == 0 {
-			m.must(m.db.Flush(context.Background()))
+			must(m.t, m.db.Flush(context.Background()))
 		}
 		if m.rng.IntN(40) == 0 {
 			m.reshapeOf(c)
@@ -217,7 +217,7 @@ func (m *model) update() {
 		}
 		return
 	}
-	m.must(err)
+	must(m.t, err)
 	// Of several writes to one item the last counts, in the place of the first.
 	last := make(map[string]write)
 	ttl := make(map[string]time.Duration)
@@ -247,7 +247,7 @@ func (m *model) disturb(g *group, c *Container) {
 	} else {
 		meta, err = c.Upsert(context.Background(), []byte(w.body), nil)
 	}
-	m.must(err)
+	must(m.t, err)
 	w.etag = meta.ETag
 	m.expires(&w, meta, 0)
 	m.apply(w, partitionOf(c, w.key), m.opts.Durability != Buffered)
@@ -273,7 +273,7 @@ func (m *model) txStep(g *group, tx *Tx) {
 		want := g.state.sorted(g.key, from, o)
 		n := 0
 		for it, err := range tx.Scan(from, &o) {
-			m.must(err)
+			must(m.t, err)
 			if n == len(want) {
 				m.t.Fatalf("transaction scan from %q %+v: more than %d items: %s", from, o, n, it.ID)
 			}

@@ -15,15 +15,8 @@ func TestFileNumbersGoOn(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
 	opts.manual = false
-	db, err := Open(ctx, "store", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Upsert(ctx, []byte(`{"id":"a","k":"a"}`), nil)
+	db, c := openStore(t, opts)
+	_, err := c.Upsert(ctx, []byte(`{"id":"a","k":"a"}`), nil)
 	err = errors.Join(err, db.Flush(ctx), c.Delete(ctx, StringKey("a"), "a", nil), db.Flush(ctx), db.Compact(ctx))
 	if err != nil {
 		t.Fatal(err)

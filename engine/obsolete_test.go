@@ -15,7 +15,7 @@ func TestObsoleteBytes(t *testing.T) {
 		"drop":  func(db *DB) error { return db.DropContainer(t.Context(), "c") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, c := openMem(t, testOptions(vfs.NewMem()))
+			db, c := openStore(t, testOptions(vfs.NewMem()))
 			for run := range 3 {
 				for i := range 200 {
 					upsert(t, c, fmt.Sprint(i), 100+run)

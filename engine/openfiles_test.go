@@ -41,21 +41,21 @@ func newManyStore(t *testing.T) (s *splitStore, manifests []string) {
 	s = newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 6}, nil)
 	ctx := context.Background()
 	d, err := s.db.CreateContainer(ctx, "d", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 5})
-	s.must(err)
+	must(s.t, err)
 	for i := range 400 {
 		s.put(i%60, fmt.Sprint(i), "text")
 		_, err := d.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"%d"}`, i, i%30), nil)
-		s.must(err)
+		must(s.t, err)
 	}
-	s.must(s.db.Flush(ctx))
+	must(s.t, s.db.Flush(ctx))
 	s.split(2, nil)
 	s.put(1, "late", "text") // in the log
-	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[0].Dir, "0000009999.seg"), []byte("never committed")))
-	s.must(s.mem.WriteFile(path.Join(s.db.partitions()[1].Dir, "0000008888.seg.tmp"), []byte("temporary")))
+	must(s.t, s.mem.WriteFile(path.Join(s.db.partitions()[0].Dir, "0000009999.seg"), []byte("never committed")))
+	must(s.t, s.mem.WriteFile(path.Join(s.db.partitions()[1].Dir, "0000008888.seg.tmp"), []byte("temporary")))
 	state := s.db.storeManifest.state.Clone()
 	for _, name := range []string{"c", "d"} {
 		c, err := s.db.Container(name)
-		s.must(err)
+		must(s.t, err)
 		for _, p := range c.routing.Load().parts {
 			manifests = append(manifests, path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation())))
 		}
@@ -63,7 +63,7 @@ func newManyStore(t *testing.T) (s *splitStore, manifests []string) {
 	if len(manifests) != len(state.Partitions) {
 		t.Fatalf("%d partitions of %d", len(manifests), len(state.Partitions))
 	}
-	s.must(s.db.Close())
+	must(s.t, s.db.Close())
 	return s, manifests
 }
 
@@ -91,7 +91,7 @@ func TestOpenManyAtOnce(t *testing.T) {
 	for _, spoiled := range []bool{false, true} {
 		if spoiled { // the first, the last and one between
 			for _, i := range []int{0, 4, len(manifests) - 1} {
-				s.must(s.mem.WriteFile(manifests[i], []byte("damaged")))
+				must(s.t, s.mem.WriteFile(manifests[i], []byte("damaged")))
 			}
 		}
 		var want, wantTold string
@@ -115,14 +115,14 @@ func TestOpenManyAtOnce(t *testing.T) {
 				}}
 			}
 			db, err := Open(context.Background(), "many", opts)
-			s.must(err)
+			must(s.t, err)
 			got := describeOpened(db)
 			if !spoiled {
 				s.db = db
 				s.c, _ = db.Container("c")
 				s.check()
 			}
-			s.must(db.Close())
+			must(s.t, db.Close())
 			if openers == 1 {
 				want, wantTold = got, fmt.Sprint(told)
 			}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/randtest"
-	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // The oracle keeps, outside of the store, every write in the order in which it
@@ -322,13 +321,6 @@ func millisOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// partitionOf returns the physical partition of a key.
-func partitionOf(c *Container, key PartitionKey) PartitionID {
-	epk := key.EPK()
-	rt := c.routing.Load()
-	return rt.parts[rt.table.Find(&epk)].ID
-}
-
 // newSeed returns the seed of a random test, which is told if the test fails.
 func newSeed(t testing.TB) uint64 { return randtest.Seed(t) }
 
@@ -353,13 +345,4 @@ func sweep(ordinary, race, short int) int {
 		return 1
 	}
 	return amount(ordinary, race, short)
-}
-
-// testOptions are options of a small store on fsys, whose background work
-// happens only when it is asked for.
-func testOptions(fsys vfs.FS) *Options {
-	return &Options{
-		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 32 << 10,
-		fs: fsys, manual: true, memtableBytes: 64 << 10, reserveBytes: 16 << 10, foldBytes: 1,
-	}
 }

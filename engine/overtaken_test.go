@@ -37,7 +37,7 @@ func TestOvertakenByFlush(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, c := openMem(t, testOptions(vfs.NewMem()))
+			db, c := openStore(t, testOptions(vfs.NewMem()))
 			meta, err := c.Upsert(ctx, doc("x", "a", 1), nil)
 			must(t, err)
 			must(t, db.Flush(ctx))
@@ -74,9 +74,9 @@ func TestOvertakenBySplit(t *testing.T) {
 			for i := range 20 {
 				s.put(i, fmt.Sprint(i), "text")
 			}
-			s.must(s.db.Flush(ctx))
+			must(s.t, s.db.Flush(ctx))
 			overtake(s.db, func() { s.split(0, nil) })
-			s.must(write(s.c))
+			must(s.t, write(s.c))
 			s.docs[itemID{"c", key, "new"}] = string(doc("new", "a", 1))
 			s.check()
 			s.reopen(s.mem.Crash(vfs.CrashOptions{}))
@@ -89,7 +89,7 @@ func TestOvertakenBySplit(t *testing.T) {
 // partition's lock.
 func TestOvertakenByDrop(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	overtake(db, func() { must(t, db.DropContainer(ctx, "c")) })
 	if _, err := c.Upsert(ctx, doc("x", "a", 1), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("write to a container that was dropped: %v", err)

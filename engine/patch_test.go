@@ -15,7 +15,7 @@ import (
 
 func TestPatch(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	key := StringKey("a")
 	old, err := c.Upsert(ctx, []byte(`{"id":"x","k":"a","n":1,"l":[1,2],"o":{"p":null}}`), nil)
 	must(t, err)
@@ -73,7 +73,7 @@ func TestPatch(t *testing.T) {
 // and the first operation that fails is reported, whatever comes behind it.
 func TestPatchInBatch(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	b := c.NewBatch(StringKey("a"))
 	for range 2 { // a batch may be committed again
 		b.Reset()
@@ -148,7 +148,7 @@ func TestPatchConcurrent(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(nil)
 	opts.fs, opts.manual = nil, false
-	db, c := openTemp(t, opts)
+	db, c := openStore(t, opts)
 	_, err := c.Upsert(ctx, doc("x", "a", 0), nil)
 	must(t, err)
 	var workers sync.WaitGroup
@@ -181,7 +181,7 @@ func TestPatchConcurrent(t *testing.T) {
 // batches and transactions too, with others beside it.
 func TestPatchWhen(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	key := StringKey("a")
 	_, err := c.Create(ctx, doc("x", "a", 0), nil)
 	must(t, err)

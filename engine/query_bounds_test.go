@@ -21,22 +21,6 @@ func withOrderMemory(t *testing.T, bytes int64) {
 	t.Cleanup(func() { exec.Limits.OrderMemory = old })
 }
 
-// boundsStore is a container with the key /k. Documents that are put after a
-// flush lie in another run.
-func boundsStore(t *testing.T, policy IndexPolicy, partitions int) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(t.Context(), "bounds", testOptions(vfs.NewMem()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(t.Context(), "docs", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions, Index: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db, c
-}
-
 // TestOrderOfUnlikeSizes: whether a row is among the first of a pass does not
 // depend on the size of others. Rows of a logical partition come to the pass in
 // the order of their ids.
@@ -65,7 +49,7 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withOrderMemory(t, test.memory)
-			_, c := boundsStore(t, IndexPolicy{}, 1)
+			_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: IndexPolicy{}})
 			for i, n := range test.order {
 				id := fmt.Sprintf("%04d", i)
 				if test.id != nil {
@@ -111,7 +95,7 @@ func TestAnswersOverEveryBound(t *testing.T) {
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(i))), T: t, Edges: true}
-			db, c := boundsStore(t, []IndexPolicy{{}, IndexAll()}[i%2], 1+d.IntN(4))
+			db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1 + d.IntN(4), Index: []IndexPolicy{{}, IndexAll()}[i%2]})
 			docs := boundsDocuments(t, d, db, c)
 			for range queries {
 				exec.Limits.OrderMemory = 1 << (8 + d.IntN(12))

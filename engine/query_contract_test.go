@@ -11,54 +11,10 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// queryStore is a container of 400 documents in four partitions, half of them
-// flushed.
-func queryStore(t *testing.T, policy IndexPolicy) *Container {
-	ctx := context.Background()
-	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 4, Index: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 400 {
-		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"i%03d","k":%d,"n":%d,"s":"text %d"}`, i, i%20, i, i%7), nil); err != nil {
-			t.Fatal(err)
-		}
-		if i == 200 {
-			if err := db.Flush(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return c
-}
-
-func results(r *Result) (list []string, err error) {
-	for it, err := range r.All() {
-		if err != nil {
-			return list, err
-		}
-		list = append(list, string(it.Body))
-	}
-	return list, nil
-}
-
 // TestQueryMeta: a result says of its item what a read of it says, in any order.
 func TestQueryMeta(t *testing.T) {
 	ctx := t.Context()
-	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry, Index: IndexPolicy{Include: []string{"/n/?"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry, Index: IndexPolicy{Include: []string{"/n/?"}}})
 	for i := range 60 {
 		o := new(WriteOptions)
 		if i%3 == 0 {

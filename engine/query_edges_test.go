@@ -26,7 +26,7 @@ func TestQueryInfinities(t *testing.T) {
 			"SELECT SUM(c.n) AS s FROM c WHERE c.n > 0":  `{"s":1e999}`,
 		} {
 			q, err := ParseQuery(text, nil)
-			s.must(err)
+			must(s.t, err)
 			if list, err := results(s.c.Query(context.Background(), AllPartitions(), q)); err != nil || len(list) != 1 || list[0] != want {
 				t.Errorf("%s: %v, %v; want %s", text, list, err, want)
 			}
@@ -65,7 +65,7 @@ func TestContinuationScope(t *testing.T) {
 		for _, scope := range []Scope{OnePartition(JoinKeys(StringKey("mine"), NumberKey(1))), PrefixOf(StringKey("mine"))} {
 			q := Query{OrderBy: order}
 			selected, err := q.compile()
-			s.must(err)
+			must(s.t, err)
 			at := foreign
 			for range order {
 				at.Order = []byte{0}
@@ -115,7 +115,7 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 	}
 	next := wanted // of those that do not expire
 	for it, err := range s.c.Query(context.Background(), AllPartitions(), Query{OrderBy: []Order{{Path: "/n"}}, Limit: wanted}).All() {
-		s.must(err)
+		must(s.t, err)
 		if at, err := strconv.Atoi(it.ID[1:]); err != nil || at >= wanted && at != next {
 			t.Fatalf("%s where %d comes next, %v", it.ID, next, err)
 		} else if at >= wanted {
@@ -135,7 +135,7 @@ func TestQuerySnapshotInSteps(t *testing.T) {
 	key := StringKey("k0")
 	snapshot := func() *Snapshot {
 		at, err := s.c.Snapshot(ctx)
-		s.must(err)
+		must(s.t, err)
 		t.Cleanup(func() { at.Close() })
 		return at
 	}
@@ -145,7 +145,7 @@ func TestQuerySnapshotInSteps(t *testing.T) {
 	snapshot() // a flush keeps what it sees
 	var want []string
 	for i := range 4 {
-		s.must(s.c.Delete(ctx, key, fmt.Sprint(i), nil))
+		must(s.t, s.c.Delete(ctx, key, fmt.Sprint(i), nil))
 		id := fmt.Sprint(4 + i)
 		s.put(0, id, "new")
 		want = append(want, s.docs[itemID{"c", key, id}])
@@ -159,7 +159,7 @@ func TestQuerySnapshotInSteps(t *testing.T) {
 				t.Errorf("%s, %s: %q, %v, not %q", where, scope, got, err, want)
 			}
 		}
-		s.must(s.db.Flush(ctx))
+		must(s.t, s.db.Flush(ctx))
 	}
 }
 
@@ -169,7 +169,7 @@ func TestDeletionVectorsOfTwoReferences(t *testing.T) {
 	s := newSplitStore(t, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()}, nil)
 	ctx := context.Background()
 	middle, err := partmap.ParseEPK("20")
-	s.must(err)
+	must(s.t, err)
 	side := func(right bool, n int, text string) {
 		for k, found := 0.0, 0; found < n; k++ {
 			if epk := NumberKey(k).EPK(); epk.Compare(&middle) >= 0 == right {
@@ -178,7 +178,7 @@ func TestDeletionVectorsOfTwoReferences(t *testing.T) {
 			}
 		}
 	}
-	flush := func() { s.must(s.db.Flush(ctx)) }
+	flush := func() { must(s.t, s.db.Flush(ctx)) }
 	side(true, 5, "1")
 	flush()
 	side(true, 10, "2")
@@ -190,7 +190,7 @@ func TestDeletionVectorsOfTwoReferences(t *testing.T) {
 	// once the store was opened again.
 	p := s.c.routing.Load().parts[0]
 	runs := p.Version.Load().Runs
-	s.must(writeAnew(ctx, &p.Tree, runs[1].Files[0]))
+	must(s.t, writeAnew(ctx, &p.Tree, runs[1].Files[0]))
 	s.split(0, &SplitOptions{At: "20"})
 	s.reopen(s.mem.Kill())
 	s.merge(0)

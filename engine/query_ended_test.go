@@ -19,15 +19,7 @@ func TestQueriesEnd(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	var damage atomic.Int64
 	opts.Events = &EventListener{CorruptionFound: func(error) { damage.Add(1) }}
-	db, err := Open(ctx, "store", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
 	var list []string
 	for i := range 2000 {
 		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":1,"u":"%d","t":["%d"]}`, i, i, i), nil); err != nil {

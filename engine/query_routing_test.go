@@ -17,15 +17,7 @@ func TestRoutingByKeys(t *testing.T) {
 	for name, policy := range map[string]IndexPolicy{"scan": {}, "index": IndexAll()} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			c, err := db.CreateContainer(ctx, "docs", ContainerDef{PartitionKey: []string{"/k", "/u"}, MinPartitions: 9, Index: policy})
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k", "/u"}, MinPartitions: 9, Index: policy})
 			for i := range 360 {
 				if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":%d,"u":"u%d","n":%d}`, i, i%36, i/36, i), nil); err != nil {
 					t.Fatal(err)

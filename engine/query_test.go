@@ -82,9 +82,9 @@ func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
 	}
 	def.Index = m.policy()
 	_, err := m.db.CreateContainer(context.Background(), "docs", def)
-	m.must(err)
+	must(m.t, err)
 	m.c, err = m.db.Container("docs")
-	m.must(err)
+	must(m.t, err)
 	return m
 }
 
@@ -97,17 +97,10 @@ func (m *queryModel) policy() IndexPolicy {
 	}[m.d.IntN(6)]
 }
 
-func (m *queryModel) must(err error) {
-	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-}
-
 // reopen closes the store and opens it again.
 func (m *queryModel) reopen() {
 	m.release()
-	m.must(m.db.Close())
+	must(m.t, m.db.Close())
 	m.mem = m.mem.Kill()
 	m.opts.fs = m.mem
 	m.open()
@@ -115,11 +108,11 @@ func (m *queryModel) reopen() {
 
 func (m *queryModel) open() {
 	db, err := Open(context.Background(), "queries", m.opts)
-	m.must(err)
+	must(m.t, err)
 	m.db = db
 	if m.c != nil {
 		m.c, err = db.Container("docs")
-		m.must(err)
+		must(m.t, err)
 	}
 }
 
@@ -140,19 +133,19 @@ func (m *queryModel) step() {
 	case p < 90:
 		m.query()
 	case p < 94:
-		m.must(m.db.Flush(ctx))
+		must(m.t, m.db.Flush(ctx))
 	case p < 96:
 		parts := m.db.partitions()
 		p := parts[m.d.IntN(len(parts))]
 		_, err := p.compactBy(ctx, p.somePicker(m.d))
-		m.must(err)
+		must(m.t, err)
 	case p < 98:
 		m.reshape()
 	case p < 99:
-		m.must(m.db.Compact(ctx))
+		must(m.t, m.db.Compact(ctx))
 		if m.d.IntN(4) == 0 {
 			_, err := m.c.SetIndexPolicy(ctx, m.policy())
-			m.must(err)
+			must(m.t, err)
 		}
 	default:
 		m.reopen()
@@ -167,7 +160,7 @@ func (m *queryModel) snapshot() {
 	}
 	var err error
 	m.at, err = m.c.Snapshot(context.Background())
-	m.must(err)
+	must(m.t, err)
 	m.then = maps.Clone(m.docs)
 }
 
@@ -193,7 +186,7 @@ func (m *queryModel) write() {
 		slices.SortFunc(ids, func(a, b itemID) int { return strings.Compare(a.key.String()+a.id, b.key.String()+b.id) })
 		which := ids[m.d.IntN(len(ids))]
 		if m.d.IntN(5) == 0 {
-			m.must(m.c.DeleteLogicalPartition(ctx, which.key, nil))
+			must(m.t, m.c.DeleteLogicalPartition(ctx, which.key, nil))
 			for id := range m.docs {
 				if id.key == which.key {
 					delete(m.docs, id)
@@ -234,7 +227,7 @@ func (m *queryModel) write() {
 		}
 	}
 	meta, err := m.c.Upsert(ctx, []byte(body), opts)
-	m.must(err)
+	must(m.t, err)
 	doc := queried{body: body}
 	if ttl != 0 {
 		doc.expires = millisOf(meta.Modified) + 1000*ttl
@@ -254,7 +247,7 @@ func (m *queryModel) reshape() {
 		i = min(i, len(parts)-2)
 		job, err = m.c.Merge(ctx, parts[i].ID, parts[i+1].ID)
 	}
-	m.must(err)
+	must(m.t, err)
 	if err := job.Wait(ctx); err != nil && !errors.Is(err, ErrRefused) {
 		m.t.Fatal(err)
 	}
@@ -274,7 +267,7 @@ func (m *queryModel) scope(all map[itemID]queried) (Scope, []reference.Document)
 	case 1:
 		if len(m.c.def.PartitionKey) == 2 {
 			second, err := ParseKey(m.d.Scalar())
-			m.must(err)
+			must(m.t, err)
 			key = JoinKeys(key, second)
 		}
 		scope = OnePartition(key)
@@ -343,7 +336,7 @@ func (m *queryModel) query() {
 		}
 		n := 0
 		for it, err := range r.All() {
-			m.must(err)
+			must(m.t, err)
 			got = append(got, reference.Parse(m.t, it.Body))
 			if n++; m.d.IntN(30) == 0 {
 				break
@@ -373,7 +366,7 @@ func (m *queryModel) query() {
 			count = m.at.Count
 		}
 		n, err := count(context.Background(), scope, Filter{f: s.Where})
-		m.must(err)
+		must(m.t, err)
 		if s.Columns == nil && n != int64(len(want)+min(offset, len(reference.Rows(m.t, docs, s)))) {
 			m.t.Fatalf("%s over %s: count %d, want %d", s.Where, scope, n, len(want))
 		}

@@ -99,20 +99,13 @@ func newWildModel(t *testing.T, rng *rand.Rand) *wildModel {
 	m.open()
 	var err error
 	m.c, err = m.db.CreateContainer(context.Background(), "docs", m.def)
-	m.must(err)
+	must(m.t, err)
 	return m
-}
-
-func (m *wildModel) must(err error) {
-	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
 }
 
 func (m *wildModel) open() {
 	db, err := Open(context.Background(), "queries", m.opts)
-	m.must(err)
+	must(m.t, err)
 	m.db = db
 	m.c, _ = db.Container("docs")
 }
@@ -149,7 +142,7 @@ func (m *wildModel) step() {
 		m.clock.pass(time.Duration(m.d.IntN(100)) * time.Second)
 	case p < 92:
 		s, err := m.c.Snapshot(ctx)
-		m.must(err)
+		must(m.t, err)
 		m.snaps = append(m.snaps, wildSnapshot{s, maps.Clone(m.docs)})
 		if len(m.snaps) > 3 {
 			m.snaps[0].s.Close()
@@ -167,35 +160,35 @@ func (m *wildModel) disturb() {
 	p := parts[m.d.IntN(len(parts))]
 	switch m.d.IntN(10) {
 	case 0, 1, 7:
-		m.must(m.db.Flush(ctx))
+		must(m.t, m.db.Flush(ctx))
 	case 2:
 		_, err := p.compactBy(ctx, p.somePicker(m.d))
-		m.must(err)
+		must(m.t, err)
 	case 3:
 		_, err := p.trimOne(ctx, true)
-		m.must(err)
+		must(m.t, err)
 	case 4, 5:
 		m.reshape()
 	case 6:
-		m.must(m.db.Compact(ctx))
+		must(m.t, m.db.Compact(ctx))
 	case 8:
 		// Now and then only some files are written anew, by merges that come later.
 		policy := m.policy()
 		compiled, err := m.c.def.compileIndex(policy)
-		m.must(err)
+		must(m.t, err)
 		_, err = m.c.replacePolicy(policy, compiled)
-		m.must(err)
+		must(m.t, err)
 		_, err = p.reindexOne(ctx, true)
-		m.must(err)
+		must(m.t, err)
 		if m.d.IntN(4) > 0 {
-			m.must(m.c.reindexAll(ctx))
+			must(m.t, m.c.reindexAll(ctx))
 		}
 	default:
 		for _, s := range m.snaps {
 			s.s.Close()
 		}
 		m.snaps = nil
-		m.must(m.db.Close())
+		must(m.t, m.db.Close())
 		m.mem = m.mem.Kill()
 		m.opts.fs = m.mem
 		m.open()
@@ -218,7 +211,7 @@ func (m *wildModel) reshape() {
 		i = min(i, len(parts)-2)
 		job, err = m.c.MoveBoundary(ctx, parts[i].ID, parts[i+1].ID, "")
 	}
-	m.must(err)
+	must(m.t, err)
 	if err := job.Wait(ctx); err != nil && !errors.Is(err, ErrRefused) {
 		m.t.Fatal(err)
 	}
@@ -278,20 +271,20 @@ func (m *wildModel) write() {
 		which := ids[m.d.IntN(len(ids))]
 		switch m.d.IntN(8) {
 		case 0:
-			m.must(m.c.DeleteLogicalPartition(ctx, which.key, nil))
+			must(m.t, m.c.DeleteLogicalPartition(ctx, which.key, nil))
 			maps.DeleteFunc(m.docs, func(id itemID, _ wildDoc) bool { return id.key == which.key })
 		case 1, 2:
 			var p Patch
 			p.Set("/patched", m.d.IntN(3))
 			meta, err := m.c.Patch(ctx, which.key, which.id, &p, nil)
-			m.must(err)
+			must(m.t, err)
 			it, err := m.c.Read(ctx, which.key, which.id)
-			m.must(err)
+			must(m.t, err)
 			m.note(meta, string(it.Body))
 		case 3, 4:
 			m.transact(which.key)
 		default:
-			m.must(m.c.Delete(ctx, which.key, which.id, nil))
+			must(m.t, m.c.Delete(ctx, which.key, which.id, nil))
 			delete(m.docs, which)
 		}
 		return
@@ -301,7 +294,7 @@ func (m *wildModel) write() {
 	if errors.Is(err, ErrUniqueKey) || errors.Is(err, ErrInvalid) {
 		return // taken, or not one that can be a key
 	}
-	m.must(err)
+	must(m.t, err)
 	m.note(meta, body)
 }
 
@@ -333,7 +326,7 @@ func (m *wildModel) transact(pk PartitionKey) {
 	if rollback && errors.Is(err, errRollback) || errors.Is(err, ErrTooLarge) {
 		return
 	}
-	m.must(err)
+	must(m.t, err)
 	for id := range gone {
 		delete(m.docs, itemID{"docs", pk, id})
 	}
@@ -370,7 +363,7 @@ func (m *wildModel) scope(docs []itemID) (Scope, func(PartitionKey) bool) {
 		base := []PartitionKey{StringKey("a"), NumberKey(0), NullKey(), UndefinedKey()}[m.d.IntN(4)]
 		scope := OfBase(base)
 		keys, err := m.def.Synthetic.keysOf(scope.key)
-		m.must(err)
+		must(m.t, err)
 		return scope, func(k PartitionKey) bool { return slices.Contains(keys, k) }
 	}
 	return AllPartitions(), all
@@ -408,7 +401,7 @@ func (m *wildModel) query() {
 	if text, ok := textOf(s); ok && m.d.IntN(2) == 0 {
 		var err error
 		q, err = ParseQuery(text, nil)
-		m.must(err)
+		must(m.t, err)
 	}
 	offset := 0
 	if m.d.IntN(4) == 0 {
@@ -429,7 +422,7 @@ func (m *wildModel) query() {
 			if q.NoScan && errors.Is(err, ErrNeedsScan) {
 				return
 			}
-			m.must(err)
+			must(m.t, err)
 			got = append(got, texts([]any{reference.Parse(m.t, it.Body)})...)
 			if n++; m.d.IntN(50) == 0 {
 				break
@@ -459,7 +452,7 @@ func (m *wildModel) query() {
 	}
 	if !s.Grouped() && s.Columns == nil && m.c.family.Indexing.Load() != nil {
 		plan, err := m.c.Explain(ctx, scope, q)
-		m.must(err)
+		must(m.t, err)
 		if plan.String() == "" || len(plan.Partitions) == 0 {
 			m.t.Fatalf("%+v", plan)
 		}
@@ -468,10 +461,7 @@ func (m *wildModel) query() {
 
 // verify lets the store look at itself.
 func (m *wildModel) verify() {
-	for f, err := range m.db.Verify(context.Background()) {
-		m.must(err)
-		m.t.Errorf("%+v", f)
-	}
+	checkVerified(m.t, m.db)
 }
 
 // textOf writes a query in the text form; false: it has something that that has

@@ -34,7 +34,7 @@ func TestReadOnlyShowsWhatLasts(t *testing.T) {
 			t.Run(when, func(t *testing.T) {
 				mem := vfs.NewMem()
 				gate := newGate(mem)
-				db, c := openMem(t, testOptions(gate))
+				db, c := openStore(t, testOptions(gate))
 				upsert(t, c, "kept", 10)
 				gate.syncs.Store(true)
 				at := db.log.Written()
@@ -71,7 +71,7 @@ func TestReadOnlyShowsWhatLasts(t *testing.T) {
 func TestReadOnlyOfWhatCannotBeSynced(t *testing.T) {
 	mem := vfs.NewMem()
 	gate := newGate(mem)
-	db, c := openMem(t, testOptions(gate))
+	db, c := openStore(t, testOptions(gate))
 	upsert(t, c, "vouched", 10)
 	upsert(t, c, "last", 10) // its record vouches for the one before
 	gate.syncs.Store(true)

@@ -17,11 +17,8 @@ func TestReadOnlyAfterFailedSync(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	faulty := vfs.NewFaulty(mem)
-	db, err := Open(ctx, "lost", testOptions(faulty))
-	must(t, err)
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-	must(t, err)
-	_, err = c.Upsert(ctx, doc("kept", "a", 1), nil)
+	db, c := openStore(t, testOptions(faulty))
+	_, err := c.Upsert(ctx, doc("kept", "a", 1), nil)
 	must(t, err)
 	faulty.SetHook(func(call vfs.Call) error {
 		if call.Op == vfs.OpSync && strings.HasPrefix(call.Name, "wal/") {

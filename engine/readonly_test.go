@@ -21,7 +21,7 @@ import (
 func TestVerifyReadOnlyAfterDrop(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	for i := range 20 {
 		_, err := c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i), 50), nil)
 		must(t, err)
@@ -41,9 +41,7 @@ func TestVerifyReadOnlyAfterDrop(t *testing.T) {
 	must(t, job.Wait(ctx))
 	must(t, db.Compact(ctx))
 	must(t, db.Close()) // what was dropped is removed
-	for f, err := range reader.Verify(ctx) {
-		t.Errorf("%v, %v", f, err)
-	}
+	checkVerified(t, reader)
 }
 
 // restlessFS lets a writer merge the files of a store away whenever a reader
@@ -69,7 +67,7 @@ func TestReadOnlyBesideRestlessWriter(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	opts := testOptions(mem)
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	n := 0
 	merge := func() {
 		for range 2 {
@@ -142,7 +140,7 @@ func (l lockedOut) Lock(name, note string) (io.Closer, error) {
 // TestOpenReadOnlyMount: the refusal names the option.
 func TestOpenReadOnlyMount(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
-	db, _ := openMem(t, opts)
+	db, _ := openStore(t, opts)
 	must(t, db.Close())
 	o := *opts
 	o.fs = lockedOut{opts.fs}

@@ -48,10 +48,7 @@ func TestRefusalRestsOnWhatIsShown(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := newGate(vfs.NewMem())
-				db, err := Open(t.Context(), "store", testOptions(gate))
-				must(t, err)
-				c, err := db.CreateContainer(t.Context(), "c", ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/u"}}})
-				must(t, err)
+				db, c := openStore(t, testOptions(gate), ContainerDef{PartitionKey: []string{"/k"}, UniqueKeys: [][]string{{"/u"}}})
 				for _, id := range []string{"a", "b"} {
 					must(t, second(c.Create(t.Context(), document(id, id), nil)))
 				}

@@ -19,14 +19,7 @@ func TestSetIndexPolicy(t *testing.T) {
 	mem := vfs.NewMem()
 	opts := *testOptions(mem)
 	opts.manual = false
-	db, err := Open(ctx, "store", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, &opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
 	var writers sync.WaitGroup
 	for w := range 2 {
 		writers.Go(func() {
@@ -82,7 +75,7 @@ func TestSetIndexPolicy(t *testing.T) {
 	if files, bytes := c.stale(); files != 0 {
 		t.Fatalf("%d files, %d bytes without an index after Compact", files, bytes)
 	}
-	noFindings(t, db)
+	checkVerified(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,16 +85,6 @@ func TestSetIndexPolicy(t *testing.T) {
 	defer db.Close()
 	if c, err = db.Container("c"); err != nil || !reflect.DeepEqual(c.Def().Index, policies[1]) {
 		t.Fatalf("after a reopen: %v, %v", c.Def().Index, err)
-	}
-}
-
-func noFindings(t *testing.T, db *DB) {
-	t.Helper()
-	for f, err := range db.Verify(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Error(f)
 	}
 }
 
@@ -140,14 +123,7 @@ func TestDamagedIndex(t *testing.T) {
 	mem := vfs.NewMem()
 	opts := testOptions(mem)
 	opts.memtableBytes = 1 << 20
-	db, err := Open(ctx, "store", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
 	for i := range 1000 {
 		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a","n":%d,"s":"the %dth"}`, i, i%5, i), nil); err != nil {
 			t.Fatal(err)
@@ -241,7 +217,7 @@ func TestDamagedIndex(t *testing.T) {
 	if err := query(); err != nil {
 		t.Fatalf("query: %v", err)
 	}
-	noFindings(t, db)
+	checkVerified(t, db)
 }
 
 // TestIndexJobOfDroppedContainer drops a container before anybody wrote one of
@@ -250,15 +226,7 @@ func TestIndexJobOfDroppedContainer(t *testing.T) {
 	ctx := context.Background()
 	opts := *testOptions(vfs.NewMem())
 	opts.manual = false
-	db, err := Open(ctx, "store", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, c := openStore(t, &opts)
 	if _, err := c.Upsert(ctx, []byte(`{"id":"a","k":"a","n":1}`), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -15,13 +16,13 @@ func (w *damagedWriter) repaired(older bool) (*damagedWriter, RepairReport) {
 	opts := *w.opts
 	opts.ReadOnly = true
 	from, err := Open(ctx, "damaged", &opts)
-	w.must(err)
+	must(w.t, err)
 	defer from.Close()
 	fixed := &damagedWriter{t: w.t, mem: vfs.NewMem(), docs: w.docs}
 	fixed.opts = testOptions(fixed.mem)
 	fixed.open()
 	report, err := repair(ctx, from, fixed.db, &RepairOptions{Older: older})
-	w.must(err)
+	must(w.t, err)
 	return fixed, report
 }
 
@@ -29,7 +30,7 @@ func (w *damagedWriter) repaired(older bool) (*damagedWriter, RepairReport) {
 func (w *damagedWriter) present(name string) (n int) {
 	w.t.Helper()
 	for it, err := range w.container(name).ScanAll(context.Background(), nil) {
-		w.must(err)
+		must(w.t, err)
 		if string(it.Body) != w.docs[name][it.ID] {
 			w.t.Fatalf("document %s of %s is %q, was written as %q", it.ID, name, it.Body, w.docs[name][it.ID])
 		}
@@ -48,7 +49,7 @@ func TestRepair(t *testing.T) {
 		for _, newest := range []bool{false, true} {
 			w := newDamagedWriter(t)
 			w.write("a", 3)
-			w.must(w.db.Flush(context.Background()))
+			must(w.t, w.db.Flush(context.Background()))
 			w.write("a", 10) // in the log only
 			files := w.segments("a")
 			name := files[len(files)-1]
@@ -56,7 +57,7 @@ func TestRepair(t *testing.T) {
 				name = files[0]
 			}
 			w.flip(name, kind)
-			w.must(w.db.Close())
+			must(w.t, w.db.Close())
 			fixed, report := w.repaired(false)
 			missing := damagedDocs - fixed.present("a")
 			if n := fixed.present("b"); n != damagedDocs {
@@ -78,14 +79,14 @@ func TestRepair(t *testing.T) {
 func TestRepairWithoutFile(t *testing.T) {
 	w := newDamagedWriter(t)
 	name := w.segments("a")[1]
-	w.must(w.db.Close())
+	must(w.t, w.db.Close())
 	w.spoil(name, func([]byte) []byte { return nil })
 	held := w.mem.Clone()
 	fixed, report := w.repaired(false)
 	if n := fixed.present("a"); n == 0 || n == damagedDocs || len(report.Lost) != 1 || fixed.present("b") != damagedDocs {
 		t.Errorf("%d documents: %+v", n, report)
 	}
-	if !sameFiles(held, w.mem) {
+	if !maps.Equal(filesOf(t, held), filesOf(t, w.mem)) {
 		t.Error("the repair changed the store")
 	}
 }

@@ -24,7 +24,7 @@ func TestReplayOfWhatNoFileTakes(t *testing.T) {
 			mem := vfs.NewMem()
 			o := testOptions(mem)
 			o.memtableBytes, o.MemoryBudget = 64<<20, 1<<30
-			db, c := openMem(t, o)
+			db, c := openStore(t, o)
 			payload := append(logrecord.AppendHead(nil, &op.Key, &op.Version), op.Version.Body...)
 			_, pos, err := db.log.Append(wal.Stream(c.Partitions()[0].ID), wal.TypeWrite, 1, payload, nil)
 			must(t, err)

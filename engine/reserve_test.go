@@ -21,10 +21,7 @@ func TestOpenFullDisk(t *testing.T) {
 			mem.SetCapacity(32 << 20)
 			opts := testOptions(mem)
 			opts.reserveBytes = 1 << 20
-			db, err := Open(ctx, "full", opts)
-			must(t, err)
-			c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-			must(t, err)
+			db, c := openStore(t, opts)
 			other, err := db.CreateContainer(ctx, "other", ContainerDef{PartitionKey: []string{"/k"}})
 			must(t, err)
 			for i := range 20 {
@@ -107,9 +104,7 @@ func TestOpenFullDisk(t *testing.T) {
 			if n != 100 {
 				t.Errorf("%d items, want 100", n)
 			}
-			for f, err := range db.Verify(ctx) {
-				t.Errorf("verify: %v %v", f, err)
-			}
+			checkVerified(t, db)
 		})
 	}
 }

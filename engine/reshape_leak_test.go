@@ -67,7 +67,7 @@ func TestReshapeLeaks(t *testing.T) {
 			for i := range 60 {
 				s.put(i%20, fmt.Sprint(i), "in a file")
 				if i == 25 {
-					s.must(s.db.Flush(context.Background()))
+					must(s.t, s.db.Flush(context.Background()))
 				}
 				if i == 40 { // frozen
 					p := s.db.partitions()[0]
@@ -76,7 +76,7 @@ func TestReshapeLeaks(t *testing.T) {
 			}
 			others := handles.open.Load() - readersOf(s.db) // of the log
 			snapshot, err := s.c.Snapshot(context.Background())
-			s.must(err)
+			must(s.t, err)
 			first := faulty.Calls()
 			faulty.FailAt(first+n, syscall.ENOSPC, false)
 			run := func(start func(ids []PartitionID) (*ReshapeJob, error)) error {
@@ -108,12 +108,12 @@ func TestReshapeLeaks(t *testing.T) {
 			}
 			if s.db.writable() == nil {
 				if len(s.ids()) == 1 {
-					s.must(run(split))
+					must(s.t, run(split))
 				}
-				s.must(run(merge))
+				must(s.t, run(merge))
 				s.check()
-				s.must(snapshot.Close())
-				s.must(s.db.Compact(context.Background()))
+				must(s.t, snapshot.Close())
+				must(s.t, s.db.Compact(context.Background()))
 				s.db.env.Reclaim.Now()
 				s.check()
 				if used := s.db.env.Pool.Used(); used != 0 {

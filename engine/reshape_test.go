@@ -248,7 +248,7 @@ func TestReshapeConcurrent(t *testing.T) {
 		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 16 << 10, fs: mem, memtableBytes: 64 << 10,
 		Events: &EventListener{BackgroundError: func(err error) { t.Errorf("in the background: %v", err) }},
 	}
-	db, c := openMem(t, o)
+	db, c := openStore(t, o)
 	all := &crowd{t: t, db: db, c: c, mem: mem, acked: make([]atomic.Int64, 300)}
 	var wg sync.WaitGroup
 	for w := range 4 {

@@ -81,7 +81,7 @@ func (s *runsStore) step(ctx context.Context) string {
 		if s.rng.IntN(4) == 0 {
 			return "write"
 		}
-		s.must(s.db.Flush(ctx))
+		must(s.t, s.db.Flush(ctx))
 		return "write and flush"
 	case n < 60:
 		runs := len(p.Version.Load().Runs)
@@ -90,7 +90,7 @@ func (s *runsStore) step(ctx context.Context) string {
 		}
 		end := 1 + s.rng.IntN(runs)
 		_, err := p.compactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: end}, nil })
-		s.must(err)
+		must(s.t, err)
 		return fmt.Sprintf("merge of %d of the %d runs of partition %d", end, runs, p.ID)
 	case n < 70 && len(parts) < 6:
 		return s.reshaped(s.c.Split(ctx, p.ID, &SplitOptions{At: placeOf(s.rng.IntN(24))}))
@@ -105,11 +105,11 @@ func (s *runsStore) step(ctx context.Context) string {
 		}
 		r := s.rng.IntN(len(runs))
 		f := runs[r].Files[s.rng.IntN(len(runs[r].Files))]
-		s.must(writeAnew(ctx, &p.Tree, f))
+		must(s.t, writeAnew(ctx, &p.Tree, f))
 		return fmt.Sprintf("a file of run %d of partition %d is written anew", r, p.ID)
 	case n < 91:
 		snapshot, err := s.c.Snapshot(ctx)
-		s.must(err)
+		must(s.t, err)
 		s.snapshots = append(s.snapshots, readerOf{snapshot, maps.Clone(s.model)})
 		return "snapshot"
 	case n < 93:
@@ -119,7 +119,7 @@ func (s *runsStore) step(ctx context.Context) string {
 		s.clock.pass(time.Duration(s.rng.IntN(100)) * time.Second)
 		return "time"
 	case n < 97:
-		s.must(s.db.Compact(ctx))
+		must(s.t, s.db.Compact(ctx))
 		return "settle"
 	}
 	s.letGo()
@@ -140,7 +140,7 @@ func (s *runsStore) reshaped(job *ReshapeJob, err error) string {
 	if errors.Is(err, ErrInvalid) || errors.Is(err, splitter.ErrRefused) {
 		return fmt.Sprintf("refused: %v", err)
 	}
-	s.must(err)
+	must(s.t, err)
 	return fmt.Sprintf("%+v", job.Progress())
 }
 
@@ -164,11 +164,11 @@ func (s *runsStore) write(ctx context.Context) {
 		id := itemID{"c", key, fmt.Sprint(s.rng.IntN(3))}
 		switch n := s.rng.IntN(100); {
 		case n < 3:
-			s.must(s.c.DeleteLogicalPartition(ctx, key, nil))
+			must(s.t, s.c.DeleteLogicalPartition(ctx, key, nil))
 			maps.DeleteFunc(s.model, func(id itemID, _ written) bool { return id.key == key })
 		case n < 20:
 			if is, there := s.model[id]; there && !is.gone(s.now()) {
-				s.must(s.c.Delete(ctx, key, id.id, nil))
+				must(s.t, s.c.Delete(ctx, key, id.id, nil))
 				delete(s.model, id)
 			}
 		default:
@@ -179,7 +179,7 @@ func (s *runsStore) write(ctx context.Context) {
 				is.expires = s.now() + o.TTL.Milliseconds()
 			}
 			_, err := s.c.Upsert(ctx, fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%q,"pad":%q}`, id.id, k, is.text, strings.Repeat("x", s.rng.IntN(200))), o)
-			s.must(err)
+			must(s.t, err)
 			s.model[id] = is
 		}
 	}
@@ -198,7 +198,7 @@ func (s *runsStore) compare(ctx context.Context) {
 	}
 	rest := maps.Clone(s.model)
 	for it, err := range s.c.ScanAll(ctx, nil) {
-		s.must(err)
+		must(s.t, err)
 		delete(rest, itemID{"c", it.Key, it.ID})
 	}
 	maps.DeleteFunc(rest, func(_ itemID, w written) bool { return w.gone(s.now()) })
@@ -217,7 +217,7 @@ func (s *runsStore) compareCounts(what string, model map[itemID]written, count f
 	}
 	for _, text := range fewTexts {
 		n, err := count(Eq("/v", text))
-		if s.must(err); n != want[text] {
+		if must(s.t, err); n != want[text] {
 			s.t.Errorf("%s: %d items say %s, want %d", what, n, text, want[text])
 		}
 	}

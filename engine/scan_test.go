@@ -18,7 +18,7 @@ func TestReverseScanReadError(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewMem())
 	opts := testOptions(faulty)
 	opts.ReadMode = ReadPositioned
-	db, c := openMem(t, opts)
+	db, c := openStore(t, opts)
 	for i := range 50 {
 		upsert(t, c, fmt.Sprintf("%03d", i), 700)
 	}
@@ -67,7 +67,7 @@ func TestScanBorrow(t *testing.T) {
 	ctx := context.Background()
 	const n = 400
 	for _, reverse := range []bool{false, true} {
-		db, c := openMem(t, testOptions(vfs.NewMem()))
+		db, c := openStore(t, testOptions(vfs.NewMem()))
 		for i := range n {
 			upsert(t, c, fmt.Sprintf("%03d", i), 300+i)
 			if i%150 == 149 {
@@ -161,7 +161,7 @@ func TestScanBodies(t *testing.T) {
 			{"close", func(db *DB, _ *Container, _ Item) error { return db.Close() }, false},
 		} {
 			t.Run(fmt.Sprintf("%s/%t", body.name, reverse), func(t *testing.T) {
-				db, c := openMem(t, testOptions(vfs.NewMem()))
+				db, c := openStore(t, testOptions(vfs.NewMem()))
 				for i := range n {
 					upsert(t, c, fmt.Sprintf("%04d", i), 20)
 				}
@@ -192,7 +192,7 @@ func TestScanPassesOverDeleted(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
 	opts.Durability, opts.memtableBytes = Buffered, 8<<20
-	_, c := openMem(t, opts)
+	_, c := openStore(t, opts)
 	const n = 8292 // more than twice what a scan passes over at a time
 	for i := range n {
 		upsert(t, c, fmt.Sprintf("%06d", i), 1)

@@ -15,7 +15,7 @@ func TestOneSeed(t *testing.T) {
 	for i := range seeds {
 		mem := vfs.NewMem()
 		for life := range 3 {
-			db, c := openMem(t, testOptions(mem))
+			db, c := openStore(t, testOptions(mem))
 			upsert(t, c, fmt.Sprint(life), 100)
 			if err := db.Flush(t.Context()); err != nil {
 				t.Fatal(err)

@@ -18,10 +18,10 @@ var modelPolicies = []IndexPolicy{
 // changePolicy sets another index policy.
 func (m *model) changePolicy() {
 	c, err := m.db.Container([]string{"docs", "levels", "plain"}[m.rng.IntN(3)])
-	m.must(err)
+	must(m.t, err)
 	job, err := c.SetIndexPolicy(context.Background(), modelPolicies[m.rng.IntN(len(modelPolicies))])
-	m.must(err)
-	m.must(job.Wait(context.Background()))
+	must(m.t, err)
+	must(m.t, job.Wait(context.Background()))
 	if p := job.Progress(); !p.Done || p.FilesLeft != 0 {
 		m.t.Fatalf("progress of a job that is done: %+v", p)
 	}
@@ -38,7 +38,7 @@ func (m *model) sources() {
 		}
 	}
 	for _, p := range c.routing.Load().parts {
-		m.must(m.compareSources(p, at))
+		must(m.t, m.compareSources(p, at))
 	}
 }
 

@@ -26,7 +26,7 @@ func TestSplitAtTheEnds(t *testing.T) {
 		}
 		for round, at := range cuts {
 			if inFiles {
-				s.must(s.db.Flush(context.Background()))
+				must(s.t, s.db.Flush(context.Background()))
 			}
 			s.split(0, &SplitOptions{At: at})
 			if parts := s.c.Partitions(); len(parts) != 2 || parts[1].Min != at {
@@ -39,12 +39,12 @@ func TestSplitAtTheEnds(t *testing.T) {
 			s.reopen(s.mem.Kill())
 			s.check()
 			if round%2 == 0 {
-				s.must(s.db.Compact(context.Background()))
+				must(s.t, s.db.Compact(context.Background()))
 			}
 			s.merge(0)
 			s.check()
 		}
-		s.must(s.db.Compact(context.Background()))
+		must(s.t, s.db.Compact(context.Background()))
 		s.check()
 	}
 }

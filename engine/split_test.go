@@ -35,14 +35,14 @@ func newSplitStore(t *testing.T, def ContainerDef, change func(*Options)) *split
 	t.Cleanup(func() { s.db.Close() })
 	var err error
 	s.c, err = s.db.CreateContainer(context.Background(), "c", def)
-	s.must(err)
+	must(s.t, err)
 	return s
 }
 
 func (s *splitStore) open() {
 	s.t.Helper()
 	db, err := Open(context.Background(), "split", s.opts)
-	s.must(err)
+	must(s.t, err)
 	s.db = db
 	s.c, _ = db.Container("c")
 }
@@ -55,18 +55,11 @@ func (s *splitStore) reopen(mem *vfs.Mem) {
 	s.open()
 }
 
-func (s *splitStore) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 func (s *splitStore) upsert(key PartitionKey, members, id, text string) {
 	s.t.Helper()
 	doc := fmt.Sprintf(`{"id":%q%s,"v":%q}`, id, members, text)
 	_, err := s.c.Upsert(context.Background(), []byte(doc), nil)
-	s.must(err)
+	must(s.t, err)
 	s.docs[itemID{"c", key, id}] = doc
 }
 
@@ -80,8 +73,8 @@ func (s *splitStore) put(n int, id, text string) {
 func (s *splitStore) split(i int, o *SplitOptions) ReshapeProgress {
 	s.t.Helper()
 	job, err := s.c.Split(context.Background(), s.ids()[i], o)
-	s.must(err)
-	s.must(job.Wait(context.Background()))
+	must(s.t, err)
+	must(s.t, job.Wait(context.Background()))
 	return job.Progress()
 }
 
@@ -89,16 +82,16 @@ func (s *splitStore) merge(i int) {
 	s.t.Helper()
 	ids := s.ids()
 	job, err := s.c.Merge(context.Background(), ids[i], ids[i+1])
-	s.must(err)
-	s.must(job.Wait(context.Background()))
+	must(s.t, err)
+	must(s.t, job.Wait(context.Background()))
 }
 
 func (s *splitStore) move(i int, at string) {
 	s.t.Helper()
 	ids := s.ids()
 	job, err := s.c.MoveBoundary(context.Background(), ids[i], ids[i+1], at)
-	s.must(err)
-	s.must(job.Wait(context.Background()))
+	must(s.t, err)
+	must(s.t, job.Wait(context.Background()))
 }
 
 func (s *splitStore) ids() (ids []PartitionID) {
@@ -115,7 +108,7 @@ func (s *splitStore) check() {
 	for _, reverse := range []bool{false, true} {
 		n := 0
 		for it, err := range s.c.ScanAll(context.Background(), &ScanOptions{Reverse: reverse}) {
-			s.must(err)
+			must(s.t, err)
 			n++
 			if want := s.docs[itemID{"c", it.Key, it.ID}]; want != string(it.Body) {
 				s.t.Fatalf("scan: %v/%s is %s, want %s", it.Key, it.ID, it.Body, want)
@@ -133,9 +126,9 @@ func (s *splitStore) check() {
 	}
 	logical := make(map[PartitionKey]bool)
 	for l, err := range s.c.LogicalPartitions(context.Background()) {
-		s.must(err)
+		must(s.t, err)
 		key, err := l.Key()
-		s.must(err)
+		must(s.t, err)
 		if epk := key.EPK(); logical[key] || s.c.partition(l.Partition) == nil || !s.c.partition(l.Partition).Range.Contains(&epk) {
 			s.t.Fatalf("logical partition %v in partition %d, seen before: %v", key, l.Partition, logical[key])
 		}
@@ -158,13 +151,8 @@ func (s *splitStore) check() {
 
 func (s *splitStore) verify() {
 	s.t.Helper()
-	for f, err := range s.db.Verify(context.Background()) {
-		s.must(err)
-		s.t.Errorf("verify: %v", f)
-	}
+	checkVerified(s.t, s.db)
 }
-
-var byK = ContainerDef{PartitionKey: []string{"/k"}}
 
 // TestSplit splits a partition with files, a frozen and an active memtable, and
 // goes on with it in every way.
@@ -175,7 +163,7 @@ func TestSplit(t *testing.T) {
 			for i := range 300 {
 				s.put(i%40, fmt.Sprintf("a%d", i), "first")
 			}
-			s.must(s.db.Flush(context.Background()))
+			must(s.t, s.db.Flush(context.Background()))
 			for i := range 300 {
 				s.put(i%40, fmt.Sprintf("a%d", i/2), "second")
 			}
@@ -206,10 +194,10 @@ func TestSplit(t *testing.T) {
 				s.put(i%50, fmt.Sprintf("a%d", i), "fourth")
 			}
 			s.check()
-			s.must(s.db.Flush(context.Background()))
+			must(s.t, s.db.Flush(context.Background()))
 			s.reopen(s.mem.Crash(vfs.CrashOptions{}))
 			s.check()
-			s.must(s.db.Compact(context.Background()))
+			must(s.t, s.db.Compact(context.Background()))
 			s.check()
 			for i := range s.c.Partitions() {
 				if s.db.partitions()[i].Inherited() != nil {
@@ -225,13 +213,13 @@ func TestSplit(t *testing.T) {
 			s.check()
 			s.reopen(s.mem.Kill())
 			s.check()
-			s.must(s.db.Compact(context.Background()))
+			must(s.t, s.db.Compact(context.Background()))
 			s.check()
 			for len(s.ids()) > 1 {
 				s.merge(0)
 			}
 			s.check()
-			s.must(s.db.Compact(context.Background()))
+			must(s.t, s.db.Compact(context.Background()))
 			s.check()
 			names, err := s.mem.List("p")
 			if err != nil || len(names) != 1 {
@@ -248,17 +236,17 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	for i := range 400 {
 		s.put(i%40, fmt.Sprintf("a%d", i), "long enough to be something")
 	}
-	s.must(s.db.Flush(context.Background()))
+	must(s.t, s.db.Flush(context.Background()))
 	progress := s.split(0, nil)
 	cut, err := partmap.ParseEPK(progress.At)
-	s.must(err)
+	must(s.t, err)
 	for id := range s.docs {
 		if epk := id.key.EPK(); epk.Compare(&cut) < 0 {
-			s.must(s.c.Delete(context.Background(), id.key, id.id, nil))
+			must(s.t, s.c.Delete(context.Background(), id.key, id.id, nil))
 			delete(s.docs, id)
 		}
 	}
-	s.must(s.db.Flush(context.Background()))
+	must(s.t, s.db.Flush(context.Background()))
 	// All that the lower half holds is dropped, tombstones included.
 	p := s.db.partitions()[0]
 	for len(p.Version.Load().Runs) > 0 {
@@ -271,7 +259,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	s.check()
 	s.reopen(s.mem.Kill())
 	s.check()
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	s.check()
 }
 
@@ -284,7 +272,7 @@ func TestCutRefused(t *testing.T) {
 	refused := func(want splitter.Reason, start func() (*ReshapeJob, error)) {
 		t.Helper()
 		job, err := start()
-		s.must(err)
+		must(s.t, err)
 		err = job.Wait(context.Background())
 		var refusal *Refusal
 		if !errors.Is(err, ErrRefused) || !errors.As(err, &refusal) || refusal.Reason != want {
@@ -295,7 +283,7 @@ func TestCutRefused(t *testing.T) {
 	ctx := context.Background()
 	split := func() (*ReshapeJob, error) { return s.c.Split(ctx, s.ids()[0], nil) }
 	refused(splitter.OneLogicalPartition, split)
-	s.must(s.db.Flush(ctx))
+	must(s.t, s.db.Flush(ctx))
 	refused(splitter.OneLogicalPartition, split)
 	refused(splitter.TooFine, func() (*ReshapeJob, error) {
 		return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "0102030405060708090A0B0C0D0E0F1011"})
@@ -322,7 +310,7 @@ func TestSplitManySmall(t *testing.T) {
 	for i := range 10_000 {
 		s.put(i, "x", "")
 		if i == 6000 {
-			s.must(s.db.Flush(context.Background()))
+			must(s.t, s.db.Flush(context.Background()))
 		}
 	}
 	progress := s.split(0, nil)
@@ -343,12 +331,12 @@ func TestSplitHierarchical(t *testing.T) {
 	for i := range 400 {
 		s.upsert(JoinKeys(StringKey("only"), NumberKey(float64(i%100))), fmt.Sprintf(`,"k":"only","l":%d`, i%100), fmt.Sprint(i), "text")
 		if i == 200 {
-			s.must(s.db.Flush(context.Background()))
+			must(s.t, s.db.Flush(context.Background()))
 		}
 	}
 	progress := s.split(0, nil)
 	cut, err := partmap.ParseEPK(progress.At)
-	s.must(err)
+	must(s.t, err)
 	if cut.Levels() != 2 {
 		t.Errorf("cut at %s", progress.At)
 	}
@@ -361,7 +349,7 @@ func TestSplitHierarchical(t *testing.T) {
 	s.split(0, nil)
 	s.split(2, nil)
 	s.check()
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	s.check()
 }
 
@@ -398,7 +386,7 @@ func TestSplitCopies(t *testing.T) {
 		for i := range 500 {
 			s.put(i%40, fmt.Sprint(i), "text")
 		}
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 		if p := s.split(0, nil); p.CopiedBytes == 0 {
 			t.Errorf("%v: nothing was copied", refusal)
 		}
@@ -408,7 +396,7 @@ func TestSplitCopies(t *testing.T) {
 		s.split(0, nil)
 		s.reopen(mem.Crash(vfs.CrashOptions{}))
 		s.check()
-		s.must(s.db.Compact(context.Background()))
+		must(s.t, s.db.Compact(context.Background()))
 		s.check()
 	}
 }
@@ -420,8 +408,8 @@ func TestTrim(t *testing.T) {
 	for i := range 2000 {
 		s.put(i%100, fmt.Sprint(i), fmt.Sprintf("a text that is not the same in all documents: %d", i*7919))
 	}
-	s.must(s.db.Flush(context.Background()))
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Flush(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	s.split(0, nil)
 	shared := func() (n int64) {
 		for _, p := range s.c.Partitions() {
@@ -432,7 +420,7 @@ func TestTrim(t *testing.T) {
 	if shared() == 0 {
 		t.Error("nothing is shared after a split")
 	}
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	if n := shared(); n != 0 {
 		t.Errorf("%d bytes are foreign after all", n)
 	}
@@ -457,7 +445,7 @@ func TestTrim(t *testing.T) {
 func TestFileTwice(t *testing.T) {
 	s := newSplitStore(t, byK, nil)
 	cut, err := partmap.ParseEPK("1F")
-	s.must(err)
+	must(s.t, err)
 	put := func(text string, lowerOnly bool) {
 		for i := range 200 {
 			epk := StringKey(fmt.Sprintf("k%d", i%40)).EPK()
@@ -465,7 +453,7 @@ func TestFileTwice(t *testing.T) {
 				s.put(i%40, fmt.Sprint(i), text)
 			}
 		}
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 	}
 	put("only in the lower half, and old", true)
 	put("everywhere", false)
@@ -482,7 +470,7 @@ func TestFileTwice(t *testing.T) {
 	s.check()
 	for trims := 0; ; trims++ {
 		done, err := s.db.partitions()[0].trimOne(context.Background(), true)
-		s.must(err)
+		must(s.t, err)
 		if !done {
 			if trims != 2 {
 				t.Errorf("%d files trimmed", trims)
@@ -496,7 +484,7 @@ func TestFileTwice(t *testing.T) {
 	if twice() {
 		t.Error("a file has two references after all were trimmed")
 	}
-	s.must(s.db.Compact(context.Background()))
+	must(s.t, s.db.Compact(context.Background()))
 	s.check()
 }
 
@@ -521,7 +509,7 @@ func TestTrimAfterRefusal(t *testing.T) {
 			for i := range 50 {
 				s.put(i%2, fmt.Sprint(from+i), "text")
 			}
-			s.must(s.db.Flush(t.Context()))
+			must(s.t, s.db.Flush(t.Context()))
 		}
 		put(0)
 		put(100)
@@ -533,7 +521,7 @@ func TestTrimAfterRefusal(t *testing.T) {
 			t.Fatal("nothing was trimmed")
 		}
 		s.db.run(queued)
-		s.must(<-settled)
+		must(s.t, <-settled)
 		if !errors.Is(queued.err, ErrRefused) {
 			t.Fatalf("the split was not refused: %v", queued.err)
 		}
@@ -555,7 +543,7 @@ func TestSharedDamage(t *testing.T) {
 		for i := range 300 {
 			s.put(i%40, fmt.Sprint(i), "text")
 		}
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 		s.split(0, nil)
 		if reopened {
 			s.reopen(s.mem.Kill())
@@ -563,13 +551,13 @@ func TestSharedDamage(t *testing.T) {
 		shared := s.db.partitions()[0].Version.Load().Runs[0].Files[0].Reader
 		groups := shared.Properties().Sections[0]
 		f, err := s.mem.OpenWrite(s.db.partitions()[1].Version.Load().Runs[0].Files[0].Name)
-		s.must(err)
+		must(s.t, err)
 		_, err = f.WriteAt(make([]byte, groups.Len/2+groups.Len/4), groups.Off+groups.Len/8)
-		s.must(err)
-		s.must(f.Close())
+		must(s.t, err)
+		must(s.t, f.Close())
 		found := 0
 		for finding, err := range s.db.Verify(context.Background()) {
-			s.must(err)
+			must(s.t, err)
 			found++
 			other := fmt.Sprintf("shared with partition %d", s.ids()[1])
 			if !strings.Contains(finding.File, fmt.Sprintf("p/%06d/", s.ids()[0])) || !strings.Contains(finding.What, other) {
@@ -625,7 +613,7 @@ func TestHistory(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("history %q, want %q", got, want)
 	}
-	s.must(s.db.DropContainer(context.Background(), "c"))
+	must(s.t, s.db.DropContainer(context.Background(), "c"))
 	if h := s.db.storeManifest.state.History; len(h) != 0 {
 		t.Errorf("history %v of no container", h)
 	}

@@ -73,12 +73,8 @@ func TestStatsJSON(t *testing.T) {
 // TestStatsJSONOfAStore is what an exporter does.
 func TestStatsJSONOfAStore(t *testing.T) {
 	ctx := context.Background()
-	db, err := Open(ctx, "mem", testOptions(vfs.NewMem()))
-	must(t, err)
-	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
-	must(t, err)
-	_, err = c.Upsert(ctx, []byte(`{"id":"a","k":"b"}`), nil)
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	_, err := c.Upsert(ctx, []byte(`{"id":"a","k":"b"}`), nil)
 	must(t, err)
 	text, err := json.Marshal(db.Stats())
 	must(t, err)

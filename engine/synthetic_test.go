@@ -12,16 +12,6 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-func syntheticStore(t *testing.T, mem *vfs.Mem, def ContainerDef) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(context.Background(), "store", testOptions(mem))
-	must(t, err)
-	t.Cleanup(func() { db.Close() })
-	c, err := db.EnsureContainer(context.Background(), "docs", def)
-	must(t, err)
-	return db, c
-}
-
 func reading(id, day string, n int) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"day":%q,"n":%d}`, id, day, n)
 }
@@ -32,7 +22,7 @@ func TestSyntheticJoined(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
 	def := ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day", "/n"}}, Index: IndexAll()}
-	db, c := syntheticStore(t, mem, def)
+	db, c := openStore(t, testOptions(mem), def)
 	key := StringKey("mon|7")
 	meta, err := c.Create(ctx, reading("a", "mon", 7), nil)
 	must(t, err)
@@ -90,7 +80,7 @@ func TestSyntheticJoined(t *testing.T) {
 		t.Errorf("a key that is too long: %v", err)
 	}
 	must(t, db.Close())
-	db, c = syntheticStore(t, mem, def)
+	db, c = openStore(t, testOptions(mem), def)
 	if got := c.Def(); !got.Synthetic.rule().Equal(def.Synthetic.rule()) || got.KeyText() != "/day|/n" || len(got.PartitionKey) != 0 {
 		t.Errorf("definition %+v", got)
 	}
@@ -112,12 +102,10 @@ func TestSyntheticJoined(t *testing.T) {
 	}
 	other := def
 	other.Synthetic = &SyntheticKey{Join: []string{"/n", "/day"}}
-	if _, err := db.EnsureContainer(ctx, "docs", other); !errors.Is(err, ErrExists) {
+	if _, err := db.EnsureContainer(ctx, "c", other); !errors.Is(err, ErrExists) {
 		t.Errorf("another rule: %v", err)
 	}
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // TestSyntheticSuffixes: a query by the base value asks the suffixes, in order,
 // with continuation, through splits, and sees what a model has.
@@ -129,7 +117,7 @@ func TestSyntheticSuffixes(t *testing.T) {
 			if random {
 				s.SuffixOf = ""
 			}
-			db, c := syntheticStore(t, vfs.NewMem(), ContainerDef{Synthetic: s, MinPartitions: 2, Index: IndexPolicy{Include: []string{"/n/?"}}})
+			db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{Synthetic: s, MinPartitions: 2, Index: IndexPolicy{Include: []string{"/n/?"}}})
 			model := make(map[string]Meta)
 			used := make(map[PartitionKey]bool)
 			for i := range 300 {
@@ -233,7 +221,7 @@ func TestSyntheticSuffixes(t *testing.T) {
 // TestSyntheticRandom: what cannot know the suffix is refused, the rest is not.
 func TestSyntheticRandom(t *testing.T) {
 	ctx := context.Background()
-	_, c := syntheticStore(t, vfs.NewMem(), ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day"}, Suffixes: 4}})
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day"}, Suffixes: 4}})
 	meta, err := c.Create(ctx, reading("a", "mon", 1), nil)
 	must(t, err)
 	key, other := meta.Key, StringKey("tue|1")
@@ -283,7 +271,7 @@ func TestSyntheticRandom(t *testing.T) {
 // TestWriteOptionsKey: in an ordinary container the key is compared.
 func TestWriteOptionsKey(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	if _, err := c.Upsert(ctx, doc("x", "a", 1), &WriteOptions{Key: StringKey("b")}); !errors.Is(err, ErrKeyMismatch) {
 		t.Error(err)
 	}
@@ -306,7 +294,7 @@ func TestWriteOptionsKey(t *testing.T) {
 
 func TestSyntheticRefused(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openMem(t, testOptions(vfs.NewMem()))
+	db, _ := openStore(t, testOptions(vfs.NewMem()))
 	for name, def := range map[string]ContainerDef{
 		"one path":      {Synthetic: &SyntheticKey{Join: []string{"/a"}}},
 		"no path":       {Synthetic: &SyntheticKey{Suffixes: 4}},
@@ -331,7 +319,7 @@ func BenchmarkUpsertSynthetic(b *testing.B) {
 	db, err := Open(ctx, "store", testOptions(vfs.NewMem()))
 	must(b, err)
 	defer db.Close()
-	c, err := db.CreateContainer(ctx, "docs", ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day"}, Suffixes: 64, SuffixOf: "/id"}})
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/day"}, Suffixes: 64, SuffixOf: "/id"}})
 	must(b, err)
 	r := new(request)
 	doc := reading("order-1", "2024-05-01", 1)

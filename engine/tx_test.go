@@ -23,7 +23,7 @@ func idsOf(t testing.TB, tx *Tx, from string, o *ScanOptions) (ids []string) {
 
 func TestView(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	for i := range 4 {
 		upsert(t, c, fmt.Sprint("i", i), 10)
 	}
@@ -83,7 +83,7 @@ func TestView(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	old, err := c.Upsert(ctx, doc("b", "a", 0), nil)
 	must(t, err)
 	upsert(t, c, "d", 10)
@@ -240,7 +240,7 @@ func TestConflicts(t *testing.T) {
 		for _, where := range []string{"memory", "frozen", "files", "settled", "split", "late", "late, in files"} {
 			for _, serializable := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/%v", tc.name, where, serializable), func(t *testing.T) {
-					db, c := openMem(t, testOptions(vfs.NewMem()))
+					db, c := openStore(t, testOptions(vfs.NewMem()))
 					for i := range 4 {
 						upsert(t, c, fmt.Sprint("i", i), 10)
 					}
@@ -300,7 +300,7 @@ func TestConflicts(t *testing.T) {
 // where that has waited for its sync.
 func TestRerun(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	upsert(t, c, "x", 10)
 	calls := 0
 	must(t, c.Update(ctx, StringKey("a"), func(tx *Tx) error {
@@ -342,7 +342,7 @@ func TestRerun(t *testing.T) {
 
 func TestNestedUpdate(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	upsert(t, c, "x", 10)
 	nop := func(*Tx) error { return nil }
 	var deep func(n int) error
@@ -377,7 +377,7 @@ func TestNestedUpdate(t *testing.T) {
 // TestUpdatePanics: a panic of fn leaves nothing behind.
 func TestUpdatePanics(t *testing.T) {
 	ctx := context.Background()
-	db, c := openMem(t, testOptions(vfs.NewMem()))
+	db, c := openStore(t, testOptions(vfs.NewMem()))
 	func() {
 		defer func() { _ = recover() }()
 		_ = c.Update(ctx, StringKey("a"), func(tx *Tx) error {

@@ -18,7 +18,7 @@ type account struct {
 
 func TestTyped(t *testing.T) {
 	ctx := context.Background()
-	_, c := openMem(t, testOptions(vfs.NewMem()))
+	_, c := openStore(t, testOptions(vfs.NewMem()))
 	accounts := Typed[account](c, nil)
 	for i, id := range []string{"x", "y"} {
 		_, err := accounts.Create(ctx, account{id, "a", i}, nil)

@@ -30,16 +30,6 @@ func mailDoc(id, mail string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"k":"a","mail":%s,"a":%q}`, id, mail, id)
 }
 
-func openUnique(t *testing.T, o *Options) (*DB, *Container) {
-	t.Helper()
-	db, err := Open(context.Background(), "db", o)
-	must(t, err)
-	t.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(context.Background(), "c", uniqueDef())
-	must(t, err)
-	return db, c
-}
-
 // takenBy tests that err says that an item has the values of a unique key.
 func takenBy(t *testing.T, what string, err error, holder, paths string) {
 	t.Helper()
@@ -58,7 +48,7 @@ func TestUniqueKeys(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			mem := vfs.NewMem()
 			opts := testOptions(mem)
-			db, c := openUnique(t, opts)
+			db, c := openStore(t, opts, uniqueDef())
 			move := func() {
 				t.Helper()
 				switch where {
@@ -159,10 +149,7 @@ func TestUniqueKeys(t *testing.T) {
 			}, nil)
 			takenBy(t, "load", err, "l1", "/mail")
 			checkClaims(t, db, c)
-			for f, err := range db.Verify(ctx) {
-				must(t, err)
-				t.Errorf("verify: %v", f)
-			}
+			checkVerified(t, db)
 		})
 	}
 }
@@ -228,7 +215,7 @@ func TestUniqueKeysExpire(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	clock := newTestClock(opts)
 	opts.ExpiryGrace = -1
-	db, c := openUnique(t, opts)
+	db, c := openStore(t, opts, uniqueDef())
 	for range 3 {
 		_, err := c.Create(ctx, mailDoc("x", `"x@"`), &WriteOptions{TTL: time.Minute})
 		must(t, err)
@@ -304,7 +291,7 @@ func TestUniqueKeysRace(t *testing.T) {
 
 func TestUniqueKeysRefused(t *testing.T) {
 	ctx := context.Background()
-	db, _ := openUnique(t, testOptions(vfs.NewMem()))
+	db, _ := openStore(t, testOptions(vfs.NewMem()), uniqueDef())
 	many := make([][]string, 11)
 	for i := range many {
 		many[i] = []string{fmt.Sprint("/p", i)}
@@ -340,7 +327,7 @@ func TestUniqueKeysRandom(t *testing.T) {
 	}
 	opts := testOptions(vfs.NewMem())
 	opts.memtableBytes = 16 << 10
-	db, c := openUnique(t, opts)
+	db, c := openStore(t, opts, uniqueDef())
 	defer func() { db.Close() }()
 	key := StringKey("a")
 	mails := make(map[string]string) // by id

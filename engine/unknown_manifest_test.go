@@ -45,7 +45,7 @@ func TestUnknownManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			faulty := vfs.NewFaulty(mem)
-			db, c := openMem(t, testOptions(faulty))
+			db, c := openStore(t, testOptions(faulty))
 			for i := range 3 {
 				for n := range 10 {
 					upsert(t, c, fmt.Sprint(i, n), 100)
@@ -76,7 +76,7 @@ func TestUnknownManifest(t *testing.T) {
 func TestNoRemovalAfterFailure(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
-	db, c := openMem(t, testOptions(mem))
+	db, c := openStore(t, testOptions(mem))
 	for i := range 2 {
 		upsert(t, c, fmt.Sprint(i), 100)
 		must(t, db.Flush(ctx))

@@ -32,7 +32,7 @@ func (s *splitStore) flushed(text string, keys ...int) {
 	for _, i := range keys {
 		s.put(i, "i", text)
 	}
-	s.must(s.db.Flush(context.Background()))
+	must(s.t, s.db.Flush(context.Background()))
 }
 
 // TestVerifyShared has a file say that it overwrites versions of an older one
@@ -93,7 +93,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	newest := func(p *partition) {
 		t.Helper()
 		done, err := p.compactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: 2}, nil })
-		if s.must(err); !done {
+		if must(s.t, err); !done {
 			t.Fatal("nothing was merged")
 		}
 	}
@@ -113,7 +113,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	s.check()
 	for _, text := range []string{"old", "between", "newer", "newest"} {
 		n, err := s.c.Count(ctx, AllPartitions(), Eq("/v", text))
-		s.must(err)
+		must(s.t, err)
 		if want := map[string]int64{"newer": 58, "newest": 2}[text]; n != want {
 			t.Errorf("%d documents say %s, want %d", n, text, want)
 		}
@@ -128,7 +128,7 @@ func TestVerifyDeletionVectors(t *testing.T) {
 		for _, i := range of {
 			s.put(i, "i", "text")
 		}
-		s.must(s.db.Flush(context.Background()))
+		must(s.t, s.db.Flush(context.Background()))
 	}
 	p := s.c.routing.Load().parts[0]
 	runs := p.Version.Load().Runs
@@ -145,7 +145,7 @@ func TestVerifyDeletionVectors(t *testing.T) {
 		t.Helper()
 		found := 0
 		c := lsm.NewTreeChecker(context.Background(), func(string, int64, string) { found++ })
-		s.must(c.Vector("file", in(n), in(2), runs[:2], l))
+		must(s.t, c.Vector("file", in(n), in(2), runs[:2], l))
 		return found
 	}
 	for _, test := range []struct {

@@ -21,7 +21,7 @@ func TestVerifyBodies(t *testing.T) {
 	} {
 		t.Run(body.name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			db, c := openMem(t, testOptions(mem))
+			db, c := openStore(t, testOptions(mem))
 			for i := range 5 {
 				upsert(t, c, fmt.Sprint(i), 10)
 			}
