@@ -59,9 +59,9 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error
 		return CheckpointInfo{}, fmt.Errorf("checkpoint into %s: %w: it has a file %q", dir, ErrExists, names[0])
 	}
 	cp.Checkpoint = backup.NewCheckpoint(db.env.FS, to)
-	if err := cp.make(ctx, db); err != nil {
-		if err := cp.Remove(); err != nil {
-			db.backgroundError("remove an unfinished checkpoint", err)
+	if err = cp.make(ctx, db); err != nil {
+		if removing := cp.Remove(); removing != nil {
+			db.backgroundError("remove an unfinished checkpoint", removing)
 		}
 		return CheckpointInfo{}, fmt.Errorf("checkpoint into %s: %w", dir, err)
 	}

@@ -15,7 +15,7 @@ func (p *partition) rewriting(ctx context.Context, wait bool, work func() (done 
 		if !p.Compacting.TryLock() {
 			return false, nil
 		}
-	} else if err := p.Compacting.Lock(ctx); err != nil {
+	} else if err = p.Compacting.Lock(ctx); err != nil {
 		return false, err
 	}
 	defer p.Compacting.Unlock()

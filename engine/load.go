@@ -137,10 +137,10 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		return err
 	}
 	defer call.Leave()
-	if err := l.c.checkDocument(anything, PartitionKey{}); err != nil {
+	if err = l.c.checkDocument(anything, PartitionKey{}); err != nil {
 		return err
 	}
-	if err := l.c.scan(r, doc, PartitionKey{}); err != nil {
+	if err = l.c.scan(r, doc, PartitionKey{}); err != nil {
 		return err
 	}
 	if l.c.unique != nil {

@@ -91,10 +91,10 @@ func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
 	}
 	p.Env.NamesTaken(names)
 	var m manifest.Files
-	if err := p.Install.Dir.LoadListed(names, &m); err != nil {
+	if err = p.Install.Dir.LoadListed(names, &m); err != nil {
 		return nil, err
 	}
-	if err := p.db.storeManifest.state.CheckFiles(uint32(p.ID), &m); err != nil {
+	if err = p.db.storeManifest.state.CheckFiles(uint32(p.ID), &m); err != nil {
 		return nil, fault.Corrupt(p.db.env.FS.Path(path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation()))), 0, "%w", err)
 	}
 	p.leftovers = m.Leftovers(names)

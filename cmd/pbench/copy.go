@@ -104,7 +104,7 @@ func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Cont
 		return err
 	}
 	defer job.Cancel() // nothing is left to cancel when Finish has returned nil
-	if err := watch(ctx, job, progress); err != nil || c.NoFinish {
+	if err = watch(ctx, job, progress); err != nil || c.NoFinish {
 		return err
 	}
 	_, err = job.Finish(ctx)
