@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -12,10 +13,44 @@ import (
 
 // BackupInfo describes a backup. As BackupOptions.Since it says what an earlier backup
 // has. It can be stored as JSON.
-type BackupInfo = backup.Info
+type BackupInfo struct {
+	ID     string       `json:"id"`
+	Parent string       `json:"parent,omitempty"` // ID of the backup that it is restored after; "": it is a full backup
+	Store  string       `json:"store"`            // identity of the store
+	Seq    uint64       `json:"seq"`              // newest sequence in it
+	Time   time.Time    `json:"time"`             // when it was begun
+	Bytes  int64        `json:"bytes"`            // of the stream
+	Files  []BackupFile `json:"files"`            // segment files that belong to it, by number
+}
 
 // BackupFile is a segment file that belongs to a backup.
-type BackupFile = backup.File
+type BackupFile struct {
+	Number    uint64 `json:"number"`
+	Size      int64  `json:"size"` // bytes
+	FooterCRC uint32 `json:"footer_crc"`
+	Carried   bool   `json:"carried"` // the stream has it, not that of a parent
+}
+
+// backupInfo returns what a stream says of itself.
+func backupInfo(i *backup.Info) BackupInfo {
+	info := BackupInfo{ID: i.ID, Parent: i.Parent, Store: i.Store, Seq: i.Seq, Time: i.Time, Bytes: i.Bytes}
+	for _, f := range i.Files {
+		info.Files = append(info.Files, BackupFile(f))
+	}
+	return info
+}
+
+// parent returns what an incremental backup has to know of the one before it.
+func (i *BackupInfo) parent() *backup.Info {
+	if i == nil {
+		return nil
+	}
+	parent := &backup.Info{ID: i.ID, Parent: i.Parent, Store: i.Store, Seq: i.Seq, Time: i.Time, Bytes: i.Bytes}
+	for _, f := range i.Files {
+		parent.Files = append(parent.Files, backup.File(f))
+	}
+	return parent
+}
 
 // BackupOptions are the options of a backup. Nil means none.
 type BackupOptions struct {
@@ -72,7 +107,7 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 func (db *DB) backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
 	b := db.capture()
 	defer b.Release()
-	if err := b.List(o.Since); err != nil {
+	if err := b.List(o.Since.parent()); err != nil {
 		return BackupInfo{}, err
 	}
 	if db.log != nil { // else the store is read-only, and its memtables do not change
@@ -87,7 +122,8 @@ func (db *DB) backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 	if o.Progress != nil {
 		progress = func(bytes, total int64) { o.Progress(BackupProgress{Bytes: bytes, Total: total}) }
 	}
-	return b.Write(ctx, w, progress)
+	info, err := b.Write(ctx, w, progress)
+	return backupInfo(&info), err
 }
 
 // capture does steps 1 and 2.

@@ -28,6 +28,7 @@ import (
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
 )
 
 // Container is a set of items with one partition key definition. It is safe
@@ -208,7 +209,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
-	c.family.Levels, c.family.Compression, c.family.ChangeFloor = def.levels(), def.Compression, c.changeFloor
+	c.family.Levels, c.family.Compression, c.family.ChangeFloor = def.levels(), segment.Compression(def.Compression), c.changeFloor
 	c.family.Indexing.Store(policy)
 	c.keySizes = keysizes.Rules{Limit: def.Limits.LogicalPartitionBytes, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
@@ -381,7 +382,7 @@ func (c *Container) Def() ContainerDef {
 	def.Synthetic = (*SyntheticKey)(def.Synthetic.rule().Clone())
 	def.Index, def.UniqueKeys = IndexPolicy{}, uniquekey.Clone(def.UniqueKeys)
 	if policy := c.family.Indexing.Load(); policy != nil {
-		def.Index = policy.Policy()
+		def.Index = IndexPolicy(policy.Policy())
 	}
 	def.Throughput = math.Float64frombits(c.throughput.Load())
 	return def
@@ -455,6 +456,9 @@ func (e refused) Unwrap() []error { return []error{e.cause, e.kind} }
 // documentError makes the error for a refused document, with the sentinel that callers
 // match.
 func documentError(err error) error {
+	if bad, ok := errors.AsType[*jsondoc.Error](err); ok {
+		err = (*DocumentError)(bad)
+	}
 	if errors.Is(err, jsondoc.ErrTooLarge) {
 		return refused{err, ErrTooLarge}
 	}

@@ -49,7 +49,7 @@ func (c *Container) compare(def *ContainerDef) error {
 		return differs("PartitionKey", have.KeyText(), def.KeyText(), byCopy)
 	case !slices.EqualFunc(have.UniqueKeys, def.UniqueKeys, slices.Equal[[]string]):
 		return differs("UniqueKeys", fmt.Sprint(have.UniqueKeys), fmt.Sprint(def.UniqueKeys), anew)
-	case !def.Index.Empty() && !sameIndex(c.family.Indexing.Load(), def):
+	case !def.Index.empty() && !sameIndex(c.family.Indexing.Load(), def):
 		return differs("Index", indexText(have.Index), indexText(def.Index), "Container.SetIndexPolicy changes it")
 	}
 	for _, f := range []struct {
@@ -84,7 +84,7 @@ func sameIndex(have *index.Compiled, def *ContainerDef) bool {
 
 func indexText(p IndexPolicy) string {
 	switch {
-	case p.Empty():
+	case p.empty():
 		return "of nothing"
 	case len(p.Exclude) == 0:
 		return strings.Join(p.Include, ",")
@@ -93,13 +93,8 @@ func indexText(p IndexPolicy) string {
 }
 
 func definitionText(v any) string {
-	switch v := v.(type) {
-	case Compression:
-		return compressionName(v)
-	case time.Duration:
-		if v == NoExpiry {
-			return "NoExpiry"
-		}
+	if v == NoExpiry {
+		return "NoExpiry"
 	}
 	return fmt.Sprint(v)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/splitter"
 )
 
 // forgeKey returns a string whose partition key has a chosen EPK of one level.
@@ -141,7 +140,7 @@ func TestSplitEqualHashes(t *testing.T) {
 		must(s.t, err)
 		err = job.Wait(ctx)
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Reason != splitter.OneLogicalPartition {
+		if !errors.As(err, &refusal) || refusal.Reason != RefusedOneLogicalPartition {
 			t.Fatalf("%v, want a refusal", err)
 		}
 	}

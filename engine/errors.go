@@ -103,18 +103,35 @@ var (
 	ErrLocked         = fault.ErrLocked         // another owner has the store open
 )
 
-type (
-	// CorruptionError reports damaged bytes in a file.
-	CorruptionError = fault.CorruptionError
-	// IOError reports a failed file-system call.
-	IOError = fault.IOError
-	// DocumentError says why and at which byte a document was refused.
-	DocumentError = jsondoc.Error
-	// LimitError reports a size over its limit. It matches ErrTooLarge or
-	// ErrLogicalPartitionFull. A JSON document that is too large is a *DocumentError
-	// instead.
-	LimitError = fault.LimitError
-)
+// CorruptionError reports damaged bytes in a file. It matches ErrCorrupt. Its fields are
+// File, the path as it was opened, Offset, the byte at which the damaged structure begins,
+// and Err, the cause.
+type CorruptionError = fault.CorruptionError
+
+// IOError reports a file-system call that failed. It matches ErrDiskFull, ErrResource or
+// ErrMissing if that is the cause, else ErrIO. Its fields are Op, the name of the call,
+// File, Offset, -1 where the call has none, and Err, the cause.
+type IOError = fault.IOError
+
+// LimitError reports a size over its limit. It matches ErrTooLarge or
+// ErrLogicalPartitionFull. Its fields are What, what was measured, Size and Limit, Unit,
+// "" for bytes, and Kind, the error that it matches. A JSON document that is too large is
+// a *DocumentError instead.
+type LimitError = fault.LimitError
+
+// DocumentError says why and at which byte a document was refused.
+type DocumentError struct {
+	Offset int    // byte of the document at which the trouble is
+	Path   string // path of the value or member there, as in "/tags/3/name"; "" for the root
+	Kind   error  // what is wrong, in general
+	Msg    string // what exactly, without offset and path
+}
+
+// Error implements error.
+func (e *DocumentError) Error() string { return (*jsondoc.Error)(e).Error() }
+
+// Unwrap returns the error of the scanner.
+func (e *DocumentError) Unwrap() error { return (*jsondoc.Error)(e) }
 
 // PositionExpiredError says where a feed of all versions can begin. It matches
 // ErrPositionExpired.

@@ -207,7 +207,7 @@ func (m *goldenMaker) dictionary() {
 	for i, c := range []Compression{FastCompression, SmallCompression, NoCompression} {
 		def := goldenByK
 		def.Compression = c
-		m.create(compressionName(c), def)
+		m.create(c.String(), def)
 		docs := 80
 		if c == NoCompression {
 			docs = 3

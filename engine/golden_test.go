@@ -143,7 +143,7 @@ func listContainer(t *testing.T, b *strings.Builder, c *Container) {
 	d := c.Def()
 	l := d.Limits
 	fmt.Fprintf(b, "container %s: %v, key %s, %s, ttl %v, %v RU/s, no burst %v, replicated %v, limits %d %d %d %d %v, retention %v, index %v %v, unique %v\n",
-		c.Name(), d.Kind, d.KeyText(), compressionName(d.Compression), d.DefaultTTL, d.Throughput, d.NoBurst, d.Replicated,
+		c.Name(), d.Kind, d.KeyText(), d.Compression, d.DefaultTTL, d.Throughput, d.NoBurst, d.Replicated,
 		l.ItemBytes, l.LogicalPartitionBytes, l.BatchOperations, l.BatchBytes, l.PartitionThroughput, d.ChangeRetention, d.Index.Include, d.Index.Exclude, d.UniqueKeys)
 	for _, p := range c.Partitions() {
 		index, err := c.AppliedIndex(p.ID)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/loadstats"
-	"github.com/cleavestore/cleave/splitter"
 )
 
 // newHeatStore returns a store in which every operation is looked at.
@@ -177,7 +176,7 @@ func TestHotSplits(t *testing.T) {
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var reasons []splitter.Reason
+	var reasons []RefusalReason
 	for _, err := range refused {
 		var r *Refusal
 		if errors.As(err, &r) {

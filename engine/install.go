@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -179,7 +180,7 @@ func (in *installation) build(ctx context.Context) error {
 func (in *installation) writeItems(ctx context.Context) (runs []*lsm.Run, err error) {
 	out := in.p.NewOutput(ctx, 0, nil, nil)
 	defer out.Abandon()
-	if out.Codec = in.c.def.Compression; out.Codec != NoCompression {
+	if out.Codec = segment.Compression(in.c.def.Compression); out.Codec != segment.None {
 		out.Dict = in.c.family.CompactionDictionary(in.c.allRuns())
 	}
 	var op logrecord.Operation

@@ -197,12 +197,12 @@ type Options struct {
 }
 
 // ReadMode is how segment files are read.
-type ReadMode = segment.Mode
+type ReadMode uint8
 
 // Read modes.
 const (
-	ReadMapped     = segment.Map
-	ReadPositioned = segment.Pread
+	ReadMapped     = ReadMode(segment.Map)   // through a mapping into memory
+	ReadPositioned = ReadMode(segment.Pread) // by system calls
 )
 
 const (
@@ -351,34 +351,27 @@ func (k Kind) String() string {
 }
 
 // Compression says how the items of a container are stored.
-type Compression = segment.Compression
+type Compression uint8
 
 // Compressions.
 const (
-	FastCompression  = segment.Fast  // LZ blocks against a dictionary of sampled documents
-	SmallCompression = segment.Small // zstd against the same dictionary in the oldest run
-	NoCompression    = segment.None  // not compressed
+	FastCompression  = Compression(segment.Fast)  // LZ blocks against a dictionary of sampled documents
+	SmallCompression = Compression(segment.Small) // zstd against the same dictionary in the oldest run
+	NoCompression    = Compression(segment.None)  // not compressed
 )
 
-// ParseCompression reads "fast", "small" or "none".
+// ParseCompression reads the form that String returns.
 func ParseCompression(text string) (Compression, error) {
-	for _, c := range []Compression{FastCompression, SmallCompression, NoCompression} {
-		if compressionName(c) == text {
+	for c := FastCompression; c <= NoCompression; c++ {
+		if c.String() == text {
 			return c, nil
 		}
 	}
 	return FastCompression, invalidf("compression %q: want fast, small or none", jsondoc.Clip(text))
 }
 
-func compressionName(c Compression) string {
-	switch c {
-	case SmallCompression:
-		return "small"
-	case NoCompression:
-		return "none"
-	}
-	return "fast"
-}
+// String returns "fast", "small" or "none".
+func (c Compression) String() string { return segment.Compression(c).String() }
 
 // ContainerDef defines a container. Only Throughput and Index can be changed
 // afterwards: see Container.SetThroughput and Container.SetIndexPolicy. For the rest
@@ -435,11 +428,24 @@ type ContainerDef struct {
 	UniqueKeys [][]string `json:"unique_keys,omitempty"`
 }
 
-// IndexPolicy says which values of documents are indexed: see index.Policy.
-type IndexPolicy = index.Policy
+// IndexPolicy says which values of documents are indexed. The zero value indexes nothing.
+//
+// A pattern is a path that ends in /? for the scalar there, or in /* for the value there
+// and all that lies below it; /* alone is everything. The longest pattern that fits a
+// value decides; of two of one length the one with ?. What no pattern fits is not indexed.
+type IndexPolicy struct {
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+}
 
-// IndexAll is the policy that indexes everything.
-func IndexAll() IndexPolicy { return index.All() }
+// IndexAll returns the policy that indexes everything.
+func IndexAll() IndexPolicy { return IndexPolicy(index.All()) }
+
+// empty says whether the policy indexes nothing.
+func (p IndexPolicy) empty() bool { return len(p.Include) == 0 }
+
+// clone returns a policy that shares no memory with p.
+func (p IndexPolicy) clone() IndexPolicy { return IndexPolicy(index.Policy(p).Clone()) }
 
 // Limits of a container.
 type Limits struct {
@@ -479,7 +485,7 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if d.Kind > Opaque {
 		return d, invalidf("container kind %d", d.Kind)
 	}
-	if compressionName(d.Compression) == "fast" && d.Compression != FastCompression {
+	if d.Compression > NoCompression {
 		return d, invalidf("compression %d", d.Compression)
 	}
 	if d.Kind == Opaque && len(d.PartitionKey) == 0 {
@@ -524,7 +530,7 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if _, err := d.compileIndex(d.Index); err != nil {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
-	d.Index = d.Index.Clone()
+	d.Index = d.Index.clone()
 	if _, err := compileUnique(&d); err != nil {
 		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
@@ -555,8 +561,8 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 
 // compileIndex makes a policy for the container ready; nil: nothing is indexed.
 func (d *ContainerDef) compileIndex(p IndexPolicy) (*index.Compiled, error) {
-	c, err := index.Compile(p)
-	if err != nil || p.Empty() {
+	c, err := index.Compile(index.Policy(p))
+	if err != nil || p.empty() {
 		return nil, err
 	}
 	if d.Kind == Opaque {
@@ -572,7 +578,7 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 		Synthetic:       (*manifest.Synthetic)(d.Synthetic),
 		Levels:          d.levels(),
 		Kind:            d.Kind.String(),
-		Compression:     compressionName(d.Compression),
+		Compression:     d.Compression.String(),
 		MaxItemBytes:    d.Limits.ItemBytes,
 		MaxLogicalKey:   d.Limits.LogicalPartitionBytes,
 		MaxBatchOps:     d.Limits.BatchOperations,
@@ -589,10 +595,10 @@ func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 }
 
 func indexToManifest(p IndexPolicy) *manifest.IndexPolicy {
-	if p.Empty() {
+	if p.empty() {
 		return nil
 	}
-	p = p.Clone()
+	p = p.clone()
 	return &manifest.IndexPolicy{Include: p.Include, Exclude: p.Exclude}
 }
 

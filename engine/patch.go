@@ -21,16 +21,16 @@ import (
 // document stays as it is, byte for byte.
 //
 // Methods add to the patch and return it. The call that uses the patch returns
-// their errors. The zero Patch is empty. A patch must not be changed while it is
-// used.
+// their errors. The zero Patch is empty. A patch has at most 10 changes. It must not be
+// changed while it is used.
 type Patch struct {
 	edits []jsondoc.Edit
 	when  []*query.Program
 	err   error
 }
 
-// MaxPatchOperations is how many changes a Patch may have.
-const MaxPatchOperations = 10
+// maxPatchOperations is how many changes a Patch may have.
+const maxPatchOperations = 10
 
 // PatchError tells which change of a patch could not be made. It matches
 // ErrInvalid.
@@ -111,8 +111,8 @@ func (p *Patch) add(e jsondoc.Edit, err error) *Patch {
 	if err == nil {
 		err = jsondoc.CheckPath(e.Path)
 	}
-	if err == nil && len(p.edits) == MaxPatchOperations {
-		err = fmt.Errorf("at most %d changes", MaxPatchOperations)
+	if err == nil && len(p.edits) == maxPatchOperations {
+		err = fmt.Errorf("at most %d changes", maxPatchOperations)
 	}
 	if err != nil && p.err == nil {
 		p.err = &PatchError{Index: len(p.edits), Op: e.Kind.String(), Path: e.Path, Err: err}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -77,6 +78,9 @@ const (
 //	SELECT TOP 10 c.name, c.address.city AS city FROM c WHERE c.age >= @age ORDER BY c.name
 func ParseQuery(text string, parameters map[string]any) (Query, error) {
 	s, err := query.Parse(text, parameters)
+	if bad, ok := errors.AsType[*query.SyntaxError](err); ok {
+		err = (*QuerySyntaxError)(bad)
+	}
 	if err != nil {
 		return Query{}, fmt.Errorf("%w: query: %w", ErrInvalid, err)
 	}
@@ -100,7 +104,14 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 }
 
 // QuerySyntaxError says why a text is no query, and at which position.
-type QuerySyntaxError = query.SyntaxError
+type QuerySyntaxError struct {
+	Offset       int // byte of the text
+	Line, Column int // from 1, in characters
+	Msg          string
+}
+
+// Error implements error.
+func (e *QuerySyntaxError) Error() string { return (*query.SyntaxError)(e).Error() }
 
 // compile checks the query.
 func (q *Query) compile() (*query.Select, error) {

@@ -199,7 +199,7 @@ func (r *reshape) decide() error {
 		return err
 	}
 	if kind == ReshapeSplit && r.c.routing.Load().table.Len() >= maxPartitions {
-		return &Refusal{Reason: splitter.TooMany}
+		return &splitter.Refusal{Reason: splitter.TooMany}
 	}
 	at, err := r.boundary(partmap.Range{Min: left.Min, Max: right.Max})
 	if err != nil {

@@ -65,6 +65,35 @@ type ReshapeProgress struct {
 	Inherit time.Duration // from the swap until nothing was inherited
 }
 
+// ErrRefused is what a *Refusal matches.
+var ErrRefused = splitter.ErrRefused
+
+// RefusalReason says why physical partitions cannot be split, merged or moved.
+type RefusalReason uint8
+
+// Reasons.
+const (
+	RefusedOneLogicalPartition = RefusalReason(splitter.OneLogicalPartition) // one logical partition is everything
+	RefusedTooNarrow           = RefusalReason(splitter.TooNarrow)           // no boundary lies between the ends of the range
+	RefusedOutsideRange        = RefusalReason(splitter.OutsideRange)        // the boundary that was asked for does not lie inside
+	RefusedNotNeighbours       = RefusalReason(splitter.NotNeighbours)       // the two partitions do not touch
+	RefusedTooFine             = RefusalReason(splitter.TooFine)             // the boundary has more bytes than the keys have
+	RefusedTooMany             = RefusalReason(splitter.TooMany)             // the container has all the partitions that it can have
+	RefusedOneHotKey           = RefusalReason(splitter.OneHotKey)           // one logical partition has nearly all of the load
+)
+
+// String returns the reason in words.
+func (r RefusalReason) String() string { return splitter.Reason(r).String() }
+
+// Refusal is the error of a ReshapeJob that is refused. It matches ErrRefused.
+type Refusal struct{ Reason RefusalReason }
+
+// Error implements error.
+func (r *Refusal) Error() string { return ErrRefused.Error() + ": " + r.Reason.String() }
+
+// Is matches ErrRefused.
+func (r *Refusal) Is(target error) bool { return target == ErrRefused }
+
 // ReshapeJob is a split, a merge or a move of a boundary. Such jobs are carried out one
 // at a time, in the order in which they were asked for. The job is carried through from
 // PhaseCommitting on; it ends when the children have inherited nothing any more. Its
@@ -88,7 +117,9 @@ func (j *ReshapeJob) Progress() ReshapeProgress { return j.told() }
 // finish ends the job, and tells the listener.
 func (j *ReshapeJob) finish(err error) {
 	p := j.Progress()
-	if err != nil && !errors.Is(err, splitter.ErrRefused) {
+	if refusal, ok := errors.AsType[*splitter.Refusal](err); ok {
+		err = &Refusal{RefusalReason(refusal.Reason)}
+	} else if err != nil {
 		err = fmt.Errorf("%v of partition %d: %w", p.Kind, p.Parents[0], err)
 	}
 	j.update(func(p *ReshapeProgress) { p.Phase = PhaseDone })

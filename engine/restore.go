@@ -48,5 +48,10 @@ func Restore(ctx context.Context, r io.Reader, dir string) error {
 // VerifyBackup reads r to its end, checks the backups in it as Restore does, and
 // returns their descriptions. The first backup may be an incremental one.
 func VerifyBackup(ctx context.Context, r io.Reader) ([]BackupInfo, error) {
-	return backup.Verify(ctx, r)
+	read, err := backup.Verify(ctx, r)
+	var all []BackupInfo
+	for i := range read {
+		all = append(all, backupInfo(&read[i]))
+	}
+	return all, err
 }

@@ -8,13 +8,6 @@ import (
 	"github.com/cleavestore/cleave/splitter"
 )
 
-// ErrRefused is what a *Refusal matches: a partition that cannot be split,
-// merged or moved, and why.
-var ErrRefused = splitter.ErrRefused
-
-// Refusal is the error of a job that is refused, with its reason.
-type Refusal = splitter.Refusal
-
 // SplitOptions are the options of a split. Nil means none.
 type SplitOptions struct {
 	// At is the boundary to cut at: an effective partition key in hexadecimal digits, as

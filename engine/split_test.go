@@ -12,7 +12,6 @@ import (
 
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/splitter"
 )
 
 // splitStore is a small store in which jobs are carried out at once.
@@ -269,7 +268,7 @@ func TestCutRefused(t *testing.T) {
 	for i := range 50 {
 		s.put(7, fmt.Sprint(i), "one logical partition")
 	}
-	refused := func(want splitter.Reason, start func() (*ReshapeJob, error)) {
+	refused := func(want RefusalReason, start func() (*ReshapeJob, error)) {
 		t.Helper()
 		job, err := start()
 		must(s.t, err)
@@ -282,15 +281,15 @@ func TestCutRefused(t *testing.T) {
 	}
 	ctx := context.Background()
 	split := func() (*ReshapeJob, error) { return s.c.Split(ctx, s.ids()[0], nil) }
-	refused(splitter.OneLogicalPartition, split)
+	refused(RefusedOneLogicalPartition, split)
 	must(s.t, s.db.Flush(ctx))
-	refused(splitter.OneLogicalPartition, split)
-	refused(splitter.TooFine, func() (*ReshapeJob, error) {
+	refused(RefusedOneLogicalPartition, split)
+	refused(RefusedTooFine, func() (*ReshapeJob, error) {
 		return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "0102030405060708090A0B0C0D0E0F1011"})
 	})
 	s.split(0, &SplitOptions{At: "1F"})
-	refused(splitter.OutsideRange, func() (*ReshapeJob, error) { return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "1F"}) })
-	refused(splitter.NotNeighbours, func() (*ReshapeJob, error) { return s.c.Merge(ctx, s.ids()[1], s.ids()[0]) })
+	refused(RefusedOutsideRange, func() (*ReshapeJob, error) { return s.c.Split(ctx, s.ids()[0], &SplitOptions{At: "1F"}) })
+	refused(RefusedNotNeighbours, func() (*ReshapeJob, error) { return s.c.Merge(ctx, s.ids()[1], s.ids()[0]) })
 	if _, err := s.c.Split(ctx, 99, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("split of no partition: %v", err)
 	}

@@ -28,7 +28,7 @@ func (d ContainerDef) MarshalJSON() ([]byte, error) {
 		plain
 		Kind        string `json:"kind"`
 		Compression string `json:"compression"`
-	}{plain(d), d.Kind.String(), compressionName(d.Compression)})
+	}{plain(d), d.Kind.String(), d.Compression.String()})
 }
 
 func errorText(err error) string {

@@ -22,7 +22,7 @@ func (db *DB) initEnv() {
 	db.files = openfile.NewBudget(openfile.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: e.Reclaim.Retire})
 	e.MemIndexes.Init(e.Pool, o.MemoryBudget, o.ReadOnly)
 	e.Reader = segment.ReaderOptions{
-		Mode: o.ReadMode, EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
+		Mode: segment.Mode(o.ReadMode), EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
 		Keep: o.ReadOnly, // a writer may remove files that it has merged
 	}
 	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond

@@ -9,11 +9,14 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// PartitionKey is the partition key value of an item: comparable, immutable,
-// usable as a map key. The zero value is invalid.
+// PartitionKey is the partition key value of an item: comparable, immutable, usable as a
+// map key. The zero value is invalid. StringKey, NumberKey and the like make one. Its
+// methods are those of partmap.Key: Valid, Len, the number of levels, Compare, in the order
+// of the key space, String, the form that ParseKey reads, and MarshalText.
 type PartitionKey = partmap.Key
 
-// PartitionID numbers a physical partition of a store; it is never reused.
+// PartitionID numbers a physical partition of a store; it is never reused. It is a
+// uint32.
 type PartitionID = partmap.PartitionID
 
 // StringKey returns the key for a string value of at most 2,048 bytes of valid

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/verify"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // Finding is something that Verify found wrong. It is an error.
@@ -115,12 +114,4 @@ func (c *Container) trees(yield func(*lsm.Tree) bool) {
 			return
 		}
 	}
-}
-
-// VerifyIndex compares the index of a segment file, if it has one, with an index that is
-// built anew from its documents: each term must have the versions that contain it, and
-// no others. report is called with what is wrong and the offset of the index in the
-// file; values are not shown. The error, if any, is that of reading the file.
-func VerifyIndex(ctx context.Context, r *segment.Reader, report func(offset int64, what string)) error {
-	return lsm.CheckIndex(ctx, r, report)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -290,7 +291,7 @@ func (v *verifier) content(s *layout.Segment) error {
 		v.report(v.files.FindingOf(s.Name, err))
 	}
 	if !damaged && err == nil {
-		err = engine.VerifyIndex(v.ctx, s.Reader, func(at int64, what string) {
+		err = lsm.CheckIndex(v.ctx, s.Reader, func(at int64, what string) {
 			damaged = true
 			v.report(v.files.Finding(s.Name, at, "%s", what))
 		})
