@@ -1,4 +1,6 @@
-package engine
+// Package atonce makes calls that mostly wait for a device at one time, with the result of
+// calls that are made one after the other.
+package atonce
 
 import (
 	"context"
@@ -6,15 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// atOnceEach is how many partitions are loaded or made at a time for each processor: most
-// of them wait for the device. Each briefly holds up to two file descriptors.
-const atOnceEach = 4
-
-// atOnce calls do for 0 to n-1, at most limit calls at a time, and waits for all of them.
+// Do calls do for 0 to n-1, at most limit calls at a time, and waits for all of them.
 // The result is as if it made one call after the other: it returns the error of the
 // lowest number that failed, and that number. All calls with lower numbers were made.
 // After an error, or once ctx is done, it begins no more calls.
-func atOnce(ctx context.Context, limit, n int, do func(i int) error) (done int, err error) {
+func Do(ctx context.Context, limit, n int, do func(i int) error) (done int, err error) {
 	errs := make([]error, n)
 	var next atomic.Int64
 	var failed atomic.Bool
