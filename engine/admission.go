@@ -44,41 +44,50 @@ func (c *Container) enterWriting(ctx context.Context, from origin) (epoch.Guard,
 	return call, err
 }
 
-// mayWrite returns why neither the store nor the container takes writes from there now.
+// mayWrite returns why the store or the container takes no writes from there now; nil if
+// both do.
 func (c *Container) mayWrite(from origin) error {
-	if err := c.db.writable(); err != nil {
+	if err := c.db.writable(); err != nil || c.takes(from) {
 		return err
 	}
-	return c.takes(from)
+	return c.refusal(from)
 }
 
-// takes returns why the container takes no writes from there; nil if it does.
-func (c *Container) takes(from origin) error {
+// takes says whether the container takes writes from there.
+func (c *Container) takes(from origin) bool {
+	return !c.dropped.Load() && !c.copied.Load() && c.def.Replicated == (from == fromEntry) && (c.copyOf.Load() != 0) == (from == fromCopy)
+}
+
+// refusal returns why the container takes no writes from there; nil if it does again.
+func (c *Container) refusal(from origin) error {
 	switch {
 	case c.dropped.Load():
 		return c.gone()
-	case c.def.Replicated && from != fromEntry:
-		return fmt.Errorf("container %q: %w", c.name, ErrReplicated)
-	case !c.def.Replicated && from == fromEntry:
+	case from == fromEntry && !c.def.Replicated:
 		return invalidf("ApplyAt: container %q is not replicated", c.name)
+	case from != fromEntry && c.def.Replicated:
+		return fmt.Errorf("container %q: %w", c.name, ErrReplicated)
 	case c.copied.Load():
 		return fmt.Errorf("container %q: %w", c.name, ErrCopied)
-	case (c.copyOf.Load() != 0) == (from == fromCopy):
-		return nil
-	case from == fromCopy:
+	case c.copyOf.Load() != 0 && from != fromCopy:
+		return fmt.Errorf("container %q: %w", c.name, ErrCopying)
+	case c.copyOf.Load() == 0 && from == fromCopy:
 		return fmt.Errorf("container %q is no copy: %w", c.name, ErrClosed)
 	}
-	return fmt.Errorf("container %q: %w", c.name, ErrCopying)
+	return nil
 }
 
-// takesLocked returns why the partition takes no writes from there: lsm.ErrMoved if others
-// have replaced it. The commit lock is held: what replaces the partition, and a CopyJob that
-// takes the container's place, wait for it after they have said so.
+// takesLocked returns why the partition takes no writes from there: lsm.ErrMoved if
+// others have replaced it. The commit lock is held: what replaces the partition, and a
+// CopyJob that takes the container's place, first say so and then take that lock.
 func (p *partition) takesLocked(from origin) error {
 	if p.Dropped.Load() {
 		return p.gone()
 	}
-	return p.c.takes(from)
+	if !p.c.takes(from) {
+		return p.c.refusal(from)
+	}
+	return nil
 }
 
 // checkDocument returns why the container cannot take a document with this demand. Where
@@ -117,15 +126,17 @@ func (c *Container) checkBytes(v verb, pk PartitionKey, id string, body []byte) 
 func (c *Container) route(epk *partmap.EPK) (*partition, error) {
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(epk)]
-	_, err := p.Admit()
-	return p, err
+	if m := p.meter.Load(); m != nil {
+		return p, p.admit(m)
+	}
+	return p, nil
 }
 
-// spend takes the cost of a write from the meter of the partition, and counts the write
+// spend takes the cost of a read or write from the meter of the partition, and counts it
 // if it is sampled.
 func (p *partition) spend(pk []byte, ru float64) {
 	p.Charge(ru)
 	if p.db.sampled() {
-		p.sample(pk, ru)
+		p.Sample(pk, ru)
 	}
 }

@@ -199,7 +199,7 @@ func (a *application) run(ctx context.Context) error {
 		u.waited = waited
 		u.count()
 		if db.sampled() {
-			p.sample(u.pk.Encoded(), u.outcome(nil))
+			p.Sample(u.pk.Encoded(), u.outcome(nil))
 		}
 	}
 	return nil
@@ -302,7 +302,7 @@ func (a *application) applyLocked(at manifest.Applied) (record, error) {
 		if a.refused[i] != nil {
 			continue
 		}
-		if err := u.insertLocked(p, active, next); err != nil {
+		if err := u.insertLocked(active, next); err != nil {
 			return record{}, err
 		}
 		next = u.last() + 1

@@ -156,7 +156,7 @@ func BenchmarkHeat(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		if i++; s.c.db.sampled() {
-			p.sample(keys[i%len(keys)], 1)
+			p.Sample(keys[i%len(keys)], 1)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -85,15 +84,12 @@ func (p *partition) refuse(err error, rests record) error {
 // makeLogFile makes the log file that an append under a commit lock found missing.
 func (db *DB) makeLogFile() error { return db.uncertain(db.log.MakeFile()) }
 
-// insertLocked puts a version of a record that has its place in the log into the
-// memtable, even above the memory limit: admit has bounded the overdraft. Memtables are
-// taken out of use only under the commit lock, which is held.
-func (p *partition) insertLocked(active *memtable.Table, k *item.Key, v *item.Version) error {
-	if err := active.Put(k, v, true); err != nil {
-		p.db.fail(err)
-		return p.db.writable()
-	}
-	return nil
+// lost fails the store: a version of a record that has its place in the log did not get
+// into the memtable. Versions enter it even above the memory limit, as admit has bounded
+// the overdraft.
+func (db *DB) lost(err error) error {
+	db.fail(err)
+	return db.writable()
 }
 
 // noteLocked notes a record whose versions are in the memtable; seq is the last one's

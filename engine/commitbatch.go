@@ -251,7 +251,7 @@ func (p *partition) applyBatchLocked(u *commit) (record, error) {
 		return record{}, p.db.uncertain(err)
 	}
 	active := p.Version.Load().Active
-	if err := u.insertLocked(p, active, first); err != nil {
+	if err := u.insertLocked(active, first); err != nil {
 		return record{}, err
 	}
 	return p.noteLocked(active, u.last(), pos, u.sync), nil
@@ -259,13 +259,13 @@ func (p *partition) applyBatchLocked(u *commit) (record, error) {
 
 // insertLocked puts the versions of the batch into the memtable, with sequences from
 // first on. The commit lock is held.
-func (u *commit) insertLocked(p *partition, active *memtable.Table, first uint64) error {
+func (u *commit) insertLocked(active *memtable.Table, first uint64) error {
 	u.first = first
 	for i := range u.versions() {
 		key, ver := u.version(i)
 		ver.Seq = first + uint64(i)
-		if err := p.insertLocked(active, &key, &ver); err != nil {
-			return err
+		if err := active.Put(&key, &ver, true); err != nil {
+			return u.c.db.lost(err)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/feed"
@@ -124,7 +125,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			db.discard(parts, errors.Is(err, ErrOutcomeUnknown))
 		}
 	}()
-	if _, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
+	if _, err := atonce.Do(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
 		return nil, err
 	}
 	if err := db.env.FS.SyncDir(manifest.PartitionsDir); err != nil {

@@ -114,13 +114,11 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 		return nil, err
 	}
 	defer call.Leave()
-	if c.def.Kind != JSON || def.Kind != JSON {
-		return nil, invalidf("CopyTo: a container that is opaque has no other key")
-	}
-	if c.def.DefaultTTL != 0 && def.DefaultTTL == 0 {
-		return nil, invalidf("CopyTo: items of container %q expire: the copy needs a DefaultTTL, or NoExpiry", c.name)
-	}
 	switch {
+	case c.def.Kind != JSON || def.Kind != JSON:
+		return nil, invalidf("CopyTo: a container that is opaque has no other key")
+	case c.def.DefaultTTL != 0 && def.DefaultTTL == 0:
+		return nil, invalidf("CopyTo: items of container %q expire: the copy needs a DefaultTTL, or NoExpiry", c.name)
 	case len(def.UniqueKeys) > 0:
 		return nil, invalidf("CopyTo: a copy cannot have unique keys")
 	case c.def.Synthetic.rule().Random() || def.Synthetic.rule().Random():

@@ -47,7 +47,7 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 		start := db.opts.elapsed()
 		purge := db.purgeable()
 		// An unfinished copy takes no writes, nor does a container that was copied.
-		if !p.c.tellsExpiry() || p.c.takes(fromCaller) != nil || p.Dropped.Load() || purge == 0 {
+		if !p.c.tellsExpiry() || !p.c.takes(fromCaller) || p.Dropped.Load() || purge == 0 {
 			continue
 		}
 		seen := p.Visible.Load()

@@ -127,22 +127,18 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 
 // Admit refuses a call while the partition's balance is overdrawn.
 func (p *partition) Admit() (metered bool, err error) {
-	m := p.meter.Load()
-	if m == nil {
-		return false, nil
+	if m := p.meter.Load(); m != nil {
+		return true, p.admit(m)
 	}
-	return true, p.admit(m)
+	return false, nil
 }
 
 // Charge takes the cost of a call from the partition's meter.
 func (p *partition) Charge(ru float64) {
 	if m := p.meter.Load(); m != nil {
-		m.Charge(p.db.uptime(), ru)
+		p.charge(m, ru)
 	}
 }
-
-// Sample counts a sampled operation on a logical partition.
-func (p *partition) Sample(pk []byte, ru float64) { p.sample(pk, ru) }
 
 // snapshotCut is a Snapshot as queries and scans see it.
 type snapshotCut Snapshot

@@ -6,11 +6,11 @@ import (
 	"github.com/cleavestore/cleave/splitter"
 )
 
-// sampled says whether to call sample for an operation.
+// sampled says whether to call Sample for an operation.
 func (db *DB) sampled() bool { return rand.Uint32()&db.unsampled == 0 }
 
-// sample counts a sampled operation on a logical partition.
-func (p *partition) sample(pk []byte, ru float64) {
+// Sample counts a sampled operation on a logical partition.
+func (p *partition) Sample(pk []byte, ru float64) {
 	p.c.loadStats.Sample(&p.loadStats, pk, ru, float64(p.db.unsampled+1), p.db.uptime())
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -137,7 +138,7 @@ func (db *DB) syncNames(ctx context.Context, state *manifest.Store) error {
 	if state.Clean {
 		return nil
 	}
-	_, err := atOnce(ctx, db.opts.atOnce, len(state.Partitions), func(i int) error {
+	_, err := atonce.Do(ctx, db.opts.atOnce, len(state.Partitions), func(i int) error {
 		err := db.env.FS.SyncDir(manifest.PartitionDir(state.Partitions[i].ID))
 		if db.bearing && errors.Is(err, ErrMissing) {
 			return nil // a partition without its directory is set aside

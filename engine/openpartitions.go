@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -61,7 +62,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 	aside := make([][]error, len(parts)) // of each, why it or its files were set aside
 	var shared lsm.SharedFiles
-	done, err := atOnce(ctx, db.opts.atOnce, len(parts), func(i int) error {
+	done, err := atonce.Do(ctx, db.opts.atOnce, len(parts), func(i int) error {
 		p := parts[i]
 		found, err := p.open(&shared)
 		if p.db.bears(err) {

@@ -288,7 +288,7 @@ func (o *Options) withDefaults() (Options, error) {
 		out.elapsed = func() time.Duration { return time.Since(opened) }
 	}
 	if out.atOnce == 0 {
-		out.atOnce = atOnceEach * runtime.GOMAXPROCS(0)
+		out.atOnce = 4 * runtime.GOMAXPROCS(0) // most wait for the device; each holds up to two descriptors
 		if out.manual {
 			out.atOnce = 1
 		}

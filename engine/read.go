@@ -11,7 +11,6 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -153,14 +152,9 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	n := len(buf)
 	found := false
 	var p *partition
-	var m *meter.Meter
 	for routed := false; !routed; {
-		rt := c.routing.Load()
-		p = rt.parts[rt.table.Find(epk)]
-		if m = p.meter.Load(); m != nil {
-			if err = p.admit(m); err != nil {
-				return Item{}, err
-			}
+		if p, err = c.route(epk); err != nil {
+			return Item{}, err
 		}
 		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {
 			return Item{}, db.readError(err)
@@ -175,7 +169,6 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	now := as.now
 	db.counters.reads.Add(1)
-	sampled := db.sampled()
 	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
@@ -184,21 +177,11 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		gone = ver.Expires <= now
 	}
 	if gone {
-		if m != nil {
-			m.Charge(db.uptime(), cost.Failed)
-		}
-		if sampled {
-			p.sample(encoded, cost.Failed)
-		}
+		p.spend(encoded, cost.Failed)
 		return Item{Meta: Meta{Charge: cost.Failed}}, ErrNotFound
 	}
 	charge := cost.Read(len(out) - n)
-	if m != nil {
-		m.Charge(db.uptime(), charge)
-	}
-	if sampled {
-		p.sample(encoded, charge)
-	}
+	p.spend(encoded, charge)
 	return Item{
 		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires), Charge: charge},
 		Body: out[n:],

@@ -183,16 +183,10 @@ func (db *DB) endInheritances() (wait time.Duration) {
 // inheritances that jobs have left. Children that are too large themselves are split
 // again at once, so that splits keep up with a load.
 func (db *DB) reshapes() {
-	for {
+	for db.work.Context().Err() == nil {
 		j, ok := db.jobs.Pop()
 		if !ok {
-			if !db.work.Sleep(db.jobsWanted, db.endInheritances()) {
-				break
-			}
-			continue
-		}
-		if db.work.Context().Err() != nil {
-			j.finish(ErrClosed)
+			db.work.Sleep(db.jobsWanted, db.endInheritances())
 			continue
 		}
 		db.run(j)

@@ -184,13 +184,15 @@ func (r *reshape) inheritMeters() {
 	}
 }
 
-// admit refuses an operation while the balance of the partition's meter is overdrawn.
+// admit refuses an operation while the balance of the meter is overdrawn.
 func (p *partition) admit(m *meter.Meter) error {
 	if wait := m.Admit(p.db.uptime()); wait > 0 {
 		return &ThrottledError{Partition: p.ID, RetryAfter: wait}
 	}
 	return nil
 }
+
+func (p *partition) charge(m *meter.Meter, ru float64) { m.Charge(p.db.uptime(), ru) }
 
 // uptime is the clock of meters.
 func (db *DB) uptime() time.Duration { return db.opts.clock().Sub(db.opened) }

@@ -257,39 +257,33 @@ func (p *partition) apply(ctx context.Context, r *request) (w record, err error)
 	}
 	defer p.db.gate.Done(size)
 	for {
-		if w, err = p.try(ctx, r); err == nil {
-			return w, nil
+		var ahead presentVersion
+		if r.conditional() {
+			if ahead, err = p.lookAhead(r); err != nil {
+				return record{}, err
+			}
 		}
+		if err = p.measure(ctx, r); err != nil {
+			return record{}, err
+		}
+		if p.db.opts.lookedAhead != nil {
+			p.db.opts.lookedAhead()
+		}
+		p.mu.Lock()
+		w, err = p.applyLocked(r, &ahead)
+		p.mu.Unlock()
+		if err == nil {
+			break
+		}
+		r.counted.TakeBack()
 		if err = p.refuse(err, w); err != nil {
 			return record{}, err
 		}
 	}
-}
-
-// try does steps 2 to 5 once. The record that comes with an error is what the error rests
-// on: see refuse.
-func (p *partition) try(ctx context.Context, r *request) (w record, err error) {
-	var ahead presentVersion
-	if r.conditional() {
-		if ahead, err = p.lookAhead(r); err != nil {
-			return record{}, err
-		}
-	}
-	if err = p.measure(ctx, r); err != nil {
-		return record{}, err
-	}
-	if p.db.opts.lookedAhead != nil {
-		p.db.opts.lookedAhead()
-	}
-	p.mu.Lock()
-	w, err = p.applyLocked(r, &ahead)
-	p.mu.Unlock()
-	if err != nil {
-		r.counted.TakeBack()
-	} else if r.key.OfPartition() {
+	if r.key.OfPartition() {
 		p.sizes.Forget(r.key.PK)
 	}
-	return w, err
+	return w, nil
 }
 
 // measure tests the request against the limit of its logical partition, and counts it.
@@ -302,7 +296,8 @@ func (p *partition) measure(ctx context.Context, r *request) error {
 	return p.sizes.Count(ctx, &r.counted, &r.key, size, func() (int64, error) { return p.sizes.OfItem(&r.key) })
 }
 
-// applyLocked does steps 3 to 5. The commit lock is held.
+// applyLocked does steps 3 to 5. The record that comes with an error is what the error
+// rests on: see refuse. The commit lock is held.
 func (p *partition) applyLocked(r *request, ahead *presentVersion) (record, error) {
 	if err := p.takesLocked(r.from); err != nil {
 		return record{}, err
@@ -324,9 +319,10 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (record, erro
 		return record{}, p.db.uncertain(err)
 	}
 	r.ver.Seq = seq
+	// Memtables are taken out of use only under the commit lock.
 	active := p.Version.Load().Active
-	if err := p.insertLocked(active, &r.key, &r.ver); err != nil {
-		return record{}, err
+	if err := active.Put(&r.key, &r.ver, true); err != nil {
+		return record{}, p.db.lost(err)
 	}
 	return p.noteLocked(active, seq, pos, r.sync), nil
 }
