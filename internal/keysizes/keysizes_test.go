@@ -93,6 +93,23 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// TestExact: a size that is never counted again stays exact through writes that replace
+// documents and writes that are not made.
+func TestExact(t *testing.T) {
+	s := newSizing(t, 1000)
+	s.Rules.Expires = false
+	for range 3 {
+		s.must(s.write("a", "1", 850, 0, true))
+		s.must(s.write("a", "2", 100, 0, false))
+	}
+	s.must(s.write("a", "2", 150, 0, true))
+	if err := s.write("a", "3", 1, 0, true); !errors.Is(err, ErrFull) {
+		t.Errorf("full: %v", err)
+	}
+	s.must(s.write("a", "1", 0, 0, true))
+	s.must(s.write("a", "3", 850, 0, true))
+}
+
 // TestSmall: while all of the partition is small, nothing is in the table.
 func TestSmall(t *testing.T) {
 	s := newSizing(t, 1000)

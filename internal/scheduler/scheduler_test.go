@@ -185,6 +185,24 @@ func TestFlushesTakeTurns(t *testing.T) {
 	})
 }
 
+// TestMostFrozenFirst: of several partitions with frozen memtables, the one with the most
+// bytes is flushed first, and each once at a time.
+func TestMostFrozenFirst(t *testing.T) {
+	s := newStore(t, 3)
+	for i, size := range []int64{300_000, 3 << 20, 1000} {
+		s.parts[i].fill(size)
+		s.parts[i].Freeze()
+	}
+	for _, want := range []int{1, 0, 2} {
+		if p, _ := s.nextFlush(); p != s.parts[want] {
+			t.Errorf("next is %v, want partition %d", p, want)
+		}
+	}
+	if p, _ := s.nextFlush(); p != nil {
+		t.Errorf("all are being flushed, next is %v", p)
+	}
+}
+
 // TestFlushPassesOver: where the largest memtable is of a partition that is being
 // flushed, the next one is frozen, unless it is small beside it.
 func TestFlushPassesOver(t *testing.T) {

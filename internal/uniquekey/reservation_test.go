@@ -155,6 +155,14 @@ func TestReservationChanged(t *testing.T) {
 	} {
 		w := newWriting(t)
 		w.do(write{id: "1", v: "x", ttl: 10})
+		if what == "an expiry" { // of the holder of a claim: then its item is to be deleted too
+			r := w.begin(write{id: "2", v: "x"})
+			meanwhile(w)
+			if err := w.end(r); err != ErrChanged {
+				t.Errorf("the holder has expired: %v", err)
+			}
+			w.now -= 10
+		}
 		r := w.begin(write{id: "1", v: "y"})
 		meanwhile(w)
 		if err := w.end(r); err != ErrChanged {
