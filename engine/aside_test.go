@@ -2,13 +2,16 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // spoil changes a file of a closed store; nil removes it.
@@ -254,5 +257,156 @@ func TestReadOnlyOfMuchDamage(t *testing.T) {
 	w.opts.ReadOnly = true
 	if _, err := Open(context.Background(), "damaged", w.opts); !lsm.Unreadable(err) {
 		t.Fatalf("open: %v", err)
+	}
+}
+
+// TestJoinedAside splits a partition within a file that cannot be opened, opens the store
+// again, and joins the two halves of the file.
+func TestJoinedAside(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, how := range []string{"merge", "move"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newDamagedWriter(t)
+			files := w.segments("a")
+			name := files[len(files)/2]
+			must(w.t, w.db.Close())
+			w.spoil(name, func(b []byte) []byte { return b[:len(b)/2] })
+			w.open()
+			c := w.container("a")
+			var at []string
+			for i := range damagedDocs {
+				key, id := damagedDocID(i)
+				if _, err := c.Read(ctx, key, id); err != nil {
+					epk := partmap.HashEncoded(key.Encoded())
+					at = append(at, epk.String())
+				}
+			}
+			slices.Sort(at)
+			at = slices.Compact(at)
+			if len(at) < 4 {
+				t.Fatalf("%d keys lie in the file", len(at))
+			}
+			reshape := func(job *ReshapeJob, err error) {
+				t.Helper()
+				must(w.t, err)
+				must(w.t, job.Wait(ctx))
+				w.settle()
+			}
+			reshape(c.Split(ctx, c.Partitions()[0].ID, &SplitOptions{At: at[len(at)/2]}))
+			w.check("a")
+			w.reopen()
+			w.check("a")
+			c = w.container("a")
+			parts := c.Partitions()
+			if how == "merge" {
+				reshape(c.Merge(ctx, parts[0].ID, parts[1].ID))
+			} else {
+				reshape(c.MoveBoundary(ctx, parts[0].ID, parts[1].ID, at[len(at)/2+1]))
+			}
+			for range 2 {
+				if n := w.check("a"); n == 0 {
+					t.Error("the damage is gone")
+				}
+				w.partly("a")
+				w.write("a", 7)
+				must(w.t, w.db.Flush(ctx))
+				if err := w.db.Compact(ctx); err != nil {
+					w.named(err)
+				}
+				w.check("a")
+				w.partly("a")
+				w.reopen()
+			}
+			w.write("a", 1)
+			must(w.t, w.db.Flush(ctx))
+			w.check("a")
+			w.healthy("b")
+		})
+	}
+}
+
+// TestOneLinkAside removes one of the two names of a file that two partitions share, and
+// merges the partitions: the file has the name of the other one.
+func TestOneLinkAside(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for gone := range 2 {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			t.Parallel()
+			w := newDamagedWriter(t)
+			c := w.container("a")
+			files := c.routing.Load().parts[0].Version.Load().Runs[0].Files
+			key := files[len(files)/2].Properties().Max
+			at, err := partmap.EPKFromBytes(key.EPK)
+			must(w.t, err)
+			job, err := c.Split(ctx, c.Partitions()[0].ID, &SplitOptions{At: at.String()})
+			must(w.t, err)
+			must(w.t, job.Wait(ctx))
+			of := make(map[string][]string)
+			for _, name := range w.segments("a") {
+				of[path.Base(name)] = append(of[path.Base(name)], name)
+			}
+			must(w.t, w.db.Close())
+			shared := 0
+			for _, names := range of {
+				if len(names) == 2 {
+					must(w.t, w.mem.Remove(names[gone]))
+					shared++
+				}
+			}
+			if shared == 0 {
+				t.Fatal("no file is shared")
+			}
+			w.open()
+			if n := w.check("a"); n == 0 {
+				t.Fatal("no document is damaged")
+			}
+			c = w.container("a")
+			job, err = c.Merge(ctx, c.Partitions()[0].ID, c.Partitions()[1].ID)
+			must(w.t, err)
+			must(w.t, job.Wait(ctx))
+			w.check("a")
+			w.partly("a")
+			w.reopen()
+			w.healthy("a")
+		})
+	}
+}
+
+// partly requires that a scan of a container, in either direction of one logical partition
+// and of all, ends with an error that names damage, or shows all that was written.
+func (w *damagedWriter) partly(name string) {
+	w.t.Helper()
+	want := make(map[PartitionKey]int)
+	for i := range damagedDocs {
+		key, _ := damagedDocID(i)
+		want[key]++
+	}
+	c := w.container(name)
+	for key, most := range want {
+		for _, reverse := range []bool{false, true} {
+			n := 0
+			for _, err := range c.Scan(context.Background(), key, "", &ScanOptions{Reverse: reverse}) {
+				if n++; err != nil {
+					w.named(err)
+					n = most
+				}
+			}
+			if n != most {
+				w.t.Fatalf("%d documents of %v, %d were written (reverse: %v)", n, key, most, reverse)
+			}
+		}
+	}
+	n := 0
+	for _, err := range c.ScanAll(context.Background(), nil) {
+		if n++; err != nil {
+			w.named(err)
+			n = damagedDocs
+		}
+	}
+	if n != damagedDocs {
+		w.t.Fatalf("%d documents, %d were written", n, damagedDocs)
 	}
 }

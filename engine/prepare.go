@@ -19,7 +19,9 @@ func (r *reshape) prepare(ctx context.Context) error {
 		defer release()
 		for _, run := range v.Runs {
 			for _, f := range run.Files {
-				r.names[f.Ref.Number] = f.Name
+				if r.names[f.Ref.Number] == "" || f.Broken() == nil {
+					r.names[f.Ref.Number] = f.Name
+				}
 			}
 		}
 	}

@@ -91,9 +91,8 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 		if next.holdsNothing() {
 			continue
 		}
-		if n := len(r.Files); n > 0 && r.Files[n-1].Ref.Number == f.Ref.Number && r.Files[n-1].Max.Compare(&rng.Min) == 0 {
+		if last := r.last(); last != nil && last.adjoins(next) {
 			// Two adjacent references to one file, of the same age, are joined.
-			last := r.Files[n-1]
 			last.setBounds(partmap.Range{Min: last.Min, Max: rng.Max}, child.Family.Levels)
 			last.VectorCache.take(&next.VectorCache, true)
 			next = last
@@ -112,6 +111,20 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 	}
 	r.heldBy, r.KeptAbove = r.heldBy.join(of.heldBy), max(r.KeptAbove, of.KeptAbove)
 	return nil
+}
+
+// last returns the last file of the run, nil if it has none.
+func (r *Run) last() *File {
+	if len(r.Files) == 0 {
+		return nil
+	}
+	return r.Files[len(r.Files)-1]
+}
+
+// adjoins says whether the next reference goes on in the same file. A stand-in is for the
+// bounds of its own reference only, so it is never joined.
+func (f *File) adjoins(next *File) bool {
+	return f.Ref.Number == next.Ref.Number && f.Max.Compare(&next.Min) == 0 && f.Broken() == nil && next.Broken() == nil
 }
 
 func ReleaseRuns(runs []*Run) {
