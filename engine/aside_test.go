@@ -196,7 +196,7 @@ func TestPartitionSetAside(t *testing.T) {
 				file = "MANIFEST-*"
 			}
 			w.tell("a", file)
-			for _, from := range []Position{FromStart(), FromNow()} {
+			for _, from := range []ChangePosition{FromStart(), FromNow()} {
 				n := 0
 				for _, err := range w.container("a").Changes(ctx, AllPartitions(), from, nil) {
 					if n++; !lsm.Unreadable(err) || !strings.Contains(err.Error(), file) {

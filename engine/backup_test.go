@@ -162,7 +162,7 @@ func compareStores(t *testing.T, rng *rand.Rand, at *Snapshot, cc *Container) {
 		q := Query{Where: []Filter{Range("/n", Incl(rng.IntN(300)), Unbounded()), Eq("/w", rng.IntN(50)), Exists("/pad")}[rng.IntN(3)]}
 		scope := []Scope{AllPartitions(), OnePartition(k)}[rng.IntN(2)]
 		if rng.IntN(2) == 0 {
-			q.OrderBy = []Order{{Path: "/n", Desc: rng.IntN(2) == 0}}
+			q.OrderBy = []QueryOrder{{Path: "/n", Desc: rng.IntN(2) == 0}}
 		}
 		if got, want := list(cc.Query(ctx, scope, q).All()), list(at.Query(ctx, scope, q).All()); !slices.Equal(got, want) {
 			t.Fatalf("sequence %d: %+v: %d results, want %d", at.seq, q, len(got), len(want))

@@ -152,7 +152,7 @@ func TestBatchLimits(t *testing.T) {
 	if _, err := c.Commit(ctx, c.NewBatch(PartitionKey{})); !errors.Is(err, ErrInvalid) {
 		t.Errorf("zero key: %v", err)
 	}
-	other, err := db.CreateContainer(ctx, "other", ContainerDef{Kind: Opaque, Limits: Limits{BatchOperations: 2, BatchBytes: 30}})
+	other, err := db.CreateContainer(ctx, "other", ContainerDef{Kind: Opaque, Limits: ContainerLimits{BatchOperations: 2, BatchBytes: 30}})
 	must(t, err)
 	if _, err := other.Commit(ctx, b); !errors.Is(err, ErrInvalid) {
 		t.Errorf("batch of another container: %v", err)
@@ -169,7 +169,7 @@ func TestBatchLimits(t *testing.T) {
 	if _, err := other.Commit(ctx, small); err != nil {
 		t.Error(err)
 	}
-	if _, err := db.CreateContainer(ctx, "bad", ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{BatchBytes: 5 << 20}}); !errors.Is(err, ErrInvalid) {
+	if _, err := db.CreateContainer(ctx, "bad", ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{BatchBytes: 5 << 20}}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("limit of 5 MiB: %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestBatchDocumentsAreCopied(t *testing.T) {
 func TestBatchFillsLogicalPartition(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
-	_, c := openStore(t, opts, ContainerDef{Kind: Opaque, Limits: Limits{LogicalPartitionBytes: 1000}})
+	_, c := openStore(t, opts, ContainerDef{Kind: Opaque, Limits: ContainerLimits{LogicalPartitionBytes: 1000}})
 	b := c.NewBatch(StringKey("a"))
 	put := func(id string, n int) { must(t, b.Put(id, make([]byte, n), nil)) }
 	commit := func(want error) {

@@ -109,7 +109,7 @@ func TestBudgetOfManyWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	c, err := db.CreateContainer(ctx, "c", ContainerDef{Kind: Opaque, Limits: Limits{ItemBytes: 3 << 20}, Compression: NoCompression})
+	c, err := db.CreateContainer(ctx, "c", ContainerDef{Kind: Opaque, Limits: ContainerLimits{ItemBytes: 3 << 20}, Compression: NoCompression})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 			return loop(s.c.Changes(ctx, AllPartitions(), FromStart(), nil), leave)
 		},
 		"progress of changes": func(s *callbackStore, leave func()) error {
-			return loop(s.c.Changes(ctx, AllPartitions(), FromStart(), &ChangeOptions{Progress: func(Position) { leave() }}), func() {})
+			return loop(s.c.Changes(ctx, AllPartitions(), FromStart(), &ChangeOptions{Progress: func(ChangePosition) { leave() }}), func() {})
 		},
 		"logical partitions": func(s *callbackStore, leave func()) error { return loop(s.c.LogicalPartitions(ctx), leave) },
 		"containers": func(s *callbackStore, leave func()) error {

@@ -55,11 +55,11 @@ func (k ChangeKind) String() string {
 
 // Position returns the position behind the change and everything that was shown before
 // it: a feed from there goes on with the next change. The call is not cheap.
-func (ch *Change) Position() Position {
+func (ch *Change) Position() ChangePosition {
 	if ch.batch == nil {
-		return Position{}
+		return ChangePosition{}
 	}
-	return Position{ch.batch.Position(ch.Seq)}
+	return ChangePosition{ch.batch.Position(ch.Seq)}
 }
 
 // ChangeOptions are the options of a feed. Nil means none.
@@ -75,7 +75,7 @@ type ChangeOptions struct {
 	AllVersions bool
 	// Progress, if set, is called by the loop with the position of the feed whenever
 	// everything visible has been shown: at the end, or before the feed waits.
-	Progress func(Position)
+	Progress func(ChangePosition)
 }
 
 // Changes returns what was written to the items of a scope since a position. Within a
@@ -94,7 +94,7 @@ type ChangeOptions struct {
 // container or scope, and for a scope OfBase of several keys; *PositionExpiredError, only with AllVersions; ErrClosed, also if
 // the container is dropped; with Follow the error of ctx. Each loop over the returned
 // sequence begins at from again.
-func (c *Container) Changes(ctx context.Context, s Scope, from Position, o *ChangeOptions) iter.Seq2[Change, error] {
+func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o *ChangeOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		f, err := c.beginFeed(ctx, s, from, o)
 		if err == nil {
@@ -125,7 +125,7 @@ func publicChange(ch *feed.Change) Change {
 // publicFeedError returns an error of a feed as users see it.
 func publicFeedError(err error) error {
 	if e, ok := errors.AsType[*feed.ExpiredError](err); ok {
-		return &PositionExpiredError{Oldest: Position{e.Oldest}}
+		return &PositionExpiredError{Oldest: ChangePosition{e.Oldest}}
 	}
 	if e, ok := errors.AsType[feed.PositionError](err); ok {
 		return invalidf("%v", e)

@@ -43,7 +43,7 @@ func TestChangesOfIdle(t *testing.T) {
 				t.Fatal("nothing was dropped")
 			}
 			if how == "now" {
-				for _, err := range h.c.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{AllVersions: true, Progress: func(p Position) { h.at = p }}) {
+				for _, err := range h.c.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{AllVersions: true, Progress: func(p ChangePosition) { h.at = p }}) {
 					must(h.t, err)
 				}
 			}

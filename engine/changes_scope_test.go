@@ -18,7 +18,7 @@ func TestChangesOfBase(t *testing.T) {
 		must(t, err)
 	}
 	ids := func(s Scope) (all []string, failure error) {
-		for ch, err := range c.Changes(ctx, s, Position{}, nil) {
+		for ch, err := range c.Changes(ctx, s, ChangePosition{}, nil) {
 			if err != nil {
 				return all, err
 			}

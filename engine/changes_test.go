@@ -17,7 +17,7 @@ import (
 // copyOf is a copy of a container that a feed keeps.
 type copyOf struct {
 	t     *testing.T
-	at    Position
+	at    ChangePosition
 	seqs  map[itemID]uint64
 	docs  map[itemID]string
 	last  map[PartitionKey]uint64 // sequence of the newest change of each logical partition
@@ -34,7 +34,7 @@ func (r *copyOf) take(c *Container, s Scope, limit int) {
 	from, err := ParsePosition(r.at.String())
 	must(r.t, err)
 	n := 0
-	for ch, err := range c.Changes(context.Background(), s, from, &ChangeOptions{Progress: func(p Position) { r.at = p }}) {
+	for ch, err := range c.Changes(context.Background(), s, from, &ChangeOptions{Progress: func(p ChangePosition) { r.at = p }}) {
 		must(r.t, err)
 		id := itemID{"c", ch.Key, ch.ID}
 		if ch.Seq <= r.last[ch.Key] {
@@ -204,7 +204,7 @@ func TestChangesOverwritten(t *testing.T) {
 		r := newCopy(t)
 		r.take(s.c, AllPartitions(), 1)
 		n := 0
-		for ch, err := range s.c.Changes(ctx, AllPartitions(), r.at, &ChangeOptions{Progress: func(p Position) { r.at = p }}) {
+		for ch, err := range s.c.Changes(ctx, AllPartitions(), r.at, &ChangeOptions{Progress: func(p ChangePosition) { r.at = p }}) {
 			must(s.t, err)
 			id := itemID{"c", ch.Key, ch.ID}
 			r.seqs[id], r.docs[id] = ch.Seq, string(ch.Body)
@@ -280,7 +280,7 @@ func TestChangesEnd(t *testing.T) {
 	}
 	waiting := make(chan struct{})
 	ended := make(chan error)
-	o := &ChangeOptions{Follow: true, Progress: func(Position) { close(waiting) }}
+	o := &ChangeOptions{Follow: true, Progress: func(ChangePosition) { close(waiting) }}
 	go func() {
 		for _, err := range c.Changes(context.Background(), AllPartitions(), FromNow(), o) {
 			ended <- err
@@ -327,8 +327,8 @@ func TestPositions(t *testing.T) {
 			t.Errorf("%s becomes %s", text, p)
 		}
 	}
-	var end Position
-	for _, err := range s.c.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{Progress: func(p Position) { end = p }}) {
+	var end ChangePosition
+	for _, err := range s.c.Changes(ctx, AllPartitions(), FromNow(), &ChangeOptions{Progress: func(p ChangePosition) { end = p }}) {
 		t.Fatal("a change after now", err)
 	}
 	text := end.String()
@@ -344,8 +344,8 @@ func TestPositions(t *testing.T) {
 			t.Errorf("position of another container: %v", err)
 		}
 	}
-	var narrow Position
-	for range s.c.Changes(ctx, OnePartition(StringKey("k1")), FromStart(), &ChangeOptions{Progress: func(p Position) { narrow = p }}) {
+	var narrow ChangePosition
+	for range s.c.Changes(ctx, OnePartition(StringKey("k1")), FromStart(), &ChangeOptions{Progress: func(p ChangePosition) { narrow = p }}) {
 	}
 	for _, err := range s.c.Changes(ctx, AllPartitions(), narrow, nil) {
 		if !errors.Is(err, ErrInvalid) {
@@ -438,8 +438,8 @@ func BenchmarkChanges(b *testing.B) {
 	}
 	b.Run("files", func(b *testing.B) { read(b, c) })
 	b.Run("new", func(b *testing.B) {
-		var at Position
-		o := &ChangeOptions{Progress: func(p Position) { at = p }}
+		var at ChangePosition
+		o := &ChangeOptions{Progress: func(p ChangePosition) { at = p }}
 		for range c.Changes(ctx, AllPartitions(), FromNow(), o) {
 		}
 		b.ReportAllocs()

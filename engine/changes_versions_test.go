@@ -32,7 +32,7 @@ type historian struct {
 	clock   *testClock
 	written map[PartitionKey][]told
 	seen    map[PartitionKey][]told
-	at      Position
+	at      ChangePosition
 }
 
 func newHistorian(t *testing.T, def ContainerDef, change func(*Options)) *historian {
@@ -110,7 +110,7 @@ func (h *historian) read(limit int) error {
 	from, err := ParsePosition(h.at.String())
 	must(h.t, err)
 	n := 0
-	for ch, err := range h.c.Changes(context.Background(), AllPartitions(), from, &ChangeOptions{AllVersions: true, Progress: func(p Position) { h.at = p }}) {
+	for ch, err := range h.c.Changes(context.Background(), AllPartitions(), from, &ChangeOptions{AllVersions: true, Progress: func(p ChangePosition) { h.at = p }}) {
 		if err != nil {
 			return err
 		}
@@ -466,7 +466,7 @@ func TestChangesOfBackup(t *testing.T) {
 	h.db = restoredCopy(t, h.opts, stream.Bytes())
 	h.c, err = h.db.Container("c")
 	must(h.t, err)
-	for _, at := range []Position{FromStart(), early} {
+	for _, at := range []ChangePosition{FromStart(), early} {
 		h.at = at
 		if err := h.read(-1); !errors.Is(err, ErrPositionExpired) {
 			t.Errorf("from before the backup: %v", err)

@@ -20,7 +20,7 @@ func TestEnsureContainerDiffers(t *testing.T) {
 	made := ContainerDef{
 		PartitionKey: []string{"/k"}, Compression: SmallCompression, MinPartitions: 2, DefaultTTL: time.Hour, Throughput: 500,
 		ChangeRetention: time.Minute, Index: IndexPolicy{Include: []string{"/a/?", "/b/?"}},
-		UniqueKeys: [][]string{{"/u"}}, Limits: Limits{ItemBytes: 1000, BatchOperations: 7},
+		UniqueKeys: [][]string{{"/u"}}, Limits: ContainerLimits{ItemBytes: 1000, BatchOperations: 7},
 	}
 	c, err := db.CreateContainer(ctx, "c", made)
 	must(t, err)

@@ -136,7 +136,7 @@ func (e *DocumentError) Unwrap() error { return (*jsondoc.Error)(e) }
 // PositionExpiredError says where a feed of all versions can begin. It matches
 // ErrPositionExpired.
 type PositionExpiredError struct {
-	Oldest Position // the oldest position after which no version was dropped yet
+	Oldest ChangePosition // the oldest position after which no version was dropped yet
 }
 
 // Error implements error.

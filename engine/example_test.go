@@ -78,7 +78,7 @@ func ExampleTypedContainer_Query() {
 	}
 	large := engine.Query{
 		Where:   engine.Range("/people", engine.Incl(500_000), engine.Unbounded()),
-		OrderBy: []engine.Order{{Path: "/people", Desc: true}},
+		OrderBy: []engine.QueryOrder{{Path: "/people", Desc: true}},
 	}
 	for it, err := range cities.Query(ctx, engine.AllPartitions(), large).All() {
 		if err != nil {

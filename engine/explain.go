@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Plan says how a query would be answered.
-type Plan struct {
+// QueryPlan says how a query would be answered.
+type QueryPlan struct {
 	Scope  string `json:"scope"`  // where the query looks, narrowed by the filter
 	Filter string `json:"filter"` // as it was parsed
 	Method string `json:"method"` // how the documents are found
@@ -17,11 +17,11 @@ type Plan struct {
 	// partition, and a read for each document that is looked at.
 	Charge float64 `json:"charge"`
 	// Partitions are the physical partitions in which the query looks.
-	Partitions []PartitionPlan `json:"partitions"`
+	Partitions []QueryPartitionPlan `json:"partitions"`
 }
 
-// PartitionPlan says what a query would read in one physical partition.
-type PartitionPlan struct {
+// QueryPartitionPlan says what a query would read in one physical partition.
+type QueryPartitionPlan struct {
 	ID       PartitionID `json:"id"`
 	Versions int64       `json:"versions"` // in its files and memtables
 	Runs     int         `json:"runs"`
@@ -35,27 +35,27 @@ type PartitionPlan struct {
 
 // Explain says how a query would be answered. It asks the indexes, but reads no
 // documents.
-func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (Plan, error) {
+func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (QueryPlan, error) {
 	r := c.Query(ctx, scope, q)
 	r.q.NoScan = false
 	e, narrow, err := r.prepare()
 	if err != nil {
-		return Plan{}, err
+		return QueryPlan{}, err
 	}
 	defer e.Close()
 	x, err := e.Explain()
 	if err != nil {
-		return Plan{}, err
+		return QueryPlan{}, err
 	}
-	p := Plan{Scope: narrow.String(), Filter: r.selected.Where.String(), Method: x.Method, Order: x.Order, Charge: x.Charge}
+	p := QueryPlan{Scope: narrow.String(), Filter: r.selected.Where.String(), Method: x.Method, Order: x.Order, Charge: x.Charge}
 	for i := range x.Parts {
-		p.Partitions = append(p.Partitions, PartitionPlan(x.Parts[i]))
+		p.Partitions = append(p.Partitions, QueryPartitionPlan(x.Parts[i]))
 	}
 	return p, nil
 }
 
 // String returns the plan as lines for people.
-func (p Plan) String() string {
+func (p QueryPlan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope       %s\nfilter      %s\ndocuments   %s\norder       %s\ncharge      about %.1f RU\n", p.Scope, p.Filter, p.Method, p.Order, p.Charge)
 	for i, part := range p.Partitions {

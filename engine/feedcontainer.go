@@ -43,7 +43,7 @@ func (l *feedList) remove(f *runningFeed) {
 }
 
 // beginFeed begins a loop over changes. It ends with endFeed.
-func (c *Container) beginFeed(ctx context.Context, s Scope, from Position, options *ChangeOptions) (*runningFeed, error) {
+func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition, options *ChangeOptions) (*runningFeed, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from Position, optio
 			f.whole = c.db.opts.clock()
 			f.mu.Unlock()
 			if o.Progress != nil {
-				o.Progress(Position{f.Position()})
+				o.Progress(ChangePosition{f.Position()})
 			}
 		},
 	}

@@ -132,24 +132,24 @@ func Exists(path string) Filter { return leaf(path, query.Filter{Op: query.Exist
 // IsNull is true for documents whose value at path is null.
 func IsNull(path string) Filter { return IsType(path, TypeNull) }
 
-// Type is the type of a value.
-type Type uint8
+// ValueType is the type of a value.
+type ValueType uint8
 
 // Types of values.
 const (
-	TypeNull   = Type(jsondoc.KindNull)
-	TypeBool   = Type(jsondoc.KindBool)
-	TypeNumber = Type(jsondoc.KindNumber)
-	TypeString = Type(jsondoc.KindString)
-	TypeArray  = Type(jsondoc.KindArray)
-	TypeObject = Type(jsondoc.KindObject)
+	TypeNull   = ValueType(jsondoc.KindNull)
+	TypeBool   = ValueType(jsondoc.KindBool)
+	TypeNumber = ValueType(jsondoc.KindNumber)
+	TypeString = ValueType(jsondoc.KindString)
+	TypeArray  = ValueType(jsondoc.KindArray)
+	TypeObject = ValueType(jsondoc.KindObject)
 )
 
 // String returns the name of the type.
-func (t Type) String() string { return jsondoc.Kind(t).String() }
+func (t ValueType) String() string { return jsondoc.Kind(t).String() }
 
 // IsType is true for documents whose value at path is of one of these types.
-func IsType(path string, types ...Type) Filter {
+func IsType(path string, types ...ValueType) Filter {
 	f := leaf(path, query.Filter{Op: query.IsKind})
 	for _, t := range types {
 		if f.err == nil && (t < TypeNull || t > TypeObject) {

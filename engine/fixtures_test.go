@@ -198,7 +198,7 @@ func filesOf(t *testing.T, mem *vfs.Mem) map[string]string {
 }
 
 // results returns the bodies of the results of a query, up to an error.
-func results(r *Result) (list []string, err error) {
+func results(r *QueryResult) (list []string, err error) {
 	for it, err := range r.All() {
 		if err != nil {
 			return list, err

@@ -413,7 +413,7 @@ func (m *goldenMaker) split() {
 func (m *goldenMaker) throughput() {
 	def := goldenByK
 	def.MinPartitions, def.Throughput, def.NoBurst = 3, 18_000, true
-	def.Limits = Limits{ItemBytes: 10_000, LogicalPartitionBytes: 1 << 30, BatchOperations: 50, BatchBytes: 100_000, PartitionThroughput: 10_000}
+	def.Limits = ContainerLimits{ItemBytes: 10_000, LogicalPartitionBytes: 1 << 30, BatchOperations: 50, BatchBytes: 100_000, PartitionThroughput: 10_000}
 	m.create("docs", def)
 	m.docs(0, 20)
 	m.flush()

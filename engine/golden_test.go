@@ -190,7 +190,7 @@ func listContainer(t *testing.T, b *strings.Builder, c *Container) {
 		n, err := c.Count(ctx, AllPartitions(), where)
 		must(t, err)
 		fmt.Fprintf(b, "query: %d", n)
-		for it, err := range c.Query(ctx, AllPartitions(), Query{Where: where, OrderBy: []Order{{Path: "/n", Desc: true}}}).All() {
+		for it, err := range c.Query(ctx, AllPartitions(), Query{Where: where, OrderBy: []QueryOrder{{Path: "/n", Desc: true}}}).All() {
 			must(t, err)
 			fmt.Fprintf(b, " %s/%s", it.Key, it.ID)
 		}
@@ -200,7 +200,7 @@ func listContainer(t *testing.T, b *strings.Builder, c *Container) {
 		return
 	}
 	var changes []Change
-	for ch, err := range c.Changes(ctx, AllPartitions(), Position{}, &ChangeOptions{AllVersions: true}) {
+	for ch, err := range c.Changes(ctx, AllPartitions(), ChangePosition{}, &ChangeOptions{AllVersions: true}) {
 		must(t, err)
 		ch.Body = slices.Clone(ch.Body)
 		changes = append(changes, ch)

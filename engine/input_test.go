@@ -237,7 +237,7 @@ func TestLoadNamesTheDocument(t *testing.T) {
 // writes, lets others go on, and takes writes again after deletes.
 func TestLogicalPartitionLimit(t *testing.T) {
 	ctx := context.Background()
-	db, c := openStore(t, new(Options), ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
+	db, c := openStore(t, new(Options), ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{LogicalPartitionBytes: 10_000}})
 	var err error
 	doc := func(k string, i int) []byte {
 		return fmt.Appendf(nil, `{"id":"%d","k":%q,"v":%q}`, i, k, strings.Repeat("v", 950))
@@ -284,7 +284,7 @@ func TestNearlyFull(t *testing.T) {
 	events := make(chan NearlyFullEvent, 10)
 	opts := testOptions(vfs.NewMem())
 	opts.Events = &EventListener{NearlyFull: func(e NearlyFullEvent) { events <- e }}
-	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 10_000}})
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{LogicalPartitionBytes: 10_000}})
 	create := func(k string, i int) error {
 		doc := fmt.Appendf(nil, `{"id":"%03d","k":%q,"v":"`, i, k)
 		doc = append(append(doc, strings.Repeat("v", 1000-len(doc)-2)...), `"}`...)

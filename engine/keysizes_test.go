@@ -27,7 +27,7 @@ func TestCountHoldsUpNobodyElse(t *testing.T) {
 			}
 			return time.Now()
 		}
-		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: Limits{LogicalPartitionBytes: 100_000}})
+		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{LogicalPartitionBytes: 100_000}})
 		put := func(ctx context.Context, key string) error {
 			return second(c.Upsert(ctx, smallDocument("1", key, 30_000), nil))
 		}

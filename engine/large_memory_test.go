@@ -57,7 +57,7 @@ func TestLargeDocumentsMemory(t *testing.T) {
 		}
 		db, err = Open(ctx, "large", &Options{MemoryBudget: budget, Durability: Buffered, fs: faulty})
 		must(t, err)
-		c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll(), Limits: Limits{ItemBytes: maxItemBytes}})
+		c, err := db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll(), Limits: ContainerLimits{ItemBytes: maxItemBytes}})
 		must(t, err)
 		faulty.SetHook(func(vfs.Call) error {
 			look()

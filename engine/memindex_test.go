@@ -36,12 +36,12 @@ func TestMemtableIndexMemory(t *testing.T) {
 		if err != nil || n != int64(want) {
 			t.Errorf("count %d, want %d: %v", n, want, err)
 		}
-		rows, err := results(c.Query(ctx, AllPartitions(), Query{Where: where, OrderBy: []Order{{Path: "/id", Desc: true}}, Limit: 2, NoScan: true}))
+		rows, err := results(c.Query(ctx, AllPartitions(), Query{Where: where, OrderBy: []QueryOrder{{Path: "/id", Desc: true}}, Limit: 2, NoScan: true}))
 		newest := (written+7)/10*10 - 7
 		if err != nil || len(rows) != 2 || !strings.Contains(rows[0], fmt.Sprintf(`"i%05d"`, newest)) || !strings.Contains(rows[1], fmt.Sprintf(`"i%05d"`, newest-10)) {
 			t.Errorf("after %d: %v, %v", written, rows, err)
 		}
-		groups, err := results(c.Query(ctx, AllPartitions(), Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}, {Aggregate: AggregateCount, As: "many"}}}))
+		groups, err := results(c.Query(ctx, AllPartitions(), Query{GroupBy: []string{"/n"}, Fields: []QueryField{{Path: "/n"}, {Aggregate: AggregateCount, As: "many"}}}))
 		if err != nil || len(groups) != 10 || groups[3] != fmt.Sprintf(`{"n":3,"many":%d}`, want) {
 			t.Errorf("%v, %v", groups, err)
 		}

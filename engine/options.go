@@ -331,19 +331,19 @@ func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 // indexBytes is the memory that a flush or merge may use to build an index.
 func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/16) }
 
-// Kind says what a container keeps.
-type Kind uint8
+// ContainerKind says what a container keeps.
+type ContainerKind uint8
 
 // Kinds of containers.
 const (
 	// JSON: the document is the only source of its id and partition key.
-	JSON Kind = iota
+	JSON ContainerKind = iota
 	// Opaque: the caller gives partition key and id, the body is bytes.
 	Opaque
 )
 
 // String returns "json" or "opaque".
-func (k Kind) String() string {
+func (k ContainerKind) String() string {
 	if k == Opaque {
 		return "opaque"
 	}
@@ -384,7 +384,7 @@ type ContainerDef struct {
 	// of a document, in the place of PartitionKey. For JSON containers.
 	Synthetic *SyntheticKey `json:"synthetic,omitempty"`
 	// Kind is JSON or Opaque.
-	Kind Kind `json:"kind"`
+	Kind ContainerKind `json:"kind"`
 	// Compression of the stored items.
 	Compression Compression `json:"compression"`
 	// MinPartitions is the number of physical partitions to begin with, which
@@ -410,7 +410,7 @@ type ContainerDef struct {
 	// InstallPartition only: see docs/replication.md.
 	Replicated bool `json:"replicated,omitempty"`
 	// Limits; zero fields mean the model's defaults.
-	Limits Limits `json:"limits"`
+	Limits ContainerLimits `json:"limits"`
 	// ChangeRetention is the least time that overwritten versions, deleted items and
 	// their tombstones stay on disk for change feeds of all versions: see
 	// ChangeOptions.AllVersions. They take space for about a sixteenth longer,
@@ -447,8 +447,8 @@ func (p IndexPolicy) empty() bool { return len(p.Include) == 0 }
 // clone returns a policy that shares no memory with p.
 func (p IndexPolicy) clone() IndexPolicy { return IndexPolicy(index.Policy(p).Clone()) }
 
-// Limits of a container.
-type Limits struct {
+// ContainerLimits bound what a container takes.
+type ContainerLimits struct {
 	ItemBytes             int64 `json:"item_bytes"`              // of one document; 0: 2 MiB, at most 3 MiB
 	LogicalPartitionBytes int64 `json:"logical_partition_bytes"` // of the documents of one partition key, ids not counted; 0: 20 GiB
 	BatchOperations       int   `json:"batch_operations"`        // of one batch or transaction; 0: 100, at most 10,000
@@ -622,7 +622,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		Synthetic:     (*SyntheticKey)(m.Synthetic),
 		MinPartitions: partitions,
 		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
-		Limits: Limits{
+		Limits: ContainerLimits{
 			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,
 			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,
 		},

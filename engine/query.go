@@ -16,10 +16,10 @@ type Query struct {
 	// OrderBy orders the results. nil: by EPK, partition key and id, which also
 	// orders results with equal values. Undefined comes first, then null,
 	// false, true, numbers, strings, arrays, objects.
-	OrderBy []Order
+	OrderBy []QueryOrder
 	// Fields are the columns of the results; nil: whole documents. A result is
 	// an object with a member for each column that has a value.
-	Fields []Field
+	Fields []QueryField
 	// Value makes the results bare values of the only column. Documents without
 	// that value give no result.
 	Value bool
@@ -35,7 +35,7 @@ type Query struct {
 	Offset int
 	// Limit is the number of results; 0: all.
 	Limit int
-	// Continue is what Result.Continue returned after another run of the same query
+	// Continue is what QueryResult.Continue returned after another run of the same query
 	// over the same scope. Limit and NoScan may differ.
 	Continue string
 	// NoScan makes the query fail with ErrNeedsScan if documents would have to
@@ -43,14 +43,14 @@ type Query struct {
 	NoScan bool
 }
 
-// Order is a path by which results are ordered.
-type Order struct {
+// QueryOrder is a path by which results are ordered.
+type QueryOrder struct {
 	Path string
 	Desc bool
 }
 
-// Field is a column of the results.
-type Field struct {
+// QueryField is a column of the results.
+type QueryField struct {
 	Path string
 	// As is the name of the member; "": the last name of the path.
 	As string
@@ -88,7 +88,7 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 		Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct, Offset: s.Offset, Limit: s.Limit,
 	}
 	for _, c := range s.Columns {
-		f := Field{As: c.Name, Aggregate: Aggregate(c.Func)}
+		f := QueryField{As: c.Name, Aggregate: Aggregate(c.Func)}
 		if c.Path != nil {
 			f.Path = c.Path.String()
 		}
@@ -98,7 +98,7 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 		q.GroupBy = append(q.GroupBy, p.String())
 	}
 	for _, o := range s.OrderBy {
-		q.OrderBy = append(q.OrderBy, Order{Path: o.Path.String(), Desc: o.Falling})
+		q.OrderBy = append(q.OrderBy, QueryOrder{Path: o.Path.String(), Desc: o.Falling})
 	}
 	return q, nil
 }
@@ -158,15 +158,15 @@ func (q *Query) compile() (*query.Select, error) {
 	return s, nil
 }
 
-// Query returns a Result that runs a query over a scope when it is ranged over. Before
+// Query returns a QueryResult that runs a query over a scope when it is ranged over. Before
 // that nothing is read or held.
-func (c *Container) Query(ctx context.Context, scope Scope, q Query) *Result {
-	return &Result{ctx: ctx, c: c, scope: scope, q: q}
+func (c *Container) Query(ctx context.Context, scope Scope, q Query) *QueryResult {
+	return &QueryResult{ctx: ctx, c: c, scope: scope, q: q}
 }
 
 // Query is Container.Query as of the snapshot.
-func (s *Snapshot) Query(ctx context.Context, scope Scope, q Query) *Result {
-	return &Result{ctx: ctx, c: s.c, snapshot: s, scope: scope, q: q}
+func (s *Snapshot) Query(ctx context.Context, scope Scope, q Query) *QueryResult {
+	return &QueryResult{ctx: ctx, c: s.c, snapshot: s, scope: scope, q: q}
 }
 
 // Count returns the number of documents for which a filter is true.
@@ -192,10 +192,10 @@ func (s *Snapshot) CountStats(ctx context.Context, scope Scope, f Filter) (int64
 }
 
 func countQuery(f Filter) Query {
-	return Query{Where: f, Fields: []Field{{Aggregate: AggregateCount}}, Value: true}
+	return Query{Where: f, Fields: []QueryField{{Aggregate: AggregateCount}}, Value: true}
 }
 
-func count(r *Result) (n int64, st QueryStats, err error) {
+func count(r *QueryResult) (n int64, st QueryStats, err error) {
 	for it, failure := range r.All() {
 		if err = failure; err == nil {
 			n, err = strconv.ParseInt(string(it.Body), 10, 64)

@@ -63,8 +63,8 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 			if test.limit > 0 {
 				want = min(want, test.limit)
 			}
-			for _, fields := range [][]Field{nil, {{Path: "/n"}}} {
-				r := c.Query(t.Context(), AllPartitions(), Query{OrderBy: []Order{{Path: "/n"}}, Fields: fields, Limit: test.limit})
+			for _, fields := range [][]QueryField{nil, {{Path: "/n"}}} {
+				r := c.Query(t.Context(), AllPartitions(), Query{OrderBy: []QueryOrder{{Path: "/n"}}, Fields: fields, Limit: test.limit})
 				list, err := results(r)
 				if err != nil {
 					t.Fatal(err)

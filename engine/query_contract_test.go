@@ -29,7 +29,7 @@ func TestQueryMeta(t *testing.T) {
 			}
 		}
 	}
-	for _, order := range [][]Order{nil, {{Path: "/n"}}, {{Path: "/s"}}} {
+	for _, order := range [][]QueryOrder{nil, {{Path: "/n"}}, {{Path: "/s"}}} {
 		for _, limit := range []int{0, 50, 5000} {
 			n := 0
 			for it, err := range c.Query(ctx, AllPartitions(), Query{OrderBy: order, Limit: limit}).All() {
@@ -77,11 +77,11 @@ func TestQueryErrors(t *testing.T) {
 		"bad value":          {all, Query{Where: Eq("/n", []int{1})}, ErrInvalid},
 		"bounds":             {all, Query{Where: Range("/n", Incl(1), Excl("x"))}, ErrInvalid},
 		"no bound":           {all, Query{Where: Range("/n", Unbounded(), Unbounded())}, ErrInvalid},
-		"order of many":      {all, Query{OrderBy: []Order{{Path: "/t/[]"}}}, ErrInvalid},
-		"order of groups":    {all, Query{GroupBy: []string{"/n"}, Fields: []Field{{Path: "/n"}}, OrderBy: []Order{{Path: "/n", Desc: true}}}, ErrInvalid},
+		"order of many":      {all, Query{OrderBy: []QueryOrder{{Path: "/t/[]"}}}, ErrInvalid},
+		"order of groups":    {all, Query{GroupBy: []string{"/n"}, Fields: []QueryField{{Path: "/n"}}, OrderBy: []QueryOrder{{Path: "/n", Desc: true}}}, ErrInvalid},
 		"negative":           {all, Query{Limit: -1}, ErrInvalid},
 		"needs a scan":       {all, Query{Where: Eq("/s", "text 1"), NoScan: true}, ErrNeedsScan},
-		"order needs a scan": {all, Query{OrderBy: []Order{{Path: "/s"}}, NoScan: true}, ErrNeedsScan},
+		"order needs a scan": {all, Query{OrderBy: []QueryOrder{{Path: "/s"}}, NoScan: true}, ErrNeedsScan},
 		"no continuation":    {all, Query{Continue: "x"}, ErrBadContinuation},
 		"other query":        {all, Query{Where: Eq("/s", "text 2"), Continue: next}, ErrBadContinuation},
 		"other scope":        {PrefixOf(NumberKey(1)), Query{Where: Eq("/s", "text 1"), Continue: next}, ErrBadContinuation},
@@ -136,8 +136,8 @@ func TestQueryCancelled(t *testing.T) {
 	c := queryStore(t, IndexAll())
 	for name, q := range map[string]Query{
 		"by key":  {Where: Contains("/s", "text")},
-		"ordered": {OrderBy: []Order{{Path: "/s"}}},
-		"groups":  {GroupBy: []string{"/k"}, Fields: []Field{{Path: "/k"}, {Path: "/n", Aggregate: AggregateSum}}},
+		"ordered": {OrderBy: []QueryOrder{{Path: "/s"}}},
+		"groups":  {GroupBy: []string{"/k"}, Fields: []QueryField{{Path: "/k"}, {Path: "/n", Aggregate: AggregateSum}}},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -196,7 +196,7 @@ func TestOrderInPasses(t *testing.T) {
 	old := exec.Limits.OrderMemory
 	exec.Limits.OrderMemory = 4 << 10
 	defer func() { exec.Limits.OrderMemory = old }()
-	r := c.Query(context.Background(), AllPartitions(), Query{OrderBy: []Order{{Path: "/s"}, {Path: "/n", Desc: true}}, Fields: []Field{{Path: "/n"}}, Value: true})
+	r := c.Query(context.Background(), AllPartitions(), Query{OrderBy: []QueryOrder{{Path: "/s"}, {Path: "/n", Desc: true}}, Fields: []QueryField{{Path: "/n"}}, Value: true})
 	list, err := results(r)
 	if err != nil || len(list) != 400 || r.Stats().Passes < 5 || r.Continue() != "" {
 		t.Fatalf("%d results, %v, %+v", len(list), err, r.Stats())

@@ -61,7 +61,7 @@ func TestContinuationScope(t *testing.T) {
 		s.upsert(JoinKeys(StringKey("other"), NumberKey(float64(i))), fmt.Sprintf(`,"t":"other","k":%d`, i), "b", "")
 	}
 	foreign := exec.Position{Key: JoinKeys(StringKey("other"), NumberKey(1)), ID: "a"}
-	for _, order := range [][]Order{nil, {{Path: "/v"}}} {
+	for _, order := range [][]QueryOrder{nil, {{Path: "/v"}}} {
 		for _, scope := range []Scope{OnePartition(JoinKeys(StringKey("mine"), NumberKey(1))), PrefixOf(StringKey("mine"))} {
 			q := Query{OrderBy: order}
 			selected, err := q.compile()
@@ -114,7 +114,7 @@ func orderWhileExpiring(t *testing.T, ttl int) {
 		return now()
 	}
 	next := wanted // of those that do not expire
-	for it, err := range s.c.Query(context.Background(), AllPartitions(), Query{OrderBy: []Order{{Path: "/n"}}, Limit: wanted}).All() {
+	for it, err := range s.c.Query(context.Background(), AllPartitions(), Query{OrderBy: []QueryOrder{{Path: "/n"}}, Limit: wanted}).All() {
 		must(s.t, err)
 		if at, err := strconv.Atoi(it.ID[1:]); err != nil || at >= wanted && at != next {
 			t.Fatalf("%s where %d comes next, %v", it.ID, next, err)

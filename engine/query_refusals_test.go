@@ -70,8 +70,8 @@ func TestQueryErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, q := range []Query{
 		{Where: Eq("/s", long), NoScan: true}, {Where: Eq("/"+long, 1), NoScan: true}, {Where: Eq(long, 1)}, {Where: Eq("/"+long, []int{1})}, {Where: Eq("/s", long+long+long)},
-		{Where: And(Eq("/s", long+"1"), Eq("/s", long))}, {OrderBy: []Order{{Path: "/" + long + "/[]"}}}, {Fields: []Field{{Path: "/a", As: long}, {Path: "/b", As: long}}},
-		{Where: HasPrefix("/"+long, "x"), Fields: []Field{{Path: "/" + long}, {Aggregate: AggregateCount}}}, {Continue: long}, {Where: Range("/"+long, Incl(1), Incl("x"))},
+		{Where: And(Eq("/s", long+"1"), Eq("/s", long))}, {OrderBy: []QueryOrder{{Path: "/" + long + "/[]"}}}, {Fields: []QueryField{{Path: "/a", As: long}, {Path: "/b", As: long}}},
+		{Where: HasPrefix("/"+long, "x"), Fields: []QueryField{{Path: "/" + long}, {Aggregate: AggregateCount}}}, {Continue: long}, {Where: Range("/"+long, Incl(1), Incl("x"))},
 	} {
 		_, err := results(c.Query(context.Background(), AllPartitions(), q))
 		if err == nil || len(err.Error()) > 400 {

@@ -328,7 +328,7 @@ func (m *queryModel) query() {
 	var got []any
 	for pages := 0; ; pages++ {
 		q.Limit = []int{0, page}[min(1, page%4)]
-		var r *Result
+		var r *QueryResult
 		if past {
 			r = m.at.Query(context.Background(), scope, q)
 		} else {
@@ -377,7 +377,7 @@ func (m *queryModel) query() {
 func queryOf(s *query.Select) Query {
 	q := Query{Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct}
 	for _, c := range s.Columns {
-		f := Field{As: c.Name, Aggregate: Aggregate(c.Func)}
+		f := QueryField{As: c.Name, Aggregate: Aggregate(c.Func)}
 		if c.Path != nil {
 			f.Path = c.Path.String()
 		}
@@ -387,7 +387,7 @@ func queryOf(s *query.Select) Query {
 		q.GroupBy = append(q.GroupBy, p.String())
 	}
 	for _, o := range s.OrderBy {
-		q.OrderBy = append(q.OrderBy, Order{o.Path.String(), o.Falling})
+		q.OrderBy = append(q.OrderBy, QueryOrder{o.Path.String(), o.Falling})
 	}
 	return q
 }

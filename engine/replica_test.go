@@ -170,7 +170,7 @@ func answers(t testing.TB, c *Container) string {
 			t.Errorf("%s of %s: scan %v, snapshot %v, read %v", it.ID, it.Key, it.ETag, one.ETag, now.ETag)
 		}
 	}
-	for _, q := range []Query{{OrderBy: []Order{{Path: "/n", Desc: true}}}, {Where: Range("/n", Incl(10), Excl(30))}} {
+	for _, q := range []Query{{OrderBy: []QueryOrder{{Path: "/n", Desc: true}}}, {Where: Range("/n", Incl(10), Excl(30))}} {
 		for it, err := range c.Query(ctx, AllPartitions(), q).All() {
 			must(t, err)
 			line(it)

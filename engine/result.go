@@ -10,8 +10,8 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// Result is a query that runs when it is ranged over. It serves one goroutine.
-type Result struct {
+// QueryResult is a query that runs when it is ranged over. It serves one goroutine.
+type QueryResult struct {
 	ctx      context.Context
 	c        *Container
 	snapshot *Snapshot
@@ -25,7 +25,7 @@ type Result struct {
 	elapsed  time.Duration
 }
 
-// QueryStats counts the work of the last loop over a Result.
+// QueryStats counts the work of the last loop over a QueryResult.
 type QueryStats struct {
 	Partitions int           `json:"partitions"` // physical partitions that were asked
 	Documents  int64         `json:"documents"`  // documents read to test the filter, or for their values
@@ -46,7 +46,7 @@ type QueryStats struct {
 //
 // Nothing is held before the loop and nothing after it. Its body may call the
 // store.
-func (r *Result) All() iter.Seq2[Item, error] {
+func (r *QueryResult) All() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		start := time.Now()
 		r.progress, r.finished, r.elapsed = exec.Progress{}, false, 0
@@ -71,7 +71,7 @@ func (r *Result) All() iter.Seq2[Item, error] {
 // result that the loop was given; "" if the loop got all results. It is valid after a
 // loop, also after one that was left by a break. An item that is written meanwhile is
 // among the results if it comes after the latest result.
-func (r *Result) Continue() string {
+func (r *QueryResult) Continue() string {
 	at := r.progress.Position()
 	switch {
 	case r.finished:
@@ -83,7 +83,7 @@ func (r *Result) Continue() string {
 }
 
 // Stats returns the statistics of the last loop.
-func (r *Result) Stats() QueryStats {
+func (r *QueryResult) Stats() QueryStats {
 	s := &r.progress.Stats
 	return QueryStats{
 		Partitions: s.Partitions, Documents: s.Documents, Bytes: s.Bytes, Candidates: s.Candidates,
@@ -92,11 +92,11 @@ func (r *Result) Stats() QueryStats {
 }
 
 // hash tells the query and its scope apart from others.
-func (r *Result) hash() uint64 { return exec.Hash(r.c.id, r.within.String(), r.selected) }
+func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.String(), r.selected) }
 
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
-func (r *Result) prepare() (e *exec.Execution, narrow narrowScope, err error) {
+func (r *QueryResult) prepare() (e *exec.Execution, narrow narrowScope, err error) {
 	call, err := r.c.enter(r.ctx)
 	if err != nil {
 		return nil, narrow, err
@@ -133,7 +133,7 @@ func (r *Result) prepare() (e *exec.Execution, narrow narrowScope, err error) {
 
 // after returns the position in a scope after which the query goes on, nil to begin with
 // the first result.
-func (r *Result) after(scope Scope) (*exec.Position, error) {
+func (r *QueryResult) after(scope Scope) (*exec.Position, error) {
 	if r.q.Continue == "" {
 		return nil, nil
 	}

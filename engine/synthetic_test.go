@@ -163,8 +163,8 @@ func TestSyntheticSuffixes(t *testing.T) {
 			}
 			for name, q := range map[string]Query{
 				"by key":  {},
-				"filter":  {Where: Range("/n", Incl(0), Unbounded()), Fields: []Field{{Path: "/id"}}},
-				"ordered": {OrderBy: []Order{{Path: "/n", Desc: true}}},
+				"filter":  {Where: Range("/n", Incl(0), Unbounded()), Fields: []QueryField{{Path: "/id"}}},
+				"ordered": {OrderBy: []QueryOrder{{Path: "/n", Desc: true}}},
 			} {
 				for _, scope := range []Scope{base, AllPartitions()} {
 					if scope != base {

@@ -282,7 +282,7 @@ func TestThroughputSplits(t *testing.T) {
 
 // TestThroughputAtCreation begins with as many partitions as it takes.
 func TestThroughputAtCreation(t *testing.T) {
-	s := newMeteredStore(t, ContainerDef{Throughput: 2500, Limits: Limits{PartitionThroughput: 1000}})
+	s := newMeteredStore(t, ContainerDef{Throughput: 2500, Limits: ContainerLimits{PartitionThroughput: 1000}})
 	s.wantRates(2500.0/3, 2500.0/3, 2500.0/3)
 }
 
@@ -307,7 +307,7 @@ func TestChildrenShareThroughput(t *testing.T) {
 // the next open and for children.
 func TestRedistribute(t *testing.T) {
 	ctx := context.Background()
-	s := newMeteredStore(t, ContainerDef{MinPartitions: 4, Throughput: 4000, Limits: Limits{PartitionThroughput: 3000}})
+	s := newMeteredStore(t, ContainerDef{MinPartitions: 4, Throughput: 4000, Limits: ContainerLimits{PartitionThroughput: 3000}})
 	s.fill(40)
 	ids := func() (ids []PartitionID) {
 		for _, p := range s.c.Partitions() {

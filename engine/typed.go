@@ -101,21 +101,21 @@ func (t TypedContainer[T]) Query(ctx context.Context, s Scope, q Query) *TypedRe
 	return &TypedResult[T]{t: t, r: t.c.Query(ctx, s, q)}
 }
 
-// TypedResult is a Result whose items are values of T. It serves one goroutine.
+// TypedResult is a QueryResult whose items are values of T. It serves one goroutine.
 type TypedResult[T any] struct {
 	t TypedContainer[T]
-	r *Result
+	r *QueryResult
 }
 
-// All is Result.All. With Fields, T is the type of the documents that Fields make. An
+// All is QueryResult.All. With Fields, T is the type of the documents that Fields make. An
 // error of the codec names the item and ends the loop; Continue then leads to the next
 // item.
 func (r *TypedResult[T]) All() iter.Seq2[TypedItem[T], error] { return r.t.items(r.r.All()) }
 
-// Continue is Result.Continue.
+// Continue is QueryResult.Continue.
 func (r *TypedResult[T]) Continue() string { return r.r.Continue() }
 
-// Stats is Result.Stats.
+// Stats is QueryResult.Stats.
 func (r *TypedResult[T]) Stats() QueryStats { return r.r.Stats() }
 
 func (t TypedContainer[T]) items(items iter.Seq2[Item, error]) iter.Seq2[TypedItem[T], error] {

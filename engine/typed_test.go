@@ -62,7 +62,7 @@ func TestTyped(t *testing.T) {
 			t.Errorf("item %d: %v", n, err)
 		}
 	}
-	q := Query{Where: Eq("/balance", 7), OrderBy: []Order{{Path: "/id"}}}
+	q := Query{Where: Eq("/balance", 7), OrderBy: []QueryOrder{{Path: "/id"}}}
 	r := accounts.Query(ctx, OnePartition(StringKey("a")), q)
 	var found []account
 	for it, err := range r.All() {
@@ -78,7 +78,7 @@ func TestTyped(t *testing.T) {
 	// The third one does not fit; the fourth comes behind it.
 	_, err = accounts.Create(ctx, account{"zz", "a", 9}, nil)
 	must(t, err)
-	r = accounts.Query(ctx, OnePartition(StringKey("a")), Query{OrderBy: []Order{{Path: "/id"}}})
+	r = accounts.Query(ctx, OnePartition(StringKey("a")), Query{OrderBy: []QueryOrder{{Path: "/id"}}})
 	n = 0
 	for it, err := range r.All() {
 		if n++; (err != nil) != (n == 3) {
@@ -92,7 +92,7 @@ func TestTyped(t *testing.T) {
 		t.Errorf("%d results", n)
 	}
 	n = 0
-	for it, err := range accounts.Query(ctx, OnePartition(StringKey("a")), Query{OrderBy: []Order{{Path: "/id"}}, Continue: r.Continue()}).All() {
+	for it, err := range accounts.Query(ctx, OnePartition(StringKey("a")), Query{OrderBy: []QueryOrder{{Path: "/id"}}, Continue: r.Continue()}).All() {
 		if n++; err != nil || it.ID != "zz" {
 			t.Errorf("behind the error: %+v, %v", it, err)
 		}
@@ -100,7 +100,7 @@ func TestTyped(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d results behind the error", n)
 	}
-	for _, err := range Typed[int](c, nil).Query(ctx, AllPartitions(), Query{Fields: []Field{{Aggregate: AggregateCount}}}).All() {
+	for _, err := range Typed[int](c, nil).Query(ctx, AllPartitions(), Query{Fields: []QueryField{{Aggregate: AggregateCount}}}).All() {
 		if !errors.As(err, &te) || !strings.Contains(err.Error(), "result of a group") {
 			t.Errorf("error %v", err)
 		}

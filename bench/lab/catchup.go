@@ -94,7 +94,7 @@ func (c *catchUpCommand) Run(ctx context.Context, env *harness.Environment) erro
 // memoryEvery is how many changes lie between two looks at the memory.
 const memoryEvery = 4096
 
-func (c *catchUpCommand) measure(ctx context.Context, env *harness.Environment, from engine.Position) (_ *catchUpReport, err error) {
+func (c *catchUpCommand) measure(ctx context.Context, env *harness.Environment, from engine.ChangePosition) (_ *catchUpReport, err error) {
 	r := &catchUpReport{V: 1, Workload: "feed-catch-up", Machine: measure.DescribeMachine(c.DB), From: c.From, Cold: c.Cold}
 	db, err := engine.Open(ctx, c.DB, &engine.Options{ReadOnly: true})
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *catchUpCommand) measure(ctx context.Context, env *harness.Environment, 
 	var memory measure.Memory
 	memory.Sample()
 	r.AtRest = memory.Anonymous
-	o := &engine.ChangeOptions{AllVersions: c.AllVersions, Progress: func(at engine.Position) { r.Position = at.String() }}
+	o := &engine.ChangeOptions{AllVersions: c.AllVersions, Progress: func(at engine.ChangePosition) { r.Position = at.String() }}
 	start := time.Now()
 	line := harness.NewProgress(env, "catch up", start)
 	defer line.End()

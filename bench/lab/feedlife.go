@@ -178,12 +178,12 @@ func (b *feedBench) follow(ctx context.Context) error {
 	var shown []feedShown
 	var failed error
 	told := time.Now()
-	tell := func(at engine.Position) {
+	tell := func(at engine.ChangePosition) {
 		failed = errors.Join(failed, b.out.Encode(feedWord{Shown: shown, Position: at.String()}))
 		shown, told = shown[:0], time.Now()
 	}
 	ended := false
-	o := &engine.ChangeOptions{Follow: true, Progress: func(at engine.Position) {
+	o := &engine.ChangeOptions{Follow: true, Progress: func(at engine.ChangePosition) {
 		if len(shown) > 0 || ended {
 			tell(at)
 		}

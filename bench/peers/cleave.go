@@ -19,7 +19,7 @@ const (
 
 // cleaveVariants are Cleave with both kinds of containers, compressed and not.
 func cleaveVariants() []candidate {
-	variant := func(name string, kind engine.Kind, compression engine.Compression, settings string) candidate {
+	variant := func(name string, kind engine.ContainerKind, compression engine.Compression, settings string) candidate {
 		return candidate{
 			name: name, ours: true, writesOnly: kind == engine.Opaque,
 			about:    func() string { return "cleave " + revision() },

@@ -134,7 +134,7 @@ func (cs containers) feed(ctx context.Context, opaque bool, from string, lanes m
 	}
 	p := piece{Opaque: opaque}
 	var taken error
-	flush := func(to engine.Position) {
+	flush := func(to engine.ChangePosition) {
 		if taken == nil && (len(p.Changes) > 0 || !follow) {
 			p.Position = to.String()
 			taken = take(p)

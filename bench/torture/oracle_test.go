@@ -155,14 +155,14 @@ func (c *liar) Count(ctx context.Context, s engine.Scope, f engine.Filter) (int6
 	return n, err
 }
 
-func (c *liar) Query(ctx context.Context, s engine.Scope, q engine.Query) *engine.Result {
+func (c *liar) Query(ctx context.Context, s engine.Scope, q engine.Query) *engine.QueryResult {
 	if c.asked != nil {
 		q = c.asked(q)
 	}
 	return c.container.Query(ctx, s, q)
 }
 
-func (c *liar) Changes(ctx context.Context, s engine.Scope, from engine.Position, o *engine.ChangeOptions) iter.Seq2[engine.Change, error] {
+func (c *liar) Changes(ctx context.Context, s engine.Scope, from engine.ChangePosition, o *engine.ChangeOptions) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		for ch, err := range c.container.Changes(ctx, s, from, o) {
 			for _, shown := range c.changed(ch) {

@@ -16,8 +16,8 @@ type container interface {
 	Scan(ctx context.Context, pk engine.PartitionKey, from string, o *engine.ScanOptions) iter.Seq2[engine.Item, error]
 	Read(ctx context.Context, pk engine.PartitionKey, id string) (engine.Item, error)
 	Count(ctx context.Context, scope engine.Scope, f engine.Filter) (int64, error)
-	Query(ctx context.Context, scope engine.Scope, q engine.Query) *engine.Result
-	Changes(ctx context.Context, s engine.Scope, from engine.Position, o *engine.ChangeOptions) iter.Seq2[engine.Change, error]
+	Query(ctx context.Context, scope engine.Scope, q engine.Query) *engine.QueryResult
+	Changes(ctx context.Context, s engine.Scope, from engine.ChangePosition, o *engine.ChangeOptions) iter.Seq2[engine.Change, error]
 
 	Upsert(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error)
 	Create(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error)
@@ -225,7 +225,7 @@ func (cs containers) compareAnswers(ctx context.Context, l *lane) error {
 		}
 	}
 	got := 0
-	q := engine.Query{Where: engine.Range("/n", engine.Incl(least), engine.Unbounded()), OrderBy: []engine.Order{{Path: "/n"}}}
+	q := engine.Query{Where: engine.Range("/n", engine.Incl(least), engine.Unbounded()), OrderBy: []engine.QueryOrder{{Path: "/n"}}}
 	for item, err := range cs.documents.Query(ctx, scope, q).All() {
 		if err != nil {
 			return err

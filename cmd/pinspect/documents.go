@@ -42,7 +42,7 @@ type documentRow struct {
 	Opaque   []byte          `json:"body_base64,omitempty"` // of an opaque one
 }
 
-func describeItem(it *engine.Item, kind engine.Kind) *documentRow {
+func describeItem(it *engine.Item, kind engine.ContainerKind) *documentRow {
 	row := &documentRow{
 		header: newHeader("document"), Key: it.Key.String(), ID: it.ID, ETag: it.ETag.String(), Seq: it.Seq, Modified: it.Modified.UTC(), Bytes: len(it.Body),
 	}

@@ -42,7 +42,7 @@ type resultRow struct {
 // statsRow is what a query took.
 type statsRow struct {
 	header
-	Plan    engine.Plan       `json:"plan"`
+	Plan    engine.QueryPlan  `json:"plan"`
 	Stats   engine.QueryStats `json:"stats"`
 	Elapsed float64           `json:"elapsed_ms"`
 }
@@ -110,7 +110,7 @@ func pointer(text string, err error) string {
 const tableRows = 1000
 
 // print prints the results.
-func (c *queryCommand) print(result *engine.Result, q *engine.Query, out *output) error {
+func (c *queryCommand) print(result *engine.QueryResult, q *engine.Query, out *output) error {
 	var table *cli.Table
 	var names []string
 	for _, f := range q.Fields {

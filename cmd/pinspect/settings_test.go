@@ -18,7 +18,7 @@ func TestSettings(t *testing.T) {
 	_, err = db.CreateContainer(ctx, "plain", engine.ContainerDef{PartitionKey: []string{"/k"}})
 	check(t, err)
 	c, err := db.CreateContainer(ctx, "set", engine.ContainerDef{
-		PartitionKey: []string{"/k"}, Throughput: 4000, DefaultTTL: time.Hour, UniqueKeys: [][]string{{"/mail"}}, Limits: engine.Limits{ItemBytes: 3 << 20},
+		PartitionKey: []string{"/k"}, Throughput: 4000, DefaultTTL: time.Hour, UniqueKeys: [][]string{{"/mail"}}, Limits: engine.ContainerLimits{ItemBytes: 3 << 20},
 	})
 	check(t, err)
 	_, err = c.Upsert(ctx, []byte(`{"id":"1","k":"x","mail":"a"}`), nil)

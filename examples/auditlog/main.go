@@ -98,7 +98,7 @@ func (l auditLog) ofUser(ctx context.Context, tenant, user string, from time.Tim
 func (l auditLog) denied(ctx context.Context, tenant string, each func(event)) (engine.QueryStats, error) {
 	result := l.container.Query(ctx, engine.PrefixOf(engine.StringKey(tenant)), engine.Query{
 		Where:   engine.Eq("/denied", true),
-		OrderBy: []engine.Order{{Path: "/at"}},
+		OrderBy: []engine.QueryOrder{{Path: "/at"}},
 	})
 	for item, err := range result.All() {
 		if err != nil {

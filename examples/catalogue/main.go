@@ -123,7 +123,7 @@ func (c catalogue) product(ctx context.Context, id string) (engine.TypedItem[pro
 func (c catalogue) bestReviews(ctx context.Context, id string, n int) ([]review, engine.QueryStats, error) {
 	result := c.container.Query(ctx, engine.OnePartition(engine.StringKey(id)), engine.Query{
 		Where:   engine.Eq("/type", "review"),
-		OrderBy: []engine.Order{{Path: "/stars", Desc: true}},
+		OrderBy: []engine.QueryOrder{{Path: "/stars", Desc: true}},
 		Limit:   n,
 	})
 	var best []review

@@ -289,7 +289,7 @@ func (s engineStore) CreateContainer(ctx context.Context, name string, def Conta
 	made := engine.ContainerDef{
 		PartitionKey: def.PartitionKey, Compression: compression, MinPartitions: def.Partitions, NoBurst: def.NoBurst,
 		DefaultTTL: def.TTL, UniqueKeys: def.UniqueKeys,
-		Limits: engine.Limits{ItemBytes: def.ItemBytes, LogicalPartitionBytes: def.LogicalBytes, BatchBytes: def.BatchBytes},
+		Limits: engine.ContainerLimits{ItemBytes: def.ItemBytes, LogicalPartitionBytes: def.LogicalBytes, BatchBytes: def.BatchBytes},
 	}
 	if def.Index {
 		made.Index = engine.IndexAll()
