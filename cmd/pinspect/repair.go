@@ -72,7 +72,7 @@ func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) 
 		printDamage(out, result.Lost, len(result.Lost))
 	}
 	if err == nil && len(result.Lost)+len(result.Refused) > 0 {
-		return findingError{fmt.Errorf("%w: %d places", errDamagedParts, len(result.Lost))}
+		return findingError{fmt.Errorf("%w: %s", errDamagedParts, humanize.Plural(len(result.Lost), "place", "places"))}
 	}
 	return err
 }
