@@ -120,6 +120,10 @@ func TestClosedStore(t *testing.T) {
 			}
 			return nil
 		},
+		"Load": func() error {
+			_, err := c.Load(ctx, func(func([]byte, error) bool) {}, nil)
+			return err
+		},
 		"Snapshot":        func() error { _, err := c.Snapshot(ctx); return err },
 		"Flush":           func() error { return db.Flush(ctx) },
 		"Container":       func() error { _, err := db.Container("c"); return err },

@@ -71,6 +71,12 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	if opts.Skip < 0 {
 		return LoadStats{}, invalidf("LoadOptions.Skip %d", opts.Skip)
 	}
+	// An input without documents asks no more than this.
+	call, err := c.enterWriting(ctx, fromCaller)
+	if err != nil {
+		return LoadStats{}, err
+	}
+	call.Leave()
 	l := loader{c: c, sync: sync, progress: opts.Progress}
 	l.stats.Committed = opts.Skip
 	r := requests.Get().(*request)
