@@ -43,7 +43,7 @@ type Damage struct {
 	Max    string `json:"max"`
 	File   string `json:"file"`
 	Offset int64  `json:"offset"` // -1: the whole file
-	// Aside says that merges leave the file alone. Otherwise its undamaged parts are read
+	// Aside says that compactions leave the file alone. Otherwise its undamaged parts are read
 	// as before.
 	Aside bool `json:"set_aside"`
 	// Whole says that the physical partition cannot be read or written, because its

@@ -70,8 +70,8 @@ type BackupProgress struct {
 }
 
 // Backup writes the store as it is at one moment to w, in a form that Restore reads
-// (docs/backup.md). Writes, flushes, merges and splits go on meanwhile. The space of
-// files that merges replace is freed only when the backup has ended. The backup has
+// (docs/backup.md). Writes, flushes, compactions and splits go on meanwhile. The space of
+// files that compactions replace is freed only when the backup has ended. The backup has
 // everything that was acknowledged before the call; of each logical partition it has a
 // prefix of the writes. It needs little memory, whatever the size of the store, and also
 // works on a store that is open read-only.

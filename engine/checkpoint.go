@@ -26,8 +26,8 @@ func (i CheckpointInfo) Duration() time.Duration { return i.Wait + i.Link + i.Lo
 // Checkpoint makes a copy of the store as it is at one moment, in dir, which must not
 // exist or must be empty. The copy opens like any store. Files are linked, not copied, if
 // dir is on the same file system. Then a checkpoint takes milliseconds, and no space
-// until merges of the store have replaced the files that it holds. Reads and writes go on
-// meanwhile; flushes and merges wait for the links.
+// until compactions of the store have replaced the files that it holds. Reads and writes go on
+// meanwhile; flushes and compactions wait for the links.
 //
 // The checkpoint has everything that was acknowledged before the call, whatever its
 // durability; of each logical partition it has a prefix of the writes. After an error dir

@@ -14,7 +14,7 @@ import (
 //     by at most Options.MaxClockSkew, stamps stand still. If it is set back by more,
 //     stamps are set back too, and Stats and an event report it (package timestamp).
 //     Versions that were written before keep their stamps.
-//   - What merges drop: see internal/expiry.
+//   - What compactions drop: see internal/expiry.
 //
 // Marks, which say when a sequence was given out, do not depend on it: see package
 // seqtime.

@@ -9,7 +9,7 @@ import (
 )
 
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
-// merges. Afterwards each partition has at most two runs, no shared file has much that
+// compactions. Afterwards each partition has at most two runs, no shared file has much that
 // belongs to other partitions, and all files have an index for the policy of their
 // container. Versions that were overwritten, deleted or have expired are gone, except
 // those that a reader holds or may ask for: Stats.Holders names the holders. Files that
@@ -32,7 +32,7 @@ func (db *DB) Compact(ctx context.Context) error {
 		if err = db.eachPartition(func(p *partition) error { return db.compactPartition(ctx, p) }); err != nil {
 			return err
 		}
-		// Merges update what partitions count, so one may turn out too large only now.
+		// Compactions update what partitions count, so one may turn out too large only now.
 		if again, err = db.finishSplits(ctx); err != nil {
 			return err
 		}
@@ -45,10 +45,10 @@ func (db *DB) Compact(ctx context.Context) error {
 	return db.env.Reclaim.Wait(ctx)
 }
 
-// compactPartition merges, trims and indexes in a partition. One merge drops the versions that
+// compactPartition compacts, trims and indexes a partition. One compaction drops the versions that
 // are dead when it begins; versions that die meanwhile may stay.
 func (db *DB) compactPartition(ctx context.Context, p *partition) error {
-	for range 1 + p.Version.Load().FilesAside() { // runs between files that are set aside are merged separately
+	for range 1 + p.Version.Load().FilesAside() { // runs between files that are set aside are compacted separately
 		if err := p.compactOnce(ctx, p.PickDead(ctx)); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (db *DB) compactPartition(ctx context.Context, p *partition) error {
 	return p.rewriteAll(ctx, p.reindexOne)
 }
 
-// compactOnce carries out one merge, past damage that it meets.
+// compactOnce carries out one compaction, past damage that it meets.
 func (p *partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
 	return p.PastDamage(func() error {
 		_, err := p.compactBy(ctx, choose)

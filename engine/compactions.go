@@ -54,7 +54,7 @@ func (p *partition) tellCompacted(c *lsm.Compacted, start time.Time, event Compa
 	event.ItemsIn, event.ItemsOut, event.BytesIn, event.BytesOut = c.ItemsIn, c.ItemsOut, c.BytesIn, c.BytesOut
 	event.Duration = p.db.clockSince(start)
 	n := &p.db.counters
-	count, bytes := &n.merges, &n.mergedBytes
+	count, bytes := &n.compactions, &n.compactedBytes
 	if event.Trim {
 		count, bytes = &n.trims, &n.trimmedBytes
 	} else if event.Reindex {
@@ -67,19 +67,19 @@ func (p *partition) tellCompacted(c *lsm.Compacted, start time.Time, event Compa
 
 // trimOne writes one file of a partition anew, within the bounds of its reference, if
 // much of it is foreign. All versions are kept. done is false if there is no such file
-// or, without settle, if a merge runs in the partition.
+// or, without wait, if a compaction runs in the partition.
 //
-// The steps are those of a merge (internal/lsm), with one file as the input. If an
-// automatic split of the partition is queued, trimOne gives up; with settle it then
+// The steps are those of a compaction (internal/lsm), with one file as the input. If an
+// automatic split of the partition is queued, trimOne gives up; with wait set it then
 // returns lsm.ErrMoved.
-func (p *partition) trimOne(ctx context.Context, settle bool) (done bool, err error) {
-	return p.rewriting(ctx, settle, func() (bool, error) {
+func (p *partition) trimOne(ctx context.Context, wait bool) (done bool, err error) {
+	return p.rewriting(ctx, wait, func() (bool, error) {
 		done, err := p.rewriteFile(ctx, "trim", CompactionEvent{Trim: true}, &lsm.Rewriting{
-			Wants: func(f *lsm.File) bool { return f.Trimmable(settle) },
+			Wants: func(f *lsm.File) bool { return f.Trimmable(wait) },
 			Rate:  p.db.opts.TrimBytesPerSecond,
 			Stop:  p.splitQueued,
 		})
-		if err == lsm.ErrMoved && !settle {
+		if err == lsm.ErrMoved && !wait {
 			err = nil
 		}
 		return done, err

@@ -24,7 +24,7 @@ import (
 //     the source does not have with the same contents, then writes those that are
 //     missing.
 //   - Each further pass goes over the newest versions above the sequence of the snapshot
-//     before, tombstones included. No merge drops them while that snapshot is held. An
+//     before, tombstones included. No compaction drops them while that snapshot is held. An
 //     item read as of that snapshot gives its key in the destination. So the pass can
 //     remove it there if it was deleted or its new key has changed.
 //

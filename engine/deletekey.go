@@ -4,7 +4,7 @@ import "context"
 
 // A logical partition is deleted by one version: the partition tombstone. Its key has no
 // id and so sorts before the items. It deletes every item of the partition with a lower
-// sequence. It is written, logged, flushed, merged and moved like the tombstone of an
+// sequence. It is written, logged, flushed, compacted and moved like the tombstone of an
 // item. A read asks the sources of a partition from new to old; the first one that has
 // the item or the partition tombstone decides. Sources without partition tombstones are
 // not searched for them.
@@ -14,7 +14,7 @@ import "context"
 // order of the partition's writes. When it returns they are hidden. New items, also with
 // the same ids, may be written at once. Snapshots and transactions that began before keep
 // seeing the items; a transaction that writes to the partition meanwhile meets a
-// conflict. The space is freed when merges drop the deleted items. It is no error if
+// conflict. The space is freed when compactions drop the deleted items. It is no error if
 // there are no items.
 //
 // An IfMatch is refused. Errors are those of Delete, without ErrNotFound.

@@ -36,13 +36,13 @@ type FlushEvent struct {
 	Duration  time.Duration
 }
 
-// CompactionEvent tells of runs that were merged into one.
+// CompactionEvent tells of runs that were compacted into one.
 type CompactionEvent struct {
 	Container string
 	Partition PartitionID
 	Reindex   bool  // a file was written anew with another index
 	Trim      bool  // a shared file was written anew without the items of other partitions
-	Runs      int   // merged
+	Runs      int   // compacted
 	ItemsIn   int64 // versions read
 	ItemsOut  int64 // versions kept
 	BytesIn   int64

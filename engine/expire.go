@@ -11,7 +11,7 @@ import (
 // A feed of all versions shows that an item has expired. An expiry is no write and
 // has no sequence, so the engine makes it a write: in a container that keeps
 // changes, the expirer writes a tombstone for an item that has been expired for the
-// grace period, by the clock of merges. A client cannot delete an expired item, so
+// grace period, by the clock of compactions. A client cannot delete an expired item, so
 // a tombstone right above an expired version means that it expired. If the item is
 // written before the expirer comes to it, there is no tombstone, and the feed shows
 // that write only.

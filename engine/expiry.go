@@ -68,7 +68,7 @@ func timeOf(millis int64) time.Time {
 	return time.UnixMilli(millis)
 }
 
-// purgeable returns a time stamp: a merge may drop the items that expired at or
+// purgeable returns a time stamp: a compaction may drop the items that expired at or
 // before it. 0: none.
 func (db *DB) purgeable() int64 {
 	return expiry.Purgeable(db.opened, db.opts.clock(), db.opts.elapsed(), db.opts.ExpiryGrace)
@@ -87,7 +87,7 @@ func (p *partition) purgeableAt() int64 {
 	return at
 }
 
-// anyPurgeable says whether some run holds items that a merge may drop.
+// anyPurgeable says whether some run holds items that a compaction may drop.
 func (db *DB) anyPurgeable() bool {
 	for _, p := range db.partitions() {
 		if p.c.def.DefaultTTL == 0 {

@@ -75,7 +75,7 @@ func (c *Container) transferHead(rng partmap.Range) transfer.Head {
 // exportItems writes the items of a range, as of a pinned sequence.
 func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *transfer.Writer) error {
 	// By the clock of 1 ms nothing has expired: expired items are exported too.
-	s := &Snapshot{c: c, seq: at.seq, born: at.born, now: 1}
+	s := &Snapshot{c: c, seq: at.seq, installEpoch: at.installEpoch, now: 1}
 	o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}
 	var failure error
 	err := exec.ScanRange(ctx, c.host(), rng, &o, func(r *exec.Row) bool {

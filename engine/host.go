@@ -65,9 +65,9 @@ func (h *host) Pin(by pins.Reader, at uint64) {
 func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.Pins.Release(by, at) }
 
 // Read reads an item as of a sequence.
-func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, born uint64) (exec.Row, bool, error) {
+func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, installEpoch uint64) (exec.Row, bool, error) {
 	epk := pk.EPK()
-	it, err := h.container().readAt(ctx, pk, &epk, id, view{at: at, born: born}, nil)
+	it, err := h.container().readAt(ctx, pk, &epk, id, view{at: at, installEpoch: installEpoch}, nil)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			err = nil
@@ -94,22 +94,22 @@ func (h *host) ReadError(err error) error { return h.db.readError(err) }
 func (p *partition) Data() *lsm.Tree { return &p.Tree }
 
 // Pin pins the newest visible sequence.
-func (p *partition) Pin(by pins.Reader) (at, born uint64, ok bool) {
+func (p *partition) Pin(by pins.Reader) (at, installEpoch uint64, ok bool) {
 	at = p.db.env.Pins.Take(by, p.Visible.Load, p.db.opts.clock())
 	if p.Dropped.Load() && !p.c.dropped.Load() {
 		p.db.env.Pins.Release(by, at)
 		return 0, 0, false
 	}
-	return at, p.born, true
+	return at, p.installEpoch, true
 }
 
 // Load returns the present version.
-func (p *partition) Load(born uint64) (*lsm.Version, error) {
+func (p *partition) Load(installEpoch uint64) (*lsm.Version, error) {
 	v := p.Version.Load()
 	if p.Dropped.Load() {
 		return nil, p.gone() // v may be the empty version that retire put there
 	}
-	if p.born > born {
+	if p.installEpoch > installEpoch {
 		return nil, ErrReplaced
 	}
 	return v, nil
@@ -155,7 +155,9 @@ func cutOf(s *Snapshot) exec.Snapshot {
 func (s *snapshotCut) Check() error { return (*Snapshot)(s).check() }
 
 // Cut returns the sequence at which the snapshot sees a partition.
-func (s *snapshotCut) Cut(at partmap.EPK) (seq, born uint64) { return (*Snapshot)(s).cutAt(&at) }
+func (s *snapshotCut) Cut(at partmap.EPK) (seq, installEpoch uint64) {
+	return (*Snapshot)(s).cutAt(&at)
+}
 
 // Now returns the time by which items have expired; 0: by the clock.
 func (s *snapshotCut) Now() int64 { return s.now }

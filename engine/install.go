@@ -246,7 +246,7 @@ func (in *installation) swap() (err error) {
 	if in.old, err = in.replaced(); err != nil {
 		return err
 	}
-	// Flushes and merges that wait for these locks find the partition dropped, and
+	// Flushes and compactions that wait for these locks find the partition dropped, and
 	// throw their files away.
 	for _, p := range in.old {
 		p.Install.Lock()
@@ -257,7 +257,7 @@ func (in *installation) swap() (err error) {
 	for _, p := range in.old {
 		m.Parents = append(m.Parents, uint32(p.ID))
 		in.p.parents = append(in.p.parents, p.ID)
-		in.p.born = max(in.p.born, p.born+1)
+		in.p.installEpoch = max(in.p.installEpoch, p.installEpoch+1)
 	}
 	r.ids = []manifest.Partition{m}
 	if err := r.makeRouting(); err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // LogicalPartition describes a logical partition, from the tables of files and from
-// memtables. Overwritten and deleted versions count until a merge drops them. So
+// memtables. Overwritten and deleted versions count until a compaction drops them. So
 // Versions and Bytes are upper bounds; they are exact where PartitionStats.Exact
 // says so. A LogicalPartition is valid until the next iteration of the loop.
 type LogicalPartition struct {

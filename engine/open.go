@@ -129,7 +129,7 @@ func (db *DB) open(ctx context.Context) error {
 // syncNames makes durable the manifests of partitions and the names of their
 // files. A process that was killed between the rename of a manifest and the sync
 // of its directory leaves a manifest that this open finds, but that is not durable.
-// Relying on it, the engine releases log files and removes merged files: a power cut
+// Relying on it, the engine releases log files and removes files that compactions replaced: a power cut
 // that then took the manifest away would lose their data. Other steps make the
 // remaining names durable: a partition's directory is synced before the store
 // manifest names it, log files by wal.PrepareRecovery, and the store manifest's own name when

@@ -93,7 +93,7 @@ type Options struct {
 	// make of them, documents kept decoded because they are read often (a sixteenth),
 	// and scratch memory. At least 16 MiB. 0: 256 MiB. Other documents
 	// that are read come from mapped files and count towards the page cache, not
-	// towards the budget. Copies of single documents in flushes, merges and calls
+	// towards the budget. Copies of single documents in flushes, compactions and calls
 	// come on top: allow some 40 times the largest document, and 4 times for each
 	// concurrent write. A read-only store holds the writes that only the log has, up
 	// to LogBytes, and their indexes.
@@ -108,7 +108,7 @@ type Options struct {
 	// again. The log may always be twice as large as the records that only it holds.
 	// 0: the larger of 256 MiB and twice the write buffers.
 	LogBytes int64
-	// CompactionBytesPerSecond limits what merges write. 0: no limit, but merges give
+	// CompactionBytesPerSecond limits what compactions write. 0: no limit, but compactions give
 	// way to flushes.
 	CompactionBytesPerSecond int64
 	// TrimBytesPerSecond limits what trims write. After a split, a trim rewrites a shared
@@ -123,7 +123,7 @@ type Options struct {
 	// Its consumption is not limited: see ContainerDef.Throughput for that. 0: no
 	// partition splits for its load.
 	MaxPartitionThroughput float64
-	// FileBytes is the size at which a flush or merge begins the next segment
+	// FileBytes is the size at which a flush or compaction begins the next segment
 	// file, at the next boundary between logical partitions. 0: 256 MiB.
 	FileBytes int64
 	// MaxOpenFiles is how many segment files are open at the same time, and
@@ -186,7 +186,7 @@ type Options struct {
 	// foldBytes is the size of the store manifest from which on its changes are written
 	// to files of their own; tests lower it. 0: the default.
 	foldBytes int64
-	// manual switches background work off in tests: flushes and merges happen
+	// manual switches background work off in tests: flushes and compactions happen
 	// only in Flush and Compact, on the caller's goroutine.
 	manual bool
 	// atOnce is how many partitions are loaded or made at a time, in tests. 0: some for
@@ -321,14 +321,14 @@ func (o *Options) withDefaults() (Options, error) {
 func halfOf(limit int) int { return min(max(1, limit/2), maxFiles) }
 
 // arenaBytes is the share of the budget that memtables and their indexes may
-// hold. The rest is for flushes and merges, log buffers, scratch and the
+// hold. The rest is for flushes and compactions, log buffers, scratch and the
 // Go heap.
 func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 
 // hotBytes is the memory for decoded items that are read often.
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
-// indexBytes is the memory that a flush or merge may use to build an index.
+// indexBytes is the memory that a flush or compaction may use to build an index.
 func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/16) }
 
 // ContainerKind says what a container keeps.

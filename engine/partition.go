@@ -27,12 +27,12 @@ type partition struct {
 	meter   atomic.Pointer[meter.Meter]
 	carried atomic.Pointer[carried]
 	// heirs are the partitions that replaced it; nil while it is in use.
-	heirs     atomic.Pointer[heirs]
-	refusedAt atomic.Int64               // its size in bytes when a split was refused
-	queued    atomic.Pointer[ReshapeJob] // the automatic split under way; nil: none
-	cutting   backoff.Retry              // after automatic splits that failed
-	parents   []PartitionID
-	born      uint64 // generation of its content: InstallPartition raises it
+	heirs        atomic.Pointer[heirs]
+	refusedAt    atomic.Int64               // its size in bytes when a split was refused
+	queued       atomic.Pointer[ReshapeJob] // the automatic split under way; nil: none
+	cutting      backoff.Retry              // after automatic splits that failed
+	parents      []PartitionID
+	installEpoch uint64 // generation of its content: InstallPartition raises it
 
 	// mu is the commit lock: it orders the writes of the partition. No file
 	// is touched under it except by the log when its buffer is full.

@@ -87,7 +87,7 @@ func (r *reshape) link(ctx context.Context, child *partition) error {
 	child.Install.FlushedSeq.Store(flushed)
 	child.Inherits.Store(&inherits)
 	child.Install.Applied = r.parents[0].Install.Applied
-	child.born = r.parents[0].born
+	child.installEpoch = r.parents[0].installEpoch
 	return child.Install.Dir.Store(child.Manifest(child.Version.Load().Runs, flushed, child.Install.Applied, inherits))
 }
 

@@ -104,14 +104,14 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	}
 	defer call.Leave()
 	epk := pk.EPK()
-	return c.readEntered(pk, &epk, id, view{at: at, born: lsm.MaxSequence}, buf)
+	return c.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
 }
 
 // view is the state of the store that a read sees.
 type view struct {
-	at   uint64 // sequence
-	born uint64 // partition.born when at was taken: a higher one is ErrReplaced
-	now  int64  // time by which items have expired, in milliseconds; 0: the present
+	at           uint64 // sequence
+	installEpoch uint64 // partition.installEpoch when at was taken: a higher one is ErrReplaced
+	now          int64  // time by which items have expired, in milliseconds; 0: the present
 }
 
 // readAt is read with a view.
@@ -164,7 +164,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 			return Item{}, c.gone()
 		}
 	}
-	if p.born > as.born {
+	if p.installEpoch > as.installEpoch {
 		return Item{}, ErrReplaced
 	}
 	now := as.now

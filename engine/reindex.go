@@ -33,7 +33,7 @@ type IndexJob struct {
 
 // IndexProgress tells how far an index job has come.
 type IndexProgress struct {
-	Files, FilesLeft int   // files to be written, and files left; merges may change both
+	Files, FilesLeft int   // files to be written, and files left; compactions may change both
 	Bytes, BytesLeft int64 // of these files
 	Done             bool
 }
@@ -48,7 +48,7 @@ type indexJobs struct {
 // change is durable and queries go by it. Queries give the right answers at all
 // times, but read the documents of each file that has no index for the policy yet. The
 // job ends when all files have one; after the store is reopened, the work goes on by
-// itself. An empty policy ends indexing; merges free the space of the indexes.
+// itself. An empty policy ends indexing; compactions free the space of the indexes.
 func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJob, error) {
 	db := c.db
 	call, err := db.enterWriting(ctx)
@@ -200,14 +200,14 @@ func (c *Container) staleAside() error {
 }
 
 // reindexOne writes anew one file of a partition that has no index for the policy of
-// its container. done is false if there is no such file or, without settle, if a merge
+// its container. done is false if there is no such file or, without wait, if a compaction
 // runs in the partition. It gives way to splits as trimOne does.
-func (p *partition) reindexOne(ctx context.Context, settle bool) (done bool, err error) {
+func (p *partition) reindexOne(ctx context.Context, wait bool) (done bool, err error) {
 	policy := p.c.family.Indexing.Load()
-	if policy == nil || !settle && !p.c.reindexes() {
+	if policy == nil || !wait && !p.c.reindexes() {
 		return false, nil
 	}
-	return p.rewriting(ctx, settle, func() (bool, error) {
+	return p.rewriting(ctx, wait, func() (bool, error) {
 		done, err := p.rewriteFile(ctx, "index", CompactionEvent{Reindex: true}, &lsm.Rewriting{
 			Wants: func(f *lsm.File) bool { return f.StaleFor(policy) },
 			Stop:  p.splitQueued,
@@ -216,7 +216,7 @@ func (p *partition) reindexOne(ctx context.Context, settle bool) (done bool, err
 		if !done && (err == nil || moved) {
 			p.c.endReindexing()
 		}
-		if moved && !settle {
+		if moved && !wait {
 			err = nil
 		}
 		return done, err

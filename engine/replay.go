@@ -83,7 +83,7 @@ func (db *DB) tellDropped(r *wal.Recovery) {
 // Replay calls it when they are nearly full. The flushed sequences do not rise: carried
 // records further on in the log may hold older versions that no file has. If the open
 // fails, the next one reads the same log again, and versions get into two files; a
-// merge keeps one of each.
+// compaction keeps one of each.
 func (db *DB) makeRoom(ctx context.Context) error {
 	for db.env.Pool.Used() > db.env.Pool.Limit()/2 {
 		var largest *partition

@@ -58,7 +58,7 @@ type ReshapeProgress struct {
 	CopiedBytes           int64 // of files that could not be linked
 
 	Settle  time.Duration // before PhasePreparing
-	Prepare time.Duration // PhasePreparing: flushes and merges of the parents could not commit
+	Prepare time.Duration // PhasePreparing: flushes and compactions of the parents could not commit
 	Commit  time.Duration // storing the store manifest
 	Pause   time.Duration // under the commit locks: writes to the parents waited
 	Swapped time.Time     // when the children took over, at the end of Pause; zero: not yet

@@ -16,14 +16,14 @@ import (
 // It holds back the reclaiming of overwritten versions until it is closed. It
 // is safe for concurrent use.
 type Snapshot struct {
-	c      *Container
-	seq    uint64
-	born   uint64 // installations in the container when it was taken
-	cuts   []cut  // of a replicated container: one for each partition, in key-space order; nil: seq holds
-	now    int64  // when items expire, in milliseconds; 0: by the clock
-	by     pins.Reader
-	closed sync.Once
-	done   chan struct{}
+	c            *Container
+	seq          uint64
+	installEpoch uint64 // installations in the container when it was taken
+	cuts         []cut  // of a replicated container: one for each partition, in key-space order; nil: seq holds
+	now          int64  // when items expire, in milliseconds; 0: by the clock
+	by           pins.Reader
+	closed       sync.Once
+	done         chan struct{}
 }
 
 // Snapshot takes a snapshot of the container. It waits for writes that have
@@ -97,9 +97,9 @@ func (s *Snapshot) release() {
 // cut is the sequence at which a snapshot sees a physical partition of a replicated
 // container, where each partition has its own sequences.
 type cut struct {
-	end  partmap.EPK // of its range
-	seq  uint64
-	born uint64
+	end          partmap.EPK // of its range
+	seq          uint64
+	installEpoch uint64
 }
 
 // takeCuts takes a snapshot of a replicated container.
@@ -120,7 +120,7 @@ func (s *Snapshot) takeCuts() error {
 // be shown, and returns the entry that it belongs to.
 func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	db := p.db
-	c := cut{end: p.Range.Max, born: p.born}
+	c := cut{end: p.Range.Max, installEpoch: p.installEpoch}
 	var at manifest.Applied
 	var newest record
 	// While a sequence is pinned, the versions that it sees are kept.
@@ -140,13 +140,13 @@ func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 // cutAt returns the sequence at which the snapshot sees the physical partition
 // that begins at a place, and the installations in the container when it was
 // taken.
-func (s *Snapshot) cutAt(at *partmap.EPK) (seq, born uint64) {
+func (s *Snapshot) cutAt(at *partmap.EPK) (seq, installEpoch uint64) {
 	for i := range s.cuts {
 		if at.Compare(&s.cuts[i].end) < 0 {
-			return s.cuts[i].seq, s.cuts[i].born
+			return s.cuts[i].seq, s.cuts[i].installEpoch
 		}
 	}
-	return s.seq, s.born
+	return s.seq, s.installEpoch
 }
 
 // view returns the view that the snapshot has of a logical partition.
@@ -154,13 +154,13 @@ func (s *Snapshot) view(pk PartitionKey) view {
 	v := s.whole()
 	if s.cuts != nil {
 		epk := pk.EPK()
-		v.at, v.born = s.cutAt(&epk)
+		v.at, v.installEpoch = s.cutAt(&epk)
 	}
 	return v
 }
 
 // whole is view where all partitions are seen at one sequence.
-func (s *Snapshot) whole() view { return view{at: s.seq, born: s.born, now: s.now} }
+func (s *Snapshot) whole() view { return view{at: s.seq, installEpoch: s.installEpoch, now: s.now} }
 
 func (s *Snapshot) check() error {
 	select {

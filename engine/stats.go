@@ -16,7 +16,7 @@ type counters struct {
 	reads, readErrors             atomic.Int64
 	writes, deletes, writtenBytes atomic.Int64
 	flushes, flushedBytes         atomic.Int64
-	merges, mergedBytes           atomic.Int64
+	compactions, compactedBytes   atomic.Int64
 	trims, trimmedBytes           atomic.Int64
 	reindexes, reindexedBytes     atomic.Int64
 	stalls, stalledNanos          atomic.Int64
@@ -76,7 +76,7 @@ type Stats struct {
 	HotBytes         int64         `json:"hot_bytes"`        // of documents that are kept decoded
 	ColdReads        int64         `json:"cold_reads"`       // reads of segment pages that were not known to be in memory
 	ColdWait         time.Duration `json:"cold_wait_ns"`     // how long these reads took altogether
-	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that merges and drops replaced and that readers still have pinned
+	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that compactions and drops replaced and that readers still have pinned
 	OpenFiles        int           `json:"open_files"`       // segment files that are open
 	MaxOpenFiles     int           `json:"max_open_files"`   // as Options say
 	MappedFiles      int           `json:"mapped_files"`     // segment files that are mapped
@@ -109,11 +109,11 @@ type PartitionStats struct {
 	Min string `json:"min"`
 	Max string `json:"max"`
 	// Items is the number of documents, at most: overwritten versions are counted too
-	// until a merge drops them. Exact says that none are.
+	// until a compaction drops them. Exact says that none are.
 	Items      int64 `json:"documents"`
 	Exact      bool  `json:"exact"`
 	Tombstones int64 `json:"tombstones"`
-	// Dead estimates how many versions in files a merge would drop if nothing held them:
+	// Dead estimates how many versions in files a compaction would drop if nothing held them:
 	// overwritten, deleted and expired versions, and tombstones.
 	Dead          int64         `json:"dead"`
 	Logical       int64         `json:"logical_partitions"` // logical partitions in files; one that is in several counts in each
@@ -161,7 +161,7 @@ func (db *DB) Stats() Stats {
 		Reads: c.reads.Load(), ReadErrors: c.readErrors.Load(),
 		Writes: c.writes.Load(), Deletes: c.deletes.Load(), WrittenBytes: c.writtenBytes.Load(),
 		Flushes: c.flushes.Load(), FlushedBytes: c.flushedBytes.Load(),
-		Compactions: c.merges.Load(), CompactedBytes: c.mergedBytes.Load(),
+		Compactions: c.compactions.Load(), CompactedBytes: c.compactedBytes.Load(),
 		Trims: c.trims.Load(), TrimmedBytes: c.trimmedBytes.Load(),
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		Reindexes: c.reindexes.Load(), ReindexedBytes: c.reindexedBytes.Load(),

@@ -23,7 +23,7 @@ func (db *DB) initEnv() {
 	e.MemIndexes.Init(e.Pool, o.MemoryBudget, o.ReadOnly)
 	e.Reader = segment.ReaderOptions{
 		Mode: segment.Mode(o.ReadMode), EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
-		Keep: o.ReadOnly, // a writer may remove files that it has merged
+		Keep: o.ReadOnly, // a writer may remove files that it has compacted
 	}
 	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
 	e.Clock = o.clock

@@ -91,7 +91,7 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 	for one || !part.Empty() {
 		p := e.h.Find(part.Min)
 		of := p.Data().Range
-		err := e.inPart(ctx, p, u.born, func(v *lsm.Version) error {
+		err := e.inPart(ctx, p, u.installEpoch, func(v *lsm.Version) error {
 			if one {
 				lo, hi := lsm.LimitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
 				return visit(p, v, e.h.Now(), lo, hi, false)
@@ -116,7 +116,7 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 
 // inPart calls visit with the version of a partition. It returns lsm.ErrMoved if the
 // partition was replaced.
-func (e *Execution) inPart(ctx context.Context, p Part, born uint64, visit func(*lsm.Version) error) error {
+func (e *Execution) inPart(ctx context.Context, p Part, installEpoch uint64, visit func(*lsm.Version) error) error {
 	call, err := e.h.Enter(ctx)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (e *Execution) inPart(ctx context.Context, p Part, born uint64, visit func(
 			return err
 		}
 	}
-	v, err := p.Load(born)
+	v, err := p.Load(installEpoch)
 	if err != nil {
 		return err
 	}

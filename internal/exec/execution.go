@@ -58,12 +58,12 @@ func (e *Execution) spend(charge float64) {
 
 // unit is a part of the scope that is read at one sequence.
 type unit struct {
-	key  partmap.Key // set if the unit is a single logical partition
-	rng  partmap.Range
-	at   uint64 // the sequence
-	born uint64 // installations in the container when at was taken
-	pin  bool   // at is pinned
-	same bool   // the unit begins in the physical partition in which the previous one ends
+	key          partmap.Key // set if the unit is a single logical partition
+	rng          partmap.Range
+	at           uint64 // the sequence
+	installEpoch uint64 // installations in the container when at was taken
+	pin          bool   // at is pinned
+	same         bool   // the unit begins in the physical partition in which the previous one ends
 }
 
 // plan decides how the query is answered.
@@ -263,7 +263,7 @@ func (e *Execution) pinAround(last Part, rng, within partmap.Range) Part {
 // sequence to read at there.
 func (e *Execution) pinAt(rng partmap.Range) (p Part, u unit) {
 	u.rng, u.pin = rng, e.Snapshot == nil
-	p, u.at, u.born = locate(e.Snapshot, pins.Query, func() Part { return e.h.Find(rng.Min) })
+	p, u.at, u.installEpoch = locate(e.Snapshot, pins.Query, func() Part { return e.h.Find(rng.Min) })
 	return p, u
 }
 
@@ -399,7 +399,7 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.h, &ScanOptions{Snapshot: e.Snapshot, Limit: limit})
-	sc.accept, sc.born, sc.now, sc.visited = accept, u.born, e.now, u.same
+	sc.accept, sc.installEpoch, sc.now, sc.visited = accept, u.installEpoch, e.now, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.ctx, c.lookup, c.few, c.order, c.stepwise = ctx, e.look, u.key.Valid(), order, limit > 0

@@ -34,7 +34,7 @@ type Host interface {
 	Unpin(by pins.Reader, at uint64)
 	// Read reads an item of a query, as of a sequence and the number of installations
 	// when the sequence was taken. found is false if there is none.
-	Read(ctx context.Context, pk partmap.Key, id string, at, born uint64) (row Row, found bool, err error)
+	Read(ctx context.Context, pk partmap.Key, id string, at, installEpoch uint64) (row Row, found bool, err error)
 	// Sampled says whether Sample of a partition is to be called for an operation.
 	Sampled() bool
 	// Wait waits until a partition that has refused a call with err admits the next one.
@@ -66,11 +66,11 @@ type Part interface {
 	// installations in the container. If other partitions have replaced this one, ok is
 	// false and nothing is pinned: they may have flushed before, without the versions
 	// that the sequence needs.
-	Pin(by pins.Reader) (at, born uint64, ok bool)
+	Pin(by pins.Reader) (at, installEpoch uint64, ok bool)
 	// Load returns the present version, inside of a call. If other partitions have
-	// replaced this one it returns lsm.ErrMoved; if a partition was installed after born, or
+	// replaced this one it returns lsm.ErrMoved; if a partition was installed after installEpoch, or
 	// the container was dropped, another error.
-	Load(born uint64) (*lsm.Version, error)
+	Load(installEpoch uint64) (*lsm.Version, error)
 	// Hold is Load with the files of the version kept readable until release is called.
 	// Its memtables are not held.
 	Hold() (v *lsm.Version, release func(), err error)
@@ -89,7 +89,7 @@ type Snapshot interface {
 	Check() error
 	// Cut returns the sequence at which the snapshot sees the physical partition that
 	// begins at a place, and the number of installations when it was taken.
-	Cut(at partmap.EPK) (seq, born uint64)
+	Cut(at partmap.EPK) (seq, installEpoch uint64)
 	// Now returns the time by which items have expired, in milliseconds; 0: the host's.
 	Now() int64
 }
@@ -97,16 +97,16 @@ type Snapshot interface {
 // locate returns the partition that find finds, the sequence at which it is read, and
 // the number of installations at that time. Without a snapshot that is the newest
 // sequence, which locate pins.
-func locate(snapshot Snapshot, by pins.Reader, find func() Part) (p Part, at, born uint64) {
+func locate(snapshot Snapshot, by pins.Reader, find func() Part) (p Part, at, installEpoch uint64) {
 	for ok := false; !ok; {
 		p = find()
 		if snapshot != nil {
-			at, born = snapshot.Cut(p.Data().Range.Min)
+			at, installEpoch = snapshot.Cut(p.Data().Range.Min)
 			break
 		}
-		at, born, ok = p.Pin(by)
+		at, installEpoch, ok = p.Pin(by)
 	}
-	return p, at, born
+	return p, at, installEpoch
 }
 
 // Row is a result: an item, or with only a body a row of groups. It is valid until

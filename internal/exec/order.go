@@ -454,7 +454,7 @@ func (r *rowReader) read(row *orderRow) (ok bool, err error) {
 		return len(v.Body) > 0, nil
 	}
 	u := &r.e.units[row.unit]
-	r.result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.born)
+	r.result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.installEpoch)
 	if ok && r.eval != nil {
 		r.result.Body = bytes.Clone(r.row(r.result.Body))
 	}

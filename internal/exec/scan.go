@@ -91,22 +91,22 @@ func unlessStopped(err error) error {
 
 // scanner is a scan under way. It is pooled, for its buffers.
 type scanner struct {
-	h        Host
-	ctx      context.Context
-	snapshot Snapshot    // nil: there is none
-	pk       partmap.Key // of the results, if onlyKey
-	onlyKey  bool
-	reverse  bool
-	borrow   bool
-	left     int      // items still wanted
-	born     uint64   // installations in the container when the sequence was taken
-	now      int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
-	begun    bool     // its first batch was read: from now on it waits where it is throttled
-	visit    float64  // RU of the visit of the partition, which the next item carries
-	charged  *float64 // ScanOptions.Charge
-	visited  bool     // with accept: the visit of the first partition is already paid for
-	read     float64  // with accept: RU of the items of this batch that were shown to it
-	spent    float64  // with accept: RU of all batches
+	h            Host
+	ctx          context.Context
+	snapshot     Snapshot    // nil: there is none
+	pk           partmap.Key // of the results, if onlyKey
+	onlyKey      bool
+	reverse      bool
+	borrow       bool
+	left         int      // items still wanted
+	installEpoch uint64   // installations in the container when the sequence was taken
+	now          int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
+	begun        bool     // its first batch was read: from now on it waits where it is throttled
+	visit        float64  // RU of the visit of the partition, which the next item carries
+	charged      *float64 // ScanOptions.Charge
+	visited      bool     // with accept: the visit of the first partition is already paid for
+	read         float64  // with accept: RU of the items of this batch that were shown to it
+	spent        float64  // with accept: RU of all batches
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
@@ -171,8 +171,8 @@ func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 // the partition is replaced meanwhile, the scan goes on in its successors, within the
 // same bounds, at the same commit point.
 func (s *scanner) run(rest partmap.Range, yield func(*Row) bool) (_ partmap.Range, more bool, err error) {
-	p, at, born := locate(s.snapshot, pins.Scan, func() Part { return s.route(rest) })
-	if s.born = born; s.snapshot == nil {
+	p, at, installEpoch := locate(s.snapshot, pins.Scan, func() Part { return s.route(rest) })
+	if s.installEpoch = installEpoch; s.snapshot == nil {
 		defer s.h.Unpin(pins.Scan, at)
 	}
 	part, rest := s.divide(rest, p.Data().Range)
@@ -318,7 +318,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 		return false, err
 	}
 	defer s.charge(p, metered)
-	v, err := p.Load(s.born)
+	v, err := p.Load(s.installEpoch)
 	if err != nil {
 		return false, err
 	}

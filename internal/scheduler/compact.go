@@ -19,7 +19,7 @@ func (s *Scheduler) compact() {
 			}
 			done, err := p.RewriteSome(s.ctx)
 			if err != nil {
-				s.env.Background("merge", err)
+				s.env.Background("compaction", err)
 				retry.Failed()
 				continue
 			}
