@@ -59,6 +59,9 @@ type commit struct {
 // those of Upsert. An item that an earlier operation of the batch wrote has no etag yet:
 // no IfMatch matches it.
 func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
+	if b == nil {
+		return nil, invalidf("Commit: no batch is given")
+	}
 	if b.c != c {
 		return nil, invalidf("Commit: the batch is of container %q", b.c.name)
 	}

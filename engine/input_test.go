@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -330,5 +331,38 @@ func TestNearlyFull(t *testing.T) {
 	want := NearlyFullEvent{Container: "c", Partition: 1, Key: StringKey("full"), Bytes: 9000, Limit: 10_000}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("events %+v, want %+v", got, want)
+	}
+}
+
+// TestNilArguments: what is needed and not given is named, and nothing panics.
+func TestNilArguments(t *testing.T) {
+	ctx := context.Background()
+	db, c := openStore(t, new(Options))
+	put := func(id string) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) { yield(doc(id, "a", 1), nil) }
+	}
+	_, err := c.Upsert(ctx, doc("i", "a", 1), nil)
+	must(t, err)
+	second := func(_ any, err error) error { return err }
+	failure := func(docs iter.Seq2[Item, error]) (failed error) {
+		for _, err := range docs {
+			failed = errors.Join(failed, err)
+		}
+		return failed
+	}
+	for name, err := range map[string]error{
+		"Borrow":       c.Borrow(ctx, StringKey("a"), "i", nil),
+		"Update":       c.Update(ctx, StringKey("a"), nil),
+		"View":         c.View(ctx, StringKey("a"), nil),
+		"Commit":       second(c.Commit(ctx, nil)),
+		"Patch":        second(c.Patch(ctx, StringKey("a"), "i", nil, nil)),
+		"Load":         second(c.Load(ctx, nil, nil)),
+		"Backup":       second(db.Backup(ctx, nil, nil)),
+		"ScanReadable": failure(c.ScanReadable(ctx, PartitionKey{}, nil)),
+		"Skip":         second(c.Load(ctx, put("j"), &LoadOptions{Skip: 2})),
+	} {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -58,6 +58,9 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	if o != nil {
 		opts = *o
 	}
+	if docs == nil {
+		return LoadStats{}, invalidf("Load: no documents are given")
+	}
 	if opts.BatchBytes == 0 {
 		opts.BatchBytes = defaultLoadBytes
 	}
@@ -107,6 +110,9 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 				return l.stats, err
 			}
 		}
+	}
+	if index < opts.Skip {
+		return LoadStats{Committed: index}, invalidf("LoadOptions.Skip %d: the input has %d documents", opts.Skip, index)
 	}
 	return l.stats, l.finish(ctx)
 }

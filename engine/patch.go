@@ -163,6 +163,9 @@ func (b *Batch) checkPatch(p *Patch) error {
 	if b.c.def.Kind != JSON {
 		return invalidf("Patch: container %q is opaque", b.c.name)
 	}
+	if p == nil {
+		return invalidf("Patch: no patch is given")
+	}
 	return p.check()
 }
 

@@ -41,6 +41,9 @@ var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &
 // used again. No lock or file is held while fn runs. Borrow returns fn's error, or
 // ErrNotFound without calling fn.
 func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn func(Item) error) error {
+	if fn == nil {
+		return invalidf("Borrow: no function is given")
+	}
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
 	it, err := c.read(ctx, pk, id, lsm.MaxSequence, (*buf)[:0])

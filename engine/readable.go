@@ -23,6 +23,10 @@ import (
 // pair.
 func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *RepairReport) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
+		if report == nil {
+			yield(Item{}, invalidf("ScanReadable: no report is given"))
+			return
+		}
 		*report = RepairReport{}
 		scan := c.ScanAll(ctx, nil)
 		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}

@@ -13,8 +13,8 @@ import (
 // items can be deleted. docs/crash-safety.md says why that is safe.
 
 const (
-	// defaultReserve is enough for a log file and the first manifests and flushes.
-	defaultReserve = 1 << 20
+	// defaultReserve is enough for a log file, manifests and the first flush of deletes.
+	defaultReserve = 512 << 10
 	// reserveShare: the reserve takes at most one part in reserveShare of the free space.
 	reserveShare = 8
 )

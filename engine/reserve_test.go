@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -107,6 +108,60 @@ func TestOpenFullDisk(t *testing.T) {
 			checkVerified(t, db)
 		})
 	}
+}
+
+// TestOpenFullDiskOfLongLog opens a store on a full disk whose log has more than the write
+// buffers take: to flush it would need more room than the reserve gives.
+func TestOpenFullDiskOfLongLog(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	opts := testOptions(mem)
+	opts.memtableBytes = 64 << 20
+	opts.MemoryBudget = 256 << 20
+	opts.reserveBytes = defaultReserve
+	db, c := openStore(t, opts)
+	other, err := db.CreateContainer(ctx, "other", byK)
+	must(t, err)
+	_, err = other.Upsert(ctx, doc("i", "a", 1), nil)
+	must(t, err)
+	const n = 3000
+	filler := make([]byte, 6000)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range n {
+		for j := range filler {
+			filler[j] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[rng.IntN(62)]
+		}
+		_, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"k%d","v":"%s"}`, i, i%7, filler), nil)
+		must(t, err)
+	}
+	mem = mem.Kill()
+	info, err := mem.Stat(manifest.ReserveName)
+	must(t, err)
+	free := int64(1) << 40
+	mem.SetCapacity(free)
+	left, err := mem.Free()
+	must(t, err)
+	mem.SetCapacity(free - int64(left)) // not a byte
+	opts = testOptions(mem)
+	opts.reserveBytes = defaultReserve
+	if budget := minMemoryBudget; n*len(filler) < int(budget) {
+		t.Fatalf("the log has less than the budget of %d", budget)
+	}
+	db, err = Open(ctx, "full", opts)
+	if err != nil {
+		t.Fatalf("with a reserve of %d bytes: %v", info.Size, err)
+	}
+	defer db.Close()
+	c, err = db.Container("c")
+	must(t, err)
+	for _, id := range []int{0, n / 2, n - 1} {
+		_, err = c.Read(ctx, StringKey(fmt.Sprint("k", id%7)), fmt.Sprint(id))
+		must(t, err)
+	}
+	must(t, db.DropContainer(ctx, "c"))
+	other, err = db.Container("other")
+	must(t, err)
+	must(t, other.Delete(ctx, StringKey("a"), "i", nil))
 }
 
 // TestReserve: where there is no room the file is not made, and that is no error;

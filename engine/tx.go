@@ -363,6 +363,9 @@ func (tx *Tx) end() {
 // Versions that the transaction can see are kept until fn returns, so fn should not take
 // long. It may also use the store directly.
 func (c *Container) View(ctx context.Context, pk PartitionKey, fn func(*Tx) error) error {
+	if fn == nil {
+		return invalidf("View: no function is given")
+	}
 	tx, err := c.begin(ctx, pk)
 	if err != nil {
 		return err

@@ -142,6 +142,9 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 	if updating.Add(1) > 1 && nested() {
 		return ErrNestedUpdate
 	}
+	if fn == nil {
+		return invalidf("Update: no function is given")
+	}
 	if err := c.mayWrite(fromCaller); err != nil {
 		return err
 	}

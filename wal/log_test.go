@@ -347,6 +347,7 @@ func TestVouch(t *testing.T) {
 		t.Error("Vouch did not sync")
 	}
 	vouched := map[Type]bool{}
+	o.Unsettled = true
 	_, err := Recover(context.Background(), fs, logDir, st, o, func(r *Record) error {
 		vouched[r.Type] = r.Vouched
 		return nil

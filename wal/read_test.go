@@ -169,7 +169,7 @@ func TestCallbackError(t *testing.T) {
 }
 
 // TestBufferedTailIsReadTwice counts what a recovery reads of a last file without a
-// synced record: once to find where it ends, once to deliver.
+// synced record: once to look for a mark, once to deliver.
 func TestBufferedTailIsReadTwice(t *testing.T) {
 	mem := newMem(t)
 	o := smallOptions(1)

@@ -78,7 +78,7 @@ func PrepareRecovery(fs vfs.FS, dir string, st State) error {
 // tore is no error and is reported in the result. Records that fn got before
 // an error are not to be used.
 func Recover(ctx context.Context, fs vfs.FS, dir string, st State, o Options, fn func(*Record) error) (*Recovery, error) {
-	r := &reader{ctx: ctx, fs: fs, dir: dir, opts: o.withDefaults(), state: st, fn: fn, searched: make(map[uint64]scanned)}
+	r := &reader{ctx: ctx, fs: fs, dir: dir, opts: o.withDefaults(), state: st, fn: fn}
 	r.first = max(st.First, 1)
 	r.result = &Recovery{First: r.first}
 	numbers, err := list(fs, dir, st)
@@ -148,9 +148,7 @@ type reader struct {
 	window []byte
 	// lastWrite is the last sequence of the newest write.
 	lastWrite uint64
-	// searched has what findTail found in files that it read to their end.
-	searched map[uint64]scanned
-	result   *Recovery
+	result    *Recovery
 }
 
 func (r *reader) missing(n uint64) error {
@@ -220,7 +218,6 @@ func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 		if vouches {
 			return tail, i, nil
 		}
-		r.searched[numbers[i]] = s.found
 	}
 	return tail, 0, nil
 }
@@ -241,37 +238,42 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	} else if err := s.whole(); err != nil {
 		return false, err
 	}
-	// In a file that may end anywhere, the highest mark is known only when it was read
-	// to its end.
+	// A file that may end anywhere is read once: what its end tells comes after the last
+	// record was delivered, and the caller uses no record if it is an error. Unless a writer
+	// may be at work: then the end is found first.
+	open := length < 0 && !durable
 	vouched := int64(math.MaxInt64)
-	if length < 0 && !durable {
-		// A file of which no mark vouches for a record is read to its end by findTail: the
-		// log of buffered writes, which would be read three times.
-		if found, ok := r.searched[n]; ok {
-			s.found = found
-		} else if err := r.verify(s); err != nil {
-			return false, err
-		}
-		if r.opts.Unsettled && s.found.end > s.found.mark {
-			if err := r.settle(s); err != nil {
+	var end scanned
+	if open {
+		vouched = 0
+		if r.opts.Unsettled {
+			if err := r.findEnd(s); err != nil {
 				return false, err
 			}
+			end = s.found
+			vouched, s.limit = end.mark, end.end
+			s.rewind()
 		}
-		vouched = s.found.mark
-		ended = !s.found.sealed
-		if ended && !last && s.found.reason == "" {
-			s.found.reason = "the records end without a seal, others follow in later files"
-		}
-		if s.found.reason != "" && r.result.TornFile == 0 {
-			r.result.TornFile, r.result.TornOffset = n, s.found.end
-			r.result.TornBytes, r.result.TornReason = s.found.torn, s.found.reason
-		}
-		r.result.Dropped.add(Dropped{Bytes: s.found.torn, Records: s.found.lost})
-		s.limit = s.found.end
-		s.rewind()
 	}
 	if err := r.deliver(s, state.Streams, vouched); err != nil {
 		return false, err
+	}
+	if open {
+		if !r.opts.Unsettled {
+			if err := r.endOf(s); err != nil {
+				return false, err
+			}
+			end = s.found
+		}
+		ended = !end.sealed
+		if ended && !last && end.reason == "" {
+			end.reason = "the records end without a seal, others follow in later files"
+		}
+		if end.reason != "" && r.result.TornFile == 0 {
+			r.result.TornFile, r.result.TornOffset = n, end.end
+			r.result.TornBytes, r.result.TornReason = end.torn, end.reason
+		}
+		r.result.Dropped.add(Dropped{Bytes: end.torn, Records: end.lost})
 	}
 	f := &s.found
 	reason := f.reason
@@ -330,6 +332,14 @@ func (r *reader) ahead(n uint64, records bool) error {
 	return nil
 }
 
+// findEnd finds where the records end of a file on which a writer may be at work.
+func (r *reader) findEnd(s *scanner) error {
+	if err := r.verify(s); err != nil || s.found.end <= s.found.mark {
+		return err
+	}
+	return r.settle(s)
+}
+
 // verify reads a file that may end anywhere and finds where it ends.
 func (r *reader) verify(s *scanner) error {
 	for {
@@ -342,6 +352,11 @@ func (r *reader) verify(s *scanner) error {
 			break
 		}
 	}
+	return r.endOf(s)
+}
+
+// endOf looks behind the last record that s has read.
+func (r *reader) endOf(s *scanner) error {
 	if err := s.beyond(r.ctx); err != nil {
 		return err
 	}
@@ -390,7 +405,7 @@ func (r *reader) deliver(s *scanner, streams map[Stream]uint64, vouched int64) e
 			return err
 		}
 		s.record(&rec, payload)
-		rec.Vouched = s.found.end <= vouched
+		rec.Vouched = s.found.end <= max(vouched, s.found.mark)
 		if rec.Type == TypeWrite && rec.Count > 0 {
 			if rec.Seq <= r.lastWrite {
 				return fault.Corrupt(s.file.Name(), rec.Offset, "sequence %d after %d", rec.Seq, r.lastWrite)

@@ -59,7 +59,8 @@ type Record struct {
 	File    uint64 // number of the file
 	Offset  int64  // of the record's header in the file, bytes
 	// Vouched says that the record is known to have been durable: it lies
-	// below the synced-up-to mark of a later record, or in a complete file.
+	// below the synced-up-to mark of a record, or in a complete file. Of a file that may end
+	// anywhere, only Recover with Options.Unsettled looks at the marks of later records.
 	Vouched bool
 }
 

@@ -168,7 +168,7 @@ func (s *closedStore) spoil(rng *rand.Rand) (d *damaged, places []string, n int)
 		at, what := rng.IntN(len(b)), ""
 		other := d.files[s.names[rng.IntN(len(s.names))]]
 		sector, end := at&^511, min(at&^511+512, len(b))
-		switch rng.IntN(9) {
+		switch rng.IntN(10) {
 		case 0, 1, 2:
 			b[at] ^= 1 << rng.IntN(8)
 			what = "a bit flipped"
@@ -187,10 +187,14 @@ func (s *closedStore) spoil(rng *rand.Rand) (d *damaged, places []string, n int)
 			b, what = b[:at], "cut"
 		case 7:
 			b, what = append(b, b[at:min(at+1000, len(b))]...), "longer by a piece of itself, found"
+		case 8:
+			b, what = nil, "removed, of which a byte"
 		default:
 			b, what = append(b, make([]byte, 100)...), "100 bytes longer, found"
 		}
-		d.files[name] = b
+		if d.files[name] = b; b == nil {
+			delete(d.files, name)
+		}
 		d.what += fmt.Sprintf("%s at %d of %s; ", what, at, name)
 		n++
 		place := ""
@@ -257,6 +261,21 @@ func (s *closedStore) use(ctx context.Context, dir string, places []string, writ
 				return fmt.Errorf("read of lane %d in %s: %w", l.number, s.places[l.number], err)
 			}
 		}
+		// A feed that ends without an error has shown everything.
+		f := newConsumer(len(is))
+		if err := cs.feed(ctx, false, "start", is, false, f.take); err != nil {
+			if !typed(err) || len(places) == 0 {
+				return fmt.Errorf("feed: %w", err)
+			}
+			return nil
+		}
+		for i, l := range is {
+			if !l.opaque {
+				if err := f.compareLane(i, l); err != nil {
+					return err
+				}
+			}
+		}
 		return nil
 	}
 	there, err := opened(func(db *engine.DB, cs containers) error {
@@ -280,7 +299,7 @@ func (s *closedStore) use(ctx context.Context, dir string, places []string, writ
 				return fmt.Errorf("flush or settle %d: %w", i, err)
 			}
 		}
-		if err := reshapeAll(ctx, db); err != nil && !typed(err) {
+		if err := reshapeAll(ctx, db, false); err != nil && !typed(err) {
 			return fmt.Errorf("reshape: %w", err)
 		}
 		return read(cs)
@@ -290,15 +309,28 @@ func (s *closedStore) use(ctx context.Context, dir string, places []string, writ
 	}
 	// After a merge or split the partitions have other directories, so damage of one
 	// can be in any, by its files.
-	_, err = opened(func(db *engine.DB, cs containers) error { return read(cs) })
+	// They are split and merged again, now of files that an open has set aside.
+	_, err = opened(func(db *engine.DB, cs containers) error {
+		if err := read(cs); err != nil {
+			return err
+		}
+		if err := reshapeAll(ctx, db, true); err != nil && !typed(err) {
+			return fmt.Errorf("reshape: %w", err)
+		}
+		if err := db.Compact(ctx); err != nil && !typed(err) {
+			return fmt.Errorf("compact: %w", err)
+		}
+		return read(cs)
+	})
 	if err != nil {
 		return fmt.Errorf("opened again: %w", err)
 	}
 	return nil
 }
 
-// reshapeAll splits each partition, and merges two.
-func reshapeAll(ctx context.Context, db *engine.DB) error {
+// reshapeAll splits the first partition and merges two others. Called again it merges the
+// first two, the halves of that split, and splits what that makes.
+func reshapeAll(ctx context.Context, db *engine.DB, again bool) error {
 	c, err := db.Container("c")
 	if err != nil {
 		return err
@@ -313,8 +345,13 @@ func reshapeAll(ctx context.Context, db *engine.DB) error {
 		}
 	}
 	parts := c.Partitions()
-	wait(c.Split(ctx, parts[0].ID, nil))
-	wait(c.Merge(ctx, parts[1].ID, parts[2].ID))
+	if again {
+		wait(c.Merge(ctx, parts[0].ID, parts[1].ID))
+		wait(c.Split(ctx, c.Partitions()[0].ID, nil))
+	} else {
+		wait(c.Split(ctx, parts[0].ID, nil))
+		wait(c.Merge(ctx, parts[1].ID, parts[2].ID))
+	}
 	for _, err := range errs {
 		if !typed(err) {
 			return err

@@ -107,14 +107,22 @@ func (f *consumer) take(p piece) error {
 // models have. A feed of latest versions tells of no deletes.
 func (f *consumer) compare(is models) error {
 	for i, l := range is {
-		for id, c := range l.docs {
-			if n, there := f.seen[i][id]; !there || n != c.count {
-				return violation("lane %d: %s is of operation %d; the feed has shown it: %t, of operation %d", i, id, c.count, there, n)
-			}
+		if err := f.compareLane(i, l); err != nil {
+			return err
 		}
-		if l.opaque && len(f.seen[i]) != len(l.docs) {
-			return violation("lane %d: %d documents by the feed of all versions, %d by the model", i, len(f.seen[i]), len(l.docs))
+	}
+	return nil
+}
+
+// compareLane is compare for one lane.
+func (f *consumer) compareLane(i int, l *lane) error {
+	for id, c := range l.docs {
+		if n, there := f.seen[i][id]; !there || n != c.count {
+			return violation("lane %d: %s is of operation %d; the feed has shown it: %t, of operation %d", i, id, c.count, there, n)
 		}
+	}
+	if l.opaque && len(f.seen[i]) != len(l.docs) {
+		return violation("lane %d: %d documents by the feed of all versions, %d by the model", i, len(f.seen[i]), len(l.docs))
 	}
 	return nil
 }

@@ -18,17 +18,20 @@ import (
 type backupCommand struct {
 	target
 	Out   string `name:"output" short:"o" required:"" placeholder:"FILE" help:"File to write, which must not exist; - is standard output."`
-	Since string `placeholder:"FILE" help:"Make an incremental backup after the last one in this file: only segment files that are new since go into it."`
+	Since string `xor:"since" placeholder:"FILE" help:"Make an incremental backup after the last one in this file: only segment files that are new since go into it."`
+
+	Readable bool `xor:"since" help:"Of a damaged store: back up what can be read, and list what is left out. A repaired copy of the store is made beside FILE for a while. Its backup is a full one, of another store."`
 }
 
 // Help returns the long help text.
 func (*backupCommand) Help() string {
-	return `Writes the store as it is at one moment to a file, also beside a process that writes to the store (docs/backup.md). Every segment file is verified while it is copied; the file has its name only when it is a whole backup. An incremental backup is restored after the full one and those between.
+	return `Writes the store as it is at one moment to a file, also beside a process that writes to the store (docs/backup.md). Every segment file is verified while it is copied; the file has its name only when it is a whole backup. A damaged store is refused without --readable; with it the exit status is 1 if something is left out. An incremental backup is restored after the full one and those between.
 
 Examples:
   pinspect backup DIR -o monday.backup
   pinspect backup DIR --since monday.backup -o tuesday.backup
-  pinspect backup DIR -o - | ssh host 'cat > monday.backup'`
+  pinspect backup DIR -o - | ssh host 'cat > monday.backup'
+  pinspect backup DIR --readable -o rest.backup`
 }
 
 type restoreCommand struct {
@@ -58,6 +61,7 @@ type backupRow struct {
 	Bytes   int64     `json:"bytes"` // of the stream
 	Files   int       `json:"files"` // segment files that belong to it
 	Carried int       `json:"files_carried"`
+	LeftOut *leftOut  `json:"left_out,omitempty"` // of a damaged store, with --readable
 }
 
 // restoredRow says where a backup was restored.
@@ -97,7 +101,24 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 		}
 		o.Since = &all[len(all)-1]
 	}
-	db, err := openStore(ctx, c.Dir)
+	dir, lost := c.Dir, new(leftOut)
+	if c.Readable {
+		beside := filepath.Dir(c.Out)
+		if c.Out == "-" {
+			beside = os.TempDir()
+		}
+		copied, err := os.MkdirTemp(beside, ".readable-*")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(copied)
+		result, err := repair(ctx, env, c.Dir, copied, false)
+		if err != nil {
+			return err
+		}
+		dir, lost = copied, &result.leftOut
+	}
+	db, err := openStore(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -116,7 +137,13 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 		if errors.Is(failed, engine.ErrWrongParent) {
 			return cli.Usage(failed)
 		}
+		if errors.Is(failed, engine.ErrCorrupt) || errors.Is(failed, engine.ErrMissing) {
+			failed = fmt.Errorf("%w; --readable backs up what can be read", failed)
+		}
 		row = newBackupRow(&info)
+		if c.Readable {
+			row.LeftOut = lost
+		}
 		return readFailure(failed)
 	}
 	if c.Out == "-" {
@@ -124,16 +151,21 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 			return err
 		}
 		_, err = fmt.Fprintln(env.stderr, row)
-		return err
+		return errors.Join(err, lost.failure())
 	}
 	if err = writeNew(c.Out, write); err != nil {
 		return err
 	}
 	if c.JSON {
-		return out.object(row)
+		err = out.object(row)
+	} else {
+		out.printf("%s\n", row)
+		lost.print(out)
 	}
-	out.printf("%s\n", row)
-	return nil
+	if err != nil {
+		return err
+	}
+	return lost.failure()
 }
 
 // Run runs the command.

@@ -32,47 +32,72 @@ Examples:
 // repairResult is what repair prints.
 type repairResult struct {
 	header
-	Documents int64        `json:"documents"`
-	Bytes     int64        `json:"bytes"`
+	Documents int64 `json:"documents"`
+	Bytes     int64 `json:"bytes"`
+	leftOut
+}
+
+// leftOut is what a copy of a damaged store lacks.
+type leftOut struct {
 	Uncertain int64        `json:"uncertain"` // documents of which a newer version may be lost
 	Refused   []string     `json:"refused,omitempty"`
 	Lost      []damageInfo `json:"lost,omitempty"`
 }
 
-// Run runs the command.
-func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) error {
+// print lists what is left out.
+func (l *leftOut) print(out *output) {
+	if l.Uncertain > 0 {
+		out.printf("! %s documents may have a newer version in what is damaged\n", humanize.Count(l.Uncertain))
+	}
+	for _, text := range l.Refused {
+		out.printf("! not written: %s\n", printable(text))
+	}
+	printDamage(out, l.Lost, len(l.Lost))
+}
+
+// failure is the error of a command that has made such a copy; nil: nothing is lost.
+func (l *leftOut) failure() error {
+	if len(l.Lost)+len(l.Refused) == 0 {
+		return nil
+	}
+	return findingError{fmt.Errorf("%w: %s", errDamagedParts, humanize.Plural(len(l.Lost), "place", "places"))}
+}
+
+// repair makes the store dst of what can be read of src.
+func repair(ctx context.Context, env *environment, src, dst string, older bool) (*repairResult, error) {
 	line := env.newLine()
 	defer line.Clear()
-	report, err := engine.Repair(ctx, c.Src, c.Dst, &engine.RepairOptions{Older: c.Older, Progress: func(r engine.RepairReport) {
+	report, err := engine.Repair(ctx, src, dst, &engine.RepairOptions{Older: older, Progress: func(r engine.RepairReport) {
 		line.Show(time.Now(), func() string { return humanize.Count(r.Documents) + " documents written" })
 	}})
-	line.Clear()
+	if errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrNotStore) {
+		err = cli.Usage(err)
+	}
 	if err != nil {
-		if errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrNotStore) {
-			return cli.Usage(err)
-		}
+		return nil, err
+	}
+	result := &repairResult{header: newHeader("repaired"), Documents: report.Documents, Bytes: report.Bytes}
+	result.Uncertain, result.Lost = report.Uncertain, describeDamage(report.Lost)
+	for _, refused := range report.Refused {
+		result.Refused = append(result.Refused, refused.Error())
+	}
+	return result, nil
+}
+
+// Run runs the command.
+func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) error {
+	result, err := repair(ctx, env, c.Src, c.Dst, c.Older)
+	if err != nil {
 		return err
 	}
-	result := repairResult{
-		header: newHeader("repaired"), Documents: report.Documents, Bytes: report.Bytes, Uncertain: report.Uncertain, Lost: describeDamage(report.Lost),
-	}
-	for _, err := range report.Refused {
-		result.Refused = append(result.Refused, err.Error())
-	}
 	if c.JSON {
-		err = out.object(&result)
+		err = out.object(result)
 	} else {
-		out.printf("%s, %s, written to %s\n", humanize.Plural(report.Documents, "document", "documents"), humanize.Bytes(report.Bytes), printable(c.Dst))
-		if report.Uncertain > 0 {
-			out.printf("! %s documents may have a newer version in what is damaged\n", humanize.Count(report.Uncertain))
-		}
-		for _, text := range result.Refused {
-			out.printf("! not written: %s\n", printable(text))
-		}
-		printDamage(out, result.Lost, len(result.Lost))
+		out.printf("%s, %s, written to %s\n", humanize.Plural(result.Documents, "document", "documents"), humanize.Bytes(result.Bytes), printable(c.Dst))
+		result.print(out)
 	}
-	if err == nil && len(result.Lost)+len(result.Refused) > 0 {
-		return findingError{fmt.Errorf("%w: %s", errDamagedParts, humanize.Plural(len(result.Lost), "place", "places"))}
+	if err != nil {
+		return err
 	}
-	return err
+	return result.failure()
 }

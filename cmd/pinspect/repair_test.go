@@ -31,3 +31,33 @@ func TestRepairCommand(t *testing.T) {
 		t.Errorf("into a store with containers: status %d\n%s", r.status, r.stderr)
 	}
 }
+
+// TestBackupReadable backs up what is left of a store that has lost a file, and restores
+// it: the same documents as of a repaired copy.
+func TestBackupReadable(t *testing.T) {
+	s := newSample(t)
+	segment := storeFiles(t, s.dir, "p/*/*.seg")[0]
+	check(t, os.Remove(filepath.Join(s.dir, segment)))
+	file := filepath.Join(t.TempDir(), "rest.backup")
+	if r := pinspect(t, "backup", s.dir, "-o", file); r.status == 0 || !strings.Contains(r.stderr, "--readable") {
+		t.Errorf("without --readable: status %d\n%s", r.status, r.stderr)
+	}
+	r := pinspect(t, "backup", s.dir, "-o", file, "--readable", "--json")
+	v := objects(t, r.stdout)
+	if r.status != exitFindings || len(v) != 1 || len(v[0]["left_out"].(map[string]any)["lost"].([]any)) != 1 {
+		t.Fatalf("status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	rest := filepath.Join(t.TempDir(), "rest")
+	clean(t, "restore", rest, file)
+	repaired := filepath.Join(t.TempDir(), "repaired")
+	pinspect(t, "repair", s.dir, repaired)
+	if a, b := clean(t, "export", repaired, "cities"), clean(t, "export", rest, "cities"); a != b || a == "" {
+		t.Error("the documents differ from those of a repaired copy")
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("beside the backup: %v, %v", left, err)
+	}
+	if r := pinspect(t, "backup", s.dir, "-o", file+"2", "--readable", "--since", file); r.status != 2 {
+		t.Errorf("with --since: status %d\n%s", r.status, r.stderr)
+	}
+}
