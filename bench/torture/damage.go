@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -192,18 +193,44 @@ func (s *closedStore) spoil(rng *rand.Rand) (d *damaged, places []string, n int)
 		default:
 			b, what = append(b, make([]byte, 100)...), "100 bytes longer, found"
 		}
-		if d.files[name] = b; b == nil {
-			delete(d.files, name)
+		// Physical partitions share a file by hard links: what becomes of its bytes all of its
+		// names show.
+		names := []string{name}
+		if b != nil {
+			names = s.links(name)
+		}
+		for _, link := range names {
+			if d.files[link] = b; b == nil {
+				delete(d.files, link)
+			}
+			places = append(places, placeOf(link))
 		}
 		d.what += fmt.Sprintf("%s at %d of %s; ", what, at, name)
 		n++
-		place := ""
-		if parts := strings.SplitN(name, "/", 3); parts[0] == "p" && len(parts) == 3 {
-			place = parts[0] + "/" + parts[1] + "/"
-		}
-		places = append(places, place)
 	}
 	return d, places, n
+}
+
+// links returns the names of a file: segment files of one number are one file.
+func (s *closedStore) links(name string) (all []string) {
+	if placeOf(name) == "" || path.Ext(name) != ".seg" {
+		return []string{name}
+	}
+	for _, other := range s.names {
+		if placeOf(other) != "" && path.Base(other) == path.Base(name) {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// placeOf returns the directory of the physical partition that a file lies in, "" if it
+// lies in none.
+func placeOf(name string) string {
+	if parts := strings.SplitN(name, "/", 3); parts[0] == "p" && len(parts) == 3 {
+		return parts[0] + "/" + parts[1] + "/"
+	}
+	return ""
 }
 
 // typed says whether an error is one that damage may cause.
