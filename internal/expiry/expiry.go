@@ -4,8 +4,9 @@
 // An item expires when its time to live has passed since it was written. Readers pass over
 // it from then on. Its space comes back after a grace period: then a compaction that takes
 // in the oldest run drops it, as it would drop a tombstone. In a container that keeps
-// changes somebody writes a tombstone for it before that: the items for it are found by
-// passes over all items of a partition.
+// changes the engine writes a tombstone for the item before that, so that a change feed
+// shows the end of the item. A Scan, which passes over all items of a partition, finds the
+// items that have expired.
 //
 // Invariants:
 //

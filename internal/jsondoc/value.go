@@ -1,7 +1,6 @@
 package jsondoc
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 
@@ -110,6 +109,3 @@ func (v *Value) AppendKey(dst []byte, scratch *[]byte) ([]byte, bool) {
 	}
 	return dst, false
 }
-
-// SameText reports whether two values are written alike.
-func (v *Value) SameText(o *Value) bool { return v.Kind == o.Kind && bytes.Equal(v.Text, o.Text) }

@@ -1,13 +1,13 @@
 // Package reclaim gives memory and files back when no reader can reach them any more.
 //
-// Readers take no lock: they load what is published inside an epoch guard. So whoever
-// takes something out of use retires it. The Reclaimer waits until every reader that could
-// have loaded it has left, and then calls the function that releases it.
+// Readers take no lock: inside an epoch guard they load versions, files and memtables that
+// writers have published. A writer that takes such an object out of use gives Retire the
+// function that releases it. The Reclaimer waits until every reader that could have loaded
+// the object has left its guard, and then calls the function.
 //
 // A file that no manifest names any more loses its name. Some removals have to wait
-// longer. Windows refuses to remove a name of a mapped file, even if the file is mapped by
-// another of its names: such files are shared by a neighbouring partition, or a slow
-// reader still holds them. On every system the last name of a file stays while a reader
+// longer. Windows refuses to remove any name of a mapped file. A neighbouring partition
+// that shares the file, or a slow reader, may still map it. On every system the last name of a file stays while a reader
 // has the file pinned: the reader may have to open the file again (openfile.Budget). The
 // Reclaimer tries such removals again whenever a reader has released a file, and when the
 // store closes. The next open removes the files that are left then.

@@ -20,8 +20,8 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// MaxSuffixes is the largest number of suffixes.
-const MaxSuffixes = 1000
+// maxSuffixes is the largest number of suffixes.
+const maxSuffixes = 1000
 
 // Rule says of which values a key is made. Its values are the levels of one key: those of
 // Join, then that of SuffixOf.
@@ -56,8 +56,8 @@ func (r *Rule) Check() error {
 	switch {
 	case r.SuffixOf != "" && r.Suffixes == 0:
 		return errors.New("Synthetic.SuffixOf without Suffixes")
-	case r.Suffixes != 0 && (r.Suffixes < 2 || r.Suffixes > MaxSuffixes):
-		return fmt.Errorf("Synthetic.Suffixes %d: between 2 and %d", r.Suffixes, MaxSuffixes)
+	case r.Suffixes != 0 && (r.Suffixes < 2 || r.Suffixes > maxSuffixes):
+		return fmt.Errorf("Synthetic.Suffixes %d: between 2 and %d", r.Suffixes, maxSuffixes)
 	case len(r.Join) < least || len(r.Join) > most:
 		return fmt.Errorf("Synthetic.Join: %d paths, between %d and %d", len(r.Join), least, most)
 	}

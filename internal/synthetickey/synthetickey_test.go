@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 		"three and a suffix":   {Join: []string{"/a", "/b", "/c"}, Suffixes: 2, SuffixOf: "/d"},
 		"a suffix of nothing":  {Join: []string{"/a", "/b"}, SuffixOf: "/c"},
 		"one suffix":           {Join: []string{"/a"}, Suffixes: 1},
-		"very many suffixes":   {Join: []string{"/a"}, Suffixes: MaxSuffixes + 1},
+		"very many suffixes":   {Join: []string{"/a"}, Suffixes: maxSuffixes + 1},
 		"less than no suffix":  {Join: []string{"/a"}, Suffixes: -1},
 		"no path and a suffix": {Suffixes: 2},
 	} {
