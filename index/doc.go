@@ -1,6 +1,6 @@
 // Package index finds documents by their values. An index lists, for each value at each
 // path of the documents of a file, the ordinals of the versions that have it. A segment
-// has its index as a section. docs/index.md has the format to the byte.
+// has its index as a section. docs/secondary-indexes.md has the format to the byte.
 //
 //	offset 0 ┌───────────────────────────────┐
 //	         │ bitmaps and blocks, mixed     │  a bitmap begins at a multiple of 32

@@ -12,7 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/binfmt"
 )
 
-// TestLayout prints indexes as docs/index.md describes them, by nothing that reads
+// TestLayout prints indexes as docs/secondary-indexes.md describes them, by nothing that reads
 // indexes. A command index has documents, with a number before them: how often those of
 // the line come, in turns. An empty document, as -, is a tombstone.
 func TestLayout(t *testing.T) {
