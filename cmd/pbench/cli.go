@@ -14,6 +14,7 @@ type commands struct {
 	Copy    copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`
 	Compare compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
 	List    listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
+	Version versionCommand `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
 }
 
 const description = `Load and measure Cleave stores. Without a command: a demonstration of at most half a minute.

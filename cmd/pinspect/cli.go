@@ -46,6 +46,7 @@ type commands struct {
 	Restore    restoreCommand    `cmd:"" help:"Make a store of backups, or check them."`
 	Repair     repairCommand     `cmd:"" help:"Write what can be read of a damaged store into a new one."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
+	Version    versionCommand    `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
 }
 
 const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed; restore and repair make a new one.

@@ -48,6 +48,7 @@ var printed = []jsonfields.Object{
 	{Name: "repair: repaired", Value: repairResult{}},
 	{Name: "verify: finding", Value: findingRow{}},
 	{Name: "verify: summary", Value: verifySummary{}},
+	{Name: "version: version", Value: versionReport{}},
 }
 
 // known says of which fields a printed object may consist.
@@ -124,6 +125,7 @@ func TestJSONFields(t *testing.T) {
 		{"restore", "--check", s.dir, backup},
 		{"repair", s.dir, filepath.Join(t.TempDir(), "repaired")},
 		{"verify", s.dir},
+		{"version"},
 	} {
 		for _, v := range objects(t, clean(t, append(args, "--json")...)) {
 			kind, _ := v["type"].(string)

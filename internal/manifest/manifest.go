@@ -87,7 +87,8 @@ import (
 // Format is the version of the store manifests that this program writes.
 const Format = 2
 
-const partitionFormat = 1
+// PartitionFormat is the version of the partition manifests that this program writes.
+const PartitionFormat = 1
 
 // MaxBytes bounds the size of a manifest that Load reads, with all that it builds on.
 const MaxBytes = 256 << 20
@@ -142,7 +143,7 @@ func encode(kind Kind, generation uint64, base link, v any) (data []byte, sum ui
 	if err != nil {
 		return nil, 0, fmt.Errorf("manifest: %w", err)
 	}
-	head := fmt.Sprintf("%s %s %d", magic, kind, partitionFormat)
+	head := fmt.Sprintf("%s %s %d", magic, kind, PartitionFormat)
 	if kind == StoreKind {
 		head = fmt.Sprintf("%s %s %d %d %d %08x", magic, kind, Format, generation, base.generation, base.sum)
 	}
@@ -187,7 +188,7 @@ func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, 
 	if words[1] != string(kind) {
 		return refuse(0, "a %.32q manifest where %q is expected", words[1], string(kind))
 	}
-	newest, n := uint64(partitionFormat), 5
+	newest, n := uint64(PartitionFormat), 5
 	if kind == StoreKind {
 		newest = Format
 	}
