@@ -1,6 +1,11 @@
 package engine
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+)
 
 // MarshalJSON implements json.Marshaler: errors as text, durations in
 // nanoseconds, times as RFC 3339 has them.
@@ -12,6 +17,19 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	}{plain(s), errorText(s.Failed)})
 }
 
+// UnmarshalJSON implements json.Unmarshaler, for what MarshalJSON writes. Of an error only
+// its text comes back.
+func (s *Stats) UnmarshalJSON(text []byte) error {
+	type plain Stats
+	read := struct {
+		*plain
+		Failed string `json:"failed"`
+	}{plain: (*plain)(s)}
+	err := json.Unmarshal(text, &read)
+	s.Failed = textError(read.Failed)
+	return err
+}
+
 // MarshalJSON implements json.Marshaler: the error as text.
 func (d Damage) MarshalJSON() ([]byte, error) {
 	type plain Damage
@@ -21,14 +39,40 @@ func (d Damage) MarshalJSON() ([]byte, error) {
 	}{plain(d), errorText(d.Err)})
 }
 
-// MarshalJSON implements json.Marshaler: kind and compression by their names.
-func (d ContainerDef) MarshalJSON() ([]byte, error) {
-	type plain ContainerDef
-	return json.Marshal(struct {
-		plain
-		Kind        string `json:"kind"`
-		Compression string `json:"compression"`
-	}{plain(d), d.Kind.String(), d.Compression.String()})
+// UnmarshalJSON implements json.Unmarshaler, for what MarshalJSON writes. Of the error only
+// its text comes back.
+func (d *Damage) UnmarshalJSON(text []byte) error {
+	type plain Damage
+	read := struct {
+		*plain
+		Err string `json:"error"`
+	}{plain: (*plain)(d)}
+	err := json.Unmarshal(text, &read)
+	d.Err = textError(read.Err)
+	return err
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k ContainerKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *ContainerKind) UnmarshalText(text []byte) error {
+	for *k = range Opaque + 1 {
+		if k.String() == string(text) {
+			return nil
+		}
+	}
+	*k = JSON
+	return invalidf("kind %q: want json or opaque", jsondoc.Clip(string(text)))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c Compression) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler: see ParseCompression.
+func (c *Compression) UnmarshalText(text []byte) (err error) {
+	*c, err = ParseCompression(string(text))
+	return err
 }
 
 func errorText(err error) string {
@@ -36,4 +80,11 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+func textError(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
 }

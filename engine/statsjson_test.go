@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,18 +56,60 @@ func TestStatsJSON(t *testing.T) {
 		t.Errorf("definition: %v", def)
 	}
 
-	// What is read back is what was written, but for errors and names of kinds.
-	s.Failed, s.Damage = nil, nil
-	for i := range s.Containers {
-		s.Containers[i].Def = ContainerDef{}
-	}
-	text, err = json.Marshal(s)
-	must(t, err)
-	text = []byte(strings.NewReplacer(`"kind":"json",`, "", `"compression":"fast",`, "", `,"kind":"json"`, "", `,"compression":"fast"`, "").Replace(string(text)))
+	// What is read back is what was written; of errors, the text.
 	var again Stats
 	must(t, json.Unmarshal(text, &again))
 	if !reflect.DeepEqual(again, s) {
 		t.Errorf("read back:\n%+v\nwant\n%+v", again, s)
+	}
+	var none Stats
+	must(t, json.Unmarshal([]byte(`{"writes":1}`), &none))
+	if none.Failed != nil || none.Writes != 1 {
+		t.Errorf("read: %+v", none)
+	}
+	if err := json.Unmarshal([]byte(`{"containers":[{"definition":{"kind":"none"}}]}`), &none); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a kind that is none: %v", err)
+	}
+}
+
+// TestStatsJSONNames judges every name in the JSON of a filled Stats, however deep: lower
+// case, and durations with their unit. No value is an empty object, as an error or a
+// struct without exported fields would be.
+func TestStatsJSONNames(t *testing.T) {
+	var s Stats
+	fill(t, reflect.ValueOf(&s).Elem())
+	text, err := json.Marshal(s)
+	must(t, err)
+	var tree any
+	must(t, json.Unmarshal(text, &tree))
+	name := regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	seen := 0
+	var judge func(path string, v any)
+	judge = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if len(v) == 0 {
+				t.Errorf("%s is an empty object", path)
+			}
+			for key, value := range v {
+				seen++
+				if !name.MatchString(key) {
+					t.Errorf("%s.%s: the name is not in lower case", path, key)
+				}
+				if n, ok := value.(float64); ok && n == float64(time.Second) && !strings.HasSuffix(key, "_ns") {
+					t.Errorf("%s.%s: the name of a duration ends with its unit", path, key)
+				}
+				judge(path+"."+key, value)
+			}
+		case []any:
+			for _, value := range v {
+				judge(path+"[]", value)
+			}
+		}
+	}
+	judge("stats", tree)
+	if seen < 100 {
+		t.Errorf("only %d names", seen)
 	}
 }
 
