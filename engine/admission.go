@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/partmap"
@@ -134,9 +135,13 @@ func (c *Container) route(epk *partmap.EPK) (*partition, error) {
 
 // spend takes the cost of a read or write from the meter of the partition, and counts it
 // if it is sampled.
-func (p *partition) spend(pk []byte, ru float64) {
+func (p *partition) spend(pk []byte, ru float64) { p.spendDrawn(pk, ru, rand.Uint32()) }
+
+// spendDrawn is spend with a random number: its lowest bits say whether the operation is
+// sampled.
+func (p *partition) spendDrawn(pk []byte, ru float64, draw uint32) {
 	p.Charge(ru)
-	if p.db.sampled() {
+	if draw&p.db.unsampled == 0 {
 		p.Sample(pk, ru)
 	}
 }

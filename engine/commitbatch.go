@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keysizes"
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -38,6 +39,7 @@ type commit struct {
 	tx     *Tx // the transaction whose writes the batch has; nil: none
 	sync   bool
 	waited time.Duration
+	on     waits // without stalled, which is waited
 
 	counted keysizes.Counted
 	files   uint64                // state of the set of files when the operations were looked up
@@ -89,11 +91,20 @@ func (u *commit) run(ctx context.Context) error {
 	if len(u.ops) == 0 {
 		return nil
 	}
+	watch := u.c.db.start()
 	p, w, err := u.place(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.showTimed(w, &u.on)
 	}
-	return p.show(w)
+	u.on.stalled = u.waited
+	switch {
+	case u.tx != nil: // update.run times it
+	case u.alone:
+		u.c.ended(latency.Write, watch, p, &u.epk, u.on, err)
+	default:
+		u.c.ended(latency.Batch, watch, p, &u.epk, u.on, err)
+	}
+	return err
 }
 
 // place does steps 2 to 5 in the partition that the batch belongs to. The caller shows
@@ -115,7 +126,7 @@ func (u *commit) place(ctx context.Context) (*partition, record, error) {
 		u.charge += spent
 		p.spend(u.pk.Encoded(), spent)
 		if err != nil {
-			return nil, record{}, err
+			return p, record{}, err
 		}
 		u.count()
 		return p, w, nil
@@ -192,7 +203,9 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) (record, error) {
 	if p.db.opts.lookedAhead != nil {
 		p.db.opts.lookedAhead()
 	}
+	since := p.db.waiting()
 	p.mu.Lock()
+	p.db.waited(since, &u.on.locked)
 	w, err := p.applyBatchLocked(u)
 	p.mu.Unlock()
 	if err != nil {

@@ -54,12 +54,13 @@ func (p *partition) tellCompacted(c *lsm.Compacted, start time.Time, event Compa
 	event.ItemsIn, event.ItemsOut, event.BytesIn, event.BytesOut = c.ItemsIn, c.ItemsOut, c.BytesIn, c.BytesOut
 	event.Duration = p.db.clockSince(start)
 	n := &p.db.counters
-	count, bytes := &n.compactions, &n.compactedBytes
+	kind, count, bytes := 0, &n.compactions, &n.compactedBytes
 	if event.Trim {
-		count, bytes = &n.trims, &n.trimmedBytes
+		kind, count, bytes = 1, &n.trims, &n.trimmedBytes
 	} else if event.Reindex {
-		count, bytes = &n.reindexes, &n.reindexedBytes
+		kind, count, bytes = 2, &n.reindexes, &n.reindexedBytes
 	}
+	p.db.times.rewrites[kind].Record(event.Duration, 1)
 	count.Add(1)
 	bytes.Add(c.BytesOut)
 	notify(p.db, p.db.opts.Events.Compacted, event)

@@ -42,6 +42,7 @@ type Container struct {
 	paths      *jsondoc.Paths
 	unique     *uniquekey.Keys // nil: there are none
 	scanLimits jsondoc.Limits
+	throttled  atomic.Int64  // calls refused
 	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool

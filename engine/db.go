@@ -80,6 +80,7 @@ type DB struct {
 	files    *openfile.Budget
 	hot      *rowcache.Cache
 	counters counters
+	times    timings
 
 	gate         pressure.Gate // admits writes to memory
 	work         *scheduler.Scheduler
@@ -125,6 +126,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		hot:    rowcache.New(o.hotBytes()),
 		closed: make(chan struct{}),
 	}
+	db.times.calls.Init(o.SlowCall)
 	db.initWork()
 	db.initEnv()
 	if watch.opened != nil {

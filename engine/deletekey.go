@@ -36,6 +36,7 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 		return Meta{}, invalidf("DeleteLogicalPartition: a logical partition has no etag")
 	}
 	r := requests.Get().(*request)
+	r.watch = c.db.start()
 	defer r.release()
 	r.setTombstone(pk.Encoded(), nil)
 	return c.write(ctx, r, o, anything)

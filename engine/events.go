@@ -24,6 +24,7 @@ type EventListener struct {
 	NearlyFull      func(NearlyFullEvent)
 	ClockSetBack    func(ClockEvent)
 	LogDropped      func(LogDroppedEvent)
+	SlowCall        func(SlowCallEvent) // of calls that take longer than Options.SlowCall
 }
 
 // FlushEvent tells of a memtable that became a run of segment files.

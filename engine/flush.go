@@ -46,10 +46,12 @@ func (p *partition) writeOldest(ctx context.Context) error {
 		mem.LetGo(&db.env)
 		db.gate.Release()
 	})
+	took := db.clockSince(start)
+	db.times.flushes.Record(took, 1)
 	db.counters.flushes.Add(1)
 	db.counters.flushedBytes.Add(done.Bytes)
 	notify(db, db.opts.Events.Flushed, FlushEvent{
-		Container: p.c.name, Partition: p.ID, Items: done.Items, RawBytes: mem.RawBytes(), Bytes: done.Bytes, Duration: db.clockSince(start),
+		Container: p.c.name, Partition: p.ID, Items: done.Items, RawBytes: mem.RawBytes(), Bytes: done.Bytes, Duration: took,
 	})
 	return nil
 }

@@ -157,6 +157,11 @@ type Options struct {
 	// Logger receives messages about background work and errors. It may be called under
 	// locks and must not call the store. Its panics are ignored. Nil: silent.
 	Logger *slog.Logger
+	// SlowCall is how long a call may take before the listener's SlowCall is told of it. With
+	// it every call is timed, and so are the waits of writes: a read from memory then takes
+	// some 10 % longer. 0: no call is slow, and some of the reads, scans and queries are
+	// timed, for DB.Metrics.
+	SlowCall time.Duration
 	// Events are called as things happen. Nil: none.
 	Events *EventListener
 
@@ -295,6 +300,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.checkpointRoot == nil {
 		out.checkpointRoot = vfs.CreateRoot
+	}
+	if out.SlowCall < 0 {
+		return out, invalidf("SlowCall %v", out.SlowCall)
 	}
 	if out.MaxOpenFiles < 0 || out.MaxMappedFiles < 0 {
 		return out, invalidf("MaxOpenFiles %d, MaxMappedFiles %d: at least 1, or 0 for the default", out.MaxOpenFiles, out.MaxMappedFiles)

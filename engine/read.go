@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -147,6 +149,8 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		return Item{}, err
 	}
 	db := c.db
+	draw := rand.Uint32()
+	watch := db.timed(latency.Read, draw)
 	encoded := pk.Encoded()
 	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
 	var ver item.Version
@@ -180,11 +184,13 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		gone = ver.Expires <= now
 	}
 	if gone {
-		p.spend(encoded, cost.Failed)
+		p.spendDrawn(encoded, cost.Failed, draw)
+		c.ended(latency.Read, watch, p, epk, waits{}, ErrNotFound)
 		return Item{Meta: Meta{Charge: cost.Failed}}, ErrNotFound
 	}
 	charge := cost.Read(len(out) - n)
-	p.spend(encoded, charge)
+	p.spendDrawn(encoded, charge, draw)
+	c.ended(latency.Read, watch, p, epk, waits{}, nil)
 	return Item{
 		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires), Charge: charge},
 		Body: out[n:],

@@ -125,7 +125,24 @@ func (j *ReshapeJob) finish(err error) {
 	j.update(func(p *ReshapeProgress) { p.Phase = PhaseDone })
 	err = j.end(err)
 	j.cancel()
+	j.db.counters.reshapes[p.Kind][resultOf(err)].Add(1)
 	notify(j.db, j.db.opts.Events.Reshaped, ReshapeEvent{ReshapeProgress: p, Err: err})
+}
+
+// reshapeResults are the ways in which a job ends, in metrics.
+var reshapeResults = [...]string{"done", "refused", "cancelled", "failed"}
+
+// resultOf returns the index in reshapeResults of the error of a job.
+func resultOf(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrRefused):
+		return 1
+	case errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed):
+		return 2
+	}
+	return 3
 }
 
 // newJob makes a job of the container.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
@@ -51,15 +53,25 @@ func (r *QueryResult) All() iter.Seq2[Item, error] {
 		start := time.Now()
 		r.progress, r.finished, r.elapsed = exec.Progress{}, false, 0
 		defer func() { r.elapsed = time.Since(start) }()
+		r.c.db.counters.queries.Add(1)
+		watch := r.c.db.timed(latency.Query, rand.Uint32())
+		var body time.Duration // how long the body of the loop took
 		e, _, err := r.prepare()
 		if err == nil {
 			defer e.Close()
-			r.finished, err = e.Run(func(row *exec.Row) bool {
+			show := func(row *exec.Row) bool {
 				if row.Seq == 0 {
 					return yield(Item{Body: row.Body}, nil) // of groups
 				}
 				return give(yield, row)
-			})
+			}
+			if watch.runs {
+				show = r.c.db.without(show, &body)
+			}
+			r.finished, err = e.Run(show)
+		}
+		if watch.runs {
+			r.c.took(latency.Query, r.c.db.opts.elapsed()-watch.begun-body, nil, nil, waits{}, err)
 		}
 		if err != nil {
 			yield(Item{}, err)

@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"iter"
+	"math/rand/v2"
 
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -49,7 +51,7 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 	return func(yield func(Item, error) bool) {
 		err := c.checkPartitionKey(pk)
 		if err == nil {
-			opts := o.at(s)
+			opts := c.timeScan(o, s)
 			err = exec.ScanKey(ctx, c.host(), pk, from, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		}
 		if err != nil {
@@ -60,13 +62,21 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		opts := o.at(s)
+		opts := c.timeScan(o, s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
 		err := exec.ScanRange(ctx, c.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		if err != nil {
 			yield(Item{}, err)
 		}
 	}
+}
+
+// timeScan counts a scan and returns its options, with which it is timed or not.
+func (c *Container) timeScan(o *ScanOptions, s *Snapshot) exec.ScanOptions {
+	c.db.counters.scans.Add(1)
+	opts := o.at(s)
+	opts.Timed = c.db.times.calls.Timed(latency.Scan, rand.Uint32())
+	return opts
 }
 
 // at returns the options of a scan, as of a snapshot if that is not nil.

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cleavestore/cleave/splitter"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -24,6 +25,8 @@ type counters struct {
 	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
 	clockSetBack                  atomic.Int64
+	scans, queries                atomic.Int64
+	reshapes                      [splitter.Install + 1][len(reshapeResults)]atomic.Int64
 	backgroundErrors              atomic.Int64
 }
 

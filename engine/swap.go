@@ -43,6 +43,7 @@ func (r *reshape) swap() (err error) {
 	if err != nil {
 		return err
 	}
+	db.times.pauses[r.plan.Kind].Record(swapped.Sub(start), 1)
 	r.job.update(func(p *ReshapeProgress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
 	return nil
 }

@@ -187,6 +187,7 @@ func (r *reshape) inheritMeters() {
 // admit refuses an operation while the balance of the meter is overdrawn.
 func (p *partition) admit(m *meter.Meter) error {
 	if wait := m.Admit(p.db.uptime()); wait > 0 {
+		p.c.throttled.Add(1)
 		return &ThrottledError{Partition: p.ID, RetryAfter: wait}
 	}
 	return nil

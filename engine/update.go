@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
@@ -156,11 +157,19 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 		opts.Reruns = defaultReruns
 	}
 	u.serializable = opts.Serializable
+	watch := c.db.start()
+	err = u.tries(ctx, c, pk, sync, opts.Reruns, fn)
+	c.ended(latency.Transaction, watch, nil, &u.epk, u.commit.on, err)
+	return err
+}
+
+// tries runs the transaction until it meets no conflict.
+func (u *update) tries(ctx context.Context, c *Container, pk PartitionKey, sync bool, reruns int, fn func(*Tx) error) error {
 	for try := 0; ; try++ {
 		if err := u.try(ctx, c, pk, sync, fn); err != errChanged {
 			return err
 		}
-		if try >= opts.Reruns {
+		if try >= reruns {
 			return fmt.Errorf("partition key %s, tried %d times: %w", pk, try+1, ErrConflict)
 		}
 		most := min(firstJitter<<min(try, 10), mostJitter)

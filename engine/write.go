@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keysizes"
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
@@ -25,7 +26,9 @@ type request struct {
 	ifMatch      ETag
 	ttl          int64 // milliseconds, 0: for ever
 	sync         bool
-	from         origin // fromCopy: ver.Expires is kept
+	from         origin    // fromCopy: ver.Expires is kept
+	watch        stopwatch // runs if a caller waits for the write
+	on           waits     // without stalled, which is waited
 	waited       time.Duration
 	spent        float64          // RU, once place has returned
 	counted      keysizes.Counted // set by measure
@@ -39,7 +42,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body, r.counted, r.from = nil, keysizes.Counted{}, fromCaller
+	r.ver.Body, r.counted, r.from, r.watch = nil, keysizes.Counted{}, fromCaller, stopwatch{}
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -85,6 +88,7 @@ func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptio
 	}
 	defer call.Leave()
 	r := requests.Get().(*request)
+	r.watch = c.db.start()
 	defer r.release()
 	var given PartitionKey
 	if o != nil {
@@ -172,6 +176,7 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 		return Meta{}, err
 	}
 	r := requests.Get().(*request)
+	r.watch = c.db.start()
 	defer r.release()
 	if v == verbDelete {
 		r.setTombstone(pk.Encoded(), bytesOf(id))
@@ -216,8 +221,10 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 	p, w, err := c.place(ctx, r)
 	o.charged(r.spent)
 	if err == nil {
-		err = p.show(w)
+		err = p.showTimed(w, &r.on)
 	}
+	r.on.stalled = r.waited
+	c.ended(latency.Write, r.watch, p, &r.epk, r.on, err)
 	if err != nil {
 		return Meta{Charge: r.spent}, err
 	}
@@ -227,7 +234,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 // place does steps 2 to 5 in the partition that the item belongs to. The caller shows
 // the record.
 func (c *Container) place(ctx context.Context, r *request) (*partition, record, error) {
-	r.waited, r.spent = 0, 0
+	r.waited, r.spent, r.on = 0, 0, waits{}
 	for {
 		p, err := c.route(&r.epk)
 		if err != nil {
@@ -269,7 +276,9 @@ func (p *partition) apply(ctx context.Context, r *request) (w record, err error)
 		if p.db.opts.lookedAhead != nil {
 			p.db.opts.lookedAhead()
 		}
+		since := p.db.waiting()
 		p.mu.Lock()
+		p.db.waited(since, &r.on.locked)
 		w, err = p.applyLocked(r, &ahead)
 		p.mu.Unlock()
 		if err == nil {

@@ -5,7 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/metrics"
 )
 
 // Close writes and syncs what was appended, closes the file, and keeps or removes the
@@ -79,6 +81,7 @@ func (l *Log) abandon() {
 // counters count since Create.
 type counters struct {
 	records, bytes, writes, syncs, waits, waited, rotations, made, recycled atomic.Int64
+	syncTimes                                                               latency.Recorder
 }
 
 // Stats describes a log. The counts are since Create.
@@ -97,6 +100,9 @@ type Stats struct {
 	Recycled  int64         `json:"recycled"`      // of Made, out of old files
 	Dropped   Dropped       `json:"dropped"`       // what Recover found before Create and dropped
 }
+
+// SyncTimes returns how long the syncs of records took.
+func (l *Log) SyncTimes() metrics.Histogram { return l.count.syncTimes.Snapshot() }
 
 // Stats returns the present figures.
 func (l *Log) Stats() Stats {

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -162,9 +163,11 @@ func (l *Log) syncLocked(e extent) error {
 	if e.off > f.filled {
 		sync = f.SyncReserved
 	}
+	start := time.Now()
 	if err := sync(); err != nil {
 		return l.fail(fault.IO("sync", f.Name(), -1, err))
 	}
+	l.count.syncTimes.Record(time.Since(start), 1)
 	f.filled = max(f.filled, e.off)
 	l.count.syncs.Add(1)
 	return nil

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"time"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
@@ -37,6 +38,11 @@ type Host interface {
 	Read(ctx context.Context, pk partmap.Key, id string, at, installEpoch uint64) (row Row, found bool, err error)
 	// Sampled says whether Sample of a partition is to be called for an operation.
 	Sampled() bool
+	// Elapsed is the clock by which scans are timed.
+	Elapsed() time.Duration
+	// Scanned is told how long a scan took without its consumer, and how much of that it
+	// waited to be admitted. pk is invalid if the scan was not of one logical partition.
+	Scanned(pk partmap.Key, took, throttled time.Duration, err error)
 	// Wait waits until a partition that has refused a call with err admits the next one.
 	// It returns err if err is no such refusal.
 	Wait(ctx context.Context, err error) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/cost"
@@ -41,6 +42,8 @@ type ScanOptions struct {
 	Claims bool
 	// Unique says that the container has unique keys: ids with the mark of claims are claims.
 	Unique bool
+	// Timed says that Host.Scanned is told how long the scan took.
+	Timed bool
 }
 
 // ScanKey passes to yield the items of one logical partition, from the id from on in the
@@ -60,7 +63,7 @@ func ScanKey(ctx context.Context, h Host, pk partmap.Key, from string, o *ScanOp
 	sc.bound.Set(&first)
 	sc.bounded, sc.inclusive = true, true
 	_, _, err := sc.run(partmap.Range{Min: epk, Max: epk}, yield)
-	return unlessStopped(err)
+	return sc.ended(unlessStopped(err))
 }
 
 // ScanRange passes to yield the items of a range in key-space order. It returns nil if
@@ -72,7 +75,30 @@ func ScanRange(ctx context.Context, h Host, rest partmap.Range, o *ScanOptions, 
 	for more := true; more && !rest.Empty() && err == nil; {
 		rest, more, err = sc.run(rest, yield)
 	}
-	return unlessStopped(err)
+	return sc.ended(unlessStopped(err))
+}
+
+// ended tells the host how long the scan took, if it is timed, and returns err.
+func (s *scanner) ended(err error) error {
+	if s.timed {
+		s.h.Scanned(s.pk, s.took+s.throttled, s.throttled, err)
+	}
+	return err
+}
+
+// addSince adds the time since then to d, if the scan is timed.
+func (s *scanner) addSince(then time.Duration, d *time.Duration) {
+	if s.timed {
+		*d += s.h.Elapsed() - then
+	}
+}
+
+// clock is Host.Elapsed, if the scan is timed.
+func (s *scanner) clock() time.Duration {
+	if !s.timed {
+		return 0
+	}
+	return s.h.Elapsed()
 }
 
 // bytesOfID views an id as bytes, which must not be written to.
@@ -107,6 +133,9 @@ type scanner struct {
 	visited      bool     // with accept: the visit of the first partition is already paid for
 	read         float64  // with accept: RU of the items of this batch that were shown to it
 	spent        float64  // with accept: RU of all batches
+
+	timed           bool
+	took, throttled time.Duration // by reading batches, and by waiting to be admitted
 
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
@@ -160,6 +189,7 @@ func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
 	s.reverse, s.borrow, s.charged = o.Reverse, o.Borrow, o.Charge
 	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
+	s.timed = o.Timed
 	if s.left = o.Limit; s.left <= 0 {
 		s.left = int(^uint(0) >> 1)
 	}
@@ -266,12 +296,17 @@ func (s *scanner) batches(p Part, at uint64, yield func(*Row) bool) error {
 	}
 	s.visited = false
 	for s.left > 0 {
+		then := s.clock()
 		more, err := s.fill(p, at)
+		s.addSince(then, &s.took)
 		if err == lsm.ErrMoved {
 			return err
 		}
 		if s.begun && err != nil {
-			if err = s.h.Wait(s.ctx, err); err == nil {
+			then = s.clock()
+			err = s.h.Wait(s.ctx, err)
+			s.addSince(then, &s.throttled)
+			if err == nil {
 				continue
 			}
 		}

@@ -1,0 +1,91 @@
+// Package metricset collects the samples of a metrics.Snapshot.
+package metricset
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/metrics"
+)
+
+// Set collects samples. It serves one goroutine.
+type Set struct {
+	samples map[*metrics.Desc][]metrics.Sample
+	at      map[string]int // by name and labels: index in samples
+}
+
+// New returns an empty set.
+func New() *Set {
+	return &Set{samples: make(map[*metrics.Desc][]metrics.Sample), at: make(map[string]int)}
+}
+
+// Number is the type of a value.
+type Number interface {
+	~int | ~int64 | ~uint64 | ~float64
+}
+
+// Add adds a number to the sample with these values of the labels. It panics if there is
+// no such metric, or if it has other labels: both are mistakes in the program.
+func Add[N Number](s *Set, name string, v N, labels ...string) {
+	s.sample(name, labels).Value += float64(v)
+}
+
+// Raise raises the sample with these values of the labels to a number, if it is lower.
+func Raise[N Number](s *Set, name string, v N, labels ...string) {
+	sample := s.sample(name, labels)
+	sample.Value = max(sample.Value, float64(v))
+}
+
+// Flag adds 1 if is holds, else 0.
+func (s *Set) Flag(name string, is bool) {
+	n := 0
+	if is {
+		n = 1
+	}
+	Add(s, name, n)
+}
+
+// Seconds adds a duration to the sample with these values of the labels.
+func (s *Set) Seconds(name string, d time.Duration, labels ...string) {
+	Add(s, name, d.Seconds(), labels...)
+}
+
+// Histogram sets a histogram.
+func (s *Set) Histogram(name string, h metrics.Histogram, labels ...string) {
+	s.sample(name, labels).Histogram = &h
+}
+
+// Container returns the label of a container, of which there are i before it.
+func Container(i int, name string) string {
+	if i < metrics.MostContainers {
+		return name
+	}
+	return metrics.Rest
+}
+
+func (s *Set) sample(name string, labels []string) *metrics.Sample {
+	d := metrics.Find(name)
+	if d == nil || len(d.Labels) != len(labels) {
+		panic(fmt.Sprintf("there is no metric %s with %d labels", name, len(labels)))
+	}
+	key := name + "\x00" + strings.Join(labels, "\x00")
+	i, ok := s.at[key]
+	if !ok {
+		i = len(s.samples[d])
+		s.at[key] = i
+		s.samples[d] = append(s.samples[d], metrics.Sample{Labels: labels})
+	}
+	return &s.samples[d][i]
+}
+
+// Snapshot returns what was collected.
+func (s *Set) Snapshot(now, since time.Time) metrics.Snapshot {
+	out := metrics.Snapshot{Time: now, Since: since}
+	for _, d := range metrics.Catalogue() {
+		if samples := s.samples[d]; len(samples) > 0 {
+			out.Metrics = append(out.Metrics, metrics.Metric{Desc: d, Samples: samples})
+		}
+	}
+	return out
+}
