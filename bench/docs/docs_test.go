@@ -235,6 +235,7 @@ func newChecker(t *testing.T) *doctest.Checker {
 // TestGo: the Go of the pages compiles.
 func TestGo(t *testing.T) {
 	checker := newChecker(t)
+	checker.Prelude = "var (ctx context.Context; db *engine.DB; c *engine.Container; dir string; doc []byte; key engine.PartitionKey)"
 	blocks := 0
 	for _, p := range allPages(t) {
 		for _, err := range checker.Check(p) {

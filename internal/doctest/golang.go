@@ -17,6 +17,8 @@ import (
 
 // A Checker type-checks Go. It knows the packages that it was made with and what they import.
 type Checker struct {
+	Prelude string // Go declarations that all pages may use
+
 	fset     *token.FileSet
 	importer types.Importer
 	exports  map[string]string // files with export data
@@ -62,19 +64,20 @@ var declaration = regexp.MustCompile(`(?m)^(func|type|import) `)
 
 // Check type-checks the Go of a page. A block with a package clause is a file, one that
 // declares functions or types has declarations, any other one has the statements of a
-// function. A … stands for code that is left out. Variables that a block does not use are
+// function. A block that is written to a file is left to the command that compiles it. A …
+// stands for code that is left out. Variables that a block does not use are
 // no errors, since pages show parts.
 func (c *Checker) Check(p *Page) []error {
 	var prelude strings.Builder
 	var failed []error
 	for _, b := range p.Blocks {
 		prelude.WriteString(b.Notes["go"])
-		if b.Lang != "go" || b.Notes["not run"] != "" {
+		if b.Lang != "go" || b.Notes["not run"] != "" || b.Notes["file"] != "" {
 			continue
 		}
 		text := strings.ReplaceAll(b.Text, "…", "")
 		at := fmt.Sprintf("//line %s:%d\n", p.Name, b.Line+1)
-		head := "package page\n" + prelude.String()
+		head := "package page\n" + c.Prelude + "\n" + prelude.String()
 		switch {
 		case strings.HasPrefix(b.Text, "package "), strings.HasPrefix(b.Text, "//") && strings.Contains(b.Text, "\npackage "):
 			text = at + text
