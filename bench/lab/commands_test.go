@@ -37,7 +37,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "splits", "cold", "feed", "catchup"} {
+	for _, command := range []string{"", "splits", "cold", "feed", "catchup", "chart peers", "chart split", "chart model"} {
 		s := newSession(t)
 		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" {

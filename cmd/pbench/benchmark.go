@@ -61,6 +61,7 @@ type benchmark struct {
 	// Set by those who want them.
 	before, after func() error
 	interval      func(measure.Interval)
+	places        bool // count operations by their place in the key space
 	splits        *splitWatch
 	splitAt       []time.Duration // since the measuring began
 	copyEvery     time.Duration   // between checkpoints; 0: none
@@ -86,7 +87,7 @@ func newBenchmark(env *harness.Environment, t *harness.Target, f *loopFlags, w w
 func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 	quiet := *b
 	quiet.before, quiet.after, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil
-	quiet.copyEvery = 0
+	quiet.copyEvery, quiet.places = 0, false
 	quiet.seed++ // other operations than those that are measured
 	o, err := quiet.perform(ctx, "maximum", 0, b.env.Trial.Maximum, 0)
 	b.mem = quiet.mem
@@ -133,7 +134,7 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	loop := measure.Loop{
 		Workload: b.workload, Documents: b.target.Docs, Store: b.target.Container,
 		Workers: b.Workers, Seed: b.seed, Rate: perSecond, Clock: b.clock,
-		Duration: d, Limit: limit, Memory: &b.mem, After: b.after,
+		Duration: d, Limit: limit, Memory: &b.mem, After: b.after, Places: b.places,
 		Before: func() error {
 			if b.before != nil {
 				if err := b.before(); err != nil {

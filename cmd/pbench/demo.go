@@ -71,8 +71,10 @@ func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir s
 	if err != nil {
 		return err
 	}
-	t := &harness.Target{Dir: dir, Name: "food", Splits: new(harness.SplitLog)}
-	if t.Store, err = env.Open(ctx, dir, engine.Options(env, t.Splits)); err != nil {
+	t := &harness.Target{Dir: dir, Name: "food", Splits: new(harness.SplitLog), Work: new(harness.WorkLog)}
+	options := engine.Options(env, t.Splits)
+	options.Work = t.Work
+	if t.Store, err = env.Open(ctx, dir, options); err != nil {
 		return err
 	}
 	t.Shut = sync.OnceValue(t.Store.Close)

@@ -14,6 +14,7 @@ func TestJSONFields(t *testing.T) {
 	text := jsonfields.Text([]jsonfields.Object{
 		{Name: "run", Value: report{}},
 		{Name: "run: a line of series.ndjson", Value: second{}},
+		{Name: "run: a line of events.ndjson", Value: event{}},
 		{Name: "load", Value: loadReport{}},
 		{Name: "sweep", Value: sweepReport{}},
 		{Name: "compare", Value: comparison{}},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -22,6 +23,7 @@ const (
 	seriesFile = "series.ndjson" // a line a second
 	hlogFile   = "latency.hlog"  // histograms a second, in the HdrHistogram log format
 	benchFile  = "bench.txt"     // a Go benchmark line a repetition and operation, for benchstat
+	eventsFile = "events.ndjson" // a line for each flush, compaction and split
 )
 
 // checkOut refuses a directory that is not for the results of a new run.
@@ -44,9 +46,11 @@ func checkOut(dir string) error {
 type recorder struct {
 	dir      string
 	workload string
-	sample   func() (harness.StoreStats, measure.Memory)
+	sample   func() sample
 	splits   *splitWatch
+	work     *harness.WorkLog
 	series   *os.File
+	events   *os.File
 	hlog     *os.File
 	log      *hdrhistogram.HistogramLogWriter
 	err      error // the first
@@ -54,20 +58,35 @@ type recorder struct {
 	repeat  int
 	offered float64
 	begun   time.Time // of the repetition; zero: no interval yet
-	last    harness.StoreStats
+	last    sample
+	told    []harness.PartitionBounds // the physical partitions that the series has last
 }
 
-func newRecorder(dir, workloadName string, splits *splitWatch, sample func() (harness.StoreStats, measure.Memory)) (r *recorder, err error) {
+// sample is what is looked at once in a second.
+type sample struct {
+	stats         harness.StoreStats
+	memory        measure.Memory
+	partitions    []harness.PartitionBounds
+	cpu           time.Duration
+	read, written int64 // by the process from and to storage; -1: unknown
+}
+
+// newRecorder makes the files of --out. takes gives it what is looked at each second, of a
+// target that keeps a log of its work.
+func newRecorder(dir, workloadName string, splits *splitWatch, work *harness.WorkLog, takes func() sample) (r *recorder, err error) {
 	if err = os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	r = &recorder{dir: dir, workload: workloadName, splits: splits, sample: sample}
-	if r.series, err = os.Create(filepath.Join(dir, seriesFile)); err != nil {
-		return nil, err
+	r = &recorder{dir: dir, workload: workloadName, splits: splits, work: work, sample: takes}
+	for _, f := range []struct {
+		name string
+		file **os.File
+	}{{seriesFile, &r.series}, {eventsFile, &r.events}, {hlogFile, &r.hlog}} {
+		if *f.file, err = os.Create(filepath.Join(dir, f.name)); err != nil {
+			return nil, errors.Join(err, r.close())
+		}
 	}
-	if r.hlog, err = os.Create(filepath.Join(dir, hlogFile)); err != nil {
-		return nil, errors.Join(err, r.series.Close())
-	}
+	work.Keep()
 	r.log = hdrhistogram.NewHistogramLogWriter(r.hlog)
 	now := time.Now().Unix() * 1000 // the base time has whole seconds
 	r.log.SetBaseTime(now)
@@ -79,8 +98,58 @@ func newRecorder(dir, workloadName string, splits *splitWatch, sample func() (ha
 
 // begin notes that a repetition begins.
 func (r *recorder) begin(repeat int, offered float64) {
-	r.repeat, r.offered, r.begun = repeat, offered, time.Time{}
-	r.last, _ = r.sample()
+	r.tell() // what ended after the last interval of the repetition before
+	r.repeat, r.offered, r.begun, r.told = repeat, offered, time.Time{}, nil
+	r.work.Take() // what ended before, or in the warm-up, is not told
+	r.last = r.sample()
+}
+
+// event is a line of the events: what the store did beside the operations, and when. Times
+// are since the repetition began.
+type event struct {
+	V         int      `json:"v"`
+	Repeat    int      `json:"repeat"`
+	Kind      string   `json:"kind"` // flush, compaction, trim, reindex, split, merge or move
+	FromS     float64  `json:"from_s"`
+	ToS       float64  `json:"to_s"`
+	AtS       float64  `json:"at_s,omitempty"` // of the cut
+	Partition uint32   `json:"partition,omitempty"`
+	Parents   []uint32 `json:"parents,omitempty"`
+	Children  []uint32 `json:"children,omitempty"`
+	ReadBytes int64    `json:"read_bytes,omitempty"` // of the files that were compacted
+	Bytes     int64    `json:"bytes,omitempty"`      // of the files that were written
+	Runs      int      `json:"runs,omitempty"`       // that were compacted
+	Error     string   `json:"error,omitempty"`
+}
+
+// tell writes the events that ended since the last time.
+func (r *recorder) tell() {
+	if r.begun.IsZero() {
+		return
+	}
+	at := func(t time.Time) float64 { return harness.Round(t.Sub(r.begun).Seconds(), 3) }
+	for _, w := range r.work.Take() {
+		r.event(event{Kind: w.Kind, FromS: at(w.Begun), ToS: at(w.Ended), Partition: w.Partition, ReadBytes: w.BytesIn, Bytes: w.Bytes, Runs: w.Runs})
+	}
+	for _, s := range r.splits.untold() {
+		e := event{Kind: s.Kind, Parents: s.Parents, Children: s.Children, Bytes: s.Copied}
+		if s.Err != nil {
+			e.Error = s.Err.Error()
+		}
+		if !s.Swapped.IsZero() {
+			e.FromS, e.AtS, e.ToS = at(s.Swapped.Add(-s.Settle-s.Prepare-s.Commit-s.Pause)), at(s.Swapped), at(s.Swapped.Add(s.Inherit))
+		}
+		r.event(e)
+	}
+}
+
+func (r *recorder) event(e event) {
+	e.V, e.Repeat = 1, r.repeat
+	text, err := json.Marshal(e)
+	if err == nil {
+		_, err = r.events.Write(append(text, '\n'))
+	}
+	r.fail(err)
 }
 
 // second is a line of the series.
@@ -94,6 +163,7 @@ type second struct {
 	results
 	Lag             *latencyFigures           `json:"lag,omitempty"`
 	Service         map[string]latencyFigures `json:"service,omitempty"` // of an open loop
+	WrittenBytes    int64                     `json:"written_bytes"`     // keys, ids and documents
 	LogBytes        int64                     `json:"log_bytes"`
 	Flushes         int64                     `json:"flushes"`
 	FlushBytes      int64                     `json:"flush_bytes"`
@@ -101,26 +171,51 @@ type second struct {
 	CompactionBytes int64                     `json:"compaction_bytes"`
 	Syncs           int64                     `json:"syncs"`
 	Stalls          int64                     `json:"stalls"`
+	StallMicros     float64                   `json:"stall_us,omitempty"`  // how long writes waited for memory, all together
+	Throttled       int64                     `json:"throttled,omitempty"` // operations that were not admitted
+	Expired         int64                     `json:"expired,omitempty"`   // documents that were looked for and had expired
+	ColdReads       int64                     `json:"cold_reads,omitempty"`
+	DeviceRead      *int64                    `json:"device_read_bytes,omitempty"` // by the process, where the system tells
+	DeviceWritten   *int64                    `json:"device_written_bytes,omitempty"`
+	CPUSeconds      float64                   `json:"cpu_s,omitempty"`
 	BufferBytes     int64                     `json:"buffer_bytes"`
 	ResidentBytes   int64                     `json:"resident_bytes,omitempty"`
 	AnonymousBytes  int64                     `json:"anonymous_bytes,omitempty"`
 	Splits          []harness.SplitFigures    `json:"splits,omitempty"` // that ended
+	// OpsByPlace counts operations on single logical partitions by the first byte of the hash
+	// of their key, 00 to 3F.
+	OpsByPlace *measure.Places `json:"ops_by_place,omitempty"`
+	// Partitions are the physical ones, in key-space order, in the first line of a repetition
+	// and where they are others than in the line before.
+	Partitions []harness.PartitionBounds `json:"partitions,omitempty"`
 }
 
 // interval writes what happened in a part of the repetition.
 func (r *recorder) interval(i measure.Interval) {
-	stats, memory := r.sample()
-	d := stats.Since(r.last)
-	r.last = stats
+	now := r.sample()
+	stats, memory := now.stats, now.memory
+	d := stats.Since(r.last.stats)
+	if r.begun.IsZero() {
+		r.begun = i.Now.Add(-i.Elapsed)
+	}
+	all := i.Tallies.All()
 	line := second{
 		V: 1, Repeat: r.repeat, AtS: harness.Round(i.Elapsed.Seconds(), 3), Seconds: harness.Round(i.Seconds(), 3),
 		Offered: harness.Round(r.offered, 1), Behind: i.Behind, results: resultsOf(i.Tallies, i.Seconds()),
-		LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Compactions: d.Compactions, CompactionBytes: d.CompactionBytes,
+		WrittenBytes: d.WrittenBytes, LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Compactions: d.Compactions, CompactionBytes: d.CompactionBytes,
 		Syncs: d.Syncs, Stalls: d.Stalls, BufferBytes: stats.BufferBytes,
+		StallMicros: harness.Round(harness.Micros(d.PressureWait), 1), Throttled: all.Throttled, Expired: all.Expired, ColdReads: d.ColdReads,
+		DeviceRead: grown(r.last.read, now.read), DeviceWritten: grown(r.last.written, now.written),
+		CPUSeconds:    harness.Round((now.cpu - r.last.cpu).Seconds(), 3),
 		ResidentBytes: memory.Resident, AnonymousBytes: memory.Anonymous,
-		Splits: r.splits.fresh,
+		Splits: r.splits.fresh, OpsByPlace: i.Tallies.AddPlaces(),
 	}
-	if all := i.Tallies.All(); all.Lag.Count() > 0 {
+	if !slices.Equal(now.partitions, r.told) {
+		line.Partitions, r.told = now.partitions, now.partitions
+	}
+	r.last = now
+	r.tell()
+	if all.Lag.Count() > 0 {
 		lag := newLatencyFigures(&all.Lag)
 		line.Lag, line.Service = &lag, make(map[string]latencyFigures)
 		for name, f := range line.Ops {
@@ -144,6 +239,15 @@ func (r *recorder) interval(i measure.Interval) {
 	}
 }
 
+// grown returns by how much a count that may be unknown has grown; nil: that is unknown.
+func grown(before, now int64) *int64 {
+	if before < 0 || now < 0 {
+		return nil
+	}
+	by := now - before
+	return &by
+}
+
 func (r *recorder) histogram(l *measure.Latencies, tag string, start, end time.Time) {
 	if l.Count() == 0 {
 		return
@@ -163,6 +267,7 @@ func (r *recorder) fail(err error) {
 
 // finish writes what is known only at the end.
 func (r *recorder) finish(rep *report) error {
+	r.tell()
 	if r.err != nil {
 		return r.err
 	}
@@ -181,7 +286,13 @@ func (r *recorder) finish(rep *report) error {
 
 // close closes the files.
 func (r *recorder) close() error {
-	if err := errors.Join(r.err, r.series.Close(), r.hlog.Close()); err != nil {
+	err := r.err
+	for _, file := range []*os.File{r.series, r.events, r.hlog} {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
 	return nil

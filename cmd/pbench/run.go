@@ -180,9 +180,16 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.En
 	b.splits, b.splitAt, b.copyEvery = newSplitWatch(t.Splits), r.SplitAt, r.CheckpointEvery
 	var rec *recorder
 	if r.Out != "" {
-		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, func() (harness.StoreStats, measure.Memory) { return t.Store.Stats(), b.mem }); err != nil {
+		takes := func() sample {
+			return sample{
+				stats: t.Store.Stats(), memory: b.mem, partitions: t.Container.Stats().Partitions,
+				cpu: measure.CPUTime(), read: measure.ReadBytes(), written: measure.WrittenBytes(),
+			}
+		}
+		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, t.Work, takes); err != nil {
 			return nil, err
 		}
+		b.places = true
 		defer func() { err = errors.Join(err, rec.close()) }()
 		b.interval = rec.interval
 	}

@@ -16,6 +16,7 @@ const window = time.Minute
 type splitWatch struct {
 	log    *harness.SplitLog
 	seen   int // of the log
+	said   int // of the log, by untold
 	repeat int
 	begun  time.Time // of the repetition; zero: no interval yet
 	slots  []slot    // the last ones
@@ -38,7 +39,7 @@ type openSplit struct {
 }
 
 func newSplitWatch(log *harness.SplitLog) *splitWatch {
-	return &splitWatch{log: log, seen: len(log.After(0))}
+	return &splitWatch{log: log, seen: len(log.After(0)), said: len(log.After(0))}
 }
 
 // begin notes that a repetition begins.
@@ -46,6 +47,14 @@ func (w *splitWatch) begin(repeat int) {
 	w.settle()
 	w.repeat, w.begun, w.slots = repeat, time.Time{}, nil
 	w.seen = len(w.log.After(0)) // what happened in the warm-up is not told
+	w.said = w.seen
+}
+
+// untold returns the reshapes that ended since the last time, but for those of a warm-up.
+func (w *splitWatch) untold() []harness.Reshape {
+	list := w.log.After(w.said)
+	w.said += len(list)
+	return list
 }
 
 // interval takes up an interval, and the splits that ended since the one before.

@@ -15,7 +15,7 @@ type Reshape struct {
 	Kind              string // split, merge or move
 	Parents, Children []uint32
 	Swapped           time.Time     // when the children took over; zero: they did not
-	settle, Prepare   time.Duration // before
+	Settle, Prepare   time.Duration // before
 	Commit, Pause     time.Duration
 	Inherit           time.Duration // after
 	Copied            int64         // bytes, before the children served
@@ -78,7 +78,7 @@ type WindowFigures struct {
 func NewSplitFigures(r Reshape, begun time.Time) SplitFigures {
 	f := SplitFigures{
 		Kind: r.Kind, Parents: r.Parents, Children: r.Children,
-		Settle: Round(Micros(r.settle), 1), Prepare: Round(Micros(r.Prepare), 1), Commit: Round(Micros(r.Commit), 1),
+		Settle: Round(Micros(r.Settle), 1), Prepare: Round(Micros(r.Prepare), 1), Commit: Round(Micros(r.Commit), 1),
 		Pause: Round(Micros(r.Pause), 1), Inherit: Round(Micros(r.Inherit), 1), CopiedBytes: r.Copied,
 	}
 	if !r.Swapped.IsZero() {

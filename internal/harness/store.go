@@ -102,6 +102,7 @@ type StoreOptions struct {
 	// engine's default.
 	maxPartitionBytes int64
 	Splits            *SplitLog // is told of splits; nil: nobody is
+	Work              *WorkLog  // is told of flushes and compactions; nil: nobody is
 	logger            *slog.Logger
 }
 
@@ -132,6 +133,15 @@ type ContainerStats struct {
 	Documents int64     // at most: overwritten ones may be counted too
 	RawBytes  int64     // of these documents
 	Consumed  []float64 // RU of each partition, since it was made or the store opened
+	// Partitions are the physical ones, in key-space order.
+	Partitions []PartitionBounds
+}
+
+// PartitionBounds says which part of the key space a physical partition has.
+type PartitionBounds struct {
+	ID  uint32 `json:"id"`
+	Min string `json:"min"` // hexadecimal digits, inclusive
+	Max string `json:"max"` // exclusive
 }
 
 // StoreStats counts since the store was opened.
@@ -189,8 +199,12 @@ func (d Durability) Synced() bool { return d.Durability == engine.Synced }
 // OpenStore opens a store of the engine, making it if dir is empty or absent.
 func OpenStore(ctx context.Context, dir string, o StoreOptions) (Store, error) {
 	opts := engine.Options{MemoryBudget: o.MemoryBudget, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
+	opts.Events = new(engine.EventListener)
 	if o.Splits != nil {
-		opts.Events = &engine.EventListener{Reshaped: func(e engine.ReshapeEvent) { o.Splits.Note(newReshape(e)) }}
+		opts.Events.Reshaped = func(e engine.ReshapeEvent) { o.Splits.Note(newReshape(e)) }
+	}
+	if o.Work != nil {
+		o.Work.listen(opts.Events)
 	}
 	if o.positioned {
 		opts.ReadMode = engine.ReadPositioned
@@ -202,9 +216,28 @@ func OpenStore(ctx context.Context, dir string, o StoreOptions) (Store, error) {
 	return engineStore{db}, nil
 }
 
+// listen has the log told by a store.
+func (l *WorkLog) listen(to *engine.EventListener) {
+	note := func(kind string, id engine.PartitionID, took time.Duration, in, out int64, runs int) {
+		now := time.Now()
+		l.Note(Work{Kind: kind, Partition: uint32(id), Begun: now.Add(-took), Ended: now, BytesIn: in, Bytes: out, Runs: runs})
+	}
+	to.Flushed = func(e engine.FlushEvent) { note("flush", e.Partition, e.Duration, 0, e.Bytes, 0) }
+	to.Compacted = func(e engine.CompactionEvent) {
+		kind := "compaction"
+		switch {
+		case e.Trim:
+			kind = "trim"
+		case e.Reindex:
+			kind = "reindex"
+		}
+		note(kind, e.Partition, e.Duration, e.BytesIn, e.BytesOut, e.Runs)
+	}
+}
+
 func newReshape(e engine.ReshapeEvent) Reshape {
 	r := Reshape{
-		Kind: e.Kind.String(), Swapped: e.Swapped, settle: e.Settle, Prepare: e.Prepare, Commit: e.Commit,
+		Kind: e.Kind.String(), Swapped: e.Swapped, Settle: e.Settle, Prepare: e.Prepare, Commit: e.Commit,
 		Pause: e.Pause, Inherit: e.Inherit, Copied: e.CopiedBytes, Err: e.Err,
 	}
 	for _, id := range e.Parents {
@@ -379,6 +412,7 @@ func (c engineContainer) Stats() (s ContainerStats) {
 		s.Documents += p.Items
 		s.RawBytes += p.RawBytes
 		s.Consumed = append(s.Consumed, p.Consumed)
+		s.Partitions = append(s.Partitions, PartitionBounds{ID: uint32(p.ID), Min: p.Min, Max: p.Max})
 	}
 	return s
 }

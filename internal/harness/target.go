@@ -35,6 +35,7 @@ type Target struct {
 	Container Container
 	Docs      Documents
 	Splits    *SplitLog
+	Work      *WorkLog
 	from      *Origin // of the documents; nil: unknown, or not to be remembered
 }
 
@@ -96,8 +97,8 @@ func (f *TargetFlags) WithLoaded(ctx context.Context, env *Environment, fn func(
 	if err = setProcs(f.DB); err != nil {
 		return err
 	}
-	t := &Target{Dir: f.DB, Splits: new(SplitLog)}
-	if t.Store, err = env.Open(ctx, f.DB, f.Options(env, t.Splits)); err != nil {
+	t := &Target{Dir: f.DB, Splits: new(SplitLog), Work: new(WorkLog)}
+	if t.Store, err = env.Open(ctx, f.DB, f.options(env, t)); err != nil {
 		return err
 	}
 	t.Shut = sync.OnceValue(t.Store.Close)
@@ -126,14 +127,21 @@ func (f *TargetFlags) WithLoaded(ctx context.Context, env *Environment, fn func(
 	return err
 }
 
+// options describes the store of a target, which is told what the store does.
+func (f *TargetFlags) options(env *Environment, t *Target) StoreOptions {
+	o := f.Options(env, t.Splits)
+	o.Work = t.Work
+	return o
+}
+
 // withGenerated loads a new store in dir and calls fn with it.
 func (f *TargetFlags) withGenerated(ctx context.Context, env *Environment, dir string, quiet bool, fn func(t *Target) error) (err error) {
 	g, n, err := f.NewGenerator()
 	if err != nil {
 		return err
 	}
-	t := &Target{Dir: dir, Name: "docs", Splits: new(SplitLog)}
-	if t.Store, err = env.Open(ctx, dir, f.Options(env, t.Splits)); err != nil {
+	t := &Target{Dir: dir, Name: "docs", Splits: new(SplitLog), Work: new(WorkLog)}
+	if t.Store, err = env.Open(ctx, dir, f.options(env, t)); err != nil {
 		return err
 	}
 	t.Shut = sync.OnceValue(t.Store.Close)

@@ -16,10 +16,10 @@ type counters []atomic.Pointer[Tallies] // nil while a worker counts
 // countersPerProcessor is how many there are for each goroutine that runs.
 const countersPerProcessor = 4
 
-func newCounters(workers int, mix workload.Mix, open bool) counters {
+func newCounters(workers int, mix workload.Mix, open, places bool) counters {
 	c := make(counters, max(min(workers, countersPerProcessor*runtime.GOMAXPROCS(0)), 1))
 	for i := range c {
-		c[i].Store(prepared(mix, open))
+		c[i].Store(prepared(mix, open, places))
 	}
 	return c
 }
@@ -54,10 +54,10 @@ type collector struct {
 	total    Tallies
 }
 
-func newCollector(workers int, mix workload.Mix, open bool) *collector {
-	c := &collector{counters: newCounters(workers, mix, open)}
+func newCollector(workers int, mix workload.Mix, open, places bool) *collector {
+	c := &collector{counters: newCounters(workers, mix, open, places)}
 	for range c.counters {
-		c.spares = append(c.spares, prepared(mix, open))
+		c.spares = append(c.spares, prepared(mix, open, places))
 	}
 	return c
 }

@@ -33,17 +33,21 @@ func DiskBytes(dir, except string) (n int64, err error) {
 	return n, err
 }
 
+// ReadBytes returns how many bytes this process has caused to be read from storage, -1 if
+// unknown: what was not in memory.
+func ReadBytes() int64 { return parseIO(readIO(), "read_bytes") }
+
 // WrittenBytes returns how many bytes this process has caused to be written to
 // storage, -1 if unknown: what it wrote to files, page by page when the pages
 // became dirty, also what was deleted before it reached the device.
-func WrittenBytes() int64 { return parseWritten(readIO()) }
+func WrittenBytes() int64 { return parseIO(readIO(), "write_bytes") }
 
-// parseWritten reads the form of /proc/PID/io: lines "name: 1234".
-func parseWritten(text string) int64 {
+// parseIO returns the number that a name has in the form of /proc/PID/io: lines "name: 1234".
+func parseIO(text, want string) int64 {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		if name == "write_bytes" && err == nil {
+		if name == want && err == nil {
 			return n
 		}
 	}

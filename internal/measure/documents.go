@@ -62,6 +62,7 @@ type Generated struct {
 	generator *workload.Generator
 	n         int64
 	keys      []partmap.Key // by logical partition; nil if there are many
+	places    []uint8       // of these keys
 }
 
 // maxKeptKeys bounds Generated.keys to a few megabytes.
@@ -71,9 +72,10 @@ const maxKeptKeys = 1 << 17
 func NewGenerated(g *workload.Generator, n int64) *Generated {
 	d := &Generated{generator: g, n: n}
 	if partitions := g.Params().LogicalPartitions; partitions <= maxKeptKeys {
-		d.keys = make([]partmap.Key, partitions)
+		d.keys, d.places = make([]partmap.Key, partitions), make([]uint8, partitions)
 		for p := range d.keys {
 			d.keys[p] = partmap.String(string(g.AppendKey(nil, p)))
+			d.places[p] = place(d.keys[p])
 		}
 	}
 	return d
@@ -93,6 +95,9 @@ func (d *Generated) Key(i int64) partmap.Key {
 	}
 	return partmap.String(string(d.generator.AppendKey(nil, p)))
 }
+
+// place returns the place of document i, where keys are kept.
+func (d *Generated) place(i int64) uint8 { return d.places[d.generator.Partition(i)] }
 
 // AppendID implements Documents.
 func (d *Generated) AppendID(dst []byte, i int64) []byte { return d.generator.AppendID(dst, i) }

@@ -35,6 +35,8 @@ type Loop struct {
 	// Interval, if not nil, is called about every second with what was counted
 	// since the last time, and at the end of each phase.
 	Interval func(Interval)
+	// Places says that operations are counted by their place in the key space.
+	Places bool
 	// Trace, if not nil, keeps every operation.
 	Trace *Trace
 
@@ -120,7 +122,7 @@ func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 	o := &Outcome{Client: l.clientCost()}
 	front := newFrontier(l.Documents.Count())
 	mix, open := l.Workload.Mix, l.Rate > 0
-	counts := newCollector(l.Workers, mix, open)
+	counts := newCollector(l.Workers, mix, open, l.Places)
 	workers := make([]*worker, l.Workers)
 	if l.Trace != nil {
 		l.Trace.begin(l.Workers)
@@ -180,7 +182,7 @@ func (l *Loop) Run(ctx context.Context) (*Outcome, error) {
 // choose, make, time and count an operation: the best of some rounds, as
 // whatever else the machine does only adds to it.
 func (l *Loop) clientCost() time.Duration {
-	w := l.newWorker(l.Workers, nothing{}, newFrontier(l.Documents.Count()), newCounters(1, l.Workload.Mix, false))
+	w := l.newWorker(l.Workers, nothing{}, newFrontier(l.Documents.Count()), newCounters(1, l.Workload.Mix, false, l.Places))
 	never := new(atomic.Bool)
 	best := time.Duration(math.MaxInt64)
 	for range 20 {

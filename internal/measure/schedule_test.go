@@ -332,7 +332,7 @@ func TestCollector(t *testing.T) {
 	const n = 20_000
 	l := newLoop(t, "ycsb-a", 100, nothing{})
 	var workers []*worker
-	c := newCollector(2, l.Workload.Mix, false) // fewer counters than workers
+	c := newCollector(2, l.Workload.Mix, false, false) // fewer counters than workers
 	for i := range 3 {
 		workers = append(workers, l.newWorker(i, l.Store, newFrontier(100), c.counters))
 	}

@@ -29,7 +29,7 @@ func TestParseWritten(t *testing.T) {
 		"write_bytes: 100\n": 100,
 		"rchar: 7\nwrite_bytes: 100\ncancelled_write_bytes: 30\n": 100,
 	} {
-		if got := parseWritten(text); got != want {
+		if got := parseIO(text, "write_bytes"); got != want {
 			t.Errorf("%q: %d bytes, want %d", text, got, want)
 		}
 	}

@@ -15,6 +15,12 @@ type Tally struct {
 	// Throttled counts operations that ended with ErrThrottled; they have no
 	// latency.
 	Throttled int64
+	// Expired counts reads, of those without an error, that found their document expired.
+	Expired int64
+
+	// Places counts successes by the place of their partition key in the key space; nil: they
+	// are not counted. Operations on all partitions are not in it.
+	Places *Places
 
 	Service  Latencies // of successes, from the call to its return
 	Response Latencies // from the moment the operation was due; of an open loop only
@@ -49,7 +55,16 @@ func (t *Tally) Add(other *Tally) {
 	t.Busy += other.Busy
 	t.Errors += other.Errors
 	t.Throttled += other.Throttled
+	t.Expired += other.Expired
 	t.Bytes += other.Bytes
+	if other.Places != nil {
+		if t.Places == nil {
+			t.Places = new(Places)
+		}
+		for i, n := range other.Places {
+			t.Places[i] += n
+		}
+	}
 	t.Service.Add(&other.Service)
 	t.Response.Add(&other.Response)
 	t.Lag.Add(&other.Lag)
@@ -57,7 +72,10 @@ func (t *Tally) Add(other *Tally) {
 
 // Reset forgets what was counted.
 func (t *Tally) Reset() {
-	t.Busy, t.Errors, t.Bytes, t.Throttled = 0, 0, 0, 0
+	t.Busy, t.Errors, t.Bytes, t.Throttled, t.Expired = 0, 0, 0, 0, 0
+	if t.Places != nil {
+		*t.Places = Places{}
+	}
 	t.Service.Reset()
 	t.Response.Reset()
 	t.Lag.Reset()
@@ -88,12 +106,15 @@ func (t *Tally) Memory() int64 { return t.Service.Memory() + t.Response.Memory()
 // Tallies count operations by their kind.
 type Tallies [workload.NumOps]Tally
 
-// prepared returns tallies for the operations of a mix.
-func prepared(mix workload.Mix, open bool) *Tallies {
+// prepared returns tallies for the operations of a mix, which count places if they are to.
+func prepared(mix workload.Mix, open, places bool) *Tallies {
 	t := new(Tallies)
 	for op, share := range mix {
 		if share > 0 {
 			t[op].prepare(open)
+			if places {
+				t[op].Places = new(Places)
+			}
 		}
 	}
 	return t

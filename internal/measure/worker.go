@@ -38,6 +38,10 @@ type worker struct {
 	docBuf   []byte
 	readBuf  []byte
 
+	index  int64               // of the document that the operation is about
+	counts bool                // count operations by place
+	where  func(i int64) uint8 // the place of a document
+
 	visit   func(doc []byte) // counts documents of a scan
 	scanned struct {
 		items, bytes int64
@@ -51,6 +55,7 @@ func (l *Loop) newWorker(id int, s Store, front *frontier, c counters) *worker {
 		keys:   l.Workload.Keys.NewChooser(l.Documents.Count(), l.Seed, uint64(id)),
 		places: l.places, begun: time.Now(),
 		picker: l.Workload.Mix.NewPicker(l.Seed, uint64(id)),
+		counts: l.Places, where: placeOf(l.Documents),
 	}
 	w.visit = func(doc []byte) {
 		w.scanned.items++
@@ -108,8 +113,15 @@ func (w *worker) begin() (start time.Time, ok bool) {
 
 // done counts an operation that succeeded.
 func (w *worker) done(op workload.Op, start time.Time, service time.Duration, bytes int64) {
+	at, somewhere := uint8(0), w.counts && op.OnePartition()
+	if somewhere {
+		at = w.where(w.index)
+	}
 	counted, place := w.counters.take(w.id)
 	t := &counted[op]
+	if somewhere {
+		t.Places[at]++
+	}
 	latency := service
 	if s := w.schedule; s == nil {
 		t.Record(service)
@@ -173,10 +185,12 @@ func (w *worker) step(ctx context.Context, op workload.Op) error {
 // choose returns the index of an existing document.
 func (w *worker) choose() int64 {
 	if w.places == nil {
-		return w.keys.Next(w.front.done.Load())
+		w.index = w.keys.Next(w.front.done.Load())
+		return w.index
 	}
 	w.keys.MoveTo(time.Since(w.begun))
-	return w.places[w.keys.Next(int64(len(w.places)))]
+	w.index = w.places[w.keys.Next(int64(len(w.places)))]
+	return w.index
 }
 
 // insert writes the next new document. Which one that is and what is in it is
@@ -187,6 +201,7 @@ func (w *worker) insert(ctx context.Context) error {
 		return errOver
 	}
 	i := w.front.take()
+	w.index = i
 	defer w.front.written(i)
 	doc, err := w.version(ctx, i)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func TestClientAllocatesNothing(t *testing.T) {
 	for _, name := range []string{"read", "put", "ycsb-a", "scan", "ycsb-f", "absent", "partition"} {
 		l := newLoop(t, name, 10_000, nothing{})
-		w := l.newWorker(0, l.Store, newFrontier(10_000), newCounters(1, l.Workload.Mix, false))
+		w := l.newWorker(0, l.Store, newFrontier(10_000), newCounters(1, l.Workload.Mix, false, false))
 		never := new(atomic.Bool)
 		w.run(context.Background(), never, 1000) // buffers and histograms
 		if n := testing.AllocsPerRun(10, func() { w.run(context.Background(), never, 100) }); n > 0 {
@@ -92,7 +92,7 @@ func TestWorkerNoticesErrors(t *testing.T) {
 		{"query-equal", wrong{}}, // no Querier
 	} {
 		l := newLoop(t, c.workload, 10, c.store)
-		w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false))
+		w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false, false))
 		w.run(t.Context(), new(atomic.Bool), 100)
 		all := w.counters[0].Load().All()
 		if n := all.Successes(); n > 0 {
@@ -103,7 +103,7 @@ func TestWorkerNoticesErrors(t *testing.T) {
 		}
 	}
 	l := newLoop(t, "put", 10, wrong{err: refused})
-	w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false))
+	w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false, false))
 	w.run(t.Context(), new(atomic.Bool), 0)
 	if n := w.counters[0].Load()[workload.Update].Errors; n != hopeless {
 		t.Errorf("gives up after %d errors", n)
@@ -114,7 +114,7 @@ func BenchmarkClient(b *testing.B) {
 	for _, name := range []string{"read", "put", "ycsb-b"} {
 		b.Run(name, func(b *testing.B) {
 			l := newLoop(b, name, 1_000_000, nothing{})
-			w := l.newWorker(0, l.Store, newFrontier(1_000_000), newCounters(1, l.Workload.Mix, false))
+			w := l.newWorker(0, l.Store, newFrontier(1_000_000), newCounters(1, l.Workload.Mix, false, false))
 			b.ReportAllocs()
 			b.ResetTimer()
 			w.run(context.Background(), new(atomic.Bool), int64(b.N))

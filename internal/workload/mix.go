@@ -38,6 +38,9 @@ var opNames = [NumOps]string{"read", "update", "insert", "scan", "rmw", "absent"
 // String returns the name in tables and in ParseMix.
 func (o Op) String() string { return opNames[o] }
 
+// OnePartition reports whether the operation is about a single logical partition.
+func (o Op) OnePartition() bool { return o <= Partition || o == Within }
+
 // Mix holds the share of each operation; the shares add up to 1.
 type Mix [NumOps]float64
 
