@@ -124,7 +124,9 @@ func (p *partition) Freeze() bool {
 // FlushOldest turns the oldest frozen memtable into a run, unless the partition is
 // dropped.
 func (p *partition) FlushOldest(ctx context.Context) error {
-	if err := p.writeOldest(ctx); err != lsm.ErrMoved {
+	job := p.job("flush")
+	defer job.End()
+	if err := p.writeOldest(job.Start(ctx)); err != lsm.ErrMoved {
 		return err
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/trace"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
@@ -96,6 +97,9 @@ type ChangeOptions struct {
 // sequence begins at from again.
 func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o *ChangeOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
+		if trace.IsEnabled() {
+			defer trace.StartRegion(ctx, "cleave.changes").End()
+		}
 		f, err := c.beginFeed(ctx, s, from, o)
 		if err == nil {
 			defer c.endFeed(f)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime/trace"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
@@ -83,6 +84,9 @@ func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
 
 // run commits the batch.
 func (u *commit) run(ctx context.Context) error {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "cleave.batch").End()
+	}
 	call, err := u.c.enterWriting(ctx, fromCaller)
 	if err != nil {
 		return err

@@ -39,7 +39,14 @@ func (p *partition) compactBy(ctx context.Context, choose lsm.Picker) (bool, err
 // compacting lock is held.
 func (p *partition) compactRuns(ctx context.Context, choose lsm.Picker) (done bool, err error) {
 	start := p.db.opts.clock()
-	c, done, err := p.Compact(ctx, choose)
+	job := p.job("compaction")
+	defer job.End()
+	c, done, err := p.Compact(ctx, func(runs []*lsm.Run, last bool) (plan lsm.CompactionPlan, err error) {
+		if plan, err = choose(runs, last); plan.End > plan.First {
+			job.Start(ctx)
+		}
+		return plan, err
+	})
 	if err != nil || !done {
 		return false, err
 	}
@@ -91,6 +98,16 @@ func (p *partition) trimOne(ctx context.Context, wait bool) (done bool, err erro
 // of which kind it is. The compacting lock is held.
 func (p *partition) rewriteFile(ctx context.Context, what string, event CompactionEvent, r *lsm.Rewriting) (done bool, err error) {
 	start := p.db.opts.clock()
+	job := p.job(what)
+	defer job.End()
+	wants := r.Wants
+	r.Wants = func(f *lsm.File) bool {
+		is := wants(f)
+		if is {
+			job.Start(ctx)
+		}
+		return is
+	}
 	c, done, err := p.Rewrite(ctx, r)
 	if err == lsm.ErrMoved {
 		return false, err

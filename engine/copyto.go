@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jobtrace"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/pins"
@@ -146,6 +147,9 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 
 // run copies until little is missing.
 func (p *CopyJob) run() {
+	job := jobtrace.Job{Name: "copy", Container: p.src.name}
+	job.Start(p.ctx)
+	defer job.End()
 	p.calls.Lock()
 	defer p.calls.Unlock()
 	err := p.ctx.Err() // Cancel may have been faster

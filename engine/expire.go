@@ -54,7 +54,9 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 		if !p.expiry.Due(start, seen, purge) {
 			continue
 		}
-		left, err := p.expire(ctx, purge)
+		job := p.job("expiry")
+		left, err := p.expire(job.Start(ctx), purge)
+		job.End()
 		if errors.Is(err, lsm.ErrMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"runtime/trace"
 	"sync"
 	"time"
 
@@ -103,6 +104,9 @@ func readMany(ids []string, read func(id string) (Item, error)) iter.Seq2[Item, 
 }
 
 func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "cleave.read").End()
+	}
 	call, err := c.enter(ctx)
 	if err != nil {
 		return Item{}, err
@@ -121,6 +125,9 @@ type view struct {
 
 // readAt is read with a view.
 func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EPK, id string, at view, buf []byte) (Item, error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "cleave.read").End()
+	}
 	call, err := c.enter(ctx)
 	if err != nil {
 		return Item{}, err

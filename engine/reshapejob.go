@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/jobtrace"
 	"github.com/cleavestore/cleave/splitter"
 )
 
@@ -169,6 +170,13 @@ func (db *DB) submit(j *ReshapeJob) {
 
 // run carries out a job.
 func (db *DB) run(j *ReshapeJob) {
+	p := j.Progress()
+	job := jobtrace.Job{Name: p.Kind.String(), Container: p.Container}
+	if len(p.Parents) > 0 {
+		job.Partition = uint32(p.Parents[0])
+	}
+	job.Start(j.ctx)
+	defer job.End()
 	if j.install != nil {
 		j.finish(j.install.commit(j.ctx))
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"runtime/trace"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
@@ -50,6 +51,9 @@ type QueryStats struct {
 // store.
 func (r *QueryResult) All() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
+		if trace.IsEnabled() {
+			defer trace.StartRegion(r.ctx, "cleave.query").End()
+		}
 		start := time.Now()
 		r.progress, r.finished, r.elapsed = exec.Progress{}, false, 0
 		defer func() { r.elapsed = time.Since(start) }()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"math/rand/v2"
+	"runtime/trace"
 
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/latency"
@@ -49,6 +50,9 @@ func (s *Snapshot) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[Item, 
 
 func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
+		if trace.IsEnabled() {
+			defer trace.StartRegion(ctx, "cleave.scan").End()
+		}
 		err := c.checkPartitionKey(pk)
 		if err == nil {
 			opts := c.timeScan(o, s)
@@ -62,6 +66,9 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, from string, o
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
+		if trace.IsEnabled() {
+			defer trace.StartRegion(ctx, "cleave.scan").End()
+		}
 		opts := c.timeScan(o, s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
 		err := exec.ScanRange(ctx, c.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })

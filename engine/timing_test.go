@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime/trace"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,5 +169,31 @@ func TestMetricsOfSplits(t *testing.T) {
 	}
 	if n, _ := m.Value("cleave_container_partitions", "c"); n != 2 {
 		t.Errorf("%v partitions", n)
+	}
+}
+
+// TestTrace: a trace has a region for each kind of call, and a task for background work.
+func TestTrace(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Skip(err) // the tests themselves are traced
+	}
+	ctx := context.Background()
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	callAll(t, c)
+	for _, err := range c.Changes(ctx, AllPartitions(), FromStart(), nil) {
+		must(t, err)
+	}
+	must(t, db.Flush(ctx))
+	must(t, second(c.Upsert(ctx, []byte(`{"id":"c","k":"b"}`), nil)))
+	must(t, db.Compact(ctx))
+	j, err := c.Split(ctx, c.Partitions()[0].ID, &SplitOptions{At: "20"})
+	must(t, err)
+	must(t, j.Wait(ctx))
+	trace.Stop()
+	for _, name := range []string{"read", "scan", "query", "write", "batch", "transaction", "changes", "flush", "compaction", "split"} {
+		if !bytes.Contains(b.Bytes(), []byte("cleave."+name)) {
+			t.Errorf("the trace has no cleave.%s", name)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/trace"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -157,6 +158,9 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 		opts.Reruns = defaultReruns
 	}
 	u.serializable = opts.Serializable
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "cleave.transaction").End()
+	}
 	watch := c.db.start()
 	err = u.tries(ctx, c, pk, sync, opts.Reruns, fn)
 	c.ended(latency.Transaction, watch, nil, &u.epk, u.commit.on, err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime/trace"
 	"sync"
 	"time"
 
@@ -82,6 +83,9 @@ func (c *Container) Put(ctx context.Context, pk PartitionKey, id string, body []
 }
 
 func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptions, v verb) (Meta, error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "cleave.write").End()
+	}
 	call, err := c.enterWriting(ctx, fromCaller)
 	if err != nil {
 		return Meta{}, err
@@ -167,6 +171,9 @@ func (c *Container) scanDocument(r *request, doc []byte, given PartitionKey) (pk
 }
 
 func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, v verb) (Meta, error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "cleave.write").End()
+	}
 	call, err := c.enterWriting(ctx, fromCaller)
 	if err != nil {
 		return Meta{}, err
