@@ -30,6 +30,5 @@
 //
 //  1. All blocks of a page run in their order, in one directory; a block begins in the
 //     working directory in which the one before it ended.
-//  2. A block that is neither run nor marked is an error, and so is a marker that this
-//     package does not know.
+//  2. A marker in front of a block that this package does not know is an error.
 package doctest

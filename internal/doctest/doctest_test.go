@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 	if len(p.Blocks) != 1 || p.Blocks[0].Notes["exit"] != "1\n" || p.Blocks[0].Line != 5 {
 		t.Errorf("%+v", p.Blocks)
 	}
-	for _, text := range []string{"```sh\na\n", "<!-- exit: 1\n", "<!-- unknown: 1 -->\n", "<!-- not run: x -->\ntext\n"} {
+	for _, text := range []string{"```sh\na\n", "<!-- exit: 1\n", "<!-- unknown: 1 -->\n```\n```\n", "<!-- not run: x -->\ntext\n"} {
 		if _, err := Parse("p.md", text); err == nil {
 			t.Errorf("%q is taken", text)
 		}

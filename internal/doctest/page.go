@@ -76,6 +76,9 @@ func Parse(name, text string) (*Page, error) {
 				continue // a comment for people
 			}
 			if !noteKeys[key[1]] {
+				if i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "```") {
+					continue // of somebody else
+				}
 				return nil, fmt.Errorf("%s:%d: no marker is called %q", name, at+1, key[1])
 			}
 			if notes == nil {
