@@ -500,28 +500,39 @@ func exists(command, bin string, declared *source) error {
 var helps sync.Map
 
 func existsFlags(part, head, name, bin string) error {
-	args := strings.Fields(part[len(head):])
-	var help []string
-	if len(args) > 0 && args[0][0] != '-' {
-		help = append(help, args[0])
-	}
-	key := name + " " + strings.Join(help, " ")
-	text, known := helps.Load(key)
-	if !known {
-		out, err := exec.Command(filepath.Join(bin, name), append(help, "--help")...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s: %v\n%s", key, err, out)
+	var words []string
+	text, err := help(bin, name, nil)
+	for _, arg := range strings.Fields(part[len(head):]) {
+		if err != nil || arg[0] == '-' || !strings.Contains(text, "<command>") {
+			break
 		}
-		text = string(out)
-		helps.Store(key, text)
+		words = append(words, arg)
+		text, err = help(bin, name, words)
+	}
+	if err != nil {
+		return err
 	}
 	for _, m := range flagWord.FindAllStringSubmatch(part[len(head):], -1) {
-		if !regexp.MustCompile(regexp.QuoteMeta(m[1])+`\b`).MatchString(strings.ReplaceAll(text.(string), "[no-]", "")) &&
-			!regexp.MustCompile(strings.Replace(regexp.QuoteMeta(m[1]), "--no-", `--(\[no-\]|no-)`, 1)+`\b`).MatchString(text.(string)) {
-			return fmt.Errorf("%s has no flag %s", key, m[1])
+		flag := strings.TrimPrefix(strings.TrimPrefix(m[1], "--"), "no-")
+		if !regexp.MustCompile(`--(\[no-\]|no-)?` + regexp.QuoteMeta(flag) + `\b`).MatchString(text) {
+			return fmt.Errorf("%s %s has no flag %s", name, strings.Join(words, " "), m[1])
 		}
 	}
 	return nil
+}
+
+// help gives the help text of a command.
+func help(bin, name string, words []string) (string, error) {
+	key := name + " " + strings.Join(words, " ")
+	if text, known := helps.Load(key); known {
+		return text.(string), nil
+	}
+	out, err := exec.Command(filepath.Join(bin, name), append(slices.Clone(words), "--help")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %v\n%s", key, err, out)
+	}
+	helps.Store(key, string(out))
+	return string(out), nil
 }
 
 func existsTest(words []string, declared *source) error {
