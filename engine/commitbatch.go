@@ -321,7 +321,7 @@ func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 		// If nothing was written above the transaction's sequence, there can be no
 		// conflict.
 		if u.ahead > u.tx.snapshot.seq {
-			if err := u.tx.validate(ctx, p, v, u); err != nil {
+			if err := u.validate(ctx, p, v); err != nil {
 				return err
 			}
 		}
@@ -370,7 +370,7 @@ func (p *partition) judgeBatchLocked(u *commit) (rests uint64, err error) {
 		return 0, errFilesChanged
 	}
 	if u.tx != nil {
-		if err := u.tx.validateLocked(p, v, u); err != nil || u.c.unique == nil {
+		if err := u.validateLocked(p, v); err != nil || u.c.unique == nil {
 			return 0, err
 		}
 		return u.checkClaimsLocked(v)

@@ -18,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
@@ -39,6 +40,7 @@ type Container struct {
 	id         uint32
 	name       string
 	def        ContainerDef
+	keys       keyscope.Definition
 	paths      *jsondoc.Paths
 	unique     *uniquekey.Keys // nil: there are none
 	scanLimits jsondoc.Limits
@@ -204,6 +206,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
+	c.keys = keyscope.Definition{Levels: def.levels(), Sources: def.sources(), Rule: def.Synthetic.rule(), Text: def.KeyText()}
 	if c.unique, err = compileUnique(&def); err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/copypass"
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jobtrace"
@@ -18,23 +18,9 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// A copy is made in passes. Each pass takes a snapshot of the source and brings the
-// changes since the snapshot before to the destination:
-//
-//   - The first pass does not know what the destination has. It removes the items that
-//     the source does not have with the same contents, then writes those that are
-//     missing.
-//   - Each further pass goes over the newest versions above the sequence of the snapshot
-//     before, tombstones included. No compaction drops them while that snapshot is held. An
-//     item read as of that snapshot gives its key in the destination. So the pass can
-//     remove it there if it was deleted or its new key has changed.
-//
-// After a pass the destination equals the snapshot, except for expired items. An error in
-// a pass leaves the destination between two snapshots: then the next pass is a first
-// pass.
-//
-// The document of an item has both its keys. So it says which item of the source an item
-// of the destination comes from. docs/crash-safety.md has the commit points.
+// A copy is made in passes (internal/copypass): each makes the destination equal to a
+// snapshot of the source. The last pass is made while the source takes no writes.
+// docs/crash-safety.md has the commit points.
 
 // CopyProgress tells how far a copy has come.
 type CopyProgress struct {
@@ -74,9 +60,7 @@ type CollisionError struct {
 }
 
 // Error implements error.
-func (e *CollisionError) Error() string {
-	return fmt.Sprintf("item %q of partition key %s and that of %s: both would be in %s", e.ID, e.From[0], e.From[1], e.Key)
-}
+func (e *CollisionError) Error() string { return (*copypass.CollisionError)(e).Error() }
 
 // Is matches ErrExists.
 func (e *CollisionError) Is(target error) bool { return target == ErrExists }
@@ -364,26 +348,30 @@ func (p *CopyJob) passLocked(ctx context.Context) error {
 func (p *CopyJob) passToLocked(ctx context.Context, next *Snapshot) error {
 	done := &p.calls.done
 	done.Looked, done.Items = 0, 0
-	w := &copier{src: p.src, dst: p.dst, at: p.at.Load(), next: next, done: done}
-	w.from, w.into = requests.Get().(*request), requests.Get().(*request)
-	defer w.from.release()
-	defer w.into.release()
+	src, dst := copySource{p.src, requests.Get().(*request)}, copyDestination{p.dst, requests.Get().(*request), requests.Get().(*request)}
+	defer src.r.release()
+	defer dst.r.release()
+	defer dst.into.release()
+	w := copypass.Pass{Src: src, Dst: dst, Next: copyView{next}, Copied: &done.Copied, Removed: &done.Removed}
 	var since uint64
-	if w.at == nil {
+	if at := p.at.Load(); at == nil {
 		done.Pass = 1
 		for _, s := range p.src.Partitions() {
 			done.Items += s.Items
 		}
-		if err := w.weed(ctx); err != nil {
+		if err := w.Weed(ctx); err != nil {
 			return err
 		}
 	} else {
 		done.Pass++
-		since = w.at.seq
+		w.At, since = copyView{at}, at.seq
 	}
 	for change, err := range p.src.changedSince(ctx, next, since) {
 		if err == nil {
-			err = w.change(ctx, &change)
+			err = w.Change(ctx, &change)
+		}
+		if collision, ok := errors.AsType[*copypass.CollisionError](err); ok {
+			err = (*CollisionError)(collision)
 		}
 		if err != nil {
 			return err
@@ -399,215 +387,122 @@ func (p *CopyJob) passToLocked(ctx context.Context, next *Snapshot) error {
 func (p *CopyJob) tell() { p.update(func(told *CopyProgress) { *told = p.calls.done }) }
 
 // changedSince returns the newest versions up to a snapshot that are above since, in
-// key-space order. They are valid in the body of the loop only. Versions without a body
-// are tombstones. Others may have expired.
-func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+// key-space order. They are valid in the body of the loop only. Versions may have expired.
+func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64) iter.Seq2[copypass.Item, error] {
+	return func(yield func(copypass.Item, error) bool) {
 		o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := exec.ScanRange(ctx, c.host(), all, &o, func(r *exec.Row) bool { return give(yield, r) })
-		if err != nil {
-			yield(Item{}, err)
-		}
-	}
-}
-
-// copier makes one pass of a CopyJob.
-type copier struct {
-	src, dst   *Container
-	at, next   *Snapshot // of the source; at may be nil
-	done       *CopyProgress
-	from, into *request // scan documents for their key in src and in dst
-	buf        []byte
-	former     []byte
-}
-
-// weed removes items from the destination that the source does not have with the same
-// contents.
-func (w *copier) weed(ctx context.Context) error {
-	for have, err := range w.dst.ScanAll(ctx, nil) {
-		if err != nil {
-			return err
-		}
-		origin, err := w.src.keyIn(w.from, have.Body)
-		if err != nil {
-			return err
-		}
-		want, err := w.next.ReadInto(ctx, origin, have.ID, w.former[:0])
-		if err == nil {
-			w.former = want.Body
-			if sameContents(&want, &have) {
-				continue
+		err := exec.ScanRange(ctx, c.host(), all, &o, func(r *exec.Row) bool {
+			if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
+				return true // the tombstone of a claim, which is no item
 			}
-		} else if !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		if err := w.remove(ctx, have.Key, have.ID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sameContents says whether an item is the copy of another one.
-func sameContents(a, b *Item) bool {
-	return bytes.Equal(a.Body, b.Body) && a.Expires.Equal(b.Expires)
-}
-
-// change brings an item of the source that has changed since w.at to the destination.
-func (w *copier) change(ctx context.Context, now *Item) error {
-	if now.ID == "" {
-		return w.emptied(ctx, now.Key)
-	}
-	if w.src.unique != nil && now.ID[0] == item.ClaimMark {
-		return nil // the tombstone of a claim, which is no item
-	}
-	gone := len(now.Body) == 0 || !now.Expires.IsZero() && now.Expires.UnixMilli() <= w.src.nowMillis()
-	var key PartitionKey
-	var err error
-	if !gone {
-		// From here on w.into is the request of the write.
-		if key, err = w.dst.keyIn(w.into, now.Body); err != nil {
-			return w.refused(now, err)
-		}
-	}
-	if w.at != nil {
-		if err = w.leave(ctx, now, key, gone); err != nil {
-			return err
-		}
-	}
-	if gone {
-		return nil
-	}
-	have, err := w.dst.ReadInto(ctx, key, now.ID, w.buf[:0])
-	switch {
-	case err == nil:
-		w.buf = have.Body
-		if sameContents(now, &have) {
-			return nil
-		}
-		if err = w.collides(ctx, now, &have); err != nil {
-			return err
-		}
-	case !errors.Is(err, ErrNotFound):
-		return err
-	}
-	w.into.ver.Expires = 0
-	if !now.Expires.IsZero() {
-		w.into.ver.Expires = now.Expires.UnixMilli()
-	}
-	if err := w.write(ctx, w.into); err != nil {
-		return w.refused(now, err)
-	}
-	w.done.Copied++
-	return nil
-}
-
-// leave removes an item from the key that it had in the destination as of w.at, if its
-// key has changed or the item is gone.
-func (w *copier) leave(ctx context.Context, now *Item, key PartitionKey, gone bool) error {
-	former, err := w.at.ReadInto(ctx, now.Key, now.ID, w.former[:0])
-	if errors.Is(err, ErrNotFound) {
-		return nil // there was no item then, or it has expired and so has its copy
-	} else if err != nil {
-		return err
-	}
-	w.former = former.Body
-	old, err := w.dst.keyIn(w.from, former.Body)
-	if err != nil || !gone && old == key {
-		return err
-	}
-	have, err := w.dst.ReadInto(ctx, old, now.ID, w.buf[:0])
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	w.buf = have.Body
-	// Another item may have taken this key in this pass.
-	if origin, err := w.src.keyIn(w.from, have.Body); err != nil || origin != now.Key {
-		return err
-	}
-	return w.remove(ctx, old, now.ID)
-}
-
-// emptied removes the items that were deleted with their logical partition in the source.
-func (w *copier) emptied(ctx context.Context, key PartitionKey) error {
-	if w.at == nil {
-		return nil // weed has removed them
-	}
-	for former, err := range w.at.Scan(ctx, key, "", nil) {
+			return yield(copypass.Item{Key: r.Key, ID: r.ID, Body: r.Body, Expires: r.Expires}, nil)
+		})
 		if err != nil {
-			return err
-		}
-		_, err := w.next.Read(ctx, key, former.ID)
-		if err == nil {
-			continue // the item was written again, which is a change of its own
-		} else if !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		if err := w.leave(ctx, &former, PartitionKey{}, true); err != nil {
-			return err
+			yield(copypass.Item{}, err)
 		}
 	}
-	return nil
 }
 
-// collides returns a *CollisionError if have, the item in the destination, comes from
-// another item of the source than now, and that item still exists and still has this key.
-func (w *copier) collides(ctx context.Context, now, have *Item) error {
-	origin, err := w.src.keyIn(w.from, have.Body)
-	if err != nil || origin == now.Key {
-		return err
-	}
-	other, err := w.next.ReadInto(ctx, origin, have.ID, w.former[:0])
+// copiedItem returns an item as a pass sees it.
+func copiedItem(it *Item, err error) (copypass.Item, bool, error) {
 	if errors.Is(err, ErrNotFound) {
-		return nil // this pass finds, or has found, that it was deleted
-	} else if err != nil {
-		return err
+		return copypass.Item{}, false, nil
 	}
-	w.former = other.Body
-	key, err := w.dst.keyIn(w.from, other.Body)
-	if err != nil || key != have.Key {
-		return err
+	out := copypass.Item{Key: it.Key, ID: it.ID, Body: it.Body}
+	if !it.Expires.IsZero() {
+		out.Expires = it.Expires.UnixMilli()
 	}
-	return &CollisionError{ID: now.ID, Key: have.Key, From: [2]PartitionKey{now.Key, origin}}
+	return out, err == nil, err
 }
 
-// remove deletes an item of the destination.
-func (w *copier) remove(ctx context.Context, key PartitionKey, id string) error {
-	r := requests.Get().(*request)
-	defer r.release()
-	r.setTombstone(key.Encoded(), bytesOf(id))
-	if err := w.write(ctx, r); err != nil {
-		return err
+// copiedItems returns items as a pass sees them.
+func copiedItems(items iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
+	return func(yield func(copypass.Item, error) bool) {
+		for it, err := range items {
+			out, _, err := copiedItem(&it, err)
+			if !yield(out, err) {
+				return
+			}
+		}
 	}
-	w.done.Removed++
-	return nil
 }
 
-// write carries out a request in the destination.
-func (w *copier) write(ctx context.Context, r *request) error {
+// copyView implements copypass.View.
+type copyView struct{ s *Snapshot }
+
+func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
+	it, err := v.s.ReadInto(ctx, key, id, buf)
+	return copiedItem(&it, err)
+}
+
+func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
+	return copiedItems(v.s.Scan(ctx, key, "", nil))
+}
+
+// copySource implements copypass.Source.
+type copySource struct {
+	c *Container
+	r *request // scans documents
+}
+
+func (s copySource) KeyOf(doc []byte) (PartitionKey, error) { return s.c.keyIn(s.r, doc) }
+
+func (s copySource) Expired(expires int64) bool { return expires <= s.c.nowMillis() }
+
+// copyDestination implements copypass.Destination.
+type copyDestination struct {
+	c       *Container
+	r, into *request // scan documents; into is also the write
+}
+
+func (d copyDestination) All(ctx context.Context) iter.Seq2[copypass.Item, error] {
+	return copiedItems(d.c.ScanAll(ctx, nil))
+}
+
+func (d copyDestination) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
+	it, err := d.c.ReadInto(ctx, key, id, buf)
+	return copiedItem(&it, err)
+}
+
+func (d copyDestination) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
+	return copiedItems(d.c.Scan(ctx, key, "", nil))
+}
+
+func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {
+	if take {
+		return d.c.keyIn(d.into, doc)
+	}
+	return d.c.keyIn(d.r, doc)
+}
+
+func (d copyDestination) Put(ctx context.Context, expires int64) error {
+	d.into.ver.Expires = expires
+	return d.write(ctx, d.into)
+}
+
+func (d copyDestination) Remove(ctx context.Context, key PartitionKey, id string) error {
+	d.r.setTombstone(key.Encoded(), bytesOf(id))
+	return d.write(ctx, d.r)
+}
+
+// write carries out a request.
+func (d copyDestination) write(ctx context.Context, r *request) error {
 	for {
-		call, err := w.dst.enterWriting(ctx, fromCopy)
+		call, err := d.c.enterWriting(ctx, fromCopy)
 		if err != nil {
 			return err
 		}
 		r.ttl, r.from = 0, fromCopy
-		_, err = w.dst.write(ctx, r, &WriteOptions{Durability: Buffered}, anything)
+		_, err = d.c.write(ctx, r, &WriteOptions{Durability: Buffered}, anything)
 		call.Leave()
 		if !errors.Is(err, ErrThrottled) {
 			return err
 		}
-		if err = w.dst.db.untilAdmitted(ctx, err); err != nil {
+		if err = d.c.db.untilAdmitted(ctx, err); err != nil {
 			return err
 		}
 	}
-}
-
-// refused adds the item of the source to the error with which the destination refused it.
-func (w *copier) refused(it *Item, err error) error {
-	return fmt.Errorf("item %q of partition key %s: %w", it.ID, it.Key, err)
 }
 
 // keyIn returns the partition key that a document has in the container. After it the

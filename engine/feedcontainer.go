@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"hash/crc32"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -59,20 +59,22 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 	if o.Follow && c.db.opts.ReadOnly {
 		return nil, ErrReadOnly
 	}
-	if s, err = s.check(c); err != nil {
+	scope, err := s.check(c)
+	if err != nil {
 		return nil, err
 	}
-	if s.kind == scopeBase {
+	if scope.Kind == keyscope.Base {
 		// A position is for a range of the key space, and these keys are none.
 		return nil, invalidf("Changes: %s has several partition keys; take a feed of each, or of all partitions", s)
 	}
-	rng, err := s.bounds()
+	rng, err := scope.Bounds()
 	if err != nil {
 		return nil, err
 	}
 	f := new(runningFeed)
 	shows := feed.Options{
-		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng, Wants: c.feedWants(s),
+		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng,
+		Wants:       func(k *item.Key) bool { return !c.isClaim(k) && scope.HoldsEncoded(k.PK) },
 		AllVersions: o.AllVersions, MostOrdered: c.db.opts.feedOrder,
 		CaughtUp: func() {
 			f.mu.Lock()
@@ -90,7 +92,7 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 		return nil, err
 	}
 	f.whole = c.db.opts.clock()
-	f.stats = FeedStats{Container: c.name, Scope: s.String(), AllVersions: o.AllVersions, Follow: o.Follow, Since: f.whole}
+	f.stats = FeedStats{Container: c.name, Scope: scope.String(), AllVersions: o.AllVersions, Follow: o.Follow, Since: f.whole}
 	c.feeds.add(f)
 	return f, nil
 }
@@ -108,23 +110,6 @@ func (c *Container) feedID() uint32 {
 		return crc32.Checksum([]byte(c.name), crc32.MakeTable(crc32.Castagnoli))
 	}
 	return c.id
-}
-
-// feedWants returns a function that says whether a key is in scope and not that of a
-// claim.
-func (c *Container) feedWants(s Scope) func(*item.Key) bool {
-	pk := s.key.Encoded()
-	return func(k *item.Key) bool {
-		switch {
-		case c.isClaim(k):
-			return false
-		case s.kind == scopeOne:
-			return bytes.Equal(k.PK, pk)
-		case s.kind == scopePrefix:
-			return bytes.HasPrefix(k.PK, pk)
-		}
-		return true
-	}
 }
 
 func (db *DB) feedStats() (all []FeedStats) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -277,7 +278,7 @@ func (m *queryModel) scope(all map[itemID]queried) (Scope, []reference.Document)
 		if doc.expired(m.now) {
 			continue
 		}
-		if scope.kind != scopeAll && !strings.HasPrefix(string(id.key.Encoded()), string(key.Encoded())) {
+		if scope.of.Kind != keyscope.All && !strings.HasPrefix(string(id.key.Encoded()), string(key.Encoded())) {
 			continue
 		}
 		epk := id.key.EPK()

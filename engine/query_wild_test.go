@@ -362,7 +362,7 @@ func (m *wildModel) scope(docs []itemID) (Scope, func(PartitionKey) bool) {
 	case n == 1 && m.def.Synthetic != nil && m.def.Synthetic.Suffixes > 0:
 		base := []PartitionKey{StringKey("a"), NumberKey(0), NullKey(), UndefinedKey()}[m.d.IntN(4)]
 		scope := OfBase(base)
-		keys, err := m.def.Synthetic.keysOf(scope.key)
+		keys, err := m.def.Synthetic.rule().Keys(scope.of.Key)
 		must(m.t, err)
 		return scope, func(k PartitionKey) bool { return slices.Contains(keys, k) }
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -21,8 +22,8 @@ type QueryResult struct {
 	scope    Scope
 	q        Query
 
-	selected *query.Select // nil: the query was not run
-	within   Scope         // scope, checked
+	selected *query.Select  // nil: the query was not run
+	within   keyscope.Scope // scope, checked
 	progress exec.Progress
 	finished bool
 	elapsed  time.Duration
@@ -112,7 +113,7 @@ func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.String()
 
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
-func (r *QueryResult) prepare() (e *exec.Execution, narrow narrowScope, err error) {
+func (r *QueryResult) prepare() (e *exec.Execution, narrow keyscope.Narrowed, err error) {
 	call, err := r.c.enter(r.ctx)
 	if err != nil {
 		return nil, narrow, err
@@ -135,13 +136,16 @@ func (r *QueryResult) prepare() (e *exec.Execution, narrow narrowScope, err erro
 		return nil, narrow, err
 	}
 	r.selected, r.within = s, scope
-	narrow.Scope, narrow.keys = scope.narrowed(r.c, s.Where)
+	narrow = scope.Narrow(&r.c.keys, s.Where)
 	q := exec.Query{Select: s, Snapshot: cutOf(r.snapshot), NoScan: r.q.NoScan}
 	if q.After, err = r.after(narrow.Scope); err != nil {
 		return nil, narrow, err
 	}
-	if q.Scope, err = narrow.compile(r.c); err != nil {
+	if q.Scope.Keys, q.Scope.Apart, err = narrow.Lists(&r.c.keys); err != nil {
 		return nil, narrow, err
+	}
+	if !q.Scope.Apart {
+		q.Scope.Key = narrow.Key
 	}
 	e, err = exec.Begin(r.ctx, r.c.host(), &q, &r.progress)
 	return e, narrow, err
@@ -149,7 +153,7 @@ func (r *QueryResult) prepare() (e *exec.Execution, narrow narrowScope, err erro
 
 // after returns the position in a scope after which the query goes on, nil to begin with
 // the first result.
-func (r *QueryResult) after(scope Scope) (*exec.Position, error) {
+func (r *QueryResult) after(scope keyscope.Scope) (*exec.Position, error) {
 	if r.q.Continue == "" {
 		return nil, nil
 	}
@@ -161,7 +165,7 @@ func (r *QueryResult) after(scope Scope) (*exec.Position, error) {
 	if at.Key.Valid() == grouped || at.Key.Valid() && at.Key.Len() != r.c.levels() {
 		return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
 	}
-	if !grouped && !scope.holds(r.c, at.Key) {
+	if !grouped && !scope.Holds(&r.c.keys, at.Key) {
 		return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
 	}
 	return at, nil

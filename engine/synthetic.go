@@ -155,11 +155,6 @@ func (c *Container) BaseKeys(values ...PartitionKey) ([]PartitionKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.keysOf(base)
-}
-
-// keysOf returns the keys of a base value.
-func (s *SyntheticKey) keysOf(base PartitionKey) ([]PartitionKey, error) {
 	keys, err := s.rule().Keys(base)
 	if err != nil {
 		return nil, invalidf("%v", err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/conflict"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
@@ -28,17 +29,6 @@ type Tx struct {
 	epk      partmap.EPK // of pk
 	over     bool
 	update   *update // nil in a View
-}
-
-// sighting is what a transaction knows of an item.
-type sighting struct {
-	seq    uint64
-	exists bool
-}
-
-// idRange is a range of ids in which a transaction has seen all there is.
-type idRange struct {
-	from, to string // both inclusive; "" is no bound
 }
 
 // Key returns the partition key of the transaction.
@@ -71,7 +61,7 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		tx.update.charge += it.Charge
 	}
 	if tx.update != nil && (err == nil || err == ErrNotFound) {
-		tx.update.seen[id] = sighting{it.Seq, err == nil}
+		tx.update.reads.Saw(id, conflict.Sighting{Seq: it.Seq, Exists: err == nil})
 	}
 	return it, err
 }
@@ -113,8 +103,8 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 			opts.Limit += len(m.own) // each may hide an item of the snapshot
 		}
 		err := m.run(from, &opts)
-		if u := tx.update; u != nil && u.serializable && !tx.over {
-			u.ranges = append(u.ranges, m.covered(from))
+		if u := tx.update; u != nil && !tx.over {
+			u.reads.Scanned(m.covered(from))
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -209,13 +199,13 @@ func (m *txScan) give(it Item) bool {
 }
 
 // covered returns the range of ids that the loop has seen completely.
-func (m *txScan) covered(from string) idRange {
-	r := idRange{from: from}
+func (m *txScan) covered(from string) conflict.Range {
+	r := conflict.Range{From: from}
 	if m.stopped {
-		r.to = m.last
+		r.To = m.last
 	}
 	if m.reverse {
-		r.from, r.to = r.to, r.from
+		r.From, r.To = r.To, r.From
 	}
 	return r
 }
@@ -290,7 +280,7 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := v.precondition().check(op.ifMatch, &item.Version{Seq: found.seq}, found.exists, 0); err != nil {
+		if err := v.precondition().check(op.ifMatch, &item.Version{Seq: found.Seq}, found.Exists, 0); err != nil {
 			return err
 		}
 	}
@@ -306,20 +296,20 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 }
 
 // sight returns what the transaction sees of an item.
-func (tx *Tx) sight(id []byte) (sighting, error) {
+func (tx *Tx) sight(id []byte) (conflict.Sighting, error) {
 	if op := tx.own(stringOf(id)); op != nil {
-		return sighting{exists: op.verb != verbDelete}, nil
+		return conflict.Sighting{Exists: op.verb != verbDelete}, nil
 	}
-	if found, ok := tx.update.seen[stringOf(id)]; ok {
+	if found, ok := tx.update.reads.Seen(stringOf(id)); ok {
 		return found, nil
 	}
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	it, err := tx.ReadInto(tx.update.keep(id), (*buf)[:0])
+	it, err := tx.ReadInto(tx.update.reads.Keep(id), (*buf)[:0])
 	if err != nil && err != ErrNotFound {
-		return sighting{}, err
+		return conflict.Sighting{}, err
 	}
-	return sighting{it.Seq, err == nil}, nil
+	return conflict.Sighting{Seq: it.Seq, Exists: err == nil}, nil
 }
 
 // begin takes the sequence at which a transaction reads. end must be called

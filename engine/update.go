@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,7 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/conflict"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/latency"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
@@ -83,21 +87,15 @@ func (c *Container) UpdateWith(ctx context.Context, pk PartitionKey, o *UpdateOp
 // update is what an Update works with. It is pooled, so that nothing but the Tx,
 // which fn might keep, is allocated.
 type update struct {
-	Batch                       // the writes, one operation for each item
-	written map[string]int      // by id: its operation
-	seen    map[string]sighting // by id: what was read
-	ids     []byte              // copies of ids in seen that have no other owner
-
-	serializable bool
-	ranges       []idRange // that were scanned, if serializable
-	commit       commit    // of the newest try
+	Batch                  // the writes, one operation for each item
+	written map[string]int // by id: its operation
+	reads   conflict.Reads // of the newest try
+	commit  commit         // of the newest try
 }
 
-var updates = sync.Pool{New: func() any {
-	return &update{written: make(map[string]int), seen: make(map[string]sighting)}
-}}
+var updates = sync.Pool{New: func() any { return &update{written: make(map[string]int)} }}
 
-// keptIDs is the largest number of ids for which the maps of an update are reused.
+// keptIDs is the largest number of ids for which the map of an update is reused.
 const keptIDs = 1000
 
 // reset forgets what a try has read and written.
@@ -105,13 +103,8 @@ func (u *update) reset() {
 	if len(u.written) > keptIDs {
 		u.written = make(map[string]int)
 	}
-	if len(u.seen) > keptIDs {
-		u.seen, u.ids = make(map[string]sighting), nil
-	}
 	clear(u.written)
-	clear(u.seen)
-	clear(u.ranges)
-	u.ids, u.ranges = u.ids[:0], u.ranges[:0]
+	u.reads.Reset()
 	u.Reset()
 }
 
@@ -121,13 +114,6 @@ func (u *update) release() {
 	u.commit = commit{}
 	u.empty()
 	updates.Put(u)
-}
-
-// keep returns a copy of an id that lives until the reset.
-func (u *update) keep(id []byte) string {
-	n := len(u.ids)
-	u.ids = append(u.ids, id...) // strings made before stay in the old array
-	return stringOf(u.ids[n:])
 }
 
 // own returns the write of an item, nil if there is none.
@@ -157,7 +143,7 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 	if opts.Reruns == 0 {
 		opts.Reruns = defaultReruns
 	}
-	u.serializable = opts.Serializable
+	u.reads.Serializable = opts.Serializable
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "cleave.transaction").End()
 	}
@@ -193,12 +179,62 @@ func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync bo
 	defer tx.end() // the versions that it overwrites are kept until the commit
 	u.c, u.pk, u.epk = c, pk, tx.epk
 	tx.update = u
+	u.reads.Begin(tx.snapshot.seq, u.key(nil), &u.epk)
 	if err := callUpdate(fn, tx); err != nil {
 		return err
 	}
 	tx.over = true
 	u.commit = commit{Batch: &u.Batch, tx: tx, sync: sync}
 	return u.commit.run(ctx)
+}
+
+// errChanged says that a transaction met a conflict.
+var errChanged = errors.New("changed since the transaction began")
+
+// rangesAgain is how often ranges are looked up again without the commit lock while
+// writes keep coming. After that they are looked up under it.
+const rangesAgain = 3
+
+// validate returns errChanged if a version of the partition conflicts with the
+// transaction. The caller is inside a guard.
+func (u *commit) validate(ctx context.Context, p *partition, v *lsm.Version) error {
+	changed, err := u.tx.update.reads.Check(ctx, v, u)
+	if err != nil {
+		return p.db.readError(err)
+	}
+	if changed {
+		return errChanged
+	}
+	return nil
+}
+
+// validateLocked checks the memtables again if the partition was written to since
+// validate. The commit lock is held.
+func (u *commit) validateLocked(p *partition, v *lsm.Version) error {
+	if p.mu.lastSeq <= u.ahead {
+		return nil // nothing was written since
+	}
+	reads := &u.tx.update.reads
+	if reads.Ranges() > 0 && u.again < rangesAgain {
+		u.again++
+		return errFilesChanged
+	}
+	if reads.CheckMemory(v, u) {
+		return errChanged
+	}
+	return nil
+}
+
+// ItemKey implements conflict.Writes, as does Batch.Len.
+func (u *commit) ItemKey(i int) item.Key { return u.key(u.ops[i].id()) }
+
+// conflict counts a conflict. It returns the newest record of the partition: once that is
+// shown, the next try of the transaction reads the version that it conflicts with.
+func (p *partition) conflict() record {
+	p.db.counters.conflicts.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.newestLocked()
 }
 
 // callUpdate is the one place from which the functions of Updates are called.

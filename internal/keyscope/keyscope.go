@@ -1,0 +1,142 @@
+// Package keyscope says which logical partitions a query, a count or a change feed looks
+// at, and narrows that by what a filter demands of the partition key.
+//
+// Invariants:
+//
+//  1. A scope that was narrowed holds every document of the wider scope for which the
+//     filter is true.
+//  2. Keys are listed in key-space order, and none twice.
+//  3. A scope of one logical partition is always of kind One once it was checked, whatever
+//     words it was asked for in.
+//
+// Scopes are values. There are no locks, and no store is read.
+package keyscope
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cleavestore/cleave/internal/synthetickey"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Kind is a kind of scope.
+type Kind uint8
+
+// Kinds of scopes.
+const (
+	None   Kind = iota // of the zero scope, which is invalid
+	One                // one logical partition
+	Prefix             // all logical partitions whose keys begin with some levels
+	Base               // all logical partitions of the base value of a synthetic key
+	All                // the whole container
+)
+
+// Definition is how a container makes its partition keys.
+type Definition struct {
+	Levels  int                // of the keys
+	Sources []string           // the paths from whose values keys are made
+	Rule    *synthetickey.Rule // nil: the values are the levels
+	Text    string             // for people
+}
+
+// Scope is a set of logical partitions.
+type Scope struct {
+	Kind Kind
+	Key  partmap.Key // its levels; the zero key for All
+}
+
+// String returns the scope for people.
+func (s Scope) String() string {
+	switch s.Kind {
+	case One:
+		return "partition " + s.Key.String()
+	case Prefix:
+		return "prefix " + s.Key.String()
+	case Base:
+		return "base " + s.Key.String()
+	case All:
+		return "all partitions"
+	}
+	return "no scope"
+}
+
+// Check validates the scope for a container. It returns a prefix of all levels, or a base
+// value of one key, as One. It does not check the key of One.
+func (s Scope) Check(d *Definition) (Scope, error) {
+	if s.Kind == Prefix && s.Key.Valid() && s.Key.Len() == d.Levels {
+		s.Kind = One
+	}
+	switch s.Kind {
+	case One, All:
+		return s, nil
+	case Prefix:
+		if !s.Key.Valid() || s.Key.Len() > d.Levels {
+			return s, fmt.Errorf("key prefix of %d levels, keys have %d", s.Key.Len(), d.Levels)
+		}
+		return s, nil
+	case Base:
+		if d.Rule == nil || s.Key.Len() != len(d.Rule.Join) {
+			return s, fmt.Errorf("base value of %d values, the partition key is %s", s.Key.Len(), d.Text)
+		}
+		keys, err := d.Rule.Keys(s.Key)
+		if err == nil && len(keys) == 1 {
+			return Scope{One, keys[0]}, nil
+		}
+		return s, err
+	}
+	return s, errors.New("none is given: OnePartition, PrefixOf, OfBase or AllPartitions")
+}
+
+// Keys returns the partition keys, in key-space order, of a scope that is a list of keys;
+// nil for other scopes.
+func (s Scope) Keys(d *Definition) ([]partmap.Key, error) {
+	switch s.Kind {
+	case One:
+		return []partmap.Key{s.Key}, nil
+	case Base:
+		keys, err := d.Rule.Keys(s.Key)
+		slices.SortFunc(keys, partmap.Key.Compare)
+		return keys, err
+	}
+	return nil, nil
+}
+
+// Holds says whether a logical partition lies in the scope.
+func (s Scope) Holds(d *Definition, pk partmap.Key) bool {
+	if s.Kind == Base {
+		keys, err := s.Keys(d)
+		return err == nil && slices.Contains(keys, pk)
+	}
+	return s.HoldsEncoded(pk.Encoded())
+}
+
+// HoldsEncoded is Holds for an encoded key and a scope that is not of kind Base.
+func (s Scope) HoldsEncoded(pk []byte) bool {
+	switch s.Kind {
+	case One:
+		return bytes.Equal(pk, s.Key.Encoded())
+	case Prefix:
+		return bytes.HasPrefix(pk, s.Key.Encoded())
+	}
+	return true
+}
+
+// Bounds returns the part of the key space that the scope takes. For One it begins and
+// ends at the EPK of the key.
+func (s Scope) Bounds() (partmap.Range, error) {
+	switch s.Kind {
+	case One:
+		epk := s.Key.EPK()
+		return partmap.Range{Min: epk, Max: epk}, nil
+	case Prefix:
+		r, err := s.Key.Range()
+		if err != nil {
+			return partmap.Range{}, fmt.Errorf("scope: %w", err)
+		}
+		return r, nil
+	}
+	return partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, nil
+}

@@ -1,0 +1,118 @@
+package keyscope
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/synthetickey"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+func join(t *testing.T, values ...string) partmap.Key {
+	t.Helper()
+	var levels []partmap.Key
+	for _, v := range values {
+		levels = append(levels, partmap.String(v))
+	}
+	key, err := partmap.Join(levels...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+var twoLevels = Definition{Levels: 2, Sources: []string{"/a", "/b"}, Text: "/a,/b"}
+
+// is is the condition that the value at a path is one of some strings.
+func is(path string, values ...string) *query.Filter {
+	f := &query.Filter{Op: query.In, Path: jsondoc.KeyPath(path)}
+	for _, v := range values {
+		f.Values = append(f.Values, query.Value{Kind: jsondoc.KindString, Text: v})
+	}
+	return f
+}
+
+func both(f ...*query.Filter) *query.Filter { return &query.Filter{Op: query.And, Sub: f} }
+
+// TestCheck: scopes that a container does not have are refused, and a prefix of all levels
+// is one logical partition.
+func TestCheck(t *testing.T) {
+	for _, tc := range []struct {
+		of   Scope
+		want Kind
+		bad  string // part of the error
+	}{
+		{Scope{One, join(t, "x", "y")}, One, ""},
+		{Scope{Prefix, join(t, "x")}, Prefix, ""},
+		{Scope{Prefix, join(t, "x", "y")}, One, ""},
+		{Scope{Prefix, join(t, "x", "y", "z")}, Prefix, "3 levels"},
+		{Scope{Kind: Prefix}, Prefix, "0 levels"},
+		{Scope{Base, join(t, "x")}, Base, "/a,/b"},
+		{Scope{Kind: All}, All, ""},
+		{Scope{}, None, "none is given"},
+	} {
+		got, err := tc.of.Check(&twoLevels)
+		if got.Kind != tc.want || (err == nil) != (tc.bad == "") || err != nil && !strings.Contains(err.Error(), tc.bad) {
+			t.Errorf("%v: %v, %v", tc.of, got, err)
+		}
+	}
+}
+
+// TestNarrow: what a filter demands of the levels of a key narrows the scope, and no
+// further.
+func TestNarrow(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		of   Scope
+		f    *query.Filter
+		want string
+	}{
+		{"nothing known", Scope{Kind: All}, is("/c", "z"), "all partitions"},
+		{"second level only", Scope{Kind: All}, is("/b", "y"), "all partitions"},
+		{"first level", Scope{Kind: All}, is("/a", "x"), `prefix ["x"]`},
+		{"both levels", Scope{Kind: All}, both(is("/a", "x"), is("/b", "y")), `partition ["x","y"]`},
+		{"rest of a prefix", Scope{Prefix, join(t, "x")}, is("/b", "y"), `partition ["x","y"]`},
+		{"one partition", Scope{One, join(t, "x", "y")}, is("/a", "z"), `partition ["x","y"]`},
+		{"same value twice", Scope{Kind: All}, is("/a", "x", "x"), `prefix ["x"]`},
+	} {
+		n := tc.of.Narrow(&twoLevels, tc.f)
+		if got := strings.ReplaceAll(n.String(), `prefix "x"`, `prefix ["x"]`); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+	n := Scope{Kind: All}.Narrow(&twoLevels, is("/a", "r", "q", "p"))
+	if len(n.Beginnings) != 3 || !slices.IsSortedFunc(n.Beginnings, partmap.Key.Compare) || !strings.HasPrefix(n.String(), "3 keys of all partitions: ") {
+		t.Errorf("several values: %s", &n)
+	}
+}
+
+// TestSynthetic: a base value stands for one key of each suffix; a filter on the base value
+// finds them, and one on all sources finds the one.
+func TestSynthetic(t *testing.T) {
+	rule := &synthetickey.Rule{Join: []string{"/a"}, Suffixes: 5, SuffixOf: "/id"}
+	d := Definition{Levels: 1, Sources: rule.Sources(), Rule: rule, Text: rule.String()}
+	base, err := Scope{Base, join(t, "x")}.Check(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := base.Keys(&d)
+	if err != nil || len(keys) != 5 || !slices.IsSortedFunc(keys, partmap.Key.Compare) {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	if n := (Scope{Kind: All}).Narrow(&d, is("/a", "x")); n.Scope != base {
+		t.Errorf("the base value is known: %s", &n)
+	}
+	n := Scope{Kind: All}.Narrow(&d, both(is("/a", "x"), is("/id", "7")))
+	if n.Kind != One || !slices.Contains(keys, n.Key) || !base.Holds(&d, n.Key) {
+		t.Errorf("all sources are known: %s", &n)
+	}
+	if list, apart, err := n.Lists(&d); list != nil || apart || err != nil {
+		t.Errorf("one key: %v, %v, %v", list, apart, err)
+	}
+	if other := join(t, "x"); base.Holds(&d, other) {
+		t.Error("the base value itself is no key")
+	}
+}
