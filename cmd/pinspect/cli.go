@@ -10,6 +10,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/edit"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/space"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/storediff"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -46,10 +50,18 @@ type commands struct {
 	Restore    restoreCommand    `cmd:"" help:"Make a store of backups, or check them."`
 	Repair     repairCommand     `cmd:"" help:"Write what can be read of a damaged store into a new one."`
 	Verify     verifyCommand     `cmd:"" help:"Check every checksum, order, range and locator entry."`
+	Space      space.Command     `cmd:"" help:"What takes the space: live, dead, what compactions would give back, and what keeps them from it."`
+	Diff       storediff.Command `cmd:"" help:"Compare the documents of two stores."`
+	Create     edit.Create       `cmd:"" group:"change" help:"Make a container."`
+	Drop       edit.Drop         `cmd:"" group:"change" help:"Remove a container."`
+	Put        edit.Put          `cmd:"" group:"change" help:"Write documents."`
+	Delete     edit.Delete       `cmd:"" group:"change" help:"Delete a document or a logical partition."`
+	Alter      edit.Alter        `cmd:"" group:"change" help:"Change the throughput or the indexes of a container."`
+	Compact    edit.Compact      `cmd:"" group:"change" help:"Give back the space of overwritten and deleted documents."`
 	Version    versionCommand    `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
 }
 
-const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed; restore and repair make a new one.
+const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed, except by the commands under "Commands that change a store", which need it closed; restore and repair make a new one.
 
 Exit status: 0 clean, 1 something is damaged or a document is not found, 2 wrong usage or no such container or partition, 3 the store cannot be opened or the output not be written, 130 interrupted.`
 
@@ -76,8 +88,10 @@ func execute(ctx context.Context, args []string, env *environment) int {
 		kong.Writers(env.stdout, env.stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env, out),
+		kong.Bind(&command.Environment{Stdin: env.stdin, Stdout: out.w, Line: env.newLine(), V: jsonVersion}),
+		kong.ExplicitGroups([]kong.Group{{Key: "change", Title: "Commands that change a store:"}}),
 	)
-	if flushErr := out.w.Flush(); flushErr != nil && (err == nil || errors.Is(err, errFound)) {
+	if flushErr := out.w.Flush(); flushErr != nil && (err == nil || errors.Is(err, errFound) || errors.As(err, new(command.DiffersError))) {
 		err = flushErr // an earlier failure to write is met again
 	}
 	return env.fail(err)
@@ -88,7 +102,7 @@ func (e *environment) fail(err error) int {
 	switch {
 	case err == nil:
 		return cli.ExitOK
-	case errors.Is(err, errFound):
+	case errors.Is(err, errFound), errors.As(err, new(command.DiffersError)):
 		return exitFindings
 	case errors.Is(err, context.Canceled):
 		cli.PrintError(e.stderr, "pinspect", errors.New("interrupted"))
@@ -101,7 +115,7 @@ func (e *environment) fail(err error) int {
 	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(backupError)) {
 		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store; repair writes what can be read into a new one.")
 	}
-	if errors.As(err, new(findingError)) {
+	if errors.As(err, new(findingError)) || errors.Is(err, engine.ErrNotFound) {
 		return exitFindings
 	}
 	return exitCannotOpen

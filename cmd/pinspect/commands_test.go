@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/edit"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/space"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/storediff"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsonfields"
 )
@@ -49,6 +52,10 @@ var printed = []jsonfields.Object{
 	{Name: "verify: finding", Value: findingRow{}},
 	{Name: "verify: summary", Value: verifySummary{}},
 	{Name: "version: version", Value: versionReport{}},
+	{Name: "space: space", Value: space.Report{}},
+	{Name: "diff: difference", Value: storediff.Difference{}},
+	{Name: "diff: diff", Value: storediff.Summary{}},
+	{Name: "create, drop, put, delete, alter, compact: created, dropped, written, deleted, altered, compacted", Value: edit.Done{}},
 }
 
 // known says of which fields a printed object may consist.
@@ -126,6 +133,8 @@ func TestJSONFields(t *testing.T) {
 		{"repair", s.dir, filepath.Join(t.TempDir(), "repaired")},
 		{"verify", s.dir},
 		{"version"},
+		{"space", s.dir},
+		{"diff", s.dir, s.dir},
 	} {
 		for _, v := range objects(t, clean(t, append(args, "--json")...)) {
 			kind, _ := v["type"].(string)

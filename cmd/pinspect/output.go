@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
-	"unicode/utf8"
+
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 )
 
 // output is standard output, buffered.
@@ -64,11 +64,4 @@ func newHeader(kind string) header { return header{V: jsonVersion, Type: kind} }
 
 // printable returns a name as it is if it cannot confuse a terminal, and
 // quoted otherwise.
-func printable(name string) string {
-	for _, r := range name {
-		if r == utf8.RuneError || !strconv.IsPrint(r) {
-			return strconv.Quote(name)
-		}
-	}
-	return name
-}
+func printable(name string) string { return command.Printable(name) }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestEdit makes, fills, changes and empties a store by commands alone.
+func TestEdit(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "cities", "--partition-key", "/country")
+	clean(t, "create", dir, "blobs", "--partition-key", "/k", "--opaque")
+	clean(t, "put", dir, "cities", `{"id":"oslo","country":"NO","people":717710}`)
+	clean(t, "put", dir, "cities", `{"id":"bergen","country":"NO"}`)
+	clean(t, "put", dir, "cities", `{"id":"porto","country":"PT"}`)
+	clean(t, "put", dir, "blobs", "--key", `"a"`, "--id", "x", "bytes")
+	if got := clean(t, "get", dir, "blobs", `"a"`, "x"); got != "bytes" {
+		t.Errorf("the opaque document is %q", got)
+	}
+
+	for _, test := range []struct {
+		status int
+		args   []string
+		says   string
+	}{
+		{2, []string{"put", dir, "cities", `{"id":"oslo","country":"NO"}`, "--create"}, "exists"},
+		{2, []string{"put", dir, "cities", `{"id":1}`}, "/id"},
+		{2, []string{"put", dir, "cities", `{}`, "--id", "x"}, "says its key"},
+		{2, []string{"put", dir, "blobs", "bytes"}, "opaque"},
+		{2, []string{"put", dir, "none", `{}`}, "none"},
+		{2, []string{"create", dir, "cities", "--partition-key", "/country"}, "exists"},
+		{2, []string{"alter", dir, "cities"}, "nothing to change"},
+		{2, []string{"drop", dir, "cities"}, "3 documents"},
+		{2, []string{"delete", dir, "cities", `"NO"`}, "--all"},
+		{exitFindings, []string{"delete", dir, "cities", `"NO"`, "rome"}, "rome"},
+		{exitCannotOpen, []string{"put", t.TempDir(), "cities", "{}"}, "not a cleave store"},
+	} {
+		status, _, stderr := runInput(t, "", test.args...)
+		if status != test.status || !strings.Contains(stderr, test.says) {
+			t.Errorf("%q: status %d, want %d; %q lacks %q", test.args, status, test.status, stderr, test.says)
+		}
+	}
+
+	clean(t, "alter", dir, "cities", "--throughput", "500", "--index")
+	if got := clean(t, "query", dir, "cities", "SELECT c.id FROM c WHERE c.people > 5", "--explain"); !strings.Contains(got, "oslo") {
+		t.Errorf("a query by the new index: %s", got)
+	}
+	if got := clean(t, "info", dir); !strings.Contains(got, "500 RU/s") {
+		t.Errorf("the throughput is not shown: %s", got)
+	}
+	clean(t, "delete", dir, "cities", `"NO"`, "oslo")
+	if got := clean(t, "delete", dir, "cities", `"NO"`, "--all"); !strings.Contains(got, "logical partition deleted") {
+		t.Errorf("delete --all: %s", got)
+	}
+	clean(t, "drop", dir, "blobs", "--yes")
+	if got := clean(t, "export", dir, "cities"); got != `{"id":"porto","country":"PT"}`+"\n" {
+		t.Errorf("what is left: %s", got)
+	}
+	clean(t, "verify", dir)
+}
+
+// TestPutLines: a load from standard input names the line that it refuses, and what it has
+// written.
+func TestPutLines(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	var lines strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&lines, `{"id":"%d","k":%d}`+"\n", i, i%7)
+	}
+	status, stdout, stderr := runInput(t, lines.String(), "put", dir, "c", "-")
+	if status != 0 || !strings.Contains(stdout, "100 documents") {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	status, _, stderr = runInput(t, `{"id":"a","k":1}`+"\n"+`{"id":2}`+"\n", "put", dir, "c")
+	if status != 2 || !strings.Contains(stderr, "line 2, column 7") || !strings.Contains(stderr, "1 document written") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestSpaceAndCompact: what is dead is counted, and a compaction gives it back.
+func TestSpaceAndCompact(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	for round := range 2 {
+		var lines strings.Builder
+		for i := range 2_000 {
+			fmt.Fprintf(&lines, `{"id":"%d","k":%d,"round":%d,"text":"%064x"}`+"\n", i, i%7, round, i*i)
+		}
+		if status, _, stderr := runInput(t, lines.String(), "put", dir, "c"); status != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	clean(t, "compact", dir)
+	v := objects(t, clean(t, "space", dir, "--json"))[0]
+	c := v["containers"].([]any)[0].(map[string]any)
+	if c["versions"] != 2000.0 || c["dead_versions"] != 0.0 || v["reclaimable_bytes"] != 0.0 {
+		t.Errorf("after a compaction: %v", v)
+	}
+	if text := clean(t, "space", dir); !strings.Contains(text, "Nothing is dead") {
+		t.Errorf("space says %s", text)
+	}
+	clean(t, "delete", dir, "c", "3", "--all")
+	v = objects(t, clean(t, "space", dir, "--json"))[0]
+	before := v["disk_bytes"].(map[string]any)["segments"].(float64)
+	clean(t, "compact", dir)
+	v = objects(t, clean(t, "space", dir, "--json"))[0]
+	if after := v["disk_bytes"].(map[string]any)["segments"].(float64); after >= before {
+		t.Errorf("segments had %v bytes, have %v after a seventh was deleted", before, after)
+	}
+}
+
+// TestDiff compares a store with itself after each kind of change.
+func TestDiff(t *testing.T) {
+	s := newSample(t)
+	other := copyStore(t, s.dir)
+	same := func(want string, args ...string) {
+		t.Helper()
+		status, stdout, stderr := runInput(t, "", append([]string{"diff", s.dir, other}, args...)...)
+		if wantStatus := map[bool]int{true: 0, false: exitFindings}[want == "same"]; status != wantStatus {
+			t.Fatalf("status %d, want %d: %s%s", status, wantStatus, stdout, stderr)
+		}
+		if want != "same" && !strings.Contains(stdout, want) {
+			t.Errorf("%q is not in\n%s", want, stdout)
+		}
+	}
+	same("same")
+	id, _, doc := s.city(601)
+	clean(t, "put", other, "cities", strings.Replace(doc, "{", `{"changed":true,`, 1))
+	same(id + ": differs")
+	clean(t, "put", s.dir, "cities", strings.Replace(doc, "{", `{"changed":true,`, 1))
+	same("same")
+	clean(t, "put", other, "cities", `{"id":"new","country":"C9"}`)
+	same("new: only in B")
+	same("1 only in B", "--container", "cities", "--max", "0")
+	same("same", "--container", "blobs")
+	clean(t, "delete", other, "cities", `"C9"`, "new")
+	clean(t, "put", s.dir, "cities", `{"id":"old","country":"C9"}`)
+	same("old: only in A")
+	clean(t, "drop", other, "blobs", "--yes")
+	same("blobs: only in A", "--container", "blobs")
+	if status, _, stderr := runInput(t, "", "diff", s.dir, other, "--container", "none"); status != 2 {
+		t.Errorf("status %d for a container that is not there: %s", status, stderr)
+	}
+}
+
+// runInput runs a command line with a standard input.
+func runInput(t *testing.T, input string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = execute(t.Context(), args, &environment{stdin: strings.NewReader(input), stdout: &out, stderr: &errs})
+	return status, out.String(), errs.String()
+}
