@@ -388,7 +388,7 @@ func (w *damagedWriter) partly(name string) {
 	for key, most := range want {
 		for _, reverse := range []bool{false, true} {
 			n := 0
-			for _, err := range c.Scan(context.Background(), key, "", &ScanOptions{Reverse: reverse}) {
+			for _, err := range c.Scan(context.Background(), key, IDRange{}, &ScanOptions{Reverse: reverse}) {
 				if n++; err != nil {
 					w.named(err)
 					n = most

@@ -160,6 +160,11 @@ func (b *Batch) Len() int { return len(b.ops) }
 // Limits.BatchBytes bounds.
 func (b *Batch) Size() int64 { return b.size }
 
+// Charge returns what the commits of the batch have cost, in request units, those that
+// failed included, since it was made; Reset does not change that. The Meta of each
+// operation has its part.
+func (b *Batch) Charge() float64 { return b.charge }
+
 // Key returns the partition key that the batch is for.
 func (b *Batch) Key() PartitionKey { return b.pk }
 

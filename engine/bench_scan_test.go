@@ -44,11 +44,14 @@ func (s *benchStore) scan(b *testing.B, limit int, reverse bool) {
 	b.ReportAllocs()
 	for b.Loop() {
 		i := rng.Uint64() % uint64(s.n)
-		from := s.ids[i]
-		if limit == 1000 {
-			from = ""
+		ids := IDRange{From: s.ids[i]}
+		switch {
+		case limit == 1000:
+			ids = IDRange{}
+		case reverse:
+			ids = IDRange{To: s.ids[i]}
 		}
-		for it, err := range s.c.Scan(ctx, s.keys[s.of[i]], from, &o) {
+		for it, err := range s.c.Scan(ctx, s.keys[s.of[i]], ids, &o) {
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -31,12 +31,14 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 	ctx := context.Background()
 	key := StringKey("a")
 	calls := map[string]func(s *callbackStore, leave func()) error{
-		"scan": func(s *callbackStore, leave func()) error { return loop(s.c.Scan(ctx, key, "", nil), leave) },
+		"scan": func(s *callbackStore, leave func()) error { return loop(s.c.Scan(ctx, key, IDRange{}, nil), leave) },
 		"borrowing scan": func(s *callbackStore, leave func()) error {
-			return loop(s.c.Scan(ctx, key, "", &ScanOptions{Borrow: true}), leave)
+			return loop(s.c.Scan(ctx, key, IDRange{}, &ScanOptions{Borrow: true}), leave)
 		},
 		"scan of all": func(s *callbackStore, leave func()) error { return loop(s.c.ScanAll(ctx, nil), leave) },
-		"read many":   func(s *callbackStore, leave func()) error { return loop(s.c.ReadMany(ctx, key, []string{"1"}), leave) },
+		"read many": func(s *callbackStore, leave func()) error {
+			return loop(s.c.ReadMany(ctx, []ItemIdentity{{key, "1"}}), leave)
+		},
 		"query": func(s *callbackStore, leave func()) error {
 			return loop(s.c.Query(ctx, AllPartitions(), Query{}).All(), leave)
 		},
@@ -60,7 +62,7 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 			return s.c.View(ctx, key, func(tx *Tx) error { leave(); return nil })
 		},
 		"scan in a view": func(s *callbackStore, leave func()) error {
-			return s.c.View(ctx, key, func(tx *Tx) error { return loop(tx.Scan("", nil), leave) })
+			return s.c.View(ctx, key, func(tx *Tx) error { return loop(tx.Scan(IDRange{}, nil), leave) })
 		},
 		"update": func(s *callbackStore, leave func()) error {
 			return s.c.Update(ctx, key, func(tx *Tx) error {

@@ -542,7 +542,7 @@ func (c *chain) compare(db *DB, least [4]int) (there [4]int, err error) {
 			continue
 		}
 		id := partitionOf(cont, w.key)
-		for it, err := range cont.Scan(context.Background(), w.key, "", nil) {
+		for it, err := range cont.Scan(context.Background(), w.key, IDRange{}, nil) {
 			if err != nil {
 				return there, err
 			}

@@ -61,7 +61,7 @@ func TestChargeOfCalls(t *testing.T) {
 		t.Errorf("read of what is known: charge %v, %v", it.Charge, err)
 	}
 	scanned := 0.0
-	for it, err := range c.Scan(ctx, StringKey("k"), "", nil) {
+	for it, err := range c.Scan(ctx, StringKey("k"), IDRange{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

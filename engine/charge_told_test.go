@@ -55,7 +55,7 @@ func TestChargesAreTold(t *testing.T) {
 				{"delete of nothing", 1, ErrNotFound, func() error { return c.Delete(ctx, pk, "x", o()) }},
 				{"delete", 5, nil, func() error { return c.Delete(ctx, pk, "b", o()) }},
 				{"scan", cost.Visit + 2, nil, func() error {
-					for _, err := range c.Scan(ctx, pk, "", &ScanOptions{Charge: &told}) {
+					for _, err := range c.Scan(ctx, pk, IDRange{}, &ScanOptions{Charge: &told}) {
 						if err != nil {
 							return err
 						}
@@ -63,7 +63,7 @@ func TestChargesAreTold(t *testing.T) {
 					return nil
 				}},
 				{"scan of nothing", cost.Visit, nil, func() error {
-					for _, err := range c.Scan(ctx, none, "", &ScanOptions{Charge: &told}) {
+					for _, err := range c.Scan(ctx, none, IDRange{}, &ScanOptions{Charge: &told}) {
 						if err != nil {
 							return err
 						}
@@ -85,7 +85,7 @@ func TestChargesAreTold(t *testing.T) {
 						if _, err := tx.Read("x"); err != ErrNotFound {
 							return err
 						}
-						for _, err := range tx.Scan("", nil) {
+						for _, err := range tx.Scan(IDRange{}, nil) {
 							if err != nil {
 								return err
 							}

@@ -90,7 +90,7 @@ func TestCheckpoint(t *testing.T) {
 		must(t, err)
 		for w := range writers {
 			n := -1
-			for it, err := range cc.Scan(ctx, StringKey(fmt.Sprint("w", w)), "", nil) {
+			for it, err := range cc.Scan(ctx, StringKey(fmt.Sprint("w", w)), IDRange{}, nil) {
 				must(t, err)
 				var id, k string
 				var got int
@@ -156,7 +156,7 @@ func TestCheckpointLinks(t *testing.T) {
 	cc, err := copied.Container("c")
 	must(t, err)
 	n := 0
-	for _, err := range cc.Scan(ctx, StringKey("a"), "", nil) {
+	for _, err := range cc.Scan(ctx, StringKey("a"), IDRange{}, nil) {
 		must(t, err)
 		n++
 	}

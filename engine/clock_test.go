@@ -49,7 +49,7 @@ func TestClockWasAhead(t *testing.T) {
 					t.Errorf("%s: read of %q: %v", when, id, err)
 				}
 			}
-			items, err := collectItems(c.Scan(ctx, StringKey("a"), "", nil))
+			items, err := collectItems(c.Scan(ctx, StringKey("a"), IDRange{}, nil))
 			must(t, err)
 			n, err := c.Count(ctx, AllPartitions(), Eq("/k", "a"))
 			must(t, err)

@@ -106,7 +106,7 @@ func TestConcurrent(t *testing.T) {
 			before[k] = acknowledged[w][k].Load()
 		}
 		var found [keys]bool
-		for it, err := range c.Scan(ctx, NumberKey(float64(w)), "", &ScanOptions{Reverse: rng.IntN(2) == 0}) {
+		for it, err := range c.Scan(ctx, NumberKey(float64(w)), IDRange{}, &ScanOptions{Reverse: rng.IntN(2) == 0}) {
 			if err != nil {
 				return err
 			}

@@ -437,7 +437,7 @@ func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []b
 }
 
 func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return copiedItems(v.s.Scan(ctx, key, "", nil))
+	return copiedItems(v.s.Scan(ctx, key, IDRange{}, nil))
 }
 
 // copySource implements copypass.Source.
@@ -466,7 +466,7 @@ func (d copyDestination) Read(ctx context.Context, key PartitionKey, id string, 
 }
 
 func (d copyDestination) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return copiedItems(d.c.Scan(ctx, key, "", nil))
+	return copiedItems(d.c.Scan(ctx, key, IDRange{}, nil))
 }
 
 func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {

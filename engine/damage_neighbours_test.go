@@ -36,7 +36,7 @@ func TestNeighboursOfDamage(t *testing.T) {
 			}
 			untouched++
 			for _, reverse := range []bool{false, true} {
-				for item, err := range c.Scan(ctx, pk, "", &ScanOptions{Reverse: reverse}) {
+				for item, err := range c.Scan(ctx, pk, IDRange{}, &ScanOptions{Reverse: reverse}) {
 					if err != nil {
 						t.Errorf("%s is cut: scan of %v, reverse %t, after %q: %v", name, pk, reverse, item.ID, err)
 					}
@@ -51,7 +51,7 @@ func TestNeighboursOfDamage(t *testing.T) {
 				t.Errorf("%s is cut: count of %v: %v", name, pk, err)
 			}
 			err := c.View(ctx, pk, func(tx *Tx) error {
-				for _, err := range tx.Scan("", nil) {
+				for _, err := range tx.Scan(IDRange{}, nil) {
 					if err != nil {
 						return err
 					}

@@ -78,24 +78,24 @@ func TestDeleteLogicalPartition(t *testing.T) {
 					t.Errorf("%s: %v, want %v", what, got, want)
 				}
 			}
-			ids := func(scan scanFunc, from string, o *ScanOptions) (ids []string) {
+			ids := func(scan scanFunc, r IDRange, o *ScanOptions) (ids []string) {
 				t.Helper()
-				for it, err := range scan(ctx, a, from, o) {
+				for it, err := range scan(ctx, a, r, o) {
 					must(t, err)
 					ids = append(ids, it.ID)
 				}
 				return ids
 			}
-			see("scan", ids(c.Scan, "", nil), "i1", "n")
-			see("scan from the middle", ids(c.Scan, "i2", nil), "n")
-			see("reverse", ids(c.Scan, "", &ScanOptions{Reverse: true}), "n", "i1")
-			see("reverse from the middle", ids(c.Scan, "i4", &ScanOptions{Reverse: true}), "i1")
+			see("scan", ids(c.Scan, IDRange{}, nil), "i1", "n")
+			see("scan from the middle", ids(c.Scan, IDRange{From: "i2"}, nil), "n")
+			see("reverse", ids(c.Scan, IDRange{}, &ScanOptions{Reverse: true}), "n", "i1")
+			see("reverse from the middle", ids(c.Scan, IDRange{To: "i4"}, &ScanOptions{Reverse: true}), "i1")
 			if where != "reopened" {
 				all := []string{"i0", "i1", "i2", "i3", "i4", "i5"}
-				see("before", ids(before.Scan, "", nil), all...)
-				see("before, from the middle", ids(before.Scan, "i4", nil), "i4", "i5")
-				see("deleted", ids(deleted.Scan, "", nil))
-				see("deleted, reverse", ids(deleted.Scan, "", &ScanOptions{Reverse: true}))
+				see("before", ids(before.Scan, IDRange{}, nil), all...)
+				see("before, from the middle", ids(before.Scan, IDRange{From: "i4"}, nil), "i4", "i5")
+				see("deleted", ids(deleted.Scan, IDRange{}, nil))
+				see("deleted, reverse", ids(deleted.Scan, IDRange{}, &ScanOptions{Reverse: true}))
 				if it, err := before.Read(ctx, a, "i0"); err != nil || string(it.Body) != string(doc("i0", "a", 0)) {
 					t.Errorf("before: %s, %v", it.Body, err)
 				}

@@ -12,7 +12,7 @@
 //	c, err := db.EnsureContainer(ctx, "cities", engine.ContainerDef{PartitionKey: []string{"/country"}})
 //	meta, err := c.Upsert(ctx, []byte(`{"id":"porto","country":"PT"}`), nil)
 //	item, err := c.Read(ctx, engine.StringKey("PT"), "porto")
-//	for item, err := range c.Scan(ctx, engine.StringKey("PT"), "", nil) { … }
+//	for item, err := range c.Scan(ctx, engine.StringKey("PT"), engine.IDRange{}, nil) { … }
 //	err = db.Close()
 //
 // # Documents

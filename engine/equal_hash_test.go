@@ -106,7 +106,7 @@ func (s *splitStore) checkItems() {
 	for key, want := range ofKey {
 		for _, reverse := range []bool{false, true} {
 			n := 0
-			for it, err := range s.c.Scan(context.Background(), key, "", &ScanOptions{Reverse: reverse}) {
+			for it, err := range s.c.Scan(context.Background(), key, IDRange{}, &ScanOptions{Reverse: reverse}) {
 				must(s.t, err)
 				if it.Key != key {
 					s.t.Fatalf("scan of %v gives %v", key, it.Key)

@@ -36,7 +36,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	for city, err := range cities.Scan(ctx, engine.StringKey("PT"), "", nil) {
+	for city, err := range cities.Scan(ctx, engine.StringKey("PT"), engine.IDRange{}, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func TestTTL(t *testing.T) {
 					if err != nil && !errors.Is(err, ErrNotFound) {
 						t.Fatal(err)
 					}
-					for it, err := range c.Scan(ctx, StringKey("a"), "", nil) {
+					for it, err := range c.Scan(ctx, StringKey("a"), IDRange{}, nil) {
 						must(t, err)
 						if !it.Expires.Equal(want) {
 							t.Errorf("scan: expires %v, want %v", it.Expires, want)
@@ -154,7 +154,7 @@ func TestTTLInTransaction(t *testing.T) {
 		if _, err := tx.Read("x"); err != nil {
 			t.Errorf("read: %v", err)
 		}
-		if ids := idsOf(t, tx, "", nil); len(ids) != 1 {
+		if ids := idsOf(t, tx, IDRange{}, nil); len(ids) != 1 {
 			t.Errorf("scan: %v", ids)
 		}
 		return nil

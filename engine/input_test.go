@@ -116,7 +116,7 @@ func TestClosedStore(t *testing.T) {
 		"Upsert": func() error { _, err := c.Upsert(ctx, []byte(`{"id":"a","k":1}`), nil); return err },
 		"Read":   func() error { _, err := c.Read(ctx, NumberKey(1), "a"); return err },
 		"Scan": func() error {
-			for _, err := range c.Scan(ctx, NumberKey(1), "", nil) {
+			for _, err := range c.Scan(ctx, NumberKey(1), IDRange{}, nil) {
 				return err
 			}
 			return nil
@@ -227,7 +227,7 @@ func TestLoadNamesTheDocument(t *testing.T) {
 		t.Errorf("committed %d", stats.Committed)
 	}
 	n := 0
-	for _, err := range c.Scan(ctx, NumberKey(1), "", nil) {
+	for _, err := range c.Scan(ctx, NumberKey(1), IDRange{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -169,7 +169,7 @@ func (x *transaction) run(ctx context.Context, c *Container, rng *rand.Rand, ack
 			for n := from; n < isolationLists; n++ {
 				x.lists[n] = "" // absent, unless the scan shows it
 			}
-			for it, err := range tx.Scan(listID(from), nil) {
+			for it, err := range tx.Scan(IDRange{From: listID(from)}, nil) {
 				if err != nil {
 					return err
 				}

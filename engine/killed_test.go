@@ -187,7 +187,7 @@ func replacePartitions(c *Container) error {
 // nextNumber returns the number after the highest that a writer has stored.
 func nextNumber(c *Container, writer string) int {
 	n := 0
-	for it, err := range c.Scan(context.Background(), StringKey(writer), "", &ScanOptions{Reverse: true, Limit: 1}) {
+	for it, err := range c.Scan(context.Background(), StringKey(writer), IDRange{}, &ScanOptions{Reverse: true, Limit: 1}) {
 		if err == nil {
 			fmt.Sscan(it.ID, &n)
 			n++
@@ -214,7 +214,7 @@ func checkVictim(t *testing.T, dir string, kill int, acknowledged map[string]int
 	}
 	for writer, last := range acknowledged {
 		n := 0
-		for it, err := range c.Scan(ctx, StringKey(writer), "", nil) {
+		for it, err := range c.Scan(ctx, StringKey(writer), IDRange{}, nil) {
 			if err != nil {
 				t.Fatalf("kill %d: %v", kill, err)
 			}

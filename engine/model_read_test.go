@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -36,10 +37,10 @@ func (m *model) compare(what string, got Item, err error, want write, exists boo
 }
 
 // sorted returns what a scan of a logical partition must give.
-func (s state) sorted(key PartitionKey, from string, o ScanOptions) []write {
+func (s state) sorted(key PartitionKey, ids IDRange, o ScanOptions) []write {
 	var all []write
 	for id, w := range s {
-		if id.key == key && (from == "" || !o.Reverse && id.id >= from || o.Reverse && id.id <= from) {
+		if id.key == key && inRange(ids, id.id) {
 			all = append(all, w)
 		}
 	}
@@ -56,6 +57,28 @@ func (s state) sorted(key PartitionKey, from string, o ScanOptions) []write {
 	return all
 }
 
+// inRange says what IDRange means, word by word.
+func inRange(r IDRange, id string) bool {
+	return (r.From == "" || id >= r.From) && (r.After == "" || id > r.After) && (r.To == "" || id <= r.To) &&
+		(r.Before == "" || id < r.Before) && strings.HasPrefix(id, r.Prefix)
+}
+
+// drawRange returns a range of the ids i0 to i44, every third time that of all.
+func drawRange(rng *rand.Rand) (r IDRange) {
+	if rng.IntN(3) == 0 {
+		return r
+	}
+	for _, bound := range []*string{&r.From, &r.After, &r.To, &r.Before} {
+		if rng.IntN(3) == 0 {
+			*bound = fmt.Sprintf("i%d", rng.IntN(45))
+		}
+	}
+	if rng.IntN(4) == 0 {
+		r.Prefix = []string{"i", "i1", "i2", "i44", "j", "i0"}[rng.IntN(6)]
+	}
+	return r
+}
+
 func (m *model) scan() {
 	name, c := m.readable()
 	if m.rng.IntN(20) == 0 {
@@ -65,27 +88,24 @@ func (m *model) scan() {
 	m.scanWith(name, m.items[name], c.Scan)
 }
 
-type scanFunc func(ctx context.Context, pk PartitionKey, from string, o *ScanOptions) iter.Seq2[Item, error]
+type scanFunc func(ctx context.Context, pk PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[Item, error]
 
 func (m *model) scanWith(name string, items state, scan scanFunc) {
 	key, _ := m.key(name)
-	from := ""
-	if m.rng.IntN(2) == 0 {
-		from = fmt.Sprintf("i%d", m.rng.IntN(45))
-	}
+	ids := drawRange(m.rng)
 	o := ScanOptions{Limit: m.rng.IntN(20), Reverse: m.rng.IntN(2) == 0}
-	want := items.sorted(key, from, o)
+	want := items.sorted(key, ids, o)
 	n := 0
-	for it, err := range scan(context.Background(), key, from, &o) {
+	for it, err := range scan(context.Background(), key, ids, &o) {
 		must(m.t, err)
 		if n == len(want) {
-			m.t.Fatalf("scan %s from %q %+v: more than %d items: %s", key, from, o, n, it.ID)
+			m.t.Fatalf("scan %s of %+v %+v: more than %d items: %s", key, ids, o, n, it.ID)
 		}
 		m.compare("scan", it, nil, want[n], true)
 		n++
 	}
 	if n != len(want) {
-		m.t.Fatalf("scan %s from %q %+v: %d items, want %d", key, from, o, n, len(want))
+		m.t.Fatalf("scan %s of %+v %+v: %d items, want %d", key, ids, o, n, len(want))
 	}
 }
 

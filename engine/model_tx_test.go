@@ -265,24 +265,21 @@ func (m *model) txStep(g *group, tx *Tx) {
 		}
 		m.compare("transaction read", got, err, want, exists)
 	case 1:
-		from := ""
-		if m.rng.IntN(2) == 0 {
-			from = fmt.Sprintf("i%d", m.rng.IntN(45))
-		}
+		ids := drawRange(m.rng)
 		o := ScanOptions{Limit: m.rng.IntN(20), Reverse: m.rng.IntN(2) == 0, Borrow: m.rng.IntN(2) == 0}
-		want := g.state.sorted(g.key, from, o)
+		want := g.state.sorted(g.key, ids, o)
 		n := 0
-		for it, err := range tx.Scan(from, &o) {
+		for it, err := range tx.Scan(ids, &o) {
 			must(m.t, err)
 			if n == len(want) {
-				m.t.Fatalf("transaction scan from %q %+v: more than %d items: %s", from, o, n, it.ID)
+				m.t.Fatalf("transaction scan of %+v %+v: more than %d items: %s", ids, o, n, it.ID)
 			}
 			want[n].etag = g.etag(want[n])
 			m.compare("transaction scan", it, nil, want[n], true)
 			n++
 		}
 		if n != len(want) {
-			m.t.Fatalf("transaction scan from %q %+v: %d items, want %d", from, o, n, len(want))
+			m.t.Fatalf("transaction scan of %+v %+v: %d items, want %d", ids, o, n, len(want))
 		}
 	default:
 		before := maps.Clone(g.state)

@@ -305,7 +305,7 @@ func (m *wildModel) transact(pk PartitionKey) {
 	errRollback := errors.New("rollback")
 	err := m.c.Update(context.Background(), pk, func(tx *Tx) error {
 		clear(gone)
-		for it, err := range tx.Scan("", nil) {
+		for it, err := range tx.Scan(IDRange{}, nil) {
 			if err != nil {
 				return err
 			}

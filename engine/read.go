@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"runtime/trace"
 	"sync"
@@ -59,13 +58,6 @@ func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn f
 	return fn(it)
 }
 
-// ReadMany reads items of one logical partition in the order of ids. It leaves out
-// items that do not exist; each of these costs 1 request unit. At most one
-// error comes, as the last pair.
-func (c *Container) ReadMany(ctx context.Context, pk PartitionKey, ids []string) iter.Seq2[Item, error] {
-	return readMany(ids, func(id string) (Item, error) { return c.Read(ctx, pk, id) })
-}
-
 // Read returns an item as of the snapshot, or ErrNotFound.
 func (s *Snapshot) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
 	return s.ReadInto(ctx, pk, id, nil)
@@ -78,29 +70,6 @@ func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf
 	}
 	epk := pk.EPK()
 	return s.c.readAt(ctx, pk, &epk, id, s.view(pk), buf)
-}
-
-// ReadMany is Container.ReadMany as of the snapshot.
-func (s *Snapshot) ReadMany(ctx context.Context, pk PartitionKey, ids []string) iter.Seq2[Item, error] {
-	return readMany(ids, func(id string) (Item, error) { return s.Read(ctx, pk, id) })
-}
-
-func readMany(ids []string, read func(id string) (Item, error)) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		for _, id := range ids {
-			it, err := read(id)
-			if err == ErrNotFound {
-				continue
-			}
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
-			if !yield(it, nil) {
-				return
-			}
-		}
-	}
 }
 
 func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {

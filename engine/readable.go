@@ -31,7 +31,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 		scan := c.ScanAll(ctx, nil)
 		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
 		if pk.Valid() {
-			scan = c.Scan(ctx, pk, "", nil)
+			scan = c.Scan(ctx, pk, IDRange{}, nil)
 			first, last := itemKey(pk, ""), itemKey(pk, "")
 			last.ID = lsm.AfterAllIDs
 			past.After, past.Before = &first, &last

@@ -98,7 +98,7 @@ func TestOpenFullDisk(t *testing.T) {
 			other, err = db.Container("other")
 			must(t, err)
 			n := 0
-			for _, err := range other.Scan(ctx, StringKey("a"), "", nil) {
+			for _, err := range other.Scan(ctx, StringKey("a"), IDRange{}, nil) {
 				must(t, err)
 				n++
 			}

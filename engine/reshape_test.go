@@ -149,7 +149,7 @@ func (c *crowd) read(rng *rand.Rand) {
 			}
 		case 1:
 			n := rng.IntN(crowdKeys)
-			found := seen(c.c.Scan(ctx, StringKey(fmt.Sprintf("k%d", n)), "", &ScanOptions{Reverse: rng.IntN(2) == 0}))
+			found := seen(c.c.Scan(ctx, StringKey(fmt.Sprintf("k%d", n)), IDRange{}, &ScanOptions{Reverse: rng.IntN(2) == 0}))
 			for i := n; i < len(least) && !c.done.Load(); i += crowdKeys {
 				if found[i] < least[i] {
 					c.failf("item %d: scanned %d, acknowledged %d", i, found[i], least[i])

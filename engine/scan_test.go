@@ -38,7 +38,7 @@ func TestReverseScanReadError(t *testing.T) {
 		})
 		var got []string
 		var failed error
-		for it, err := range c.Scan(ctx, StringKey("a"), "030", &ScanOptions{Reverse: true, Limit: 3}) {
+		for it, err := range c.Scan(ctx, StringKey("a"), IDRange{To: "030"}, &ScanOptions{Reverse: true, Limit: 3}) {
 			if failed = err; err == nil {
 				got = append(got, it.ID)
 			}
@@ -77,7 +77,7 @@ func TestScanBorrow(t *testing.T) {
 			}
 		}
 		var want []Item
-		for it, err := range c.Scan(ctx, StringKey("a"), "", &ScanOptions{Reverse: reverse}) {
+		for it, err := range c.Scan(ctx, StringKey("a"), IDRange{}, &ScanOptions{Reverse: reverse}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestScanBorrow(t *testing.T) {
 		}
 		for _, all := range []bool{false, true} {
 			o := &ScanOptions{Reverse: reverse, Borrow: true}
-			items := c.Scan(ctx, StringKey("a"), "", o)
+			items := c.Scan(ctx, StringKey("a"), IDRange{}, o)
 			snapshot, err := c.Snapshot(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -167,7 +167,7 @@ func TestScanBodies(t *testing.T) {
 				}
 				seen := 0
 				var failed error
-				for it, err := range c.Scan(ctx, StringKey("a"), "", &ScanOptions{Reverse: reverse}) {
+				for it, err := range c.Scan(ctx, StringKey("a"), IDRange{}, &ScanOptions{Reverse: reverse}) {
 					if failed = err; err != nil {
 						break
 					}
@@ -203,7 +203,7 @@ func TestScanPassesOverDeleted(t *testing.T) {
 		}
 	}
 	var got []string
-	for it, err := range c.Scan(ctx, StringKey("a"), "", nil) {
+	for it, err := range c.Scan(ctx, StringKey("a"), IDRange{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,7 @@ func TestSyntheticJoined(t *testing.T) {
 		t.Errorf("definition %+v", got)
 	}
 	var ids []string
-	for it, err := range c.Scan(ctx, key, "", nil) {
+	for it, err := range c.Scan(ctx, key, IDRange{}, nil) {
 		must(t, err)
 		ids = append(ids, it.ID)
 	}

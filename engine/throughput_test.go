@@ -234,7 +234,7 @@ func TestThrottledLoops(t *testing.T) {
 		t.Fatal(err)
 	}
 	loops := 0
-	for _, err := range s.c.Scan(ctx, StringKey("k0"), "", nil) {
+	for _, err := range s.c.Scan(ctx, StringKey("k0"), IDRange{}, nil) {
 		if loops++; !errors.Is(err, ErrThrottled) {
 			t.Errorf("a scan while the partition owes: %v", err)
 		}

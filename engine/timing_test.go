@@ -34,7 +34,7 @@ func callAll(t *testing.T, c *Container) {
 	if _, err := c.Read(ctx, key, "none"); err != ErrNotFound {
 		t.Fatal(err)
 	}
-	for _, err := range c.Scan(ctx, key, "", nil) {
+	for _, err := range c.Scan(ctx, key, IDRange{}, nil) {
 		must(t, err)
 	}
 	for _, err := range c.ScanAll(ctx, nil) {

@@ -28,6 +28,7 @@ type Tx struct {
 	pk       PartitionKey
 	epk      partmap.EPK // of pk
 	over     bool
+	charge   float64 // RU of its reads
 	update   *update // nil in a View
 }
 
@@ -37,6 +38,17 @@ func (tx *Tx) Key() PartitionKey { return tx.pk }
 // Seq returns the sequence as of which the transaction reads. It sees every write to its
 // logical partition up to it, none above, and its own writes.
 func (tx *Tx) Seq() uint64 { return tx.snapshot.seq }
+
+// Charge returns what the transaction has read so far, in request units, scans included.
+// UpdateOptions.Charge has the writes too, and the tries that met a conflict.
+func (tx *Tx) Charge() float64 { return tx.charge }
+
+// spent notes what a read has cost.
+func (tx *Tx) spent(charge float64) {
+	if tx.charge += charge; tx.update != nil {
+		tx.update.charge += charge
+	}
+}
 
 // Read returns an item, or ErrNotFound. If the transaction itself has written the item,
 // Read returns that write, without ETag, Seq and Modified.
@@ -57,9 +69,7 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
 	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, &tx.epk, id, tx.snapshot.whole(), buf)
-	if tx.update != nil {
-		tx.update.charge += it.Charge
-	}
+	tx.spent(it.Charge)
 	if tx.update != nil && (err == nil || err == ErrNotFound) {
 		tx.update.reads.Saw(id, conflict.Sighting{Seq: it.Seq, Exists: err == nil})
 	}
@@ -74,10 +84,12 @@ func (tx *Tx) own(id string) *batchOp {
 	return tx.update.own(id)
 }
 
-// Scan returns the items in the order of their ids, beginning at the id from, or at the
-// first (with Reverse the last) if from is empty. It includes items that the transaction
-// has written before the loop began. At most one error comes, as the last pair.
-func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
+// Scan returns the items with these ids, in the order of the ids. It includes items that
+// the transaction has written before the loop began. At most one error comes, as the last
+// pair. What lies outside of the range is not read, and a serializable transaction does not
+// depend on it.
+func (tx *Tx) Scan(ids IDRange, o *ScanOptions) iter.Seq2[Item, error] {
+	within := ids.compile()
 	return func(yield func(Item, error) bool) {
 		if tx.over {
 			yield(Item{}, ErrClosed)
@@ -94,17 +106,15 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 			if charged != nil {
 				*charged += charge
 			}
-			if tx.update != nil {
-				tx.update.charge += charge
-			}
+			tx.spent(charge)
 		}()
-		m := txScan{tx: tx, own: tx.ownFrom(from, opts.Reverse), reverse: opts.Reverse, left: opts.Limit, yield: yield}
+		m := txScan{tx: tx, own: tx.ownWithin(&within, opts.Reverse), reverse: opts.Reverse, left: opts.Limit, yield: yield}
 		if opts.Limit > 0 {
 			opts.Limit += len(m.own) // each may hide an item of the snapshot
 		}
-		err := m.run(from, &opts)
+		err := m.run(within, &opts)
 		if u := tx.update; u != nil && !tx.over {
-			u.reads.Scanned(m.covered(from))
+			u.reads.Scanned(m.covered(within))
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -112,15 +122,14 @@ func (tx *Tx) Scan(from string, o *ScanOptions) iter.Seq2[Item, error] {
 	}
 }
 
-// ownFrom returns a copy of the transaction's writes from an id on, in scan order.
-func (tx *Tx) ownFrom(from string, reverse bool) []batchOp {
+// ownWithin returns a copy of the transaction's writes with these ids, in scan order.
+func (tx *Tx) ownWithin(ids *item.IDRange, reverse bool) []batchOp {
 	if tx.update == nil {
 		return nil
 	}
 	var own []batchOp
 	for _, op := range tx.update.ops {
-		c := strings.Compare(stringOf(op.id()), from)
-		if from == "" || c == 0 || c > 0 != reverse {
+		if ids.Holds(op.id()) {
 			op.data = slices.Clone(op.data)
 			own = append(own, op)
 		}
@@ -147,9 +156,9 @@ type txScan struct {
 }
 
 // run hands out the items. An error is that of the scan.
-func (m *txScan) run(from string, o *ScanOptions) error {
+func (m *txScan) run(ids item.IDRange, o *ScanOptions) error {
 	s := &m.tx.snapshot
-	for it, err := range s.c.scanKey(m.tx.ctx, m.tx.pk, from, o, s) {
+	for it, err := range s.c.scanKey(m.tx.ctx, m.tx.pk, ids, o, s) {
 		if m.tx.over { // iter.Pull: the sequence is not pinned any more
 			return ErrClosed
 		}
@@ -198,16 +207,16 @@ func (m *txScan) give(it Item) bool {
 	return !m.stopped
 }
 
-// covered returns the range of ids that the loop has seen completely.
-func (m *txScan) covered(from string) conflict.Range {
-	r := conflict.Range{From: from}
-	if m.stopped {
-		r.To = m.last
+// covered returns the part of the range that the loop has seen completely.
+func (m *txScan) covered(ids item.IDRange) item.IDRange {
+	switch {
+	case !m.stopped:
+	case m.reverse:
+		ids.From(m.last, false)
+	default:
+		ids.To(m.last, false)
 	}
-	if m.reverse {
-		r.From, r.To = r.To, r.From
-	}
-	return r
+	return ids
 }
 
 // Create writes a new item. It returns ErrExists if the item exists, and refuses

@@ -12,13 +12,13 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-func idsOf(t testing.TB, tx *Tx, from string, o *ScanOptions) (ids []string) {
+func idsOf(t testing.TB, tx *Tx, ids IDRange, o *ScanOptions) (got []string) {
 	t.Helper()
-	for it, err := range tx.Scan(from, o) {
+	for it, err := range tx.Scan(ids, o) {
 		must(t, err)
-		ids = append(ids, it.ID)
+		got = append(got, it.ID)
 	}
-	return ids
+	return got
 }
 
 func TestView(t *testing.T) {
@@ -32,7 +32,7 @@ func TestView(t *testing.T) {
 	err := c.View(ctx, StringKey("a"), func(tx *Tx) error {
 		outside = tx
 		var stop func()
-		pulled, stop = iter.Pull2(tx.Scan("", nil))
+		pulled, stop = iter.Pull2(tx.Scan(IDRange{}, nil))
 		t.Cleanup(stop)
 		if it, err, ok := pulled(); !ok || err != nil || it.ID != "i0" {
 			t.Errorf("pulled: %v, %v, %v", it.ID, err, ok)
@@ -48,7 +48,7 @@ func TestView(t *testing.T) {
 		if _, err := tx.Read("new"); !errors.Is(err, ErrNotFound) {
 			t.Errorf("new: %v", err)
 		}
-		if got := idsOf(t, tx, "", nil); !slices.Equal(got, []string{"i0", "i1", "i2", "i3"}) {
+		if got := idsOf(t, tx, IDRange{}, nil); !slices.Equal(got, []string{"i0", "i1", "i2", "i3"}) {
 			t.Errorf("scan: %v", got)
 		}
 		if err := tx.Upsert(doc("x", "a", 1), nil); !errors.Is(err, ErrReadOnly) {
@@ -65,7 +65,7 @@ func TestView(t *testing.T) {
 	if _, err := outside.Read("i1"); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
-	for _, err := range outside.Scan("", nil) {
+	for _, err := range outside.Scan(IDRange{}, nil) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
@@ -115,26 +115,30 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("own delete: %v", err)
 		}
 		for _, tc := range []struct {
-			from string
+			ids  IDRange
 			o    ScanOptions
 			want []string
 		}{
-			{"", ScanOptions{}, []string{"a", "b", "c"}},
-			{"", ScanOptions{Limit: 2}, []string{"a", "b"}},
-			{"b", ScanOptions{}, []string{"b", "c"}},
-			{"", ScanOptions{Reverse: true}, []string{"c", "b", "a"}},
-			{"b", ScanOptions{Reverse: true, Limit: 1}, []string{"b"}},
-			{"bb", ScanOptions{Reverse: true}, []string{"b", "a"}},
-			{"x", ScanOptions{Reverse: true, Limit: 2}, []string{"c", "b"}},
-			{"d", ScanOptions{}, nil},
+			{IDRange{}, ScanOptions{}, []string{"a", "b", "c"}},
+			{IDRange{}, ScanOptions{Limit: 2}, []string{"a", "b"}},
+			{IDRange{From: "b"}, ScanOptions{}, []string{"b", "c"}},
+			{IDRange{After: "b"}, ScanOptions{}, []string{"c"}},
+			{IDRange{Before: "c"}, ScanOptions{}, []string{"a", "b"}},
+			{IDRange{After: "a", Before: "c"}, ScanOptions{Reverse: true}, []string{"b"}},
+			{IDRange{Prefix: "b"}, ScanOptions{}, []string{"b"}},
+			{IDRange{}, ScanOptions{Reverse: true}, []string{"c", "b", "a"}},
+			{IDRange{To: "b"}, ScanOptions{Reverse: true, Limit: 1}, []string{"b"}},
+			{IDRange{To: "bb"}, ScanOptions{Reverse: true}, []string{"b", "a"}},
+			{IDRange{To: "x"}, ScanOptions{Reverse: true, Limit: 2}, []string{"c", "b"}},
+			{IDRange{From: "d"}, ScanOptions{}, nil},
 		} {
-			if got := idsOf(t, tx, tc.from, &tc.o); !slices.Equal(got, tc.want) {
-				t.Errorf("from %q %+v: %v, want %v", tc.from, tc.o, got, tc.want)
+			if got := idsOf(t, tx, tc.ids, &tc.o); !slices.Equal(got, tc.want) {
+				t.Errorf("%+v %+v: %v, want %v", tc.ids, tc.o, got, tc.want)
 			}
 		}
 		// A loop shows what was there when it began.
 		n := 0
-		for it, err := range tx.Scan("", nil) {
+		for it, err := range tx.Scan(IDRange{}, nil) {
 			must(t, err)
 			must(t, tx.Upsert(doc(it.ID+"+", "a", 0), nil))
 			n++
@@ -207,34 +211,44 @@ func TestConflicts(t *testing.T) {
 			must(t, tx.Upsert(doc("i1", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("new", "a", 2), nil); return err }, serial: true},
 		{name: "phantom", tx: func(tx *Tx) {
-			idsOf(t, tx, "i2", nil)
+			idsOf(t, tx, IDRange{From: "i2"}, nil)
 			must(t, tx.Upsert(doc("i1", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i22", "a", 2), nil); return err }, serial: true},
 		{name: "before the range", tx: func(tx *Tx) {
-			idsOf(t, tx, "i2", nil)
+			idsOf(t, tx, IDRange{From: "i2"}, nil)
 			must(t, tx.Upsert(doc("i1", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i11", "a", 2), nil); return err }},
+		{name: "at the open end of the range", tx: func(tx *Tx) {
+			idsOf(t, tx, IDRange{After: "i0", Before: "i2"}, nil)
+			must(t, tx.Upsert(doc("x", "a", 1), nil))
+		}, other: func(c *Container) error {
+			return errors.Join(second(c.Upsert(ctx, doc("i0", "a", 2), nil)), second(c.Upsert(ctx, doc("i2", "a", 2), nil)))
+		}},
+		{name: "within a prefix", tx: func(tx *Tx) {
+			idsOf(t, tx, IDRange{Prefix: "i1"}, nil)
+			must(t, tx.Upsert(doc("x", "a", 1), nil))
+		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i1x", "a", 2), nil); return err }, serial: true},
 		{name: "behind the limit", tx: func(tx *Tx) {
-			idsOf(t, tx, "", &ScanOptions{Limit: 2})
+			idsOf(t, tx, IDRange{}, &ScanOptions{Limit: 2})
 			must(t, tx.Upsert(doc("x", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i11", "a", 2), nil); return err }},
 		{name: "within the limit", tx: func(tx *Tx) {
-			idsOf(t, tx, "", &ScanOptions{Limit: 2})
+			idsOf(t, tx, IDRange{}, &ScanOptions{Limit: 2})
 			must(t, tx.Upsert(doc("x", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i01", "a", 2), nil); return err }, serial: true},
 		{name: "reverse, behind the limit", tx: func(tx *Tx) {
-			idsOf(t, tx, "", &ScanOptions{Limit: 2, Reverse: true})
+			idsOf(t, tx, IDRange{}, &ScanOptions{Limit: 2, Reverse: true})
 			must(t, tx.Upsert(doc("x", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i1", "a", 2), nil); return err }},
 		{name: "reverse, within the limit", tx: func(tx *Tx) {
-			idsOf(t, tx, "", &ScanOptions{Limit: 2, Reverse: true})
+			idsOf(t, tx, IDRange{}, &ScanOptions{Limit: 2, Reverse: true})
 			must(t, tx.Upsert(doc("x", "a", 1), nil))
 		}, other: func(c *Container) error { return c.Delete(ctx, StringKey("a"), "i2", nil) }, serial: true},
 		{name: "another partition key", tx: func(tx *Tx) {
-			idsOf(t, tx, "", nil)
+			idsOf(t, tx, IDRange{}, nil)
 			must(t, tx.Upsert(doc("i1", "a", 1), nil))
 		}, other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i1", "b", 2), nil); return err }},
-		{name: "reads only", tx: func(tx *Tx) { idsOf(t, tx, "", nil) },
+		{name: "reads only", tx: func(tx *Tx) { idsOf(t, tx, IDRange{}, nil) },
 			other: func(c *Container) error { _, err := c.Upsert(ctx, doc("i1", "a", 2), nil); return err }},
 	} {
 		for _, where := range []string{"memory", "frozen", "files", "settled", "split", "late", "late, in files"} {

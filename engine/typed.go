@@ -86,9 +86,54 @@ func (t TypedContainer[T]) Read(ctx context.Context, pk PartitionKey, id string)
 	return out, err
 }
 
+// ReadIf is Container.ReadIf.
+func (t TypedContainer[T]) ReadIf(ctx context.Context, pk PartitionKey, id string, not ETag) (TypedItem[T], error) {
+	it, err := t.c.ReadIf(ctx, pk, id, not)
+	if err != nil {
+		return TypedItem[T]{Meta: it.Meta}, err
+	}
+	return t.item(it)
+}
+
+// ReadMany is Container.ReadMany. An error of the codec ends it.
+func (t TypedContainer[T]) ReadMany(ctx context.Context, items []ItemIdentity) iter.Seq2[TypedReadManyResult[T], error] {
+	return func(yield func(TypedReadManyResult[T], error) bool) {
+		for r, err := range t.c.ReadMany(ctx, items) {
+			out := TypedReadManyResult[T]{TypedItem: TypedItem[T]{Meta: r.Meta}, Found: r.Found}
+			if err == nil && r.Found {
+				out.TypedItem, err = t.item(r.Item)
+			}
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TypedReadManyResult is a ReadManyResult with a value of T. Without Found the value is zero.
+type TypedReadManyResult[T any] struct {
+	TypedItem[T]
+	Found bool
+}
+
+// Delete is Container.Delete.
+func (t TypedContainer[T]) Delete(ctx context.Context, pk PartitionKey, id string, o *WriteOptions) error {
+	return t.c.Delete(ctx, pk, id, o)
+}
+
+// Patch is Container.Patch.
+func (t TypedContainer[T]) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
+	return t.c.Patch(ctx, pk, id, p, o)
+}
+
+// Count is Container.Count.
+func (t TypedContainer[T]) Count(ctx context.Context, s Scope, f Filter) (int64, error) {
+	return t.c.Count(ctx, s, f)
+}
+
 // Scan is Container.Scan. An error of the codec ends it.
-func (t TypedContainer[T]) Scan(ctx context.Context, pk PartitionKey, from string, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
-	return t.items(t.c.Scan(ctx, pk, from, o))
+func (t TypedContainer[T]) Scan(ctx context.Context, pk PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
+	return t.items(t.c.Scan(ctx, pk, ids, o))
 }
 
 // ScanAll is Container.ScanAll. An error of the codec ends it.

@@ -38,7 +38,7 @@ func TestTyped(t *testing.T) {
 		t.Errorf("Read: %v", err)
 	}
 	sum := 0
-	for it, err := range accounts.Scan(ctx, StringKey("a"), "", &ScanOptions{Borrow: true}) {
+	for it, err := range accounts.Scan(ctx, StringKey("a"), IDRange{}, &ScanOptions{Borrow: true}) {
 		must(t, err)
 		sum += it.Value.Balance
 	}
@@ -57,7 +57,7 @@ func TestTyped(t *testing.T) {
 		t.Errorf("another document: %v", err)
 	}
 	n := 0
-	for _, err := range accounts.Scan(ctx, StringKey("a"), "", nil) {
+	for _, err := range accounts.Scan(ctx, StringKey("a"), IDRange{}, nil) {
 		if n++; (err != nil) != (n == 3) {
 			t.Errorf("item %d: %v", n, err)
 		}

@@ -406,7 +406,7 @@ func TestUniqueKeysRandom(t *testing.T) {
 		}
 	}
 	n := 0
-	for it, err := range c.Scan(ctx, key, "", nil) {
+	for it, err := range c.Scan(ctx, key, IDRange{}, nil) {
 		must(t, err)
 		if want := string(mailDoc(it.ID, mails[it.ID])); string(it.Body) != want {
 			t.Errorf("%s, want %s", it.Body, want)

@@ -27,6 +27,7 @@ type Cursor struct {
 	first  shownKey // the key that a search compared last
 	ver    item.Version
 	err    error
+	lo, hi *item.Key // of Within; nil: there is no bound
 
 	ordinal   uint32 // of the first member of the group at ordinalOf
 	ordinalOf int64  // 0: not known
@@ -44,6 +45,7 @@ func (r *Reader) Cursor(maxSeq uint64) *Cursor {
 func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
 	c.valid, c.err = false, nil
+	c.lo, c.hi = nil, nil
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
 	c.open.off, c.key.valid, c.first.valid = 0, false, false
 	c.ordinalOf = 0
@@ -52,6 +54,11 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 		c.own, c.buf, c.s.cold = nil, nil, nil
 	}
 }
+
+// Within says that the caller wants no key before lo and none after hi, until the next
+// Reset: a movement that has come out of these bounds may return false. Without it a
+// movement passes over any number of keys that have no visible version.
+func (c *Cursor) Within(lo, hi *item.Key) { c.lo, c.hi = lo, hi }
 
 // First moves to the first key.
 func (c *Cursor) First() bool {
@@ -155,6 +162,9 @@ func (c *Cursor) forward(i int) bool {
 		if c.open.g.sequence(i) <= c.maxSeq {
 			return c.show(i)
 		}
+		if c.hi != nil && !c.passes(i, c.hi, +1) {
+			return false
+		}
 		i++
 	}
 }
@@ -169,6 +179,9 @@ func (c *Cursor) backward(i int) bool {
 		}
 		if c.open.g.sequence(i) > c.maxSeq {
 			if i = c.newest(i); i < 0 {
+				return false
+			}
+			if c.lo != nil && !c.passes(i, c.lo, -1) {
 				return false
 			}
 			i--
@@ -188,6 +201,15 @@ func (c *Cursor) backward(i int) bool {
 		}
 		return c.show(i)
 	}
+}
+
+// passes says whether a movement that passes over member i goes on: its key does not lie
+// on the given side of a bound. An error ends the movement.
+func (c *Cursor) passes(i int, bound *item.Key, side int) bool {
+	if c.err = c.key.set(c.r, &c.open, i); c.err != nil {
+		return false
+	}
+	return item.Compare(&c.key.Key, bound) != side
 }
 
 // pass returns the position after the versions of the key at i, -1 on an error.

@@ -80,7 +80,7 @@ func (s cleaveStore) Read(ctx context.Context, key partmap.Key, id string, buf [
 }
 
 func (s cleaveStore) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func([]byte)) error {
-	for it, err := range s.c.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
+	for it, err := range s.c.Scan(ctx, key, engine.IDRange{From: from}, &engine.ScanOptions{Limit: limit, Borrow: true}) {
 		if err != nil {
 			return err
 		}

@@ -133,9 +133,9 @@ func (c *liar) Replace(ctx context.Context, doc []byte, o *engine.WriteOptions) 
 	return c.container.Replace(ctx, doc, o)
 }
 
-func (c *liar) Scan(ctx context.Context, pk engine.PartitionKey, from string, o *engine.ScanOptions) iter.Seq2[engine.Item, error] {
+func (c *liar) Scan(ctx context.Context, pk engine.PartitionKey, ids engine.IDRange, o *engine.ScanOptions) iter.Seq2[engine.Item, error] {
 	return func(yield func(engine.Item, error) bool) {
-		for item, err := range c.container.Scan(ctx, pk, from, o) {
+		for item, err := range c.container.Scan(ctx, pk, ids, o) {
 			show := true
 			if c.scanned != nil {
 				item, show = c.scanned(item)

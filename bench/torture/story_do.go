@@ -13,7 +13,7 @@ import (
 // container is what the story and the oracle ask of a container of the engine.
 // Tests put one that lies in its place.
 type container interface {
-	Scan(ctx context.Context, pk engine.PartitionKey, from string, o *engine.ScanOptions) iter.Seq2[engine.Item, error]
+	Scan(ctx context.Context, pk engine.PartitionKey, ids engine.IDRange, o *engine.ScanOptions) iter.Seq2[engine.Item, error]
 	Read(ctx context.Context, pk engine.PartitionKey, id string) (engine.Item, error)
 	Count(ctx context.Context, scope engine.Scope, f engine.Filter) (int64, error)
 	Query(ctx context.Context, scope engine.Scope, q engine.Query) *engine.QueryResult
@@ -175,7 +175,7 @@ func (l *lane) several(to interface {
 // violation.
 func (cs containers) readLane(ctx context.Context, l *lane) (f found, err error) {
 	f.docs = make(map[string]change)
-	for item, err := range cs.of(l).Scan(ctx, l.key(), "", nil) {
+	for item, err := range cs.of(l).Scan(ctx, l.key(), engine.IDRange{}, nil) {
 		if err != nil {
 			return f, err
 		}

@@ -131,7 +131,7 @@ func (c *exportCommand) documents(
 	case !c.Reverse:
 		return from.ScanReadable(ctx, key, report)
 	case key.Valid():
-		return s.Scan(ctx, key, "", &engine.ScanOptions{Limit: c.Limit, Reverse: true})
+		return s.Scan(ctx, key, engine.IDRange{}, &engine.ScanOptions{Limit: c.Limit, Reverse: true})
 	}
 	return s.ScanAll(ctx, &engine.ScanOptions{Limit: c.Limit, Reverse: true})
 }

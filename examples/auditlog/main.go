@@ -84,7 +84,7 @@ func eventID(e event) string {
 // partition. It begins where the time says and reads nothing before it.
 func (l auditLog) ofUser(ctx context.Context, tenant, user string, from time.Time, each func(event)) error {
 	key := engine.JoinKeys(engine.StringKey(tenant), engine.StringKey(user))
-	for e, err := range l.events.Scan(ctx, key, eventID(event{At: from}), nil) {
+	for e, err := range l.events.Scan(ctx, key, engine.IDRange{From: eventID(event{At: from})}, nil) {
 		if err != nil {
 			return err
 		}

@@ -204,7 +204,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	fmt.Fprintf(out, "  (%d of %d physical partitions asked)\n", stats.Partitions, len(c.container.Partitions()))
 
 	fmt.Fprintln(out, "\nOr all of it at once, by a scan: what shares a key lies together, in the order of the ids")
-	for item, err := range c.container.Scan(ctx, engine.StringKey("kettle"), "", nil) {
+	for item, err := range c.container.Scan(ctx, engine.StringKey("kettle"), engine.IDRange{}, nil) {
 		if err != nil {
 			return err
 		}

@@ -35,11 +35,6 @@ type Sighting struct {
 	Exists bool
 }
 
-// Range is a range of ids in which a transaction has seen all items.
-type Range struct {
-	From, To string // both inclusive; "" is no bound
-}
-
 // Writes are the items that a transaction writes.
 type Writes interface {
 	Len() int
@@ -57,7 +52,7 @@ type Reads struct {
 	place  *partmap.EPK
 	seen   map[string]Sighting // by id
 	ids    []byte              // copies of ids in seen that have no other owner
-	ranges []Range             // that were scanned
+	ranges []item.IDRange      // that were scanned
 }
 
 // keptIDs is the largest number of ids for which the memory of Reads is used again.
@@ -98,8 +93,8 @@ func (r *Reads) Keep(id []byte) string {
 	return unsafe.String(unsafe.SliceData(r.ids[n:]), len(id))
 }
 
-// Scanned notes a range of ids that was scanned, if that matters.
-func (r *Reads) Scanned(ids Range) {
+// Scanned notes a range of ids in which the transaction has seen all items, if that matters.
+func (r *Reads) Scanned(ids item.IDRange) {
 	if r.Serializable {
 		r.ranges = append(r.ranges, ids)
 	}
@@ -206,7 +201,7 @@ func (r *Reads) itemChanged(v *lsm.Version, key *item.Key) (bool, error) {
 
 // rangeChangedInMemory says whether a memtable holds a version in a range of ids that the
 // transaction does not see.
-func (r *Reads) rangeChangedInMemory(v *lsm.Version, ids Range) bool {
+func (r *Reads) rangeChangedInMemory(v *lsm.Version, ids item.IDRange) bool {
 	for i := -1; i < len(v.Frozen); i++ {
 		table := v.Active
 		if i >= 0 {
@@ -223,7 +218,7 @@ func (r *Reads) rangeChangedInMemory(v *lsm.Version, ids Range) bool {
 }
 
 // rangeChangedInFiles is rangeChangedInMemory for files.
-func (r *Reads) rangeChangedInFiles(ctx context.Context, v *lsm.Version, ids Range) (bool, error) {
+func (r *Reads) rangeChangedInFiles(ctx context.Context, v *lsm.Version, ids item.IDRange) (bool, error) {
 	for _, run := range v.Runs {
 		f := run.Find(r.place)
 		if f == nil || f.Properties().MaxSeq <= r.at {
@@ -242,14 +237,14 @@ func (r *Reads) rangeChangedInFiles(ctx context.Context, v *lsm.Version, ids Ran
 }
 
 // changedIn is rangeChangedInMemory for the versions that a cursor yields.
-func (r *Reads) changedIn(ctx context.Context, c lsm.Positioner, ids Range) (bool, error) {
-	first := r.key(ids.From)
+func (r *Reads) changedIn(ctx context.Context, c lsm.Positioner, ids item.IDRange) (bool, error) {
+	first := r.key(ids.Lo)
 	for ok := c.SeekGE(&first); ok; ok = c.Next() {
 		key := c.Key()
-		if !item.SamePartition(key, &first) || ids.To != "" && string(key.ID) > ids.To {
+		if !item.SamePartition(key, &first) || ids.After(key.ID) {
 			break
 		}
-		if c.Version().Seq > r.at {
+		if c.Version().Seq > r.at && !ids.Before(key.ID) {
 			return true, nil
 		}
 		if err := ctx.Err(); err != nil {

@@ -25,7 +25,7 @@ func TestReads(t *testing.T) {
 		change string // id that another writer writes; "": it deletes the logical partition
 		writes written
 		read   string
-		scan   *Range
+		scan   *item.IDRange
 		// want is whether there is a conflict under snapshot isolation, and whether there is
 		// one if the transaction is serializable.
 		want, serial bool
@@ -33,10 +33,12 @@ func TestReads(t *testing.T) {
 		{"the same item", "b", written{"b"}, "", nil, true, true},
 		{"another item", "b", written{"a"}, "", nil, false, false},
 		{"an item that was read", "b", written{"a"}, "b", nil, false, true},
-		{"in a range", "b", written{"a"}, "", &Range{"a", "c"}, false, true},
-		{"at the end of a range", "b", written{"a"}, "", &Range{"", "b"}, false, true},
-		{"before a range", "b", written{"a"}, "", &Range{"c", ""}, false, false},
-		{"behind a range", "b", written{"a"}, "", &Range{"", "a"}, false, false},
+		{"in a range", "b", written{"a"}, "", &item.IDRange{Lo: "a", Hi: "c"}, false, true},
+		{"at the open ends of a range", "b", written{"a"}, "", &item.IDRange{Lo: "b", LoOpen: true}, false, false},
+		{"at the other open end of a range", "b", written{"a"}, "", &item.IDRange{Hi: "b", HiOpen: true}, false, false},
+		{"at the end of a range", "b", written{"a"}, "", &item.IDRange{Lo: "", Hi: "b"}, false, true},
+		{"before a range", "b", written{"a"}, "", &item.IDRange{Lo: "c", Hi: ""}, false, false},
+		{"behind a range", "b", written{"a"}, "", &item.IDRange{Lo: "", Hi: "a"}, false, false},
 		{"the logical partition", "", written{"x"}, "", nil, true, true},
 	} {
 		for _, frozen := range []bool{false, true} {
@@ -102,7 +104,7 @@ func TestReset(t *testing.T) {
 			r.Keep([]byte("another id"))
 		}
 		r.Saw(first, Sighting{Seq: 1, Exists: true})
-		r.Scanned(Range{"a", "b"})
+		r.Scanned(item.IDRange{Lo: "a", Hi: "b"})
 		if s, ok := r.Seen("a"); !ok || s.Seq != 1 || r.Ranges() != 1 {
 			t.Errorf("%+v, %v", s, ok)
 		}

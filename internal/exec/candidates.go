@@ -528,10 +528,11 @@ func (s *scanner) findCandidates(p Part, v *lsm.Version, at uint64, now int64) (
 // copy them into copies.
 func (s *scanner) limits(copies *[2]item.KeyCopy, p Part) (lo, hi *item.Key) {
 	if s.onlyKey {
-		whole := s.bound.Partition()
-		copies[0].Set(&whole)
-		whole.ID = lsm.AfterAllIDs
-		copies[1].Set(&whole)
+		end := s.bound.Key
+		end.ID = bytesOfID(s.ids.Lo)
+		copies[0].Set(&end)
+		end.ID = lastID(&s.ids)
+		copies[1].Set(&end)
 		return &copies[0].Key, &copies[1].Key
 	}
 	within := s.within

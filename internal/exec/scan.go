@@ -46,22 +46,22 @@ type ScanOptions struct {
 	Timed bool
 }
 
-// ScanKey passes to yield the items of one logical partition, from the id from on in the
-// order of ids. An empty id is the first, with Reverse the last. It returns nil if yield
+// ScanKey passes to yield the items of one logical partition whose ids lie in a range, in
+// the order of ids. What lies outside of the range costs nothing. It returns nil if yield
 // ended the scan.
-func ScanKey(ctx context.Context, h Host, pk partmap.Key, from string, o *ScanOptions, yield func(*Row) bool) error {
+func ScanKey(ctx context.Context, h Host, pk partmap.Key, ids item.IDRange, o *ScanOptions, yield func(*Row) bool) error {
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, h, o)
-	sc.pk, sc.onlyKey = pk, true
+	sc.pk, sc.onlyKey, sc.ids = pk, true, ids
 	encoded := pk.Encoded()
 	epk := partmap.HashEncoded(encoded)
-	first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOfID(from)}
-	if sc.reverse && from == "" {
-		first.ID = lsm.AfterAllIDs
+	first := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOfID(ids.Lo)}
+	sc.bounded, sc.inclusive = true, !ids.LoOpen
+	if sc.reverse {
+		first.ID, sc.inclusive = lastID(&ids), !ids.HiOpen
 	}
 	sc.bound.Set(&first)
-	sc.bounded, sc.inclusive = true, true
 	_, _, err := sc.run(partmap.Range{Min: epk, Max: epk}, yield)
 	return sc.ended(unlessStopped(err))
 }
@@ -101,6 +101,14 @@ func (s *scanner) clock() time.Duration {
 	return s.h.Elapsed()
 }
 
+// lastID returns the id with which a range ends.
+func lastID(r *item.IDRange) []byte {
+	if r.Hi == "" {
+		return lsm.AfterAllIDs
+	}
+	return bytesOfID(r.Hi)
+}
+
 // bytesOfID views an id as bytes, which must not be written to.
 func bytesOfID(id string) []byte { return unsafe.Slice(unsafe.StringData(id), len(id)) }
 
@@ -122,6 +130,7 @@ type scanner struct {
 	snapshot     Snapshot    // nil: there is none
 	pk           partmap.Key // of the results, if onlyKey
 	onlyKey      bool
+	ids          item.IDRange // of the results, if onlyKey
 	reverse      bool
 	borrow       bool
 	left         int      // items still wanted
@@ -407,7 +416,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 		if s.within != nil && !s.within.Holds(k) {
 			return false, nil
 		}
-		if s.onlyKey && !item.SamePartition(k, &s.bound.Key) {
+		if s.onlyKey && (!item.SamePartition(k, &s.bound.Key) || s.behind(k)) {
 			return false, nil
 		}
 		if s.changes {
@@ -437,6 +446,14 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 		return false, s.h.ReadError(err)
 	}
 	return false, nil
+}
+
+// behind says whether a key of the logical partition lies behind the range of ids.
+func (s *scanner) behind(k *item.Key) bool {
+	if s.reverse {
+		return s.ids.Before(k.ID)
+	}
+	return s.ids.After(k.ID)
 }
 
 // charge charges the batch to the partition, if it is metered, and to the caller.

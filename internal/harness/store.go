@@ -489,7 +489,7 @@ func (c engineContainer) Read(ctx context.Context, key partmap.Key, id string, b
 }
 
 func (c engineContainer) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func(doc []byte)) error {
-	for it, err := range c.Container.Scan(ctx, key, from, &engine.ScanOptions{Limit: limit, Borrow: true}) {
+	for it, err := range c.Container.Scan(ctx, key, engine.IDRange{From: from}, &engine.ScanOptions{Limit: limit, Borrow: true}) {
 		if err != nil {
 			return callError(err)
 		}

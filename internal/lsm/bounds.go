@@ -123,10 +123,13 @@ func (f *File) before(k *item.Key) bool {
 	return item.Compare(&f.Properties().Max, k) < 0 || f.Clip != nil && item.Compare(&f.Clip.Hi, k) <= 0
 }
 
-// outside says whether the file has nothing from lo to hi within its bounds.
-func (f *File) outside(lo, hi *item.Key) bool {
-	return f.before(lo) || item.Compare(hi, &f.Properties().Min) < 0 || f.Clip != nil && item.Compare(hi, &f.Clip.Lo) < 0
+// after says whether all of the file within the bounds lies after a key.
+func (f *File) after(k *item.Key) bool {
+	return item.Compare(k, &f.Properties().Min) < 0 || f.Clip != nil && item.Compare(k, &f.Clip.Lo) < 0
 }
+
+// outside says whether the file has nothing from lo to hi within its bounds.
+func (f *File) outside(lo, hi *item.Key) bool { return f.before(lo) || f.after(hi) }
 
 // Start moves a cursor to the first key within the bounds, or to the last one if reverse
 // is set. nil bounds hold all keys.

@@ -21,7 +21,7 @@ type Cursor struct {
 	at      uint64
 	Since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
-	Lo, Hi  *item.Key      // keys that are not from lo to hi may be left out; nil: none are
+	Lo, Hi  *item.Key      // set after Open; keys that are not from Lo to Hi may be left out; nil: none are
 	sources []cursorSource // newest first
 	current int            // index of the source with the next key, -1 at the end
 	equal   []int          // the other sources that are at the same key
@@ -88,13 +88,14 @@ func (s *cursorSource) useTable(t *memtable.Table, at uint64) {
 }
 
 // use points the source's cursor at a file of its run.
-func (s *cursorSource) use(file int, at uint64) {
+func (s *cursorSource) use(file int, m *Cursor) {
 	s.file, s.clip = file, s.run.Files[file].Clip
 	if s.seg == nil {
-		s.seg = s.run.Files[file].Cursor(at)
+		s.seg = s.run.Files[file].Cursor(m.at)
 	} else {
-		s.seg.Reset(s.run.Files[file].Reader, at)
+		s.seg.Reset(s.run.Files[file].Reader, m.at)
 	}
+	s.seg.Within(m.Lo, m.Hi)
 	s.key, s.ver = s.seg.Key(), s.seg.Version()
 }
 
@@ -103,6 +104,7 @@ func (m *Cursor) Start() {
 	for i := range m.sources {
 		s := &m.sources[i]
 		if s.run == nil {
+			s.mem.Within(m.Lo, m.Hi)
 			s.ok = s.clip.Start(&s.mem, m.reverse)
 			continue
 		}
@@ -121,6 +123,7 @@ func (m *Cursor) Seek(k *item.Key, inclusive bool) {
 	for i := range m.sources {
 		s := &m.sources[i]
 		if s.run == nil {
+			s.mem.Within(m.Lo, m.Hi)
 			s.ok = s.clip.seek(&s.mem, k, m.reverse, inclusive)
 		} else {
 			s.seekRun(m, k, inclusive)
@@ -180,7 +183,7 @@ func (s *cursorSource) seekRun(m *Cursor, k *item.Key, inclusive bool) {
 		s.nextFile(m)
 		return
 	}
-	s.use(s.file, m.at)
+	s.use(s.file, m)
 	s.ok = s.clip.seek(s.seg, k, m.reverse, inclusive)
 	if !s.ok && s.seg.Err() == nil {
 		s.nextFile(m)
@@ -199,10 +202,18 @@ func (s *cursorSource) nextFile(m *Cursor) {
 		if s.file < 0 || s.file >= len(s.run.Files) {
 			return
 		}
+		if s.behind(m) {
+			if m.reverse {
+				s.file = -1
+			} else {
+				s.file = len(s.run.Files)
+			}
+			return
+		}
 		if s.old(m) || s.outside(m) {
 			continue
 		}
-		s.use(s.file, m.at)
+		s.use(s.file, m)
 		s.ok = s.clip.Start(s.seg, m.reverse)
 		if s.seg.Err() != nil {
 			return
@@ -221,6 +232,30 @@ func (s *cursorSource) old(m *Cursor) bool {
 // opened, and may be damaged.
 func (s *cursorSource) outside(m *Cursor) bool {
 	return m.Lo != nil && s.run.Files[s.file].outside(m.Lo, m.Hi)
+}
+
+// behind says whether the file lies behind the bounds, in the direction of the scan. So do
+// the files that follow.
+func (s *cursorSource) behind(m *Cursor) bool {
+	f := s.run.Files[s.file]
+	switch {
+	case m.Lo == nil || f.Broken() != nil:
+		return false
+	case m.reverse:
+		return f.before(m.Lo)
+	}
+	return f.after(m.Hi)
+}
+
+// left says whether a key lies behind the bounds, in the direction of the scan.
+func (m *Cursor) left(k *item.Key) bool {
+	switch {
+	case m.Lo == nil:
+		return false
+	case m.reverse:
+		return item.Compare(k, m.Lo) < 0
+	}
+	return item.Compare(k, m.Hi) > 0
 }
 
 // advance moves the source to its next key.
@@ -258,6 +293,9 @@ func (m *Cursor) pick() {
 			}
 		}
 		key, ver := m.sources[m.current].key, m.sources[m.current].ver
+		if m.left(key) {
+			return // however many deleted items follow
+		}
 		seq, err := m.Deleted.below(key)
 		if err != nil {
 			m.failure = err

@@ -17,6 +17,7 @@ type Cursor struct {
 	valid  bool
 	key    item.Key
 	ver    item.Version
+	lo, hi *item.Key // of Within; nil: there is no bound
 }
 
 // Cursor returns a cursor over the versions up to maxSeq.
@@ -32,7 +33,13 @@ func (c *Cursor) Reset(t *Table, maxSeq uint64) {
 	c.pos.table, c.pos.leaf = t, nil
 	c.maxSeq, c.valid = maxSeq, false
 	c.key, c.ver = item.Key{}, item.Version{}
+	c.lo, c.hi = nil, nil
 }
+
+// Within says that the caller wants no key before lo and none after hi, until the next
+// Reset: a movement that has come out of these bounds may return false. Without it a
+// movement passes over any number of keys that have no visible version.
+func (c *Cursor) Within(lo, hi *item.Key) { c.lo, c.hi = lo, hi }
 
 // First moves to the first key.
 func (c *Cursor) First() bool { return c.forward(c.pos.first()) }
@@ -65,6 +72,10 @@ func (c *Cursor) Version() *item.Version { return &c.ver }
 // forward settles on the first visible key from n on.
 func (c *Cursor) forward(n *node) bool {
 	for n != nil && !c.settle(n) {
+		if c.hi != nil && c.compare(n, c.hi) > 0 {
+			n = nil
+			break
+		}
 		n = c.pos.next()
 	}
 	c.valid = n != nil
@@ -74,10 +85,20 @@ func (c *Cursor) forward(n *node) bool {
 // backward settles on the last visible key up to n.
 func (c *Cursor) backward(n *node) bool {
 	for n != nil && !c.settle(n) {
+		if c.lo != nil && c.compare(n, c.lo) < 0 {
+			n = nil
+			break
+		}
 		n = c.pos.prev()
 	}
 	c.valid = n != nil
 	return c.valid
+}
+
+// compare compares the key of n, which it leaves in c.key, with k.
+func (c *Cursor) compare(n *node, k *item.Key) int {
+	n.borrow(&c.key)
+	return item.Compare(&c.key, k)
 }
 
 // settle takes the key and version of n, if it has a visible one.
