@@ -3,18 +3,21 @@ package main
 import (
 	"context"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
 )
 
 type commands struct {
-	Demo    demoCommand    `cmd:"" default:"withargs" help:"Load generated documents into a temporary directory, run YCSB-B, split a partition meanwhile, print the figures (the default; half a minute)."`
-	Load    loadCommand    `cmd:"" help:"Load generated documents, or NDJSON, into a container."`
-	Run     runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
-	Sweep   sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
-	Copy    copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`
-	Compare compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
-	List    listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
-	Version versionCommand `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
+	Demo       demoCommand    `cmd:"" default:"withargs" help:"Load generated documents into a temporary directory, run YCSB-B, split a partition meanwhile, print the figures (the default; half a minute)."`
+	Load       loadCommand    `cmd:"" help:"Load generated documents, or NDJSON, into a container."`
+	Run        runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
+	Sweep      sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
+	Copy       copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`
+	Compare    compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
+	List       listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
+	Version    versionCommand `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
+	Completion cli.Completion `cmd:"" help:"Print a script that completes commands and flags in a shell."`
+	Man        cli.Man        `cmd:"" help:"Print the manual page."`
 }
 
 const description = `Load and measure Cleave stores. Without a command: a demonstration of at most half a minute.

@@ -58,7 +58,10 @@ type commands struct {
 	Delete     edit.Delete       `cmd:"" group:"change" help:"Delete a document or a logical partition."`
 	Alter      edit.Alter        `cmd:"" group:"change" help:"Change the throughput or the indexes of a container."`
 	Compact    edit.Compact      `cmd:"" group:"change" help:"Give back the space of overwritten and deleted documents."`
+	Shell      shellCommand      `cmd:"" help:"Type queries and commands about one store."`
 	Version    versionCommand    `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
+	Completion cli.Completion    `cmd:"" help:"Print a script that completes commands and flags in a shell."`
+	Man        cli.Man           `cmd:"" help:"Print the manual page."`
 }
 
 const description = `Look into a Cleave store, also beside a process that writes to it. No store is changed, except by the commands under "Commands that change a store", which need it closed; restore and repair make a new one.

@@ -55,6 +55,9 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 	if err != nil {
 		return err
 	}
+	for _, n := range parser.Model.Children { // help that several programs share
+		n.Detail = strings.ReplaceAll(n.Detail, "PROGRAM", name)
+	}
 	parsed, err := parser.Parse(args)
 	if helped {
 		return nil

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type shellCommand struct {
+	Dir       string `arg:"" help:"Directory of the store."`
+	Container string `arg:"" optional:"" help:"Container for queries; default the only one."`
+}
+
+// Help returns the long help text.
+func (*shellCommand) Help() string {
+	return `Reads lines and answers them. A line that begins with SELECT is a query in the container that "use NAME" has chosen; EXPLAIN before it shows the plan. Any other line is a command of pinspect without the directory: "top", "map", "get cities '\"PT\"' porto". Each line sees the store as it is then, also beside a process that writes. Arrows recall lines, Tab completes, Ctrl-D ends. Input that is not a terminal is read line by line; then the first line that fails ends it.
+
+Example:
+  pinspect shell DIR cities`
+}
+
+// errQuit ends a shell.
+var errQuit = errors.New("quit")
+
+// shell is a dialogue about one store.
+type shell struct {
+	dir, container string
+	ctx            context.Context
+	env            *environment
+}
+
+// Run runs the command.
+func (c *shellCommand) Run(ctx context.Context, env *environment) error {
+	db, err := openStore(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for info := range db.Containers() {
+		names = append(names, info.Name)
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	if c.Container != "" && !slices.Contains(names, c.Container) {
+		return cli.Usagef("no such container: %q", c.Container)
+	}
+	s := &shell{dir: c.Dir, container: c.Container, ctx: ctx, env: env}
+	if s.container == "" && len(names) == 1 {
+		s.container = names[0]
+	}
+	if in, ok := env.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		return s.talk(in, names)
+	}
+	lines := bufio.NewScanner(env.stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		status := s.answer(lines.Text())
+		if errors.Is(status, errQuit) {
+			return nil
+		}
+		if status != nil {
+			return status
+		}
+	}
+	return lines.Err()
+}
+
+// talk reads lines from a terminal.
+func (s *shell) talk(in *os.File, names []string) error {
+	fmt.Fprintf(s.env.stdout, "%s: %s. help lists the commands.\n", printable(s.dir), strings.Join(names, ", "))
+	screen := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in, s.env.stdout}, "")
+	screen.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		return complete(line, pos, append(commandNames(), names...))
+	}
+	for {
+		screen.SetPrompt(s.container + "> ")
+		line, err := s.readLine(in, screen)
+		if err == io.EOF {
+			fmt.Fprintln(s.env.stdout)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err = s.answer(line); errors.Is(err, errQuit) || s.ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// readLine reads a line in the raw mode of the terminal, which commands must not meet: an
+// interrupt would not reach them.
+func (s *shell) readLine(in *os.File, screen *term.Terminal) (string, error) {
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	line, err := screen.ReadLine()
+	return line, errors.Join(err, term.Restore(int(in.Fd()), state))
+}
+
+// answer answers a line. The error says how a command ended; it is told already.
+func (s *shell) answer(line string) error {
+	line = strings.TrimSuffix(strings.TrimSpace(line), ";")
+	word, rest, _ := strings.Cut(line, " ")
+	switch strings.ToLower(word) {
+	case "":
+		return nil
+	case "quit", "exit":
+		return errQuit
+	case "use":
+		s.container = strings.TrimSpace(rest)
+		return nil
+	case "help":
+		fmt.Fprintf(s.env.stdout, "SELECT … FROM c …, EXPLAIN SELECT …, use CONTAINER, quit, or a command:\n  %s\nCOMMAND --help says more.\n", strings.Join(commandNames(), " "))
+		return nil
+	case "select":
+		return s.run("query", s.dir, s.container, line)
+	case "explain":
+		return s.run("query", s.dir, s.container, rest, "--explain")
+	}
+	words, err := split(line)
+	if err != nil {
+		fmt.Fprintf(s.env.stderr, "pinspect: %v\n", err)
+		return err
+	}
+	if !slices.Contains(commandNames(), words[0]) {
+		err = cli.Usagef("unknown command %q; help lists them", words[0])
+		fmt.Fprintf(s.env.stderr, "pinspect: %v\n", err)
+		return err
+	}
+	return s.run(slices.Insert(words, 1, s.dir)...)
+}
+
+// run runs a command.
+func (s *shell) run(args ...string) error {
+	if status := execute(s.ctx, args, s.env); status != cli.ExitOK {
+		return errFound // told by execute
+	}
+	return nil
+}
+
+// commandNames are the commands about one store.
+func commandNames() []string {
+	return []string{"info", "tree", "partitions", "top", "hot", "map", "history", "segments", "index", "wal", "get", "export", "query", "verify", "space",
+		"put", "delete", "create", "drop", "alter", "compact"}
+}
+
+// split divides a line into words as a shell does: at spaces that are not within quotes.
+func split(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	begun := false
+	quote := rune(0)
+	for _, r := range line {
+		switch {
+		case quote == 0 && (r == ' ' || r == '\t'):
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			begun = false
+		case quote == 0 && r == '\'':
+			quote, begun = r, true
+		case quote == '\'' && r == '\'':
+			quote = 0
+		default:
+			if r == '"' && quote != '\'' { // part of a key, kept
+				quote = map[rune]rune{0: '"', '"': 0}[quote]
+			}
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if quote != 0 {
+		return nil, cli.Usagef("a quote %c is not closed", quote)
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// complete completes the word before pos if all names that begin with it go on the same
+// way.
+func complete(line string, pos int, names []string) (string, int, bool) {
+	start := strings.LastIndexByte(line[:pos], ' ') + 1
+	prefix := line[start:pos]
+	longest, found := "", false
+	for _, name := range names {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if !found {
+			longest, found = name, true
+			continue
+		}
+		for !strings.HasPrefix(name, longest) {
+			longest = longest[:len(longest)-1]
+		}
+	}
+	if !found || len(longest) <= len(prefix) {
+		return "", 0, false
+	}
+	return line[:start] + longest + line[pos:], start + len(longest), true
+}
