@@ -81,10 +81,13 @@ func (c *Checker) Check(p *Page) []error {
 		switch {
 		case strings.HasPrefix(b.Text, "package "), strings.HasPrefix(b.Text, "//") && strings.Contains(b.Text, "\npackage "):
 			text = at + text
-		case declaration.MatchString(text):
-			text = head + at + text
 		default:
-			text = head + "func _() error {\n" + at + text + "return nil\n}\n"
+			statements := head + "func _() error {\n" + at + text + "return nil\n}\n"
+			if _, err := parser.ParseFile(token.NewFileSet(), "page.go", statements, 0); err != nil && declaration.MatchString(text) {
+				text = head + at + text
+			} else {
+				text = statements
+			}
 		}
 		failed = append(failed, c.check(text)...)
 	}
