@@ -8,6 +8,7 @@
 //	main.go   opening, serving, shutting down in the right order
 //	notes.go  the handlers
 //	status.go which error is which status code
+//	debug.go  metrics and profiles, on an address of their own
 package main
 
 import (
@@ -30,6 +31,7 @@ import (
 // config is what the command line says.
 type config struct {
 	addr       string
+	debug      string
 	dir        string
 	throughput float64
 	grace      time.Duration
@@ -51,6 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	var cfg config
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	flags.StringVar(&cfg.addr, "addr", "localhost:8080", "`address` to listen on")
+	flags.StringVar(&cfg.debug, "debug", "", "`address` to serve metrics and profiles on; without it they are not served")
 	flags.StringVar(&cfg.dir, "dir", "", "`directory` of the store; without it a temporary one, removed at the end")
 	flags.Float64Var(&cfg.throughput, "throughput", 0, "request units a second that may be used, 0: without limit")
 	flags.DurationVar(&cfg.grace, "grace", 10*time.Second, "`time` that running requests have at the end")
@@ -83,6 +86,17 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.addr)
 	if err != nil {
 		return err
+	}
+	if cfg.debug != "" {
+		debug, debugErr := new(net.ListenConfig).Listen(ctx, "tcp", cfg.debug)
+		if debugErr != nil {
+			return errors.Join(debugErr, listener.Close())
+		}
+		// It ends with the program, and before the store is closed.
+		inspect := &http.Server{Handler: newDebugHandler(db), ReadHeaderTimeout: 5 * time.Second}
+		go func() { _ = inspect.Serve(debug) }()
+		defer inspect.Close()
+		slog.Info("metrics and profiles", "url", "http://"+debug.Addr().String()+"/debug/vars")
 	}
 	fmt.Fprintf(out, "serving %s on http://%s, until Ctrl-C\n", cfg.dir, listener.Addr())
 	err = serve(ctx, listener, newHandler(db, notes), cfg.grace)

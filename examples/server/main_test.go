@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -75,7 +77,7 @@ func TestSession(t *testing.T) {
 	address := strings.TrimPrefix(url, "http://")
 	var command, output string
 	commands := 0
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+	for _, block := range regexp.MustCompile("(?s)<!-- run by: TestSession -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
 		for line := range strings.Lines(block[1]) {
 			line = strings.TrimSpace(line)
 			if c, is := strings.CutPrefix(line, "$ "); is {
@@ -229,5 +231,51 @@ func TestShutdown(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDebug: the address for operators has metrics and profiles, that for users has not.
+func TestDebug(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	debug := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url, stop := start(t, "-debug", debug)
+	send(t, "PUT", url+"/users/ada/notes/a", `{"title":"A"}`)
+	_, text := send(t, "GET", "http://"+debug+"/debug/vars", "")
+	var vars struct {
+		Cleave struct {
+			Writes float64 `json:"cleave_writes_total"`
+			Calls  []struct {
+				Call  string
+				Count int
+				P99   float64
+			} `json:"cleave_call_duration_seconds"`
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &vars); err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for _, call := range vars.Cleave.Calls {
+		if call.P99 > 0 {
+			written += call.Count
+		}
+	}
+	if vars.Cleave.Writes != 1 || written < 1 {
+		t.Errorf("%s", text)
+	}
+	if answer, text := send(t, "GET", "http://"+debug+"/debug/pprof/goroutine?debug=1", ""); answer.StatusCode != http.StatusOK || !strings.Contains(text, "goroutine profile") {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	if answer, _ := send(t, "GET", url+"/debug/vars", ""); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("users see metrics: %d", answer.StatusCode)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 }

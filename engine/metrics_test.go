@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/metrics"
+)
+
+// TestMetricsComplete: a store in which everything is under way has a sample of each metric
+// of the catalogue, with what happened in it.
+func TestMetricsComplete(t *testing.T) {
+	ctx := context.Background()
+	o := testOptions(vfs.NewMem())
+	clock := newTestClock(o)
+	db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Throughput: 100, NoBurst: true})
+	clock.wall.Add(int64(1e10))
+	throttled := 0
+	for i := range 100 {
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a"}`, i), nil); errors.Is(err, ErrThrottled) {
+			throttled++
+		} else {
+			must(t, err)
+		}
+	}
+	snapshot, err := c.Snapshot(ctx)
+	must(t, err)
+	defer snapshot.Close()
+	must(t, db.Flush(ctx))
+
+	source, err := db.CreateContainer(ctx, "source", byK)
+	must(t, err)
+	must(t, second(source.Upsert(ctx, []byte(`{"id":"a","k":"b","l":"c"}`), nil)))
+	must(t, db.Flush(ctx))
+	copying, err := source.CopyTo(ctx, "target", ContainerDef{PartitionKey: []string{"/l"}})
+	must(t, err)
+	must(t, copying.Wait(ctx))
+	j := &IndexJob{c: source} // under way: in a manual store none is
+	j.begin(db, IndexProgress{})
+	source.reindexing.job = j
+	defer j.finish(nil)
+
+	var m metrics.Snapshot
+	for _, err := range source.Changes(ctx, AllPartitions(), FromStart(), nil) {
+		must(t, err)
+		clock.wall.Add(int64(5e9))
+		m = db.Metrics()
+	}
+	if len(m.Metrics) != len(metrics.Catalogue()) {
+		have := make(map[string]bool)
+		for _, each := range m.Metrics {
+			have[each.Name] = true
+		}
+		for _, d := range metrics.Catalogue() {
+			if !have[d.Name] {
+				t.Errorf("there is no sample of %s", d.Name)
+			}
+		}
+	}
+	part := strconv.Itoa(int(c.Partitions()[0].ID))
+	for _, want := range []struct {
+		value  float64
+		name   string
+		labels []string
+	}{
+		{float64(throttled), "cleave_throttled_total", []string{"c"}},
+		{float64(throttled), "cleave_partition_throttled_total", []string{"c", part}},
+		{float64(100 - throttled), "cleave_container_documents", []string{"c"}},
+		{100, "cleave_container_throughput", []string{"c"}},
+		{1, "cleave_feeds", []string{"source"}},
+		{1, "cleave_holders", []string{"snapshot"}},
+		{5, "cleave_holder_age_seconds", []string{"snapshot"}},
+		{1, "cleave_copied_documents", []string{"target"}},
+		{0, "cleave_failed", nil},
+		{0, "cleave_damage", []string{"c"}},
+		{1, "cleave_reserve_kept", nil},
+	} {
+		if got, ok := m.Value(want.name, want.labels...); !ok || got != want.value {
+			t.Errorf("%s%v: %v %v, want %v", want.name, want.labels, got, ok, want.value)
+		}
+	}
+	if throttled == 0 {
+		t.Error("no call was throttled")
+	}
+	if free, ok := m.Value("cleave_disk_free_bytes"); !ok || free <= 0 {
+		t.Errorf("%v bytes are free", free)
+	}
+	text, err := json.Marshal(m)
+	must(t, err)
+	var tree map[string]any
+	must(t, json.Unmarshal(text, &tree))
+	if len(tree) != len(m.Metrics)+2 {
+		t.Errorf("%d members in JSON, want %d", len(tree), len(m.Metrics)+2)
+	}
+	must(t, second(copying.Finish(ctx)))
+	db.fail(errors.New("the device is gone"))
+	m = db.Metrics()
+	if failed, _ := m.Value("cleave_failed"); failed != 1 {
+		t.Error("the store has failed, and metrics do not say so")
+	}
+}
+
+// TestMetricsBounded: the number of samples does not grow with the store.
+func TestMetricsBounded(t *testing.T) {
+	ctx := context.Background()
+	o := testOptions(vfs.NewMem())
+	db, err := Open(ctx, "mem", o)
+	must(t, err)
+	defer db.Close()
+	const over = 7
+	for i := range metrics.MostContainers + over {
+		c, err := db.CreateContainer(ctx, fmt.Sprintf("c%03d", i), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3})
+		must(t, err)
+		must(t, second(c.Upsert(ctx, []byte(`{"id":"a","k":"b"}`), nil)))
+	}
+	m := db.Metrics()
+	documents := 0.0
+	for _, each := range m.Metrics {
+		most := 6 * 4
+		for _, label := range each.Labels {
+			switch label {
+			case "container":
+				most = metrics.MostContainers + 1
+			case "partition":
+				most = metrics.MostPartitions
+			}
+		}
+		if len(each.Samples) > most {
+			t.Errorf("%s has %d samples", each.Name, len(each.Samples))
+		}
+		if each.Name == "cleave_container_documents" {
+			for _, s := range each.Samples {
+				documents += s.Value
+			}
+		}
+	}
+	if documents != metrics.MostContainers+over {
+		t.Errorf("%v documents", documents)
+	}
+	if n, _ := m.Value("cleave_container_partitions", metrics.Rest); n != 3*over {
+		t.Errorf("%v partitions in the rest", n)
+	}
+	if n, _ := m.Value("cleave_partitions_omitted"); n != 3*(metrics.MostContainers+over)-metrics.MostPartitions {
+		t.Errorf("%v partitions are omitted", n)
+	}
+}

@@ -1,0 +1,53 @@
+package metricset
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/metrics"
+)
+
+// TestSet: numbers of one sample add up, or the highest stays; samples come in the order
+// of the catalogue.
+func TestSet(t *testing.T) {
+	s := New()
+	Add(s, "cleave_container_files", 2, "a")
+	Add(s, "cleave_container_files", 3, "a")
+	Add(s, "cleave_container_files", 5, "b")
+	Raise(s, "cleave_container_runs_most", 4, "a")
+	Raise(s, "cleave_container_runs_most", 3, "a")
+	s.Flag("cleave_failed", true)
+	s.Seconds("cleave_stalled_seconds_total", 1500*time.Millisecond)
+	s.Histogram("cleave_flush_duration_seconds", metrics.Histogram{Count: 1})
+	m := s.Snapshot(time.Unix(2, 0), time.Unix(1, 0))
+	for _, want := range []struct {
+		name   string
+		labels []string
+		value  float64
+	}{
+		{"cleave_container_files", []string{"a"}, 5}, {"cleave_container_files", []string{"b"}, 5},
+		{"cleave_container_runs_most", []string{"a"}, 4}, {"cleave_failed", nil, 1}, {"cleave_stalled_seconds_total", nil, 1.5},
+	} {
+		if got, ok := m.Value(want.name, want.labels...); !ok || got != want.value {
+			t.Errorf("%s%v: %v, want %v", want.name, want.labels, got, want.value)
+		}
+	}
+	if _, ok := m.Value("cleave_container_files", "c"); ok || m.Histogram("cleave_flush_duration_seconds").Count != 1 {
+		t.Error("a sample that was not added, or none that was")
+	}
+	if len(m.Metrics) != 5 || m.Metrics[0].Name != "cleave_failed" || !m.Time.After(m.Since) {
+		t.Errorf("%+v", m)
+	}
+	for _, wrong := range []func(){
+		func() { Add(s, "cleave_nothing", 1) }, func() { Add(s, "cleave_container_files", 1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a mistake is not noticed")
+				}
+			}()
+			wrong()
+		}()
+	}
+}
