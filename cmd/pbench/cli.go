@@ -14,6 +14,7 @@ type commands struct {
 	Sweep      sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
 	Copy       copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`
 	Compare    compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
+	Report     reportCommand  `cmd:"" help:"Draw a run, or two beside each other, as a page of HTML."`
 	List       listCommand    `cmd:"" help:"List generators, workloads and key distributions."`
 	Version    versionCommand `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
 	Completion cli.Completion `cmd:"" help:"Print a script that completes commands and flags in a shell."`

@@ -217,24 +217,11 @@ func (c *comparison) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	t := cli.NewTable("<workload", "<operation", "<figure", "old", "±", "new", "±", "runs", "<")
-	counts := make(map[string]int)
 	few := false
 	var last comparedRow
 	for _, r := range c.Rows {
-		note := ""
-		switch r.Verdict {
-		case same:
-			note = "no difference seen"
-		case notCompared:
-			note = "not compared: " + overloaded
-		default:
-			note = fmt.Sprintf("%+.1f %%  %s", r.Percent, r.Verdict)
-			if r.Chance > unlikely {
-				note += ", or chance"
-				few = true
-			}
-		}
-		counts[r.Verdict]++
+		note, unsure := r.note()
+		few = few || unsure
 		workload, operation := r.Workload, displayName(r.Operation)
 		if r.Workload == last.Workload {
 			workload = ""
@@ -247,14 +234,38 @@ func (c *comparison) print(w io.Writer) {
 			fmt.Sprintf("%d, %d", r.Old.N, r.New.N), note)
 	}
 	t.Print(w, "")
-	fmt.Fprintf(w, "\nof %s %d better, %d worse, %d without a difference that can be seen", harness.Plural(len(c.Rows), "figure"), counts[better], counts[worse], counts[same])
-	if n := counts[notCompared]; n > 0 {
-		fmt.Fprintf(w, ", %d not compared", n)
-	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\n%s\n", c.summary())
 	if few {
 		fmt.Fprintln(w, "so few runs lie apart by chance too: repeat them with --count 5")
 	}
+}
+
+// note says what is seen in a row, and whether that may be chance for want of values.
+func (r *comparedRow) note() (note string, few bool) {
+	switch r.Verdict {
+	case same:
+		return "no difference seen", false
+	case notCompared:
+		return "not compared: " + overloaded, false
+	}
+	note = fmt.Sprintf("%+.1f %%  %s", r.Percent, r.Verdict)
+	if r.Chance > unlikely {
+		return note + ", or chance", true
+	}
+	return note, false
+}
+
+// summary counts the verdicts.
+func (c *comparison) summary() string {
+	counts := make(map[string]int)
+	for _, r := range c.Rows {
+		counts[r.Verdict]++
+	}
+	text := fmt.Sprintf("of %s %d better, %d worse, %d without a difference that can be seen", harness.Plural(len(c.Rows), "figure"), counts[better], counts[worse], counts[same])
+	if n := counts[notCompared]; n > 0 {
+		text += fmt.Sprintf(", %d not compared", n)
+	}
+	return text
 }
 
 func formatFigure(x float64) string {

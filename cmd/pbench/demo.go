@@ -20,6 +20,7 @@ import (
 type demoCommand struct {
 	Docs         harness.Count      `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 7 s; default ${default}."`
 	JSON         harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures of the run as JSON; - is standard output, in place of the table."`
+	Report       string             `placeholder:"FILE" help:"Draw the run as a page of HTML."`
 	MemoryBudget harness.ByteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
 	Seed         uint64             `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
@@ -44,6 +45,7 @@ func (*demoCommand) Help() string {
 Examples:
 
     pbench                     the demonstration
+    pbench --report demo.html  the same, drawn
     pbench --json - | jq .all  its figures for a program
     pbench load --help         more commands: load, run, sweep, splits, compare, list`
 }
@@ -58,7 +60,7 @@ func (d *demoCommand) Run(ctx context.Context, env *harness.Environment) error {
 }
 
 func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir string, g *workload.Generator, n int64) (err error) {
-	r := runFlags{loopFlags: loopFlags{Workers: demoWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON, brief: true}
+	r := runFlags{loopFlags: loopFlags{Workers: demoWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON, Report: d.Report, brief: true}
 	engine := harness.EngineFlags{MemoryBudget: d.MemoryBudget}
 	if err = r.JSON.Open(); err != nil {
 		return err
@@ -121,7 +123,11 @@ func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir s
 			fmt.Fprintln(env.Stdout, cost(&s.List[0], rep.Engine.Loop.is(overloaded)))
 		}
 		fmt.Fprintln(env.Stdout, reached(&result, rep))
-		fmt.Fprintln(env.Stdout, "More: pbench --json - has all figures; pbench run --help measures your way.")
+		more := "More: pbench --report demo.html draws this run; pbench run --help measures your way."
+		if d.Report != "" {
+			more = "More: open " + d.Report + " in a browser; pbench run --help measures your way."
+		}
+		fmt.Fprintln(env.Stdout, more)
 	}
 	return err
 }

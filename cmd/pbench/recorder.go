@@ -129,9 +129,15 @@ func (r *recorder) tell() {
 	}
 	at := func(t time.Time) float64 { return harness.Round(t.Sub(r.begun).Seconds(), 3) }
 	for _, w := range r.work.Take() {
+		if w.Ended.Before(r.begun) {
+			continue
+		}
 		r.event(event{Kind: w.Kind, FromS: at(w.Begun), ToS: at(w.Ended), Partition: w.Partition, ReadBytes: w.BytesIn, Bytes: w.Bytes, Runs: w.Runs})
 	}
 	for _, s := range r.splits.untold() {
+		if !s.Swapped.IsZero() && s.Swapped.Before(r.begun) {
+			continue
+		}
 		e := event{Kind: s.Kind, Parents: s.Parents, Children: s.Children, Bytes: s.Copied}
 		if s.Err != nil {
 			e.Error = s.Err.Error()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type runFlags struct {
 	Count           int                `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
 	Out             string             `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
 	JSON            harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
+	Report          string             `placeholder:"FILE" help:"Draw the run as a page of HTML: see pbench report."`
 	FailIf          conditions         `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
 	Profile         profileKinds       `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
 	brief           bool               // print what a newcomer wants to know
@@ -60,6 +62,7 @@ Examples:
     pbench run --db food --workload put --workers 64 --rate 60% --fail-if 'update.p99.9>5ms'
     pbench run --db food --workload ycsb-a --keys zipf:1.2 --closed --profile cpu,mutex
     pbench run --db food --workload ycsb-a --rate 10k --duration 3m --split-at 60s,90s --out runs/split
+    pbench run --docs 200k --workload ycsb-a --split-at 10s --report split.html
     pbench run --db food --workload ycsb-a --rate 10k --checkpoint-every 2s
     pbench run --docs 1M --index --workload query-mixed --rate 2k
     pbench run --docs 100k --workload read --throughput 4000 --no-burst --rate 8k
@@ -149,6 +152,21 @@ func (r *runFlags) check(w workload.Workload) error {
 // measure performs the repetitions, closes the store and delivers the results;
 // none if there are none to tell of.
 func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.EngineFlags) (rep *report, err error) {
+	if r.Report == "" || r.Out != "" {
+		return r.perform(ctx, b, engine)
+	}
+	err = harness.InTemporary(func(dir string) error {
+		one := *r
+		one.Out = filepath.Join(dir, "run")
+		var err error
+		rep, err = one.perform(ctx, b, engine)
+		return err
+	})
+	return rep, err
+}
+
+// perform is measure with a directory for the results, if they are to be drawn.
+func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.EngineFlags) (rep *report, err error) {
 	t := b.target
 	if r.Throughput > 0 || r.CheckpointEvery > 0 {
 		mark := harness.RunMark{
@@ -262,7 +280,7 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.En
 		Container: t.Name, Documents: documents, Partitions: partitions,
 		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: harness.Round(perSecond, 1), Workers: b.Workers,
 		Seconds: harness.Round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget),
-		Seed: b.seed, Interrupted: o.Interrupted,
+		Seed: b.seed, Interrupted: o.Interrupted, Command: commandLine(b.env.Name, b.env.Args),
 	}
 	rep = newReport(b.workload.Name, o, f)
 	if len(outcomes) > 1 {
@@ -349,6 +367,11 @@ func (r *runFlags) deliver(env *harness.Environment, rep *report, captures []cap
 		if err := rec.finish(rep); err != nil {
 			return err
 		}
+		if r.Report != "" {
+			if err := writeReport(env, r.Report, r.Out); err != nil {
+				return fmt.Errorf("--report: %w", err)
+			}
+		}
 	}
 	return r.JSON.Write(env, rep)
 }
@@ -380,6 +403,7 @@ type settings struct {
 	MemoryBudget int64   `json:"memory_budget_bytes"`
 	Seed         uint64  `json:"seed"`
 	Interrupted  bool    `json:"interrupted,omitempty"`
+	Command      string  `json:"command,omitempty"`
 }
 
 // print writes what a run depends on as two lines.

@@ -85,6 +85,9 @@ func (w *splitWatch) drain() {
 	w.fresh = nil
 	for _, r := range w.log.After(w.seen) {
 		w.seen++
+		if !r.Swapped.IsZero() && r.Swapped.Before(w.begun) {
+			continue // in the warm-up
+		}
 		f := harness.NewSplitFigures(r, w.begun)
 		f.Repeat = w.repeat
 		w.fresh = append(w.fresh, f)

@@ -63,7 +63,7 @@ func (h *Heat) Draw(w io.Writer, size Size) error {
 	p := Plot{ID: h.ID, Title: h.Title, Caption: h.Caption, X: h.X, Lanes: h.Lanes, Zoom: h.Zoom, Y: Axis{Min: 0, Max: 1, Format: func(float64) string { return "3F…FF" }}}
 	f := p.frame(size)
 	f.left = max(f.left, 52)
-	f.top = f.keys + 2*keyHeight + 8
+	f.top = f.keys + h.keyRows(f)*keyHeight + 8
 	s := new(Canvas)
 	s.Begin(size, h.ID, h.Title, h.About, f.data(&p))
 	f.head(s, h.Title, h.Caption)
@@ -129,14 +129,25 @@ func (h *Heat) borders(s *Canvas, f *frame) {
 	}
 }
 
+// keyRows is how many rows the key has.
+func (h *Heat) keyRows(f *frame) float64 {
+	if f.size.Width < 500 {
+		return 4
+	}
+	return 2
+}
+
 // key explains the colours and the lines.
 func (h *Heat) key(s *Canvas, f *frame) {
 	most := h.Most()
 	y := f.keys + keyHeight/2
 	x := f.left
 	cell := 9.0
-	if f.size.Width < 500 {
-		cell = 6
+	unit := h.Format(most) + " " + h.Unit
+	second := y + keyHeight
+	if h.keyRows(f) > 2 {
+		cell, unit, second = 7, h.Format(most), y+3*keyHeight
+		s.Text(x, y+2*keyHeight+4, smallSize, "start", "t-soft", h.Unit)
 	}
 	s.Text(x, y+4, smallSize, "start", "t-soft", "0")
 	x += 12
@@ -146,8 +157,7 @@ func (h *Heat) key(s *Canvas, f *frame) {
 	end := x + (Levels+1)*cell
 	half := x + cell*(1+Levels/2)
 	s.Text(half, y+18, smallSize, "middle", "t-soft", h.Format(most/4))
-	s.Text(end+6, y+4, smallSize, "start", "t-soft", h.Format(most)+" "+h.Unit)
-	second := y + keyHeight
+	s.Text(end+6, y+4, smallSize, "start", "t-soft", unit)
 	at := f.right
 	for _, k := range []struct {
 		name string

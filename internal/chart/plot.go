@@ -172,7 +172,7 @@ func (p *Plot) frame(size Size) *frame {
 	f.laneTop = f.labels - 14 - float64(len(p.Lanes))*(laneHeight+laneGap)
 	f.bottom = f.laneTop
 	if len(p.Lanes) > 0 {
-		f.bottom -= 5
+		f.bottom -= 11
 	}
 	return f
 }
