@@ -74,7 +74,7 @@ func (s *chores) Tick() {
 	db := s.db()
 	db.splitLarge(db.partitions())
 	db.splitHot()
-	for c := range db.containers.Load().all() {
+	for c := range db.containers.Load().Values() {
 		c.splitForThroughput()
 	}
 	if err := db.keepMarks(); err != nil {

@@ -138,7 +138,7 @@ func (db *DB) lockFiles() (unlock func()) {
 	hold(&db.checkpoints)
 	for {
 		containers := db.containers.Load()
-		for _, c := range containers.byName() {
+		for _, c := range byName(containers) {
 			hold(&c.reshapeMu)
 		}
 		hold(&db.creating)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -191,7 +192,7 @@ func TestCheckpointStopped(t *testing.T) {
 		for i, image := range images {
 			names, err := image.List(".")
 			must(t, err)
-			if !hasManifest(names) {
+			if !storedir.HasManifest(names) {
 				continue
 			}
 			if err := whole(image); err != nil {

@@ -1,18 +1,18 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/atonce"
+	"github.com/cleavestore/cleave/internal/cowmap"
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/feed"
@@ -26,9 +26,10 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/throughput"
 	"github.com/cleavestore/cleave/internal/timestamp"
 	"github.com/cleavestore/cleave/internal/uniquekey"
-	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -100,7 +101,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if err = db.mayCreate(name); err != nil {
 		return nil, err
 	}
-	def.MinPartitions = max(def.MinPartitions, partitionsFor(def.Throughput, def.Limits.PartitionThroughput))
+	def.MinPartitions = max(def.MinPartitions, throughput.Partitions(def.Throughput, def.Limits.PartitionThroughput))
 	db.storeManifest.Lock()
 	m := def.manifest(db.storeManifest.state.NextContainer, name)
 	m.CopyOf = copyOf
@@ -145,7 +146,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 		return nil, err
 	}
 	c.divideLocked()
-	db.containers.Store(db.containers.Load().with(name, c))
+	db.containers.Store(db.containers.Load().With(name, c))
 	return c, nil
 }
 
@@ -179,11 +180,11 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 // mayCreate returns an error if no container of this name can be made.
 func (db *DB) mayCreate(name string) error {
 	present := db.containers.Load()
-	if present.get(name) != nil {
+	if present.Get(name) != nil {
 		return fmt.Errorf("container %q: %w", name, ErrExists)
 	}
-	if present.len() >= maxContainers {
-		return invalidf("the store has %d containers, the most possible", present.len())
+	if present.Len() >= maxContainers {
+		return invalidf("the store has %d containers, the most possible", present.Len())
 	}
 	return nil
 }
@@ -250,44 +251,15 @@ const maxHash = 1 << 62
 
 // makeFirst makes the directory and the first manifest of a new partition.
 func (p *partition) makeFirst() error {
-	if err := p.makeDirectory(); err != nil {
+	if err := storedir.MakePartition(p.db.env.FS, p.Dir); err != nil {
 		return err
 	}
 	return p.Install.Dir.Store(&manifest.Files{StoreID: p.db.env.StoreID, Partition: uint32(p.ID)})
 }
 
-// makeDirectory makes the directory of a new partition. It removes what an attempt that
-// was never committed left there: such an attempt used the same id.
-func (p *partition) makeDirectory() error {
-	fsys := p.db.env.FS
-	err := fsys.Mkdir(p.Dir)
-	if errors.Is(err, fs.ErrExist) {
-		if err = removeTree(fsys, p.Dir); err != nil {
-			return err
-		}
-		err = fsys.Mkdir(p.Dir)
-	}
-	return err
-}
-
-// removeTree removes a partition directory: first the files with names that this engine
-// gives, then the directory.
-func removeTree(fsys vfs.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		_, isSegment := manifest.ParseSegmentName(name)
-		_, isManifest := manifest.ParseName(name)
-		if !isSegment && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
-			continue
-		}
-		if err := fsys.Remove(path.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return fsys.Remove(dir)
+// byName returns containers in the order of their names.
+func byName(of *cowmap.Map[Container]) []*Container {
+	return slices.SortedFunc(of.Values(), func(a, b *Container) int { return cmp.Compare(a.name, b.name) })
 }
 
 // Container returns a container by name, or ErrNoContainer.
@@ -295,7 +267,7 @@ func (db *DB) Container(name string) (*Container, error) {
 	if db.closing.Load() {
 		return nil, ErrClosed
 	}
-	c := db.containers.Load().get(name)
+	c := db.containers.Load().Get(name)
 	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
@@ -305,7 +277,7 @@ func (db *DB) Container(name string) (*Container, error) {
 // Containers describes the containers of the store, by name.
 func (db *DB) Containers() iter.Seq[ContainerInfo] {
 	return func(yield func(ContainerInfo) bool) {
-		for _, c := range db.containers.Load().byName() {
+		for _, c := range byName(db.containers.Load()) {
 			if !yield(ContainerInfo{Name: c.name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
 				return
 			}
@@ -333,7 +305,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 // unlist removes a container from the store manifest, so that new calls do not find it.
 // It returns the container's partitions, which take no more writes.
 func (db *DB) unlist(name string) ([]*partition, error) {
-	c := db.containers.Load().get(name)
+	c := db.containers.Load().Get(name)
 	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
@@ -357,7 +329,7 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 func (db *DB) unlistContainer(c *Container) error {
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
-	if db.containers.Load().get(c.name) != c {
+	if db.containers.Load().Get(c.name) != c {
 		return fmt.Errorf("container %q: %w", c.name, ErrNoContainer)
 	}
 	// Commit point: the store manifest. Directories that it no longer names are removed
@@ -371,7 +343,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	db.containers.Store(db.containers.Load().without(c.name))
+	db.containers.Store(db.containers.Load().Without(c.name))
 	c.dropped.Store(true)
 	c.followers.Signal()
 	db.endCopies(c)

@@ -315,7 +315,7 @@ func (db *DB) endCopies(dropped *Container) {
 		}
 	}
 	forget(dropped)
-	for c := range db.containers.Load().all() {
+	for c := range db.containers.Load().Values() {
 		forget(c)
 	}
 }

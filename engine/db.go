@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cowmap"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/eventqueue"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -54,7 +55,7 @@ type DB struct {
 	close    sync.Once
 	closeErr error
 
-	containers atomic.Pointer[containerSet]
+	containers atomic.Pointer[cowmap.Map[Container]]
 	failure    atomic.Pointer[error]
 
 	// creating is held while a container is made, structure only while the store manifest
@@ -72,7 +73,7 @@ type DB struct {
 
 	dropped wal.Dropped // what replay left out of the log
 	bearing bool        // what cannot be read is set aside: see lsm/aside.go
-	short   bool        // the reserve file was removed to open the store: see reserve.go
+	short   bool        // the reserve file was removed to open the store: see internal/storedir
 
 	marks    seqtime.Marks
 	stamps   timestamp.Source
@@ -194,7 +195,7 @@ func (db *DB) fail(cause error) {
 		db.opts.Logger.Error("store failed", "error", cause)
 		notify(db, db.opts.Events.BackgroundError, cause)
 		db.gate.Release()
-		for c := range db.containers.Load().all() {
+		for c := range db.containers.Load().Values() {
 			c.followers.Signal()
 		}
 	}
@@ -378,7 +379,7 @@ var watch struct {
 // partitions returns the physical partitions of all containers.
 func (db *DB) partitions() []*partition {
 	var all []*partition
-	for c := range db.containers.Load().all() {
+	for c := range db.containers.Load().Values() {
 		all = append(all, c.routing.Load().parts...)
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/pressure"
+	"github.com/cleavestore/cleave/internal/storedir"
 )
 
 // Errors of calls, for errors.Is.
@@ -86,7 +87,7 @@ var (
 	ErrPositionExpired = errors.New("position of the change feed has expired")
 	// ErrNotStore: the directory has files but is no store, or it is absent and
 	// Options.ReadOnly is set.
-	ErrNotStore = errors.New("not a cleave store")
+	ErrNotStore = storedir.ErrNotStore
 )
 
 // Errors of the storage layers; all name the file, and the offset if there is

@@ -19,7 +19,7 @@ import (
 // tellsExpiry says whether some container keeps changes and has items that
 // expire.
 func (db *DB) tellsExpiry() bool {
-	for c := range db.containers.Load().all() {
+	for c := range db.containers.Load().Values() {
 		if c.tellsExpiry() {
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -157,7 +158,7 @@ func (in *installation) take() error {
 // build is step 2.
 func (in *installation) build(ctx context.Context) error {
 	p := in.p
-	if err := p.makeDirectory(); err != nil {
+	if err := storedir.MakePartition(p.db.env.FS, p.Dir); err != nil {
 		return err
 	}
 	runs, err := in.writeItems(ctx)

@@ -20,7 +20,7 @@ func (db *DB) floor(ago time.Duration) uint64 {
 // may have fewer versions to keep.
 func (db *DB) keepMarks() error {
 	var least, most time.Duration
-	for c := range db.containers.Load().all() {
+	for c := range db.containers.Load().Values() {
 		if r := c.def.ChangeRetention; r > 0 {
 			if least == 0 || r < least {
 				least = r

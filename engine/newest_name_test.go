@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/backup"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -95,7 +96,7 @@ func TestNewestNameOfCheckpoint(t *testing.T) {
 		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return fsys, nil }
 		return second(db.Checkpoint(ctx, "copy"))
 	}, func(image *vfs.Mem) error {
-		if names, err := image.List("."); err != nil || !hasManifest(names) {
+		if names, err := image.List("."); err != nil || !storedir.HasManifest(names) {
 			return err
 		}
 		return holds(image, 20)

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -59,7 +60,8 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	if latest == 0 {
-		if err = db.makeStore(); err != nil {
+		db.storeManifest.state, err = storedir.Make(db.env.FS, db.storeManifest.dir, newStoreID(db.opts.random))
+		if err != nil {
 			return err
 		}
 	} else if err = db.storeManifest.dir.Load(&db.storeManifest.state); err != nil {
@@ -116,7 +118,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.holdLog(); err != nil {
 		return err
 	}
-	for c := range db.containers.Load().all() {
+	for c := range db.containers.Load().Values() {
 		c.divide()
 	}
 	if !db.short {

@@ -69,7 +69,7 @@ func newManyStore(t *testing.T) (s *splitStore, manifests []string) {
 
 // describeOpened tells all that an open has found out of partitions.
 func describeOpened(db *DB) (text string) {
-	for _, c := range db.containers.Load().byName() {
+	for _, c := range byName(db.containers.Load()) {
 		for _, p := range c.routing.Load().parts {
 			v := p.Version.Load()
 			text += fmt.Sprintf("%s/%d: flushed %d, visible %d, raw %d, parents %v, inherits %v, lost %v\n",

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/cleavestore/cleave/internal/atonce"
+	"github.com/cleavestore/cleave/internal/cowmap"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -33,7 +34,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		entries[m.Container] = append(entries[m.Container], partmap.Entry{ID: PartitionID(m.ID), Range: partmap.Range{Min: lo, Max: hi}})
 	}
 	containers := make(map[string]*Container, len(state.Containers))
-	db.containers.Store(&containerSet{settled: containers})
+	db.containers.Store(cowmap.New(containers))
 	var all []*partition
 	for i := range state.Containers {
 		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])

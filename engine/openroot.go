@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"slices"
-	"strings"
 
-	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -32,83 +29,48 @@ func (db *DB) openRoot() error {
 		}
 	}
 	db.env.FS = vfs.Sparing(db.env.FS, db.files.Spare)
-	names, err := db.env.FS.List(".")
-	if err != nil {
-		return err
-	}
-	if hasManifest(names) {
-		var m manifest.Files
-		if !slices.Contains(names, manifest.PartitionsDir) && manifest.NewDir(db.env.FS, ".", manifest.PartitionKind).Load(&m) == nil {
-			return fmt.Errorf("%w: it is the directory of partition %d of one", ErrNotStore, m.Partition)
-		}
-		return nil
-	}
-	refusal := db.foreign(names)
-	if refusal == nil {
-		return nil
-	}
-	if err := db.checkOrphans(); err != nil {
-		// Another process may have made the store since the first listing.
-		if names, listErr := db.env.FS.List("."); listErr == nil && hasManifest(names) {
-			return nil
-		}
-		return err
-	}
-	return refusal
+	return storedir.Check(db.env.FS, db.opts.ReadOnly)
 }
 
-func hasManifest(names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		_, ok := manifest.ParseName(name)
-		return ok
+// sweep removes what a crash left: temporary files and directories of
+// partitions that the store manifest does not list. Other unknown files stay.
+func (db *DB) sweep() error {
+	for _, p := range db.partitions() {
+		if err := p.Sweep(p.leftovers); err != nil {
+			return err
+		}
+		p.leftovers = nil
+	}
+	listed := func(id uint32) bool { return db.storeManifest.state.Partition(id) != nil }
+	return storedir.Sweep(db.env.FS, listed, func(dir string, err error) {
+		if vfs.InUse(err) {
+			db.env.Reclaim.Remove("remove a replaced partition", 0, func() error { return storedir.RemovePartition(db.env.FS, dir) })
+		} else {
+			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
+		}
 	})
 }
 
-// foreign returns an error if a directory without a manifest must not become a store.
-func (db *DB) foreign(names []string) error {
-	for _, name := range names {
-		switch {
-		case name == manifest.LockName, name == manifest.ReserveName, name == manifest.LogDir, name == manifest.PartitionsDir:
-		case strings.HasSuffix(name, manifest.TempSuffix), name == "lost+found":
-		default:
-			return fmt.Errorf("%w: it has no manifest, and a file %q", ErrNotStore, name)
-		}
+// defaultReserve is enough for a log file, manifests and the first flush of deletes.
+const defaultReserve = 512 << 10
+
+// errReleased says that Open met a full disk and has removed the reserve file.
+var errReleased = errors.New("the reserve file was removed")
+
+// releaseReserve removes the reserve file, if there is one and the lock is held.
+func (db *DB) releaseReserve() bool {
+	if db.lock == nil || !storedir.ReleaseReserve(db.env.FS) {
+		return false
 	}
-	if db.opts.ReadOnly {
-		return fmt.Errorf("%w: it has no manifest", ErrNotStore)
-	}
-	return nil
+	db.opts.Logger.Warn("the disk is full: opening the store with the space of its reserve file", "file", db.env.FS.Path(manifest.ReserveName))
+	return true
 }
 
-// checkOrphans refuses a directory without a manifest that has log or partition
-// files: it is a store that has lost its manifest.
-func (db *DB) checkOrphans() error {
-	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
-		names, err := db.env.FS.List(dir)
-		if err != nil && !errors.Is(err, fault.ErrMissing) {
-			return err
-		}
-		if len(names) > 0 {
-			return fault.IO("open", db.env.FS.Path(manifest.Name(1)), -1, fmt.Errorf("the manifest is gone, %s/%s is there: %w", dir, names[0], os.ErrNotExist))
+// keepReserve makes the reserve file if need be. The lock is held.
+func (db *DB) keepReserve() {
+	if least := db.opts.reserveBytes; least > 0 {
+		if err := storedir.KeepReserve(db.env.FS, least, db.storeManifest.dir.Bytes()); err != nil {
+			db.opts.Logger.Warn("cannot make the reserve file", "error", err)
 		}
 	}
-	return nil
-}
-
-// makeStore makes the directories and the first manifest of a store.
-func (db *DB) makeStore() error {
-	if err := db.checkOrphans(); err != nil {
-		return err
-	}
-	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
-		if err := vfs.MkdirSync(db.env.FS, dir); err != nil {
-			return err
-		}
-	}
-	state := manifest.Store{Head: manifest.Head{StoreID: newStoreID(db.opts.random), Clean: true, NextContainer: 1, NextPartition: 1}}
-	if err := db.storeManifest.dir.Store(&state); err != nil {
-		return err
-	}
-	db.storeManifest.state = state
-	return nil
 }

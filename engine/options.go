@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/throughput"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -561,8 +562,8 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if !(d.Limits.PartitionThroughput >= 1 && d.Limits.PartitionThroughput <= 1e9) {
 		return d, invalidf("container %q: Limits.PartitionThroughput %v: between 1 and 1e9", name, d.Limits.PartitionThroughput)
 	}
-	if err := checkThroughput(d.Throughput, d.Limits.PartitionThroughput); err != nil {
-		return d, fmt.Errorf("container %q: %w", name, err)
+	if err := throughput.Check(d.Throughput, d.Limits.PartitionThroughput, maxPartitions); err != nil {
+		return d, invalidf("container %q: %v", name, err)
 	}
 	return d, nil
 }

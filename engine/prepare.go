@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -53,7 +54,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 // the manifest syncs all names in the directory.
 func (r *reshape) link(ctx context.Context, child *partition) error {
 	fsys := r.db.env.FS
-	if err := child.makeDirectory(); err != nil {
+	if err := storedir.MakePartition(fsys, child.Dir); err != nil {
 		return err
 	}
 	linked := make(map[uint64]bool)

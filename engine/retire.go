@@ -6,6 +6,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/reclaim"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -43,7 +44,7 @@ func (db *DB) retire(parts []*partition) {
 				if !p.LetGoAll(gone[i]) {
 					return reclaim.ErrHeld
 				}
-				return removeTree(db.env.FS, p.Dir)
+				return storedir.RemovePartition(db.env.FS, p.Dir)
 			})
 		}
 	})
@@ -76,7 +77,7 @@ func (db *DB) discard(parts []*partition, named bool) {
 	for _, p := range parts {
 		lsm.ReleaseRuns(p.Version.Load().Runs)
 		if !named {
-			db.env.Reclaim.Remove("remove an unfinished partition", 0, func() error { return removeTree(db.env.FS, p.Dir) })
+			db.env.Reclaim.Remove("remove an unfinished partition", 0, func() error { return storedir.RemovePartition(db.env.FS, p.Dir) })
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/meter"
+	"github.com/cleavestore/cleave/internal/throughput"
 )
 
 // ErrThrottled is what a *ThrottledError matches.
@@ -45,8 +46,8 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 		return err
 	}
 	defer call.Leave()
-	if err = checkThroughput(perSecond, c.def.Limits.PartitionThroughput); err != nil {
-		return err
+	if err = throughput.Check(perSecond, c.def.Limits.PartitionThroughput, maxPartitions); err != nil {
+		return invalidf("%v", err)
 	}
 	err = c.provide(func(e *manifest.Edit) error {
 		m := *db.storeManifest.state.Container(c.id)
@@ -59,6 +60,41 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 	}
 	c.splitForThroughput()
 	return nil
+}
+
+// Redistribute sets the RU/s of the targets, which are physical partitions of the
+// container. The sources give up in equal parts what the targets gain, or get what the
+// targets lose. Without targets all partitions have equal parts again. The change holds
+// at once, and is durable when Redistribute returns nil. The proportions stay:
+// SetThroughput multiplies the parts, and children of a split share the part of their
+// parent.
+//
+// Errors: ErrNotFound if a partition does not exist; ErrInvalid if the container has no
+// throughput, if a partition is target and source, or if a partition would have less
+// than 1 RU/s or be given more than Limits.PartitionThroughput; those of
+// SetThroughput.
+func (c *Container) Redistribute(ctx context.Context, targets map[PartitionID]float64, sources ...PartitionID) error {
+	call, err := c.db.enterWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Leave()
+	return c.provide(func(e *manifest.Edit) error {
+		for m := range c.listedLocked() {
+			e.Partitions = append(e.Partitions, *m)
+		}
+		if len(targets) == 0 {
+			throughput.Even(e.Partitions)
+			return nil
+		}
+		err := throughput.Redistribute(e.Partitions, math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput, targets, sources)
+		if missing, ok := errors.AsType[throughput.MissingError](err); ok {
+			return c.noPartition(PartitionID(missing))
+		} else if err != nil {
+			return invalidf("container %q: %v", c.name, err)
+		}
+		return nil
+	})
 }
 
 // provide applies change to an edit of the store manifest, stores it, and divides the
@@ -81,16 +117,6 @@ func (c *Container) provide(change func(*manifest.Edit) error) error {
 	c.divideLocked()
 	return nil
 }
-
-func checkThroughput(perSecond, most float64) error {
-	if perSecond != 0 && !(perSecond >= 1 && perSecond <= most*maxPartitions) {
-		return invalidf("throughput of %v RU/s: 0, or between 1 and %v", perSecond, most*maxPartitions)
-	}
-	return nil
-}
-
-// partitionsFor returns how many physical partitions a throughput takes.
-func partitionsFor(perSecond, most float64) int { return int(math.Ceil(perSecond / most)) }
 
 // divide gives each partition its share of the throughput.
 func (c *Container) divide() {
@@ -116,7 +142,7 @@ func (c *Container) divideLocked() {
 	}
 	now := c.db.uptime()
 	for _, p := range parts {
-		rate := max(leastRate, min(perSecond*shares[p.ID]/all, c.def.Limits.PartitionThroughput))
+		rate := shares.Rate(p.ID, perSecond, all, c.def.Limits.PartitionThroughput)
 		if m := p.meter.Load(); m == nil {
 			p.meter.Store(meter.New(rate, !c.def.NoBurst, now, 0))
 		} else if m.Rate() != rate {
@@ -125,29 +151,16 @@ func (c *Container) divideLocked() {
 	}
 }
 
-// leastRate is the lowest rate of a partition, in RU/s.
-const leastRate = 1e-3
-
-// shares is sharesLocked with structure unlocked.
-func (c *Container) shares() map[PartitionID]float64 {
+// shares is sharesLocked with the store manifest unlocked.
+func (c *Container) shares() throughput.Shares {
 	c.db.storeManifest.Lock()
 	defer c.db.storeManifest.Unlock()
 	return c.sharesLocked()
 }
 
-// sharesLocked returns the weights by which partitions share the throughput. Between the
-// commit and the swap of a reshape the manifest has the children and the routing table
-// the parents: parents then get the weights of their children. structure is locked.
-func (c *Container) sharesLocked() map[PartitionID]float64 {
-	shares := make(map[PartitionID]float64)
-	for m := range c.listedLocked() {
-		shares[PartitionID(m.ID)] += m.ShareOr1()
-		for _, parent := range m.Parents {
-			shares[PartitionID(parent)] += m.ShareOr1() / float64(len(m.Parents))
-		}
-	}
-	return shares
-}
+// sharesLocked returns the weights by which partitions share the throughput. The store
+// manifest is locked.
+func (c *Container) sharesLocked() throughput.Shares { return throughput.SharesOf(c.listedLocked()) }
 
 // listedLocked yields the container's partitions as the store manifest lists them.
 // structure is locked.
@@ -234,7 +247,7 @@ func (c *Container) splitForThroughput() {
 // with the largest shares, of equal ones the largest. Each is split at most once. It
 // reports whether it queued any.
 func (c *Container) queueSplits() (some bool) {
-	missing := partitionsFor(math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput)
+	missing := throughput.Partitions(math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput)
 	if missing == 0 {
 		return false
 	}
