@@ -104,11 +104,12 @@ func TestLinks(t *testing.T) {
 // A source is what the Go files of the repository declare and mention.
 type source struct {
 	tests  map[string]map[string]bool // directory -> its tests, benchmarks, fuzz targets and examples
-	idents map[string]bool            // exported names of the top level
+	idents map[string]bool            // names of the top level
+	parts  map[string]bool            // names of fields and methods
 }
 
 var repository = sync.OnceValues(func() (*source, error) {
-	s := &source{tests: make(map[string]map[string]bool), idents: make(map[string]bool)}
+	s := &source{tests: make(map[string]map[string]bool), idents: make(map[string]bool), parts: make(map[string]bool)}
 	fset := token.NewFileSet()
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -129,6 +130,14 @@ var repository = sync.OnceValues(func() (*source, error) {
 			return err
 		}
 		dir = filepath.ToSlash(dir)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if field, ok := n.(*ast.Field); ok {
+				for _, ident := range field.Names {
+					s.parts[ident.Name] = true
+				}
+			}
+			return true
+		})
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
@@ -171,6 +180,7 @@ var (
 	testName   = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)([A-Z_]\w*)?$`)
 	dottedName = regexp.MustCompile(`\b[A-Za-z]\w*(?:\.[A-Z]\w*)+`)
 	errorName  = regexp.MustCompile(`\bErr[A-Z]\w*`)
+	capitals   = regexp.MustCompile(`^\*?([A-Z][a-z]+[A-Z]\w*)(?:\(.*\))?$`)
 	filePath   = regexp.MustCompile(`^\.?[a-z][\w-]*(?:/[\w.-]+)+/?$`)
 	topLevel   = regexp.MustCompile(`^[^/]+/`)
 )
@@ -192,6 +202,12 @@ func TestNames(t *testing.T) {
 			at := fmt.Sprintf("%s:%d", page, code.Line)
 			if testName.MatchString(code.Text) && !declared.hasTest(code.Text) && !declared.idents[code.Text] {
 				t.Errorf("%s: there is no %s", at, code.Text)
+			}
+			if m := capitals.FindStringSubmatch(code.Text); m != nil && !testName.MatchString(m[1]) {
+				names++
+				if !declared.idents[m[1]] && !declared.parts[m[1]] && !declared.hasTest("Benchmark"+m[1]) {
+					t.Errorf("%s: nothing is called %s", at, m[1])
+				}
 			}
 			for _, name := range errorName.FindAllString(code.Text, -1) {
 				names++
