@@ -96,9 +96,13 @@ type ChangeOptions struct {
 // the container is dropped; with Follow the error of ctx. Each loop over the returned
 // sequence begins at from again.
 func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o *ChangeOptions) iter.Seq2[Change, error] {
+	begin := c.db.watch("change feed", c.name)
 	return func(yield func(Change, error) bool) {
 		if trace.IsEnabled() {
 			defer trace.StartRegion(ctx, "cleave.changes").End()
+		}
+		if begin != nil {
+			defer begin()()
 		}
 		f, err := c.beginFeed(ctx, s, from, o)
 		if err == nil {

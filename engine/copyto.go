@@ -48,6 +48,8 @@ type CopyJob struct {
 	// at is the snapshot that the destination equals; nil: not known. It is set with the
 	// lock held. Only a drop of either container clears it without the lock.
 	at atomic.Pointer[Snapshot]
+	// unwatchCopy tells package cleavetest that the job was finished or cancelled.
+	unwatchCopy func()
 }
 
 // CollisionError says that two items with one id, of different logical
@@ -120,6 +122,9 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 	if !to.copier.CompareAndSwap(nil, p) {
 		p.cancel()
 		return nil, fmt.Errorf("container %q: a copy under way %w", dst, ErrExists)
+	}
+	if begin := c.db.watch("copy", c.name); begin != nil {
+		p.unwatchCopy = begin()
 	}
 	if c.db.opts.manual {
 		p.run()
@@ -292,6 +297,9 @@ func (p *CopyJob) leaveLocked() {
 		p.equals(nil)
 		p.calls.over = true
 		p.dst.copier.Store(nil)
+		if p.unwatchCopy != nil {
+			p.unwatchCopy()
+		}
 	}
 	p.cancel()
 }

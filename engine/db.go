@@ -54,6 +54,7 @@ type DB struct {
 	closed   chan struct{} // closed when Close is done
 	close    sync.Once
 	closeErr error
+	unwatch  func() // tells package cleavetest that the store is closed
 
 	containers atomic.Pointer[cowmap.Map[Container]]
 	failure    atomic.Pointer[error]
@@ -145,6 +146,9 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	db.events.Start(db.callListener)
+	if o.env != nil {
+		db.unwatch = o.env.Opened(tested{db})
+	}
 	return db, nil
 }
 
@@ -364,6 +368,9 @@ func (db *DB) abandon() {
 	}
 	if db.lock != nil {
 		db.lock.Close()
+	}
+	if db.unwatch != nil {
+		db.unwatch()
 	}
 	if watch.closed != nil {
 		watch.closed(db)

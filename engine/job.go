@@ -17,6 +17,8 @@ type job[P any] struct {
 	done   chan struct{} // closed when the job has ended
 	err    error         // set before done is closed
 
+	unwatch func() // tells package cleavetest that the job has ended
+
 	mu struct {
 		lockorder.Mutex[locks.Job]
 		progress P
@@ -28,6 +30,13 @@ func (j *job[P]) begin(db *DB, progress P) {
 	j.db, j.done = db, make(chan struct{})
 	j.ctx, j.cancel = context.WithCancel(db.work.Context())
 	j.mu.progress = progress
+}
+
+// watch tells package cleavetest of a job that a caller has asked for.
+func (j *job[P]) watch(what, container string) {
+	if begin := j.db.watch(what, container); begin != nil {
+		j.unwatch = begin()
+	}
 }
 
 // Wait returns when the job has ended: nil if it has done its work, else its error. That
@@ -85,5 +94,8 @@ func (j *job[P]) end(err error) error {
 	}
 	j.err = err
 	close(j.done)
+	if j.unwatch != nil {
+		j.unwatch()
+	}
 	return err
 }

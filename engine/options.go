@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/throughput"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -166,6 +167,8 @@ type Options struct {
 	// Events are called as things happen. Nil: none.
 	Events *EventListener
 
+	// env is that of package cleavetest; nil: the system's.
+	env *testenv.Env
 	// fs replaces the file system in tests.
 	fs vfs.FS
 	// clock replaces time.Now in tests.
@@ -288,6 +291,11 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.clock == nil {
 		out.clock = time.Now
+	}
+	if out.env != nil {
+		out.fs = out.env.FS()
+		opened := out.env.Steady()
+		out.elapsed = func() time.Duration { return out.env.Steady() - opened }
 	}
 	if out.elapsed == nil {
 		opened := time.Now()

@@ -82,6 +82,7 @@ func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*Index
 	j := &IndexJob{c: c}
 	files, bytes := c.stale()
 	j.begin(c.db, IndexProgress{Files: files, Bytes: bytes})
+	j.watch("index job", c.name)
 	context.AfterFunc(j.ctx, func() { j.end(j.ctx.Err()) })
 	if old := c.reindexing.job; old != nil {
 		old.finish(ErrIndexReplaced)

@@ -150,6 +150,7 @@ func resultOf(err error) int {
 func (c *Container) newJob(kind ReshapeKind, at string, parents ...PartitionID) *ReshapeJob {
 	j := &ReshapeJob{c: c, at: at}
 	j.begin(c.db, ReshapeProgress{Container: c.name, Kind: kind, Parents: parents})
+	j.watch(kind.String(), c.name)
 	context.AfterFunc(j.ctx, func() {
 		if j.db.work.Context().Err() == nil && j.db.jobs.Remove(j) {
 			j.finish(context.Canceled)

@@ -51,9 +51,13 @@ type QueryStats struct {
 // Nothing is held before the loop and nothing after it. Its body may call the
 // store.
 func (r *QueryResult) All() iter.Seq2[Item, error] {
+	begin := r.c.db.watch("query", r.c.name)
 	return func(yield func(Item, error) bool) {
 		if trace.IsEnabled() {
 			defer trace.StartRegion(r.ctx, "cleave.query").End()
+		}
+		if begin != nil {
+			defer begin()()
 		}
 		start := time.Now()
 		r.progress, r.finished, r.elapsed = exec.Progress{}, false, 0

@@ -75,9 +75,13 @@ func (s *Snapshot) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[Item, 
 }
 
 func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRange, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
+	begin := c.db.watch("scan", c.name)
 	return func(yield func(Item, error) bool) {
 		if trace.IsEnabled() {
 			defer trace.StartRegion(ctx, "cleave.scan").End()
+		}
+		if begin != nil {
+			defer begin()()
 		}
 		err := c.checkPartitionKey(pk)
 		if err == nil {
@@ -91,9 +95,13 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRan
 }
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
+	begin := c.db.watch("scan", c.name)
 	return func(yield func(Item, error) bool) {
 		if trace.IsEnabled() {
 			defer trace.StartRegion(ctx, "cleave.scan").End()
+		}
+		if begin != nil {
+			defer begin()()
 		}
 		opts := c.timeScan(o, s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}

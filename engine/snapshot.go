@@ -24,12 +24,18 @@ type Snapshot struct {
 	by           pins.Reader
 	closed       sync.Once
 	done         chan struct{}
+	unwatch      func() // tells package cleavetest that the snapshot is closed
 }
 
 // Snapshot takes a snapshot of the container. It waits for writes that have
 // their place in the order and are not yet durable.
 func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
-	return c.snapshot(ctx, pins.Snapshot)
+	begin := c.db.watch("snapshot", c.name)
+	s, err := c.snapshot(ctx, pins.Snapshot)
+	if begin != nil && err == nil {
+		s.unwatch = begin()
+	}
+	return s, err
 }
 
 // snapshot is Snapshot for a kind of reader.
@@ -80,6 +86,9 @@ func (s *Snapshot) Close() error {
 	s.closed.Do(func() {
 		close(s.done)
 		s.release()
+		if s.unwatch != nil {
+			s.unwatch()
+		}
 	})
 	return nil
 }

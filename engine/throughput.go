@@ -209,7 +209,12 @@ func (p *partition) admit(m *meter.Meter) error {
 func (p *partition) charge(m *meter.Meter, ru float64) { m.Charge(p.db.uptime(), ru) }
 
 // uptime is the clock of meters.
-func (db *DB) uptime() time.Duration { return db.opts.clock().Sub(db.opened) }
+func (db *DB) uptime() time.Duration {
+	if db.opts.env != nil {
+		return db.opts.elapsed()
+	}
+	return db.opts.clock().Sub(db.opened)
+}
 
 // untilAdmitted waits as long as a *ThrottledError says, and returns other errors. Loads
 // and scans that have begun call it. They hold no lock, file or memtable meanwhile. But
