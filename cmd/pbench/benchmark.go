@@ -61,7 +61,8 @@ type benchmark struct {
 	// Set by those who want them.
 	before, after func() error
 	interval      func(measure.Interval)
-	places        bool // count operations by their place in the key space
+	ttl           time.Duration // of what is written; 0: for ever
+	places        bool          // count operations by their place in the key space
 	splits        *splitWatch
 	splitAt       []time.Duration // since the measuring began
 	copyEvery     time.Duration   // between checkpoints; 0: none
@@ -131,8 +132,12 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	defer cuts.stop()
 	copies := copier{s: b.target.Store, dir: filepath.Join(harness.CheckpointDir(b.target.Dir), "now"), every: b.copyEvery}
 	defer copies.stop()
+	store := measure.Store(b.target.Container)
+	if b.ttl > 0 {
+		store = b.target.Container.Expiring(b.ttl)
+	}
 	loop := measure.Loop{
-		Workload: b.workload, Documents: b.target.Docs, Store: b.target.Container,
+		Workload: b.workload, Documents: b.target.Docs, Store: store, Expiring: b.ttl > 0,
 		Workers: b.Workers, Seed: b.seed, Rate: perSecond, Clock: b.clock,
 		Duration: d, Limit: limit, Memory: &b.mem, After: b.after, Places: b.places,
 		Before: func() error {

@@ -25,7 +25,7 @@ type compareCommand struct {
 // Help returns what follows the short help.
 func (*compareCommand) Help() string {
 	return `
-Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. If the values of both sides overlap, no difference is seen. If not, the difference may still be chance, which is said when two sets of so few values from one source would lie apart in over 5 of 100 cases: with fewer than 4 repetitions on each side. Response times of OVERLOADED runs are not compared. Results in bench.txt are for benchstat.
+Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. A difference is seen where the values of one source would differ so much in at most 5 of 100 cases, by the Mann-Whitney U-test. It takes 4 repetitions on each side. With fewer, values that do not overlap are shown as different, "or chance". Of many figures some differ by chance: 1 in 20. Response times of OVERLOADED runs are not compared. Results in bench.txt are for benchstat.
 
 Examples:
 
@@ -71,7 +71,7 @@ type comparedRow struct {
 	New       spread  `json:"new"`
 	Percent   float64 `json:"change_percent"`
 	Verdict   string  `json:"verdict"`
-	Chance    float64 `json:"chance"` // that values from one source lie apart
+	Chance    float64 `json:"chance"` // that values from one source differ so much
 }
 
 // Verdicts on a figure.
@@ -193,8 +193,12 @@ func (f *figure) compare(operation string, before, after []repeat) (row compared
 	}
 	row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), New: newSpread(b), Verdict: same}
 	row.Percent = harness.Round(100*(row.New.Median/row.Old.Median-1), 2)
-	row.Chance = harness.Round(chance(len(a), len(b)), 4)
-	switch apart := row.New.apart(row.Old); {
+	row.Chance = harness.Round(chance(a, b), 4)
+	apart := row.New.apart(row.Old)
+	if apart == 0 && row.Chance <= unlikely {
+		apart = cmp.Compare(row.New.Median, row.Old.Median)
+	}
+	switch {
 	case overload && f.response:
 		row.Verdict = notCompared
 	case apart == 0:

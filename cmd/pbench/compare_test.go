@@ -122,11 +122,26 @@ func TestSpread(t *testing.T) {
 		t.Error("apart")
 	}
 	for _, c := range []struct {
-		n, m int
+		a, b []float64
 		want float64
-	}{{1, 1, 1}, {2, 2, 1. / 3}, {3, 3, 0.1}, {4, 4, 2. / 70}, {1, 5, 1. / 3}, {5, 5, 2. / 252}} {
-		if got := chance(c.n, c.m); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%d and %d: %v, want %v", c.n, c.m, got, c.want)
+	}{
+		{[]float64{1}, []float64{2}, 1}, {[]float64{1, 2, 3}, []float64{4, 5, 6}, 0.1}, {[]float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}, 2. / 70},
+		{[]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}, 2. / 252}, {[]float64{1, 2, 3, 5}, []float64{4, 6, 7, 8}, 4. / 70}, {[]float64{3, 3}, []float64{3, 3}, 1},
+	} {
+		if got := chance(c.a, c.b); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
 		}
 	}
+}
+
+// TestCompareOverlap: values that overlap a little differ if there are enough of them.
+func TestCompareOverlap(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	same := []float64{10, 10, 10, 10, 10, 10}
+	writeRun(t, old, "read", "synced", nil, []float64{100, 101, 102, 103, 104, 106}, same)
+	writeRun(t, now, "read", "synced", nil, []float64{105, 110, 111, 112, 113, 114}, same)
+	s := newSession(t)
+	s.do(t, cli.ExitOK, "compare", old, now)
+	wants(t, s.out.String(), "+8.8 %  better", "2 better, 0 worse, 3 without")
 }

@@ -161,6 +161,7 @@ func (c *fakeContainer) Scan(_ context.Context, key partmap.Key, from string, li
 }
 
 func (c *fakeContainer) With(harness.Durability) measure.Store { return c }
+func (c *fakeContainer) Expiring(time.Duration) measure.Store  { return c }
 
 // Split pretends to have split the first partition.
 func (c *fakeContainer) Split(context.Context) error {

@@ -191,6 +191,7 @@ type engineFigures struct {
 	DiskBytes          int64   `json:"disk_bytes"` // of all files, after Close
 	SpaceAmplification float64 `json:"space_amplification"`
 
+	Expiry     *expiryFigures        `json:"expiry,omitempty"`     // where --ttl was given
 	Throughput *throughputFigures    `json:"throughput,omitempty"` // of a container that has some
 	Splits     *harness.SplitSummary `json:"splits,omitempty"`
 	Copies     *checkpointFigures    `json:"checkpoints,omitempty"`
@@ -200,6 +201,19 @@ type engineFigures struct {
 	Client     *clientFigures        `json:"client,omitempty"`
 	Run        *settings             `json:"run,omitempty"`
 	From       *measure.Machine      `json:"machine,omitempty"`
+}
+
+// expiryFigures tell of a run whose documents expire.
+type expiryFigures struct {
+	TTL   float64 `json:"ttl_s"`
+	Reads int64   `json:"reads_of_expired"` // reads that found their document expired
+}
+
+// print writes the figures as a line.
+func (f *expiryFigures) print(w io.Writer) {
+	if f != nil {
+		fmt.Fprintf(w, "  expiry   %s s after the write; %s found theirs expired\n", humanize.Number(f.TTL), harness.Plural(f.Reads, "read"))
+	}
 }
 
 // waits tell how often and for how long calls waited, by cause.
@@ -283,6 +297,7 @@ func (f *engineFigures) print(w io.Writer) {
 	f.Splits.Print(w)
 	f.Copies.print(w)
 	f.Throughput.print(w)
+	f.Expiry.print(w)
 	if p := f.Process; p != nil {
 		fmt.Fprintf(w, "  process  %s s of processor time, %s allocations an operation, %s\n",
 			humanize.Number(p.CPUSeconds), humanize.Number(p.AllocationsPerOp), harness.Plural(p.Collections, "garbage collection"))

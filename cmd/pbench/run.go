@@ -24,6 +24,7 @@ type runFlags struct {
 	Closed bool `help:"Closed loop: each worker begins an operation when its last one is done. It finds the maximum; its latencies leave out who would have waited."`
 	loopFlags
 	Throughput      harness.Count      `placeholder:"RU/S" help:"Provision the container with so many request units a second while the workload runs; calls that it does not admit are counted apart. Default: leave it as it is."`
+	TTL             time.Duration      `name:"ttl" placeholder:"TIME" help:"What the workload writes expires so long after, such as 5s. A read that finds its document expired is no failure, and is counted."`
 	SplitAt         []time.Duration    `placeholder:"TIME,..." help:"Split the largest physical partition so long after the measuring began, such as 5s,10s."`
 	CheckpointEvery time.Duration      `placeholder:"TIME" help:"Make a checkpoint so often while measuring, in DIR.checkpoint, and remove it; the result tells how long they took."`
 	Duration        time.Duration      `placeholder:"TIME" help:"How long to run; default 20s, or no limit with --ops."`
@@ -66,6 +67,8 @@ Examples:
     pbench run --db food --workload ycsb-a --rate 10k --checkpoint-every 2s
     pbench run --docs 1M --index --workload query-mixed --rate 2k
     pbench run --docs 100k --workload read --throughput 4000 --no-burst --rate 8k
+    pbench run --docs 100k --doc-size lognormal:200..20k --compressible 0.7 --workload ycsb-a --closed
+    pbench run --docs 100k --workload ycsb-a --ttl 5s --rate 5k
     pbench run --db cities --mix read=99,scan=1 --keys hot:0.01/0.9 --count 5 --json -`
 }
 
@@ -86,10 +89,14 @@ func (r *runCommand) Run(ctx context.Context, env *harness.Environment) (err err
 	}
 	defer r.JSON.Discard()
 	r.settle(r.Closed)
+	r.Expiring = r.TTL > 0
 	return r.With(ctx, env, r.JSON.ReplacesText(), func(t *harness.Target) error {
 		b, err := newBenchmark(env, t, &r.loopFlags, w, r.Seed)
 		if err != nil {
 			return err
+		}
+		if b.ttl = r.TTL; b.ttl > 0 && t.Container.Def().TTL == 0 {
+			return harness.Usagef("container %q lets nothing expire: --ttl takes one that was loaded with --ttl own, or with a time", t.Name)
 		}
 		rep, err := r.measure(ctx, b, &r.EngineFlags)
 		if rep != nil {
@@ -115,6 +122,12 @@ func (r *runFlags) check(w workload.Workload) error {
 	}
 	if r.Throughput > 0 && !r.Closed && (r.Rate == nil || r.Rate.share > 0) {
 		return harness.Usagef("--throughput goes with --closed or with a --rate in operations a second")
+	}
+	if r.TTL < 0 || r.TTL > 0 && r.TTL < time.Millisecond {
+		return harness.Usagef("--ttl: want at least 1ms")
+	}
+	if r.TTL > 0 && !w.Mix.Writes() {
+		return harness.Usagef("--ttl: workload %s writes nothing", w.Name)
 	}
 	if r.Duration < 0 {
 		return harness.Usagef("--duration cannot be negative")
@@ -262,6 +275,10 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 	if all := o.All(); def.Throughput > 0 {
 		f.Throughput = newThroughputFigures(def.Throughput, spent, spentSince, o.Elapsed, all.Throttled)
 	}
+	if r.TTL > 0 {
+		all := o.All()
+		f.Expiry = &expiryFigures{TTL: r.TTL.Seconds(), Reads: all.Expired}
+	}
 	partitions := def.Partitions
 	if err := t.Shut(); err != nil {
 		return nil, err
@@ -281,6 +298,9 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: harness.Round(perSecond, 1), Workers: b.Workers,
 		Seconds: harness.Round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget),
 		Seed: b.seed, Interrupted: o.Interrupted, Command: commandLine(b.env.Name, b.env.Args),
+	}
+	if g, ok := t.Docs.(*measure.Generated); ok {
+		f.Run.Sizes = g.Generator().Params().Sizes
 	}
 	rep = newReport(b.workload.Name, o, f)
 	if len(outcomes) > 1 {
@@ -404,6 +424,7 @@ type settings struct {
 	Seed         uint64  `json:"seed"`
 	Interrupted  bool    `json:"interrupted,omitempty"`
 	Command      string  `json:"command,omitempty"`
+	Sizes        string  `json:"document_sizes,omitempty"` // their distribution, where it was chosen
 }
 
 // print writes what a run depends on as two lines.

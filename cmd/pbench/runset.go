@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/perf/benchmath"
+
 	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
@@ -134,6 +136,12 @@ func (r *report) depends() map[string]string {
 	if s.MemoryBudget > 0 { // results of older builds have it under another name
 		d["memory budget"] = humanize.Bytes(s.MemoryBudget)
 	}
+	if s.Sizes != "" {
+		d["document size"] = s.Sizes
+	}
+	if e := r.Engine.Expiry; e != nil {
+		d["ttl"] = humanize.Number(e.TTL) + " s"
+	}
 	if s.Rate > 0 {
 		d["rate"] = harness.FormatRate(s.Rate)
 	}
@@ -176,12 +184,10 @@ func (s spread) apart(other spread) int {
 	return 0
 }
 
-// chance is how likely it is that two sets of values from the same source lie
-// apart.
-func chance(n, m int) float64 {
-	orders := 1.0 // n+m over n
-	for i := 1; i <= n; i++ {
-		orders *= float64(m+i) / float64(i)
-	}
-	return min(2/orders, 1)
+// chance is how likely it is that two sets of values from the same source differ as much as
+// these: the p-value of the Mann-Whitney U-test, which takes nothing for granted about how
+// values are distributed.
+func chance(a, b []float64) float64 {
+	return benchmath.AssumeNothing.Compare(
+		benchmath.NewSample(a, &benchmath.DefaultThresholds), benchmath.NewSample(b, &benchmath.DefaultThresholds)).P
 }

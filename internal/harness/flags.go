@@ -7,22 +7,25 @@ import (
 
 // GeneratorFlags say which documents to make.
 type GeneratorFlags struct {
-	Generator         string  `placeholder:"NAME" help:"food (nested documents of 0.8 to 2 KiB), ycsb (1.2 KiB) or small (72 bytes); default food."`
+	Generator         string  `placeholder:"NAME" help:"food (nested documents of 0.8 to 2 KiB), ycsb (1.2 KiB), small (72 bytes) or sized (see --doc-size); default food."`
 	Docs              Count   `placeholder:"N" help:"Number of documents, such as 250000 or 1M; default 250k."`
 	LogicalPartitions Count   `placeholder:"N" help:"Number of distinct partition key values; default 1000."`
 	Skew              float64 `placeholder:"X" help:"Exponent of the sizes of logical partitions; 0: all alike, 1: the largest holds twice as much as the second."`
+	DocSize           string  `placeholder:"SIZE" help:"Documents of the generator sized: of a size such as 1KiB, or drawn from uniform:, lognormal: or zipf:MIN..MAX; MIN..MAX is short for uniform. Default lognormal:200..20k."`
+	Compressible      float64 `default:"-1" placeholder:"X" help:"Of documents of the generator sized, the part that is the same in all, from 0 to 1; default 0.5."`
 	Seed              uint64  `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
 
 const (
 	defaultGenerator         = "food"
 	defaultDocs              = 250_000
+	defaultCompressible      = 0.5
 	DefaultLogicalPartitions = 1000
 )
 
 // Given reports whether a flag was set that has a meaning for a generator only.
 func (f *GeneratorFlags) Given() bool {
-	return f.Generator != "" || f.LogicalPartitions != 0 || f.Skew != 0
+	return f.Generator != "" || f.LogicalPartitions != 0 || f.Skew != 0 || f.DocSize != "" || f.Compressible > 0
 }
 
 // NewGenerator returns the generator that the flags describe, and the number of
@@ -31,6 +34,16 @@ func (f *GeneratorFlags) NewGenerator() (*workload.Generator, int64, error) {
 	p := workload.Params{Shape: f.Generator, Seed: f.Seed, LogicalPartitions: f.LogicalPartitions.Int(), Skew: f.Skew}
 	if p.Shape == "" {
 		p.Shape = defaultGenerator
+		if f.DocSize != "" {
+			p.Shape = workload.SizedShape
+		}
+	}
+	p.Sizes, p.Compressible = f.DocSize, max(f.Compressible, 0)
+	if p.Shape == workload.SizedShape {
+		p.Compressible = defaultCompressible
+		if f.Compressible >= 0 {
+			p.Compressible = f.Compressible
+		}
 	}
 	if p.LogicalPartitions == 0 {
 		p.LogicalPartitions = DefaultLogicalPartitions

@@ -47,6 +47,9 @@ func aboutGenerator(p workload.Params) string {
 	if p.Skew > 0 {
 		text += fmt.Sprintf(" (skew %v)", p.Skew)
 	}
+	if p.Sizes != "" {
+		text += fmt.Sprintf(", of %s, %v of them compressible", p.Sizes, p.Compressible)
+	}
 	return text + fmt.Sprintf(", seed %d", p.Seed)
 }
 

@@ -52,6 +52,8 @@ type Container interface {
 	measure.Store
 	// With returns the container with another durability of writes.
 	With(d Durability) measure.Store
+	// Expiring returns the container with a time to live of what is written.
+	Expiring(ttl time.Duration) measure.Store
 	// Split splits the largest physical partition, and returns when that is over.
 	Split(ctx context.Context) error
 	// Merge merges the first two physical partitions.
@@ -442,16 +444,20 @@ func (c engineContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, do
 }
 
 func (c engineContainer) With(d Durability) measure.Store {
-	return durableContainer{c, &engine.WriteOptions{Durability: d.Durability}}
+	return writingContainer{c, &engine.WriteOptions{Durability: d.Durability}}
 }
 
-// durableContainer writes with a durability of its own.
-type durableContainer struct {
+func (c engineContainer) Expiring(ttl time.Duration) measure.Store {
+	return writingContainer{c, &engine.WriteOptions{TTL: ttl}}
+}
+
+// writingContainer writes with a durability or time to live of its own.
+type writingContainer struct {
 	engineContainer
 	options *engine.WriteOptions
 }
 
-func (c durableContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
+func (c writingContainer) Upsert(ctx context.Context, _ partmap.Key, _ string, doc []byte) error {
 	_, err := c.Container.Upsert(ctx, doc, c.options)
 	return callError(err)
 }

@@ -24,6 +24,9 @@ type TargetFlags struct {
 	GeneratorFlags
 	NewContainerFlags
 	EngineFlags
+	// Expiring says that writes of the workload have a time to live: a container that is made
+	// for it allows that.
+	Expiring bool `kong:"-"`
 }
 
 // Target is an open store with the documents that take part.
@@ -134,6 +137,14 @@ func (f *TargetFlags) options(env *Environment, t *Target) StoreOptions {
 	return o
 }
 
+func (f *TargetFlags) newDef(g *workload.Generator) ContainerDef {
+	d := f.Def([]string{g.KeyPath()})
+	if f.Expiring {
+		d.TTL = NoExpiry // what is loaded stays
+	}
+	return d
+}
+
 // withGenerated loads a new store in dir and calls fn with it.
 func (f *TargetFlags) withGenerated(ctx context.Context, env *Environment, dir string, quiet bool, fn func(t *Target) error) (err error) {
 	g, n, err := f.NewGenerator()
@@ -146,7 +157,7 @@ func (f *TargetFlags) withGenerated(ctx context.Context, env *Environment, dir s
 	}
 	t.Shut = sync.OnceValue(t.Store.Close)
 	defer func() { err = errors.Join(err, t.Shut()) }()
-	if t.Container, err = t.Store.CreateContainer(ctx, t.Name, f.Def([]string{g.KeyPath()})); err != nil {
+	if t.Container, err = t.Store.CreateContainer(ctx, t.Name, f.newDef(g)); err != nil {
 		return err
 	}
 	var mem measure.Memory

@@ -35,6 +35,8 @@ type Loop struct {
 	// Interval, if not nil, is called about every second with what was counted
 	// since the last time, and at the end of each phase.
 	Interval func(Interval)
+	// Expiring says that documents may expire: one that is not found is no failure.
+	Expiring bool
 	// Places says that operations are counted by their place in the key space.
 	Places bool
 	// Trace, if not nil, keeps every operation.

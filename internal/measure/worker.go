@@ -42,6 +42,9 @@ type worker struct {
 	counts bool                // count operations by place
 	where  func(i int64) uint8 // the place of a document
 
+	expiring bool // a document may be gone
+	gone     bool // that of the operation is
+
 	visit   func(doc []byte) // counts documents of a scan
 	scanned struct {
 		items, bytes int64
@@ -55,7 +58,7 @@ func (l *Loop) newWorker(id int, s Store, front *frontier, c counters) *worker {
 		keys:   l.Workload.Keys.NewChooser(l.Documents.Count(), l.Seed, uint64(id)),
 		places: l.places, begun: time.Now(),
 		picker: l.Workload.Mix.NewPicker(l.Seed, uint64(id)),
-		counts: l.Places, where: placeOf(l.Documents),
+		counts: l.Places, expiring: l.Expiring, where: placeOf(l.Documents),
 	}
 	w.visit = func(doc []byte) {
 		w.scanned.items++
@@ -121,6 +124,10 @@ func (w *worker) done(op workload.Op, start time.Time, service time.Duration, by
 	t := &counted[op]
 	if somewhere {
 		t.Places[at]++
+	}
+	if w.gone {
+		t.Expired++
+		w.gone = false
 	}
 	latency := service
 	if s := w.schedule; s == nil {
@@ -225,6 +232,11 @@ func (w *worker) read(ctx context.Context, i int64) error {
 	}
 	body, err := w.store.Read(ctx, key, id, w.readBuf[:0])
 	elapsed := time.Since(start)
+	if w.expiring && errors.Is(err, ErrNotFound) {
+		w.gone = true
+		w.done(workload.Read, start, elapsed, 0)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -270,7 +282,7 @@ func (w *worker) scan(ctx context.Context, op workload.Op, key partmap.Key, from
 	if err != nil {
 		return err
 	}
-	if n := w.scanned.items; n == 0 || limit > 0 && n > int64(limit) {
+	if n := w.scanned.items; n == 0 && !w.expiring || limit > 0 && n > int64(limit) {
 		return fmt.Errorf("scan from %q: %d documents where there are 1 to %d", from, n, limit)
 	}
 	w.done(op, start, elapsed, w.scanned.bytes)
@@ -314,7 +326,8 @@ func (w *worker) modify(ctx context.Context, i int64) error {
 		return errOver
 	}
 	body, err := w.store.Read(ctx, key, id, w.readBuf[:0])
-	if err != nil {
+	w.gone = w.expiring && errors.Is(err, ErrNotFound)
+	if err != nil && !w.gone {
 		return err
 	}
 	w.readBuf = body[:0]

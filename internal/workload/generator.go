@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -14,6 +15,10 @@ type Params struct {
 	Seed              uint64  `json:"seed"`               // any
 	LogicalPartitions int     `json:"logical_partitions"` // 1 to MaxLogicalPartitions
 	Skew              float64 `json:"skew"`               // exponent of their sizes; 0: all alike
+	// Of SizedShape: the distribution of the sizes of documents, such as "lognormal:200..20k",
+	// and the part of each that is the same in all, from 0 to 1.
+	Sizes        string  `json:"document_sizes,omitempty"`
+	Compressible float64 `json:"compressible,omitempty"`
 }
 
 // MaxLogicalPartitions bounds Params.LogicalPartitions: the generator keeps 8
@@ -31,7 +36,7 @@ type shape struct {
 	appendRest func(dst []byte, partition int, rng rand.PCG) []byte
 }
 
-var shapes = []shape{foodShape, ycsbShape, smallShape}
+var shapes = []shape{foodShape, ycsbShape, smallShape, sizedShape}
 
 // ShapeInfo describes a shape of documents.
 type ShapeInfo struct {
@@ -54,6 +59,8 @@ type Generator struct {
 	params Params
 	shape  *shape
 	sizes  alias
+	// Of SizedShape.
+	lengths sizes
 }
 
 // NewGenerator returns the generator for p.
@@ -72,7 +79,22 @@ func NewGenerator(p Params) (*Generator, error) {
 	if !(p.Skew >= 0 && p.Skew <= 10) {
 		return nil, fmt.Errorf("skew %v: want 0 to 10", p.Skew)
 	}
-	return &Generator{params: p, shape: &shapes[at], sizes: newAlias(p.LogicalPartitions, p.Skew)}, nil
+	g := &Generator{params: p, shape: &shapes[at]}
+	if p.Shape != SizedShape && (p.Sizes != "" || p.Compressible != 0) {
+		return nil, fmt.Errorf("document sizes and compressibility belong to the generator %s, not %s", SizedShape, p.Shape)
+	}
+	if p.Shape == SizedShape {
+		g.params.Sizes = cmp.Or(p.Sizes, DefaultSizes)
+		if !(p.Compressible >= 0 && p.Compressible <= 1) {
+			return nil, fmt.Errorf("compressible %v: want 0 to 1", p.Compressible)
+		}
+		var err error
+		if g.lengths, err = parseSizes(g.params.Sizes); err != nil {
+			return nil, err
+		}
+	}
+	g.sizes = newAlias(p.LogicalPartitions, p.Skew)
+	return g, nil
 }
 
 // Params returns what the generator was made from.
@@ -103,8 +125,12 @@ func (g *Generator) AppendID(dst []byte, i int64) []byte {
 func (g *Generator) Append(dst []byte, i int64, version uint64) []byte {
 	var rng rand.PCG
 	rng.Seed(g.params.Seed^bodyStream, scramble(uint64(i), 64)+version)
+	from := len(dst)
 	dst = append(dst, idHead...)
 	dst = g.shape.appendID(dst, i)
+	if g.shape.appendRest == nil {
+		return g.appendSized(dst, from, g.Partition(i), rng)
+	}
 	return g.shape.appendRest(dst, g.Partition(i), rng)
 }
 
