@@ -37,6 +37,16 @@ const (
 // enterWriting begins a call that writes to the container.
 func (c *Container) enterWriting(ctx context.Context, from origin) (epoch.Guard, error) {
 	call, err := c.db.enter(ctx)
+	return c.entered(call, err, from)
+}
+
+// enterWritingAgain is enterWriting for a step of what is under way.
+func (c *Container) enterWritingAgain(ctx context.Context, from origin) (epoch.Guard, error) {
+	call, err := c.db.enterAgain(ctx)
+	return c.entered(call, err, from)
+}
+
+func (c *Container) entered(call epoch.Guard, err error, from origin) (epoch.Guard, error) {
 	if err == nil {
 		if err = c.mayWrite(from); err != nil {
 			call.Leave()

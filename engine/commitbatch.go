@@ -87,7 +87,11 @@ func (u *commit) run(ctx context.Context) error {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "cleave.batch").End()
 	}
-	call, err := u.c.enterWriting(ctx, fromCaller)
+	enter := u.c.enterWriting
+	if u.tx != nil {
+		enter = u.c.enterWritingAgain
+	}
+	call, err := enter(ctx, fromCaller)
 	if err != nil {
 		return err
 	}

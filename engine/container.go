@@ -264,7 +264,7 @@ func byName(of *cowmap.Map[Container]) []*Container {
 
 // Container returns a container by name, or ErrNoContainer.
 func (db *DB) Container(name string) (*Container, error) {
-	if db.closing.Load() {
+	if db.draining.Load() {
 		return nil, ErrClosed
 	}
 	c := db.containers.Load().Get(name)
@@ -367,7 +367,15 @@ func (c *Container) Def() ContainerDef {
 
 // enter begins a call on the container.
 func (c *Container) enter(ctx context.Context) (epoch.Guard, error) {
-	call, err := c.db.enter(ctx)
+	return c.unlessDropped(c.db.enter(ctx))
+}
+
+// enterAgain is enter for a step of what is under way.
+func (c *Container) enterAgain(ctx context.Context) (epoch.Guard, error) {
+	return c.unlessDropped(c.db.enterAgain(ctx))
+}
+
+func (c *Container) unlessDropped(call epoch.Guard, err error) (epoch.Guard, error) {
 	if err == nil && c.dropped.Load() {
 		call.Leave()
 		return epoch.Guard{}, c.gone()

@@ -50,7 +50,9 @@ type DB struct {
 
 	// calls guards Close, which waits until every call has left.
 	calls    *epoch.Domain
-	closing  atomic.Bool
+	draining atomic.Bool   // Shutdown or Close was called: nothing new begins
+	closing  atomic.Bool   // Close was called: what is under way ends
+	loops    *epoch.Domain // scans of several partitions, and loads
 	closed   chan struct{} // closed when Close is done
 	close    sync.Once
 	closeErr error
@@ -124,6 +126,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 	db := &DB{
 		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: loadstats.Every - 1,
 		calls:  epoch.New(),
+		loops:  epoch.New(),
 		cold:   openfile.NewColdReads(coldReads),
 		hot:    rowcache.New(o.hotBytes()),
 		closed: make(chan struct{}),
@@ -157,11 +160,20 @@ func (db *DB) Dir() string { return db.dir }
 
 // enter begins a call; the guard must be left when it ends.
 func (db *DB) enter(ctx context.Context) (epoch.Guard, error) {
+	return db.enterUnless(ctx, &db.draining)
+}
+
+// enterAgain is enter for a step of what is under way: Shutdown lets it come to its end.
+func (db *DB) enterAgain(ctx context.Context) (epoch.Guard, error) {
+	return db.enterUnless(ctx, &db.closing)
+}
+
+func (db *DB) enterUnless(ctx context.Context, over *atomic.Bool) (epoch.Guard, error) {
 	if err := ctx.Err(); err != nil {
 		return epoch.Guard{}, err
 	}
 	call := db.calls.Enter()
-	if db.closing.Load() {
+	if over.Load() {
 		call.Leave()
 		return epoch.Guard{}, ErrClosed
 	}
@@ -221,8 +233,16 @@ func (db *DB) uncertain(err error) error {
 // Close ends the store: new calls return ErrClosed, running ones are waited
 // for, background work stops, memtables worth a file are flushed, the log is
 // synced and its length noted. Close may be called more than once.
+//
+// Close does not wait for the bodies of loops, for the functions of Updates and Views, or for
+// snapshots. A loop over a scan, a query or a feed shows the items that it has read ahead,
+// at most 256 or those of a result that is in memory, and then ErrClosed as its last pair. A
+// transaction returns ErrClosed from its next call, or from its commit, and writes nothing.
+// The calls of a snapshot return ErrClosed; it need not be closed. Shutdown waits for all of
+// these.
 func (db *DB) Close() error {
 	db.close.Do(func() {
+		db.draining.Store(true)
 		db.closing.Store(true)
 		db.gate.Release()
 		db.calls.Synchronize()

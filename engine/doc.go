@@ -41,7 +41,8 @@
 // closed: everything it can see stays on disk until then.
 //
 // Close waits for running calls. Later calls fail with ErrClosed, and so do calls
-// on the handle of a dropped container.
+// on the handle of a dropped container. Shutdown also waits for loops, transactions and
+// snapshots, until its context ends.
 //
 // # Transactions
 //

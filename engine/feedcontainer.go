@@ -113,24 +113,26 @@ func (c *Container) feedID() uint32 {
 }
 
 func (db *DB) feedStats() (all []FeedStats) {
-	now := db.opts.clock()
-	for info := range db.Containers() {
-		c, err := db.Container(info.Name)
-		if err != nil {
-			continue
+	for _, c := range byName(db.containers.Load()) {
+		all = c.appendFeeds(all)
+	}
+	return all
+}
+
+// appendFeeds appends the running feeds of the container.
+func (c *Container) appendFeeds(all []FeedStats) []FeedStats {
+	now := c.db.opts.clock()
+	c.feeds.mu.Lock()
+	defer c.feeds.mu.Unlock()
+	for _, f := range c.feeds.list {
+		s := f.stats
+		f.mu.Lock()
+		whole := f.whole
+		f.mu.Unlock()
+		if s.Shown, s.Behind = f.State(); s.Behind > 0 {
+			s.Lag = max(0, now.Sub(whole))
 		}
-		c.feeds.mu.Lock()
-		for _, f := range c.feeds.list {
-			s := f.stats
-			f.mu.Lock()
-			whole := f.whole
-			f.mu.Unlock()
-			if s.Shown, s.Behind = f.State(); s.Behind > 0 {
-				s.Lag = max(0, now.Sub(whole))
-			}
-			all = append(all, s)
-		}
-		c.feeds.mu.Unlock()
+		all = append(all, s)
 	}
 	return all
 }
@@ -138,7 +140,7 @@ func (db *DB) feedStats() (all []FeedStats) {
 // containerFeed is a container as its feeds see it.
 type containerFeed struct{ c *Container }
 
-func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return s.c.enter(ctx) }
+func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return s.c.enterAgain(ctx) }
 func (s containerFeed) Routing() feed.Routing                          { return s.c.routing.Load() }
 func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.Context().Done() }
 func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
@@ -159,7 +161,7 @@ func (s containerFeed) Ended() error {
 	if err := s.c.db.writable(); err != nil {
 		return err
 	}
-	if s.c.db.work.Context().Err() != nil {
+	if s.c.db.draining.Load() { // it has shown everything, and would wait
 		return ErrClosed
 	}
 	return nil

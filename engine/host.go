@@ -21,7 +21,7 @@ func (h *host) container() *Container { return (*Container)(h) }
 
 // Enter begins a call.
 func (h *host) Enter(ctx context.Context) (exec.Call, error) {
-	call, err := h.container().enter(ctx)
+	call, err := h.container().enterAgain(ctx)
 	if err != nil {
 		return exec.Call{}, err
 	}

@@ -79,6 +79,8 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	if err != nil {
 		return LoadStats{}, err
 	}
+	loop := c.db.loops.Enter()
+	defer loop.Leave()
 	call.Leave()
 	l := loader{c: c, sync: sync, progress: opts.Progress}
 	l.stats.Committed = opts.Skip
@@ -144,7 +146,7 @@ type loaded struct {
 
 // add applies one document, unpublished.
 func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
-	call, err := l.c.enterWriting(ctx, fromCaller)
+	call, err := l.c.enterWritingAgain(ctx, fromCaller)
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func (l *loader) commit(ctx context.Context) error {
 	if err := l.settle(); err != nil || l.batch.bytes == 0 {
 		return err
 	}
-	call, err := l.c.db.enter(context.WithoutCancel(ctx))
+	call, err := l.c.db.enterAgain(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}

@@ -92,12 +92,12 @@ type view struct {
 	now          int64  // time by which items have expired, in milliseconds; 0: the present
 }
 
-// readAt is read with a view.
+// readAt is read with a view, that of a reader under way.
 func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EPK, id string, at view, buf []byte) (Item, error) {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "cleave.read").End()
 	}
-	call, err := c.enter(ctx)
+	call, err := c.enterAgain(ctx)
 	if err != nil {
 		return Item{}, err
 	}

@@ -118,7 +118,11 @@ func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.String()
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
 func (r *QueryResult) prepare() (e *exec.Execution, narrow keyscope.Narrowed, err error) {
-	call, err := r.c.enter(r.ctx)
+	enter := r.c.enter
+	if r.snapshot != nil {
+		enter = r.c.enterAgain
+	}
+	call, err := enter(r.ctx)
 	if err != nil {
 		return nil, narrow, err
 	}

@@ -68,6 +68,17 @@ func place() uint32 {
 // Leave ends the stay; to be called once, from any goroutine.
 func (g Guard) Leave() { g.count.Add(-1) }
 
+// Readers returns how many readers are in the domain. A reader that enters or leaves
+// meanwhile may count or not.
+func (d *Domain) Readers() (n int) {
+	for i := range d.slots {
+		for parity := range d.slots[i].readers {
+			n += int(d.slots[i].readers[parity].Load())
+		}
+	}
+	return n
+}
+
 // Synchronize returns when every reader that entered before the call has left.
 // It must not be called inside a stay in the same domain.
 func (d *Domain) Synchronize() {
