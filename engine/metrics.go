@@ -145,6 +145,7 @@ func (db *DB) addJobs(set *metricset.Set) {
 		}
 	}
 	metricset.Add(set, "cleave_reshapes_waiting", db.jobs.Len())
+	metricset.Add(set, "cleave_reshapes_running", int(db.times.reshaping.Load()))
 }
 
 // addContainers adds what is told of containers and physical partitions.

@@ -160,9 +160,9 @@ type Options struct {
 	// locks and must not call the store. Its panics are ignored. Nil: silent.
 	Logger *slog.Logger
 	// SlowCall is how long a call may take before the listener's SlowCall is told of it. With
-	// it every call is timed, and so are the waits of writes: a read from memory then takes
-	// some 10 % longer. 0: no call is slow, and some of the reads, scans and queries are
-	// timed, for DB.Metrics.
+	// it every call is timed: a read then takes two readings of the clock more, a write six
+	// more, a query two for each result. 0: no call is slow, and some of the reads, scans
+	// and queries are timed, for DB.Metrics.
 	SlowCall time.Duration
 	// Events are called as things happen. Nil: none.
 	Events *EventListener

@@ -178,6 +178,8 @@ func (db *DB) run(j *ReshapeJob) {
 	}
 	job.Start(j.ctx)
 	defer job.End()
+	db.times.reshaping.Add(1)
+	defer db.times.reshaping.Add(-1)
 	if j.install != nil {
 		j.finish(j.install.commit(j.ctx))
 		return

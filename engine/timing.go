@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
@@ -16,6 +17,8 @@ type timings struct {
 	flushes  latency.Recorder
 	rewrites [len(rewriteKinds)]latency.Recorder
 	pauses   [splitter.Install + 1]latency.Recorder
+
+	reshaping atomic.Int32 // reshapes under way
 }
 
 // rewriteKinds are the kinds of compactions in metrics.

@@ -122,6 +122,7 @@ var catalogue = []*Desc{
 
 	{"cleave_reshapes_total", Counter, "reshapes", "Splits, merges, moves of a boundary and installations that have ended, by how", of("kind", "result"), jobs, "The listener's `Reshaped` has the error of those that failed, and why others were refused."},
 	{"cleave_reshapes_waiting", Gauge, "reshapes", "Splits, merges and moves that wait for their turn", nil, jobs, ""},
+	{"cleave_reshapes_running", Gauge, "reshapes", "Splits, merges and moves under way: 0 or 1", nil, jobs, "1 for long: the listener's `Reshaped` has not come yet; `ReshapeJob.Progress` tells the phase. A partition that is flushed slowly holds it up."},
 	{"cleave_index_files_left", Gauge, "files", "Files that still need an index for the policy of their container", of("container"), jobs, "Until it is 0, queries read the documents of these files."},
 	{"cleave_copied_documents", Gauge, "documents", "Documents that the copy into the container has written", of("container"), jobs, "Call `Finish` when the job has ended: until then old versions take space in the source."},
 
