@@ -107,7 +107,11 @@ func (s *splitsCommand) Run(ctx context.Context, env *harness.Environment) error
 		r.print(env.Stdout)
 	}
 	if s.SVG != "" {
-		if err := os.WriteFile(s.SVG, r.svg(), 0o666); err != nil {
+		picture, err := r.svg()
+		if err == nil {
+			err = os.WriteFile(s.SVG, picture, 0o666)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -96,22 +96,6 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestChart(t *testing.T) {
-	var b bytes.Buffer
-	printChart(&b, []chartRow{{"1/s", 10, "a"}, {"100/s", 100, ""}, {"1,000/s", 0, "none"}, {"2,000/s", 5000, "c"}}, 100)
-	for _, line := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
-		if runes := []rune(line); string(runes[:2]) != "  " || strings.Count(line, "|") != 1 || strings.HasSuffix(line, " ") {
-			t.Errorf("%q", line)
-		}
-	}
-	bars := func(line int) int { return strings.Count(strings.Split(b.String(), "\n")[line], "▓") }
-	if !(0 < bars(0) && bars(0) < bars(1) && bars(1) < bars(3) && bars(2) == 0) {
-		t.Errorf("\n%s", &b)
-	}
-	printChart(&b, []chartRow{{"1/s", 7, ""}}, 7)
-	printChart(&b, nil, 7)
-}
-
 // openOutcome is an open loop of a second at 1,000/s.
 func openOutcome(response, lag time.Duration, done int) *measure.Outcome {
 	o := &measure.Outcome{Elapsed: time.Second, Pacing: measure.Pacing{Rate: 1000, Lag: 20 * time.Microsecond, Missed: int64(1000 - done)}}

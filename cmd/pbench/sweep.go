@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
@@ -191,13 +192,13 @@ func (r *sweepReport) print(w io.Writer, slo conditions) {
 	fmt.Fprintln(w, "latencies are in µs; response: from when an operation was due; service: of the call; lag: how late the clock woke")
 	for _, c := range slo {
 		fmt.Fprintf(w, "\n%s %s by rate, on a logarithmic scale; | is %s\n", c.op, c.percentile, c.limit)
-		var rows []chartRow
+		var rows []chart.Row
 		for i := range r.Steps {
 			f, _ := r.Steps[i].operation(c.op)
 			us := f.percentile(c.percentile)
-			rows = append(rows, chartRow{harness.FormatRate(r.Steps[i].Rate), us, harness.FormatMillis(us) + " ms  " + r.Steps[i].Loop.notes()})
+			rows = append(rows, chart.Row{Label: harness.FormatRate(r.Steps[i].Rate), Value: us, Note: harness.FormatMillis(us) + " ms  " + r.Steps[i].Loop.notes()})
 		}
-		printChart(w, rows, harness.Micros(c.limit))
+		chart.PrintLog(w, rows, harness.Micros(c.limit))
 	}
 	fmt.Fprintln(w)
 	if r.Best == 0 {

@@ -8,22 +8,6 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-func TestBar(t *testing.T) {
-	f := func(part, whole int, want string) {
-		t.Helper()
-		if got := bar(part, whole, 4); got != want {
-			t.Errorf("bar(%d, %d) = %q, want %q", part, whole, got, want)
-		}
-	}
-	f(0, 10, "")
-	f(10, 10, "████")
-	f(99, 10, "████")
-	f(5, 10, "██")
-	f(1, 1000, "▏")
-	f(1, 0, "")
-	f(7, 16, "█▊")
-}
-
 // The strips of partitions that tile the key space cover each cell.
 func TestStrip(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 8, 32, 100} {

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
@@ -116,7 +117,7 @@ func (c *hotCommand) print(out *output, cs *engine.ContainerStats, h *survey.Hea
 	t := cli.NewTable(head...)
 	for _, r := range rows {
 		cells := []string{r.EPK[:min(len(r.EPK), 12)], humanize.Count(uint64(r.Partition)), humanize.Count(r.Recent), humanize.Count(r.Documents),
-			formatPercent(r.Share) + " " + bar(r.Recent, h.Documents, 12)}
+			formatPercent(r.Share) + " " + chart.Bar(r.Recent, h.Documents, 12)}
 		if c.ShowKeys {
 			cells = append(cells, r.Key)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/segment"
@@ -333,7 +334,7 @@ func (r *indexReport) print(out *output, paths int) {
 	}
 	t = cli.NewTable("<path", "terms", "postings", "about bytes", "<")
 	for _, row := range rows[:min(len(rows), paths)] {
-		t.Row(printable(row.Path), humanize.Count(row.Terms), humanize.Count(row.Postings), humanize.Bytes(row.Bytes), bar(row.Bytes, largest, 20))
+		t.Row(printable(row.Path), humanize.Count(row.Terms), humanize.Count(row.Postings), humanize.Bytes(row.Bytes), chart.Bar(row.Bytes, largest, 20))
 	}
 	out.printf("\n")
 	t.Print(out.w, "")

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -315,7 +316,7 @@ func (r *infoReport) print(out *output) {
 		}
 		t.Row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
 			humanize.Count(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), humanize.Bytes(c.RawBytes),
-			humanize.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), humanize.Bytes(c.Unflushed), bar(c.FileBytes, largest, 16))
+			humanize.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), humanize.Bytes(c.Unflushed), chart.Bar(c.FileBytes, largest, 16))
 	}
 	out.printf("\n")
 	t.Print(out.w, "")

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
@@ -323,7 +324,7 @@ func (m *mapReport) print(out *output, rows int) {
 		}
 		share := ""
 		if m.RawBytes > 0 {
-			share = formatPercent(float64(p.RawBytes)/float64(m.RawBytes)) + " " + bar(p.RawBytes, most, 24)
+			share = formatPercent(float64(p.RawBytes)/float64(m.RawBytes)) + " " + chart.Bar(p.RawBytes, most, 24)
 		}
 		t.Row(humanize.Count(uint64(p.ID)), shortEPK(&p.rng.Min), formatPercent(p.Share), humanize.Count(p.Logical), bound+humanize.Count(p.Documents),
 			bound+humanize.Bytes(p.RawBytes), humanize.Bytes(p.FileBytes), share, m.heatCell(p))
@@ -348,7 +349,7 @@ func (m *mapReport) heatCell(p *mapPartition) string {
 	if m.Heat == nil {
 		return "-"
 	}
-	return formatPercent(m.heat(p)) + " " + bar(*p.Recent, m.Heat.Documents, 12)
+	return formatPercent(m.heat(p)) + " " + chart.Bar(*p.Recent, m.Heat.Documents, 12)
 }
 
 // densityLine draws how something lies along the key space.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -180,7 +181,7 @@ func TestMapSVGTexts(t *testing.T) {
 
 func TestShade(t *testing.T) {
 	for _, part := range []float64{-1, 0, 0.5, 1, 2} {
-		if fill, text := shade(part); len(fill) != 7 || len(text) != 7 {
+		if fill, text := chart.SizeColour(part); len(fill) != 7 || len(text) != 7 {
 			t.Errorf("%v: %s, %s", part, fill, text)
 		}
 	}

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
 
@@ -31,38 +31,6 @@ const (
 	svgPeak  = "#c2410c"
 )
 
-// shades run from an empty partition to the fullest, embers from the coldest
-// place to the hottest.
-var embers = [...][3]int{{255, 244, 230}, {253, 208, 162}, {253, 141, 60}, {217, 72, 1}, {127, 39, 4}}
-var shades = [...][3]int{{226, 236, 245}, {158, 197, 226}, {86, 148, 199}, {37, 99, 160}, {16, 56, 106}}
-
-// shade returns the colour of a partition that has this part of the fullest
-// one's bytes, and that of text on it.
-func shade(part float64) (fill, text string) {
-	c := blend(&shades, part)
-	text = svgInk
-	if c[0]+c[1]+c[2] < 480 {
-		text = "#ffffff"
-	}
-	return hexColour(c), text
-}
-
-// ember returns the colour of a place that is this part as hot as the hottest.
-func ember(part float64) string { return hexColour(blend(&embers, part)) }
-
-// blend returns the colour at a part of the way along a row of colours.
-func blend(row *[5][3]int, part float64) (c [3]int) {
-	at := min(max(part, 0), 1) * float64(len(row)-1)
-	i := min(int(at), len(row)-2)
-	rest := at - float64(i)
-	for k := range c {
-		c[k] = int(float64(row[i][k])*(1-rest) + float64(row[i+1][k])*rest)
-	}
-	return c
-}
-
-func hexColour(c [3]int) string { return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]) }
-
 // svg writes a picture. Errors are those of w, met when it is flushed or
 // closed.
 type svg struct{ w io.Writer }
@@ -71,16 +39,7 @@ func (s svg) printf(format string, args ...any) { fmt.Fprintf(s.w, format, args.
 
 // text writes a line of text; anchor is start, middle or end.
 func (s svg) text(x, y float64, size int, anchor, colour, text string) {
-	s.printf(`<text x="%.1f" y="%.1f" font-size="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, size, anchor, colour, escape(text))
-}
-
-// escape makes text part of a document.
-func escape(text string) string {
-	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(text)); err != nil {
-		return ""
-	}
-	return b.String()
+	s.printf(`<text x="%.1f" y="%.1f" font-size="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, size, anchor, colour, chart.Escape(text))
 }
 
 // drawSVG draws the maps one below the other.
@@ -100,7 +59,7 @@ func drawSVG(w io.Writer, maps []*mapReport) {
 // container draws one map with its upper edge at y.
 func (s svg) container(m *mapReport, y float64) {
 	s.printf(`<text x="%d" y="%.1f" font-size="18" fill="%s"><tspan font-weight="600">%s</tspan><tspan fill="%s" dx="10" font-size="14">%s</tspan></text>`+"\n",
-		svgMargin, y+28, svgInk, escape(m.Container), svgFaint, escape(strings.Join(m.Key, ", ")))
+		svgMargin, y+28, svgInk, chart.Escape(m.Container), svgFaint, chart.Escape(strings.Join(m.Key, ", ")))
 	s.text(svgMargin, y+48, 12, "start", svgFaint, m.caption())
 	top := y + svgHead
 	base := top + svgSkyline
@@ -131,7 +90,7 @@ func (s svg) heat(m *mapReport, y float64) {
 			to++
 		}
 		s.printf(`<rect x="%.2f" y="%.1f" width="%.2f" height="%d" fill="%s" shape-rendering="crispEdges"/>`+"\n",
-			svgMargin+float64(i)*width, y+1, float64(to-i)*width+0.05, svgHeat-2, ember(float64(heat[i])/float64(max(most, 1))))
+			svgMargin+float64(i)*width, y+1, float64(to-i)*width+0.05, svgHeat-2, chart.HeatColour(float64(heat[i])/float64(max(most, 1))))
 		i = to
 	}
 }
@@ -163,7 +122,7 @@ func (s svg) skyline(m *mapReport, top, base float64) {
 		}
 		fill := svgFaint
 		if at < len(m.Partitions) {
-			fill, _ = shade(0.3 + 0.7*float64(m.Partitions[at].RawBytes)/float64(max(most, 1)))
+			fill, _ = chart.SizeColour(0.3 + 0.7*float64(m.Partitions[at].RawBytes)/float64(max(most, 1)))
 		}
 		if n == 0 {
 			continue
@@ -191,7 +150,7 @@ func (s svg) partitions(m *mapReport, y float64) {
 		x0 := svgMargin + m.window.Clip(&p.rng.Min)*svgBar
 		x1 := svgMargin + m.window.Clip(&p.rng.Max)*svgBar
 		width := x1 - x0
-		fill, text := shade(float64(p.RawBytes) / float64(max(most, 1)))
+		fill, text := chart.SizeColour(float64(p.RawBytes) / float64(max(most, 1)))
 		gap := 1.0
 		if width < 4 {
 			gap = 0
@@ -205,7 +164,7 @@ func (s svg) partitions(m *mapReport, y float64) {
 		if m.Heat != nil {
 			heat = fmt.Sprintf("\n%s of the heat", strings.TrimSpace(formatPercent(m.heat(p))))
 		}
-		s.printf("<title>%s</title></g>\n", escape(fmt.Sprintf("physical partition %d: from %s, %s of the key space\n%s, %s%s, %s%s of JSON, %s in files%s",
+		s.printf("<title>%s</title></g>\n", chart.Escape(fmt.Sprintf("physical partition %d: from %s, %s of the key space\n%s, %s%s, %s%s of JSON, %s in files%s",
 			p.ID, shortEPK(&p.rng.Min), strings.TrimSpace(formatPercent(p.Share)), humanize.Plural(p.Logical, "logical partition", "logical partitions"),
 			bound, humanize.Plural(p.Documents, "document", "documents"), bound, humanize.Bytes(p.RawBytes), humanize.Bytes(p.FileBytes), heat)))
 		middle := (x0 + x1) / 2
@@ -277,8 +236,8 @@ func (s svg) legend(y float64) {
 		}
 		s.text(x+width+8, y, 11, "start", svgFaint, most)
 	}
-	row(y+20, func(part float64) string { fill, _ := shade(part); return fill }, "empty", "bar: fullest physical partition of its container")
-	row(y+38, ember, "cold", "strip below it: where most was written lately")
+	row(y+20, func(part float64) string { fill, _ := chart.SizeColour(part); return fill }, "empty", "bar: fullest physical partition of its container")
+	row(y+38, chart.HeatColour, "cold", "strip below it: where most was written lately")
 	s.text(svgWidth-svgMargin, y+20, 11, "end", svgFaint, "left to right: the hash of the key, 00 to 3F")
 	s.text(svgWidth-svgMargin, y+38, 11, "end", svgFaint, "hills: bytes of documents there; a lone peak: one large logical partition")
 }

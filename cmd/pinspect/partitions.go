@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
@@ -237,7 +238,7 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 		}
 		t.Row(humanize.Count(uint64(r.ID)), shortEPK(&r.rng.Min), shortEPK(&r.rng.Max), strip(r.rng, stripCells),
 			formatBound(r.Documents, r.Exact), logical, humanize.Bytes(r.RawBytes), humanize.Bytes(r.FileBytes),
-			humanize.Bytes(r.Own), humanize.Bytes(r.Shared), humanize.Count(r.Runs), humanize.Count(r.Files), humanize.Bytes(r.Unflushed), bar(r.FileBytes+r.Unflushed, largest, 12))
+			humanize.Bytes(r.Own), humanize.Bytes(r.Shared), humanize.Count(r.Runs), humanize.Count(r.Files), humanize.Bytes(r.Unflushed), chart.Bar(r.FileBytes+r.Unflushed, largest, 12))
 	}
 	t.Print(out.w, "  ")
 	out.printf("  %s\n", shares.Total(shown))
@@ -255,7 +256,7 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 	lt := cli.NewTable(head...)
 	for _, l := range top {
 		cells := []string{l.EPK[:min(len(l.EPK), 12)], humanize.Count(uint64(l.Partition)), humanize.Count(l.Documents), humanize.Bytes(l.RawBytes),
-			formatPercent(l.Share) + " " + bar(int64(l.Share*1000), 1000, 12)}
+			formatPercent(l.Share) + " " + chart.Bar(int64(l.Share*1000), 1000, 12)}
 		if c.ShowKeys {
 			cells = append(cells, l.Key)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/partmap"
@@ -154,12 +155,12 @@ func (c *segmentsCommand) print(out *output, rows []segmentRow) {
 				dictionary += " +" + humanize.Count(i)
 			}
 		}
-		t.Row(printable(r.Container), humanize.Count(uint64(r.Partition)), humanize.Count(r.Run), r.File, humanize.Bytes(r.Bytes), bar(r.Bytes, largest, 10),
+		t.Row(printable(r.Container), humanize.Count(uint64(r.Partition)), humanize.Count(r.Run), r.File, humanize.Bytes(r.Bytes), chart.Bar(r.Bytes, largest, 10),
 			humanize.Count(r.Items), humanize.Count(r.Tombstones), humanize.Count(r.Logical), humanize.Bytes(r.RawBytes),
 			formatRatio(r.StoredBytes, r.RawBytes), formatRatio(uint64(r.Bytes), r.RawBytes), formatSpan(r.MinSeq, r.MaxSeq), dictionary)
 		if c.Sections {
 			for _, s := range r.Sections {
-				t.Row("", "", "", "  "+s.Name, humanize.Bytes(s.Bytes), bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", humanize.Count(s.Offset)))
+				t.Row("", "", "", "  "+s.Name, humanize.Bytes(s.Bytes), chart.Bar(s.Bytes, r.Bytes, 10), fmt.Sprintf("at %s", humanize.Count(s.Offset)))
 			}
 		}
 	}
@@ -194,7 +195,7 @@ func printSections(out *output, rows []segmentRow) {
 		if total > 0 {
 			share = float64(sum[name]) / float64(total)
 		}
-		t.Row(name, humanize.Bytes(sum[name]), formatPercent(share), bar(sum[name], total, 30))
+		t.Row(name, humanize.Bytes(sum[name]), formatPercent(share), chart.Bar(sum[name], total, 30))
 	}
 	t.Row("all", humanize.Bytes(total), formatPercent(1))
 	out.printf("\n")

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
@@ -159,7 +160,7 @@ func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow
 			bound = "≤ "
 		}
 		cells := []string{r.EPK[:min(len(r.EPK), 12)], humanize.Count(uint64(r.Partition)), bound + humanize.Count(r.Documents), bound + humanize.Bytes(r.RawBytes),
-			formatPercent(r.Share) + " " + bar(int64(r.Share*1000), 1000, 12), formatPercent(r.Limit) + " " + bar(int64(r.Limit*1000), 1000, 12)}
+			formatPercent(r.Share) + " " + chart.Bar(int64(r.Share*1000), 1000, 12), formatPercent(r.Limit) + " " + chart.Bar(int64(r.Limit*1000), 1000, 12)}
 		if c.ShowKeys {
 			cells = append(cells, r.Key)
 		}

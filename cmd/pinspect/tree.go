@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
@@ -158,20 +159,20 @@ func (p *treePartition) addTo(parent *branch, whole int64) {
 		lo = "-"
 	}
 	node := parent.add(fmt.Sprintf("partition %d  [%.12s, %.12s)", p.ID, lo, hi), humanize.Bytes(p.Bytes),
-		humanize.Plural(len(p.Runs), "run", "runs"), bar(p.Bytes, whole, treeBar))
+		humanize.Plural(len(p.Runs), "run", "runs"), chart.Bar(p.Bytes, whole, treeBar))
 	for _, problem := range p.Problems {
 		node.add("! " + problem.String())
 	}
 	for i, run := range p.Runs {
 		at := node.add(fmt.Sprintf("run %d", i+1), humanize.Bytes(run.Bytes),
-			humanize.Plural(run.Items, "item", "items"), bar(run.Bytes, whole, treeBar))
+			humanize.Plural(run.Items, "item", "items"), chart.Bar(run.Bytes, whole, treeBar))
 		for _, f := range run.Files {
 			if f.Problem != nil {
 				at.add("! " + f.Problem.String())
 				continue
 			}
 			at.add(f.File, humanize.Bytes(f.Bytes),
-				humanize.Plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), bar(f.Bytes, whole, treeBar))
+				humanize.Plural(f.Items, "item", "items")+", seq "+formatSpan(f.MinSeq, f.MaxSeq), chart.Bar(f.Bytes, whole, treeBar))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
@@ -46,7 +47,7 @@ func (w *logView) print() {
 		r := &w.rows[i]
 		t.Row(r.File, r.State, humanize.Bytes(r.Bytes), humanize.Bytes(r.Length), humanize.Bytes(r.Mark), humanize.Count(r.Records),
 			humanize.Count(r.Types["write"]), humanize.Count(r.Types["carried"]), humanize.Count(r.Types["fence"]), humanize.Count(r.Types["vouch"]), humanize.Count(r.Types["seal"]),
-			formatSpan(r.MinSeq, r.MaxSeq), bar(r.Bytes, largest, 10))
+			formatSpan(r.MinSeq, r.MaxSeq), chart.Bar(r.Bytes, largest, 10))
 		switch {
 		case r.Problem != nil:
 			t.Row("  ! " + r.Problem.String())
@@ -81,7 +82,7 @@ func (w *logView) print() {
 			flushed = humanize.Count(s.FlushedSeq)
 		}
 		st.Row(humanize.Count(uint64(s.Stream)), name, humanize.Count(s.Records), humanize.Count(s.Operations), humanize.Count(s.Carried),
-			humanize.Bytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, bar(s.PayloadBytes, most, 16))
+			humanize.Bytes(s.PayloadBytes), formatSpan(s.MinSeq, s.MaxSeq), flushed, state, chart.Bar(s.PayloadBytes, most, 16))
 	}
 	w.out.printf("\n")
 	st.Print(w.out.w, "")

@@ -34,6 +34,7 @@ func TestDocuments(t *testing.T) {
 		"food":  {800, 2048, 1400},
 		"ycsb":  {1100, 1300, 1190},
 		"small": {64, 96, 74},
+		"sized": {200, 20 << 10, 3200}, // DefaultSizes
 	}
 	for _, info := range Shapes() {
 		t.Run(info.Name, func(t *testing.T) {
