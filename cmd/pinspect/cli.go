@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/edit"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/importer"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/space"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/storediff"
 	"github.com/cleavestore/cleave/engine"
@@ -57,6 +58,7 @@ type commands struct {
 	Put        edit.Put          `cmd:"" group:"change" help:"Write documents."`
 	Delete     edit.Delete       `cmd:"" group:"change" help:"Delete a document or a logical partition."`
 	Alter      edit.Alter        `cmd:"" group:"change" help:"Change the throughput or the indexes of a container."`
+	Import     importer.Import   `cmd:"" group:"change" help:"Bring documents from files, Cosmos DB, bbolt, Badger or SQLite."`
 	Compact    edit.Compact      `cmd:"" group:"change" help:"Give back the space of overwritten and deleted documents."`
 	Shell      shellCommand      `cmd:"" help:"Type queries and commands about one store."`
 	Version    versionCommand    `cmd:"" help:"The version of this program, and the file formats that it writes and reads."`
@@ -118,7 +120,7 @@ func (e *environment) fail(err error) int {
 	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(backupError)) {
 		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store; repair writes what can be read into a new one.")
 	}
-	if errors.As(err, new(findingError)) || errors.Is(err, engine.ErrNotFound) {
+	if errors.As(err, new(findingError)) || errors.As(err, new(*importer.RejectedError)) || errors.Is(err, engine.ErrNotFound) {
 		return exitFindings
 	}
 	return exitCannotOpen

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestImport imports each kind of file that is read without the companion program.
+func TestImport(t *testing.T) {
+	const system = `"_rid":"r","_self":"s","_etag":"e","_ts":1`
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write([]byte(`[{"id":"a","k":1,` + system + "}]")); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	const a, b = `{"id":"a","k":1}` + "\n", `{"id":"b","k":2,"<":[1.0]}` + "\n"
+	for name, test := range map[string]struct{ from, in, want string }{
+		"lines":         {"ndjson", a + "\n" + b, a + b},
+		"system kept":   {"ndjson", `{"id":"a","k":1,"_ts":1}`, `{"id":"a","k":1,"_ts":1}` + "\n"},
+		"array":         {"cosmos-export", `[{"id":"a",` + system + `,"k":1}, {` + system + `,"id":"b","k":2,"<":[1.0]}]`, a + b},
+		"empty array":   {"cosmos-export", " [ ] ", ""},
+		"nothing":       {"cosmos-export", "", ""},
+		"two arrays":    {"cosmos-export", `[{"id":"a","k":1}] [{"id":"b","k":2,"<":[1.0]}]`, a + b},
+		"export lines":  {"cosmos-export", " " + a + " \n\n " + b, a + b},
+		"REST answers":  {"cosmos-export", `{"_rid":"x","Documents":[{"id":"a","k":1}],"_count":1}` + `{"Documents":[{"id":"b","k":2,"<":[1.0]}]}`, a + b},
+		"gzipped array": {"cosmos-export", zipped.String(), a},
+	} {
+		dir := filepath.Join(t.TempDir(), "store")
+		for range 2 { // again, with the same outcome
+			status, out, stderr := runInput(t, test.in, "import", "-", "--from", test.from, "--db", dir, "--container", "c", "--partition-key", "/k")
+			if status != 0 {
+				t.Fatalf("%s: status %d: %s%s", name, status, out, stderr)
+			}
+			got := strings.SplitAfter(clean(t, "export", dir, "c"), "\n")
+			if len(got) != strings.Count(test.want, "\n")+1 {
+				t.Errorf("%s: %q, want %q", name, got, test.want)
+			}
+			for _, line := range got {
+				if !strings.Contains(test.want, line) {
+					t.Errorf("%s: %q is not in %q", name, line, test.want)
+				}
+			}
+		}
+	}
+}
+
+// TestImportRejects: what is refused is told with its place, the rest is written; a dry
+// run writes nothing; a source that ends in its middle is no success.
+func TestImportRejects(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	rejects := filepath.Join(t.TempDir(), "rejects")
+	in := `{"id":"a","k":1}` + "\nnonsense\n" + `{"id":7}` + "\n" + `{"id":"b","k":1}` + "\n"
+	args := []string{"import", "-", "--db", dir, "--container", "c", "--partition-key", "/k", "--json"}
+	status, out, stderr := runInput(t, in, append(args, "--dry-run")...)
+	if _, err := os.Stat(dir); status != exitFindings || !os.IsNotExist(err) || !strings.Contains(stderr, "line 2") {
+		t.Errorf("dry run: status %d, %v, %s", status, err, stderr)
+	}
+	if o := objects(t, out); len(o) != 1 || o[0]["read"] != 4.0 || o[0]["written"] != 2.0 || o[0]["rejected"] != 2.0 || o[0]["keys"] != 1.0 || o[0]["dry_run"] != true {
+		t.Errorf("dry run: %s", out)
+	}
+	if status, _, stderr = runInput(t, in, append(args, "--rejects", rejects)...); status != exitFindings {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	text, err := os.ReadFile(rejects)
+	for i, want := range []string{`{"at":"standard input: line 2","reason":"`, `{"at":"standard input: line 3","reason":"`} {
+		if o := strings.Split(string(text), "\n"); err != nil || len(o) != 3 || !strings.HasPrefix(o[i], want) {
+			t.Errorf("%v: %s", err, text)
+		}
+	}
+	status, out, _ = runInput(t, `{"id":"a","k":1,"new":true}`+"\n"+`{"id":"c","k":1}`+"\n", append(args, "--skip-existing")...)
+	if o := objects(t, out); status != 0 || o[0]["written"] != 1.0 || o[0]["skipped"] != 1.0 {
+		t.Errorf("--skip-existing: status %d: %s", status, out)
+	}
+	if got := clean(t, "get", dir, "c", "1", "a"); strings.Contains(got, "new") {
+		t.Errorf("--skip-existing has replaced: %s", got)
+	}
+	for _, cut := range []string{`[{"id":"d","k":1}`, `[{"id":"d","k":1},`, `[{"id":`, `[1 2]`, `{`} {
+		status, _, stderr := runInput(t, cut, append(args, "--from", "cosmos-export")...)
+		if status == 0 {
+			t.Errorf("%s: status 0, %s", cut, stderr)
+		}
+	}
+}
+
+// TestImportUsage: what is missing is said, and how to get it.
+func TestImportUsage(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	dir := filepath.Join(t.TempDir(), "store")
+	for _, test := range []struct {
+		says string
+		args []string
+	}{
+		{"go install github.com/cleavestore/cleave/migrate/cleave-migrate@latest", []string{"x.db", "--from", "bbolt", "--partition-key", "/k"}},
+		{"--partition-key", []string{"-"}},
+		{"--with is for", []string{"-", "--with", "bucket=x"}},
+	} {
+		args := append([]string{"import", "--db", dir, "--container", "c"}, test.args...)
+		if status, _, stderr := runInput(t, "", args...); status != 2 || !strings.Contains(stderr, test.says) {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
+	}
+}
+
+// TestImportCompanion runs a companion program: its lines are written, its errors are told.
+func TestImportCompanion(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the companion of this test is a shell script")
+	}
+	bin := t.TempDir()
+	script := "#!/bin/sh\n[ \"$*\" = \"--from bbolt --bucket=b -- " + bin + "\" ] || { echo \"$*\" >&2; exit 3; }\n" +
+		`echo '{"at":"key a","doc":{"id":"a","k":1}}'; echo '{"at":"key b","error":"no object"}'` + "\n"
+	if err := os.WriteFile(filepath.Join(bin, "cleave-migrate"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	dir := filepath.Join(t.TempDir(), "store")
+	args := []string{"import", bin, "--from", "bbolt", "--db", dir, "--container", "c", "--partition-key", "/k"}
+	status, out, stderr := runInput(t, "", append(args, "--with", "bucket=b")...)
+	if status != exitFindings || !strings.Contains(stderr, "key b: no object") || !strings.Contains(out, "2 documents read, 1 written") {
+		t.Errorf("status %d: %s%s", status, out, stderr)
+	}
+	if status, _, stderr = runInput(t, "", append(args, "--with", "bucket=wrong")...); status != exitCannotOpen || !strings.Contains(stderr, "bucket=wrong") {
+		t.Errorf("a companion that fails: status %d, %s", status, stderr)
+	}
+}

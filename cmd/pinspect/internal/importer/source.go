@@ -1,0 +1,320 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// file returns the documents of a file, which it opens first, so that a wrong name makes
+// no container.
+func (c *Import) file(_ context.Context, env *command.Environment) (source, error) {
+	in, name := env.Stdin, "standard input"
+	closeFile := func() {}
+	if c.Source != "-" {
+		file, err := os.Open(c.Source)
+		if err != nil {
+			return nil, err
+		}
+		in, name, closeFile = file, c.Source, func() { file.Close() }
+	}
+	return func(yield func(document, error) bool) {
+		defer closeFile()
+		if c.From == "ndjson" {
+			lines(in, name, yield)
+			return
+		}
+		plain, closePlain, err := decompress(in)
+		if err != nil {
+			yield(document{}, fmt.Errorf("%s: %w", name, err))
+			return
+		}
+		defer closePlain()
+		c.export(plain, name, yield)
+	}, nil
+}
+
+// lines gives the lines of NDJSON. It returns false if yield did.
+func lines(in io.Reader, name string, yield func(document, error) bool) bool {
+	l := workload.NewLines(in, name, 0)
+	defer l.Close()
+	for line, err := range l.All() {
+		at := fmt.Sprintf("%s: line %d", name, l.Line())
+		switch {
+		case errors.Is(err, workload.ErrLineTooLong):
+			if !yield(document{at: at, err: err}, nil) {
+				return false
+			}
+		case err != nil:
+			return yield(document{}, err)
+		case !yield(document{at: at, body: line}, nil):
+			return false
+		}
+	}
+	return true
+}
+
+// decompress returns a reader of plain text.
+func decompress(in io.Reader) (*bufio.Reader, func(), error) {
+	r := bufio.NewReaderSize(in, 256<<10)
+	magic, _ := r.Peek(4) // an error comes again
+	switch {
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, nil, fmt.Errorf("gzip: %w", err)
+		}
+		return bufio.NewReader(z), func() { z.Close() }, nil
+	case string(magic) == "\x28\xb5\x2f\xfd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, nil, fmt.Errorf("zstd: %w", err)
+		}
+		return bufio.NewReader(z), z.Close, nil
+	}
+	return r, func() {}, nil
+}
+
+// export gives the documents of an export of Cosmos DB: values one after the other, each a
+// document, an array of documents, or an object with an array "Documents".
+func (c *Import) export(in io.Reader, name string, yield func(document, error) bool) {
+	d := json.NewDecoder(in)
+	n := 0
+	give := func(raw json.RawMessage) bool {
+		n++
+		doc := document{at: fmt.Sprintf("%s: document %d, byte %d", name, n, d.InputOffset()), body: raw}
+		if !c.KeepSystem {
+			doc.body, doc.err = withoutSystem(raw)
+		}
+		return yield(doc, nil)
+	}
+	fail := func(err error) { yield(document{}, fmt.Errorf("%s: byte %d: %w", name, d.InputOffset(), err)) }
+	array := false
+	for {
+		if array && !d.More() {
+			if _, err := d.Token(); err != nil {
+				fail(noEOF(err))
+				return
+			}
+			array = false
+		}
+		if !array {
+			first, err := firstByte(d)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				fail(err)
+				return
+			}
+			if first == '[' {
+				if _, err := d.Token(); err != nil {
+					fail(err)
+					return
+				}
+				array = true
+				continue
+			}
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			fail(noEOF(err))
+			return
+		}
+		var page struct{ Documents *[]json.RawMessage }
+		if !array && bytes.Contains(raw, []byte(`"Documents"`)) && json.Unmarshal(raw, &page) == nil && page.Documents != nil {
+			for _, doc := range *page.Documents {
+				if !give(doc) {
+					return
+				}
+			}
+			continue
+		}
+		if !give(raw) {
+			return
+		}
+	}
+}
+
+// firstByte returns the first byte of the next value, which stays to be read.
+func firstByte(d *json.Decoder) (byte, error) {
+	if !d.More() { // and it has read up to the next value
+		_, err := d.Token()
+		if err == nil {
+			err = errors.New("a value is missing")
+		}
+		return 0, err
+	}
+	for ahead := bufio.NewReader(d.Buffered()); ; {
+		b, err := ahead.ReadByte()
+		if err != nil || !strings.ContainsRune(" \t\r\n", rune(b)) {
+			return b, err
+		}
+	}
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// systemProperties are those that Cosmos DB adds to a document.
+var systemProperties = []string{"_rid", "_self", "_etag", "_ts", "_attachments", "_lsn"}
+
+// withoutSystem returns a document without the system properties, its other members as
+// they are and in their order.
+func withoutSystem(raw []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	out := []byte{'{'}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		if slices.Contains(systemProperties, name.(string)) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		var quoted bytes.Buffer
+		enc := json.NewEncoder(&quoted)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(name); err != nil {
+			return nil, err
+		}
+		out = append(out, bytes.TrimSpace(quoted.Bytes())...)
+		out = append(append(out, ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// companionName is the program that reads other stores, and install how to get it.
+const (
+	companionName = "cleave-migrate"
+	install       = "go install github.com/cleavestore/cleave/migrate/cleave-migrate@latest"
+)
+
+// Line is a line that the companion program prints.
+type Line struct {
+	At    string          `json:"at"`              // where the source has the document
+	Doc   json.RawMessage `json:"doc,omitempty"`   // the document
+	Error string          `json:"error,omitempty"` // why there is none
+}
+
+// companion returns the documents that the companion program reads.
+func (c *Import) companion(ctx context.Context) (source, error) {
+	program, err := exec.LookPath(companionName)
+	if err != nil {
+		return nil, cli.Usagef("%s is read by the program %s, which is not on the PATH. Install it with\n  %s", c.From, companionName, install)
+	}
+	if c.Source != "-" {
+		if _, err := os.Stat(c.Source); err != nil {
+			return nil, err
+		}
+	}
+	args := []string{"--from", c.From}
+	for _, with := range c.With {
+		if name, _, ok := strings.Cut(with, "="); !ok || name == "" {
+			return nil, cli.Usagef("--with %s: want NAME=VALUE", with)
+		}
+		args = append(args, "--"+with)
+	}
+	args = append(args, "--", c.Source)
+	return func(yield func(document, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, args...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			yield(document{}, err)
+			return
+		}
+		going := decodeLines(out, yield)
+		if !going {
+			cancel()
+			_ = cmd.Wait() // it was ended
+			return
+		}
+		if err := cmd.Wait(); err != nil {
+			yield(document{}, fmt.Errorf("%s: %w: %s", companionName, err, bytes.TrimSpace(said.Bytes())))
+		}
+	}, nil
+}
+
+// maxCompanionLine is the longest line of the companion program: a document that no
+// container takes is refused there, and not here.
+const maxCompanionLine = 64 << 20
+
+// decodeLines gives the documents of the companion's lines. It returns false if yield did.
+func decodeLines(in io.Reader, yield func(document, error) bool) bool {
+	l := workload.NewLines(in, companionName, maxCompanionLine)
+	defer l.Close()
+	for text, err := range l.All() {
+		var line Line
+		if err == nil {
+			err = json.Unmarshal(text, &line)
+		}
+		if err != nil {
+			yield(document{}, err)
+			return false
+		}
+		doc := document{at: line.At, body: line.Doc}
+		if line.Error != "" {
+			doc.err = errors.New(line.Error)
+		}
+		if !yield(doc, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// reject counts a document that cannot be written.
+func (w *writing) reject(doc *document, reason error) error {
+	w.done.Rejected++
+	if w.first == nil {
+		w.first = fmt.Errorf("%s: %w", doc.at, reason)
+	}
+	if w.rejects == nil {
+		return nil
+	}
+	text, err := json.Marshal(struct {
+		At     string `json:"at"`
+		Reason string `json:"reason"`
+		Text   string `json:"document,omitempty"`
+	}{doc.at, reason.Error(), string(doc.body)})
+	if err == nil {
+		_, err = w.rejects.Write(append(text, '\n'))
+	}
+	return err
+}

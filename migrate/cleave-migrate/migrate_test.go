@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+	bolt "go.etcd.io/bbolt"
+)
+
+// read runs the program and returns documents and errors by their place.
+func read(t *testing.T, args ...string) (docs, refused map[string]string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	docs, refused = make(map[string]string), make(map[string]string)
+	for text := range strings.Lines(out.String()) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if l.Error != "" {
+			refused[l.At] = l.Error
+		} else {
+			docs[l.At] = string(l.Doc)
+		}
+	}
+	return docs, refused
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pairs are keys and values that a store of keys and values has, and what becomes of them
+// with -key tenant.
+var pairs = []struct{ key, value, doc, refused string }{
+	{"a/1", `{"n":1}`, `{"tenant":"a","id":"1","n":1}`, ""},
+	{"a/2", `{"id":"2","n":1.0,"<":null}`, `{"tenant":"a","id":"2","n":1.0,"<":null}`, ""},
+	{"b/x/y", `{}`, `{"tenant":"b","id":"x/y"}`, ""},
+	{"b/3", `{"id":"4"}`, "", `another "id"`},
+	{"c/5", `[1]`, "", "no JSON object"},
+	{"c/6", `{"n":1`, "", "EOF"},
+	{"none", `{}`, "", `has no "/"`},
+	{"\xff/7", `{}`, "", "no UTF-8"},
+}
+
+func checkPairs(t *testing.T, place string, docs, refused map[string]string) {
+	t.Helper()
+	for _, p := range pairs {
+		at := fmt.Sprintf(place, p.key)
+		if docs[at] != p.doc || !strings.Contains(refused[at], p.refused) || (p.doc == "") != (refused[at] != "") {
+			t.Errorf("%s: %s, refused %q; want %s, %q", at, docs[at], refused[at], p.doc, p.refused)
+		}
+	}
+	if len(docs)+len(refused) != len(pairs) {
+		t.Errorf("%d documents, %d refused, of %d pairs", len(docs), len(refused), len(pairs))
+	}
+}
+
+// TestBolt reads a bucket of a file that another handle has open.
+func TestBolt(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.db")
+	db, err := bolt.Open(name, 0o600, nil)
+	must(t, err)
+	defer db.Close() // it holds the lock of the file meanwhile
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		outer, err := tx.CreateBucket([]byte("outer"))
+		if err != nil {
+			return err
+		}
+		b, err := outer.CreateBucket([]byte("inner"))
+		for _, p := range pairs {
+			err = errors.Join(err, b.Put([]byte(p.key), []byte(p.value)))
+		}
+		return err
+	}))
+	docs, refused := read(t, "-from", "bbolt", "-bucket", "outer/inner", "-key", "tenant", name)
+	checkPairs(t, "bucket outer/inner, key %q", docs, refused)
+	if docs, refused := read(t, "-from", "bbolt", "-bucket", "outer", name); len(docs) != 0 || len(refused) != 1 {
+		t.Errorf("the outer bucket: %q, %q", docs, refused)
+	}
+	docs, _ = read(t, "-from", "bbolt", "-bucket", "outer/inner", "-value", "base64", name)
+	if got := docs[`bucket outer/inner, key "c/5"`]; got != `{"id":"c/5","value":"WzFd"}` {
+		t.Errorf("base64: %s", got)
+	}
+}
+
+// TestBoltLive copies a file again and again while a writer keeps two keys equal in each
+// commit: no copy has one without the other.
+func TestBoltLive(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.db")
+	db, err := bolt.Open(name, 0o600, &bolt.Options{NoSync: true})
+	must(t, err)
+	defer db.Close()
+	write := func(n int) error {
+		return db.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("b"))
+			for i := range 100 { // over many pages
+				err = errors.Join(err, b.Put(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, `{"n":%d,"x":"%0200d"}`, n, i)))
+			}
+			return err
+		})
+	}
+	must(t, write(0))
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var written atomic.Int64
+	turn := make(chan bool)
+	wg.Go(func() {
+		for n := 1; ctx.Err() == nil; n++ {
+			if n%3 == 0 {
+				<-turn // so that copies come to their end, too
+			}
+			if err := write(n); err != nil {
+				t.Error(err)
+			}
+			written.Add(1)
+		}
+	})
+	whole := 0
+	for range 50 {
+		to := filepath.Join(t.TempDir(), "copy.db")
+		select {
+		case turn <- true:
+		default:
+		}
+		if err := copyBolt(ctx, name, to); err != nil {
+			if !strings.Contains(err.Error(), "a commit came during each") {
+				t.Error(err)
+			}
+			continue
+		}
+		whole++
+		docs, refused := read(t, "-from", "bbolt", "-bucket", "b", to)
+		first := ""
+		for at, doc := range docs {
+			n, _, _ := strings.Cut(doc[strings.Index(doc, `"n":`):], ",")
+			if first == "" {
+				first = n
+			}
+			if n != first {
+				t.Fatalf("%s has %s, another key of the same commit has %s", at, n, first)
+			}
+		}
+		if len(docs) != 100 || len(refused) != 0 {
+			t.Fatalf("%d documents, %d refused", len(docs), len(refused))
+		}
+	}
+	stop()
+	close(turn)
+	wg.Wait()
+	if whole == 0 || written.Load() == 0 {
+		t.Errorf("%d whole copies beside %d commits: nothing was tried", whole, written.Load())
+	}
+}
+
+// TestBadger reads a directory, and a backup that a writer makes while it writes.
+func TestBadger(t *testing.T) {
+	dir := t.TempDir()
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
+	must(t, err)
+	must(t, db.Update(func(tx *badger.Txn) (err error) {
+		for _, p := range pairs {
+			err = errors.Join(err, tx.Set([]byte("users:"+p.key), []byte(p.value)))
+		}
+		return errors.Join(err, tx.Set([]byte("other"), []byte("x")))
+	}))
+	args := []string{"-from", "badger", "-prefix", "users:", "-key", "tenant"}
+	if err := run(t.Context(), append(args, dir), new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "DB.Backup") {
+		t.Errorf("a directory in use: %v, want an error that names DB.Backup", err)
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	file, err := os.Create(backup)
+	must(t, err)
+	_, err = db.Backup(file, 0)
+	must(t, errors.Join(err, file.Close()))
+	docs, refused := read(t, append(args, backup)...)
+	checkPairs(t, `key %q`, cut(docs), cut(refused))
+	must(t, db.Close())
+	docs, refused = read(t, append(args, dir)...)
+	checkPairs(t, `key %q`, cut(docs), cut(refused))
+}
+
+// cut takes the prefix out of places.
+func cut(m map[string]string) map[string]string {
+	out := make(map[string]string)
+	for at, v := range m {
+		out[strings.Replace(at, "users:", "", 1)] = v
+	}
+	return out
+}
+
+// TestSQLite reads a table in WAL mode while a transaction of a writer is open: it sees
+// what was committed.
+func TestSQLite(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a b?.db")
+	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("?", "%3f", " ", "%20").Replace(name)+"?_pragma=journal_mode(wal)")
+	must(t, err)
+	defer db.Close()
+	for _, statement := range []string{
+		`CREATE TABLE "a ""b" (tenant TEXT, n INTEGER, f REAL, big INTEGER, data BLOB, j TEXT, at DATETIME, PRIMARY KEY (tenant, n))`,
+		`INSERT INTO "a ""b" VALUES ('x', 1, 1.5, 9007199254740993, x'00ff', '{"a":[1]}', '2026-01-02T03:04:05Z')`,
+		`INSERT INTO "a ""b" VALUES ('y', 2, NULL, 5, NULL, 'nonsense', NULL)`,
+		`CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)`, `INSERT INTO t VALUES (7, 'seven')`,
+		`CREATE TABLE u (x TEXT)`,
+	} {
+		_, err := db.Exec(statement)
+		must(t, err)
+	}
+	tx, err := db.Begin()
+	must(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec(`INSERT INTO t VALUES (8, 'not committed')`)
+	must(t, err)
+
+	docs, refused := read(t, "-from", "sqlite", "-table", `a "b`, "-json", "j", name)
+	want := `{"id":"x|1","tenant":"x","n":1,"f":1.5,"big":"9007199254740993","data":"AP8=","j":{"a":[1]},"at":"2026-01-02T03:04:05Z"}`
+	if got := docs[`row 1, id "x|1"`]; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := refused[`row 2, id "y|2"`]; got != "column j is no JSON" || len(docs)+len(refused) != 2 {
+		t.Errorf("%q, %q", docs, refused)
+	}
+	docs, _ = read(t, "-from", "sqlite", "-table", "t", name)
+	if len(docs) != 1 || docs[`row 1, id "7"`] != `{"id":"7","name":"seven"}` {
+		t.Errorf("beside a transaction: %q", docs)
+	}
+	docs, _ = read(t, "-from", "sqlite", "-query", `SELECT tenant, big FROM "a ""b" WHERE n = 1`, "-id", "tenant", "-integers", "number", name)
+	if len(docs) != 1 || docs[`row 1, id "x"`] != `{"id":"x","tenant":"x","big":9007199254740993}` {
+		t.Errorf("a query: %q", docs)
+	}
+	for _, args := range [][]string{{}, {"-table", "u"}, {"-table", "none"}, {"-table", "t", "-id", "none"}} {
+		if err := run(t.Context(), append(append([]string{"-from", "sqlite"}, args...), name), new(bytes.Buffer)); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+// TestPinspect imports a bbolt file by pinspect, which runs this program.
+func TestPinspect(t *testing.T) {
+	bin := t.TempDir()
+	for dir, pkg := range map[string]string{"../..": "./cmd/pinspect", ".": "."} {
+		cmd := exec.Command("go", "build", "-o", bin+string(filepath.Separator), pkg)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	name := filepath.Join(t.TempDir(), "a.db")
+	db, err := bolt.Open(name, 0o600, nil)
+	must(t, err)
+	defer db.Close()
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("users"))
+		return errors.Join(err, b.Put([]byte("acme/ann"), []byte(`{"age":33}`)))
+	}))
+	dir := filepath.Join(t.TempDir(), "store")
+	pinspect := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(filepath.Join(bin, "pinspect"), args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	pinspect("import", name, "--from", "bbolt", "--db", dir, "--container", "users", "--partition-key", "/tenant", "--with", "bucket=users", "--with", "key=tenant")
+	if got := pinspect("get", dir, "users", `"acme"`, "ann"); got != `{"tenant":"acme","id":"ann","age":33}`+"\n" {
+		t.Errorf("imported: %s", got)
+	}
+}

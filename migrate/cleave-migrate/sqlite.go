@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	_ "modernc.org/sqlite" // pure Go
+)
+
+// exactIntegers is the range in which numbers of JSON are exact everywhere.
+const exactIntegers = 1 << 53
+
+// readSQLite reads the rows of a table or query in one transaction, which sees one moment;
+// in WAL mode writers go on meanwhile.
+func (c *config) readSQLite(ctx context.Context, w *printer) error {
+	if (c.table == "") == (c.query == "") {
+		return errors.New("say table=NAME, or query=SELECT…")
+	}
+	path, err := filepath.Abs(c.source)
+	if err != nil {
+		return err
+	}
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=ro&_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
+	db, err := sql.Open("sqlite", uri.String())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.source, err)
+	}
+	defer tx.Rollback()
+	ids, query := columns(c.id), c.query
+	if c.table != "" {
+		query = "SELECT * FROM " + quoteName(c.table)
+		if len(ids) == 0 {
+			if ids, err = primaryKey(ctx, tx, c.table); err != nil {
+				return fmt.Errorf("%s: %w", c.source, err)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return errors.New("there is no primary key: id=COLUMN says what becomes the id")
+	}
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.source, err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !slices.Contains(names, id) {
+			return fmt.Errorf("id=%s: there is no such column among %q", id, names)
+		}
+	}
+	values, into := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	for n := 1; rows.Next(); n++ {
+		if err := rows.Scan(into...); err != nil {
+			return fmt.Errorf("%s: row %d: %w", c.source, n, err)
+		}
+		doc, id, err := c.row(names, values, ids)
+		if err := w.print(fmt.Sprintf("row %d, id %q", n, id), doc, err); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// row makes a document of a row.
+func (c *config) row(names []string, values []any, ids []string) (doc []byte, id string, err error) {
+	texts := make([]string, 0, len(ids))
+	members := make([]member, 1, 1+len(names)) // the id comes first
+	for _, name := range ids {
+		v := values[slices.Index(names, name)]
+		if v == nil {
+			return nil, "", fmt.Errorf("column %s of the id is NULL", name)
+		}
+		text, ok := v.(string)
+		if !ok {
+			raw, err := c.column(name, v)
+			if err != nil {
+				return nil, "", err
+			}
+			text = strings.Trim(string(raw), `"`)
+		}
+		texts = append(texts, text)
+	}
+	id = strings.Join(texts, "|")
+	members[0] = member{"id", quote(id)}
+	for i, name := range names {
+		if name == "id" {
+			if !slices.Contains(ids, name) {
+				return nil, id, errors.New(`column id is not the id of the document: rename it in a query, as in SELECT id AS number`)
+			}
+			if len(ids) == 1 {
+				continue
+			}
+			return nil, id, errors.New("column id is one of several that make the id: rename it in a query")
+		}
+		if slices.ContainsFunc(members, func(m member) bool { return m.name == name }) {
+			return nil, id, fmt.Errorf("two columns are named %s", name)
+		}
+		raw, err := c.column(name, values[i])
+		if err != nil {
+			return nil, id, err
+		}
+		members = append(members, member{name, raw})
+	}
+	doc, err = object(members, nil)
+	return doc, id, err
+}
+
+// column returns a value as JSON.
+func (c *config) column(name string, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case nil:
+		return []byte("null"), nil
+	case int64:
+		text := strconv.FormatInt(v, 10)
+		if c.integers == "text" && (v > exactIntegers || v < -exactIntegers) {
+			return quote(text), nil
+		}
+		return []byte(text), nil
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return nil, fmt.Errorf("column %s: JSON has no number %v", name, v)
+		}
+		return json.Marshal(v)
+	case bool:
+		return strconv.AppendBool(nil, v), nil
+	case []byte:
+		return quote(base64.StdEncoding.EncodeToString(v)), nil
+	case time.Time:
+		return quote(v.Format(time.RFC3339Nano)), nil
+	case string:
+		if slices.Contains(columns(c.json), name) {
+			if !json.Valid([]byte(v)) {
+				return nil, fmt.Errorf("column %s is no JSON", name)
+			}
+			return []byte(v), nil
+		}
+		if !utf8.ValidString(v) {
+			return nil, fmt.Errorf("column %s is no UTF-8", name)
+		}
+		return quote(v), nil
+	}
+	return nil, fmt.Errorf("column %s has the type %T", name, value)
+}
+
+// primaryKey returns the columns of the primary key, in their order.
+func primaryKey(ctx context.Context, tx *sql.Tx, table string) (names []string, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", table)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+func columns(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
