@@ -80,3 +80,16 @@ func TestChartSplit(t *testing.T) {
 		t.Error("a later repetition is drawn")
 	}
 }
+
+// TestPictureOfModel: the picture in docs is that of the command.
+func TestPictureOfModel(t *testing.T) {
+	kept, err := os.ReadFile(filepath.Join("..", "..", "docs", "pictures", "model.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(t)
+	s.do(t, cli.ExitOK, "chart", "model")
+	if s.out.String() != string(kept) {
+		t.Error("docs/pictures/model.svg differs from what lab chart model draws: draw it anew with --svg docs/pictures/model.svg")
+	}
+}

@@ -68,26 +68,36 @@ func (c *copier) stop() error {
 // checkpointFigures describe the checkpoints during a run; times are in
 // microseconds.
 type checkpointFigures struct {
-	Count   int                 `json:"count"`
-	Took    checkpointDurations `json:"took"`     // all of it
-	LogSync checkpointDurations `json:"log_sync"` // the sync of the log
-	Rest    checkpointDurations `json:"rest"`     // all but that
+	Count   int       `json:"count"`
+	Took    durations `json:"took"`     // all of it
+	LogSync durations `json:"log_sync"` // the sync of the log
+	Rest    durations `json:"rest"`     // all but that
 }
 
-// checkpointDurations are those of one part of each checkpoint.
-type checkpointDurations struct {
+// durations are those of something that was done several times.
+type durations struct {
 	P50  float64   `json:"p50_us"`
 	Max  float64   `json:"max_us"`
 	Each []float64 `json:"each_us"` // in their order
 }
 
-func newCheckpointDurations(made []harness.Checkpoint, part func(harness.Checkpoint) time.Duration) (d checkpointDurations) {
-	for _, c := range made {
-		d.Each = append(d.Each, harness.Round(harness.Micros(part(c)), 1))
+// newDurations describes durations, of which there is one at least.
+func newDurations(each []time.Duration) (d durations) {
+	for _, took := range each {
+		d.Each = append(d.Each, harness.Round(harness.Micros(took), 1))
 	}
 	sorted := slices.Sorted(slices.Values(d.Each))
 	d.P50, d.Max = sorted[len(sorted)/2], sorted[len(sorted)-1]
 	return d
+}
+
+// newCheckpointDurations describes one part of each checkpoint.
+func newCheckpointDurations(made []harness.Checkpoint, part func(harness.Checkpoint) time.Duration) durations {
+	var each []time.Duration
+	for _, c := range made {
+		each = append(each, part(c))
+	}
+	return newDurations(each)
 }
 
 // newCheckpointFigures returns nil where there is nothing to tell.

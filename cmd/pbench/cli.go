@@ -12,6 +12,7 @@ type commands struct {
 	Load       loadCommand    `cmd:"" help:"Load generated documents, or NDJSON, into a container."`
 	Run        runCommand     `cmd:"" help:"Run a workload on a container, at a rate or as fast as it goes, and print throughput and latencies."`
 	Sweep      sweepCommand   `cmd:"" help:"Find the greatest rate at which latencies stay within bounds."`
+	Reopen     reopenCommand  `cmd:"" help:"Time how long a store takes to open, to read a first document and to close."`
 	Copy       copyCommand    `cmd:"" help:"Give a container another partition key: copy it, and let the copy take its place."`
 	Compare    compareCommand `cmd:"" help:"Say what differs between the results of two runs."`
 	Report     reportCommand  `cmd:"" help:"Draw a run, or two beside each other, as a page of HTML."`

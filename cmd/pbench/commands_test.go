@@ -123,7 +123,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "demo", "load", "run", "sweep", "copy", "compare", "report", "list"} {
+	for _, command := range []string{"", "demo", "load", "run", "sweep", "reopen", "copy", "compare", "report", "list"} {
 		s := newSession(t)
 		s.do(t, cli.ExitOK, strings.Fields(command+" --help")...)
 		if command != "" && command != "list" {

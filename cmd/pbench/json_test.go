@@ -16,6 +16,7 @@ func TestJSONFields(t *testing.T) {
 		{Name: "run: a line of series.ndjson", Value: second{}},
 		{Name: "run: a line of events.ndjson", Value: event{}},
 		{Name: "load", Value: loadReport{}},
+		{Name: "reopen", Value: reopenReport{}},
 		{Name: "sweep", Value: sweepReport{}},
 		{Name: "compare", Value: comparison{}},
 		{Name: "list", Value: listReport{}},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -39,7 +40,8 @@ type Target struct {
 	Docs      Documents
 	Splits    *SplitLog
 	Work      *WorkLog
-	from      *Origin // of the documents; nil: unknown, or not to be remembered
+	Opened    time.Time // when it was open
+	from      *Origin   // of the documents; nil: unknown, or not to be remembered
 }
 
 // FindWorkload returns the workload that the flags describe, and makes the
@@ -104,6 +106,7 @@ func (f *TargetFlags) WithLoaded(ctx context.Context, env *Environment, fn func(
 	if t.Store, err = env.Open(ctx, f.DB, f.options(env, t)); err != nil {
 		return err
 	}
+	t.Opened = time.Now()
 	t.Shut = sync.OnceValue(t.Store.Close)
 	defer func() { err = errors.Join(err, t.Shut()) }()
 	if err = TakeBack(ctx, env, f.DB, t.Store); err != nil {
