@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -16,9 +17,15 @@ import (
 
 // Metrics returns what the store measures, for programs that export it: see package
 // metrics. It makes two system calls and reads no file. Its time grows with the number of
-// physical partitions and segment files; call it every few seconds.
+// physical partitions and segment files; call it every few seconds. A store that is closed,
+// or is being closed, has no metrics.
 func (db *DB) Metrics() metrics.Snapshot {
 	set := metricset.New()
+	call, err := db.enter(context.Background())
+	if err != nil {
+		return set.Snapshot(db.opts.clock(), db.opened)
+	}
+	defer call.Leave()
 	s := db.Stats()
 	now := db.opts.clock()
 	db.addHealth(set, &s, now)

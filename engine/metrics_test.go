@@ -149,3 +149,35 @@ func TestMetricsBounded(t *testing.T) {
 		t.Errorf("%v partitions are omitted", n)
 	}
 }
+
+// TestMetricsClosed: Metrics may be called while the store is being closed, and afterwards;
+// then there are none, rather than wrong ones.
+func TestMetricsClosed(t *testing.T) {
+	ctx := context.Background()
+	db, c := openStore(t, &Options{MemoryBudget: minMemoryBudget})
+	must(t, second(c.Upsert(ctx, []byte(`{"id":"a","k":"b"}`), nil)))
+	must(t, db.Flush(ctx))
+	must(t, second(c.Upsert(ctx, []byte(`{"id":"b","k":"b"}`), nil)))
+	first, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ; n++ {
+			m := db.Metrics()
+			if n == 0 {
+				close(first)
+			}
+			if len(m.Metrics) == 0 {
+				return
+			}
+			if documents, _ := m.Value("cleave_container_documents", "c"); documents != 2 {
+				t.Errorf("%v documents", documents)
+			}
+		}
+	}()
+	<-first
+	must(t, db.Close())
+	<-ended
+	if m := db.Metrics(); len(m.Metrics) != 0 || m.Time.IsZero() {
+		t.Errorf("a closed store: %+v", m)
+	}
+}

@@ -124,9 +124,9 @@ func (j *ReshapeJob) finish(err error) {
 		err = fmt.Errorf("%v of partition %d: %w", p.Kind, p.Parents[0], err)
 	}
 	j.update(func(p *ReshapeProgress) { p.Phase = PhaseDone })
+	j.db.counters.reshapes[p.Kind][resultOf(err)].Add(1) // before Wait returns
 	err = j.end(err)
 	j.cancel()
-	j.db.counters.reshapes[p.Kind][resultOf(err)].Add(1)
 	notify(j.db, j.db.opts.Events.Reshaped, ReshapeEvent{ReshapeProgress: p, Err: err})
 }
 

@@ -25,8 +25,8 @@ type instruments struct {
 
 // Register makes an observable instrument of the meter for each counter and gauge. For a
 // histogram it makes three: NAME.count, NAME.sum, and NAME.quantile with the attribute
-// quantile. Each collection calls DB.Metrics once. Unregister ends that; call it before the
-// store is closed.
+// quantile. Each collection calls DB.Metrics once. Unregister ends that. A
+// closed store gives nothing.
 func Register(meter metric.Meter, source Source) (metric.Registration, error) {
 	all := make(map[*metrics.Desc]instruments)
 	var observed []metric.Observable

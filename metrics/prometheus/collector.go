@@ -7,9 +7,8 @@
 // metrics; docs/metrics.md lists them. Histograms have the buckets of metrics.Bounds.
 //
 // For several stores in one process, register one Collector each, with labels that tell
-// them apart: NewCollector(db, prometheus.Labels{"store": "orders"}). Close a store only
-// after its Collector was unregistered, or let scrapes of the closed store give what it had
-// last measured.
+// them apart: NewCollector(db, prometheus.Labels{"store": "orders"}). A Collector may
+// outlive its store: scrapes of a closed store give nothing.
 package cleaveprom
 
 import (

@@ -78,6 +78,25 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// TestClosed: scrapes of a closed store give nothing, and no error.
+func TestClosed(t *testing.T) {
+	db, err := engine.Open(t.Context(), t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(cleaveprom.NewCollector(db, nil))
+	if families, err := registry.Gather(); err != nil || len(families) == 0 {
+		t.Errorf("an open store: %d, %v", len(families), err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if families, err := registry.Gather(); err != nil || len(families) != 0 {
+		t.Errorf("a closed store: %d, %v", len(families), err)
+	}
+}
+
 // TestRules: every metric that an alert names is in the catalogue.
 func TestRules(t *testing.T) {
 	text, err := os.ReadFile("alerts.yaml")
