@@ -90,6 +90,7 @@ type DB struct {
 	work         *scheduler.Scheduler
 	events       eventqueue.Queue
 	jobs         splitter.Queue[*ReshapeJob]
+	reshaping    atomic.Pointer[ReshapeJob] // that was begun last
 	jobsWanted   scheduler.Signal
 	expiryWanted scheduler.Signal
 }
@@ -157,6 +158,12 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 
 // Dir returns the directory that the store was opened in.
 func (db *DB) Dir() string { return db.dir }
+
+// ReadOnly says whether the store was opened with Options.ReadOnly.
+func (db *DB) ReadOnly() bool { return db.opts.ReadOnly }
+
+// Closed says whether Close was called.
+func (db *DB) Closed() bool { return db.closing.Load() }
 
 // enter begins a call; the guard must be left when it ends.
 func (db *DB) enter(ctx context.Context) (epoch.Guard, error) {

@@ -18,6 +18,10 @@ type QueryPlan struct {
 	Charge float64 `json:"charge"`
 	// Partitions are the physical partitions in which the query looks.
 	Partitions []QueryPartitionPlan `json:"partitions"`
+	// Suggest are patterns that the index policy of the container lacks. With them in
+	// IndexPolicy.Include, Method would be Suggested. Empty if no index helps.
+	Suggest   []string `json:"suggest,omitempty"`
+	Suggested string   `json:"suggested,omitempty"`
 }
 
 // QueryPartitionPlan says what a query would read in one physical partition.
@@ -47,7 +51,7 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (QueryPla
 	if err != nil {
 		return QueryPlan{}, err
 	}
-	p := QueryPlan{Scope: narrow.String(), Filter: r.selected.Where.String(), Method: x.Method, Order: x.Order, Charge: x.Charge}
+	p := QueryPlan{Scope: narrow.String(), Filter: r.selected.Where.String(), Method: x.Method, Order: x.Order, Charge: x.Charge, Suggest: x.Suggest, Suggested: x.Suggested}
 	for i := range x.Parts {
 		p.Partitions = append(p.Partitions, QueryPartitionPlan(x.Parts[i]))
 	}

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // LogicalPartition describes a logical partition, from the tables of files and from
@@ -30,8 +32,20 @@ func (l *LogicalPartition) Key() (PartitionKey, error) { return l.found.Key() }
 // reached it. Two keys may be shown as one if their effective partition keys differ
 // only in the last 8 bytes. At most one error comes, as the last pair.
 func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
+	return c.LogicalPartitionsFrom(ctx, "")
+}
+
+// LogicalPartitionsFrom is LogicalPartitions from a place of the key space on: an
+// effective partition key in hexadecimal digits, as PartitionStats gives them. What lies
+// before it costs next to nothing. ErrInvalid for other texts.
+func (c *Container) LogicalPartitionsFrom(ctx context.Context, from string) iter.Seq2[LogicalPartition, error] {
 	return func(yield func(LogicalPartition, error) bool) {
-		err := exec.LogicalPartitions(ctx, c.host(), func(l *exec.Logical) bool {
+		at, err := partmap.ParseEPK(from)
+		if err != nil {
+			yield(LogicalPartition{}, fmt.Errorf("%w: place in the key space: %w", ErrInvalid, err))
+			return
+		}
+		err = exec.LogicalPartitions(ctx, c.host(), at, func(l *exec.Logical) bool {
 			return yield(LogicalPartition{Partition: l.Partition, Place: l.Place, Versions: l.Versions, Bytes: l.Bytes, found: l}, nil)
 		})
 		if err != nil {

@@ -180,6 +180,7 @@ func (db *DB) run(j *ReshapeJob) {
 	defer job.End()
 	db.times.reshaping.Add(1)
 	defer db.times.reshaping.Add(-1)
+	db.reshaping.Store(j)
 	if j.install != nil {
 		j.finish(j.install.commit(j.ctx))
 		return

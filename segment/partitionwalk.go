@@ -21,7 +21,13 @@ type PartitionWalker struct {
 const walkEntries = 256
 
 // WalkPartitions returns a walker before the first logical partition.
-func (r *Reader) WalkPartitions() *PartitionWalker { return &PartitionWalker{r: r, at: -1} }
+func (r *Reader) WalkPartitions() *PartitionWalker { return r.WalkPartitionsFrom(0) }
+
+// WalkPartitionsFrom returns a walker before the logical partition of this number, from 0
+// on, as LowerLogicalPartition counts them.
+func (r *Reader) WalkPartitionsFrom(number int) *PartitionWalker {
+	return &PartitionWalker{r: r, at: number - 1}
+}
 
 // Next moves to the next logical partition. It returns false after the last
 // one and on an error, which Err tells.

@@ -49,6 +49,23 @@ func Cut(r partmap.Range, sources []Source) (Choice, error) {
 	return c.choose(r)
 }
 
+// Weigh returns a cut at a given place within a range, with the weight of the sources on
+// each side. The error is a *Refusal if the place does not lie inside, or that of a source.
+func Weigh(r partmap.Range, sources []Source, at partmap.EPK) (Choice, error) {
+	if at.Compare(&r.Min) <= 0 || at.Compare(&r.Max) >= 0 {
+		return Choice{}, refuse(OutsideRange)
+	}
+	c := cutter{sources: make([]candidates, len(sources))}
+	for i, s := range sources {
+		if err := c.sources[i].begin(s, r); err != nil {
+			return Choice{}, err
+		}
+		c.total += c.sources[i].total
+	}
+	left, err := c.below(&at)
+	return Choice{At: at, Left: max(0, left), Right: max(0, c.total-left)}, err
+}
+
 // cutter narrows down, in every source, between which places half of the
 // weight is reached.
 type cutter struct {

@@ -43,6 +43,13 @@ func (q *Queue[J]) Remove(job J) bool {
 	return true
 }
 
+// All returns the jobs that wait, in order.
+func (q *Queue[J]) All() []J {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.jobs)
+}
+
 // Len returns how many jobs wait.
 func (q *Queue[J]) Len() int {
 	q.mu.Lock()

@@ -81,7 +81,17 @@ func (e *Execution) plan() error {
 		e.wanted = e.Select.ColumnPaths()
 	}
 	all := e.Select.Where.Op == query.All
-	if policy := e.h.Policy(); policy != nil {
+	e.planBy(e.h.Policy(), groups)
+	if e.NoScan && e.scans() && !(all && !e.Select.Grouped() && len(e.Select.OrderBy) == 0) {
+		return fmt.Errorf("%w: %s", ErrNeedsScan, jsondoc.Clip(e.Select.Where.String()))
+	}
+	return nil
+}
+
+// planBy decides which conditions the indexes of a policy answer; a nil policy has none.
+// groups are those of the query, nil for none.
+func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
+	if policy != nil {
 		p := planner{policy: policy}
 		look := &lookup{policy: policy}
 		look.plan, look.exact = p.plan(e.Select.Where, false)
@@ -95,10 +105,6 @@ func (e *Execution) plan() error {
 			e.look = look
 		}
 	}
-	if e.NoScan && e.scans() && !(all && !e.Select.Grouped() && len(e.Select.OrderBy) == 0) {
-		return fmt.Errorf("%w: %s", ErrNeedsScan, jsondoc.Clip(e.Select.Where.String()))
-	}
-	return nil
 }
 
 // scans says whether documents must be read one by one to find the results.

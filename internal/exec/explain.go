@@ -13,6 +13,10 @@ type Explanation struct {
 	Method, Order string
 	Charge        float64
 	Parts         []PartExplanation
+	// Suggest are patterns that the index policy lacks, with which Method would be
+	// Suggested.
+	Suggest   []string
+	Suggested string
 }
 
 // PartExplanation says what a query would read in one physical partition.
@@ -28,6 +32,7 @@ type PartExplanation struct {
 // Explain asks the indexes, but reads no documents.
 func (e *Execution) Explain() (x Explanation, err error) {
 	x.Method, x.Order = e.method(), e.orderMethod()
+	x.Suggest, x.Suggested = e.suggest(x.Method)
 	for i := range e.units {
 		u := &e.units[i]
 		err := e.inParts(e.ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {

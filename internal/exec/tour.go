@@ -35,10 +35,10 @@ func (l *Logical) Key() (partmap.Key, error) {
 }
 
 // LogicalPartitions passes to yield the logical partitions of a container in key-space
-// order. It shows each physical partition as it is when the loop reaches it. It returns
-// nil if yield ended the loop.
-func LogicalPartitions(ctx context.Context, h Host, yield func(*Logical) bool) error {
-	for rest := (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}); !rest.Empty(); {
+// order, from a place of the key space on. It shows each physical partition as it is when
+// the loop reaches it. It returns nil if yield ended the loop.
+func LogicalPartitions(ctx context.Context, h Host, from partmap.EPK, yield func(*Logical) bool) error {
+	for rest := (partmap.Range{Min: from, Max: partmap.MaxEPK()}); !rest.Empty(); {
 		t, err := newTour(ctx, h, rest)
 		if err == lsm.ErrMoved {
 			continue
@@ -74,6 +74,7 @@ type logicalSource struct {
 	at    int
 	files []*lsm.File // of a run, those not begun yet
 	clip  *lsm.Bounds // of the file that walk is in
+	from  []byte      // EPK of full width: what lies below it in files is passed over
 	walk  *segment.PartitionWalker
 	epk   []byte // of the current logical partition, all but the last 8 bytes; nil: at the end
 }
@@ -106,8 +107,9 @@ func newTour(ctx context.Context, h Host, rest partmap.Range) (*tour, error) {
 		}
 		t.sources = append(t.sources, &logicalSource{list: tallies(table), at: -1})
 	}
+	from := lsm.BoundaryKey(&rest.Min, h.Levels()).EPK
 	for _, r := range v.Runs {
-		t.sources = append(t.sources, &logicalSource{files: r.Files})
+		t.sources = append(t.sources, &logicalSource{files: r.Files, from: from})
 	}
 	return t, nil
 }
@@ -233,6 +235,11 @@ func (s *logicalSource) next() error {
 		if len(s.files) == 0 {
 			return nil
 		}
-		s.walk, s.clip, s.files = s.files[0].WalkPartitions(), s.files[0].Clip, s.files[1:]
+		f := s.files[0]
+		first, err := f.LowerLogicalPartition(s.from)
+		if err != nil {
+			return err
+		}
+		s.walk, s.clip, s.files = f.WalkPartitionsFrom(first), f.Clip, s.files[1:]
 	}
 }

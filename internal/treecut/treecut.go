@@ -11,7 +11,7 @@
 //
 //  1. The boundary never divides a logical partition.
 //  2. Damage in one file leaves out its run only.
-//  3. Files stay pinned until Choose returns. No lock is held.
+//  3. Files stay pinned until Choose or Weigh returns. No lock is held.
 package treecut
 
 import (
@@ -32,15 +32,27 @@ const memoryShare = 8
 // Choose returns the boundary within a range that best halves what the trees hold there.
 // If tables cannot be read, it leaves runs with a damaged file out.
 func Choose(rng partmap.Range, trees []*lsm.Tree) (splitter.Choice, error) {
-	choice, err := choose(rng, trees, false)
+	return readable(trees, func(sources []splitter.Source) (splitter.Choice, error) { return splitter.Cut(rng, sources) })
+}
+
+// Weigh returns how much of what the trees hold within a range lies on each side of a
+// boundary.
+func Weigh(rng partmap.Range, trees []*lsm.Tree, at partmap.EPK) (splitter.Choice, error) {
+	return readable(trees, func(sources []splitter.Source) (splitter.Choice, error) { return splitter.Weigh(rng, sources, at) })
+}
+
+// readable calls fn with what the trees hold. If tables cannot be read, it calls fn again,
+// without the runs that have a damaged file.
+func readable(trees []*lsm.Tree, fn func([]splitter.Source) (splitter.Choice, error)) (splitter.Choice, error) {
+	choice, err := present(trees, false, fn)
 	if lsm.Unreadable(err) {
-		choice, err = choose(rng, trees, true)
+		choice, err = present(trees, true, fn)
 	}
 	return choice, err
 }
 
-// choose is Choose with all runs, or only with those that have no damaged file.
-func choose(rng partmap.Range, trees []*lsm.Tree, undamaged bool) (splitter.Choice, error) {
+// present calls fn with all runs, or only with those that have no damaged file.
+func present(trees []*lsm.Tree, undamaged bool, fn func([]splitter.Source) (splitter.Choice, error)) (splitter.Choice, error) {
 	var sources []splitter.Source
 	var files, memory int64
 	for _, t := range trees {
@@ -64,7 +76,7 @@ func choose(rng partmap.Range, trees []*lsm.Tree, undamaged bool) (splitter.Choi
 			sources = append(sources, memoryHistogram(t))
 		}
 	}
-	return splitter.Cut(rng, sources)
+	return fn(sources)
 }
 
 // memoryHistogram returns where in the key space the documents in the memtables lie.
