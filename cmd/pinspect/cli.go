@@ -47,6 +47,7 @@ type commands struct {
 	Export     exportCommand     `cmd:"" aliases:"dump" help:"Write the documents of a container as NDJSON."`
 	Query      queryCommand      `cmd:"" help:"Answer a query: SELECT … FROM c WHERE …"`
 	Advise     adviseCommand     `cmd:"" help:"Which partition key to take for documents in a file or a store, and why."`
+	Serve      serveCommand      `cmd:"" help:"Serve a live page about the store, for a browser."`
 	Backup     backupCommand     `cmd:"" help:"Write the store to a file, in full or what is new since another backup."`
 	Restore    restoreCommand    `cmd:"" help:"Make a store of backups, or check them."`
 	Repair     repairCommand     `cmd:"" help:"Write what can be read of a damaged store into a new one."`

@@ -1,0 +1,46 @@
+package console
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// secure sets the headers that every answer has.
+func secure(header http.Header) {
+	header.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	header.Set("Cache-Control", "no-store")
+}
+
+// LocalHosts returns the Host headers by which a listener at a local address is reached:
+// for 127.0.0.1:8080 also localhost:8080 and [::1]:8080. For an address that is not local
+// it returns that alone.
+func LocalHosts(addr string) []string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return []string{addr}
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return []string{addr}
+	}
+	hosts := []string{net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	if port == "80" {
+		hosts = append(hosts, "localhost", "127.0.0.1", "[::1]")
+	}
+	if !slices.Contains(hosts, addr) {
+		hosts = append(hosts, addr)
+	}
+	return hosts
+}
+
+// hostAllowed says whether a Host header is among those that are served.
+func hostAllowed(hosts []string, host string) bool {
+	return hosts == nil || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
