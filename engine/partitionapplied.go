@@ -9,17 +9,6 @@ type parentProgress struct {
 	manifest.Applied
 }
 
-// replayMark notes an entry that replay found in a record of the log. last is the
-// sequence of the record.
-func (p *partition) replayMark(last uint64, at manifest.Applied) {
-	p.mu.lastSeq = max(p.mu.lastSeq, last)
-	p.Visible.Store(max(p.Visible.Load(), last))
-	if at.Index > p.mu.applied.Index {
-		p.mu.applied = at
-	}
-	p.c.entryTime.Raise(at.Time)
-}
-
 // noteEntries stores the newest entry in the manifest of a partition that holds
 // nothing in memory. An entry that wrote nothing leaves no memtable, so no flush
 // stores it.

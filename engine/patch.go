@@ -2,15 +2,13 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
+	"github.com/cleavestore/cleave/internal/docpatch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/query"
 )
 
 // Patch changes parts of a document, in order: all of them or none. A path is a
@@ -23,14 +21,7 @@ import (
 // Methods add to the patch and return it. The call that uses the patch returns
 // their errors. The zero Patch is empty. A patch has at most 10 changes. It must not be
 // changed while it is used.
-type Patch struct {
-	edits []jsondoc.Edit
-	when  []*query.Program
-	err   error
-}
-
-// maxPatchOperations is how many changes a Patch may have.
-const maxPatchOperations = 10
+type Patch struct{ of docpatch.Patch }
 
 // PatchError tells which change of a patch could not be made. It matches
 // ErrInvalid.
@@ -42,94 +33,71 @@ type PatchError struct {
 }
 
 // Error implements error.
-func (e *PatchError) Error() string {
-	return fmt.Sprintf("change %d of the patch, %s %s: %v", e.Index+1, e.Op, e.Path, e.Err)
-}
+func (e *PatchError) Error() string { return (*docpatch.Error)(e).Error() }
 
 // Unwrap returns ErrInvalid and the cause.
 func (e *PatchError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
 
 // Set puts a value at path, whether or not there is one.
-func (p *Patch) Set(path string, value any) *Patch { return p.value(jsondoc.EditSet, path, value) }
+func (p *Patch) Set(path string, value any) *Patch {
+	p.of.Value(jsondoc.EditSet, path, value)
+	return p
+}
 
 // Add is Set, but inserts before an element of an array.
-func (p *Patch) Add(path string, value any) *Patch { return p.value(jsondoc.EditAdd, path, value) }
+func (p *Patch) Add(path string, value any) *Patch {
+	p.of.Value(jsondoc.EditAdd, path, value)
+	return p
+}
 
 // Replace is Set, but there must be a value at path.
 func (p *Patch) Replace(path string, value any) *Patch {
-	return p.value(jsondoc.EditReplace, path, value)
+	p.of.Value(jsondoc.EditReplace, path, value)
+	return p
 }
 
 // Remove removes a member or an element, which must exist.
 func (p *Patch) Remove(path string) *Patch {
-	return p.add(jsondoc.Edit{Kind: jsondoc.EditRemove, Path: path}, nil)
+	p.of.Remove(path)
+	return p
 }
 
 // Increment adds by to the number at path; if there is no value, it sets by. Whole
 // numbers of up to 64 bits are added exactly.
 func (p *Patch) Increment(path string, by float64) *Patch {
-	var err error
-	if math.IsNaN(by) || math.IsInf(by, 0) {
-		err = errors.New("not a number")
-	}
-	return p.add(jsondoc.Edit{Kind: jsondoc.EditIncrement, Path: path, By: by}, err)
+	p.of.Increment(path, by)
+	return p
 }
 
 // Move removes the value at from, which must exist, and adds it at path.
 func (p *Patch) Move(from, path string) *Patch {
-	err := jsondoc.CheckPath(from)
-	return p.add(jsondoc.Edit{Kind: jsondoc.EditMove, From: from, Path: path}, err)
+	p.of.Move(from, path)
+	return p
 }
 
 // When adds a condition on the document as it is before the patch: unless it is
 // true the patch fails with ErrPrecondition, and nothing is written. An undefined
 // condition is not true. If there are several conditions, all must be true.
 func (p *Patch) When(f Filter) *Patch {
-	err := f.err
-	if err == nil {
-		err = f.tree().Check()
-	}
-	if err != nil {
-		if p.err == nil {
-			p.err = fmt.Errorf("%w: condition of the patch: %w", ErrInvalid, err)
-		}
-		return p
-	}
-	p.when = append(p.when, query.Compile(f.tree().Simplify(), nil))
+	p.of.When(f.tree(), f.err)
 	return p
 }
 
 // Len returns the number of changes.
-func (p *Patch) Len() int { return len(p.edits) }
+func (p *Patch) Len() int { return p.of.Len() }
 
-func (p *Patch) value(kind jsondoc.EditKind, path string, value any) *Patch {
-	text, err := json.Marshal(value)
-	return p.add(jsondoc.Edit{Kind: kind, Path: path, Value: text}, err)
-}
-
-func (p *Patch) add(e jsondoc.Edit, err error) *Patch {
-	if err == nil {
-		err = jsondoc.CheckPath(e.Path)
+// patchError returns an error of a patch as users see it.
+func patchError(err error) error {
+	if bad, ok := errors.AsType[*docpatch.Error](err); ok {
+		return (*PatchError)(bad)
 	}
-	if err == nil && len(p.edits) == maxPatchOperations {
-		err = fmt.Errorf("at most %d changes", maxPatchOperations)
+	switch err {
+	case nil:
+		return nil
+	case docpatch.ErrCondition:
+		return ErrPrecondition
 	}
-	if err != nil && p.err == nil {
-		p.err = &PatchError{Index: len(p.edits), Op: e.Kind.String(), Path: e.Path, Err: err}
-	}
-	p.edits = append(p.edits, e)
-	return p
-}
-
-// check returns an error if the patch cannot be used.
-func (p *Patch) check() error {
-	if p.err != nil {
-		return p.err
-	}
-	if len(p.edits) == 0 {
-		return invalidf("the patch is empty")
-	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }
 
 // Patch changes parts of an item: ErrNotFound if there is none, *PatchError if a
@@ -166,7 +134,7 @@ func (b *Batch) checkPatch(p *Patch) error {
 	if p == nil {
 		return invalidf("Patch: no patch is given")
 	}
-	return p.check()
+	return patchError(p.of.Check())
 }
 
 // Patch changes parts of an item; ErrNotFound if there is none.
@@ -194,18 +162,8 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 // patched returns body with a patch applied, and the time to live of the result. It
 // scans the result: that has the same partition key and id.
 func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err error) {
-	for _, when := range p.when {
-		if !when.Evaluator().Match(body) {
-			return nil, 0, ErrPrecondition
-		}
-	}
-	for i := range p.edits {
-		e := &p.edits[i]
-		next, err := e.Apply(body)
-		if err != nil {
-			return nil, 0, &PatchError{Index: i, Op: e.Kind.String(), Path: e.Path, Err: err}
-		}
-		body = next
+	if body, err = p.of.Apply(body); err != nil {
+		return nil, 0, patchError(err)
 	}
 	r := requests.Get().(*request)
 	defer r.release()

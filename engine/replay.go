@@ -2,52 +2,27 @@ package engine
 
 import (
 	"context"
-	"fmt"
-	"path"
 
-	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/logrecord"
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/segment"
+	"github.com/cleavestore/cleave/internal/replay"
 	"github.com/cleavestore/cleave/wal"
 )
 
 // replay reads the log into the memtables.
 func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
-	owners := db.streamOwners()
-	fenced := make(map[wal.Stream]bool)
-	var op logrecord.Operation
+	owners := make(map[wal.Stream][]replay.Partition)
+	for stream, parts := range db.streamOwners() {
+		for _, p := range parts {
+			owners[stream] = append(owners[stream], p)
+		}
+	}
+	r := replay.Replay{FS: db.env.FS, Owners: func(s wal.Stream) []replay.Partition { return owners[s] }, Made: state.NextPartition}
 	st := wal.State{First: state.LogFirst, Closed: state.LogClosed}
 	checked := false
 	recovery, err := wal.Recover(ctx, db.env.FS, manifest.LogDir, st, db.logOptions(), func(rec *wal.Record) error {
-		if rec.Seq > item.MaxSeq || rec.Last() > item.MaxSeq {
-			return recordError(db, rec, fmt.Errorf("sequences %d to %d, which no store comes to", rec.Seq, rec.Last()))
-		}
-		if rec.Type == wal.TypeFence {
-			fenced[rec.Stream] = true
-		}
-		if rec.Type != wal.TypeWrite && rec.Type != wal.TypeCarried {
-			return nil
-		}
-		if fenced[rec.Stream] {
-			return recordError(db, rec, fmt.Errorf("record of partition %d behind its fence", rec.Stream))
-		}
-		parts := owners[rec.Stream]
-		if parts == nil {
-			if uint32(rec.Stream) < state.NextPartition {
-				return nil // dropped
-			}
-			return recordError(db, rec, fmt.Errorf("record of partition %d, which was never made", rec.Stream))
-		}
-		for _, p := range parts {
-			if p.Lost != nil {
-				continue // its records stay in the log
-			}
-			if err := p.replay(rec, &op); err != nil {
-				return err
-			}
+		if err := r.Take(rec); err != nil {
+			return err
 		}
 		// An open with the room of the reserve file flushes nothing: memtables may take as
 		// much memory as the log is long.
@@ -127,78 +102,20 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 	return nil
 }
 
-// recordError reports a log record that does not make sense.
-func recordError(db *DB, rec *wal.Record, err error) error {
-	return fault.Corrupt(db.env.FS.Path(path.Join(manifest.LogDir, wal.FileName(rec.File))), rec.Offset, "%w", err)
+// NoteVersion implements replay.Partition, as do NoteEntry and Data.
+func (p *partition) NoteVersion(v *item.Version) {
+	p.mu.lastSeq = max(p.mu.lastSeq, v.Seq)
+	p.Visible.Store(max(p.Visible.Load(), v.Seq))
+	p.foundStamp(v.Modified)
 }
 
-// replay applies a log record to the memtable. Operations that the partition already
-// has, in files or from another record, are skipped by their sequence.
-func (p *partition) replay(rec *wal.Record, op *logrecord.Operation) error {
-	carried := rec.Type == wal.TypeCarried
-	own := rec.Stream == wal.Stream(p.ID)
-	flushed := p.FlushedOf(rec.Stream)
-	rest := rec.Payload
-	for i := 0; len(rest) > 0; i++ {
-		var err error
-		if rest, err = logrecord.Decode(rest, carried, op); err != nil {
-			return recordError(p.db, rec, fmt.Errorf("operation %d: %w", i, err))
-		}
-		if !carried {
-			op.Version.Seq = rec.Seq + uint64(i)
-		}
-		if op.Version.Seq <= flushed {
-			continue
-		}
-		if op.At.Index != 0 {
-			p.replayMark(rec.Seq, op.At)
-			continue
-		}
-		if !p.Range.Contains(&op.EPK) {
-			if !own {
-				continue // another partition inherits the operation, or has flushed it
-			}
-			return recordError(p.db, rec, fmt.Errorf("operation %d: key %x lies outside of partition %d", i, op.Key.EPK, p.ID))
-		}
-		if op.EPK.Levels() != p.c.levels() || len(op.Version.Body) > segment.MaxBody {
-			return recordError(p.db, rec, fmt.Errorf("operation %d: no file of partition %d takes %d bytes with a key of %d levels", i, p.ID, len(op.Version.Body), op.EPK.Levels()))
-		}
-		// In the log a carried version may come behind newer versions of its item, which
-		// makeRoom has flushed.
-		if carried && p.Install.Behind {
-			if err := p.restoreNewest(op); err != nil {
-				return err
-			}
-		}
-		if err := p.Version.Load().Active.Restore(&op.Key, &op.Version); err != nil {
-			return err
-		}
-		p.mu.lastSeq = max(p.mu.lastSeq, op.Version.Seq)
-		p.Visible.Store(max(p.Visible.Load(), op.Version.Seq))
-		p.foundStamp(op.Version.Modified)
+// NoteEntry notes an entry that replay found in a record of the log. last is the
+// sequence of the record.
+func (p *partition) NoteEntry(last uint64, at manifest.Applied) {
+	p.mu.lastSeq = max(p.mu.lastSeq, last)
+	p.Visible.Store(max(p.Visible.Load(), last))
+	if at.Index > p.mu.applied.Index {
+		p.mu.applied = at
 	}
-	return nil
-}
-
-// restoreNewest copies a newer version of op's item, which replay has flushed, back into
-// the memtable: a memtable must not have older versions of a key than the files
-// below it. A crash in the middle of carrying may have left only the older version in
-// the log behind the newer one.
-func (p *partition) restoreNewest(op *logrecord.Operation) error {
-	guard := p.db.env.Epoch.Enter()
-	defer guard.Leave()
-	v := p.Version.Load()
-	var newest item.Version
-	// The lookup meets the files of this replay first, and damage only in files behind
-	// them. Those were flushed before; if they have a newer version, the log has it too.
-	body, found, err := v.Lookup(&op.Key, &op.EPK, lsm.MaxSequence, nil, false, &newest)
-	if err != nil || !found || newest.Seq <= op.Version.Seq {
-		return nil
-	}
-	newest.Body = body
-	key := op.Key
-	if deleted, err := v.PartitionTombstone(&op.Key, lsm.MaxSequence); err == nil && deleted == newest.Seq {
-		key = key.Partition()
-	}
-	return v.Active.Restore(&key, &newest)
+	p.c.entryTime.Raise(at.Time)
 }

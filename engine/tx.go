@@ -1,15 +1,14 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/conflict"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/overlay"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -108,13 +107,24 @@ func (tx *Tx) Scan(ids IDRange, o *ScanOptions) iter.Seq2[Item, error] {
 			}
 			tx.spent(charge)
 		}()
-		m := txScan{tx: tx, own: tx.ownWithin(&within, opts.Reverse), reverse: opts.Reverse, left: opts.Limit, yield: yield}
-		if opts.Limit > 0 {
-			opts.Limit += len(m.own) // each may hide an item of the snapshot
+		m := overlay.Scan[Item]{
+			Changes: tx.ownWithin(&within, opts.Reverse), Reverse: opts.Reverse, Limit: opts.Limit,
+			ID: func(it *Item) string { return it.ID }, Yield: func(it Item) bool { return yield(it, nil) },
 		}
-		err := m.run(within, &opts)
+		if opts.Limit > 0 {
+			opts.Limit += len(m.Changes) // each may hide an item of the snapshot
+		}
+		err := m.Run(tx.below(within, &opts))
 		if u := tx.update; u != nil && !tx.over {
-			u.reads.Scanned(m.covered(within))
+			seen := within // completely
+			switch {
+			case !m.Stopped:
+			case m.Reverse:
+				seen.From(m.Last, false)
+			default:
+				seen.To(m.Last, false)
+			}
+			u.reads.Scanned(seen)
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -122,101 +132,35 @@ func (tx *Tx) Scan(ids IDRange, o *ScanOptions) iter.Seq2[Item, error] {
 	}
 }
 
+// below scans the snapshot.
+func (tx *Tx) below(ids item.IDRange, o *ScanOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		s := &tx.snapshot
+		for it, err := range s.c.scanKey(tx.ctx, tx.pk, ids, o, s) {
+			if tx.over { // iter.Pull: the sequence is not pinned any more
+				err = ErrClosed
+			}
+			if !yield(it, err) {
+				return
+			}
+		}
+	}
+}
+
 // ownWithin returns a copy of the transaction's writes with these ids, in scan order.
-func (tx *Tx) ownWithin(ids *item.IDRange, reverse bool) []batchOp {
+func (tx *Tx) ownWithin(ids *item.IDRange, reverse bool) (own []overlay.Change[Item]) {
 	if tx.update == nil {
 		return nil
 	}
-	var own []batchOp
 	for _, op := range tx.update.ops {
 		if ids.Holds(op.id()) {
 			op.data = slices.Clone(op.data)
-			own = append(own, op)
+			id := stringOf(op.id())
+			own = append(own, overlay.Change[Item]{ID: id, Deleted: op.verb == verbDelete, Item: Item{Meta: Meta{Key: tx.pk, ID: id}, Body: op.body()}})
 		}
 	}
-	slices.SortFunc(own, func(a, b batchOp) int {
-		c := bytes.Compare(a.id(), b.id())
-		if reverse {
-			return -c
-		}
-		return c
-	})
+	overlay.Sort(own, reverse)
 	return own
-}
-
-// txScan joins a scan of the snapshot with the transaction's own writes.
-type txScan struct {
-	tx      *Tx
-	own     []batchOp // still to come
-	reverse bool
-	left    int // items still wanted; 0 at the beginning: all
-	yield   func(Item, error) bool
-	last    string // id of the item with which it stopped
-	stopped bool   // by the loop or the limit
-}
-
-// run hands out the items. An error is that of the scan.
-func (m *txScan) run(ids item.IDRange, o *ScanOptions) error {
-	s := &m.tx.snapshot
-	for it, err := range s.c.scanKey(m.tx.ctx, m.tx.pk, ids, o, s) {
-		if m.tx.over { // iter.Pull: the sequence is not pinned any more
-			return ErrClosed
-		}
-		if err != nil {
-			return err
-		}
-		hidden := false
-		for len(m.own) > 0 {
-			c := strings.Compare(stringOf(m.own[0].id()), it.ID)
-			if c != 0 && c > 0 != m.reverse {
-				break
-			}
-			hidden = c == 0
-			if !m.giveOwn() {
-				return nil
-			}
-		}
-		if !hidden && !m.give(it) {
-			return nil
-		}
-	}
-	for len(m.own) > 0 {
-		if !m.giveOwn() {
-			return nil
-		}
-	}
-	return nil
-}
-
-// giveOwn hands out the next of the transaction's own writes, unless it is a
-// delete. It returns false if the loop is over.
-func (m *txScan) giveOwn() bool {
-	op := &m.own[0]
-	m.own = m.own[1:]
-	if op.verb == verbDelete {
-		return true
-	}
-	return m.give(Item{Meta: Meta{Key: m.tx.pk, ID: stringOf(op.id())}, Body: op.body()})
-}
-
-func (m *txScan) give(it Item) bool {
-	m.left--
-	if m.stopped = !m.yield(it, nil) || m.left == 0; m.stopped {
-		m.last = strings.Clone(it.ID)
-	}
-	return !m.stopped
-}
-
-// covered returns the part of the range that the loop has seen completely.
-func (m *txScan) covered(ids item.IDRange) item.IDRange {
-	switch {
-	case !m.stopped:
-	case m.reverse:
-		ids.From(m.last, false)
-	default:
-		ids.To(m.last, false)
-	}
-	return ids
 }
 
 // Create writes a new item. It returns ErrExists if the item exists, and refuses

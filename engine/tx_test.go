@@ -388,6 +388,34 @@ func TestNestedUpdate(t *testing.T) {
 	must(t, c.Update(ctx, StringKey("a"), nop))
 }
 
+// TestScanAgain: each loop over a scan of a transaction begins anew, also after a loop that
+// was left early.
+func TestScanAgain(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	key := StringKey("a")
+	for _, id := range []string{"x", "y"} {
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":%q,"k":"a"}`, id), nil)))
+	}
+	for _, reverse := range []bool{false, true} {
+		must(t, c.Update(t.Context(), key, func(tx *Tx) error {
+			must(t, tx.Upsert([]byte(`{"id":"z","k":"a"}`), nil))
+			scan := tx.Scan(IDRange{}, &ScanOptions{Reverse: reverse})
+			for range scan {
+				break
+			}
+			n := 0
+			for _, err := range scan {
+				must(t, err)
+				n++
+			}
+			if n != 3 {
+				t.Errorf("reverse %v: %d items in the second loop", reverse, n)
+			}
+			return nil
+		}))
+	}
+}
+
 // TestUpdatePanics: a panic of fn leaves nothing behind.
 func TestUpdatePanics(t *testing.T) {
 	ctx := context.Background()
