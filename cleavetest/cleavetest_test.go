@@ -43,7 +43,7 @@ func TestReopen(t *testing.T) {
 	put(t, s.Container("c", "/k"), "x")
 	before := s.DB()
 	s.Close()
-	if s.DB() == before || s.DB() != s.DB() {
+	if again := s.DB(); again == before || again != s.DB() {
 		t.Error("DB did not open the store again, once")
 	}
 	if !has(t, s.Container("c", "/k"), "x") {

@@ -200,7 +200,7 @@ func (f *Fault) metLocked() bool {
 }
 
 // clear takes all faults away, and returns those that were never met and not asked for.
-func (x *faults) clear() (missed []*Fault, any bool) {
+func (x *faults) clear() (missed []*Fault, met bool) {
 	x.slow.Store(0)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -209,10 +209,10 @@ func (x *faults) clear() (missed []*Fault, any bool) {
 		if f.hits == 0 && !f.asked {
 			missed = append(missed, f)
 		}
-		any = any || f.hits > 0
+		met = met || f.hits > 0
 		f.planted = false
 	}
-	return slices.Clip(missed), any
+	return slices.Clip(missed), met
 }
 
 // matches says whether a file name matches a pattern.

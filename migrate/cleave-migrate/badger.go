@@ -57,7 +57,7 @@ func (c *config) readBadger(ctx context.Context, w *printer) error {
 			if err == nil {
 				doc, err = c.document(bytes.TrimPrefix(key, o.Prefix), value)
 			}
-			if err := w.print(at, doc, err); err != nil {
+			if err = w.print(at, doc, err); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,7 @@ func (c *config) readBolt(ctx context.Context, w *printer) error {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "copy.db")
-	if err := copyBolt(ctx, c.source, name); err != nil {
+	if err = copyBolt(ctx, c.source, name); err != nil {
 		return err
 	}
 	db, err := bolt.Open(name, 0o600, &bolt.Options{ReadOnly: true})
@@ -101,7 +101,7 @@ func copyBolt(ctx context.Context, from, to string) error {
 		if _, err = in.Seek(0, io.SeekStart); err == nil {
 			_, err = io.Copy(out, in)
 		}
-		if err := errors.Join(err, out.Close()); err != nil {
+		if err = errors.Join(err, out.Close()); err != nil {
 			return err
 		}
 		after, err := metaPages(in)

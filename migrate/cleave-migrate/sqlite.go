@@ -78,7 +78,7 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 			return fmt.Errorf("%s: row %d: %w", c.source, n, err)
 		}
 		doc, id, err := c.row(names, values, ids)
-		if err := w.print(fmt.Sprintf("row %d, id %q", n, id), doc, err); err != nil {
+		if err = w.print(fmt.Sprintf("row %d, id %q", n, id), doc, err); err != nil {
 			return err
 		}
 	}
@@ -96,8 +96,8 @@ func (c *config) row(names []string, values []any, ids []string) (doc []byte, id
 		}
 		text, ok := v.(string)
 		if !ok {
-			raw, err := c.column(name, v)
-			if err != nil {
+			var raw []byte
+			if raw, err = c.column(name, v); err != nil {
 				return nil, "", err
 			}
 			text = strings.Trim(string(raw), `"`)
@@ -119,8 +119,8 @@ func (c *config) row(names []string, values []any, ids []string) (doc []byte, id
 		if slices.ContainsFunc(members, func(m member) bool { return m.name == name }) {
 			return nil, id, fmt.Errorf("two columns are named %s", name)
 		}
-		raw, err := c.column(name, values[i])
-		if err != nil {
+		var raw []byte
+		if raw, err = c.column(name, values[i]); err != nil {
 			return nil, id, err
 		}
 		members = append(members, member{name, raw})

@@ -111,11 +111,9 @@ func (c *Import) Run(ctx context.Context, env *command.Environment) (err error) 
 	w := &writing{Import: c, env: env, keys: make(map[engine.PartitionKey]int64)}
 	w.done.Header, w.done.DryRun = env.Header("imported"), c.DryRun
 	if c.Rejects != "" {
-		file, err := os.OpenFile(c.Rejects, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
+		if w.rejects, err = os.OpenFile(c.Rejects, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			return fmt.Errorf("--rejects: %w", err)
 		}
-		w.rejects = file
 	}
 	err = w.run(ctx, dir, docs)
 	env.Line.Clear()

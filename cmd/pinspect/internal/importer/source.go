@@ -246,9 +246,9 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 	}
 	args = append(args, "--", c.Source)
 	return func(yield func(document, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
+		running, cancel := context.WithCancel(ctx)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, program, args...)
+		cmd := exec.CommandContext(running, program, args...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		out, err := cmd.StdoutPipe()
