@@ -58,7 +58,7 @@ function tiles(v) {
     ['reads', count(last.reads_per_s) + '/s', 'reads_per_s'], ['writes', count(last.writes_per_s) + '/s', 'writes_per_s'],
     ['load', count(v.total.load_ru_per_s) + ' RU/s', 'load_ru_per_s'], ['refused (429)', count(last.throttled_per_s) + '/s', 'throttled_per_s', last.throttled_per_s > 0],
     ['stalls', count(last.stalls_per_s) + '/s', 'stalls_per_s', last.stalls_per_s > 0], ['documents', '≤ ' + count(v.total.documents)],
-    ['in files', size(v.total.file_bytes)], ['write buffers', size(v.stats.buffer_bytes) + ' of ' + size(v.stats.memory_budget_bytes)], ['partitions', count(v.physical_partitions)],
+    ['in files', size(v.total.file_bytes)], ['write buffers', size(v.stats.buffer_bytes)], ['partitions', count(v.physical_partitions)],
   ];
   $('tiles').replaceChildren(...list.map(([name, value, key, alarm]) => {
     const t = el('div', {class: 'tile' + (alarm ? ' alarm' : '')}, el('span', {class: 'muted'}, name), el('b', {}, value));
@@ -74,7 +74,7 @@ function tiles(v) {
 
 function drawSpace() {
   const svg = $('space'), w = svg.clientWidth || 800, h = 96, blocks = state.blocks;
-  svg.setAttribute('viewBox', `0 0 ${w} ${h}`);
+  const percent = x => 100 * x + '%'; // so that another width of the window moves nothing
   const heat = state.by === 'heat';
   const most = Math.max(1, ...blocks.map(b => heat ? b.hottest_ru_per_s : b.raw_bytes / b.partitions));
   const tallest = Math.max(1, ...blocks.map(b => b.raw_bytes / b.partitions));
@@ -96,18 +96,18 @@ function drawSpace() {
     const value = heat ? b.hottest_ru_per_s : b.raw_bytes / b.partitions;
     const full = 30 + (h - 30) * (b.raw_bytes / b.partitions) / tallest;
     const text = `${b.partitions > 1 ? b.partitions + ' partitions from ' + b.id : 'partition ' + b.id}: ${short(b.min)} to ${short(b.max)}, ${count(b.documents)} documents at most, ${size(b.raw_bytes)}, ${count(b.load_ru_per_s)} RU/s, ${count(b.throttled)} refused`;
-    for (const [k, v] of Object.entries({x: b.from * w, width: Math.max(.5, (b.to - b.from) * w), y: h - full, height: full, fill: colour(value / most), 'aria-label': text})) r.setAttribute(k, v);
+    for (const [k, v] of Object.entries({x: percent(b.from), width: percent(b.to - b.from), y: h - full, height: full, fill: colour(value / most), 'aria-label': text})) r.setAttribute(k, v);
     r.firstChild.textContent = text;
   }
   for (const r of old.values()) if (!kept.includes(r)) r.remove();
   for (const b of blocks) {
     state.seen.add(String(b.id));
     if ((b.to - b.from) * w > 52) {
-      svg.append(shape('text', {x: b.from * w + 5, y: h - 18}, b.partitions > 1 ? b.partitions + ' parts' : '#' + b.id));
-      svg.append(shape('text', {x: b.from * w + 5, y: h - 5}, heat ? count(b.hottest_ru_per_s) + ' RU/s' : size(b.raw_bytes)));
+      svg.append(shape('text', {x: percent(b.from), dx: 5, y: h - 18}, b.partitions > 1 ? b.partitions + ' parts' : '#' + b.id));
+      svg.append(shape('text', {x: percent(b.from), dx: 5, y: h - 5}, heat ? count(b.hottest_ru_per_s) + ' RU/s' : size(b.raw_bytes)));
     }
   }
-  if (state.cut) svg.append(shape('line', {x1: state.cut.place * w, x2: state.cut.place * w, y1: 0, y2: h}));
+  if (state.cut) svg.append(shape('line', {x1: percent(state.cut.place), x2: percent(state.cut.place), y1: 0, y2: h}));
   $('space-note').textContent = blocks.length ? `${count(state.parts)} physical partitions; height is size. Choose one to weigh a cut.` : 'no container yet';
 }
 
