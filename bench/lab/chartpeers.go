@@ -43,9 +43,6 @@ type peersRow struct {
 // ours is the store of the chart: Cleave as it is by default.
 const ours = "cleave"
 
-// opaque takes the writes of bytes that are not parsed, as the other stores do.
-const opaque = "cleave-opaque"
-
 func readPeers(name string) (*peersReport, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -182,11 +182,11 @@ func newPageFigure(f *reportFigure) (p pageFigure, err error) {
 		}{"whole", wholeWidth})
 	}
 	for _, w := range widths {
-		text, err := f.draw(w.width)
-		if err != nil {
-			return p, err
+		svg, drawErr := f.draw(w.width)
+		if drawErr != nil {
+			return p, drawErr
 		}
-		p.Pictures = append(p.Pictures, pagePicture{w.class, template.HTML(text)})
+		p.Pictures = append(p.Pictures, pagePicture{w.class, template.HTML(svg)})
 	}
 	data, tables := f.numbers()
 	text, err := json.Marshal(data)

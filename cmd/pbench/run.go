@@ -171,9 +171,9 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.En
 	err = harness.InTemporary(func(dir string) error {
 		one := *r
 		one.Out = filepath.Join(dir, "run")
-		var err error
-		rep, err = one.perform(ctx, b, engine)
-		return err
+		var failed error
+		rep, failed = one.perform(ctx, b, engine)
+		return failed
 	})
 	return rep, err
 }
