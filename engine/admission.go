@@ -17,7 +17,7 @@ import (
 //  1. enterWriting: the context, the store, the container.
 //  2. checkDocument, checkBytes: what of a document or of a body can be told before the
 //     partition is known.
-//  3. route: the throughput of the physical partition.
+//  3. route: the throughput of the logical and of the physical partition.
 //  4. DB.admit (pressure.go): the damage of the partition, memory.
 //  5. measure (internal/keysizes): the size of the logical partition.
 //  6. takesLocked: under the commit lock, whether the partition is still in use, and
@@ -133,14 +133,13 @@ func (c *Container) checkBytes(v verb, pk PartitionKey, id string, body []byte) 
 }
 
 // route returns the physical partition that a key belongs to, or a *ThrottledError if
-// the partition has consumed more than its share of the throughput.
-func (c *Container) route(epk *partmap.EPK) (*partition, error) {
+// the partition has consumed more than its share of the throughput, or the logical
+// partition pk more than its limit. A nil pk has no limit.
+func (c *Container) route(pk []byte, epk *partmap.EPK) (*partition, error) {
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(epk)]
-	if m := p.meter.Load(); m != nil {
-		return p, p.admit(m)
-	}
-	return p, nil
+	_, err := p.Admit(pk)
+	return p, err
 }
 
 // spend takes the cost of a read or write from the meter of the partition, and counts it
@@ -150,7 +149,7 @@ func (p *partition) spend(pk []byte, ru float64) { p.spendDrawn(pk, ru, rand.Uin
 // spendDrawn is spend with a random number: its lowest bits say whether the operation is
 // sampled.
 func (p *partition) spendDrawn(pk []byte, ru float64, draw uint32) {
-	p.Charge(ru)
+	p.Charge(pk, ru)
 	if draw&p.db.unsampled == 0 {
 		p.Sample(pk, ru)
 	}

@@ -122,7 +122,7 @@ func (u *commit) place(ctx context.Context) (*partition, record, error) {
 		u.link() // a transaction has one operation for each item
 	}
 	for {
-		p, err := u.c.route(&u.epk)
+		p, err := u.c.route(u.pk.Encoded(), &u.epk)
 		if err != nil {
 			return nil, record{}, err
 		}

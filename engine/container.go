@@ -18,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keylimits"
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/loadstats"
@@ -53,6 +54,7 @@ type Container struct {
 	copied     atomic.Bool             // a copy took its place
 	copier     atomic.Pointer[CopyJob] // the job that writes to this container; nil: none
 	family     lsm.Family              // what the partitions have in common
+	limits     keylimits.Limits
 	keySizes   keysizes.Rules
 	reindexing indexJobs
 	loadStats  loadstats.Container
@@ -217,8 +219,9 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	}
 	c.family.Levels, c.family.Compression, c.family.ChangeFloor = def.levels(), segment.Compression(def.Compression), c.changeFloor
 	c.family.Indexing.Store(policy)
-	c.keySizes = keysizes.Rules{Limit: def.Limits.LogicalPartitionBytes, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
+	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
+	c.limitKeys(m)
 	c.copyOf.Store(m.CopyOf)
 	c.copied.Store(m.Copied)
 	rt := &routing{table: table}
@@ -362,6 +365,8 @@ func (c *Container) Def() ContainerDef {
 		def.Index = IndexPolicy(policy.Policy())
 	}
 	def.Throughput = math.Float64frombits(c.throughput.Load())
+	l := c.limits.Rules().Default
+	def.Limits.LogicalPartitionBytes, def.Limits.LogicalPartitionThroughput = l.Bytes, l.Throughput
 	return def
 }
 

@@ -82,7 +82,7 @@ type LogDroppedEvent struct {
 }
 
 // NearlyFullEvent tells of a write after which a logical partition holds more
-// than four fifths of Limits.LogicalPartitionBytes. It comes once while the
+// than four fifths of its limit: see KeyLimits. It comes once while the
 // engine keeps the size of the logical partition in memory. It may come again
 // after that: for instance after the physical partition was replaced or the store
 // was opened.
@@ -97,7 +97,7 @@ type NearlyFullEvent struct {
 // tellNearlyFull reports a logical partition of the container that is nearly full.
 func (c *Container) tellNearlyFull(t *lsm.Tree, pk []byte, bytes int64) {
 	notify(c.db, c.db.opts.Events.NearlyFull, NearlyFullEvent{
-		Container: c.name, Partition: t.ID, Key: keyOf(string(pk)), Bytes: bytes, Limit: c.def.Limits.LogicalPartitionBytes,
+		Container: c.name, Partition: t.ID, Key: keyOf(string(pk)), Bytes: bytes, Limit: c.limits.Bytes(pk),
 	})
 }
 

@@ -192,8 +192,8 @@ func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 }
 
 func (s partitionFeed) Admit(ctx context.Context) error {
-	_, err := s.p.Admit()
-	for ; err != nil; _, err = s.p.Admit() {
+	_, err := s.p.Admit(nil)
+	for ; err != nil; _, err = s.p.Admit(nil) {
 		if err = s.p.db.untilAdmitted(ctx, err); err != nil {
 			return err
 		}
@@ -202,5 +202,5 @@ func (s partitionFeed) Admit(ctx context.Context) error {
 }
 
 func (s partitionFeed) Charge(units float64) {
-	s.p.Charge(units)
+	s.p.Charge(nil, units)
 }

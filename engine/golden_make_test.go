@@ -39,6 +39,8 @@ func TestMakeGolden(t *testing.T) {
 		"store-replicated":   (*goldenMaker).replicated,
 		"store-split":        (*goldenMaker).split,
 		"store-throughput":   (*goldenMaker).throughput,
+		"store-limits":       (*goldenMaker).limits,
+		"backup-limits":      (*goldenMaker).limitsBackup,
 		"store-containers":   (*goldenMaker).containers,
 		"backup":             (*goldenMaker).backup,
 		"stream":             (*goldenMaker).stream,
@@ -425,6 +427,28 @@ func (m *goldenMaker) throughput() {
 	m.close()
 }
 
+// limited makes a container with limits of its logical partitions.
+func (m *goldenMaker) limited() {
+	def := goldenByK
+	def.Limits = ContainerLimits{LogicalPartitionBytes: 1 << 30, LogicalPartitionThroughput: 1e6}
+	m.create("docs", def)
+	m.docs(0, 20)
+	m.flush()
+	must(m, m.c.SetKeyLimits(m.ctx, StringKey("k1"), KeyLimits{Throughput: 5e5, Bytes: 1 << 20}))
+	must(m, m.c.SetKeyLimits(m.ctx, NumberKey(7), KeyLimits{Throughput: -1}))
+	m.docs(15, 25)
+}
+
+func (m *goldenMaker) limits() {
+	m.limited()
+	m.close()
+}
+
+func (m *goldenMaker) limitsBackup() {
+	m.limited()
+	m.writeBackups()
+}
+
 func (m *goldenMaker) backup() {
 	def := goldenByK
 	def.MinPartitions, def.Index = 2, IndexAll()
@@ -432,6 +456,11 @@ func (m *goldenMaker) backup() {
 	m.docs(0, 40)
 	m.flush()
 	m.docs(30, 45)
+	m.writeBackups()
+}
+
+// writeBackups writes a full backup and an incremental one that follows it.
+func (m *goldenMaker) writeBackups() {
 	var full, incremental bytes.Buffer
 	info, err := m.db.Backup(m.ctx, &full, nil)
 	must(m, err)

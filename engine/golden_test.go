@@ -154,6 +154,9 @@ func listContainer(t *testing.T, b *strings.Builder, c *Container) {
 		}
 		fmt.Fprintln(b)
 	}
+	for pk, l := range c.LimitedKeys() {
+		fmt.Fprintf(b, "limits of %s: %v RU/s, %d bytes; default %v RU/s\n", pk, l.Throughput, l.Bytes, d.Limits.LogicalPartitionThroughput)
+	}
 	line := func(it Item) {
 		expires := "never"
 		if !it.Expires.IsZero() {

@@ -125,16 +125,26 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 	return v, release, nil
 }
 
-// Admit refuses a call while the partition's balance is overdrawn.
-func (p *partition) Admit() (metered bool, err error) {
+// Admit refuses a call while the balance of the partition, or of the logical partition
+// pk, is overdrawn. A call on more than one has a nil pk.
+func (p *partition) Admit(pk []byte) (metered bool, err error) {
+	if metered = pk != nil && p.c.limits.Metered(); metered {
+		if wait := p.c.limits.Admit(pk, p.db.uptime()); wait > 0 {
+			return true, &ThrottledError{Partition: p.ID, Key: keyOf(string(pk)), RetryAfter: wait}
+		}
+	}
 	if m := p.meter.Load(); m != nil {
 		return true, p.admit(m)
 	}
-	return false, nil
+	return metered, nil
 }
 
-// Charge takes the cost of a call from the partition's meter.
-func (p *partition) Charge(ru float64) {
+// Charge takes the cost of a call from the meters of the partition and of the logical
+// partition.
+func (p *partition) Charge(pk []byte, ru float64) {
+	if pk != nil && p.c.limits.Metered() {
+		p.c.limits.Charge(pk, ru, p.db.uptime())
+	}
 	if m := p.meter.Load(); m != nil {
 		p.charge(m, ru)
 	}

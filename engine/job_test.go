@@ -36,7 +36,7 @@ func TestJobsEndAlike(t *testing.T) {
 		},
 		"copy": func(c *Container) (anyJob, func(), error) {
 			must(t, c.SetThroughput(ctx, 1))
-			c.routing.Load().parts[0].Charge(1e9)
+			c.routing.Load().parts[0].Charge(nil, 1e9)
 			j, err := c.CopyTo(ctx, "copy", ContainerDef{PartitionKey: []string{"/id"}})
 			return j, func() { must(t, c.SetThroughput(ctx, 0)) }, err
 		},

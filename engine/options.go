@@ -390,9 +390,9 @@ func ParseCompression(text string) (Compression, error) {
 // String returns "fast", "small" or "none".
 func (c Compression) String() string { return segment.Compression(c).String() }
 
-// ContainerDef defines a container. Only Throughput and Index can be changed
-// afterwards: see Container.SetThroughput and Container.SetIndexPolicy. For the rest
-// see Container.CopyTo.
+// ContainerDef defines a container. Afterwards Container.SetThroughput,
+// Container.SetIndexPolicy and Container.SetDefaultKeyLimits can change a part of it. For
+// the rest see Container.CopyTo.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
 	// Opaque containers it only tells the number of levels; nil means one.
@@ -473,6 +473,9 @@ type ContainerLimits struct {
 	// PartitionThroughput is the most that a physical partition may consume of
 	// the throughput of the container, in RU/s, at least 1. 0: 10,000.
 	PartitionThroughput float64 `json:"partition_throughput_ru_per_s"`
+	// LogicalPartitionThroughput is the most that one logical partition may consume, in
+	// RU/s, at least 1. 0: unlimited. See SetDefaultKeyLimits.
+	LogicalPartitionThroughput float64 `json:"logical_partition_throughput_ru_per_s,omitzero"`
 }
 
 const (
@@ -570,6 +573,9 @@ func (d ContainerDef) check(name string) (ContainerDef, error) {
 	if !(d.Limits.PartitionThroughput >= 1 && d.Limits.PartitionThroughput <= 1e9) {
 		return d, invalidf("container %q: Limits.PartitionThroughput %v: between 1 and 1e9", name, d.Limits.PartitionThroughput)
 	}
+	if err := checkKeyRate(d.Limits.LogicalPartitionThroughput); err != nil {
+		return d, fmt.Errorf("container %q: Limits.LogicalPartitionThroughput: %w", name, err)
+	}
 	if err := throughput.Check(d.Throughput, d.Limits.PartitionThroughput, maxPartitions); err != nil {
 		return d, invalidf("container %q: %v", name, err)
 	}
@@ -591,13 +597,16 @@ func (d *ContainerDef) compileIndex(p IndexPolicy) (*index.Compiled, error) {
 func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
-		PartitionKey:    d.PartitionKey,
-		Synthetic:       (*manifest.Synthetic)(d.Synthetic),
-		Levels:          d.levels(),
-		Kind:            d.Kind.String(),
-		Compression:     d.Compression.String(),
-		MaxItemBytes:    d.Limits.ItemBytes,
-		MaxLogicalKey:   d.Limits.LogicalPartitionBytes,
+		PartitionKey:  d.PartitionKey,
+		Synthetic:     (*manifest.Synthetic)(d.Synthetic),
+		Levels:        d.levels(),
+		Kind:          d.Kind.String(),
+		Compression:   d.Compression.String(),
+		MaxItemBytes:  d.Limits.ItemBytes,
+		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
+
+		MaxLogicalThroughput: d.Limits.LogicalPartitionThroughput,
+
 		MaxBatchOps:     d.Limits.BatchOperations,
 		MaxBatchBytes:   d.Limits.BatchBytes,
 		DefaultTTL:      ttlToManifest(d.DefaultTTL),
@@ -642,6 +651,7 @@ func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error
 		Limits: ContainerLimits{
 			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,
 			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,
+			LogicalPartitionThroughput: m.MaxLogicalThroughput,
 		},
 		Throughput: m.Throughput,
 		NoBurst:    m.NoBurst,

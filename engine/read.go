@@ -136,7 +136,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	found := false
 	var p *partition
 	for routed := false; !routed; {
-		if p, err = c.route(epk); err != nil {
+		if p, err = c.route(encoded, epk); err != nil {
 			return Item{}, err
 		}
 		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {

@@ -18,15 +18,20 @@ import (
 // ErrThrottled is what a *ThrottledError matches.
 var ErrThrottled = errors.New("throttled: request rate is too large")
 
-// ThrottledError says that a physical partition has consumed more than its
-// share of the container's throughput. Nothing was done.
+// ThrottledError says that a physical partition has consumed more than its share of the
+// container's throughput or, if Key is valid, that the logical partition Key has consumed
+// more than its limit. Nothing was done.
 type ThrottledError struct {
 	Partition  PartitionID
+	Key        PartitionKey
 	RetryAfter time.Duration // until it admits the next operation
 }
 
 // Error implements error.
 func (e *ThrottledError) Error() string {
+	if e.Key.Valid() {
+		return fmt.Sprintf("logical partition %s: %v; retry after %v", e.Key, ErrThrottled, e.RetryAfter)
+	}
 	return fmt.Sprintf("physical partition %d: %v; retry after %v", e.Partition, ErrThrottled, e.RetryAfter)
 }
 
@@ -113,7 +118,9 @@ func (c *Container) provide(change func(*manifest.Edit) error) error {
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	c.throughput.Store(math.Float64bits(db.storeManifest.state.Container(c.id).Throughput))
+	m := db.storeManifest.state.Container(c.id)
+	c.throughput.Store(math.Float64bits(m.Throughput))
+	c.limitKeys(m)
 	c.divideLocked()
 	return nil
 }

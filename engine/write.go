@@ -242,8 +242,12 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 // the record.
 func (c *Container) place(ctx context.Context, r *request) (*partition, record, error) {
 	r.waited, r.spent, r.on = 0, 0, waits{}
+	limited := r.key.PK
+	if r.from == fromCopy {
+		limited = nil // a CopyJob takes the throughput of the container only
+	}
 	for {
-		p, err := c.route(&r.epk)
+		p, err := c.route(limited, &r.epk)
 		if err != nil {
 			return nil, record{}, err
 		}
@@ -252,7 +256,11 @@ func (c *Container) place(ctx context.Context, r *request) (*partition, record, 
 			continue
 		}
 		r.spent = r.outcome(err)
-		p.spend(r.key.PK, r.spent)
+		if limited != nil {
+			p.spend(r.key.PK, r.spent)
+		} else {
+			p.Charge(nil, r.spent)
+		}
 		if err == nil {
 			c.db.counters.written(r.size(), r.ver.Deleted())
 		}

@@ -165,7 +165,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *layout.F
 		return nil, nil, err
 	}
 	r = &infoReport{
-		header: newHeader("store"), Directory: f.FS.Path("."), StoreID: l.State.StoreID, Format: manifest.Format,
+		header: newHeader("store"), Directory: f.FS.Path("."), StoreID: l.State.StoreID, Format: manifest.StoreFormat(l.State.Containers),
 		Generation: l.Generation, Clean: l.State.Clean, Exact: true, Containers: []containerInfo{},
 	}
 	if !r.Clean {

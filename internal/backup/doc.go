@@ -53,10 +53,21 @@ package backup
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// Version is the version of the format.
-const Version = 1
+// Version is the newest version of the format. Version 2 is written where the catalog has
+// limits of logical partitions, and is version 1 otherwise.
+const Version = 2
+
+// version returns the version in which a backup with this catalog is written.
+func (c *Catalog) version() uint32 {
+	if manifest.StoreFormat(c.Store.Containers) >= 3 {
+		return 2
+	}
+	return 1
+}
 
 // MaxBlock bounds the payload of a block, in bytes.
 const MaxBlock = 8 << 20

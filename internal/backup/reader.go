@@ -137,8 +137,8 @@ func (d *Reader) begin(ctx context.Context) (*Catalog, block, error) {
 	if sum := binary.LittleEndian.Uint32(b[36:]); sum != crc32.Checksum(b[:36], castagnoli) {
 		return nil, block{}, fault.Corrupt(d.name, d.base, "header: checksum %08x does not match", sum)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != Version {
-		return nil, block{}, fmt.Errorf("%s: backup format %d, this program knows %d: %w", d.name, v, Version, fault.ErrTooNew)
+	if v := binary.LittleEndian.Uint32(b[8:]); v == 0 || v > Version {
+		return nil, block{}, fmt.Errorf("%s: backup format %d, this program knows up to %d: %w", d.name, v, Version, fault.ErrTooNew)
 	}
 	if !bytes.Equal(b[28:36], make([]byte, 8)) {
 		return nil, block{}, fault.Corrupt(d.name, d.base, "header: bytes without a meaning")

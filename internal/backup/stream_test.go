@@ -312,7 +312,7 @@ func TestHeader(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
-	newer := sealed(func(b []byte) { b[8]++ })
+	newer := sealed(func(b []byte) { b[8] = Version + 1 })
 	if _, err := listen(t.Context(), bytes.NewReader(newer), new(listener)); !errors.Is(err, fault.ErrTooNew) || corruptAt(err) >= 0 {
 		t.Errorf("a newer version: %v", err)
 	}

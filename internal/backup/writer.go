@@ -36,7 +36,7 @@ func NewWriter(w io.Writer, c *Catalog) (*Writer, error) {
 	copy(b.place[:], c.ID[:])
 	head := make([]byte, 0, headerBytes)
 	head = append(head, magic...)
-	head = binary.LittleEndian.AppendUint32(head, Version)
+	head = binary.LittleEndian.AppendUint32(head, c.version())
 	head = append(head, c.ID[:]...)
 	head = append(head, make([]byte, 8)...)
 	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(head, castagnoli))

@@ -24,7 +24,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		unit = e.Select.Grouper()
 	}
 	err := e.inParts(ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
-		metered, err := p.Admit()
+		metered, err := p.Admit(u.key.Encoded())
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 			}
 			e.spend(charge)
 			if metered {
-				p.Charge(charge)
+				p.Charge(u.key.Encoded(), charge)
 			}
 		}()
 		if path == nil {

@@ -80,11 +80,12 @@ type Part interface {
 	// Hold is Load with the files of the version kept readable until release is called.
 	// Its memtables are not held.
 	Hold() (v *lsm.Version, release func(), err error)
-	// Admit refuses a call while the partition's throughput is consumed. metered says
-	// that Charge is to be told what the call cost.
-	Admit() (metered bool, err error)
+	// Admit refuses a call while the throughput of the partition, or of the logical
+	// partition pk, is consumed; pk is nil in a call on more than one. metered says that
+	// Charge is to be told what the call cost.
+	Admit(pk []byte) (metered bool, err error)
 	// Charge counts request units that a call has cost.
-	Charge(ru float64)
+	Charge(pk []byte, ru float64)
 	// Sample counts a sampled operation on a logical partition, and what it cost.
 	Sample(pk []byte, ru float64)
 }

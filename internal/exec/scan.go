@@ -357,7 +357,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 		}
 	}
 	s.found, s.text = s.found[:0], s.text[:0]
-	metered, err := p.Admit()
+	metered, err := p.Admit(s.pk.Encoded())
 	if err != nil {
 		return false, err
 	}
@@ -462,7 +462,7 @@ func (s *scanner) charge(p Part, metered bool) {
 		defer func() { s.spent, s.read = s.spent+s.read, 0 }()
 	}
 	if metered {
-		p.Charge(s.pageCharge())
+		p.Charge(s.pk.Encoded(), s.pageCharge())
 	}
 	if s.charged != nil {
 		*s.charged += s.pageCharge()

@@ -1,7 +1,7 @@
 // Package keysizes bounds the sizes of logical partitions: the bytes of their documents.
 //
-// While a whole physical partition is smaller than a nearly full logical partition,
-// nothing is counted. Beyond that size there is a size for each key that is written. At
+// While a whole physical partition is smaller than a nearly full logical partition with the
+// smallest limit, nothing is counted. Beyond that size there is a size for each key that is written. At
 // first this is an upper bound: the bytes of the key in the partition tables of the runs,
 // plus all documents in memtables, overwritten versions included. When the bound comes to
 // nearly full, the documents of the key are counted exactly, once. From then on each write
@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -44,21 +45,29 @@ var ErrFull = errors.New("logical partition is full")
 
 // Rules are what the logical partitions of a container have in common.
 type Rules struct {
-	Limit   int64        // bytes of the documents in one
+	Limits  Limits       // of their bytes
 	Expires bool         // documents may expire
 	Now     func() int64 // the time by which they have expired
 	// NearlyFull is told, once, of a logical partition in tree t that is nearly full.
 	NearlyFull func(t *lsm.Tree, pk []byte, bytes int64)
 }
 
-// nearlyFull is the size from which a logical partition is nearly full.
-func (r *Rules) nearlyFull() int64 { return r.Limit / 5 * 4 }
+// Limits are the bytes that the documents of logical partitions may have. They may change
+// at any time.
+type Limits interface {
+	Bytes(pk []byte) int64 // of one
+	LeastBytes() int64     // the smallest of all limits
+}
+
+// nearlyFull is the size from which a logical partition with this limit is nearly full.
+func nearlyFull(limit int64) int64 { return limit / 5 * 4 }
 
 // Sizes has the sizes of the logical partitions of one physical partition.
 type Sizes struct {
 	Tree  *lsm.Tree
 	Rules *Rules
 
+	begun atomic.Bool // a size was determined
 	mu    lockorder.Mutex[locks.KeySizes]
 	sizes map[string]*size // by encoded partition key
 }
@@ -83,10 +92,14 @@ type Counted struct {
 }
 
 // Small says that no logical partition can become nearly full by documents of n bytes, so
-// they need not be counted. It takes no guard: it looks at counts only.
+// they need not be counted. Once there are sizes, all documents are counted: a size would be
+// too small otherwise. It takes no guard: it looks at counts only.
 func (s *Sizes) Small(n int64) bool {
+	if s.begun.Load() {
+		return false
+	}
 	v := s.Tree.Version.Load()
-	return v.RawBytes+v.DocumentBytes()+n <= s.Rules.nearlyFull()
+	return v.RawBytes+v.DocumentBytes()+n <= nearlyFull(s.Rules.Limits.LeastBytes())
 }
 
 // Count tests a write against the limit of its logical partition, and counts it in c.
@@ -95,7 +108,8 @@ func (s *Sizes) Small(n int64) bool {
 // of the logical partition is exact. The error is a *fault.LimitError, which matches
 // ErrFull, that of ctx, or one of reading files.
 func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int64, replaced func() (int64, error)) error {
-	limit, nearlyFull := s.Rules.Limit, s.Rules.nearlyFull()
+	limit := s.Rules.Limits.Bytes(key.PK)
+	nearlyFull := nearlyFull(limit)
 	k := s.of(key.PK, added > 0)
 	if k == nil {
 		return nil
@@ -117,11 +131,11 @@ func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int6
 	// Documents may have expired since they were counted: count again.
 	again := s.Rules.Expires && k.bytes+added > limit && added > 0
 	if !k.exact && k.bytes+added > nearlyFull || again {
-		var n int64
-		if n, err = s.countBytes(ctx, key); err != nil {
+		var t Tally
+		if t, err = s.countAll(ctx, key); err != nil {
 			return err
 		}
-		k.bytes, k.exact = n, true
+		k.bytes, k.exact = t.Bytes, true
 	}
 	var old int64
 	if k.exact {
@@ -151,6 +165,7 @@ func (s *Sizes) of(pk []byte, add bool) *size {
 		return k
 	}
 	if s.sizes == nil || len(s.sizes) >= maxKeys {
+		s.begun.Store(true)
 		s.sizes = make(map[string]*size)
 	}
 	k = &size{counting: ctxlock.New(locks.Counting{})}
@@ -221,26 +236,23 @@ func (s *Sizes) OfItem(k *item.Key) (int64, error) {
 // countBatch is how many items are counted inside one epoch guard.
 const countBatch = 1024
 
-// countBytes sums the documents of a logical partition, unpublished ones
-// included.
-func (s *Sizes) countBytes(ctx context.Context, k *item.Key) (total int64, err error) {
+// countAll counts the documents of a logical partition, unpublished ones included.
+func (s *Sizes) countAll(ctx context.Context, k *item.Key) (t Tally, err error) {
 	var from item.KeyCopy
 	from.Set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
 	for more, inclusive := true, true; more; inclusive = false {
 		if err = ctx.Err(); err != nil {
-			return 0, err
+			return Tally{}, err
 		}
-		var n int64
-		if n, more, err = s.countSome(ctx, &from, inclusive); err != nil {
-			return 0, err
+		if more, err = s.countSome(ctx, &t, &from, inclusive); err != nil {
+			return Tally{}, err
 		}
-		total += n
 	}
-	return total, nil
+	return t, nil
 }
 
 // countSome counts on from an item, and moves from to where it stopped.
-func (s *Sizes) countSome(ctx context.Context, from *item.KeyCopy, inclusive bool) (total int64, more bool, err error) {
+func (s *Sizes) countSome(ctx context.Context, t *Tally, from *item.KeyCopy, inclusive bool) (more bool, err error) {
 	guard := s.Tree.Env.Epoch.Enter()
 	defer guard.Leave()
 	var m lsm.Cursor
@@ -252,16 +264,18 @@ func (s *Sizes) countSome(ctx context.Context, from *item.KeyCopy, inclusive boo
 	for n := 0; m.Valid(); n++ {
 		key, v := m.Top()
 		if item.ComparePartition(key, &from.Key) != 0 {
-			return total, false, nil
+			return false, nil
 		}
 		if lsm.Shown(v, now) {
-			total += int64(len(v.Body))
+			t.Versions++
+			t.Bytes += int64(len(v.Body))
+			t.Newest = max(t.Newest, v.Modified)
 		}
 		if n == countBatch {
 			from.Set(key)
-			return total, true, nil
+			return true, nil
 		}
 		m.Next()
 	}
-	return total, false, m.Err()
+	return false, m.Err()
 }

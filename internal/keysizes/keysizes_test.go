@@ -21,10 +21,16 @@ type sizing struct {
 	told []int64
 }
 
-func newSizing(t *testing.T, limit int64) *sizing {
+// limit is that of every logical partition.
+type limit int64
+
+func (l limit) Bytes([]byte) int64 { return int64(l) }
+func (l limit) LeastBytes() int64  { return int64(l) }
+
+func newSizing(t *testing.T, most int64) *sizing {
 	s := &sizing{T: t, Store: lsmtest.New(t, 16<<20)}
 	s.Sizes.Tree = s.Store.Tree()
-	s.Rules = &Rules{Limit: limit, Expires: true, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
+	s.Rules = &Rules{Limits: limit(most), Expires: true, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
 	return s
 }
 

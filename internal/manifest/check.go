@@ -38,6 +38,9 @@ func (s *Store) Check() error {
 		}
 		ranges[c.ID], names[c.Name] = nil, true
 	}
+	if err := s.CheckKeyLimits(); err != nil {
+		return err
+	}
 	ids := make(map[uint32]bool, len(s.Partitions))
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
@@ -122,6 +125,39 @@ func (c *Container) check(s *Store) error {
 		return fmt.Errorf("container %d is a copy of itself", c.ID)
 	case c.DefaultTTL < -1 || c.DefaultTTL > maxMillis || c.ChangeRetention < 0 || c.ChangeRetention > maxMillis:
 		return fmt.Errorf("container %d: items live for %d ms, changes are kept for %d ms", c.ID, c.DefaultTTL, c.ChangeRetention)
+	case !(c.MaxLogicalThroughput >= 0):
+		return fmt.Errorf("container %d: a logical partition may consume %v RU/s", c.ID, c.MaxLogicalThroughput)
+	}
+	for i := range c.KeyLimits {
+		l := &c.KeyLimits[i]
+		key, err := partmap.FromEncoded(l.Key)
+		switch {
+		case err != nil:
+			return fmt.Errorf("container %d: key of limit %d: %w", c.ID, i, err)
+		case key.Len() != c.Levels || i > 0 && bytes.Compare(c.KeyLimits[i-1].Key, l.Key) >= 0:
+			return fmt.Errorf("container %d: the key of limit %d has %d levels, or is out of order", c.ID, i, key.Len())
+		case l.Bytes < 0 || math.IsNaN(l.Throughput) || l.Bytes == 0 && l.Throughput == 0:
+			return fmt.Errorf("container %d: limit %d is %v RU/s and %d bytes", c.ID, i, l.Throughput, l.Bytes)
+		}
+	}
+	return nil
+}
+
+// CheckKeyLimits says whether there are too many limits of single logical partitions.
+func (s *Store) CheckKeyLimits() error {
+	limits, bytes := 0, 0
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		if len(c.KeyLimits) > MaxKeyLimits {
+			return fmt.Errorf("container %d has limits of %d logical partitions, at most %d", c.ID, len(c.KeyLimits), MaxKeyLimits)
+		}
+		limits += len(c.KeyLimits)
+		for j := range c.KeyLimits {
+			bytes += len(c.KeyLimits[j].Key)
+		}
+	}
+	if limits > MaxStoreKeyLimits || bytes > MaxKeyLimitBytes {
+		return fmt.Errorf("limits of %d logical partitions with keys of %d bytes in all containers, at most %d and %d", limits, bytes, MaxStoreKeyLimits, MaxKeyLimitBytes)
 	}
 	return nil
 }

@@ -34,6 +34,10 @@ func TestLayout(t *testing.T) {
 			if err := d.Edit(s, e); err != nil {
 				t.Fatal(err)
 			}
+		case "limits":
+			s.Containers[0].MaxLogicalThroughput = 2.5
+			s.Containers[0].KeyLimits = []KeyLimit{{Key: Bytes{3, 3}, Throughput: -1}, {Key: Bytes{8, 'a', 255, 1}, Throughput: 50, Bytes: 1 << 30}}
+			mustStore(t, d, s)
 		case "partition":
 			fsys = vfs.NewMem()
 			mustStore(t, NewDir(fsys, ".", PartitionKind), fullFiles())

@@ -6,7 +6,7 @@
 // its base.
 //
 //	cleave-manifest partition 1 <crc32c, 8 hex> <length, decimal>\n
-//	cleave-manifest store 2 <n> <base> <crc32c of the base> <crc32c> <length>\n
+//	cleave-manifest store 3 <n> <base> <crc32c of the base> <crc32c> <length>\n
 //	<length bytes of JSON>
 //
 // The JSON is a Store, a Files or, in an edit, an Edit. The checksum covers the JSON and the
@@ -14,7 +14,9 @@
 // line in every future format too, so that a damaged manifest can be told from one in a newer
 // format. The file of generation n is named MANIFEST-n, with n in 10 decimal digits. The
 // manifest of a partition is always whole. That of a store is whole if its base is 0; the
-// checksum of the base is then 0. In format 1 the manifest of a store is whole, and its first
+// checksum of the base is then 0. Format 3 has limits of logical
+// partitions; without them a generation is written in format 2, which is the same otherwise.
+// In format 1 the manifest of a store is whole, and its first
 // line is like that of a partition.
 //
 //	MANIFEST-0000000007   whole                   310 KB
@@ -84,11 +86,38 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// Format is the version of the store manifests that this program writes.
-const Format = 2
+// Format is the newest version of the store manifests that this program writes. It writes
+// a version only where it needs it, so that older programs open what they can understand.
+const Format = 3
 
 // PartitionFormat is the version of the partition manifests that this program writes.
 const PartitionFormat = 1
+
+const (
+	editFormat   = 2 // of store manifests: any generation may be an edit
+	limitsFormat = 3 // with limits of logical partitions
+)
+
+// StoreFormat returns the version in which these containers are written.
+func StoreFormat(containers []Container) int {
+	for i := range containers {
+		if c := &containers[i]; c.MaxLogicalThroughput != 0 || len(c.KeyLimits) > 0 {
+			return limitsFormat
+		}
+	}
+	return editFormat
+}
+
+// formatOf returns the version in which a store manifest or an edit of one is written.
+func formatOf(v any) int {
+	switch v := v.(type) {
+	case *Store:
+		return StoreFormat(v.Containers)
+	case *Edit:
+		return StoreFormat(v.Containers)
+	}
+	return editFormat
+}
 
 // MaxBytes bounds the size of a manifest that Load reads, with all that it builds on.
 const MaxBytes = 256 << 20
@@ -145,7 +174,7 @@ func encode(kind Kind, generation uint64, base link, v any) (data []byte, sum ui
 	}
 	head := fmt.Sprintf("%s %s %d", magic, kind, PartitionFormat)
 	if kind == StoreKind {
-		head = fmt.Sprintf("%s %s %d %d %d %08x", magic, kind, Format, generation, base.generation, base.sum)
+		head = fmt.Sprintf("%s %s %d %d %d %08x", magic, kind, formatOf(v), generation, base.generation, base.sum)
 	}
 	sum = checksum(head, body)
 	return append(fmt.Appendf(nil, "%s %08x %d\n", head, sum, len(body)), body...), sum, nil
@@ -199,7 +228,7 @@ func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, 
 	switch {
 	case format > newest:
 		n = max(n, len(words))
-	case format == Format:
+	case format >= editFormat:
 		n = 8
 	}
 	if len(words) != n {
@@ -216,7 +245,7 @@ func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, 
 	if format > newest {
 		return 0, link{}, nil, fmt.Errorf("%s: manifest format %d, this program knows up to %d: %w", file, format, newest, fault.ErrTooNew)
 	}
-	if format == Format {
+	if format >= editFormat {
 		var itself uint64
 		text := strings.Join(head[3:], " ")
 		_, err := fmt.Sscanf(text, "%d %d %x", &itself, &base.generation, &base.sum)

@@ -99,7 +99,26 @@ type Container struct {
 	Index *IndexPolicy `json:"index,omitempty"`
 	// UniqueKeys are the paths of each unique key.
 	UniqueKeys [][]string `json:"unique_keys,omitempty"`
+	// MaxLogicalThroughput is what one logical partition may consume, in RU/s; 0: unlimited.
+	MaxLogicalThroughput float64 `json:"max_logical_partition_throughput,omitempty"`
+	// KeyLimits are the limits of single logical partitions, in the order of their keys.
+	KeyLimits []KeyLimit `json:"key_limits,omitempty"`
 }
+
+// KeyLimit has limits of one logical partition.
+type KeyLimit struct {
+	Key        Bytes   `json:"key"`                  // encoded partition key
+	Throughput float64 `json:"throughput,omitempty"` // RU/s; 0: as the others, below 0: unlimited
+	Bytes      int64   `json:"bytes,omitempty"`      // of its documents; 0: as the others
+}
+
+// Bounds of the limits of single logical partitions: each takes memory and is written with
+// every change of its container.
+const (
+	MaxKeyLimits      = 1024     // of a container
+	MaxStoreKeyLimits = 16 << 10 // of all containers
+	MaxKeyLimitBytes  = 4 << 20  // of the keys in all containers
+)
 
 // Synthetic says how the partition key of a container is derived.
 type Synthetic struct {

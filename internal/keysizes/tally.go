@@ -1,0 +1,59 @@
+package keysizes
+
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// Tally is what a logical partition holds.
+type Tally struct {
+	Versions int64
+	Bytes    int64 // of their documents
+	Newest   int64 // when the newest of them was written, milliseconds; 0: not known
+}
+
+// Tally returns what a logical partition holds. If exact is set it reads the logical
+// partition and counts the documents that readers see, and those of writes under way.
+// Otherwise it adds up the tables of files and the versions in memtables, overwritten and
+// deleted ones included. If other partitions replace this one meanwhile, the result means
+// nothing.
+func (s *Sizes) Tally(ctx context.Context, pk []byte, exact bool) (Tally, error) {
+	epk := partmap.HashEncoded(pk)
+	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: pk}
+	if exact {
+		return s.countAll(ctx, &k)
+	}
+	guard := s.Tree.Env.Epoch.Enter()
+	defer guard.Leave()
+	var t Tally
+	v := s.Tree.Version.Load()
+	for i := -1; i < len(v.Frozen); i++ {
+		table := v.Active
+		if i >= 0 {
+			table = v.Frozen[i].Table
+		}
+		c := table.Cursor(lsm.MaxSequence)
+		for ok := c.SeekGE(&k); ok && item.ComparePartition(c.Key(), &k) == 0; ok = c.Next() {
+			t.Versions++
+			t.Bytes += int64(len(c.Version().Body))
+		}
+	}
+	for _, r := range v.Runs {
+		f := r.Find(&epk)
+		if f == nil {
+			continue
+		}
+		items, raw, ok, err := f.PartitionStats(&k)
+		if err != nil {
+			return Tally{}, err
+		}
+		if ok {
+			t.Versions += int64(items)
+			t.Bytes += int64(raw)
+		}
+	}
+	return t, nil
+}
