@@ -36,7 +36,7 @@ const (
 
 // enterWriting begins a call that writes to the container.
 func (c *Container) enterWriting(ctx context.Context, from origin) (epoch.Guard, error) {
-	call, err := c.db.enter(ctx)
+	call, err := c.now().db.enter(ctx)
 	return c.entered(call, err, from)
 }
 

@@ -80,6 +80,7 @@ type BackupProgress struct {
 // names the file. After an error, also one of w or ctx, the bytes in w are no backup.
 // Errors: ErrWrongParent if o.Since is not of this store's past.
 func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
+	db = db.now()
 	if w == nil {
 		return BackupInfo{}, invalidf("Backup: no writer is given")
 	}

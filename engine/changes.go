@@ -104,7 +104,11 @@ func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o
 		if begin != nil {
 			defer begin()()
 		}
-		f, err := c.beginFeed(ctx, s, from, o)
+		c := c
+		f, err := inNewest(c, func(state *Container) (*runningFeed, error) {
+			c = state
+			return c.beginFeed(ctx, s, from, o)
+		})
 		if err == nil {
 			defer c.endFeed(f)
 			err = f.Run(func(ch feed.Change) bool { return yield(publicChange(&ch), nil) })

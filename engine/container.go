@@ -50,6 +50,7 @@ type Container struct {
 	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
+	renewed    atomic.Pointer[Container]
 	copyOf     atomic.Uint32           // id of the container that this is an unfinished copy of; 0: none
 	copied     atomic.Bool             // a copy took its place
 	copier     atomic.Pointer[CopyJob] // the job that writes to this container; nil: none
@@ -267,12 +268,16 @@ func byName(of *cowmap.Map[Container]) []*Container {
 
 // Container returns a container by name, or ErrNoContainer.
 func (db *DB) Container(name string) (*Container, error) {
-	if db.draining.Load() {
+	state := db.now()
+	if state.draining.Load() && state == db.now() {
 		return nil, ErrClosed
 	}
-	c := db.containers.Load().Get(name)
+	c := state.containers.Load().Get(name)
 	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
+	}
+	if db.opts.ReadOnly {
+		c = db.renewal.handle(c)
 	}
 	return c, nil
 }
@@ -280,7 +285,7 @@ func (db *DB) Container(name string) (*Container, error) {
 // Containers describes the containers of the store, by name.
 func (db *DB) Containers() iter.Seq[ContainerInfo] {
 	return func(yield func(ContainerInfo) bool) {
-		for _, c := range byName(db.containers.Load()) {
+		for _, c := range byName(db.now().containers.Load()) {
 			if !yield(ContainerInfo{Name: c.name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
 				return
 			}
@@ -358,6 +363,7 @@ func (c *Container) Name() string { return c.name }
 
 // Def returns the container's definition, defaults filled in.
 func (c *Container) Def() ContainerDef {
+	c = c.now()
 	def := c.def
 	def.Synthetic = (*SyntheticKey)(def.Synthetic.rule().Clone())
 	def.Index, def.UniqueKeys = IndexPolicy{}, uniquekey.Clone(def.UniqueKeys)

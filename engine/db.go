@@ -72,7 +72,8 @@ type DB struct {
 		state manifest.Store
 	}
 
-	unsampled uint32 // loadstats.Every-1
+	renewal   renewal // of a read-only store
+	unsampled uint32  // loadstats.Every-1
 
 	dropped wal.Dropped // what replay left out of the log
 	bearing bool        // what cannot be read is set aside: see lsm/aside.go
@@ -189,7 +190,7 @@ func (db *DB) enterUnless(ctx context.Context, over *atomic.Bool) (epoch.Guard, 
 
 // enterWriting begins a call that changes the store.
 func (db *DB) enterWriting(ctx context.Context) (epoch.Guard, error) {
-	call, err := db.enter(ctx)
+	call, err := db.now().enter(ctx)
 	if err != nil {
 		return epoch.Guard{}, err
 	}
@@ -247,7 +248,18 @@ func (db *DB) uncertain(err error) error {
 // transaction returns ErrClosed from its next call, or from its commit, and writes nothing.
 // The calls of a snapshot return ErrClosed; it need not be closed. Shutdown waits for all of
 // these.
-func (db *DB) Close() error {
+func (db *DB) Close() (err error) {
+	for _, state := range db.renewal.end(db) {
+		if stateErr := state.closeState(); err == nil {
+			err = stateErr
+		}
+	}
+	db.renewal.ending.Wait()
+	return err
+}
+
+// closeState is Close of one state.
+func (db *DB) closeState() error {
 	db.close.Do(func() {
 		db.draining.Store(true)
 		db.closing.Store(true)

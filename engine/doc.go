@@ -44,6 +44,9 @@
 // on the handle of a dropped container. Shutdown also waits for loops, transactions and
 // snapshots, until its context ends.
 //
+// A store that is open ReadOnly shows one state of its directory; Refresh makes it show the
+// present one, while what is under way stays in the state in which it began.
+//
 // # Transactions
 //
 // A Batch, or the writes of the function passed to Update, concern one logical

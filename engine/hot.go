@@ -30,6 +30,7 @@ type HotKey struct {
 // counts most, estimated from one operation in 256: reads, writes, and scans of
 // one logical partition. One that has more than 1/256 of the load is not missed.
 func (c *Container) Hot(n int) []HotKey {
+	c = c.now()
 	rt := c.routing.Load()
 	var list []HotKey
 	for _, h := range c.loadStats.Hottest(n, c.db.uptime()) {

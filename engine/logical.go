@@ -45,7 +45,13 @@ func (c *Container) LogicalPartitionsFrom(ctx context.Context, from string) iter
 			yield(LogicalPartition{}, fmt.Errorf("%w: place in the key space: %w", ErrInvalid, err))
 			return
 		}
-		err = exec.LogicalPartitions(ctx, c.host(), at, func(l *exec.Logical) bool {
+		state, loop, err := c.beginLoop(nil)
+		if err != nil {
+			yield(LogicalPartition{}, err)
+			return
+		}
+		defer loop.Leave()
+		err = exec.LogicalPartitions(ctx, state.host(), at, func(l *exec.Logical) bool {
 			return yield(LogicalPartition{Partition: l.Partition, Place: l.Place, Versions: l.Versions, Bytes: l.Bytes, found: l}, nil)
 		})
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 // physical partitions and segment files; call it every few seconds. A store that is closed,
 // or is being closed, has no metrics.
 func (db *DB) Metrics() metrics.Snapshot {
+	db = db.now()
 	set := metricset.New()
 	call, err := db.enter(context.Background())
 	if err != nil {

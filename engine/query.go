@@ -161,7 +161,7 @@ func (q *Query) compile() (*query.Select, error) {
 // Query returns a QueryResult that runs a query over a scope when it is ranged over. Before
 // that nothing is read or held.
 func (c *Container) Query(ctx context.Context, scope Scope, q Query) *QueryResult {
-	return &QueryResult{ctx: ctx, c: c, scope: scope, q: q}
+	return &QueryResult{ctx: ctx, of: c, c: c, scope: scope, q: q}
 }
 
 // Query is Container.Query as of the snapshot.

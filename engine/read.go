@@ -73,6 +73,17 @@ func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf
 }
 
 func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+	state := c.now()
+	it, err := state.readNow(ctx, pk, id, at, buf)
+	for c.outlived(state, err) {
+		state = c.now()
+		it, err = state.readNow(ctx, pk, id, at, buf)
+	}
+	return it, err
+}
+
+// readNow is read in the container's own state.
+func (c *Container) readNow(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "cleave.read").End()
 	}

@@ -28,6 +28,12 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			return
 		}
 		*report = RepairReport{}
+		c, loop, err := c.beginLoop(nil)
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		defer loop.Leave()
 		scan := c.ScanAll(ctx, nil)
 		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
 		if pk.Valid() {

@@ -17,7 +17,8 @@ import (
 // QueryResult is a query that runs when it is ranged over. It serves one goroutine.
 type QueryResult struct {
 	ctx      context.Context
-	c        *Container
+	of       *Container // what the caller has; nil: with a snapshot
+	c        *Container // of the last loop
 	snapshot *Snapshot
 	scope    Scope
 	q        Query
@@ -118,6 +119,19 @@ func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.String()
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
 func (r *QueryResult) prepare() (e *exec.Execution, narrow keyscope.Narrowed, err error) {
+	if r.of == nil {
+		return r.prepareNow()
+	}
+	for {
+		r.c = r.of.now()
+		if e, narrow, err = r.prepareNow(); !r.of.outlived(r.c, err) {
+			return e, narrow, err
+		}
+	}
+}
+
+// prepareNow is prepare in the state that c belongs to.
+func (r *QueryResult) prepareNow() (e *exec.Execution, narrow keyscope.Narrowed, err error) {
 	enter := r.c.enter
 	if r.snapshot != nil {
 		enter = r.c.enterAgain

@@ -83,10 +83,13 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRan
 		if begin != nil {
 			defer begin()()
 		}
-		err := c.mayBegin(s)
-		if err == nil {
-			err = c.checkPartitionKey(pk)
+		c, loop, err := c.beginLoop(s)
+		if err != nil {
+			yield(Item{}, err)
+			return
 		}
+		defer loop.Leave()
+		err = c.checkPartitionKey(pk)
 		if err == nil {
 			opts := c.timeScan(o, s)
 			err = exec.ScanKey(ctx, c.host(), pk, ids, &opts, func(r *exec.Row) bool { return give(yield, r) })
@@ -106,27 +109,19 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 		if begin != nil {
 			defer begin()()
 		}
-		loop := c.db.loops.Enter()
-		defer loop.Leave()
-		if err := c.mayBegin(s); err != nil {
+		c, loop, err := c.beginLoop(s)
+		if err != nil {
 			yield(Item{}, err)
 			return
 		}
+		defer loop.Leave()
 		opts := c.timeScan(o, s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := exec.ScanRange(ctx, c.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
+		err = exec.ScanRange(ctx, c.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		if err != nil {
 			yield(Item{}, err)
 		}
 	}
-}
-
-// mayBegin returns ErrClosed for a scan that is not of a snapshot, if nothing new begins.
-func (c *Container) mayBegin(s *Snapshot) error {
-	if s == nil && c.db.draining.Load() {
-		return ErrClosed
-	}
-	return nil
 }
 
 // timeScan counts a scan and returns its options, with which it is timed or not.

@@ -49,7 +49,24 @@ func (e *ShutdownError) Unwrap() error { return e.Err }
 // bound what Close itself does, and jobs such as splits and copies do not hold Shutdown up.
 // Shutdown must not be called in a loop or function for which it waits, except with a ctx that
 // ends.
-func (db *DB) Shutdown(ctx context.Context) error {
+func (db *DB) Shutdown(ctx context.Context) (err error) {
+	states := db.renewal.end(db)
+	for _, state := range states {
+		state.draining.Store(true)
+	}
+	for _, state := range states {
+		if stateErr := state.shutdown(ctx); err == nil {
+			err = stateErr
+		}
+	}
+	if err == nil {
+		db.renewal.ending.Wait()
+	}
+	return err
+}
+
+// shutdown is Shutdown of one state.
+func (db *DB) shutdown(ctx context.Context) error {
 	db.draining.Store(true)
 	for _, c := range db.containers.Load().All() {
 		c.followers.Signal()
@@ -64,7 +81,7 @@ func (db *DB) Shutdown(ctx context.Context) error {
 			return left
 		}
 	}
-	return db.Close()
+	return db.closeState()
 }
 
 // underWay returns what a Shutdown waits for, nil if there is nothing. Calls are counted

@@ -31,7 +31,7 @@ type Snapshot struct {
 // their place in the order and are not yet durable.
 func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
 	begin := c.db.watch("snapshot", c.name)
-	s, err := c.snapshot(ctx, pins.Snapshot)
+	s, err := inNewest(c, func(c *Container) (*Snapshot, error) { return c.snapshot(ctx, pins.Snapshot) })
 	if begin != nil && err == nil {
 		s.unwatch = begin()
 	}

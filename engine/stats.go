@@ -159,6 +159,7 @@ type FeedStats struct {
 // Stats returns a description of the store. It is cheap: nothing is read from
 // disk.
 func (db *DB) Stats() Stats {
+	db = db.now()
 	c := &db.counters
 	s := Stats{
 		Reads: c.reads.Load(), ReadErrors: c.readErrors.Load(),
@@ -208,7 +209,7 @@ func (db *DB) Stats() Stats {
 // order.
 func (c *Container) Partitions() []PartitionStats {
 	var out []PartitionStats
-	for _, p := range c.routing.Load().parts {
+	for _, p := range c.now().routing.Load().parts {
 		out = append(out, p.stats())
 	}
 	return out

@@ -268,6 +268,11 @@ func (tx *Tx) sight(id []byte) (conflict.Sighting, error) {
 // begin takes the sequence at which a transaction reads. end must be called
 // afterwards.
 func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
+	return inNewest(c, func(c *Container) (*Tx, error) { return c.beginNow(ctx, pk) })
+}
+
+// beginNow is begin in the container's own state.
+func (c *Container) beginNow(ctx context.Context, pk PartitionKey) (*Tx, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (f Finding) Error() string {
 // verification could not go on.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		v := newVerifier(ctx, db)
+		v := newVerifier(ctx, db.now())
 		for step := v.files.Manifests; step != nil; step = v.nextStep() {
 			// No call is held while the caller looks at the findings.
 			err := v.take(step)

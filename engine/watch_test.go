@@ -69,7 +69,11 @@ func (w *watcher) open(db *DB) (begun func()) {
 	w.lastID++
 	s := &watchedStore{id: w.lastID}
 	if db.opts.fs != nil {
-		s.fs = &watchedFS{FS: db.opts.fs, open: make(map[io.Closer]string)}
+		fsys := db.opts.fs
+		if former, ok := fsys.(*watchedFS); ok {
+			fsys = former.FS // a Refresh: the state before has a watch of its own
+		}
+		s.fs = &watchedFS{FS: fsys, open: make(map[io.Closer]string)}
 		db.opts.fs = s.fs
 	} else if dir, err := filepath.Abs(db.dir); err == nil {
 		s.dir = dir
