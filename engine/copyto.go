@@ -427,8 +427,8 @@ func copiedItem(it *Item, err error) (copypass.Item, bool, error) {
 // copiedItems returns items as a pass sees them.
 func copiedItems(items iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
 	return func(yield func(copypass.Item, error) bool) {
-		for it, err := range items {
-			out, _, err := copiedItem(&it, err)
+		for it, readErr := range items {
+			out, _, err := copiedItem(&it, readErr)
 			if !yield(out, err) {
 				return
 			}

@@ -28,16 +28,16 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			return
 		}
 		*report = RepairReport{}
-		c, loop, err := c.beginLoop(nil)
+		state, loop, err := c.beginLoop(nil)
 		if err != nil {
 			yield(Item{}, err)
 			return
 		}
 		defer loop.Leave()
-		scan := c.ScanAll(ctx, nil)
+		scan := state.ScanAll(ctx, nil)
 		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
 		if pk.Valid() {
-			scan = c.Scan(ctx, pk, IDRange{}, nil)
+			scan = state.Scan(ctx, pk, IDRange{}, nil)
 			first, last := itemKey(pk, ""), itemKey(pk, "")
 			last.ID = lsm.AfterAllIDs
 			past.After, past.Before = &first, &last
@@ -81,7 +81,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			}
 			return nil
 		}
-		for _, p := range c.routing.Load().parts {
+		for _, p := range state.routing.Load().parts {
 			if err := past.partition(p); err != nil {
 				if err != errLeft {
 					yield(Item{}, err)

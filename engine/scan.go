@@ -83,16 +83,16 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRan
 		if begin != nil {
 			defer begin()()
 		}
-		c, loop, err := c.beginLoop(s)
+		state, loop, err := c.beginLoop(s)
 		if err != nil {
 			yield(Item{}, err)
 			return
 		}
 		defer loop.Leave()
-		err = c.checkPartitionKey(pk)
+		err = state.checkPartitionKey(pk)
 		if err == nil {
-			opts := c.timeScan(o, s)
-			err = exec.ScanKey(ctx, c.host(), pk, ids, &opts, func(r *exec.Row) bool { return give(yield, r) })
+			opts := state.timeScan(o, s)
+			err = exec.ScanKey(ctx, state.host(), pk, ids, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -109,15 +109,15 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 		if begin != nil {
 			defer begin()()
 		}
-		c, loop, err := c.beginLoop(s)
+		state, loop, err := c.beginLoop(s)
 		if err != nil {
 			yield(Item{}, err)
 			return
 		}
 		defer loop.Leave()
-		opts := c.timeScan(o, s)
+		opts := state.timeScan(o, s)
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err = exec.ScanRange(ctx, c.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
+		err = exec.ScanRange(ctx, state.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		if err != nil {
 			yield(Item{}, err)
 		}

@@ -107,8 +107,9 @@ func (r *Reads) Ranges() int { return len(r.ranges) }
 // caller is inside a guard.
 func (r *Reads) Check(ctx context.Context, v *lsm.Version, w Writes) (changed bool, err error) {
 	if v.HasPartitionTombstones() {
-		if seq, err := v.PartitionTombstone(&r.whole, lsm.MaxSequence); err != nil || seq > r.at {
-			return err == nil, err
+		seq, readErr := v.PartitionTombstone(&r.whole, lsm.MaxSequence)
+		if readErr != nil || seq > r.at {
+			return readErr == nil, readErr
 		}
 	}
 	for i := range w.Len() {

@@ -161,8 +161,8 @@ func Sweep(fsys vfs.FS, listed func(id uint32) bool, failed func(dir string, err
 			continue
 		}
 		dir := manifest.PartitionDir(id)
-		if err := RemovePartition(fsys, dir); err != nil {
-			failed(dir, err)
+		if removeErr := RemovePartition(fsys, dir); removeErr != nil {
+			failed(dir, removeErr)
 		}
 	}
 	names, err := fsys.List(".")

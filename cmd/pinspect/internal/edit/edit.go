@@ -328,11 +328,11 @@ func (c *Delete) Run(ctx context.Context, env *command.Environment) error {
 	err = c.change(ctx, func(_ *engine.DB, container *engine.Container) error {
 		if !c.All {
 			done.Documents = 1
-			err := container.Delete(ctx, key, c.ID, nil)
-			if errors.Is(err, engine.ErrNotFound) {
-				return fmt.Errorf("%w: container %q, key %s, id %q", err, c.Container, key, c.ID)
+			deleteErr := container.Delete(ctx, key, c.ID, nil)
+			if errors.Is(deleteErr, engine.ErrNotFound) {
+				return fmt.Errorf("%w: container %q, key %s, id %q", deleteErr, c.Container, key, c.ID)
 			}
-			return err
+			return deleteErr
 		}
 		return container.DeleteLogicalPartition(ctx, key, nil)
 	})

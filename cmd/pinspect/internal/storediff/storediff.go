@@ -79,17 +79,17 @@ type comparison struct {
 func (c *Command) Run(ctx context.Context, env *command.Environment) error {
 	a, err := open(ctx, c.A)
 	if err != nil {
-		return fmt.Errorf("A: %w", err)
+		return fmt.Errorf("store A: %w", err)
 	}
 	defer a.Close()
 	b, err := open(ctx, c.B)
 	if err != nil {
-		return fmt.Errorf("B: %w", err)
+		return fmt.Errorf("store B: %w", err)
 	}
 	defer b.Close()
 	defer env.Line.Clear()
 	run := &comparison{Command: c, env: env, sum: Summary{Header: env.Header("diff")}}
-	if err := run.stores(ctx, a, b); err != nil {
+	if err = run.stores(ctx, a, b); err != nil {
 		return err
 	}
 	env.Line.Clear()
