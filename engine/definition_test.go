@@ -47,7 +47,7 @@ func TestEnsureContainerDiffers(t *testing.T) {
 		{"Replicated", "false", "true", "another container", change(func(d *ContainerDef) { d.Replicated, d.ChangeRetention, d.DefaultTTL = true, 0, 0 })},
 		{"ChangeRetention", "1m0s", "2m0s", "CopyTo", change(func(d *ContainerDef) { d.ChangeRetention = 2 * time.Minute })},
 		{"Limits.ItemBytes", "1000", "2000", "CopyTo", change(func(d *ContainerDef) { d.Limits.ItemBytes = 2000 })},
-		{"Limits.LogicalPartitionBytes", "21474836480", "5", "CopyTo", change(func(d *ContainerDef) { d.Limits.LogicalPartitionBytes = 5 })},
+		{"Limits.LogicalPartitionBytes", "21474836480", "5", "SetDefaultKeyLimits", change(func(d *ContainerDef) { d.Limits.LogicalPartitionBytes = 5 })},
 		{"Limits.BatchOperations", "7", "8", "CopyTo", change(func(d *ContainerDef) { d.Limits.BatchOperations = 8 })},
 		{"Limits.BatchBytes", "2097152", "9", "CopyTo", change(func(d *ContainerDef) { d.Limits.BatchBytes = 9 })},
 		{"Limits.PartitionThroughput", "10000", "900", "CopyTo", change(func(d *ContainerDef) { d.Limits.PartitionThroughput = 900 })},

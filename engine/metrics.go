@@ -27,7 +27,7 @@ func (db *DB) Metrics() metrics.Snapshot {
 		return set.Snapshot(db.opts.clock(), db.opened)
 	}
 	defer call.Leave()
-	s := db.Stats()
+	s := db.stats(true)
 	now := db.opts.clock()
 	db.addHealth(set, &s, now)
 	db.addTraffic(set, &s)
@@ -176,7 +176,7 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 		if c.Def.Throughput > 0 {
 			metricset.Add(set, "cleave_container_throughput", c.Def.Throughput, at)
 		}
-		if open, err := db.Container(c.Name); err == nil {
+		if open := db.containers.Load().Get(c.Name); open != nil {
 			open.addState(set, at)
 		}
 	}

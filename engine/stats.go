@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -160,6 +161,16 @@ type FeedStats struct {
 // disk.
 func (db *DB) Stats() Stats {
 	db = db.now()
+	call, err := db.enter(context.Background())
+	if err != nil { // closed: its partitions are gone
+		return db.stats(false)
+	}
+	defer call.Leave()
+	return db.stats(true)
+}
+
+// stats is Stats of one state. With partitions the caller is inside a call.
+func (db *DB) stats(partitions bool) Stats {
 	c := &db.counters
 	s := Stats{
 		Reads: c.reads.Load(), ReadErrors: c.readErrors.Load(),
@@ -194,7 +205,7 @@ func (db *DB) Stats() Stats {
 	s.Holders = db.holders()
 	for info := range db.Containers() {
 		cs := ContainerStats{ContainerInfo: info}
-		if c, err := db.Container(info.Name); err == nil {
+		if c := db.containers.Load().Get(info.Name); c != nil && partitions {
 			for _, p := range c.routing.Load().parts {
 				cs.Partitions = append(cs.Partitions, p.stats())
 				s.Damage = append(s.Damage, p.damages()...)

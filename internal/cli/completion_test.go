@@ -97,7 +97,7 @@ func TestManual(t *testing.T) {
 		}
 	}
 	if mandoc, err := exec.LookPath("mandoc"); err == nil {
-		cmd := exec.Command(mandoc, "-T", "lint", "-W", "warning")
+		cmd := exec.Command(mandoc, "-T", "lint", "-W", "error")
 		cmd.Stdin = strings.NewReader(text)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
