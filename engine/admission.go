@@ -138,18 +138,24 @@ func (c *Container) checkBytes(v verb, pk PartitionKey, id string, body []byte) 
 func (c *Container) route(pk []byte, epk *partmap.EPK) (*partition, error) {
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(epk)]
+	if !p.metered() {
+		return p, nil
+	}
 	_, err := p.Admit(pk)
 	return p, err
 }
 
-// spend takes the cost of a read or write from the meter of the partition, and counts it
-// if it is sampled.
+// metered says whether the partition or its logical partitions refuse and charge calls.
+func (p *partition) metered() bool { return p.meter.Load() != nil || p.c.limits.Metered() }
+
+// spend takes the cost of a read or write from the meters, and counts it if it is sampled.
 func (p *partition) spend(pk []byte, ru float64) { p.spendDrawn(pk, ru, rand.Uint32()) }
 
-// spendDrawn is spend with a random number: its lowest bits say whether the operation is
-// sampled.
+// spendDrawn is spend with a random number, whose lowest bits say whether it is sampled.
 func (p *partition) spendDrawn(pk []byte, ru float64, draw uint32) {
-	p.Charge(pk, ru)
+	if p.metered() {
+		p.Charge(pk, ru)
+	}
 	if draw&p.db.unsampled == 0 {
 		p.Sample(pk, ru)
 	}

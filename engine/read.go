@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -73,27 +74,42 @@ func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf
 }
 
 func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
-	state := c.now()
-	it, err := state.readNow(ctx, pk, id, at, buf)
-	for c.outlived(state, err) {
-		state = c.now()
-		it, err = state.readNow(ctx, pk, id, at, buf)
-	}
-	return it, err
-}
-
-// readNow is read in the container's own state.
-func (c *Container) readNow(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
 	if trace.IsEnabled() {
-		defer trace.StartRegion(ctx, "cleave.read").End()
+		return c.readTraced(ctx, pk, id, at, buf)
 	}
-	call, err := c.enter(ctx)
+	state, call, err := c.enterNewest(ctx)
 	if err != nil {
 		return Item{}, err
 	}
 	defer call.Leave()
 	epk := pk.EPK()
-	return c.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
+	return state.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
+}
+
+// readTraced is read in a region of a trace, apart from read for the deferred call.
+func (c *Container) readTraced(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+	defer trace.StartRegion(ctx, "cleave.read").End()
+	state, call, err := c.enterNewest(ctx)
+	if err != nil {
+		return Item{}, err
+	}
+	defer call.Leave()
+	epk := pk.EPK()
+	return state.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
+}
+
+// enterNewest begins a call in the newest state of the store.
+func (c *Container) enterNewest(ctx context.Context) (state *Container, call epoch.Guard, err error) {
+	state = c.now()
+	if call, err = state.db.enter(ctx); err == nil && !state.dropped.Load() {
+		return state, call, nil
+	}
+	call, err = state.unlessDropped(call, err)
+	for c.outlived(state, err) {
+		state = c.now()
+		call, err = state.enter(ctx)
+	}
+	return state, call, err
 }
 
 // view is the state of the store that a read sees.
@@ -137,7 +153,10 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	db := c.db
 	draw := rand.Uint32()
-	watch := db.timed(latency.Read, draw)
+	var watch stopwatch
+	if db.times.calls.Timed(latency.Read, draw) {
+		watch = db.start()
+	}
 	encoded := pk.Encoded()
 	k := item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: encoded, ID: bytesOf(id)}
 	var ver item.Version
@@ -172,12 +191,16 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	if gone {
 		p.spendDrawn(encoded, cost.Failed, draw)
-		c.ended(latency.Read, watch, p, epk, waits{}, ErrNotFound)
+		if watch.runs {
+			c.ended(latency.Read, watch, p, epk, waits{}, ErrNotFound)
+		}
 		return Item{Meta: Meta{Charge: cost.Failed}}, ErrNotFound
 	}
 	charge := cost.Read(len(out) - n)
 	p.spendDrawn(encoded, charge, draw)
-	c.ended(latency.Read, watch, p, epk, waits{}, nil)
+	if watch.runs {
+		c.ended(latency.Read, watch, p, epk, waits{}, nil)
+	}
 	return Item{
 		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires), Charge: charge},
 		Body: out[n:],

@@ -62,8 +62,7 @@ type stopwatch struct {
 // start begins to time a call that is always timed.
 func (db *DB) start() stopwatch { return stopwatch{begun: db.opts.elapsed(), runs: true} }
 
-// ended notes that a call on a container has ended. p and epk are nil if it concerned
-// several partitions or keys.
+// ended notes the end of a call. p and epk are nil if it concerned several partitions or keys.
 func (c *Container) ended(kind latency.Call, w stopwatch, p *partition, epk *partmap.EPK, on waits, err error) {
 	if w.runs {
 		c.took(kind, c.db.opts.elapsed()-w.begun, p, epk, on, err)
