@@ -53,7 +53,7 @@ type Options struct {
 	NoDocuments bool
 	// QueryTimeout bounds a query, and every other reading of documents. 0: 10 seconds.
 	QueryTimeout time.Duration
-	// RefreshEvery, if not 0, is how often Refresh is called at most, while somebody looks:
+	// RefreshEvery, if not 0, is how often Refresh is called at most, while a page is open:
 	// for a store that is open ReadOnly beside a writer.
 	RefreshEvery time.Duration
 	// Refresh returns a newer state of a store that is open ReadOnly, or the same one. The

@@ -107,7 +107,6 @@ func TestContents(t *testing.T) {
 		if _, err := c.Read(t.Context(), engine.StringKey("k1"), "0001"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
 	}
 	cancel()
 	writer.Wait()

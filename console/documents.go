@@ -43,7 +43,7 @@ const (
 	largestEvery = 30 * time.Second
 )
 
-// largestKeys keeps the largest logical partitions of the containers that somebody asked
+// largestKeys keeps the largest logical partitions of the containers that a page asked
 // for lately.
 type largestKeys struct {
 	mu   sync.Mutex

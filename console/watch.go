@@ -42,7 +42,7 @@ type Point struct {
 	Stalls    float64 `json:"stalls_per_s"`
 }
 
-// watcher takes samples when somebody asks, and remembers the last ones.
+// watcher takes samples when a page asks, and remembers the last ones.
 type watcher struct {
 	mu      sync.Mutex
 	last    *sample
@@ -53,7 +53,7 @@ type watcher struct {
 	watched []*watchedContainer // the one that was asked for last comes last
 }
 
-// watchedContainer is a container that somebody looks at.
+// watchedContainer is a container that a page shows.
 type watchedContainer struct {
 	name string
 	rows []Row

@@ -77,7 +77,7 @@ func Parse(name, text string) (*Page, error) {
 			}
 			if !noteKeys[key[1]] {
 				if i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "```") {
-					continue // of somebody else
+					continue // a comment of another tool
 				}
 				return nil, fmt.Errorf("%s:%d: no marker is called %q", name, at+1, key[1])
 			}

@@ -13,7 +13,11 @@ import (
 type Set struct {
 	samples map[*metrics.Desc][]metrics.Sample
 	at      map[string]int // by name and labels: index in samples
+	unknown []string
 }
+
+// Unknown lists samples that were lost since the catalogue has no such metric.
+func (s *Set) Unknown() []string { return s.unknown }
 
 // New returns an empty set.
 func New() *Set {
@@ -25,8 +29,8 @@ type Number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Add adds a number to the sample with these values of the labels. It panics if there is
-// no such metric, or if it has other labels: both are mistakes in the program.
+// Add adds a number to the sample with these values of the labels. If there is no such
+// metric, or if it has other labels, the number is lost and Unknown names the metric.
 func Add[N Number](s *Set, name string, v N, labels ...string) {
 	s.sample(name, labels).Value += float64(v)
 }
@@ -67,7 +71,8 @@ func Container(i int, name string) string {
 func (s *Set) sample(name string, labels []string) *metrics.Sample {
 	d := metrics.Find(name)
 	if d == nil || len(d.Labels) != len(labels) {
-		panic(fmt.Sprintf("there is no metric %s with %d labels", name, len(labels)))
+		s.unknown = append(s.unknown, fmt.Sprintf("%s with %d labels", name, len(labels)))
+		return new(metrics.Sample)
 	}
 	key := name + "\x00" + strings.Join(labels, "\x00")
 	i, ok := s.at[key]

@@ -38,16 +38,12 @@ func TestSet(t *testing.T) {
 	if len(m.Metrics) != 5 || m.Metrics[0].Name != "cleave_failed" || !m.Time.After(m.Since) {
 		t.Errorf("%+v", m)
 	}
-	for _, wrong := range []func(){
-		func() { Add(s, "cleave_nothing", 1) }, func() { Add(s, "cleave_container_files", 1) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("a mistake is not noticed")
-				}
-			}()
-			wrong()
-		}()
+	if lost := s.Unknown(); len(lost) != 0 {
+		t.Errorf("lost: %q", lost)
+	}
+	Add(s, "cleave_nothing", 1)
+	Add(s, "cleave_container_files", 1)
+	if lost := s.Unknown(); len(lost) != 2 {
+		t.Errorf("mistakes are not noticed: %q", lost)
 	}
 }
