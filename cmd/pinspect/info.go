@@ -280,8 +280,12 @@ func (r *infoReport) print(out *output) {
 	if d := r.Dropped; d != nil {
 		p.add("end of the log", fmt.Sprintf("torn, or being written: %s (%s) that the next open would drop", humanize.Bytes(d.Bytes), humanize.Plural(d.Records, "record", "records")))
 	}
-	p.add("documents", fmt.Sprintf("%s in %s logical partitions, %s",
-		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), humanize.Bytes(r.RawBytes)))
+	logical := "logical partitions"
+	if r.Logical == 1 {
+		logical = "logical partition"
+	}
+	p.add("documents", fmt.Sprintf("%s in %s %s, %s",
+		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), logical, humanize.Bytes(r.RawBytes)))
 	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", humanize.Bytes(r.Disk.Total),
 		humanize.Bytes(r.Disk.Segments), humanize.Bytes(r.Disk.Log), humanize.Bytes(r.Disk.Manifests))
 	if r.Disk.Other > 0 {

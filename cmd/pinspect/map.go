@@ -280,8 +280,8 @@ func (m *mapReport) heatCaption() string {
 	if m.Heat.Documents == 0 {
 		return fmt.Sprintf("heat: no document's last write is among the newest %s of the store", humanize.Plural(m.Heat.Writes, "write", "writes"))
 	}
-	return fmt.Sprintf("heat: where %s lie whose last write is among the newest %s of the store%s",
-		humanize.Plural(m.Heat.Documents, "document", "documents"), humanize.Plural(m.Heat.Writes, "write", "writes"), m.Heat.span)
+	return fmt.Sprintf("heat: where %s whose last write is among the newest %s of the store%s",
+		humanize.Plural(m.Heat.Documents, "document lies", "documents lie"), humanize.Plural(m.Heat.Writes, "write", "writes"), m.Heat.span)
 }
 
 // name is how a logical partition is called on a map.
