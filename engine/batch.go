@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -120,7 +121,7 @@ func (b *Batch) release() {
 
 // empty drops what a batch in the pool must not keep.
 func (b *Batch) empty() {
-	if cap(b.ops) > defaultBatchOps {
+	if cap(b.ops) > definition.DefaultBatchOperations {
 		b.ops = nil
 	}
 	clear(b.found)

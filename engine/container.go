@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/cowmap"
 	"github.com/cleavestore/cleave/internal/ctxlock"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
@@ -32,7 +33,6 @@ import (
 	"github.com/cleavestore/cleave/internal/timestamp"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // Container is a set of items with one partition key definition. It is safe
@@ -92,10 +92,11 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 		return nil, err
 	}
 	defer call.Leave()
-	if def, err = def.check(name); err != nil {
-		return nil, err
+	in := def.inner()
+	if err = in.Check(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if _, err = jsondoc.Compile(def.sources()); err != nil {
+	if _, err = in.Compile(); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
 	// creating is locked, so the next numbers stay the same while directories are made.
@@ -104,15 +105,15 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if err = db.mayCreate(name); err != nil {
 		return nil, err
 	}
-	def.MinPartitions = max(def.MinPartitions, throughput.Partitions(def.Throughput, def.Limits.PartitionThroughput))
+	in.MinPartitions = max(in.MinPartitions, throughput.Partitions(in.Throughput, in.Limits.PartitionThroughput))
 	db.storeManifest.Lock()
-	m := def.manifest(db.storeManifest.state.NextContainer, name)
+	m := in.Manifest(db.storeManifest.state.NextContainer, name)
 	m.CopyOf = copyOf
 	first := db.storeManifest.state.NextPartition
 	db.storeManifest.Unlock()
 	var entries []partmap.Entry
 	var partitions []manifest.Partition
-	for i, rng := range partmap.Ranges(def.MinPartitions) {
+	for i, rng := range partmap.Ranges(in.MinPartitions) {
 		id := first + uint32(i)
 		entries = append(entries, partmap.Entry{ID: PartitionID(id), Range: rng})
 		partitions = append(partitions, manifest.Partition{
@@ -169,12 +170,13 @@ func (db *DB) EnsureContainer(ctx context.Context, name string, def ContainerDef
 	if err != nil {
 		return nil, err
 	}
-	checked, err := def.check(name)
-	if err != nil {
-		return nil, err
+	asked := def.inner()
+	checked := asked
+	if err := checked.Check(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	def.PartitionKey = checked.PartitionKey
-	if err := c.compare(&def); err != nil {
+	asked.PartitionKey = checked.PartitionKey
+	if err := c.compare(&asked); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -194,11 +196,13 @@ func (db *DB) mayCreate(name string) error {
 
 // newContainer builds a container from its manifest, without files.
 func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Container, error) {
-	def, err := defFromManifest(m, len(entries))
-	if err != nil {
+	def, err := definition.FromManifest(m, len(entries))
+	if errors.Is(err, ErrTooNew) {
 		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	paths, err := jsondoc.Compile(def.sources())
+	compiled, err := def.Compile()
 	if err != nil {
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
@@ -207,19 +211,11 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		return nil, fmt.Errorf("container %q: %w", m.Name, err)
 	}
 	c := &Container{
-		db: db, id: m.ID, name: m.Name, def: def, paths: paths,
+		db: db, id: m.ID, name: m.Name, def: outer(&def), keys: compiled.Keys, paths: compiled.Paths, unique: compiled.Unique,
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
-	c.keys = keyscope.Definition{Levels: def.levels(), Sources: def.sources(), Rule: def.Synthetic.rule(), Text: def.KeyText()}
-	if c.unique, err = compileUnique(&def); err != nil {
-		return nil, fmt.Errorf("container %q: %w", m.Name, err)
-	}
-	policy, err := def.compileIndex(def.Index)
-	if err != nil {
-		return nil, fmt.Errorf("container %q: %w", m.Name, err)
-	}
-	c.family.Levels, c.family.Compression, c.family.ChangeFloor = def.levels(), segment.Compression(def.Compression), c.changeFloor
-	c.family.Indexing.Store(policy)
+	c.family.Levels, c.family.Compression, c.family.ChangeFloor = c.keys.Levels, def.Compression, c.changeFloor
+	c.family.Indexing.Store(compiled.Index)
 	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.limitKeys(m)
@@ -468,4 +464,4 @@ func fillKey(k *item.Key, epk *partmap.EPK, pk, id []byte) {
 }
 
 // levels is the number of levels of the container's partition keys.
-func (c *Container) levels() int { return c.def.levels() }
+func (c *Container) levels() int { return c.keys.Levels }

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
@@ -13,7 +14,7 @@ import (
 
 // NoExpiry as ContainerDef.DefaultTTL: only items with a TTL of their own expire.
 // NoExpiry as WriteOptions.TTL: the item never expires.
-const NoExpiry time.Duration = -1
+const NoExpiry time.Duration = definition.NoExpiry
 
 // defaultExpiryGrace is how long an item stays on disk after it has expired, at
 // least.

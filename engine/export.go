@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/pins"
@@ -68,7 +69,7 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 // transferHead describes a part of the container.
 func (c *Container) transferHead(rng partmap.Range) transfer.Head {
 	return transfer.Head{
-		Format: transfer.Format, Kind: c.def.Kind.String(), Key: c.def.KeyText(), Levels: c.levels(), TTL: ttlToManifest(c.def.DefaultTTL),
+		Format: transfer.Format, Kind: c.def.Kind.String(), Key: c.keys.Text, Levels: c.levels(), TTL: definition.Millis(c.def.DefaultTTL),
 		Unique: c.def.UniqueKeys, Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 	}
 }

@@ -48,7 +48,7 @@ func (h *host) FindBefore(end partmap.EPK) exec.Part {
 func (h *host) Parts() int { return len(h.routing.Load().parts) }
 
 // Levels returns the number of levels of partition keys.
-func (h *host) Levels() int { return h.def.levels() }
+func (h *host) Levels() int { return h.keys.Levels }
 
 // Policy says what is indexed.
 func (h *host) Policy() *index.Compiled { return h.family.Indexing.Load() }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -118,7 +119,7 @@ func (in *installation) compare(h *transfer.Head) error {
 	}
 	if want := in.c.transferHead(in.source.Range); !h.Suits(&want) {
 		return invalidf("it is of a container with kind %.32s, partition key %s, default TTL %v and unique keys %s; %q has %s, %s, %v and %v",
-			h.Kind, manifest.Clip(h.Key), ttlFromManifest(h.TTL), manifest.Clip(fmt.Sprint(h.Unique)), in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL, want.Unique)
+			h.Kind, manifest.Clip(h.Key), definition.Duration(h.TTL), manifest.Clip(fmt.Sprint(h.Unique)), in.c.name, want.Kind, want.Key, in.c.def.DefaultTTL, want.Unique)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/keylimits"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -69,13 +70,12 @@ func (c *Container) changeKeyLimits(ctx context.Context, l *KeyLimits, change fu
 	}
 	defer call.Leave()
 	if l.Throughput >= 0 || l.Throughput != l.Throughput {
-		err = checkKeyRate(l.Throughput)
+		if err = definition.CheckKeyRate(l.Throughput); err != nil {
+			return invalidf("%v", err)
+		}
 	}
 	if l.Bytes < 0 || l.Bytes > 1<<62 {
-		err = invalidf("limit of %d bytes of a logical partition", l.Bytes)
-	}
-	if err != nil {
-		return err
+		return invalidf("limit of %d bytes of a logical partition", l.Bytes)
 	}
 	return c.provide(func(e *manifest.Edit) error {
 		m := *c.db.storeManifest.state.Container(c.id)
@@ -88,13 +88,6 @@ func (c *Container) changeKeyLimits(ctx context.Context, l *KeyLimits, change fu
 		e.Containers = append(e.Containers, m)
 		return nil
 	})
-}
-
-func checkKeyRate(perSecond float64) error {
-	if perSecond != 0 && !(perSecond >= 1 && perSecond <= 1e9) {
-		return invalidf("throughput of %v RU/s of a logical partition: 0, or between 1 and 1e9", perSecond)
-	}
-	return nil
 }
 
 // limitKeys takes over the limits of logical partitions from the manifest of the

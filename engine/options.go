@@ -1,20 +1,15 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/jsondoc"
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/testenv"
-	"github.com/cleavestore/cleave/internal/throughput"
-	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -354,18 +349,13 @@ type ContainerKind uint8
 // Kinds of containers.
 const (
 	// JSON: the document is the only source of its id and partition key.
-	JSON ContainerKind = iota
+	JSON = ContainerKind(definition.JSON)
 	// Opaque: the caller gives partition key and id, the body is bytes.
-	Opaque
+	Opaque = ContainerKind(definition.Opaque)
 )
 
 // String returns "json" or "opaque".
-func (k ContainerKind) String() string {
-	if k == Opaque {
-		return "opaque"
-	}
-	return "json"
-}
+func (k ContainerKind) String() string { return definition.Kind(k).String() }
 
 // Compression says how the items of a container are stored.
 type Compression uint8
@@ -458,12 +448,6 @@ type IndexPolicy struct {
 // IndexAll returns the policy that indexes everything.
 func IndexAll() IndexPolicy { return IndexPolicy(index.All()) }
 
-// empty says whether the policy indexes nothing.
-func (p IndexPolicy) empty() bool { return len(p.Include) == 0 }
-
-// clone returns a policy that shares no memory with p.
-func (p IndexPolicy) clone() IndexPolicy { return IndexPolicy(index.Policy(p).Clone()) }
-
 // ContainerLimits bound what a container takes.
 type ContainerLimits struct {
 	ItemBytes             int64 `json:"item_bytes"`              // of one document; 0: 2 MiB, at most 3 MiB
@@ -479,199 +463,33 @@ type ContainerLimits struct {
 }
 
 const (
-	defaultItemBytes    = 2 << 20
-	maxItemBytes        = 3 << 20
-	defaultLogicalBytes = 20 << 30
-	defaultBatchOps     = 100
-	maxBatchOps         = 10_000
-	defaultBatchBytes   = 2 << 20
-	maxBatchBytes       = 4 << 20
-	defaultPartitionRU  = 10_000
-	maxPartitions       = 1 << 16
+	maxItemBytes        = definition.MaxItemBytes
+	defaultLogicalBytes = definition.DefaultLogicalBytes
+	maxPartitions       = definition.MaxPartitions
 	maxContainers       = 10_000
-	maxNameBytes        = 255
 )
 
-// check fills defaults and validates; name errors are reported too.
-func (d ContainerDef) check(name string) (ContainerDef, error) {
-	if name == "" || len(name) > maxNameBytes {
-		return d, invalidf("container name of %d bytes: between 1 and %d", len(name), maxNameBytes)
+// inner returns the definition as package definition has it.
+func (d *ContainerDef) inner() definition.Def {
+	return definition.Def{
+		PartitionKey: d.PartitionKey, Synthetic: d.Synthetic.rule(), Kind: definition.Kind(d.Kind), Compression: segment.Compression(d.Compression),
+		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
+		Limits: definition.Limits(d.Limits), ChangeRetention: d.ChangeRetention, Index: index.Policy(d.Index), UniqueKeys: d.UniqueKeys,
 	}
-	for _, r := range name {
-		if r < 0x20 || r == '/' || r == '\\' || r == '#' || r == '?' || r == 0xFFFD {
-			return d, invalidf("container name %q: control characters, / \\ # ? and bad UTF-8 are refused", name)
-		}
-	}
-	if d.Kind > Opaque {
-		return d, invalidf("container kind %d", d.Kind)
-	}
-	if d.Compression > NoCompression {
-		return d, invalidf("compression %d", d.Compression)
-	}
-	if d.Kind == Opaque && len(d.PartitionKey) == 0 {
-		d.PartitionKey = []string{"/key"}
-	}
-	if d.Synthetic != nil {
-		if err := d.checkSynthetic(name); err != nil {
-			return d, err
-		}
-		d.Synthetic = (*SyntheticKey)(d.Synthetic.rule().Clone())
-	} else if len(d.PartitionKey) == 0 || len(d.PartitionKey) > 3 {
-		return d, invalidf("container %q: %d partition key paths: between 1 and 3", name, len(d.PartitionKey))
-	}
-	d.PartitionKey = append([]string(nil), d.PartitionKey...)
-	if d.MinPartitions == 0 {
-		d.MinPartitions = 1
-	}
-	if d.MinPartitions < 1 || d.MinPartitions > maxPartitions {
-		return d, invalidf("container %q: MinPartitions %d: between 1 and %d", name, d.MinPartitions, maxPartitions)
-	}
-	if d.DefaultTTL < 0 && d.DefaultTTL != NoExpiry || d.DefaultTTL > 0 && d.DefaultTTL < time.Millisecond {
-		return d, invalidf("container %q: DefaultTTL %v: 0, NoExpiry or at least a millisecond", name, d.DefaultTTL)
-	}
-	if d.ChangeRetention != 0 && d.Replicated {
-		return d, invalidf("container %q: ChangeRetention of a replicated container: its log has all versions", name)
-	}
-	if d.ChangeRetention < 0 || d.ChangeRetention > 0 && d.ChangeRetention < time.Second {
-		return d, invalidf("container %q: ChangeRetention %v: 0 or at least a second", name, d.ChangeRetention)
-	}
-	if d.Limits.ItemBytes == 0 {
-		d.Limits.ItemBytes = defaultItemBytes
-	}
-	if d.Limits.ItemBytes < 1 || d.Limits.ItemBytes > maxItemBytes {
-		return d, invalidf("container %q: Limits.ItemBytes %d: between 1 and %d", name, d.Limits.ItemBytes, maxItemBytes)
-	}
-	if d.Limits.LogicalPartitionBytes == 0 {
-		d.Limits.LogicalPartitionBytes = defaultLogicalBytes
-	}
-	if d.Limits.LogicalPartitionBytes < 1 || d.Limits.LogicalPartitionBytes > math.MaxInt64/2 {
-		return d, invalidf("container %q: Limits.LogicalPartitionBytes %d", name, d.Limits.LogicalPartitionBytes)
-	}
-	if _, err := d.compileIndex(d.Index); err != nil {
-		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
-	}
-	d.Index = d.Index.clone()
-	if _, err := compileUnique(&d); err != nil {
-		return d, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
-	}
-	d.UniqueKeys = uniquekey.Clone(d.UniqueKeys)
-	if d.Limits.BatchOperations == 0 {
-		d.Limits.BatchOperations = defaultBatchOps
-	}
-	if d.Limits.BatchOperations < 1 || d.Limits.BatchOperations > maxBatchOps {
-		return d, invalidf("container %q: Limits.BatchOperations %d: between 1 and %d", name, d.Limits.BatchOperations, maxBatchOps)
-	}
-	if d.Limits.BatchBytes == 0 {
-		d.Limits.BatchBytes = defaultBatchBytes
-	}
-	if d.Limits.BatchBytes < 1 || d.Limits.BatchBytes > maxBatchBytes {
-		return d, invalidf("container %q: Limits.BatchBytes %d: between 1 and %d", name, d.Limits.BatchBytes, maxBatchBytes)
-	}
-	if d.Limits.PartitionThroughput == 0 {
-		d.Limits.PartitionThroughput = defaultPartitionRU
-	}
-	if !(d.Limits.PartitionThroughput >= 1 && d.Limits.PartitionThroughput <= 1e9) {
-		return d, invalidf("container %q: Limits.PartitionThroughput %v: between 1 and 1e9", name, d.Limits.PartitionThroughput)
-	}
-	if err := checkKeyRate(d.Limits.LogicalPartitionThroughput); err != nil {
-		return d, fmt.Errorf("container %q: Limits.LogicalPartitionThroughput: %w", name, err)
-	}
-	if err := throughput.Check(d.Throughput, d.Limits.PartitionThroughput, maxPartitions); err != nil {
-		return d, invalidf("container %q: %v", name, err)
-	}
-	return d, nil
 }
 
-// compileIndex makes a policy for the container ready; nil: nothing is indexed.
-func (d *ContainerDef) compileIndex(p IndexPolicy) (*index.Compiled, error) {
-	c, err := index.Compile(index.Policy(p))
-	if err != nil || p.empty() {
-		return nil, err
+// outer returns a definition as callers see it.
+func outer(d *definition.Def) ContainerDef {
+	return ContainerDef{
+		PartitionKey: d.PartitionKey, Synthetic: (*SyntheticKey)(d.Synthetic), Kind: ContainerKind(d.Kind), Compression: Compression(d.Compression),
+		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
+		Limits: ContainerLimits(d.Limits), ChangeRetention: d.ChangeRetention, Index: IndexPolicy(d.Index), UniqueKeys: d.UniqueKeys,
 	}
-	if d.Kind == Opaque {
-		return nil, errors.New("index policy: documents of an opaque container are not read")
-	}
-	return c, nil
 }
 
-func (d *ContainerDef) manifest(id uint32, name string) manifest.Container {
-	m := manifest.Container{
-		ID: id, Name: name,
-		PartitionKey:  d.PartitionKey,
-		Synthetic:     (*manifest.Synthetic)(d.Synthetic),
-		Levels:        d.levels(),
-		Kind:          d.Kind.String(),
-		Compression:   d.Compression.String(),
-		MaxItemBytes:  d.Limits.ItemBytes,
-		MaxLogicalKey: d.Limits.LogicalPartitionBytes,
-
-		MaxLogicalThroughput: d.Limits.LogicalPartitionThroughput,
-
-		MaxBatchOps:     d.Limits.BatchOperations,
-		MaxBatchBytes:   d.Limits.BatchBytes,
-		DefaultTTL:      ttlToManifest(d.DefaultTTL),
-		Throughput:      d.Throughput,
-		MaxThroughput:   d.Limits.PartitionThroughput,
-		NoBurst:         d.NoBurst,
-		Replicated:      d.Replicated,
-		ChangeRetention: d.ChangeRetention.Milliseconds(),
-	}
-	m.Index, m.UniqueKeys = indexToManifest(d.Index), d.UniqueKeys
-	return m
-}
-
-func indexToManifest(p IndexPolicy) *manifest.IndexPolicy {
-	if p.empty() {
-		return nil
-	}
-	p = p.clone()
-	return &manifest.IndexPolicy{Include: p.Include, Exclude: p.Exclude}
-}
-
-func ttlToManifest(d time.Duration) int64 {
-	if d < 0 {
-		return -1
-	}
-	return d.Milliseconds()
-}
-
-func ttlFromManifest(millis int64) time.Duration {
-	if millis < 0 {
-		return NoExpiry
-	}
-	return time.Duration(millis) * time.Millisecond
-}
-
-func defFromManifest(m *manifest.Container, partitions int) (ContainerDef, error) {
-	def := ContainerDef{
-		PartitionKey:  m.PartitionKey,
-		Synthetic:     (*SyntheticKey)(m.Synthetic),
-		MinPartitions: partitions,
-		DefaultTTL:    ttlFromManifest(m.DefaultTTL),
-		Limits: ContainerLimits{
-			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,
-			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes,
-			LogicalPartitionThroughput: m.MaxLogicalThroughput,
-		},
-		Throughput: m.Throughput,
-		NoBurst:    m.NoBurst,
-		Replicated: m.Replicated, UniqueKeys: m.UniqueKeys,
-		ChangeRetention: time.Duration(m.ChangeRetention) * time.Millisecond,
-	}
-	switch m.Kind {
-	case JSON.String():
-	case Opaque.String():
-		def.Kind = Opaque
-	default:
-		return def, fmt.Errorf("container %q: kind %q: %w", m.Name, m.Kind, ErrTooNew)
-	}
-	compression, err := ParseCompression(m.Compression)
-	if err != nil {
-		return def, fmt.Errorf("container %q: compression %q: %w", m.Name, m.Compression, ErrTooNew)
-	}
-	def.Compression = compression
-	if m.Index != nil {
-		def.Index = IndexPolicy{Include: m.Index.Include, Exclude: m.Index.Exclude}
-	}
-	return def.check(m.Name)
+// KeyText returns the definition of the partition key for people: its paths, or
+// SyntheticKey.String.
+func (d *ContainerDef) KeyText() string {
+	in := d.inner()
+	return in.KeyText()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
@@ -174,7 +175,8 @@ func (m *wildModel) disturb() {
 	case 8:
 		// Now and then only some files are written anew, by merges that come later.
 		policy := m.policy()
-		compiled, err := m.c.def.compileIndex(policy)
+		def := m.c.def.inner()
+		compiled, err := def.CompileIndex(index.Policy(policy))
 		must(m.t, err)
 		_, err = m.c.replacePolicy(policy, compiled)
 		must(m.t, err)

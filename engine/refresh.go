@@ -119,7 +119,7 @@ func (db *DB) Refresh(ctx context.Context) error {
 	r.newest.Store(next)
 	for id, handle := range r.handles {
 		if present[id] == nil {
-			gone := &Container{db: next, id: id, name: handle.name, def: handle.def}
+			gone := &Container{db: next, id: id, name: handle.name, def: handle.def, keys: handle.keys}
 			gone.routing.Store(handle.now().routing.Load())
 			gone.dropped.Store(true)
 			handle.renewed.Store(gone)

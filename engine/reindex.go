@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -56,7 +57,8 @@ func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJo
 		return nil, err
 	}
 	defer call.Leave()
-	policy, err := c.def.compileIndex(p)
+	def := c.def.inner()
+	policy, err := def.CompileIndex(index.Policy(p))
 	if err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, c.name, err)
 	}
@@ -100,7 +102,7 @@ func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
 		return c.gone()
 	}
 	m := *db.storeManifest.state.Container(c.id)
-	m.Index = indexToManifest(p)
+	m.Index = definition.StoredIndex(index.Policy(p))
 	e := db.storeManifest.state.Edit()
 	e.Containers = append(e.Containers, m)
 	if err := db.storeManifestLocked(e); err != nil {

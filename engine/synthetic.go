@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/synthetickey"
 )
@@ -42,45 +41,6 @@ func (s *SyntheticKey) rule() *synthetickey.Rule { return (*synthetickey.Rule)(s
 // String returns the rule for people: "/date|/device", "/date|1…64 of /id" or
 // "/date|1…64 at random".
 func (s *SyntheticKey) String() string { return s.rule().String() }
-
-// KeyText returns the definition of the partition key for people: its paths, or
-// SyntheticKey.String.
-func (d *ContainerDef) KeyText() string {
-	if d.Synthetic != nil {
-		return d.Synthetic.String()
-	}
-	return strings.Join(d.PartitionKey, ",")
-}
-
-// checkSynthetic validates the rule, except for its paths, which are compiled later.
-func (d *ContainerDef) checkSynthetic(name string) error {
-	if d.Kind != JSON {
-		return invalidf("container %q: Synthetic: documents of an opaque container are not read", name)
-	}
-	if len(d.PartitionKey) > 0 {
-		return invalidf("container %q: both PartitionKey and Synthetic are given", name)
-	}
-	if err := d.Synthetic.rule().Check(); err != nil {
-		return invalidf("container %q: %v", name, err)
-	}
-	return nil
-}
-
-// levels is the number of levels of partition keys.
-func (d *ContainerDef) levels() int {
-	if d.Synthetic != nil {
-		return 1
-	}
-	return len(d.PartitionKey)
-}
-
-// sources are the paths from which the partition key is made.
-func (d *ContainerDef) sources() []string {
-	if d.Synthetic != nil {
-		return d.Synthetic.rule().Sources()
-	}
-	return d.PartitionKey
-}
 
 // keyOf returns the encoded key of the document that the request has scanned. If given
 // is valid, it must be that key.
@@ -132,7 +92,7 @@ func (c *Container) DerivedKey(values ...PartitionKey) (PartitionKey, error) {
 	if s.Random() {
 		return PartitionKey{}, fmt.Errorf("container %q: %w", c.name, ErrRandomSuffix)
 	}
-	sources, err := c.joinSources(values, len(c.def.sources()))
+	sources, err := c.joinSources(values, len(c.keys.Sources))
 	if err != nil || s == nil {
 		return sources, err
 	}
@@ -166,7 +126,7 @@ func (c *Container) BaseKeys(values ...PartitionKey) ([]PartitionKey, error) {
 func (c *Container) joinSources(values []PartitionKey, want int) (PartitionKey, error) {
 	key := JoinKeys(values...)
 	if !key.Valid() || len(values) != want || key.Len() != want {
-		return PartitionKey{}, invalidf("container %q with partition key %s: %d values, each a key of one level, are wanted", c.name, c.def.KeyText(), want)
+		return PartitionKey{}, invalidf("container %q with partition key %s: %d values, each a key of one level, are wanted", c.name, c.keys.Text, want)
 	}
 	return key, nil
 }

@@ -10,17 +10,6 @@ import (
 	"github.com/cleavestore/cleave/internal/uniquekey"
 )
 
-// compileUnique makes the unique keys of a definition ready; nil: there are none.
-func compileUnique(d *ContainerDef) (*uniquekey.Keys, error) {
-	if len(d.UniqueKeys) == 0 {
-		return nil, nil
-	}
-	if d.Kind == Opaque {
-		return nil, errors.New("unique keys: documents of an opaque container are not read")
-	}
-	return uniquekey.Compile(d.UniqueKeys)
-}
-
 // isClaim says whether the key is that of a claim. Without unique keys none is: the ids
 // of an opaque container may be any bytes.
 func (c *Container) isClaim(k *item.Key) bool {

@@ -1,0 +1,94 @@
+package definition
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/index"
+)
+
+// Difference is a part of a definition that is not as it was asked for.
+type Difference struct {
+	Field  string // of engine.ContainerDef, such as "DefaultTTL" or "Limits.ItemBytes"
+	Have   string
+	Asked  string
+	Change string // how to change it
+}
+
+// Compare returns the first part of asked that a container with the definition d does not
+// match; nil: it matches. Kind, partition key and unique keys must be the same, and so
+// must every other part of asked that is not zero, except for MinPartitions. Check has
+// accepted both, but asked is without defaults.
+func (d *Def) Compare(asked *Def) *Difference {
+	const anew = "load the items into another container"
+	const byLimits = "Container.SetDefaultKeyLimits changes it"
+	byCopy := "Container.CopyTo or pbench copy makes another container with it"
+	if d.Kind != JSON || d.Replicated || d.Synthetic.Random() {
+		byCopy = anew
+	}
+	switch {
+	case d.Kind != asked.Kind:
+		return &Difference{"Kind", d.Kind.String(), asked.Kind.String(), anew}
+	case !d.Synthetic.Equal(asked.Synthetic):
+		return &Difference{"Synthetic", d.KeyText(), asked.KeyText(), byCopy}
+	case !slices.Equal(d.PartitionKey, asked.PartitionKey):
+		return &Difference{"PartitionKey", d.KeyText(), asked.KeyText(), byCopy}
+	case !slices.EqualFunc(d.UniqueKeys, asked.UniqueKeys, slices.Equal[[]string]):
+		return &Difference{"UniqueKeys", fmt.Sprint(d.UniqueKeys), fmt.Sprint(asked.UniqueKeys), anew}
+	case !asked.Index.Empty() && !sameIndex(d.Index, asked.Index):
+		return &Difference{"Index", indexText(d.Index), indexText(asked.Index), "Container.SetIndexPolicy changes it"}
+	}
+	for _, f := range []struct {
+		name        string
+		have, asked any
+		change      string
+	}{
+		{"Compression", d.Compression, asked.Compression, byCopy},
+		{"DefaultTTL", d.DefaultTTL, Duration(Millis(asked.DefaultTTL)), byCopy},
+		{"Throughput", d.Throughput, asked.Throughput, "Container.SetThroughput changes it"},
+		{"NoBurst", d.NoBurst, asked.NoBurst, byCopy},
+		{"Replicated", d.Replicated, asked.Replicated, anew},
+		{"ChangeRetention", d.ChangeRetention, asked.ChangeRetention.Truncate(time.Millisecond), byCopy},
+		{"Limits.ItemBytes", d.Limits.ItemBytes, asked.Limits.ItemBytes, byCopy},
+		{"Limits.LogicalPartitionBytes", d.Limits.LogicalPartitionBytes, asked.Limits.LogicalPartitionBytes, byLimits},
+		{"Limits.LogicalPartitionThroughput", d.Limits.LogicalPartitionThroughput, asked.Limits.LogicalPartitionThroughput, byLimits},
+		{"Limits.BatchOperations", d.Limits.BatchOperations, asked.Limits.BatchOperations, byCopy},
+		{"Limits.BatchBytes", d.Limits.BatchBytes, asked.Limits.BatchBytes, byCopy},
+		{"Limits.PartitionThroughput", d.Limits.PartitionThroughput, asked.Limits.PartitionThroughput, byCopy},
+	} {
+		if !reflect.ValueOf(f.asked).IsZero() && f.asked != f.have {
+			return &Difference{f.name, text(f.have), text(f.asked), f.change}
+		}
+	}
+	return nil
+}
+
+// sameIndex says whether two policies index the same values.
+func sameIndex(a, b index.Policy) bool {
+	have, err := index.Compile(a)
+	if err != nil || a.Empty() {
+		return false
+	}
+	asked, err := index.Compile(b)
+	return err == nil && have.Fingerprint() == asked.Fingerprint()
+}
+
+func indexText(p index.Policy) string {
+	switch {
+	case p.Empty():
+		return "of nothing"
+	case len(p.Exclude) == 0:
+		return strings.Join(p.Include, ",")
+	}
+	return strings.Join(p.Include, ",") + " without " + strings.Join(p.Exclude, ",")
+}
+
+func text(v any) string {
+	if v == time.Duration(NoExpiry) {
+		return "NoExpiry"
+	}
+	return fmt.Sprint(v)
+}
