@@ -1,6 +1,7 @@
 // Command peers measures Cleave and the embedded stores that a Go program
 // could use in its place: Pebble, Badger, bbolt, SQLite, and, if they are built
-// in, LMDB (-tags lmdb) and RocksDB (-tags rocksdb).
+// in, LMDB (-tags lmdb), RocksDB (-tags rocksdb) and WiredTiger, the engine of MongoDB
+// (-tags wiredtiger).
 //
 //	go run . --quick     a small set, in less than ten minutes on two cores
 //	go run .             the full set: a million documents, more than an hour

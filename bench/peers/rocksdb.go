@@ -161,9 +161,6 @@ func openRocksDB(_ context.Context, dir string, m mode) (store, error) {
 	return s, nil
 }
 
-// chars returns the address of bytes for C.
-func chars(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }
-
 func (s *rocksDB) Upsert(_ context.Context, key partmap.Key, id string, doc []byte) error {
 	k := joinKey(key, id)
 	defer k.release()
