@@ -71,7 +71,7 @@ var maxEntryBytes = int64(8 << 20)
 // entry: one that was Synced or flushed. Errors: ErrNotFound if the container has no such
 // partition.
 func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
-	p := c.partition(id)
+	p := c.now().partition(id)
 	if p == nil {
 		return 0, c.noPartition(id)
 	}

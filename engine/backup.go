@@ -23,34 +23,9 @@ type BackupInfo struct {
 	Files  []BackupFile `json:"files"`            // segment files that belong to it, by number
 }
 
-// BackupFile is a segment file that belongs to a backup.
-type BackupFile struct {
-	Number    uint64 `json:"number"`
-	Size      int64  `json:"size"` // bytes
-	FooterCRC uint32 `json:"footer_crc"`
-	Carried   bool   `json:"carried"` // the stream has it, not that of a parent
-}
-
-// backupInfo returns what a stream says of itself.
-func backupInfo(i *backup.Info) BackupInfo {
-	info := BackupInfo{ID: i.ID, Parent: i.Parent, Store: i.Store, Seq: i.Seq, Time: i.Time, Bytes: i.Bytes}
-	for _, f := range i.Files {
-		info.Files = append(info.Files, BackupFile(f))
-	}
-	return info
-}
-
-// parent returns what an incremental backup has to know of the one before it.
-func (i *BackupInfo) parent() *backup.Info {
-	if i == nil {
-		return nil
-	}
-	parent := &backup.Info{ID: i.ID, Parent: i.Parent, Store: i.Store, Seq: i.Seq, Time: i.Time, Bytes: i.Bytes}
-	for _, f := range i.Files {
-		parent.Files = append(parent.Files, backup.File(f))
-	}
-	return parent
-}
+// BackupFile is a segment file that belongs to a backup. Its fields are Number, Size, in
+// bytes, FooterCRC, and Carried: the stream has it, not that of a parent.
+type BackupFile = backup.File
 
 // BackupOptions are the options of a backup. Nil means none.
 type BackupOptions struct {
@@ -80,14 +55,13 @@ type BackupProgress struct {
 // names the file. After an error, also one of w or ctx, the bytes in w are no backup.
 // Errors: ErrWrongParent if o.Since is not of this store's past.
 func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
-	db = db.now()
 	if w == nil {
 		return BackupInfo{}, invalidf("Backup: no writer is given")
 	}
 	if o == nil {
 		o = new(BackupOptions)
 	}
-	call, err := db.enter(ctx)
+	db, call, err := db.enterNewest(ctx)
 	if err != nil {
 		return BackupInfo{}, err
 	}
@@ -111,7 +85,7 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 func (db *DB) backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
 	b := db.capture()
 	defer b.Release()
-	if err := b.List(o.Since.parent()); err != nil {
+	if err := b.List((*backup.Info)(o.Since)); err != nil {
 		return BackupInfo{}, err
 	}
 	if db.log != nil { // else the store is read-only, and its memtables do not change
@@ -127,7 +101,7 @@ func (db *DB) backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 		progress = func(bytes, total int64) { o.Progress(BackupProgress{Bytes: bytes, Total: total}) }
 	}
 	info, err := b.Write(ctx, w, progress)
-	return backupInfo(&info), err
+	return BackupInfo(info), err
 }
 
 // capture does steps 1 and 2.

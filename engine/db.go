@@ -164,7 +164,7 @@ func (db *DB) Dir() string { return db.dir }
 func (db *DB) ReadOnly() bool { return db.opts.ReadOnly }
 
 // Closed says whether Close was called.
-func (db *DB) Closed() bool { return db.closing.Load() }
+func (db *DB) Closed() bool { return db.now().closing.Load() }
 
 // enter begins a call; the guard must be left when it ends.
 func (db *DB) enter(ctx context.Context) (epoch.Guard, error) {

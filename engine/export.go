@@ -30,8 +30,7 @@ type PartitionContent struct {
 // versions that the export reads are kept until it ends. Errors of w are returned
 // unchanged.
 func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Writer) (PartitionContent, error) {
-	c = c.now()
-	call, err := c.enter(ctx)
+	c, call, err := c.enterNewest(ctx)
 	if err != nil {
 		return PartitionContent{}, err
 	}

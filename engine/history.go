@@ -28,6 +28,7 @@ type PartitionRange struct {
 // the oldest first, in key-space order each. A store remembers the newest 256 of all its
 // containers.
 func (c *Container) History() []PastReshape {
+	c = c.now()
 	db := c.db
 	db.storeManifest.Lock()
 	history, partitions := db.storeManifest.state.History, db.storeManifest.state.Partitions

@@ -110,7 +110,7 @@ func (c *Container) limitKeys(m *manifest.Container) {
 // LimitedKeys returns the logical partitions that have limits of their own, with the
 // limits that hold for them, in the order of their encoded keys.
 func (c *Container) LimitedKeys() iter.Seq2[PartitionKey, KeyLimits] {
-	keys := c.limits.Rules().Keys
+	keys := c.now().limits.Rules().Keys
 	return func(yield func(PartitionKey, KeyLimits) bool) {
 		for _, pk := range slices.Sorted(maps.Keys(keys)) {
 			if !yield(keyOf(pk), KeyLimits(keys[pk])) {
@@ -156,7 +156,7 @@ func (c *Container) Usage(ctx context.Context, pk PartitionKey, o *UsageOptions)
 	if err = c.checkPartitionKey(pk); err != nil {
 		return KeyUsage{}, err
 	}
-	call, err := c.enter(ctx)
+	c, call, err := c.enterNewest(ctx)
 	if err != nil {
 		return KeyUsage{}, err
 	}

@@ -57,6 +57,16 @@ func inNewest[T any](c *Container, begin func(*Container) (T, error)) (T, error)
 	}
 }
 
+// enterNewest begins a call in the newest state of the store.
+func (db *DB) enterNewest(ctx context.Context) (state *DB, call epoch.Guard, err error) {
+	for {
+		state = db.now()
+		if call, err = state.enter(ctx); !errors.Is(err, ErrClosed) || state == db.now() {
+			return state, call, err
+		}
+	}
+}
+
 // beginLoop begins a loop over items: in the state of a snapshot, or else in the newest one.
 func (c *Container) beginLoop(s *Snapshot) (state *Container, loop epoch.Guard, err error) {
 	if s != nil {

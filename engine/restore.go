@@ -51,7 +51,7 @@ func VerifyBackup(ctx context.Context, r io.Reader) ([]BackupInfo, error) {
 	read, err := backup.Verify(ctx, r)
 	var all []BackupInfo
 	for i := range read {
-		all = append(all, backupInfo(&read[i]))
+		all = append(all, BackupInfo(read[i]))
 	}
 	return all, err
 }

@@ -39,7 +39,7 @@ func (e *ShutdownError) Unwrap() error { return e.Err }
 
 // Shutdown closes the store when nothing is under way any more. From its beginning on, what is
 // new is refused with ErrClosed: calls, loops, snapshots, transactions. What is under way may
-// come to its end: calls, loads, loops over scans, queries and changes, the functions of
+// come to its end: calls, loads, loops over scans, queries, changes and findings, the functions of
 // Updates and Views, exports and backups, and snapshots, which can be read until they are
 // closed. An Update that meets a conflict is not run again: it returns ErrClosed. A feed with
 // Follow ends with ErrClosed when it has shown everything.

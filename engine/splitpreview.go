@@ -27,7 +27,7 @@ type SplitPreview struct {
 // the container has no such partition, ErrInvalid for the boundary, *Refusal if Split
 // would be refused.
 func (c *Container) PreviewSplit(ctx context.Context, id PartitionID, o *SplitOptions) (SplitPreview, error) {
-	call, err := c.enter(ctx)
+	c, call, err := c.enterNewest(ctx)
 	if err != nil {
 		return SplitPreview{}, err
 	}

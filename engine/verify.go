@@ -33,10 +33,18 @@ func (f Finding) Error() string {
 // verification could not go on.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		v := newVerifier(ctx, db.now())
+		state, call, err := db.enterNewest(ctx)
+		if err != nil {
+			yield(Finding{}, err)
+			return
+		}
+		loop := state.loops.Enter() // a Refresh or Shutdown lets the loop come to its end
+		defer loop.Leave()
+		call.Leave()
+		v := newVerifier(ctx, state)
 		for step := v.files.Manifests; step != nil; step = v.nextStep() {
 			// No call is held while the caller looks at the findings.
-			err := v.take(step)
+			err = v.take(step)
 			for _, f := range v.found {
 				if !yield(f, nil) {
 					return
@@ -53,7 +61,7 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 
 // take runs a step of a verification inside of a call.
 func (v *verifier) take(step func()) error {
-	call, err := v.db.enter(v.ctx)
+	call, err := v.db.enterAgain(v.ctx)
 	if err != nil {
 		return err
 	}
