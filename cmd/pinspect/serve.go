@@ -48,7 +48,7 @@ func (c *serveCommand) Run(ctx context.Context, env *environment) (err error) {
 	handler := console.Handler(db, &console.Options{
 		Hosts:        c.hosts(listener.Addr().String()),
 		RefreshEvery: c.Refresh,
-		Refresh:      func(ctx context.Context) (*engine.DB, error) { return openStore(ctx, c.Dir) },
+		Refresh:      func(ctx context.Context) (*engine.DB, error) { return db, db.Refresh(ctx) },
 	})
 	fmt.Fprintf(env.stderr, "pinspect: serving %s on http://%s, until interrupted\n", printable(c.Dir), listener.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: time.Minute}
