@@ -26,7 +26,7 @@ func cleaveVariants() []candidate {
 			settings: settings + "; 4 partitions, memory budget 256 MiB, loads in batches of 1 MiB",
 			open: func(ctx context.Context, dir string, m mode) (store, error) {
 				return openCleave(ctx, dir, m, engine.ContainerDef{
-					PartitionKey: []string{keyPath}, Kind: kind, Compression: compression, MinPartitions: cleavePartitions,
+					PartitionKey: []string{m.KeyPath}, Kind: kind, Compression: compression, MinPartitions: cleavePartitions,
 				})
 			},
 		}

@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/workload"
 )
 
 func main() {
@@ -57,14 +58,15 @@ type scale struct {
 	Warmup        time.Duration `json:"warmup_ns"`
 	Duration      time.Duration `json:"duration_ns"` // of each workload
 	Seed          uint64        `json:"seed"`
+	Shape         shape         `json:"shape"`
 	// Limit is the time after which no further repeat begins: a workload that
 	// has one measurement then keeps that one.
 	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
 var (
-	fullScale  = scale{Documents: 1_000_000, KillDocuments: 200_000, Repeats: 3, Warmup: 3 * time.Second, Duration: 4 * time.Second, Seed: 1}
-	quickScale = scale{Documents: 100_000, KillDocuments: 50_000, Repeats: 3, Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond, Seed: 1, Limit: 7 * time.Minute}
+	fullScale  = scale{Documents: 1_000_000, KillDocuments: 200_000, Repeats: 3, Warmup: 3 * time.Second, Duration: 4 * time.Second, Seed: 1, Shape: defaultShape}
+	quickScale = scale{Documents: 100_000, KillDocuments: 50_000, Repeats: 3, Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond, Seed: 1, Shape: defaultShape, Limit: 7 * time.Minute}
 )
 
 // execute runs one command line and returns the exit status.
@@ -76,6 +78,9 @@ func execute(ctx context.Context, args []string) int {
 	duration := flags.Duration("duration", 0, "how long each workload is measured")
 	warmup := flags.Duration("warmup", -1, "how long each workload runs before that")
 	seed := flags.Uint64("seed", 1, "seed of documents and operations")
+	generator := flags.String("generator", defaultShape.Name, "documents: one of the generators of pbench")
+	sizes := flags.String("doc-size", "", "sizes of the documents, such as 100, 16k or lognormal:200..20k; implies the generator "+workload.SizedShape)
+	compressible := flags.Float64("compressible", 0, "with -doc-size: part of each document that is the same in all, from 0 to 1")
 	stores := flags.String("stores", "", "comma-separated stores; default: all of this build")
 	steps := flags.String("workloads", "", "comma-separated workloads, after the load that all need; default: all")
 	dir := flags.String("dir", "", "directory for the stores; default: a temporary one")
@@ -105,6 +110,10 @@ func execute(ctx context.Context, args []string) int {
 		s.Warmup = *warmup
 	}
 	s.Seed = *seed
+	s.Shape = shape{Name: *generator, Sizes: *sizes, Compressible: *compressible}
+	if s.Shape.Sizes != "" && s.Shape.Name == defaultShape.Name {
+		s.Shape.Name = workload.SizedShape
+	}
 	all := candidates()
 	if *list {
 		printList(os.Stdout, all)
@@ -113,6 +122,9 @@ func execute(ctx context.Context, args []string) int {
 	chosen, err := choose(all, *stores, func(c candidate) string { return c.name })
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err == nil {
+		_, err = s.Shape.generator(s.Seed, s.Documents)
 	}
 	var plan []step
 	if err == nil {

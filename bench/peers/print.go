@@ -12,8 +12,8 @@ import (
 // print writes the report as Markdown.
 func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "`%s` on %v\n\n", r.Command, r.Machine)
-	fmt.Fprintf(w, "%s `%s` documents in logical partitions of %s; each workload %v after a warm-up of %v, at most %d times; seed %d.\n\n",
-		number(float64(r.Scale.Documents)), shapeName, number(partitionItems), r.Scale.Duration, r.Scale.Warmup, r.Scale.Repeats, r.Scale.Seed)
+	fmt.Fprintf(w, "%s %v in logical partitions of %s; each workload %v after a warm-up of %v, at most %d times; seed %d.\n\n",
+		number(float64(r.Scale.Documents)), r.Scale.Shape, number(partitionItems), r.Scale.Duration, r.Scale.Warmup, r.Scale.Repeats, r.Scale.Seed)
 	for _, s := range r.Stores {
 		fmt.Fprintf(w, "- **%s** (%s): %s.\n", s.Name, s.Version, s.Settings)
 	}

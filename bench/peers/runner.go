@@ -99,7 +99,7 @@ func (d *runner) step(ctx context.Context, s step) error {
 // measure runs one step on one store.
 func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, err error) {
 	t := task{
-		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Workers: s.workers}, Seed: d.Seed,
+		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Workers: s.workers}, Seed: d.Seed, Shape: d.Shape,
 		Loaded: d.Documents, Documents: d.Documents, Workload: s.workload, Warmup: d.Warmup, Duration: d.Duration,
 		Dir: filepath.Join(d.dir, c.name),
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/workload"
 )
 
 // The test binary is the program that is started for a task.
@@ -27,7 +28,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	all := candidates()
 	d := &runner{
-		scale:      scale{Documents: 1000, KillDocuments: 50, Repeats: 1, Warmup: time.Millisecond, Duration: 5 * time.Millisecond, Seed: 1},
+		scale:      scale{Documents: 1000, KillDocuments: 50, Repeats: 1, Warmup: time.Millisecond, Duration: 5 * time.Millisecond, Seed: 1, Shape: shape{Name: workload.SizedShape, Sizes: "100..2k", Compressible: 0.5}},
 		candidates: all, dir: t.TempDir(), log: io.Discard,
 	}
 	if err := d.run(t.Context(), allSteps); err != nil {

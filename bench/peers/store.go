@@ -38,6 +38,8 @@ const batchBytes = 1 << 20
 type mode struct {
 	Synced  bool `json:"synced"`  // a write returns when it is durable; else when the store has it
 	Workers int  `json:"workers"` // goroutines that will call
+	// KeyPath is the path of the partition key in the documents.
+	KeyPath string `json:"key_path,omitempty"`
 }
 
 // candidate is a store that can be measured.

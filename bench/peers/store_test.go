@@ -16,7 +16,7 @@ import (
 
 func newDocuments(t *testing.T, n int64, partitions int) *measure.Generated {
 	t.Helper()
-	g, err := workload.NewGenerator(workload.Params{Shape: shapeName, Seed: 7, LogicalPartitions: partitions})
+	g, err := workload.NewGenerator(workload.Params{Shape: defaultShape.Name, Seed: 7, LogicalPartitions: partitions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestStores(t *testing.T) {
 		for _, synced := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/synced=%v", c.name, synced), func(t *testing.T) {
 				t.Parallel()
-				testStore(t, c, mode{Synced: synced, Workers: 4})
+				testStore(t, c, mode{Synced: synced, Workers: 4, KeyPath: "/foodGroup"})
 			})
 		}
 	}

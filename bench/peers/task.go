@@ -13,12 +13,33 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// Documents of every run: those of pbench, in logical partitions of 1,000.
-const (
-	shapeName      = "food"
-	keyPath        = "/foodGroup"
-	partitionItems = 1000
-)
+// partitionItems is how many documents a logical partition has.
+const partitionItems = 1000
+
+// shape says which documents of pbench a run has.
+type shape struct {
+	Name         string  `json:"name"`                     // one of workload.Shapes
+	Sizes        string  `json:"document_sizes,omitempty"` // as workload.Params has it
+	Compressible float64 `json:"compressible,omitempty"`
+}
+
+// defaultShape is that of the published figures.
+var defaultShape = shape{Name: "food"}
+
+// generator returns the generator of the first n documents.
+func (s shape) generator(seed uint64, n int64) (*workload.Generator, error) {
+	return workload.NewGenerator(workload.Params{
+		Shape: s.Name, Seed: seed, LogicalPartitions: int(max(n/partitionItems, 1)), Sizes: s.Sizes, Compressible: s.Compressible,
+	})
+}
+
+// String describes the documents.
+func (s shape) String() string {
+	if s.Sizes == "" {
+		return "`" + s.Name + "` documents"
+	}
+	return fmt.Sprintf("`%s` documents of %s, of which %v is the same in all,", s.Name, s.Sizes, s.Compressible)
+}
 
 // task is what one process does with one store.
 type task struct {
@@ -27,6 +48,7 @@ type task struct {
 	Dir       string        `json:"dir"`
 	Mode      mode          `json:"mode"`
 	Seed      uint64        `json:"seed"`
+	Shape     shape         `json:"shape"`
 	Loaded    int64         `json:"loaded"`    // documents of a whole load: they fix the number of logical partitions
 	Documents int64         `json:"documents"` // that exist, or that are to be written
 	Workload  string        `json:"workload,omitempty"`
@@ -94,12 +116,11 @@ func perform(ctx context.Context, t task, report func(result)) (r result, err er
 	if err != nil {
 		return r, err
 	}
-	g, err := workload.NewGenerator(workload.Params{
-		Shape: shapeName, Seed: t.Seed, LogicalPartitions: int(max(t.Loaded/partitionItems, 1)),
-	})
+	g, err := t.Shape.generator(t.Seed, t.Loaded)
 	if err != nil {
 		return r, err
 	}
+	t.Mode.KeyPath = g.KeyPath()
 	j := &job{task: t, ctx: ctx, c: c, docs: measure.NewGenerated(g, t.Documents), figures: make(map[string]float64)}
 	r.Documents = t.Documents
 	switch t.Kind {
