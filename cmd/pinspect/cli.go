@@ -94,7 +94,7 @@ func execute(ctx context.Context, args []string, env *environment) int {
 		kong.Writers(env.stdout, env.stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env, out),
-		kong.Bind(&command.Environment{Stdin: env.stdin, Stdout: out.w, Line: env.newLine(), V: jsonVersion}),
+		kong.Bind(&command.Environment{Stdin: env.stdin, Stdout: out.w, Stderr: env.stderr, Line: env.newLine(), V: jsonVersion}),
 		kong.ExplicitGroups([]kong.Group{{Key: "change", Title: "Commands that change a store:"}}),
 	)
 	if flushErr := out.w.Flush(); flushErr != nil && (err == nil || errors.Is(err, errFound) || errors.As(err, new(command.DiffersError))) {
@@ -121,7 +121,7 @@ func (e *environment) fail(err error) int {
 	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(backupError)) {
 		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store; repair writes what can be read into a new one.")
 	}
-	if errors.As(err, new(findingError)) || errors.As(err, new(*importer.RejectedError)) || errors.Is(err, engine.ErrNotFound) {
+	if errors.As(err, new(findingError)) || errors.As(err, new(*importer.RejectedError)) || errors.As(err, new(*importer.BadRecordError)) || errors.Is(err, engine.ErrNotFound) {
 		return exitFindings
 	}
 	return exitCannotOpen

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/edit"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/importer"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/space"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/storediff"
 	"github.com/cleavestore/cleave/internal/humanize"
@@ -55,6 +56,7 @@ var printed = []jsonfields.Object{
 	{Name: "space: space", Value: space.Report{}},
 	{Name: "diff: difference", Value: storediff.Difference{}},
 	{Name: "diff: diff", Value: storediff.Summary{}},
+	{Name: "import: imported", Value: importer.Done{}},
 	{Name: "create, drop, put, delete, alter, compact: created, dropped, written, deleted, altered, compacted", Value: edit.Done{}},
 }
 

@@ -53,11 +53,12 @@ func (c *config) readBadger(ctx context.Context, w *printer) error {
 			key := item.Key()
 			at := fmt.Sprintf("key %q", key)
 			value, err := item.ValueCopy(nil)
-			var doc []byte
-			if err == nil {
-				doc, err = c.document(bytes.TrimPrefix(key, o.Prefix), value)
+			if err != nil {
+				err = w.print(at, nil, err)
+			} else {
+				err = c.pair(w, at, bytes.TrimPrefix(key, o.Prefix), value)
 			}
-			if err = w.print(at, doc, err); err != nil {
+			if err != nil {
 				return err
 			}
 		}

@@ -49,8 +49,7 @@ func (c *config) readBolt(ctx context.Context, w *printer) error {
 			if v == nil {
 				return w.print(at, nil, errors.New("a bucket inside of the bucket: import it by its own path"))
 			}
-			doc, err := c.document(k, v)
-			return w.print(at, doc, err)
+			return c.pair(w, at, k, v)
 		})
 	})
 }

@@ -4,7 +4,8 @@
 //	pinspect import my.db --from bbolt --db DIR --container users --partition-key /tenant --with bucket=users
 //
 // It prints a line of JSON for each document: {"at": where the source has it, "doc": the
-// document}, or "error" in place of "doc" if there is none. It never writes to the source.
+// document}, or "error" in place of "doc" if there is none. With -value bytes a line has
+// "key", "id" and "bytes" in place of "doc". It never writes to the source.
 // It is a module of its own, so that pinspect stays free of the libraries of other stores.
 package main
 
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	f.StringVar(&c.from, "from", "", "bbolt, badger or sqlite")
 	f.StringVar(&c.bucket, "bucket", "", "bbolt: `path` of the bucket, as in accounts/users")
 	f.StringVar(&c.prefix, "prefix", "", "badger: only keys with this `prefix`, which is cut off")
-	f.StringVar(&c.value, "value", "json", "bbolt, badger: what values are: json, an object each; or base64: any bytes, which become the member \"value\"")
+	f.StringVar(&c.value, "value", "json", "bbolt, badger: what values are: json, an object each; or base64: any bytes, which become the member \"value\"; or bytes: any bytes, for an opaque container")
 	f.StringVar(&c.key, "key", "", "bbolt, badger: the part of the key before the separator becomes this `member`; the rest is the id")
 	f.StringVar(&c.separator, "separator", "/", "bbolt, badger: see -key")
 	f.StringVar(&c.table, "table", "", "sqlite: the `table` to read")
@@ -93,21 +94,28 @@ type printer struct{ out *bufio.Writer }
 type line struct {
 	At    string          `json:"at"`
 	Doc   json.RawMessage `json:"doc,omitempty"`
+	Key   string          `json:"key,omitempty"`
+	ID    string          `json:"id,omitempty"`
+	Bytes []byte          `json:"bytes,omitempty"`
 	Error string          `json:"error,omitempty"`
 }
 
 // print prints a document, or the error that there is in its place.
 func (p *printer) print(at string, doc []byte, err error) error {
-	l := line{At: at, Doc: doc}
+	return p.line(line{At: at, Doc: doc}, err)
+}
+
+// line prints a line, or the error that there is in its place.
+func (p *printer) line(l line, err error) error {
 	if err != nil {
-		l.Doc, l.Error = nil, err.Error()
+		l = line{At: l.At, Error: err.Error()}
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	if err = enc.Encode(l); err != nil { // the document is no JSON
 		text.Reset()
-		err = enc.Encode(line{At: at, Error: err.Error()})
+		err = enc.Encode(line{At: l.At, Error: err.Error()})
 	}
 	if err == nil {
 		_, err = p.out.Write(text.Bytes())
@@ -119,6 +127,25 @@ func (p *printer) print(at string, doc []byte, err error) error {
 type member struct {
 	name  string
 	value []byte // JSON
+}
+
+// pair prints a key and a value of a store of keys and values.
+func (c *config) pair(w *printer, at string, key, value []byte) error {
+	if c.value != "bytes" {
+		doc, err := c.document(key, value)
+		return w.print(at, doc, err)
+	}
+	before, after, ok := strings.Cut(string(key), c.separator)
+	var err error
+	switch {
+	case c.key == "":
+		return errors.New("-value bytes needs -key")
+	case !utf8.Valid(key):
+		err = fmt.Errorf("key %q is no UTF-8", key)
+	case !ok:
+		err = fmt.Errorf("key %q has no %q", key, c.separator)
+	}
+	return w.line(line{At: at, Key: before, ID: after, Bytes: value}, err)
 }
 
 // document makes a document of a key and a value of a store of keys and values.
@@ -144,7 +171,7 @@ func (c *config) document(key, value []byte) ([]byte, error) {
 	case "json":
 		return object(members, value)
 	}
-	return nil, fmt.Errorf("-value %q: want json or base64", c.value)
+	return nil, fmt.Errorf("-value %q: want json, base64 or bytes", c.value)
 }
 
 // object returns an object with members, and those of a second object. A member of both

@@ -100,6 +100,20 @@ func TestBolt(t *testing.T) {
 	if got := docs[`bucket outer/inner, key "c/5"`]; got != `{"id":"c/5","value":"WzFd"}` {
 		t.Errorf("base64: %s", got)
 	}
+	var out bytes.Buffer
+	must(t, run(t.Context(), []string{"-from", "bbolt", "-bucket", "outer/inner", "-value", "bytes", "-key", "owner", name}, &out))
+	for _, want := range []string{
+		`{"at":"bucket outer/inner, key \"c/6\"","key":"c","id":"6","bytes":"eyJuIjox"}`,
+		`{"at":"bucket outer/inner, key \"none\"","error":"key \"none\" has no \"/\""}`,
+		`{"at":"bucket outer/inner, key \"\\xff/7\"","error":"key \"\\xff/7\" is no UTF-8"}`,
+	} {
+		if !strings.Contains(out.String(), want+"\n") {
+			t.Errorf("bytes: no line %s in\n%s", want, &out)
+		}
+	}
+	if err := run(t.Context(), []string{"-from", "bbolt", "-bucket", "outer/inner", "-value", "bytes", name}, &out); err == nil || !strings.Contains(err.Error(), "needs -key") {
+		t.Errorf("bytes without -key: %v", err)
+	}
 }
 
 // TestBoltLive copies a file again and again while a writer keeps two keys equal in each

@@ -16,6 +16,7 @@ import (
 type Environment struct {
 	Stdin  io.Reader
 	Stdout io.Writer
+	Stderr io.Writer // for what is to be read at once
 	Line   *cli.Line // shows progress
 	V      int       // the version of the JSON output
 }

@@ -11,13 +11,18 @@
 //  2. A document is written as the source has it, or it is a reject with the place and the
 //     reason; none is passed over in silence.
 //  3. An import that is run again writes the same documents: they are put by key and id.
+//     After an interruption it goes on behind the last note: see note.
 //  4. All that was written is durable when the command has ended.
+//  5. A record that cannot be written ends the import, unless bad records are to be
+//     skipped: then each is counted.
 package importer
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"slices"
@@ -28,47 +33,63 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/keyadvice"
 )
 
 // Import brings documents into a container.
 type Import struct {
 	Source       string   `arg:"" help:"File or directory to read; - is standard input."`
 	From         string   `default:"ndjson" enum:"ndjson,cosmos-export,bbolt,badger,sqlite" help:"What the source is: ${enum}."`
-	DB           string   `name:"db" required:"" placeholder:"DIR" help:"Directory of the store, made if it is absent."`
+	DB           string   `name:"db" placeholder:"DIR" help:"Directory of the store, made if it is absent. Needed unless --dry-run is given."`
 	Container    string   `required:"" placeholder:"NAME" help:"Container to write to, made if it is absent."`
 	PartitionKey []string `sep:"none" placeholder:"/PATH" help:"Path of the partition key of a container that is made; repeated for up to three levels."`
 	With         []string `sep:"none" placeholder:"NAME=VALUE" help:"How bbolt, badger or sqlite is read: see cleave-migrate --help. May be repeated."`
+	Opaque       bool     `help:"Values of bbolt or badger are bytes: write them as they are into an opaque container. --with key=NAME divides the key of the source into partition key and id."`
 	KeepSystem   bool     `help:"Keep _rid, _self, _etag, _ts, _attachments and _lsn of an export of Cosmos DB."`
 	SkipExisting bool     `help:"Leave documents alone that the container has. Without it they are replaced."`
-	DryRun       bool     `help:"Write to a temporary store and tell what would come of it."`
-	Rejects      string   `type:"path" placeholder:"FILE" help:"Write what is refused here as NDJSON: place, reason, document."`
+	SkipBad      bool     `help:"Count records that cannot be written, and go on. Without it the first one ends the import."`
+	Rejects      string   `type:"path" placeholder:"FILE" help:"Write records that cannot be written here as NDJSON: place, reason, document. Implies --skip-bad."`
+	Restart      bool     `help:"Begin with the first record, also where an import was interrupted."`
+	DryRun       bool     `help:"Write nothing into DIR. Tell what would come of it, and judge the partition key."`
 	JSON         bool     `name:"json" help:"Print JSON: one object."`
 }
 
 // Help returns the long help text.
 func (*Import) Help() string {
-	return `Writes the documents of a source into a container. What the container refuses is counted, and goes to the file of --rejects; the rest is written. To go on after an interrupt, run the command again: documents are put by key and id. The store must not be open elsewhere; the source may be in use, as the pages docs/from-….md tell for each kind.
+	return `Writes the documents of a source into a container. The store must not be open elsewhere; the source may be in use, as the pages docs/from-….md tell for each kind.
+
+After an interruption, also by kill -9, run the same command again: it says where it goes on. The file import.json of the store says how far an import is, and is removed at its end. If the source has changed meanwhile, the import begins with the first record. Standard input, and an import with --skip-existing, always begin there. Documents are put by key and id, so none is there twice.
+
+A record that cannot be written ends the import, with its place and the reason. With --skip-bad such records are counted, and the exit status is 1.
+
+--dry-run counts what cannot be written, and judges the partition key by all documents, as pinspect advise does. Without --partition-key it proposes some.
 
 NDJSON and exports may be compressed by gzip or zstd. An export of Cosmos DB is a JSON array, NDJSON, or answers of the REST interface with "Documents".
 
 Examples:
+  pinspect import export.json --from cosmos-export --container orders --dry-run
   pinspect import cities.ndjson.zst --db DIR --container cities --partition-key /country
-  pinspect import export.json --from cosmos-export --db DIR --container orders --partition-key /customer --dry-run
-  pinspect import my.db --from bbolt --db DIR --container users --partition-key /tenant --with bucket=users`
+  pinspect import my.db --from bbolt --db DIR --container users --partition-key /tenant --with bucket=users
+  pinspect import my.db --from bbolt --db DIR --container blobs --opaque --with bucket=blobs --with key=owner`
 }
 
 // Done is what the command prints as JSON.
 type Done struct {
 	command.Header
-	Read      int64 `json:"read"`    // documents of the source
-	Written   int64 `json:"written"` // of them
-	Skipped   int64 `json:"skipped"` // that the container had
-	Rejected  int64 `json:"rejected"`
-	Bytes     int64 `json:"bytes"` // of the documents written
-	DryRun    bool  `json:"dry_run,omitempty"`
-	Keys      int64 `json:"keys"`        // partition keys of the documents written
-	MoreKeys  bool  `json:"more_keys"`   // keys were counted up to a limit
-	MostOfKey int64 `json:"most_of_key"` // documents of the key that has most
+	Read     int64 `json:"read"`    // records of the source
+	Written  int64 `json:"written"` // of them
+	Skipped  int64 `json:"skipped"` // that the container had
+	Rejected int64 `json:"rejected"`
+	Bytes    int64 `json:"bytes"`       // of the documents written
+	Keyless  int64 `json:"without_key"` // documents written that lack a value of the partition key
+	// ResumedAfter is how many records earlier runs of this import had read.
+	ResumedAfter int64 `json:"resumed_after,omitempty"`
+	DryRun       bool  `json:"dry_run,omitempty"`
+	Keys         int64 `json:"keys"`        // partition keys of the documents that this run wrote
+	MoreKeys     bool  `json:"more_keys"`   // keys were counted up to a limit
+	MostOfKey    int64 `json:"most_of_key"` // documents of the key that has most
+
+	Advice *keyadvice.Report `json:"advice,omitempty"` // of a dry run
 }
 
 // RejectedError says that some documents were refused.
@@ -85,11 +106,27 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the reason of the first.
 func (e *RejectedError) Unwrap() error { return e.First }
 
+// BadRecordError says that an import has ended at a record that cannot be written.
+type BadRecordError struct {
+	At     string // the place in the source
+	Reason error
+}
+
+// Error implements error.
+func (e *BadRecordError) Error() string {
+	return fmt.Sprintf("%s: %v. Correct it and run the command again; or skip such records by --skip-bad, and keep them by --rejects FILE", e.At, e.Reason)
+}
+
+// Unwrap returns the reason.
+func (e *BadRecordError) Unwrap() error { return e.Reason }
+
 // document is one of a source.
 type document struct {
-	at   string // where the source has it
-	body []byte // valid until the next document
-	err  error  // why it is none
+	at   string              // where the source has it
+	body []byte              // valid until the next document
+	key  engine.PartitionKey // of opaque documents only, as id
+	id   string
+	err  error // why it is none
 }
 
 // source is the documents of a source. An error is its end.
@@ -97,6 +134,9 @@ type source = iter.Seq2[document, error]
 
 // Run runs the command.
 func (c *Import) Run(ctx context.Context, env *command.Environment) (err error) {
+	if err = c.check(); err != nil {
+		return err
+	}
 	docs, err := c.open(ctx, env)
 	if err != nil {
 		return err
@@ -108,14 +148,12 @@ func (c *Import) Run(ctx context.Context, env *command.Environment) (err error) 
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	w := &writing{Import: c, env: env, keys: make(map[engine.PartitionKey]int64)}
+	w := &writing{Import: c, env: env, dir: dir, keys: make(map[engine.PartitionKey]int64)}
 	w.done.Header, w.done.DryRun = env.Header("imported"), c.DryRun
-	if c.Rejects != "" {
-		if w.rejects, err = os.OpenFile(c.Rejects, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-			return fmt.Errorf("--rejects: %w", err)
-		}
+	if err = w.identify(); err != nil {
+		return err
 	}
-	err = w.run(ctx, dir, docs)
+	err = w.run(ctx, docs)
 	env.Line.Clear()
 	if w.rejects != nil {
 		err = errors.Join(err, w.rejects.Close())
@@ -123,10 +161,30 @@ func (c *Import) Run(ctx context.Context, env *command.Environment) (err error) 
 	if err != nil {
 		return fmt.Errorf("%w (%s written before)", err, humanize.Plural(w.done.Written, "document", "documents"))
 	}
+	if w.state != "" {
+		if err = removeNote(dir); err != nil {
+			return err
+		}
+	}
 	if err = w.print(); err == nil && w.done.Rejected > 0 {
 		err = &RejectedError{Rejected: w.done.Rejected, First: w.first}
 	}
 	return err
+}
+
+// check looks at the flags.
+func (c *Import) check() error {
+	switch {
+	case c.DB == "" && !c.DryRun:
+		return cli.Usagef("--db DIR says where the store is")
+	case c.Opaque && c.From != "bbolt" && c.From != "badger":
+		return cli.Usagef("--opaque is for bbolt and badger: documents of %s are JSON", c.From)
+	case c.Opaque && !slices.ContainsFunc(c.With, func(with string) bool { return strings.HasPrefix(with, "key=") }):
+		return cli.Usagef("--opaque needs --with key=NAME: the part of each key before the separator becomes the partition key, the rest the id")
+	case c.Opaque && len(c.PartitionKey) > 0:
+		return cli.Usagef("--opaque and --partition-key exclude each other: bytes have no members")
+	}
+	return nil
 }
 
 // open opens the source.
@@ -147,39 +205,184 @@ const countedKeys = 1 << 20
 // writing is an import under way.
 type writing struct {
 	*Import
-	env     *command.Environment
-	rejects *os.File
-	done    Done
-	keys    map[engine.PartitionKey]int64
-	first   error
+	env      *command.Environment
+	dir      string // of the store
+	rejects  *os.File
+	done     Done
+	keys     map[engine.PartitionKey]int64
+	first    error
+	identity string // see note
+	state    string // of the source; "": no notes are written
+	at       string // of the newest record that was taken
+	keyText  string // the partition key of the container
+	survey   *keyadvice.Survey
+
+	last     engine.Meta // of the newest document written
+	lastSeq  uint64
+	unsynced bool // documents were written after the last synced one
+	records  int  // since the last note
+	bytes    int64
 }
 
-// run writes the documents into the store in dir.
-func (w *writing) run(ctx context.Context, dir string, docs source) (err error) {
-	db, err := engine.Open(ctx, dir, nil)
+// identify finds out what the source is, before it is read: a change that comes later is
+// seen when the import goes on.
+func (w *writing) identify() (err error) {
+	if w.Source == "-" || w.SkipExisting || w.DryRun {
+		return nil
+	}
+	w.identity = w.Import.identity()
+	w.state, err = sourceState(w.Source)
+	return err
+}
+
+// run writes the documents into the store.
+func (w *writing) run(ctx context.Context, docs source) (err error) {
+	db, err := engine.Open(ctx, w.dir, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }() // makes durable what is buffered
+	defer func() {
+		closeErr := db.Close() // makes durable what is buffered
+		if closeErr == nil && (errors.As(err, new(*BadRecordError)) || ctx.Err() != nil) {
+			w.unsynced = false
+			closeErr = w.note()
+		}
+		err = errors.Join(err, closeErr)
+	}()
 	container, err := w.container(ctx, db)
 	if err != nil {
 		return err
 	}
+	after, err := w.resume(ctx, db, container)
+	if err != nil {
+		return err
+	}
+	if err = w.openRejects(after); err != nil {
+		return err
+	}
+	if w.DryRun && !w.Opaque {
+		w.survey = keyadvice.NewSurvey(keyadvice.Options{})
+	}
+	passed := int64(0)
 	for doc, err := range docs {
-		if err == nil {
-			err = w.take(ctx, container, &doc)
+		if ctx.Err() != nil {
+			return ctx.Err() // which has ended the companion program, too
+		}
+		if err != nil {
+			return err
+		}
+		if after != nil && passed < after.Read {
+			if passed++; passed == after.Read && doc.at != after.At {
+				return fmt.Errorf("record %s of %s is %s, and was %s when the import was interrupted: --restart begins with the first record", humanize.Count(passed), w.Source, doc.at, after.At)
+			}
+			continue
+		}
+		if err = w.take(ctx, container, &doc); err == nil {
+			err = w.noteIfDue()
 		}
 		if err != nil {
 			return err
 		}
 		if w.done.Read%256 == 0 {
 			w.env.Line.Show(time.Now(), w.progress)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
 		}
 	}
+	if after != nil && passed < after.Read {
+		return fmt.Errorf("%s ends after %s, and had %d when the import was interrupted: --restart begins with the first record", w.Source, humanize.Plural(passed, "record", "records"), after.Read)
+	}
+	if w.survey != nil {
+		return w.judge(ctx, container)
+	}
 	return nil
+}
+
+// resume returns the note behind which the import goes on; nil: it begins with the first
+// record.
+func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.Container) (*note, error) {
+	if w.state == "" {
+		return nil, nil
+	}
+	n, err := readNote(w.dir)
+	if n == nil || err != nil {
+		return nil, err
+	}
+	why := "--restart is given"
+	if !w.Restart {
+		if why, err = n.valid(ctx, db, container, w.identity, w.state); err != nil {
+			return nil, err
+		}
+	}
+	if why != "" {
+		fmt.Fprintf(w.env.Stderr, "pinspect: an import of %s was interrupted behind record %s. This one begins with the first record: %s\n", n.Source, humanize.Count(n.Read), why)
+		return nil, removeNote(w.dir)
+	}
+	fmt.Fprintf(w.env.Stderr, "pinspect: the import goes on behind record %s (%s)\n", humanize.Count(n.Read), n.At)
+	d := &w.done
+	d.Read, d.Written, d.Rejected, d.Bytes, d.Keyless, d.ResumedAfter = n.Read, n.Written, n.Rejected, n.Bytes, n.Keyless, n.Read
+	w.at, w.lastSeq, w.last.ID = n.At, n.Seq, n.ID
+	w.last.Key, err = engine.ParseKey(n.Key)
+	return n, err
+}
+
+// openRejects opens the file of rejects. One that goes on loses what came behind the note.
+func (w *writing) openRejects(after *note) (err error) {
+	if w.Rejects == "" {
+		return nil
+	}
+	if after != nil && after.Rejects == w.Rejects {
+		if w.rejects, err = os.OpenFile(w.Rejects, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
+			err = w.rejects.Truncate(after.RejectsBytes)
+		}
+		if err == nil {
+			_, err = w.rejects.Seek(0, io.SeekEnd)
+		}
+	} else {
+		w.rejects, err = os.OpenFile(w.Rejects, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return cli.Usagef("--rejects: %s exists: name another file", w.Rejects)
+	}
+	if err != nil {
+		return fmt.Errorf("--rejects: %w", err)
+	}
+	return nil
+}
+
+// due tells whether a note is to be written.
+func (w *writing) due() bool {
+	return w.state != "" && (w.records >= noteRecords || w.bytes >= noteBytes)
+}
+
+// noteIfDue writes a note from time to time.
+func (w *writing) noteIfDue() error {
+	if !w.due() || w.unsynced {
+		return nil // the next document is written synced
+	}
+	return w.note()
+}
+
+// note writes a note for the present position. All documents before it are durable.
+func (w *writing) note() error {
+	if w.state == "" || w.unsynced || w.last.ID == "" {
+		return nil
+	}
+	n := note{
+		V: noteVersion, Import: w.identity, Source: w.Source, State: w.state, Container: w.Container,
+		Read: w.done.Read, Written: w.done.Written, Rejected: w.done.Rejected, Bytes: w.done.Bytes, Keyless: w.done.Keyless,
+		At: w.at, Key: w.last.Key.String(), ID: w.last.ID, Seq: w.lastSeq,
+	}
+	if w.rejects != nil {
+		if err := w.rejects.Sync(); err != nil {
+			return fmt.Errorf("--rejects: %w", err)
+		}
+		size, err := w.rejects.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return fmt.Errorf("--rejects: %w", err)
+		}
+		n.Rejects, n.RejectsBytes = w.Rejects, size
+	}
+	w.records, w.bytes = 0, 0
+	return n.write(w.dir)
 }
 
 func (w *writing) progress() string {
@@ -190,10 +393,16 @@ func (w *writing) progress() string {
 func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Container, error) {
 	container, err := db.Container(w.Container)
 	if errors.Is(err, engine.ErrNoContainer) {
-		if len(w.PartitionKey) == 0 {
-			return nil, cli.Usagef("container %q is not there: --partition-key says how to make it", w.Container)
+		wanted := engine.ContainerDef{PartitionKey: w.paths()}
+		switch {
+		case w.Opaque:
+			wanted = engine.ContainerDef{Kind: engine.Opaque, PartitionKey: []string{"/key"}}
+		case len(wanted.PartitionKey) == 0 && w.DryRun:
+			wanted.PartitionKey = []string{"/id"} // only to see which documents are refused
+		case len(wanted.PartitionKey) == 0:
+			return nil, cli.Usagef("container %q is not there: --partition-key says how to make it, and --dry-run proposes one", w.Container)
 		}
-		container, err = db.CreateContainer(ctx, w.Container, engine.ContainerDef{PartitionKey: w.paths()})
+		container, err = db.CreateContainer(ctx, w.Container, wanted)
 		if errors.Is(err, engine.ErrInvalid) {
 			err = cli.Usage(err)
 		}
@@ -201,14 +410,23 @@ func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Contain
 	if err != nil {
 		return nil, err
 	}
-	if def := container.Def(); def.Kind != engine.JSON || len(w.PartitionKey) > 0 && !slices.Equal(def.PartitionKey, w.paths()) {
-		return nil, cli.Usagef("container %q has the partition key %s, or holds no JSON", w.Container, def.KeyText())
+	def := container.Def()
+	switch {
+	case def.Kind != engine.JSON && !w.Opaque:
+		return nil, cli.Usagef("container %q is opaque: --opaque writes bytes into it", w.Container)
+	case def.Kind == engine.JSON && w.Opaque:
+		return nil, cli.Usagef("container %q holds JSON documents: --opaque needs an opaque one", w.Container)
+	case w.Opaque && len(def.PartitionKey) > 1:
+		return nil, cli.Usagef("container %q has partition keys of %d levels, and those of an import have one", w.Container, len(def.PartitionKey))
+	case len(w.PartitionKey) > 0 && !slices.Equal(def.PartitionKey, w.paths()):
+		return nil, cli.Usagef("container %q has the partition key %s, and --partition-key says %s: leave it out, or take another container", w.Container, def.KeyText(), strings.Join(w.paths(), ","))
 	}
+	w.keyText = def.KeyText()
 	return container, nil
 }
 
-func (w *writing) paths() (paths []string) {
-	for _, p := range w.PartitionKey {
+func (c *Import) paths() (paths []string) {
+	for _, p := range c.PartitionKey {
 		paths = append(paths, strings.Split(p, ",")...)
 	}
 	return paths
@@ -216,42 +434,107 @@ func (w *writing) paths() (paths []string) {
 
 // take writes one document, or rejects it.
 func (w *writing) take(ctx context.Context, container *engine.Container, doc *document) error {
-	w.done.Read++
-	if doc.err != nil {
-		return w.reject(doc, doc.err)
+	meta, err := engine.Meta{}, doc.err
+	refused := err != nil
+	if !refused {
+		meta, err = w.write(ctx, container, doc)
 	}
-	write := container.Upsert
-	if w.SkipExisting {
-		write = container.Create
-	}
-	meta, err := write(ctx, doc.body, &engine.WriteOptions{Durability: engine.Buffered})
-	for throttled := (*engine.ThrottledError)(nil); errors.As(err, &throttled); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(throttled.RetryAfter):
-		}
-		meta, err = write(ctx, doc.body, &engine.WriteOptions{Durability: engine.Buffered})
-	}
+	w.records++
+	w.bytes += int64(len(doc.body))
 	switch {
 	case err == nil:
 		w.done.Written++
 		w.done.Bytes += int64(len(doc.body))
-		n, counted := w.keys[meta.Key]
-		if counted || len(w.keys) < countedKeys {
-			w.keys[meta.Key] = n + 1
-			w.done.MostOfKey = max(w.done.MostOfKey, n+1)
-		} else {
-			w.done.MoreKeys = true
+		w.count(meta)
+		if w.survey != nil {
+			if err = w.survey.Add(doc.body); err != nil {
+				return fmt.Errorf("%s: %w", doc.at, err)
+			}
 		}
 	case w.SkipExisting && errors.Is(err, engine.ErrExists):
 		w.done.Skipped++
-	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge), errors.Is(err, engine.ErrUniqueKey), errors.Is(err, engine.ErrLogicalPartitionFull):
-		return w.reject(doc, err)
+	case refused, errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge), errors.Is(err, engine.ErrUniqueKey), errors.Is(err, engine.ErrLogicalPartitionFull):
+		if !w.SkipBad && w.Rejects == "" && !w.DryRun {
+			return &BadRecordError{doc.at, err}
+		}
+		if err = w.reject(doc, err); err != nil {
+			return err
+		}
 	default:
 		return fmt.Errorf("%s: %w", doc.at, err)
 	}
+	w.done.Read++
+	w.at = doc.at
 	return nil
+}
+
+// write writes a document, and waits where the container is throttled.
+func (w *writing) write(ctx context.Context, container *engine.Container, doc *document) (meta engine.Meta, err error) {
+	options := &engine.WriteOptions{Durability: engine.Buffered}
+	if w.due() {
+		options.Durability = engine.Synced
+	}
+	for {
+		switch {
+		case w.Opaque && w.SkipExisting:
+			if _, err = container.Read(ctx, doc.key, doc.id); err == nil {
+				err = engine.ErrExists
+			} else if errors.Is(err, engine.ErrNotFound) { // nobody else writes
+				meta, err = container.Put(ctx, doc.key, doc.id, doc.body, options)
+			}
+		case w.Opaque:
+			meta, err = container.Put(ctx, doc.key, doc.id, doc.body, options)
+		case w.SkipExisting:
+			meta, err = container.Create(ctx, doc.body, options)
+		default:
+			meta, err = container.Upsert(ctx, doc.body, options)
+		}
+		var throttled *engine.ThrottledError
+		if !errors.As(err, &throttled) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return meta, ctx.Err()
+		case <-time.After(throttled.RetryAfter):
+		}
+	}
+	if err == nil {
+		w.last, w.unsynced = meta, options.Durability == engine.Buffered
+		w.lastSeq = max(w.lastSeq, meta.Seq)
+	}
+	return meta, err
+}
+
+// count counts the key of a document that was written.
+func (w *writing) count(meta engine.Meta) {
+	if !w.Opaque && lacksValue(meta.Key) {
+		w.done.Keyless++
+	}
+	n, counted := w.keys[meta.Key]
+	if counted || len(w.keys) < countedKeys {
+		w.keys[meta.Key] = n + 1
+		w.done.MostOfKey = max(w.done.MostOfKey, n+1)
+	} else {
+		w.done.MoreKeys = true
+	}
+}
+
+// lacksValue tells whether a level of a key is undefined.
+func lacksValue(key engine.PartitionKey) bool {
+	quoted := false
+	text := key.String()
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '"':
+			quoted = !quoted
+		case quoted && text[i] == '\\':
+			i++
+		case !quoted && strings.HasPrefix(text[i:], "undefined"):
+			return true
+		}
+	}
+	return false
 }
 
 // print says what was done.
@@ -260,14 +543,24 @@ func (w *writing) print() error {
 	if w.JSON {
 		return w.env.Object(w.done)
 	}
-	verb, more := "written", ""
+	verb := "written"
 	if w.DryRun {
 		verb = "would be written"
 	}
-	if w.done.MoreKeys {
-		more = "more than "
+	keys := fmt.Sprintf(" with %s (%s at most of one)", humanize.Plural(w.done.Keys, "partition key", "partition keys"), humanize.Count(w.done.MostOfKey))
+	switch {
+	case w.DryRun && len(w.PartitionKey) == 0, w.done.ResumedAfter > 0:
+		keys = "" // earlier runs have counted others
+	case w.done.MoreKeys:
+		keys = strings.Replace(keys, " with ", " with more than ", 1)
 	}
-	return w.env.Printf("%s read, %s %s with %s%s (%s at most of one), %s skipped, %s refused\n",
-		humanize.Plural(w.done.Read, "document", "documents"), humanize.Count(w.done.Written), verb, more,
-		humanize.Plural(w.done.Keys, "partition key", "partition keys"), humanize.Count(w.done.MostOfKey), humanize.Count(w.done.Skipped), humanize.Count(w.done.Rejected))
+	err := w.env.Printf("%s read, %s %s%s, %s skipped, %s refused\n",
+		humanize.Plural(w.done.Read, "document", "documents"), humanize.Count(w.done.Written), verb, keys, humanize.Count(w.done.Skipped), humanize.Count(w.done.Rejected))
+	if err == nil && w.done.Keyless > 0 {
+		err = w.env.Printf("%s no value at %s. Is the path right? Documents without a value lie together\n", humanize.Plural(w.done.Keyless, "document has", "documents have"), w.keyText)
+	}
+	if err == nil && w.done.Advice != nil {
+		err = w.printAdvice(w.done.Advice)
+	}
+	return err
 }

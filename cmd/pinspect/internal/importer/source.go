@@ -12,11 +12,13 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -223,6 +225,9 @@ const (
 type Line struct {
 	At    string          `json:"at"`              // where the source has the document
 	Doc   json.RawMessage `json:"doc,omitempty"`   // the document
+	Key   string          `json:"key,omitempty"`   // of an opaque document: its partition key,
+	ID    string          `json:"id,omitempty"`    // its id,
+	Bytes []byte          `json:"bytes,omitempty"` // and its bytes, in base64
 	Error string          `json:"error,omitempty"` // why there is none
 }
 
@@ -244,6 +249,9 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 		}
 		args = append(args, "--"+with)
 	}
+	if c.Opaque {
+		args = append(args, "--value=bytes")
+	}
 	args = append(args, "--", c.Source)
 	return func(yield func(document, error) bool) {
 		running, cancel := context.WithCancel(ctx)
@@ -259,7 +267,7 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 			yield(document{}, err)
 			return
 		}
-		going := decodeLines(out, yield)
+		going := c.decodeLines(out, yield)
 		if !going {
 			cancel()
 			_ = cmd.Wait() // it was ended
@@ -276,7 +284,7 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 const maxCompanionLine = 64 << 20
 
 // decodeLines gives the documents of the companion's lines. It returns false if yield did.
-func decodeLines(in io.Reader, yield func(document, error) bool) bool {
+func (c *Import) decodeLines(in io.Reader, yield func(document, error) bool) bool {
 	l := workload.NewLines(in, companionName, maxCompanionLine)
 	defer l.Close()
 	for text, err := range l.All() {
@@ -288,7 +296,10 @@ func decodeLines(in io.Reader, yield func(document, error) bool) bool {
 			yield(document{}, err)
 			return false
 		}
-		doc := document{at: line.At, body: line.Doc}
+		doc := document{at: c.Source + ": " + line.At, body: line.Doc}
+		if c.Opaque {
+			doc.key, doc.id, doc.body = engine.StringKey(line.Key), line.ID, line.Bytes
+		}
 		if line.Error != "" {
 			doc.err = errors.New(line.Error)
 		}
@@ -308,13 +319,18 @@ func (w *writing) reject(doc *document, reason error) error {
 	if w.rejects == nil {
 		return nil
 	}
-	text, err := json.Marshal(struct {
+	text, raw := string(doc.body), []byte(nil)
+	if !utf8.Valid(doc.body) {
+		text, raw = "", doc.body
+	}
+	line, err := json.Marshal(struct {
 		At     string `json:"at"`
 		Reason string `json:"reason"`
 		Text   string `json:"document,omitempty"`
-	}{doc.at, reason.Error(), string(doc.body)})
+		Bytes  []byte `json:"bytes,omitempty"` // in base64, of what is no text
+	}{doc.at, reason.Error(), text, raw})
 	if err == nil {
-		_, err = w.rejects.Write(append(text, '\n'))
+		_, err = w.rejects.Write(append(line, '\n'))
 	}
 	return err
 }
