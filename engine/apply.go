@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -75,9 +76,9 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 	if p == nil {
 		return 0, c.noPartition(id)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.applied.Index, nil
+	p.Commit.Lock()
+	defer p.Commit.Unlock()
+	return p.Commit.Applied.Index, nil
 }
 
 // ApplyAt applies an entry to a physical partition of a replicated container, and stores
@@ -185,11 +186,11 @@ func (a *application) run(ctx context.Context) error {
 	for ; err != nil; w, err = a.try(ctx) {
 		// What a batch is refused for needs no wait here: the entry's record comes after
 		// it in the log.
-		if err = p.refuse(err, record{}); err != nil {
+		if err = p.refuse(err, physical.Record{}); err != nil {
 			return err
 		}
 	}
-	if err := p.show(w); err != nil || a.skipped {
+	if err := p.Show(w); err != nil || a.skipped {
 		return err
 	}
 	for i, u := range a.commits {
@@ -208,9 +209,7 @@ func (a *application) run(ctx context.Context) error {
 // look looks up, without a lock, the present versions that the batches depend on, and
 // computes the batches' sizes. It returns the entry that the partition had applied last.
 func (a *application) look(ctx context.Context) (before manifest.Applied, err error) {
-	a.p.mu.Lock()
-	before = a.p.mu.applied
-	a.p.mu.Unlock()
+	_, before = a.p.Newest()
 	a.size = 0
 	for i, u := range a.commits {
 		u.at, a.refused[i] = max(a.time, before.Time), nil
@@ -231,38 +230,38 @@ func (a *application) look(ctx context.Context) (before manifest.Applied, err er
 }
 
 // try does steps 2 to 5 once.
-func (a *application) try(ctx context.Context) (record, error) {
+func (a *application) try(ctx context.Context) (physical.Record, error) {
 	p := a.p
 	before, err := a.look(ctx)
 	if err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Commit.Lock()
+	defer p.Commit.Unlock()
 	if err := p.takesLocked(fromEntry); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
-	if a.skipped = a.index <= p.mu.applied.Index; a.skipped {
+	if a.skipped = a.index <= p.Commit.Applied.Index; a.skipped {
 		// The caller may rely on the entry as on one applied now, so it must be as
 		// durable as this call asks for.
-		w := p.newestLocked()
+		w := p.NewestLocked()
 		if a.sync {
-			w.need = w.pos
+			w.Need = w.Pos
 		}
 		return w, nil
 	}
-	if p.mu.applied != before {
-		return record{}, errFilesChanged
+	if p.Commit.Applied != before {
+		return physical.Record{}, errFilesChanged
 	}
 	if before.Index != 0 && a.index != before.Index+1 {
-		return record{}, fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.ID, before.Index, a.index, ErrIndexGap)
+		return physical.Record{}, fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.ID, before.Index, a.index, ErrIndexGap)
 	}
 	return a.applyLocked(manifest.Applied{Index: a.index, Time: max(a.time, before.Time)})
 }
 
 // applyLocked judges the batches, then appends and applies the record. The commit lock is
 // held.
-func (a *application) applyLocked(at manifest.Applied) (record, error) {
+func (a *application) applyLocked(at manifest.Applied) (physical.Record, error) {
 	p := a.p
 	for i, u := range a.commits {
 		if a.refused[i] != nil {
@@ -270,14 +269,14 @@ func (a *application) applyLocked(at manifest.Applied) (record, error) {
 		}
 		_, err := p.judgeBatchLocked(u)
 		if err == errFilesChanged {
-			return record{}, err
+			return physical.Record{}, err
 		}
 		a.refused[i] = err
 	}
-	if p.mu.lastSeq > item.MaxSeq-maxEntrySequences {
-		return record{}, fmt.Errorf("partition %d has come to sequence %d: %w", p.ID, p.mu.lastSeq, errNoSequences)
+	if p.Commit.LastSeq > item.MaxSeq-maxEntrySequences {
+		return physical.Record{}, fmt.Errorf("partition %d has come to sequence %d: %w", p.ID, p.Commit.LastSeq, errNoSequences)
 	}
-	mark := p.mu.lastSeq + 1
+	mark := p.Commit.LastSeq + 1
 	seq := mark
 	a.record = logrecord.AppendMark(a.record[:0], mark, at)
 	for i, u := range a.commits {
@@ -294,7 +293,7 @@ func (a *application) applyLocked(at manifest.Applied) (record, error) {
 	}
 	pos, _, err := p.db.log.AppendCarriedNow(wal.Stream(p.ID), seq, a.record)
 	if err != nil {
-		return record{}, p.db.uncertain(err)
+		return physical.Record{}, p.db.uncertain(err)
 	}
 	active := p.Version.Load().Active
 	next := mark + 1
@@ -303,13 +302,13 @@ func (a *application) applyLocked(at manifest.Applied) (record, error) {
 			continue
 		}
 		if err := u.insertLocked(active, next); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 		next = u.last() + 1
 	}
-	p.mu.applied = at
-	p.c.entryTime.Raise(at.Time)
-	return p.noteLocked(active, seq, pos, a.sync), nil
+	p.Commit.Applied = at
+	p.c.family.EntryTime.Raise(at.Time)
+	return p.NoteLocked(active, seq, pos, a.sync), nil
 }
 
 func (a *application) results() Applied {

@@ -17,8 +17,8 @@ func (s *chores) db() *DB { return (*DB)(s) }
 
 // initWork makes the background work ready to be started.
 func (db *DB) initWork() {
-	db.gate.Init(&db.env, db.chores(), db.opts.manual)
-	db.work = scheduler.New(&db.env, &db.gate, db.chores())
+	db.gate.Init(&db.env.Env, db.chores(), db.opts.manual)
+	db.work = scheduler.New(&db.env.Env, &db.gate, db.chores())
 	db.jobsWanted, db.expiryWanted = scheduler.NewSignal(), scheduler.NewSignal()
 }
 
@@ -105,20 +105,6 @@ func (s *chores) Refused() error {
 func (s *chores) Relieve() {
 	s.work.FlushSoon()
 	s.work.RewriteSoon()
-}
-
-// LastSeq implements scheduler.Partition, as do the methods below; host.go has Data.
-func (p *partition) LastSeq() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.lastSeq
-}
-
-// Freeze gives the partition a new memtable if the present one holds anything.
-func (p *partition) Freeze() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.freezeLocked()
 }
 
 // FlushOldest turns the oldest frozen memtable into a run, unless the partition is

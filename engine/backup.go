@@ -125,15 +125,15 @@ func (db *DB) capture() *backup.Capture {
 func (p *partition) capture(seq uint64) backup.Part {
 	// A write takes its sequence under the commit lock. So once the lock was free, every
 	// write of this partition up to seq is applied.
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := backup.Part{Tree: &p.Tree, Cut: seq, Applied: p.mu.applied}
+	p.Commit.Lock()
+	defer p.Commit.Unlock()
+	at := backup.Part{Tree: &p.Tree, Cut: seq, Applied: p.Commit.Applied}
 	at.Version, at.Release = p.PinVersion()
 	if p.db.log == nil || p.c.def.Replicated { // a replicated partition has sequences of its own
-		at.Cut = p.mu.lastSeq
+		at.Cut = p.Commit.LastSeq
 	}
 	if p.c.def.ChangeRetention > 0 {
-		at.Floor = min(p.mu.lastSeq, at.Cut)
+		at.Floor = min(p.Commit.LastSeq, at.Cut)
 	}
 	return at
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -18,23 +16,6 @@ import (
 // A crash before the carried records are durable finds the old files: they are removed
 // only after that. A crash later finds both, or only the carried records. Replay skips a
 // sequence that an item already has.
-
-// needs returns the sequence up to which a partition's records in a log file are not
-// needed; later records are.
-func (p *partition) needs(file uint64) uint64 {
-	flushed := p.Install.FlushedSeq.Load()
-	if c := p.carried.Load(); c != nil && file < c.file {
-		return max(flushed, c.seq)
-	}
-	return flushed
-}
-
-// carried says that a partition's records up to seq were written again, in log file
-// number file or later ones.
-type carried struct {
-	file uint64
-	seq  uint64
-}
 
 // keptLogFiles is the number of log files past which the log is shrunk even if it is
 // small: each process that is killed leaves one.
@@ -115,89 +96,11 @@ func (db *DB) shrinkLog() (bool, error) {
 	return false, nil
 }
 
-// carry writes the contents of the active memtable to the log again.
+// carry writes the contents of the active memtable to the log again, and releases what the
+// log had of them.
 func (p *partition) carry() error {
-	var c carrying
-	err := p.appendCarried(&c)
-	for err == wal.ErrNoFile { // this ends, as each new file takes at least one record
-		if err = p.db.makeLogFile(); err == nil {
-			err = p.appendCarried(&c)
-		}
+	if err := p.Carry(); err != nil {
+		return err
 	}
-	if err != nil {
-		return p.db.uncertain(err)
-	}
-	if err := p.db.log.Wait(c.end, true); err != nil {
-		return p.db.uncertain(err)
-	}
-	p.carried.Store(&c.mark)
 	return p.db.releaseLog()
-}
-
-// carrying says how far a partition has been carried.
-type carrying struct {
-	after  uint64 // versions up to this sequence were appended, as far as they were needed
-	marked bool   // the mark with the applied entry was appended
-	end    wal.Position
-	mark   carried
-}
-
-// appendCarried appends the versions of the active memtable in the order of sequences,
-// and goes on where an earlier call stopped. Of each item it appends the newest version,
-// unless that was deleted with its logical partition; if the container keeps changes, it
-// appends all versions. No memtable may be frozen: its versions are at or below the mark,
-// and would not be carried.
-func (p *partition) appendCarried(c *carrying) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	guard := p.db.env.Epoch.Enter()
-	defer guard.Leave()
-	c.mark.seq = p.mu.lastSeq
-	v := p.Version.Load()
-	if len(v.Frozen) > 0 || p.Dropped.Load() {
-		return lsm.ErrMoved
-	}
-	batch := logrecord.CarriedBatch{Emit: func(highest uint64, payload []byte) error {
-		pos, file, err := p.db.log.AppendCarriedNow(wal.Stream(p.ID), highest, payload)
-		if err != nil {
-			return err
-		}
-		if c.mark.file == 0 {
-			c.mark.file = file
-		}
-		p.db.counters.carried.Add(int64(len(payload)))
-		c.end = pos
-		return nil
-	}}
-	if p.mu.applied.Index != 0 && !c.marked {
-		if err := batch.Mark(p.mu.lastSeq, p.mu.applied); err != nil {
-			return err
-		}
-		c.marked = true
-	}
-	emit := batch.Emit
-	batch.Emit = func(highest uint64, payload []byte) error {
-		err := emit(highest, payload)
-		if err == nil {
-			c.after = highest
-		}
-		return err
-	}
-	var k item.Key
-	var ver, newest item.Version
-	for _, ref := range v.Active.InOrder(c.after, lsm.MaxSequence) {
-		v.Active.Borrow(ref.Ref, &k, &ver)
-		if p.c.def.ChangeRetention == 0 && lsm.GetFromTable(v.Active, k.Lookup(), lsm.MaxSequence, &newest) && newest.Seq != ver.Seq {
-			continue
-		}
-		if err := batch.Add(&k, &ver); err != nil {
-			return err
-		}
-	}
-	if err := batch.Flush(); err != nil {
-		return err
-	}
-	p.mu.last = max(p.mu.last, c.end)
-	p.mu.synced = max(p.mu.synced, c.end)
-	return nil
 }

@@ -45,7 +45,7 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 		put(1, fmt.Sprint(i)) // fills the first log file
 	}
 	second := c.routing.Load().parts[1]
-	second.freezeLocked()
+	second.FreezeLocked()
 	if err := db.flushAll(ctx, second); err != nil {
 		t.Fatal(err)
 	}

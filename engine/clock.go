@@ -24,14 +24,6 @@ import (
 // foundAtOpen notes a stamp of the store that was found at open.
 func (db *DB) foundAtOpen(stamp int64) { db.stamps.Found(min(stamp, item.MaxTime)) }
 
-// foundStamp notes the stamp of a version that was found at open. Stamps of a replicated
-// container are not the store's own, and are ignored.
-func (p *partition) foundStamp(stamp int64) {
-	if !p.c.def.Replicated {
-		p.db.foundAtOpen(stamp)
-	}
-}
-
 // clockMillis returns the time by the clock, as a time stamp.
 func (db *DB) clockMillis() int64 {
 	return min(max(db.opts.clock().UnixMilli(), 1), item.MaxTime)
@@ -43,7 +35,7 @@ func (db *DB) clockMillis() int64 {
 func (c *Container) nowMillis() int64 {
 	now := c.db.clockMillis()
 	if c.def.Replicated {
-		now = max(now, c.entryTime.Load())
+		now = max(now, c.family.EntryTime.Load())
 	}
 	return now
 }

@@ -3,7 +3,7 @@ package engine
 import (
 	"errors"
 
-	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -30,36 +30,6 @@ import (
 // several versions, and differ in steps 2 to 5. All of them do the rest here. A load and
 // the expirer do 6 and 7 once for several records.
 
-// record is a record of the log whose versions are in the memtable.
-type record struct {
-	seq  uint64       // of its last version
-	pos  wal.Position // its end in the log
-	need wal.Position // the log must be synced up to there before the record is shown
-}
-
-// show does steps 6 and 7.
-func (p *partition) show(w record) error {
-	if err := p.db.await(w.pos, w.need); err != nil {
-		return err
-	}
-	return p.publish(w.seq)
-}
-
-// await waits until the log is written up to pos, and synced up to need.
-func (db *DB) await(pos, need wal.Position) error {
-	if need < pos {
-		if err := db.log.Wait(pos, false); err != nil {
-			return db.uncertain(err)
-		}
-	}
-	if need > 0 {
-		if err := db.log.Wait(need, true); err != nil {
-			return db.uncertain(err)
-		}
-	}
-	return nil
-}
-
 // errFilesChanged says that what was looked up in step 2 may not be true any more.
 var errFilesChanged = errors.New("set of files changed")
 
@@ -67,22 +37,19 @@ var errFilesChanged = errors.New("set of files changed")
 // they are to be done again. If rests is not zero, the refusal depends on a version that
 // readers do not see yet and that a crash may take back: then rests, the newest record of
 // the partition, is shown before.
-func (p *partition) refuse(err error, rests record) error {
+func (p *partition) refuse(err error, rests physical.Record) error {
 	switch {
 	case err == errFilesChanged:
 		return nil
 	case err == wal.ErrNoFile:
-		return p.db.makeLogFile()
-	case rests.seq > 0:
-		if showErr := p.show(rests); showErr != nil {
+		return p.db.env.MakeLogFile()
+	case rests.Seq > 0:
+		if showErr := p.Show(rests); showErr != nil {
 			return showErr
 		}
 	}
 	return err
 }
-
-// makeLogFile makes the log file that an append under a commit lock found missing.
-func (db *DB) makeLogFile() error { return db.uncertain(db.log.MakeFile()) }
 
 // lost fails the store: a version of a record that has its place in the log did not get
 // into the memtable. Versions enter it even above the memory limit, as admit has bounded
@@ -90,33 +57,6 @@ func (db *DB) makeLogFile() error { return db.uncertain(db.log.MakeFile()) }
 func (db *DB) lost(err error) error {
 	db.fail(err)
 	return db.writable()
-}
-
-// noteLocked notes a record whose versions are in the memtable; seq is the last one's
-// sequence, pos the record's end in the log. The commit lock is held.
-func (p *partition) noteLocked(active *memtable.Table, seq uint64, pos wal.Position, sync bool) record {
-	p.mu.last, p.mu.lastSeq = pos, seq
-	if sync || p.mu.allSynced {
-		p.mu.synced = pos
-	} else {
-		p.mu.lazy = pos
-	}
-	if active.Bytes() >= p.db.opts.memtableBytes {
-		p.freezeLocked()
-		p.db.work.FlushSoon()
-	} else if n := active.Reserved(); n != p.mu.reserved {
-		// Other processors write to the cache lines that ripe reads: do not ask for
-		// every record.
-		if p.mu.reserved = n; p.db.gate.Ripe() && p.db.work.MayFlush() {
-			p.db.work.FlushSoon()
-		}
-	}
-	return p.newestLocked()
-}
-
-// newestLocked returns the newest record of the partition. The commit lock is held.
-func (p *partition) newestLocked() record {
-	return record{seq: p.mu.lastSeq, pos: p.mu.last, need: p.mu.synced}
 }
 
 // syncs says whether a write with this durability, or the store's default, waits

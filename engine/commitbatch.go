@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -117,14 +118,14 @@ func (u *commit) run(ctx context.Context) error {
 
 // place does steps 2 to 5 in the partition that the batch belongs to. The caller shows
 // the record.
-func (u *commit) place(ctx context.Context) (*partition, record, error) {
+func (u *commit) place(ctx context.Context) (*partition, physical.Record, error) {
 	if u.tx == nil {
 		u.link() // a transaction has one operation for each item
 	}
 	for {
 		p, err := u.c.route(u.pk.Encoded(), &u.epk)
 		if err != nil {
-			return nil, record{}, err
+			return nil, physical.Record{}, err
 		}
 		w, err := p.applyBatch(ctx, u)
 		if err == lsm.ErrMoved {
@@ -134,7 +135,7 @@ func (u *commit) place(ctx context.Context) (*partition, record, error) {
 		u.charge += spent
 		p.spend(u.pk.Encoded(), spent)
 		if err != nil {
-			return p, record{}, err
+			return p, physical.Record{}, err
 		}
 		u.count()
 		return p, w, nil
@@ -164,19 +165,19 @@ func (u *commit) last() uint64 { return u.first + uint64(u.versions()) - 1 }
 func (u *commit) versions() int { return len(u.ops) + u.claims.Len() }
 
 // applyBatch does steps 2 to 5 in this partition.
-func (p *partition) applyBatch(ctx context.Context, u *commit) (w record, err error) {
+func (p *partition) applyBatch(ctx context.Context, u *commit) (w physical.Record, err error) {
 	size := u.size
 	if u.patches > 0 { // what patches write is known only when they are applied
 		if err = p.lookAheadBatch(ctx, u); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 		if size, err = u.weigh(); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 	}
 	size += u.claimBytes()
 	if u.waited, err = p.db.admit(ctx, p, size); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
 	defer p.db.gate.Done(size)
 	for {
@@ -187,35 +188,35 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (w record, err er
 			w = p.conflict()
 		}
 		if err = p.refuse(err, w); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 	}
 }
 
 // tryBatch does steps 2 to 5 once. The record that comes with an error is what the error
 // rests on: see refuse.
-func (p *partition) tryBatch(ctx context.Context, u *commit) (record, error) {
+func (p *partition) tryBatch(ctx context.Context, u *commit) (physical.Record, error) {
 	if err := p.lookAheadBatch(ctx, u); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
 	size := u.size
 	if u.patches > 0 {
 		var err error
 		if size, err = u.weigh(); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 	}
 	if err := p.measureBatch(ctx, u, size); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
 	if p.db.opts.lookedAhead != nil {
 		p.db.opts.lookedAhead()
 	}
 	since := p.db.waiting()
-	p.mu.Lock()
+	p.Commit.Lock()
 	p.db.waited(since, &u.on.locked)
 	w, err := p.applyBatchLocked(u)
-	p.mu.Unlock()
+	p.Commit.Unlock()
 	if err != nil {
 		u.counted.TakeBack()
 	}
@@ -253,15 +254,15 @@ func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) err
 }
 
 // applyBatchLocked does steps 3 to 5. The commit lock is held.
-func (p *partition) applyBatchLocked(u *commit) (record, error) {
+func (p *partition) applyBatchLocked(u *commit) (physical.Record, error) {
 	if err := p.takesLocked(fromCaller); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
 	if rests, err := p.judgeBatchLocked(u); err != nil {
 		if rests > p.Visible.Load() {
-			return p.newestLocked(), err
+			return p.NewestLocked(), err
 		}
-		return record{}, err
+		return physical.Record{}, err
 	}
 	u.modified = p.db.stamp()
 	payload := u.record[:0]
@@ -272,13 +273,13 @@ func (p *partition) applyBatchLocked(u *commit) (record, error) {
 	u.record = payload
 	first, pos, err := p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, uint32(u.versions()), payload, nil)
 	if err != nil {
-		return record{}, p.db.uncertain(err)
+		return physical.Record{}, p.db.uncertain(err)
 	}
 	active := p.Version.Load().Active
 	if err := u.insertLocked(active, first); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
-	return p.noteLocked(active, u.last(), pos, u.sync), nil
+	return p.NoteLocked(active, u.last(), pos, u.sync), nil
 }
 
 // insertLocked puts the versions of the batch into the memtable, with sequences from
@@ -313,9 +314,9 @@ func (u *commit) version(i int) (item.Key, item.Version) {
 // operations depend on.
 func (p *partition) lookAheadBatch(ctx context.Context, u *commit) error {
 	if u.tx != nil {
-		p.mu.Lock()
-		u.ahead = p.mu.lastSeq
-		p.mu.Unlock()
+		p.Commit.Lock()
+		u.ahead = p.Commit.LastSeq
+		p.Commit.Unlock()
 	}
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()

@@ -13,10 +13,8 @@ import (
 
 	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/cowmap"
-	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/epoch"
-	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keylimits"
@@ -27,10 +25,8 @@ import (
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/memtable"
-	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/throughput"
-	"github.com/cleavestore/cleave/internal/timestamp"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -54,15 +50,13 @@ type Container struct {
 	copyOf     atomic.Uint32           // id of the container that this is an unfinished copy of; 0: none
 	copied     atomic.Bool             // a copy took its place
 	copier     atomic.Pointer[CopyJob] // the job that writes to this container; nil: none
-	family     lsm.Family              // what the partitions have in common
+	family     physical.Family         // what the partitions have in common
 	limits     keylimits.Limits
 	keySizes   keysizes.Rules
 	reindexing indexJobs
 	loadStats  loadstats.Container
-	followers  feed.Followers
 	feeds      feedList
 	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install
-	entryTime  timestamp.Highest              // of a replicated container: the latest time of its entries
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -133,7 +127,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 			db.discard(parts, errors.Is(err, ErrOutcomeUnknown))
 		}
 	}()
-	if _, err := atonce.Do(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].makeFirst() }); err != nil {
+	if _, err := atonce.Do(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].MakeFirst() }); err != nil {
 		return nil, err
 	}
 	if err := db.env.FS.SyncDir(manifest.PartitionsDir); err != nil {
@@ -215,6 +209,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
 	c.family.Levels, c.family.Compression, c.family.ChangeFloor = c.keys.Levels, def.Compression, c.changeFloor
+	c.family.Name, c.family.Replicated, c.family.KeepsChanges = m.Name, def.Replicated, def.ChangeRetention > 0
 	c.family.Indexing.Store(compiled.Index)
 	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
@@ -232,29 +227,10 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 // newPartition builds an empty partition, without files.
 func (c *Container) newPartition(e partmap.Entry) *partition {
 	p := &partition{db: c.db, c: c}
-	p.Env, p.Family = &c.db.env, &c.family
-	p.ID, p.Dir, p.Range = e.ID, manifest.PartitionDir(uint32(e.ID)), e.Range
+	p.Init(&c.db.env, &c.family, e)
 	p.Purgeable = p.purgeableAt
 	p.sizes.Tree, p.sizes.Rules = &p.Tree, &c.keySizes
-	p.Span = memtable.Range{Lo: e.Range.Min.Head(), Hi: e.Range.Max.Head()}
-	if p.Span.Hi > maxHash {
-		p.Span.Hi = maxHash
-	}
-	p.Flushing, p.Compacting = ctxlock.New(locks.Flushing{}), ctxlock.New(locks.Compacting{})
-	p.Install.Dir = manifest.NewDir(c.db.env.FS, p.Dir, manifest.PartitionKind)
-	p.Version.Store(&lsm.Version{Active: memtable.New(c.db.env.Pool, p.Span, 0, c.db.env.Seed)})
 	return p
-}
-
-// maxHash is one past the largest first word of an EPK, whose top two bits are clear.
-const maxHash = 1 << 62
-
-// makeFirst makes the directory and the first manifest of a new partition.
-func (p *partition) makeFirst() error {
-	if err := storedir.MakePartition(p.db.env.FS, p.Dir); err != nil {
-		return err
-	}
-	return p.Install.Dir.Store(&manifest.Files{StoreID: p.db.env.StoreID, Partition: uint32(p.ID)})
 }
 
 // byName returns containers in the order of their names.
@@ -322,9 +298,9 @@ func (db *DB) unlist(name string) ([]*partition, error) {
 	parts := c.routing.Load().parts
 	for _, p := range parts {
 		p.Install.Lock()
-		p.mu.Lock()
-		p.endLocked()
-		p.mu.Unlock()
+		p.Commit.Lock()
+		p.EndLocked()
+		p.Commit.Unlock()
 		p.Install.Unlock()
 	}
 	return parts, nil
@@ -349,7 +325,7 @@ func (db *DB) unlistContainer(c *Container) error {
 	}
 	db.containers.Store(db.containers.Load().Without(c.name))
 	c.dropped.Store(true)
-	c.followers.Signal()
+	c.family.Followers.Signal()
 	db.endCopies(c)
 	return nil
 }

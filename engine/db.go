@@ -16,9 +16,9 @@ import (
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/pressure"
 	"github.com/cleavestore/cleave/internal/rowcache"
 	"github.com/cleavestore/cleave/internal/scheduler"
@@ -40,7 +40,7 @@ const sequenceReserve = 1 << 32
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	env    lsm.Env // what partitions use of the store
+	env    physical.Env // what partitions use of the store
 	dir    string
 	opts   Options
 	opened time.Time
@@ -220,7 +220,7 @@ func (db *DB) fail(cause error) {
 		notify(db, db.opts.Events.BackgroundError, cause)
 		db.gate.Release()
 		for c := range db.containers.Load().Values() {
-			c.followers.Signal()
+			c.family.Followers.Signal()
 		}
 	}
 }
@@ -394,7 +394,7 @@ func (db *DB) reserveSequences() error {
 func (db *DB) abandon() {
 	for _, p := range db.partitions() {
 		if v := p.Version.Load(); v != nil {
-			v.Release(&db.env)
+			v.Release(&db.env.Env)
 		}
 	}
 	db.env.Reclaim.RetryRemovals()

@@ -111,7 +111,7 @@
 //
 // The engine takes its locks in this order. internal/locks declares it, and tests that
 // run with the race detector check it. Under the locks marked * no file is
-// written, synced or renamed. There is one exception: under partition.mu, a writer
+// written, synced or renamed. There is one exception: under partition.commit, a writer
 // that fills the log's buffer writes it.
 //
 //	CopyJob.calls         one call of a CopyJob at a time
@@ -125,7 +125,7 @@
 //	DB.storeManifest      the store manifest
 //	DB.pins *             sequences that readers have pinned
 //	keysizes.counting     the size of one logical partition, while it is counted
-//	partition.mu *        the commit lock: order of writes; several: in key order
+//	partition.commit *    the commit lock: order of writes; several: in key order
 //	partition.versionMu * changes of the version that readers load
 //
 // All other locks come last: no lock of the table is taken under them. They are

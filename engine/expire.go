@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physical"
 )
 
 // A feed of all versions shows that an item has expired. An expiry is no write and
@@ -95,7 +96,7 @@ func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error 
 	r := requests.Get().(*request)
 	defer r.release()
 	var failed error
-	var newest record
+	var newest physical.Record
 	for i := range gone {
 		r.setTombstone(gone[i].Key.PK, gone[i].Key.ID)
 		r.precondition, r.ifMatch, r.sync = stale, ETag(gone[i].Seq), false
@@ -108,8 +109,8 @@ func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error 
 		}
 		newest = w
 	}
-	if newest.seq == 0 {
+	if newest.Seq == 0 {
 		return failed
 	}
-	return errors.Join(p.show(newest), failed)
+	return errors.Join(p.Show(newest), failed)
 }

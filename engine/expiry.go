@@ -81,9 +81,8 @@ func (db *DB) purgeable() int64 {
 func (p *partition) purgeableAt() int64 {
 	at := p.db.purgeable()
 	if p.c.def.Replicated {
-		p.mu.Lock()
-		at = min(at, p.mu.applied.Time)
-		p.mu.Unlock()
+		_, entry := p.Newest()
+		at = min(at, entry.Time)
 	}
 	return at
 }

@@ -86,7 +86,7 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 		},
 	}
 	if o.Follow {
-		shows.Followers = &c.followers
+		shows.Followers = &c.family.Followers
 	}
 	if f.Feed, err = feed.New(ctx, containerFeed{c}, from.at, shows); err != nil {
 		return nil, err
@@ -182,9 +182,9 @@ func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 		return visible, 0
 	}
 	// Writes that asked for a sync become visible after it.
-	p.mu.Lock()
-	lazy = p.mu.lazy
-	p.mu.Unlock()
+	p.Commit.Lock()
+	lazy = p.Commit.Lazy
+	p.Commit.Unlock()
 	if p.db.log.Synced() >= lazy {
 		return visible, lazy
 	}

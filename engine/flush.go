@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physical"
 )
 
 // A flush goes through these steps:
@@ -34,7 +35,7 @@ func (p *partition) writeOldest(ctx context.Context) error {
 	// Only a flush removes memtables, and a partition has one flush at a time: mem
 	// stays without a guard.
 	mem := v.Frozen[len(v.Frozen)-1]
-	if err := p.show(record{seq: mem.LastSeq, pos: mem.Last, need: mem.Synced}); err != nil {
+	if err := p.Show(physical.Record{Seq: mem.LastSeq, Pos: mem.Last, Need: mem.Synced}); err != nil {
 		return err
 	}
 	start := db.opts.clock()
@@ -43,7 +44,7 @@ func (p *partition) writeOldest(ctx context.Context) error {
 		return err
 	}
 	db.env.Reclaim.Retire(func() {
-		mem.LetGo(&db.env)
+		mem.LetGo(&db.env.Env)
 		db.gate.Release()
 	})
 	took := db.clockSince(start)
@@ -100,7 +101,7 @@ func (db *DB) flushAll(ctx context.Context, p *partition) error {
 		db.gate.Flushed(nil)
 	}
 	if p.c.def.Replicated {
-		return p.noteEntries()
+		return p.NoteEntries()
 	}
 	return nil
 }

@@ -90,9 +90,6 @@ func (h *host) Wait(ctx context.Context, err error) error { return h.db.untilAdm
 // ReadError reports an error of the storage layers.
 func (h *host) ReadError(err error) error { return h.db.readError(err) }
 
-// Data returns the partition's memtables and files.
-func (p *partition) Data() *lsm.Tree { return &p.Tree }
-
 // Pin pins the newest visible sequence.
 func (p *partition) Pin(by pins.Reader) (at, installEpoch uint64, ok bool) {
 	at = p.db.env.Pins.Take(by, p.Visible.Load, p.db.opts.clock())
@@ -100,7 +97,7 @@ func (p *partition) Pin(by pins.Reader) (at, installEpoch uint64, ok bool) {
 		p.db.env.Pins.Release(by, at)
 		return 0, 0, false
 	}
-	return at, p.installEpoch, true
+	return at, p.InstallEpoch, true
 }
 
 // Load returns the present version.
@@ -109,7 +106,7 @@ func (p *partition) Load(installEpoch uint64) (*lsm.Version, error) {
 	if p.Dropped.Load() {
 		return nil, p.gone() // v may be the empty version that retire put there
 	}
-	if p.installEpoch > installEpoch {
+	if p.InstallEpoch > installEpoch {
 		return nil, ErrReplaced
 	}
 	return v, nil

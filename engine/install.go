@@ -170,7 +170,7 @@ func (in *installation) build(ctx context.Context) error {
 	v.SetRuns(runs)
 	p.Version.Store(&v)
 	at := in.source.Head.At
-	p.mu.lastSeq, p.mu.applied = in.source.Head.Seq, at
+	p.Commit.LastSeq, p.Commit.Applied = in.source.Head.Seq, at
 	p.Visible.Store(in.source.Head.Seq)
 	if err := p.StoreFiles(runs, in.source.Head.Seq, at, nil); err != nil {
 		return err
@@ -258,8 +258,8 @@ func (in *installation) swap() (err error) {
 	m := manifest.Partition{ID: uint32(in.p.ID), Container: c.id, Min: slices.Clone(in.source.Range.Min.Bytes()), Max: slices.Clone(in.source.Range.Max.Bytes())}
 	for _, p := range in.old {
 		m.Parents = append(m.Parents, uint32(p.ID))
-		in.p.parents = append(in.p.parents, p.ID)
-		in.p.installEpoch = max(in.p.installEpoch, p.installEpoch+1)
+		in.p.Parents = append(in.p.Parents, p.ID)
+		in.p.InstallEpoch = max(in.p.InstallEpoch, p.InstallEpoch+1)
 	}
 	r.ids = []manifest.Partition{m}
 	if err := r.makeRouting(); err != nil {
@@ -270,19 +270,18 @@ func (in *installation) swap() (err error) {
 	}
 	// From here on the installation only goes forward. Writes to the old partitions
 	// since the commit point are lost with the partitions.
-	r.lockParents()
-	defer r.unlockParents()
-	for _, p := range in.old {
-		if err := r.appendFence(p); err != nil {
-			_ = db.uncertain(err) // this fails the store, if need be
-		}
+	heirs := r.succession()
+	heirs.Lock()
+	defer heirs.Unlock()
+	if err := heirs.FenceLocked(); err != nil {
+		_ = db.uncertain(err) // this fails the store, if need be
 	}
-	in.p.mu.last = db.log.Appended()
+	in.p.Commit.Last = db.log.Appended()
 	r.inheritMeters()
-	c.entryTime.Raise(in.source.Head.At.Time)
+	c.family.EntryTime.Raise(in.source.Head.At.Time)
 	c.routing.Store(r.routing)
 	for _, p := range in.old {
-		p.endLocked()
+		p.EndLocked()
 	}
 	return nil
 }

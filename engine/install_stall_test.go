@@ -193,10 +193,10 @@ func TestWritesBesideInstall(t *testing.T) {
 	}}
 	installed := background(s.install)
 	<-gate.reached
-	if !p.mu.TryLock() {
+	if !p.Commit.TryLock() {
 		t.Error("the commit lock is held over the sync of the store manifest")
 	} else {
-		p.mu.Unlock()
+		p.Commit.Unlock()
 		must(t, s.apply("meanwhile", 100))
 		must(t, s.fill(1))
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/cleavestore/cleave/internal/physical"
 )
 
 // LoadOptions are the options of a load. Nil means none.
@@ -141,7 +143,7 @@ type loadBatch struct {
 // loaded is what a batch wrote to a partition.
 type loaded struct {
 	p      *partition
-	newest record
+	newest physical.Record
 }
 
 // add applies one document, unpublished.
@@ -187,7 +189,7 @@ func (l *loader) addUnique(ctx context.Context, r *request) error {
 }
 
 // note adds a record of a partition, newer than those noted before.
-func (b *loadBatch) note(p *partition, w record) {
+func (b *loadBatch) note(p *partition, w physical.Record) {
 	for i := range b.parts {
 		if b.parts[i].p == p {
 			b.parts[i].newest = w
@@ -219,14 +221,14 @@ func (l *loader) commit(ctx context.Context) error {
 
 // show waits for the log once, then shows what the batch wrote.
 func (b *loadBatch) show(db *DB) error {
-	var all record
+	var all physical.Record
 	for _, e := range b.parts {
-		all.pos, all.need = max(all.pos, e.newest.pos), max(all.need, e.newest.need)
+		all.Pos, all.Need = max(all.Pos, e.newest.Pos), max(all.Need, e.newest.Need)
 	}
-	err := db.await(all.pos, all.need)
+	err := db.env.Await(all.Pos, all.Need)
 	if err == nil {
 		for _, e := range b.parts {
-			err = errors.Join(err, e.p.publish(e.newest.seq))
+			err = errors.Join(err, e.p.Publish(e.newest.Seq))
 		}
 	}
 	return err

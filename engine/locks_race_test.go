@@ -32,14 +32,14 @@ func TestLockChecker(t *testing.T) {
 			defer p.Flushing.Unlock()
 			take(&p.Compacting)
 		}},
-		{"DB.storeManifest (rank 90) is taken under partition.mu", func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
+		{"DB.storeManifest (rank 90) is taken under partition.commit", func() {
+			p.Commit.Lock()
+			defer p.Commit.Unlock()
 			s.docs.divide()
 		}},
-		{"MANIFEST-0000000002.tmp under partition.mu", func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
+		{"MANIFEST-0000000002.tmp under partition.commit", func() {
+			p.Commit.Lock()
+			defer p.Commit.Unlock()
 			_ = p.StoreFiles(nil, 0, manifest.Applied{}, nil)
 		}},
 	} {

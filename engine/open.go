@@ -111,6 +111,7 @@ func (db *DB) open(ctx context.Context) error {
 	if db.log, err = wal.Create(db.env.FS, manifest.LogDir, recovery, nextSeq, db.logOptions()); err != nil {
 		return err
 	}
+	db.env.Log = db.log
 	db.tellDropped(recovery)
 	if err := db.sweep(); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 
 	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/cowmap"
@@ -46,7 +45,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		}
 		containers[c.name] = c
 		for _, p := range c.routing.Load().parts {
-			p.parents = parents[p.ID]
+			p.Parents = parents[p.ID]
 			all = append(all, p)
 		}
 	}
@@ -65,10 +64,10 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 	var shared lsm.SharedFiles
 	done, err := atonce.Do(ctx, db.opts.atOnce, len(parts), func(i int) error {
 		p := parts[i]
-		found, err := p.open(&shared)
+		found, err := p.Open(&db.storeManifest.state, &shared, db.bears)
 		if p.db.bears(err) {
 			found = append(found, err)
-			err = p.SetAside(err, p.parents)
+			err = p.SetAside(err, p.Parents)
 		}
 		aside[i] = found
 		if err != nil {
@@ -82,37 +81,4 @@ func (db *DB) openAll(ctx context.Context, parts []*partition) error {
 		}
 	}
 	return err
-}
-
-// open loads the manifest of a partition and opens its files. aside are the reasons
-// why files were set aside.
-func (p *partition) open(shared *lsm.SharedFiles) (aside []error, err error) {
-	names, err := p.db.env.FS.List(p.Dir)
-	if err != nil {
-		return nil, err
-	}
-	p.Env.NamesTaken(names)
-	var m manifest.Files
-	if err = p.Install.Dir.LoadListed(names, &m); err != nil {
-		return nil, err
-	}
-	if err = p.db.storeManifest.state.CheckFiles(uint32(p.ID), &m); err != nil {
-		return nil, fault.Corrupt(p.db.env.FS.Path(path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation()))), 0, "%w", err)
-	}
-	p.leftovers = m.Leftovers(names)
-	p.Install.FlushedSeq.Store(m.FlushedSeq)
-	p.Visible.Store(m.FlushedSeq)
-	p.mu.lastSeq = m.FlushedSeq
-	p.Install.Applied = m.Applied.OrZero()
-	p.mu.applied = p.Install.Applied
-	p.c.entryTime.Raise(p.mu.applied.Time)
-	p.Inherits.Store(&m.Inherits)
-	p.ChangeFloor.Store(m.ChangeFloor)
-	p.mu.mixed = len(m.Inherits) > 0
-	// New files get numbers from m.Floor on. If the process ends before a manifest
-	// names a new file, the next open knows by the number that it is left over.
-	p.Env.NumberTaken(max(m.Floor, 1) - 1)
-	aside, err = p.OpenRuns(&m, shared, p.db.bears)
-	p.foundStamp(p.Version.Load().NewestStamp())
-	return aside, err
 }

@@ -48,7 +48,7 @@ func (db *DB) openReadOnly(ctx context.Context) error {
 		}
 		before, last = now, err.Error()
 		for _, p := range db.partitions() {
-			p.Version.Load().Release(&db.env)
+			p.Version.Load().Release(&db.env.Env)
 		}
 		db.containers.Store(nil)
 		select { // leaves the processor to the writer

@@ -36,10 +36,9 @@ func (db *DB) openRoot() error {
 // partitions that the store manifest does not list. Other unknown files stay.
 func (db *DB) sweep() error {
 	for _, p := range db.partitions() {
-		if err := p.Sweep(p.leftovers); err != nil {
+		if err := p.SweepLeftovers(); err != nil {
 			return err
 		}
-		p.leftovers = nil
 	}
 	listed := func(id uint32) bool { return db.storeManifest.state.Partition(id) != nil }
 	return storedir.Sweep(db.env.FS, listed, func(dir string, err error) {

@@ -29,7 +29,7 @@ func (r *reshape) prepare(ctx context.Context) error {
 	for i, rng := range r.plan.Children {
 		child := r.c.newPartition(partmap.Entry{ID: PartitionID(r.ids[i].ID), Range: rng})
 		for _, p := range r.parents {
-			child.parents = append(child.parents, p.ID)
+			child.Parents = append(child.Parents, p.ID)
 			child.ChangeFloor.Store(max(child.ChangeFloor.Load(), p.ChangeFloor.Load()))
 		}
 		r.children = append(r.children, child)
@@ -88,7 +88,7 @@ func (r *reshape) link(ctx context.Context, child *partition) error {
 	child.Install.FlushedSeq.Store(flushed)
 	child.Inherits.Store(&inherits)
 	child.Install.Applied = r.parents[0].Install.Applied
-	child.installEpoch = r.parents[0].installEpoch
+	child.InstallEpoch = r.parents[0].InstallEpoch
 	return child.Install.Dir.Store(child.Manifest(child.Version.Load().Runs, flushed, child.Install.Applied, inherits))
 }
 

@@ -177,7 +177,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 			return Item{}, c.gone()
 		}
 	}
-	if p.installEpoch > as.installEpoch {
+	if p.InstallEpoch > as.installEpoch {
 		return Item{}, ErrReplaced
 	}
 	now := as.now

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/replay"
 	"github.com/cleavestore/cleave/wal"
@@ -69,7 +68,7 @@ func (db *DB) makeRoom(ctx context.Context) error {
 				largest = p
 			}
 		}
-		if !largest.freezeLocked() {
+		if !largest.FreezeLocked() {
 			return nil
 		}
 		if err := largest.FlushOldest(ctx); err != nil {
@@ -88,34 +87,16 @@ func (db *DB) noteFlushed(ctx context.Context) error {
 			continue
 		}
 		p.Install.Behind = false
-		if p.freezeLocked() {
+		if p.FreezeLocked() {
 			if err := p.FlushOldest(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := p.StoreFiles(p.Version.Load().Runs, p.mu.lastSeq, p.mu.applied, nil); err != nil {
+		if err := p.StoreFiles(p.Version.Load().Runs, p.Commit.LastSeq, p.Commit.Applied, nil); err != nil {
 			return err
 		}
 	}
 	db.env.Reclaim.Now()
 	return nil
-}
-
-// NoteVersion implements replay.Partition, as do NoteEntry and Data.
-func (p *partition) NoteVersion(v *item.Version) {
-	p.mu.lastSeq = max(p.mu.lastSeq, v.Seq)
-	p.Visible.Store(max(p.Visible.Load(), v.Seq))
-	p.foundStamp(v.Modified)
-}
-
-// NoteEntry notes an entry that replay found in a record of the log. last is the
-// sequence of the record.
-func (p *partition) NoteEntry(last uint64, at manifest.Applied) {
-	p.mu.lastSeq = max(p.mu.lastSeq, last)
-	p.Visible.Store(max(p.Visible.Load(), last))
-	if at.Index > p.mu.applied.Index {
-		p.mu.applied = at
-	}
-	p.c.entryTime.Raise(at.Time)
 }

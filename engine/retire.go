@@ -11,13 +11,9 @@ import (
 )
 
 // A physical partition that was in use, and was dropped with its container or replaced by
-// others, goes in two steps. endLocked ends its writes, under the locks that change the
+// others, goes in two steps. EndLocked ends its writes, under the locks that change the
 // routing table. retire then releases what it has. A partition that was never committed
 // is discarded.
-
-// endLocked ends a partition: no call is routed to it any more, nothing is written to it,
-// and background work in it gives up. The commit lock is held.
-func (p *partition) endLocked() { p.Dropped.Store(true) }
 
 // retire releases partitions that have ended. From then on late readers find an empty
 // partition. Memory, files and directories are released when the last reader has left;
@@ -36,7 +32,7 @@ func (db *DB) retire(parts []*partition) {
 	}
 	db.env.Reclaim.Retire(func() {
 		for _, v := range gone {
-			v.Release(&db.env)
+			v.Release(&db.env.Env)
 		}
 		db.gate.Release()
 		for i, p := range parts {
@@ -57,7 +53,7 @@ func (db *DB) retire(parts []*partition) {
 func (db *DB) endStreams(parts []*partition) {
 	ended := false
 	for _, p := range parts {
-		if p.heirs.Load() == nil {
+		if !p.Replaced() {
 			db.log.Forget(wal.Stream(p.ID))
 			ended = true
 		}

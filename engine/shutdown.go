@@ -69,7 +69,7 @@ func (db *DB) Shutdown(ctx context.Context) (err error) {
 func (db *DB) shutdown(ctx context.Context) error {
 	db.draining.Store(true)
 	for _, c := range db.containers.Load().All() {
-		c.followers.Signal()
+		c.family.Followers.Signal()
 	}
 	for pause := 100 * time.Microsecond; !db.closing.Load(); pause = min(2*pause, 20*time.Millisecond) {
 		left := db.underWay()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -60,16 +61,15 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 	var last, synced wal.Position
 	parts := c.routing.Load().parts
 	for _, p := range parts {
-		p.mu.Lock()
-		last, synced = max(last, p.mu.last), max(synced, p.mu.synced)
-		p.mu.Unlock()
+		newest, _ := p.Newest()
+		last, synced = max(last, newest.Pos), max(synced, newest.Need)
 	}
-	if err := db.await(last, synced); err != nil {
+	if err := db.env.Await(last, synced); err != nil {
 		db.env.Pins.Release(by, s.seq)
 		return nil, err
 	}
 	for _, p := range parts {
-		if err := p.publish(s.seq); err != nil {
+		if err := p.Publish(s.seq); err != nil {
 			db.env.Pins.Release(by, s.seq)
 			return nil, err
 		}
@@ -129,17 +129,15 @@ func (s *Snapshot) takeCuts() error {
 // be shown, and returns the entry that it belongs to.
 func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	db := p.db
-	c := cut{end: p.Range.Max, installEpoch: p.installEpoch}
+	c := cut{end: p.Range.Max, installEpoch: p.InstallEpoch}
 	var at manifest.Applied
-	var newest record
+	var newest physical.Record
 	// While a sequence is pinned, the versions that it sees are kept.
 	c.seq = db.env.Pins.Take(by, func() uint64 {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		at, newest = p.mu.applied, p.newestLocked()
-		return newest.seq
+		newest, at = p.Newest()
+		return newest.Seq
 	}, db.opts.clock())
-	err := p.show(newest)
+	err := p.Show(newest)
 	if err != nil {
 		db.env.Pins.Release(by, c.seq)
 	}

@@ -23,7 +23,6 @@ type counters struct {
 	reindexes, reindexedBytes     atomic.Int64
 	stalls, stalledNanos          atomic.Int64
 	conflicts                     atomic.Int64
-	carried                       atomic.Int64
 	listenerPanics, eventsDropped atomic.Int64
 	clockSetBack                  atomic.Int64
 	scans, queries                atomic.Int64
@@ -181,7 +180,7 @@ func (db *DB) stats(partitions bool) Stats {
 		Stalls: c.stalls.Load(), Stalled: time.Duration(c.stalledNanos.Load()),
 		Reindexes: c.reindexes.Load(), ReindexedBytes: c.reindexedBytes.Load(),
 		Conflicts:    c.conflicts.Load(),
-		CarriedBytes: c.carried.Load(),
+		CarriedBytes: db.env.Carried.Load(),
 		ClockSetBack: c.clockSetBack.Load(), FutureStamp: db.futureStamp(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.env.Pool.Used(), HeldBytes: db.env.Pool.Held(),
@@ -233,7 +232,7 @@ func (p *partition) stats() PartitionStats {
 	s := PartitionStats{
 		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(),
 		MemtableBytes: v.Active.Bytes(), Memtables: len(v.Frozen),
-		Parents: p.parents, Inherits: len(p.Inherited()) > 0,
+		Parents: p.Parents, Inherits: len(p.Inherited()) > 0,
 		Runs: len(v.Runs), Flushed: p.Install.FlushedSeq.Load(), Visible: p.Visible.Load(),
 	}
 	s.Load = p.c.loadStats.Load(&p.loadStats, p.db.uptime())

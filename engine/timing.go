@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/jobtrace"
 	"github.com/cleavestore/cleave/internal/latency"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -110,9 +111,9 @@ func (db *DB) waited(since time.Duration, d *time.Duration) {
 }
 
 // showTimed is show, which adds its time to what a call has waited for.
-func (p *partition) showTimed(w record, on *waits) error {
+func (p *partition) showTimed(w physical.Record, on *waits) error {
 	since := p.db.waiting()
-	err := p.show(w)
+	err := p.Show(w)
 	p.db.waited(since, &on.log)
 	return err
 }

@@ -27,6 +27,7 @@ func (db *DB) initEnv() {
 	}
 	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
 	e.Clock = o.clock
+	e.Gate, e.Work, e.Stamps, e.MemtableBytes = &db.gate, db.work, &db.stamps, o.memtableBytes
 	e.Uncertain = db.uncertain
 	e.Failed = func() bool { return db.failure.Load() != nil }
 	e.Background = db.backgroundError

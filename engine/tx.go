@@ -288,7 +288,7 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey) (*Tx, error) 
 		p := rt.parts[rt.table.Find(&epk)]
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
 		if !p.Dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.installEpoch, now: c.nowMillis()}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, now: c.nowMillis()}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
 		db.env.Pins.Release(pins.Transaction, at)

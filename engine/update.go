@@ -17,6 +17,7 @@ import (
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pacing"
+	"github.com/cleavestore/cleave/internal/physical"
 )
 
 // UpdateOptions are the options of UpdateWith. Nil means none.
@@ -211,7 +212,7 @@ func (u *commit) validate(ctx context.Context, p *partition, v *lsm.Version) err
 // validateLocked checks the memtables again if the partition was written to since
 // validate. The commit lock is held.
 func (u *commit) validateLocked(p *partition, v *lsm.Version) error {
-	if p.mu.lastSeq <= u.ahead {
+	if p.Commit.LastSeq <= u.ahead {
 		return nil // nothing was written since
 	}
 	reads := &u.tx.update.reads
@@ -230,11 +231,11 @@ func (u *commit) ItemKey(i int) item.Key { return u.key(u.ops[i].id()) }
 
 // conflict counts a conflict. It returns the newest record of the partition: once that is
 // shown, the next try of the transaction reads the version that it conflicts with.
-func (p *partition) conflict() record {
+func (p *partition) conflict() physical.Record {
 	p.db.counters.conflicts.Add(1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.newestLocked()
+	p.Commit.Lock()
+	defer p.Commit.Unlock()
+	return p.NewestLocked()
 }
 
 // callUpdate is the one place from which the functions of Updates are called.

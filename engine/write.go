@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -240,7 +241,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d pr
 
 // place does steps 2 to 5 in the partition that the item belongs to. The caller shows
 // the record.
-func (c *Container) place(ctx context.Context, r *request) (*partition, record, error) {
+func (c *Container) place(ctx context.Context, r *request) (*partition, physical.Record, error) {
 	r.waited, r.spent, r.on = 0, 0, waits{}
 	limited := r.key.PK
 	if r.from == fromCopy {
@@ -249,7 +250,7 @@ func (c *Container) place(ctx context.Context, r *request) (*partition, record, 
 	for {
 		p, err := c.route(limited, &r.epk)
 		if err != nil {
-			return nil, record{}, err
+			return nil, physical.Record{}, err
 		}
 		w, err := p.apply(ctx, r)
 		if err == lsm.ErrMoved {
@@ -272,36 +273,36 @@ func (c *Container) place(ctx context.Context, r *request) (*partition, record, 
 func (r *request) size() int { return len(r.key.PK) + len(r.key.ID) + len(r.ver.Body) }
 
 // apply does steps 2 to 5 in this partition.
-func (p *partition) apply(ctx context.Context, r *request) (w record, err error) {
+func (p *partition) apply(ctx context.Context, r *request) (w physical.Record, err error) {
 	size := int64(r.size())
 	if r.waited, err = p.db.admit(ctx, p, size); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
 	defer p.db.gate.Done(size)
 	for {
 		var ahead presentVersion
 		if r.conditional() {
 			if ahead, err = p.lookAhead(r); err != nil {
-				return record{}, err
+				return physical.Record{}, err
 			}
 		}
 		if err = p.measure(ctx, r); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 		if p.db.opts.lookedAhead != nil {
 			p.db.opts.lookedAhead()
 		}
 		since := p.db.waiting()
-		p.mu.Lock()
+		p.Commit.Lock()
 		p.db.waited(since, &r.on.locked)
 		w, err = p.applyLocked(r, &ahead)
-		p.mu.Unlock()
+		p.Commit.Unlock()
 		if err == nil {
 			break
 		}
 		r.counted.TakeBack()
 		if err = p.refuse(err, w); err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 	}
 	if r.key.OfPartition() {
@@ -322,15 +323,15 @@ func (p *partition) measure(ctx context.Context, r *request) error {
 
 // applyLocked does steps 3 to 5. The record that comes with an error is what the error
 // rests on: see refuse. The commit lock is held.
-func (p *partition) applyLocked(r *request, ahead *presentVersion) (record, error) {
+func (p *partition) applyLocked(r *request, ahead *presentVersion) (physical.Record, error) {
 	if err := p.takesLocked(r.from); err != nil {
-		return record{}, err
+		return physical.Record{}, err
 	}
 	if r.conditional() {
 		if early, err := p.checkLocked(r, ahead); early {
-			return p.newestLocked(), err
+			return p.NewestLocked(), err
 		} else if err != nil {
-			return record{}, err
+			return physical.Record{}, err
 		}
 	}
 	r.ver.Modified = p.db.stamp()
@@ -340,15 +341,15 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (record, erro
 	r.head = logrecord.AppendHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err := p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, 1, r.head, r.ver.Body)
 	if err != nil {
-		return record{}, p.db.uncertain(err)
+		return physical.Record{}, p.db.uncertain(err)
 	}
 	r.ver.Seq = seq
 	// Memtables are taken out of use only under the commit lock.
 	active := p.Version.Load().Active
 	if err := active.Put(&r.key, &r.ver, true); err != nil {
-		return record{}, p.db.lost(err)
+		return physical.Record{}, p.db.lost(err)
 	}
-	return p.noteLocked(active, seq, pos, r.sync), nil
+	return p.NoteLocked(active, seq, pos, r.sync), nil
 }
 
 // lookAhead finds the present version of the request's item without a lock.

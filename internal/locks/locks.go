@@ -26,7 +26,7 @@ type (
 	StoreManifest struct{} // DB.storeManifest
 	Pins          struct{} // DB.pins
 	Counting      struct{} // of keysizes.Sizes, for each key
-	Commit        struct{} // partition.mu
+	Commit        struct{} // partition.commit
 	Version       struct{} // partition.versionMu
 
 	// No lock of this list is taken under those that follow.
@@ -59,7 +59,7 @@ func (Counting) Order() order      { return order{Name: "keysizes.counting", Ran
 
 // Order lets the writer that fills the buffer of the log write it.
 func (Commit) Order() order {
-	return order{Name: "partition.mu", Rank: 110, Many: true, NoIO: true, But: manifest.LogDir}
+	return order{Name: "partition.commit", Rank: 110, Many: true, NoIO: true, But: manifest.LogDir}
 }
 
 func (Version) Order() order { return order{Name: "partition.versionMu", Rank: 120, NoIO: true} }

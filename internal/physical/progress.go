@@ -1,0 +1,77 @@
+package physical
+
+import "github.com/cleavestore/cleave/internal/manifest"
+
+// progress is the newest sequence and entry of a partition's parents when the partition
+// took over.
+type progress struct {
+	seq uint64
+	manifest.Applied
+}
+
+// sortMixed ends the memtable in which replay has mixed records of several streams.
+func (p *Partition) sortMixed() {
+	p.Commit.Lock()
+	defer p.Commit.Unlock()
+	if p.Commit.mixed {
+		if !p.FreezeLocked() {
+			p.Commit.left = progress{p.Commit.LastSeq, p.Commit.Applied}
+		}
+		p.Commit.mixed = false // at most an empty memtable
+	}
+}
+
+// EndInheritance calls flush, which flushes the oldest memtable of the partition, until
+// the partition inherits nothing any more.
+func (p *Partition) EndInheritance(flush func() error) error {
+	if p.Lost != nil {
+		return nil // what it inherits is not known
+	}
+	p.sortMixed()
+	for len(p.Inherited()) > 0 && !p.Dropped.Load() {
+		if !p.Version.Load().HoldsInherited() {
+			return p.forgetParents()
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		p.Env.Reclaim.NowIfManual()
+	}
+	return nil
+}
+
+// forgetParents ends the inheritance of a partition that holds nothing of its parents in
+// memory.
+func (p *Partition) forgetParents() error {
+	p.Install.Lock()
+	defer p.Install.Unlock()
+	if p.Dropped.Load() || len(p.Inherited()) == 0 {
+		return nil
+	}
+	upTo, at := p.Install.FlushedSeq.Load(), p.Install.Applied
+	if p.Family.Replicated {
+		// Entries that wrote nothing have left no memtable.
+		p.Commit.Lock()
+		if left := p.Commit.left; left.seq > upTo {
+			upTo, at = left.seq, left.Applied
+		}
+		p.Commit.Unlock()
+	}
+	return p.StoreFiles(p.Version.Load().Runs, upTo, at, nil)
+}
+
+// NoteEntries stores the newest entry in the manifest of a partition that holds nothing in
+// memory. An entry that wrote nothing leaves no memtable, so no flush stores it.
+func (p *Partition) NoteEntries() error {
+	p.Install.Lock()
+	defer p.Install.Unlock()
+	p.Commit.Lock()
+	v := p.Version.Load()
+	empty := v.Active.Versions() == 0 && len(v.Frozen) == 0 && !p.Dropped.Load()
+	last, at := p.Commit.LastSeq, p.Commit.Applied
+	p.Commit.Unlock()
+	if !empty || last <= p.Install.FlushedSeq.Load() || len(p.Inherited()) > 0 {
+		return nil
+	}
+	return p.StoreFiles(v.Runs, last, at, nil)
+}

@@ -1,0 +1,83 @@
+package physical
+
+import (
+	"path"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/manifest"
+)
+
+// Open loads the manifest of the partition, which the store manifest must suit, and opens
+// its files. Files that cannot be read are set aside where bears says so; aside are the
+// reasons.
+func (p *Partition) Open(store *manifest.Store, shared *lsm.SharedFiles, bears func(error) bool) (aside []error, err error) {
+	names, err := p.Env.FS.List(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	p.Env.NamesTaken(names)
+	var m manifest.Files
+	if err = p.Install.Dir.LoadListed(names, &m); err != nil {
+		return nil, err
+	}
+	if err = store.CheckFiles(uint32(p.ID), &m); err != nil {
+		return nil, fault.Corrupt(p.Env.FS.Path(path.Join(p.Dir, manifest.Name(p.Install.Dir.Generation()))), 0, "%w", err)
+	}
+	p.leftovers = m.Leftovers(names)
+	p.Install.FlushedSeq.Store(m.FlushedSeq)
+	p.Visible.Store(m.FlushedSeq)
+	p.Commit.LastSeq = m.FlushedSeq
+	p.Install.Applied = m.Applied.OrZero()
+	p.Commit.Applied = p.Install.Applied
+	p.Family.EntryTime.Raise(p.Commit.Applied.Time)
+	p.Inherits.Store(&m.Inherits)
+	p.ChangeFloor.Store(m.ChangeFloor)
+	p.Commit.mixed = len(m.Inherits) > 0
+	// New files get numbers from m.Floor on. If the process ends before a manifest
+	// names a new file, the next open knows by the number that it is left over.
+	p.Env.NumberTaken(max(m.Floor, 1) - 1)
+	aside, err = p.OpenRuns(&m, shared, bears)
+	p.foundStamp(p.Version.Load().NewestStamp())
+	return aside, err
+}
+
+// SweepLeftovers removes what a crash left in the directory of the partition.
+func (p *Partition) SweepLeftovers() error {
+	err := p.Sweep(p.leftovers)
+	if err == nil {
+		p.leftovers = nil
+	}
+	return err
+}
+
+// foundStamp notes the stamp of a version that was found at open. Stamps of a replicated
+// container are not the store's own, and are ignored.
+func (p *Partition) foundStamp(stamp int64) {
+	if !p.Family.Replicated {
+		p.Env.Stamps.Found(min(stamp, item.MaxTime))
+	}
+}
+
+// Data returns the partition's memtables and files. It implements replay.Partition and
+// scheduler.Partition; NoteVersion and NoteEntry implement the former.
+func (p *Partition) Data() *lsm.Tree { return &p.Tree }
+
+// NoteVersion notes a version that replay has put into the memtable.
+func (p *Partition) NoteVersion(v *item.Version) {
+	p.Commit.LastSeq = max(p.Commit.LastSeq, v.Seq)
+	p.Visible.Store(max(p.Visible.Load(), v.Seq))
+	p.foundStamp(v.Modified)
+}
+
+// NoteEntry notes an entry that replay found in a record of the log. last is the
+// sequence of the record.
+func (p *Partition) NoteEntry(last uint64, at manifest.Applied) {
+	p.Commit.LastSeq = max(p.Commit.LastSeq, last)
+	p.Visible.Store(max(p.Visible.Load(), last))
+	if at.Index > p.Commit.Applied.Index {
+		p.Commit.Applied = at
+	}
+	p.Family.EntryTime.Raise(at.Time)
+}
