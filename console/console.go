@@ -80,6 +80,7 @@ type handler struct {
 	store   *store
 	watcher *watcher
 	largest largestKeys
+	refused refusedKeys
 	readers chan struct{} // a place for each reading of documents under way
 	mux     *http.ServeMux
 }

@@ -4,8 +4,8 @@
 //	http.Handle("/debug/cleave/", http.StripPrefix("/debug/cleave", console.Handler(db, nil)))
 //
 // The page shows the key space of each container with its physical partitions, their sizes
-// and load, the splits as they happen, hot and large logical partitions, refused calls,
-// stalls, jobs, feeds, what holds overwritten versions, memory and disk. It answers
+// and load, the splits as they happen, hot and large logical partitions and those with
+// refused calls, how long calls take, stalls, jobs, feeds, what holds overwritten versions, memory and disk. It answers
 // queries with their plans, lists documents, and weighs a cut before it is made.
 // docs/console.md describes the page and the JSON that it is made of.
 //
@@ -13,8 +13,8 @@
 //
 //  1. Nothing runs between requests: no goroutine, no timer. Nobody looks: nothing is
 //     paid.
-//  2. However many look, DB.Stats is called once a second at most, and less often where a
-//     call takes longer than a twentieth of that.
+//  2. However many look, DB.Stats and DB.Metrics are called once a second at most, and less
+//     often where the calls take longer than a twentieth of that.
 //  3. What an answer holds is bounded, whatever the store holds: partitions are added up to
 //     what a screen can show, lists come in pages, scans and queries end at a time limit.
 //  4. The store is only read, unless Options allow a change; then by POST from the page's

@@ -27,13 +27,15 @@ type keyRow struct {
 
 // keysView is the answer of api/keys.
 type keysView struct {
-	Hot     []keyRow `json:"hot"`
-	Largest []keyRow `json:"largest"`
-	Looked  int64    `json:"looked"`   // logical partitions that were compared
-	Partial bool     `json:"partial"`  // the time did not suffice for all
-	Taken   int64    `json:"taken"`    // when, in milliseconds since the Unix epoch
-	Limit   int64    `json:"limit"`    // bytes of a logical partition, at most
-	Refresh float64  `json:"again_in"` // seconds until the largest are looked for again
+	Hot     []keyRow     `json:"hot"`
+	Limited bool         `json:"limited"` // whether keys have limits of their throughput
+	Refused []refusedRow `json:"refused"` // those with the most refused calls first
+	Largest []keyRow     `json:"largest"`
+	Looked  int64        `json:"looked"`   // logical partitions that were compared
+	Partial bool         `json:"partial"`  // the time did not suffice for all
+	Taken   int64        `json:"taken"`    // when, in milliseconds since the Unix epoch
+	Limit   int64        `json:"limit"`    // bytes of a logical partition, at most
+	Refresh float64      `json:"again_in"` // seconds until the largest are looked for again
 }
 
 // Bounds of the search for the largest logical partitions.
@@ -59,6 +61,9 @@ func (h *handler) serveKeys(r *http.Request) (any, error) {
 		}
 		v := *found
 		v.Hot = []keyRow{}
+		if v.Limited, v.Refused, err = h.refused.find(r.Context(), c); err != nil {
+			return nil, err
+		}
 		for _, k := range c.Hot(largestRows) {
 			v.Hot = append(v.Hot, keyRow{
 				Key: k.Key.String(), Place: placeOf(k.Key.EPK().String()), Partition: k.Partition,

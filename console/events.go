@@ -2,10 +2,12 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // keptEvents is how many events an Events keeps.
@@ -36,7 +38,7 @@ func (e *Events) Listener(next *engine.EventListener) *engine.EventListener {
 		*l = *next
 	}
 	l.Flushed = then(l.Flushed, func(v engine.FlushEvent) {
-		e.add("flush", v.Container, "partition %d: %d versions, %d bytes in %v", v.Partition, v.Items, v.Bytes, v.Duration.Round(time.Millisecond))
+		e.add("flush", v.Container, "partition %d: %s, %s in %v", v.Partition, humanize.Plural(v.Items, "version", "versions"), humanize.Bytes(v.Bytes), v.Duration.Round(time.Millisecond))
 	})
 	l.Compacted = then(l.Compacted, func(v engine.CompactionEvent) {
 		kind := "compaction"
@@ -45,20 +47,20 @@ func (e *Events) Listener(next *engine.EventListener) *engine.EventListener {
 		} else if v.Reindex {
 			kind = "reindex"
 		}
-		e.add(kind, v.Container, "partition %d: %d runs, %d bytes to %d in %v", v.Partition, v.Runs, v.BytesIn, v.BytesOut, v.Duration.Round(time.Millisecond))
+		e.add(kind, v.Container, "partition %d: %s, %s to %s in %v", v.Partition, humanize.Plural(v.Runs, "run", "runs"), humanize.Bytes(v.BytesIn), humanize.Bytes(v.BytesOut), v.Duration.Round(time.Millisecond))
 	})
 	l.Stalled = then(l.Stalled, func(v engine.StallEvent) {
 		e.add("stall", "", "a write to partition %d waited %v for memory", v.Partition, v.Waited.Round(time.Millisecond))
 	})
 	l.Reshaped = then(l.Reshaped, func(v engine.ReshapeEvent) {
 		if v.Err != nil {
-			e.add(v.Kind.String(), v.Container, "of %v ended: %v", v.Parents, v.Err)
+			e.add(v.Kind.String(), v.Container, "of %s ended: %v", idsOf(v.Parents), v.Err)
 			return
 		}
-		e.add(v.Kind.String(), v.Container, "%v became %v; writes waited %v", v.Parents, v.Children, v.Pause.Round(time.Microsecond))
+		e.add(v.Kind.String(), v.Container, "%s became %s; writes waited %v", idsOf(v.Parents), idsOf(v.Children), v.Pause.Round(time.Microsecond))
 	})
 	l.NearlyFull = then(l.NearlyFull, func(v engine.NearlyFullEvent) {
-		e.add("nearly full", v.Container, "%v holds %d of %d bytes", v.Key, v.Bytes, v.Limit)
+		e.add("nearly full", v.Container, "%v holds %s of %s", v.Key, humanize.Bytes(v.Bytes), humanize.Bytes(v.Limit))
 	})
 	l.ClockSetBack = then(l.ClockSetBack, func(v engine.ClockEvent) {
 		e.add("clock", "", "the clock was set back to %v", v.Clock.UTC())
@@ -69,6 +71,15 @@ func (e *Events) Listener(next *engine.EventListener) *engine.EventListener {
 	l.CorruptionFound = then(l.CorruptionFound, func(err error) { e.add("damage", "", "%v", err) })
 	l.BackgroundError = then(l.BackgroundError, func(err error) { e.add("error", "", "%v", err) })
 	return l
+}
+
+// idsOf writes the numbers of partitions for people.
+func idsOf(ids []engine.PartitionID) string {
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = fmt.Sprint(id)
+	}
+	return strings.Join(text, " and ")
 }
 
 // then returns a function that calls two; the first may be nil.

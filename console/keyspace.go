@@ -104,6 +104,20 @@ func heatOf(cs *engine.ContainerStats, s *sample) func(*engine.PartitionStats) f
 	}
 }
 
+// heat returns what a partition consumes; false: the sample does not have it.
+func (s *sample) heat(container string, id engine.PartitionID) (float64, bool) {
+	cs := s.index[container]
+	if cs == nil {
+		return 0, false
+	}
+	for i := range cs.Partitions {
+		if p := &cs.Partitions[i]; p.ID == id {
+			return finite(heatOf(cs, s)(p)), true
+		}
+	}
+	return 0, false
+}
+
 // placeOf returns where in the key space an EPK in hexadecimal digits lies: 0 to 1.
 func placeOf(epk string) float64 {
 	digits := (epk + "0000000000000000")[:16]

@@ -11,20 +11,23 @@ import (
 
 // storeView is the answer of api/store.
 type storeView struct {
-	Title    string            `json:"title"`
-	Dir      string            `json:"dir"`
-	Now      int64             `json:"now"` // of the sample
-	State    string            `json:"state"`
-	Problem  string            `json:"problem,omitempty"`
-	Can      map[string]bool   `json:"can"`
-	Stats    engine.Stats      `json:"stats"` // without its containers
-	Count    int               `json:"containers"`
-	Parts    int               `json:"physical_partitions"`
-	Total    Total             `json:"total"`
-	Series   []Point           `json:"series"` // later than since
-	Jobs     []engine.JobStats `json:"jobs"`
-	Events   []Event           `json:"events"` // later than event
-	Recorded bool              `json:"events_recorded"`
+	Title   string          `json:"title"`
+	Dir     string          `json:"dir"`
+	Now     int64           `json:"now"` // of the sample
+	State   string          `json:"state"`
+	Problem string          `json:"problem,omitempty"`
+	Can     map[string]bool `json:"can"`
+	Stats   engine.Stats    `json:"stats"` // without its containers
+	Count   int             `json:"containers"`
+	Parts   int             `json:"physical_partitions"`
+	Total   Total           `json:"total"`
+	Series  []Point         `json:"series"` // later than since
+	// Latency says how long calls took in the last LatencySeconds.
+	Latency        []CallTimes       `json:"latency"`
+	LatencySeconds float64           `json:"latency_seconds"`
+	Jobs           []engine.JobStats `json:"jobs"`
+	Events         []Event           `json:"events"` // later than event
+	Recorded       bool              `json:"events_recorded"`
 }
 
 // listed bounds the lists in an answer that no page divides.
@@ -69,6 +72,7 @@ func (h *handler) serveStore(r *http.Request) (any, error) {
 	v.Stats.Damage = cut(v.Stats.Damage, 0, listed)
 	v.Jobs = cut(s.jobs, 0, listed)
 	v.Series = h.watcher.points(sinceOf(r))
+	v.Latency, v.LatencySeconds = s.latency, s.window.Seconds()
 	after, err := number(r.URL.Query(), "event", 0, 0, 1<<53)
 	if err != nil {
 		return nil, err
@@ -210,6 +214,10 @@ func (h *handler) serveCut(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := h.sample(r)
+	if err != nil {
+		return nil, err
+	}
 	return h.container(r, q.Get("name"), func(_ *engine.DB, c *engine.Container) (any, error) {
 		ctx, done, err := h.reading(r.Context())
 		if err != nil {
@@ -245,6 +253,9 @@ func (h *handler) serveCut(r *http.Request) (any, error) {
 		}
 		v.LeftUnits += (load - known) * left
 		v.RightUnits += (load - known) * (1 - left)
+		if shown, ok := s.heat(c.Name(), p.Partition); ok && load > 0 { // the two sides make up what the page shows
+			v.LeftUnits, v.RightUnits = v.LeftUnits*shown/load, v.RightUnits*shown/load
+		}
 		return v, nil
 	})
 }

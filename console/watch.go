@@ -10,7 +10,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 )
 
-// sampleEvery is the least time between two calls of DB.Stats.
+// sampleEvery is the least time between two calls of DB.Stats and DB.Metrics.
 const sampleEvery = time.Second
 
 // seriesLength is how many points the series of a store and of a container keep.
@@ -26,9 +26,13 @@ type sample struct {
 	stats  engine.Stats
 	jobs   []engine.JobStats
 	closed bool
+	times  times
 	point  Point
-	before *sample // the one before, without its own
-	index  map[string]*engine.ContainerStats
+	// latency says how long calls took in the time window before.
+	latency []CallTimes
+	window  time.Duration
+	before  *sample // the one before, without its own
+	index   map[string]*engine.ContainerStats
 }
 
 // Point is a point of the series of a store: rates since the point before.
@@ -40,6 +44,10 @@ type Point struct {
 	Units     float64 `json:"load_ru_per_s"`
 	Throttled float64 `json:"throttled_per_s"`
 	Stalls    float64 `json:"stalls_per_s"`
+	// ReadP99 and WriteP99 are how long calls took of late, in nanoseconds: 99 of 100 took
+	// no longer. 0: there were none.
+	ReadP99  int64 `json:"read_p99_ns"`
+	WriteP99 int64 `json:"write_p99_ns"`
 }
 
 // watcher takes samples when a page asks, and remembers the last ones.
@@ -50,6 +58,7 @@ type watcher struct {
 	due     time.Time
 	first   chan struct{} // closed when there is a first sample
 	series  []Point
+	times   []times             // of the samples before, the oldest first
 	watched []*watchedContainer // the one that was asked for last comes last
 }
 
@@ -93,6 +102,7 @@ func (h *handler) sample(r *http.Request) (*sample, error) {
 	s := h.take(before)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.latencies(s)
 	if w.last == nil {
 		close(w.first)
 	}
@@ -113,15 +123,16 @@ func (h *handler) take(before *sample) *sample {
 	if s.closed && before != nil {
 		s.stats = before.stats
 	} else {
-		s.stats, s.jobs = db.Stats(), db.Jobs()
+		s.stats, s.jobs, s.times = db.Stats(), db.Jobs(), timesOf(db, begun)
 	}
 	s.took = time.Since(begun)
 	for i := range s.stats.Containers {
 		s.index[s.stats.Containers[i].Name] = &s.stats.Containers[i]
 	}
 	s.point = Point{Time: s.at.UnixMilli()}
-	_, units := s.totals()
-	s.point.Units = finite(units)
+	for i := range s.stats.Containers {
+		s.point.Units += totalOf(&s.stats.Containers[i]).Units
+	}
 	if before == nil || s.closed {
 		return s
 	}
@@ -130,23 +141,11 @@ func (h *handler) take(before *sample) *sample {
 	s.before = &last
 	seconds := s.at.Sub(last.at).Seconds()
 	rate := func(now, then int64) float64 { return finite(max(0, float64(now-then)) / seconds) }
-	throttled, _ := s.totals()
-	throttledBefore, _ := last.totals()
 	a, b := &s.stats, &last.stats
 	s.point.Reads, s.point.Writes = rate(a.Reads, b.Reads), rate(a.Writes+a.Deletes, b.Writes+b.Deletes)
 	s.point.Bytes, s.point.Stalls = rate(a.WrittenBytes, b.WrittenBytes), rate(a.Stalls, b.Stalls)
-	s.point.Throttled = rate(throttled, throttledBefore)
+	s.point.Throttled = rate(int64(s.times.refused), int64(last.times.refused))
 	return s
-}
-
-// totals adds up all partitions.
-func (s *sample) totals() (throttled int64, units float64) {
-	for i := range s.stats.Containers {
-		t := totalOf(&s.stats.Containers[i])
-		throttled += t.Throttled
-		units += t.Units
-	}
-	return throttled, units
 }
 
 // watch returns the rows of a container, later than a time, and keeps more of them from

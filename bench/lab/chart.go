@@ -8,11 +8,12 @@ import (
 	"github.com/cleavestore/cleave/internal/harness"
 )
 
-// chartCommand draws the pictures of the README from results.
+// chartCommand draws the pictures of the documents.
 type chartCommand struct {
 	Peers chartPeersCommand `cmd:"" help:"Draw the throughput of Cleave beside that of other stores, from the JSON file of bench/peers."`
 	Split chartSplitCommand `cmd:"" help:"Draw the response times across a split, from a directory of pbench run --out."`
 	Model chartModelCommand `cmd:"" help:"Draw how a tenant finds its physical partition, and what a split does."`
+	Page  chartPageCommand  `cmd:"" help:"Take a picture of a page, such as the console, in a browser."`
 }
 
 // svgFlag says where a picture goes.

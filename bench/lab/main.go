@@ -22,7 +22,7 @@ type commands struct {
 	Cold    coldCommand    `cmd:"" help:"Read a store larger than memory at random, beside a bare loop of reads of its files."`
 	Feed    feedCommand    `cmd:"" help:"Follow the change feed beside buffered puts, through a split and a kill: how far behind it is, and whether every change comes once."`
 	CatchUp catchUpCommand `cmd:"" name:"catchup" help:"Read the change feed of a store from the start, a time or a position: how fast, and with how much memory."`
-	Chart   chartCommand   `cmd:"" help:"Draw pictures of the README from results of bench/peers and pbench."`
+	Chart   chartCommand   `cmd:"" help:"Draw the pictures of the documents, from results of bench/peers and pbench or of a page."`
 
 	FeedLife feedLifeCommand `cmd:"" hidden:""`
 }

@@ -1,0 +1,242 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/chromium"
+)
+
+// hostile are names that would do something if they were read as HTML.
+const (
+	hostile      = `<img src=x onerror="window.broken=1"><script>window.broken=1</script>`
+	hostileQuote = `"'><svg onload=window.broken=1>`
+)
+
+// browse starts a browser, and the page of a handler in it. It skips the test where no
+// Chromium is installed.
+func browse(t *testing.T, o *Options, db *engine.DB, v chromium.View) (context.Context, *chromium.Page, string) {
+	t.Helper()
+	path := chromium.Find()
+	if path == "" {
+		t.Skip("no Chromium is installed")
+	}
+	server := httptest.NewUnstartedServer(nil)
+	o.Hosts = LocalHosts(server.Listener.Addr().String())
+	server.Config.Handler = Handler(db, o)
+	server.Start()
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	b, err := chromium.Start(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := b.Open(ctx, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Go(ctx, server.URL+"/"); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, p, server.URL
+}
+
+// steps does one thing after another on a page: an expression that is to become true, or,
+// after "click " or "type ", what a person does.
+func steps(t *testing.T, ctx context.Context, p *chromium.Page, list ...string) {
+	t.Helper()
+	for _, step := range list {
+		var err error
+		if selector, ok := strings.CutPrefix(step, "click "); ok {
+			err = p.Click(ctx, selector)
+		} else if text, ok := strings.CutPrefix(step, "type "); ok {
+			err = p.Type(ctx, text)
+		} else if key, ok := strings.CutPrefix(step, "press "); ok {
+			err = p.Press(ctx, key)
+		} else if script, ok := strings.CutPrefix(step, "do "); ok {
+			err = p.Eval(ctx, script, nil)
+		} else {
+			err = p.Wait(ctx, step)
+		}
+		if err != nil {
+			var shown string
+			_ = p.Eval(t.Context(), `document.body.innerText`, &shown)
+			t.Fatalf("%s: %v; the page shows:\n%s\nfaults: %q", step, err, shown, p.Faults())
+		}
+	}
+}
+
+// broken is what is wrong with a page as it is: what sticks out to the side, text that is
+// hard to read, controls without a name.
+const broken = `(() => {
+  const wrong = [], seen = new Set();
+  if (document.documentElement.scrollWidth > innerWidth) wrong.push('the page is ' + document.documentElement.scrollWidth + ' wide');
+  const channels = c => { const n = c.match(/[\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1]; };
+  const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = channels(getComputedStyle(e).backgroundColor); if (c[3] > .99) return c; } return [255, 255, 255, 1]; };
+  for (const e of document.body.querySelectorAll('*')) {
+    if (!e.checkVisibility() || e.closest('svg') || e.disabled) continue;
+    if (e.matches('button,input,select,textarea') && !(e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.matches('button') && e.innerText).trim()) wrong.push('no name: ' + e.outerHTML);
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+    const text = light(channels(getComputedStyle(e).color)), ground = light(behind(e)), ratio = (Math.max(text, ground) + .05) / (Math.min(text, ground) + .05);
+    const name = e.tagName + '.' + e.className;
+    if (ratio < 4.5 && !seen.has(name)) { seen.add(name); wrong.push('contrast ' + ratio.toFixed(2) + ': ' + name + ' ' + e.textContent.trim().slice(0, 30)); }
+  }
+  const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+  if (new Set(ids).size !== ids.length) wrong.push('two elements have one id');
+  return wrong;
+})()`
+
+// TestPage uses the page as a person does, who watches a split, asks a query and reads
+// documents whose names are hostile.
+func TestPage(t *testing.T) {
+	events := new(Events)
+	db, c := openTest(t, &engine.Options{Events: events.Listener(nil), SlowCall: time.Hour}, 400) // times all calls
+	put(t, c, fmt.Sprintf(`{"id":%q,"k":%q,"n":5000,"x":%q}`, hostileQuote, hostile, hostile))
+	ctx, p, url := browse(t, &Options{AllowSplit: true, Events: events, Title: hostileQuote}, db, chromium.View{Width: 1600, Height: 900})
+	steps(t, ctx, p,
+		`document.getElementById('state').textContent === 'open'`,
+		`document.querySelectorAll('#space rect').length === 1`,
+		`document.title.includes('onload')`,
+		// A partition by the keyboard, and its split.
+		`do document.querySelector('#space rect').focus()`,
+		`document.getElementById('space-detail').textContent.includes('401 documents')`,
+		`press Enter`,
+		`document.getElementById('cut-out').textContent.includes('Split here')`,
+		`click #cut-out button`,
+		`document.querySelector('#cut-out button').textContent.includes('Really split')`,
+	)
+	if n := len(c.Partitions()); n != 1 {
+		t.Errorf("%d partitions before the split was confirmed", n)
+	}
+	steps(t, ctx, p,
+		`click #cut-out button`,
+		`document.querySelectorAll('#space rect').length === 2`,
+		`document.querySelectorAll('#history tbody tr').length === 1`,
+		`document.querySelectorAll('#tree rect').length === 3`,
+		`do document.querySelector('#space rect').focus()`,
+		`press ArrowRight`,
+		`document.activeElement === document.querySelectorAll('#space rect')[1] && document.activeElement.tabIndex === 0 && document.querySelector('#space rect').tabIndex === -1`,
+		`click #wide-equal`,
+		`document.querySelector('#space rect').getAttribute('width') === '50%'`,
+		// A query that no index serves, one that has a fault, one with a parameter.
+		`click nav a[href="#query"]`,
+		`!document.getElementById('query').hidden`,
+		`do document.getElementById('query-text').select()`,
+		`type SELECT * FROM c WHERE c.x != 'none' AND IS_DEFINED(c.x)`,
+		`click #query-form button.main`,
+		`document.getElementById('query-out').textContent.includes('onerror')`,
+		`document.querySelector('.advice').textContent.includes('/x/')`,
+	)
+	if faults := p.Faults(); len(faults) != 0 {
+		t.Errorf("faults: %q", faults)
+	}
+	steps(t, ctx, p,
+		`do document.getElementById('query-text').select()`,
+		"type SELECT *\nFORM c",
+		`press Tab`,
+		`do document.getElementById('query-form').requestSubmit()`,
+		`document.getElementById('query-error').textContent.endsWith('\nFORM c\n^')`,
+		`do document.getElementById('query-text').select()`,
+		`type SELECT c.id FROM c WHERE c.n > @least`,
+		`do document.getElementById('query-parameters').focus()`,
+		`type {"@least": 4000}`,
+		`press Enter`,
+		`document.querySelectorAll('#query-out .wide tbody tr').length === 1`,
+		// Keys and documents.
+		`click nav a[href="#items"]`,
+		`document.querySelectorAll('#items-out tbody tr').length === 41`,
+		`do [...document.querySelectorAll('#items-out button')].find(b => b.title.includes('onerror')).click()`,
+		`document.querySelector('#items-out th').textContent === 'id'`,
+		`click #items-out button`,
+		`document.getElementById('item-body').textContent.includes('onerror')`,
+		`document.activeElement.id === 'item-title'`,
+		`click #item-close`,
+		`click nav a[href="#store"]`,
+		`document.getElementById('latency').textContent.includes('query')`,
+		`document.getElementById('events').textContent.includes('became')`,
+		`window.broken === undefined && document.scripts.length === 1 && !document.querySelector('main img, main b[onmouseover]')`,
+	)
+	for _, width := range []int{390, 800, 1600} {
+		for _, dark := range []bool{false, true} {
+			if err := p.Look(ctx, chromium.View{Width: width, Height: 900, Dark: dark, Still: true}); err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range []string{"live", "query", "items", "store"} {
+				steps(t, ctx, p, "do location.hash = '#"+part+"'", "!document.getElementById('"+part+"').hidden")
+				var wrong []string
+				if err := p.Eval(ctx, broken, &wrong); err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range wrong {
+					t.Errorf("%s, %d wide, dark %v: %s", part, width, dark, w)
+				}
+			}
+		}
+	}
+	if faults := p.Faults(); len(faults) != 1 || !strings.Contains(faults[0], "400") { // the query with a fault
+		t.Errorf("faults: %q", faults)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	steps(t, ctx, p, `document.getElementById('problem').textContent.includes('is closed')`, `document.getElementById('state').textContent === 'closed'`)
+	for _, request := range p.Requests() {
+		if request != "about:blank" && !strings.HasPrefix(request, url+"/") {
+			t.Errorf("the page asked for %s", request)
+		}
+	}
+}
+
+// TestPageWithoutLoad looks at a store that is open for reading only, of which documents
+// are not to be seen, and at one without containers.
+func TestPageWithoutLoad(t *testing.T) {
+	writer, _ := openTest(t, nil, 50)
+	dir := writer.Dir()
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := engine.Open(t.Context(), dir, &engine.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, p, _ := browse(t, &Options{NoDocuments: true}, db, chromium.View{Width: 800, Height: 900})
+	steps(t, ctx, p,
+		`document.getElementById('state').textContent === 'read-only'`,
+		`document.querySelectorAll('#space rect').length === 1 && document.querySelector('#space text').nextSibling.textContent.endsWith('KiB')`,
+		`!document.getElementById('hot').checkVisibility() && !document.getElementById('movie').checkVisibility() && !document.querySelector('nav a[href="#query"]').checkVisibility()`,
+		`document.querySelectorAll('#largest tbody tr').length === 10`,
+		`!document.getElementById('tiles').textContent.includes('/s')`,
+	)
+	if faults := p.Faults(); len(faults) != 0 {
+		t.Errorf("faults: %q", faults)
+	}
+	empty, err := engine.Open(t.Context(), t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Close()
+	ctx, p, _ = browse(t, &Options{}, empty, chromium.View{Width: 390, Height: 900, Dark: true})
+	steps(t, ctx, p,
+		`document.getElementById('state').textContent === 'open'`,
+		`document.getElementById('space-note').textContent === 'no container yet' && document.getElementById('container').disabled`,
+		`click nav a[href="#query"]`,
+		`click #query-form button.main`,
+		`document.getElementById('query-error').textContent === 'This store has no container yet.'`,
+	)
+	if faults := p.Faults(); len(faults) != 0 {
+		t.Errorf("faults: %q", faults)
+	}
+}
