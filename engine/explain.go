@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // QueryPlan says how a query would be answered.
@@ -67,9 +69,9 @@ func (p QueryPlan) String() string {
 			fmt.Fprintf(&b, "…           %d more\n", len(p.Partitions)-i)
 			break
 		}
-		fmt.Fprintf(&b, "partition   %d: %d versions in %d runs and memory", part.ID, part.Versions, part.Runs)
+		fmt.Fprintf(&b, "partition   %d: %s in %s and memory", part.ID, humanize.Plural(part.Versions, "version", "versions"), humanize.Plural(part.Runs, "run", "runs"))
 		if !part.NoIndex {
-			fmt.Fprintf(&b, "; indexes name %d candidates in %d places", part.Candidates, part.Sources)
+			fmt.Fprintf(&b, "; indexes name %s in %s", humanize.Plural(part.Candidates, "candidate", "candidates"), humanize.Plural(part.Sources, "place", "places"))
 		}
 		b.WriteByte('\n')
 	}
@@ -78,6 +80,8 @@ func (p QueryPlan) String() string {
 
 // String returns the figures on two lines for people.
 func (s QueryStats) String() string {
-	return fmt.Sprintf("%d results of %d matching documents in %v, %.1f RU\n%d documents read (%d bytes), %d named by indexes, in %d partitions",
-		s.Results, s.Matched, s.Elapsed.Round(time.Microsecond), s.Charge, s.Documents, s.Bytes, s.Candidates, s.Partitions)
+	return fmt.Sprintf("%s of %s in %v, %.1f RU\n%s read (%s), %d named by indexes, in %s",
+		humanize.Plural(s.Results, "result", "results"), humanize.Plural(s.Matched, "matching document", "matching documents"),
+		s.Elapsed.Round(time.Microsecond), s.Charge, humanize.Plural(s.Documents, "document", "documents"),
+		humanize.Plural(s.Bytes, "byte", "bytes"), s.Candidates, humanize.Plural(s.Partitions, "partition", "partitions"))
 }

@@ -19,10 +19,11 @@ import (
 // metrics. It makes two system calls and reads no file. Its time grows with the number of
 // physical partitions and segment files; call it every few seconds. A store that is closed,
 // or is being closed, has no metrics.
-func (db *DB) Metrics() metrics.Snapshot {
-	db = db.now()
-	set := metricset.New()
-	call, err := db.enter(context.Background())
+func (db *DB) Metrics() metrics.Snapshot { return db.metricsIn(metricset.New()) }
+
+// metricsIn is Metrics, collected in an empty set.
+func (db *DB) metricsIn(set *metricset.Set) metrics.Snapshot {
+	db, call, err := db.enterNewest(context.Background())
 	if err != nil {
 		return set.Snapshot(db.opts.clock(), db.opened)
 	}

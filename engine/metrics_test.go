@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/metricset"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/metrics"
 )
@@ -49,7 +50,11 @@ func TestMetricsComplete(t *testing.T) {
 	for _, err := range source.Changes(ctx, AllPartitions(), FromStart(), nil) {
 		must(t, err)
 		clock.wall.Add(int64(5e9))
-		m = db.Metrics()
+		set := metricset.New()
+		m = db.metricsIn(set)
+		if lost := set.Unknown(); len(lost) > 0 {
+			t.Errorf("not in the catalogue: %q", lost)
+		}
 	}
 	if len(m.Metrics) != len(metrics.Catalogue()) {
 		have := make(map[string]bool)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -78,4 +79,12 @@ func TestPlans(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// TestFigures: figures of one are in the singular.
+func TestFigures(t *testing.T) {
+	one := QueryStats{Results: 1, Matched: 1, Elapsed: time.Millisecond, Charge: 2.3, Documents: 1, Bytes: 1, Partitions: 1}
+	if got, want := one.String(), "1 result of 1 matching document in 1ms, 2.3 RU\n1 document read (1 byte), 0 named by indexes, in 1 partition"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
 }

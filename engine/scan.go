@@ -75,32 +75,23 @@ func (s *Snapshot) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[Item, 
 }
 
 func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRange, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
-	begin := c.db.watch("scan", c.name)
-	return func(yield func(Item, error) bool) {
-		if trace.IsEnabled() {
-			defer trace.StartRegion(ctx, "cleave.scan").End()
+	return c.scanIn(ctx, o, s, func(state *Container, opts *exec.ScanOptions, give func(*exec.Row) bool) error {
+		if err := state.checkPartitionKey(pk); err != nil {
+			return err
 		}
-		if begin != nil {
-			defer begin()()
-		}
-		state, loop, err := c.beginLoop(s)
-		if err != nil {
-			yield(Item{}, err)
-			return
-		}
-		defer loop.Leave()
-		err = state.checkPartitionKey(pk)
-		if err == nil {
-			opts := state.timeScan(o, s)
-			err = exec.ScanKey(ctx, state.host(), pk, ids, &opts, func(r *exec.Row) bool { return give(yield, r) })
-		}
-		if err != nil {
-			yield(Item{}, err)
-		}
-	}
+		return exec.ScanKey(ctx, state.host(), pk, ids, opts, give)
+	})
 }
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
+	all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
+	return c.scanIn(ctx, o, s, func(state *Container, opts *exec.ScanOptions, give func(*exec.Row) bool) error {
+		return exec.ScanRange(ctx, state.host(), all, opts, give)
+	})
+}
+
+// scanIn returns the loop of a scan, which run does in the state that the loop sees.
+func (c *Container) scanIn(ctx context.Context, o *ScanOptions, s *Snapshot, run func(*Container, *exec.ScanOptions, func(*exec.Row) bool) error) iter.Seq2[Item, error] {
 	begin := c.db.watch("scan", c.name)
 	return func(yield func(Item, error) bool) {
 		if trace.IsEnabled() {
@@ -110,14 +101,11 @@ func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) it
 			defer begin()()
 		}
 		state, loop, err := c.beginLoop(s)
-		if err != nil {
-			yield(Item{}, err)
-			return
+		if err == nil {
+			defer loop.Leave()
+			opts := state.timeScan(o, s)
+			err = run(state, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		}
-		defer loop.Leave()
-		opts := state.timeScan(o, s)
-		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err = exec.ScanRange(ctx, state.host(), all, &opts, func(r *exec.Row) bool { return give(yield, r) })
 		if err != nil {
 			yield(Item{}, err)
 		}

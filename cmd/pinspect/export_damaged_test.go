@@ -95,7 +95,9 @@ func TestExportDamaged(t *testing.T) {
 						t.Errorf("get %s: %s", id, r.stdout)
 					}
 				case exitFindings:
-					if exported[doc] {
+					// A get asks the newest file first. The locator of a file has one byte of
+					// the hash of an id, so it may send a get of any id to the damaged group.
+					if what == "file" && exported[doc] || !strings.Contains(r.stderr, name) {
 						t.Errorf("get %s: %s", id, r.stderr)
 					}
 				default:

@@ -25,7 +25,7 @@ func TestQuery(t *testing.T) {
 		}
 	}
 	text := clean(t, "query", s.dir, "cities", "SELECT VALUE COUNT(1) FROM c WHERE c.country = @c", "--param", "c=C3", "--explain")
-	if !strings.Contains(text, `partition "C3"`) || !strings.Contains(text, "in 1 partitions") {
+	if !strings.Contains(text, `partition "C3"`) || !strings.Contains(text, "in 1 partition") {
 		t.Errorf("%s", text)
 	}
 	if list := ofType(objects(t, clean(t, "query", s.dir, "cities", "SELECT * FROM c", "--key", `"C3"`, "--json")), "result"); len(list) == 0 || list[0]["key"] != `"C3"` {
