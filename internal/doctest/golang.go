@@ -64,7 +64,8 @@ var declaration = regexp.MustCompile(`(?m)^(func|type|import) `)
 
 // Check type-checks the Go of a page. A block with a package clause is a file, one that
 // declares functions or types has declarations, any other one has the statements of a
-// function. A block that is written to a file is left to the command that compiles it. A …
+// function. A block that is written to a file is left to the command that compiles it, one
+// that a test runs to that test. A …
 // stands for code that is left out. Variables that a block does not use are
 // no errors, since pages show parts.
 func (c *Checker) Check(p *Page) []error {
@@ -72,7 +73,7 @@ func (c *Checker) Check(p *Page) []error {
 	var failed []error
 	for _, b := range p.Blocks {
 		prelude.WriteString(b.Notes["go"])
-		if b.Lang != "go" || b.Notes["not run"] != "" || b.Notes["file"] != "" {
+		if b.Lang != "go" || b.Notes["not run"] != "" || b.Notes["run by"] != "" || b.Notes["file"] != "" {
 			continue
 		}
 		text := strings.ReplaceAll(b.Text, "…", "")
