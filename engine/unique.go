@@ -21,6 +21,7 @@ func (c *Container) isClaim(k *item.Key) bool {
 type UniqueKeyError struct {
 	Paths  []string
 	Holder string // id of the item that has the values
+	ID     string // id of the item that was refused
 }
 
 // Error implements error.
@@ -61,7 +62,7 @@ func (u *commit) checkClaimsLocked(v *lsm.Version) (rests uint64, err error) {
 	if !ok {
 		return rests, err
 	}
-	err = &UniqueKeyError{Paths: taken.Paths, Holder: taken.Holder}
+	err = &UniqueKeyError{Paths: taken.Paths, Holder: taken.Holder, ID: string(u.ops[taken.Op].id())}
 	if u.tx == nil {
 		err = &BatchError{Index: taken.Op, Op: verbNames[u.ops[taken.Op].verb], Err: err}
 	}

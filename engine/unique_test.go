@@ -34,7 +34,7 @@ func mailDoc(id, mail string) []byte {
 func takenBy(t *testing.T, what string, err error, holder, paths string) {
 	t.Helper()
 	var taken *UniqueKeyError
-	if !errors.Is(err, ErrUniqueKey) || !errors.As(err, &taken) || taken.Holder != holder || strings.Join(taken.Paths, ",") != paths {
+	if !errors.Is(err, ErrUniqueKey) || !errors.As(err, &taken) || taken.Holder != holder || strings.Join(taken.Paths, ",") != paths || taken.ID == "" || taken.ID == holder {
 		t.Errorf("%s: %v, want that %s has %s", what, err, holder, paths)
 	}
 }

@@ -269,7 +269,7 @@ func TestRunbook(t *testing.T) {
 // newChecker makes a checker that knows what pages use.
 func newChecker(t *testing.T) *doctest.Checker {
 	t.Helper()
-	checker, err := doctest.NewChecker(root, "./engine", "./metrics", "./segment", "./wal", "./partmap", "./splitter",
+	checker, err := doctest.NewChecker(root, "./engine", "./metrics", "./segment", "./wal", "./partmap", "./restore", "./splitter",
 		"context", "encoding/json", "errors", "fmt", "io", "log", "log/slog", "maps", "math", "net/http", "os", "os/signal",
 		"path/filepath", "slices", "strings", "sync", "syscall", "testing", "time")
 	if err != nil {

@@ -46,7 +46,12 @@ const (
 // Errors: fault.ErrExists if base is not empty, or if there is a directory of another
 // restore; ErrParent; *fault.CorruptionError with the offset in r; those of r, of the
 // file system and of ctx.
-func Restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) (err error) {
+func Restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) error {
+	return restore(ctx, fsys, base, r, nil)
+}
+
+// restore is Restore of the files that may have items of a place; nil: of all files.
+func restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader, only *Place) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("restore into %s: %w", fsys.Path(base), err)
@@ -65,7 +70,7 @@ func Restore(ctx context.Context, fsys vfs.FS, base string, r io.Reader) (err er
 	if err = vacant(); err != nil {
 		return err
 	}
-	s := restorer{fs: fsys, dir: base + restoringSuffix}
+	s := restorer{fs: fsys, dir: base + restoringSuffix, only: only}
 	if err = s.mkdir("."); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %s: another restore is under way, or was broken off: then remove it", fault.ErrExists, fsys.Path(s.dir))
 	} else if err != nil {
@@ -103,6 +108,8 @@ type restorer struct {
 	fs      vfs.FS
 	dir     string
 	catalog *Catalog        // of the stream that is read
+	only    *Place          // nil: everything
+	wanted  map[uint64]bool // files that may have items of only, by number; nil: all of them
 	have    map[uint64]bool // files that were written, by number
 	log     *wal.Log        // nil: no records yet
 
@@ -135,7 +142,7 @@ func (s *restorer) Begin(c *Catalog) error {
 	if s.catalog == nil && !c.Full {
 		return fmt.Errorf("%w: it is an incremental one, and the first: give the full backup first", ErrParent)
 	}
-	s.catalog = c
+	s.catalog, s.wanted = c, s.only.files(c)
 	if s.log != nil {
 		_, err := s.log.Close()
 		s.log = nil
@@ -148,7 +155,7 @@ func (s *restorer) Begin(c *Catalog) error {
 	}
 	needed := make(map[uint64]bool, len(c.Files))
 	for i := range c.Files {
-		needed[c.Files[i].Number] = !c.Files[i].Carried
+		needed[c.Files[i].Number] = !c.Files[i].Carried && s.wants(c.Files[i].Number)
 	}
 	for number := range maps.Clone(s.have) {
 		if needed[number] {
@@ -179,10 +186,16 @@ func (s *restorer) Record(stream wal.Stream, highest uint64, payload []byte) err
 	return err
 }
 
+// wants says whether the file is to be written.
+func (s *restorer) wants(number uint64) bool { return s.wanted == nil || s.wanted[number] }
+
 // File implements Handler.
 func (s *restorer) File(f *File) error {
 	if err := s.endFile(); err != nil {
 		return err
+	}
+	if !s.wants(f.Number) {
+		return nil
 	}
 	file, err := s.fs.Create(s.at(restoredFiles, manifest.SegmentName(f.Number)))
 	if err != nil {
@@ -195,6 +208,9 @@ func (s *restorer) File(f *File) error {
 
 // Data implements Handler.
 func (s *restorer) Data(p []byte) error {
+	if s.file == nil { // the file is passed over
+		return nil
+	}
 	_, err := s.file.WriteAt(p, s.off)
 	s.off += int64(len(p))
 	return err
@@ -238,6 +254,14 @@ func (s *restorer) finish(ctx context.Context) error {
 		}
 		s.log = nil
 		state.LogFirst, state.LogClosed = 1, []wal.Closed{closed}
+	}
+	if s.only != nil {
+		for number := range s.wanted {
+			if !s.have[number] {
+				return fmt.Errorf("%w: file %d of container %q was passed over, restore the whole backup", fault.ErrMissing, number, s.only.Container)
+			}
+		}
+		s.only.prune(s.catalog.Partitions, s.have)
 	}
 	if err := s.nameFiles(ctx); err != nil {
 		return err
