@@ -174,7 +174,7 @@ type answer func(r *http.Request) (any, error)
 
 func (h *handler) get(path string, access Access, fn answer) {
 	h.mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 			writeError(w, failure{status: http.StatusForbidden, Kind: "cross_origin", Text: "requests from pages elsewhere are refused"})
 			return
 		}

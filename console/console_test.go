@@ -220,8 +220,22 @@ func TestRefused(t *testing.T) {
 		"traversal":                {open, "GET", "/../console.go", "", nil, 307},
 		"traversal encoded":        {open, "GET", "/static/%2e%2e/console.go", "", nil, 307},
 		"cross-site get":           {open, "GET", "/api/store", "", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"same-site get":            {open, "GET", "/api/store", "", []string{"Sec-Fetch-Site", "same-site"}, 403}, // another port of this machine
+		"same-origin get":          {open, "GET", "/api/store", "", []string{"Sec-Fetch-Site", "same-origin"}, 200},
 		"cross-site post":          {open, "POST", "/api/split", split, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"other origin":             {open, "POST", "/api/split", split, []string{"Origin", "http://evil.example"}, 403},
+		"null origin":              {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c"}`, []string{"Origin", "null"}, 403},
+		"two slashes":              {open, "GET", "//evil.example/", "", nil, 307}, // to /evil.example/
+		"put":                      {open, "PUT", "/api/store", "", nil, 404},
+		"delete":                   {open, "DELETE", "/api/item?name=c&key=%22k1%22&id=0001", "", nil, 404},
+		"no name":                  {open, "GET", "/api/container?name=%FF%00", "", nil, 404},
+		"no partition":             {open, "GET", "/api/cut?name=c&partition=-1", "", nil, 400},
+		"no place":                 {open, "GET", "/api/cut?name=c&partition=1&at=zz", "", nil, 400},
+		"no place to list from":    {open, "GET", "/api/logical?name=c&from=zz", "", nil, 400},
+		"no number of an event":    {open, "GET", "/api/store?event=99999999999999999999", "", nil, 400},
+		"a deep query":             {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c WHERE ` + strings.Repeat("(", 500_000) + `"}`, nil, 400},
+		"a deep parameter":         {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c","parameters":{"@a":` + strings.Repeat("[", 20_000) + `}}`, nil, 400},
+		"a wrong continuation":     {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c","continue":"AAAA"}`, nil, 400},
 		"form":                     {open, "POST", "/api/split", split, []string{"Content-Type", "text/plain"}, 415},
 		"split by get":             {open, "GET", "/api/split", "", nil, 404},
 		"split not allowed":        {nil, "POST", "/api/split", split, nil, 404},
@@ -248,7 +262,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %s, want %d", name, r.Status, x.want)
 		}
 		for key, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+			"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'",
 			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 		} {
 			if got := r.Header.Get(key); got != want {

@@ -109,10 +109,19 @@
       tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - h - 4)) + "px";
     });
     svg.addEventListener("pointerleave", hide);
-    for (const key of svg.querySelectorAll(".key[data-line]")) key.addEventListener("click", () => {
-      key.classList.toggle("off");
-      for (const g of svg.querySelectorAll(".zoom g")) if (g.dataset.line === key.dataset.line) g.style.display = key.classList.contains("off") ? "none" : "";
-    });
+    for (const key of svg.querySelectorAll(".key[data-line]")) {
+      const toggle = () => {
+        const off = key.classList.toggle("off");
+        key.setAttribute("aria-pressed", !off);
+        for (const g of svg.querySelectorAll(".zoom g")) if (g.dataset.line === key.dataset.line) g.style.display = off ? "none" : "";
+      };
+      svg.setAttribute("role", "group"); // a picture would hide the names from screen readers
+      key.setAttribute("tabindex", 0);
+      key.setAttribute("role", "button");
+      key.setAttribute("aria-pressed", true);
+      key.addEventListener("click", toggle);
+      key.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(); } });
+    }
     if (!svg.dataset.zoom) continue;
     svg.addEventListener("pointerdown", (event) => {
       const at = place(svg, event);
@@ -127,4 +136,5 @@
     });
     svg.addEventListener("dblclick", () => zoom(0, 1));
   }
+  addEventListener("keydown", (event) => { if (event.key === "Escape") zoom(0, 1); });
 })();
