@@ -284,6 +284,9 @@ func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOpti
 	if o.Durability.mode != durabilityDefault {
 		return invalidf("WriteOptions.Durability: the operations of a batch or transaction have that of the whole")
 	}
+	if o.hasTriggers() {
+		return invalidf("WriteOptions.PreTrigger, PostTrigger: an operation of a batch or transaction runs no triggers")
+	}
 	op.ifMatch = o.IfMatch
 	return nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"runtime/trace"
@@ -60,7 +59,7 @@ func (ch *Change) Position() ChangePosition {
 	if ch.batch == nil {
 		return ChangePosition{}
 	}
-	return ChangePosition{ch.batch.Position(ch.Seq)}
+	return ch.batch.Position(ch.Seq)
 }
 
 // ChangeOptions are the options of a feed. Nil means none.
@@ -114,7 +113,7 @@ func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o
 			err = f.Run(func(ch feed.Change) bool { return yield(publicChange(&ch), nil) })
 		}
 		if err != nil {
-			yield(Change{}, publicFeedError(err))
+			yield(Change{}, err)
 		}
 	}
 }
@@ -132,15 +131,4 @@ func publicChange(ch *feed.Change) Change {
 		out.ETag = ETag(ch.Seq)
 	}
 	return out
-}
-
-// publicFeedError returns an error of a feed as users see it.
-func publicFeedError(err error) error {
-	if e, ok := errors.AsType[*feed.ExpiredError](err); ok {
-		return &PositionExpiredError{Oldest: ChangePosition{e.Oldest}}
-	}
-	if e, ok := errors.AsType[feed.PositionError](err); ok {
-		return invalidf("%v", e)
-	}
-	return err
 }

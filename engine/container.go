@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cowmap"
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keylimits"
@@ -27,6 +28,7 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/throughput"
+	"github.com/cleavestore/cleave/internal/trigger"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -42,6 +44,7 @@ type Container struct {
 	paths      *jsondoc.Paths
 	unique     *uniquekey.Keys // nil: there are none
 	scanLimits jsondoc.Limits
+	triggers   trigger.Registry[*TriggerCall]
 	throttled  atomic.Int64  // calls refused
 	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
@@ -409,28 +412,14 @@ func (c *Container) checkPartitionKey(pk PartitionKey) error {
 	return nil
 }
 
-// refused is the error for a refused document. It matches kind.
-type refused struct {
-	cause error // *DocumentError
-	kind  error // ErrTooLarge or ErrInvalid
-}
-
-// Error implements error.
-func (e refused) Error() string { return "document: " + e.cause.Error() }
-
-// Unwrap returns the cause and the kind.
-func (e refused) Unwrap() []error { return []error{e.cause, e.kind} }
-
 // documentError makes the error for a refused document, with the sentinel that callers
 // match.
 func documentError(err error) error {
-	if bad, ok := errors.AsType[*jsondoc.Error](err); ok {
-		err = (*DocumentError)(bad)
-	}
+	kind := ErrInvalid
 	if errors.Is(err, jsondoc.ErrTooLarge) {
-		return refused{err, ErrTooLarge}
+		kind = ErrTooLarge
 	}
-	return refused{err, ErrInvalid}
+	return fault.Of(kind, fmt.Errorf("document: %w", err))
 }
 
 // fillKey sets k to an item's sort key. epk holds the bytes that k borrows.

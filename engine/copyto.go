@@ -52,20 +52,10 @@ type CopyJob struct {
 	unwatchCopy func()
 }
 
-// CollisionError says that two items with one id, of different logical
-// partitions, would become one under the new partition key. It matches
-// ErrExists.
-type CollisionError struct {
-	ID   string
-	Key  PartitionKey    // the new one
-	From [2]PartitionKey // the present ones
-}
-
-// Error implements error.
-func (e *CollisionError) Error() string { return (*copypass.CollisionError)(e).Error() }
-
-// Is matches ErrExists.
-func (e *CollisionError) Is(target error) bool { return target == ErrExists }
+// CollisionError says that two items with one id, of different logical partitions, would
+// become one under the new partition key. It matches ErrExists. Its fields are ID, Key, the
+// new partition key, and From, the two present ones.
+type CollisionError = copypass.CollisionError
 
 // behind is the number of changes in a pass up to which the next pass will be short.
 const behind = 1000
@@ -356,7 +346,7 @@ func (p *CopyJob) passLocked(ctx context.Context) error {
 func (p *CopyJob) passToLocked(ctx context.Context, next *Snapshot) error {
 	done := &p.calls.done
 	done.Looked, done.Items = 0, 0
-	src, dst := copySource{p.src, requests.Get().(*request)}, copyDestination{p.dst, requests.Get().(*request), requests.Get().(*request)}
+	src, dst := copySource{p.src, requests.Get().(*request)}, copyDestination{copyView{p.dst}, p.dst, requests.Get().(*request), requests.Get().(*request)}
 	defer src.r.release()
 	defer dst.r.release()
 	defer dst.into.release()
@@ -377,9 +367,6 @@ func (p *CopyJob) passToLocked(ctx context.Context, next *Snapshot) error {
 	for change, err := range p.src.changedSince(ctx, next, since) {
 		if err == nil {
 			err = w.Change(ctx, &change)
-		}
-		if collision, ok := errors.AsType[*copypass.CollisionError](err); ok {
-			err = (*CollisionError)(collision)
 		}
 		if err != nil {
 			return err
@@ -436,16 +423,21 @@ func copiedItems(items iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
 	}
 }
 
-// copyView implements copypass.View.
-type copyView struct{ s *Snapshot }
+// copyView implements copypass.View for a snapshot or container.
+type copyView struct {
+	of interface {
+		ReadInto(ctx context.Context, key PartitionKey, id string, buf []byte) (Item, error)
+		Scan(ctx context.Context, key PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[Item, error]
+	}
+}
 
 func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
-	it, err := v.s.ReadInto(ctx, key, id, buf)
+	it, err := v.of.ReadInto(ctx, key, id, buf)
 	return copiedItem(&it, err)
 }
 
 func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return copiedItems(v.s.Scan(ctx, key, IDRange{}, nil))
+	return copiedItems(v.of.Scan(ctx, key, IDRange{}, nil))
 }
 
 // copySource implements copypass.Source.
@@ -460,21 +452,13 @@ func (s copySource) Expired(expires int64) bool { return expires <= s.c.nowMilli
 
 // copyDestination implements copypass.Destination.
 type copyDestination struct {
+	copyView
 	c       *Container
 	r, into *request // scan documents; into is also the write
 }
 
 func (d copyDestination) All(ctx context.Context) iter.Seq2[copypass.Item, error] {
 	return copiedItems(d.c.ScanAll(ctx, nil))
-}
-
-func (d copyDestination) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
-	it, err := d.c.ReadInto(ctx, key, id, buf)
-	return copiedItem(&it, err)
-}
-
-func (d copyDestination) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return copiedItems(d.c.Scan(ctx, key, IDRange{}, nil))
 }
 
 func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {

@@ -150,7 +150,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		db.abandon()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	db.events.Start(db.callListener)
+	db.events.Start(db.listenerPanicked)
 	if o.env != nil {
 		db.unwatch = o.env.Opened(tested{db})
 	}

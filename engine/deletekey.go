@@ -17,7 +17,7 @@ import "context"
 // conflict. The space is freed when compactions drop the deleted items. It is no error if
 // there are no items.
 //
-// An IfMatch is refused. Errors are those of Delete, without ErrNotFound.
+// An IfMatch and triggers are refused. Errors are those of Delete, without ErrNotFound.
 func (c *Container) DeleteLogicalPartition(ctx context.Context, pk PartitionKey, o *WriteOptions) error {
 	_, err := c.deleteLogicalPartition(ctx, pk, o)
 	return err
@@ -32,8 +32,8 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 	if err := c.checkPartitionKey(pk); err != nil {
 		return Meta{}, err
 	}
-	if o != nil && o.IfMatch != 0 {
-		return Meta{}, invalidf("DeleteLogicalPartition: a logical partition has no etag")
+	if o != nil && (o.IfMatch != 0 || o.hasTriggers()) {
+		return Meta{}, invalidf("DeleteLogicalPartition: a logical partition has no etag and runs no triggers")
 	}
 	r := requests.Get().(*request)
 	r.watch = c.db.start()

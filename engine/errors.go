@@ -6,10 +6,12 @@ import (
 
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/pressure"
 	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/trigger"
 )
 
 // Errors of calls, for errors.Is.
@@ -49,6 +51,10 @@ var (
 	ErrConflict = errors.New("conflict with another write")
 	// ErrNestedUpdate: Update was called in the function of another Update.
 	ErrNestedUpdate = errors.New("update inside of an update")
+	// ErrNoTrigger: a write names a trigger that is not registered. It comes with ErrInvalid.
+	ErrNoTrigger = trigger.ErrUnknown
+	// ErrTriggerPanic: a trigger has panicked: *TriggerError. Nothing was written.
+	ErrTriggerPanic = trigger.ErrPanic
 	// ErrNotModified: ReadIf found the etag it was given.
 	ErrNotModified = errors.New("not modified")
 	// ErrNoContainer: the store has no container of this name.
@@ -61,7 +67,7 @@ var (
 	ErrCopied = errors.New("container was copied to another one")
 	// ErrInvalid: an argument or a document is refused; the text says what and
 	// where. A refused document carries a *DocumentError.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = fault.ErrInvalid
 	// ErrTooLarge: a document, the body of an opaque item or an id that was
 	// given as an argument is over its limit. An error inside a document, its
 	// id and key included, is ErrInvalid.
@@ -84,7 +90,7 @@ var (
 	ErrBadContinuation = exec.ErrBadContinuation
 	// ErrPositionExpired: a change feed of all versions cannot go on from its
 	// position: versions after it were dropped. See PositionExpiredError.
-	ErrPositionExpired = errors.New("position of the change feed has expired")
+	ErrPositionExpired = feed.ErrExpired
 	// ErrNotStore: the directory has files but is no store, or it is absent and
 	// Options.ReadOnly is set.
 	ErrNotStore = storedir.ErrNotStore
@@ -120,33 +126,20 @@ type IOError = fault.IOError
 // a *DocumentError instead.
 type LimitError = fault.LimitError
 
-// DocumentError says why and at which byte a document was refused.
-type DocumentError struct {
-	Offset int    // byte of the document at which the trouble is
-	Path   string // path of the value or member there, as in "/tags/3/name"; "" for the root
-	Kind   error  // what is wrong, in general
-	Msg    string // what exactly, without offset and path
-}
+// DocumentError says why and at which byte a document was refused. Its fields are Offset,
+// the byte at which the trouble is, Path, of the value or member there, as in "/tags/3/name",
+// "" for the root, Kind, what is wrong in general, and Msg, what exactly.
+type DocumentError = jsondoc.Error
 
-// Error implements error.
-func (e *DocumentError) Error() string { return (*jsondoc.Error)(e).Error() }
+// TriggerError says which trigger has failed; nothing was written. It matches what Err
+// matches. Its fields are Name and Type, of the trigger, Err, what Run returned, or
+// ErrTriggerPanic with the value of the panic, and Stack, of a panic.
+type TriggerError = trigger.Error
 
-// Unwrap returns the error of the scanner.
-func (e *DocumentError) Unwrap() error { return (*jsondoc.Error)(e) }
-
-// PositionExpiredError says where a feed of all versions can begin. It matches
-// ErrPositionExpired.
-type PositionExpiredError struct {
-	Oldest ChangePosition // the oldest position after which no version was dropped yet
-}
-
-// Error implements error.
-func (e *PositionExpiredError) Error() string {
-	return fmt.Sprintf("%v: the oldest one possible is %v", ErrPositionExpired, e.Oldest)
-}
-
-// Unwrap returns ErrPositionExpired.
-func (e *PositionExpiredError) Unwrap() error { return ErrPositionExpired }
+// PositionExpiredError says that a feed of all versions cannot go on from its position. It
+// matches ErrPositionExpired. Its field Oldest is the oldest ChangePosition after which no
+// version was dropped yet.
+type PositionExpiredError = feed.ExpiredError
 
 func invalidf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))

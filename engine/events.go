@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -108,26 +105,8 @@ func notify[E any](db *DB, fn func(E), event E) {
 	}
 }
 
-// callListener makes one call and recovers its panic.
-func (db *DB) callListener(call func()) {
-	defer func() {
-		if r := recover(); r != nil {
-			db.counters.listenerPanics.Add(1)
-			db.opts.Logger.Error("event listener panicked", "panic", r)
-		}
-	}()
-	call()
-}
-
-// quietHandler wraps the handler of a logger and turns its panics into errors.
-type quietHandler struct{ slog.Handler }
-
-// Handle implements slog.Handler.
-func (h quietHandler) Handle(ctx context.Context, r slog.Record) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the handler of the logger panicked: %v", p)
-		}
-	}()
-	return h.Handler.Handle(ctx, r)
+// listenerPanicked notes the panic of a listener.
+func (db *DB) listenerPanicked(value any) {
+	db.counters.listenerPanics.Add(1)
+	db.opts.Logger.Error("event listener panicked", "panic", value)
 }

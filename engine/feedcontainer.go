@@ -81,14 +81,14 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 			f.whole = c.db.opts.clock()
 			f.mu.Unlock()
 			if o.Progress != nil {
-				o.Progress(ChangePosition{f.Position()})
+				o.Progress(f.Position())
 			}
 		},
 	}
 	if o.Follow {
 		shows.Followers = &c.family.Followers
 	}
-	if f.Feed, err = feed.New(ctx, containerFeed{c}, from.at, shows); err != nil {
+	if f.Feed, err = feed.New(ctx, containerFeed{c}, from, shows); err != nil {
 		return nil, err
 	}
 	f.whole = c.db.opts.clock()

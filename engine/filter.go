@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -40,70 +38,38 @@ func (f Filter) tree() *query.Filter {
 }
 
 // leaf makes a filter of one condition.
-func leaf(path string, f query.Filter, values ...any) Filter {
-	var err error
-	if f.Path, err = query.ParsePath(path); err != nil {
-		return Filter{err: err}
-	}
-	for _, v := range values {
-		value, err := query.ValueOf(v)
-		if err != nil {
-			return Filter{err: fmt.Errorf("%s: %w", jsondoc.Clip(path), err)}
-		}
-		f.Values = append(f.Values, value)
-	}
-	if f.Op != query.In && len(f.Values) == 1 {
-		f.Value, f.Values = f.Values[0], nil
-	}
-	return Filter{f: &f}
+func leaf(op query.Op, path string, values ...any) Filter {
+	f, err := query.Leaf(op, path, values...)
+	return Filter{f, err}
 }
 
 // Eq is true for documents whose value at path equals v.
-func Eq(path string, v any) Filter { return leaf(path, query.Filter{Op: query.Eq}, v) }
+func Eq(path string, v any) Filter { return leaf(query.Eq, path, v) }
 
 // Ne is true for documents whose value at path has the type of v and differs from v.
-func Ne(path string, v any) Filter { return leaf(path, query.Filter{Op: query.Ne}, v) }
+func Ne(path string, v any) Filter { return leaf(query.Ne, path, v) }
 
 // In is true for documents whose value at path equals one of values. Without values
 // it is true for none.
 func In(path string, values ...any) Filter {
-	return leaf(path, query.Filter{Op: query.In}, values...)
+	return leaf(query.In, path, values...)
 }
 
 // Range is true for documents whose value at path lies between two bounds. One of
 // them may be Unbounded. Otherwise both values must have the same type.
 func Range(path string, lo, hi Bound) Filter {
-	f := leaf(path, query.Filter{Op: query.Range})
-	if f.err != nil {
-		return f
-	}
-	for _, end := range []struct {
-		to   *query.Limit
-		from Bound
-	}{{&f.f.Lo, lo}, {&f.f.Hi, hi}} {
-		if !end.from.some {
-			continue
-		}
-		v, err := query.ValueOf(end.from.value)
-		if err != nil {
-			return Filter{err: fmt.Errorf("%s: %w", jsondoc.Clip(path), err)}
-		}
-		*end.to = query.Limit{Value: v, Inclusive: end.from.inclusive}
-	}
-	return f
+	f, err := query.Between(path, lo.of, hi.of)
+	return Filter{f, err}
 }
 
 // Bound is one end of a Range. The zero Bound is Unbounded.
-type Bound struct {
-	value           any
-	some, inclusive bool
-}
+type Bound struct{ of query.Bound }
 
 // Incl is a bound that belongs to the range.
-func Incl(v any) Bound { return Bound{value: v, some: true, inclusive: true} }
+func Incl(v any) Bound { return Bound{query.Bound{Value: v, Some: true, Inclusive: true}} }
 
 // Excl is a bound that does not belong to the range.
-func Excl(v any) Bound { return Bound{value: v, some: true} }
+func Excl(v any) Bound { return Bound{query.Bound{Value: v, Some: true}} }
 
 // Unbounded is no bound.
 func Unbounded() Bound { return Bound{} }
@@ -111,23 +77,23 @@ func Unbounded() Bound { return Bound{} }
 // HasPrefix is true for documents whose value at path is a string that begins
 // with prefix.
 func HasPrefix(path, prefix string) Filter {
-	return leaf(path, query.Filter{Op: query.Prefix}, prefix)
+	return leaf(query.Prefix, path, prefix)
 }
 
 // Contains is true for documents whose value at path is a string with part in
 // it.
 func Contains(path, part string) Filter {
-	return leaf(path, query.Filter{Op: query.Contains}, part)
+	return leaf(query.Contains, path, part)
 }
 
 // ArrayContains is true for documents whose value at path is an array with an
 // element that equals v.
 func ArrayContains(path string, v any) Filter {
-	return leaf(path, query.Filter{Op: query.ArrayContains}, v)
+	return leaf(query.ArrayContains, path, v)
 }
 
 // Exists is true for documents that have a value at path, null included.
-func Exists(path string) Filter { return leaf(path, query.Filter{Op: query.Exists}) }
+func Exists(path string) Filter { return leaf(query.Exists, path) }
 
 // IsNull is true for documents whose value at path is null.
 func IsNull(path string) Filter { return IsType(path, TypeNull) }
@@ -150,16 +116,12 @@ func (t ValueType) String() string { return jsondoc.Kind(t).String() }
 
 // IsType is true for documents whose value at path is of one of these types.
 func IsType(path string, types ...ValueType) Filter {
-	f := leaf(path, query.Filter{Op: query.IsKind})
-	for _, t := range types {
-		if f.err == nil && (t < TypeNull || t > TypeObject) {
-			return Filter{err: fmt.Errorf("%s: type %d", jsondoc.Clip(path), t)}
-		}
-		if f.err == nil {
-			f.f.Kinds |= 1 << t
-		}
+	kinds := make([]jsondoc.Kind, len(types))
+	for i, t := range types {
+		kinds[i] = jsondoc.Kind(t)
 	}
-	return f
+	f, err := query.OfKinds(path, kinds)
+	return Filter{f, err}
 }
 
 // And is true if all filters are true. And() is true.

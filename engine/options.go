@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/quietlog"
 	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -279,7 +280,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	} else {
-		out.Logger = slog.New(quietHandler{out.Logger.Handler()})
+		out.Logger = slog.New(quietlog.Handler{Handler: out.Logger.Handler()})
 	}
 	if out.Events == nil {
 		out.Events = &EventListener{}

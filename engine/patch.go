@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,36 +24,24 @@ import (
 // changed while it is used.
 type Patch struct{ of docpatch.Patch }
 
-// PatchError tells which change of a patch could not be made. It matches
-// ErrInvalid.
-type PatchError struct {
-	Index int    // of the change in the patch, from 0
-	Op    string // "set", "add", "replace", "remove", "increment" or "move"
-	Path  string
-	Err   error
-}
-
-// Error implements error.
-func (e *PatchError) Error() string { return (*docpatch.Error)(e).Error() }
-
-// Unwrap returns ErrInvalid and the cause.
-func (e *PatchError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
+// PatchError tells which change of a patch could not be made. It matches ErrInvalid. Its
+// fields are Index, of the change in the patch, from 0, Op, "set", "add", "replace",
+// "remove", "increment" or "move", Path, and Err, the cause.
+type PatchError = docpatch.Error
 
 // Set puts a value at path, whether or not there is one.
-func (p *Patch) Set(path string, value any) *Patch {
-	p.of.Value(jsondoc.EditSet, path, value)
-	return p
-}
+func (p *Patch) Set(path string, value any) *Patch { return p.value(jsondoc.EditSet, path, value) }
 
 // Add is Set, but inserts before an element of an array.
-func (p *Patch) Add(path string, value any) *Patch {
-	p.of.Value(jsondoc.EditAdd, path, value)
-	return p
-}
+func (p *Patch) Add(path string, value any) *Patch { return p.value(jsondoc.EditAdd, path, value) }
 
 // Replace is Set, but there must be a value at path.
 func (p *Patch) Replace(path string, value any) *Patch {
-	p.of.Value(jsondoc.EditReplace, path, value)
+	return p.value(jsondoc.EditReplace, path, value)
+}
+
+func (p *Patch) value(kind jsondoc.EditKind, path string, value any) *Patch {
+	p.of.Value(kind, path, value)
 	return p
 }
 
@@ -88,14 +77,11 @@ func (p *Patch) Len() int { return p.of.Len() }
 
 // patchError returns an error of a patch as users see it.
 func patchError(err error) error {
-	if bad, ok := errors.AsType[*docpatch.Error](err); ok {
-		return (*PatchError)(bad)
-	}
-	switch err {
-	case nil:
-		return nil
-	case docpatch.ErrCondition:
+	if err == docpatch.ErrCondition {
 		return ErrPrecondition
+	}
+	if err == nil || errors.Is(err, ErrInvalid) {
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }
@@ -106,6 +92,12 @@ func patchError(err error) error {
 // A concurrent write of the item makes no difference, unless IfMatch is given.
 // Further errors: those of Upsert.
 func (c *Container) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
+	if o.hasTriggers() {
+		if err := c.NewBatch(pk).checkPatch(p); err != nil {
+			return Meta{}, err
+		}
+		return c.writeTriggered(ctx, pk, o, &triggered{verb: verbPatch, id: id, patch: p})
+	}
 	return c.alone(ctx, pk, o, func(b *Batch, o *WriteOptions) error { return b.Patch(id, p, o) })
 }
 
@@ -165,15 +157,22 @@ func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err e
 	if body, err = p.of.Apply(body); err != nil {
 		return nil, 0, patchError(err)
 	}
+	ttl, err = b.checkChanged(id, body)
+	return body, ttl, err
+}
+
+// checkChanged returns the time to live of a changed document. It scans the document: that
+// has the same partition key and id.
+func (b *Batch) checkChanged(id, doc []byte) (ttl int64, err error) {
 	r := requests.Get().(*request)
 	defer r.release()
-	if err := b.scan(r, body); err != nil {
-		return nil, 0, err
+	if err := b.scan(r, doc); err != nil {
+		return 0, err
 	}
-	if string(r.doc.ID) != string(id) {
-		return nil, 0, invalidf("the patch changes the id from %q to %q", id, r.doc.ID)
+	if !bytes.Equal(r.doc.ID, id) {
+		return 0, invalidf("the id is changed from %q to %q", id, r.doc.ID)
 	}
-	return body, r.ttl, nil
+	return r.ttl, nil
 }
 
 // lookUpPatched finds the document that patch i of a batch changes, and makes the

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -78,21 +77,15 @@ const (
 //	SELECT TOP 10 c.name, c.address.city AS city FROM c WHERE c.age >= @age ORDER BY c.name
 func ParseQuery(text string, parameters map[string]any) (Query, error) {
 	s, err := query.Parse(text, parameters)
-	if bad, ok := errors.AsType[*query.SyntaxError](err); ok {
-		err = (*QuerySyntaxError)(bad)
-	}
 	if err != nil {
 		return Query{}, fmt.Errorf("%w: query: %w", ErrInvalid, err)
 	}
 	q := Query{
 		Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct, Offset: s.Offset, Limit: s.Limit,
 	}
-	for _, c := range s.Columns {
-		f := QueryField{As: c.Name, Aggregate: Aggregate(c.Func)}
-		if c.Path != nil {
-			f.Path = c.Path.String()
-		}
-		q.Fields = append(q.Fields, f)
+	for i := range s.Columns {
+		f := s.Columns[i].Field()
+		q.Fields = append(q.Fields, QueryField{Path: f.Path, As: f.As, Aggregate: Aggregate(f.Func)})
 	}
 	for _, p := range s.GroupBy {
 		q.GroupBy = append(q.GroupBy, p.String())
@@ -103,15 +96,9 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 	return q, nil
 }
 
-// QuerySyntaxError says why a text is no query, and at which position.
-type QuerySyntaxError struct {
-	Offset       int // byte of the text
-	Line, Column int // from 1, in characters
-	Msg          string
-}
-
-// Error implements error.
-func (e *QuerySyntaxError) Error() string { return (*query.SyntaxError)(e).Error() }
+// QuerySyntaxError says why a text is no query, and at which position. Its fields are Offset,
+// the byte of the text, Line and Column, from 1, in characters, and Msg.
+type QuerySyntaxError = query.SyntaxError
 
 // compile checks the query.
 func (q *Query) compile() (*query.Select, error) {
@@ -126,19 +113,9 @@ func (q *Query) compile() (*query.Select, error) {
 		return p
 	}
 	for i, f := range q.Fields {
-		c := query.Column{Func: query.Func(f.Aggregate), Name: f.As}
-		if f.Aggregate > AggregateMax && err == nil {
-			err = fmt.Errorf("aggregate %d", f.Aggregate)
-		}
-		if f.Path != "" || f.Aggregate != AggregateCount {
-			c.Path = path(f.Path)
-		}
-		switch n := len(c.Path); {
-		case c.Name != "":
-		case f.Aggregate != 0 || n == 0:
-			c.Name = "$" + strconv.Itoa(i+1)
-		default:
-			c.Name = c.Path[n-1].Name
+		c, bad := query.Field{Path: f.Path, As: f.As, Func: query.Func(f.Aggregate)}.Column(i)
+		if err == nil {
+			err = bad
 		}
 		s.Columns = append(s.Columns, c)
 	}

@@ -116,15 +116,11 @@ func (tx *Tx) Scan(ids IDRange, o *ScanOptions) iter.Seq2[Item, error] {
 		}
 		err := m.Run(tx.below(within, &opts))
 		if u := tx.update; u != nil && !tx.over {
-			seen := within // completely
-			switch {
-			case !m.Stopped:
-			case m.Reverse:
-				seen.From(m.Last, false)
-			default:
-				seen.To(m.Last, false)
+			if m.Stopped {
+				u.reads.ScannedTo(within, m.Last, m.Reverse)
+			} else {
+				u.reads.Scanned(within)
 			}
-			u.reads.Scanned(seen)
 		}
 		if err != nil {
 			yield(Item{}, err)

@@ -27,11 +27,14 @@ func (t TypedContainer[T]) View(ctx context.Context, pk PartitionKey, fn func(Ty
 	return t.c.View(ctx, pk, t.inTx(fn))
 }
 
+// In returns a transaction with the items as values of T, for instance that of a trigger.
+func (t TypedContainer[T]) In(tx *Tx) TypedTx[T] { return TypedTx[T]{Tx: tx, t: t} }
+
 func (t TypedContainer[T]) inTx(fn func(TypedTx[T]) error) func(*Tx) error {
 	if fn == nil {
 		return nil // refused like any other
 	}
-	return func(tx *Tx) error { return fn(TypedTx[T]{Tx: tx, t: t}) }
+	return func(tx *Tx) error { return fn(t.In(tx)) }
 }
 
 // Read is Tx.Read.

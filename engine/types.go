@@ -126,6 +126,11 @@ type WriteOptions struct {
 	// Charge, if not nil, is increased by what the call has cost, in request units, also
 	// if it fails. It is not possible in batches and transactions.
 	Charge *float64
+	// PreTrigger and PostTrigger name a Trigger that runs before and one that runs after
+	// the write, in its transaction; "": none. The write is then a Serializable Update, with
+	// its errors, and reads the item first. Charge is that of all reads and writes. Not
+	// possible in batches, transactions and DeleteLogicalPartition.
+	PreTrigger, PostTrigger string
 }
 
 // charged adds what a call has cost.

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"runtime/trace"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/conflict"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/nesting"
 	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/physical"
 )
@@ -92,7 +90,11 @@ type update struct {
 	written map[string]int // by id: its operation
 	reads   conflict.Reads // of the newest try
 	commit  commit         // of the newest try
+	fn      func(*Tx) error
 }
+
+// Call implements nesting.Function.
+func (u *update) Call() error { return u.fn(u.commit.tx) }
 
 var updates = sync.Pool{New: func() any { return &update{written: make(map[string]int)} }}
 
@@ -112,7 +114,7 @@ func (u *update) reset() {
 // release gives the update back.
 func (u *update) release() {
 	u.reset()
-	u.commit = commit{}
+	u.commit, u.fn = commit{}, nil
 	u.empty()
 	updates.Put(u)
 }
@@ -127,8 +129,8 @@ func (u *update) own(id string) *batchOp {
 
 // run does what UpdateWith says.
 func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts UpdateOptions, fn func(*Tx) error) error {
-	defer updating.Add(-1)
-	if updating.Add(1) > 1 && nested() {
+	defer nesting.End()
+	if !nesting.Begin() {
 		return ErrNestedUpdate
 	}
 	if fn == nil {
@@ -181,7 +183,8 @@ func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync bo
 	u.c, u.pk, u.epk = c, pk, tx.epk
 	tx.update = u
 	u.reads.Begin(tx.snapshot.seq, u.key(nil), &u.epk)
-	if err := callUpdate(fn, tx); err != nil {
+	u.fn, u.commit.tx = fn, tx
+	if err := nesting.Run(u); err != nil {
 		return err
 	}
 	tx.over = true
@@ -236,35 +239,4 @@ func (p *partition) conflict() physical.Record {
 	p.Commit.Lock()
 	defer p.Commit.Unlock()
 	return p.NewestLocked()
-}
-
-// callUpdate is the one place from which the functions of Updates are called.
-//
-//go:noinline
-func callUpdate(fn func(*Tx) error, tx *Tx) error {
-	err := fn(tx)
-	return err
-}
-
-// updateCall is the return address of fn in callUpdate.
-var updateCall = func() uintptr {
-	var at [1]uintptr
-	_ = callUpdate(func(*Tx) error {
-		runtime.Callers(2, at[:])
-		return nil
-	}, nil)
-	return at[0]
-}()
-
-// updating is how many Updates are running. A single one is not nested.
-var updating atomic.Int32
-
-// nestedCalls is how many calls deep nested looks for an enclosing Update.
-const nestedCalls = 64
-
-// nested says whether the function of an Update is running on this goroutine.
-func nested() bool {
-	var calls [nestedCalls]uintptr
-	n := runtime.Callers(4, calls[:])
-	return slices.Contains(calls[:n], updateCall)
 }

@@ -84,6 +84,9 @@ func (c *Container) Put(ctx context.Context, pk PartitionKey, id string, body []
 }
 
 func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptions, v verb) (Meta, error) {
+	if o.hasTriggers() {
+		return c.writeTriggeredDocument(ctx, doc, o, v)
+	}
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "cleave.write").End()
 	}
@@ -172,6 +175,12 @@ func (c *Container) scanDocument(r *request, doc []byte, given PartitionKey) (pk
 }
 
 func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, v verb) (Meta, error) {
+	if o.hasTriggers() {
+		if err := c.checkBytes(v, pk, id, body); err != nil {
+			return Meta{}, err
+		}
+		return c.writeTriggered(ctx, pk, o, &triggered{verb: v, id: id, body: body})
+	}
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "cleave.write").End()
 	}

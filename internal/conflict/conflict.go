@@ -100,6 +100,16 @@ func (r *Reads) Scanned(ids item.IDRange) {
 	}
 }
 
+// ScannedTo is Scanned for a scan that ended at the item last, which it saw.
+func (r *Reads) ScannedTo(ids item.IDRange, last string, reverse bool) {
+	if reverse {
+		ids.From(last, false)
+	} else {
+		ids.To(last, false)
+	}
+	r.Scanned(ids)
+}
+
 // Ranges returns the number of ranges that Check and CheckMemory look at.
 func (r *Reads) Ranges() int { return len(r.ranges) }
 

@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -71,7 +72,7 @@ type Destination interface {
 }
 
 // CollisionError says that two items with one id, of different logical partitions, would
-// become one.
+// become one. It matches fault.ErrExists.
 type CollisionError struct {
 	ID   string
 	Key  partmap.Key    // the new one
@@ -82,6 +83,9 @@ type CollisionError struct {
 func (e *CollisionError) Error() string {
 	return fmt.Sprintf("item %q of partition key %s and that of %s: both would be in %s", e.ID, e.From[0], e.From[1], e.Key)
 }
+
+// Is matches fault.ErrExists.
+func (e *CollisionError) Is(target error) bool { return target == fault.ErrExists }
 
 // Pass makes a destination equal to one snapshot of its source.
 type Pass struct {

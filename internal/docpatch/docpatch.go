@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -45,8 +46,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("change %d of the patch, %s %s: %v", e.Index+1, e.Op, e.Path, e.Err)
 }
 
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// Unwrap returns fault.ErrInvalid and the cause.
+func (e *Error) Unwrap() []error { return []error{fault.ErrInvalid, e.Err} }
 
 // Patch is a list of edits. The zero Patch has none.
 type Patch struct {

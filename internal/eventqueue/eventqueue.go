@@ -20,33 +20,42 @@ type Queue struct {
 	done    chan struct{}
 }
 
-// Start begins the goroutine, once. It hands each function to call, which is to recover
-// its panics. Functions that were added earlier wait for Start.
-func (q *Queue) Start(call func(func())) {
+// Start begins the goroutine, once. It recovers the panic of a function and hands the value
+// to panicked. Functions that were added earlier wait for Start.
+func (q *Queue) Start(panicked func(value any)) {
 	q.mu.Lock()
 	q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
 	q.wake <- struct{}{}
 	q.mu.Unlock()
-	go q.run(call)
+	go q.run(panicked)
 }
 
 // run makes the calls until the queue is stopped. A function that ends its goroutine gets
 // the queue another one.
-func (q *Queue) run(call func(func())) {
+func (q *Queue) run(panicked func(any)) {
 	ended := false
 	defer func() {
 		if ended {
 			close(q.done)
 			return
 		}
-		go q.run(call)
+		go q.run(panicked)
 	}()
 	for more := true; more; _, more = <-q.wake {
 		for fn := q.take(); fn != nil; fn = q.take() {
-			call(fn)
+			call(fn, panicked)
 		}
 	}
 	ended = true
+}
+
+func call(fn func(), panicked func(any)) {
+	defer func() {
+		if p := recover(); p != nil {
+			panicked(p)
+		}
+	}()
+	fn()
 }
 
 // take returns the next function, nil if none waits.

@@ -7,20 +7,25 @@ import (
 )
 
 // TestOrder: functions are called in order, also those added before Start, and after one
-// that ended its goroutine.
+// that ended its goroutine and one that panicked.
 func TestOrder(t *testing.T) {
 	var q Queue
 	var called []int
 	add := func(n int) bool { return q.Add(func() { called = append(called, n) }) }
 	add(0)
 	q.Add(runtime.Goexit)
-	q.Start(func(fn func()) { fn() })
+	q.Add(func() { panic("x") })
+	var panics []any
+	q.Start(func(value any) { panics = append(panics, value) })
 	for n := range 100 {
 		add(n + 1)
 	}
 	q.Stop()
 	if len(called) != 101 || !slices.IsSorted(called) {
 		t.Errorf("called %v", called)
+	}
+	if !slices.Equal(panics, []any{"x"}) {
+		t.Errorf("panics %v", panics)
 	}
 	if add(0) {
 		t.Error("added after Stop")
@@ -41,7 +46,7 @@ func TestFull(t *testing.T) {
 	if q.Add(wait) {
 		t.Error("no bound")
 	}
-	q.Start(func(fn func()) { fn() })
+	q.Start(func(value any) { t.Error(value) })
 	held <- true
 	held <- true // the second one has left the queue
 	if !q.Add(wait) {

@@ -38,9 +38,22 @@ var (
 	ErrLocked = errors.New("store is locked")
 	// ErrExists says that what was to be made is there already.
 	ErrExists = errors.New("already exists")
+	// ErrInvalid says that an argument or a document is refused.
+	ErrInvalid = errors.New("invalid")
 	// ErrTooLarge matches a LimitError of something that a caller gave or asked for.
 	ErrTooLarge = errors.New("too large")
 )
+
+// Of returns an error that has the text of cause and also matches a sentinel.
+func Of(sentinel, cause error) error { return of{sentinel, cause} }
+
+type of struct{ sentinel, cause error }
+
+// Error implements error.
+func (e of) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause and the sentinel.
+func (e of) Unwrap() []error { return []error{e.cause, e.sentinel} }
 
 // CorruptionError reports bytes that a decoder refused. File is the path as
 // opened, Offset the byte at which the damaged structure begins.

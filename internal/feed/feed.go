@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -56,13 +57,21 @@ type Options struct {
 	CaughtUp func()
 }
 
-// ExpiredError says that versions after a position were dropped.
+// ErrExpired says that versions after a position were dropped.
+var ErrExpired = errors.New("position of the change feed has expired")
+
+// ExpiredError says where a feed can begin. It matches ErrExpired.
 type ExpiredError struct {
 	Oldest Position // after which no version was dropped yet
 }
 
 // Error implements error.
-func (e *ExpiredError) Error() string { return "versions after the position were dropped" }
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("%v: the oldest one possible is %v", ErrExpired, e.Oldest)
+}
+
+// Unwrap returns ErrExpired.
+func (e *ExpiredError) Unwrap() error { return ErrExpired }
 
 // New begins a feed. The caller has entered the store.
 func New(ctx context.Context, store Store, from Position, o Options) (*Feed, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -46,11 +47,14 @@ func FromTime(t time.Time) Position {
 	return Position{kind: positionTime, since: t.UnixMilli()}
 }
 
-// PositionError says what is wrong with a position.
+// PositionError says what is wrong with a position. It matches fault.ErrInvalid.
 type PositionError string
 
 // Error implements error.
-func (e PositionError) Error() string { return "position: " + string(e) }
+func (e PositionError) Error() string { return "invalid: position: " + string(e) }
+
+// Is matches fault.ErrInvalid.
+func (e PositionError) Is(target error) bool { return target == fault.ErrInvalid }
 
 const (
 	startText  = "start"
@@ -103,6 +107,18 @@ func (p Position) String() string {
 	}
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, positionSums))
 	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Position) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Position) UnmarshalText(text []byte) error {
+	parsed, err := ParsePosition(string(text))
+	if err == nil {
+		*p = parsed
+	}
+	return err
 }
 
 func appendBoundary(b []byte, epk *partmap.EPK) []byte {
