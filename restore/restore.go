@@ -161,7 +161,7 @@ func (s *session) run(r io.Reader) (err error) {
 
 // existing is the error of a restore that may not replace what is there.
 func existing(replaced, deleted int64) error {
-	return fmt.Errorf("%w: %d items have other content than in the backup and %d are not in it; Options.Replace restores in their place",
+	return fmt.Errorf("%w: %d items have other content than in the backup and %d are not in it: only a restore with Replace overwrites and deletes",
 		engine.ErrExists, replaced, deleted)
 }
 

@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
@@ -92,10 +92,10 @@ func (r *backupRow) String() string {
 }
 
 // Run runs the command.
-func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) error {
+func (c *backupCommand) Run(ctx context.Context, env *environment, shared *command.Environment, out *output) error {
 	o := new(engine.BackupOptions)
 	if c.Since != "" {
-		all, err := verifyBackups(ctx, env, []string{c.Since})
+		all, err := verifyBackups(ctx, shared, []string{c.Since})
 		if err != nil {
 			return err
 		}
@@ -169,17 +169,17 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, out *output) 
 }
 
 // Run runs the command.
-func (c *restoreCommand) Run(ctx context.Context, env *environment, out *output) error {
+func (c *restoreCommand) Run(ctx context.Context, shared *command.Environment, out *output) error {
 	var all []engine.BackupInfo
 	var err error
 	if c.Check {
-		all, err = verifyBackups(ctx, env, c.Files)
+		all, err = verifyBackups(ctx, shared, c.Files)
 	} else {
-		in := newConcatenation(env, "restore", c.Files)
-		defer in.close()
+		in := command.NewConcatenation(shared, "restore", c.Files)
+		defer in.Close()
 		err = engine.Restore(ctx, in, c.Dir)
 	}
-	if err = backupFailure(err); err != nil {
+	if err = command.BackupFailure(err); err != nil {
 		return err
 	}
 	if !c.Check {
@@ -201,85 +201,9 @@ func (c *restoreCommand) Run(ctx context.Context, env *environment, out *output)
 }
 
 // verifyBackups reads and checks backups.
-func verifyBackups(ctx context.Context, env *environment, names []string) ([]engine.BackupInfo, error) {
-	in := newConcatenation(env, "check", names)
-	defer in.close()
+func verifyBackups(ctx context.Context, env *command.Environment, names []string) ([]engine.BackupInfo, error) {
+	in := command.NewConcatenation(env, "check", names)
+	defer in.Close()
 	all, err := engine.VerifyBackup(ctx, in)
-	return all, backupFailure(err)
-}
-
-// backupError is damage of a backup, of which verify knows nothing.
-type backupError struct{ error }
-
-func (e backupError) Unwrap() error { return e.error }
-
-// backupFailure says what a failure to read backups means for the exit status.
-func backupFailure(err error) error {
-	switch {
-	case errors.Is(err, engine.ErrCorrupt):
-		return findingError{backupError{err}}
-	case errors.Is(err, engine.ErrWrongParent), errors.Is(err, engine.ErrExists):
-		return cli.Usage(err)
-	}
-	return err
-}
-
-// concatenation reads files one after the other.
-type concatenation struct {
-	env   *environment
-	doing string
-	input string   // all of it, for errors
-	names []string // what is left
-	name  string   // of the present one
-	from  io.Reader
-	shut  func() error
-	read  int64
-	line  *cli.Line
-}
-
-func newConcatenation(env *environment, doing string, names []string) *concatenation {
-	return &concatenation{env: env, doing: doing, input: strings.Join(names, " + "), names: names, line: env.newLine()}
-}
-
-// Name tells errors where the input is.
-func (c *concatenation) Name() string { return c.input }
-
-// Read implements io.Reader.
-func (c *concatenation) Read(p []byte) (int, error) {
-	for {
-		if c.from == nil {
-			if len(c.names) == 0 {
-				return 0, io.EOF
-			}
-			c.name, c.names = c.names[0], c.names[1:]
-			if c.name == "-" {
-				c.from, c.shut = c.env.stdin, func() error { return nil }
-			} else {
-				f, err := os.Open(c.name)
-				if err != nil {
-					return 0, err
-				}
-				c.from, c.shut = f, f.Close
-			}
-		}
-		n, err := c.from.Read(p)
-		c.read += int64(n)
-		c.line.Show(time.Now(), func() string { return c.doing + " " + filepath.Base(c.name) + ": " + humanize.Bytes(c.read) + " read" })
-		if err != io.EOF {
-			return n, err
-		}
-		c.close()
-		if n > 0 {
-			return n, nil
-		}
-	}
-}
-
-// close closes the present file.
-func (c *concatenation) close() {
-	c.line.Clear()
-	if c.from != nil {
-		_ = c.shut() // it was only read
-		c.from = nil
-	}
+	return all, command.BackupFailure(err)
 }

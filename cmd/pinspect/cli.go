@@ -59,6 +59,7 @@ type commands struct {
 	Put        edit.Put          `cmd:"" group:"change" help:"Write documents."`
 	Delete     edit.Delete       `cmd:"" group:"change" help:"Delete a document or a logical partition."`
 	Alter      edit.Alter        `cmd:"" group:"change" help:"Change the throughput or the indexes of a container."`
+	RestoreKey edit.RestoreKey   `cmd:"" group:"change" help:"Bring a logical partition back from a backup."`
 	Import     importer.Import   `cmd:"" group:"change" help:"Bring documents from files, Cosmos DB, bbolt, Badger or SQLite."`
 	Compact    edit.Compact      `cmd:"" group:"change" help:"Give back the space of overwritten and deleted documents."`
 	Shell      shellCommand      `cmd:"" help:"Type queries and commands about one store."`
@@ -118,10 +119,10 @@ func (e *environment) fail(err error) int {
 	if errors.As(err, new(*cli.UsageError)) {
 		return cli.ExitUsage
 	}
-	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(backupError)) {
+	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(command.BackupError)) {
 		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store; repair writes what can be read into a new one.")
 	}
-	if errors.As(err, new(findingError)) || errors.As(err, new(*importer.RejectedError)) || errors.As(err, new(*importer.BadRecordError)) || errors.Is(err, engine.ErrNotFound) {
+	if errors.As(err, new(findingError)) || errors.As(err, new(command.BackupError)) || errors.As(err, new(*importer.RejectedError)) || errors.As(err, new(*importer.BadRecordError)) || errors.Is(err, engine.ErrNotFound) {
 		return exitFindings
 	}
 	return exitCannotOpen

@@ -56,6 +56,7 @@ var printed = []jsonfields.Object{
 	{Name: "space: space", Value: space.Report{}},
 	{Name: "diff: difference", Value: storediff.Difference{}},
 	{Name: "diff: diff", Value: storediff.Summary{}},
+	{Name: "restore-key: restored_key", Value: edit.RestoredKey{}},
 	{Name: "import: imported", Value: importer.Done{}},
 	{Name: "create, drop, put, delete, alter, compact: created, dropped, written, deleted, altered, compacted", Value: edit.Done{}},
 }

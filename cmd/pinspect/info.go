@@ -94,13 +94,15 @@ type settings struct {
 	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
 	ItemBytes             int64      `json:"item_limit_bytes"`
 	LogicalPartitionBytes int64      `json:"logical_partition_limit_bytes"`
+	LogicalThroughput     float64    `json:"logical_partition_throughput_ru_per_s,omitempty"`
+	LimitedKeys           int        `json:"limited_keys,omitempty"` // logical partitions with limits of their own
 	BatchBytes            int64      `json:"batch_limit_bytes"`
 }
 
 func describeSettings(def *engine.ContainerDef) settings {
 	s := settings{
 		Throughput: def.Throughput, NoBurst: def.NoBurst, TTLSeconds: def.DefaultTTL.Seconds(), UniqueKeys: def.UniqueKeys,
-		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, BatchBytes: def.Limits.BatchBytes,
+		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, LogicalThroughput: def.Limits.LogicalPartitionThroughput, BatchBytes: def.Limits.BatchBytes,
 	}
 	if def.DefaultTTL < 0 {
 		s.TTLSeconds = -1
@@ -117,6 +119,12 @@ func (s *settings) text() string {
 			text += " without bursts"
 		}
 		parts = append(parts, text)
+	}
+	if s.LogicalThroughput > 0 {
+		parts = append(parts, humanize.Count(int64(s.LogicalThroughput))+" RU/s for each logical partition")
+	}
+	if s.LimitedKeys > 0 {
+		parts = append(parts, humanize.Plural(s.LimitedKeys, "logical partition with limits of its own", "logical partitions with limits of their own"))
 	}
 	switch {
 	case s.TTLSeconds > 0:
@@ -245,7 +253,7 @@ func describeContainer(cs *engine.ContainerStats, l *layout.Store) containerInfo
 	}
 	for _, view := range l.Containers {
 		if view.Name == cs.Name {
-			info.Changes = layout.DescribeFeed(&l.State, view)
+			info.Changes, info.LimitedKeys = layout.DescribeFeed(&l.State, view), len(view.KeyLimits)
 		}
 	}
 	return info

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
@@ -23,7 +24,7 @@ type topCommand struct {
 
 // Help returns the long help text.
 func (*topCommand) Help() string {
-	return `Lists the largest logical partitions of each container, with their share of the physical partition that they lie in and of the limit of a logical partition (20 GiB unless the container has another). A logical partition is never divided: one that has more than half of its physical partition makes splits useless, one that nears the limit will refuse writes.
+	return `Lists the largest logical partitions of each container, with their share of the physical partition that they lie in and of its limit (20 GiB unless the container or the logical partition has another). A logical partition is never divided: one that has more than half of its physical partition makes splits useless, one that nears the limit will refuse writes.
 
 The sizes come from the tables of the files and from the log; no document is read. A number after ≤ is an upper bound: overwritten and deleted versions count until a compaction drops them (pinspect partitions --top counts documents exactly, by reading them all). Logical partitions are named by the first digits of the hash of their key (EPK), so that the output can be posted; --show-keys adds the keys.
 
@@ -46,7 +47,10 @@ type topRow struct {
 	RawBytes  int64              `json:"raw_bytes"`
 	Exact     bool               `json:"exact"`           // documents and raw bytes; else upper bounds
 	Share     float64            `json:"partition_share"` // of the raw bytes of its physical partition
-	Limit     float64            `json:"limit_share"`     // of what a logical partition may hold
+	Limit     float64            `json:"limit_share"`     // of what the logical partition may hold
+	Bytes     int64              `json:"logical_partition_limit_bytes"`
+	Units     float64            `json:"logical_partition_throughput_ru_per_s,omitempty"`
+	Own       bool               `json:"own_limits,omitempty"` // not those of the container
 }
 
 // Run runs the command.
@@ -118,14 +122,22 @@ func (c *topCommand) container(ctx context.Context, env *environment, db *engine
 	if err != nil {
 		return nil, nil, readFailure(err)
 	}
-	limit := cs.Def.Limits.LogicalPartitionBytes
+	of, err := openContainer(db, cs.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := maps.Collect(of.LimitedKeys())
 	var rows []topRow
 	for _, l := range found.Top {
 		epk := l.Key.EPK()
+		limits, limited := own[l.Key]
+		if !limited {
+			limits = engine.KeyLimits{Throughput: cs.Def.Limits.LogicalPartitionThroughput, Bytes: cs.Def.Limits.LogicalPartitionBytes}
+		}
 		row := topRow{
 			header: newHeader("logical_partition"), Container: cs.Name, Partition: l.Partition, EPK: epk.String(),
 			Documents: l.Documents, RawBytes: l.Bytes, Exact: found.Exact[l.Partition],
-			Limit: float64(l.Bytes) / float64(limit),
+			Limit: float64(l.Bytes) / float64(limits.Bytes), Bytes: limits.Bytes, Units: limits.Throughput, Own: limited,
 		}
 		if whole := found.Partitions[l.Partition].Bytes; whole > 0 {
 			row.Share = float64(l.Bytes) / float64(whole)
@@ -139,19 +151,26 @@ func (c *topCommand) container(ctx context.Context, env *environment, db *engine
 }
 
 func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow, found *survey.Tables) {
-	limit := cs.Def.Limits.LogicalPartitionBytes
+	limit := humanize.Bytes(cs.Def.Limits.LogicalPartitionBytes)
+	if units := cs.Def.Limits.LogicalPartitionThroughput; units > 0 {
+		limit += " and " + humanize.Count(int64(units)) + " RU/s"
+	}
 	where := humanize.Plural(len(cs.Partitions), "physical partition", "physical partitions")
 	if c.Partition != 0 {
 		where = "physical partition " + humanize.Count(c.Partition)
 	}
 	out.printf("container %s: %s in %s; at most %s each\n", printable(cs.Name),
-		humanize.Plural(found.Total.Logical, "logical partition", "logical partitions"), where, humanize.Bytes(limit))
+		humanize.Plural(found.Total.Logical, "logical partition", "logical partitions"), where, limit)
 	if len(rows) == 0 {
 		return
 	}
 	head := []string{"<EPK", "partition", "documents", "raw", "<share of its partition", "<of the limit"}
 	if c.ShowKeys {
 		head = append(head, "<key")
+	}
+	anyOwn := slices.ContainsFunc(rows, func(r topRow) bool { return r.Own })
+	if anyOwn {
+		head = append(head, "<own limits")
 	}
 	t := cli.NewTable(head...)
 	for _, r := range rows {
@@ -164,6 +183,9 @@ func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow
 		if c.ShowKeys {
 			cells = append(cells, r.Key)
 		}
+		if anyOwn {
+			cells = append(cells, r.ownLimits())
+		}
 		t.Row(cells...)
 	}
 	t.Print(out.w, "  ")
@@ -172,12 +194,23 @@ func (c *topCommand) print(out *output, cs *engine.ContainerStats, rows []topRow
 	}
 }
 
+// ownLimits says which limits the logical partition has that are not those of the container.
+func (r *topRow) ownLimits() string {
+	switch {
+	case !r.Own:
+		return ""
+	case r.Units == 0:
+		return humanize.Bytes(r.Bytes)
+	}
+	return humanize.Bytes(r.Bytes) + ", " + humanize.Count(int64(r.Units)) + " RU/s"
+}
+
 // warning says what a newcomer may not see in the table.
 func (c *topCommand) warning(rows []topRow, found *survey.Tables) string {
 	for _, r := range rows {
 		switch {
 		case r.Limit > 0.8:
-			return "The largest logical partition is near its limit: at it, writes other than deletes are refused."
+			return "A logical partition is near its limit: at it, writes other than deletes are refused."
 		case r.Share > 0.5 && found.Partitions[r.Partition].Logical > 1 && r.RawBytes > 1<<30:
 			return "A logical partition has more than half of its physical partition: no split can divide it."
 		}
