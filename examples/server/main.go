@@ -34,6 +34,7 @@ type config struct {
 	debug      string
 	dir        string
 	throughput float64
+	user       engine.KeyLimits
 	grace      time.Duration
 }
 
@@ -56,6 +57,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.StringVar(&cfg.debug, "debug", "", "`address` to serve metrics and profiles on; without it they are not served")
 	flags.StringVar(&cfg.dir, "dir", "", "`directory` of the store; without it a temporary one, removed at the end")
 	flags.Float64Var(&cfg.throughput, "throughput", 0, "request units a second that may be used, 0: without limit")
+	flags.Float64Var(&cfg.user.Throughput, "user-throughput", 0, "request units a second that each user may use, 0: without limit")
+	flags.Int64Var(&cfg.user.Bytes, "user-bytes", 64<<20, "`bytes` that the notes of each user may have")
 	flags.DurationVar(&cfg.grace, "grace", 10*time.Second, "`time` that running requests have at the end")
 	if err = flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -79,7 +82,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	// Deferred, Close comes after everything that uses the store, whichever way
 	// run ends.
 	defer func() { err = errors.Join(err, db.Close()) }()
-	notes, err := openNotes(ctx, db, cfg.throughput)
+	notes, err := openNotes(ctx, db, cfg.throughput, cfg.user)
 	if err != nil {
 		return err
 	}
@@ -104,8 +107,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return err
 }
 
+// uncapped is a throughput that no user reaches, in request units a second.
+const uncapped = 1e9
+
 // openNotes returns the container of the notes, made if there is none.
-func openNotes(ctx context.Context, db *engine.DB, throughput float64) (*engine.Container, error) {
+func openNotes(ctx context.Context, db *engine.DB, throughput float64, user engine.KeyLimits) (*engine.Container, error) {
 	notes, err := db.EnsureContainer(ctx, "notes", engine.ContainerDef{
 		// All notes of a user lie together. Users whose notes share a physical
 		// partition share its request units.
@@ -120,9 +126,15 @@ func openNotes(ctx context.Context, db *engine.DB, throughput float64) (*engine.
 	}
 	// What a container may consume is kept with it, and changed while it serves.
 	if notes.Def().Throughput != throughput {
-		err = notes.SetThroughput(ctx, throughput)
+		if err = notes.SetThroughput(ctx, throughput); err != nil {
+			return nil, err
+		}
 	}
-	return notes, err
+	// So are the limits of each user. One that nothing reaches has consumption counted.
+	if user.Throughput == 0 {
+		user.Throughput = uncapped
+	}
+	return notes, notes.SetDefaultKeyLimits(ctx, user)
 }
 
 // serve answers requests until ctx ends, then lets those that run finish.

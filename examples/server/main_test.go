@@ -186,6 +186,55 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// TestUserLimits: a user who has reached a limit is refused, another one is not, and each
+// learns what they have used.
+func TestUserLimits(t *testing.T) {
+	dir := t.TempDir()
+	url, stop := start(t, "-dir", dir, "-user-throughput", "1", "-user-bytes", "100")
+	type usage struct {
+		Bytes, Refused int64
+		MaxBytes       int64 `json:"max_bytes"`
+		Units          float64
+		PerSecond      float64 `json:"max_units_per_second"`
+	}
+	used := func(user string) (u usage) {
+		answer, text := send(t, "GET", url+"/users/"+user+"/usage", "")
+		if err := json.Unmarshal([]byte(text), &u); err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: %v", answer.Status, text, err)
+		}
+		return u
+	}
+	refused := int64(0)
+	for range 1000 { // the second one, unless five seconds lie between them
+		if answer, _ := send(t, "PUT", url+"/users/ada/notes/a", `{"title":"A"}`); answer.StatusCode == http.StatusTooManyRequests {
+			refused++
+			break
+		}
+	}
+	if answer, text := send(t, "PUT", url+"/users/grace/notes/a", `{"title":"A"}`); answer.StatusCode != http.StatusNoContent {
+		t.Errorf("another user: %s %s", answer.Status, text)
+	}
+	if u := used("ada"); refused != 1 || u.Refused != 1 || u.Units < 5 || u.PerSecond != 1 || u.Bytes == 0 || u.MaxBytes != 100 {
+		t.Errorf("%+v", u)
+	}
+	if u := used("grace"); u.Refused != 0 || u.Units < 5 {
+		t.Errorf("another user: %+v", u)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	url, stop = start(t, "-dir", dir, "-user-bytes", "100") // the limits are those of this start
+	if answer, text := send(t, "PUT", url+"/users/ada/notes/b", `{"title":"`+strings.Repeat("long ", 100)+`"}`); answer.StatusCode != http.StatusForbidden {
+		t.Errorf("over the bytes of a user: %s %s", answer.Status, text)
+	}
+	if u := used("ada"); u.PerSecond != 0 || u.MaxBytes != 100 {
+		t.Errorf("after a restart: %+v", u)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestShutdown ends the server while it streams, and starts it again.
 func TestShutdown(t *testing.T) {
 	dir := t.TempDir()

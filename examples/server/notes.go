@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/rand"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -45,6 +46,7 @@ func newHandler(db *engine.DB, notes *engine.Container) http.Handler {
 		"PUT /users/{user}/notes/{id}":         s.put,
 		"DELETE /users/{user}/notes/{id}":      s.delete,
 		"POST /users/{user}/notes/{id}/rename": s.rename,
+		"GET /users/{user}/usage":              s.usage,
 		"GET /notes.ndjson":                    s.export,
 		"GET /stats":                           s.stats,
 	} {
@@ -214,6 +216,27 @@ func (s *service) export(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return broken(out.Flush())
+}
+
+// usage tells a user what the notes take and may take. The engine counts it for each
+// partition key, and reads no note for it.
+func (s *service) usage(w http.ResponseWriter, r *http.Request) error {
+	used, err := s.notes.Usage(r.Context(), userKey(r), nil)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Bytes     int64   `json:"bytes"` // at most: deleted versions count for a while
+		MaxBytes  int64   `json:"max_bytes"`
+		Units     float64 `json:"units"` // since the server was started
+		PerSecond float64 `json:"max_units_per_second,omitzero"`
+		Refused   int64   `json:"refused"` // requests
+	}{used.Bytes, used.Limits.Bytes, math.Round(100*used.Units) / 100, used.Limits.Throughput, used.Throttled}
+	if answer.PerSecond == uncapped {
+		answer.PerSecond = 0
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return broken(json.NewEncoder(w).Encode(answer))
 }
 
 // stats describes the store for people.
