@@ -217,7 +217,7 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) (physical.Record, e
 	p.db.waited(since, &u.on.locked)
 	w, err := p.applyBatchLocked(u)
 	p.Commit.Unlock()
-	u.counted.End(err == nil)
+	u.counted.End(err == nil, false)
 	return w, err
 }
 

@@ -28,11 +28,8 @@ var ErrWrongParent = backup.ErrParent
 // restore is under way or was broken off: then it may be removed); *CorruptionError with
 // the offset in r; ErrWrongParent; ErrTooNew; *IOError, ErrDiskFull.
 func Restore(ctx context.Context, r io.Reader, dir string) error {
-	if dir == "" {
-		return invalidf("Restore: no directory is named")
-	}
-	if r == nil {
-		return invalidf("Restore: no reader is given")
+	if dir == "" || r == nil {
+		return invalidf("Restore: no directory is named, or no reader is given")
 	}
 	full, err := filepath.Abs(dir)
 	if err != nil {

@@ -306,10 +306,7 @@ func (p *partition) apply(ctx context.Context, r *request) (w physical.Record, e
 		p.db.waited(since, &r.on.locked)
 		w, err = p.applyLocked(r, &ahead)
 		p.Commit.Unlock()
-		if r.key.OfPartition() {
-			r.counted.Forget()
-		}
-		r.counted.End(err == nil)
+		r.counted.End(err == nil, r.key.OfPartition())
 		if err == nil {
 			return w, nil
 		}

@@ -105,7 +105,6 @@ type Counted struct {
 	tested bool
 	of     *size // nil: nothing was counted
 	growth int64 // bytes
-	forget bool
 }
 
 // Small begins a write whose documents have n bytes. If it returns true, no logical
@@ -240,13 +239,10 @@ func (s *Sizes) has(pk []byte, k *size) bool {
 	return s.sizes[string(pk)] == k
 }
 
-// Forget says that the write deletes the logical partition: the next write that needs its
-// size determines it anew.
-func (c *Counted) Forget() { c.forget = true }
-
-// End ends a write, which was made or not. It may be called for one that was not counted,
-// and more than once.
-func (c *Counted) End(made bool) {
+// End ends a write, which was made or not. all says that it deletes the logical partition:
+// the next write that needs the size determines it anew. End may be called for a write that
+// was not counted, and more than once.
+func (c *Counted) End(made, all bool) {
 	k := c.of
 	if k == nil {
 		return
@@ -254,7 +250,7 @@ func (c *Counted) End(made bool) {
 	c.of = nil
 	if !made {
 		k.bytes -= c.growth
-	} else if c.forget {
+	} else if all {
 		k.known, k.exact, k.told, k.bytes = false, false, false, 0
 	}
 	k.counting.Unlock()

@@ -46,7 +46,7 @@ func (s *sizing) write(key, id string, bytes int, expires int64, made bool) erro
 			return err
 		}
 	}
-	defer func() { c.End(made) }()
+	defer func() { c.End(made, false) }()
 	if s.Applying.Lock(); !s.Tested(&c) {
 		s.Fatal("it is not counted")
 	}
@@ -105,8 +105,7 @@ func TestCount(t *testing.T) {
 		t.Error("a delete is not counted")
 	}
 	s.must(s.Count(t.Context(), &c, &key, 0, func() (int64, error) { return 0, nil }))
-	c.Forget()
-	c.End(true)
+	c.End(true, true)
 	if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
 		t.Fatalf("counted anew: %v", err)
 	}
@@ -178,7 +177,7 @@ func TestFull(t *testing.T) {
 	if n := len(s.sizes); n > maxKeys || s.of(key.PK) != held {
 		t.Errorf("%d sizes, that of the write under way is there: %v", n, s.of(key.PK) == held)
 	}
-	c.End(false)
+	c.End(false, false)
 	if err := s.write("held", "2", 301, 0, true); !errors.Is(err, ErrFull) {
 		t.Errorf("a byte too many: %v", err)
 	}
