@@ -235,11 +235,11 @@ func TestTriggersFail(t *testing.T) {
 		{name: "error of the transaction", run: func(call *TriggerCall) error { return call.Tx.Create(doc("old", "a", 1), nil) }, want: ErrExists},
 		{name: "panic", run: func(*TriggerCall) error { panic("no luck") }, want: ErrTriggerPanic, text: "no luck", panics: true},
 		{name: "panic with an error", run: func(*TriggerCall) error { panic(errRefusal) }, want: errRefusal, panics: true},
-		{name: "nil map", run: func(*TriggerCall) error {
-			var m map[string]int
-			m["x"] = 1
+		{name: "index", run: func(call *TriggerCall) error {
+			call.Document = call.Document[:0]
+			call.ID = string(call.Document[len(call.ID)])
 			return nil
-		}, want: ErrTriggerPanic, text: "nil map", panics: true},
+		}, want: ErrTriggerPanic, text: "out of range", panics: true},
 		{name: "another key", only: pre, run: assign(`{"id":"new","k":"b"}`), want: ErrKeyMismatch},
 		{name: "another id", only: pre, run: assign(`{"id":"new2","k":"a"}`), want: ErrInvalid, text: `"new" to "new2"`},
 		{name: "no document", only: pre, run: assign(``), want: ErrInvalid},
