@@ -441,3 +441,36 @@ func TestKillUnderLoad(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// TestDiskAfterCrash: what a test does to the disk after a crash that CrashAt brought about is
+// there when the store is opened again.
+func TestDiskAfterCrash(t *testing.T) {
+	s := cleavetest.New(t, cleavetest.NoBackground())
+	ctx := t.Context()
+	c := s.Container("c", "/k")
+	doc := []byte(`{"id":"a","k":"b"}`)
+	if _, err := c.Upsert(ctx, doc, nil); err != nil {
+		t.Fatal(err)
+	}
+	crash := func() {
+		t.Helper()
+		s.CrashAt(1)
+		if _, err := c.Upsert(ctx, doc, nil); err == nil || !s.Crashed() {
+			t.Fatalf("crashed: %v, %v", s.Crashed(), err)
+		}
+	}
+	s.LeaveSpace(0)
+	crash()
+	s.FreeDisk()
+	s.Kill()
+	c = s.Container("c", "/k")
+	if _, err := c.Upsert(ctx, doc, nil); err != nil {
+		t.Errorf("there is space again: %v", err)
+	}
+	crash()
+	s.Damage(cleavetest.ManifestFiles)
+	s.Kill()
+	if _, err := s.Open(ctx); !errors.Is(err, engine.ErrCorrupt) {
+		t.Errorf("manifests are damaged: %v", err)
+	}
+}

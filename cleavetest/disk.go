@@ -11,7 +11,7 @@ import (
 // after FreeDisk, and as much as files give back that the store removes.
 func (s *Store) FillDisk() {
 	s.t.Helper()
-	s.present().mem.SetCapacity(0)
+	s.present().disk().SetCapacity(0)
 	for _, open := range s.stores() {
 		if err := open.UseUpLog(); err != nil {
 			s.t.Fatalf("cleavetest: fill the log: %v", err)
@@ -26,16 +26,17 @@ func (s *Store) LeaveSpace(bytes int64) {
 	l := s.present()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mem.SetCapacity(math.MaxInt64)
-	free, _ := l.mem.Free()
-	l.mem.SetCapacity(math.MaxInt64 - int64(free) + max(0, bytes))
+	disk := l.diskLocked()
+	disk.SetCapacity(math.MaxInt64)
+	free, _ := disk.Free()
+	disk.SetCapacity(math.MaxInt64 - int64(free) + max(0, bytes))
 }
 
 // FreeDisk ends what FillDisk and LeaveSpace have begun: there is space without a limit.
-func (s *Store) FreeDisk() { s.present().mem.SetCapacity(math.MaxInt64) }
+func (s *Store) FreeDisk() { s.present().disk().SetCapacity(math.MaxInt64) }
 
 // Files returns the names of the files of the store, sorted.
-func (s *Store) Files() []string { return s.present().mem.Names() }
+func (s *Store) Files() []string { return s.present().disk().Names() }
 
 // Damage changes bytes of all files that match a pattern, as a dying disk does, one byte in
 // each 512, and returns their names. LogFiles, SegmentFiles and ManifestFiles are patterns. A
@@ -47,18 +48,19 @@ func (s *Store) Damage(pattern string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var damaged []string
-	for _, name := range l.mem.Names() {
+	disk := l.diskLocked()
+	for _, name := range disk.Names() {
 		if !matches(pattern, name) {
 			continue
 		}
-		b, err := l.mem.ReadFile(name)
+		b, err := disk.ReadFile(name)
 		for i := range b {
 			if i%512 == min(256, len(b)/2) {
 				b[i] ^= 0x55
 			}
 		}
 		if err == nil {
-			err = l.mem.WriteFile(name, b)
+			err = disk.WriteFile(name, b)
 		}
 		if err != nil {
 			s.t.Fatalf("cleavetest: damage %s: %v", name, err)
@@ -66,7 +68,7 @@ func (s *Store) Damage(pattern string) []string {
 		damaged = append(damaged, name)
 	}
 	if len(damaged) == 0 {
-		s.t.Fatalf("cleavetest: Damage(%q): no file matches; there are %q", pattern, l.mem.Names())
+		s.t.Fatalf("cleavetest: Damage(%q): no file matches; there are %q", pattern, disk.Names())
 	}
 	return damaged
 }

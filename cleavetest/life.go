@@ -61,6 +61,20 @@ func (l *life) dieLocked() {
 	}
 }
 
+// disk returns the disk: after a crash, that from which the next life goes on.
+func (l *life) disk() *vfs.Mem {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.diskLocked()
+}
+
+func (l *life) diskLocked() *vfs.Mem {
+	if l.image != nil {
+		return l.image
+	}
+	return l.mem
+}
+
 // change makes a call that changes the disk.
 func (l *life) change(call func() error) error {
 	l.mu.Lock()
