@@ -67,7 +67,6 @@ func (s *session) compare() (size int64, err error) {
 		s.result, size = Result{}, 0
 		return merge(s.stored(""), snapshot.Scan(s.ctx, s.key, engine.IDRange{}, nil), func(id string, want, have *engine.Item) error {
 			if s.expired(want) {
-				s.result.Expired++
 				want = nil
 			}
 			if want != nil {

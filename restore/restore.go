@@ -31,7 +31,8 @@ type Options struct {
 	// Progress, if not nil, is called on the goroutine of the caller, after about each
 	// mebibyte of the backup and after each transaction.
 	Progress func(Progress)
-	// Now is the clock by which items have expired. Nil: time.Now.
+	// Now is the clock of the store, for tests with one of their own. What has expired by
+	// the clock of the system is left out as well. Nil: time.Now.
 	Now func() time.Time
 }
 
@@ -45,12 +46,11 @@ type Progress struct {
 // Result says what a restore has done or, with Options.DryRun, would do. It is also filled
 // when an error ends a restore of several transactions: with what was done until then.
 type Result struct {
-	Items     int64 `json:"items"`     // that the backup has and that have not expired
+	Items     int64 `json:"items"`     // of the backup; what has expired since is left out
 	Created   int64 `json:"created"`   // items of the backup that the container did not have
 	Replaced  int64 `json:"replaced"`  // items that the container had with other content or expiry
 	Deleted   int64 `json:"deleted"`   // items that the backup does not have
 	Unchanged int64 `json:"unchanged"` // items that were equal: they keep their etags
-	Expired   int64 `json:"expired"`   // items of the backup that have expired since, and are left out
 	Bytes     int64 `json:"bytes"`     // of the documents that were written
 	// Atomic says that all changes fit into one transaction, which readers see as a whole.
 	Atomic bool `json:"atomic"`
@@ -146,7 +146,7 @@ func (s *session) run(r io.Reader) (err error) {
 	}
 	switch found := &s.result; {
 	case found.Items == 0:
-		return fmt.Errorf("%w: the backup has no item of this key (%d have expired)", engine.ErrNotFound, found.Expired)
+		return fmt.Errorf("%w: the backup has no item of this key that has not expired", engine.ErrNotFound)
 	case !s.o.Replace && found.Replaced+found.Deleted > 0:
 		if !s.o.DryRun {
 			return existing(found.Replaced, found.Deleted)

@@ -27,7 +27,7 @@ type RestoreKey struct {
 
 // Help returns the long help text.
 func (*RestoreKey) Help() string {
-	return `Makes one logical partition, a tenant, what it is in a backup. All others stay as they are. What is restored are new writes, with new etags; documents that are equal already are not written. Documents expire when they would have expired.
+	return `Makes one logical partition, a tenant, what it is in a backup. All others stay as they are. What is restored are new writes, with new etags; documents that are equal already are not written. Documents expire when they would have expired; what has expired is left out.
 
 If what differs fits into one transaction of the container, it is restored at once. If not, and the command is broken off, the logical partition is partly restored: the same command completes it. --dry-run says which it will be.
 
@@ -103,9 +103,9 @@ func (c *RestoreKey) Run(ctx context.Context, env *command.Environment) error {
 	if !result.Atomic {
 		how = "in several transactions"
 	}
-	return env.Printf("%s in %q: %s %s: %s created, %s replaced, %s deleted, %s unchanged, %s expired since; %s, %s\n",
+	return env.Printf("%s in %q: %s %s: %s created, %s replaced, %s deleted, %s unchanged; %s, %s\n",
 		key, c.Container, humanize.Plural(result.Items, "document", "documents"), did, humanize.Count(result.Created), humanize.Count(result.Replaced),
-		humanize.Count(result.Deleted), humanize.Count(result.Unchanged), humanize.Count(result.Expired), humanize.Bytes(result.Bytes), how)
+		humanize.Count(result.Deleted), humanize.Count(result.Unchanged), humanize.Bytes(result.Bytes), how)
 }
 
 // look opens the store for reading, also beside a writer, and closes it after do.
