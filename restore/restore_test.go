@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cleavestore/cleave/cleavetest"
@@ -478,31 +479,35 @@ func TestBesideWriters(t *testing.T) {
 	}
 }
 
-// TestThrottled: a restore waits for the throughput of its tenant.
+// TestThrottled: a restore waits for the throughput of its tenant, and ends with its context.
+// Where the throughput does not suffice for one transaction it says so.
 func TestThrottled(t *testing.T) {
-	s := cleavetest.New(t, cleavetest.At(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)))
-	c := notes(t, s.DB(), func(d *engine.ContainerDef) { d.Limits.BatchOperations = 10 })
-	for i := range 50 {
-		upsert(t, c, "acme", fmt.Sprintf("%03d", i), "text")
-	}
-	backup, _ := backupOf(t, s.DB(), nil)
-	must(t, c.DeleteLogicalPartition(t.Context(), acme, nil))
-	must(t, c.SetKeyLimits(t.Context(), acme, engine.KeyLimits{Throughput: 1000}))
-	refused := 0
-	result, err := run(t, c, backup, Options{Progress: func(p Progress) {
-		for p.Items > 0 { // consume what is left, so that the next transaction is refused
-			_, err := c.Read(context.Background(), acme, "000")
-			if errors.Is(err, engine.ErrThrottled) {
-				refused++
-				s.Advance(time.Minute)
-				break
-			}
-			must(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := cleavetest.New(t)
+		c := notes(t, s.DB(), func(d *engine.ContainerDef) { d.Limits.BatchOperations = 10 })
+		for i := range 50 {
+			upsert(t, c, "acme", fmt.Sprintf("%03d", i), "text")
 		}
-	}})
-	if err != nil || result.Created != 50 || refused == 0 {
-		t.Errorf("%+v, refused %d, %v", result, refused, err)
-	}
+		backup, _ := backupOf(t, s.DB(), nil)
+		must(t, c.DeleteLogicalPartition(t.Context(), acme, nil))
+		must(t, c.SetKeyLimits(t.Context(), acme, engine.KeyLimits{Throughput: 20}))
+		begun := time.Now()
+		result, err := run(t, c, backup, Options{})
+		if took := time.Since(begun); err != nil || result.Created != 50 || took < 10*time.Second {
+			t.Errorf("%+v after %v, %v", result, took, err)
+		}
+		must(t, c.SetKeyLimits(t.Context(), acme, engine.KeyLimits{}))
+		must(t, c.Delete(t.Context(), acme, "000", nil))
+		must(t, c.SetKeyLimits(t.Context(), acme, engine.KeyLimits{Throughput: 1}))
+		if _, err := run(t, c, backup, Options{}); !errors.Is(err, engine.ErrThrottled) || !strings.Contains(err.Error(), "raise the limit") {
+			t.Errorf("with too little throughput for a transaction: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := LogicalPartition(ctx, c, acme, bytes.NewReader(backup), &Options{TempDir: t.TempDir()}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("within a second: %v", err)
+		}
+	})
 }
 
 // TestRefused: what a restore refuses, and that it changes nothing then.
