@@ -232,7 +232,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	p := &partition{db: c.db, c: c}
 	p.Init(&c.db.env, &c.family, e)
 	p.Purgeable = p.purgeableAt
-	p.sizes.Tree, p.sizes.Rules, p.sizes.Applying = &p.Tree, &c.keySizes, &p.Commit
+	p.sizes.Tree, p.sizes.Rules = &p.Tree, &c.keySizes
 	return p
 }
 

@@ -30,12 +30,21 @@ func (db *DB) metricsIn(set *metricset.Set) metrics.Snapshot {
 	defer call.Leave()
 	s := db.stats(true)
 	now := db.opts.clock()
+	set.Fields("metric", &s)
 	db.addHealth(set, &s, now)
-	db.addTraffic(set, &s)
-	db.addWritePath(set, &s)
-	addStorage(set, &s)
-	addReaders(set, &s, now)
-	db.addJobs(set)
+	db.addWork(set)
+	for _, h := range s.Holders {
+		metricset.Add(set, "cleave_holders", max(h.Count, 1), h.What)
+		if !h.Since.IsZero() {
+			metricset.Raise(set, "cleave_holder_age_seconds", now.Sub(h.Since).Seconds(), h.What)
+		}
+	}
+	if db.log != nil {
+		set.Fields("metric", &s.Log)
+		set.Histogram("cleave_log_sync_duration_seconds", db.log.SyncTimes())
+		metricset.Add(set, "cleave_log_carried_bytes_total", s.CarriedBytes)
+		metricset.Add(set, "cleave_sequences_total", s.LastSeq)
+	}
 	db.addContainers(set, &s)
 	return set.Snapshot(now, db.opened)
 }
@@ -44,32 +53,23 @@ func (db *DB) addHealth(set *metricset.Set, s *Stats, now time.Time) {
 	set.Flag("cleave_failed", s.Failed != nil)
 	set.Flag("cleave_read_only", db.opts.ReadOnly)
 	metricset.Add(set, "cleave_opened_timestamp_seconds", float64(db.opened.UnixMilli())/1000)
-	metricset.Add(set, "cleave_read_errors_total", s.ReadErrors)
-	metricset.Add(set, "cleave_background_errors_total", s.BackgroundErrors)
 	if free, err := db.env.FS.Free(); err == nil {
 		metricset.Add(set, "cleave_disk_free_bytes", free)
 	}
 	_, err := db.env.FS.Stat(manifest.ReserveName)
 	set.Flag("cleave_reserve_kept", err == nil)
-	metricset.Add(set, "cleave_clock_set_back_total", s.ClockSetBack)
 	ahead := time.Duration(0)
 	if !s.FutureStamp.IsZero() {
 		ahead = s.FutureStamp.Sub(now)
 	}
 	set.Seconds("cleave_future_stamp_seconds", ahead)
 	metricset.Add(set, "cleave_log_dropped_bytes", s.Log.Dropped.Bytes)
-	metricset.Add(set, "cleave_listener_panics_total", s.ListenerPanics)
-	metricset.Add(set, "cleave_events_dropped_total", s.EventsDropped)
 }
 
-func (db *DB) addTraffic(set *metricset.Set, s *Stats) {
-	metricset.Add(set, "cleave_reads_total", s.Reads)
+// addWork adds what Stats does not have of calls and of background work.
+func (db *DB) addWork(set *metricset.Set) {
 	metricset.Add(set, "cleave_scans_total", db.counters.scans.Load())
 	metricset.Add(set, "cleave_queries_total", db.counters.queries.Load())
-	metricset.Add(set, "cleave_writes_total", s.Writes)
-	metricset.Add(set, "cleave_deletes_total", s.Deletes)
-	metricset.Add(set, "cleave_written_bytes_total", s.WrittenBytes)
-	metricset.Add(set, "cleave_conflicts_total", s.Conflicts)
 	t := &db.times
 	for _, kind := range latency.AllCalls {
 		metricset.Add(set, "cleave_slow_calls_total", t.calls.Slows(kind), kind.String())
@@ -82,72 +82,9 @@ func (db *DB) addTraffic(set *metricset.Set, s *Stats) {
 	for _, kind := range []ReshapeKind{ReshapeSplit, ReshapeMerge, ReshapeMove} {
 		set.Histogram("cleave_reshape_pause_seconds", t.pauses[kind].Snapshot(), kind.String())
 	}
-}
-
-func (db *DB) addWritePath(set *metricset.Set, s *Stats) {
-	metricset.Add(set, "cleave_stalls_total", s.Stalls)
-	set.Seconds("cleave_stalled_seconds_total", s.Stalled)
 	metricset.Add(set, "cleave_write_pressure_ratio", db.gate.Fullness())
-	metricset.Add(set, "cleave_memory_budget_bytes", s.MemoryBudget)
 	metricset.Add(set, "cleave_buffer_limit_bytes", db.env.Pool.Limit())
-	metricset.Add(set, "cleave_buffer_bytes", s.BufferBytes)
 	metricset.Add(set, "cleave_buffer_frozen_bytes", db.env.FrozenBytes.Load())
-	metricset.Add(set, "cleave_buffer_index_bytes", s.IndexBytes)
-	metricset.Add(set, "cleave_buffer_held_bytes", s.HeldBytes)
-	metricset.Add(set, "cleave_flushes_total", s.Flushes)
-	metricset.Add(set, "cleave_flushed_bytes_total", s.FlushedBytes)
-	counts := [...]int64{s.Compactions, s.Trims, s.Reindexes}
-	bytes := [...]int64{s.CompactedBytes, s.TrimmedBytes, s.ReindexedBytes}
-	for i, kind := range rewriteKinds {
-		metricset.Add(set, "cleave_compactions_total", counts[i], kind)
-		metricset.Add(set, "cleave_compacted_bytes_total", bytes[i], kind)
-	}
-	if db.log == nil {
-		return
-	}
-	set.Histogram("cleave_log_sync_duration_seconds", db.log.SyncTimes())
-	l := &s.Log
-	metricset.Add(set, "cleave_log_bytes", l.Bytes)
-	metricset.Add(set, "cleave_log_files", l.Files)
-	metricset.Add(set, "cleave_log_spare_files", l.Spares)
-	metricset.Add(set, "cleave_log_records_total", l.Records)
-	metricset.Add(set, "cleave_log_written_bytes_total", l.Written)
-	metricset.Add(set, "cleave_log_writes_total", l.Writes)
-	metricset.Add(set, "cleave_log_syncs_total", l.Syncs)
-	metricset.Add(set, "cleave_log_waits_total", l.Waits)
-	set.Seconds("cleave_log_waited_seconds_total", l.Waited)
-	metricset.Add(set, "cleave_log_rotations_total", l.Rotations)
-	metricset.Add(set, "cleave_log_files_made_total", l.Made)
-	metricset.Add(set, "cleave_log_files_recycled_total", l.Recycled)
-	metricset.Add(set, "cleave_log_carried_bytes_total", s.CarriedBytes)
-	metricset.Add(set, "cleave_sequences_total", s.LastSeq)
-}
-
-func addStorage(set *metricset.Set, s *Stats) {
-	metricset.Add(set, "cleave_obsolete_bytes", s.ObsoleteBytes)
-	metricset.Add(set, "cleave_open_files", s.OpenFiles)
-	metricset.Add(set, "cleave_open_files_limit", s.MaxOpenFiles)
-	metricset.Add(set, "cleave_reopened_files_total", s.ReopenedFiles)
-	metricset.Add(set, "cleave_mapped_files", s.MappedFiles)
-	metricset.Add(set, "cleave_mapped_files_limit", s.MaxMappedFiles)
-	metricset.Add(set, "cleave_remapped_files_total", s.RemappedFiles)
-	metricset.Add(set, "cleave_cold_reads_total", s.ColdReads)
-	set.Seconds("cleave_cold_wait_seconds_total", s.ColdWait)
-	metricset.Add(set, "cleave_cached_bytes", s.HotBytes)
-}
-
-func addReaders(set *metricset.Set, s *Stats, now time.Time) {
-	metricset.Add(set, "cleave_snapshots", s.Snapshots)
-	set.Seconds("cleave_oldest_snapshot_seconds", s.OldestSnapshot)
-	for _, h := range s.Holders {
-		metricset.Add(set, "cleave_holders", max(h.Count, 1), h.What)
-		if !h.Since.IsZero() {
-			metricset.Raise(set, "cleave_holder_age_seconds", now.Sub(h.Since).Seconds(), h.What)
-		}
-	}
-}
-
-func (db *DB) addJobs(set *metricset.Set) {
 	for kind := splitter.Split; kind <= splitter.Install; kind++ {
 		for i, result := range reshapeResults {
 			metricset.Add(set, "cleave_reshapes_total", db.counters.reshapes[kind][i].Load(), kind.String(), result)
@@ -171,8 +108,11 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 		labels[c.Name] = at
 		metricset.Add(set, "cleave_container_partitions", len(c.Partitions), at)
 		for k := range c.Partitions {
-			addPartition(set, &c.Partitions[k], at)
-			parts = append(parts, labelled{&c.Partitions[k], at})
+			p := &c.Partitions[k]
+			set.Fields("metric", p, at)
+			metricset.Raise(set, "cleave_container_runs_most", p.Runs, at)
+			metricset.Add(set, "cleave_container_runs_excess", max(0, p.Runs-lsm.TierRuns), at)
+			parts = append(parts, labelled{p, at})
 		}
 		if c.Def.Throughput > 0 {
 			metricset.Add(set, "cleave_container_throughput", c.Def.Throughput, at)
@@ -183,7 +123,11 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 	}
 	slices.SortStableFunc(parts, func(a, b labelled) int { return cmp.Compare(b.Load, a.Load) })
 	for _, p := range parts[:min(len(parts), metrics.MostPartitions)] {
-		addHotPartition(set, p.PartitionStats, p.container)
+		id := strconv.FormatUint(uint64(p.ID), 10)
+		set.Fields("hot", p.PartitionStats, p.container, id)
+		if p.Throughput > 0 {
+			set.Fields("metered", p.PartitionStats, p.container, id)
+		}
 	}
 	metricset.Add(set, "cleave_partitions_omitted", max(0, len(parts)-metrics.MostPartitions))
 	for _, f := range s.Feeds {
@@ -210,34 +154,5 @@ func (c *Container) addState(set *metricset.Set, at string) {
 	}
 	if j := c.copier.Load(); j != nil {
 		metricset.Add(set, "cleave_copied_documents", j.Progress().Copied, at)
-	}
-}
-
-// addPartition adds a physical partition to the samples of its container.
-func addPartition(set *metricset.Set, p *PartitionStats, at string) {
-	metricset.Add(set, "cleave_container_documents", p.Items, at)
-	metricset.Add(set, "cleave_container_raw_bytes", p.RawBytes, at)
-	metricset.Add(set, "cleave_container_file_bytes", p.FileBytes, at)
-	metricset.Add(set, "cleave_container_foreign_bytes", p.ForeignBytes, at)
-	metricset.Add(set, "cleave_container_memtable_bytes", p.MemtableBytes, at)
-	metricset.Add(set, "cleave_container_dead_versions", p.Dead, at)
-	metricset.Add(set, "cleave_container_tombstones", p.Tombstones, at)
-	metricset.Add(set, "cleave_container_files", p.Files, at)
-	metricset.Raise(set, "cleave_container_runs_most", p.Runs, at)
-	metricset.Add(set, "cleave_container_runs_excess", max(0, p.Runs-lsm.TierRuns), at)
-	metricset.Add(set, "cleave_container_load", p.Load, at)
-}
-
-// addHotPartition adds the samples that a physical partition has of its own.
-func addHotPartition(set *metricset.Set, p *PartitionStats, container string) {
-	id := strconv.FormatUint(uint64(p.ID), 10)
-	metricset.Add(set, "cleave_partition_documents", p.Items, container, id)
-	metricset.Add(set, "cleave_partition_file_bytes", p.FileBytes, container, id)
-	metricset.Add(set, "cleave_partition_runs", p.Runs, container, id)
-	metricset.Add(set, "cleave_partition_load", p.Load, container, id)
-	if p.Throughput > 0 {
-		metricset.Add(set, "cleave_partition_throughput", p.Throughput, container, id)
-		metricset.Add(set, "cleave_partition_consumed_total", p.Consumed, container, id)
-		metricset.Add(set, "cleave_partition_throttled_total", p.Throttled, container, id)
 	}
 }

@@ -44,54 +44,55 @@ func (c *counters) stalled(d time.Duration) {
 	c.stalledNanos.Add(int64(d))
 }
 
-// Stats describes a store at one moment. Counts are since Open, sizes in
-// bytes.
+// Stats describes a store at one moment. Counts are since Open, sizes in bytes. The tags
+// metric, hot and metered name the metrics that DB.Metrics makes of fields; hot and metered
+// those that busy and metered physical partitions have of their own.
 type Stats struct {
 	Containers []ContainerStats `json:"containers"`
 	Feeds      []FeedStats      `json:"feeds,omitempty"` // loops over changes that are under way
 
-	Reads            int64         `json:"reads"`
-	ReadErrors       int64         `json:"read_errors"`
-	Writes           int64         `json:"writes"`
-	Deletes          int64         `json:"deletes"`
-	WrittenBytes     int64         `json:"written_bytes"` // keys, ids and documents that writes carried
-	Flushes          int64         `json:"flushes"`       // files written from memtables
-	FlushedBytes     int64         `json:"flushed_bytes"`
-	Compactions      int64         `json:"compactions"` // files written from files
-	CompactedBytes   int64         `json:"compacted_bytes"`
-	Trims            int64         `json:"trims"` // shared files written anew without the keys of other partitions
-	TrimmedBytes     int64         `json:"trimmed_bytes"`
-	Reindexes        int64         `json:"reindexes"` // files written anew for their indexes
-	ReindexedBytes   int64         `json:"reindexed_bytes"`
-	Stalls           int64         `json:"stalls"` // writes that waited a millisecond or more for memory
-	Stalled          time.Duration `json:"stalled_ns"`
-	Conflicts        int64         `json:"conflicts"`     // transactions that were refused and begun anew
-	CarriedBytes     int64         `json:"carried_bytes"` // written to the log again to free its old files
-	ListenerPanics   int64         `json:"listener_panics"`
-	EventsDropped    int64         `json:"events_dropped"`
-	ClockSetBack     int64         `json:"clock_set_back"`        // writes that found the clock more than MaxClockSkew behind the newest time stamp
-	FutureStamp      time.Time     `json:"future_stamp,omitzero"` // the highest time stamp, if it is more than MaxClockSkew ahead of the clock
-	BackgroundErrors int64         `json:"background_errors"`
-	MemoryBudget     int64         `json:"memory_budget_bytes"`
-	BufferBytes      int64         `json:"buffer_bytes"`     // lent to memtables and their indexes
-	IndexBytes       int64         `json:"index_bytes"`      // the part of BufferBytes in indexes of memtables
-	HeldBytes        int64         `json:"held_bytes"`       // taken from the system for memtables
-	HotBytes         int64         `json:"hot_bytes"`        // of documents that are kept decoded
-	ColdReads        int64         `json:"cold_reads"`       // reads of segment pages that were not known to be in memory
-	ColdWait         time.Duration `json:"cold_wait_ns"`     // how long these reads took altogether
-	ObsoleteBytes    int64         `json:"obsolete_bytes"`   // of files that compactions and drops replaced and that readers still have pinned
-	OpenFiles        int           `json:"open_files"`       // segment files that are open
-	MaxOpenFiles     int           `json:"max_open_files"`   // as Options say
-	MappedFiles      int           `json:"mapped_files"`     // segment files that are mapped
-	MaxMappedFiles   int           `json:"max_mapped_files"` // as Options say
-	ReopenedFiles    int64         `json:"reopened_files"`   // times that a file was opened again, after it was closed in favour of others
-	RemappedFiles    int64         `json:"remapped_files"`   // times that a file was mapped again
+	Reads            int64         `json:"reads" metric:"cleave_reads_total"`
+	ReadErrors       int64         `json:"read_errors" metric:"cleave_read_errors_total"`
+	Writes           int64         `json:"writes" metric:"cleave_writes_total"`
+	Deletes          int64         `json:"deletes" metric:"cleave_deletes_total"`
+	WrittenBytes     int64         `json:"written_bytes" metric:"cleave_written_bytes_total"` // keys, ids and documents that writes carried
+	Flushes          int64         `json:"flushes" metric:"cleave_flushes_total"`             // files written from memtables
+	FlushedBytes     int64         `json:"flushed_bytes" metric:"cleave_flushed_bytes_total"`
+	Compactions      int64         `json:"compactions" metric:"cleave_compactions_total,compaction"` // files written from files
+	CompactedBytes   int64         `json:"compacted_bytes" metric:"cleave_compacted_bytes_total,compaction"`
+	Trims            int64         `json:"trims" metric:"cleave_compactions_total,trim"` // shared files written anew without the keys of other partitions
+	TrimmedBytes     int64         `json:"trimmed_bytes" metric:"cleave_compacted_bytes_total,trim"`
+	Reindexes        int64         `json:"reindexes" metric:"cleave_compactions_total,index"` // files written anew for their indexes
+	ReindexedBytes   int64         `json:"reindexed_bytes" metric:"cleave_compacted_bytes_total,index"`
+	Stalls           int64         `json:"stalls" metric:"cleave_stalls_total"` // writes that waited a millisecond or more for memory
+	Stalled          time.Duration `json:"stalled_ns" metric:"cleave_stalled_seconds_total"`
+	Conflicts        int64         `json:"conflicts" metric:"cleave_conflicts_total"` // transactions that were refused and begun anew
+	CarriedBytes     int64         `json:"carried_bytes"`                             // written to the log again to free its old files
+	ListenerPanics   int64         `json:"listener_panics" metric:"cleave_listener_panics_total"`
+	EventsDropped    int64         `json:"events_dropped" metric:"cleave_events_dropped_total"`
+	ClockSetBack     int64         `json:"clock_set_back" metric:"cleave_clock_set_back_total"` // writes that found the clock more than MaxClockSkew behind the newest time stamp
+	FutureStamp      time.Time     `json:"future_stamp,omitzero"`                               // the highest time stamp, if it is more than MaxClockSkew ahead of the clock
+	BackgroundErrors int64         `json:"background_errors" metric:"cleave_background_errors_total"`
+	MemoryBudget     int64         `json:"memory_budget_bytes" metric:"cleave_memory_budget_bytes"`
+	BufferBytes      int64         `json:"buffer_bytes" metric:"cleave_buffer_bytes"`            // lent to memtables and their indexes
+	IndexBytes       int64         `json:"index_bytes" metric:"cleave_buffer_index_bytes"`       // the part of BufferBytes in indexes of memtables
+	HeldBytes        int64         `json:"held_bytes" metric:"cleave_buffer_held_bytes"`         // taken from the system for memtables
+	HotBytes         int64         `json:"hot_bytes" metric:"cleave_cached_bytes"`               // of documents that are kept decoded
+	ColdReads        int64         `json:"cold_reads" metric:"cleave_cold_reads_total"`          // reads of segment pages that were not known to be in memory
+	ColdWait         time.Duration `json:"cold_wait_ns" metric:"cleave_cold_wait_seconds_total"` // how long these reads took altogether
+	ObsoleteBytes    int64         `json:"obsolete_bytes" metric:"cleave_obsolete_bytes"`        // of files that compactions and drops replaced and that readers still have pinned
+	OpenFiles        int           `json:"open_files" metric:"cleave_open_files"`                // segment files that are open
+	MaxOpenFiles     int           `json:"max_open_files" metric:"cleave_open_files_limit"`      // as Options say
+	MappedFiles      int           `json:"mapped_files" metric:"cleave_mapped_files"`            // segment files that are mapped
+	MaxMappedFiles   int           `json:"max_mapped_files" metric:"cleave_mapped_files_limit"`  // as Options say
+	ReopenedFiles    int64         `json:"reopened_files" metric:"cleave_reopened_files_total"`  // times that a file was opened again, after it was closed in favour of others
+	RemappedFiles    int64         `json:"remapped_files" metric:"cleave_remapped_files_total"`  // times that a file was mapped again
 	Log              wal.Stats     `json:"log"`
 	// Holders lists, the oldest first, what keeps overwritten or deleted versions, and
 	// files, on the disk.
 	Holders        []Holder      `json:"holders,omitempty"`
-	Snapshots      int           `json:"snapshots"`                   // sequences held by snapshots and scans
-	OldestSnapshot time.Duration `json:"oldest_snapshot_ns,omitzero"` // age, 0 if none
+	Snapshots      int           `json:"snapshots" metric:"cleave_snapshots"`                                 // sequences held by snapshots and scans
+	OldestSnapshot time.Duration `json:"oldest_snapshot_ns,omitzero" metric:"cleave_oldest_snapshot_seconds"` // age, 0 if none
 	LastSeq        uint64        `json:"last_seq"`
 	Failed         error         `json:"failed"` // why the store takes no writes; nil if it does
 	// Damage is what is set aside, and where damage was met since the store was opened.
@@ -113,31 +114,31 @@ type PartitionStats struct {
 	Max string `json:"max"`
 	// Items is the number of documents, at most: overwritten versions are counted too
 	// until a compaction drops them. Exact says that none are.
-	Items      int64 `json:"documents"`
+	Items      int64 `json:"documents" metric:"cleave_container_documents" hot:"cleave_partition_documents"`
 	Exact      bool  `json:"exact"`
-	Tombstones int64 `json:"tombstones"`
+	Tombstones int64 `json:"tombstones" metric:"cleave_container_tombstones"`
 	// Dead estimates how many versions in files a compaction would drop if nothing held them:
 	// overwritten, deleted and expired versions, and tombstones.
-	Dead          int64         `json:"dead"`
-	Logical       int64         `json:"logical_partitions"` // logical partitions in files; one that is in several counts in each
-	RawBytes      int64         `json:"raw_bytes"`          // of all versions' documents
-	FileBytes     int64         `json:"file_bytes"`         // estimated, where files are shared with other partitions
-	ForeignBytes  int64         `json:"foreign_bytes"`      // of shared files, outside of the bounds of the partition
-	Parents       []PartitionID `json:"parents,omitempty"`  // the partitions that it replaced; none if made with its container
-	Inherits      bool          `json:"inherits,omitempty"` // memtables that its parents left it are not flushed yet
-	MemtableBytes int64         `json:"memtable_bytes"`
+	Dead          int64         `json:"dead" metric:"cleave_container_dead_versions"`
+	Logical       int64         `json:"logical_partitions"`                                                                // logical partitions in files; one that is in several counts in each
+	RawBytes      int64         `json:"raw_bytes" metric:"cleave_container_raw_bytes"`                                     // of all versions' documents
+	FileBytes     int64         `json:"file_bytes" metric:"cleave_container_file_bytes" hot:"cleave_partition_file_bytes"` // estimated, where files are shared with other partitions
+	ForeignBytes  int64         `json:"foreign_bytes" metric:"cleave_container_foreign_bytes"`                             // of shared files, outside of the bounds of the partition
+	Parents       []PartitionID `json:"parents,omitempty"`                                                                 // the partitions that it replaced; none if made with its container
+	Inherits      bool          `json:"inherits,omitempty"`                                                                // memtables that its parents left it are not flushed yet
+	MemtableBytes int64         `json:"memtable_bytes" metric:"cleave_container_memtable_bytes"`
 	Memtables     int           `json:"memtables"`
-	Runs          int           `json:"runs"`
-	Files         int           `json:"files"`
+	Runs          int           `json:"runs" hot:"cleave_partition_runs"`
+	Files         int           `json:"files" metric:"cleave_container_files"`
 	Flushed       uint64        `json:"flushed_seq"` // sequence up to which all writes are in files
 	Visible       uint64        `json:"visible_seq"` // sequence up to which all writes are shown
 	// Load is what operations on single logical partitions consume, in RU/s: a
 	// mean in which the last minute counts most, estimated from one in 256.
-	Load float64 `json:"load_ru_per_s"`
+	Load float64 `json:"load_ru_per_s" metric:"cleave_container_load" hot:"cleave_partition_load"`
 	// Of a container with provisioned throughput:
-	Throughput float64 `json:"throughput_ru_per_s,omitzero"` // RU/s that the partition may consume; 0: unlimited
-	Consumed   float64 `json:"consumed_ru,omitzero"`         // RU since the store was opened or the partition made
-	Throttled  int64   `json:"throttled,omitzero"`           // operations that were refused in that time
+	Throughput float64 `json:"throughput_ru_per_s,omitzero" metered:"cleave_partition_throughput"` // RU/s that the partition may consume; 0: unlimited
+	Consumed   float64 `json:"consumed_ru,omitzero" metered:"cleave_partition_consumed_total"`     // RU since the store was opened or the partition made
+	Throttled  int64   `json:"throttled,omitzero" metered:"cleave_partition_throttled_total"`      // operations that were refused in that time
 }
 
 // FeedStats describes a loop over the changes of a container.

@@ -86,19 +86,19 @@ type counters struct {
 
 // Stats describes a log. The counts are since Create.
 type Stats struct {
-	Files     int           `json:"files"`         // needed ones
-	Bytes     int64         `json:"bytes"`         // in their records
-	Spares    int           `json:"spares"`        // files made ahead or waiting for another use
-	Records   int64         `json:"records"`       // appended, those about the log itself included
-	Written   int64         `json:"written_bytes"` // bytes of records written
-	Writes    int64         `json:"writes"`        // calls that wrote records
-	Waits     int64         `json:"waits"`         // calls of Wait that had to wait for a sync
-	Waited    time.Duration `json:"waited_ns"`     // how long these calls waited
-	Syncs     int64         `json:"syncs"`         // syncs of records
-	Rotations int64         `json:"rotations"`     // files filled
-	Made      int64         `json:"made"`          // files made
-	Recycled  int64         `json:"recycled"`      // of Made, out of old files
-	Dropped   Dropped       `json:"dropped"`       // what Recover found before Create and dropped
+	Files     int           `json:"files" metric:"cleave_log_files"`                       // needed ones
+	Bytes     int64         `json:"bytes" metric:"cleave_log_bytes"`                       // in their records
+	Spares    int           `json:"spares" metric:"cleave_log_spare_files"`                // files made ahead or waiting for another use
+	Records   int64         `json:"records" metric:"cleave_log_records_total"`             // appended, those about the log itself included
+	Written   int64         `json:"written_bytes" metric:"cleave_log_written_bytes_total"` // bytes of records written
+	Writes    int64         `json:"writes" metric:"cleave_log_writes_total"`               // calls that wrote records
+	Waits     int64         `json:"waits" metric:"cleave_log_waits_total"`                 // calls of Wait that had to wait for a sync
+	Waited    time.Duration `json:"waited_ns" metric:"cleave_log_waited_seconds_total"`    // how long these calls waited
+	Syncs     int64         `json:"syncs" metric:"cleave_log_syncs_total"`                 // syncs of records
+	Rotations int64         `json:"rotations" metric:"cleave_log_rotations_total"`         // files filled
+	Made      int64         `json:"made" metric:"cleave_log_files_made_total"`             // files made
+	Recycled  int64         `json:"recycled" metric:"cleave_log_files_recycled_total"`     // of Made, out of old files
+	Dropped   Dropped       `json:"dropped"`                                               // what Recover found before Create and dropped
 }
 
 // SyncTimes returns how long the syncs of records took.

@@ -3,7 +3,10 @@ package metricset
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/metrics"
@@ -53,6 +56,62 @@ func (s *Set) Flag(name string, is bool) {
 // Seconds adds a duration to the sample with these values of the labels.
 func (s *Set) Seconds(name string, d time.Duration, labels ...string) {
 	Add(s, name, d.Seconds(), labels...)
+}
+
+// Fields adds the fields of a struct that have the tag key: `metric:"cleave_flushes_total"`
+// names the metric, and further words after commas are values of labels that come after
+// the given ones. A field is a number, or a time.Duration, which is added in seconds. Any
+// other type is a mistake in the code that Unknown names.
+func (s *Set) Fields(key string, of any, labels ...string) {
+	v := reflect.Indirect(reflect.ValueOf(of))
+	for _, f := range taggedFields(v.Type(), key) {
+		at := labels
+		if len(f.labels) > 0 {
+			at = slices.Concat(labels, f.labels)
+		}
+		switch v := v.Field(f.index); {
+		case v.Type() == reflect.TypeFor[time.Duration]():
+			s.Seconds(f.metric, time.Duration(v.Int()), at...)
+		case v.CanInt():
+			Add(s, f.metric, v.Int(), at...)
+		case v.CanUint():
+			Add(s, f.metric, v.Uint(), at...)
+		case v.CanFloat():
+			Add(s, f.metric, v.Float(), at...)
+		default:
+			s.unknown = append(s.unknown, fmt.Sprintf("%s of a %v", f.metric, v.Type()))
+		}
+	}
+}
+
+// taggedField is a field of a struct that is a metric.
+type taggedField struct {
+	index  int
+	metric string
+	labels []string
+}
+
+// tagged has the fields of types with a tag, by taggedType.
+var tagged sync.Map
+
+type taggedType struct {
+	of  reflect.Type
+	key string
+}
+
+// taggedFields returns the fields of a type that have the tag key.
+func taggedFields(of reflect.Type, key string) (list []taggedField) {
+	if known, ok := tagged.Load(taggedType{of, key}); ok {
+		return known.([]taggedField)
+	}
+	for i := range of.NumField() {
+		if tag := of.Field(i).Tag.Get(key); tag != "" {
+			words := strings.Split(tag, ",")
+			list = append(list, taggedField{index: i, metric: words[0], labels: words[1:]})
+		}
+	}
+	tagged.Store(taggedType{of, key}, list)
+	return list
 }
 
 // Histogram sets a histogram.

@@ -47,3 +47,43 @@ func TestSet(t *testing.T) {
 		t.Errorf("mistakes are not noticed: %q", lost)
 	}
 }
+
+// TestFields: fields of a struct with the tag are samples, others are not; a type that is
+// no number is noticed.
+func TestFields(t *testing.T) {
+	of := struct {
+		Flushes   int64         `json:"f" metric:"cleave_flushes_total"`
+		Trims     uint64        `metric:"cleave_compactions_total,trim"`
+		Stalled   time.Duration `metric:"cleave_stalled_seconds_total"`
+		Load      float64       `metric:"cleave_container_load" hot:"cleave_partition_load"`
+		Untagged  int
+		Documents string `wrong:"cleave_flushes_total"`
+	}{Flushes: 3, Trims: 4, Stalled: 1500 * time.Millisecond, Load: 2.5, Untagged: 9}
+	for range 2 { // the second time the type is known
+		s := New()
+		s.Fields("metric", &of)
+		if lost := s.Unknown(); len(lost) != 1 || lost[0] != "cleave_container_load with 0 labels" {
+			t.Errorf("lost: %q", lost)
+		}
+		s.Fields("hot", of, "c", "7")
+		m := s.Snapshot(time.Unix(2, 0), time.Unix(1, 0))
+		for _, want := range []struct {
+			name   string
+			labels []string
+			value  float64
+		}{
+			{"cleave_flushes_total", nil, 3}, {"cleave_compactions_total", []string{"trim"}, 4}, {"cleave_stalled_seconds_total", nil, 1.5},
+			{"cleave_partition_load", []string{"c", "7"}, 2.5},
+		} {
+			if got, ok := m.Value(want.name, want.labels...); !ok || got != want.value {
+				t.Errorf("%s%v: %v, want %v", want.name, want.labels, got, want.value)
+			}
+		}
+		if len(m.Metrics) != 4 {
+			t.Errorf("%d metrics", len(m.Metrics))
+		}
+		if s.Fields("wrong", &of); len(s.Unknown()) != 2 {
+			t.Errorf("a string is a metric: %q", s.Unknown())
+		}
+	}
+}
