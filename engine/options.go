@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"log/slog"
+	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -229,54 +231,44 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		out = *o
 	}
-	if out.MemoryBudget == 0 {
-		out.MemoryBudget = defaultMemoryBudget
-	}
-	if out.MemoryBudget < minMemoryBudget {
-		return out, invalidf("MemoryBudget %d: at least %d bytes", out.MemoryBudget, minMemoryBudget)
-	}
 	if out.Durability.mode == durabilityDefault {
 		out.Durability = Synced
 	}
 	if out.Durability.mode == durabilityInterval && out.Durability.interval < time.Millisecond {
 		return out, invalidf("Durability: interval %v: at least 1ms", out.Durability.interval)
 	}
-	if out.LogFileBytes == 0 {
-		out.LogFileBytes = defaultLogFileBytes
-	}
-	if out.LogFileBytes < minLogFileBytes || out.LogFileBytes > 1<<30 {
-		return out, invalidf("LogFileBytes %d: between %d and %d", out.LogFileBytes, minLogFileBytes, 1<<30)
-	}
-	if out.TrimBytesPerSecond == 0 {
-		out.TrimBytesPerSecond = defaultTrimRate
-	}
-	if out.TrimBytesPerSecond < 0 {
-		return out, invalidf("TrimBytesPerSecond %d", out.TrimBytesPerSecond)
-	}
-	if out.MaxPartitionBytes == 0 {
-		out.MaxPartitionBytes = defaultMaxPartition
-	}
 	if !(out.MaxPartitionThroughput >= 0) {
 		return out, invalidf("MaxPartitionThroughput %v", out.MaxPartitionThroughput)
 	}
-	if out.LogBytes == 0 {
-		out.LogBytes = max(defaultLogBytes, 2*out.arenaBytes())
+	out.MemoryBudget = cmp.Or(out.MemoryBudget, defaultMemoryBudget) // on which that of LogBytes depends
+	files, maps := vfs.Limits()
+	openFiles, mappedFiles, slow := int64(out.MaxOpenFiles), int64(out.MaxMappedFiles), int64(out.SlowCall)
+	for _, f := range []struct {
+		name                   string
+		v                      *int64
+		otherwise, least, most int64
+	}{
+		{"MemoryBudget", &out.MemoryBudget, 0, minMemoryBudget, math.MaxInt64},
+		{"LogFileBytes", &out.LogFileBytes, defaultLogFileBytes, minLogFileBytes, 1 << 30},
+		{"LogBytes", &out.LogBytes, max(defaultLogBytes, 2*out.arenaBytes()), 0, math.MaxInt64},
+		{"CompactionBytesPerSecond", &out.CompactionBytesPerSecond, 0, 0, math.MaxInt64},
+		{"TrimBytesPerSecond", &out.TrimBytesPerSecond, defaultTrimRate, 0, math.MaxInt64},
+		{"MaxPartitionBytes", &out.MaxPartitionBytes, defaultMaxPartition, math.MinInt64, math.MaxInt64},
+		{"FileBytes", &out.FileBytes, defaultFileBytes, minFileBytes, math.MaxInt64},
+		{"MaxOpenFiles", &openFiles, halfOf(files), 1, math.MaxInt},
+		{"MaxMappedFiles", &mappedFiles, halfOf(maps), 1, math.MaxInt},
+		{"SlowCall", &slow, 0, 0, math.MaxInt64},
+	} {
+		if *f.v == 0 {
+			*f.v = f.otherwise
+		}
+		if *f.v < f.least || *f.v > f.most {
+			return out, invalidf("%s %d: between %d and %d, or 0 for the default", f.name, *f.v, f.least, f.most)
+		}
 	}
-	if out.LogBytes < 0 || out.FileBytes < 0 || out.CompactionBytesPerSecond < 0 {
-		return out, invalidf("negative size in Options")
-	}
-	if out.FileBytes == 0 {
-		out.FileBytes = defaultFileBytes
-	}
-	if out.FileBytes < minFileBytes {
-		return out, invalidf("FileBytes %d: at least %d", out.FileBytes, minFileBytes)
-	}
-	if out.reserveBytes == 0 {
-		out.reserveBytes = defaultReserve
-	}
-	if out.memtableBytes == 0 {
-		out.memtableBytes = maxMemtableBytes
-	}
+	out.MaxOpenFiles, out.MaxMappedFiles = int(openFiles), int(mappedFiles)
+	out.reserveBytes = cmp.Or(out.reserveBytes, defaultReserve)
+	out.memtableBytes = cmp.Or(out.memtableBytes, maxMemtableBytes)
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	} else {
@@ -306,32 +298,13 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.checkpointRoot == nil {
 		out.checkpointRoot = vfs.CreateRoot
 	}
-	if out.SlowCall < 0 {
-		return out, invalidf("SlowCall %v", out.SlowCall)
-	}
-	if out.MaxOpenFiles < 0 || out.MaxMappedFiles < 0 {
-		return out, invalidf("MaxOpenFiles %d, MaxMappedFiles %d: at least 1, or 0 for the default", out.MaxOpenFiles, out.MaxMappedFiles)
-	}
-	files, maps := vfs.Limits()
-	if out.MaxOpenFiles == 0 {
-		out.MaxOpenFiles = halfOf(files)
-	}
-	if out.MaxMappedFiles == 0 {
-		out.MaxMappedFiles = halfOf(maps)
-	}
-	if out.ExpiryGrace == 0 {
-		out.ExpiryGrace = defaultExpiryGrace
-	}
-	out.ExpiryGrace = max(0, out.ExpiryGrace)
-	if out.MaxClockSkew == 0 {
-		out.MaxClockSkew = defaultClockSkew
-	}
-	out.MaxClockSkew = max(0, out.MaxClockSkew)
+	out.ExpiryGrace = max(0, cmp.Or(out.ExpiryGrace, defaultExpiryGrace))
+	out.MaxClockSkew = max(0, cmp.Or(out.MaxClockSkew, defaultClockSkew))
 	return out, nil
 }
 
 // halfOf is the part of a limit of the process that a store takes by default.
-func halfOf(limit int) int { return min(max(1, limit/2), maxFiles) }
+func halfOf(limit int) int64 { return int64(min(max(1, limit/2), maxFiles)) }
 
 // arenaBytes is the share of the budget that memtables and their indexes may
 // hold. The rest is for flushes and compactions, log buffers, scratch and the
