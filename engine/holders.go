@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/census"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
@@ -60,25 +61,19 @@ func (db *DB) holders() []Holder {
 // holdsChanges says whether files have versions that stay only for change feeds.
 func (c *Container) holdsChanges() bool {
 	floor := c.changeFloor()
-	return floor != lsm.MaxSequence && c.anyRun(func(p *partition, r *lsm.Run) bool {
-		return r.Passed(floor) < 1 && r.Older()+r.Tombstones() > 0
-	})
+	return floor != lsm.MaxSequence && c.anyVersion(func(_ *partition, v *lsm.Version) bool { return census.HoldsChanges(v, floor) })
 }
 
 // holdsExpired says whether files have items that have expired and may not be
 // dropped yet.
 func (c *Container) holdsExpired() bool {
 	now := c.nowMillis()
-	return c.def.DefaultTTL != 0 && c.anyRun(func(p *partition, r *lsm.Run) bool {
-		return r.Expiring.Expired(now) > r.Expiring.Expired(p.Purgeable())
-	})
+	return c.def.DefaultTTL != 0 && c.anyVersion(func(p *partition, v *lsm.Version) bool { return census.HoldsExpired(v, now, p.Purgeable()) })
 }
 
-// anyRun says whether is returns true for one of the container's runs.
-func (c *Container) anyRun(is func(*partition, *lsm.Run) bool) bool {
+// anyVersion says whether is returns true for the version of one of the partitions.
+func (c *Container) anyVersion(is func(*partition, *lsm.Version) bool) bool {
 	guard := c.db.env.Epoch.Enter()
 	defer guard.Leave()
-	return slices.ContainsFunc(c.routing.Load().parts, func(p *partition) bool {
-		return slices.ContainsFunc(p.Version.Load().Runs, func(r *lsm.Run) bool { return is(p, r) })
-	})
+	return slices.ContainsFunc(c.routing.Load().parts, func(p *partition) bool { return is(p, p.Version.Load()) })
 }

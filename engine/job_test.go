@@ -97,7 +97,7 @@ func TestCancelIndexJob(t *testing.T) {
 	if done, err := p.reindexOne(ctx, false); done || err != nil {
 		t.Errorf("the background writes a file anew: %v, %v", done, err)
 	}
-	if files, _ := c.stale(); files != 1 {
+	if files, _, _ := c.stale(); files != 1 {
 		t.Errorf("%d files without an index", files)
 	}
 	if j, err = c.SetIndexPolicy(ctx, IndexAll()); err != nil || j.Wait(ctx) != nil {

@@ -149,7 +149,7 @@ func (c *Container) addState(set *metricset.Set, at string) {
 	j := c.reindexing.job
 	c.reindexing.Unlock()
 	if j != nil && !j.ended() {
-		files, _ := c.stale()
+		files, _, _ := c.stale()
 		metricset.Add(set, "cleave_index_files_left", files, at)
 	}
 	if j := c.copier.Load(); j != nil {

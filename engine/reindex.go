@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/census"
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -82,7 +83,7 @@ func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*Index
 		return nil, err
 	}
 	j := &IndexJob{c: c}
-	files, bytes := c.stale()
+	files, bytes, _ := c.stale()
 	j.begin(c.db, IndexProgress{Files: files, Bytes: bytes})
 	j.watch("index job", c.name)
 	context.AfterFunc(j.ctx, func() { j.end(j.ctx.Err()) })
@@ -119,7 +120,7 @@ func (j *IndexJob) Progress() IndexProgress {
 		return p
 	}
 	if call, err := j.c.enter(context.Background()); err == nil {
-		p.FilesLeft, p.BytesLeft = j.c.stale()
+		p.FilesLeft, p.BytesLeft, _ = j.c.stale()
 		call.Leave()
 	}
 	p.Files, p.Bytes = max(p.Files, p.FilesLeft), max(p.Bytes, p.BytesLeft)
@@ -154,52 +155,29 @@ func (c *Container) endReindexing() {
 		j.finish(c.gone())
 		return
 	}
-	if files, _ := c.stale(); files == 0 {
-		j.finish(c.staleAside())
+	if files, _, damage := c.stale(); files == 0 {
+		j.finish(damage)
 	}
 }
 
-// stale returns how many files have no index for the present policy, and their
-// bytes.
-func (c *Container) stale() (files int, bytes int64) {
+// stale returns how many files have no index for the present policy, and their bytes.
+// Files that are set aside are not counted, as they cannot be written anew: damage is that
+// of one that needs an index, nil if there is none.
+func (c *Container) stale() (files int, bytes int64, damage error) {
 	policy := c.family.Indexing.Load()
 	if policy == nil {
-		return 0, 0
+		return 0, 0, nil
 	}
 	for _, p := range c.routing.Load().parts {
 		v, release := p.PinVersion()
-		for _, r := range v.Runs {
-			for _, f := range r.Files {
-				if !f.Aside.Load() && f.StaleFor(policy) {
-					files++
-					bytes += f.SizeWithin()
-				}
-			}
-		}
+		n, size, err := census.Stale(v, policy)
 		release()
-	}
-	return files, bytes
-}
-
-// staleAside returns the damage of a file that needs an index, but is set aside and
-// cannot be written anew; nil if there is no such file.
-func (c *Container) staleAside() error {
-	policy := c.family.Indexing.Load()
-	if policy == nil {
-		return nil
-	}
-	for _, p := range c.routing.Load().parts {
-		v, release := p.PinVersion()
-		defer release()
-		for _, r := range v.Runs {
-			for _, f := range r.Files {
-				if f.Aside.Load() && f.StaleFor(policy) {
-					return fmt.Errorf("index of partition %d: a file is set aside: %w", p.ID, *f.Damage.Load())
-				}
-			}
+		files, bytes = files+n, bytes+size
+		if err != nil && damage == nil {
+			damage = fmt.Errorf("index of partition %d: a file is set aside: %w", p.ID, err)
 		}
 	}
-	return nil
+	return files, bytes, damage
 }
 
 // reindexOne writes anew one file of a partition that has no index for the policy of

@@ -72,7 +72,7 @@ func TestSetIndexPolicy(t *testing.T) {
 	if err := db.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if files, bytes := c.stale(); files != 0 {
+	if files, bytes, _ := c.stale(); files != 0 {
 		t.Fatalf("%d files, %d bytes without an index after Compact", files, bytes)
 	}
 	checkVerified(t, db)

@@ -3,12 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/census"
 	"github.com/cleavestore/cleave/splitter"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -230,48 +230,17 @@ func (p *partition) stats() PartitionStats {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
+	n := census.Of(v, p.c.nowMillis())
 	s := PartitionStats{
-		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(),
-		MemtableBytes: v.Active.Bytes(), Memtables: len(v.Frozen),
-		Parents: p.Parents, Inherits: len(p.Inherited()) > 0,
-		Runs: len(v.Runs), Flushed: p.Install.FlushedSeq.Load(), Visible: p.Visible.Load(),
+		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), Parents: p.Parents, Inherits: len(p.Inherited()) > 0,
+		Items: n.Items, Exact: n.Exact && p.c.unique == nil, Tombstones: n.Tombstones, Dead: n.Dead, Logical: n.Logical,
+		RawBytes: n.RawBytes, FileBytes: n.FileBytes, ForeignBytes: n.ForeignBytes, MemtableBytes: n.MemBytes,
+		Memtables: n.Memtables, Runs: n.Runs, Files: n.Files,
+		Flushed: p.Install.FlushedSeq.Load(), Visible: p.Visible.Load(), Load: p.c.loadStats.Load(&p.loadStats, p.db.uptime()),
 	}
-	s.Load = p.c.loadStats.Load(&p.loadStats, p.db.uptime())
 	if m := p.meter.Load(); m != nil {
 		s.Throughput, s.Consumed, s.Throttled = m.Rate(), m.Consumed(), m.Refused()
 	}
-	s.Items, s.RawBytes = v.Active.Items(), v.Active.RawBytes()
-	sources, known := 0, true
-	if v.Active.Versions() > 0 {
-		s.Memtables++
-		sources++
-	}
-	for i := range v.Frozen {
-		sources++
-		s.Items += v.Frozen[i].Items()
-		s.RawBytes += v.Frozen[i].RawBytes()
-		s.MemtableBytes += v.Frozen[i].Bytes()
-	}
-	for _, r := range v.Runs {
-		sources++
-		for _, f := range r.Files {
-			props := f.Properties()
-			s.Files++
-			s.FileBytes += f.SizeWithin()
-			if f.Broken() != nil {
-				known = false
-				continue
-			}
-			s.ForeignBytes += f.Foreign()
-			s.Logical += int64(props.LogicalPartitions)
-			s.Items += f.Share(props.Items - props.Tombstones)
-			s.Tombstones += f.Share(props.Tombstones)
-			s.RawBytes += f.RawBytes()
-		}
-	}
-	dead := v.Dead(p.c.nowMillis())
-	s.Dead = int64(math.Ceil(dead))
-	s.Exact = known && sources <= 1 && v.Active.Versions() == 0 && dead == 0 && p.c.unique == nil
 	return s
 }
 
