@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/copypass"
 	"github.com/cleavestore/cleave/internal/exec"
@@ -43,11 +42,8 @@ type CopyJob struct {
 	calls struct {
 		lockorder.Mutex[locks.Copy]
 		over bool // the destination is not written any more
-		done CopyProgress
 	}
-	// at is the snapshot that the destination equals; nil: not known. It is set with the
-	// lock held. Only a drop of either container clears it without the lock.
-	at atomic.Pointer[Snapshot]
+	passes copypass.Job[copySnapshot] // by who holds the lock; but a drop of either container calls Forget
 	// unwatchCopy tells package cleavetest that the job was finished or cancelled.
 	unwatchCopy func()
 }
@@ -56,12 +52,6 @@ type CopyJob struct {
 // become one under the new partition key. It matches ErrExists. Its fields are ID, Key, the
 // new partition key, and From, the two present ones.
 type CollisionError = copypass.CollisionError
-
-// behind is the number of changes in a pass up to which the next pass will be short.
-const behind = 1000
-
-// maxPasses bounds the passes that one call makes to catch up.
-const maxPasses = 10
 
 // CopyTo copies the container's documents into a new container, for instance with another
 // partition key, while the container is read and written. It returns the job that does
@@ -108,6 +98,8 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 		return nil, err
 	}
 	p := &CopyJob{src: c, dst: to}
+	p.passes.Store = copyEnds{p}
+	p.passes.Tell = func(done copypass.Progress) { p.update(func(told *CopyProgress) { *told = CopyProgress(done) }) }
 	p.begin(c.db, CopyProgress{})
 	if !to.copier.CompareAndSwap(nil, p) {
 		p.cancel()
@@ -133,7 +125,7 @@ func (p *CopyJob) run() {
 	defer p.calls.Unlock()
 	err := p.ctx.Err() // Cancel may have been faster
 	if err == nil {
-		err = p.catchUpLocked(p.ctx)
+		err = p.copyLocked(p.ctx, p.passes.CatchUp)
 	}
 	if err != nil {
 		p.leaveLocked()
@@ -174,7 +166,7 @@ func (p *CopyJob) CatchUp(ctx context.Context) error {
 	defer stop()
 	p.calls.Lock()
 	defer p.calls.Unlock()
-	return p.catchUpLocked(ctx)
+	return p.copyLocked(ctx, p.passes.CatchUp)
 }
 
 // within returns a context that also ends when the job is cancelled.
@@ -187,16 +179,12 @@ func (p *CopyJob) within(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-func (p *CopyJob) catchUpLocked(ctx context.Context) error {
-	for range maxPasses {
-		if err := p.passLocked(ctx); err != nil {
-			return err
-		}
-		if p.calls.done.Pass > 1 && p.calls.done.Looked <= behind {
-			return nil
-		}
+// copyLocked makes passes, unless the job is over.
+func (p *CopyJob) copyLocked(ctx context.Context, passes func(context.Context) error) error {
+	if p.calls.over {
+		return ErrClosed
 	}
-	return nil
+	return passes(ctx)
 }
 
 // Finish waits for the job, and makes the copy take the place of its source. It catches
@@ -213,7 +201,7 @@ func (p *CopyJob) Finish(ctx context.Context) (*Container, error) {
 	defer stop()
 	p.calls.Lock()
 	defer p.calls.Unlock()
-	if err := p.catchUpLocked(ctx); err != nil {
+	if err := p.copyLocked(ctx, p.passes.CatchUp); err != nil {
 		return nil, err
 	}
 	finished := false
@@ -242,7 +230,7 @@ func (p *CopyJob) finishLocked(ctx context.Context) error {
 		return err
 	}
 	late.Close()
-	if err = p.passLocked(ctx); err != nil {
+	if err = p.copyLocked(ctx, p.passes.Pass); err != nil {
 		return err
 	}
 	db := p.src.db
@@ -284,7 +272,7 @@ func (p *CopyJob) Cancel() {
 // leaveLocked leaves the destination to other jobs.
 func (p *CopyJob) leaveLocked() {
 	if !p.calls.over {
-		p.equals(nil)
+		p.passes.Forget()
 		p.calls.over = true
 		p.dst.copier.Store(nil)
 		if p.unwatchCopy != nil {
@@ -294,22 +282,11 @@ func (p *CopyJob) leaveLocked() {
 	p.cancel()
 }
 
-// equals sets the snapshot that the destination equals, and closes the one before. If
-// either container was dropped, it keeps none.
-func (p *CopyJob) equals(at *Snapshot) {
-	if old := p.at.Swap(at); old != nil {
-		old.Close()
-	}
-	if at != nil && (p.src.dropped.Load() || p.dst.dropped.Load()) {
-		p.equals(nil)
-	}
-}
-
 // endCopies closes the snapshots of copies from or to a container that was dropped.
 func (db *DB) endCopies(dropped *Container) {
 	forget := func(c *Container) {
 		if p := c.copier.Load(); p != nil && (p.src == dropped || p.dst == dropped) {
-			p.equals(nil)
+			p.passes.Forget()
 		}
 	}
 	forget(dropped)
@@ -318,74 +295,37 @@ func (db *DB) endCopies(dropped *Container) {
 	}
 }
 
-// passLocked makes the destination equal to the source as it is now.
-func (p *CopyJob) passLocked(ctx context.Context) error {
-	if p.calls.over {
-		return ErrClosed
-	}
-	next, err := p.src.snapshot(ctx, pins.Copy)
-	if err != nil {
-		return err
-	}
-	passed := false
-	defer func() {
-		if !passed { // also after a panic
-			next.Close()
-			p.equals(nil)
-		}
-	}()
-	if err := p.passToLocked(ctx, next); err != nil {
-		return err
-	}
-	passed = true
-	p.equals(next)
-	p.tell()
-	return nil
+// copyEnds implements copypass.Store.
+type copyEnds struct{ p *CopyJob }
+
+func (e copyEnds) Snapshot(ctx context.Context) (copySnapshot, error) {
+	s, err := e.p.src.snapshot(ctx, pins.Copy)
+	return copySnapshot{copyView{s}, s}, err
 }
 
-func (p *CopyJob) passToLocked(ctx context.Context, next *Snapshot) error {
-	done := &p.calls.done
-	done.Looked, done.Items = 0, 0
-	src, dst := copySource{p.src, requests.Get().(*request)}, copyDestination{copyView{p.dst}, p.dst, requests.Get().(*request), requests.Get().(*request)}
-	defer src.r.release()
-	defer dst.r.release()
-	defer dst.into.release()
-	w := copypass.Pass{Src: src, Dst: dst, Next: copyView{next}, Copied: &done.Copied, Removed: &done.Removed}
-	var since uint64
-	if at := p.at.Load(); at == nil {
-		done.Pass = 1
-		for _, s := range p.src.Partitions() {
-			done.Items += s.Items
-		}
-		if err := w.Weed(ctx); err != nil {
-			return err
-		}
-	} else {
-		done.Pass++
-		w.At, since = copyView{at}, at.seq
+func (e copyEnds) Items() (n int64) {
+	for _, s := range e.p.src.Partitions() {
+		n += s.Items
 	}
-	for change, err := range p.src.changedSince(ctx, next, since) {
-		if err == nil {
-			err = w.Change(ctx, &change)
-		}
-		if err != nil {
-			return err
-		}
-		if done.Looked++; done.Looked%100 == 0 {
-			p.tell()
-		}
-	}
-	return nil
+	return n
 }
 
-// tell makes the progress of the pass that of the job.
-func (p *CopyJob) tell() { p.update(func(told *CopyProgress) { *told = p.calls.done }) }
+func (e copyEnds) Open() (copypass.Source, copypass.Destination, func()) {
+	src, dst := copySource{e.p.src, requests.Get().(*request)}, copyDestination{copyView{e.p.dst}, e.p.dst, requests.Get().(*request), requests.Get().(*request)}
+	return src, dst, func() {
+		src.r.release()
+		dst.r.release()
+		dst.into.release()
+	}
+}
 
-// changedSince returns the newest versions up to a snapshot that are above since, in
-// key-space order. They are valid in the body of the loop only. Versions may have expired.
-func (c *Container) changedSince(ctx context.Context, s *Snapshot, since uint64) iter.Seq2[copypass.Item, error] {
+func (e copyEnds) Dropped() bool { return e.p.src.dropped.Load() || e.p.dst.dropped.Load() }
+
+// Changed yields versions that may have expired.
+func (e copyEnds) Changed(ctx context.Context, to copySnapshot, since uint64) iter.Seq2[copypass.Item, error] {
+	c := e.p.src
 	return func(yield func(copypass.Item, error) bool) {
-		o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
+		o := exec.ScanOptions{Snapshot: cutOf(to.s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
 		err := exec.ScanRange(ctx, c.host(), all, &o, func(r *exec.Row) bool {
 			if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
@@ -439,6 +379,15 @@ func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []b
 func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
 	return copiedItems(v.of.Scan(ctx, key, IDRange{}, nil))
 }
+
+// copySnapshot implements copypass.Held.
+type copySnapshot struct {
+	copyView
+	s *Snapshot
+}
+
+func (v copySnapshot) Seq() uint64  { return v.s.seq }
+func (v copySnapshot) Close() error { return v.s.Close() }
 
 // copySource implements copypass.Source.
 type copySource struct {

@@ -23,7 +23,8 @@
 //  3. Two items of the source that would become one are a CollisionError, unless this pass
 //     also sees that one of them is gone.
 //
-// A Pass serves one goroutine. There are no locks.
+// A Job makes the passes of one copy, and holds the snapshot that the destination equals. A
+// Pass serves one goroutine. There are no locks.
 package copypass
 
 import (
