@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -30,13 +29,7 @@ type KeyLimits struct {
 // logical partitions without limits of their own. The change is durable when the call
 // returns nil, and holds at once. Errors are those of SetThroughput.
 func (c *Container) SetDefaultKeyLimits(ctx context.Context, l KeyLimits) error {
-	l.Throughput = max(l.Throughput, 0)
-	return c.changeKeyLimits(ctx, &l, func(m *manifest.Container) {
-		m.MaxLogicalThroughput, m.MaxLogicalKey = l.Throughput, l.Bytes
-		if l.Bytes == 0 {
-			m.MaxLogicalKey = defaultLogicalBytes
-		}
-	})
+	return c.changeKeyLimits(ctx, keylimits.Limit(l), func(m *manifest.Container) { definition.SetDefaultKeyLimit(m, keylimits.Limit(l)) })
 }
 
 // SetKeyLimits gives a logical partition limits of its own. A field that is 0 stands for
@@ -48,34 +41,17 @@ func (c *Container) SetKeyLimits(ctx context.Context, pk PartitionKey, l KeyLimi
 	if err := c.checkPartitionKey(pk); err != nil {
 		return err
 	}
-	if l.Throughput < 0 {
-		l.Throughput = -1
-	}
-	return c.changeKeyLimits(ctx, &l, func(m *manifest.Container) {
-		i, found := slices.BinarySearchFunc(m.KeyLimits, pk.Encoded(), func(k manifest.KeyLimit, pk []byte) int { return bytes.Compare(k.Key, pk) })
-		m.KeyLimits = slices.Clone(m.KeyLimits)
-		if found {
-			m.KeyLimits = slices.Delete(m.KeyLimits, i, i+1)
-		}
-		if l != (KeyLimits{}) {
-			m.KeyLimits = slices.Insert(m.KeyLimits, i, manifest.KeyLimit{Key: bytes.Clone(pk.Encoded()), Throughput: l.Throughput, Bytes: l.Bytes})
-		}
-	})
+	return c.changeKeyLimits(ctx, keylimits.Limit(l), func(m *manifest.Container) { definition.SetKeyLimit(m, pk.Encoded(), keylimits.Limit(l)) })
 }
 
-func (c *Container) changeKeyLimits(ctx context.Context, l *KeyLimits, change func(*manifest.Container)) error {
+func (c *Container) changeKeyLimits(ctx context.Context, l keylimits.Limit, change func(*manifest.Container)) error {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
-	if l.Throughput >= 0 || l.Throughput != l.Throughput {
-		if err = definition.CheckKeyRate(l.Throughput); err != nil {
-			return invalidf("%v", err)
-		}
-	}
-	if l.Bytes < 0 || l.Bytes > 1<<62 {
-		return invalidf("limit of %d bytes of a logical partition", l.Bytes)
+	if err := definition.CheckKeyLimit(l); err != nil {
+		return invalidf("%v", err)
 	}
 	return c.provide(func(e *manifest.Edit) error {
 		m := *c.db.storeManifest.state.Container(c.id)
@@ -93,17 +69,8 @@ func (c *Container) changeKeyLimits(ctx context.Context, l *KeyLimits, change fu
 // limitKeys takes over the limits of logical partitions from the manifest of the
 // container. A store that is open read-only limits no throughput.
 func (c *Container) limitKeys(m *manifest.Container) {
-	r := keylimits.Rules{Default: keylimits.Limit{Throughput: m.MaxLogicalThroughput, Bytes: m.MaxLogicalKey}, Keys: make(map[string]keylimits.Limit, len(m.KeyLimits)), Unmetered: c.db.opts.ReadOnly}
-	for _, k := range m.KeyLimits {
-		l := r.Default
-		if k.Throughput != 0 {
-			l.Throughput = max(k.Throughput, 0)
-		}
-		if k.Bytes != 0 {
-			l.Bytes = k.Bytes
-		}
-		r.Keys[string(k.Key)] = l
-	}
+	r := definition.KeyRules(m)
+	r.Unmetered = c.db.opts.ReadOnly
 	c.limits.Set(r, c.db.uptime())
 }
 

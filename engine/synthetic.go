@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/synthetickey"
 )
 
@@ -88,17 +89,11 @@ func (c *Container) KeyOf(doc []byte) (PartitionKey, error) {
 // container without Synthetic they are the values at PartitionKey's paths. It returns
 // ErrRandomSuffix if the suffix is random.
 func (c *Container) DerivedKey(values ...PartitionKey) (PartitionKey, error) {
-	s := c.def.Synthetic.rule()
-	if s.Random() {
-		return PartitionKey{}, fmt.Errorf("container %q: %w", c.name, ErrRandomSuffix)
-	}
-	sources, err := c.joinSources(values, len(c.keys.Sources))
-	if err != nil || s == nil {
-		return sources, err
-	}
-	key, err := s.Key(sources)
-	if err != nil {
-		return PartitionKey{}, invalidf("%v", err)
+	key, err := c.keys.Derive(values)
+	if err == keyscope.ErrRandom {
+		return key, fmt.Errorf("container %q: %w", c.name, ErrRandomSuffix)
+	} else if err != nil {
+		return key, invalidf("container %q: %v", c.name, err)
 	}
 	return key, nil
 }
@@ -107,26 +102,9 @@ func (c *Container) DerivedKey(values ...PartitionKey) (PartitionKey, error) {
 // paths of SyntheticKey.Join: one key for each suffix, from 1 on; a single key if there
 // are no suffixes.
 func (c *Container) BaseKeys(values ...PartitionKey) ([]PartitionKey, error) {
-	s := c.def.Synthetic
-	if s == nil {
-		return nil, invalidf("container %q has no synthetic key", c.name)
-	}
-	base, err := c.joinSources(values, len(s.Join))
+	keys, err := c.keys.Bases(values)
 	if err != nil {
-		return nil, err
-	}
-	keys, err := s.rule().Keys(base)
-	if err != nil {
-		return nil, invalidf("%v", err)
+		return nil, invalidf("container %q: %v", c.name, err)
 	}
 	return keys, nil
-}
-
-// joinSources returns values as the levels of one key.
-func (c *Container) joinSources(values []PartitionKey, want int) (PartitionKey, error) {
-	key := JoinKeys(values...)
-	if !key.Valid() || len(values) != want || key.Len() != want {
-		return PartitionKey{}, invalidf("container %q with partition key %s: %d values, each a key of one level, are wanted", c.name, c.keys.Text, want)
-	}
-	return key, nil
 }
