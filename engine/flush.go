@@ -58,7 +58,7 @@ func (p *partition) writeOldest(ctx context.Context) error {
 }
 
 // Flush writes every memtable to files. When it returns nil, everything that
-// was acknowledged before the call is in segment files.
+// was acknowledged before the call is in segment files, and every applied entry is durable.
 func (db *DB) Flush(ctx context.Context) error {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
@@ -70,13 +70,14 @@ func (db *DB) Flush(ctx context.Context) error {
 		return db.flushAll(ctx, p)
 	}); err != nil {
 		return err
+	} else if err = db.uncertain(db.log.Sync()); err != nil { // entries without items are in the log only
+		return err
 	}
 	db.env.Reclaim.NowIfManual()
 	return db.releaseLog()
 }
 
-// flushAlone is FlushOldest for a caller that does not hold the flushing lock of the
-// partition.
+// flushAlone is FlushOldest for a caller without the flushing lock of the partition.
 func (db *DB) flushAlone(ctx context.Context, p *partition) error {
 	if err := p.Flushing.Lock(ctx); err != nil {
 		return err
@@ -85,8 +86,7 @@ func (db *DB) flushAlone(ctx context.Context, p *partition) error {
 	return p.FlushOldest(ctx)
 }
 
-// flushAll flushes what is frozen in a partition now, and not what writers freeze
-// meanwhile.
+// flushAll flushes what is frozen in a partition now, not what writers freeze meanwhile.
 func (db *DB) flushAll(ctx context.Context, p *partition) error {
 	frozen := p.Version.Load().Frozen
 	if len(frozen) == 0 {

@@ -526,3 +526,21 @@ func TestReplicaCrash(t *testing.T) {
 		db.abandonForTest()
 	}
 }
+
+// TestFlushOfEntriesWithoutItems: an entry that was applied before a Flush is durable, also
+// if it has no batches or all of them were refused, so that no memtable knows of it.
+func TestFlushOfEntriesWithoutItems(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	db, c := openStore(t, replicaOptions(mem, 0), replicaDef)
+	p := c.Partitions()[0]
+	for index := uint64(1); index <= 3; index++ {
+		_, err := c.ApplyAt(ctx, p.ID, Entry{Index: index, Time: replicaTime, Durability: Buffered})
+		must(t, err)
+	}
+	must(t, db.Flush(ctx))
+	_, after := openStore(t, replicaOptions(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 0))
+	if index, err := after.AppliedIndex(p.ID); err != nil || index != 3 {
+		t.Errorf("after a power cut the partition is at entry %d, %v; entry 3 was applied before a Flush", index, err)
+	}
+}
