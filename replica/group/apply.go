@@ -1,0 +1,313 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/internal/mutant"
+	"github.com/cleavestore/cleave/replica/raftlog"
+)
+
+// storage is the log as raft sees it. A snapshot is only announced here: Export makes it.
+type storage struct {
+	*raftlog.Group
+	g *Group
+}
+
+// Snapshot implements raft.Storage.
+func (s storage) Snapshot() (*pb.Snapshot, error) {
+	b, err := s.g.present()
+	if err != nil {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(b.Index), Term: new(b.Term), ConfState: b.ConfState}}, nil
+}
+
+// present returns the state at the newest entry. It is that of the partition too.
+func (g *Group) present() (raftlog.Base, error) {
+	if g.held != g.state.applied || g.held == 0 {
+		return raftlog.Base{}, ErrNoSnapshot
+	}
+	term, err := g.cfg.Log.Term(g.held)
+	if err != nil {
+		return raftlog.Base{}, err
+	}
+	return g.state.at(g.held, term), nil
+}
+
+// Export writes a snapshot for a MsgSnap of Work.Snapshots to w. It returns the message to
+// be sent in its place, with the stream. The host then calls ReportSnapshot. Error:
+// ErrNoSnapshot; those of w and of engine.ExportPartition.
+func (g *Group) Export(ctx context.Context, m *pb.Message, w io.Writer) (*pb.Message, error) {
+	b, err := g.present()
+	if err != nil {
+		return nil, err
+	}
+	content, err := g.cfg.Container.ExportPartition(ctx, g.partition, w)
+	if err != nil {
+		return nil, err
+	}
+	if content.Index != b.Index {
+		return nil, fmt.Errorf("exported entry %d, the group is at %d: %w", content.Index, b.Index, ErrNoSnapshot)
+	}
+	out := proto.CloneOf(m)
+	out.Snapshot = &pb.Snapshot{Data: b.State, Metadata: &pb.SnapshotMetadata{Index: new(b.Index), Term: new(b.Term), ConfState: b.ConfState}}
+	return out, nil
+}
+
+// ReportSnapshot tells whether a snapshot has reached a replica.
+func (g *Group) ReportSnapshot(to uint64, reached bool) error {
+	status := raft.SnapshotFailure
+	if reached {
+		status = raft.SnapshotFinish
+	}
+	return g.guard(func() error { g.node.ReportSnapshot(to, status); return nil })
+}
+
+// install replaces the partition by a snapshot. See package raftlog for what a crash leaves.
+func (g *Group) install(ctx context.Context, hard *pb.HardState, s *pb.Snapshot) error {
+	meta := s.GetMetadata()
+	b := raftlog.Base{Index: meta.GetIndex(), Term: meta.GetTerm(), ConfState: proto.CloneOf(meta.GetConfState()), State: s.GetData()}
+	open := g.streams[b.Index]
+	clear(g.streams)
+	if open == nil {
+		return fmt.Errorf("a snapshot of entry %d without a stream", b.Index)
+	}
+	if b.Index <= g.held {
+		return fmt.Errorf("a snapshot of entry %d, the partition is at %d", b.Index, g.held)
+	}
+	var next state
+	if err := next.load(&b); err != nil {
+		return err
+	}
+	if err := g.cfg.Log.BeginInstall(hard, b); err != nil {
+		return err
+	}
+	if err := g.installStream(ctx, open); err != nil {
+		return err // the next Open finds out whether it is there
+	}
+	if g.held != b.Index {
+		return fmt.Errorf("installed entry %d, the snapshot is of %d", g.held, b.Index)
+	}
+	if err := g.cfg.Log.EndInstall(true); err != nil {
+		return err
+	}
+	g.durable, g.state = b.Index, next
+	return nil
+}
+
+func (g *Group) installStream(ctx context.Context, open func() (io.ReadCloser, error)) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	content, err := g.cfg.Container.InstallPartition(ctx, r)
+	if err != nil {
+		return err
+	}
+	g.partition, g.held = content.Partition, content.Index
+	return nil
+}
+
+// Apply applies entries to the partition and tells the node. ErrRetry: call it again later,
+// with the same Apply, before any other. After another error the group has stopped.
+func (g *Group) Apply(ctx context.Context, a *Apply) error {
+	if g.failed != nil {
+		return g.failed
+	}
+	for ; a.next < len(a.m.GetEntries()); a.next++ {
+		err := g.applyEntry(ctx, a.m.GetEntries()[a.next])
+		if errors.Is(err, engine.ErrClockSkew) {
+			return fmt.Errorf("%w: %w", ErrRetry, err)
+		} else if err != nil {
+			return g.fail(fmt.Errorf("apply entry %d: %w", a.m.GetEntries()[a.next].GetIndex(), err))
+		}
+	}
+	return g.answer(a.m)
+}
+
+func (g *Group) applyEntry(ctx context.Context, e *pb.Entry) error {
+	index := e.GetIndex()
+	switch {
+	case index <= g.state.applied:
+		return nil // a snapshot has come past it
+	case index != g.state.applied+1:
+		return fmt.Errorf("the entry before it is %d", g.state.applied)
+	}
+	var err error
+	switch {
+	case e.GetType() != pb.EntryNormal:
+		err = g.applyChange(ctx, e)
+	case len(e.GetData()) == 0:
+		err = g.applyEmpty(ctx, index)
+	default:
+		err = g.applyCommand(ctx, e)
+	}
+	if err == nil {
+		g.state.applied = index
+	}
+	return err
+}
+
+// applyEmpty applies an entry that has no effect on items.
+func (g *Group) applyEmpty(ctx context.Context, index uint64) error {
+	// The time counts as equal to that of the entry before.
+	_, err := g.applyAt(ctx, engine.Entry{Index: index, Time: time.UnixMilli(1)})
+	return err
+}
+
+// applyAt applies an entry to the partition, unless that has it.
+func (g *Group) applyAt(ctx context.Context, e engine.Entry) (engine.Applied, error) {
+	if e.Index <= g.held {
+		return engine.Applied{Skipped: true}, nil
+	}
+	e.Durability = engine.Buffered
+	out, err := g.cfg.Container.ApplyAt(ctx, g.partition, e)
+	if err == nil {
+		g.held = e.Index
+	}
+	return out, err
+}
+
+// applyChange applies a change of the members.
+func (g *Group) applyChange(ctx context.Context, e *pb.Entry) error {
+	var change pb.ConfChangeI
+	if e.GetType() == pb.EntryConfChange {
+		c := new(pb.ConfChange)
+		if err := proto.Unmarshal(e.GetData(), c); err != nil {
+			return err
+		}
+		change = c
+	} else {
+		c := new(pb.ConfChangeV2)
+		if err := proto.Unmarshal(e.GetData(), c); err != nil {
+			return err
+		}
+		change = c
+	}
+	if err := g.applyEmpty(ctx, e.GetIndex()); err != nil {
+		return err
+	}
+	return g.guard(func() error {
+		conf := g.node.ApplyConfChange(change)
+		g.state.confs = append(g.state.confs, confAt{e.GetIndex(), proto.CloneOf(conf)})
+		return nil
+	})
+}
+
+// applyCommand applies a command, and tells the proposer if that is here.
+func (g *Group) applyCommand(ctx context.Context, e *pb.Entry) error {
+	c, err := command.Decode(e.GetData())
+	if err != nil {
+		return err
+	}
+	out := Outcome{ID: c.ID}
+	before, refused := g.state.judge(c, e.GetIndex())
+	if mutant.On(mutant.DoubleApply) {
+		before = 0
+	}
+	switch {
+	case refused != nil:
+		out.Err, err = refused, g.applyEmpty(ctx, e.GetIndex())
+	case before != 0:
+		out.Index, out.Duplicate, err = before, true, g.applyEmpty(ctx, e.GetIndex())
+	default:
+		err = g.carryOut(ctx, c, e.GetIndex(), &out)
+	}
+	if err != nil {
+		return err
+	}
+	if refused == nil && before == 0 {
+		// Also one that the container has refused: an entry that the partition had before a
+		// restart does not say.
+		g.state.note(c.ID, e.GetIndex())
+	}
+	if _, mine := g.proposals[c.ID]; mine {
+		delete(g.proposals, c.ID)
+		g.outcomes = append(g.outcomes, out)
+	}
+	return nil
+}
+
+// carryOut carries a command out. If the container refuses it, it does so in every replica.
+func (g *Group) carryOut(ctx context.Context, c *command.Command, index uint64, out *Outcome) error {
+	e := engine.Entry{Index: index, Time: c.Time}
+	if index > g.held {
+		var err error
+		if e.Batches, err = c.Build(g.cfg.Container); err != nil && !deterministic(err) {
+			return err
+		} else if err != nil {
+			out.Err = err
+			return g.applyEmpty(ctx, index)
+		}
+	}
+	applied, err := g.applyAt(ctx, e)
+	if err != nil && deterministic(err) {
+		out.Err = err
+		return g.applyEmpty(ctx, index)
+	} else if err != nil {
+		return err
+	}
+	out.Index, out.Duplicate, out.Results = index, applied.Skipped, applied.Results
+	return nil
+}
+
+// deterministic reports whether an error depends on the command only.
+func deterministic(err error) bool {
+	for _, e := range []error{engine.ErrInvalid, engine.ErrKeyMismatch, engine.ErrTooLarge} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Truncate makes durable what the partition has applied, and drops entries of the log that
+// are not needed any more. An error may leave the log truncated; after an error that matches
+// engine.ErrOutcomeUnknown the replica must be opened again.
+func (g *Group) Truncate(ctx context.Context) error {
+	if g.failed != nil {
+		return g.failed
+	}
+	held := g.held
+	if !mutant.On(mutant.TruncatePastDurable) {
+		if err := g.cfg.DB.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	g.durable = held
+	to := min(g.durable, g.state.applied)
+	if g.cfg.Log.Bytes() <= g.cfg.KeepBytes {
+		to -= min(to, g.cfg.KeepEntries)
+		g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) {
+			if pr.RecentActive && id != g.cfg.Log.Replica() {
+				to = min(to, pr.Match)
+			}
+		})
+	}
+	if base := g.cfg.Log.Base(); to <= base.Index {
+		return nil
+	}
+	term, err := g.cfg.Log.Term(to)
+	if err != nil {
+		return err
+	}
+	if err := g.cfg.Log.Truncate(g.state.at(to, term)); err != nil {
+		return g.fail(err)
+	}
+	g.state.forget(to)
+	return nil
+}
+
+// Entries returns the entries. They must not be changed.
+func (a *Apply) Entries() []*pb.Entry { return a.m.GetEntries() }

@@ -1,0 +1,514 @@
+// Package group makes a replica of a Raft group of a physical partition. It has a RawNode of
+// go.etcd.io/raft, the log of the group (package raftlog), and the partition of a replicated
+// container of a store (package engine).
+//
+// A Group does nothing by itself: it has no goroutine, clock or network. A host calls Tick
+// at equal intervals, Step for messages that come, and after each call does what Ready
+// returns. Ready tells what may be done at once and what must be durable first.
+//
+// # Invariants
+//
+//  1. A response to an append or to a request for a vote leaves after what it speaks of is
+//     durable in the log.
+//  2. The partition has applied no entry that the log has not had durably: raft hands out
+//     committed entries only when they are stable here.
+//  3. The log is truncated only up to an entry that the partition has durably.
+//  4. A command is carried out at most once. See command.Command.After.
+//  5. A linearizable read sees the partition after an entry that was committed when a quorum
+//     confirmed the leader, after the read had begun. Each read has a request id of its own.
+//  6. An installation never takes the partition back.
+//
+// # After a crash
+//
+// Entries are applied with engine.Buffered, so the partition may come back at an earlier
+// entry than it had applied. It has each entry up to the base of the log, durably. So the
+// group begins with the state of the base and is given all entries behind it again. The
+// partition skips those that it has. What it has applied was committed, so the commit of the
+// log's hard state is raised to it.
+package group
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/internal/mutant"
+	"github.com/cleavestore/cleave/replica/raftlog"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// Errors, for errors.Is.
+var (
+	// ErrNotLeader says that this replica is not the leader: ask the one that Leader names.
+	ErrNotLeader = errors.New("replica is not the leader of its group")
+	// ErrBusy says that the leader takes no more proposals for now.
+	ErrBusy = errors.New("leader takes no proposals for now")
+	// ErrUnknown says that a command may or may not be carried out: the leader has changed.
+	// Propose it again, with the same id and After.
+	ErrUnknown = errors.New("outcome of the command is unknown")
+	// ErrExpired says that a command was proposed too long after its After. This proposal
+	// has done nothing; an earlier one of the same command may have carried it out.
+	ErrExpired = errors.New("command was proposed too late")
+	// ErrFailed says that the group has stopped: close it and open it again.
+	ErrFailed = errors.New("replica has stopped")
+	// ErrBehind says that the partition has lost entries that it had durably.
+	ErrBehind = errors.New("partition has lost entries")
+	// ErrRetry says that an entry is ahead of this replica's clock: apply it later.
+	ErrRetry = errors.New("entry is ahead of the clock")
+	// ErrNoSnapshot says that no snapshot can be made now.
+	ErrNoSnapshot = errors.New("snapshot is not available now")
+)
+
+// Bootstrap is the entry behind which the log of a new group begins.
+const Bootstrap = 1
+
+// FirstBase is the state with which each of the first replicas of a group begins, for
+// raftlog.Store.Create. window is for how many entries a command is remembered.
+func FirstBase(voters []uint64, window uint64) raftlog.Base {
+	return raftlog.Base{
+		Index: Bootstrap, Term: 1,
+		ConfState: &pb.ConfState{Voters: slices.Sorted(slices.Values(voters))}, State: newState(window),
+	}
+}
+
+// Config is what a replica is made of.
+type Config struct {
+	Log *raftlog.Group
+	// Container is replicated. Min and Max are the range of the physical partition, as
+	// engine.PartitionStats has them.
+	DB        *engine.DB
+	Container *engine.Container
+	Min, Max  string
+	// Now is the clock that stamps commands.
+	Now func() time.Time
+	// ElectionTicks and HeartbeatTicks are those of raft.Config.
+	ElectionTicks, HeartbeatTicks int
+	// KeepEntries is how many applied entries a truncation leaves for slow followers, and
+	// KeepBytes how many bytes of data the log has at most for them.
+	KeepEntries uint64
+	KeepBytes   int64
+}
+
+// Group is a replica of a group. One goroutine at a time may use it.
+type Group struct {
+	cfg       Config
+	node      *raft.RawNode
+	partition engine.PartitionID
+	state     state
+	held      uint64 // entry that the partition has applied
+	durable   uint64 // entry that it has durably
+	failed    error
+
+	proposals map[command.ID]uint64 // of this replica as the leader, without outcome; in which order
+	proposed  uint64
+	reads     []*read
+	boot      [8]byte // of read ids: another one for each Open
+	readCount uint64
+	streams   map[uint64]func() (io.ReadCloser, error) // of snapshots that came, by entry
+
+	send     []*pb.Message
+	outcomes []Outcome
+	done     []ReadDone
+}
+
+// Outcome is what became of a proposal.
+type Outcome struct {
+	ID    command.ID
+	Index uint64 // of the entry that the command was carried out in; 0: none
+	// Duplicate says that entry Index had carried out, or refused, the command before.
+	// Results are not known then.
+	Duplicate bool
+	Results   []engine.BatchResult
+	// Err is nil if the command was carried out; each batch has a result. ErrUnknown: it may
+	// be. Otherwise this proposal has done nothing.
+	Err error
+}
+
+// ReadID names a read.
+type ReadID uint64
+
+// ReadDone says that a read may read the partition: now, before anything else is done with
+// the group.
+type ReadDone struct {
+	ID    ReadID
+	Index uint64 // the entry that the partition must have applied, and has
+}
+
+type read struct {
+	id    ReadID
+	ctx   [16]byte
+	index uint64 // 0: not known yet
+}
+
+// Work is what a host has to do. Appends are done in order, and so are Applies: both by
+// calls that say so. The rest in any order.
+type Work struct {
+	Send      []*pb.Message // to the replicas that their To names
+	Snapshots []*pb.Message // see Group.Export
+	Appends   []*Append
+	Applies   []*Apply
+	Outcomes  []Outcome
+	Reads     []ReadDone
+}
+
+// Append is what is to be written to the log: Group.Write it, have raftlog.Store.Wait for
+// its Position, then call Group.Written.
+type Append struct {
+	// Position is set by Write.
+	Position wal.Position
+	m        *pb.Message
+}
+
+// Apply is a row of committed entries.
+type Apply struct {
+	m    *pb.Message
+	next int // the entry to begin with
+}
+
+// Open starts a replica. Errors: raftlog.ErrLost and ErrBehind, after which the replica must
+// be removed from its group; those of the log and of the partition.
+func Open(ctx context.Context, cfg Config) (*Group, error) {
+	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), streams: make(map[uint64]func() (io.ReadCloser, error))}
+	rand.Read(g.boot[:]) // never fails
+	if err := g.findPartition(); err != nil {
+		return nil, err
+	}
+	var err error
+	if g.held, err = cfg.Container.AppliedIndex(g.partition); err != nil {
+		return nil, err
+	}
+	if in := cfg.Log.Installing(); in != nil {
+		if err = cfg.Log.EndInstall(g.held >= in.Index); err != nil {
+			return nil, err
+		}
+	}
+	base := cfg.Log.Base()
+	if g.held == 0 && base.Index == Bootstrap {
+		if err = g.applyEmpty(ctx, Bootstrap); err != nil {
+			return nil, err
+		}
+	}
+	if err = cfg.Log.Check(g.held); err != nil {
+		return nil, err
+	}
+	if g.held < base.Index {
+		return nil, fmt.Errorf("group %d: the partition is at entry %d, its log begins behind %d: %w", cfg.Log.ID(), g.held, base.Index, ErrBehind)
+	}
+	g.durable = base.Index
+	if err = g.state.load(&base); err != nil {
+		return nil, err
+	}
+	err = g.guard(func() error {
+		node, refusal := raft.NewRawNode(&raft.Config{
+			ID: cfg.Log.Replica(), ElectionTick: cfg.ElectionTicks, HeartbeatTick: cfg.HeartbeatTicks,
+			Storage: storage{cfg.Log, g}, Applied: base.Index, AsyncStorageWrites: true,
+			MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: 4 << 20, MaxUncommittedEntriesSize: 64 << 20, MaxInflightMsgs: 256,
+			CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
+			StepDownOnRemoval: true, Logger: logger{},
+		})
+		g.node = node
+		return refusal
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// findPartition finds the physical partition of the group's range.
+func (g *Group) findPartition() error {
+	for _, p := range g.cfg.Container.Partitions() {
+		if p.Min == g.cfg.Min && p.Max == g.cfg.Max {
+			g.partition = p.ID
+			return nil
+		}
+	}
+	return fmt.Errorf("group %d: %q has no physical partition with the range [%s, %s): %w",
+		g.cfg.Log.ID(), g.cfg.Container.Name(), g.cfg.Min, g.cfg.Max, engine.ErrNotFound)
+}
+
+// guard calls f, which calls the node, and turns a panic of it into the failure of the group.
+func (g *Group) guard(f func() error) (err error) {
+	if g.failed != nil {
+		return g.failed
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = g.fail(fmt.Errorf("raft: %v", r))
+		}
+	}()
+	return f()
+}
+
+// fail stops the group.
+func (g *Group) fail(cause error) error {
+	if g.failed == nil {
+		g.failed = fmt.Errorf("group %d: %w: %w", g.cfg.Log.ID(), ErrFailed, cause)
+	}
+	return g.failed
+}
+
+// Tick tells the group that one interval of time has passed.
+func (g *Group) Tick() error {
+	return g.guard(func() error { g.node.Tick(); return nil })
+}
+
+// Step gives the group a message of another replica. The message must not be changed
+// afterwards.
+func (g *Group) Step(m *pb.Message) error {
+	if m.GetType() == pb.MsgSnap {
+		return fmt.Errorf("a snapshot comes with a stream: %w", engine.ErrInvalid)
+	}
+	return g.guard(func() error {
+		g.node.Step(m) // what it refuses is for nobody
+		return nil
+	})
+}
+
+// StepSnapshot gives the group a MsgSnap of Export. open opens the stream that came with it,
+// which must have come whole; the group may call it until Ready has returned nothing to
+// append.
+func (g *Group) StepSnapshot(m *pb.Message, open func() (io.ReadCloser, error)) error {
+	index := m.GetSnapshot().GetMetadata().GetIndex()
+	if mutant.On(mutant.InstallBackwards) && index < g.held {
+		if err := g.installStream(context.Background(), open); err != nil {
+			return g.fail(err)
+		}
+	}
+	g.streams[index] = open
+	return g.guard(func() error { g.node.Step(m); return nil })
+}
+
+// Leader returns the id of the replica that is the leader as far as this one knows, 0 if it
+// knows none.
+func (g *Group) Leader() uint64 {
+	if g.failed != nil {
+		return 0
+	}
+	return g.node.BasicStatus().Lead
+}
+
+// IsLeader reports whether this replica takes itself for the leader.
+func (g *Group) IsLeader() bool {
+	return g.failed == nil && g.node.BasicStatus().RaftState == raft.StateLeader
+}
+
+// Applied returns the newest entry that this replica has applied since it was opened, or the
+// base of its log.
+func (g *Group) Applied() uint64 { return g.state.applied }
+
+// Held returns the entry that the partition has applied; until the entries of the log are
+// applied again after a restart it may be above Applied.
+func (g *Group) Held() uint64 { return g.held }
+
+// Partition returns the physical partition.
+func (g *Group) Partition() engine.PartitionID { return g.partition }
+
+// Config returns the group's members, as this replica has applied them.
+func (g *Group) Config() *pb.ConfState {
+	return proto.CloneOf(g.state.confs[len(g.state.confs)-1].conf)
+}
+
+// Propose proposes a command; Work.Outcomes will have its outcome. It sets the time of the
+// command. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
+func (g *Group) Propose(c *command.Command) error {
+	if !g.IsLeader() {
+		return ErrNotLeader
+	}
+	if _, err := c.Build(g.cfg.Container); err != nil {
+		return err
+	}
+	c.Time = g.cfg.Now()
+	err := g.guard(func() error { return g.node.Propose(c.Append(nil)) })
+	if errors.Is(err, raft.ErrProposalDropped) {
+		return ErrBusy
+	} else if err != nil {
+		return err
+	}
+	g.proposed++
+	g.proposals[c.ID] = g.proposed
+	return nil
+}
+
+// ProposeChange proposes a change of the members. Config tells when it was made.
+func (g *Group) ProposeChange(c *pb.ConfChangeV2) error {
+	if !g.IsLeader() {
+		return ErrNotLeader
+	}
+	err := g.guard(func() error { return g.node.ProposeConfChange(c) })
+	if errors.Is(err, raft.ErrProposalDropped) {
+		return ErrBusy
+	}
+	return err
+}
+
+// Read begins a linearizable read. Work.Reads says when it may read. If that does not come
+// in time, since there is no leader or a message was lost, call EndRead and begin another.
+func (g *Group) Read() (ReadID, error) {
+	g.readCount++
+	r := &read{id: ReadID(g.readCount)}
+	copy(r.ctx[:], g.boot[:])
+	binary.LittleEndian.PutUint64(r.ctx[8:], g.readCount)
+	if mutant.On(mutant.ReusedReadID) {
+		r.ctx = [16]byte{1}
+	}
+	if mutant.On(mutant.ReadWithoutIndex) && g.IsLeader() {
+		r.index = max(g.state.applied, 1)
+	}
+	g.reads = append(g.reads, r)
+	err := g.guard(func() error {
+		if r.index == 0 {
+			g.node.ReadIndex(slices.Clone(r.ctx[:]))
+		}
+		return nil
+	})
+	return r.id, err
+}
+
+// EndRead gives a read up.
+func (g *Group) EndRead(id ReadID) {
+	g.reads = slices.DeleteFunc(g.reads, func(r *read) bool { return r.id == id })
+}
+
+// Ready returns what is to be done, nil if there is nothing.
+func (g *Group) Ready() (*Work, error) {
+	var w *Work
+	err := g.guard(func() error {
+		for g.node.HasReady() {
+			if w == nil {
+				w = new(Work)
+			}
+			g.take(g.node.Ready(), w)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.finishReads()
+	if len(g.send)+len(g.outcomes)+len(g.done) > 0 {
+		if w == nil {
+			w = new(Work)
+		}
+		w.Send, w.Outcomes, w.Reads = append(w.Send, g.send...), append(w.Outcomes, g.outcomes...), append(w.Reads, g.done...)
+		g.send, g.outcomes, g.done = nil, nil, nil
+	}
+	return w, nil
+}
+
+// take sorts what the node has to do.
+func (g *Group) take(rd raft.Ready, w *Work) {
+	if rd.SoftState != nil && rd.SoftState.RaftState != raft.StateLeader {
+		g.giveUp()
+	}
+	for _, s := range rd.ReadStates {
+		for _, r := range g.reads {
+			if r.index == 0 && string(r.ctx[:]) == string(s.RequestCtx) {
+				r.index = s.Index
+				break
+			}
+		}
+	}
+	for _, m := range rd.Messages {
+		switch {
+		case m.GetTo() == raft.LocalAppendThread:
+			w.Appends = append(w.Appends, &Append{m: m})
+		case m.GetTo() == raft.LocalApplyThread:
+			w.Applies = append(w.Applies, &Apply{m: m})
+		case m.GetType() == pb.MsgSnap:
+			w.Snapshots = append(w.Snapshots, m)
+		default:
+			w.Send = append(w.Send, m)
+		}
+	}
+}
+
+// giveUp ends the proposals of a replica that is not the leader any more.
+func (g *Group) giveUp() {
+	ids := make([]command.ID, 0, len(g.proposals))
+	for id := range g.proposals {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b command.ID) int { return int(g.proposals[a]) - int(g.proposals[b]) })
+	for _, id := range ids {
+		g.outcomes = append(g.outcomes, Outcome{ID: id, Err: ErrUnknown})
+	}
+	clear(g.proposals)
+}
+
+// finishReads ends the reads that the partition has come far enough for.
+func (g *Group) finishReads() {
+	g.reads = slices.DeleteFunc(g.reads, func(r *read) bool {
+		if r.index == 0 || g.held < r.index || g.state.applied < r.index {
+			return false
+		}
+		g.done = append(g.done, ReadDone{ID: r.id, Index: r.index})
+		return true
+	})
+}
+
+// Write writes an append to the log, not durably, or installs a snapshot. After an error the
+// group has stopped.
+func (g *Group) Write(ctx context.Context, a *Append) error {
+	if g.failed != nil {
+		return g.failed
+	}
+	m := a.m
+	var hard *pb.HardState
+	if m.GetTerm() != 0 {
+		hard = &pb.HardState{Term: new(m.GetTerm()), Vote: new(m.GetVote()), Commit: new(m.GetCommit())}
+	}
+	if m.GetSnapshot() != nil {
+		if err := g.install(ctx, hard, m.GetSnapshot()); err != nil {
+			return g.fail(err)
+		}
+	}
+	if hard == nil && len(m.GetEntries()) == 0 {
+		return nil // what it answers for was written before, and waited for in order
+	}
+	pos, err := g.cfg.Log.Append(hard, m.GetEntries())
+	if err != nil {
+		return g.fail(err)
+	}
+	a.Position = pos
+	if entries := len(m.GetEntries()) > 0; mutant.On(mutant.AckBeforeSync) && entries || mutant.On(mutant.VoteUnsynced) && !entries {
+		a.Position = 0
+	}
+	return nil
+}
+
+// Written tells the group that an append is durable.
+func (g *Group) Written(a *Append) error { return g.answer(a.m) }
+
+// answer delivers the responses of a message to the log or the partition.
+func (g *Group) answer(m *pb.Message) error {
+	return g.guard(func() error {
+		for _, r := range m.GetResponses() {
+			if r.GetTo() != g.cfg.Log.Replica() {
+				g.send = append(g.send, r)
+			} else if err := g.node.Step(r); err != nil {
+				return g.fail(err)
+			}
+		}
+		return nil
+	})
+}
+
+// Term returns the Raft term that this replica has come to.
+func (g *Group) Term() uint64 {
+	if g.failed != nil {
+		return 0
+	}
+	return g.node.BasicStatus().HardState.GetTerm()
+}

@@ -1,0 +1,82 @@
+// Package raftlog keeps the Raft logs of a node's groups: entries, hard states, and for each
+// group a base, which is the state at the point up to which its log was truncated. All
+// groups share one log of package wal, so one sync serves all of them. A Group is the
+// raft.Storage of its RawNode.
+//
+// # Files
+//
+//	DIR/MANIFEST           groups with their bases, log files; replaced as a whole
+//	DIR/LOCK               locked by the process that has the log open
+//	DIR/0000000003.log     a log file of package wal; each group is a stream of it
+//
+// All integers of varying width are uvarints of encoding/binary, the others little-endian.
+//
+//	MANIFEST
+//	+----------+---------+--------+----------+------+
+//	| cleavRFT | version | length | checksum | body |
+//	|    8     |    4    |   4    |    4     |      |    checksum: CRC-32C of what surrounds it
+//	+----------+---------+--------+----------+------+
+//
+//	body:   store id (16) | next stream | first log file | n | n × closed | m | m × group
+//	closed: log file | length in bytes
+//	group:  stream | group id | replica id | hard state | base
+//	base:   index | term | length | ConfState (protobuf) | length | state of the owner
+//	hard state: term | vote | commit
+//
+//	record of the log: a wal.TypeCarried record of the group's stream. Its sequence is the
+//	highest index that it is about, so a file is needed until the base has come to it.
+//	+------+------------+
+//	| kind | the rest   |
+//	|  1   |            |
+//	+------+------------+
+//	1 append:  hard state | first index | n | n × (term | type (1) | length | data)
+//	2 install: hard state | base            an installation of base.index begins
+//	3 done:    index                        it is done: the log is empty and starts behind the base
+//	4 void:    index                        it did not happen
+//
+// An append whose first index is not behind the last entry replaces the entries from there
+// on. A term of 0 in a hard state says that there is none.
+//
+// # Invariants
+//
+//  1. The entries of a group are those from base.index + 1 to the last one, without a gap,
+//     with terms that do not fall.
+//  2. Commit is not above the last index, and the term of the hard state is not below that
+//     of the last entry.
+//  3. The manifest is written only after what it says of hard states is durable in the log,
+//     and a log file is dropped only after a manifest that does not need it is durable.
+//  4. What a sync has made durable is there after any crash, or the log is refused.
+//
+// # Crashes
+//
+// Appends are records of package wal, so after a crash a prefix of them is there that has
+// every record below the position up to which Wait has returned. Replaying that prefix on
+// the manifest gives the group as it was after some append no older than the last durable
+// one: records are replayed in the order of the appends, and the manifest says only what a
+// durable record has said (invariant 3). A record that is older than the manifest changes
+// nothing for good: the record that the manifest speaks for is either behind it, in a file
+// that is still there, or was dropped, and then so were all records before it.
+//
+// Truncation moves the base. The manifest with the new base is durable before files are
+// dropped. If a crash comes before the manifest, the old base and all entries are there.
+// Afterwards entries up to the base are ignored when they are read.
+//
+// An installation replaces the content of the partition, which is in another store, and
+// the log. "install" is durable before the partition changes and "done" after it. After a
+// crash in between, the owner compares the partition with the base of Installing: if the
+// partition has come to it, the owner calls EndInstall(true), else EndInstall(false). No
+// other record of the group lies in between.
+//
+// # What was lost
+//
+// A replica that has forgotten an entry it acknowledged, or a vote that it gave, can make
+// its group forget an acknowledged write. So Open, and Check, refuse a log with ErrLost if
+// what may have been acknowledged is missing or does not verify: a log file, a record below
+// a synced-up-to mark, the manifest, entries that the hard state says were committed or that
+// the partition has applied. Such a replica must not come back: remove its id from the group
+// and add an empty replica with a new id.
+//
+// Decay of the newest synced records cannot be told from a write that a crash has torn, as
+// long as no later record vouches for them. Call Vouch when a log is idle; Close leaves no
+// such window.
+package raftlog

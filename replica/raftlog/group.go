@@ -1,0 +1,337 @@
+package raftlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cleavestore/cleave/wal"
+)
+
+// Group is the log of one group. It implements raft.Storage. Its methods are safe for
+// concurrent use, except that one goroutine at a time appends, truncates and installs.
+type Group struct {
+	store   *Store
+	stream  wal.Stream
+	id      uint64
+	replica uint64
+
+	mu struct {
+		sync.Mutex
+		hard    hardState
+		base    Base
+		entries []*pb.Entry // from base.Index+1 on
+		bytes   int64       // of their data
+		// installing is the base of an installation that has begun and not ended; nil: none.
+		installing *Base
+	}
+}
+
+// ID returns the id of the group.
+func (g *Group) ID() uint64 { return g.id }
+
+// Replica returns the id that this replica has in the group.
+func (g *Group) Replica() uint64 { return g.replica }
+
+// Base returns the state behind which the log begins. It must not be changed.
+func (g *Group) Base() Base {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.base
+}
+
+// Bytes returns the size of the data of the entries, in bytes.
+func (g *Group) Bytes() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.bytes
+}
+
+// Installing returns the base of an installation that has begun and not ended, nil if there
+// is none. While there is one, the owner must call EndInstall before anything else.
+func (g *Group) Installing() *Base {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.installing
+}
+
+// InitialState implements raft.Storage. The ConfState is that of the base.
+func (g *Group) InitialState() (*pb.HardState, *pb.ConfState, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.hard.proto(), proto.CloneOf(g.mu.base.ConfState), nil
+}
+
+// FirstIndex implements raft.Storage.
+func (g *Group) FirstIndex() (uint64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.base.Index + 1, nil
+}
+
+// LastIndex implements raft.Storage.
+func (g *Group) LastIndex() (uint64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lastLocked(), nil
+}
+
+func (g *Group) lastLocked() uint64 { return g.mu.base.Index + uint64(len(g.mu.entries)) }
+
+// Term implements raft.Storage.
+func (g *Group) Term(i uint64) (uint64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.termLocked(i)
+}
+
+func (g *Group) termLocked(i uint64) (uint64, error) {
+	switch {
+	case i < g.mu.base.Index:
+		return 0, raft.ErrCompacted
+	case i == g.mu.base.Index:
+		return g.mu.base.Term, nil
+	case i > g.lastLocked():
+		return 0, raft.ErrUnavailable
+	}
+	return g.mu.entries[i-g.mu.base.Index-1].GetTerm(), nil
+}
+
+// Entries implements raft.Storage.
+func (g *Group) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if lo <= g.mu.base.Index {
+		return nil, raft.ErrCompacted
+	}
+	if hi > g.lastLocked()+1 || lo >= hi {
+		return nil, raft.ErrUnavailable
+	}
+	all := g.mu.entries[lo-g.mu.base.Index-1 : hi-g.mu.base.Index-1]
+	size := uint64(0)
+	for n, e := range all {
+		if size += uint64(proto.Size(e)); size > maxSize && n > 0 {
+			all = all[:n]
+			break
+		}
+	}
+	return append([]*pb.Entry(nil), all...), nil
+}
+
+// Snapshot implements raft.Storage: a snapshot is made by the owner of the partition.
+func (g *Group) Snapshot() (*pb.Snapshot, error) {
+	return nil, raft.ErrSnapshotTemporarilyUnavailable
+}
+
+// Append appends entries, in memory; those that are there from the first one's index on are
+// replaced. hard, if not nil, replaces the hard state. Both are durable when Store.Wait has
+// returned for the position. Entries must not be changed afterwards. An error leaves the log
+// as it was.
+func (g *Group) Append(hard *pb.HardState, entries []*pb.Entry) (wal.Position, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := record{kind: kindAppend, hard: hardOf(hard), entries: entries}
+	if len(entries) > 0 {
+		r.first = entries[0].GetIndex()
+	}
+	if err := g.checkLocked(&r); err != nil {
+		return 0, fmt.Errorf("append to the Raft log of group %d: %w", g.id, err)
+	}
+	pos, err := g.writeLocked(&r, appendEntries(nil, &r.hard, entries))
+	if err != nil {
+		return 0, err
+	}
+	return pos, nil
+}
+
+func hardOf(h *pb.HardState) hardState {
+	if raft.IsEmptyHardState(h) {
+		return hardState{}
+	}
+	return hardState{h.GetTerm(), h.GetVote(), h.GetCommit()}
+}
+
+// writeLocked appends a record and applies it to what is in memory.
+func (g *Group) writeLocked(r *record, payload []byte) (wal.Position, error) {
+	highest := max(g.lastLocked(), r.base.Index)
+	if n := len(r.entries); n > 0 {
+		highest = r.first + uint64(n) - 1
+	}
+	pos, _, err := g.store.log.AppendCarried(g.stream, highest, payload)
+	if err != nil {
+		return 0, err
+	}
+	g.applyLocked(r)
+	return pos, nil
+}
+
+// checkLocked returns why a record cannot follow what is there, nil if it can.
+func (g *Group) checkLocked(r *record) error {
+	in := g.mu.installing
+	switch r.kind {
+	case kindDone, kindVoid:
+		if in == nil || in.Index != r.base.Index {
+			return fmt.Errorf("the end of an installation of entry %d that has not begun", r.base.Index)
+		}
+		return nil
+	}
+	if in != nil {
+		return fmt.Errorf("the installation of entry %d has not ended", in.Index)
+	}
+	if h := &g.mu.hard; r.hard.term != 0 && (r.hard.term < h.term || r.hard.term == h.term && h.vote != 0 && r.hard.vote != h.vote) {
+		return fmt.Errorf("hard state %+v after %+v", r.hard, *h)
+	}
+	if r.kind == kindInstall {
+		if last, _ := g.termLocked(r.base.Index); r.base.Index <= g.mu.base.Index || last == r.base.Term {
+			return fmt.Errorf("a snapshot of entry %d, which the log has", r.base.Index)
+		}
+		return nil
+	}
+	if len(r.entries) == 0 {
+		return nil
+	}
+	if r.first <= g.mu.base.Index {
+		return fmt.Errorf("entry %d is in the base, which is at %d", r.first, g.mu.base.Index)
+	}
+	term, err := g.termLocked(r.first - 1)
+	if err != nil {
+		return fmt.Errorf("entry %d, the last one is %d", r.first, g.lastLocked())
+	}
+	for i, e := range r.entries {
+		if e.GetTerm() < term || e.GetIndex() != r.first+uint64(i) {
+			return fmt.Errorf("entry %d of term %d at %d after one of term %d", e.GetIndex(), e.GetTerm(), r.first+uint64(i), term)
+		}
+		term = e.GetTerm()
+	}
+	return nil
+}
+
+// applyLocked applies a record to what is in memory.
+func (g *Group) applyLocked(r *record) {
+	if r.hard.term != 0 && r.kind == kindAppend {
+		// What was truncated was committed, whether or not raft has said so here yet.
+		g.mu.hard = hardState{r.hard.term, r.hard.vote, max(r.hard.commit, g.mu.hard.commit)}
+	}
+	switch r.kind {
+	case kindInstall:
+		if r.hard.term != 0 { // the commit is that of the snapshot, which may come to nothing
+			g.mu.hard = hardState{r.hard.term, r.hard.vote, g.mu.hard.commit}
+		}
+		b := r.base
+		g.mu.installing = &b
+	case kindDone:
+		g.mu.base, g.mu.installing = *g.mu.installing, nil
+		g.mu.entries, g.mu.bytes = nil, 0
+		g.mu.hard.commit = max(g.mu.hard.commit, g.mu.base.Index)
+	case kindVoid:
+		g.mu.installing = nil
+	}
+	if len(r.entries) == 0 {
+		return
+	}
+	// Readers may hold the slice: what follows its length is never written.
+	keep := r.first - g.mu.base.Index - 1
+	for _, e := range g.mu.entries[keep:] {
+		g.mu.bytes -= int64(len(e.GetData()))
+	}
+	g.mu.entries = append(g.mu.entries[:keep:keep], r.entries...)
+	for _, e := range r.entries {
+		g.mu.bytes += int64(len(e.GetData()))
+	}
+}
+
+// Check compares the log with the entry up to which the partition has applied it. ErrLost:
+// the partition has an entry that the log has lost. Otherwise the commit of the hard state
+// is raised to it: what was applied was committed.
+func (g *Group) Check(applied uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if last := g.lastLocked(); applied > last {
+		return &lost{fmt.Errorf("group %d: the partition has applied entry %d, the last one in the log is %d", g.id, applied, last)}
+	}
+	if applied > g.mu.hard.commit {
+		g.mu.hard.commit = applied
+	}
+	return nil
+}
+
+// Truncate drops the entries up to b.Index, which must be there; b is the state at that
+// entry. The partition must have it durably. When Truncate returns, b is durable. After an
+// error that matches fault.ErrOutcomeUnknown the store must be opened again.
+func (g *Group) Truncate(b Base) error {
+	g.mu.Lock()
+	term, err := g.termLocked(b.Index)
+	if err == nil && (b.Index <= g.mu.base.Index || term != b.Term || g.mu.installing != nil) {
+		err = fmt.Errorf("the entry is of term %d, the base is at %d", term, g.mu.base.Index)
+	}
+	if err != nil {
+		g.mu.Unlock()
+		return fmt.Errorf("truncate the Raft log of group %d up to entry %d of term %d: %w", g.id, b.Index, b.Term, err)
+	}
+	n := b.Index - g.mu.base.Index
+	for _, e := range g.mu.entries[:n] {
+		g.mu.bytes -= int64(len(e.GetData()))
+	}
+	g.mu.entries = append([]*pb.Entry(nil), g.mu.entries[n:]...)
+	g.mu.base = b
+	g.mu.hard.commit = max(g.mu.hard.commit, b.Index)
+	g.mu.Unlock()
+	return g.store.note()
+}
+
+// BeginInstall notes, durably, that the partition is about to be replaced by one that is at
+// entry b.Index. The term and the vote of hard, if it is not nil, are durable too. The log
+// must not have that entry.
+func (g *Group) BeginInstall(hard *pb.HardState, b Base) error {
+	return g.writeSynced(&record{kind: kindInstall, hard: hardOf(hard), base: b})
+}
+
+// EndInstall notes, durably, whether the partition was replaced. If it was, the log is empty
+// and begins behind the base of Installing.
+func (g *Group) EndInstall(done bool) error {
+	in := g.Installing()
+	if in == nil {
+		return fmt.Errorf("group %d: no installation has begun", g.id)
+	}
+	r := record{kind: kindVoid, base: Base{Index: in.Index}}
+	if done {
+		r.kind = kindDone
+	}
+	return g.writeSynced(&r)
+}
+
+// writeSynced appends a record about an installation and waits for its sync.
+func (g *Group) writeSynced(r *record) error {
+	var payload []byte
+	if r.kind == kindInstall {
+		var err error
+		if payload, err = appendBase(appendHard([]byte{byte(r.kind)}, &r.hard), &r.base); err != nil {
+			return err
+		}
+	} else {
+		payload = binary.AppendUvarint([]byte{byte(r.kind)}, r.base.Index)
+	}
+	g.mu.Lock()
+	err := g.checkLocked(r)
+	if err != nil {
+		g.mu.Unlock()
+		return fmt.Errorf("install in group %d: %w", g.id, err)
+	}
+	pos, err := g.writeLocked(r, payload)
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return g.store.Wait(pos)
+}
+
+// state describes the group for the manifest.
+func (g *Group) state() groupState {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return groupState{stream: g.stream, id: g.id, replica: g.replica, hard: g.mu.hard, base: g.mu.base}
+}

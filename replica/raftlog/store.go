@@ -1,0 +1,311 @@
+package raftlog
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"sync"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
+)
+
+const (
+	manifestName = "MANIFEST"
+	manifestTemp = "MANIFEST.tmp"
+	lockName     = "LOCK"
+)
+
+// Store has the logs of all groups of a node. Its methods are safe for concurrent use.
+type Store struct {
+	fs   vfs.FS
+	dir  string
+	log  *wal.Log
+	lock io.Closer
+
+	noting sync.Mutex // held while the manifest is written
+	mu     struct {
+		sync.Mutex
+		manifest manifest // its groups are left out
+		groups   []*Group // by id
+		closed   bool
+	}
+}
+
+// Options are the settings of a Store. The zero value stands for the defaults.
+type Options struct {
+	// FirstFileBytes and MaxFileBytes are those of wal.Options.
+	FirstFileBytes, MaxFileBytes int64
+	// Fresh makes Open make the store if it is not there. Without it an Open of a directory
+	// without a manifest is ErrLost: a replica must know whether it has had a log.
+	Fresh bool
+}
+
+// Open opens the logs in a directory. Errors: ErrLost, which comes with a
+// *fault.CorruptionError or says what is missing; fault.ErrTooNew; fault.ErrLocked; those of
+// the file system.
+func Open(ctx context.Context, fs vfs.FS, dir string, o Options) (_ *Store, err error) {
+	s := &Store{fs: fs, dir: dir}
+	if o.Fresh {
+		if err = vfs.MkdirSync(fs, dir); err != nil {
+			return nil, err
+		}
+	}
+	s.lock, err = fs.Lock(path.Join(dir, lockName), "Raft logs of cleave")
+	if errors.Is(err, fault.ErrMissing) {
+		return nil, &lost{err}
+	} else if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.lock.Close()
+		}
+	}()
+	if err = s.load(o.Fresh); err != nil {
+		return nil, err
+	}
+	if err = s.recover(ctx, o); err != nil {
+		if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrMissing) {
+			err = &lost{err}
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// load reads the manifest, or makes the first one.
+func (s *Store) load(fresh bool) error {
+	name := path.Join(s.dir, manifestName)
+	b, err := vfs.ReadFile(s.fs, name, maxManifestBytes)
+	switch {
+	case errors.Is(err, fault.ErrMissing):
+		bases, listErr := s.fs.List(s.dir)
+		if listErr != nil {
+			return listErr
+		}
+		if !fresh || slices.ContainsFunc(bases, isLog) {
+			return &lost{err}
+		}
+		s.mu.manifest = manifest{nextStream: 1}
+		rand.Read(s.mu.manifest.store[:]) // never fails
+		return s.write(s.mu.manifest)
+	case err != nil:
+		return err
+	}
+	m, err := decodeManifest(s.fs.Path(name), b)
+	if errors.Is(err, fault.ErrCorrupt) {
+		return &lost{err}
+	} else if err != nil {
+		return err
+	}
+	s.mu.manifest = *m
+	return nil
+}
+
+func isLog(base string) bool {
+	_, ok := wal.ParseFileName(base)
+	return ok
+}
+
+// recover reads the log, notes where it ends, and starts a new file.
+func (s *Store) recover(ctx context.Context, o Options) error {
+	m := &s.mu.manifest
+	byStream := make(map[wal.Stream]*replay)
+	for _, g := range m.groups {
+		byStream[g.stream] = &replay{state: g}
+	}
+	st := wal.State{First: m.first, Closed: m.closed}
+	if err := wal.PrepareRecovery(s.fs, s.dir, st); err != nil {
+		return err
+	}
+	wo := wal.Options{FirstFileBytes: o.FirstFileBytes, MaxFileBytes: o.MaxFileBytes, MaxRecordBytes: maxRecordBytes, StoreID: m.store}
+	rec, err := wal.Recover(ctx, s.fs, s.dir, st, wo, func(r *wal.Record) error {
+		g := byStream[r.Stream]
+		if g == nil || r.Type != wal.TypeCarried {
+			return nil // of a group that was removed, or about the log itself
+		}
+		d, refusal := decodeRecord(r.Payload)
+		if refusal == nil {
+			refusal = g.add(&d)
+		}
+		if refusal != nil {
+			return fault.Corrupt(s.fs.Path(path.Join(s.dir, wal.FileName(r.File))), r.Offset, "record of group %d: %w", g.state.id, refusal)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, noted := range m.groups {
+		g, missing := byStream[noted.stream].finish(s)
+		if missing != nil {
+			return &lost{fmt.Errorf("group %d: %w", noted.id, missing)}
+		}
+		s.mu.groups = append(s.mu.groups, g)
+	}
+	// The groups stay as the manifest has them: the log says the rest.
+	m.first, m.closed = rec.First, rec.Closed
+	if err = s.write(*m); err != nil {
+		return err
+	}
+	m.groups = nil
+	s.log, err = wal.Create(s.fs, s.dir, rec, 1, wo)
+	return err
+}
+
+// maxRecordBytes bounds a record. One append has what one MsgStorageAppend has.
+const maxRecordBytes = 256 << 20
+
+func (s *Store) newGroup(st *groupState) *Group {
+	g := &Group{store: s, stream: st.stream, id: st.id, replica: st.replica}
+	g.mu.hard, g.mu.base = st.hard, st.base
+	return g
+}
+
+// write writes the manifest. After an error that matches fault.ErrOutcomeUnknown the store
+// must be opened again.
+func (s *Store) write(m manifest) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(s.fs, path.Join(s.dir, manifestTemp), path.Join(s.dir, manifestName), b)
+}
+
+// note writes a manifest that describes all groups as they are, and drops the log files that
+// are not needed any more.
+func (s *Store) note() error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	return s.noteLocked()
+}
+
+func (s *Store) noteLocked() error {
+	s.mu.Lock()
+	m, groups := s.mu.manifest, slices.Clone(s.mu.groups)
+	s.mu.Unlock()
+	m.groups = nil
+	bases := make(map[wal.Stream]uint64)
+	for _, g := range groups {
+		st := g.state()
+		m.groups = append(m.groups, st)
+		bases[st.stream] = st.base.Index
+	}
+	if s.log == nil {
+		return s.write(m)
+	}
+	// What the manifest says of hard states must be in the log.
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	first := s.log.FirstNeeded(func(stream wal.Stream, _ uint64) uint64 { return bases[stream] })
+	m.first = first
+	m.closed = slices.DeleteFunc(slices.Clone(m.closed), func(c wal.Closed) bool { return c.File < first })
+	if err := s.write(m); err != nil {
+		return err
+	}
+	m.groups = nil
+	s.mu.Lock()
+	s.mu.manifest = m
+	s.mu.Unlock()
+	return s.log.Drop(first)
+}
+
+// Create makes the log of a group that this node has none of. b is the state of the group
+// behind which the log begins; all first replicas of a group begin with the same one. A
+// replica that joins a group begins with an empty one and gets a snapshot. The log is durable
+// when Create returns. replica is the id that no other replica of the group has ever had.
+func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
+	if replica == 0 {
+		return nil, fmt.Errorf("group %d: a replica has an id", id)
+	}
+	if b.ConfState == nil {
+		b.ConfState = new(pb.ConfState)
+	}
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	s.mu.Lock()
+	at, found := slices.BinarySearchFunc(s.mu.groups, id, func(g *Group, id uint64) int {
+		if g.id < id {
+			return -1
+		}
+		return int(min(g.id-id, 1))
+	})
+	if found {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("group %d: %w", id, fault.ErrExists)
+	}
+	b.ConfState = proto.CloneOf(b.ConfState)
+	g := s.newGroup(&groupState{stream: wal.Stream(s.mu.manifest.nextStream), id: id, replica: replica, base: b})
+	if b.Index > 0 {
+		g.mu.hard = hardState{term: b.Term, commit: b.Index}
+	}
+	s.mu.manifest.nextStream++
+	s.mu.groups = slices.Insert(s.mu.groups, at, g)
+	s.mu.Unlock()
+	if err := s.noteLocked(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Group returns the log of a group, nil if the node has none.
+func (s *Store) Group(id uint64) *Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.mu.groups {
+		if g.id == id {
+			return g
+		}
+	}
+	return nil
+}
+
+// Wait returns when everything up to pos is durable. One sync serves all who wait. After an
+// error nothing more of the store is durable; open it again.
+func (s *Store) Wait(pos wal.Position) error { return s.log.Wait(pos, true) }
+
+// Vouch makes the newest records vouched for, if none follows them. It is meant for a log
+// that is idle.
+func (s *Store) Vouch() error { return s.log.Vouch() }
+
+// Close makes everything durable and closes the store.
+func (s *Store) Close() error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	s.mu.Lock()
+	closed := s.mu.closed
+	s.mu.closed = true
+	s.mu.Unlock()
+	if closed {
+		return wal.ErrClosed
+	}
+	defer s.lock.Close()
+	if err := s.noteLocked(); err != nil {
+		return err
+	}
+	end, err := s.log.Close()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	m, groups := s.mu.manifest, s.mu.groups
+	s.mu.Unlock()
+	for _, g := range groups {
+		m.groups = append(m.groups, g.state())
+	}
+	m.closed = append(slices.Clone(m.closed), end)
+	if err := s.write(m); err != nil {
+		return err
+	}
+	return wal.Cut(s.fs, s.dir, end)
+}

@@ -1,0 +1,342 @@
+// Package sim runs the replicas of a group in one goroutine, on machines that it makes up.
+// Raft, the logs, the groups and the stores are the real ones. Their disks are vfs.Mem, and
+// one scheduler decides when a clock ticks, when a message comes, whether it is lost or comes
+// twice, when a sync ends, and when a machine loses its power. All that it decides follows
+// from a seed, so a run can be repeated by its number.
+//
+// # What is checked
+//
+//   - Applied entries: replicas that have applied an entry of one index have applied the
+//     same entry.
+//   - Answers: replicas at the same entry have the same content, byte for byte, as
+//     ExportPartition writes it.
+//   - Terms: no two replicas lead in one term.
+//   - Registers: reads and writes of single items, by clients of all replicas, are
+//     linearizable. At the end every item is read once more, so a write that was
+//     acknowledged and lost is found.
+//   - Counters: an increment is carried out once if it was acknowledged, and at most once if
+//     its outcome is unknown, however often it was proposed.
+//   - Errors: no call fails without a fault that explains it, and no replica is refused whose
+//     disk was not damaged.
+//   - Progress: when faults end, every client gets its answer, and all replicas come to the
+//     same entry.
+//
+// # Randomness
+//
+// Raft takes its election timeouts from crypto/rand. So Run is the same for a seed only if
+// the caller has made that the same too: testing/cryptotest.SetGlobalRandom.
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Options choose what a run does. The zero value stands for the defaults.
+type Options struct {
+	// Trace, if not nil, gets a line for everything that happens.
+	Trace func(line string)
+}
+
+// Result describes a run.
+type Result struct {
+	Events  int    // that the scheduler has carried out
+	Trace   uint64 // hash of all that has happened
+	Entries uint64 // that the group has applied
+	// Counts says how often things have happened.
+	Counts map[string]int
+}
+
+// Violation is something that must not be.
+type Violation struct {
+	Seed uint64
+	What string
+	At   time.Duration // virtual time
+}
+
+// Error implements error.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("seed %d, at %v: %s", v.Seed, v.At, v.What)
+}
+
+// event is something that will happen.
+type event struct {
+	at time.Duration
+	n  uint64 // events of one time happen in the order in which they were planned
+	do func()
+}
+
+type agenda []*event
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].n < a[j].n
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(*event)) }
+func (a *agenda) Pop() any {
+	old := *a
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*a = old[:len(old)-1]
+	return e
+}
+
+// world is a run.
+type world struct {
+	seed    uint64
+	opts    Options
+	rng     *rand.Rand
+	now     time.Duration
+	agenda  agenda
+	planned uint64
+	calm    bool // no more faults
+	plan    plan
+	net     network
+	nodes   []*node // all that there ever were, by replica id
+	clients []*client
+	oracle  oracle
+	counts  map[string]int
+	trace   interface {
+		Write([]byte) (int, error)
+		Sum64() uint64
+	}
+	events int
+	admin  admin
+}
+
+// plan is what kinds of faults a run has, and how often: each run another mixture.
+type plan struct {
+	drop, duplicate                         float64       // of messages
+	latency                                 time.Duration // mean
+	syncTime                                time.Duration // mean
+	faultEvery                              time.Duration // mean time between faults
+	until                                   time.Duration // when faults end
+	crash, cut, slow, clock, truncate, lose int           // weights
+	clients, ops                            int
+	window                                  uint64
+	keep                                    uint64
+	logFile                                 int64
+}
+
+// Run makes a run. The error is a *Violation.
+func Run(seed uint64, o Options) (res Result, err error) {
+	w := &world{seed: seed, opts: o, rng: rand.New(rand.NewPCG(seed, 0x5eed)), counts: make(map[string]int), trace: fnv.New64a()}
+	defer func() {
+		res = Result{Events: w.events, Trace: w.trace.Sum64(), Entries: w.oracle.newest(), Counts: w.counts}
+		if r := recover(); r != nil {
+			v, ok := r.(*Violation)
+			if !ok {
+				panic(r)
+			}
+			err = v
+		}
+	}()
+	w.begin()
+	for w.planned = 0; ; {
+		if w.agenda.Len() == 0 {
+			w.violated("nothing is left to happen")
+		}
+		e := heap.Pop(&w.agenda).(*event)
+		w.now = e.at
+		w.events++
+		e.do()
+		if w.finished() {
+			break
+		}
+		if w.events > maxEvents {
+			w.violated("no progress: %s", w.state())
+		}
+	}
+	w.oracle.judge(w)
+	return res, nil
+}
+
+// maxEvents ends a run that comes to no end.
+const maxEvents = 200_000
+
+// violated ends the run.
+func (w *world) violated(format string, args ...any) {
+	panic(&Violation{Seed: w.seed, At: w.now, What: fmt.Sprintf(format, args...)})
+}
+
+// note adds a line to the trace.
+func (w *world) note(format string, args ...any) {
+	if w.opts.Trace == nil {
+		fmt.Fprintf(w.trace, "%d ", w.now)
+		fmt.Fprintf(w.trace, format, args...)
+		return
+	}
+	line := fmt.Sprintf(format, args...)
+	fmt.Fprintf(w.trace, "%d ", w.now)
+	w.trace.Write([]byte(line))
+	w.opts.Trace(fmt.Sprintf("%12v %s", w.now, line))
+}
+
+// after plans something.
+func (w *world) after(d time.Duration, do func()) {
+	w.planned++
+	heap.Push(&w.agenda, &event{at: w.now + max(d, 0), n: w.planned, do: do})
+}
+
+// about returns a random duration with a mean.
+func (w *world) about(mean time.Duration) time.Duration {
+	return time.Duration(w.rng.ExpFloat64() * float64(mean))
+}
+
+// chance returns true with a probability.
+func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+
+// oneOf returns one of n things, by their weights.
+func (w *world) oneOf(weights ...int) int {
+	sum := 0
+	for _, n := range weights {
+		sum += n
+	}
+	at := w.rng.IntN(max(sum, 1))
+	for i, n := range weights {
+		if at -= n; at < 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+func (w *world) begin() {
+	r := w.rng
+	pick := func(of ...float64) float64 { return of[r.IntN(len(of))] }
+	w.plan = plan{
+		drop: pick(0, 0, 0.01, 0.1), duplicate: pick(0, 0.01, 0.1),
+		latency: time.Duration(pick(1, 5, 20) * float64(time.Millisecond)), syncTime: time.Duration(pick(0.5, 5, 30) * float64(time.Millisecond)),
+		faultEvery: time.Duration(pick(0.5, 1, 3) * float64(time.Second)), until: time.Duration(pick(10, 20, 30) * float64(time.Second)),
+		crash: r.IntN(4), cut: r.IntN(4), slow: r.IntN(3), clock: r.IntN(2), truncate: r.IntN(4), lose: r.IntN(2),
+		clients: 2 + r.IntN(4), ops: 10 + r.IntN(40),
+		window: uint64(pick(20, 100, 1000)), keep: uint64(pick(0, 5, 50)), logFile: 64 << 10,
+	}
+	w.net.begin(w)
+	voters := []uint64{1, 2, 3}
+	for _, id := range voters {
+		n := w.newNode(id)
+		n.create(voters)
+		n.start()
+	}
+	w.oracle.begin()
+	first := &client{w: w, id: w.plan.clients}
+	w.clients = append(w.clients, first)
+	first.makeCounters(0, func() {
+		for i := range w.plan.clients {
+			w.newClient(i)
+		}
+	})
+	w.planFault()
+	w.after(w.plan.until, w.quiet)
+}
+
+// quiet ends the faults: machines run, the network delivers.
+func (w *world) quiet() {
+	w.calm = true
+	w.note("calm")
+	w.net.heal()
+	for _, n := range w.nodes {
+		n.stallUntil = w.now
+		n.disk.StopAt(0, nil)
+		if !n.up && !n.lost {
+			n.start()
+		}
+	}
+}
+
+// finished reports whether all is done: the clients, the membership, and each replica has
+// come to the newest entry.
+func (w *world) finished() bool {
+	if !w.calm || w.events%16 != 0 {
+		return false
+	}
+	for _, c := range w.clients {
+		if !c.finished {
+			return false
+		}
+	}
+	if w.admin.busy() {
+		return false
+	}
+	newest := w.oracle.newest()
+	for _, n := range w.nodes {
+		if n.lost {
+			continue
+		}
+		if !n.up || n.group.Applied() != newest {
+			return false
+		}
+	}
+	return true
+}
+
+// state describes the run, for messages.
+func (w *world) state() string {
+	var b strings.Builder
+	for _, n := range w.nodes {
+		fmt.Fprintf(&b, "replica %d up %v lost %v", n.id, n.up, n.lost)
+		if n.up {
+			fmt.Fprintf(&b, " applied %d held %d leader %d term %d config %v", n.group.Applied(), n.group.Held(), n.group.Leader(), n.group.Term(), n.group.Config())
+		}
+		b.WriteString("; ")
+	}
+	for _, c := range w.clients {
+		fmt.Fprintf(&b, "client %d finished %v; ", c.id, c.finished)
+	}
+	fmt.Fprintf(&b, "admin %+v", w.admin.describe())
+	return b.String()
+}
+
+// planFault plans the next fault.
+func (w *world) planFault() {
+	w.after(w.about(w.plan.faultEvery), func() {
+		if w.calm {
+			return
+		}
+		w.fault()
+		w.planFault()
+	})
+}
+
+func (w *world) fault() {
+	p := &w.plan
+	n := w.nodes[w.rng.IntN(len(w.nodes))]
+	if w.chance(0.4) { // what happens to a leader tells more
+		for _, l := range w.nodes {
+			if l.up && l.group.IsLeader() {
+				n = l
+			}
+		}
+	}
+	kind := w.oneOf(p.crash, p.cut, p.slow, p.clock, p.truncate, p.lose)
+	switch kind {
+	case 0:
+		if n.up {
+			n.crashSomehow()
+		}
+	case 1:
+		w.net.cut(n.id)
+	case 2:
+		if n.up {
+			n.stallUntil = w.now + w.about(time.Second)
+			w.note("replica %d: disk stalls until %v", n.id, n.stallUntil)
+			w.counts["stalls"]++
+		}
+	case 3:
+		n.clock = time.Duration(w.rng.Int64N(int64(4*time.Minute))) - 2*time.Minute
+		w.note("replica %d: clock is set to %v", n.id, n.clock)
+		w.counts["clocks"]++
+	case 4:
+		if n.up {
+			n.truncate()
+		}
+	case 5:
+		w.admin.lose(w, n)
+	}
+}
