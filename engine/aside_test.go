@@ -227,7 +227,7 @@ func TestPartitionSetAside(t *testing.T) {
 					must(w.t, w.db.Flush(ctx))
 				}
 				w.settle()
-				must(w.t, w.db.holdLog())
+				must(w.t, w.db.retention.Hold())
 				w.reopen()
 				w.healthy("b")
 			}

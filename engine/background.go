@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/scheduler"
 )
 
@@ -66,9 +65,9 @@ func (s *chores) Partitions() []scheduler.Partition {
 	return list
 }
 
-func (s *chores) ReleaseLog() error { return s.db().releaseLog() }
+func (s *chores) ReleaseLog() error { return s.db().retention.Release() }
 
-func (s *chores) ShrinkLog() error { return s.db().holdLog() }
+func (s *chores) ShrinkLog() error { return s.db().retention.Hold() }
 
 func (s *chores) Tick() {
 	db := s.db()
@@ -107,22 +106,11 @@ func (s *chores) Relieve() {
 	s.work.RewriteSoon()
 }
 
-// FlushOldest turns the oldest frozen memtable into a run, unless the partition is
-// dropped.
-func (p *partition) FlushOldest(ctx context.Context) error {
-	job := p.job("flush")
-	defer job.End()
-	if err := p.writeOldest(job.Start(ctx)); err != lsm.ErrMoved {
-		return err
-	}
-	return nil
-}
-
 // RewriteSome compacts runs of like size, or else writes a file anew that needs it.
 func (p *partition) RewriteSome(ctx context.Context) (done bool, err error) {
-	done, err = p.compactOne(ctx)
+	done, err = p.CompactOne(ctx)
 	if err == nil && !done {
-		done, err = p.trimOne(ctx, false)
+		done, err = p.TrimOne(ctx, false)
 	}
 	if err == nil && !done {
 		done, err = p.reindexOne(ctx, false)

@@ -42,7 +42,7 @@ func TestCarryOverManyFiles(t *testing.T) {
 		}
 		return nil
 	})
-	if err := db.partitions()[0].carry(); err != nil {
+	if err := db.retention.Carry(&db.partitions()[0].Partition); err != nil {
 		t.Fatal(err)
 	}
 	faulty.SetHook(nil)

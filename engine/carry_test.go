@@ -46,7 +46,7 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 	}
 	second := c.routing.Load().parts[1]
 	second.FreezeLocked()
-	if err := db.flushAll(ctx, second); err != nil {
+	if err := second.FlushFrozen(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 30 {
@@ -57,7 +57,7 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 			put(0, fmt.Sprint(i))
 		}
 	}
-	if err := first.carry(); err != nil {
+	if err := first.db.retention.Carry(&first.Partition); err != nil {
 		t.Fatal(err)
 	}
 	if db.storeManifest.state.LogFirst == 1 {

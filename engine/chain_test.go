@@ -483,7 +483,7 @@ func (c *chain) maintain(life, ctx context.Context, db *DB, cont *Container, rng
 			err = db.log.MakeSpare(life)
 		case 5:
 			for _, p := range db.partitions() {
-				if carryErr := p.carry(); carryErr != lsm.ErrMoved {
+				if carryErr := p.db.retention.Carry(&p.Partition); carryErr != lsm.ErrMoved {
 					err = errors.Join(err, carryErr)
 				}
 			}

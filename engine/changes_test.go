@@ -158,7 +158,7 @@ func changes(t *testing.T, seed uint64, unique bool) {
 			}
 		case n < 97:
 			for _, p := range s.db.partitions() {
-				if err := p.carry(); err != nil && err != lsm.ErrMoved {
+				if err := p.db.retention.Carry(&p.Partition); err != nil && err != lsm.ErrMoved {
 					t.Fatal(err)
 				}
 			}

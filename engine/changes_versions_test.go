@@ -214,7 +214,7 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 			}
 		case n < 96:
 			for _, p := range h.db.partitions() {
-				if err := p.carry(); err != nil && err != lsm.ErrMoved {
+				if err := p.db.retention.Carry(&p.Partition); err != nil && err != lsm.ErrMoved {
 					t.Fatal(err)
 				}
 			}

@@ -230,7 +230,7 @@ func TestCheckpointWithoutLog(t *testing.T) {
 	opts.fs = nil
 	db, c := openStore(t, opts)
 	_, err := c.Upsert(ctx, doc("a", "x", 1), nil)
-	if err = errors.Join(err, db.Flush(ctx), db.log.Rotate(), db.releaseLog()); err != nil {
+	if err = errors.Join(err, db.Flush(ctx), db.log.Rotate(), db.retention.Release()); err != nil {
 		t.Fatal(err)
 	}
 	if first, newest := db.storeManifest.state.LogFirst, db.log.Newest(); first < 2 || first != newest {

@@ -45,32 +45,18 @@ func (db *DB) Compact(ctx context.Context) error {
 	return db.env.Reclaim.Wait(ctx)
 }
 
-// compactPartition compacts, trims and indexes a partition. One compaction drops the versions that
-// are dead when it begins; versions that die meanwhile may stay.
+// compactPartition compacts, trims and indexes a partition.
 func (db *DB) compactPartition(ctx context.Context, p *partition) error {
-	for range 1 + p.Version.Load().FilesAside() { // runs between files that are set aside are compacted separately
-		if err := p.compactOnce(ctx, p.PickDead(ctx)); err != nil {
-			return err
-		}
-	}
-	if err := p.compactOnce(ctx, lsm.PickFew); err != nil {
+	if err := p.CompactFully(ctx); err != nil {
 		return err
 	}
-	if err := p.rewriteAll(ctx, p.trimOne); err != nil {
+	if err := p.rewriteAll(ctx, p.TrimOne); err != nil {
 		return err
 	}
 	return p.rewriteAll(ctx, p.reindexOne)
 }
 
-// compactOnce carries out one compaction, past damage that it meets.
-func (p *partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
-	return p.PastDamage(func() error {
-		_, err := p.compactBy(ctx, choose)
-		return err
-	})
-}
-
-// rewriteAll calls trimOne or reindexOne until no file of the partition needs it, except
+// rewriteAll calls TrimOne or reindexOne until no file of the partition needs it, except
 // those that are set aside. If they give way to a split, it waits for the split, and
 // goes on unless the partition was replaced.
 func (p *partition) rewriteAll(ctx context.Context, one func(context.Context, bool) (bool, error)) error {
@@ -113,7 +99,7 @@ func (db *DB) finishSplits(ctx context.Context) (any bool, err error) {
 	for {
 		jobs := make(map[*partition]*ReshapeJob)
 		for _, p := range db.partitions() {
-			if err := db.endInheritance(ctx, p); err != nil {
+			if err := p.EndInheritance(ctx); err != nil {
 				return any, err
 			}
 			if j := db.splitIfLarge(p); j != nil {

@@ -14,7 +14,7 @@ import (
 // mergeFirst merges the newest runs of the only partition.
 func mergeFirst(t *testing.T, db *DB, n int) error {
 	t.Helper()
-	done, err := db.partitions()[0].compactRuns(context.Background(), func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: n}, nil })
+	done, err := db.partitions()[0].CompactRuns(context.Background(), func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: n}, nil })
 	if err == nil && !done {
 		t.Error("nothing was merged")
 	}

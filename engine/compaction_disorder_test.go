@@ -55,7 +55,7 @@ func TestCompactionOfDisorder(t *testing.T) {
 		all := func(runs []*lsm.Run, _ bool) (lsm.CompactionPlan, error) {
 			return lsm.CompactionPlan{First: 0, End: len(runs)}, nil
 		}
-		if _, err := p.compactRuns(ctx, all); err != nil {
+		if _, err := p.CompactRuns(ctx, all); err != nil {
 			if !errors.Is(err, ErrCorrupt) || p.Version.Load().FilesAside() == 0 {
 				t.Errorf("byte %d: %v", at, err)
 			}

@@ -232,6 +232,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	p := &partition{db: c.db, c: c}
 	p.Init(&c.db.env, &c.family, e)
 	p.Purgeable = p.purgeableAt
+	p.SplitQueued = func() bool { return p.queued.Load() != nil }
 	p.sizes.Tree, p.sizes.Rules = &p.Tree, &c.keySizes
 	return p
 }

@@ -480,7 +480,7 @@ func (s *stage) flushPart(i int) {
 	s.must(s.do(func() error {
 		p := s.db.partitions()[i]
 		p.Freeze()
-		err := s.db.flushAll(context.Background(), p)
+		err := p.FlushFrozen(context.Background())
 		s.db.env.Reclaim.NowIfManual()
 		return err
 	}))
@@ -493,7 +493,7 @@ func (s *stage) settle() {
 func (s *stage) carry() {
 	s.must(s.do(func() error {
 		for _, p := range s.db.partitions() {
-			if err := p.carry(); err != nil && err != lsm.ErrMoved {
+			if err := p.db.retention.Carry(&p.Partition); err != nil && err != lsm.ErrMoved {
 				return err
 			}
 		}

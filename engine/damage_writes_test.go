@@ -231,7 +231,7 @@ func (w *damagedWriter) merge(name string) {
 	w.t.Helper()
 	for _, p := range w.container(name).routing.Load().parts {
 		for failed := 0; ; {
-			done, err := p.compactOne(context.Background())
+			done, err := p.CompactOne(context.Background())
 			if err != nil {
 				w.named(err)
 				if failed++; failed > len(w.segments(name)) {

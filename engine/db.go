@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/physical"
@@ -87,6 +88,7 @@ type DB struct {
 	counters counters
 	times    timings
 
+	retention    logretention.Keeper
 	gate         pressure.Gate // admits writes to memory
 	work         *scheduler.Scheduler
 	events       eventqueue.Queue
@@ -296,10 +298,10 @@ func (db *DB) prepareClose() error {
 					break
 				}
 			}
-			note(db.endInheritance(context.Background(), p))
+			note(p.EndInheritance(context.Background()))
 		}
-		note(db.releaseLog())
-		note(db.trimLog())
+		note(db.retention.Release())
+		note(db.retention.Trim())
 	}
 	closed, err := db.log.Close()
 	note(err)
@@ -325,34 +327,6 @@ func (db *DB) prepareClose() error {
 	return first
 }
 
-// trimLog shrinks a log that is much larger than what only the log holds. It writes those
-// records again, to a new log file, and releases the old files.
-func (db *DB) trimLog() error {
-	if db.log.Stats().Bytes <= smallLog+2*db.tableBytes() {
-		return nil
-	}
-	if err := db.log.Rotate(); err != nil {
-		if errors.Is(err, ErrDiskFull) {
-			return nil // the log stays as it is
-		}
-		return db.uncertain(err)
-	}
-	for _, p := range db.partitions() {
-		if p.Version.Load().Active.Versions() == 0 && !p.c.def.Replicated {
-			continue
-		}
-		if err := p.carry(); errors.Is(err, ErrDiskFull) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return db.releaseLog()
-}
-
-// smallLog is the size up to which a closed log is not worth trimming.
-const smallLog = 64 << 10
-
 // smallMemtable is the size below which a memtable is not worth a file: the
 // log keeps it.
 const smallMemtable = scheduler.SmallMemtable
@@ -366,6 +340,23 @@ func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
 		}
 	}
 	return out
+}
+
+// beginLog stores that the log begins with a file, unless it begins later already, and
+// drops the files before it.
+func (db *DB) beginLog(first uint64) error {
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	if first <= db.storeManifest.state.LogFirst {
+		return nil
+	}
+	e := db.storeManifest.state.Edit()
+	e.LogFirst = first
+	e.LogClosed = dropClosed(e.LogClosed, first)
+	if err := db.storeManifestLocked(e); err != nil {
+		return err
+	}
+	return db.log.Drop(first)
 }
 
 // storeManifestLocked makes a change of the store manifest durable. structure is locked.

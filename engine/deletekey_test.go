@@ -53,7 +53,7 @@ func TestDeleteLogicalPartition(t *testing.T) {
 			case "merged":
 				must(t, db.Flush(ctx))
 				p := db.partitions()[0]
-				_, err := p.compactRuns(ctx, p.PickDead(ctx))
+				_, err := p.CompactRuns(ctx, p.PickDead(ctx))
 				must(t, err)
 			case "settled":
 				must(t, db.Compact(ctx))

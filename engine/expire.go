@@ -55,7 +55,7 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 		if !p.expiry.Due(start, seen, purge) {
 			continue
 		}
-		job := p.job("expiry")
+		job := p.Job("expiry")
 		left, err := p.expire(job.Start(ctx), purge)
 		job.End()
 		if errors.Is(err, lsm.ErrMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -27,7 +28,7 @@ func TestReleaseLogBesideCreate(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						if err := db.releaseLog(); err != nil {
+						if err := db.retention.Release(); err != nil {
 							t.Error(err)
 							return
 						}
@@ -73,13 +74,13 @@ func TestLogBudgetBelowMemtables(t *testing.T) {
 	db, c := openStore(t, opts)
 	for i := range 150 {
 		upsert(t, c, fmt.Sprint(i), 1000)
-		if err := db.holdLog(); err != nil {
+		if err := db.retention.Hold(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := db.Stats().CarriedBytes
 	for range 20 {
-		if err := db.holdLog(); err != nil {
+		if err := db.retention.Hold(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +105,7 @@ func TestCrashLoop(t *testing.T) {
 			files++
 		}
 	}
-	if files > keptLogFiles+1 {
+	if files > logretention.MostFiles+1 {
 		t.Errorf("%d log files after 40 kills", files)
 	}
 	_, c := openStore(t, testOptions(mem))

@@ -332,7 +332,7 @@ func randomText(rng *rand.Rand, n int) string {
 func (m *model) mergeSome() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
-	_, err := p.compactBy(context.Background(), p.somePicker(m.rng))
+	_, err := p.CompactBy(context.Background(), p.somePicker(m.rng))
 	must(m.t, err)
 }
 
@@ -424,7 +424,7 @@ func (m *model) carry() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
 	if len(p.Version.Load().Frozen) == 0 && p.Version.Load().Active.Versions() > 0 {
-		must(m.t, p.carry())
+		must(m.t, p.db.retention.Carry(&p.Partition))
 	}
 }
 

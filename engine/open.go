@@ -86,7 +86,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = db.noteFlushed(ctx); err != nil {
+	if err = db.env.NoteFlushed(ctx, physicals(db.partitions())); err != nil {
 		return err
 	}
 	nextSeq := state.SeqLimit
@@ -116,7 +116,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.sweep(); err != nil {
 		return err
 	}
-	if err := db.holdLog(); err != nil {
+	if err := db.retention.Hold(); err != nil {
 		return err
 	}
 	for c := range db.containers.Load().Values() {

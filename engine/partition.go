@@ -29,14 +29,6 @@ type partition struct {
 	expiry expiry.Pass // the last one; only the expirer uses it
 }
 
-// tableBytes is the memory that versions take in all memtables.
-func (db *DB) tableBytes() (n int64) {
-	for _, p := range db.partitions() {
-		n += p.Version.Load().TableBytes()
-	}
-	return n
-}
-
 // physicals returns partitions without what this package has of them.
 func physicals(parts []*partition) (all []*physical.Partition) {
 	for _, p := range parts {

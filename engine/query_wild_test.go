@@ -163,10 +163,10 @@ func (m *wildModel) disturb() {
 	case 0, 1, 7:
 		must(m.t, m.db.Flush(ctx))
 	case 2:
-		_, err := p.compactBy(ctx, p.somePicker(m.d))
+		_, err := p.CompactBy(ctx, p.somePicker(m.d))
 		must(m.t, err)
 	case 3:
-		_, err := p.trimOne(ctx, true)
+		_, err := p.TrimOne(ctx, true)
 		must(m.t, err)
 	case 4, 5:
 		m.reshape()

@@ -11,13 +11,14 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physical"
 )
 
 // An index policy changes in one step: the store manifest names the new policy, then
 // queries and background work go by it. An index names the policy that it was made
 // for. An index for another policy is not used: queries read the documents of its
 // file, until a compaction or an index job writes the file anew with an index. An index
-// job does that as a trim does (compactions.go), and keeps all versions.
+// job does that as a trim does (internal/physical), and keeps all versions.
 
 // ErrIndexReplaced says that another policy has replaced the one that a job
 // applied.
@@ -182,17 +183,14 @@ func (c *Container) stale() (files int, bytes int64, damage error) {
 
 // reindexOne writes anew one file of a partition that has no index for the policy of
 // its container. done is false if there is no such file or, without wait, if a compaction
-// runs in the partition. It gives way to splits as trimOne does.
+// runs in the partition. It gives way to splits as TrimOne does.
 func (p *partition) reindexOne(ctx context.Context, wait bool) (done bool, err error) {
 	policy := p.c.family.Indexing.Load()
 	if policy == nil || !wait && !p.c.reindexes() {
 		return false, nil
 	}
-	return p.rewriting(ctx, wait, func() (bool, error) {
-		done, err := p.rewriteFile(ctx, "index", CompactionEvent{Reindex: true}, &lsm.Rewriting{
-			Wants: func(f *lsm.File) bool { return f.StaleFor(policy) },
-			Stop:  p.splitQueued,
-		})
+	return p.InTurn(ctx, wait, func() (bool, error) {
+		done, err := p.RewriteFile(ctx, physical.Reindex, 0, func(f *lsm.File) bool { return f.StaleFor(policy) })
 		moved := err == lsm.ErrMoved
 		if !done && (err == nil || moved) {
 			p.c.endReindexing()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/replay"
 	"github.com/cleavestore/cleave/wal"
@@ -11,7 +12,7 @@ import (
 // replay reads the log into the memtables.
 func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery, error) {
 	owners := make(map[wal.Stream][]replay.Partition)
-	for stream, parts := range db.streamOwners() {
+	for stream, parts := range logretention.OwnersOf(physicals(db.partitions())) {
 		for _, p := range parts {
 			owners[stream] = append(owners[stream], p)
 		}
@@ -35,7 +36,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 			}
 			checked = true
 		}
-		return db.makeRoom(ctx)
+		return db.env.MakeRoom(ctx, physicals(db.partitions()))
 	})
 	if err != nil {
 		return nil, err
@@ -53,50 +54,4 @@ func (db *DB) tellDropped(r *wal.Recovery) {
 	notify(db, db.opts.Events.LogDropped, LogDroppedEvent{
 		File: r.TornFile, Offset: r.TornOffset, Reason: r.TornReason, Bytes: r.Dropped.Bytes, Records: r.Dropped.Records,
 	})
-}
-
-// makeRoom flushes the largest memtables until half of the write buffers is free.
-// Replay calls it when they are nearly full. The flushed sequences do not rise: carried
-// records further on in the log may hold older versions that no file has. If the open
-// fails, the next one reads the same log again, and versions get into two files; a
-// compaction keeps one of each.
-func (db *DB) makeRoom(ctx context.Context) error {
-	for db.env.Pool.Used() > db.env.Pool.Limit()/2 {
-		var largest *partition
-		for _, p := range db.partitions() {
-			if largest == nil || p.Version.Load().Active.Reserved() > largest.Version.Load().Active.Reserved() {
-				largest = p
-			}
-		}
-		if !largest.FreezeLocked() {
-			return nil
-		}
-		if err := largest.FlushOldest(ctx); err != nil {
-			return err
-		}
-		db.env.Reclaim.Now()
-	}
-	return nil
-}
-
-// noteFlushed raises the flushed sequences of the partitions that makeRoom flushed. It is
-// called when the whole log was read.
-func (db *DB) noteFlushed(ctx context.Context) error {
-	for _, p := range db.partitions() {
-		if !p.Install.Behind {
-			continue
-		}
-		p.Install.Behind = false
-		if p.FreezeLocked() {
-			if err := p.FlushOldest(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := p.StoreFiles(p.Version.Load().Runs, p.Commit.LastSeq, p.Commit.Applied, nil); err != nil {
-			return err
-		}
-	}
-	db.env.Reclaim.Now()
-	return nil
 }

@@ -285,7 +285,7 @@ func TestReplicas(t *testing.T) {
 				db, c = open(mem)
 			case 7:
 				for _, p := range db.partitions() {
-					if err := p.carry(); err != lsm.ErrMoved { // something is frozen
+					if err := p.db.retention.Carry(&p.Partition); err != lsm.ErrMoved { // something is frozen
 						must(t, err)
 					}
 				}

@@ -53,12 +53,12 @@ func (r *reshape) run(ctx context.Context) error {
 	r.db.retire(r.parents)
 	if !r.db.opts.keepInheritance {
 		for _, p := range r.children {
-			if err := r.db.endInheritance(r.db.work.Context(), p); err != nil {
+			if err := p.EndInheritance(r.db.work.Context()); err != nil {
 				r.db.backgroundError("end an inheritance", err) // it is tried again
 			}
 		}
 	}
-	if err := r.db.releaseLog(); err != nil {
+	if err := r.db.retention.Release(); err != nil {
 		r.db.backgroundError("release log files", err)
 	}
 	r.job.update(func(p *ReshapeProgress) { p.Inherit = r.db.clockSince(swapped) })
@@ -152,7 +152,7 @@ func (r *reshape) settle(ctx context.Context) error {
 		r.parents = append(r.parents, p)
 	}
 	for _, p := range r.parents {
-		if err := r.db.endInheritance(ctx, p); err != nil {
+		if err := p.EndInheritance(ctx); err != nil {
 			return err
 		}
 		if p.Dropped.Load() {

@@ -89,7 +89,7 @@ func (s *runsStore) step(ctx context.Context) string {
 			return "nothing"
 		}
 		end := 1 + s.rng.IntN(runs)
-		_, err := p.compactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: end}, nil })
+		_, err := p.CompactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: end}, nil })
 		must(s.t, err)
 		return fmt.Sprintf("merge of %d of the %d runs of partition %d", end, runs, p.ID)
 	case n < 70 && len(parts) < 6:

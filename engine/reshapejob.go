@@ -200,7 +200,7 @@ func (db *DB) endInheritances() (wait time.Duration) {
 		if db.failure.Load() != nil {
 			return 0
 		}
-		if err := db.endInheritance(db.work.Context(), p); err != nil {
+		if err := p.EndInheritance(db.work.Context()); err != nil {
 			db.backgroundError("end an inheritance", err)
 			wait = inheritRetry
 		}

@@ -61,7 +61,7 @@ func (db *DB) endStreams(parts []*partition) {
 	if !ended {
 		return
 	}
-	if err := db.releaseLog(); err != nil {
+	if err := db.retention.Release(); err != nil {
 		db.backgroundError("release log files", err)
 	}
 }

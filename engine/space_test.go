@@ -269,7 +269,7 @@ func (s *spaceStore) mergeAll() {
 	for again := true; again; {
 		again = false
 		for _, p := range s.db.partitions() {
-			done, err := p.compactOne(s.ctx)
+			done, err := p.CompactOne(s.ctx)
 			must(s.T, err)
 			again = again || done
 		}

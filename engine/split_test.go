@@ -249,7 +249,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	// All that the lower half holds is dropped, tombstones included.
 	p := s.db.partitions()[0]
 	for len(p.Version.Load().Runs) > 0 {
-		if done, err := p.compactBy(context.Background(), p.PickDead(context.Background())); err != nil || !done {
+		if done, err := p.CompactBy(context.Background(), p.PickDead(context.Background())); err != nil || !done {
 			t.Fatalf("merge: %v, %v", done, err)
 		}
 	}
@@ -468,7 +468,7 @@ func TestFileTwice(t *testing.T) {
 	}
 	s.check()
 	for trims := 0; ; trims++ {
-		done, err := s.db.partitions()[0].trimOne(context.Background(), true)
+		done, err := s.db.partitions()[0].TrimOne(context.Background(), true)
 		must(s.t, err)
 		if !done {
 			if trims != 2 {
@@ -525,7 +525,7 @@ func TestTrimAfterRefusal(t *testing.T) {
 			t.Fatalf("the split was not refused: %v", queued.err)
 		}
 		for _, p := range s.db.partitions() {
-			if done, err := p.trimOne(t.Context(), true); done || err != nil {
+			if done, err := p.TrimOne(t.Context(), true); done || err != nil {
 				t.Errorf("partition %d: a trim was left: %v, %v", p.ID, done, err)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
-	"github.com/cleavestore/cleave/internal/jobtrace"
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/partmap"
@@ -141,9 +140,4 @@ func (h *host) Scanned(pk PartitionKey, took, throttled time.Duration, err error
 	epk := pk.EPK()
 	rt := c.routing.Load()
 	c.took(latency.Scan, took, rt.parts[rt.table.Find(&epk)], &epk, waits{throttled: throttled}, err)
-}
-
-// job describes work on the partition to profilers.
-func (p *partition) job(name string) jobtrace.Job {
-	return jobtrace.Job{Name: name, Container: p.c.name, Partition: uint32(p.ID)}
 }

@@ -4,8 +4,10 @@ import (
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -28,6 +30,11 @@ func (db *DB) initEnv() {
 	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
 	e.Clock = o.clock
 	e.Gate, e.Work, e.Stamps, e.MemtableBytes = &db.gate, db.work, &db.stamps, o.memtableBytes
+	e.TrimRate, e.Flushed, e.Compacted = o.TrimBytesPerSecond, db.flushed, db.compacted
+	db.retention = logretention.Keeper{
+		Env: e, Budget: o.LogBytes, Begin: db.beginLog,
+		Partitions: func() []*physical.Partition { return physicals(db.partitions()) },
+	}
 	e.Uncertain = db.uncertain
 	e.Failed = func() bool { return db.failure.Load() != nil }
 	e.Background = db.backgroundError

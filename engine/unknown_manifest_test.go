@@ -85,7 +85,7 @@ func TestNoRemovalAfterFailure(t *testing.T) {
 		return lsm.CompactionPlan{First: 0, End: len(runs)}, nil
 	}
 	guard := db.env.Epoch.Enter() // a reader
-	done, err := db.partitions()[0].compactRuns(ctx, all)
+	done, err := db.partitions()[0].CompactRuns(ctx, all)
 	must(t, err)
 	names := mem.Names()
 	db.fail(errInjected)

@@ -55,7 +55,7 @@ func TestVerifyShared(t *testing.T) {
 	s.split(0, &SplitOptions{At: placeOf(inner[half])})
 	s.flushed("newest", inner[half:]...)
 	right := s.c.partition(s.ids()[1])
-	if _, err := right.compactRuns(ctx, right.PickDead(ctx)); err != nil {
+	if _, err := right.CompactRuns(ctx, right.PickDead(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	s.flushed("behind", keys[59])
@@ -66,7 +66,7 @@ func TestVerifyShared(t *testing.T) {
 	if n := len(p.Version.Load().Runs); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
 	}
-	if _, err := p.compactRuns(ctx, lsm.PickFew); err != nil {
+	if _, err := p.CompactRuns(ctx, lsm.PickFew); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(p.Version.Load().Runs); n != 2 {
@@ -92,7 +92,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	keys := inKeyOrder(60)
 	newest := func(p *partition) {
 		t.Helper()
-		done, err := p.compactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: 2}, nil })
+		done, err := p.CompactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: 2}, nil })
 		if must(s.t, err); !done {
 			t.Fatal("nothing was merged")
 		}

@@ -2,6 +2,7 @@ package physical
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/feed"
@@ -27,7 +28,12 @@ type Env struct {
 	Work          *scheduler.Scheduler
 	Stamps        *timestamp.Source
 	MemtableBytes int64        // size from which an active memtable is frozen
+	TrimRate      int64        // bytes a second that each trim may write; 0: no limit
 	Carried       atomic.Int64 // bytes of carried records
+
+	// Flushed and Compacted are told what a flush, and a compaction or rewriting, has done.
+	Flushed   func(*Partition, Flushed)
+	Compacted func(p *Partition, kind Rewriting, done *lsm.Compacted, took time.Duration)
 }
 
 // Family is what the physical partitions of a container have in common.
@@ -48,6 +54,8 @@ type Partition struct {
 
 	Parents      []partmap.PartitionID
 	InstallEpoch uint64 // generation of its content: an installation raises it
+	// SplitQueued says whether an automatic split of the partition is queued or under way.
+	SplitQueued func() bool
 
 	// Commit is the commit lock, and what it guards.
 	Commit struct {

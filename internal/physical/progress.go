@@ -1,6 +1,10 @@
 package physical
 
-import "github.com/cleavestore/cleave/internal/manifest"
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/manifest"
+)
 
 // progress is the newest sequence and entry of a partition's parents when the partition
 // took over.
@@ -21,9 +25,9 @@ func (p *Partition) sortMixed() {
 	}
 }
 
-// EndInheritance calls flush, which flushes the oldest memtable of the partition, until
-// the partition inherits nothing any more.
-func (p *Partition) EndInheritance(flush func() error) error {
+// EndInheritance flushes the inherited memtables of a partition, until it inherits nothing
+// any more.
+func (p *Partition) EndInheritance(ctx context.Context) error {
 	if p.Lost != nil {
 		return nil // what it inherits is not known
 	}
@@ -32,7 +36,7 @@ func (p *Partition) EndInheritance(flush func() error) error {
 		if !p.Version.Load().HoldsInherited() {
 			return p.forgetParents()
 		}
-		if err := flush(); err != nil {
+		if err := p.FlushAlone(ctx); err != nil {
 			return err
 		}
 		p.Env.Reclaim.NowIfManual()
@@ -60,9 +64,9 @@ func (p *Partition) forgetParents() error {
 	return p.StoreFiles(p.Version.Load().Runs, upTo, at, nil)
 }
 
-// NoteEntries stores the newest entry in the manifest of a partition that holds nothing in
+// noteEntries stores the newest entry in the manifest of a partition that holds nothing in
 // memory. An entry that wrote nothing leaves no memtable, so no flush stores it.
-func (p *Partition) NoteEntries() error {
+func (p *Partition) noteEntries() error {
 	p.Install.Lock()
 	defer p.Install.Unlock()
 	p.Commit.Lock()

@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"context"
 	"path"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -80,4 +81,50 @@ func (p *Partition) NoteEntry(last uint64, at manifest.Applied) {
 		p.Commit.Applied = at
 	}
 	p.Family.EntryTime.Raise(at.Time)
+}
+
+// MakeRoom flushes the largest memtables until half of the write buffers is free. Replay
+// calls it when they are nearly full. The flushed sequences do not rise: carried records
+// further on in the log may hold older versions that no file has. If the open fails, the
+// next one reads the same log again, and versions get into two files; a compaction keeps
+// one of each.
+func (e *Env) MakeRoom(ctx context.Context, parts []*Partition) error {
+	for e.Pool.Used() > e.Pool.Limit()/2 {
+		var largest *Partition
+		for _, p := range parts {
+			if largest == nil || p.Version.Load().Active.Reserved() > largest.Version.Load().Active.Reserved() {
+				largest = p
+			}
+		}
+		if !largest.FreezeLocked() {
+			return nil
+		}
+		if err := largest.FlushOldest(ctx); err != nil {
+			return err
+		}
+		e.Reclaim.Now()
+	}
+	return nil
+}
+
+// NoteFlushed raises the flushed sequences of the partitions that MakeRoom flushed. It is
+// called when the whole log was read.
+func (e *Env) NoteFlushed(ctx context.Context, parts []*Partition) error {
+	for _, p := range parts {
+		if !p.Install.Behind {
+			continue
+		}
+		p.Install.Behind = false
+		if p.FreezeLocked() {
+			if err := p.FlushOldest(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.StoreFiles(p.Version.Load().Runs, p.Commit.LastSeq, p.Commit.Applied, nil); err != nil {
+			return err
+		}
+	}
+	e.Reclaim.Now()
+	return nil
 }

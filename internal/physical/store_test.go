@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pressure"
@@ -25,7 +27,10 @@ type store struct {
 	family Family
 	fs     *vfs.Mem
 	failed error
-	parts  []*Partition
+
+	flushed   []Flushed // what was told
+	rewritten []string
+	parts     []*Partition
 }
 
 func newStore(tb testing.TB) *store {
@@ -38,7 +43,14 @@ func newStore(tb testing.TB) *store {
 	s.Gate = new(pressure.Gate)
 	s.Gate.Init(&s.Env.Env, s, true)
 	s.Work = scheduler.New(&s.Env.Env, s.Gate, s)
-	s.family.Levels = 1
+	s.family.Levels, s.family.ChangeFloor = 1, func() uint64 { return lsm.MaxSequence }
+	s.FileBytes, s.IndexBytes, s.Reader.EPK = 1<<20, 1<<20, lsm.AppendEPK
+	s.Background = func(what string, err error) { tb.Errorf("%s: %v", what, err) }
+	s.Crowded = func() bool { return false }
+	s.Flushed = func(_ *Partition, f Flushed) { s.flushed = append(s.flushed, f) }
+	s.Compacted = func(_ *Partition, kind Rewriting, c *lsm.Compacted, _ time.Duration) {
+		s.rewritten = append(s.rewritten, fmt.Sprintf("%v: %d of %d items", kind, c.ItemsOut, c.ItemsIn))
+	}
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
 		s.ok(vfs.MkdirSync(s.fs, dir))
 	}
@@ -68,7 +80,7 @@ func (s *store) partition(id partmap.PartitionID, rng partmap.Range) *Partition 
 	s.t.Helper()
 	p := new(Partition)
 	p.Init(&s.Env, &s.family, partmap.Entry{ID: id, Range: rng})
-	p.Purgeable = func() int64 { return 0 }
+	p.Purgeable, p.SplitQueued = func() int64 { return 0 }, func() bool { return false }
 	s.ok(p.MakeFirst())
 	s.parts = append(s.parts, p)
 	s.t.Cleanup(func() { p.Version.Load().Release(&s.Env.Env) })

@@ -100,18 +100,18 @@ func TestEndInheritance(t *testing.T) {
 		child.Inherits.Store(&[]manifest.Inherited{{Stream: 1}})
 	}
 	s.takeOver([]*Partition{parent}, []*Partition{left, right})
-	s.ok(left.EndInheritance(func() error { t.Error("there is nothing to flush"); return nil }))
+	s.ok(left.EndInheritance(t.Context()))
 	if m := s.reopened(left); len(m.Inherits) > 0 || m.FlushedSeq != 8 || m.Applied.OrZero().Index != 4 {
 		t.Errorf("manifest: inherits %v, sequence %d, entry %+v", m.Inherits, m.FlushedSeq, m.Applied)
 	}
 	right.EndLocked()
-	s.ok(right.EndInheritance(nil))
+	s.ok(right.EndInheritance(t.Context()))
 	if len(right.Inherited()) != 1 {
 		t.Error("a partition that has ended stored a manifest")
 	}
 	// An entry of its own that writes nothing gets into the manifest too.
 	left.NoteEntry(9, manifest.Applied{Index: 5, Time: 10})
-	s.ok(left.NoteEntries())
+	s.ok(left.noteEntries())
 	if m := s.reopened(left); m.FlushedSeq != 9 || m.Applied.OrZero().Index != 5 {
 		t.Errorf("manifest: sequence %d, entry %+v", m.FlushedSeq, m.Applied)
 	}

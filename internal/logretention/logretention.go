@@ -1,0 +1,193 @@
+// Package logretention decides which files of the log a store keeps.
+//
+// The log keeps a file until every partition with records in it has flushed them. When
+// the log is over its budget, the partition with the oldest record gives way:
+//
+//   - It flushes, if its memtables are worth a file.
+//   - Otherwise the versions in its memtables are written to the log again, at its head,
+//     each with the sequence that it has ("carried"). Once they are durable, the
+//     partition needs no log file before the one with the first of them.
+//
+// Invariants:
+//
+//  1. A log file is removed only when no partition needs a record in it: neither the
+//     partition that wrote it, nor one that inherits its stream.
+//  2. Before that, the store manifest names the first needed file, durably. So an open can
+//     tell a missing file from a removed one.
+//  3. A crash before carried records are durable finds the old files: they are removed
+//     only after that. A crash later finds both, or only the carried records. Replay skips
+//     a sequence that an item already has.
+//  4. Hold ends: it looks at no file that was begun after its call, so records that it
+//     carries are not carried again.
+//
+// A Keeper has no locks. Its methods may be called by several goroutines.
+package logretention
+
+import (
+	"errors"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/scheduler"
+	"github.com/cleavestore/cleave/wal"
+)
+
+const (
+	// MostFiles is the number of log files past which the log is shrunk even if it is
+	// small: each process that is killed leaves one.
+	MostFiles = 8
+
+	// small is the size up to which a closed log is not worth trimming.
+	small = 64 << 10
+)
+
+// Keeper keeps the log of a store. Its fields are set before its first use.
+type Keeper struct {
+	Env    *physical.Env
+	Budget int64 // bytes that the log may take
+	// Partitions returns the physical partitions of all containers. A new partition is
+	// listed before its first record.
+	Partitions func() []*physical.Partition
+	// Begin stores in the store manifest that the log begins with a file, unless it begins
+	// later already, and then has the log drop the files before it.
+	Begin func(first uint64) error
+}
+
+// Owners maps the streams of the log to the partitions that need them.
+type Owners map[wal.Stream][]*physical.Partition
+
+// OwnersOf returns which of the partitions need which streams.
+func OwnersOf(parts []*physical.Partition) Owners {
+	owners := make(Owners)
+	for _, p := range parts {
+		owners[wal.Stream(p.ID)] = append(owners[wal.Stream(p.ID)], p)
+		for _, in := range p.Inherited() {
+			owners[wal.Stream(in.Stream)] = append(owners[wal.Stream(in.Stream)], p)
+		}
+	}
+	return owners
+}
+
+// done returns a sequence: the records of a stream in a log file that are at or below it
+// are no longer needed. It is lsm.MaxSequence if no partition needs the stream.
+func (o Owners) done(s wal.Stream, file uint64) uint64 {
+	least := uint64(lsm.MaxSequence)
+	for _, p := range o[s] {
+		if wal.Stream(p.ID) == s {
+			least = min(least, p.Needs(file))
+			continue
+		}
+		for _, in := range p.Inherited() {
+			if wal.Stream(in.Stream) == s {
+				least = min(least, in.FlushedSeq)
+			}
+		}
+	}
+	return least
+}
+
+// Release removes log files that no partition needs.
+func (k *Keeper) Release() error {
+	owners := OwnersOf(k.Partitions())
+	return k.Begin(k.Env.Log.FirstNeeded(func(s wal.Stream, file uint64) uint64 {
+		if owners[s] == nil {
+			owners = OwnersOf(k.Partitions()) // it may be that of a new partition
+		}
+		return owners.done(s, file)
+	}))
+}
+
+// Hold shrinks the log to its budget. It stops at the file that was the newest when it
+// began. A log cannot be smaller than what memtables hold, so it is left alone until it is
+// twice as large.
+func (k *Keeper) Hold() error {
+	log := k.Env.Log
+	end := log.Newest()
+	for k.Env.Work.Context().Err() == nil && log.First() < end {
+		now := log.Stats()
+		if now.Files <= MostFiles && (now.Bytes <= k.Budget || now.Bytes <= 2*k.tableBytes()) {
+			return nil
+		}
+		more, err := k.shrink()
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// shrink makes the partition with the oldest record in the log give way. It reports
+// whether it did anything.
+func (k *Keeper) shrink() (bool, error) {
+	stream, ok := k.Env.Log.Oldest()
+	if !ok {
+		return false, nil
+	}
+	for _, p := range k.Partitions() {
+		if wal.Stream(p.ID) != stream {
+			continue
+		}
+		if p.Lost != nil {
+			return false, nil // its records stay in the log
+		}
+		v := p.Version.Load()
+		if len(v.Frozen) > 0 {
+			return false, nil // its flush is on the way
+		}
+		if v.Active.Bytes() >= scheduler.SmallMemtable {
+			p.Freeze()
+			k.Env.Work.FlushSoon()
+			return true, nil
+		}
+		if err := k.Carry(p); err != lsm.ErrMoved {
+			return true, err
+		}
+		return false, nil // dropped, or its flush is on the way
+	}
+	k.Env.Work.FlushSoon() // a partition inherited the stream, or none needs it
+	return false, nil
+}
+
+// Carry writes the contents of a partition's active memtable to the log again, and
+// releases what the log had of them. It returns lsm.ErrMoved if a memtable of the
+// partition is frozen, or the partition was dropped.
+func (k *Keeper) Carry(p *physical.Partition) error {
+	if err := p.Carry(); err != nil {
+		return err
+	}
+	return k.Release()
+}
+
+// Trim shrinks a log that is much larger than what only the log holds, before the store
+// closes. It writes those records again, to a new log file, and releases the old files. If
+// the disk is full, the log stays as it is.
+func (k *Keeper) Trim() error {
+	if k.Env.Log.Stats().Bytes <= small+2*k.tableBytes() {
+		return nil
+	}
+	if err := k.Env.Log.Rotate(); errors.Is(err, fault.ErrDiskFull) {
+		return nil
+	} else if err != nil {
+		return k.Env.Uncertain(err)
+	}
+	for _, p := range k.Partitions() {
+		if p.Version.Load().Active.Versions() == 0 && !p.Family.Replicated {
+			continue
+		}
+		if err := k.Carry(p); errors.Is(err, fault.ErrDiskFull) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return k.Release()
+}
+
+// tableBytes is the memory that versions take in all memtables.
+func (k *Keeper) tableBytes() (n int64) {
+	for _, p := range k.Partitions() {
+		n += p.Version.Load().TableBytes()
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package physical
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/lsm"
+)
+
+// Rewriting is a kind of work that writes files anew.
+type Rewriting uint8
+
+// Kinds.
+const (
+	Compaction Rewriting = iota // of neighbouring runs
+	Trim                        // of a shared file, without what belongs to other partitions
+	Reindex                     // of a file, with another index
+)
+
+// String returns the name that the work has in errors and profiles.
+func (r Rewriting) String() string { return [...]string{"compaction", "trim", "index"}[r] }
+
+// InTurn calls work with Tree.Compacting held. If that is taken, it waits for it if wait
+// is set, and else does nothing.
+func (p *Partition) InTurn(ctx context.Context, wait bool, work func() (done bool, err error)) (done bool, err error) {
+	if !wait {
+		if !p.Compacting.TryLock() {
+			return false, nil
+		}
+	} else if err = p.Compacting.Lock(ctx); err != nil {
+		return false, err
+	}
+	defer p.Compacting.Unlock()
+	done, err = work()
+	p.Env.Reclaim.NowIfManual()
+	return done, err
+}
+
+// CompactOne compacts runs of like size, unless another compaction runs in the partition.
+func (p *Partition) CompactOne(ctx context.Context) (bool, error) {
+	return p.InTurn(ctx, false, func() (bool, error) { return p.CompactRuns(ctx, p.PickTiers) })
+}
+
+// CompactFully compacts until the partition has few runs, past damage that it meets. It
+// drops the versions that are dead when it begins; versions that die meanwhile may stay.
+func (p *Partition) CompactFully(ctx context.Context) error {
+	for range 1 + p.Version.Load().FilesAside() { // runs between files that are set aside are compacted separately
+		if err := p.compactOnce(ctx, p.PickDead(ctx)); err != nil {
+			return err
+		}
+	}
+	return p.compactOnce(ctx, lsm.PickFew)
+}
+
+// compactOnce carries out one compaction, past damage that it meets.
+func (p *Partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
+	return p.PastDamage(func() error {
+		_, err := p.CompactBy(ctx, choose)
+		return err
+	})
+}
+
+// CompactBy waits for its turn to compact in the partition, and compacts what choose
+// picks.
+func (p *Partition) CompactBy(ctx context.Context, choose lsm.Picker) (bool, error) {
+	return p.InTurn(ctx, true, func() (bool, error) { return p.CompactRuns(ctx, choose) })
+}
+
+// CompactRuns carries out one compaction; done is false if there was nothing to do.
+// Tree.Compacting is held.
+func (p *Partition) CompactRuns(ctx context.Context, choose lsm.Picker) (done bool, err error) {
+	start := p.Env.Clock()
+	job := p.Job(Compaction.String())
+	defer job.End()
+	c, done, err := p.Compact(ctx, func(runs []*lsm.Run, last bool) (plan lsm.CompactionPlan, err error) {
+		if plan, err = choose(runs, last); plan.End > plan.First {
+			job.Start(ctx)
+		}
+		return plan, err
+	})
+	if err != nil || !done {
+		return false, err
+	}
+	p.Env.Gate.Release() // writes that wait for fewer runs
+	p.Env.Compacted(p, Compaction, &c, p.since(start))
+	return true, nil
+}
+
+func (p *Partition) since(start time.Time) time.Duration { return p.Env.Clock().Sub(start) }
+
+// TrimOne writes one file of a partition anew, within the bounds of its reference, if
+// much of it is foreign. All versions are kept. done is false if there is no such file
+// or, without wait, if a compaction runs in the partition.
+//
+// The steps are those of a compaction (internal/lsm), with one file as the input. If an
+// automatic split of the partition is queued, TrimOne gives up; with wait set it then
+// returns lsm.ErrMoved.
+func (p *Partition) TrimOne(ctx context.Context, wait bool) (done bool, err error) {
+	return p.InTurn(ctx, wait, func() (bool, error) {
+		done, err := p.RewriteFile(ctx, Trim, p.Env.TrimRate, func(f *lsm.File) bool { return f.Trimmable(wait) })
+		if err == lsm.ErrMoved && !wait {
+			err = nil
+		}
+		return done, err
+	})
+}
+
+// RewriteFile writes a file anew that wants says, at a rate in bytes a second; 0: without
+// limit. It gives up with lsm.ErrMoved if a split of the partition is queued, which would
+// make the file foreign again. Tree.Compacting is held.
+func (p *Partition) RewriteFile(ctx context.Context, kind Rewriting, rate int64, wants func(*lsm.File) bool) (done bool, err error) {
+	start := p.Env.Clock()
+	job := p.Job(kind.String())
+	defer job.End()
+	c, done, err := p.Rewrite(ctx, &lsm.Rewriting{Rate: rate, Stop: p.SplitQueued, Wants: func(f *lsm.File) bool {
+		is := wants(f)
+		if is {
+			job.Start(ctx)
+		}
+		return is
+	}})
+	if err == lsm.ErrMoved {
+		return false, err
+	} else if err != nil {
+		return false, fmt.Errorf("%v of partition %d: %w", kind, p.ID, err)
+	}
+	if done {
+		p.Env.Compacted(p, kind, &c, p.since(start))
+	}
+	return done, nil
+}

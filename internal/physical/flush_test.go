@@ -1,0 +1,92 @@
+package physical
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/lsmtest"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// TestFlush: a flush makes durable what the memtable holds and shows it, names the file
+// and the sequence in the manifest, and tells what it did. A dropped partition is not
+// flushed.
+func TestFlush(t *testing.T) {
+	s := newStore(t)
+	p := s.partition(1, whole())
+	pk := partmap.String("p")
+	r := s.write(p, pk, "a", true)
+	p.Freeze()
+	s.write(p, pk, "b", false)
+	s.ok(p.FlushFrozen(t.Context()))
+	if s.Log.Synced() < r.Pos || p.Visible.Load() != r.Seq {
+		t.Errorf("flushed with the log synced up to %d of %d, visible %d of %d", s.Log.Synced(), r.Pos, p.Visible.Load(), r.Seq)
+	}
+	if m := s.reopened(p); m.FlushedSeq != r.Seq || len(m.Runs) != 1 {
+		t.Errorf("manifest: sequence %d, %d runs", m.FlushedSeq, len(m.Runs))
+	}
+	if len(s.flushed) != 1 || s.flushed[0].Items != 1 || s.flushed[0].Bytes == 0 {
+		t.Errorf("told: %+v", s.flushed)
+	}
+	if n := p.Version.Load().Active.Versions(); n != 1 {
+		t.Errorf("%d versions in the memtable, want that of the write behind the flush", n)
+	}
+	p.Freeze()
+	p.EndLocked()
+	s.ok(p.FlushAlone(t.Context()))
+	if m := s.reopened(p); len(m.Runs) != 1 || len(s.flushed) != 1 {
+		t.Error("a dropped partition was flushed")
+	}
+}
+
+// TestCompactFully: afterwards nothing is left that is dead, in one run. Without waiting,
+// a compaction does nothing while another one runs.
+func TestCompactFully(t *testing.T) {
+	s := newStore(t)
+	p := s.partition(1, whole())
+	pk := partmap.String("p")
+	for range 3 {
+		s.write(p, pk, "a", false)
+		p.Freeze()
+		s.ok(p.FlushFrozen(t.Context()))
+	}
+	s.ok(p.Compacting.Lock(t.Context()))
+	if done, err := p.CompactOne(t.Context()); done || err != nil {
+		t.Errorf("beside another compaction: %v, %v", done, err)
+	}
+	p.Compacting.Unlock()
+	s.ok(p.CompactFully(t.Context()))
+	if want := []string{"compaction: 1 of 3 items"}; !slices.Equal(s.rewritten, want) {
+		t.Errorf("told %q, want %q", s.rewritten, want)
+	}
+	k := lsmtest.Key(pk, "a")
+	epk := pk.EPK()
+	var v item.Version
+	if _, found, err := p.Version.Load().Lookup(&k, &epk, lsm.MaxSequence, nil, true, &v); !found || err != nil || v.Seq != p.LastSeq() {
+		t.Errorf("found %v with sequence %d of %d, %v", found, v.Seq, p.LastSeq(), err)
+	}
+}
+
+// TestSplitQueued: the rewriting of a file gives way to a split of its partition.
+func TestSplitQueued(t *testing.T) {
+	s := newStore(t)
+	p := s.partition(1, whole())
+	s.write(p, partmap.String("p"), "a", false)
+	p.Freeze()
+	s.ok(p.FlushFrozen(t.Context()))
+	rewrite := func() (bool, error) {
+		return p.InTurn(t.Context(), true, func() (bool, error) {
+			return p.RewriteFile(t.Context(), Reindex, 0, func(*lsm.File) bool { return true })
+		})
+	}
+	p.SplitQueued = func() bool { return true }
+	if done, err := rewrite(); done || err != lsm.ErrMoved {
+		t.Errorf("with a split queued: %v, %v", done, err)
+	}
+	p.SplitQueued = func() bool { return false }
+	if done, err := rewrite(); !done || err != nil || len(s.rewritten) != 1 {
+		t.Errorf("without: %v, %v, told %q", done, err, s.rewritten)
+	}
+}
