@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/partmap"
@@ -254,26 +255,27 @@ func (in *installation) swap() (err error) {
 		p.Install.Lock()
 		defer p.Install.Unlock()
 	}
-	r := reshape{db: db, c: c, parents: in.old, children: []*partition{in.p}, plan: splitter.Plan{Kind: splitter.Install}}
+	r := reshape{db: db, c: c, from: in.old, to: []*partition{in.p}}
+	r.Succession = physical.Succession{Env: &db.env, Parents: physicals(in.old), Children: physicals(r.to)}
+	r.Container, r.Plan = c.id, splitter.Plan{Kind: splitter.Install}
 	m := manifest.Partition{ID: uint32(in.p.ID), Container: c.id, Min: slices.Clone(in.source.Range.Min.Bytes()), Max: slices.Clone(in.source.Range.Max.Bytes())}
 	for _, p := range in.old {
 		m.Parents = append(m.Parents, uint32(p.ID))
 		in.p.Parents = append(in.p.Parents, p.ID)
 		in.p.InstallEpoch = max(in.p.InstallEpoch, p.InstallEpoch+1)
 	}
-	r.ids = []manifest.Partition{m}
+	r.IDs = []manifest.Partition{m}
 	if err := r.makeRouting(); err != nil {
 		return err
 	}
-	if err := r.commit(); err != nil {
+	if err := r.store(); err != nil {
 		return err
 	}
 	// From here on the installation only goes forward. Writes to the old partitions
 	// since the commit point are lost with the partitions.
-	heirs := r.succession()
-	heirs.Lock()
-	defer heirs.Unlock()
-	if err := heirs.FenceLocked(); err != nil {
+	r.Lock()
+	defer r.Unlock()
+	if err := r.FenceLocked(); err != nil {
 		_ = db.uncertain(err) // this fails the store, if need be
 	}
 	in.p.Commit.Last = db.log.Appended()

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/reshaping"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -52,7 +53,7 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 	if err := db.openAll(ctx, all); err != nil {
 		return err
 	}
-	db.env.AdoptSeed(trees(all))
+	db.env.AdoptSeed(reshaping.Trees(physicals(all)))
 	return nil
 }
 

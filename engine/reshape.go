@@ -3,41 +3,25 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
-	"github.com/cleavestore/cleave/internal/ctxlock"
-	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/treecut"
+	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/reshaping"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
+	"github.com/cleavestore/cleave/wal"
 )
 
-// A reshape replaces one or two partitions by one or two new ones. It goes
-// through these steps, which docs/splits.md draws:
-//
-//  1. Intent: the store manifest takes up the ids of the children.
-//  2. Prepare: the reshape holds the parents' flushing turns and their install locks,
-//     so that their files and the records that they need of the log do not change. The
-//     children get directories with links to the files, and manifests with bounds
-//     and the inherited streams.
-//  3. Commit point: the store manifest names the children.
-//  4. Swap (swap.go): fences, inherited memtables, the routing table.
-//  5. The parents' directories are removed when the last reader has left them.
-//  6. The children flush the memtables that they inherited.
-//
-// A crash before 3 leaves directories that no manifest names. A crash after it leaves
-// children that replay the parents' streams. docs/crash-safety.md has the argument.
+// reshape is a running ReshapeJob: internal/reshaping numbers the steps.
 type reshape struct {
+	reshaping.Steps
 	db  *DB
 	c   *Container
 	job *ReshapeJob
 
-	parents  []*partition
-	plan     splitter.Plan
-	children []*partition
-	routing  *routing // with the children
-	ids      []manifest.Partition
-	names    map[uint64]string // of the parents' files
+	from, to []*partition // the parents and the children, as this package has them
+	routing  *routing     // with the children
 }
 
 // run carries the job out.
@@ -50,9 +34,9 @@ func (r *reshape) run(ctx context.Context) error {
 	// From here on the job only goes forward.
 	swapped := r.db.opts.clock()
 	r.c.divide()
-	r.db.retire(r.parents)
+	r.db.retire(r.from)
 	if !r.db.opts.keepInheritance {
-		for _, p := range r.children {
+		for _, p := range r.to {
 			if err := p.EndInheritance(r.db.work.Context()); err != nil {
 				r.db.backgroundError("end an inheritance", err) // it is tried again
 			}
@@ -69,7 +53,7 @@ func (r *reshape) run(ctx context.Context) error {
 // forget notes on the parents how the job ended: that decides when they may split
 // by themselves again.
 func (r *reshape) forget(err error) {
-	for _, p := range r.parents {
+	for _, p := range r.from {
 		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
 			p.c.loadStats.Rest(&p.loadStats, p.db.uptime())
 		} else if refused {
@@ -95,7 +79,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	if err := r.decide(); err != nil {
 		return err
 	}
-	stop, err := r.stillParents(ctx)
+	stop, err := r.Still(ctx, r.job.auto) // the compaction of an automatic job's parents would be lost
 	defer stop()
 	if err != nil {
 		return err
@@ -110,7 +94,7 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	}
 	prepared := r.db.opts.clock()
 	r.job.update(func(p *ReshapeProgress) { p.Phase, p.Settle = PhasePreparing, prepared.Sub(begun) })
-	for _, p := range r.parents {
+	for _, p := range r.from {
 		p.Install.Lock()
 		defer p.Install.Unlock()
 	}
@@ -124,18 +108,12 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	}
 	committing := r.db.opts.clock()
 	r.job.update(func(p *ReshapeProgress) { p.Phase, p.Prepare = PhaseCommitting, committing.Sub(prepared) })
-	if err := r.commit(); err != nil {
+	if err := r.store(); err != nil {
 		r.rollBack(errors.Is(err, ErrOutcomeUnknown))
 		return err
 	}
 	r.job.update(func(p *ReshapeProgress) { p.Phase, p.Commit = PhaseInheriting, r.db.clockSince(committing) })
-	for _, child := range r.children { // before the parents' names of the files can be removed
-		for _, run := range child.Version.Load().Runs {
-			for _, f := range run.Files {
-				f.AddName(f.Name)
-			}
-		}
-	}
+	r.NameFiles()
 	return r.swap()
 }
 
@@ -149,9 +127,10 @@ func (r *reshape) settle(ctx context.Context) error {
 		if p == nil {
 			return r.c.noPartition(id)
 		}
-		r.parents = append(r.parents, p)
+		r.from = append(r.from, p)
 	}
-	for _, p := range r.parents {
+	r.Env, r.Container, r.Parents = &r.db.env, r.c.id, physicals(r.from)
+	for _, p := range r.from {
 		if err := p.EndInheritance(ctx); err != nil {
 			return err
 		}
@@ -162,82 +141,19 @@ func (r *reshape) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stillParents locks the flushes of the parents. For an automatic job it first locks
-// their compaction: the work of one under way would be lost. A compaction may be long,
-// and flushes go on while stillParents waits for it. stop unlocks all of them.
-func (r *reshape) stillParents(ctx context.Context) (stop func(), err error) {
-	var all, held []*ctxlock.Mutex
-	stop = func() {
-		for _, l := range held {
-			l.Unlock()
-		}
-	}
-	if r.job.auto {
-		for _, p := range r.parents {
-			all = append(all, &p.Compacting)
-		}
-	}
-	for _, p := range r.parents {
-		all = append(all, &p.Flushing)
-	}
-	for _, l := range all {
-		if err := l.Lock(ctx); err != nil {
-			return stop, err
-		}
-		held = append(held, l)
-	}
-	return stop, nil
-}
-
 // decide makes the plan.
 func (r *reshape) decide() error {
-	left, right := r.parents[0].Range, r.parents[len(r.parents)-1].Range
 	kind := r.job.Progress().Kind
-	if kind == ReshapeMerge {
-		var err error
-		r.plan, err = splitter.PlanMerge(left, right)
-		return err
-	}
 	if kind == ReshapeSplit && r.c.routing.Load().table.Len() >= maxPartitions {
 		return &splitter.Refusal{Reason: splitter.TooMany}
 	}
-	at, err := r.boundary(partmap.Range{Min: left.Min, Max: right.Max})
-	if err != nil {
-		return err
+	choice, err := r.Decide(splitter.Kind(kind), reshaping.Cut{At: r.job.at, Load: r.job.load, Midpoint: r.job.midpoint})
+	if choice != (splitter.Choice{}) {
+		r.job.update(func(p *ReshapeProgress) {
+			p.At, p.LeftBytes, p.RightBytes = choice.At.String(), choice.Left, choice.Right
+		})
 	}
-	if kind == ReshapeSplit {
-		r.plan, err = splitter.PlanSplit(left, at)
-	} else {
-		r.plan, err = splitter.PlanMove(left, right, at)
-	}
-	r.job.update(func(p *ReshapeProgress) { p.At = at.String() })
 	return err
-}
-
-// boundary returns the cut that the job asks for, or the best one.
-func (r *reshape) boundary(rng partmap.Range) (at partmap.EPK, err error) {
-	if r.job.at != "" {
-		if at, err = partmap.ParseEPK(r.job.at); err != nil {
-			return at, err
-		}
-		return splitter.Boundary(at, r.c.levels())
-	}
-	if r.job.load != nil {
-		choice, cutErr := splitter.CutLoad(rng, r.job.load)
-		if cutErr != nil {
-			return at, cutErr
-		}
-		return splitter.Boundary(choice.At, r.c.levels())
-	}
-	choice, err := treecut.Choose(rng, trees(r.parents))
-	if errors.Is(err, splitter.ErrRefused) && r.job.midpoint {
-		return splitter.Boundary(partmap.Midpoint(rng), r.c.levels())
-	}
-	if err != nil {
-		return at, err
-	}
-	r.job.update(func(p *ReshapeProgress) { p.LeftBytes, p.RightBytes = choice.Left, choice.Right })
-	return splitter.Boundary(choice.At, r.c.levels())
 }
 
 // intend is step 1. It locks creating because CreateContainer relies on the next
@@ -252,36 +168,58 @@ func (r *reshape) intend() error {
 		return err
 	}
 	e := db.storeManifest.state.Edit()
-	intent := manifest.Intent{Container: r.c.id, Kind: r.plan.Kind.String()}
-	for _, p := range r.parents {
-		intent.Parents = append(intent.Parents, uint32(p.ID))
-	}
-	var children []PartitionID
-	for _, rng := range r.plan.Children {
-		intent.Children = append(intent.Children, manifest.Partition{
-			ID: e.NextPartition, Container: r.c.id, Parents: intent.Parents,
-			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
-		})
-		children = append(children, PartitionID(e.NextPartition))
-		e.NextPartition++
-	}
-	e.Intents = []manifest.Intent{intent} // one at a time
+	children := r.Intend(e)
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
-	r.ids = intent.Children
 	r.job.update(func(p *ReshapeProgress) { p.Children = children })
 	return nil
 }
 
-// commit is step 3.
-func (r *reshape) commit() error {
+// prepare is step 2. install of the parents is locked.
+func (r *reshape) prepare(ctx context.Context) error {
+	copied, err := r.Prepare(ctx, func(e partmap.Entry) *physical.Partition {
+		child := r.c.newPartition(e)
+		r.to = append(r.to, child)
+		return &child.Partition
+	})
+	r.job.update(func(p *ReshapeProgress) { p.CopiedBytes += copied })
+	if err != nil {
+		return err
+	}
+	return r.makeRouting()
+}
+
+// makeRouting builds the routing table with the children in the parents' place.
+func (r *reshape) makeRouting() error {
+	old := r.c.routing.Load()
+	var entries []partmap.Entry
+	next := new(routing)
+	for i, p := range old.parts {
+		if p == r.from[0] {
+			for _, child := range r.to {
+				entries = append(entries, partmap.Entry{ID: child.ID, Range: child.Range})
+				next.parts = append(next.parts, child)
+			}
+		}
+		if !slices.Contains(r.from, p) {
+			entries = append(entries, old.table.Entry(i))
+			next.parts = append(next.parts, p)
+		}
+	}
+	table, err := partmap.NewTable(entries)
+	if err != nil {
+		return fmt.Errorf("routing table: %w", err)
+	}
+	next.table = table
+	r.routing = next
+	return nil
+}
+
+// store is step 3.
+func (r *reshape) store() error {
 	db := r.db
-	if len(r.parents) > 1 || r.c.def.Replicated && r.plan.Kind == splitter.Split {
-		// One parent may have flushed writes that are newer than the durable log records
-		// of the other: a crash must leave a prefix of the writes of both. And the
-		// halves of a replicated partition must have all entries that it has applied:
-		// an entry that has batches for both halves cannot be applied to either.
+	if r.SyncsLog() {
 		if err := db.uncertain(db.log.Sync()); err != nil {
 			return err
 		}
@@ -292,26 +230,7 @@ func (r *reshape) commit() error {
 		return err
 	}
 	e := db.storeManifest.state.Edit()
-	e.Intents = nil
-	var share float64 // 0: all partitions have equal parts of the throughput
-	for _, p := range r.parents {
-		share += db.storeManifest.state.Partition(uint32(p.ID)).Share
-		e.DropPartitions = append(e.DropPartitions, uint32(p.ID))
-	}
-	for i := range r.ids {
-		r.ids[i].Share = share / float64(len(r.ids))
-	}
-	e.Partitions = r.ids
-	done := manifest.Reshape{Container: r.c.id, Kind: r.plan.Kind.String(), Time: db.opts.clock().UnixMilli()}
-	for _, p := range r.parents {
-		done.Parents = append(done.Parents, manifest.Former{
-			ID: uint32(p.ID), Min: slices.Clone(p.Range.Min.Bytes()), Max: slices.Clone(p.Range.Max.Bytes()),
-		})
-	}
-	for _, child := range r.ids {
-		done.Children = append(done.Children, child.ID)
-	}
-	e.History = []manifest.Reshape{done}
+	r.Commit(e, &db.storeManifest.state, db.opts.clock())
 	return db.storeManifestLocked(e)
 }
 
@@ -319,7 +238,7 @@ func (r *reshape) commit() error {
 // the store has failed.
 func (r *reshape) rollBack(named bool) {
 	db := r.db
-	db.discard(r.children, named)
+	db.discard(r.to, named)
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
 	if db.writable() != nil {
@@ -330,4 +249,51 @@ func (r *reshape) rollBack(named bool) {
 	if err := db.storeManifestLocked(e); err != nil {
 		db.backgroundError("take back an intent", err)
 	}
+}
+
+// swap is step 4 of a reshape, and its only pause. install of the parents is locked.
+func (r *reshape) swap() (err error) {
+	db := r.db
+	defer func() {
+		if err != nil {
+			r.db.discard(r.to, true) // the store has failed: the parents serve its readers
+		}
+	}()
+	// Write the log's buffer now, so that nothing is left to write while the locks are
+	// held. Where the disk is full it stays in the buffer: the children then wait for
+	// room, as the parents did.
+	if err = db.log.Wait(db.log.Appended(), false); err != nil && !errors.Is(err, wal.ErrStalled) {
+		return db.uncertain(err)
+	}
+	if len(r.from) > 1 {
+		if err = r.SyncParents(); err != nil {
+			db.fail(err) // the manifest names the children: there is no way back
+			return err
+		}
+	}
+	r.Lock()
+	start := db.opts.clock()
+	err = r.swapLocked()
+	swapped := db.opts.clock()
+	r.Unlock()
+	if err != nil {
+		return err
+	}
+	db.times.pauses[r.Plan.Kind].Record(swapped.Sub(start), 1)
+	r.job.update(func(p *ReshapeProgress) { p.Pause, p.Swapped = swapped.Sub(start), swapped })
+	return nil
+}
+
+// swapLocked lets the children take the place of the parents. The commit locks
+// of the parents are held.
+func (r *reshape) swapLocked() error {
+	if err := r.TakeOverLocked(); err != nil {
+		return err
+	}
+	r.inheritMeters()
+	r.c.routing.Store(r.routing)
+	for _, p := range r.from {
+		p.EndLocked()
+	}
+	return nil
 }

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/treecut"
+	"github.com/cleavestore/cleave/internal/reshaping"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -48,22 +47,15 @@ func (c *Container) PreviewSplit(ctx context.Context, id PartitionID, o *SplitOp
 
 // weighCut returns the cut that a split would make, with what lies on each side.
 func (p *partition) weighCut(o *SplitOptions) (choice splitter.Choice, err error) {
-	trees := []*lsm.Tree{&p.Tree}
-	at := partmap.MinEPK()
-	if o != nil && o.At != "" {
-		if at, err = partmap.ParseEPK(o.At); err != nil {
-			return choice, fmt.Errorf("%w: boundary: %w", ErrInvalid, err)
-		}
-		if end := partmap.MaxEPK(); at.Compare(&end) == 0 {
-			return choice, invalidf("boundary %s is the end of the key space", o.At)
-		}
-	} else if choice, err = treecut.Choose(p.Range, trees); err != nil {
-		return choice, err
-	} else {
-		at = choice.At
+	if o == nil || o.At == "" {
+		return reshaping.Weigh(&p.Tree, nil)
 	}
-	if at, err = splitter.Boundary(at, p.c.levels()); err != nil {
-		return choice, err
+	at, err := partmap.ParseEPK(o.At)
+	if err != nil {
+		return choice, fmt.Errorf("%w: boundary: %w", ErrInvalid, err)
 	}
-	return treecut.Weigh(p.Range, trees, at)
+	if end := partmap.MaxEPK(); at.Compare(&end) == 0 {
+		return choice, invalidf("boundary %s is the end of the key space", o.At)
+	}
+	return reshaping.Weigh(&p.Tree, &at)
 }

@@ -190,7 +190,7 @@ func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
 func (r *reshape) inheritMeters() {
 	now := r.db.uptime()
 	var rate, balance float64
-	for _, p := range r.parents {
+	for _, p := range r.from {
 		m := p.meter.Load()
 		if m == nil {
 			return
@@ -198,8 +198,8 @@ func (r *reshape) inheritMeters() {
 		rate += m.Rate()
 		balance += m.Balance(now)
 	}
-	n := float64(len(r.children))
-	for _, child := range r.children {
+	n := float64(len(r.to))
+	for _, child := range r.to {
 		child.meter.Store(meter.New(rate/n, !r.c.def.NoBurst, now, balance/n))
 	}
 }

@@ -1,9 +1,10 @@
-package physical
+package physical_test
 
 import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physicaltest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -14,18 +15,18 @@ import (
 func TestCarry(t *testing.T) {
 	var one int64 // bytes of a carried version
 	for _, keeps := range []bool{false, true} {
-		s := newStore(t)
-		s.family.KeepsChanges = keeps
-		p := s.partition(1, whole())
+		s := physicaltest.New(t)
+		s.Family.KeepsChanges = keeps
+		p := s.Partition(1, physicaltest.Whole())
 		pk := partmap.String("p")
-		old := s.write(p, pk, "a", false)
-		newest := s.write(p, pk, "a", false)
+		old := s.Write(p, pk, "a", false)
+		newest := s.Write(p, pk, "a", false)
 		before := s.Log.Newest()
 		if got := p.Needs(before); got != 0 {
 			t.Errorf("needs nothing up to %d before it was carried", got)
 		}
-		s.ok(s.Log.Rotate())
-		s.ok(p.Carry())
+		s.OK(s.Log.Rotate())
+		s.OK(p.Carry())
 		if s.Log.Synced() < s.Log.Appended() {
 			t.Error("what was carried is not durable")
 		}
@@ -39,8 +40,8 @@ func TestCarry(t *testing.T) {
 		for _, ref := range p.Version.Load().Active.InOrder(0, lsm.MaxSequence) {
 			seqs = append(seqs, ref.Seq)
 		}
-		if len(seqs) != 2 || seqs[0] != old.Seq || s.records(p, wal.TypeCarried) != 1 {
-			t.Errorf("the memtable has %v, the log %d carried records", seqs, s.records(p, wal.TypeCarried))
+		if len(seqs) != 2 || seqs[0] != old.Seq || s.Records(p, wal.TypeCarried) != 1 {
+			t.Errorf("the memtable has %v, the log %d carried records", seqs, s.Records(p, wal.TypeCarried))
 		}
 		want := one // as long as either version
 		if keeps {

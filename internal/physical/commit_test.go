@@ -1,37 +1,38 @@
-package physical
+package physical_test
 
 import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/physicaltest"
 	"github.com/cleavestore/cleave/partmap"
 )
 
 // TestShow: nothing of a write is visible before it is shown. A write that needs no sync
 // waits for the sync of a write before it.
 func TestShow(t *testing.T) {
-	s := newStore(t)
-	p := s.partition(1, whole())
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
 	pk := partmap.String("p")
-	first := s.write(p, pk, "a", false)
-	if first.Need != 0 || s.holds(p, pk, "a") {
-		t.Fatalf("a write that is not shown: %+v, visible: %v", first, s.holds(p, pk, "a"))
+	first := s.Write(p, pk, "a", false)
+	if first.Need != 0 || s.Holds(p, pk, "a") {
+		t.Fatalf("a write that is not shown: %+v, visible: %v", first, s.Holds(p, pk, "a"))
 	}
-	s.ok(p.Show(first))
-	if !s.holds(p, pk, "a") || s.Log.Synced() >= first.Pos {
-		t.Fatalf("visible: %v; synced up to %d, the record ends at %d", s.holds(p, pk, "a"), s.Log.Synced(), first.Pos)
+	s.OK(p.Show(first))
+	if !s.Holds(p, pk, "a") || s.Log.Synced() >= first.Pos {
+		t.Fatalf("visible: %v; synced up to %d, the record ends at %d", s.Holds(p, pk, "a"), s.Log.Synced(), first.Pos)
 	}
-	synced := s.write(p, pk, "b", true)
-	lazy := s.write(p, pk, "c", false)
+	synced := s.Write(p, pk, "b", true)
+	lazy := s.Write(p, pk, "c", false)
 	if lazy.Need != synced.Pos || lazy.Pos <= synced.Pos {
 		t.Fatalf("a write behind a synced one: %+v, the synced one: %+v", lazy, synced)
 	}
-	s.ok(p.Show(lazy))
+	s.OK(p.Show(lazy))
 	if s.Log.Synced() < synced.Pos {
 		t.Errorf("shown while the log is synced up to %d, needed: %d", s.Log.Synced(), synced.Pos)
 	}
-	s.ok(p.Publish(first.Seq)) // late: visible does not fall
+	s.OK(p.Publish(first.Seq)) // late: visible does not fall
 	if got := p.Visible.Load(); got != lazy.Seq {
 		t.Errorf("visible up to %d, want %d", got, lazy.Seq)
 	}
@@ -40,14 +41,14 @@ func TestShow(t *testing.T) {
 // TestFreeze: a frozen memtable notes what the log must have before it may be flushed, and
 // a full memtable is frozen by the write that fills it.
 func TestFreeze(t *testing.T) {
-	s := newStore(t)
-	p := s.partition(1, whole())
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
 	pk := partmap.String("p")
 	if p.Freeze() {
 		t.Error("an empty memtable was frozen")
 	}
-	s.write(p, pk, "a", true)
-	r := s.write(p, pk, "b", false)
+	s.Write(p, pk, "a", true)
+	r := s.Write(p, pk, "b", false)
 	if !p.Freeze() {
 		t.Fatal("not frozen")
 	}
@@ -56,7 +57,7 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("frozen up to %d, synced %d, sequence %d; the newest record is %+v", f.Last, f.Synced, f.LastSeq, r)
 	}
 	s.MemtableBytes = 1
-	s.write(p, pk, "c", false)
+	s.Write(p, pk, "c", false)
 	if n := len(p.Version.Load().Frozen); n != 2 {
 		t.Errorf("%d frozen memtables, want 2", n)
 	}
@@ -64,7 +65,7 @@ func TestFreeze(t *testing.T) {
 	p.EndLocked()
 	p.Commit.Unlock()
 	s.MemtableBytes = 1 << 20
-	if s.write(p, pk, "d", false); p.Freeze() {
+	if s.Write(p, pk, "d", false); p.Freeze() {
 		t.Error("a dropped partition was frozen")
 	}
 }
@@ -72,20 +73,20 @@ func TestFreeze(t *testing.T) {
 // TestRecoveryNotes: what replay notes raises the sequences and the entry, never lowers
 // them. Stamps of a replicated container are not the store's.
 func TestRecoveryNotes(t *testing.T) {
-	s := newStore(t)
-	p := s.partition(1, whole())
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
 	p.NoteVersion(&item.Version{Seq: 7, Modified: 50})
 	p.NoteVersion(&item.Version{Seq: 5, Modified: 40})
 	p.NoteEntry(9, manifest.Applied{Index: 3, Time: 60})
 	p.NoteEntry(8, manifest.Applied{Index: 2, Time: 55})
 	r, at := p.Newest()
-	if r.Seq != 9 || p.LastSeq() != 9 || p.Visible.Load() != 9 || at.Index != 3 || s.family.EntryTime.Load() != 60 {
-		t.Errorf("%+v, entry %+v, visible %d, entry time %d", r, at, p.Visible.Load(), s.family.EntryTime.Load())
+	if r.Seq != 9 || p.LastSeq() != 9 || p.Visible.Load() != 9 || at.Index != 3 || s.Family.EntryTime.Load() != 60 {
+		t.Errorf("%+v, entry %+v, visible %d, entry time %d", r, at, p.Visible.Load(), s.Family.EntryTime.Load())
 	}
 	if got := s.Stamps.Newest(); got != 50 {
 		t.Errorf("newest stamp %d, want 50", got)
 	}
-	s.family.Replicated = true
+	s.Family.Replicated = true
 	if p.NoteVersion(&item.Version{Seq: 10, Modified: 70}); s.Stamps.Newest() != 50 {
 		t.Error("a replicated container gave the store a stamp")
 	}

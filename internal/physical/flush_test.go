@@ -1,4 +1,4 @@
-package physical
+package physical_test
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
+	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/physicaltest"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -14,29 +16,29 @@ import (
 // and the sequence in the manifest, and tells what it did. A dropped partition is not
 // flushed.
 func TestFlush(t *testing.T) {
-	s := newStore(t)
-	p := s.partition(1, whole())
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
 	pk := partmap.String("p")
-	r := s.write(p, pk, "a", true)
+	r := s.Write(p, pk, "a", true)
 	p.Freeze()
-	s.write(p, pk, "b", false)
-	s.ok(p.FlushFrozen(t.Context()))
+	s.Write(p, pk, "b", false)
+	s.OK(p.FlushFrozen(t.Context()))
 	if s.Log.Synced() < r.Pos || p.Visible.Load() != r.Seq {
 		t.Errorf("flushed with the log synced up to %d of %d, visible %d of %d", s.Log.Synced(), r.Pos, p.Visible.Load(), r.Seq)
 	}
-	if m := s.reopened(p); m.FlushedSeq != r.Seq || len(m.Runs) != 1 {
+	if m := s.Manifest(p); m.FlushedSeq != r.Seq || len(m.Runs) != 1 {
 		t.Errorf("manifest: sequence %d, %d runs", m.FlushedSeq, len(m.Runs))
 	}
-	if len(s.flushed) != 1 || s.flushed[0].Items != 1 || s.flushed[0].Bytes == 0 {
-		t.Errorf("told: %+v", s.flushed)
+	if len(s.Flushes) != 1 || s.Flushes[0].Items != 1 || s.Flushes[0].Bytes == 0 {
+		t.Errorf("told: %+v", s.Flushes)
 	}
 	if n := p.Version.Load().Active.Versions(); n != 1 {
 		t.Errorf("%d versions in the memtable, want that of the write behind the flush", n)
 	}
 	p.Freeze()
 	p.EndLocked()
-	s.ok(p.FlushAlone(t.Context()))
-	if m := s.reopened(p); len(m.Runs) != 1 || len(s.flushed) != 1 {
+	s.OK(p.FlushAlone(t.Context()))
+	if m := s.Manifest(p); len(m.Runs) != 1 || len(s.Flushes) != 1 {
 		t.Error("a dropped partition was flushed")
 	}
 }
@@ -44,22 +46,22 @@ func TestFlush(t *testing.T) {
 // TestCompactFully: afterwards nothing is left that is dead, in one run. Without waiting,
 // a compaction does nothing while another one runs.
 func TestCompactFully(t *testing.T) {
-	s := newStore(t)
-	p := s.partition(1, whole())
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
 	pk := partmap.String("p")
 	for range 3 {
-		s.write(p, pk, "a", false)
+		s.Write(p, pk, "a", false)
 		p.Freeze()
-		s.ok(p.FlushFrozen(t.Context()))
+		s.OK(p.FlushFrozen(t.Context()))
 	}
-	s.ok(p.Compacting.Lock(t.Context()))
+	s.OK(p.Compacting.Lock(t.Context()))
 	if done, err := p.CompactOne(t.Context()); done || err != nil {
 		t.Errorf("beside another compaction: %v, %v", done, err)
 	}
 	p.Compacting.Unlock()
-	s.ok(p.CompactFully(t.Context()))
-	if want := []string{"compaction: 1 of 3 items"}; !slices.Equal(s.rewritten, want) {
-		t.Errorf("told %q, want %q", s.rewritten, want)
+	s.OK(p.CompactFully(t.Context()))
+	if want := []string{"compaction: 1 of 3 items"}; !slices.Equal(s.Rewritten, want) {
+		t.Errorf("told %q, want %q", s.Rewritten, want)
 	}
 	k := lsmtest.Key(pk, "a")
 	epk := pk.EPK()
@@ -71,14 +73,14 @@ func TestCompactFully(t *testing.T) {
 
 // TestSplitQueued: the rewriting of a file gives way to a split of its partition.
 func TestSplitQueued(t *testing.T) {
-	s := newStore(t)
-	p := s.partition(1, whole())
-	s.write(p, partmap.String("p"), "a", false)
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
+	s.Write(p, partmap.String("p"), "a", false)
 	p.Freeze()
-	s.ok(p.FlushFrozen(t.Context()))
+	s.OK(p.FlushFrozen(t.Context()))
 	rewrite := func() (bool, error) {
 		return p.InTurn(t.Context(), true, func() (bool, error) {
-			return p.RewriteFile(t.Context(), Reindex, 0, func(*lsm.File) bool { return true })
+			return p.RewriteFile(t.Context(), physical.Reindex, 0, func(*lsm.File) bool { return true })
 		})
 	}
 	p.SplitQueued = func() bool { return true }
@@ -86,7 +88,7 @@ func TestSplitQueued(t *testing.T) {
 		t.Errorf("with a split queued: %v, %v", done, err)
 	}
 	p.SplitQueued = func() bool { return false }
-	if done, err := rewrite(); !done || err != nil || len(s.rewritten) != 1 {
-		t.Errorf("without: %v, %v, told %q", done, err, s.rewritten)
+	if done, err := rewrite(); !done || err != nil || len(s.Rewritten) != 1 {
+		t.Errorf("without: %v, %v, told %q", done, err, s.Rewritten)
 	}
 }
