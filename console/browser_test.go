@@ -2,8 +2,11 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -235,6 +238,57 @@ func TestPageWithoutLoad(t *testing.T) {
 		`click nav a[href="#query"]`,
 		`click #query-form button.main`,
 		`document.getElementById('query-error').textContent === 'This store has no container yet.'`,
+	)
+	if faults := p.Faults(); len(faults) != 0 {
+		t.Errorf("faults: %q", faults)
+	}
+}
+
+// TestPageOfDamage looks at a store of which a file is damaged: the page goes on, and says
+// where.
+func TestPageOfDamage(t *testing.T) {
+	writer, c := openTest(t, nil, 400)
+	id := c.Partitions()[0].ID
+	if _, err := c.Split(t.Context(), id, nil); err != nil {
+		t.Fatal(err)
+	}
+	for len(c.Partitions()) < 2 || len(writer.Jobs()) > 0 {
+		if _, err := c.Read(t.Context(), engine.StringKey("k1"), "0001"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(writer.Compact(t.Context()), writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	hurt := c.Partitions()[0].ID
+	files, err := filepath.Glob(filepath.Join(writer.Dir(), "p", fmt.Sprintf("%06d", hurt), "*.seg"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 64; i < len(text); i++ {
+		text[i] ^= 0x55
+	}
+	if err := os.WriteFile(files[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := engine.Open(t.Context(), writer.Dir(), &engine.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, p, _ := browse(t, &Options{}, db, chromium.View{Width: 800, Height: 900})
+	steps(t, ctx, p,
+		`document.getElementById('largest-note').textContent.includes('corrupt')`,
+		`document.getElementById('problem').textContent.includes('Damage was met in 1 place')`,
+		`document.getElementById('state').textContent === 'read-only'`,
+		fmt.Sprintf(`document.querySelector('#space rect.damaged').dataset.id === '%d'`, hurt),
+		fmt.Sprintf(`document.getElementById('parts').textContent.includes('▲ %d damaged')`, hurt),
+		`click nav a[href="#store"]`,
+		`document.getElementById('damage-head').textContent === '▲ Damage (1)'`,
 	)
 	if faults := p.Faults(); len(faults) != 0 {
 		t.Errorf("faults: %q", faults)

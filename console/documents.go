@@ -31,11 +31,12 @@ type keysView struct {
 	Limited bool         `json:"limited"` // whether keys have limits of their throughput
 	Refused []refusedRow `json:"refused"` // those with the most refused calls first
 	Largest []keyRow     `json:"largest"`
-	Looked  int64        `json:"looked"`   // logical partitions that were compared
-	Partial bool         `json:"partial"`  // the time did not suffice for all
-	Taken   int64        `json:"taken"`    // when, in milliseconds since the Unix epoch
-	Limit   int64        `json:"limit"`    // bytes of a logical partition, at most
-	Refresh float64      `json:"again_in"` // seconds until the largest are looked for again
+	Looked  int64        `json:"looked"`            // logical partitions that were compared
+	Partial bool         `json:"partial"`           // the time did not suffice for all
+	Problem string       `json:"problem,omitempty"` // why the search ended before its end
+	Taken   int64        `json:"taken"`             // when, in milliseconds since the Unix epoch
+	Limit   int64        `json:"limit"`             // bytes of a logical partition, at most
+	Refresh float64      `json:"again_in"`          // seconds until the largest are looked for again
 }
 
 // Bounds of the search for the largest logical partitions.
@@ -93,8 +94,11 @@ func (h *handler) findLargest(ctx context.Context, c *engine.Container) (*keysVi
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy = false
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || errors.Is(err, engine.ErrClosed)) {
 		return nil, err
+	}
+	if err != nil { // damage does not go away when it is read again soon
+		v.Partial, v.Problem = true, err.Error()
 	}
 	if l.of == nil || len(l.of) > watchedContainers {
 		l.of = make(map[string]*keysView)
@@ -103,36 +107,39 @@ func (h *handler) findLargest(ctx context.Context, c *engine.Container) (*keysVi
 	return v, nil
 }
 
-func lookForLargest(ctx context.Context, c *engine.Container) (*keysView, error) {
+// lookForLargest returns what it has found also with an error.
+func lookForLargest(ctx context.Context, c *engine.Container) (v *keysView, err error) {
 	limited, cancel := context.WithTimeout(ctx, largestTime)
 	defer cancel()
-	v := &keysView{Largest: []keyRow{}, Limit: c.Def().Limits.LogicalPartitionBytes, Refresh: largestEvery.Seconds()}
+	v = &keysView{Largest: []keyRow{}, Limit: c.Def().Limits.LogicalPartitionBytes, Refresh: largestEvery.Seconds()}
 	var top sizes
-	for l, err := range c.LogicalPartitions(limited) {
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	defer func() {
+		for len(top) > 0 {
+			v.Largest = append([]keyRow{heap.Pop(&top).(keyRow)}, v.Largest...)
+		}
+		v.Taken = time.Now().UnixMilli()
+	}()
+	for l, next := range c.LogicalPartitions(limited) {
+		if errors.Is(next, context.DeadlineExceeded) && ctx.Err() == nil {
 			v.Partial = true
 			break
 		}
-		if err != nil {
-			return nil, err
+		if next != nil {
+			return v, next
 		}
 		v.Looked++
 		if len(top) == largestRows && top[0].Bytes >= l.Bytes {
 			continue
 		}
-		key, err := l.Key()
-		if err != nil {
-			return nil, err
+		key, keyErr := l.Key()
+		if keyErr != nil {
+			return v, keyErr
 		}
 		heap.Push(&top, keyRow{Key: key.String(), Place: placeOf(key.EPK().String()), Partition: l.Partition, Versions: l.Versions, Bytes: l.Bytes})
 		if len(top) > largestRows {
 			heap.Pop(&top)
 		}
 	}
-	for len(top) > 0 {
-		v.Largest = append([]keyRow{heap.Pop(&top).(keyRow)}, v.Largest...)
-	}
-	v.Taken = time.Now().UnixMilli()
 	return v, nil
 }
 

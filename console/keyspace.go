@@ -24,7 +24,8 @@ type Block struct {
 	Max        string               `json:"max"`
 	Partitions int                  `json:"partitions"`
 	Total
-	Hottest float64 `json:"hottest_ru_per_s"` // of one of the partitions
+	Hottest float64 `json:"hottest_ru_per_s"`  // of one of the partitions
+	Damaged bool    `json:"damaged,omitempty"` // some damage was met in it
 }
 
 // Total is what physical partitions have together.
@@ -77,6 +78,7 @@ func blocksOf(cs *engine.ContainerStats, s *sample, most int) []Block {
 		b.Partitions++
 		b.add(p, units)
 		b.Hottest = max(b.Hottest, finite(units))
+		b.Damaged = b.Damaged || s.damaged[damagedPartition{cs.Name, p.ID}]
 	}
 	return blocks
 }

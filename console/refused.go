@@ -84,12 +84,15 @@ func lookForRefused(ctx context.Context, c *engine.Container) (limited bool, row
 	within, cancel := context.WithTimeout(ctx, refusedTime)
 	defer cancel()
 	for name, key := range asked {
-		u, err := c.Usage(within, key, nil)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		u, usageErr := c.Usage(within, key, nil)
+		if errors.Is(usageErr, context.DeadlineExceeded) && ctx.Err() == nil {
 			break // those that were asked
 		}
-		if err != nil {
-			return false, nil, err
+		if errors.Is(usageErr, engine.ErrCorrupt) {
+			continue // the page shows the damage elsewhere
+		}
+		if usageErr != nil {
+			return false, nil, usageErr
 		}
 		if u.Throttled > 0 {
 			rows = append(rows, refusedRow{name, u.Throttled, u.Limits.Throughput, finite(u.Units), int64(u.RetryAfter), milliseconds(u.Since)})

@@ -164,7 +164,8 @@ func (h *handler) serveContainer(r *http.Request) (any, error) {
 // partitionRow is a physical partition in a list.
 type partitionRow struct {
 	engine.PartitionStats
-	Heat float64 `json:"heat_ru_per_s"`
+	Heat    float64 `json:"heat_ru_per_s"`
+	Damaged bool    `json:"damaged,omitempty"` // some damage was met in it
 }
 
 func (h *handler) servePartitions(r *http.Request) (any, error) {
@@ -184,7 +185,7 @@ func (h *handler) servePartitions(r *http.Request) (any, error) {
 	heat := heatOf(cs, s)
 	rows := make([]partitionRow, len(cs.Partitions))
 	for i := range cs.Partitions {
-		rows[i] = partitionRow{cs.Partitions[i], finite(heat(&cs.Partitions[i]))}
+		rows[i] = partitionRow{cs.Partitions[i], finite(heat(&cs.Partitions[i])), s.damaged[damagedPartition{cs.Name, cs.Partitions[i].ID}]}
 	}
 	switch q.Get("sort") {
 	case "load":

@@ -28,11 +28,19 @@ type sample struct {
 	closed bool
 	times  times
 	point  Point
+	// damaged are the physical partitions in which damage was met.
+	damaged map[damagedPartition]bool
 	// latency says how long calls took in the time window before.
 	latency []CallTimes
 	window  time.Duration
 	before  *sample // the one before, without its own
 	index   map[string]*engine.ContainerStats
+}
+
+// damagedPartition names a physical partition of a container.
+type damagedPartition struct {
+	container string
+	id        engine.PartitionID
 }
 
 // Point is a point of the series of a store: rates since the point before.
@@ -128,6 +136,10 @@ func (h *handler) take(before *sample) *sample {
 	s.took = time.Since(begun)
 	for i := range s.stats.Containers {
 		s.index[s.stats.Containers[i].Name] = &s.stats.Containers[i]
+	}
+	s.damaged = make(map[damagedPartition]bool)
+	for _, d := range s.stats.Damage {
+		s.damaged[damagedPartition{d.Container, d.Partition}] = true
 	}
 	s.point = Point{Time: s.at.UnixMilli()}
 	for i := range s.stats.Containers {

@@ -75,8 +75,8 @@ async function keys() {
   if (state.loaded) table($('hot'), [['key', 'l'], ['RU/s'], ['ops/s'], ['partition']], v.hot.map(r => [name(r), count(r.ru_per_s), count(r.ops_per_s), r.partition]), 'no load of late');
   $('refused-card').hidden = !v.limited;
   table($('refused'), [['key', 'l'], ['refused', '', 'calls that failed with ErrThrottled'], ['limit'], ['consumed'], ['admits in', '', 'until the next call is admitted'], ['counted since (UTC)', 'l']], v.refused.map(r => [name(r), count(r.refused), count(r.limit_ru_per_s) + ' RU/s', count(r.consumed_ru) + ' RU', span(r.wait_ns), when(r.since)]), 'no call was refused for the limit of its key');
-  table($('largest'), [['key', 'l'], ['bytes'], ['of the limit', 'l'], ['versions'], ['partition']], v.largest.map(r => [name(r), size(r.bytes), bar(r.bytes, v.limit, 'share of the limit'), count(r.versions), r.partition]), v.partial ? 'looking' : 'none');
-  $('largest-note').textContent = v.partial && v.largest.length ? `among the first ${count(v.looked)}: the time did not suffice for more` : '';
+  table($('largest'), [['key', 'l'], ['bytes'], ['of the limit', 'l'], ['versions'], ['partition']], v.largest.map(r => [name(r), size(r.bytes), bar(r.bytes, v.limit, 'share of the limit'), count(r.versions), r.partition]), v.partial && !v.problem ? 'looking' : 'none');
+  $('largest-note').textContent = v.problem ? `among the first ${count(v.looked)}: ${v.problem}` : v.partial && v.largest.length ? `among the first ${count(v.looked)}: the time did not suffice for more` : '';
 }
 
 function storePart(v) {
@@ -129,7 +129,7 @@ async function partitions() {
   if (name !== state.name) return;
   const spent = r => r.throughput_ru_per_s ? bar(r.heat_ru_per_s, r.throughput_ru_per_s, 'share of the throughput') : '–';
   table($('parts'), [['id', 'l'], ['from', 'l'], ['to', 'l'], ['documents ≤'], ['size'], ...state.loaded ? [['RU/s'], ['of the limit', 'l', 'of the throughput of the partition'], ['refused']] : [], ['runs'], ['dead', '', 'versions that a compaction drops']], p.rows.map(r => [
-    el('button', {title: 'weigh a cut', onclick: () => { $('cut-id').value = r.id; $('cut-at').value = ''; weigh(); }}, r.id), withTitle(short(r.min), r.min || '00'), withTitle(short(r.max), r.max), count(r.documents), size(r.raw_bytes), ...state.loaded ? [count(r.heat_ru_per_s), spent(r), count(r.throttled)] : [], r.runs, count(r.dead)]));
+    el('button', {title: 'weigh a cut', onclick: () => { $('cut-id').value = r.id; $('cut-at').value = ''; weigh(); }}, r.damaged ? '▲ ' + r.id + ' damaged' : r.id), withTitle(short(r.min), r.min || '00'), withTitle(short(r.max), r.max), count(r.documents), size(r.raw_bytes), ...state.loaded ? [count(r.heat_ru_per_s), spent(r), count(r.throttled)] : [], r.runs, count(r.dead)]));
   const more = p.total > state.offset + p.rows.length, turn = by => () => { state.offset = Math.max(0, state.offset + by); partitions().catch(() => {}); };
   $('parts-note').textContent = p.total > pageOfParts ? `${count(state.offset + 1)} to ${count(state.offset + p.rows.length)} of ${count(p.total)}` : '';
   fill($('parts-turn'), ...(p.total > pageOfParts ? [el('button', {onclick: turn(-pageOfParts), ...(state.offset ? {} : {disabled: ''})}, 'Previous'), el('button', {onclick: turn(pageOfParts), ...(more ? {} : {disabled: ''})}, 'Next')] : []));
@@ -144,7 +144,10 @@ async function live() {
   space.draw({blocks: c.blocks || [], parts: c.physical_partitions, loaded: state.loaded});
   drawMovie(state.rows); drawHistory(state.history);
   await partitions();
-  if (Date.now() - state.keysAt > 3000) { state.keysAt = Date.now(); await keys(); }
+  if (Date.now() - state.keysAt > 3000) {
+    state.keysAt = Date.now();
+    try { await keys(); } catch (err) { if (err.kind === 'closed') throw err; $('largest-note').textContent = err.message; }
+  }
 }
 
 async function tick() {
@@ -165,7 +168,8 @@ async function tick() {
     document.title = v.title + ' – Cleave';
     $('title').textContent = v.title;
     $('state').textContent = v.state; $('state').className = 'pill ' + v.state;
-    const problem = v.state === 'closed' ? 'The store is closed. These are the last figures.' : v.problem || '';
+    const damage = (v.stats.damage || []).length;
+    const problem = [v.state === 'closed' ? 'The store is closed. These are the last figures.' : v.problem || '', damage ? `Damage was met in ${count(damage)} ${damage === 1 ? 'place' : 'places'}: the part Store names ${damage === 1 ? 'it' : 'them'}.` : ''].filter(p => p).join('\n');
     $('problem').hidden = !problem;
     if ($('problem').textContent !== problem) $('problem').textContent = problem;
     tiles(v); storePart(v);

@@ -14,11 +14,11 @@ function colour(x) {
 const high = 132, top = 38, least = 34; // pixels: of the picture, above the tallest partition, of the lowest one
 const narrowest = 6; // pixels that a partition has, however few keys it has
 const labelled = 62; // pixels that a label inside a partition needs
-const name = b => b.partitions > 1 ? b.partitions + ' parts' : '#' + b.id;
+const name = b => (b.damaged ? '▲ ' : '') + (b.partitions > 1 ? b.partitions + ' parts' : '#' + b.id);
 const value = (b, by) => by === 'heat' ? b.hottest_ru_per_s : b.raw_bytes / b.partitions;
-const said = (b, by) => by === 'heat' ? count(b.hottest_ru_per_s) + ' RU/s' : size(b.raw_bytes);
+const said = (b, by) => b.damaged ? 'damaged' : by === 'heat' ? count(b.hottest_ru_per_s) + ' RU/s' : size(b.raw_bytes);
 const described = (b, loaded) => `${b.partitions > 1 ? b.partitions + ' partitions from ' + b.id : 'Partition ' + b.id}: ${short(b.min)} to ${short(b.max)}, ${count(b.documents)} documents at most, ${size(b.raw_bytes)}` +
-  (loaded ? `, ${count(b.load_ru_per_s)} RU/s, ${count(b.throttled)} refused` : '');
+  (loaded ? `, ${count(b.load_ru_per_s)} RU/s, ${count(b.throttled)} refused` : '') + (b.damaged ? '; damage was met in it, and what cannot be read is not counted' : '');
 
 // Space is the picture of the partitions. pick is called with the block that is chosen and,
 // if it was by the pointer, where: from 0 to 1.
@@ -54,6 +54,7 @@ export class Space {
       const text = described(b, loaded);
       for (const [k, v] of Object.entries({x: percent(x), width: percent(width), y: high - tall, height: tall, fill: colour(value(b, by) / most), 'aria-label': text})) if (r.getAttribute(k) !== String(v)) r.setAttribute(k, v);
       r.classList.toggle('narrow', wide < narrowest);
+      r.classList.toggle('damaged', !!b.damaged);
       if (wide < narrowest && !old.has(id)) svg.append(r); // above its neighbours
       if (wide < labelled) narrow.push({b, x: (x + width / 2) * w, y: high - tall});
       else {
