@@ -27,7 +27,7 @@ const timesKept = 10
 type times struct {
 	at      time.Time
 	of      []callHistogram
-	refused float64 // calls for want of throughput, those for the limit of a key too
+	refused float64 // calls, by physical partitions and by the limits of logical ones
 }
 
 type callHistogram struct {
@@ -43,7 +43,7 @@ func timesOf(db *engine.DB, at time.Time) times {
 		for k := range m.Metrics[i].Samples {
 			s := &m.Metrics[i].Samples[k]
 			switch m.Metrics[i].Name {
-			case "cleave_throttled_total":
+			case "cleave_throttled_total", "cleave_key_throttled_total":
 				t.refused += s.Value
 			case "cleave_call_duration_seconds":
 				t.of = append(t.of, callHistogram{s.Labels[0], s.Histogram})

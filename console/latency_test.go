@@ -78,7 +78,9 @@ func TestRefusedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := make(map[string]int64)
+	h := Handler(db, nil).(*handler)
+	get[storeView](t, h, "/api/store") // the first sample
+	refused, all := make(map[string]int64), 0.0
 	for i := range 20 {
 		key := engine.StringKey(fmt.Sprintf("k%02d", i))
 		if err := c.SetKeyLimits(t.Context(), key, engine.KeyLimits{Throughput: 1}); err != nil {
@@ -88,10 +90,17 @@ func TestRefusedKeys(t *testing.T) {
 			_, err := c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"a","k":"k%02d"}`, i), nil)
 			if errors.Is(err, engine.ErrThrottled) {
 				refused[key.String()]++
+				all++
 			} else if err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+	h.watcher.due = time.Time{}
+	get[storeView](t, h, "/api/store") // the second one
+	s := h.watcher.last
+	if n := s.point.Throttled * s.at.Sub(s.before.at).Seconds(); n < all-0.01 || n > all+0.01 {
+		t.Errorf("%v calls refused, want %v", n, all)
 	}
 	v := get[keysView](t, Handler(db, nil), "/api/keys?name=limited")
 	if !v.Limited || len(v.Refused) != refusedRows {

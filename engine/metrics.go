@@ -70,17 +70,16 @@ func (db *DB) addHealth(set *metricset.Set, s *Stats, now time.Time) {
 func (db *DB) addWork(set *metricset.Set) {
 	metricset.Add(set, "cleave_scans_total", db.counters.scans.Load())
 	metricset.Add(set, "cleave_queries_total", db.counters.queries.Load())
-	t := &db.times
 	for _, kind := range latency.AllCalls {
-		metricset.Add(set, "cleave_slow_calls_total", t.calls.Slows(kind), kind.String())
-		set.Histogram("cleave_call_duration_seconds", t.calls.Times(kind).Snapshot(), kind.String())
+		metricset.Add(set, "cleave_slow_calls_total", db.times.calls.Slows(kind), kind.String())
+		set.Histogram("cleave_call_duration_seconds", db.times.calls.Times(kind).Snapshot(), kind.String())
 	}
-	set.Histogram("cleave_flush_duration_seconds", t.flushes.Snapshot())
+	set.Histogram("cleave_flush_duration_seconds", db.times.flushes.Snapshot())
 	for i, kind := range rewriteKinds {
-		set.Histogram("cleave_compaction_duration_seconds", t.rewrites[i].Snapshot(), kind)
+		set.Histogram("cleave_compaction_duration_seconds", db.times.rewrites[i].Snapshot(), kind)
 	}
 	for _, kind := range []ReshapeKind{ReshapeSplit, ReshapeMerge, ReshapeMove} {
-		set.Histogram("cleave_reshape_pause_seconds", t.pauses[kind].Snapshot(), kind.String())
+		set.Histogram("cleave_reshape_pause_seconds", db.times.pauses[kind].Snapshot(), kind.String())
 	}
 	metricset.Add(set, "cleave_write_pressure_ratio", db.gate.Fullness())
 	metricset.Add(set, "cleave_buffer_limit_bytes", db.env.Pool.Limit())
@@ -144,6 +143,7 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 // addState adds what Stats does not have of a container.
 func (c *Container) addState(set *metricset.Set, at string) {
 	metricset.Add(set, "cleave_throttled_total", c.throttled.Load(), at)
+	metricset.Add(set, "cleave_key_throttled_total", c.limits.Refused(), at)
 	metricset.Add(set, "cleave_damage", 0, at)
 	c.reindexing.Lock()
 	j := c.reindexing.job

@@ -61,6 +61,8 @@ var catalogue = []*Desc{
 	{"cleave_written_bytes_total", Counter, Bytes, "Keys, ids and documents that writes carried", nil, traffic, ""},
 	{"cleave_throttled_total", Counter, "calls", "Calls that a physical partition refused because it had consumed its share of the throughput", of("container"), traffic,
 		"`Container.Hot` names the hot keys. Raise the throughput, split the partition, or choose a key that spreads the load: see [throughput](throughput.md)."},
+	{"cleave_key_throttled_total", Counter, "calls", "Calls that were refused because their logical partition had consumed its limit", of("container"), traffic,
+		"[The console](console.md) names the keys; `Container.Usage` tells what each has consumed. Raise the limit with `SetKeyLimits`, or let the caller wait as long as the error says."},
 	{"cleave_conflicts_total", Counter, "tries", "Tries of transactions that met a conflict and were begun anew", nil, traffic, "Make transactions shorter, or divide what they all write."},
 	{"cleave_slow_calls_total", Counter, "calls", "Calls that took longer than Options.SlowCall; 0 if that is not set", of("call"), traffic, "The listener's `SlowCall` tells where the time of each went."},
 

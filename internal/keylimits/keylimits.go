@@ -77,8 +77,9 @@ func (r *Rules) metered() bool {
 // Limits are the limits of a container, with what its logical partitions have consumed.
 // The methods are safe for concurrent use; now is the store's uptime.
 type Limits struct {
-	rules atomic.Pointer[state]
-	mu    sync.Mutex // held while the rules change
+	rules   atomic.Pointer[state]
+	mu      sync.Mutex   // held while the rules change
+	refused atomic.Int64 // operations of all logical partitions
 }
 
 // state is what Set has set.
@@ -135,8 +136,15 @@ func (l *Limits) Admit(pk []byte, now time.Duration) time.Duration {
 	if s == nil || s.meters == nil || s.of(pk).Throughput == 0 {
 		return 0
 	}
-	return s.meters.admit(pk, now)
+	wait := s.meters.admit(pk, now)
+	if wait > 0 {
+		l.refused.Add(1)
+	}
+	return wait
 }
+
+// Refused returns how many operations were not admitted.
+func (l *Limits) Refused() int64 { return l.refused.Load() }
 
 // Charge takes the cost of an operation from the bucket of its logical partition.
 func (l *Limits) Charge(pk []byte, ru float64, now time.Duration) {

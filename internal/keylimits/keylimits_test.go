@@ -73,6 +73,9 @@ func TestDebt(t *testing.T) {
 	if c, ok := l.Consumed(pk(1), now); !ok || c.Units != 30 || c.Refused != 2 || c.Wait != 200*time.Millisecond+1 {
 		t.Errorf("%+v, %v", c, ok)
 	}
+	if n := l.Refused(); n != 2 {
+		t.Errorf("%d operations of all keys were not admitted, want 2", n)
+	}
 	set(0)
 	if l.Metered() || l.Admit(pk(1), now) != 0 {
 		t.Error("unlimited, and still metered")
@@ -83,6 +86,9 @@ func TestDebt(t *testing.T) {
 	set(10)
 	if wait := l.Admit(pk(1), now); wait != 0 {
 		t.Errorf("limited again: %v", wait)
+	}
+	if n := l.Refused(); n != 2 {
+		t.Errorf("%d after the limits were lifted, want 2 as before", n)
 	}
 }
 
