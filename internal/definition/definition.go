@@ -189,7 +189,7 @@ func (d *Def) checkKey() error {
 		return fmt.Errorf("%d partition key paths: between 1 and 3", n)
 	case d.Synthetic == nil:
 	case d.Kind != JSON:
-		return errors.New("Synthetic: documents of an opaque container are not read")
+		return errors.New("field Synthetic: documents of an opaque container are not read")
 	case n > 0:
 		return errors.New("both PartitionKey and Synthetic are given")
 	default:

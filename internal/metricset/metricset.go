@@ -63,13 +63,13 @@ func (s *Set) Seconds(name string, d time.Duration, labels ...string) {
 // the given ones. A field is a number, or a time.Duration, which is added in seconds. Any
 // other type is a mistake in the code that Unknown names.
 func (s *Set) Fields(key string, of any, labels ...string) {
-	v := reflect.Indirect(reflect.ValueOf(of))
-	for _, f := range taggedFields(v.Type(), key) {
+	record := reflect.Indirect(reflect.ValueOf(of))
+	for _, f := range taggedFields(record.Type(), key) {
 		at := labels
 		if len(f.labels) > 0 {
 			at = slices.Concat(labels, f.labels)
 		}
-		switch v := v.Field(f.index); {
+		switch v := record.Field(f.index); {
 		case v.Type() == reflect.TypeFor[time.Duration]():
 			s.Seconds(f.metric, time.Duration(v.Int()), at...)
 		case v.CanInt():
