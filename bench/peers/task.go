@@ -92,7 +92,7 @@ const (
 	figureSettle     = "settle_s"
 	figureSlowest    = "slowest_second_per_s"
 	figureDisk       = "disk_share"    // of the documents' bytes
-	figureWritten    = "written_share" // to storage, of the documents' bytes
+	figureWritten    = "written_share" // by the device for all programs, of the documents' bytes
 	figureAnonymous  = "peak_anonymous_mb"
 	figureResident   = "peak_resident_mb"
 	figureLost       = "lost_documents"
@@ -184,7 +184,7 @@ func (j *job) makingCost() time.Duration {
 
 func (j *job) load() (err error) {
 	j.figures[figureMaking] = microseconds(j.makingCost())
-	written := measure.WrittenBytes()
+	written := measure.DeviceWritten(j.Dir)
 	s, err := j.open()
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (j *job) load() (err error) {
 	}
 	j.figures[figureDisk] = float64(disk) / float64(m.bytes)
 	if written >= 0 {
-		j.figures[figureWritten] = float64(measure.WrittenBytes()-written) / float64(m.bytes)
+		j.figures[figureWritten] = float64(measure.DeviceWritten(j.Dir)-written) / float64(m.bytes)
 	}
 	return nil
 }

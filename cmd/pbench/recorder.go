@@ -68,7 +68,8 @@ type sample struct {
 	memory        measure.Memory
 	partitions    []harness.PartitionBounds
 	cpu           time.Duration
-	read, written int64 // by the process from and to storage; -1: unknown
+	read          int64 // by the process from storage; -1: unknown
+	deviceWritten int64 // by the device of the store, for all programs; -1: unknown
 }
 
 // newRecorder makes the files of --out. takes gives it what is looked at each second, of a
@@ -181,8 +182,8 @@ type second struct {
 	Throttled       int64                     `json:"throttled,omitempty"` // operations that were not admitted
 	Expired         int64                     `json:"expired,omitempty"`   // documents that were looked for and had expired
 	ColdReads       int64                     `json:"cold_reads,omitempty"`
-	DeviceRead      *int64                    `json:"device_read_bytes,omitempty"` // by the process, where the system tells
-	DeviceWritten   *int64                    `json:"device_written_bytes,omitempty"`
+	DeviceRead      *int64                    `json:"device_read_bytes,omitempty"`  // by the process, where the system tells
+	DiskWritten     *int64                    `json:"disk_written_bytes,omitempty"` // by the store's device, for all programs, where the system tells
 	CPUSeconds      float64                   `json:"cpu_s,omitempty"`
 	BufferBytes     int64                     `json:"buffer_bytes"`
 	ResidentBytes   int64                     `json:"resident_bytes,omitempty"`
@@ -211,7 +212,7 @@ func (r *recorder) interval(i measure.Interval) {
 		WrittenBytes: d.WrittenBytes, LogBytes: d.LogBytes, Flushes: d.Flushes, FlushBytes: d.FlushBytes, Compactions: d.Compactions, CompactionBytes: d.CompactionBytes,
 		Syncs: d.Syncs, Stalls: d.Stalls, BufferBytes: stats.BufferBytes,
 		StallMicros: harness.Round(harness.Micros(d.PressureWait), 1), Throttled: all.Throttled, Expired: all.Expired, ColdReads: d.ColdReads,
-		DeviceRead: grown(r.last.read, now.read), DeviceWritten: grown(r.last.written, now.written),
+		DeviceRead: grown(r.last.read, now.read), DiskWritten: grown(r.last.deviceWritten, now.deviceWritten),
 		CPUSeconds:    harness.Round((now.cpu - r.last.cpu).Seconds(), 3),
 		ResidentBytes: memory.Resident, AnonymousBytes: memory.Anonymous,
 		Splits: r.splits.fresh, OpsByPlace: i.Tallies.AddPlaces(),

@@ -206,3 +206,26 @@ func TestQuoted(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesOfTheDevice: what the device writes for all programs is drawn beside what the store
+// writes, and is no part of the amplification of the store.
+func TestBytesOfTheDevice(t *testing.T) {
+	written := int64(1 << 30)
+	r := &recorded{seconds: []second{
+		{Repeat: 1, AtS: 1, Seconds: 1, WrittenBytes: 1000, LogBytes: 1500, DiskWritten: &written},
+		{Repeat: 1, AtS: 2, Seconds: 1, WrittenBytes: 1000, LogBytes: 1500, FlushBytes: 1000, DiskWritten: &written},
+	}}
+	lines := amplificationLines([]*recorded{r})
+	if len(lines) != 1 || len(lines[0].Points) != 2 || lines[0].Points[0].Y != 1.5 || lines[0].Points[1].Y != 2 {
+		t.Errorf("amplification: %+v", lines)
+	}
+	for _, l := range byteLines([]*recorded{r}) {
+		if l.Name == "device, for all programs" {
+			if len(l.Points) != 2 || l.Points[1].Y != float64(written) {
+				t.Errorf("%+v", l)
+			}
+			return
+		}
+	}
+	t.Error("no line of the device")
+}

@@ -117,10 +117,10 @@ func figuresOf(runs []*recorded) (list []reportFigure, notes []string) {
 	}
 	byteAxis := chart.Axis{Format: func(n float64) string { return chart.FormatBytes(n) + "/s" }, Step: byteSteps}
 	if lines := byteLines(runs); len(lines) > 0 {
-		add("bytes", "Bytes written and read", "Per second: by the caller, by the engine to its files, and by the process to and from storage, as far as the system tells.", unitBytes, false, byteAxis, lines)
+		add("bytes", "Bytes written and read", "Per second: by the caller, by the engine to its files, and by the device of the store for all programs; what the process read from storage. The last two as far as the system tells.", unitBytes, false, byteAxis, lines)
 	}
 	if lines := amplificationLines(runs); len(lines) > 0 {
-		add("amplification", "Write amplification", "Bytes written for one that the caller wrote, from the beginning to each second.", unitCount, false,
+		add("amplification", "Write amplification", "Bytes that the engine wrote to its files for one that the caller wrote, from the beginning to each second.", unitCount, false,
 			chart.Axis{Format: func(x float64) string { return chart.FormatCount(x) + "×" }}, lines)
 	} else {
 		notes = append(notes, "Nothing was written, so there is no write amplification.")
@@ -217,36 +217,26 @@ func byteLines(runs []*recorded) (lines []chart.Line) {
 		lines = append(lines, r.perSecond("log", chart.Blue, dash, func(s *second) int64 { return s.LogBytes })...)
 		lines = append(lines, r.perSecond("flushes", chart.Sky, dash, func(s *second) int64 { return s.FlushBytes })...)
 		lines = append(lines, r.perSecond("compactions", chart.Amber, dash, func(s *second) int64 { return s.CompactionBytes })...)
-		lines = append(lines, r.perSecond("storage, written", chart.Purple, dash, func(s *second) int64 { return value(s.DeviceWritten) })...)
-		lines = append(lines, r.perSecond("storage, read", chart.Green, dash, func(s *second) int64 { return value(s.DeviceRead) })...)
+		lines = append(lines, r.perSecond("device, for all programs", chart.Purple, dash, func(s *second) int64 { return value(s.DiskWritten) })...)
+		lines = append(lines, r.perSecond("read from storage", chart.Green, dash, func(s *second) int64 { return value(s.DeviceRead) })...)
 	}
 	return lines
 }
 
 func amplificationLines(runs []*recorded) (lines []chart.Line) {
 	for i, r := range runs {
-		var written, engine, device int64
-		known := false
+		var written, engine int64
 		toFiles := chart.Line{Name: r.label("by the engine to files"), Colour: []int{chart.Blue, chart.Orange}[i]}
-		toDevice := chart.Line{Name: r.label("by the process to storage"), Colour: []int{chart.Purple, chart.Amber}[i]}
 		for k := range r.seconds {
 			s := &r.seconds[k]
 			written += s.WrittenBytes
 			engine += s.LogBytes + s.FlushBytes + s.CompactionBytes
-			if s.DeviceWritten != nil {
-				device += *s.DeviceWritten
-				known = true
-			}
 			if written > 0 {
 				toFiles.Points = append(toFiles.Points, chart.Point{X: s.AtS, Y: harness.Round(float64(engine)/float64(written), 3)})
-				toDevice.Points = append(toDevice.Points, chart.Point{X: s.AtS, Y: harness.Round(float64(device)/float64(written), 3)})
 			}
 		}
 		if len(toFiles.Points) > 0 {
 			lines = append(lines, toFiles)
-			if known {
-				lines = append(lines, toDevice)
-			}
 		}
 	}
 	return lines

@@ -214,7 +214,7 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 		takes := func() sample {
 			return sample{
 				stats: t.Store.Stats(), memory: b.mem, partitions: t.Container.Stats().Partitions,
-				cpu: measure.CPUTime(), read: measure.ReadBytes(), written: measure.WrittenBytes(),
+				cpu: measure.CPUTime(), read: measure.ReadBytes(), deviceWritten: measure.DeviceWritten(t.Dir),
 			}
 		}
 		if rec, err = newRecorder(r.Out, b.workload.Name, b.splits, t.Work, takes); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/edit"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/importer"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/space"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/storediff"
 	"github.com/cleavestore/cleave/internal/humanize"
@@ -172,6 +173,16 @@ func TestInfo(t *testing.T) {
 	}
 	if lines := strings.Count(text, "\n"); lines > 40 {
 		t.Errorf("info has %d lines", lines)
+	}
+}
+
+func TestDiskByRaw(t *testing.T) {
+	small := layout.Space{Segments: 300, Log: 1 << 20, Total: 300 + 1<<20}
+	if got := diskByRaw(small, 1000); got != "-, log and other files, 1.00 MiB, are larger than the documents" {
+		t.Errorf("a small store: %s", got)
+	}
+	if got := diskByRaw(small, 2<<20); got != "0.50" {
+		t.Errorf("a larger store: %s", got)
 	}
 }
 

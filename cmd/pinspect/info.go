@@ -56,6 +56,15 @@ type infoReport struct {
 	Damage     []damageInfo    `json:"damage,omitempty"` // parts that cannot be read
 }
 
+// diskByRaw compares what a store takes with its documents. The log and the manifests of a
+// small store are larger than its documents, and hardly grow with them: there is nothing to compare.
+func diskByRaw(disk layout.Space, raw int64) string {
+	if fixed := disk.Total - disk.Segments; fixed > raw {
+		return fmt.Sprintf("-, log and other files, %s, are larger than the documents", humanize.Bytes(fixed))
+	}
+	return formatRatio(disk.Total, raw)
+}
+
 // processFiles is how many segment files the process has open and mapped that looks at
 // the store, and may have.
 type processFiles struct {
@@ -309,7 +318,7 @@ func (r *infoReport) print(out *output) {
 	p.add("segment files", fmt.Sprintf("this process has %s open (%s at most) and %s mapped (%s at most)",
 		humanize.Count(r.Process.Open), humanize.Count(r.Process.MaxOpen), humanize.Count(r.Process.Mapped), humanize.Count(r.Process.MaxMapped)))
 	if r.RawBytes > 0 {
-		p.add("disk / raw", formatRatio(r.Disk.Total, r.RawBytes))
+		p.add("disk / raw", diskByRaw(r.Disk, r.RawBytes))
 	}
 	p.print(out.w)
 	printDamage(out, r.Damage, maxInfoContainers)

@@ -37,10 +37,31 @@ func DiskBytes(dir, except string) (n int64, err error) {
 // unknown: what was not in memory.
 func ReadBytes() int64 { return parseIO(readIO(), "read_bytes") }
 
-// WrittenBytes returns how many bytes this process has caused to be written to
-// storage, -1 if unknown: what it wrote to files, page by page when the pages
-// became dirty, also what was deleted before it reached the device.
-func WrittenBytes() int64 { return parseIO(readIO(), "write_bytes") }
+// DeviceWritten returns how many bytes the block device of the file system of dir has
+// written since the system knows it, for all programs; -1 if unknown: the system does not
+// tell, or the file system has no single device of its own, as btrfs, ZFS and tmpfs.
+//
+// What Linux says of a process alone (write_bytes in /proc/self/io) is no measure of that. It
+// counts a page when the page becomes dirty, and a large page whole: with large pages of
+// 2 MiB a synced write of 500 bytes counts as 2 MiB, though the device writes some KiB.
+func DeviceWritten(dir string) int64 { return parseDevice(readDevice(dir)) }
+
+// sectorBytes is the unit of the statistics of devices, whatever the sectors of the device.
+const sectorBytes = 512
+
+// parseDevice returns the bytes written in the form of /sys/dev/block/X:Y/stat: numbers, of
+// which the seventh counts written sectors.
+func parseDevice(text string) int64 {
+	fields := strings.Fields(text)
+	if len(fields) < 7 {
+		return -1
+	}
+	n, err := strconv.ParseInt(fields[6], 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n * sectorBytes
+}
 
 // parseIO returns the number that a name has in the form of /proc/PID/io: lines "name: 1234".
 func parseIO(text, want string) int64 {

@@ -1,6 +1,11 @@
 package measure
 
-import "os"
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // readMemory returns what the kernel says of this process.
 func readMemory() (Memory, bool) {
@@ -14,6 +19,16 @@ func readMemory() (Memory, bool) {
 // readIO returns what the kernel says of the input and output of this process.
 func readIO() string {
 	text, _ := os.ReadFile("/proc/self/io")
+	return string(text)
+}
+
+// readDevice returns what the kernel says of the block device of the file system of dir.
+func readDevice(dir string) string {
+	var s unix.Stat_t
+	if unix.Stat(dir, &s) != nil {
+		return ""
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/stat", unix.Major(s.Dev), unix.Minor(s.Dev)))
 	return string(text)
 }
 

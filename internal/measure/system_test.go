@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,17 +23,58 @@ func TestParseMemory(t *testing.T) {
 	}
 }
 
-func TestParseWritten(t *testing.T) {
+func TestParseRead(t *testing.T) {
 	for text, want := range map[string]int64{
-		"":                   -1,
-		"rchar: 7\n":         -1,
-		"write_bytes: x\n":   -1,
-		"write_bytes: 100\n": 100,
-		"rchar: 7\nwrite_bytes: 100\ncancelled_write_bytes: 30\n": 100,
+		"":                  -1,
+		"rchar: 7\n":        -1,
+		"read_bytes: x\n":   -1,
+		"read_bytes: 100\n": 100,
+		"rchar: 7\nread_bytes: 100\nwrite_bytes: 30\n": 100,
 	} {
-		if got := parseIO(text, "write_bytes"); got != want {
+		if got := parseIO(text, "read_bytes"); got != want {
 			t.Errorf("%q: %d bytes, want %d", text, got, want)
 		}
+	}
+}
+
+func TestParseDevice(t *testing.T) {
+	for text, want := range map[string]int64{
+		"":                        -1,
+		"1 2 3 4 5 6\n":           -1,
+		"1 2 3 4 5 6 x 8\n":       -1,
+		"1 2 3 4 5 6 -7 8\n":      -1,
+		"  1 2 3 4  5 6 7\n":      7 * 512,
+		"1 2 3 4 5 6 10 8 9 10\n": 5120,
+	} {
+		if got := parseDevice(text); got != want {
+			t.Errorf("%q: %d bytes, want %d", text, got, want)
+		}
+	}
+}
+
+// TestDeviceWritten: a device that the system tells of has written what a sync has made
+// durable.
+func TestDeviceWritten(t *testing.T) {
+	if n := DeviceWritten(filepath.Join(t.TempDir(), "none")); n != -1 {
+		t.Errorf("a directory that is not there: %d", n)
+	}
+	dir := t.TempDir()
+	before := DeviceWritten(dir)
+	file, err := os.Create(filepath.Join(dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, 4<<20) // that no device makes smaller
+	rand.NewChaCha8([32]byte{}).Read(content)
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	switch after := DeviceWritten(dir); {
+	case before < 0 && after != before:
+		t.Errorf("unknown, then %d", after)
+	case before >= 0 && after-before < int64(len(content)):
+		t.Errorf("%d bytes for a file of %d", after-before, len(content))
 	}
 }
 
