@@ -84,8 +84,25 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 	loop := c.db.loops.Enter()
 	defer loop.Leave()
 	call.Leave()
-	l := loader{c: c, sync: sync, progress: opts.Progress}
-	l.stats.Committed = opts.Skip
+	l := loader{c: c, sync: sync}
+	l.Env, l.Enter = &c.db.env, c.db.enterAgain
+	l.Done.Committed = opts.Skip
+	if opts.Progress != nil {
+		l.Tell = func(done physical.LoadProgress) { opts.Progress(LoadStats(done)) }
+	}
+	err = l.run(ctx, docs, &opts)
+	return LoadStats(l.Done), err
+}
+
+// loader applies documents as they come, and leaves the rest to a physical.Load.
+type loader struct {
+	physical.Load
+	c    *Container
+	sync bool
+}
+
+// run loads documents.
+func (l *loader) run(ctx context.Context, docs iter.Seq2[[]byte, error], opts *LoadOptions) error {
 	r := requests.Get().(*request)
 	defer r.release()
 	var index int64
@@ -96,54 +113,29 @@ func (c *Container) Load(ctx context.Context, docs iter.Seq2[[]byte, error], o *
 		}
 		if err == nil {
 			for err = l.add(ctx, r, doc); errors.Is(err, ErrThrottled); err = l.add(ctx, r, doc) {
-				if err = c.db.untilAdmitted(ctx, err); err != nil {
+				if err = l.c.db.untilAdmitted(ctx, err); err != nil {
 					break
 				}
 			}
 		}
 		if err != nil {
-			if commitErr := l.finish(ctx); commitErr != nil {
-				return l.stats, commitErr
+			if commitErr := l.Finish(ctx); commitErr != nil {
+				return commitErr
 			}
-			return l.stats, &InputError{Index: index, Err: err}
+			return &InputError{Index: index, Err: err}
 		}
 		index++
-		l.batch.documents, l.batch.bytes = index, l.batch.bytes+int64(len(doc))
-		if l.batch.bytes >= opts.BatchBytes {
-			if err := l.commit(ctx); err != nil {
-				return l.stats, err
+		if l.Filled(index, int64(len(doc))) >= opts.BatchBytes {
+			if err := l.Commit(ctx); err != nil {
+				return err
 			}
 		}
 	}
 	if index < opts.Skip {
-		return LoadStats{Committed: index}, invalidf("LoadOptions.Skip %d: the input has %d documents", opts.Skip, index)
+		l.Done.Committed = index
+		return invalidf("LoadOptions.Skip %d: the input has %d documents", opts.Skip, index)
 	}
-	return l.stats, l.finish(ctx)
-}
-
-// loader puts documents into the log and the memtables as they come. While one batch
-// waits for the log, the next one is filled.
-type loader struct {
-	c        *Container
-	sync     bool
-	progress func(LoadStats)
-	stats    LoadStats
-	batch    loadBatch  // being filled
-	waiting  *loadBatch // one that waits for the log, nil if none does
-	waited   chan error // how that ended
-}
-
-// loadBatch is what one sync makes durable.
-type loadBatch struct {
-	documents int64 // of the input, up to its end
-	bytes     int64
-	parts     []loaded
-}
-
-// loaded is what a batch wrote to a partition.
-type loaded struct {
-	p      *partition
-	newest physical.Record
+	return l.Finish(ctx)
 }
 
 // add applies one document, unpublished.
@@ -165,7 +157,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	r.precondition, r.ifMatch, r.sync = anything, 0, l.sync
 	p, w, err := l.c.place(ctx, r)
 	if err == nil {
-		l.batch.note(p, w)
+		l.Note(&p.Partition, w)
 	}
 	return err
 }
@@ -184,77 +176,6 @@ func (l *loader) addUnique(ctx context.Context, r *request) error {
 	if err != nil {
 		return aloneError(err)
 	}
-	l.batch.note(p, w)
+	l.Note(&p.Partition, w)
 	return nil
-}
-
-// note adds a record of a partition, newer than those noted before.
-func (b *loadBatch) note(p *partition, w physical.Record) {
-	for i := range b.parts {
-		if b.parts[i].p == p {
-			b.parts[i].newest = w
-			return
-		}
-	}
-	b.parts = append(b.parts, loaded{p, w})
-}
-
-// commit ends the batch: it waits for the batch before, and lets this one wait for
-// the log in the background.
-func (l *loader) commit(ctx context.Context) error {
-	if err := l.settle(); err != nil || l.batch.bytes == 0 {
-		return err
-	}
-	call, err := l.c.db.enterAgain(context.WithoutCancel(ctx))
-	if err != nil {
-		return err
-	}
-	b := l.batch
-	l.waiting, l.batch = &b, loadBatch{}
-	l.waited = make(chan error, 1)
-	go func() {
-		defer call.Leave()
-		l.waited <- b.show(l.c.db)
-	}()
-	return nil
-}
-
-// show waits for the log once, then shows what the batch wrote.
-func (b *loadBatch) show(db *DB) error {
-	var all physical.Record
-	for _, e := range b.parts {
-		all.Pos, all.Need = max(all.Pos, e.newest.Pos), max(all.Need, e.newest.Need)
-	}
-	err := db.env.Await(all.Pos, all.Need)
-	if err == nil {
-		for _, e := range b.parts {
-			err = errors.Join(err, e.p.Publish(e.newest.Seq))
-		}
-	}
-	return err
-}
-
-// settle waits for the batch that waits for the log, and counts it.
-func (l *loader) settle() error {
-	if l.waiting == nil {
-		return nil
-	}
-	b := l.waiting
-	l.waiting = nil
-	if err := <-l.waited; err != nil {
-		return err
-	}
-	l.stats.Committed, l.stats.Bytes, l.stats.Batches = b.documents, l.stats.Bytes+b.bytes, l.stats.Batches+1
-	if l.progress != nil {
-		l.progress(l.stats)
-	}
-	return nil
-}
-
-// finish commits what is left.
-func (l *loader) finish(ctx context.Context) error {
-	if err := l.commit(ctx); err != nil {
-		return err
-	}
-	return l.settle()
 }

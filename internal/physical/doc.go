@@ -14,6 +14,9 @@
 //	append ── put ── NoteLocked │ Env.Await ── publish
 //	      commit lock held      │   no lock
 //
+// A Load does so for many writes at a time: it waits once for a batch of records, and
+// publishes the newest one of each partition.
+//
 // # Succession
 //
 // A split, a merge or a move replaces parents by children (Succession). Until a child has
