@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/readopen"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -85,7 +86,7 @@ func TestReadOnlyBesideRestlessWriter(t *testing.T) {
 	if err == nil {
 		reader.Close()
 	}
-	if !errors.Is(err, errStale) || errors.Is(err, ErrMissing) || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "try again") {
+	if !errors.Is(err, readopen.ErrStale) || errors.Is(err, ErrMissing) || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("opened: %v", err)
 	}
 	if restless.opens < 10 {
