@@ -41,16 +41,15 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 		loop := state.loops.Enter() // a Refresh or Shutdown lets the loop come to its end
 		defer loop.Leave()
 		call.Leave()
-		v := newVerifier(ctx, state)
-		for step := v.files.Manifests; step != nil; step = v.nextStep() {
+		walk := verify.NewWalk(ctx, state.env.FS, state.opts.ReadOnly)
+		for step := range walk.Steps(state.verified, state.logOptions()) {
 			// No call is held while the caller looks at the findings.
-			err = v.take(step)
-			for _, f := range v.found {
-				if !yield(f, nil) {
+			err = state.during(ctx, step)
+			for _, f := range walk.Take() {
+				if !yield(Finding(f), nil) {
 					return
 				}
 			}
-			v.found = v.found[:0]
 			if err != nil {
 				yield(Finding{}, err)
 				return
@@ -59,60 +58,23 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	}
 }
 
-// take runs a step of a verification inside of a call.
-func (v *verifier) take(step func()) error {
-	call, err := v.db.enterAgain(v.ctx)
+// during runs a step of what is under way inside of a call.
+func (db *DB) during(ctx context.Context, step func()) error {
+	call, err := db.enterAgain(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
 	step()
-	return v.ctx.Err()
+	return ctx.Err()
 }
 
-// maxFindings is how many findings of one step are kept.
-const maxFindings = 1000
-
-// verifier is a verification under way.
-type verifier struct {
-	db    *DB
-	ctx   context.Context
-	files *verify.Checker
-	found []Finding           // by the present step
-	seen  map[*partition]bool // they were checked
-	ended bool                // the log was the last step
-}
-
-func newVerifier(ctx context.Context, db *DB) *verifier {
-	v := &verifier{db: db, ctx: ctx, seen: make(map[*partition]bool)}
-	v.files = verify.New(ctx, db.env.FS, db.opts.ReadOnly, v.report)
-	return v
-}
-
-// nextStep returns the next step, nil after the last one: a partition that was not
-// checked yet, also one that has replaced others since, or the log.
-func (v *verifier) nextStep() func() {
-	for _, p := range v.db.partitions() {
-		if !v.seen[p] {
-			v.seen[p] = true
-			return func() { v.files.Partition(&p.Tree, p.c.trees) }
-		}
+// verified returns the partitions that Verify checks.
+func (db *DB) verified() (all []verify.Part) {
+	for _, p := range db.partitions() {
+		all = append(all, verify.Part{Tree: &p.Tree, Siblings: p.c.trees})
 	}
-	if v.ended {
-		return nil
-	}
-	v.ended = true
-	return func() { v.files.Log(v.db.logOptions()) }
-}
-
-// report notes a finding of the present step.
-func (v *verifier) report(file string, offset int64, what string) {
-	switch n := len(v.found); {
-	case n < maxFindings:
-		v.found = append(v.found, Finding{File: file, Offset: offset, What: what})
-	case n == maxFindings:
-		v.found = append(v.found, Finding{File: file, Offset: -1, What: "more findings than are listed"})
-	}
+	return all
 }
 
 // trees yields the trees of the container's partitions.
