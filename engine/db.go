@@ -315,7 +315,7 @@ func (db *DB) prepareClose() error {
 	e.LastSeq = db.log.LastSeq()
 	e.TimeHigh = db.stamps.Newest()
 	e.Marks = db.marks.All()
-	e.LogClosed = append(dropClosed(e.LogClosed, e.LogFirst), closed)
+	e.LogClosed = append(e.NeededLog(), closed)
 	if err := db.storeManifestLocked(e); err != nil {
 		note(err)
 		return first
@@ -331,17 +331,6 @@ func (db *DB) prepareClose() error {
 // log keeps it.
 const smallMemtable = scheduler.SmallMemtable
 
-// dropClosed returns the entries of list for the log files from first on.
-func dropClosed(list []wal.Closed, first uint64) []wal.Closed {
-	var out []wal.Closed
-	for _, c := range list {
-		if c.File >= first {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // beginLog stores that the log begins with a file, unless it begins later already, and
 // drops the files before it.
 func (db *DB) beginLog(first uint64) error {
@@ -351,8 +340,7 @@ func (db *DB) beginLog(first uint64) error {
 		return nil
 	}
 	e := db.storeManifest.state.Edit()
-	e.LogFirst = first
-	e.LogClosed = dropClosed(e.LogClosed, first)
+	e.BeginLog(first)
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}

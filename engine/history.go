@@ -29,42 +29,26 @@ type PartitionRange struct {
 // containers.
 func (c *Container) History() []PastReshape {
 	c = c.now()
-	db := c.db
-	db.storeManifest.Lock()
-	history, partitions := db.storeManifest.state.History, db.storeManifest.state.Partitions
-	db.storeManifest.Unlock()
-	ranges := make(map[uint32]PartitionRange)
-	known := func(id uint32, lo, hi manifest.Bytes) PartitionRange {
-		from, _ := partmap.EPKFromBytes(lo) // they were checked when the manifest was read
-		to, _ := partmap.EPKFromBytes(hi)
-		ranges[id] = PartitionRange{PartitionID(id), from.String(), to.String()}
-		return ranges[id]
-	}
-	for i := range partitions {
-		if p := &partitions[i]; p.Container == c.id {
-			known(p.ID, p.Min, p.Max)
-		}
-	}
+	c.db.storeManifest.Lock()
+	state := c.db.storeManifest.state // edits replace its lists
+	c.db.storeManifest.Unlock()
 	var past []PastReshape
-	for _, r := range history {
-		if r.Container != c.id {
-			continue
-		}
-		one := PastReshape{Kind: r.Kind, Time: time.UnixMilli(r.Time)}
-		for _, p := range r.Parents {
-			one.Parents = append(one.Parents, known(p.ID, p.Min, p.Max))
-		}
-		for _, id := range r.Children {
-			one.Children = append(one.Children, PartitionRange{ID: PartitionID(id)})
-		}
-		past = append(past, one)
-	}
-	for _, one := range past {
-		for i := range one.Children {
-			if found, ok := ranges[uint32(one.Children[i].ID)]; ok {
-				one.Children[i] = found
-			}
-		}
+	for _, r := range state.Lineage(c.id) {
+		past = append(past, PastReshape{Kind: r.Kind, Time: time.UnixMilli(r.Time), Parents: rangesOf(r.Parents), Children: rangesOf(r.Children)})
 	}
 	return past
+}
+
+// rangesOf describes partitions that a manifest names.
+func rangesOf(list []manifest.Former) (all []PartitionRange) {
+	for _, p := range list {
+		r := PartitionRange{ID: PartitionID(p.ID)}
+		if p.Max != nil {
+			lo, _ := partmap.EPKFromBytes(p.Min) // they were checked when the manifest was read
+			hi, _ := partmap.EPKFromBytes(p.Max)
+			r.Min, r.Max = lo.String(), hi.String()
+		}
+		all = append(all, r)
+	}
+	return all
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cleavestore/cleave/internal/atonce"
+	"github.com/cleavestore/cleave/internal/census"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -103,7 +104,7 @@ func (db *DB) open(ctx context.Context) error {
 	e := state.Edit()
 	e.Clean, e.Intents = false, nil
 	e.SeqLimit = nextSeq + sequenceReserve
-	e.LogFirst, e.LogClosed = firstOf(recovery), recovery.Closed
+	e.LogFirst, e.LogClosed = recovery.Begins(), recovery.Closed
 	if err = db.storeManifest.dir.Edit(state, e); err != nil {
 		return err
 	}
@@ -158,26 +159,12 @@ func (db *DB) checkSequences(next uint64) error {
 		if p.c.def.Replicated {
 			continue // replicated containers have sequences of their own
 		}
-		highest := p.Install.FlushedSeq.Load()
-		for _, r := range p.Version.Load().Runs {
-			for _, f := range r.Files {
-				if f.Broken() == nil { // else its properties are not known
-					highest = max(highest, f.Properties().MaxSeq)
-				}
-			}
-		}
+		highest := max(p.Install.FlushedSeq.Load(), census.FileSeq(p.Version.Load()))
 		if highest >= next {
 			return fault.Corrupt(db.env.FS.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "partition %d has sequence %d, the store goes on from %d", p.ID, highest, next)
 		}
 	}
 	return nil
-}
-
-func firstOf(r *wal.Recovery) uint64 {
-	if len(r.Closed) == 0 {
-		return r.NextFile
-	}
-	return r.Closed[0].File
 }
 
 func (db *DB) logOptions() wal.Options {

@@ -11,33 +11,20 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/reshaping"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // openPartitions builds containers and partitions and opens their files.
 func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
-	entries := make(map[uint32][]partmap.Entry)
-	parents := make(map[PartitionID][]PartitionID)
-	for i := range state.Partitions {
-		m := &state.Partitions[i]
-		lo, err := partmap.EPKFromBytes(m.Min)
-		if err != nil {
-			return fmt.Errorf("partition %d: lower boundary: %w", m.ID, err)
-		}
-		hi, err := partmap.EPKFromBytes(m.Max)
-		if err != nil {
-			return fmt.Errorf("partition %d: upper boundary: %w", m.ID, err)
-		}
-		for _, id := range m.Parents {
-			parents[PartitionID(m.ID)] = append(parents[PartitionID(m.ID)], PartitionID(id))
-		}
-		entries[m.Container] = append(entries[m.Container], partmap.Entry{ID: PartitionID(m.ID), Range: partmap.Range{Min: lo, Max: hi}})
+	entries, err := state.Entries()
+	if err != nil {
+		return err
 	}
 	containers := make(map[string]*Container, len(state.Containers))
 	db.containers.Store(cowmap.New(containers))
 	var all []*partition
 	for i := range state.Containers {
-		c, err := db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
+		var c *Container
+		c, err = db.newContainer(&state.Containers[i], entries[state.Containers[i].ID])
 		if err != nil && !errors.Is(err, ErrTooNew) {
 			err = fault.Corrupt(db.env.FS.Path(manifest.Name(db.storeManifest.dir.Generation())), 0, "%w", err)
 		}
@@ -46,11 +33,13 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		}
 		containers[c.name] = c
 		for _, p := range c.routing.Load().parts {
-			p.Parents = parents[p.ID]
+			for _, id := range state.Partition(uint32(p.ID)).Parents {
+				p.Parents = append(p.Parents, PartitionID(id))
+			}
 			all = append(all, p)
 		}
 	}
-	if err := db.openAll(ctx, all); err != nil {
+	if err = db.openAll(ctx, all); err != nil {
 		return err
 	}
 	db.env.AdoptSeed(reshaping.Trees(physicals(all)))

@@ -46,8 +46,11 @@ func TestRoundTrip(t *testing.T) {
 
 	got, rec := mustReplay(t, fs, st, o)
 	wantEntries(t, got, want)
-	if rec.LastSeq != 14 || rec.NextFile != 2 || rec.TornFile != 0 || rec.Records != int64(len(want)) {
+	if rec.LastSeq != 14 || rec.NextFile != 2 || rec.TornFile != 0 || rec.Records != int64(len(want)) || rec.Begins() != 1 {
 		t.Errorf("recovery %+v", rec)
+	}
+	if _, none := mustReplay(t, newMem(t), State{}, o); none.Begins() != none.NextFile {
+		t.Errorf("an empty log begins with file %d, want %d", none.Begins(), none.NextFile)
 	}
 	// The note of Close protects all of the file; without it the records are the same.
 	got, _ = mustReplay(t, fs, State{}, o)

@@ -31,6 +31,15 @@ type Recovery struct {
 	Dropped Dropped
 }
 
+// Begins returns the number of the file with which the log begins, once Create has made its
+// file.
+func (r *Recovery) Begins() uint64 {
+	if len(r.Closed) == 0 {
+		return r.NextFile
+	}
+	return r.Closed[0].File
+}
+
 // FileState is a log file of an earlier run.
 type FileState struct {
 	Number  uint64

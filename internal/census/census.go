@@ -68,6 +68,17 @@ func Files(v *lsm.Version) func(yield func(*lsm.File) bool) {
 	}
 }
 
+// FileSeq returns the highest sequence of the versions in files that can be read, 0 if there
+// are none.
+func FileSeq(v *lsm.Version) (highest uint64) {
+	for f := range Files(v) {
+		if f.Broken() == nil {
+			highest = max(highest, f.Properties().MaxSeq)
+		}
+	}
+	return highest
+}
+
 // Stale counts the files without an index for a policy, and their bytes. Those that are
 // set aside are not counted: damage is that of one of them, nil if there is none.
 func Stale(v *lsm.Version, policy *index.Compiled) (files int, bytes int64, damage error) {

@@ -90,6 +90,24 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestFileSeq: the highest sequence is that of all files together. Memtables do not count, nor
+// does a file that cannot be opened.
+func TestFileSeq(t *testing.T) {
+	s := lsmtest.New(t, 16<<20)
+	tree := s.Tree()
+	s.Put(tree, partmap.String("k"), "a", item.Version{Body: make([]byte, 10)})
+	v := *tree.Version.Load()
+	if got := FileSeq(&v); got != 0 {
+		t.Errorf("without files: %d", got)
+	}
+	fs := vfs.NewMem()
+	broken := &lsm.File{Reader: segment.Damaged("d", errors.New("broken"), item.Key{}, item.Key{}), Name: "d"}
+	v.SetRuns([]*lsm.Run{{Files: []*lsm.File{written(t, fs, "a", 3, 0), written(t, fs, "b", 6, 2)}}, {Files: []*lsm.File{written(t, fs, "c", 5, 0), broken}}})
+	if got := FileSeq(&v); got != 8 {
+		t.Errorf("%d, want 8", got)
+	}
+}
+
 // TestStale: files without an index for a policy are counted, but those that are set aside
 // give their damage.
 func TestStale(t *testing.T) {
