@@ -23,8 +23,12 @@ type BackupInfo struct {
 	Files  []BackupFile `json:"files"`            // segment files that belong to it, by number
 }
 
-// BackupFile is a segment file that belongs to a backup. Its fields are Number, Size, in
-// bytes, FooterCRC, and Carried: the stream has it, not that of a parent.
+// BackupFile is a segment file that belongs to a backup:
+//
+//	Number    uint64 `json:"number"`
+//	Size      int64  `json:"size"` // bytes
+//	FooterCRC uint32 `json:"footer_crc"`
+//	Carried   bool   `json:"carried"` // the stream has it, not that of a parent
 type BackupFile = backup.File
 
 // BackupOptions are the options of a backup. Nil means none.

@@ -9,8 +9,11 @@ import (
 // ChangePosition is a place in the change feed of a container. For each part of the key space
 // it has the sequence up to which everything was shown. It does not depend on how the
 // container is stored, so it stays valid through splits, merges and restarts. It is
-// immutable. The zero ChangePosition is FromStart. Its methods are String, the text that
-// ParsePosition reads, MarshalText and UnmarshalText.
+// immutable. The zero ChangePosition is FromStart. String returns what ParsePosition reads:
+//
+//	func (ChangePosition) String() string
+//	func (ChangePosition) MarshalText() ([]byte, error)
+//	func (*ChangePosition) UnmarshalText(text []byte) error
 type ChangePosition = feed.Position
 
 // FromStart returns the position before the first change.

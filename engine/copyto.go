@@ -49,8 +49,11 @@ type CopyJob struct {
 }
 
 // CollisionError says that two items with one id, of different logical partitions, would
-// become one under the new partition key. It matches ErrExists. Its fields are ID, Key, the
-// new partition key, and From, the two present ones.
+// become one under the new partition key. It comes as a *CollisionError, and matches ErrExists.
+//
+//	ID   string
+//	Key  PartitionKey    // the new one
+//	From [2]PartitionKey // the present ones
 type CollisionError = copypass.CollisionError
 
 // CopyTo copies the container's documents into a new container, for instance with another

@@ -110,35 +110,54 @@ var (
 	ErrLocked         = fault.ErrLocked         // another owner has the store open
 )
 
-// CorruptionError reports damaged bytes in a file. It matches ErrCorrupt. Its fields are
-// File, the path as it was opened, Offset, the byte at which the damaged structure begins,
-// and Err, the cause.
+// CorruptionError reports damaged bytes in a file. It comes as a *CorruptionError, and
+// matches ErrCorrupt.
+//
+//	File   string // path, as it was opened
+//	Offset int64  // byte at which the damaged structure begins
+//	Err    error  // cause
 type CorruptionError = fault.CorruptionError
 
-// IOError reports a file-system call that failed. It matches ErrDiskFull, ErrResource or
-// ErrMissing if that is the cause, else ErrIO. Its fields are Op, the name of the call,
-// File, Offset, -1 where the call has none, and Err, the cause.
+// IOError reports a file-system call that failed. It comes as an *IOError, and matches
+// ErrDiskFull, ErrResource or ErrMissing if that is the cause, else ErrIO.
+//
+//	Op     string // name of the call
+//	File   string // path
+//	Offset int64  // -1: the call has none
+//	Err    error  // cause
 type IOError = fault.IOError
 
-// LimitError reports a size over its limit. It matches ErrTooLarge or
-// ErrLogicalPartitionFull. Its fields are What, what was measured, Size and Limit, Unit,
-// "" for bytes, and Kind, the error that it matches. A JSON document that is too large is
-// a *DocumentError instead.
+// LimitError reports a size over its limit. It comes as a *LimitError. A JSON document that
+// is too large is a *DocumentError instead.
+//
+//	What  string // what was measured
+//	Size  int64
+//	Limit int64
+//	Unit  string // of Size and Limit; "": bytes
+//	Kind  error  // ErrTooLarge or ErrLogicalPartitionFull, which it matches
 type LimitError = fault.LimitError
 
-// DocumentError says why and at which byte a document was refused. Its fields are Offset,
-// the byte at which the trouble is, Path, of the value or member there, as in "/tags/3/name",
-// "" for the root, Kind, what is wrong in general, and Msg, what exactly.
+// DocumentError says why a document was refused. It comes as a *DocumentError.
+//
+//	Offset int    // byte of the document at which the trouble is
+//	Path   string // of the value or member there, as in "/tags/3/name"; "": the root
+//	Kind   error  // what is wrong in general
+//	Msg    string // what exactly
 type DocumentError = jsondoc.Error
 
-// TriggerError says which trigger has failed; nothing was written. It matches what Err
-// matches. Its fields are Name and Type, of the trigger, Err, what Run returned, or
-// ErrTriggerPanic with the value of the panic, and Stack, of a panic.
+// TriggerError says which trigger has failed; nothing was written. It comes as a
+// *TriggerError, and matches what Err matches.
+//
+//	Name  string // of the trigger
+//	Type  TriggerType
+//	Err   error  // what Run returned, or ErrTriggerPanic with the value of the panic
+//	Stack []byte // of a panic
 type TriggerError = trigger.Error
 
 // PositionExpiredError says that a feed of all versions cannot go on from its position. It
-// matches ErrPositionExpired. Its field Oldest is the oldest ChangePosition after which no
-// version was dropped yet.
+// comes as a *PositionExpiredError, and matches ErrPositionExpired.
+//
+//	Oldest ChangePosition // the oldest one after which no version was dropped yet
 type PositionExpiredError = feed.ExpiredError
 
 func invalidf(format string, args ...any) error {

@@ -24,9 +24,13 @@ import (
 // changed while it is used.
 type Patch struct{ of docpatch.Patch }
 
-// PatchError tells which change of a patch could not be made. It matches ErrInvalid. Its
-// fields are Index, of the change in the patch, from 0, Op, "set", "add", "replace",
-// "remove", "increment" or "move", Path, and Err, the cause.
+// PatchError tells which change of a patch could not be made. It comes as a *PatchError, and
+// matches ErrInvalid.
+//
+//	Index int    // of the change in the patch, from 0
+//	Op    string // "set", "add", "replace", "remove", "increment" or "move"
+//	Path  string
+//	Err   error // cause
 type PatchError = docpatch.Error
 
 // Set puts a value at path, whether or not there is one.

@@ -96,8 +96,12 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 	return q, nil
 }
 
-// QuerySyntaxError says why a text is no query, and at which position. Its fields are Offset,
-// the byte of the text, Line and Column, from 1, in characters, and Msg.
+// QuerySyntaxError says why a text is no query. It comes as a *QuerySyntaxError.
+//
+//	Offset int // byte of the text
+//	Line   int // from 1
+//	Column int // from 1, in characters
+//	Msg    string
 type QuerySyntaxError = query.SyntaxError
 
 // compile checks the query.

@@ -30,6 +30,8 @@ type Trigger struct {
 }
 
 // TriggerType says when a trigger runs: PreTrigger or PostTrigger.
+//
+//	func (TriggerType) String() string
 type TriggerType = trigger.Type
 
 // Types of triggers.
@@ -39,6 +41,8 @@ const (
 )
 
 // TriggerOperation is a set of what writes do: OnCreate|OnReplace.
+//
+//	func (TriggerOperation) String() string // create or replace
 type TriggerOperation = trigger.Operations
 
 // What writes do.
