@@ -3,27 +3,12 @@ package engine
 import (
 	"errors"
 
+	"github.com/cleavestore/cleave/internal/census"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/manifest"
 )
 
 // bears says whether the store sets aside what cannot be read for this reason.
 func (db *DB) bears(why error) bool { return db.bearing && why != nil && lsm.Unreadable(why) }
-
-// asideStill says whether the newest manifests still name everything that this open set
-// aside. A writer beside a ReadOnly open may have replaced it meanwhile.
-func (db *DB) asideStill() bool {
-	state, err := manifest.LoadNewest[manifest.Store](db.env.FS, ".", manifest.StoreKind)
-	if err != nil {
-		return false
-	}
-	for _, p := range db.partitions() {
-		if p.Version.Load().FilesAside() > 0 && (state.Partition(uint32(p.ID)) == nil || !p.AsideStill()) {
-			return false
-		}
-	}
-	return true
-}
 
 // tellAside logs why a file of the partition, or all of it, was set aside, and sends the
 // event.
@@ -56,12 +41,8 @@ type Damage struct {
 func (p *partition) damages() (all []Damage) {
 	v, release := p.PinVersion()
 	defer release()
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			why := f.Damage.Load()
-			if why == nil {
-				continue
-			}
+	for f := range census.Files(v) {
+		if why := f.Damage.Load(); why != nil {
 			all = append(all, p.damageOf(f, f.Aside.Load(), *why))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/readopen"
+	"github.com/cleavestore/cleave/internal/reshaping"
 )
 
 // openReadOnly reads a consistent past state without taking the lock, beside a writer that
@@ -41,7 +42,7 @@ func (u unlocked) Read(ctx context.Context, aside bool) error {
 		return err
 	}
 	db.tellDropped(recovery)
-	if aside && !db.asideStill() {
+	if aside && !readopen.AsideStill(db.env.FS, reshaping.Trees(physicals(db.partitions()))) {
 		return readopen.ErrStale
 	}
 	return nil

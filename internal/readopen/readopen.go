@@ -130,3 +130,18 @@ func samePartitions(read, now *manifest.Store) bool {
 	}
 	return true
 }
+
+// AsideStill says whether the newest manifests still name everything that was set aside in
+// the trees of a state.
+func AsideStill(fs vfs.FS, trees []*lsm.Tree) bool {
+	now, err := manifest.LoadNewest[manifest.Store](fs, ".", manifest.StoreKind)
+	if err != nil {
+		return false
+	}
+	for _, t := range trees {
+		if t.Version.Load().FilesAside() > 0 && (now.Partition(uint32(t.ID)) == nil || !t.AsideStill()) {
+			return false
+		}
+	}
+	return true
+}

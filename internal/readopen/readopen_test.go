@@ -10,8 +10,12 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/segment"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -177,6 +181,55 @@ func TestCheckLog(t *testing.T) {
 	}
 	if err := CheckLog(vfs.NewMem(), &read, &wal.Recovery{}); !errors.Is(err, fault.ErrMissing) {
 		t.Errorf("without a manifest: %v", err)
+	}
+}
+
+// TestAsideStill: what was set aside must be in the newest manifests. A partition with nothing
+// set aside need not be there.
+func TestAsideStill(t *testing.T) {
+	mem := vfs.NewMem()
+	s := lsmtest.New(t, 16<<20)
+	s.Env.FS = mem
+	tree := s.Tree()
+	tree.ID, tree.Dir = 7, manifest.PartitionDir(7)
+	trees := []*lsm.Tree{tree}
+	if AsideStill(mem, trees) {
+		t.Error("without a manifest")
+	}
+	state := storeWith(1, 7)
+	store := manifest.NewDir(mem, ".", manifest.StoreKind)
+	must(t, store.Store(&state))
+	if !AsideStill(mem, trees) {
+		t.Error("nothing is set aside")
+	}
+	file := &lsm.File{Reader: segment.Damaged("a.seg", fault.ErrCorrupt, item.Key{}, item.Key{}), Ref: manifest.File{Number: 4}}
+	file.Aside.Store(true)
+	whole := tree.Version.Load()
+	damaged := *whole
+	damaged.SetRuns([]*lsm.Run{{Files: []*lsm.File{file}}})
+	tree.Version.Store(&damaged)
+	defer tree.Version.Store(whole)
+	must(t, vfs.MkdirSync(mem, manifest.PartitionsDir))
+	must(t, vfs.MkdirSync(mem, tree.Dir))
+	dir := manifest.NewDir(mem, tree.Dir, manifest.PartitionKind)
+	files := manifest.Files{StoreID: state.StoreID, Partition: 7, Runs: []manifest.Run{{Files: []manifest.File{{Number: 4, Size: 1, Min: manifest.Bytes{0}, Max: manifest.Bytes{0xff}}}}}}
+	must(t, dir.Store(&files))
+	if !AsideStill(mem, trees) {
+		t.Error("the manifest names the file")
+	}
+	files.Runs = nil
+	must(t, dir.Store(&files))
+	if AsideStill(mem, trees) {
+		t.Error("the manifest names the file no more")
+	}
+	state.Partitions[0].ID = 8
+	must(t, store.Store(&state))
+	if AsideStill(mem, trees) {
+		t.Error("the partition is gone")
+	}
+	tree.Version.Store(whole)
+	if !AsideStill(mem, trees) {
+		t.Error("nothing of the partition is set aside")
 	}
 }
 
