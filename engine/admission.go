@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -89,14 +90,17 @@ func (c *Container) refusal(from origin) error {
 }
 
 // takesLocked returns why the partition takes no writes from there: lsm.ErrMoved if
-// others have replaced it. The commit lock is held: what replaces the partition, and a
+// others have replaced it, ErrUntested if its limit must be tested. The commit lock is held: what replaces the partition, and a
 // CopyJob that takes the container's place, first say so and then take that lock.
-func (p *partition) takesLocked(from origin) error {
+func (p *partition) takesLocked(from origin, counted *keysizes.Counted) error {
 	if p.Dropped.Load() {
 		return p.gone()
 	}
 	if !p.c.takes(from) {
 		return p.c.refusal(from)
+	}
+	if from != fromEntry && !p.sizes.Tested(counted) {
+		return keysizes.ErrUntested
 	}
 	return nil
 }

@@ -238,7 +238,7 @@ func (a *application) try(ctx context.Context) (physical.Record, error) {
 	}
 	p.Commit.Lock()
 	defer p.Commit.Unlock()
-	if err := p.takesLocked(fromEntry); err != nil {
+	if err := p.takesLocked(fromEntry, nil); err != nil {
 		return physical.Record{}, err
 	}
 	if a.skipped = a.index <= p.Commit.Applied.Index; a.skipped {

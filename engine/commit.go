@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 
+	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -39,7 +40,7 @@ var errFilesChanged = errors.New("set of files changed")
 // the partition, is shown before.
 func (p *partition) refuse(err error, rests physical.Record) error {
 	switch {
-	case err == errFilesChanged:
+	case err == errFilesChanged, err == keysizes.ErrUntested:
 		return nil
 	case err == wal.ErrNoFile:
 		return p.db.env.MakeLogFile()

@@ -217,17 +217,14 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) (physical.Record, e
 	p.db.waited(since, &u.on.locked)
 	w, err := p.applyBatchLocked(u)
 	p.Commit.Unlock()
-	if err != nil {
-		u.counted.TakeBack()
-	}
+	u.counted.End(err == nil, false)
 	return w, err
 }
 
 // measureBatch is measure for a batch whose documents have size bytes. Of several
 // operations on one item, only the last one counts.
 func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) error {
-	u.counted = keysizes.Counted{}
-	if p.sizes.Small(size) {
+	if p.sizes.Small(&u.counted, size) {
 		return nil
 	}
 	size = 0
@@ -255,7 +252,7 @@ func (p *partition) measureBatch(ctx context.Context, u *commit, size int64) err
 
 // applyBatchLocked does steps 3 to 5. The commit lock is held.
 func (p *partition) applyBatchLocked(u *commit) (physical.Record, error) {
-	if err := p.takesLocked(fromCaller); err != nil {
+	if err := p.takesLocked(fromCaller, &u.counted); err != nil {
 		return physical.Record{}, err
 	}
 	if rests, err := p.judgeBatchLocked(u); err != nil {

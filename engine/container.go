@@ -233,7 +233,7 @@ func (c *Container) newPartition(e partmap.Entry) *partition {
 	p.Init(&c.db.env, &c.family, e)
 	p.Purgeable = p.purgeableAt
 	p.SplitQueued = func() bool { return p.queued.Load() != nil }
-	p.sizes.Tree, p.sizes.Rules = &p.Tree, &c.keySizes
+	p.sizes.Tree, p.sizes.Rules, p.sizes.Applying = &p.Tree, &c.keySizes, &p.Commit
 	return p
 }
 

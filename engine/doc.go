@@ -124,7 +124,7 @@
 //	Container.reindexing  the index job
 //	DB.storeManifest      the store manifest
 //	DB.pins *             sequences that readers have pinned
-//	keysizes.counting     the size of one logical partition, while it is counted
+//	keysizes.counting     the size of one logical partition, until the write that is counted is made
 //	partition.commit *    the commit lock: order of writes; several: in key order
 //	partition.versionMu * changes of the version that readers load
 //

@@ -30,6 +30,9 @@ type PartitionContent struct {
 // versions that the export reads are kept until it ends. Errors of w are returned
 // unchanged.
 func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Writer) (PartitionContent, error) {
+	if w == nil {
+		return PartitionContent{}, invalidf("ExportPartition: no writer is given")
+	}
 	c, call, err := c.enterNewest(ctx)
 	if err != nil {
 		return PartitionContent{}, err

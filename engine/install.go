@@ -62,6 +62,9 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 	if !c.def.Replicated {
 		return PartitionContent{}, invalidf("InstallPartition: container %q is not replicated", c.name)
 	}
+	if r == nil {
+		return PartitionContent{}, invalidf("InstallPartition: no reader is given")
+	}
 	in := installation{c: c, db: c.db}
 	if err := in.run(ctx, r); err != nil {
 		return PartitionContent{}, fmt.Errorf("install a partition: %w", err)

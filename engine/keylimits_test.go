@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,5 +266,97 @@ func TestKeyLimitsAllocateNothing(t *testing.T) {
 	must(t, s.c.SetDefaultKeyLimits(ctx, KeyLimits{Throughput: 1e6}))
 	if after := read(); after != before {
 		t.Errorf("%v allocations, %v without limits", after, before)
+	}
+}
+
+// TestKeyLimitOvertaken: a write that is overtaken while nothing needs to be counted yet is
+// counted before it is made.
+func TestKeyLimitOvertaken(t *testing.T) {
+	ctx := context.Background()
+	o := testOptions(vfs.NewMem())
+	var overtake func()
+	o.lookedAhead = func() {
+		if f := overtake; f != nil {
+			overtake = nil
+			f()
+		}
+	}
+	db, _ := openStore(t, o)
+	write := map[string]func(c *Container, id string) error{
+		"create": func(c *Container, id string) error { return second(c.Create(ctx, documentOf(id, "a", 600), nil)) },
+		"batch": func(c *Container, id string) error {
+			b := c.NewBatch(StringKey("a"))
+			must(t, b.Create(documentOf(id, "a", 600), nil))
+			return second(c.Commit(ctx, b))
+		},
+	}
+	for name, create := range write {
+		c, err := db.CreateContainer(ctx, name, ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{LogicalPartitionBytes: 1000}})
+		must(t, err)
+		overtake = func() { must(t, create(c, "1")) }
+		if err = create(c, "2"); !errors.Is(err, ErrLogicalPartitionFull) {
+			t.Errorf("%s: 1,200 bytes in a logical partition of 1,000: %v", name, err)
+		}
+	}
+}
+
+// TestKeyLimitTogether: many writers at once to logical partitions that become full, with
+// deletes of whole ones between. None is ever over its limit, and in the end a document that
+// just fits is accepted.
+func TestKeyLimitTogether(t *testing.T) {
+	ctx := context.Background()
+	for _, ttl := range []time.Duration{0, time.Hour} {
+		_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: ttl, Limits: ContainerLimits{LogicalPartitionBytes: 10_000}})
+		exact := func(k string) int64 {
+			u, err := c.Usage(ctx, StringKey(k), &UsageOptions{Exact: true})
+			must(t, err)
+			if u.Bytes > 10_000 {
+				t.Errorf("%s has %d bytes of 10,000", k, u.Bytes)
+			}
+			return u.Bytes
+		}
+		keys := []string{"a", "b"}
+		var writers sync.WaitGroup
+		for g := range 32 {
+			writers.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(g)))
+				for range 60 {
+					k, id := keys[rng.IntN(2)], fmt.Sprint(rng.IntN(40))
+					var err error
+					switch rng.IntN(20) {
+					case 0:
+						err = c.Delete(ctx, StringKey(k), id, nil)
+					case 1:
+						err = c.DeleteLogicalPartition(ctx, StringKey(k), nil)
+					case 2, 3:
+						b := c.NewBatch(StringKey(k))
+						must(t, b.Upsert(documentOf(id, k, 100+rng.IntN(900)), nil))
+						_, err = c.Commit(ctx, b)
+					default:
+						_, err = c.Upsert(ctx, documentOf(id, k, 100+rng.IntN(900)), nil)
+					}
+					if err != nil && !errors.Is(err, ErrLogicalPartitionFull) && !errors.Is(err, ErrNotFound) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		writers.Wait()
+		for _, k := range keys {
+			for i := 0; exact(k) > 9_900; i++ {
+				if err := c.Delete(ctx, StringKey(k), fmt.Sprint(i), nil); !errors.Is(err, ErrNotFound) {
+					must(t, err)
+				}
+			}
+			for i := 0; exact(k) < 9_900; i++ {
+				must(t, second(c.Upsert(ctx, documentOf(fmt.Sprint("new", i), k, int(min(900, 9_950-exact(k)))), nil)))
+			}
+			left := int(10_000 - exact(k))
+			must(t, second(c.Create(ctx, documentOf("z", k, 50), nil)))
+			if err := second(c.Upsert(ctx, documentOf("z", k, left+1), nil)); !errors.Is(err, ErrLogicalPartitionFull) {
+				t.Errorf("%s: a byte too many: %v", k, err)
+			}
+			must(t, second(c.Upsert(ctx, documentOf("z", k, left), nil)))
+		}
 	}
 }

@@ -28,8 +28,8 @@ var ErrWrongParent = backup.ErrParent
 // restore is under way or was broken off: then it may be removed); *CorruptionError with
 // the offset in r; ErrWrongParent; ErrTooNew; *IOError, ErrDiskFull.
 func Restore(ctx context.Context, r io.Reader, dir string) error {
-	if dir == "" {
-		return invalidf("Restore: no directory is named")
+	if dir == "" || r == nil {
+		return invalidf("Restore: no directory is named, or no reader is given")
 	}
 	full, err := filepath.Abs(dir)
 	if err != nil {
@@ -48,6 +48,9 @@ func Restore(ctx context.Context, r io.Reader, dir string) error {
 // VerifyBackup reads r to its end, checks the backups in it as Restore does, and
 // returns their descriptions. The first backup may be an incremental one.
 func VerifyBackup(ctx context.Context, r io.Reader) ([]BackupInfo, error) {
+	if r == nil {
+		return nil, invalidf("VerifyBackup: no reader is given")
+	}
 	read, err := backup.Verify(ctx, r)
 	var all []BackupInfo
 	for i := range read {

@@ -306,25 +306,20 @@ func (p *partition) apply(ctx context.Context, r *request) (w physical.Record, e
 		p.db.waited(since, &r.on.locked)
 		w, err = p.applyLocked(r, &ahead)
 		p.Commit.Unlock()
+		r.counted.End(err == nil, r.key.OfPartition())
 		if err == nil {
-			break
+			return w, nil
 		}
-		r.counted.TakeBack()
 		if err = p.refuse(err, w); err != nil {
 			return physical.Record{}, err
 		}
 	}
-	if r.key.OfPartition() {
-		p.sizes.Forget(r.key.PK)
-	}
-	return w, nil
 }
 
 // measure tests the request against the limit of its logical partition, and counts it.
 func (p *partition) measure(ctx context.Context, r *request) error {
-	r.counted = keysizes.Counted{}
 	size := int64(len(r.ver.Body))
-	if p.sizes.Small(size) {
+	if p.sizes.Small(&r.counted, size) {
 		return nil
 	}
 	return p.sizes.Count(ctx, &r.counted, &r.key, size, func() (int64, error) { return p.sizes.OfItem(&r.key) })
@@ -333,7 +328,7 @@ func (p *partition) measure(ctx context.Context, r *request) error {
 // applyLocked does steps 3 to 5. The record that comes with an error is what the error
 // rests on: see refuse. The commit lock is held.
 func (p *partition) applyLocked(r *request, ahead *presentVersion) (physical.Record, error) {
-	if err := p.takesLocked(r.from); err != nil {
+	if err := p.takesLocked(r.from, &r.counted); err != nil {
 		return physical.Record{}, err
 	}
 	if r.conditional() {

@@ -266,6 +266,54 @@ func TestRunbook(t *testing.T) {
 	}
 }
 
+var (
+	stepsOf  = regexp.MustCompile("[Ss]teps of\\s+`([a-z/]+\\.go)`")
+	docStep  = regexp.MustCompile(`(?m)^(\d+)\. `)
+	codeStep = regexp.MustCompile(`(?m)^\s*//\s+(\d+)\. `)
+)
+
+// TestSteps: a protocol on the page about crashes has as many steps as the comment in the
+// file that the page names.
+func TestSteps(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/crash-safety.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocols := 0
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		m := stepsOf.FindStringSubmatch(section)
+		if m == nil {
+			continue
+		}
+		protocols++
+		title, _, _ := strings.Cut(section, "\n")
+		code, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m[1])))
+		if err != nil {
+			t.Errorf("%s: %v", title, err)
+			continue
+		}
+		if page, source := rising(docStep, section), rising(codeStep, string(code)); page == 0 || page != source {
+			t.Errorf("%s: the page has %d steps, the comment in %s %d", title, page, m[1], source)
+		}
+	}
+	if protocols < 9 {
+		t.Errorf("%d protocols found", protocols)
+	}
+}
+
+// rising counts the numbers 1, 2, 3 … with which lines begin, up to the first that does
+// not follow.
+func rising(number *regexp.Regexp, text string) int {
+	n := 0
+	for _, m := range number.FindAllStringSubmatch(text, -1) {
+		if m[1] != fmt.Sprint(n+1) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // newChecker makes a checker that knows what pages use.
 func newChecker(t *testing.T) *doctest.Checker {
 	t.Helper()

@@ -80,7 +80,7 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 		Partitions: c.Partitions, TargetBytes: int64(c.Target), Growth: float64(c.Growth), Throughput: c.Throughput,
 		Top: c.Top, MaxKeys: c.MaxKeys, Proposed: len(keys) == 0,
 	}
-	s := &inputs{names: c.Inputs, container: c.Container, limit: c.Limit, stdin: env.stdin, line: env.newLine()}
+	s := &inputs{names: c.Inputs, container: c.Container, limit: c.Limit, stdin: cli.Input(ctx, env.stdin), line: env.newLine()}
 	defer s.line.Clear()
 	report := adviseReport{header: newHeader("advice"), Inputs: c.Inputs, Proposed: options.Proposed, showKeys: c.ShowKeys}
 	if report.Proposed {

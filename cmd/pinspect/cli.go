@@ -95,7 +95,7 @@ func execute(ctx context.Context, args []string, env *environment) int {
 		kong.Writers(env.stdout, env.stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env, out),
-		kong.Bind(&command.Environment{Stdin: env.stdin, Stdout: out.w, Stderr: env.stderr, Line: env.newLine(), V: jsonVersion}),
+		kong.Bind(&command.Environment{Stdin: cli.Input(ctx, env.stdin), Stdout: out.w, Stderr: env.stderr, Line: env.newLine(), V: jsonVersion}),
 		kong.ExplicitGroups([]kong.Group{{Key: "change", Title: "Commands that change a store:"}}),
 	)
 	if flushErr := out.w.Flush(); flushErr != nil && (err == nil || errors.Is(err, errFound) || errors.As(err, new(command.DiffersError))) {

@@ -35,6 +35,7 @@ func TestBadInput(t *testing.T) {
 	f(cli.ExitUsage, `"nowhere"`, "export", s.dir, "nowhere")
 	f(cli.ExitUsage, `"nowhere"`, "tree", s.dir, "--container", "nowhere")
 	f(cli.ExitUsage, `"nowhere"`, "partitions", s.dir, "--container", "nowhere")
+	f(cli.ExitUsage, "named by --container", "advise", s.dir, "cities", "--container", "cities")
 	f(cli.ExitUsage, "99", "segments", s.dir, "--partition", "99")
 	f(cli.ExitUsage, "99", "partitions", s.dir, "--container", "cities", "--partition", "99")
 	f(cli.ExitUsage, "quotes", "get", s.dir, "cities", "C1", "x")

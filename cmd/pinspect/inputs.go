@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +64,9 @@ func (s *inputs) named(ctx context.Context, doing, name string, add func([]byte)
 		return cli.Usagef("the name of an input is empty")
 	}
 	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) && len(s.names) > 1 {
+		return cli.Usagef("there is no file or directory %s; a container of a store is named by --container", name)
+	}
 	if err != nil {
 		return err
 	}

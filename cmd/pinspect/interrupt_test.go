@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +43,40 @@ func TestInterruptedAtOnce(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		status := execute(ctx, args, &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &errs})
+		if status != cli.ExitInterrupted || !strings.Contains(errs.String(), "interrupted") {
+			t.Errorf("pinspect %s: status %d, %s", strings.Join(args, " "), status, &errs)
+		}
+	}
+}
+
+// waitingInput interrupts the program when it waits for input that does not come.
+type waitingInput struct {
+	interrupt func()
+	done      chan struct{}
+}
+
+func (w waitingInput) Read([]byte) (int, error) {
+	w.interrupt()
+	<-w.done
+	return 0, io.EOF
+}
+
+// TestInterruptedInput: a command that waits for its input ends when it is interrupted.
+func TestInterruptedInput(t *testing.T) {
+	s := newSample(t)
+	done := make(chan struct{})
+	defer close(done)
+	for _, args := range [][]string{
+		{"put", s.dir, "cities", "-"},
+		{"put", s.dir, "blobs", "--key", `["a",1]`, "--id", "b"},
+		{"import", "-", "--db", s.dir, "--container", "cities"},
+		{"restore", filepath.Join(t.TempDir(), "restored"), "-"},
+		{"advise", "-", "--key", "/country"},
+		{"shell", s.dir},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out, errs bytes.Buffer
+		status := execute(ctx, args, &environment{stdin: waitingInput{cancel, done}, stdout: &out, stderr: &errs})
 		if status != cli.ExitInterrupted || !strings.Contains(errs.String(), "interrupted") {
 			t.Errorf("pinspect %s: status %d, %s", strings.Join(args, " "), status, &errs)
 		}

@@ -61,7 +61,7 @@ func (c *shellCommand) Run(ctx context.Context, env *environment) error {
 	if in, ok := env.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return s.talk(in, names)
 	}
-	lines := bufio.NewScanner(env.stdin)
+	lines := bufio.NewScanner(cli.Input(ctx, env.stdin))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		status := s.answer(lines.Text())

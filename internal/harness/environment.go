@@ -52,11 +52,12 @@ func Usagef(format string, args ...any) error { return cli.Usagef(format, args..
 
 // Main runs the command line of the process and returns the status to exit with.
 func Main(name, description string, commands any) int {
+	// Nobody reads the output any more at SIGPIPE: what was made is removed.
+	ctx := cli.Interruptible(syscall.SIGPIPE)
 	e := &Environment{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Width: cli.TerminalWidth(os.Stderr), Open: OpenStore, Trial: trialsOfUsers,
+		Stdin: cli.Input(ctx, os.Stdin), Stdout: os.Stdout, Stderr: os.Stderr, Width: cli.TerminalWidth(os.Stderr), Open: OpenStore, Trial: trialsOfUsers,
 	}
-	// Nobody reads the output any more: what was made is removed.
-	return e.Execute(cli.Interruptible(syscall.SIGPIPE), name, description, commands, os.Args[1:])
+	return e.Execute(ctx, name, description, commands, os.Args[1:])
 }
 
 // Execute runs one command line of a program, whose commands kong knows by a struct, and

@@ -7,26 +7,36 @@
 // nearly full, the documents of the key are counted exactly, once. From then on each write
 // and delete updates the exact size.
 //
-// A write that may take its logical partition over the limit goes through these steps:
-// Count before the write is made; TakeBack if it is not made.
+// A write goes through these steps:
+//
+//  1. Small. If that holds, the write is not counted.
+//  2. Otherwise Count. From there to End no other write to the same logical partition is
+//     under way: what Count reads is what the write meets.
+//  3. Under the lock under which writes are made, Applying: Tested. If that is false, back
+//     to 1. The write is made.
+//  4. End, without the lock.
+//
+// Count is first called after Begin: all writes that are made later are counted, and all
+// that were made before are seen by those that count.
 //
 // Invariants:
 //
 //  1. A known size is at least that of the documents that readers see. It may be too
-//     large by writes that are counted and not yet made, and by documents that have
+//     large by a write that is counted and not yet made, and by documents that have
 //     expired since.
 //  2. A write is refused by an exact size only.
 //  3. A key without a size has never been counted, or was forgotten: the next write that
 //     needs the size determines it anew.
 //
-// Counting reads files: only writers to the same logical partition wait for it. They hold
-// size.counting meanwhile, and no commit lock. Sizes.mu is held for moments and taken
-// last (see internal/locks).
+// Counting reads files: only writers to the same logical partition wait for it. A writer
+// holds size.counting from Count to End, takes Applying after it, and counts without
+// Applying. Sizes.mu is held for moments and taken last (see internal/locks).
 package keysizes
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -66,8 +76,10 @@ func nearlyFull(limit int64) int64 { return limit / 5 * 4 }
 type Sizes struct {
 	Tree  *lsm.Tree
 	Rules *Rules
+	// Applying is the lock under which writes are made.
+	Applying sync.Locker
 
-	begun atomic.Bool // a size was determined
+	begun atomic.Bool // writes are counted; set once, under Applying
 	mu    lockorder.Mutex[locks.KeySizes]
 	sizes map[string]*size // by encoded partition key
 }
@@ -81,50 +93,83 @@ type size struct {
 	bytes    int64
 }
 
-// maxKeys bounds the memory of the table: when it is full, it is cleared.
+// maxKeys bounds the memory of the table: when it is full, sizes that nobody uses are removed.
 const maxKeys = 4096
 
-// Counted is what a write has added to the size of its logical partition. The zero
-// Counted: nothing.
+// ErrUntested says that a write must be counted before it is made: see Tested.
+var ErrUntested = errors.New("the size of the logical partition is not counted")
+
+// Counted is what a write has added to the size of its logical partition.
 type Counted struct {
+	added  int64 // bytes of the write's documents
+	tested bool
 	of     *size // nil: nothing was counted
 	growth int64 // bytes
 }
 
-// Small says that no logical partition can become nearly full by documents of n bytes, so
-// they need not be counted. Once there are sizes, all documents are counted: a size would be
-// too small otherwise. It takes no guard: it looks at counts only.
-func (s *Sizes) Small(n int64) bool {
+// Small begins a write whose documents have n bytes. If it returns true, no logical
+// partition can become nearly full by them, so they need not be counted. Once there are
+// sizes, all documents are counted: a size would be too small otherwise. It takes no guard:
+// it looks at counts only.
+func (s *Sizes) Small(c *Counted, n int64) bool {
+	*c = Counted{added: n}
+	return s.small(n)
+}
+
+func (s *Sizes) small(n int64) bool {
 	if s.begun.Load() {
 		return false
+	}
+	if n == 0 {
+		return true
 	}
 	v := s.Tree.Version.Load()
 	return v.RawBytes+v.DocumentBytes()+n <= nearlyFull(s.Rules.Limits.LeastBytes())
 }
 
-// Count tests a write against the limit of its logical partition, and counts it in c.
-// The new documents have added bytes; replaced returns the size of the documents that
-// they replace. A write that only deletes adds 0 bytes. It is counted only if the size
-// of the logical partition is exact. The error is a *fault.LimitError, which matches
-// ErrFull, that of ctx, or one of reading files.
-func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int64, replaced func() (int64, error)) error {
-	limit := s.Rules.Limits.Bytes(key.PK)
-	nearlyFull := nearlyFull(limit)
-	k := s.of(key.PK, added > 0)
-	if k == nil {
-		return nil
+// Tested says whether the write may be made: it was counted, or is still small. Applying is
+// held.
+func (s *Sizes) Tested(c *Counted) bool { return c.tested || s.small(c.added) }
+
+// begin has all writes counted that are made from now on.
+func (s *Sizes) begin() {
+	if !s.begun.Load() {
+		s.Applying.Lock()
+		s.begun.Store(true)
+		s.Applying.Unlock()
 	}
-	if err := k.counting.Lock(ctx); err != nil {
+}
+
+// Count tests a write that is not small against the limit of its logical partition, and
+// counts it. c is that of Small. The documents that the write makes have added bytes;
+// replaced returns the size of the documents that they replace. A write that only deletes
+// adds 0 bytes. The error is a *fault.LimitError, which matches ErrFull, that of ctx, or one
+// of reading files. Without an error the caller calls End.
+func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int64, replaced func() (int64, error)) error {
+	s.begin()
+	k, err := s.lock(ctx, key.PK)
+	if err != nil {
 		return err
 	}
-	defer k.counting.Unlock()
-	if added == 0 && !k.exact {
-		return nil
+	growth, err := s.count(ctx, k, key, added, replaced)
+	if err != nil {
+		k.counting.Unlock()
+		return err
 	}
-	var err error
+	c.tested, c.of, c.growth = true, k, growth
+	return nil
+}
+
+// count returns by how much the size has grown. k is locked.
+func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, replaced func() (int64, error)) (growth int64, err error) {
+	if added == 0 && !k.exact {
+		return 0, nil
+	}
+	limit := s.Rules.Limits.Bytes(key.PK)
+	nearlyFull := nearlyFull(limit)
 	if !k.known {
 		if k.bytes, err = s.bound(key); err != nil {
-			return err
+			return 0, err
 		}
 		k.known = true
 	}
@@ -133,62 +178,82 @@ func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int6
 	if !k.exact && k.bytes+added > nearlyFull || again {
 		var t Tally
 		if t, err = s.countAll(ctx, key); err != nil {
-			return err
+			return 0, err
 		}
 		k.bytes, k.exact = t.Bytes, true
 	}
 	var old int64
 	if k.exact {
 		if old, err = replaced(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	after := k.bytes - old + added
 	if after > limit && added > old {
-		return &fault.LimitError{What: "logical partition " + partmap.FromTrusted(key.PK).String(), Size: after, Limit: limit, Kind: ErrFull}
+		return 0, &fault.LimitError{What: "logical partition " + partmap.FromTrusted(key.PK).String(), Size: after, Limit: limit, Kind: ErrFull}
 	}
 	if k.bytes = after; k.exact && after > nearlyFull && !k.told {
 		k.told = true
 		s.Rules.NearlyFull(s.Tree, key.PK, after)
 	}
-	*c = Counted{k, added - old}
-	return nil
+	return added - old, nil
+}
+
+// lock returns the size of a logical partition, locked. It is in the table.
+func (s *Sizes) lock(ctx context.Context, pk []byte) (*size, error) {
+	for {
+		k := s.of(pk)
+		if err := k.counting.Lock(ctx); err != nil {
+			return nil, err
+		}
+		if s.has(pk, k) {
+			return k, nil
+		}
+		k.counting.Unlock()
+	}
 }
 
 // of returns the size of a logical partition. If the table has none, of adds one that
-// is not known yet if add is set, and returns nil otherwise.
-func (s *Sizes) of(pk []byte, add bool) *size {
+// is not known yet.
+func (s *Sizes) of(pk []byte) *size {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.sizes[string(pk)]
-	if k != nil || !add {
+	if k != nil {
 		return k
 	}
-	if s.sizes == nil || len(s.sizes) >= maxKeys {
-		s.begun.Store(true)
+	if s.sizes == nil {
 		s.sizes = make(map[string]*size)
+	}
+	if len(s.sizes) >= maxKeys {
+		maps.DeleteFunc(s.sizes, func(_ string, k *size) bool { return !k.counting.Locked() })
 	}
 	k = &size{counting: ctxlock.New(locks.Counting{})}
 	s.sizes[string(pk)] = k
 	return k
 }
 
-// TakeBack takes back what was counted: the write was not made.
-func (c *Counted) TakeBack() {
-	if c.of == nil {
-		return
-	}
-	_ = c.of.counting.Lock(context.Background()) // cannot fail: the context does not end
-	c.of.bytes -= c.growth
-	c.of.counting.Unlock()
+func (s *Sizes) has(pk []byte, k *size) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sizes[string(pk)] == k
 }
 
-// Forget removes the size of a deleted logical partition. The next write that needs
-// it determines it anew.
-func (s *Sizes) Forget(pk []byte) {
-	s.mu.Lock()
-	delete(s.sizes, string(pk))
-	s.mu.Unlock()
+// End ends a write, which was made or not. all says that it deletes the logical partition:
+// the next write that needs the size determines it anew. End may be called for a write that
+// was not counted, and more than once.
+func (c *Counted) End(made, all bool) {
+	k := c.of
+	if k == nil {
+		return
+	}
+	c.of = nil
+	if !made {
+		k.bytes -= c.growth
+	} else if all {
+		k.known, k.exact, k.told, k.bytes = false, false, false, 0
+	}
+	k.counting.Unlock()
 }
 
 // bound returns an upper bound of the size of a logical partition: its bytes in

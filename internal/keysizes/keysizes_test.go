@@ -3,6 +3,8 @@ package keysizes
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -29,7 +31,7 @@ func (l limit) LeastBytes() int64  { return int64(l) }
 
 func newSizing(t *testing.T, most int64) *sizing {
 	s := &sizing{T: t, Store: lsmtest.New(t, 16<<20)}
-	s.Sizes.Tree = s.Store.Tree()
+	s.Sizes.Tree, s.Applying = s.Store.Tree(), new(sync.Mutex)
 	s.Rules = &Rules{Limits: limit(most), Expires: true, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
 	return s
 }
@@ -39,13 +41,17 @@ func (s *sizing) write(key, id string, bytes int, expires int64, made bool) erro
 	s.Helper()
 	k := lsmtest.Key(partmap.String(key), id)
 	var c Counted
-	if !s.Small(int64(bytes)) {
+	if !s.Small(&c, int64(bytes)) {
 		if err := s.Count(s.Context(), &c, &k, int64(bytes), func() (int64, error) { return s.OfItem(&k) }); err != nil {
 			return err
 		}
 	}
+	defer func() { c.End(made, false) }()
+	if s.Applying.Lock(); !s.Tested(&c) {
+		s.Fatal("it is not counted")
+	}
+	s.Applying.Unlock()
 	if !made {
-		c.TakeBack()
 		return nil
 	}
 	v := item.Version{Expires: expires, Body: make([]byte, bytes)}
@@ -93,7 +99,13 @@ func TestCount(t *testing.T) {
 	if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
 		t.Fatalf("full again: %v", err)
 	}
-	s.Forget(partmap.String("a").Encoded())
+	var c Counted
+	key := lsmtest.Key(partmap.String("a"), "")
+	if s.Small(&c, 0) {
+		t.Error("a delete is not counted")
+	}
+	s.must(s.Count(t.Context(), &c, &key, 0, func() (int64, error) { return 0, nil }))
+	c.End(true, true)
 	if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
 		t.Fatalf("counted anew: %v", err)
 	}
@@ -135,7 +147,7 @@ func TestCountWaits(t *testing.T) {
 	s := newSizing(t, 1000)
 	s.must(s.write("a", "1", 850, 0, true))
 	k := lsmtest.Key(partmap.String("a"), "2")
-	size := s.of(k.PK, true)
+	size := s.of(k.PK)
 	s.must(size.counting.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -146,4 +158,28 @@ func TestCountWaits(t *testing.T) {
 		t.Errorf("%v, counted %+v", err, c)
 	}
 	size.counting.Unlock()
+}
+
+// TestFull: a table that is full loses the sizes that no write holds, and no other.
+func TestFull(t *testing.T) {
+	s := newSizing(t, 1000)
+	s.must(s.write("held", "1", 700, 0, true))
+	key := lsmtest.Key(partmap.String("held"), "2")
+	var c Counted
+	if s.Small(&c, 150) {
+		t.Fatal("850 of 1,000 bytes are small")
+	}
+	s.must(s.Count(t.Context(), &c, &key, 150, func() (int64, error) { return 0, nil }))
+	held := s.of(key.PK)
+	for i := range maxKeys {
+		s.of(fmt.Append(nil, i))
+	}
+	if n := len(s.sizes); n > maxKeys || s.of(key.PK) != held {
+		t.Errorf("%d sizes, that of the write under way is there: %v", n, s.of(key.PK) == held)
+	}
+	c.End(false, false)
+	if err := s.write("held", "2", 301, 0, true); !errors.Is(err, ErrFull) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	s.must(s.write("held", "2", 300, 0, true))
 }
