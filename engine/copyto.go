@@ -14,7 +14,6 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/pins"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // A copy is made in passes (internal/copypass): each makes the destination equal to a
@@ -329,8 +328,7 @@ func (e copyEnds) Changed(ctx context.Context, to copySnapshot, since uint64) it
 	c := e.p.src
 	return func(yield func(copypass.Item, error) bool) {
 		o := exec.ScanOptions{Snapshot: cutOf(to.s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
-		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		err := exec.ScanRange(ctx, c.host(), all, &o, func(r *exec.Row) bool {
+		err := exec.ScanAll(ctx, c.host(), &o, func(r *exec.Row) bool {
 			if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
 				return true // the tombstone of a claim, which is no item
 			}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
@@ -34,30 +34,31 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			return
 		}
 		defer loop.Leave()
-		scan := state.ScanAll(ctx, nil)
-		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
-		if pk.Valid() {
-			scan = state.Scan(ctx, pk, IDRange{}, nil)
-			first, last := itemKey(pk, ""), itemKey(pk, "")
-			last.ID = lsm.AfterAllIDs
-			past.After, past.Before = &first, &last
-		}
-		give := func(it Item) bool {
-			report.Documents++
-			report.Bytes += int64(len(it.Body))
-			return yield(it, nil)
+		if begin := state.db.watch("scan", c.name); begin != nil {
+			defer begin()()
 		}
 		var last Item
-		var failure error
-		for it, err := range scan {
-			if failure = err; err != nil {
-				break
-			}
-			if last = it; !give(it) {
-				return
-			}
+		left := false
+		take := func(it Item, _ error) bool {
+			last = it
+			report.Documents++
+			report.Bytes += int64(len(it.Body))
+			left = !yield(it, nil)
+			return !left
 		}
-		if failure == nil {
+		show := func(r *exec.Row) bool { return give(take, r) }
+		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
+		var failure error
+		// The scan must see the state that is read past the damage.
+		if opts := state.timeScan(nil, nil); !pk.Valid() {
+			failure = exec.ScanAll(ctx, state.host(), &opts, show)
+		} else if failure = state.checkPartitionKey(pk); failure == nil {
+			first, end := itemKey(pk, ""), itemKey(pk, "")
+			end.ID = lsm.AfterAllIDs
+			past.After, past.Before = &first, &end
+			failure = exec.ScanKey(ctx, state.host(), pk, item.IDRange{}, &opts, show)
+		}
+		if failure == nil || left {
 			return
 		}
 		if !lsm.Unreadable(failure) && !errors.Is(failure, ErrIO) {
@@ -69,14 +70,10 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			past.After = &after
 		}
 		past.Give = func(k *item.Key, v *item.Version) error {
-			it := Item{
-				Meta: Meta{
-					Key: keyOf(string(k.PK)), ID: string(k.ID), ETag: ETag(v.Seq), Seq: v.Seq, Modified: time.UnixMilli(v.Modified),
-					Expires: timeOf(v.Expires), Charge: cost.Read(len(v.Body)),
-				},
-				Body: bytes.Clone(v.Body),
-			}
-			if !give(it) {
+			if !show(&exec.Row{
+				Key: keyOf(string(k.PK)), ID: string(k.ID), Seq: v.Seq, Modified: v.Modified, Expires: v.Expires,
+				Charge: cost.Read(len(v.Body)), Body: bytes.Clone(v.Body),
+			}) {
 				return errLeft
 			}
 			return nil

@@ -9,7 +9,6 @@ import (
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/latency"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // IDRange says which ids of a logical partition are wanted. All of its fields apply
@@ -84,9 +83,8 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRan
 }
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
-	all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
 	return c.scanIn(ctx, o, s, func(state *Container, opts *exec.ScanOptions, give func(*exec.Row) bool) error {
-		return exec.ScanRange(ctx, state.host(), all, opts, give)
+		return exec.ScanAll(ctx, state.host(), opts, give)
 	})
 }
 

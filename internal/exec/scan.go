@@ -66,6 +66,11 @@ func ScanKey(ctx context.Context, h Host, pk partmap.Key, ids item.IDRange, o *S
 	return sc.ended(unlessStopped(err))
 }
 
+// ScanAll is ScanRange of the whole key space.
+func ScanAll(ctx context.Context, h Host, o *ScanOptions, yield func(*Row) bool) error {
+	return ScanRange(ctx, h, partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, o, yield)
+}
+
 // ScanRange passes to yield the items of a range in key-space order. It returns nil if
 // yield ended the scan.
 func ScanRange(ctx context.Context, h Host, rest partmap.Range, o *ScanOptions, yield func(*Row) bool) (err error) {
