@@ -138,26 +138,26 @@ func (c *Container) checkBytes(v verb, pk PartitionKey, id string, body []byte) 
 
 // route returns the physical partition that a key belongs to, or a *ThrottledError if
 // the partition has consumed more than its share of the throughput, or the logical
-// partition pk more than its limit. A nil pk has no limit.
-func (c *Container) route(pk []byte, epk *partmap.EPK) (*partition, error) {
+// partition pk more than its limit. A nil pk has no limit. What is admitted already is part
+// of a call that was: it is not refused.
+func (c *Container) route(pk []byte, epk *partmap.EPK, admitted bool) (*partition, error) {
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(epk)]
-	if !p.metered() {
+	if admitted || !p.Metered() {
 		return p, nil
 	}
-	_, err := p.Admit(pk)
-	return p, err
+	return p, p.Admit(pk)
 }
 
-// metered says whether the partition or its logical partitions refuse and charge calls.
-func (p *partition) metered() bool { return p.meter.Load() != nil || p.c.limits.Metered() }
+// Metered says whether the partition or its logical partitions refuse and charge calls.
+func (p *partition) Metered() bool { return p.meter.Load() != nil || p.c.limits.Metered() }
 
 // spend takes the cost of a read or write from the meters, and counts it if it is sampled.
 func (p *partition) spend(pk []byte, ru float64) { p.spendDrawn(pk, ru, rand.Uint32()) }
 
 // spendDrawn is spend with a random number, whose lowest bits say whether it is sampled.
 func (p *partition) spendDrawn(pk []byte, ru float64, draw uint32) {
-	if p.metered() {
+	if p.Metered() {
 		p.Charge(pk, ru)
 	}
 	if draw&p.db.unsampled == 0 {

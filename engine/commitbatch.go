@@ -123,7 +123,7 @@ func (u *commit) place(ctx context.Context) (*partition, physical.Record, error)
 		u.link() // a transaction has one operation for each item
 	}
 	for {
-		p, err := u.c.route(u.pk.Encoded(), &u.epk)
+		p, err := u.c.route(u.pk.Encoded(), &u.epk, u.tx != nil)
 		if err != nil {
 			return nil, physical.Record{}, err
 		}

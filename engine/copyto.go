@@ -430,21 +430,16 @@ func (d copyDestination) Remove(ctx context.Context, key PartitionKey, id string
 
 // write carries out a request.
 func (d copyDestination) write(ctx context.Context, r *request) error {
-	for {
+	return d.c.db.patiently(ctx, func() error {
 		call, err := d.c.enterWriting(ctx, fromCopy)
 		if err != nil {
 			return err
 		}
+		defer call.Leave()
 		r.ttl, r.from = 0, fromCopy
 		_, err = d.c.write(ctx, r, &WriteOptions{Durability: Buffered}, anything)
-		call.Leave()
-		if !errors.Is(err, ErrThrottled) {
-			return err
-		}
-		if err = d.c.db.untilAdmitted(ctx, err); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // keyIn returns the partition key that a document has in the container. After it the

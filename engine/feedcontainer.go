@@ -145,7 +145,10 @@ func (s containerFeed) Routing() feed.Routing                          { return 
 func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.Context().Done() }
 func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
 func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.At(millis) }
-func (s containerFeed) ReadError(err error) error                      { return s.c.db.readError(err) }
+func (s containerFeed) Wait(ctx context.Context, err error) error {
+	return s.c.db.untilAdmitted(ctx, err)
+}
+func (s containerFeed) ReadError(err error) error { return s.c.db.readError(err) }
 
 func (s containerFeed) Sync(to wal.Position) error {
 	if err := s.c.db.log.Wait(to, true); err != nil {
@@ -191,15 +194,7 @@ func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 	return p.Install.FlushedSeq.Load(), lazy
 }
 
-func (s partitionFeed) Admit(ctx context.Context) error {
-	_, err := s.p.Admit(nil)
-	for ; err != nil; _, err = s.p.Admit(nil) {
-		if err = s.p.db.untilAdmitted(ctx, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s partitionFeed) Admit() error { return s.p.Admit(nil) }
 
 func (s partitionFeed) Charge(units float64) {
 	s.p.Charge(nil, units)

@@ -67,7 +67,7 @@ func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.Pins.Release(by, at) 
 // Read reads an item as of a sequence.
 func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, installEpoch uint64) (exec.Row, bool, error) {
 	epk := pk.EPK()
-	it, err := h.container().readAt(ctx, pk, &epk, id, view{at: at, installEpoch: installEpoch}, nil)
+	it, err := h.container().readWaiting(ctx, pk, &epk, id, view{at: at, installEpoch: installEpoch}, nil)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			err = nil
@@ -124,16 +124,19 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 
 // Admit refuses a call while the balance of the partition, or of the logical partition
 // pk, is overdrawn. A call on more than one has a nil pk.
-func (p *partition) Admit(pk []byte) (metered bool, err error) {
-	if metered = pk != nil && p.c.limits.Metered(); metered {
+func (p *partition) Admit(pk []byte) error {
+	if pk != nil && p.c.limits.Metered() {
 		if wait := p.c.limits.Admit(pk, p.db.uptime()); wait > 0 {
-			return true, &ThrottledError{Partition: p.ID, Key: keyOf(string(pk)), RetryAfter: wait}
+			return &ThrottledError{Partition: p.ID, Key: keyOf(string(pk)), RetryAfter: wait}
 		}
 	}
 	if m := p.meter.Load(); m != nil {
-		return true, p.admit(m)
+		if wait := m.Admit(p.db.uptime()); wait > 0 {
+			p.c.throttled.Add(1)
+			return &ThrottledError{Partition: p.ID, RetryAfter: wait}
+		}
 	}
-	return metered, nil
+	return nil
 }
 
 // Charge takes the cost of a call from the meters of the partition and of the logical
@@ -143,7 +146,7 @@ func (p *partition) Charge(pk []byte, ru float64) {
 		p.c.limits.Charge(pk, ru, p.db.uptime())
 	}
 	if m := p.meter.Load(); m != nil {
-		p.charge(m, ru)
+		m.Charge(p.db.uptime(), ru)
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -112,11 +111,7 @@ func (l *loader) run(ctx context.Context, docs iter.Seq2[[]byte, error], opts *L
 			continue
 		}
 		if err == nil {
-			for err = l.add(ctx, r, doc); errors.Is(err, ErrThrottled); err = l.add(ctx, r, doc) {
-				if err = l.c.db.untilAdmitted(ctx, err); err != nil {
-					break
-				}
-			}
+			err = l.c.db.patiently(ctx, func() error { return l.add(ctx, r, doc) })
 		}
 		if err != nil {
 			if commitErr := l.Finish(ctx); commitErr != nil {

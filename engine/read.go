@@ -117,6 +117,7 @@ type view struct {
 	at           uint64 // sequence
 	installEpoch uint64 // partition.installEpoch when at was taken: a higher one is ErrReplaced
 	now          int64  // time by which items have expired, in milliseconds; 0: the present
+	admitted     bool   // the read is part of a call that was admitted
 }
 
 // readAt is read with a view, that of a reader under way.
@@ -130,6 +131,15 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 	}
 	defer call.Leave()
 	return c.readEntered(pk, epk, id, at, buf)
+}
+
+// readWaiting is readAt for a call that was admitted: it waits where it would be refused.
+func (c *Container) readWaiting(ctx context.Context, pk PartitionKey, epk *partmap.EPK, id string, at view, buf []byte) (it Item, err error) {
+	err = c.db.patiently(ctx, func() (err error) {
+		it, err = c.readAt(ctx, pk, epk, id, at, buf)
+		return err
+	})
+	return it, err
 }
 
 // get looks up the newest version of a key that is visible at or below maxSeq.
@@ -166,7 +176,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	found := false
 	var p *partition
 	for routed := false; !routed; {
-		if p, err = c.route(encoded, epk); err != nil {
+		if p, err = c.route(encoded, epk, as.admitted); err != nil {
 			return Item{}, err
 		}
 		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {

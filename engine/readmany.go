@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"iter"
 )
 
@@ -22,20 +23,23 @@ type ReadManyResult struct {
 // order of the requests, also if its item does not exist or was requested before. Each item
 // is read as Read reads it: all of them at one commit point is what a Snapshot shows. At
 // most one error comes, as the last pair, for the first request without a result; those
-// before it have theirs.
+// before it have theirs. The first read may be throttled; those behind it wait instead.
 func (c *Container) ReadMany(ctx context.Context, items []ItemIdentity) iter.Seq2[ReadManyResult, error] {
-	return readMany(items, func(i ItemIdentity) (Item, error) { return c.Read(ctx, i.Key, i.ID) })
+	return c.readMany(ctx, items, func(i ItemIdentity) (Item, error) { return c.Read(ctx, i.Key, i.ID) })
 }
 
 // ReadMany is Container.ReadMany as of the snapshot.
 func (s *Snapshot) ReadMany(ctx context.Context, items []ItemIdentity) iter.Seq2[ReadManyResult, error] {
-	return readMany(items, func(i ItemIdentity) (Item, error) { return s.Read(ctx, i.Key, i.ID) })
+	return s.c.readMany(ctx, items, func(i ItemIdentity) (Item, error) { return s.Read(ctx, i.Key, i.ID) })
 }
 
-func readMany(items []ItemIdentity, read func(ItemIdentity) (Item, error)) iter.Seq2[ReadManyResult, error] {
+func (c *Container) readMany(ctx context.Context, items []ItemIdentity, read func(ItemIdentity) (Item, error)) iter.Seq2[ReadManyResult, error] {
 	return func(yield func(ReadManyResult, error) bool) {
-		for _, i := range items {
+		for n, i := range items {
 			it, err := read(i)
+			if n > 0 && errors.Is(err, ErrThrottled) {
+				err = c.now().db.patiently(ctx, func() error { it, err = read(i); return err })
+			}
 			found := err == nil
 			if err == ErrNotFound {
 				it.Key, it.ID, err = i.Key, i.ID, nil

@@ -120,7 +120,7 @@ func (c *Container) timeScan(o *ScanOptions, s *Snapshot) exec.ScanOptions {
 
 // at returns the options of a scan, as of a snapshot if that is not nil.
 func (o *ScanOptions) at(s *Snapshot) exec.ScanOptions {
-	opts := exec.ScanOptions{Snapshot: cutOf(s)}
+	opts := exec.ScanOptions{Snapshot: cutOf(s), Admitted: s != nil && s.admitted}
 	if o != nil {
 		opts.Limit, opts.Reverse, opts.Borrow, opts.Charge = o.Limit, o.Reverse, o.Borrow, o.Charge
 	}

@@ -22,6 +22,7 @@ type Snapshot struct {
 	installEpoch uint64 // installations in the container when it was taken
 	cuts         []cut  // of a replicated container: one for each partition, in key-space order; nil: seq holds
 	now          int64  // when items expire, in milliseconds; 0: by the clock
+	admitted     bool   // of a transaction, which was admitted when it began
 	by           pins.Reader
 	closed       sync.Once
 	done         chan struct{}
@@ -167,7 +168,7 @@ func (s *Snapshot) view(pk PartitionKey) view {
 }
 
 // whole is view where all partitions are seen at one sequence.
-func (s *Snapshot) whole() view { return view{at: s.seq, installEpoch: s.installEpoch, now: s.now} }
+func (s *Snapshot) whole() view { return view{s.seq, s.installEpoch, s.now, s.admitted} }
 
 func (s *Snapshot) check() error {
 	select {

@@ -20,11 +20,11 @@ var ErrThrottled = errors.New("throttled: request rate is too large")
 
 // ThrottledError says that a physical partition has consumed more than its share of the
 // container's throughput or, if Key is valid, that the logical partition Key has consumed
-// more than its limit. Nothing was done.
+// more than its limit. Nothing was done, and a call after RetryAfter is admitted.
 type ThrottledError struct {
 	Partition  PartitionID
 	Key        PartitionKey
-	RetryAfter time.Duration // until it admits the next operation
+	RetryAfter time.Duration // until it admits the next operation, unless others come first
 }
 
 // Error implements error.
@@ -188,32 +188,14 @@ func (c *Container) listedLocked() iter.Seq[*manifest.Partition] {
 
 // inheritMeters divides the rates and balances of the parents evenly among the children.
 func (r *reshape) inheritMeters() {
-	now := r.db.uptime()
-	var rate, balance float64
+	var parents []*meter.Meter
 	for _, p := range r.from {
-		m := p.meter.Load()
-		if m == nil {
-			return
-		}
-		rate += m.Rate()
-		balance += m.Balance(now)
+		parents = append(parents, p.meter.Load())
 	}
-	n := float64(len(r.to))
-	for _, child := range r.to {
-		child.meter.Store(meter.New(rate/n, !r.c.def.NoBurst, now, balance/n))
+	for i, m := range meter.Heirs(parents, len(r.to), !r.c.def.NoBurst, r.db.uptime()) {
+		r.to[i].meter.Store(m)
 	}
 }
-
-// admit refuses an operation while the balance of the meter is overdrawn.
-func (p *partition) admit(m *meter.Meter) error {
-	if wait := m.Admit(p.db.uptime()); wait > 0 {
-		p.c.throttled.Add(1)
-		return &ThrottledError{Partition: p.ID, RetryAfter: wait}
-	}
-	return nil
-}
-
-func (p *partition) charge(m *meter.Meter, ru float64) { m.Charge(p.db.uptime(), ru) }
 
 // uptime is the clock of meters.
 func (db *DB) uptime() time.Duration {
@@ -223,13 +205,23 @@ func (db *DB) uptime() time.Duration {
 	return db.opts.clock().Sub(db.opened)
 }
 
+// patiently calls do again while it is refused because throughput is consumed.
+func (db *DB) patiently(ctx context.Context, do func() error) error {
+	for err := do(); err != nil; err = do() {
+		if err = db.untilAdmitted(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // untilAdmitted waits as long as a *ThrottledError says, and returns other errors. Loads
 // and scans that have begun call it. They hold no lock, file or memtable meanwhile. But
 // what a batch of a load has applied waits with it, and versions that a scan can see are
 // kept.
 func (db *DB) untilAdmitted(ctx context.Context, err error) error {
-	var throttled *ThrottledError
-	if !errors.As(err, &throttled) {
+	throttled, ok := errors.AsType[*ThrottledError](err)
+	if !ok {
 		return err
 	}
 	if db.opts.pause != nil {
@@ -242,7 +234,7 @@ func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 	case <-timer.C:
 		return nil
 	case <-db.work.Context().Done():
-		return nil // the next call returns ErrClosed
+		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}

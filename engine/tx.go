@@ -67,13 +67,19 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		buf = append(buf, op.body()...)
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
-	it, err := tx.snapshot.c.readAt(tx.ctx, tx.pk, &tx.epk, id, tx.snapshot.whole(), buf)
+	at := tx.snapshot.whole()
+	at.admitted = tx.charge < mostOverdrawn
+	it, err := tx.snapshot.c.readWaiting(tx.ctx, tx.pk, &tx.epk, id, at, buf)
 	tx.spent(it.Charge)
 	if tx.update != nil && (err == nil || err == ErrNotFound) {
 		tx.update.reads.Saw(id, conflict.Sighting{Seq: it.Seq, Exists: err == nil})
 	}
 	return it, err
 }
+
+// mostOverdrawn is how many RU a transaction reads, by Read, without being admitted again. Then
+// it waits before each Read, as a scan does before each page but the first.
+const mostOverdrawn = 1000
 
 // own returns the transaction's write of an item, nil if there is none.
 func (tx *Tx) own(id string) *batchOp {
@@ -261,14 +267,14 @@ func (tx *Tx) sight(id []byte) (conflict.Sighting, error) {
 	return conflict.Sighting{Seq: it.Seq, Exists: err == nil}, nil
 }
 
-// begin takes the sequence at which a transaction reads. end must be called
-// afterwards.
-func (c *Container) begin(ctx context.Context, pk PartitionKey) (*Tx, error) {
-	return inNewest(c, func(c *Container) (*Tx, error) { return c.beginNow(ctx, pk) })
+// begin admits a transaction with all that it will do, unless it is begun anew, and takes
+// the sequence at which it reads. end must be called afterwards.
+func (c *Container) begin(ctx context.Context, pk PartitionKey, anew bool) (*Tx, error) {
+	return inNewest(c, func(c *Container) (*Tx, error) { return c.beginNow(ctx, pk, anew) })
 }
 
 // beginNow is begin in the container's own state.
-func (c *Container) beginNow(ctx context.Context, pk PartitionKey) (*Tx, error) {
+func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*Tx, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -280,11 +286,13 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey) (*Tx, error) 
 	db := c.db
 	epk := pk.EPK()
 	for {
-		rt := c.routing.Load()
-		p := rt.parts[rt.table.Find(&epk)]
+		p, err := c.route(pk.Encoded(), &epk, anew)
+		if err != nil {
+			return nil, err
+		}
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
 		if !p.Dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, now: c.nowMillis()}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, now: c.nowMillis(), admitted: true}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
 		db.env.Pins.Release(pins.Transaction, at)
@@ -310,7 +318,7 @@ func (c *Container) View(ctx context.Context, pk PartitionKey, fn func(*Tx) erro
 	if fn == nil {
 		return invalidf("View: no function is given")
 	}
-	tx, err := c.begin(ctx, pk)
+	tx, err := c.begin(ctx, pk, false)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,9 @@ const (
 // times with growing pauses. Then the error is ErrConflict. So fn must not
 // change anything outside the transaction that may not be changed twice.
 //
+// A container with limited throughput admits a transaction when it begins, with all that fn
+// reads and writes: ErrThrottled comes before fn is called.
+//
 // fn should write through its Tx only: other writes do not belong to the
 // transaction. Another Update in fn, on the same goroutine, is ErrNestedUpdate.
 // Further errors: those of Commit, without *BatchError.
@@ -159,7 +162,7 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 // tries runs the transaction until it meets no conflict.
 func (u *update) tries(ctx context.Context, c *Container, pk PartitionKey, sync bool, reruns int, fn func(*Tx) error) error {
 	for try := 0; ; try++ {
-		if err := u.try(ctx, c, pk, sync, fn); err != errChanged {
+		if err := u.try(ctx, c, pk, sync, try > 0, fn); err != errChanged {
 			return err
 		}
 		if try >= reruns {
@@ -174,8 +177,8 @@ func (u *update) tries(ctx context.Context, c *Container, pk PartitionKey, sync 
 }
 
 // try runs one transaction. errChanged says that it met a conflict.
-func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync bool, fn func(*Tx) error) error {
-	tx, err := c.begin(ctx, pk)
+func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync, anew bool, fn func(*Tx) error) error {
+	tx, err := c.begin(ctx, pk, anew)
 	if err != nil {
 		return err
 	}

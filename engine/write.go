@@ -257,7 +257,7 @@ func (c *Container) place(ctx context.Context, r *request) (*partition, physical
 		limited = nil // a CopyJob takes the throughput of the container only
 	}
 	for {
-		p, err := c.route(limited, &r.epk)
+		p, err := c.route(limited, &r.epk, false)
 		if err != nil {
 			return nil, physical.Record{}, err
 		}

@@ -68,8 +68,7 @@ func (r *Result) changes() int64 { return r.Created + r.Replaced + r.Deleted }
 // What is restored are new writes: they have new etags, sequences and times, change feeds
 // show them, and throughput is consumed; where that is limited the restore waits. Items
 // keep the time at which they expire, to the second. Limits of the logical partition are not
-// changed. An ErrThrottled remains where one transaction takes more throughput than may be
-// saved up: raise the limit while you restore. The package document says what a crash leaves, and that the same call completes a
+// changed. The package document says what a crash leaves, and that the same call completes a
 // restore that was broken off.
 //
 // Errors, beside those of Update: ErrExists, ErrNotFound if the backup has no item of the key,
@@ -100,7 +99,6 @@ type session struct {
 	result    Result
 	progress  Progress
 	differing int64           // items that differed when they were compared
-	looked    int             // ids that one of several transactions goes through at most
 	evicted   map[string]bool // ids that were deleted to be written again
 }
 
@@ -245,20 +243,12 @@ func (s *session) patiently(do func() error) error {
 		if !ok {
 			return err
 		}
-		if ended := s.wait(throttled.RetryAfter); ended != nil {
-			return ended
+		timer := time.NewTimer(throttled.RetryAfter)
+		select {
+		case <-s.ctx.Done():
+			timer.Stop()
+			return s.ctx.Err()
+		case <-timer.C:
 		}
-	}
-}
-
-// wait waits for throughput.
-func (s *session) wait(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

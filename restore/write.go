@@ -28,9 +28,9 @@ func (e *ConflictError) Error() string {
 // Unwrap returns the error of the engine.
 func (e *ConflictError) Unwrap() error { return e.Err }
 
-// mostLooked bounds how many ids one of several transactions goes through, so that none lasts
+// looked bounds how many ids one of several transactions goes through, so that none lasts
 // long where most items are equal.
-const mostLooked = 4096
+const looked = 4096
 
 // write does step 3. What is written is counted anew.
 func (s *session) write() error {
@@ -39,7 +39,6 @@ func (s *session) write() error {
 	r := &s.result
 	deletes := r.Deleted > 0
 	r.Created, r.Replaced, r.Deleted, r.Bytes = 0, 0, 0, 0
-	s.looked = mostLooked
 	s.evicted = make(map[string]bool)
 	if r.Atomic {
 		t := transaction{s: s, puts: true, whole: true}
@@ -94,7 +93,10 @@ const tries = 16
 func (t *transaction) run() error {
 	s := t.s
 	for try := 0; ; {
-		err := t.update()
+		err := s.patiently(func() error {
+			_, err := s.to.UpdateWith(s.ctx, s.key, &engine.UpdateOptions{Serializable: true}, t.try)
+			return err
+		})
 		if err == nil && t.large != nil {
 			err = s.patiently(t.writeLarge)
 		}
@@ -126,28 +128,6 @@ func (t *transaction) run() error {
 	}
 }
 
-// refusals bounds how often a transaction is refused because throughput is consumed.
-const refusals = 10
-
-// update carries out one transaction, and waits where throughput is consumed. What a
-// transaction reads is charged before its commit, which is then refused if nothing is left,
-// each time anew. So it waits until a second's throughput, the most that a logical partition
-// saves up, is there again. The next try reads less, if it may; the last one is an error.
-func (t *transaction) update() (err error) {
-	for range refusals {
-		_, err = t.s.to.UpdateWith(t.s.ctx, t.s.key, &engine.UpdateOptions{Serializable: true}, t.try)
-		throttled, ok := errors.AsType[*engine.ThrottledError](err)
-		if !ok {
-			return err
-		}
-		if ended := t.s.wait(throttled.RetryAfter + time.Second); ended != nil {
-			return ended
-		}
-		t.s.looked = max(t.s.looked/4, 1)
-	}
-	return fmt.Errorf("one transaction takes more throughput than may be saved up; raise the limit while you restore, and call again: %w", err)
-}
-
 // makeRoom has the next try delete the item that has a value of a unique key, if that item is
 // still to be written.
 func (t *transaction) makeRoom(taken *engine.UniqueKeyError) error {
@@ -171,7 +151,7 @@ func (t *transaction) try(tx *engine.Tx) error {
 	}
 	seen, stopped := 0, false
 	err := merge(s.stored(t.after), tx.Scan(engine.IDRange{After: t.after}, nil), func(id string, want, have *engine.Item) error {
-		if seen++; seen > s.looked && !t.whole {
+		if seen++; seen > looked && !t.whole {
 			stopped = true
 			return errStop
 		}

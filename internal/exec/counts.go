@@ -23,9 +23,11 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	if path != nil {
 		unit = e.Select.Grouper()
 	}
+	if err := e.admit(e.h.Find(u.rng.Min), u); err != nil {
+		return false, err
+	}
 	err := e.inParts(ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
-		metered, err := p.Admit(u.key.Encoded())
-		if err != nil {
+		if err := p.Admit(u.key.Encoded()); err != nil {
 			return err
 		}
 		c := candidatesPool.Get().(*candidates)
@@ -54,7 +56,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 				charge += cost.Visit
 			}
 			e.spend(charge)
-			if metered {
+			if p.Metered() {
 				p.Charge(u.key.Encoded(), charge)
 			}
 		}()
@@ -84,7 +86,8 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 // inParts calls visit, inside of an epoch guard, for each physical partition
 // that has a part of a unit. The part lies between the keys lo and hi; whole says
 // that it is all of the partition. If a partition was replaced meanwhile, inParts visits
-// the partitions that replaced it instead.
+// the partitions that replaced it instead. If visit was not admitted, inParts waits outside of
+// the guard and calls it again.
 func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := u.key.Valid()
@@ -105,6 +108,11 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 		})
 		if err == lsm.ErrMoved {
 			continue
+		}
+		if err != nil {
+			if err = e.h.Wait(ctx, err); err == nil {
+				continue
+			}
 		}
 		if err != nil || one {
 			return err

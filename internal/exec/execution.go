@@ -45,6 +45,9 @@ type Execution struct {
 
 	group Row // that yield is shown
 
+	admission sync.Once
+	refused   error // what admission has found; nil: the query was admitted
+
 	charging sync.Mutex
 	charge   float64 // RU
 }
@@ -54,6 +57,14 @@ func (e *Execution) spend(charge float64) {
 	e.charging.Lock()
 	e.charge += charge
 	e.charging.Unlock()
+}
+
+// admit refuses the query while the throughput of the partition that it reads first is
+// consumed; then it has read nothing. Once it was admitted, it waits instead: a query that
+// was refused after it had read would read the same again, and never end.
+func (e *Execution) admit(p Part, u *unit) error {
+	e.admission.Do(func() { e.refused = p.Admit(u.key.Encoded()) })
+	return e.refused
 }
 
 // unit is a part of the scope that is read at one sequence.
@@ -430,8 +441,13 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 			part.Min = at
 		}
 	}
+	p := sc.route(part)
+	if err := e.admit(p, u); err != nil {
+		return err
+	}
+	sc.begun = true
 	defer func() { e.spend(sc.spent) }()
-	_, err := sc.runAt(sc.route(part), part, u.at, yield)
+	_, err := sc.runAt(p, part, u.at, yield)
 	return err
 }
 

@@ -81,9 +81,10 @@ type Part interface {
 	// Its memtables are not held.
 	Hold() (v *lsm.Version, release func(), err error)
 	// Admit refuses a call while the throughput of the partition, or of the logical
-	// partition pk, is consumed; pk is nil in a call on more than one. metered says that
-	// Charge is to be told what the call cost.
-	Admit(pk []byte) (metered bool, err error)
+	// partition pk, is consumed; pk is nil in a call on more than one.
+	Admit(pk []byte) error
+	// Metered says that Charge is to be told what calls cost.
+	Metered() bool
 	// Charge counts request units that a call has cost.
 	Charge(pk []byte, ru float64)
 	// Sample counts a sampled operation on a logical partition, and what it cost.

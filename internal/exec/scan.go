@@ -42,6 +42,9 @@ type ScanOptions struct {
 	Claims bool
 	// Unique says that the container has unique keys: ids with the mark of claims are claims.
 	Unique bool
+	// Admitted says that the scan is part of a call that was admitted: its first batch is
+	// read in any case.
+	Admitted bool
 	// Timed says that Host.Scanned is told how long the scan took.
 	Timed bool
 }
@@ -141,6 +144,7 @@ type scanner struct {
 	left         int      // items still wanted
 	installEpoch uint64   // installations in the container when the sequence was taken
 	now          int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
+	admitted     bool     // ScanOptions.Admitted
 	begun        bool     // its first batch was read: from now on it waits where it is throttled
 	visit        float64  // RU of the visit of the partition, which the next item carries
 	charged      *float64 // ScanOptions.Charge
@@ -201,7 +205,7 @@ func (s *scanner) release() {
 
 func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
-	s.reverse, s.borrow, s.charged = o.Reverse, o.Borrow, o.Charge
+	s.reverse, s.borrow, s.charged, s.admitted = o.Reverse, o.Borrow, o.Charge, o.Admitted
 	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
 	s.timed = o.Timed
 	if s.left = o.Limit; s.left <= 0 {
@@ -362,11 +366,12 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 		}
 	}
 	s.found, s.text = s.found[:0], s.text[:0]
-	metered, err := p.Admit(s.pk.Encoded())
-	if err != nil {
-		return false, err
+	if s.begun || !s.admitted {
+		if err = p.Admit(s.pk.Encoded()); err != nil {
+			return false, err
+		}
 	}
-	defer s.charge(p, metered)
+	defer s.charge(p)
 	v, err := p.Load(s.installEpoch)
 	if err != nil {
 		return false, err
@@ -462,11 +467,11 @@ func (s *scanner) behind(k *item.Key) bool {
 }
 
 // charge charges the batch to the partition, if it is metered, and to the caller.
-func (s *scanner) charge(p Part, metered bool) {
+func (s *scanner) charge(p Part) {
 	if s.accept != nil {
 		defer func() { s.spent, s.read = s.spent+s.read, 0 }()
 	}
-	if metered {
+	if p.Metered() {
 		p.Charge(s.pk.Encoded(), s.pageCharge())
 	}
 	if s.charged != nil {

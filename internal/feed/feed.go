@@ -197,7 +197,11 @@ func (f *Feed) Run(show func(Change) bool) error {
 				continue
 			}
 			if err != nil {
-				return err
+				if err = f.store.Wait(f.ctx, err); err != nil {
+					return err
+				}
+				i--
+				continue
 			}
 			shown = shown || next != turnNothing
 			f.note()

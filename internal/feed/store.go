@@ -28,6 +28,9 @@ type Store interface {
 	// SequenceAt returns the newest sequence known to have been given out by a time, in
 	// milliseconds.
 	SequenceAt(millis int64) uint64
+	// Wait waits until a partition that has refused a read with err admits the next one. It
+	// returns err if err is no such refusal, and an error when the store closes.
+	Wait(ctx context.Context, err error) error
 	// ReadError reports an error that a read of memtables or files met, and returns what
 	// the user of the feed gets.
 	ReadError(err error) error
@@ -48,8 +51,8 @@ type Partition interface {
 	// Durable returns a sequence: the visible writes up to it survive a crash. Once the
 	// log is synced up to lazy, all writes that are visible now survive one.
 	Durable() (seq uint64, lazy wal.Position)
-	// Admit waits until the throughput of the partition admits a read.
-	Admit(ctx context.Context) error
+	// Admit refuses a read while the throughput of the partition is consumed.
+	Admit() error
 	// Charge charges for what was read, in request units.
 	Charge(units float64)
 }

@@ -54,7 +54,7 @@ func (f *Feed) turn(i int) (end turnEnd, err error) {
 	if to <= e.seq {
 		return turnNothing, nil
 	}
-	if err = p.Admit(f.ctx); err != nil {
+	if err = p.Admit(); err != nil {
 		return turnNothing, err
 	}
 	for filled := fillNothing; filled != fillBatch; {

@@ -87,6 +87,23 @@ func (m *Meter) At(rate float64, bursts bool, now time.Duration) *Meter {
 	return next
 }
 
+// Heirs divides the rates and balances of meters evenly among n others. It returns none if
+// one of the meters is nil.
+func Heirs(of []*Meter, n int, bursts bool, now time.Duration) (heirs []*Meter) {
+	var rate, balance float64
+	for _, m := range of {
+		if m == nil {
+			return nil
+		}
+		rate += m.rate
+		balance += m.Balance(now)
+	}
+	for range n {
+		heirs = append(heirs, New(rate/float64(n), bursts, now, balance/float64(n)))
+	}
+	return heirs
+}
+
 // flow is a rate with a limited credit. It keeps only the moment at which the credit is,
 // or was, 0. The credit grows as time passes; a charge moves the moment forward.
 type flow struct {

@@ -55,6 +55,24 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// TestHeirs: the sums of rates and balances stay, debts too.
+func TestHeirs(t *testing.T) {
+	now := time.Hour
+	of := []*Meter{New(100, false, now, 5), New(300, false, now, -25)}
+	heirs := Heirs(of, 4, true, now)
+	if len(heirs) != 4 {
+		t.Fatalf("%d heirs", len(heirs))
+	}
+	for _, m := range heirs {
+		if m.Rate() != 100 || math.Abs(m.Balance(now)+5) > 1e-6 {
+			t.Errorf("rate %v, balance %v", m.Rate(), m.Balance(now))
+		}
+	}
+	if got := Heirs(append(of, nil), 4, true, now); got != nil {
+		t.Errorf("of a partition without a meter: %v", got)
+	}
+}
+
 // TestBucketDebt lets one large operation in, and waits for what it owes.
 func TestBucketDebt(t *testing.T) {
 	now := time.Second

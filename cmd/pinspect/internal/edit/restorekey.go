@@ -84,9 +84,6 @@ func (c *RestoreKey) Run(ctx context.Context, env *command.Environment) error {
 		if errors.Is(err, engine.ErrExists) {
 			err = fmt.Errorf("%w (--replace; with --dry-run it only counts)", err)
 		}
-		if errors.Is(err, engine.ErrThrottled) {
-			return errors.New(err.Error()) // it has waited already, and the backup is read
-		}
 		if errors.Is(err, engine.ErrWrongParent) {
 			return cli.Usage(err)
 		}

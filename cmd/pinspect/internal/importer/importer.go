@@ -474,13 +474,14 @@ func (w *writing) write(ctx context.Context, container *engine.Container, doc *d
 	if w.due() {
 		options.Durability = engine.Synced
 	}
+	absent := false // an earlier try has found that the document does not exist
 	for {
 		switch {
-		case w.Opaque && w.SkipExisting:
+		case w.Opaque && w.SkipExisting && !absent:
 			if _, err = container.Read(ctx, doc.key, doc.id); err == nil {
 				err = engine.ErrExists
-			} else if errors.Is(err, engine.ErrNotFound) { // nobody else writes
-				meta, err = container.Put(ctx, doc.key, doc.id, doc.body, options)
+			} else if absent = errors.Is(err, engine.ErrNotFound); absent { // nobody else writes
+				continue
 			}
 		case w.Opaque:
 			meta, err = container.Put(ctx, doc.key, doc.id, doc.body, options)
