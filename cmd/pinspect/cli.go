@@ -112,7 +112,11 @@ func (e *environment) fail(err error) int {
 	case errors.Is(err, errFound), errors.As(err, new(command.DiffersError)):
 		return exitFindings
 	case errors.Is(err, context.Canceled):
-		cli.PrintError(e.stderr, "pinspect", errors.New("interrupted"))
+		text := "interrupted"
+		if left, ok := errors.AsType[unfinishedError](err); ok {
+			text += "\n" + left.advice()
+		}
+		cli.PrintError(e.stderr, "pinspect", errors.New(text))
 		return cli.ExitInterrupted
 	}
 	cli.PrintError(e.stderr, "pinspect", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -21,6 +22,8 @@ type repairCommand struct {
 // Help returns the long help text.
 func (*repairCommand) Help() string {
 	return `Writes what can be read of a store into a new one, and lists what could not be read: the file, the offset and the part of the key space. Documents keep their keys, ids and when they expire; etags and times of modification are new. A document of which a newer version may lie in what is damaged is left out without --older. A store whose own manifest or log is damaged cannot be repaired so.
+
+A repair that is interrupted, or fails, leaves NEW with a part of the documents: remove NEW and begin again.
 
 Exit status 0: everything was read; 1: something is lost, see the list.
 
@@ -84,9 +87,36 @@ func repair(ctx context.Context, env *environment, src, dst string, older bool) 
 	return result, nil
 }
 
+// unfinishedError says that a command has left a store that is not whole.
+type unfinishedError struct {
+	err error
+	dir string
+}
+
+// Error implements error.
+func (e unfinishedError) Error() string { return e.err.Error() + "\n" + e.advice() }
+
+// Unwrap returns why the command ended.
+func (e unfinishedError) Unwrap() error { return e.err }
+
+// advice says what to do with the store.
+func (e unfinishedError) advice() string {
+	return fmt.Sprintf("%s has only a part of the documents: remove it before you repair again", printable(e.dir))
+}
+
+// holdsFiles says whether there is something in a directory.
+func holdsFiles(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) > 0
+}
+
 // Run runs the command.
 func (c *repairCommand) Run(ctx context.Context, env *environment, out *output) error {
+	before := holdsFiles(c.Dst) // then it is not what this command has left
 	result, err := repair(ctx, env, c.Src, c.Dst, c.Older)
+	if err != nil && !before && holdsFiles(c.Dst) {
+		return unfinishedError{err, c.Dst}
+	}
 	if err != nil {
 		return err
 	}

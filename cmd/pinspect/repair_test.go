@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // TestRepairCommand repairs a store without damage, and one that has lost a file.
@@ -30,6 +34,44 @@ func TestRepairCommand(t *testing.T) {
 	if r := pinspect(t, "repair", s.dir, whole); r.status != 2 {
 		t.Errorf("into a store with containers: status %d\n%s", r.status, r.stderr)
 	}
+}
+
+// untilMade is a context that ends when there is something in a directory.
+type untilMade struct {
+	context.Context
+	dir string
+}
+
+// Err implements context.Context.
+func (c untilMade) Err() error {
+	if holdsFiles(c.dir) {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestRepairInterrupted: a repair that is interrupted says what to do with the store that it
+// has begun to write. Nothing is said of a directory that was there before, or was not made.
+func TestRepairInterrupted(t *testing.T) {
+	s := newSample(t)
+	run := func(dst, src string) (int, string) {
+		var out, errs bytes.Buffer
+		status := execute(untilMade{t.Context(), dst}, []string{"repair", src, dst}, &environment{stdout: &out, stderr: &errs})
+		return status, errs.String()
+	}
+	dst := filepath.Join(t.TempDir(), "repaired")
+	status, says := run(dst, s.dir)
+	if status != cli.ExitInterrupted || !strings.HasPrefix(says, "pinspect: interrupted\n") || !strings.Contains(says, dst+" has only a part of the documents: remove it") {
+		t.Fatalf("status %d: %s", status, says)
+	}
+	if status, says = run(dst, s.dir); status == 0 || strings.Contains(says, "remove it") {
+		t.Errorf("into what is there: status %d: %s", status, says)
+	}
+	if status, says = run(filepath.Join(t.TempDir(), "none"), t.TempDir()); status != cli.ExitUsage || strings.Contains(says, "remove it") {
+		t.Errorf("of no store: status %d: %s", status, says)
+	}
+	check(t, os.RemoveAll(dst))
+	clean(t, "repair", s.dir, dst)
 }
 
 // TestBackupReadable backs up what is left of a store that has lost a file, and restores
