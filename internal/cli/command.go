@@ -43,7 +43,8 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 // Run parses args into grammar, a pointer to a struct as kong wants it, and
 // runs the command that they select. Help goes to the first writer of
 // kong.Writers. Arguments that do not parse are a UsageError; that and a
-// UsageError of the command itself are told by PrintError with a hint.
+// UsageError of the command itself are told by PrintError with a hint. The text
+// of an error shows only the beginning of long arguments.
 func Run(name string, grammar any, args []string, options ...kong.Option) error {
 	helped := false // the parser has printed help, and would have ended the program
 	options = append([]kong.Option{
@@ -75,7 +76,7 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 	if errors.As(err, &usage) {
 		usage.hint = "See " + commandName(parser, parsed) + " --help."
 	}
-	return err
+	return showArguments(err, args)
 }
 
 // noValue is how the parser says that what follows a flag, without a =, looks
@@ -104,10 +105,11 @@ func commandName(parser *kong.Kong, parsed *kong.Context) string {
 }
 
 // PrintError prints an error for people, each of its lines after the name of
-// the program, and behind wrong usage where to read on.
+// the program, and behind wrong usage where to read on. What a terminal would not
+// print as it is, is escaped.
 func PrintError(w io.Writer, name string, err error) {
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(w, "%s: %s\n", name, strings.TrimSuffix(line, "\n"))
+		fmt.Fprintf(w, "%s: %s\n", name, printable(strings.TrimSuffix(line, "\n")))
 	}
 	var usage *UsageError
 	if errors.As(err, &usage) && usage.hint != "" {
