@@ -19,12 +19,12 @@ import (
 
 type exportCommand struct {
 	target
-	Container string `arg:"" help:"Name of the container."`
-	Key       string `arg:"" optional:"" help:"Only this logical partition, as for get."`
-	Where     string `placeholder:"FILTER" help:"Only documents for which this holds, as after WHERE in a query: c.people > 1000."`
-	Limit     int    `placeholder:"N" help:"Stop after N documents."`
-	Reverse   bool   `help:"From the end."`
-	Out       string `name:"output" short:"o" default:"-" placeholder:"FILE" help:"File to write, which must not exist, compressed if its name ends in .zst; default - is standard output."`
+	Container string  `arg:"" help:"Name of the container."`
+	Key       *string `arg:"" optional:"" help:"Only this logical partition, as for get."`
+	Where     string  `placeholder:"FILTER" help:"Only documents for which this holds, as after WHERE in a query: c.people > 1000."`
+	Limit     int     `placeholder:"N" help:"Stop after N documents."`
+	Reverse   bool    `help:"From the end."`
+	Out       string  `name:"output" short:"o" default:"-" placeholder:"FILE" help:"File to write, which must not exist, compressed if its name ends in .zst; default - is standard output."`
 }
 
 // Help returns the long help text.
@@ -48,8 +48,8 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 		return cli.Usagef("--limit %d: must not be negative", c.Limit)
 	}
 	var key partmap.Key
-	if c.Key != "" {
-		if key, err = parseKey(c.Key); err != nil {
+	if c.Key != nil {
+		if key, err = parseKey(*c.Key); err != nil {
 			return err
 		}
 	}

@@ -195,10 +195,10 @@ func (c *Drop) Run(ctx context.Context, env *command.Environment) error {
 // Put writes documents.
 type Put struct {
 	containerTarget
-	Document string `arg:"" optional:"" help:"The document; - or none: NDJSON on standard input. Of an opaque container standard input is the document."`
-	Key      string `placeholder:"KEY" help:"Partition key as JSON; for an opaque container."`
-	ID       string `name:"id" placeholder:"ID" help:"Id; for an opaque container."`
-	Create   bool   `help:"Refuse a document whose id exists in its logical partition. For one document."`
+	Document *string `arg:"" optional:"" help:"The document; - or none: NDJSON on standard input. Of an opaque container standard input is the document."`
+	Key      string  `placeholder:"KEY" help:"Partition key as JSON; for an opaque container."`
+	ID       string  `name:"id" placeholder:"ID" help:"Id; for an opaque container."`
+	Create   bool    `help:"Refuse a document whose id exists in its logical partition. For one document."`
 }
 
 // Help returns the long help text.
@@ -213,6 +213,9 @@ Examples:
 
 // Run runs the command.
 func (c *Put) Run(ctx context.Context, env *command.Environment) error {
+	if c.Document != nil && *c.Document == "" {
+		return cli.Usagef("the document is empty, perhaps a shell variable that is not set: give a document, or - to read standard input")
+	}
 	done := Done{Header: command.Header{Type: "written"}}
 	err := c.change(ctx, func(_ *engine.DB, container *engine.Container) error {
 		if container.Def().Kind == engine.Opaque {
@@ -221,14 +224,14 @@ func (c *Put) Run(ctx context.Context, env *command.Environment) error {
 		if c.Key != "" || c.ID != "" {
 			return cli.Usagef("a JSON document says its key and its id itself: no --key, no --id")
 		}
-		if c.Document == "" || c.Document == "-" {
+		if c.standardInput() {
 			return c.load(ctx, env, container, &done)
 		}
 		write := container.Upsert
 		if c.Create {
 			write = container.Create
 		}
-		meta, err := write(ctx, []byte(c.Document), nil)
+		meta, err := write(ctx, []byte(*c.Document), nil)
 		if errors.Is(err, engine.ErrExists) {
 			return fmt.Errorf("a document with this key and id: %w", err)
 		}
@@ -249,17 +252,24 @@ func (c *Put) putOpaque(ctx context.Context, env *command.Environment, container
 	if err != nil {
 		return err
 	}
-	body := []byte(c.Document)
-	if c.Document == "" || c.Document == "-" {
+	var body []byte
+	if c.standardInput() {
 		limit := container.Def().Limits.ItemBytes
 		if body, err = io.ReadAll(io.LimitReader(env.Stdin, limit+1)); err != nil {
 			return err
 		}
+	} else {
+		body = []byte(*c.Document)
 	}
-	meta, err := container.Put(ctx, key, c.ID, body, nil)
-	done.Documents, done.Charge = 1, meta.Charge
-	return err
+	return patiently(ctx, func() error { // not all of the command: standard input is read once
+		meta, err := container.Put(ctx, key, c.ID, body, nil)
+		done.Documents, done.Charge = 1, meta.Charge
+		return err
+	})
 }
+
+// standardInput says whether the documents come from standard input.
+func (c *Put) standardInput() bool { return c.Document == nil || *c.Document == "-" }
 
 // load writes the lines of standard input.
 func (c *Put) load(ctx context.Context, env *command.Environment, container *engine.Container, done *Done) error {
