@@ -183,6 +183,28 @@ func TestFillDisk(t *testing.T) {
 	}
 }
 
+// TestFillDiskOfFailedStore: the disk below a store that has failed can be filled as well.
+func TestFillDiskOfFailedStore(t *testing.T) {
+	t.Parallel()
+	s := cleavetest.New(t)
+	c := s.Container("c", "/k")
+	put(t, c, "before")
+	s.Fail(cleavetest.Sync, nil, cleavetest.OnFile(cleavetest.LogFiles))
+	if _, err := c.Upsert(t.Context(), doc("unknown"), nil); !errors.Is(err, engine.ErrOutcomeUnknown) {
+		t.Fatalf("with a failed sync: %v, want ErrOutcomeUnknown", err)
+	}
+	s.FillDisk()
+	if _, err := c.Upsert(t.Context(), doc("refused"), nil); !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("of a failed store on a full disk: %v, want ErrFailed", err)
+	}
+	if !has(t, c, "before") || has(t, c, "refused") {
+		t.Error("reads show something else")
+	}
+	s.FreeDisk()
+	s.Kill()
+	put(t, s.Container("c", "/k"), "after")
+}
+
 // TestLeaveSpace writes until the space that is left is used up.
 func TestLeaveSpace(t *testing.T) {
 	t.Parallel()
