@@ -172,42 +172,46 @@ func TestImportBadRecord(t *testing.T) {
 }
 
 // TestImportRejectsResumed: the file of rejects has each once, also when an import goes on
-// behind a note that lies before the newest of them.
+// behind a note that lies before the newest of them, and when it was interrupted before the
+// first note.
 func TestImportRejectsResumed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the companion of this test is a shell script")
 	}
-	bin, work := t.TempDir(), t.TempDir()
+	bin := t.TempDir()
 	script := strings.Replace(companionScript, "echo '", `[ $((i%100)) = 5 ] && echo '{"at":"key '$i'","error":"bad"}' || echo '`, 1)
 	check(t, os.WriteFile(filepath.Join(bin, "cleave-migrate"), []byte(script), 0o700))
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	source, dir, rejects := filepath.Join(work, "source"), filepath.Join(work, "store"), filepath.Join(work, "rejects")
-	check(t, os.WriteFile(source, bytes.Repeat([]byte("\n"), 20_000), 0o600))
-	args := []string{"import", source, "--from", "bbolt", "--db", dir, "--container", "c", "--partition-key", "/k", "--rejects", rejects}
-	self, err := os.Executable()
-	check(t, err)
-	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), programEnv+"=yes", "KILL_AT=19000")
-	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != -1 {
-		t.Fatalf("the command was not killed: %v\n%s", err, out)
-	}
-	status, out, stderr := runInput(t, "", args...)
-	if status != exitFindings || !strings.Contains(stderr, "goes on behind") || !strings.Contains(out, "20,000 documents read, 19,800 written, 0 skipped, 200 refused") {
-		t.Fatalf("status %d: %s%s", status, out, stderr)
-	}
-	text, err := os.ReadFile(rejects)
-	check(t, err)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	for i, line := range lines {
-		if want := fmt.Sprintf(`{"at":"%s: key %d","reason":"bad"}`, source, 100*i+5); line != want {
-			t.Fatalf("line %d: %s, want %s", i+1, line, want)
+	for _, kill := range []string{"50", "19000"} {
+		work := t.TempDir()
+		source, dir, rejects := filepath.Join(work, "source"), filepath.Join(work, "store"), filepath.Join(work, "rejects")
+		check(t, os.WriteFile(source, bytes.Repeat([]byte("\n"), 20_000), 0o600))
+		args := []string{"import", source, "--from", "bbolt", "--db", dir, "--container", "c", "--partition-key", "/k", "--rejects", rejects}
+		self, err := os.Executable()
+		check(t, err)
+		cmd := exec.CommandContext(t.Context(), self, args...)
+		cmd.Env = append(os.Environ(), programEnv+"=yes", "KILL_AT="+kill)
+		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != -1 {
+			t.Fatalf("the command was not killed: %v\n%s", err, out)
 		}
-	}
-	if len(lines) != 200 {
-		t.Errorf("%d rejects", len(lines))
-	}
-	if status, _, stderr := runInput(t, "", args...); status != 2 || !strings.Contains(stderr, "name another file") {
-		t.Errorf("a second import with the same --rejects: status %d: %s", status, stderr)
+		status, out, stderr := runInput(t, "", args...)
+		if status != exitFindings || strings.Contains(stderr, "goes on behind") != (kill == "19000") || !strings.Contains(out, "20,000 documents read, 19,800 written") || !strings.Contains(out, "0 skipped, 200 refused") {
+			t.Fatalf("killed at %s: status %d: %s%s", kill, status, out, stderr)
+		}
+		text, err := os.ReadFile(rejects)
+		check(t, err)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		for i, line := range lines {
+			if want := fmt.Sprintf(`{"at":"%s: key %d","reason":"bad"}`, source, 100*i+5); line != want {
+				t.Fatalf("killed at %s: line %d: %s, want %s", kill, i+1, line, want)
+			}
+		}
+		if len(lines) != 200 {
+			t.Errorf("killed at %s: %d rejects", kill, len(lines))
+		}
+		if status, _, stderr := runInput(t, "", args...); status != 2 || !strings.Contains(stderr, "name another file") {
+			t.Errorf("a second import with the same --rejects: status %d: %s", status, stderr)
+		}
 	}
 }
 

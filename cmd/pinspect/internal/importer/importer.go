@@ -316,15 +316,21 @@ func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.C
 		fmt.Fprintf(w.env.Stderr, "pinspect: an import of %s was interrupted behind record %s. This one begins with the first record: %s\n", n.Source, humanize.Count(n.Read), why)
 		return nil, removeNote(w.dir)
 	}
-	fmt.Fprintf(w.env.Stderr, "pinspect: the import goes on behind record %s (%s)\n", humanize.Count(n.Read), n.At)
+	if n.Read > 0 {
+		fmt.Fprintf(w.env.Stderr, "pinspect: the import goes on behind record %s (%s)\n", humanize.Count(n.Read), n.At)
+	}
 	d := &w.done
 	d.Read, d.Written, d.Rejected, d.Bytes, d.Keyless, d.ResumedAfter = n.Read, n.Written, n.Rejected, n.Bytes, n.Keyless, n.Read
 	w.at, w.lastSeq, w.last.ID = n.At, n.Seq, n.ID
-	w.last.Key, err = engine.ParseKey(n.Key)
+	if n.ID != "" {
+		w.last.Key, err = engine.ParseKey(n.Key)
+	}
 	return n, err
 }
 
-// openRejects opens the file of rejects. One that goes on loses what came behind the note.
+// openRejects opens the file of rejects. One that goes on loses what came behind the note. A
+// new one gets into a note at once, by which the same command knows it after an interruption;
+// if that comes before the note, the file is empty.
 func (w *writing) openRejects(after *note) (err error) {
 	if w.Rejects == "" {
 		return nil
@@ -337,7 +343,13 @@ func (w *writing) openRejects(after *note) (err error) {
 			_, err = w.rejects.Seek(0, io.SeekEnd)
 		}
 	} else {
-		w.rejects, err = os.OpenFile(w.Rejects, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+		if there, statErr := os.Lstat(w.Rejects); statErr == nil && there.Mode().IsRegular() && there.Size() == 0 {
+			flags = os.O_WRONLY
+		}
+		if w.rejects, err = os.OpenFile(w.Rejects, flags, 0o600); err == nil {
+			return w.note()
+		}
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return cli.Usagef("--rejects: %s exists: name another file", w.Rejects)
@@ -363,13 +375,16 @@ func (w *writing) noteIfDue() error {
 
 // note writes a note for the present position. All documents before it are durable.
 func (w *writing) note() error {
-	if w.state == "" || w.unsynced || w.last.ID == "" {
+	if w.state == "" || w.unsynced || w.last.ID == "" && w.rejects == nil {
 		return nil
 	}
 	n := note{
 		V: noteVersion, Import: w.identity, Source: w.Source, State: w.state, Container: w.Container,
 		Read: w.done.Read, Written: w.done.Written, Rejected: w.done.Rejected, Bytes: w.done.Bytes, Keyless: w.done.Keyless,
-		At: w.at, Key: w.last.Key.String(), ID: w.last.ID, Seq: w.lastSeq,
+		At: w.at, ID: w.last.ID, Seq: w.lastSeq,
+	}
+	if n.ID != "" {
+		n.Key = w.last.Key.String()
 	}
 	if w.rejects != nil {
 		if err := w.rejects.Sync(); err != nil {

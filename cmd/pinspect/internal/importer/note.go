@@ -42,7 +42,8 @@ type note struct {
 	Rejected int64 `json:"rejected"`
 	Bytes    int64 `json:"bytes"`
 	Keyless  int64 `json:"without_key"`
-	// The record at the position, and the document that was written last before it.
+	// The record at the position, and the document that was written last before it; an empty
+	// ID: none was.
 	At  string `json:"at"`
 	Key string `json:"last_key"`
 	ID  string `json:"last_id"`
@@ -176,6 +177,9 @@ func (n *note) valid(ctx context.Context, db *engine.DB, container *engine.Conta
 	}
 	if n.State != state {
 		return "the source has changed since", nil
+	}
+	if n.ID == "" {
+		return "", nil
 	}
 	key, err := engine.ParseKey(n.Key)
 	if err != nil {
