@@ -48,4 +48,8 @@ func TestRunSized(t *testing.T) {
 	wants(t, s.errOut.String(), "belong to the generator sized")
 	s.do(t, cli.ExitUsage, "load", "--db", dir, "--doc-size", "small")
 	wants(t, s.errOut.String(), "document size")
+	for _, part := range []string{"-0.5", "1.5", "nan", "inf"} {
+		s.do(t, cli.ExitUsage, "load", "--db", dir, "--doc-size", "1k", "--compressible="+part)
+		wants(t, s.errOut.String(), "want 0 to 1")
+	}
 }

@@ -20,6 +20,7 @@ const (
 	defaultGenerator         = "food"
 	defaultDocs              = 250_000
 	defaultCompressible      = 0.5
+	noCompressible           = -1 // the flag is not given
 	DefaultLogicalPartitions = 1000
 )
 
@@ -31,6 +32,9 @@ func (f *GeneratorFlags) Given() bool {
 // NewGenerator returns the generator that the flags describe, and the number of
 // documents.
 func (f *GeneratorFlags) NewGenerator() (*workload.Generator, int64, error) {
+	if x := f.Compressible; x != noCompressible && !(x >= 0 && x <= 1) { // so NaN is refused
+		return nil, 0, cli.Usagef("--compressible %v: want 0 to 1", x)
+	}
 	p := workload.Params{Shape: f.Generator, Seed: f.Seed, LogicalPartitions: f.LogicalPartitions.Int(), Skew: f.Skew}
 	if p.Shape == "" {
 		p.Shape = defaultGenerator
