@@ -76,6 +76,9 @@ type ChangeOptions struct {
 	// Progress, if set, is called by the loop with the position of the feed whenever
 	// everything visible has been shown: at the end, or before the feed waits.
 	Progress func(ChangePosition)
+	// Charge, if not nil, is increased by what the loop has cost, in request units, before
+	// it shows what it has read: the reads, and 2.3 for each batch of a physical partition.
+	Charge *float64
 }
 
 // Changes returns what was written to the items of a scope since a position. Within a

@@ -94,6 +94,47 @@ func TestChargesAreTold(t *testing.T) {
 					})
 					return err
 				}},
+				{"changes", cost.Visit + 2, nil, func() error {
+					for _, err := range c.Changes(ctx, OnePartition(pk), ChangePosition{}, &ChangeOptions{Charge: &told}) {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}},
+				{"readable", 0, nil, func() error {
+					var report RepairReport
+					for it, err := range c.ScanReadable(ctx, pk, &report) {
+						if told += it.Charge; err != nil {
+							return err
+						}
+					}
+					return nil
+				}},
+				{"explain, usage and keys", 0, nil, func() error {
+					_, err := c.Explain(ctx, AllPartitions(), Query{Where: Eq("/k", "k")})
+					_, usageErr := c.Usage(ctx, pk, nil)
+					for _, keyErr := range c.LogicalPartitions(ctx) {
+						err = errors.Join(err, keyErr)
+					}
+					return errors.Join(err, usageErr)
+				}},
+				{"load", 10 + 10, nil, func() error {
+					docs := func(yield func([]byte, error) bool) { _ = yield(doc("l1"), nil) && yield(doc("l2"), nil) }
+					st, err := c.Load(ctx, docs, nil)
+					told += st.Charge
+					return err
+				}},
+				{"typed load that fails", 0, ErrInvalid, func() error {
+					values := func(yield func(any, error) bool) {
+						_ = yield(map[string]string{"id": "l3", "k": "k"}, nil) && yield(map[string]int{"id": 4}, nil)
+					}
+					st, err := Typed[any](c, nil).Load(ctx, values, nil)
+					if told += st.Charge; st.Committed != 1 || st.Charge == 0 {
+						t.Errorf("load: %+v", st)
+					}
+					return err
+				}},
 				{"update that meets a conflict", 0, ErrConflict, func() error {
 					_, err := c.UpdateWith(ctx, pk, &UpdateOptions{Charge: &told, Reruns: 2}, func(tx *Tx) error {
 						if _, err := c.Upsert(ctx, doc("c"), o()); err != nil {

@@ -73,7 +73,7 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 	}
 	f := new(runningFeed)
 	shows := feed.Options{
-		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng,
+		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng, Charged: o.Charge,
 		Wants:       func(k *item.Key) bool { return !c.isClaim(k) && scope.HoldsEncoded(k.PK) },
 		AllVersions: o.AllVersions, MostOrdered: c.db.opts.feedOrder,
 		CaughtUp: func() {

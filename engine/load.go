@@ -30,6 +30,7 @@ type LoadStats struct {
 	Committed int64
 	Bytes     int64 // of the documents written
 	Batches   int64
+	Charge    float64 // request units of all documents so far, also those not Committed yet
 }
 
 // InputError names the document at which a load has failed.
@@ -151,7 +152,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	}
 	r.precondition, r.ifMatch, r.sync = anything, 0, l.sync
 	p, w, err := l.c.place(ctx, r)
-	if err == nil {
+	if l.Done.Charge += r.spent; err == nil {
 		l.Note(&p.Partition, w)
 	}
 	return err
@@ -168,7 +169,7 @@ func (l *loader) addUnique(ctx context.Context, r *request) error {
 	}
 	u := commit{Batch: b, sync: l.sync}
 	p, w, err := u.place(ctx)
-	if err != nil {
+	if l.Done.Charge += u.charge; err != nil {
 		return aloneError(err)
 	}
 	l.Note(&p.Partition, w)

@@ -150,7 +150,7 @@ func (s *Snapshot) Query(ctx context.Context, scope Scope, q Query) *QueryResult
 	return &QueryResult{ctx: ctx, c: s.c, snapshot: s, scope: scope, q: q}
 }
 
-// Count returns the number of documents for which a filter is true.
+// Count returns the number of documents for which a filter is true. CountStats also tells what that cost.
 func (c *Container) Count(ctx context.Context, scope Scope, f Filter) (int64, error) {
 	n, _, err := count(c.Query(ctx, scope, countQuery(f)))
 	return n, err

@@ -42,7 +42,7 @@ var borrowed = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &
 
 // Borrow calls fn with an item whose Body is valid only until fn returns: its buffer is
 // used again. No lock or file is held while fn runs. Borrow returns fn's error, or
-// ErrNotFound without calling fn.
+// ErrNotFound without calling fn, which costs 1 RU.
 func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn func(Item) error) error {
 	if fn == nil {
 		return invalidf("Borrow: no function is given")

@@ -20,12 +20,15 @@ type Codec[T any] interface {
 	Unmarshal(doc []byte) (T, error)
 }
 
-// TypedContainer gives the items of a container as values of T. It is safe for
-// concurrent use.
+// TypedContainer gives the items of a container as values of T. What has no method of its
+// own here is that of the Container. It is safe for concurrent use.
 type TypedContainer[T any] struct {
-	c     *Container
+	*untyped
 	codec Codec[T]
 }
+
+// untyped lets a TypedContainer embed a Container and have the method Container.
+type untyped = Container
 
 // TypedItem is a value with the description of its item.
 type TypedItem[T any] struct {
@@ -39,7 +42,7 @@ func Typed[T any](c *Container, codec Codec[T]) TypedContainer[T] {
 	if codec == nil {
 		codec = jsonCodec[T]{}
 	}
-	return TypedContainer[T]{c: c, codec: codec}
+	return TypedContainer[T]{c, codec}
 }
 
 // jsonCodec is the codec of encoding/json.
@@ -53,28 +56,41 @@ func (jsonCodec[T]) Unmarshal(doc []byte) (value T, err error) {
 }
 
 // Container returns the container itself.
-func (t TypedContainer[T]) Container() *Container { return t.c }
+func (t TypedContainer[T]) Container() *Container { return t.untyped }
 
 // Create is Container.Create. An error of the codec comes as it is, and nothing
 // is written.
 func (t TypedContainer[T]) Create(ctx context.Context, value T, o *WriteOptions) (Meta, error) {
-	return t.write(ctx, value, o, t.c.Create)
+	return t.write(ctx, value, o, t.untyped.Create)
 }
 
 // Upsert is Container.Upsert.
 func (t TypedContainer[T]) Upsert(ctx context.Context, value T, o *WriteOptions) (Meta, error) {
-	return t.write(ctx, value, o, t.c.Upsert)
+	return t.write(ctx, value, o, t.untyped.Upsert)
 }
 
 // Replace is Container.Replace.
 func (t TypedContainer[T]) Replace(ctx context.Context, value T, o *WriteOptions) (Meta, error) {
-	return t.write(ctx, value, o, t.c.Replace)
+	return t.write(ctx, value, o, t.untyped.Replace)
+}
+
+// Load is Container.Load. An error of the codec is an InputError.
+func (t TypedContainer[T]) Load(ctx context.Context, values iter.Seq2[T, error], o *LoadOptions) (LoadStats, error) {
+	if values == nil {
+		return t.untyped.Load(ctx, nil, o) // refused
+	}
+	return t.untyped.Load(ctx, mapped(values, func(value T, err error) (doc []byte, _ error) {
+		if err == nil {
+			doc, err = t.codec.Marshal(value)
+		}
+		return doc, err
+	}), o)
 }
 
 // Read is Container.Read.
 func (t TypedContainer[T]) Read(ctx context.Context, pk PartitionKey, id string) (out TypedItem[T], err error) {
-	borrowErr := t.c.Borrow(ctx, pk, id, func(it Item) error {
-		out, err = t.item(it)
+	borrowErr := t.Borrow(ctx, pk, id, func(it Item) error {
+		out, err = t.item(it, nil)
 		return nil
 	})
 	if borrowErr == ErrNotFound {
@@ -88,26 +104,18 @@ func (t TypedContainer[T]) Read(ctx context.Context, pk PartitionKey, id string)
 
 // ReadIf is Container.ReadIf.
 func (t TypedContainer[T]) ReadIf(ctx context.Context, pk PartitionKey, id string, not ETag) (TypedItem[T], error) {
-	it, err := t.c.ReadIf(ctx, pk, id, not)
-	if err != nil {
-		return TypedItem[T]{Meta: it.Meta}, err
-	}
-	return t.item(it)
+	return t.item(t.untyped.ReadIf(ctx, pk, id, not))
 }
 
 // ReadMany is Container.ReadMany. An error of the codec ends it.
 func (t TypedContainer[T]) ReadMany(ctx context.Context, items []ItemIdentity) iter.Seq2[TypedReadManyResult[T], error] {
-	return func(yield func(TypedReadManyResult[T], error) bool) {
-		for r, err := range t.c.ReadMany(ctx, items) {
-			out := TypedReadManyResult[T]{TypedItem: TypedItem[T]{Meta: r.Meta}, Found: r.Found}
-			if err == nil && r.Found {
-				out.TypedItem, err = t.item(r.Item)
-			}
-			if !yield(out, err) || err != nil {
-				return
-			}
+	return mapped(t.untyped.ReadMany(ctx, items), func(r ReadManyResult, err error) (TypedReadManyResult[T], error) {
+		out := TypedReadManyResult[T]{TypedItem: TypedItem[T]{Meta: r.Meta}, Found: r.Found}
+		if err == nil && r.Found {
+			out.TypedItem, err = t.item(r.Item, nil)
 		}
-	}
+		return out, err
+	})
 }
 
 // TypedReadManyResult is a ReadManyResult with a value of T. Without Found the value is zero.
@@ -116,34 +124,19 @@ type TypedReadManyResult[T any] struct {
 	Found bool
 }
 
-// Delete is Container.Delete.
-func (t TypedContainer[T]) Delete(ctx context.Context, pk PartitionKey, id string, o *WriteOptions) error {
-	return t.c.Delete(ctx, pk, id, o)
-}
-
-// Patch is Container.Patch.
-func (t TypedContainer[T]) Patch(ctx context.Context, pk PartitionKey, id string, p *Patch, o *WriteOptions) (Meta, error) {
-	return t.c.Patch(ctx, pk, id, p, o)
-}
-
-// Count is Container.Count.
-func (t TypedContainer[T]) Count(ctx context.Context, s Scope, f Filter) (int64, error) {
-	return t.c.Count(ctx, s, f)
-}
-
 // Scan is Container.Scan. An error of the codec ends it.
 func (t TypedContainer[T]) Scan(ctx context.Context, pk PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
-	return t.items(t.c.Scan(ctx, pk, ids, o))
+	return mapped(t.untyped.Scan(ctx, pk, ids, o), t.item)
 }
 
 // ScanAll is Container.ScanAll. An error of the codec ends it.
 func (t TypedContainer[T]) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
-	return t.items(t.c.ScanAll(ctx, o))
+	return mapped(t.untyped.ScanAll(ctx, o), t.item)
 }
 
 // Query is Container.Query.
 func (t TypedContainer[T]) Query(ctx context.Context, s Scope, q Query) *TypedResult[T] {
-	return &TypedResult[T]{t: t, r: t.c.Query(ctx, s, q)}
+	return &TypedResult[T]{t: t, r: t.untyped.Query(ctx, s, q)}
 }
 
 // TypedResult is a QueryResult whose items are values of T. It serves one goroutine.
@@ -155,7 +148,7 @@ type TypedResult[T any] struct {
 // All is QueryResult.All. With Fields, T is the type of the documents that Fields make. An
 // error of the codec names the item and ends the loop; Continue then leads to the next
 // item.
-func (r *TypedResult[T]) All() iter.Seq2[TypedItem[T], error] { return r.t.items(r.r.All()) }
+func (r *TypedResult[T]) All() iter.Seq2[TypedItem[T], error] { return mapped(r.r.All(), r.t.item) }
 
 // Continue is QueryResult.Continue.
 func (r *TypedResult[T]) Continue() string { return r.r.Continue() }
@@ -163,21 +156,23 @@ func (r *TypedResult[T]) Continue() string { return r.r.Continue() }
 // Stats is QueryResult.Stats.
 func (r *TypedResult[T]) Stats() QueryStats { return r.r.Stats() }
 
-func (t TypedContainer[T]) items(items iter.Seq2[Item, error]) iter.Seq2[TypedItem[T], error] {
-	return func(yield func(TypedItem[T], error) bool) {
-		for it, err := range items {
-			var out TypedItem[T]
-			if err == nil {
-				out, err = t.item(it)
-			}
-			if !yield(out, err) || err != nil {
+// mapped returns what to makes of each pair, up to the first error.
+func mapped[A, B any](pairs iter.Seq2[A, error], to func(A, error) (B, error)) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		for a, err := range pairs {
+			b, failed := to(a, err)
+			if !yield(b, failed) || failed != nil {
 				return
 			}
 		}
 	}
 }
 
-func (t TypedContainer[T]) item(it Item) (TypedItem[T], error) {
+// item returns what a read returned as a value of T.
+func (t TypedContainer[T]) item(it Item, failed error) (TypedItem[T], error) {
+	if failed != nil {
+		return TypedItem[T]{Meta: it.Meta}, failed
+	}
 	value, err := t.codec.Unmarshal(it.Body)
 	switch {
 	case err == nil:

@@ -14,17 +14,17 @@ type TypedTx[T any] struct {
 
 // Update is Container.Update.
 func (t TypedContainer[T]) Update(ctx context.Context, pk PartitionKey, fn func(TypedTx[T]) error) error {
-	return t.c.Update(ctx, pk, t.inTx(fn))
+	return t.untyped.Update(ctx, pk, t.inTx(fn))
 }
 
 // UpdateWith is Container.UpdateWith.
 func (t TypedContainer[T]) UpdateWith(ctx context.Context, pk PartitionKey, o *UpdateOptions, fn func(TypedTx[T]) error) ([]Meta, error) {
-	return t.c.UpdateWith(ctx, pk, o, t.inTx(fn))
+	return t.untyped.UpdateWith(ctx, pk, o, t.inTx(fn))
 }
 
 // View is Container.View.
 func (t TypedContainer[T]) View(ctx context.Context, pk PartitionKey, fn func(TypedTx[T]) error) error {
-	return t.c.View(ctx, pk, t.inTx(fn))
+	return t.untyped.View(ctx, pk, t.inTx(fn))
 }
 
 // In returns a transaction with the items as values of T, for instance that of a trigger.
@@ -39,16 +39,12 @@ func (t TypedContainer[T]) inTx(fn func(TypedTx[T]) error) func(*Tx) error {
 
 // Read is Tx.Read.
 func (x TypedTx[T]) Read(id string) (TypedItem[T], error) {
-	it, err := x.Tx.Read(id)
-	if err != nil {
-		return TypedItem[T]{Meta: it.Meta}, err
-	}
-	return x.t.item(it)
+	return x.t.item(x.Tx.Read(id))
 }
 
 // Scan is Tx.Scan. An error of the codec ends it.
 func (x TypedTx[T]) Scan(ids IDRange, o *ScanOptions) iter.Seq2[TypedItem[T], error] {
-	return x.t.items(x.Tx.Scan(ids, o))
+	return mapped(x.Tx.Scan(ids, o), x.t.item)
 }
 
 // Create is Tx.Create. An error of the codec comes as it is, and nothing is written.
@@ -69,12 +65,12 @@ type TypedBatch[T any] struct {
 
 // NewBatch is Container.NewBatch.
 func (t TypedContainer[T]) NewBatch(pk PartitionKey) TypedBatch[T] {
-	return TypedBatch[T]{Batch: t.c.NewBatch(pk), t: t}
+	return TypedBatch[T]{Batch: t.untyped.NewBatch(pk), t: t}
 }
 
 // Commit is Container.Commit.
 func (t TypedContainer[T]) Commit(ctx context.Context, b TypedBatch[T]) ([]Meta, error) {
-	return t.c.Commit(ctx, b.Batch)
+	return t.untyped.Commit(ctx, b.Batch)
 }
 
 // Create is Batch.Create. An error of the codec comes as it is, and nothing is added.
@@ -115,17 +111,13 @@ func (ch *TypedChange[T]) Position() ChangePosition { return ch.change.Position(
 
 // Changes is Container.Changes. An error of the codec ends it.
 func (t TypedContainer[T]) Changes(ctx context.Context, s Scope, from ChangePosition, o *ChangeOptions) iter.Seq2[TypedChange[T], error] {
-	return func(yield func(TypedChange[T], error) bool) {
-		for ch, err := range t.c.Changes(ctx, s, from, o) {
-			out := TypedChange[T]{TypedItem: TypedItem[T]{Meta: ch.Meta}, Kind: ch.Kind, Previous: ch.Previous}
-			if err == nil && ch.Kind < ChangeDeleted {
-				out.TypedItem, err = t.item(ch.Item)
-			}
-			ch.Body = nil
-			out.change = ch
-			if !yield(out, err) || err != nil {
-				return
-			}
+	return mapped(t.untyped.Changes(ctx, s, from, o), func(ch Change, err error) (TypedChange[T], error) {
+		out := TypedChange[T]{TypedItem: TypedItem[T]{Meta: ch.Meta}, Kind: ch.Kind, Previous: ch.Previous}
+		if err == nil && ch.Kind < ChangeDeleted {
+			out.TypedItem, err = t.item(ch.Item, nil)
 		}
-	}
+		ch.Body = nil
+		out.change = ch
+		return out, err
+	})
 }

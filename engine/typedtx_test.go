@@ -91,6 +91,29 @@ func TestTypedWrites(t *testing.T) {
 	if err := accounts.Update(ctx, pk, nil); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no function: %v", err)
 	}
+	loaded := func(yield func(account, error) bool) {
+		_ = yield(account{"l1", "l", 1}, nil) && yield(account{"l2", "l", 2}, nil)
+	}
+	if st, err := accounts.Load(ctx, loaded, nil); err != nil || st.Committed != 2 || st.Charge < 10 {
+		t.Errorf("load: %+v, %v", st, err)
+	}
+	if it, err := accounts.Read(ctx, StringKey("l"), "l2"); err != nil || it.Value.Balance != 2 {
+		t.Errorf("what was loaded: %+v, %v", it, err)
+	}
+	if _, err := accounts.Load(ctx, nil, nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("load of nothing: %v", err)
+	}
+	var ie *InputError
+	functions := func(yield func(func(), error) bool) { yield(func() {}, nil) }
+	if st, err := Typed[func()](c, nil).Load(ctx, functions, nil); !errors.As(err, &ie) || ie.Index != 0 || st.Committed != 0 {
+		t.Errorf("load of what has no document: %+v, %v", st, err)
+	}
+	if n, st, err := accounts.CountStats(ctx, OnePartition(StringKey("l")), Filter{}); err != nil || n != 2 || st.Charge == 0 {
+		t.Errorf("count %d, %+v, %v", n, st, err)
+	}
+	if plan, err := accounts.Explain(ctx, OnePartition(StringKey("l")), Query{}); err != nil || len(plan.Partitions) != 1 {
+		t.Errorf("plan %+v, %v", plan, err)
+	}
 	_, err = c.Upsert(ctx, []byte(`{"id":"bad","k":"a","balance":"much"}`), nil)
 	must(t, err)
 	var te *json.UnmarshalTypeError

@@ -61,7 +61,7 @@ const (
 //
 // fn should write through its Tx only: other writes do not belong to the
 // transaction. Another Update in fn, on the same goroutine, is ErrNestedUpdate.
-// Further errors: those of Commit, without *BatchError.
+// Further errors: those of Commit, without *BatchError. UpdateOptions.Charge of UpdateWith tells what it cost.
 func (c *Container) Update(ctx context.Context, pk PartitionKey, fn func(*Tx) error) error {
 	u := updates.Get().(*update)
 	defer u.release()

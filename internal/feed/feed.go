@@ -47,6 +47,7 @@ type Options struct {
 	Container   string                 // its name, for errors
 	ID          uint32                 // identifies the container in positions
 	Levels      int                    // of its partition keys
+	Charged     *float64               // is increased by what partitions are charged; nil: nobody asks
 	Range       partmap.Range          // of the key space; if it is empty, the one EPK that it begins at
 	Wants       func(k *item.Key) bool // says whether the feed shows a key of the range
 	AllVersions bool                   // false: only the latest version of each item

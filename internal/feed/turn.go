@@ -77,6 +77,9 @@ func (f *Feed) turn(i int) (end turnEnd, err error) {
 		units += cost.Read(f.found[j].body)
 	}
 	p.Charge(units)
+	if f.o.Charged != nil {
+		*f.o.Charged += units
+	}
 	switch ordered := f.orders.spend(e); {
 	case ordered && e.seq < to:
 		return turnAgain, nil

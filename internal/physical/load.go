@@ -30,6 +30,7 @@ type LoadProgress struct {
 	Committed int64 // documents, from the first of the input
 	Bytes     int64
 	Batches   int64
+	Charge    float64 // request units of all documents so far, kept by the caller
 }
 
 // loadBatch is what one sync makes durable.
@@ -101,7 +102,7 @@ func (l *Load) settle() error {
 	if err := <-l.waited; err != nil {
 		return err
 	}
-	l.Done = LoadProgress{Committed: b.documents, Bytes: l.Done.Bytes + b.bytes, Batches: l.Done.Batches + 1}
+	l.Done = LoadProgress{Committed: b.documents, Bytes: l.Done.Bytes + b.bytes, Batches: l.Done.Batches + 1, Charge: l.Done.Charge}
 	if l.Tell != nil {
 		l.Tell(l.Done)
 	}
