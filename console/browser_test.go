@@ -290,6 +290,17 @@ func TestPageOfDamage(t *testing.T) {
 		`click nav a[href="#store"]`,
 		`document.getElementById('damage-head').textContent === '▲ Damage (1)'`,
 	)
+	// Among many narrow partitions the damaged one has a label, and lines lie below labels.
+	var labelled bool
+	if err := p.Eval(ctx, `import('./space.js').then(m => {
+			const s = new m.Space(() => {}), at = i => ({b: {id: i, partitions: 1, raw_bytes: 1e6 - i, damaged: i === 39}, x: 5 + 9 * i, y: 90});
+			s.svg.querySelectorAll('.lead,.out').forEach(e => e.remove());
+			s.callOut(Array.from({length: 40}, (_, i) => at(i)), 360, 'bytes');
+			const all = [...s.svg.querySelectorAll('.lead,.out')].map(e => e.tagName), labels = [...s.svg.querySelectorAll('.out')].map(e => e.textContent);
+			return labels.includes('▲ #39 damaged') && labels.length > 1 && all.lastIndexOf('line') < all.indexOf('text');
+		})`, &labelled); err != nil || !labelled {
+		t.Errorf("labels outside of partitions: %v, %v", labelled, err)
+	}
 	if faults := p.Faults(); len(faults) != 0 {
 		t.Errorf("faults: %q", faults)
 	}

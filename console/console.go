@@ -156,11 +156,11 @@ func (h *handler) page() {
 		panic(err) // the directory is part of the program
 	}
 	for _, e := range entries {
-		name, pattern := e.Name(), "GET /"+e.Name()
+		name, path := e.Name(), e.Name()
 		if name == "index.html" {
-			pattern = "GET /{$}"
+			path = "{$}"
 		}
-		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		h.handle(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) {
 			if !h.authorized(w, r, AccessPage) {
 				return
 			}
@@ -169,11 +169,24 @@ func (h *handler) page() {
 	}
 }
 
+// handle serves a path for one method, and answers requests with others. GET serves HEAD too.
+func (h *handler) handle(method, path string, fn http.HandlerFunc) {
+	allow := method
+	if method == http.MethodGet {
+		allow += ", " + http.MethodHead
+	}
+	h.mux.HandleFunc(method+" /"+path, fn)
+	h.mux.HandleFunc("/"+path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		writeError(w, failure{status: http.StatusMethodNotAllowed, Kind: "method", Text: "this page takes " + allow + " only"})
+	})
+}
+
 // answer is what a part of the API returns: a value for JSON, or an error.
 type answer func(r *http.Request) (any, error)
 
 func (h *handler) get(path string, access Access, fn answer) {
-	h.mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) {
+	h.handle(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) {
 		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 			writeError(w, failure{status: http.StatusForbidden, Kind: "cross_origin", Text: "requests from pages elsewhere are refused"})
 			return
@@ -184,7 +197,7 @@ func (h *handler) get(path string, access Access, fn answer) {
 
 func (h *handler) post(path string, access Access, fn answer) {
 	sameOrigin := http.NewCrossOriginProtection()
-	h.mux.HandleFunc("POST /"+path, func(w http.ResponseWriter, r *http.Request) {
+	h.handle(http.MethodPost, path, func(w http.ResponseWriter, r *http.Request) {
 		if err := sameOrigin.Check(r); err != nil {
 			writeError(w, failure{status: http.StatusForbidden, Kind: "cross_origin", Text: "requests from pages elsewhere are refused"})
 			return

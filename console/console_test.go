@@ -226,8 +226,8 @@ func TestRefused(t *testing.T) {
 		"other origin":             {open, "POST", "/api/split", split, []string{"Origin", "http://evil.example"}, 403},
 		"null origin":              {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c"}`, []string{"Origin", "null"}, 403},
 		"two slashes":              {open, "GET", "//evil.example/", "", nil, 307}, // to /evil.example/
-		"put":                      {open, "PUT", "/api/store", "", nil, 404},
-		"delete":                   {open, "DELETE", "/api/item?name=c&key=%22k1%22&id=0001", "", nil, 404},
+		"put":                      {open, "PUT", "/api/store", "", nil, 405},
+		"delete":                   {open, "DELETE", "/api/item?name=c&key=%22k1%22&id=0001", "", nil, 405},
 		"no name":                  {open, "GET", "/api/container?name=%FF%00", "", nil, 404},
 		"no partition":             {open, "GET", "/api/cut?name=c&partition=-1", "", nil, 400},
 		"no place":                 {open, "GET", "/api/cut?name=c&partition=1&at=zz", "", nil, 400},
@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 		"a deep parameter":         {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c","parameters":{"@a":` + strings.Repeat("[", 20_000) + `}}`, nil, 400},
 		"a wrong continuation":     {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c","continue":"AAAA"}`, nil, 400},
 		"form":                     {open, "POST", "/api/split", split, []string{"Content-Type", "text/plain"}, 415},
-		"split by get":             {open, "GET", "/api/split", "", nil, 404},
+		"split by get":             {open, "GET", "/api/split", "", nil, 405},
 		"split not allowed":        {nil, "POST", "/api/split", split, nil, 404},
 		"unknown member":           {open, "POST", "/api/split", `{"nane":"c"}`, nil, 400},
 		"too large a body":         {open, "POST", "/api/query", `{"query":"` + strings.Repeat("x", maxRequest) + `"}`, nil, 400},
@@ -407,4 +407,32 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("%d states, the first closed: %v", len(opened), first.Closed())
 	}
 	h.store.now.db.Close()
+}
+
+// TestWrongMethod: a path that takes another method says which; so does the page.
+func TestWrongMethod(t *testing.T) {
+	db, _ := openTest(t, nil, 10)
+	for _, x := range []struct{ method, target, allow string }{
+		{"PUT", "/api/store", "GET, HEAD"}, {"POST", "/", "GET, HEAD"}, {"POST", "/app.js", "GET, HEAD"}, {"GET", "/api/query", "POST"},
+	} {
+		r := request(t, Handler(db, nil), x.method, x.target, "", nil)
+		if r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != x.allow {
+			t.Errorf("%s %s: %s, Allow %q", x.method, x.target, r.Status, r.Header.Get("Allow"))
+		}
+	}
+	if r := request(t, Handler(db, nil), "HEAD", "/", "", nil); r.StatusCode != http.StatusOK {
+		t.Errorf("HEAD: %s", r.Status)
+	}
+}
+
+// TestNoPartition: a cut of a partition that is not there names the partition.
+func TestNoPartition(t *testing.T) {
+	db, _ := openTest(t, nil, 10)
+	h := Handler(db, &Options{AllowSplit: true})
+	var cut, split failure
+	a := request(t, h, "GET", "/api/cut?name=c&partition=4711", "", &cut)
+	b := request(t, h, "POST", "/api/split", `{"name":"c","partition":4711}`, &split)
+	if a.StatusCode != 404 || cut.Text != "no partition 4711" || b.StatusCode != 404 || split != cut {
+		t.Errorf("%s, %+v; %s, %+v", a.Status, cut, b.Status, split)
+	}
 }

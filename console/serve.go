@@ -2,6 +2,8 @@ package console
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -199,6 +201,15 @@ func (h *handler) servePartitions(r *http.Request) (any, error) {
 	return listView[partitionRow]{len(rows), cut(rows, offset, limit)}, nil
 }
 
+// noPartition returns what an error of a cut is for the page: ErrNotFound is about the
+// partition there, and no item.
+func noPartition(err error, id engine.PartitionID) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return failure{status: http.StatusNotFound, Kind: "not_found", Text: fmt.Sprintf("no partition %d", id)}
+	}
+	return err
+}
+
 // cutView is the answer of api/cut.
 type cutView struct {
 	engine.SplitPreview
@@ -227,7 +238,7 @@ func (h *handler) serveCut(r *http.Request) (any, error) {
 		defer done()
 		p, err := c.PreviewSplit(ctx, engine.PartitionID(id), &engine.SplitOptions{At: q.Get("at")})
 		if err != nil {
-			return nil, err
+			return nil, noPartition(err, engine.PartitionID(id))
 		}
 		v := cutView{SplitPreview: p, Place: placeOf(p.At)}
 		var load, known float64
@@ -278,7 +289,7 @@ func (h *handler) serveSplit(r *http.Request) (any, error) {
 	}
 	return h.container(r, body.Name, func(_ *engine.DB, c *engine.Container) (any, error) {
 		if _, err := c.Split(r.Context(), body.Partition, &engine.SplitOptions{At: body.At}); err != nil {
-			return nil, err
+			return nil, noPartition(err, body.Partition)
 		}
 		return struct {
 			Queued bool `json:"queued"`

@@ -81,18 +81,21 @@ export class Space {
     this.svg.insertBefore(r, this.svg.querySelector('rect.narrow'));
     return r;
   }
-  // callOut labels the partitions that are too narrow for a label inside, those with the
-  // highest values first, as far as there is room above.
+  // callOut labels the partitions that are too narrow for a label inside, as far as there is
+  // room above: first the damaged ones, then those with the highest values. Labels lie above
+  // the lines of all.
   callOut(narrow, w, by) {
-    const taken = [[], []];
-    for (const {b, x, y} of narrow.sort((a, c) => value(c.b, by) - value(a.b, by)).slice(0, 40)) {
+    const taken = [[], []], lines = [], labels = [];
+    for (const {b, x, y} of narrow.sort((a, c) => !!c.b.damaged - !!a.b.damaged || value(c.b, by) - value(a.b, by)).slice(0, 40)) {
       const text = `${name(b)} ${said(b, by)}`, wide = text.length * 6.6 + 8, from = Math.max(0, Math.min(w - wide, x - wide / 2));
       const level = taken.findIndex(t => t.every(([a, z]) => from + wide < a || from > z));
       if (level < 0) continue;
       taken[level].push([from, from + wide]);
       const base = level ? 12 : 27;
-      this.svg.append(shape('line', {class: 'lead', x1: x, x2: x, y1: base + 3, y2: y}), shape('text', {class: 'out', x: from + 4, y: base}, text));
+      lines.push(shape('line', {class: 'lead', x1: x, x2: x, y1: base + 3, y2: y}));
+      labels.push(shape('text', {class: 'out', x: from + 4, y: base}, text));
     }
+    this.svg.append(...lines, ...labels);
   }
   // rove leaves one partition in the order of Tab: arrows go to the others.
   rove() {
