@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/keysizes"
+	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -24,7 +25,7 @@ import (
 //  6. takesLocked: under the commit lock, whether the partition is still in use, and
 //     again whether the container takes the write.
 //
-// The present version of the item is tested last: see precondition.
+// The present version of the item is tested last: see writebatch.Precondition.
 
 // origin says where a write comes from.
 type origin uint8
@@ -107,13 +108,13 @@ func (p *partition) takesLocked(from origin, counted *keysizes.Counted) error {
 
 // checkDocument returns why the container cannot take a document with this demand. Where
 // suffixes are random, the key must be given, or Create draws a new one.
-func (c *Container) checkDocument(d precondition, given PartitionKey) error {
+func (c *Container) checkDocument(d writebatch.Precondition, given PartitionKey) error {
 	switch {
 	case c.def.Kind != JSON:
 		return invalidf("container %q is opaque; use Put", c.name)
-	case !c.def.Synthetic.rule().Random() || d == absent:
+	case !c.def.Synthetic.rule().Random() || d == writebatch.Absent:
 		return nil
-	case d == anything:
+	case d == writebatch.Anything:
 		return fmt.Errorf("container %q: an upsert may be of an item under any suffix: %w", c.name, ErrRandomSuffix)
 	case !given.Valid():
 		return fmt.Errorf("container %q: Replace needs WriteOptions.Key: %w", c.name, ErrRandomSuffix)

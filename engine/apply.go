@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
-	"github.com/cleavestore/cleave/wal"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // A replicated container takes its writes from a log that is kept outside the store, on
@@ -107,7 +105,7 @@ func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Appli
 	if err != nil {
 		return Applied{}, err
 	}
-	a := application{p: p, index: e.Index, time: e.Time.UnixMilli(), sync: sync}
+	a := application{p: p, Entry: writebatch.Entry{Index: e.Index, Time: e.Time.UnixMilli(), Sync: sync, Limit: maxEntryBytes}}
 	if err := a.take(&e); err != nil {
 		return Applied{}, err
 	}
@@ -121,25 +119,19 @@ func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Appli
 
 // application is an entry that is being applied to a partition.
 type application struct {
+	writebatch.Entry
 	p       *partition
-	index   uint64
-	time    int64
-	sync    bool
-	commits []*commit
-	refused []error // why a commit was refused, by its place in commits; nil: it was not
-	size    int64
-	record  []byte
-	skipped bool
+	commits []*commit // whose Commit the entry has
 }
 
 // take checks the entry and turns its batches into commits.
 func (a *application) take(e *Entry) error {
 	c := a.p.c
-	if e.Index == 0 || e.Index > item.MaxIndex || e.Time.Unix() < 0 || e.Time.Unix() > math.MaxInt64/1000-1 || a.time <= 0 {
+	if e.Index == 0 || e.Index > item.MaxIndex || e.Time.Unix() < 0 || e.Time.Unix() > math.MaxInt64/1000-1 || a.Time <= 0 {
 		return invalidf("ApplyAt: an entry has an index, of at most %d, and a time after 1970", uint64(item.MaxIndex))
 	}
-	if a.time > c.db.latestForeign() {
-		return c.db.clockSkew(fmt.Sprintf("ApplyAt: entry %d", e.Index), a.time)
+	if a.Time > c.db.latestForeign() {
+		return c.db.clockSkew(fmt.Sprintf("ApplyAt: entry %d", e.Index), a.Time)
 	}
 	keys := make(map[PartitionKey]bool, len(e.Batches))
 	for _, b := range e.Batches {
@@ -148,35 +140,28 @@ func (a *application) take(e *Entry) error {
 			return invalidf("ApplyAt: a batch of another container")
 		case b.refused != nil:
 			return b.refused
-		case !a.p.Range.Contains(&b.epk):
+		case !a.p.Range.Contains(b.writes.EPK()):
 			return invalidf("ApplyAt: partition key %s lies outside of physical partition %d", b.pk, a.p.ID)
 		case keys[b.pk]:
 			return invalidf("ApplyAt: two batches of partition key %s in one entry", b.pk)
 		}
 		keys[b.pk] = true
-		b.link()
-		a.commits = append(a.commits, &commit{Batch: b})
-		a.size += b.size
+		u := newCommit(b, a.Sync)
+		a.commits = append(a.commits, &u)
+		a.Add(&u.Commit)
 	}
-	if a.size > maxEntryBytes {
-		return &LimitError{What: "entry", Size: a.size, Limit: maxEntryBytes, Kind: ErrTooLarge}
-	}
-	a.refused = make([]error, len(a.commits))
-	return nil
+	return a.Fits()
 }
 
 // run applies the entry, unless it was applied before, and publishes it.
 func (a *application) run(ctx context.Context) error {
 	p, db := a.p, a.p.db
-	if slices.ContainsFunc(a.commits, func(u *commit) bool { return u.patches > 0 }) {
-		if _, err := a.look(ctx); err != nil { // gives the sizes of what patches write
-			return err
+	if slices.ContainsFunc(a.Commits, (*writebatch.Commit).Patches) {
+		if err := a.LookAhead(ctx, &p.Partition); err != nil { // gives the sizes of what patches write
+			return db.readError(err)
 		}
 	}
-	size := a.size
-	for _, u := range a.commits {
-		size += u.claimBytes()
-	}
+	size := a.Bytes()
 	waited, err := db.admit(ctx, p, size)
 	if err != nil {
 		return err
@@ -190,134 +175,43 @@ func (a *application) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.Show(w); err != nil || a.skipped {
+	if err := p.Show(w); err != nil || a.Skipped {
 		return err
 	}
 	for i, u := range a.commits {
-		if a.refused[i] != nil {
+		if a.Refused[i] != nil {
 			continue
 		}
 		u.waited = waited
 		u.count()
 		if db.sampled() {
-			p.Sample(u.pk.Encoded(), u.outcome(nil))
+			p.Sample(u.b.pk.Encoded(), u.Charge(nil))
 		}
 	}
 	return nil
 }
 
-// look looks up, without a lock, the present versions that the batches depend on, and
-// computes the batches' sizes. It returns the entry that the partition had applied last.
-func (a *application) look(ctx context.Context) (before manifest.Applied, err error) {
-	_, before = a.p.Newest()
-	a.size = 0
-	for i, u := range a.commits {
-		u.at, a.refused[i] = max(a.time, before.Time), nil
-		if err := a.p.lookAheadBatch(ctx, u); err != nil {
-			return before, err
-		}
-		size := u.size
-		if u.patches > 0 {
-			if size, a.refused[i] = u.weigh(); a.refused[i] == nil && a.size+size > maxEntryBytes {
-				a.refused[i] = &LimitError{What: "entry", Size: a.size + size, Limit: maxEntryBytes, Kind: ErrTooLarge}
-			}
-		}
-		if a.refused[i] == nil {
-			a.size += size
-		}
-	}
-	return before, nil
-}
-
 // try does steps 2 to 5 once.
 func (a *application) try(ctx context.Context) (physical.Record, error) {
 	p := a.p
-	before, err := a.look(ctx)
-	if err != nil {
-		return physical.Record{}, err
+	if err := a.LookAhead(ctx, &p.Partition); err != nil {
+		return physical.Record{}, p.db.readError(err)
 	}
 	p.Commit.Lock()
 	defer p.Commit.Unlock()
 	if err := p.takesLocked(fromEntry, nil); err != nil {
 		return physical.Record{}, err
 	}
-	if a.skipped = a.index <= p.Commit.Applied.Index; a.skipped {
-		// The caller may rely on the entry as on one applied now, so it must be as
-		// durable as this call asks for.
-		w := p.NewestLocked()
-		if a.sync {
-			w.Need = w.Pos
-		}
-		return w, nil
-	}
-	if p.Commit.Applied != before {
-		return physical.Record{}, errFilesChanged
-	}
-	if before.Index != 0 && a.index != before.Index+1 {
-		return physical.Record{}, fmt.Errorf("partition %d has come to entry %d, this is %d: %w", p.ID, before.Index, a.index, ErrIndexGap)
-	}
-	return a.applyLocked(manifest.Applied{Index: a.index, Time: max(a.time, before.Time)})
-}
-
-// applyLocked judges the batches, then appends and applies the record. The commit lock is
-// held.
-func (a *application) applyLocked(at manifest.Applied) (physical.Record, error) {
-	p := a.p
-	for i, u := range a.commits {
-		if a.refused[i] != nil {
-			continue
-		}
-		_, err := p.judgeBatchLocked(u)
-		if err == errFilesChanged {
-			return physical.Record{}, err
-		}
-		a.refused[i] = err
-	}
-	if p.Commit.LastSeq > item.MaxSeq-maxEntrySequences {
-		return physical.Record{}, fmt.Errorf("partition %d has come to sequence %d: %w", p.ID, p.Commit.LastSeq, errNoSequences)
-	}
-	mark := p.Commit.LastSeq + 1
-	seq := mark
-	a.record = logrecord.AppendMark(a.record[:0], mark, at)
-	for i, u := range a.commits {
-		if a.refused[i] != nil {
-			continue
-		}
-		u.modified = at.Time
-		for k := range u.versions() {
-			key, ver := u.version(k)
-			seq++
-			ver.Seq = seq
-			a.record = logrecord.AppendCarried(a.record, &key, &ver)
-		}
-	}
-	pos, _, err := p.db.log.AppendCarriedNow(wal.Stream(p.ID), seq, a.record)
-	if err != nil {
-		return physical.Record{}, p.db.uncertain(err)
-	}
-	active := p.Version.Load().Active
-	next := mark + 1
-	for i, u := range a.commits {
-		if a.refused[i] != nil {
-			continue
-		}
-		if err := u.insertLocked(active, next); err != nil {
-			return physical.Record{}, err
-		}
-		next = u.last() + 1
-	}
-	p.Commit.Applied = at
-	p.c.family.EntryTime.Raise(at.Time)
-	return p.NoteLocked(active, seq, pos, a.sync), nil
+	return a.ApplyLocked(&p.Partition)
 }
 
 func (a *application) results() Applied {
-	if a.skipped {
+	if a.Skipped {
 		return Applied{Skipped: true}
 	}
 	out := Applied{Results: make([]BatchResult, len(a.commits))}
 	for i, u := range a.commits {
-		if out.Results[i].Err = a.refused[i]; a.refused[i] == nil {
+		if out.Results[i].Err = a.Refused[i]; a.Refused[i] == nil {
 			out.Results[i].Metas = u.metas()
 		}
 	}

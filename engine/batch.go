@@ -1,13 +1,11 @@
 package engine
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"sync"
 
-	"github.com/cleavestore/cleave/internal/definition"
-	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/docpatch"
+	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -24,74 +22,31 @@ type Batch struct {
 
 	c       *Container
 	pk      PartitionKey
-	refused error            // why every call fails: the key is invalid
-	epk     partmap.EPK      // of pk
-	ops     []batchOp        // beyond the length: buffers for reuse
-	size    int64            // bytes of keys, ids and bodies
-	patches int              // operations that are patches
-	alone   bool             // stands for a single write: the limits of batches do not apply
-	charge  float64          // RU of the commits since begin, failed ones too
-	record  []byte           // scratch: the record of the log
-	order   []int32          // scratch: operations by id, then by index
-	found   []presentVersion // scratch: the present version that each operation found
+	refused error // why every call fails: the key is invalid
+	writes  writebatch.Batch
+	alone   bool    // stands for a single write: the limits of batches do not apply
+	charge  float64 // RU of the commits since begin, failed ones too
 }
-
-// batchOp is an operation of a batch.
-type batchOp struct {
-	verb     verb
-	ifMatch  ETag
-	ttl      int64  // milliseconds, 0: for ever
-	explicit bool   // the ttl was given for this write
-	patch    *Patch // of verbPatch; the body is its result, once that is known
-	failed   error  // why the patch cannot be applied
-	data     []byte // the id, then the body
-	idLen    int
-	earlier  int32 // operation before it on the same item, -1 if there is none
-	final    bool  // no operation after it is on the same item
-}
-
-func (op *batchOp) id() []byte   { return op.data[:op.idLen] }
-func (op *batchOp) body() []byte { return op.data[op.idLen:] }
 
 // verb is a kind of operation.
-type verb uint8
+type verb = writebatch.Verb
 
 const (
-	verbCreate verb = iota
-	verbUpsert
-	verbReplace
-	verbPut
-	verbDelete
-	verbPatch
+	verbCreate  = writebatch.Create
+	verbUpsert  = writebatch.Upsert
+	verbReplace = writebatch.Replace
+	verbPut     = writebatch.Put
+	verbDelete  = writebatch.Delete
+	verbPatch   = writebatch.Patch
 )
 
-var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch"}
-
-// precondition returns what the verb requires of the present version.
-func (v verb) precondition() precondition {
-	switch v {
-	case verbCreate:
-		return absent
-	case verbReplace, verbDelete, verbPatch:
-		return present
-	}
-	return anything
-}
-
-// BatchError names the operation because of which a batch was not carried out.
-type BatchError struct {
-	Index int    // of the operation in the batch, from 0
-	Op    string // "create", "upsert", "replace", "put", "delete" or "patch"
-	Err   error
-}
-
-// Error implements error.
-func (e *BatchError) Error() string {
-	return fmt.Sprintf("operation %d of the batch, %s: %v", e.Index+1, e.Op, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *BatchError) Unwrap() error { return e.Err }
+// BatchError names the operation because of which a batch was not carried out. It comes as
+// a *BatchError, and matches what Err matches.
+//
+//	Index int    // of the operation in the batch, from 0
+//	Op    string // "create", "upsert", "replace", "put", "delete" or "patch"
+//	Err   error  // cause
+type BatchError = writebatch.Error
 
 // NewBatch returns an empty batch for a logical partition. If the key is invalid, every
 // add and Commit returns an error.
@@ -105,8 +60,36 @@ func (c *Container) NewBatch(pk PartitionKey) *Batch {
 func (b *Batch) begin(c *Container, pk PartitionKey) {
 	b.c, b.pk, b.refused = c, pk, c.checkPartitionKey(pk)
 	if b.refused == nil {
-		b.epk = partmap.HashEncoded(pk.Encoded())
+		epk := pk.EPK()
+		b.bind(c, pk, &epk)
 	}
+}
+
+// beginAlone is begin for a batch that stands for a single write.
+func (b *Batch) beginAlone(c *Container, pk PartitionKey) {
+	b.begin(c, pk)
+	b.alone = true
+	b.writes.Unbounded()
+}
+
+// bind is begin for a key that is valid.
+func (b *Batch) bind(c *Container, pk PartitionKey, epk *partmap.EPK) {
+	b.c, b.pk = c, pk
+	limits := &c.def.Limits
+	b.writes.Begin((*batchHost)(b), writebatch.Rules{
+		Operations: limits.BatchOperations, Bytes: limits.BatchBytes, Unique: c.unique, Replicated: c.def.Replicated,
+	}, pk.Encoded(), epk)
+}
+
+// batchHost is what a batch asks its container: it implements writebatch.Container.
+type batchHost Batch
+
+// Now returns the time by which items expire.
+func (h *batchHost) Now() int64 { return h.c.nowMillis() }
+
+// Patched returns a document with a patch applied.
+func (h *batchHost) Patched(id, doc []byte, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
+	return (*Batch)(h).patched(id, doc, p)
 }
 
 // batches is a pool for calls that use a batch internally.
@@ -121,10 +104,7 @@ func (b *Batch) release() {
 
 // empty drops what a batch in the pool must not keep.
 func (b *Batch) empty() {
-	if cap(b.ops) > definition.DefaultBatchOperations {
-		b.ops = nil
-	}
-	clear(b.found)
+	b.writes.Release()
 	b.c, b.pk, b.Durability, b.alone, b.charge = nil, PartitionKey{}, Durability{}, false, 0
 }
 
@@ -155,11 +135,11 @@ func (b *Batch) Put(id string, body []byte, o *WriteOptions) error {
 func (b *Batch) Delete(id string, o *WriteOptions) error { return b.addBytes(verbDelete, id, nil, o) }
 
 // Len returns the number of operations.
-func (b *Batch) Len() int { return len(b.ops) }
+func (b *Batch) Len() int { return b.writes.Len() }
 
 // Size returns the bytes of the operations' keys, ids and documents, which
 // Limits.BatchBytes bounds.
-func (b *Batch) Size() int64 { return b.size }
+func (b *Batch) Size() int64 { return b.writes.Size }
 
 // Charge returns what the commits of the batch have cost, in request units, those that
 // failed included, since it was made; Reset does not change that. The Meta of each
@@ -170,21 +150,7 @@ func (b *Batch) Charge() float64 { return b.charge }
 func (b *Batch) Key() PartitionKey { return b.pk }
 
 // Reset empties the batch. Its key and durability stay.
-func (b *Batch) Reset() {
-	for i := range b.ops {
-		b.ops[i].patch = nil
-		if cap(b.ops[i].data) > keptScratch {
-			b.ops[i].data = nil
-		}
-	}
-	if cap(b.record) > keptScratch {
-		b.record = nil
-	}
-	b.ops, b.size, b.patches = b.ops[:0], 0, 0
-}
-
-// keptScratch is the size above which a buffer is not kept for reuse.
-const keptScratch = 64 << 10
+func (b *Batch) Reset() { b.writes.Reset() }
 
 func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 	if b.refused != nil {
@@ -206,7 +172,7 @@ func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
 	if o != nil && o.Key.Valid() && o.Key != b.pk {
 		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
 	}
-	return b.c.checkDocument(v.precondition(), b.pk)
+	return b.c.checkDocument(v.Precondition(), b.pk)
 }
 
 // scan scans a document into the request. Its partition key must be the batch's.
@@ -227,56 +193,25 @@ func (b *Batch) addBytes(v verb, id string, body []byte, o *WriteOptions) error 
 
 // add adds an operation, or refuses it.
 func (b *Batch) add(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
-	var op batchOp
-	if err := op.fill(b.c, v, id, ttl, o); err != nil {
+	var op writebatch.Op
+	if err := b.c.fill(&op, v, ttl, o); err != nil {
 		return err
 	}
-	return b.addFilled(op, id, body)
+	return b.writes.Add(op, id, body)
 }
 
-// addFilled is add for an operation that has everything but its data.
-func (b *Batch) addFilled(op batchOp, id, body []byte) error {
-	limits := &b.c.def.Limits
-	if len(b.ops) >= limits.BatchOperations {
-		return &LimitError{What: "batch", Unit: "operations", Size: int64(len(b.ops)) + 1, Limit: int64(limits.BatchOperations), Kind: ErrTooLarge}
-	}
-	size := b.opSize(id, body)
-	if err := b.fits(size); err != nil {
-		return err
-	}
-	if n := len(b.ops); n < cap(b.ops) {
-		op.data = b.ops[:n+1][n].data[:0]
-	}
-	op.data = append(append(op.data, id...), body...)
-	b.ops = append(b.ops, op)
-	b.size += size
-	return nil
-}
-
-// replace replaces an operation by another one on the same item.
-func (b *Batch) replace(i int, op batchOp, body []byte) error {
-	old := &b.ops[i]
-	more := int64(len(body) - len(old.body()))
-	if err := b.fits(more); err != nil {
-		return err
-	}
-	op.data = append(old.data[:old.idLen], body...)
-	*old = op
-	b.size += more
-	return nil
-}
-
-// fill sets everything but the data. ttl is that of the document or of the container.
-func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOptions) (err error) {
-	*op = batchOp{verb: v, idLen: len(id), ttl: ttl, earlier: -1, final: true}
+// fill sets everything but the data of an operation. ttl is that of the document or of the
+// container.
+func (c *Container) fill(op *writebatch.Op, v verb, ttl int64, o *WriteOptions) (err error) {
+	*op = writebatch.Op{Verb: v, TTL: ttl}
 	if o == nil {
 		return nil
 	}
 	if v != verbDelete {
-		if op.ttl, err = c.ttl(o, ttl); err != nil {
+		if op.TTL, err = c.ttl(o, ttl); err != nil {
 			return err
 		}
-		op.explicit = o.TTL != 0
+		op.GivenTTL = o.TTL != 0
 	}
 	if o.Charge != nil {
 		return invalidf("WriteOptions.Charge: an operation of a batch or transaction has none before the whole is committed")
@@ -287,50 +222,6 @@ func (op *batchOp) fill(c *Container, v verb, id []byte, ttl int64, o *WriteOpti
 	if o.hasTriggers() {
 		return invalidf("WriteOptions.PreTrigger, PostTrigger: an operation of a batch or transaction runs no triggers")
 	}
-	op.ifMatch = o.IfMatch
+	op.IfMatch = uint64(o.IfMatch)
 	return nil
 }
-
-// opSize returns what an operation adds to Batch.size.
-func (b *Batch) opSize(id, body []byte) int64 {
-	return int64(len(b.pk.Encoded()) + len(id) + len(body))
-}
-
-// fits returns an error if the batch may not grow by this many bytes.
-func (b *Batch) fits(more int64) error {
-	if limit := b.c.def.Limits.BatchBytes; b.size+more > limit && !b.alone {
-		return &LimitError{What: "batch", Size: b.size + more, Limit: limit, Kind: ErrTooLarge}
-	}
-	return nil
-}
-
-// key returns the sort key of an item of the batch.
-func (b *Batch) key(id []byte) item.Key {
-	return item.Key{Hash: b.epk.Head(), EPK: b.epk.Bytes(), PK: b.pk.Encoded(), ID: id}
-}
-
-// link sets earlier and final of every operation.
-func (b *Batch) link() {
-	b.order = b.order[:0]
-	for i := range b.ops {
-		b.order = append(b.order, int32(i))
-	}
-	slices.SortFunc(b.order, func(x, y int32) int {
-		if c := bytes.Compare(b.ops[x].id(), b.ops[y].id()); c != 0 {
-			return c
-		}
-		return int(x - y)
-	})
-	for n, i := range b.order {
-		op := &b.ops[i]
-		op.earlier, op.final = -1, true
-		if n > 0 {
-			if before := b.order[n-1]; bytes.Equal(b.ops[before].id(), op.id()) {
-				op.earlier, b.ops[before].final = before, false
-			}
-		}
-	}
-}
-
-// conditional says whether the operation depends on the present version of its item.
-func (op *batchOp) conditional() bool { return op.verb.precondition() != anything || op.ifMatch != 0 }

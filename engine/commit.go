@@ -1,10 +1,9 @@
 package engine
 
 import (
-	"errors"
-
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -28,11 +27,8 @@ import (
 //
 // A single write is the short case: one version (write.go). A batch and a transaction
 // (commitbatch.go) and an entry of a replicated log (apply.go) have one record with
-// several versions, and differ in steps 2 to 5. All of them do the rest here. A load and
-// the expirer do 6 and 7 once for several records.
-
-// errFilesChanged says that what was looked up in step 2 may not be true any more.
-var errFilesChanged = errors.New("set of files changed")
+// several versions, and differ in steps 2 to 5 (internal/writebatch). All of them do the
+// rest here. A load and the expirer do 6 and 7 once for several records.
 
 // refuse returns the error with which a write ends that step 2 to 5 have refused; nil:
 // they are to be done again. If rests is not zero, the refusal depends on a version that
@@ -40,7 +36,7 @@ var errFilesChanged = errors.New("set of files changed")
 // the partition, is shown before.
 func (p *partition) refuse(err error, rests physical.Record) error {
 	switch {
-	case err == errFilesChanged, err == keysizes.ErrUntested:
+	case err == writebatch.ErrAgain, err == keysizes.ErrUntested:
 		return nil
 	case err == wal.ErrNoFile:
 		return p.db.env.MakeLogFile()

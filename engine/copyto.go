@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/pins"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // A copy is made in passes (internal/copypass): each makes the destination equal to a
@@ -437,7 +438,7 @@ func (d copyDestination) write(ctx context.Context, r *request) error {
 		}
 		defer call.Leave()
 		r.ttl, r.from = 0, fromCopy
-		_, err = d.c.write(ctx, r, &WriteOptions{Durability: Buffered}, anything)
+		_, err = d.c.write(ctx, r, &WriteOptions{Durability: Buffered}, writebatch.Anything)
 		return err
 	})
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/cleavestore/cleave/internal/writebatch"
+)
 
 // A logical partition is deleted by one version: the partition tombstone. Its key has no
 // id and so sorts before the items. It deletes every item of the partition with a lower
@@ -39,5 +43,5 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 	r.watch = c.db.start()
 	defer r.release()
 	r.setTombstone(pk.Encoded(), nil)
-	return c.write(ctx, r, o, anything)
+	return c.write(ctx, r, o, writebatch.Anything)
 }

@@ -12,22 +12,23 @@ import (
 	"github.com/cleavestore/cleave/internal/pressure"
 	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/trigger"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // Errors of calls, for errors.Is.
 var (
 	// ErrNotFound: no such item, or it is deleted.
-	ErrNotFound = errors.New("item not found")
+	ErrNotFound = fault.ErrNotFound
 	// ErrExists: Create found an item with this key and id, or CreateContainer a
 	// container with this name. Or EnsureContainer found a container with this name
 	// and another definition: *DefinitionError.
 	ErrExists = fault.ErrExists
 	// ErrPrecondition: the etag given in IfMatch is not the item's, or the
 	// condition of a patch is not true.
-	ErrPrecondition = errors.New("precondition failed")
+	ErrPrecondition = fault.ErrPrecondition
 	// ErrUniqueKey: another item of the logical partition has the values of a
 	// unique key: *UniqueKeyError.
-	ErrUniqueKey = errors.New("unique key is taken")
+	ErrUniqueKey = writebatch.ErrUniqueKey
 	// ErrKeyMismatch: a document given to a batch or transaction, or with
 	// WriteOptions.Key, belongs to another logical partition.
 	ErrKeyMismatch = errors.New("partition key mismatch")
@@ -38,7 +39,7 @@ var (
 	// partitions split only at a boundary that the caller gives.
 	ErrReplicated = errors.New("container is replicated")
 	// ErrIndexGap: ApplyAt was given an entry that is not the next one.
-	ErrIndexGap = errors.New("gap between entries")
+	ErrIndexGap = writebatch.ErrIndexGap
 	// ErrClockSkew: a time that was given to ApplyAt or InstallPartition lies more
 	// than Options.MaxClockSkew ahead of the clock.
 	ErrClockSkew = errors.New("time is ahead of the clock")

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // A feed of all versions shows that an item has expired. An expiry is no write and
@@ -99,7 +100,7 @@ func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error 
 	var newest physical.Record
 	for i := range gone {
 		r.setTombstone(gone[i].Key.PK, gone[i].Key.ID)
-		r.precondition, r.ifMatch, r.sync = stale, ETag(gone[i].Seq), false
+		r.precondition, r.ifMatch, r.sync = writebatch.Stale, gone[i].Seq, false
 		w, err := p.apply(ctx, r)
 		if errors.Is(err, ErrPrecondition) {
 			continue // the item was written meanwhile

@@ -53,14 +53,6 @@ func (c *Container) ttl(o *WriteOptions, otherwise int64) (int64, error) {
 	return o.TTL.Milliseconds(), nil
 }
 
-// expires returns when a version written at modified expires.
-func expires(modified, ttl int64) int64 {
-	if ttl == 0 {
-		return 0
-	}
-	return modified + ttl
-}
-
 // timeOf returns a time stamp as a time, the zero time for 0.
 func timeOf(millis int64) time.Time {
 	if millis == 0 {

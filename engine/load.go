@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // LoadOptions are the options of a load. Nil means none.
@@ -141,7 +142,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 		return err
 	}
 	defer call.Leave()
-	if err = l.c.checkDocument(anything, PartitionKey{}); err != nil {
+	if err = l.c.checkDocument(writebatch.Anything, PartitionKey{}); err != nil {
 		return err
 	}
 	if err = l.c.scan(r, doc, PartitionKey{}); err != nil {
@@ -150,7 +151,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	if l.c.unique != nil {
 		return l.addUnique(ctx, r)
 	}
-	r.precondition, r.ifMatch, r.sync = anything, 0, l.sync
+	r.precondition, r.ifMatch, r.sync = writebatch.Anything, 0, l.sync
 	p, w, err := l.c.place(ctx, r)
 	if l.Done.Charge += r.spent; err == nil {
 		l.Note(&p.Partition, w)
@@ -161,15 +162,14 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 // addUnique is add for a scanned document of a container with unique keys.
 func (l *loader) addUnique(ctx context.Context, r *request) error {
 	b := batches.Get().(*Batch)
-	b.begin(l.c, keyOf(string(r.key.PK)))
-	b.alone = true
+	b.beginAlone(l.c, keyOf(string(r.key.PK)))
 	defer b.release()
 	if err := b.add(verbUpsert, r.key.ID, r.ver.Body, r.ttl, nil); err != nil {
 		return err
 	}
-	u := commit{Batch: b, sync: l.sync}
+	u := newCommit(b, l.sync)
 	p, w, err := u.place(ctx)
-	if l.Done.Charge += u.charge; err != nil {
+	if l.Done.Charge += b.charge; err != nil {
 		return aloneError(err)
 	}
 	l.Note(&p.Partition, w)

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -99,7 +100,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	if nextSeq > item.MaxSeq-sequenceReserve {
-		return fmt.Errorf("the store has come to sequence %d: %w", nextSeq, errNoSequences)
+		return fmt.Errorf("the store has come to sequence %d: %w", nextSeq, writebatch.ErrNoSequences)
 	}
 	e := state.Edit()
 	e.Clean, e.Intents = false, nil

@@ -22,8 +22,3 @@ func (db *DB) clockSkew(what string, stamp int64) error {
 	return fmt.Errorf("%s: %w: it is of %v, here it is %v, and Options.MaxClockSkew is %v: set the clock that is wrong", what, ErrClockSkew,
 		time.UnixMilli(stamp).UTC(), time.UnixMilli(db.clockMillis()).UTC(), db.opts.MaxClockSkew)
 }
-
-// maxEntrySequences is more sequences than any entry takes.
-const maxEntrySequences = 1 << 32
-
-var errNoSequences = fmt.Errorf("sequences are used up: %w", ErrTooLarge)

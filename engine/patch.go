@@ -7,9 +7,8 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/docpatch"
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
-	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // Patch changes parts of a document, in order: all of them or none. A path is a
@@ -115,12 +114,15 @@ func (b *Batch) Patch(id string, p *Patch, o *WriteOptions) error {
 	if err := b.checkPatch(p); err != nil {
 		return err
 	}
-	if err := b.addBytes(verbPatch, id, nil, o); err != nil {
+	if err := b.c.checkBytes(verbPatch, b.pk, id, nil); err != nil {
 		return err
 	}
-	b.ops[len(b.ops)-1].patch = p
-	b.patches++
-	return nil
+	op := writebatch.Op{}
+	if err := b.c.fill(&op, verbPatch, b.c.defaultTTL(), o); err != nil {
+		return err
+	}
+	op.Patch = &p.of
+	return b.writes.Add(op, bytesOf(id), nil)
 }
 
 func (b *Batch) checkPatch(p *Patch) error {
@@ -148,7 +150,7 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
 		return ErrPrecondition // comes before errors of the patch, as in a batch
 	}
-	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, p)
+	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, &p.of)
 	if err != nil {
 		return err
 	}
@@ -157,8 +159,8 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 
 // patched returns body with a patch applied, and the time to live of the result. It
 // scans the result: that has the same partition key and id.
-func (b *Batch) patched(id, body []byte, p *Patch) (doc []byte, ttl int64, err error) {
-	if body, err = p.of.Apply(body); err != nil {
+func (b *Batch) patched(id, body []byte, p *docpatch.Patch) (doc []byte, ttl int64, err error) {
+	if body, err = p.Apply(body); err != nil {
 		return nil, 0, patchError(err)
 	}
 	ttl, err = b.checkChanged(id, body)
@@ -177,57 +179,4 @@ func (b *Batch) checkChanged(id, doc []byte) (ttl int64, err error) {
 		return 0, invalidf("the id is changed from %q to %q", id, r.doc.ID)
 	}
 	return r.ttl, nil
-}
-
-// lookUpPatched finds the document that patch i of a batch changes, and makes the
-// patched one. It stores an error of the patch in op.failed, which counts when the
-// operation is judged. It makes no document if the item does not exist or has another
-// etag: then the operation is refused anyway.
-func (p *partition) lookUpPatched(v *lsm.Version, u *commit, i int) error {
-	op, found := &u.ops[i], &u.found[i]
-	op.data, op.failed = op.data[:op.idLen], nil
-	var body []byte
-	if op.earlier >= 0 {
-		before := &u.ops[op.earlier]
-		if before.verb == verbDelete || before.failed != nil {
-			return nil
-		}
-		body = before.body()
-	} else {
-		var err error
-		key := u.key(op.id())
-		if body, found.exists, err = v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, false, &found.version); err != nil {
-			return p.db.readError(err)
-		}
-		found.version.Body = nil
-		// failed still refuses the operation if the item is judged to exist after all,
-		// because the clock was set back meanwhile.
-		if op.failed = verbPatch.precondition().check(op.ifMatch, &found.version, found.exists, u.now()); op.failed != nil {
-			return nil
-		}
-	}
-	var ttl int64
-	if body, ttl, op.failed = u.patched(op.id(), body, op.patch); op.failed == nil {
-		op.data = append(op.data, body...)
-		if !op.explicit {
-			op.ttl = ttl
-		}
-	}
-	return nil
-}
-
-// weigh returns the size of the batch with the documents that its patches make.
-func (u *commit) weigh() (size int64, err error) {
-	for i := range u.ops {
-		size += u.opSize(u.ops[i].id(), u.ops[i].body())
-	}
-	if limit := u.c.def.Limits.BatchBytes; size > limit && !u.alone {
-		return size, &LimitError{What: "batch", Size: size, Limit: limit, Kind: ErrTooLarge}
-	}
-	return size, nil
-}
-
-// outdated says that a patch was applied to another version than the present one.
-func (op *batchOp) outdated(was, is *item.Version) bool {
-	return op.verb == verbPatch && was.Seq != is.Seq
 }

@@ -35,7 +35,7 @@ func (db *DB) initEnv() {
 		Env: e, Budget: o.LogBytes, Begin: db.beginLog,
 		Partitions: func() []*physical.Partition { return physicals(db.partitions()) },
 	}
-	e.Uncertain = db.uncertain
+	e.Uncertain, e.Lost = db.uncertain, db.lost
 	e.Failed = func() bool { return db.failure.Load() != nil }
 	e.Background = db.backgroundError
 	e.Crowded = func() bool { return db.work.Crowded() || db.gate.Fullness() > 0 }

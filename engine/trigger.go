@@ -97,7 +97,7 @@ type triggered struct {
 
 // writeTriggeredDocument is writeDocument with triggers.
 func (c *Container) writeTriggeredDocument(ctx context.Context, doc []byte, o *WriteOptions, v verb) (Meta, error) {
-	if err := c.checkDocument(v.precondition(), o.Key); err != nil {
+	if err := c.checkDocument(v.Precondition(), o.Key); err != nil {
 		return Meta{}, err
 	}
 	r := requests.Get().(*request)
@@ -137,14 +137,14 @@ func (w *triggered) run(ctx context.Context, tx *Tx) error {
 	if err == nil {
 		call.On, call.Old = OnReplace, &old
 	}
-	if err = v.precondition().check(w.options.IfMatch, &item.Version{Seq: old.Seq}, err == nil, 0); err != nil {
+	if err = v.Precondition().Check(uint64(w.options.IfMatch), &item.Version{Seq: old.Seq}, err == nil, 0); err != nil {
 		return err
 	}
 	if v == verbDelete {
 		call.On = OnDelete
 	} else if v == verbPatch {
 		v = verbReplace
-		if call.Document, _, err = tx.update.patched(id, old.Body, w.patch); err != nil {
+		if call.Document, _, err = tx.update.patched(id, old.Body, &w.patch.of); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/overlay"
 	"github.com/cleavestore/cleave/internal/pins"
+	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -60,11 +61,11 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		return Item{}, ErrClosed
 	}
 	if op := tx.own(id); op != nil {
-		if op.verb == verbDelete {
+		if op.Deletes() {
 			return Item{}, ErrNotFound
 		}
 		n := len(buf)
-		buf = append(buf, op.body()...)
+		buf = append(buf, op.Body()...)
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
 	at := tx.snapshot.whole()
@@ -82,7 +83,7 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 const mostOverdrawn = 1000
 
 // own returns the transaction's write of an item, nil if there is none.
-func (tx *Tx) own(id string) *batchOp {
+func (tx *Tx) own(id string) *writebatch.Op {
 	if tx.update == nil {
 		return nil
 	}
@@ -154,11 +155,12 @@ func (tx *Tx) ownWithin(ids *item.IDRange, reverse bool) (own []overlay.Change[I
 	if tx.update == nil {
 		return nil
 	}
-	for _, op := range tx.update.ops {
-		if ids.Holds(op.id()) {
-			op.data = slices.Clone(op.data)
-			id := stringOf(op.id())
-			own = append(own, overlay.Change[Item]{ID: id, Deleted: op.verb == verbDelete, Item: Item{Meta: Meta{Key: tx.pk, ID: id}, Body: op.body()}})
+	for i := range tx.update.writes.Ops {
+		if op := &tx.update.writes.Ops[i]; ids.Holds(op.ID()) {
+			n := len(op.ID())
+			both := slices.Concat(op.ID(), op.Body())
+			id := stringOf(both[:n])
+			own = append(own, overlay.Change[Item]{ID: id, Deleted: op.Deletes(), Item: Item{Meta: Meta{Key: tx.pk, ID: id}, Body: both[n:]}})
 		}
 	}
 	overlay.Sort(own, reverse)
@@ -226,34 +228,34 @@ func (tx *Tx) writeBytes(v verb, id string, body []byte, o *WriteOptions) error 
 // write judges a write against what the transaction sees, and keeps it.
 func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 	u := tx.update
-	var op batchOp
-	if err := op.fill(u.c, v, id, ttl, o); err != nil {
+	var op writebatch.Op
+	if err := u.c.fill(&op, v, ttl, o); err != nil {
 		return err
 	}
-	if op.conditional() {
+	if op.Conditional() {
 		found, err := tx.sight(id)
 		if err != nil {
 			return err
 		}
-		if err := v.precondition().check(op.ifMatch, &item.Version{Seq: found.Seq}, found.Exists, 0); err != nil {
+		if err := op.Check(&item.Version{Seq: found.Seq}, found.Exists, 0); err != nil {
 			return err
 		}
 	}
 	if i, ok := u.written[stringOf(id)]; ok {
-		return u.replace(i, op, body)
+		return u.writes.Replace(i, op, body)
 	}
-	if err := u.addFilled(op, id, body); err != nil {
+	if err := u.writes.Add(op, id, body); err != nil {
 		return err
 	}
-	n := len(u.ops) - 1
-	u.written[stringOf(u.ops[n].id())] = n // the id stays where it is until the reset
+	n := u.Len() - 1
+	u.written[stringOf(u.writes.Ops[n].ID())] = n // the id stays where it is until the reset
 	return nil
 }
 
 // sight returns what the transaction sees of an item.
 func (tx *Tx) sight(id []byte) (conflict.Sighting, error) {
 	if op := tx.own(stringOf(id)); op != nil {
-		return conflict.Sighting{Exists: op.verb != verbDelete}, nil
+		return conflict.Sighting{Exists: !op.Deletes()}, nil
 	}
 	if found, ok := tx.update.reads.Seen(stringOf(id)); ok {
 		return found, nil

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/trace"
@@ -10,12 +9,10 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/conflict"
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/latency"
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/nesting"
 	"github.com/cleavestore/cleave/internal/pacing"
-	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/writebatch"
 )
 
 // UpdateOptions are the options of UpdateWith. Nil means none.
@@ -80,7 +77,7 @@ func (c *Container) UpdateWith(ctx context.Context, pk PartitionKey, o *UpdateOp
 	if opts.Charge != nil {
 		defer func() { *opts.Charge += u.charge }()
 	}
-	if err := u.run(ctx, c, pk, opts, fn); err != nil || len(u.ops) == 0 {
+	if err := u.run(ctx, c, pk, opts, fn); err != nil || u.Len() == 0 {
 		return nil, err
 	}
 	return u.commit.metas(), nil
@@ -123,9 +120,9 @@ func (u *update) release() {
 }
 
 // own returns the write of an item, nil if there is none.
-func (u *update) own(id string) *batchOp {
+func (u *update) own(id string) *writebatch.Op {
 	if i, ok := u.written[id]; ok {
-		return &u.ops[i]
+		return &u.writes.Ops[i]
 	}
 	return nil
 }
@@ -155,14 +152,14 @@ func (u *update) run(ctx context.Context, c *Container, pk PartitionKey, opts Up
 	}
 	watch := c.db.start()
 	err = u.tries(ctx, c, pk, sync, opts.Reruns, fn)
-	c.ended(latency.Transaction, watch, nil, &u.epk, u.commit.on, err)
+	c.ended(latency.Transaction, watch, nil, u.writes.EPK(), u.commit.on, err)
 	return err
 }
 
 // tries runs the transaction until it meets no conflict.
 func (u *update) tries(ctx context.Context, c *Container, pk PartitionKey, sync bool, reruns int, fn func(*Tx) error) error {
 	for try := 0; ; try++ {
-		if err := u.try(ctx, c, pk, sync, try > 0, fn); err != errChanged {
+		if err := u.try(ctx, c, pk, sync, try > 0, fn); err != writebatch.ErrChanged {
 			return err
 		}
 		if try >= reruns {
@@ -176,70 +173,22 @@ func (u *update) tries(ctx context.Context, c *Container, pk PartitionKey, sync 
 	}
 }
 
-// try runs one transaction. errChanged says that it met a conflict.
+// try runs one transaction. writebatch.ErrChanged says that it met a conflict.
 func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync, anew bool, fn func(*Tx) error) error {
 	tx, err := c.begin(ctx, pk, anew)
 	if err != nil {
 		return err
 	}
 	defer tx.end() // the versions that it overwrites are kept until the commit
-	u.c, u.pk, u.epk = c, pk, tx.epk
+	u.bind(c, pk, &tx.epk)
 	tx.update = u
-	u.reads.Begin(tx.snapshot.seq, u.key(nil), &u.epk)
+	u.reads.Begin(tx.snapshot.seq, u.writes.Key(nil), u.writes.EPK())
 	u.fn, u.commit.tx = fn, tx
 	if err := nesting.Run(u); err != nil {
 		return err
 	}
 	tx.over = true
-	u.commit = commit{Batch: &u.Batch, tx: tx, sync: sync}
+	u.commit = newCommit(&u.Batch, sync)
+	u.commit.tx, u.commit.Reads = tx, &u.reads
 	return u.commit.run(ctx)
-}
-
-// errChanged says that a transaction met a conflict.
-var errChanged = errors.New("changed since the transaction began")
-
-// rangesAgain is how often ranges are looked up again without the commit lock while
-// writes keep coming. After that they are looked up under it.
-const rangesAgain = 3
-
-// validate returns errChanged if a version of the partition conflicts with the
-// transaction. The caller is inside a guard.
-func (u *commit) validate(ctx context.Context, p *partition, v *lsm.Version) error {
-	changed, err := u.tx.update.reads.Check(ctx, v, u)
-	if err != nil {
-		return p.db.readError(err)
-	}
-	if changed {
-		return errChanged
-	}
-	return nil
-}
-
-// validateLocked checks the memtables again if the partition was written to since
-// validate. The commit lock is held.
-func (u *commit) validateLocked(p *partition, v *lsm.Version) error {
-	if p.Commit.LastSeq <= u.ahead {
-		return nil // nothing was written since
-	}
-	reads := &u.tx.update.reads
-	if reads.Ranges() > 0 && u.again < rangesAgain {
-		u.again++
-		return errFilesChanged
-	}
-	if reads.CheckMemory(v, u) {
-		return errChanged
-	}
-	return nil
-}
-
-// ItemKey implements conflict.Writes, as does Batch.Len.
-func (u *commit) ItemKey(i int) item.Key { return u.key(u.ops[i].id()) }
-
-// conflict counts a conflict. It returns the newest record of the partition: once that is
-// shown, the next try of the transaction reads the version that it conflicts with.
-func (p *partition) conflict() physical.Record {
-	p.db.counters.conflicts.Add(1)
-	p.Commit.Lock()
-	defer p.Commit.Unlock()
-	return p.NewestLocked()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -24,9 +25,9 @@ type request struct {
 	key          item.Key
 	epk          partmap.EPK
 	ver          item.Version // Seq is set under the commit lock
-	precondition precondition
-	ifMatch      ETag
-	ttl          int64 // milliseconds, 0: for ever
+	precondition writebatch.Precondition
+	ifMatch      uint64 // sequence
+	ttl          int64  // milliseconds, 0: for ever
 	sync         bool
 	from         origin    // fromCopy: ver.Expires is kept
 	watch        stopwatch // runs if a caller waits for the write
@@ -102,7 +103,7 @@ func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptio
 	if o != nil {
 		given = o.Key
 	}
-	if err := c.checkDocument(v.precondition(), given); err != nil {
+	if err := c.checkDocument(v.Precondition(), given); err != nil {
 		return Meta{}, err
 	}
 	if err := c.scan(r, doc, given); err != nil {
@@ -111,7 +112,7 @@ func (c *Container) writeDocument(ctx context.Context, doc []byte, o *WriteOptio
 	if c.unique != nil {
 		return c.writeAlone(ctx, r, o, v)
 	}
-	return c.write(ctx, r, o, v.precondition())
+	return c.write(ctx, r, o, v.Precondition())
 }
 
 // writeAlone is write as a batch of one.
@@ -124,8 +125,7 @@ func (c *Container) writeAlone(ctx context.Context, r *request, o *WriteOptions,
 // alone commits a batch of one operation, which add adds.
 func (c *Container) alone(ctx context.Context, pk PartitionKey, o *WriteOptions, add func(b *Batch, o *WriteOptions) error) (Meta, error) {
 	b := batches.Get().(*Batch)
-	b.begin(c, pk)
-	b.alone = true
+	b.beginAlone(c, pk)
 	defer b.release()
 	if o != nil {
 		b.Durability = o.Durability
@@ -203,7 +203,7 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 	if c.unique != nil {
 		return c.writeAlone(ctx, r, o, v)
 	}
-	return c.write(ctx, r, o, v.precondition())
+	return c.write(ctx, r, o, v.Precondition())
 }
 
 // set fills the request's operation: an item is written.
@@ -220,11 +220,11 @@ func (r *request) setTombstone(pk, id []byte) {
 }
 
 // write carries out a request. The call has been entered.
-func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d precondition) (Meta, error) {
+func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d writebatch.Precondition) (Meta, error) {
 	r.precondition, r.ifMatch = d, 0
 	var durability Durability
 	if o != nil {
-		r.ifMatch, durability = o.IfMatch, o.Durability
+		r.ifMatch, durability = uint64(o.IfMatch), o.Durability
 	}
 	var err error
 	if !r.ver.Deleted() {
@@ -289,7 +289,7 @@ func (p *partition) apply(ctx context.Context, r *request) (w physical.Record, e
 	}
 	defer p.db.gate.Done(size)
 	for {
-		var ahead presentVersion
+		var ahead writebatch.Found
 		if r.conditional() {
 			if ahead, err = p.lookAhead(r); err != nil {
 				return physical.Record{}, err
@@ -327,7 +327,7 @@ func (p *partition) measure(ctx context.Context, r *request) error {
 
 // applyLocked does steps 3 to 5. The record that comes with an error is what the error
 // rests on: see refuse. The commit lock is held.
-func (p *partition) applyLocked(r *request, ahead *presentVersion) (physical.Record, error) {
+func (p *partition) applyLocked(r *request, ahead *writebatch.Found) (physical.Record, error) {
 	if err := p.takesLocked(r.from, &r.counted); err != nil {
 		return physical.Record{}, err
 	}
@@ -340,7 +340,7 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (physical.Rec
 	}
 	r.ver.Modified = p.db.stamp()
 	if r.from != fromCopy {
-		r.ver.Expires = expires(r.ver.Modified, r.ttl)
+		r.ver.Expires = writebatch.Expires(r.ver.Modified, r.ttl)
 	}
 	r.head = logrecord.AppendHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err := p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, 1, r.head, r.ver.Body)
@@ -357,37 +357,37 @@ func (p *partition) applyLocked(r *request, ahead *presentVersion) (physical.Rec
 }
 
 // lookAhead finds the present version of the request's item without a lock.
-func (p *partition) lookAhead(r *request) (found presentVersion, err error) {
+func (p *partition) lookAhead(r *request) (found writebatch.Found, err error) {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
-	found.files = v.Generation
-	_, found.exists, err = v.Lookup(&r.key, &r.epk, lsm.MaxSequence, nil, true, &found.version)
+	found.Files = v.Generation
+	_, found.Exists, err = v.Lookup(&r.key, &r.epk, lsm.MaxSequence, nil, true, &found.Version)
 	return found, err
 }
 
 // checkLocked tests the request's demand. What lookAhead found in files is still true if
-// the set of files is the same; else the error is errFilesChanged. The memtables are
+// the set of files is the same; else the error is writebatch.ErrAgain. The memtables are
 // asked again. early says that the refusal depends on a version that is not published
 // yet. The commit lock is held.
-func (p *partition) checkLocked(r *request, ahead *presentVersion) (early bool, err error) {
+func (p *partition) checkLocked(r *request, ahead *writebatch.Found) (early bool, err error) {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
-	if v.Generation != ahead.files {
-		return false, errFilesChanged
+	if v.Generation != ahead.Files {
+		return false, writebatch.ErrAgain
 	}
-	found, exists := ahead.version, ahead.exists
+	found, exists := ahead.Version, ahead.Exists
 	var newer item.Version
 	if v.LookupMemory(r.key.Lookup(), lsm.MaxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.precondition.check(r.ifMatch, &found, exists, p.c.nowMillis())
+	err = r.precondition.Check(r.ifMatch, &found, exists, p.c.nowMillis())
 	return err != nil && exists && found.Seq > p.Visible.Load(), err
 }
 
 // conditional says whether the write depends on the present version.
-func (r *request) conditional() bool { return r.precondition != anything || r.ifMatch != 0 }
+func (r *request) conditional() bool { return r.precondition != writebatch.Anything || r.ifMatch != 0 }
 
 func (r *request) meta() Meta {
 	// One string holds key and id: keeping either keeps both in memory.

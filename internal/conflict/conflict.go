@@ -77,6 +77,9 @@ func (r *Reads) Begin(at uint64, whole item.Key, place *partmap.EPK) {
 	}
 }
 
+// At returns the sequence at which the transaction reads.
+func (r *Reads) At() uint64 { return r.at }
+
 // Saw notes what was read of an item. The id is kept until Reset.
 func (r *Reads) Saw(id string, s Sighting) { r.seen[id] = s }
 

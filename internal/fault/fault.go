@@ -38,6 +38,10 @@ var (
 	ErrLocked = errors.New("store is locked")
 	// ErrExists says that what was to be made is there already.
 	ErrExists = errors.New("already exists")
+	// ErrNotFound says that there is no such item.
+	ErrNotFound = errors.New("item not found")
+	// ErrPrecondition says that the present version of an item is not as a write requires.
+	ErrPrecondition = errors.New("precondition failed")
 	// ErrInvalid says that an argument or a document is refused.
 	ErrInvalid = errors.New("invalid")
 	// ErrTooLarge matches a LimitError of something that a caller gave or asked for.

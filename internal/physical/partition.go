@@ -31,6 +31,9 @@ type Env struct {
 	TrimRate      int64        // bytes a second that each trim may write; 0: no limit
 	Carried       atomic.Int64 // bytes of carried records
 
+	// Lost fails the store: a version of a record that has its place in the log did not get
+	// into the memtable. It returns the error of the write.
+	Lost func(error) error
 	// Flushed and Compacted are told what a flush, and a compaction or rewriting, has done.
 	Flushed   func(*Partition, Flushed)
 	Compacted func(p *Partition, kind Rewriting, done *lsm.Compacted, took time.Duration)
