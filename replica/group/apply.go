@@ -77,8 +77,9 @@ func (g *Group) ReportSnapshot(to uint64, reached bool) error {
 func (g *Group) install(ctx context.Context, hard *pb.HardState, s *pb.Snapshot) error {
 	meta := s.GetMetadata()
 	b := raftlog.Base{Index: meta.GetIndex(), Term: meta.GetTerm(), ConfState: proto.CloneOf(meta.GetConfState()), State: s.GetData()}
+	g.installs--
 	open := g.streams[b.Index]
-	clear(g.streams)
+	delete(g.streams, b.Index)
 	if open == nil {
 		return fmt.Errorf("a snapshot of entry %d without a stream", b.Index)
 	}

@@ -116,6 +116,7 @@ type Group struct {
 	boot      [8]byte // of read ids: another one for each Open
 	readCount uint64
 	streams   map[uint64]func() (io.ReadCloser, error) // of snapshots that came, by entry
+	installs  int                                      // appends with a snapshot that were handed out and not written
 
 	send     []*pb.Message
 	outcomes []Outcome
@@ -277,8 +278,8 @@ func (g *Group) Step(m *pb.Message) error {
 }
 
 // StepSnapshot gives the group a MsgSnap of Export. open opens the stream that came with it,
-// which must have come whole; the group may call it until Ready has returned nothing to
-// append.
+// which must have come whole. The group may call it until the next Ready; if that returns an
+// append, until Write of it has returned.
 func (g *Group) StepSnapshot(m *pb.Message, open func() (io.ReadCloser, error)) error {
 	index := m.GetSnapshot().GetMetadata().GetIndex()
 	if mutant.On(mutant.InstallBackwards) && index < g.held {
@@ -353,6 +354,15 @@ func (g *Group) ProposeChange(c *pb.ConfChangeV2) error {
 	return err
 }
 
+// TransferLeader has this replica, which leads, hand over to another one. It takes no
+// proposals meanwhile. If it still leads an election timeout later, the other one did not come.
+func (g *Group) TransferLeader(to uint64) error {
+	if !g.IsLeader() {
+		return ErrNotLeader
+	}
+	return g.guard(func() error { g.node.TransferLeader(to); return nil })
+}
+
 // Read begins a linearizable read. Work.Reads says when it may read. If that does not come
 // in time, since there is no leader or a message was lost, call EndRead and begin another.
 func (g *Group) Read() (ReadID, error) {
@@ -396,6 +406,9 @@ func (g *Group) Ready() (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g.installs == 0 {
+		clear(g.streams) // raft has no use for them
+	}
 	g.finishReads()
 	if len(g.send)+len(g.outcomes)+len(g.done) > 0 {
 		if w == nil {
@@ -424,6 +437,9 @@ func (g *Group) take(rd raft.Ready, w *Work) {
 		switch {
 		case m.GetTo() == raft.LocalAppendThread:
 			w.Appends = append(w.Appends, &Append{m: m})
+			if m.GetSnapshot() != nil {
+				g.installs++
+			}
 		case m.GetTo() == raft.LocalApplyThread:
 			w.Applies = append(w.Applies, &Apply{m: m})
 		case m.GetType() == pb.MsgSnap:

@@ -22,10 +22,9 @@ type Group struct {
 
 	mu struct {
 		sync.Mutex
-		hard    hardState
-		base    Base
-		entries []*pb.Entry // from base.Index+1 on
-		bytes   int64       // of their data
+		hard hardState
+		base Base
+		tail
 		// installing is the base of an installation that has begun and not ended; nil: none.
 		installing *Base
 	}
@@ -80,7 +79,7 @@ func (g *Group) LastIndex() (uint64, error) {
 	return g.lastLocked(), nil
 }
 
-func (g *Group) lastLocked() uint64 { return g.mu.base.Index + uint64(len(g.mu.entries)) }
+func (g *Group) lastLocked() uint64 { return g.mu.base.Index + uint64(len(g.mu.slots)) }
 
 // Term implements raft.Storage.
 func (g *Group) Term(i uint64) (uint64, error) {
@@ -98,28 +97,49 @@ func (g *Group) termLocked(i uint64) (uint64, error) {
 	case i > g.lastLocked():
 		return 0, raft.ErrUnavailable
 	}
-	return g.mu.entries[i-g.mu.base.Index-1].GetTerm(), nil
+	return g.mu.slots[i-g.mu.base.Index-1].term, nil
 }
 
-// Entries implements raft.Storage.
+// Entries implements raft.Storage. Entries that are not in memory are read from the log
+// files.
 func (g *Group) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if lo <= g.mu.base.Index {
+		g.mu.Unlock()
 		return nil, raft.ErrCompacted
 	}
 	if hi > g.lastLocked()+1 || lo >= hi {
+		g.mu.Unlock()
 		return nil, raft.ErrUnavailable
 	}
-	all := g.mu.entries[lo-g.mu.base.Index-1 : hi-g.mu.base.Index-1]
+	slots := g.mu.slots[lo-g.mu.base.Index-1 : hi-g.mu.base.Index-1]
+	out := g.mu.inMemory(lo, slots)
+	if len(out) == 0 {
+		p := pieceOf(lo, slots, maxSize)
+		g.mu.Unlock()
+		var err error
+		if out, err = g.store.readPiece(g.stream, &p); err != nil {
+			if first, _ := g.FirstIndex(); lo < first {
+				return nil, raft.ErrCompacted // it was truncated meanwhile
+			}
+			return nil, fmt.Errorf("read entry %d of the Raft log of group %d: %w", lo, g.id, err)
+		}
+		g.mu.Lock()
+		g.mu.ahead = out
+	}
+	g.mu.Unlock()
 	size := uint64(0)
-	for n, e := range all {
+	for n, e := range out {
+		if lo+uint64(n) == hi {
+			out = out[:n]
+			break
+		}
 		if size += uint64(proto.Size(e)); size > maxSize && n > 0 {
-			all = all[:n]
+			out = out[:n]
 			break
 		}
 	}
-	return append([]*pb.Entry(nil), all...), nil
+	return append([]*pb.Entry(nil), out...), nil
 }
 
 // Snapshot implements raft.Storage: a snapshot is made by the owner of the partition.
@@ -161,11 +181,15 @@ func (g *Group) writeLocked(r *record, payload []byte) (wal.Position, error) {
 	if n := len(r.entries); n > 0 {
 		highest = r.first + uint64(n) - 1
 	}
-	pos, _, err := g.store.log.AppendCarried(g.stream, highest, payload)
+	pos, file, err := g.store.log.AppendCarried(g.stream, highest, payload)
 	if err != nil {
 		return 0, err
 	}
 	g.applyLocked(r)
+	if len(r.entries) > 0 {
+		g.mu.replace(int(r.first-g.mu.base.Index-1), r.entries, place{file, pos})
+		g.mu.shrink(g.store.opts.MemoryBytes, g.store.log.Written())
+	}
 	return pos, nil
 }
 
@@ -225,22 +249,10 @@ func (g *Group) applyLocked(r *record) {
 		g.mu.installing = &b
 	case kindDone:
 		g.mu.base, g.mu.installing = *g.mu.installing, nil
-		g.mu.entries, g.mu.bytes = nil, 0
+		g.mu.tail = tail{}
 		g.mu.hard.commit = max(g.mu.hard.commit, g.mu.base.Index)
 	case kindVoid:
 		g.mu.installing = nil
-	}
-	if len(r.entries) == 0 {
-		return
-	}
-	// Readers may hold the slice: what follows its length is never written.
-	keep := r.first - g.mu.base.Index - 1
-	for _, e := range g.mu.entries[keep:] {
-		g.mu.bytes -= int64(len(e.GetData()))
-	}
-	g.mu.entries = append(g.mu.entries[:keep:keep], r.entries...)
-	for _, e := range r.entries {
-		g.mu.bytes += int64(len(e.GetData()))
 	}
 }
 
@@ -272,11 +284,7 @@ func (g *Group) Truncate(b Base) error {
 		g.mu.Unlock()
 		return fmt.Errorf("truncate the Raft log of group %d up to entry %d of term %d: %w", g.id, b.Index, b.Term, err)
 	}
-	n := b.Index - g.mu.base.Index
-	for _, e := range g.mu.entries[:n] {
-		g.mu.bytes -= int64(len(e.GetData()))
-	}
-	g.mu.entries = append([]*pb.Entry(nil), g.mu.entries[n:]...)
+	g.mu.cut(int(b.Index - g.mu.base.Index))
 	g.mu.base = b
 	g.mu.hard.commit = max(g.mu.hard.commit, b.Index)
 	g.mu.Unlock()

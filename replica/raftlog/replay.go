@@ -16,11 +16,12 @@ type replay struct {
 	hard       hardState // of the newest record that has one
 	first      uint64    // index of the first entry, and of the next one if there is none; 0: no record yet
 	entries    []*pb.Entry
+	files      []uint64 // of each entry
 	installing *Base
 }
 
-// add adds a record.
-func (r *replay) add(d *record) error {
+// add adds a record of a log file.
+func (r *replay) add(d *record, file uint64) error {
 	if r.installing != nil && d.kind != kindDone && d.kind != kindVoid {
 		return fmt.Errorf("the installation of entry %d has not ended", r.installing.Index)
 	}
@@ -42,7 +43,7 @@ func (r *replay) add(d *record) error {
 	if len(d.entries) == 0 {
 		return nil
 	}
-	return r.append(d)
+	return r.append(d, file)
 }
 
 // end ends an installation. The record of its begin is there, or the base has come past it.
@@ -58,12 +59,12 @@ func (r *replay) end(d *record) error {
 	case in != nil && in.Index > base.Index:
 		*base = *in
 	}
-	r.first, r.entries = d.base.Index+1, nil
+	r.first, r.entries, r.files = d.base.Index+1, nil, nil
 	return nil
 }
 
 // append appends entries.
-func (r *replay) append(d *record) error {
+func (r *replay) append(d *record, file uint64) error {
 	next := r.first + uint64(len(r.entries))
 	switch {
 	case r.first == 0 || d.first < r.first || d.first > next:
@@ -71,10 +72,10 @@ func (r *replay) append(d *record) error {
 		if d.first > r.state.base.Index+1 {
 			return fmt.Errorf("entry %d, the one before it is missing", d.first)
 		}
-		r.first, r.entries = d.first, nil
+		r.first, r.entries, r.files = d.first, nil, nil
 	default:
 		keep := d.first - r.first
-		r.entries = r.entries[:keep:keep]
+		r.entries, r.files = r.entries[:keep], r.files[:keep]
 	}
 	term := uint64(0)
 	if n := len(r.entries); n > 0 {
@@ -85,6 +86,7 @@ func (r *replay) append(d *record) error {
 			return fmt.Errorf("entry %d of term %d after one of term %d", e.GetIndex(), e.GetTerm(), term)
 		}
 		term = e.GetTerm()
+		r.files = append(r.files, file)
 	}
 	r.entries = append(r.entries, d.entries...)
 	return nil
@@ -98,7 +100,7 @@ func (r *replay) finish(s *Store) (*Group, error) {
 		if at := r.entries[skip-1]; at.GetIndex() == base.Index && at.GetTerm() != base.Term {
 			return nil, fmt.Errorf("entry %d is of term %d, the base says %d", base.Index, at.GetTerm(), base.Term)
 		}
-		r.entries = r.entries[skip:]
+		r.entries, r.files = r.entries[skip:], r.files[skip:]
 	}
 	if r.hard.term == 0 {
 		r.hard = noted
@@ -106,8 +108,9 @@ func (r *replay) finish(s *Store) (*Group, error) {
 	if r.hard.term < noted.term || r.hard.term == noted.term && noted.vote != 0 && r.hard.vote != noted.vote {
 		return nil, fmt.Errorf("the hard state is %+v, the manifest notes %+v", r.hard, noted)
 	}
-	// The manifest may note a higher commit: see Group.Check.
-	r.hard.commit = max(r.hard.commit, noted.commit)
+	// The manifest may note a higher commit (see Group.Check), and what is in the base was
+	// committed.
+	r.hard.commit = max(r.hard.commit, noted.commit, base.Index)
 	last, term := base.Index, base.Term
 	if n := len(r.entries); n > 0 {
 		last, term = r.entries[n-1].GetIndex(), r.entries[n-1].GetTerm()
@@ -122,9 +125,10 @@ func (r *replay) finish(s *Store) (*Group, error) {
 		return nil, fmt.Errorf("the last entry is of term %d, the hard state of %d", term, r.hard.term)
 	}
 	g := s.newGroup(&r.state)
-	g.mu.hard, g.mu.entries, g.mu.installing = r.hard, append([]*pb.Entry(nil), r.entries...), r.installing
-	for _, e := range g.mu.entries {
-		g.mu.bytes += int64(len(e.GetData()))
+	g.mu.hard, g.mu.installing = r.hard, r.installing
+	for i := range r.entries {
+		g.mu.replace(i, r.entries[i:i+1], place{file: r.files[i]})
 	}
+	g.mu.shrink(s.opts.MemoryBytes, 0)
 	return g, nil
 }

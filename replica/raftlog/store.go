@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"sync"
@@ -28,6 +29,7 @@ const (
 type Store struct {
 	fs   vfs.FS
 	dir  string
+	opts Options
 	log  *wal.Log
 	lock io.Closer
 
@@ -44,6 +46,9 @@ type Store struct {
 type Options struct {
 	// FirstFileBytes and MaxFileBytes are those of wal.Options.
 	FirstFileBytes, MaxFileBytes int64
+	// MemoryBytes is how many bytes of the newest entries of each group are kept in memory;
+	// older ones are read from the log files. 0: 4 MiB.
+	MemoryBytes int64
 	// Fresh makes Open make the store if it is not there. Without it an Open of a directory
 	// without a manifest is ErrLost: a replica must know whether it has had a log.
 	Fresh bool
@@ -53,7 +58,10 @@ type Options struct {
 // *fault.CorruptionError or says what is missing; fault.ErrTooNew; fault.ErrLocked; those of
 // the file system.
 func Open(ctx context.Context, fs vfs.FS, dir string, o Options) (_ *Store, err error) {
-	s := &Store{fs: fs, dir: dir}
+	s := &Store{fs: fs, dir: dir, opts: o}
+	if s.opts.MemoryBytes == 0 {
+		s.opts.MemoryBytes = 4 << 20
+	}
 	if o.Fresh {
 		if err = vfs.MkdirSync(fs, dir); err != nil {
 			return nil, err
@@ -135,7 +143,7 @@ func (s *Store) recover(ctx context.Context, o Options) error {
 		}
 		d, refusal := decodeRecord(r.Payload)
 		if refusal == nil {
-			refusal = g.add(&d)
+			refusal = g.add(&d, r.File)
 		}
 		if refusal != nil {
 			return fault.Corrupt(s.fs.Path(path.Join(s.dir, wal.FileName(r.File))), r.Offset, "record of group %d: %w", g.state.id, refusal)
@@ -207,7 +215,12 @@ func (s *Store) noteLocked() error {
 	if err := s.log.Sync(); err != nil {
 		return err
 	}
-	first := s.log.FirstNeeded(func(stream wal.Stream, _ uint64) uint64 { return bases[stream] })
+	first := s.log.FirstNeeded(func(stream wal.Stream, _ uint64) uint64 {
+		if base, found := bases[stream]; found {
+			return base
+		}
+		return math.MaxUint64 // the group was removed
+	})
 	m.first = first
 	m.closed = slices.DeleteFunc(slices.Clone(m.closed), func(c wal.Closed) bool { return c.File < first })
 	if err := s.write(m); err != nil {
@@ -256,6 +269,24 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// Remove drops the log of a group. Its owner has stopped, and its id in the group is never
+// used again. The log is gone when Remove has returned nil.
+func (s *Store) Remove(id uint64) error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	s.mu.Lock()
+	at := slices.IndexFunc(s.mu.groups, func(g *Group) bool { return g.id == id })
+	if at < 0 {
+		s.mu.Unlock()
+		return fmt.Errorf("group %d: %w", id, fault.ErrMissing)
+	}
+	stream := s.mu.groups[at].stream
+	s.mu.groups = slices.Delete(slices.Clone(s.mu.groups), at, at+1)
+	s.mu.Unlock()
+	s.log.Forget(stream)
+	return s.noteLocked()
 }
 
 // Group returns the log of a group, nil if the node has none.

@@ -21,7 +21,7 @@ import (
 
 const dir = "raft"
 
-var small = Options{FirstFileBytes: 64 << 10, MaxFileBytes: 64 << 10, Fresh: true}
+var small = Options{FirstFileBytes: 64 << 10, MaxFileBytes: 64 << 10, MemoryBytes: 20 << 10, Fresh: true}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -56,9 +56,21 @@ func describe(g *Group) string {
 	defer g.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "replica %d hard %v base %d/%d %v %q", g.replica, g.mu.hard, g.mu.base.Index, g.mu.base.Term, g.mu.base.ConfState, g.mu.base.State)
-	for _, e := range g.mu.entries {
-		fmt.Fprintf(&b, " %d/%d/%v/%d/%.10q", e.GetIndex(), e.GetTerm(), e.GetType(), len(e.GetData()), e.GetData())
+	g.mu.Unlock()
+	first, _ := g.FirstIndex()
+	last, _ := g.LastIndex()
+	for first <= last { // some at a time, as they come
+		some, err := g.Entries(first, last+1, math.MaxUint64)
+		if err != nil {
+			g.mu.Lock()
+			return err.Error()
+		}
+		for _, e := range some {
+			fmt.Fprintf(&b, " %d/%d/%v/%d/%.10q", e.GetIndex(), e.GetTerm(), e.GetType(), len(e.GetData()), e.GetData())
+		}
+		first += uint64(len(some))
 	}
+	g.mu.Lock()
 	if in := g.mu.installing; in != nil {
 		fmt.Fprintf(&b, " installing %d/%d %v %q", in.Index, in.Term, in.ConfState, in.State)
 	}
@@ -134,7 +146,9 @@ type history struct {
 // play plays a script on a new store and notes what the groups were.
 func play(fs vfs.FS, seed uint64, steps int, notes map[uint64]*history) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	s, err := Open(context.Background(), fs, dir, small)
+	o := small
+	o.MemoryBytes = 1 << 30 // describe reads no file, which may have stopped
+	s, err := Open(context.Background(), fs, dir, o)
 	if err != nil {
 		return err
 	}
@@ -256,6 +270,45 @@ func TestFilesAreDropped(t *testing.T) {
 	}
 	if got := describe(s.Group(2)); got != wantBusy {
 		t.Errorf("busy: %s, was %s", got, wantBusy)
+	}
+}
+
+// TestRemove: a group that was removed is gone for good, one that gets its id later begins
+// anew, and the files of the log do not wait for it.
+func TestRemove(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, mem)
+	_, err := s.Create(1, 1, base(1, 1))
+	must(t, err)
+	_, err = s.Create(2, 1, base(1, 1))
+	must(t, err)
+	_, err = s.Group(1).Append(hard(3, 1, 1), entries(2, 20, 3, 5000))
+	must(t, err)
+	must(t, s.Remove(1))
+	if err := s.Remove(1); !errors.Is(err, fault.ErrMissing) || s.Group(1) != nil {
+		t.Errorf("%v", err)
+	}
+	mem = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+	s = open(t, mem)
+	if s.Group(1) != nil {
+		t.Fatal("it is there")
+	}
+	g, err := s.Create(1, 2, Base{})
+	must(t, err)
+	want := describe(g)
+	other := s.Group(2)
+	for next := uint64(2); next < 100; next += 2 {
+		_, err := other.Append(hard(3, 1, next), entries(next, 2, 3, 5000))
+		must(t, err)
+		must(t, s.log.Sync())
+		must(t, other.Truncate(base(next, 3)))
+	}
+	if first := s.log.First(); first < 3 {
+		t.Errorf("the log begins with file %d", first)
+	}
+	s = open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
+	if got := describe(s.Group(1)); got != want {
+		t.Errorf("%s, was %s", got, want)
 	}
 }
 
@@ -523,4 +576,72 @@ func FuzzManifest(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestColdEntries: entries that are in files only are read as they were, from files that are
+// full and from the newest one, also those that have replaced others.
+func TestColdEntries(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, mem)
+	g, err := s.Create(1, 1, base(1, 1))
+	must(t, err)
+	other, err := s.Create(2, 1, base(1, 1))
+	must(t, err)
+	want := make(map[uint64]*pb.Entry)
+	put := func(some []*pb.Entry) {
+		t.Helper()
+		pos, err := g.Append(hard(some[0].GetTerm(), 0, 1), some)
+		must(t, err)
+		must(t, s.Wait(pos))
+		_, err = other.Append(hard(some[0].GetTerm(), 0, 1), entries(2, 1, some[0].GetTerm(), 100))
+		must(t, err)
+		for _, e := range some {
+			want[e.GetIndex()] = e
+		}
+	}
+	for next := uint64(2); next < 100; next += 3 {
+		put(entries(next, 5, 2+next/10, 1500)) // replaces the last two of those before
+	}
+	check := func() {
+		t.Helper()
+		last, _ := g.LastIndex()
+		for _, size := range []uint64{0, 4000, math.MaxUint64} {
+			for lo := uint64(2); lo <= last; {
+				some, err := g.Entries(lo, last+1, size)
+				must(t, err)
+				if size == 0 && len(some) != 1 {
+					t.Fatalf("%d entries of no size", len(some))
+				}
+				for _, e := range some {
+					w := want[e.GetIndex()]
+					if e.GetIndex() != lo || e.GetTerm() != w.GetTerm() || string(e.GetData()) != string(w.GetData()) {
+						t.Fatalf("entry %d of term %d at %d, want term %d", e.GetIndex(), e.GetTerm(), lo, w.GetTerm())
+					}
+					lo++
+				}
+			}
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.mu.cache > small.MemoryBytes || g.mu.bytes < 100*1500 || g.mu.hot == 0 {
+			t.Errorf("%d of %d bytes are in memory, all from slot %d on", g.mu.cache, g.mu.bytes, g.mu.hot)
+		}
+	}
+	check()
+	s = open(t, mem.Kill())
+	g = s.Group(1)
+	check()
+	must(t, s.Close())
+	s = open(t, s.fs)
+	g = s.Group(1)
+	check()
+	// A file that has gone is no entry of zeros.
+	g.mu.Lock()
+	file := g.mu.slots[0].file
+	g.mu.ahead = nil
+	g.mu.Unlock()
+	must(t, s.fs.Remove(path.Join(dir, wal.FileName(file))))
+	if some, err := g.Entries(2, 3, 0); !errors.Is(err, fault.ErrMissing) && !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("%v, %v", some, err)
+	}
 }

@@ -241,14 +241,14 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 				})
 			}
 			n.pump()
-			w.after(500*time.Millisecond+w.about(time.Second), func() {
+			w.after(200*time.Millisecond+w.about(300*time.Millisecond), func() {
 				if n.up && n.life == life && n.reads[rid] != nil {
 					delete(n.reads, rid)
 					n.group.EndRead(rid)
 				}
 			})
 		})
-		w.after(time.Second+w.about(time.Second), func() {
+		w.after(300*time.Millisecond+w.about(500*time.Millisecond), func() {
 			if !ended && attempt == number {
 				try()
 			}

@@ -61,7 +61,7 @@ func (n *network) send(m *pb.Message, stream []byte) {
 	for range times {
 		dropped := n.cuts[[2]uint64{m.GetFrom(), m.GetTo()}] || !w.calm && w.chance(w.plan.drop)
 		delay := w.about(w.plan.latency)
-		if !w.calm && w.chance(0.02) {
+		if !w.calm && w.chance(w.plan.late) {
 			delay += w.about(2 * time.Second)
 		}
 		if dropped {
@@ -100,6 +100,9 @@ func (n *network) deliver(m *pb.Message, stream []byte) {
 	} else {
 		n.w.note("replica %d: snapshot of %d from %d", to.id, m.GetSnapshot().GetMetadata().GetIndex(), m.GetFrom())
 		n.w.counts["snapshots"]++
+		if !n.w.calm && n.w.chance(0.2) {
+			to.crashSoon() // in the middle of the installation, maybe
+		}
 		to.check(to.group.StepSnapshot(m, func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(stream)), nil
 		}))

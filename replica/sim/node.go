@@ -35,11 +35,14 @@ type node struct {
 	id    uint64
 	mem   *vfs.Mem
 	disk  *vfs.Faulty // on mem
-	image *vfs.Mem    // what a crash that StopAt has planned has left; nil: none came
-	life  int         // lives so far: what was planned for an earlier one does not happen
-	up    bool
-	lost  bool // its log is lost: it does not come back
+	image *vfs.Mem    // what a crash in the middle of things has left; nil: none came
+	// crashIn is the number of changes of the disk until such a crash; 0: none is planned.
+	crashIn int
+	life    int // lives so far: what was planned for an earlier one does not happen
+	up      bool
+	lost    bool // its log is lost: it does not come back
 
+	slow       time.Duration // mean time that it takes to apply entries
 	clock      time.Duration // by which it is ahead
 	stallUntil time.Duration
 
@@ -61,6 +64,7 @@ func (w *world) newNode(id uint64) *node {
 	n := &node{w: w, id: id}
 	n.setDisk(newDisk())
 	n.clock = time.Duration(w.rng.Int64N(int64(time.Second)))
+	n.slow = []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[w.rng.IntN(3)]
 	w.nodes = append(w.nodes, n)
 	return n
 }
@@ -75,10 +79,29 @@ func (w *world) node(id uint64) *node {
 	return nil
 }
 
+// abandon closes what a process that has died had open, on a disk that nobody sees any more.
+func (n *node) abandon() {
+	if n.db != nil {
+		_ = n.db.Close()
+	}
+	if n.log != nil {
+		_ = n.log.Close()
+	}
+	n.db, n.log = nil, nil
+}
+
 func newDisk() *vfs.Mem { return vfs.NewMem() }
 
 func (n *node) setDisk(mem *vfs.Mem) {
-	n.mem, n.disk, n.image = mem, vfs.NewFaulty(mem), nil
+	n.abandon()
+	n.mem, n.disk, n.image, n.crashIn = mem, vfs.NewFaulty(mem), nil, 0
+	life := n.disk
+	life.SetHook(func(c vfs.Call) error {
+		if n.disk != life {
+			return vfs.ErrStopped // of a process that has died
+		}
+		return n.before(c)
+	})
 }
 
 func (n *node) now() time.Time { return epoch.Add(n.w.now + n.clock) }
@@ -100,7 +123,7 @@ func (n *node) openStores(fresh bool) error {
 	if n.c, err = n.db.EnsureContainer(ctx, "items", containerDef); err != nil {
 		return err
 	}
-	n.log, err = raftlog.Open(ctx, n.disk, logDir, raftlog.Options{FirstFileBytes: n.w.plan.logFile, MaxFileBytes: n.w.plan.logFile, Fresh: fresh})
+	n.log, err = raftlog.Open(ctx, n.disk, logDir, raftlog.Options{FirstFileBytes: n.w.plan.logFile, MaxFileBytes: n.w.plan.logFile, MemoryBytes: n.w.plan.memory, Fresh: fresh})
 	return err
 }
 
@@ -134,7 +157,7 @@ func (n *node) start() {
 		p := n.c.Partitions()[0]
 		n.group, err = group.Open(context.Background(), group.Config{
 			Log: n.log.Group(groupID), DB: n.db, Container: n.c, Min: p.Min, Max: p.Max, Now: n.now,
-			ElectionTicks: 10, HeartbeatTicks: 3, KeepEntries: w.plan.keep, KeepBytes: 1 << 20,
+			ElectionTicks: 10, HeartbeatTicks: 3, KeepEntries: w.plan.keep, KeepBytes: w.plan.keepBytes,
 		})
 	}
 	if err != nil {
@@ -267,7 +290,7 @@ func (n *node) apply() {
 		return
 	}
 	n.applying = true
-	n.plan(n.w.about(2*time.Millisecond), func() {
+	n.plan(n.w.about(n.slow), func() {
 		n.applying = false
 		a := n.applies[0]
 		err := n.group.Apply(context.Background(), a)
@@ -300,24 +323,53 @@ func (n *node) truncate() {
 
 // crashSomehow crashes the machine: now, or at one of its next calls of the file system.
 func (n *node) crashSomehow() {
-	w := n.w
-	w.counts["crashes"]++
-	how := func() *vfs.Mem {
-		switch w.rng.IntN(4) {
-		case 0:
-			return n.mem.Kill()
-		case 1:
-			return n.mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
-		}
-		return n.mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, TornLast: w.chance(0.5), Seed: w.rng.Uint64()})
-	}
-	if w.chance(0.5) {
-		n.down(how())
+	if n.w.chance(0.5) {
+		n.crashSoon()
 		return
 	}
-	at := 1 + w.rng.Int64N(40)
-	w.note("replica %d: will crash in %d calls", n.id, at)
-	n.disk.StopAt(n.disk.Calls()+at, func() { n.image = how() })
+	n.w.counts["crashes"]++
+	n.down(n.remains())
+}
+
+// crashSoon has the machine crash at one of its next calls of the file system.
+func (n *node) crashSoon() {
+	at := 1 + n.w.rng.IntN(25)
+	n.w.note("replica %d: will crash in %d changes of its disk", n.id, at)
+	n.w.counts["crashes"]++
+	n.crashIn = at
+}
+
+// before is called before each call of the file system. It counts those that change the
+// disk: how often files are read may depend on caches. From a crash on all calls fail.
+func (n *node) before(c vfs.Call) error {
+	if n.image != nil {
+		return vfs.ErrStopped
+	}
+	switch c.Op {
+	case vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpLink, vfs.OpRemove, vfs.OpMkdir, vfs.OpTruncate, vfs.OpAllocate:
+	default:
+		return nil
+	}
+	if n.crashIn == 0 {
+		return nil
+	}
+	if n.crashIn--; n.crashIn > 0 {
+		return nil
+	}
+	n.image = n.remains()
+	return vfs.ErrStopped
+}
+
+// remains returns what a crash leaves of the disk: of the process, or of the power.
+func (n *node) remains() *vfs.Mem {
+	w := n.w
+	switch w.rng.IntN(4) {
+	case 0:
+		return n.mem.Kill()
+	case 1:
+		return n.mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+	}
+	return n.mem.Crash(vfs.CrashOptions{Keep: vfs.KeepRandom, TornLast: w.chance(0.5), Seed: w.rng.Uint64()})
 }
 
 // down ends a life, and plans the next one on what is left.

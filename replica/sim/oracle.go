@@ -66,6 +66,9 @@ func (o *oracle) applied(n *node, entries []*pb.Entry) {
 // compare compares the content of a replica with that of others at the same entry.
 func (o *oracle) compare(n *node) {
 	at, sum := n.group.Held(), n.digest()
+	if !n.up {
+		return // it has crashed meanwhile
+	}
 	if was, found := o.digests[at]; found && was != sum {
 		n.w.violated("replica %d: at entry %d its content differs from that of another replica", n.id, at)
 	}

@@ -111,22 +111,28 @@ type world struct {
 
 // plan is what kinds of faults a run has, and how often: each run another mixture.
 type plan struct {
-	drop, duplicate                         float64       // of messages
-	latency                                 time.Duration // mean
-	syncTime                                time.Duration // mean
-	faultEvery                              time.Duration // mean time between faults
-	until                                   time.Duration // when faults end
-	crash, cut, slow, clock, truncate, lose int           // weights
-	clients, ops                            int
-	window                                  uint64
-	keep                                    uint64
-	logFile                                 int64
+	drop, duplicate                                   float64       // of messages
+	late                                              float64       // of messages: by seconds
+	latency                                           time.Duration // mean
+	syncTime                                          time.Duration // mean
+	faultEvery                                        time.Duration // mean time between faults
+	until                                             time.Duration // when faults end
+	crash, cut, slow, clock, truncate, lose, transfer int           // weights
+	clients, ops                                      int
+	window                                            uint64
+	keep                                              uint64
+	keepBytes                                         int64
+	logFile                                           int64
+	memory                                            int64
 }
 
 // Run makes a run. The error is a *Violation.
 func Run(seed uint64, o Options) (res Result, err error) {
 	w := &world{seed: seed, opts: o, rng: rand.New(rand.NewPCG(seed, 0x5eed)), counts: make(map[string]int), trace: fnv.New64a()}
 	defer func() {
+		for _, n := range w.nodes {
+			n.abandon()
+		}
 		res = Result{Events: w.events, Trace: w.trace.Sum64(), Entries: w.oracle.newest(), Counts: w.counts}
 		if r := recover(); r != nil {
 			v, ok := r.(*Violation)
@@ -210,12 +216,12 @@ func (w *world) begin() {
 	r := w.rng
 	pick := func(of ...float64) float64 { return of[r.IntN(len(of))] }
 	w.plan = plan{
-		drop: pick(0, 0, 0.01, 0.1), duplicate: pick(0, 0.01, 0.1),
+		drop: pick(0, 0, 0.01, 0.1), duplicate: pick(0, 0.1, 0.5), late: pick(0.01, 0.05, 0.3),
 		latency: time.Duration(pick(1, 5, 20) * float64(time.Millisecond)), syncTime: time.Duration(pick(0.5, 5, 30) * float64(time.Millisecond)),
-		faultEvery: time.Duration(pick(0.5, 1, 3) * float64(time.Second)), until: time.Duration(pick(10, 20, 30) * float64(time.Second)),
-		crash: r.IntN(4), cut: r.IntN(4), slow: r.IntN(3), clock: r.IntN(2), truncate: r.IntN(4), lose: r.IntN(2),
-		clients: 2 + r.IntN(4), ops: 10 + r.IntN(40),
-		window: uint64(pick(20, 100, 1000)), keep: uint64(pick(0, 5, 50)), logFile: 64 << 10,
+		faultEvery: time.Duration(pick(0.2, 0.5, 1, 3) * float64(time.Second)), until: time.Duration(pick(10, 20, 30) * float64(time.Second)),
+		crash: r.IntN(4), cut: r.IntN(4), slow: r.IntN(5), clock: r.IntN(2), truncate: r.IntN(6), lose: r.IntN(2), transfer: r.IntN(2),
+		clients: 2 + r.IntN(4), ops: 20 + r.IntN(80),
+		window: uint64(pick(20, 100, 1000)), keep: uint64(pick(0, 0, 5, 50)), keepBytes: int64(pick(0, 1<<20)), logFile: 64 << 10, memory: int64(pick(1, 1000, 1<<20)),
 	}
 	w.net.begin(w)
 	voters := []uint64{1, 2, 3}
@@ -243,7 +249,7 @@ func (w *world) quiet() {
 	w.net.heal()
 	for _, n := range w.nodes {
 		n.stallUntil = w.now
-		n.disk.StopAt(0, nil)
+		n.crashIn = 0
 		if !n.up && !n.lost {
 			n.start()
 		}
@@ -314,7 +320,7 @@ func (w *world) fault() {
 			}
 		}
 	}
-	kind := w.oneOf(p.crash, p.cut, p.slow, p.clock, p.truncate, p.lose)
+	kind := w.oneOf(p.crash, p.cut, p.slow, p.clock, p.truncate, p.lose, p.transfer)
 	switch kind {
 	case 0:
 		if n.up {
@@ -338,5 +344,13 @@ func (w *world) fault() {
 		}
 	case 5:
 		w.admin.lose(w, n)
+	case 6:
+		if n.up && n.group.IsLeader() {
+			to := w.nodes[w.rng.IntN(len(w.nodes))].id
+			w.note("replica %d: hands over to %d", n.id, to)
+			w.counts["transfers"]++
+			n.check(n.group.TransferLeader(to))
+			n.pump()
+		}
 	}
 }

@@ -1,0 +1,174 @@
+package group
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/randtest"
+	"github.com/cleavestore/cleave/replica/command"
+)
+
+func commandID(n uint64) (id command.ID) {
+	binary.LittleEndian.PutUint64(id[:], n)
+	return id
+}
+
+// TestStateAnywhere: two replicas that begin at different bases of one log judge each command
+// in the same way, and encode the same state at the same entry.
+func TestStateAnywhere(t *testing.T) {
+	rng := randtest.New(t)
+	const window, entries = 10, 300
+	begin := FirstBase([]uint64{1, 2, 3}, window)
+	var long state
+	if err := long.load(&begin); err != nil {
+		t.Fatal(err)
+	}
+	followers := []*state{}
+	carried := make(map[command.ID]int)
+	duplicates, expired := 0, 0
+	for i := uint64(Bootstrap + 1); i < entries; i++ {
+		c := &command.Command{ID: commandID(rng.Uint64N(i/4 + 1)), After: i - 1 - min(i-1, rng.Uint64N(window+3))}
+		before, err := long.judge(c, i)
+		for k, f := range followers {
+			if b, e := f.judge(c, i); b != before || (e == nil) != (err == nil) {
+				t.Fatalf("entry %d: replica %d says %d, %v; the first one %d, %v", i, k, b, e, before, err)
+			}
+		}
+		switch {
+		case err != nil:
+			expired++
+		case before != 0:
+			duplicates++
+		default:
+			carried[c.ID]++
+			for _, s := range append(followers, &long) {
+				s.note(c.ID, i)
+			}
+		}
+		if rng.IntN(20) == 0 {
+			for _, s := range append(followers, &long) {
+				s.confs = append(s.confs, confAt{i, &pb.ConfState{Voters: []uint64{i}}})
+			}
+		}
+		for _, s := range append(followers, &long) {
+			s.applied = i
+		}
+		if rng.IntN(10) == 0 {
+			// One that begins at an entry a while ago has to be told what came since; here it
+			// begins now, with the state that the first replica gives it.
+			b := long.at(i, 1)
+			s := new(state)
+			if err := s.load(&b); err != nil {
+				t.Fatal(err)
+			}
+			followers = append(followers, s)
+		}
+		if len(followers) > 0 && rng.IntN(5) == 0 {
+			f := followers[rng.IntN(len(followers))]
+			base := f.confs[0].index
+			to := base + rng.Uint64N(i-base+1)
+			want := long.at(to, 1)
+			if got := f.at(to, 1); string(got.State) != string(want.State) || got.ConfState.String() != want.ConfState.String() {
+				t.Fatalf("at entry %d, from base %d: %x %v, want %x %v", to, base, got.State, got.ConfState, want.State, want.ConfState)
+			}
+			if rng.IntN(2) == 0 && to > base {
+				f.forget(to)
+				f.confs[0].index = to // what a truncation makes the base
+			}
+		}
+	}
+	if duplicates < 10 || expired < 10 || len(followers) < 10 {
+		t.Errorf("%d duplicates, %d expired, %d replicas: the test does too little", duplicates, expired, len(followers))
+	}
+}
+
+// TestAtMostOnce: of the proposals of one command at most one is carried out, wherever they
+// come to lie in the log.
+func TestAtMostOnce(t *testing.T) {
+	rng := randtest.New(t)
+	for range 2000 {
+		window := 1 + rng.Uint64N(8)
+		b := FirstBase([]uint64{1}, window)
+		var s state
+		if err := s.load(&b); err != nil {
+			t.Fatal(err)
+		}
+		after := rng.Uint64N(15)
+		times := 0
+		for i := uint64(2); i < 30; i++ {
+			c := &command.Command{ID: commandID(1), After: after}
+			if rng.IntN(3) > 0 {
+				c = &command.Command{ID: commandID(100 + i), After: i - 1}
+			}
+			before, err := s.judge(c, i)
+			if err == nil && before == 0 {
+				s.note(c.ID, i)
+				if c.ID == commandID(1) {
+					times++
+				}
+			}
+			s.applied = i
+			if rng.IntN(4) == 0 {
+				base := s.at(i, 1)
+				s = state{}
+				if err := s.load(&base); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if times > 1 {
+			t.Fatalf("window %d, after %d: carried out %d times", window, after, times)
+		}
+	}
+}
+
+// TestJudgeRefuses: a command that names an entry to come would be remembered too short.
+func TestJudgeRefuses(t *testing.T) {
+	b := FirstBase([]uint64{1}, 5)
+	var s state
+	if err := s.load(&b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.judge(&command.Command{ID: commandID(1), After: 7}, 7); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("after 7 in entry 7: %v", err)
+	}
+	if _, err := s.judge(&command.Command{ID: commandID(1), After: 2}, 8); !errors.Is(err, ErrExpired) {
+		t.Errorf("after 2 in entry 8, window 5: %v", err)
+	}
+	if before, err := s.judge(&command.Command{ID: commandID(1), After: 2}, 7); before != 0 || err != nil {
+		t.Errorf("after 2 in entry 7, window 5: %d, %v", before, err)
+	}
+}
+
+// FuzzState: nothing panics, and a state that loads is encoded as it was.
+func FuzzState(f *testing.F) {
+	b := FirstBase([]uint64{1}, 5)
+	f.Add(b.State)
+	var s state
+	if err := s.load(&b); err != nil {
+		f.Fatal(err)
+	}
+	s.note(commandID(rand.Uint64()), 1)
+	f.Add(s.at(1, 1).State)
+	f.Fuzz(func(t *testing.T, in []byte) {
+		b := FirstBase([]uint64{1}, 5)
+		b.Index, b.State = 100, in
+		var s state
+		if s.load(&b) != nil {
+			return
+		}
+		base := s.at(100, 1)
+		var again state
+		if err := again.load(&base); err != nil {
+			t.Fatal(err)
+		}
+		if third := again.at(100, 1); string(third.State) != string(base.State) {
+			t.Errorf("%x became %x", base.State, third.State)
+		}
+	})
+}
