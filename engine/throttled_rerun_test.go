@@ -23,7 +23,7 @@ func throttledContainers(perSecond float64) map[string]ContainerDef {
 	}
 }
 
-// TestRerunAfterThrottling: whoever waits as long as RetryAfter says and calls again is
+// TestRerunAfterThrottling: a caller that waits as long as RetryAfter says and calls again is
 // admitted, however many request units the call takes, and what was consumed stays within
 // the limit over time.
 func TestRerunAfterThrottling(t *testing.T) {

@@ -243,24 +243,7 @@ func (s *lmdbDB) Scan(_ context.Context, key partmap.Key, from string, limit int
 }
 
 func (s *lmdbDB) Load(_ context.Context, docs iter.Seq[document]) error {
-	memory := make([]byte, 0, batchBytes+batchBytes/4)
-	var lengths []C.size_t
-	for doc := range docs {
-		before := len(memory)
-		memory = appendKey(memory, doc.key, doc.id)
-		lengths = append(lengths, C.size_t(len(memory)-before), C.size_t(len(doc.body)))
-		memory = append(memory, doc.body...)
-		if len(memory) >= batchBytes {
-			if err := s.put(memory, lengths); err != nil {
-				return err
-			}
-			memory, lengths = memory[:0], lengths[:0]
-		}
-	}
-	if len(lengths) == 0 {
-		return nil
-	}
-	return s.put(memory, lengths)
+	return putPacked(docs, s.put)
 }
 
 func (s *lmdbDB) Settle(context.Context) (time.Duration, error) {

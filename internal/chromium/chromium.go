@@ -44,6 +44,7 @@ type Browser struct {
 	in      *os.File // commands
 	out     *os.File // answers and events
 	write   sync.Mutex
+	said    tail          // standard error
 	read    chan struct{} // closed when out has ended
 
 	mu      sync.Mutex
@@ -91,6 +92,7 @@ func Start(ctx context.Context, path string) (*Browser, error) {
 		args = append(args, "--no-sandbox") // it has none for the superuser
 	}
 	b.process = exec.CommandContext(ctx, path, append(args, "about:blank")...)
+	b.process.Stderr = &b.said
 	b.process.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
 	err = b.process.Start()
 	err = errors.Join(err, theirIn.Close(), theirOut.Close())
@@ -155,7 +157,7 @@ func (b *Browser) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
-		err = errors.New("chromium: the browser has ended")
+		err = fmt.Errorf("chromium: the browser has ended; it said: %q", b.said.text())
 	}
 	b.ended = err
 	for _, answer := range b.waiting {

@@ -14,7 +14,7 @@ import (
 type View struct {
 	Width, Height int // in CSS pixels
 	Dark          bool
-	Still         bool // as somebody sees it who wants less motion
+	Still         bool // the page is told that its reader prefers reduced motion
 }
 
 // Page is an open page.

@@ -8,8 +8,8 @@ import (
 // inputBytes is how much a Read of an Input asks for at most.
 const inputBytes = 64 << 10
 
-// Input returns a reader of in whose Read ends when ctx does: one that waits for a pipe or
-// for somebody who types, too. That Read and later ones return the error of ctx. The reader
+// Input returns a reader of in whose Read ends when ctx does, also while it waits for a pipe
+// or a terminal. That Read and later ones return the error of ctx. The reader
 // serves one goroutine; in must not be read beside it, nor after ctx has ended.
 func Input(ctx context.Context, in io.Reader) io.Reader {
 	return &input{ctx: ctx, in: in, done: make(chan read, 1)}
