@@ -3,9 +3,11 @@ package jobtrace
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"runtime/pprof"
 	"runtime/trace"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -18,12 +20,16 @@ func profile(t *testing.T) string {
 	return b.String()
 }
 
+// tests counts the runs of TestLabels.
+var tests atomic.Uint32
+
 // TestLabels: the labels are on the goroutine, and on those that it starts, from Start to
 // End, and the caller's labels come back.
 func TestLabels(t *testing.T) {
-	const labels = `"container":"tests", "job":"flush", "partition":"7"`
+	number := tests.Add(1) // a goroutine of an earlier run may not have ended
+	labels := fmt.Sprintf(`"container":"tests", "job":"flush", "partition":"%d"`, number)
 	pprof.Do(context.Background(), pprof.Labels("caller", "here"), func(ctx context.Context) {
-		j := Job{Name: "flush", Container: "tests", Partition: 7}
+		j := Job{Name: "flush", Container: "tests", Partition: number}
 		j.End() // not started
 		if strings.Contains(profile(t), labels) {
 			t.Error("the labels are there before Start")
@@ -33,15 +39,21 @@ func TestLabels(t *testing.T) {
 		if value, _ := pprof.Label(within, "job"); value != "flush" || !strings.Contains(profile(t), labels) {
 			t.Errorf("the labels are not there:\n%s", profile(t))
 		}
-		started := make(chan string)
-		go func() { started <- profile(t) }()
-		if n := strings.Count(<-started, labels); n == 0 {
-			t.Error("a goroutine of the work has no labels")
+		started, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			close(started)
+			<-done
+		}()
+		<-started
+		if p := profile(t); strings.Count(p, labels) != 2 {
+			t.Errorf("not both goroutines of the work have labels:\n%s", p)
 		}
 		j.End()
-		if p := profile(t); strings.Contains(p, labels) || !strings.Contains(p, `"caller":"here"`) {
+		// The goroutine that the work has started keeps them.
+		if p := profile(t); strings.Count(p, labels) != 1 || !strings.Contains(p, `"caller":"here"}`) {
 			t.Errorf("after End:\n%s", p)
 		}
+		close(done)
 	})
 }
 
