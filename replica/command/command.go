@@ -23,6 +23,14 @@
 //	            value: JSON; of a move the path from; of an increment a float64, little-endian
 //
 // The time has its own width and place so that a leader can stamp an encoded command.
+//
+// An entry of the log has one command, or several that a leader has gathered:
+//
+//	gathered
+//	+---------+---+----------------------+
+//	| version | n | n × (length, command) |    version: 2, of which a command has none
+//	|    1    |   |                      |
+//	+---------+---+----------------------+
 package command
 
 import (
@@ -35,8 +43,11 @@ import (
 	"github.com/cleavestore/cleave/engine"
 )
 
-// Version is the newest version of the format that this program knows.
+// Version is the newest version of the format of a command that this program knows.
 const Version = 1
+
+// gathered is the version of an entry with several commands; the next version of a command is 3.
+const gathered = 2
 
 // ID names a command. No two commands of a group may have the same one: take random bytes.
 type ID [16]byte
@@ -189,6 +200,57 @@ func Decode(b []byte) (*Command, error) {
 	}
 	return c, nil
 }
+
+// Gather appends the encoding of an entry with encoded commands to dst.
+func Gather(dst []byte, commands [][]byte) []byte {
+	if len(commands) == 1 {
+		return append(dst, commands[0]...)
+	}
+	dst = binary.AppendUvarint(append(dst, gathered), uint64(len(commands)))
+	for _, c := range commands {
+		dst = append(binary.AppendUvarint(dst, uint64(len(c))), c...)
+	}
+	return dst
+}
+
+// DecodeEntry decodes the commands of an entry, of which there is at least one; they hold
+// parts of b. Errors: those of Decode.
+func DecodeEntry(b []byte) ([]*Command, error) {
+	if len(b) == 0 || b[0] != gathered {
+		c, err := Decode(b)
+		if err != nil {
+			return nil, err
+		}
+		return []*Command{c}, nil
+	}
+	r := reader{b: b, at: 1}
+	n := r.count(minCommand+1, "commands")
+	if r.err == nil && n == 0 {
+		r.fail("no command")
+	}
+	var out []*Command
+	for ; n > 0 && r.err == nil; n-- {
+		encoded := r.bytes("command")
+		if r.err != nil {
+			break
+		}
+		c, err := Decode(encoded)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if r.err == nil && r.at != len(b) {
+		r.fail("bytes follow the end")
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return out, nil
+}
+
+// minCommand is the size of the smallest command, in bytes.
+const minCommand = 1 + 16 + 8 + 1 + 1
 
 type reader struct {
 	b   []byte

@@ -178,6 +178,57 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestGathered: an entry has its commands in order, and is refused if it is cut or longer.
+func TestGathered(t *testing.T) {
+	one, two := full().Append(nil), (&Command{ID: ID{9}}).Append(nil)
+	for _, want := range [][][]byte{{one}, {one, two}, {two, two, one}} {
+		entry := Gather(nil, want)
+		got, err := DecodeEntry(entry)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%d commands of %d: %v", len(got), len(want), err)
+		}
+		for i, c := range got {
+			if string(c.Append(nil)) != string(want[i]) {
+				t.Errorf("command %d of %d differs", i, len(want))
+			}
+		}
+		for n := range entry {
+			if _, err := DecodeEntry(entry[:n]); !errors.Is(err, engine.ErrInvalid) {
+				t.Errorf("%d of %d bytes: %v", n, len(entry), err)
+			}
+		}
+		if _, err := DecodeEntry(append(entry, 0)); !errors.Is(err, engine.ErrInvalid) {
+			t.Error("a byte behind the end is taken")
+		}
+	}
+	if _, err := DecodeEntry([]byte{gathered, 0}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("no command: %v", err)
+	}
+	if _, err := DecodeEntry([]byte{gathered + 1}); !errors.Is(err, engine.ErrTooNew) {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// FuzzDecodeEntry: nothing panics, and what decodes is the same after another round.
+func FuzzDecodeEntry(f *testing.F) {
+	f.Add(Gather(nil, [][]byte{full().Append(nil)}))
+	f.Add(Gather(nil, [][]byte{full().Append(nil), (&Command{}).Append(nil)}))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		commands, err := DecodeEntry(in)
+		if err != nil {
+			return
+		}
+		var encoded [][]byte
+		for _, c := range commands {
+			encoded = append(encoded, c.Append(nil))
+		}
+		again, err := DecodeEntry(Gather(nil, encoded))
+		if err != nil || len(again) != len(commands) {
+			t.Fatalf("%d commands became %d: %v", len(commands), len(again), err)
+		}
+	})
+}
+
 // TestLayout holds the bytes of version 1: they change only together with Version.
 func TestLayout(t *testing.T) {
 	const want = "01010203000000000000000000000000100000018bcfe5687bac0202032261220401001a7b226964223a226e6577222c226b223a2261222c226e223a317d91bf0500000000000000000200147b226964223a226f6c64222c226b223a2261227d0100000000000000000300167b226964223a226f74686572222c226b223a2261227d004d000000000000000504676f6e65000000000000000000000b5b2d312e352c6e756c6c5d02040562797465730200ff00000000000000000006036f6c643c0601022f730622746578742202042f6c2f2d035b315d03022f72046e756c6c04022f780005022f6e0800000000000004c006032f746f052f66726f6d000000000000000000"

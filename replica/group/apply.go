@@ -47,18 +47,34 @@ func (g *Group) present() (raftlog.Base, error) {
 // Export writes a snapshot for a MsgSnap of Work.Snapshots to w. It returns the message to
 // be sent in its place, with the stream. The host then calls ReportSnapshot. Error:
 // ErrNoSnapshot; those of w and of engine.ExportPartition.
+//
+// A host that must not wait calls engine.ExportPartition elsewhere, and SnapshotAt afterwards.
 func (g *Group) Export(ctx context.Context, m *pb.Message, w io.Writer) (*pb.Message, error) {
-	b, err := g.present()
-	if err != nil {
+	if _, err := g.present(); err != nil {
 		return nil, err
 	}
 	content, err := g.cfg.Container.ExportPartition(ctx, g.partition, w)
 	if err != nil {
 		return nil, err
 	}
-	if content.Index != b.Index {
-		return nil, fmt.Errorf("exported entry %d, the group is at %d: %w", content.Index, b.Index, ErrNoSnapshot)
+	return g.SnapshotAt(m, content.Index)
+}
+
+// SnapshotAt returns the message that is to be sent in the place of a MsgSnap, with a stream
+// of the partition as of an entry. ErrNoSnapshot: the log does not have the entry any more,
+// or not yet.
+func (g *Group) SnapshotAt(m *pb.Message, index uint64) (*pb.Message, error) {
+	if g.failed != nil {
+		return nil, g.failed
 	}
+	if index == 0 || index > g.state.applied || index < g.cfg.Log.Base().Index {
+		return nil, fmt.Errorf("exported entry %d, the group is at %d: %w", index, g.state.applied, ErrNoSnapshot)
+	}
+	term, err := g.cfg.Log.Term(index)
+	if err != nil {
+		return nil, err
+	}
+	b := g.state.at(index, term)
 	out := proto.CloneOf(m)
 	out.Snapshot = &pb.Snapshot{Data: b.State, Metadata: &pb.SnapshotMetadata{Index: new(b.Index), Term: new(b.Term), ConfState: b.ConfState}}
 	return out, nil
@@ -152,7 +168,7 @@ func (g *Group) applyEntry(ctx context.Context, e *pb.Entry) error {
 	case len(e.GetData()) == 0:
 		err = g.applyEmpty(ctx, index)
 	default:
-		err = g.applyCommand(ctx, e)
+		err = g.applyCommands(ctx, e)
 	}
 	if err == nil {
 		g.state.applied = index
@@ -206,60 +222,80 @@ func (g *Group) applyChange(ctx context.Context, e *pb.Entry) error {
 	})
 }
 
-// applyCommand applies a command, and tells the proposer if that is here.
-func (g *Group) applyCommand(ctx context.Context, e *pb.Entry) error {
-	c, err := command.Decode(e.GetData())
+// applyCommands applies the commands of an entry, and tells the proposers that are here.
+func (g *Group) applyCommands(ctx context.Context, e *pb.Entry) error {
+	commands, err := command.DecodeEntry(e.GetData())
 	if err != nil {
 		return err
 	}
-	out := Outcome{ID: c.ID}
-	before, refused := g.state.judge(c, e.GetIndex())
-	if mutant.On(mutant.DoubleApply) {
-		before = 0
-	}
-	switch {
-	case refused != nil:
-		out.Err, err = refused, g.applyEmpty(ctx, e.GetIndex())
-	case before != 0:
-		out.Index, out.Duplicate, err = before, true, g.applyEmpty(ctx, e.GetIndex())
-	default:
-		err = g.carryOut(ctx, c, e.GetIndex(), &out)
-	}
-	if err != nil {
-		return err
-	}
-	if refused == nil && before == 0 {
-		// Also one that the container has refused: an entry that the partition had before a
-		// restart does not say.
-		g.state.note(c.ID, e.GetIndex())
-	}
-	if _, mine := g.proposals[c.ID]; mine {
-		delete(g.proposals, c.ID)
-		g.outcomes = append(g.outcomes, out)
-	}
-	return nil
-}
-
-// carryOut carries a command out. If the container refuses it, it does so in every replica.
-func (g *Group) carryOut(ctx context.Context, c *command.Command, index uint64, out *Outcome) error {
-	e := engine.Entry{Index: index, Time: c.Time}
-	if index > g.held {
-		var err error
-		if e.Batches, err = c.Build(g.cfg.Container); err != nil && !deterministic(err) {
+	index := e.GetIndex()
+	outs := make([]Outcome, len(commands))
+	rows := make([][]*engine.Batch, len(commands)) // of the commands that are carried out
+	carried := make(map[command.ID]bool, len(commands))
+	entry := engine.Entry{Index: index, Time: time.UnixMilli(1)}
+	for i, c := range commands {
+		outs[i].ID = c.ID
+		before, refused := g.state.judge(c, index)
+		if mutant.On(mutant.DoubleApply) {
+			before = 0
+		} else if before == 0 && carried[c.ID] {
+			before = index
+		}
+		if refused != nil || before != 0 {
+			outs[i].Err, outs[i].Index, outs[i].Duplicate = refused, before, refused == nil
+			continue
+		}
+		carried[c.ID] = true
+		if c.Time.After(entry.Time) {
+			entry.Time = c.Time
+		}
+		if index <= g.held {
+			outs[i].Index, outs[i].Duplicate = index, true
+			continue
+		}
+		// If the container refuses a command, it does so in every replica.
+		if err = g.belongs(c); err == nil {
+			rows[i], err = c.Build(g.cfg.Container)
+		}
+		if err != nil && !deterministic(err) {
 			return err
 		} else if err != nil {
-			out.Err = err
-			return g.applyEmpty(ctx, index)
+			outs[i].Err, rows[i] = err, nil
+			continue
+		}
+		outs[i].Index = index
+		entry.Batches = append(entry.Batches, rows[i]...)
+	}
+	applied, err := g.applyAt(ctx, entry)
+	if err != nil && !deterministic(err) {
+		return err
+	} else if err != nil {
+		for i := range outs {
+			if len(rows[i]) > 0 {
+				outs[i].Err, outs[i].Index = err, 0
+			}
+		}
+		if err = g.applyEmpty(ctx, index); err != nil {
+			return err
+		}
+		applied.Results = nil
+	}
+	results := applied.Results
+	for i, c := range commands {
+		if n := len(rows[i]); n > 0 && len(results) >= n {
+			outs[i].Results, results = results[:n:n], results[n:]
+		}
+		if carried[c.ID] {
+			// Also one that the container has refused: an entry that the partition had before
+			// a restart does not say.
+			g.state.note(c.ID, index)
+			delete(carried, c.ID)
+		}
+		if _, mine := g.proposals[c.ID]; mine {
+			delete(g.proposals, c.ID)
+			g.outcomes = append(g.outcomes, outs[i])
 		}
 	}
-	applied, err := g.applyAt(ctx, e)
-	if err != nil && deterministic(err) {
-		out.Err = err
-		return g.applyEmpty(ctx, index)
-	} else if err != nil {
-		return err
-	}
-	out.Index, out.Duplicate, out.Results = index, applied.Skipped, applied.Results
 	return nil
 }
 
@@ -286,7 +322,18 @@ func (g *Group) Truncate(ctx context.Context) error {
 			return err
 		}
 	}
-	g.durable = held
+	return g.truncate(held, g.cfg.Log.Truncate)
+}
+
+// TruncateFlushed is Truncate for a host with many groups: it has flushed the store itself
+// since Held has returned held, and calls raftlog.Store.Note afterwards.
+func (g *Group) TruncateFlushed(held uint64) error { return g.truncate(held, g.cfg.Log.Cut) }
+
+func (g *Group) truncate(held uint64, cut func(raftlog.Base) error) error {
+	if g.failed != nil {
+		return g.failed
+	}
+	g.durable = max(g.durable, held)
 	to := min(g.durable, g.state.applied)
 	if g.cfg.Log.Bytes() <= g.cfg.KeepBytes {
 		to -= min(to, g.cfg.KeepEntries)
@@ -303,7 +350,7 @@ func (g *Group) Truncate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := g.cfg.Log.Truncate(g.state.at(to, term)); err != nil {
+	if err := cut(g.state.at(to, term)); err != nil {
 		return g.fail(err)
 	}
 	g.state.forget(to)

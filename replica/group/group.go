@@ -42,6 +42,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/definition"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/internal/mutant"
 	"github.com/cleavestore/cleave/replica/raftlog"
@@ -105,13 +107,18 @@ type Group struct {
 	cfg       Config
 	node      *raft.RawNode
 	partition engine.PartitionID
+	span      partmap.Range
 	state     state
 	held      uint64 // entry that the partition has applied
 	durable   uint64 // entry that it has durably
+	term      uint64 // and
+	vote      uint64 // that the log has
 	failed    error
 
 	proposals map[command.ID]uint64 // of this replica as the leader, without outcome; in which order
 	proposed  uint64
+	waiting   []*command.Command // proposals that no entry has yet
+	unwritten int                // appends that were handed out and are not durable
 	reads     []*read
 	boot      [8]byte // of read ids: another one for each Open
 	readCount uint64
@@ -132,7 +139,8 @@ type Outcome struct {
 	Duplicate bool
 	Results   []engine.BatchResult
 	// Err is nil if the command was carried out; each batch has a result. ErrUnknown: it may
-	// be. Otherwise this proposal has done nothing.
+	// be. Otherwise this proposal has done nothing; ErrNotLeader and ErrBusy say that it may
+	// be made again.
 	Err error
 }
 
@@ -210,6 +218,11 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err = g.state.load(&base); err != nil {
 		return nil, err
 	}
+	hard, _, err := cfg.Log.InitialState()
+	if err != nil {
+		return nil, err
+	}
+	g.term, g.vote = hard.GetTerm(), hard.GetVote()
 	err = g.guard(func() error {
 		node, refusal := raft.NewRawNode(&raft.Config{
 			ID: cfg.Log.Replica(), ElectionTick: cfg.ElectionTicks, HeartbeatTick: cfg.HeartbeatTicks,
@@ -229,6 +242,12 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 
 // findPartition finds the physical partition of the group's range.
 func (g *Group) findPartition() error {
+	var errMin, errMax error
+	g.span.Min, errMin = partmap.ParseEPK(g.cfg.Min)
+	g.span.Max, errMax = partmap.ParseEPK(g.cfg.Max)
+	if err := errors.Join(errMin, errMax); err != nil {
+		return fmt.Errorf("group %d: range [%s, %s): %w", g.cfg.Log.ID(), g.cfg.Min, g.cfg.Max, err)
+	}
 	for _, p := range g.cfg.Container.Partitions() {
 		if p.Min == g.cfg.Min && p.Max == g.cfg.Max {
 			g.partition = p.ID
@@ -321,25 +340,154 @@ func (g *Group) Config() *pb.ConfState {
 	return proto.CloneOf(g.state.confs[len(g.state.confs)-1].conf)
 }
 
-// Propose proposes a command; Work.Outcomes will have its outcome. It sets the time of the
-// command. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
+// Propose proposes a command; Work.Outcomes will have its outcome. The group keeps the
+// command until then and sets its time. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
+//
+// Commands that are proposed while an append of this replica is being written are gathered:
+// Ready makes entries of them when it is durable.
 func (g *Group) Propose(c *command.Command) error {
 	if !g.IsLeader() {
 		return ErrNotLeader
 	}
+	if len(g.waiting) >= maxWaiting {
+		return ErrBusy
+	}
+	if err := g.belongs(c); err != nil {
+		return err
+	}
 	if _, err := c.Build(g.cfg.Container); err != nil {
 		return err
 	}
-	c.Time = g.cfg.Now()
-	err := g.guard(func() error { return g.node.Propose(c.Append(nil)) })
-	if errors.Is(err, raft.ErrProposalDropped) {
-		return ErrBusy
-	} else if err != nil {
-		return err
-	}
-	g.proposed++
-	g.proposals[c.ID] = g.proposed
+	g.waiting = append(g.waiting, c)
 	return nil
+}
+
+// belongs returns why a command cannot be one of this group's.
+func (g *Group) belongs(c *command.Command) error {
+	for i := range c.Batches {
+		key := c.Batches[i].Key
+		if epk := key.EPK(); !g.span.Contains(&epk) {
+			return fmt.Errorf("%w: partition key %s lies outside of the range of group %d", engine.ErrInvalid, key, g.cfg.Log.ID())
+		}
+		if slices.ContainsFunc(c.Batches[:i], func(b command.Batch) bool { return b.Key == key }) {
+			return fmt.Errorf("%w: two batches of partition key %s in one command", engine.ErrInvalid, key)
+		}
+	}
+	return nil
+}
+
+const (
+	// maxWaiting is how many commands wait for an entry at most.
+	maxWaiting = 4096
+	// gatherBytes, gatherOps and gatherWeight bound what is gathered for one entry: the size of
+	// the commands, their operations, and their size if each patch makes the largest item. The
+	// container takes no more than 8 MiB in one entry. A command that is larger has an entry
+	// of its own, so what the container says of the size of an entry is about that command.
+	gatherBytes  = 1 << 20
+	gatherOps    = 4096
+	gatherWeight = 7 << 20
+)
+
+// gathering is an entry to which commands are added.
+type gathering struct {
+	commands           []*command.Command
+	encoded            [][]byte
+	bytes, ops, weight int
+	keys               map[engine.PartitionKey]bool // also of commands that did not fit
+	ids                map[command.ID]bool
+}
+
+// add adds a command, if it fits.
+func (e *gathering) add(c *command.Command, now time.Time) bool {
+	// An entry has one batch of a key, and a command once.
+	fits := !e.ids[c.ID] && !slices.ContainsFunc(c.Batches, func(b command.Batch) bool { return e.keys[b.Key] })
+	e.ids[c.ID] = true
+	ops, weight := 0, 0
+	for i := range c.Batches {
+		e.keys[c.Batches[i].Key] = true
+		ops += len(c.Batches[i].Operations)
+		for k := range c.Batches[i].Operations {
+			if c.Batches[i].Operations[k].Kind == command.Patch {
+				weight += definition.MaxItemBytes
+			}
+		}
+	}
+	if !fits {
+		return false
+	}
+	c.Time = now
+	b := c.Append(nil)
+	if len(e.commands) > 0 && (e.bytes+len(b) > gatherBytes || e.ops+ops > gatherOps || e.weight+weight+len(b) > gatherWeight) {
+		return false
+	}
+	e.commands, e.encoded = append(e.commands, c), append(e.encoded, b)
+	e.bytes, e.ops, e.weight = e.bytes+len(b), e.ops+ops, e.weight+weight+len(b)
+	return true
+}
+
+// gather makes entries of the commands that wait.
+func (g *Group) gather() error {
+	for len(g.waiting) > 0 && g.unwritten == 0 {
+		if !g.IsLeader() {
+			g.giveUp()
+			return nil
+		}
+		e := gathering{keys: make(map[engine.PartitionKey]bool), ids: make(map[command.ID]bool)}
+		now := g.cfg.Now()
+		g.waiting = slices.DeleteFunc(g.waiting, func(c *command.Command) bool { return e.add(c, now) })
+		err := g.guard(func() error { return g.node.Propose(command.Gather(nil, e.encoded)) })
+		if err != nil && !errors.Is(err, raft.ErrProposalDropped) {
+			return err
+		}
+		for _, c := range e.commands {
+			if err != nil {
+				g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrBusy})
+				continue
+			}
+			g.proposed++
+			g.proposals[c.ID] = g.proposed
+		}
+	}
+	return nil
+}
+
+// Campaign has this replica, if it does not lead, ask to be elected.
+func (g *Group) Campaign() error {
+	return g.guard(func() error {
+		_ = g.node.Campaign() // what raft refuses it refuses for now
+		return nil
+	})
+}
+
+// ForgetLeader tells a follower that its leader has died: it may vote for another one at
+// once. If the leader lives, the follower learns of it by the next heartbeat.
+func (g *Group) ForgetLeader() error {
+	return g.guard(func() error {
+		_ = g.node.ForgetLeader() // only a leader refuses
+		return nil
+	})
+}
+
+// Successor returns the replica that a leader may hand over to best, and how many entries it
+// lacks: of those that may and have been heard of lately, the one that has most of the log.
+// 0: there is none.
+func (g *Group) Successor(may func(replica uint64) bool) (best, lacks uint64) {
+	if !g.IsLeader() {
+		return 0, 0
+	}
+	last, _ := g.cfg.Log.LastIndex() // never fails
+	match := uint64(0)
+	g.node.WithProgress(func(id uint64, kind raft.ProgressType, pr trackerProgress) {
+		if kind == raft.ProgressTypePeer && id != g.cfg.Log.Replica() && pr.RecentActive && may(id) && (best == 0 || pr.Match > match) {
+			best, match = id, pr.Match
+		}
+	})
+	return best, last - min(last, match)
+}
+
+// ReportUnreachable tells a leader that messages to a replica were lost.
+func (g *Group) ReportUnreachable(replica uint64) error {
+	return g.guard(func() error { g.node.ReportUnreachable(replica); return nil })
 }
 
 // ProposeChange proposes a change of the members. Config tells when it was made.
@@ -394,6 +542,9 @@ func (g *Group) EndRead(id ReadID) {
 // Ready returns what is to be done, nil if there is nothing.
 func (g *Group) Ready() (*Work, error) {
 	var w *Work
+	if err := g.gather(); err != nil {
+		return nil, err
+	}
 	err := g.guard(func() error {
 		for g.node.HasReady() {
 			if w == nil {
@@ -437,6 +588,7 @@ func (g *Group) take(rd raft.Ready, w *Work) {
 		switch {
 		case m.GetTo() == raft.LocalAppendThread:
 			w.Appends = append(w.Appends, &Append{m: m})
+			g.unwritten++
 			if m.GetSnapshot() != nil {
 				g.installs++
 			}
@@ -461,6 +613,10 @@ func (g *Group) giveUp() {
 		g.outcomes = append(g.outcomes, Outcome{ID: id, Err: ErrUnknown})
 	}
 	clear(g.proposals)
+	for _, c := range g.waiting {
+		g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrNotLeader})
+	}
+	g.waiting = nil
 }
 
 // finishReads ends the reads that the partition has come far enough for.
@@ -490,12 +646,17 @@ func (g *Group) Write(ctx context.Context, a *Append) error {
 			return g.fail(err)
 		}
 	}
-	if hard == nil && len(m.GetEntries()) == 0 {
-		return nil // what it answers for was written before, and waited for in order
+	if len(m.GetEntries()) == 0 && (hard == nil || hard.GetTerm() == g.term && hard.GetVote() == g.vote) {
+		// What it answers for was written before, and waited for in order. A commit that
+		// rises need not be durable: the next record has it.
+		return nil
 	}
 	pos, err := g.cfg.Log.Append(hard, m.GetEntries())
 	if err != nil {
 		return g.fail(err)
+	}
+	if hard != nil {
+		g.term, g.vote = hard.GetTerm(), hard.GetVote()
 	}
 	a.Position = pos
 	if entries := len(m.GetEntries()) > 0; mutant.On(mutant.AckBeforeSync) && entries || mutant.On(mutant.VoteUnsynced) && !entries {
@@ -505,7 +666,13 @@ func (g *Group) Write(ctx context.Context, a *Append) error {
 }
 
 // Written tells the group that an append is durable.
-func (g *Group) Written(a *Append) error { return g.answer(a.m) }
+func (g *Group) Written(a *Append) error {
+	g.unwritten--
+	return g.answer(a.m)
+}
+
+// Installs reports whether Write of the append installs a snapshot, which takes long.
+func (a *Append) Installs() bool { return a.m.GetSnapshot() != nil }
 
 // answer delivers the responses of a message to the log or the partition.
 func (g *Group) answer(m *pb.Message) error {

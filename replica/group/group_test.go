@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/raftlog"
 )
@@ -233,7 +235,7 @@ func TestTooNewCommand(t *testing.T) {
 	r := single(t, vfs.NewMem(), 100)
 	before := r.g.Applied()
 	newer := upsert(1, 1, "i").Append(nil)
-	newer[0]++
+	newer[0] = 99
 	must(t, r.g.guard(func() error { return r.g.node.Propose(newer) }))
 	if err := r.work(); !errors.Is(err, ErrFailed) || !errors.Is(err, engine.ErrTooNew) {
 		t.Errorf("%v", err)
@@ -243,6 +245,96 @@ func TestTooNewCommand(t *testing.T) {
 	}
 	if err := r.g.Tick(); !errors.Is(err, ErrFailed) {
 		t.Errorf("Tick: %v", err)
+	}
+}
+
+// TestGather: commands that are proposed while the log is written come into one entry, but not
+// two of one key, nor one command twice. Each has its own outcome, the same after a restart.
+func TestGather(t *testing.T) {
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	of := func(n uint64, k string) *command.Command {
+		c := upsert(n, r.g.Applied(), "i")
+		c.Batches[0].Key = engine.StringKey(k)
+		c.Batches[0].Operations[0].Body = fmt.Appendf(nil, `{"id":"i","k":%q,"n":%d}`, k, n)
+		return c
+	}
+	must(t, r.g.Propose(of(1, "first")))
+	w, err := r.g.Ready()
+	must(t, err)
+	before := r.g.Applied()
+	refused := increment(4, before, "missing")
+	refused.Batches[0].Key = engine.StringKey("c")
+	for _, c := range []*command.Command{of(2, "a"), of(3, "b"), refused, of(5, "a"), of(3, "b"), of(6, "d")} {
+		must(t, r.g.Propose(c))
+	}
+	for _, a := range w.Appends {
+		must(t, r.g.Write(ctx, a))
+		must(t, r.log.Wait(a.Position))
+		must(t, r.g.Written(a))
+	}
+	must(t, r.work())
+	entries := map[uint64][]uint64{}
+	for _, o := range r.done {
+		n := binary.LittleEndian.Uint64(o.ID[:])
+		entries[o.Index-before] = append(entries[o.Index-before], n)
+		if o.Err != nil || n != 3 && o.Duplicate || n == 4 != (len(o.Results) == 1 && errors.Is(o.Results[0].Err, engine.ErrNotFound)) {
+			t.Errorf("command %d: %+v", n, o)
+		}
+	}
+	// The second proposal of command 3 is told of the first one.
+	if got, want := fmt.Sprint(entries), "map[1:[1] 2:[2 3 4 6] 3:[5]]"; got != want {
+		t.Errorf("entries %s, want %s", got, want)
+	}
+	want := r.g.state.at(r.g.Applied(), 1)
+	must(t, r.log.Close())
+	again, err := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 1, nil)
+	must(t, err)
+	again.lead()
+	if got := again.g.state.at(want.Index, 1); string(got.State) != string(want.State) {
+		t.Errorf("state %x, was %x", got.State, want.State)
+	}
+	if got := again.body("i"); got != `{"id":"i","k":"a","n":5}` {
+		t.Errorf("the item is %s", got)
+	}
+}
+
+// TestGatherBounds: commands that are large together have entries of their own, also patches,
+// which may make items that are larger than they are themselves.
+func TestGatherBounds(t *testing.T) {
+	of := func(n int, o command.Operation) *command.Command {
+		return &command.Command{ID: commandID(uint64(n)), Batches: []command.Batch{{Key: engine.NumberKey(float64(n)), Operations: []command.Operation{o}}}}
+	}
+	count := func(o command.Operation) int {
+		e := gathering{keys: make(map[engine.PartitionKey]bool), ids: make(map[command.ID]bool)}
+		n := 0
+		for n < 10_000 && e.add(of(n, o), start) {
+			n++
+		}
+		return n
+	}
+	if n := count(command.Operation{Kind: command.Upsert, Body: make([]byte, 300<<10)}); n != 3 {
+		t.Errorf("%d of 300 KiB", n)
+	}
+	if n := count(command.Operation{Kind: command.Upsert, Body: make([]byte, 3<<20)}); n != 1 {
+		t.Errorf("%d of 3 MiB", n)
+	}
+	if n := count(command.Operation{Kind: command.Patch, ID: "i"}); n != 2 {
+		t.Errorf("%d patches", n)
+	}
+	if n := count(command.Operation{Kind: command.Delete, ID: "i"}); n != gatherOps {
+		t.Errorf("%d deletes", n)
+	}
+}
+
+// TestOutside: a command of another group's keys is refused.
+func TestOutside(t *testing.T) {
+	r := single(t, vfs.NewMem(), 100)
+	var err error
+	r.g.span.Max, err = partmap.ParseEPK("00000000000000000000000000000001")
+	must(t, err)
+	if err := r.g.Propose(upsert(1, r.g.Applied(), "i")); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("%v", err)
 	}
 }
 

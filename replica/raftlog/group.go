@@ -275,6 +275,15 @@ func (g *Group) Check(applied uint64) error {
 // entry. The partition must have it durably. When Truncate returns, b is durable. After an
 // error that matches fault.ErrOutcomeUnknown the store must be opened again.
 func (g *Group) Truncate(b Base) error {
+	if err := g.Cut(b); err != nil {
+		return err
+	}
+	return g.store.note()
+}
+
+// Cut is Truncate in memory only: the log files are there until Store.Note. A crash before
+// that leaves the log as it was before.
+func (g *Group) Cut(b Base) error {
 	g.mu.Lock()
 	term, err := g.termLocked(b.Index)
 	if err == nil && (b.Index <= g.mu.base.Index || term != b.Term || g.mu.installing != nil) {
@@ -288,7 +297,7 @@ func (g *Group) Truncate(b Base) error {
 	g.mu.base = b
 	g.mu.hard.commit = max(g.mu.hard.commit, b.Index)
 	g.mu.Unlock()
-	return g.store.note()
+	return nil
 }
 
 // BeginInstall notes, durably, that the partition is about to be replaced by one that is at

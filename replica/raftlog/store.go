@@ -305,6 +305,11 @@ func (s *Store) Group(id uint64) *Group {
 // error nothing more of the store is durable; open it again.
 func (s *Store) Wait(pos wal.Position) error { return s.log.Wait(pos, true) }
 
+// Note makes what Group.Cut has done durable, for all groups at once, and drops the log files
+// that no group needs any more. After an error that matches fault.ErrOutcomeUnknown the store
+// must be opened again.
+func (s *Store) Note() error { return s.note() }
+
 // Vouch makes the newest records vouched for, if none follows them. It is meant for a log
 // that is idle.
 func (s *Store) Vouch() error { return s.log.Vouch() }

@@ -145,7 +145,7 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 			c.after = max(c.after, out.Index)
 		case errors.Is(out.Err, group.ErrExpired):
 			w.counts["expired"]++
-		case errors.Is(out.Err, group.ErrUnknown):
+		case errors.Is(out.Err, group.ErrUnknown), errors.Is(out.Err, group.ErrBusy), errors.Is(out.Err, group.ErrNotLeader):
 			if attempt == number {
 				again(number, w.about(100*time.Millisecond))
 			}

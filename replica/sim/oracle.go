@@ -11,6 +11,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/replica/command"
 )
 
 // oracle knows what has happened, and judges it.
@@ -45,6 +47,11 @@ func (o *oracle) leads(w *world, term, id uint64) {
 // applied notes that a replica has applied entries.
 func (o *oracle) applied(n *node, entries []*pb.Entry) {
 	for _, e := range entries {
+		if e.GetType() == pb.EntryNormal && len(e.GetData()) > 0 {
+			if commands, err := command.DecodeEntry(e.GetData()); err == nil && len(commands) > 1 {
+				n.w.counts["gathered"]++
+			}
+		}
 		h := fnv.New64a()
 		var b [9]byte
 		binary.LittleEndian.PutUint64(b[:], e.GetTerm())
