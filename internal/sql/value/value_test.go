@@ -1,0 +1,110 @@
+package value
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+)
+
+// samples are values in the order of their keys.
+var samples = []string{
+	`null`, `false`, `true`, `-1e999`, `-2.5`, `0`, `1`, `1.5`, `1e999`, `""`, `"\u0000"`, `"\u0000a"`, `"a"`, `"a\u0000"`, `"ab"`, `"é"`, `"😀"`,
+	`[]`, `[null]`, `[1]`, `[1,2]`, `[2]`, `["a"]`, `[[1]]`, `{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"a":{}}`, `{"b":1}`,
+}
+
+// TestKeys: keys compare as values do, and none is the beginning of another.
+func TestKeys(t *testing.T) {
+	for i, a := range samples {
+		for j, b := range samples {
+			x, y := Parse([]byte(a)), Parse([]byte(b))
+			kx, ky := string(x.AppendKey(nil)), string(y.AppendKey(nil))
+			if (kx < ky) != (i < j) || i != j && strings.HasPrefix(kx, ky) {
+				t.Errorf("key of %s is %q, of %s %q", a, kx, b, ky)
+			}
+			if Equal(x, y) != (i == j) {
+				t.Errorf("Equal(%s, %s) is %v", a, b, i != j)
+			}
+			order, ok := Compare(x, y)
+			if ok != (x.Kind() == y.Kind() && x.Kind() < jsondoc.KindArray) || ok && (order < 0) != (i < j) {
+				t.Errorf("Compare(%s, %s) is %d, %v", a, b, order, ok)
+			}
+		}
+	}
+}
+
+// TestSameInBothForms: a value that was made and the same one in a document differ in
+// nothing.
+func TestSameInBothForms(t *testing.T) {
+	for _, text := range append(samples, `{"a":[{"b":"x\ny"},true],"c\"d":null}`, `12345678901234567`, `-9223372036854775808`) {
+		var plain any
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&plain); err != nil {
+			t.Fatal(err)
+		}
+		written := Parse([]byte(text))
+		made, err := Of(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !Equal(written, made) || written.String() != made.Keep().String() && written.Len() != 2 {
+			t.Errorf("%s: %s and %s", text, written, made)
+		}
+		if written.Len() != made.Len() || len(written.List()) != len(made.List()) {
+			t.Errorf("%s: lengths %d and %d", text, written.Len(), made.Len())
+		}
+		for i := -1; i <= made.Len(); i++ {
+			if !Equal(written.At(i), made.At(i)) {
+				t.Errorf("%s: element %d is %s and %s", text, i, written.At(i), made.At(i))
+			}
+		}
+		made.Members(func(name string, v Value) bool {
+			if !Equal(written.Member(name), v) {
+				t.Errorf("%s: member %s is %s and %s", text, name, written.Member(name), v)
+			}
+			return true
+		})
+	}
+}
+
+// TestLargeIntegers: an integer keeps its digits, and compares as a double.
+func TestLargeIntegers(t *testing.T) {
+	a, b := Parse([]byte("9007199254740993")), Parse([]byte("9007199254740992"))
+	if a.String() != "9007199254740993" || !Equal(a, b) {
+		t.Errorf("%s equals %s: %v", a, b, Equal(a, b))
+	}
+	if i, ok := a.Int(); !ok || i != 9007199254740993 {
+		t.Errorf("Int is %d, %v", i, ok)
+	}
+	for _, text := range []string{"1.5", "9223372036854775808", "1e300", `"1"`, "null", "1e999"} {
+		if i, ok := Parse([]byte(text)).Int(); ok {
+			t.Errorf("%s is the integer %d", text, i)
+		}
+	}
+}
+
+// TestMade: what is made holds no undefined value, and of two members of one name the last.
+func TestMade(t *testing.T) {
+	v := Object([]string{"a", "b", "a", "n"}, []Value{Int(1), {}, Int(2), Number(math.NaN())})
+	if got := v.String(); got != `{"a":2}` {
+		t.Errorf("object %s", got)
+	}
+	if got := Array([]Value{{}, Int(1), Number(math.NaN()), Null()}).String(); got != `[1,null]` {
+		t.Errorf("array %s", got)
+	}
+	for _, bad := range []any{make(chan int), "\xff", math.NaN(), json.Number("x"), json.RawMessage("{"), []any{make(chan int)}, map[string]any{"a": struct{}{}}} {
+		if v, err := Of(bad); err == nil {
+			t.Errorf("%v is the value %s", bad, v)
+		}
+	}
+	deep := any(1)
+	for range maxDepth + 2 {
+		deep = []any{deep}
+	}
+	if _, err := Of(deep); err == nil {
+		t.Error("a value of endless depth is taken")
+	}
+}
