@@ -68,15 +68,54 @@ var maxEntryBytes = int64(8 << 20)
 // partition of a replicated container, 0 if none was. A partition that was made by a
 // split has the index of its parent. After a reopen it is the index of the newest durable
 // entry: one that was Synced or flushed. Errors: ErrNotFound if the container has no such
-// partition.
+// partition, ErrNotHere if it is absent.
 func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
-	p := c.now().partition(id)
-	if p == nil {
-		return 0, c.noPartition(id)
+	p, err := c.now().present(id)
+	if err != nil {
+		return 0, err
 	}
-	p.Commit.Lock()
-	defer p.Commit.Unlock()
-	return p.Commit.Applied.Index, nil
+	_, at := p.Newest()
+	return at.Index, nil
+}
+
+// DurableIndex is AppliedIndex for the newest entry that a crash leaves. The outside log may
+// be truncated up to it.
+func (c *Container) DurableIndex(id PartitionID) (uint64, error) {
+	p, err := c.now().present(id)
+	if err != nil {
+		return 0, err
+	}
+	return p.DurableEntry(), nil
+}
+
+// FlushPartition writes the memtables of one physical partition of a replicated container to
+// files, and returns a DurableIndex: at least the AppliedIndex when it was called. Errors:
+// those of AppliedIndex and of Flush.
+func (c *Container) FlushPartition(ctx context.Context, id PartitionID) (uint64, error) {
+	call, err := c.db.enterWriting(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer call.Leave()
+	p, err := c.present(id)
+	if err != nil {
+		return 0, err
+	}
+	index, err := p.FlushEntries(ctx)
+	if err == nil {
+		c.db.env.Reclaim.NowIfManual()
+		err = c.db.retention.Release()
+	}
+	return index, err
+}
+
+// present returns a physical partition that is here.
+func (c *Container) present(id PartitionID) (*partition, error) {
+	p := c.partition(id)
+	if p == nil {
+		return nil, c.noPartition(id)
+	}
+	return p, p.here()
 }
 
 // ApplyAt applies an entry to a physical partition of a replicated container, and stores
@@ -88,7 +127,8 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 // container: replicas know different values of them. The maker of the entries must check
 // both.
 //
-// Errors: ErrIndexGap; ErrNotFound if the container has no such partition; ErrInvalid for
+// Errors: ErrIndexGap; ErrNotFound if the container has no such partition, ErrNotHere if it is
+// absent; ErrInvalid for
 // a batch of another container or partition; ErrClockSkew for a time too far ahead of the
 // clock; those of Upsert that do not concern the item.
 func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Applied, error) {
@@ -97,9 +137,9 @@ func (c *Container) ApplyAt(ctx context.Context, id PartitionID, e Entry) (Appli
 		return Applied{}, err
 	}
 	defer call.Leave()
-	p := c.partition(id)
-	if p == nil {
-		return Applied{}, c.noPartition(id)
+	p, err := c.present(id)
+	if err != nil {
+		return Applied{}, err
 	}
 	sync, err := c.db.syncs(e.Durability)
 	if err != nil {

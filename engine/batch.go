@@ -43,8 +43,8 @@ const (
 // BatchError names the operation because of which a batch was not carried out. It comes as
 // a *BatchError, and matches what Err matches.
 //
-//	Index int    // of the operation in the batch, from 0
-//	Op    string // "create", "upsert", "replace", "put", "delete" or "patch"
+//	Index int    // of the operation in the batch, from 0; of a Check among the checks
+//	Op    string // "create", "upsert", "replace", "put", "delete", "patch" or "check"
 //	Err   error  // cause
 type BatchError = writebatch.Error
 
@@ -84,8 +84,8 @@ func (b *Batch) bind(c *Container, pk PartitionKey, epk *partmap.EPK) {
 // batchHost is what a batch asks its container: it implements writebatch.Container.
 type batchHost Batch
 
-// Now returns the time by which items expire.
-func (h *batchHost) Now() int64 { return h.c.nowMillis() }
+// Now returns the time by which items expire. An entry has a time of its own.
+func (h *batchHost) Now() int64 { return h.c.db.clockMillis() }
 
 // Patched returns a document with a patch applied.
 func (h *batchHost) Patched(id, doc []byte, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
@@ -133,6 +133,22 @@ func (b *Batch) Put(id string, body []byte, o *WriteOptions) error {
 // Delete adds the deletion of an item that must exist. The container may be of either
 // kind.
 func (b *Batch) Delete(id string, o *WriteOptions) error { return b.addBytes(verbDelete, id, nil, o) }
+
+// Check adds a condition: the item has this etag or, if the etag is 0, there is none. If it
+// does not hold, Commit fails with ErrPrecondition. Conditions come before all operations of
+// the batch and write nothing, so the batch may also write the item. They count as operations
+// in the limits, and in Len, but have no Meta. So a transaction can be carried out as a batch
+// of the etags that it has read and of its writes: where a log orders the batches of many
+// writers, for instance.
+func (b *Batch) Check(id string, etag ETag) error {
+	if b.refused != nil {
+		return b.refused
+	}
+	if err := b.c.checkID(id); err != nil {
+		return err
+	}
+	return b.writes.Check(bytesOf(id), uint64(etag))
+}
 
 // Len returns the number of operations.
 func (b *Batch) Len() int { return b.writes.Len() }

@@ -107,12 +107,12 @@ func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o
 			defer begin()()
 		}
 		c := c
-		f, err := inNewest(c, func(state *Container) (*runningFeed, error) {
+		f, err := inNewest(c, func(state *Container) (*feed.Running, error) {
 			c = state
 			return c.beginFeed(ctx, s, from, o)
 		})
 		if err == nil {
-			defer c.endFeed(f)
+			defer c.feeds.End(f)
 			err = f.Run(func(ch feed.Change) bool { return yield(publicChange(&ch), nil) })
 		}
 		if err != nil {

@@ -29,15 +29,14 @@ func (db *DB) clockMillis() int64 {
 	return min(max(db.opts.clock().UnixMilli(), 1), item.MaxTime)
 }
 
-// nowMillis returns the time by which items of the container expire: the clock's, in a
-// replicated container at least that of its latest entry. So an item that an entry has
-// judged as expired stays hidden, even if the clock here is behind.
-func (c *Container) nowMillis() int64 {
-	now := c.db.clockMillis()
-	if c.def.Replicated {
-		now = max(now, c.family.EntryTime.Load())
+// nowMillis returns the time by which items of the partition expire: the clock's, in a
+// replicated container that of its newest entry. So whether an item is there depends on the
+// entries only, and no replica shows an item again that another one has hidden.
+func (p *partition) nowMillis() int64 {
+	if p.c.def.Replicated {
+		return p.EntryTime.Load()
 	}
-	return now
+	return p.db.clockMillis()
 }
 
 // stamp returns the time stamp of a write.

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keylimits"
@@ -58,7 +59,7 @@ type Container struct {
 	keySizes   keysizes.Rules
 	reindexing indexJobs
 	loadStats  loadstats.Container
-	feeds      feedList
+	feeds      feed.List
 	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install
 }
 
@@ -214,7 +215,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	c.family.Levels, c.family.Compression, c.family.ChangeFloor = c.keys.Levels, def.Compression, c.changeFloor
 	c.family.Name, c.family.Replicated, c.family.KeepsChanges = m.Name, def.Replicated, def.ChangeRetention > 0
 	c.family.Indexing.Store(compiled.Index)
-	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: c.nowMillis, NearlyFull: c.tellNearlyFull}
+	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: db.clockMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.limitKeys(m)
 	c.copyOf.Store(m.CopyOf)

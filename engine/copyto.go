@@ -399,7 +399,7 @@ type copySource struct {
 
 func (s copySource) KeyOf(doc []byte) (PartitionKey, error) { return s.c.keyIn(s.r, doc) }
 
-func (s copySource) Expired(expires int64) bool { return expires <= s.c.nowMillis() }
+func (s copySource) Expired(expires int64) bool { return expires <= s.c.db.clockMillis() }
 
 // copyDestination implements copypass.Destination.
 type copyDestination struct {

@@ -66,6 +66,9 @@ var (
 	// ErrCopied: a copy took the place of the container, which takes no more
 	// writes: see CopyJob.Finish.
 	ErrCopied = errors.New("container was copied to another one")
+	// ErrNotHere: the store does not have this range of a replicated container: see
+	// Container.Evict.
+	ErrNotHere = errors.New("range is not in this store")
 	// ErrInvalid: an argument or a document is refused; the text says what and
 	// where. A refused document carries a *DocumentError.
 	ErrInvalid = fault.ErrInvalid

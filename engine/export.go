@@ -33,39 +33,73 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	if w == nil {
 		return PartitionContent{}, invalidf("ExportPartition: no writer is given")
 	}
+	content := PartitionContent{Partition: id}
+	var out *transfer.Writer
+	err := c.exportTo(ctx, id, func(h *transfer.Head, rng partmap.Range) (_ sink, err error) {
+		content.Index, content.Min, content.Max = h.At.Index, rng.Min.String(), rng.Max.String()
+		out, err = transfer.NewWriter(w, h)
+		return out, err
+	})
+	if out != nil {
+		content.Items = out.Items()
+	}
+	if err == nil {
+		err = out.Close()
+		content.Bytes = out.Bytes()
+	}
+	return content, err
+}
+
+// DigestPartition returns a digest of the content of a physical partition, SHA-256, and the
+// entry as of which it is. Partitions of replicas that have applied the same entries have the
+// same digest at the same entry: one that differs has gone wrong. It reads the whole
+// partition; reads and writes go on meanwhile. Errors: ErrNotFound, ErrNotHere, those of
+// reading.
+func (c *Container) DigestPartition(ctx context.Context, id PartitionID) (index uint64, sum [32]byte, err error) {
+	var d *transfer.Digest
+	err = c.exportTo(ctx, id, func(h *transfer.Head, _ partmap.Range) (_ sink, err error) {
+		index = h.At.Index
+		d, err = transfer.NewDigest(h)
+		return d, err
+	})
+	if err == nil {
+		sum = d.Sum()
+	}
+	return index, sum, err
+}
+
+// sink takes the items of a partition.
+type sink interface {
+	Add(*item.Key, *item.Version) error
+}
+
+// exportTo gives the items of a partition, as of its newest entry, to what begin returns.
+func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*transfer.Head, partmap.Range) (sink, error)) error {
 	c, call, err := c.enterNewest(ctx)
 	if err != nil {
-		return PartitionContent{}, err
+		return err
 	}
-	p := c.partition(id)
-	if p == nil {
+	p, err := c.present(id)
+	if err != nil {
 		call.Leave()
-		return PartitionContent{}, c.noPartition(id)
+		return err
 	}
 	taken, at, err := p.takeCut(pins.Export)
 	call.Leave() // a slow writer must not hold up Close
 	if err != nil {
-		return PartitionContent{}, err
+		return err
 	}
 	defer c.db.env.Pins.Release(pins.Export, taken.seq)
 	if p.Dropped.Load() {
-		return PartitionContent{}, c.noPartition(id)
+		return c.noPartition(id)
 	}
-	content := PartitionContent{Partition: id, Index: at.Index, Min: p.Range.Min.String(), Max: p.Range.Max.String()}
 	head := c.transferHead(p.Range)
 	head.Seq, head.At = taken.seq, at
-	out, err := transfer.NewWriter(w, &head)
+	out, err := begin(&head, p.Range)
 	if err != nil {
-		return content, err
+		return err
 	}
-	err = c.exportItems(ctx, p.Range, taken, out)
-	content.Items = out.Items()
-	if err != nil {
-		return content, err
-	}
-	err = out.Close()
-	content.Bytes = out.Bytes()
-	return content, err
+	return c.exportItems(ctx, p.Range, taken, out)
 }
 
 // transferHead describes a part of the container.
@@ -77,7 +111,7 @@ func (c *Container) transferHead(rng partmap.Range) transfer.Head {
 }
 
 // exportItems writes the items of a range, as of a pinned sequence.
-func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out *transfer.Writer) error {
+func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out sink) error {
 	// By the clock of 1 ms nothing has expired: expired items are exported too.
 	s := &Snapshot{c: c, seq: at.seq, installEpoch: at.installEpoch, now: 1}
 	o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}

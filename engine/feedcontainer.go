@@ -3,9 +3,6 @@ package engine
 import (
 	"context"
 	"hash/crc32"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/feed"
@@ -16,34 +13,8 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// runningFeed is a loop over the changes of a container.
-type runningFeed struct {
-	*feed.Feed
-	stats FeedStats // without Shown, Behind and Lag
-	mu    sync.Mutex
-	whole time.Time // when the feed had last shown everything; at first, when it began
-}
-
-// feedList lists the running feeds of a container.
-type feedList struct {
-	mu   sync.Mutex
-	list []*runningFeed
-}
-
-func (l *feedList) add(f *runningFeed) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, f)
-}
-
-func (l *feedList) remove(f *runningFeed) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = slices.DeleteFunc(l.list, func(o *runningFeed) bool { return o == f })
-}
-
-// beginFeed begins a loop over changes. It ends with endFeed.
-func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition, options *ChangeOptions) (*runningFeed, error) {
+// beginFeed begins a loop over changes. It ends with feeds.End.
+func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition, options *ChangeOptions) (*feed.Running, error) {
 	call, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -71,15 +42,13 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 	if err != nil {
 		return nil, err
 	}
-	f := new(runningFeed)
+	f := new(feed.Running)
 	shows := feed.Options{
 		Container: c.name, ID: c.feedID(), Levels: c.levels(), Range: rng, Charged: o.Charge,
 		Wants:       func(k *item.Key) bool { return !c.isClaim(k) && scope.HoldsEncoded(k.PK) },
 		AllVersions: o.AllVersions, MostOrdered: c.db.opts.feedOrder,
 		CaughtUp: func() {
-			f.mu.Lock()
-			f.whole = c.db.opts.clock()
-			f.mu.Unlock()
+			f.Whole(c.db.opts.clock())
 			if o.Progress != nil {
 				o.Progress(f.Position())
 			}
@@ -91,15 +60,11 @@ func (c *Container) beginFeed(ctx context.Context, s Scope, from ChangePosition,
 	if f.Feed, err = feed.New(ctx, containerFeed{c}, from, shows); err != nil {
 		return nil, err
 	}
-	f.whole = c.db.opts.clock()
-	f.stats = FeedStats{Container: c.name, Scope: scope.String(), AllVersions: o.AllVersions, Follow: o.Follow, Since: f.whole}
-	c.feeds.add(f)
+	began := c.db.opts.clock()
+	f.Whole(began)
+	f.Stats = FeedStats{Container: c.name, Scope: scope.String(), AllVersions: o.AllVersions, Follow: o.Follow, Since: began}
+	c.feeds.Add(f)
 	return f, nil
-}
-
-func (c *Container) endFeed(f *runningFeed) {
-	c.feeds.remove(f)
-	f.Close()
 }
 
 // feedID identifies the container in positions. For a replicated container it is
@@ -112,29 +77,9 @@ func (c *Container) feedID() uint32 {
 	return c.id
 }
 
-func (db *DB) feedStats() (all []FeedStats) {
-	for _, c := range byName(db.containers.Load()) {
-		all = c.appendFeeds(all)
-	}
-	return all
-}
-
 // appendFeeds appends the running feeds of the container.
 func (c *Container) appendFeeds(all []FeedStats) []FeedStats {
-	now := c.db.opts.clock()
-	c.feeds.mu.Lock()
-	defer c.feeds.mu.Unlock()
-	for _, f := range c.feeds.list {
-		s := f.stats
-		f.mu.Lock()
-		whole := f.whole
-		f.mu.Unlock()
-		if s.Shown, s.Behind = f.State(); s.Behind > 0 {
-			s.Lag = max(0, now.Sub(whole))
-		}
-		all = append(all, s)
-	}
-	return all
+	return c.feeds.Append(all, c.db.opts.clock())
 }
 
 // containerFeed is a container as its feeds see it.
@@ -143,7 +88,6 @@ type containerFeed struct{ c *Container }
 func (s containerFeed) Enter(ctx context.Context) (epoch.Guard, error) { return s.c.enterAgain(ctx) }
 func (s containerFeed) Routing() feed.Routing                          { return s.c.routing.Load() }
 func (s containerFeed) Closing() <-chan struct{}                       { return s.c.db.work.Context().Done() }
-func (s containerFeed) NowMillis() int64                               { return s.c.nowMillis() }
 func (s containerFeed) SequenceAt(millis int64) uint64                 { return s.c.db.marks.At(millis) }
 func (s containerFeed) Wait(ctx context.Context, err error) error {
 	return s.c.db.untilAdmitted(ctx, err)
@@ -176,7 +120,9 @@ func (rt *routing) Partition(i int) feed.Partition { return partitionFeed{rt.par
 // partitionFeed is a partition as feeds see it.
 type partitionFeed struct{ p *partition }
 
-func (s partitionFeed) Tree() *lsm.Tree { return &s.p.Tree }
+func (s partitionFeed) Tree() *lsm.Tree  { return &s.p.Tree }
+func (s partitionFeed) NowMillis() int64 { return s.p.nowMillis() }
+func (s partitionFeed) Here() error      { return s.p.here() }
 
 func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 	p := s.p

@@ -53,8 +53,19 @@ func (h *host) Levels() int { return h.keys.Levels }
 // Policy says what is indexed.
 func (h *host) Policy() *index.Compiled { return h.family.Indexing.Load() }
 
-// Now returns the time by which items have expired.
-func (h *host) Now() int64 { return h.container().nowMillis() }
+// Times returns the times by which the items of the partitions expire now.
+func (h *host) Times() func(partmap.EPK) int64 {
+	now := h.db.clockMillis()
+	if !h.def.Replicated {
+		return func(partmap.EPK) int64 { return now }
+	}
+	rt := h.routing.Load()
+	var times []int64
+	for _, p := range rt.parts {
+		times = append(times, p.nowMillis())
+	}
+	return func(at partmap.EPK) int64 { return times[rt.table.Find(&at)] }
+}
 
 // Pin pins a sequence that is pinned already once more.
 func (h *host) Pin(by pins.Reader, at uint64) {
@@ -106,6 +117,9 @@ func (p *partition) Load(installEpoch uint64) (*lsm.Version, error) {
 	if p.Dropped.Load() {
 		return nil, p.gone() // v may be the empty version that retire put there
 	}
+	if err := p.here(); err != nil {
+		return nil, err
+	}
 	if p.InstallEpoch > installEpoch {
 		return nil, ErrReplaced
 	}
@@ -119,8 +133,15 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 		release() // v may be empty
 		return nil, nil, p.gone()
 	}
+	if err := p.here(); err != nil {
+		release()
+		return nil, nil, err
+	}
 	return v, release, nil
 }
+
+// Now returns the time by which items of the partition have expired.
+func (p *partition) Now() int64 { return p.nowMillis() }
 
 // Admit refuses a call while the balance of the partition, or of the logical partition
 // pk, is overdrawn. A call on more than one has a nil pk.

@@ -33,7 +33,9 @@ func (db *DB) openPartitions(ctx context.Context, state *manifest.Store) error {
 		}
 		containers[c.name] = c
 		for _, p := range c.routing.Load().parts {
-			for _, id := range state.Partition(uint32(p.ID)).Parents {
+			m := state.Partition(uint32(p.ID))
+			p.Absent = m.Absent
+			for _, id := range m.Parents {
 				p.Parents = append(p.Parents, PartitionID(id))
 			}
 			all = append(all, p)

@@ -195,11 +195,14 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
-			now = c.nowMillis()
+			now = p.nowMillis()
 		}
 		gone = ver.Expires <= now
 	}
 	if gone {
+		if err := p.here(); err != nil {
+			return Item{}, err
+		}
 		p.spendDrawn(encoded, cost.Failed, draw)
 		if watch.runs {
 			c.ended(latency.Read, watch, p, epk, waits{}, ErrNotFound)

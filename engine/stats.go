@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/census"
+	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/splitter"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -126,6 +127,7 @@ type PartitionStats struct {
 	ForeignBytes  int64         `json:"foreign_bytes" metric:"cleave_container_foreign_bytes"`                             // of shared files, outside of the bounds of the partition
 	Parents       []PartitionID `json:"parents,omitempty"`                                                                 // the partitions that it replaced; none if made with its container
 	Inherits      bool          `json:"inherits,omitempty"`                                                                // memtables that its parents left it are not flushed yet
+	Absent        bool          `json:"absent,omitempty"`                                                                  // the store does not have this range: see Container.Evict
 	MemtableBytes int64         `json:"memtable_bytes" metric:"cleave_container_memtable_bytes"`
 	Memtables     int           `json:"memtables"`
 	Runs          int           `json:"runs" hot:"cleave_partition_runs"`
@@ -141,21 +143,17 @@ type PartitionStats struct {
 	Throttled  int64   `json:"throttled,omitzero" metered:"cleave_partition_throttled_total"`      // operations that were refused in that time
 }
 
-// FeedStats describes a loop over the changes of a container.
-type FeedStats struct {
-	Container   string    `json:"container"`
-	Scope       string    `json:"scope"`
-	AllVersions bool      `json:"all_versions"`
-	Follow      bool      `json:"follow"`
-	Since       time.Time `json:"since,omitzero"` // when the loop began
-	Shown       int64     `json:"shown"`          // changes
-	// Behind is by how many sequences of the store the loop is behind what is visible:
-	// at least as many as the changes that are left. Changes that the loop has read but
-	// not yet handed out count as shown.
-	Behind uint64 `json:"behind_sequences"`
-	// Lag is how long ago the loop had last shown everything; 0 if it has.
-	Lag time.Duration `json:"lag_ns,omitzero"`
-}
+// FeedStats describes a loop over the changes of a container:
+//
+//	Container   string        `json:"container"`
+//	Scope       string        `json:"scope"`
+//	AllVersions bool          `json:"all_versions"`
+//	Follow      bool          `json:"follow"`
+//	Since       time.Time     `json:"since,omitzero"`   // when the loop began
+//	Shown       int64         `json:"shown"`            // changes, also what was read and not yet handed out
+//	Behind      uint64        `json:"behind_sequences"` // of the store, up to what is visible: at least the changes that are left
+//	Lag         time.Duration `json:"lag_ns,omitzero"`  // since the loop had shown everything; 0: it has
+type FeedStats = feed.Stats
 
 // Stats returns a description of the store. It is cheap: nothing is read from
 // disk.
@@ -201,7 +199,9 @@ func (db *DB) stats(partitions bool) Stats {
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
 	}
-	s.Feeds = db.feedStats()
+	for _, c := range byName(db.containers.Load()) {
+		s.Feeds = c.appendFeeds(s.Feeds)
+	}
 	s.Holders = db.holders()
 	for info := range db.Containers() {
 		cs := ContainerStats{ContainerInfo: info}
@@ -230,9 +230,9 @@ func (p *partition) stats() PartitionStats {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
-	n := census.Of(v, p.c.nowMillis())
+	n := census.Of(v, p.nowMillis())
 	s := PartitionStats{
-		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), Parents: p.Parents, Inherits: len(p.Inherited()) > 0,
+		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), Parents: p.Parents, Inherits: len(p.Inherited()) > 0, Absent: p.Absent,
 		Items: n.Items, Exact: n.Exact && p.c.unique == nil, Tombstones: n.Tombstones, Dead: n.Dead, Logical: n.Logical,
 		RawBytes: n.RawBytes, FileBytes: n.FileBytes, ForeignBytes: n.ForeignBytes, MemtableBytes: n.MemBytes,
 		Memtables: n.Memtables, Runs: n.Runs, Files: n.Files,

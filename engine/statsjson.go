@@ -2,8 +2,8 @@ package engine
 
 import (
 	"encoding/json"
-	"errors"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
@@ -14,7 +14,7 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		Failed string `json:"failed,omitempty"`
-	}{plain(s), errorText(s.Failed)})
+	}{plain(s), fault.Text(s.Failed)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler, for what MarshalJSON writes. Of an error only
@@ -26,7 +26,7 @@ func (s *Stats) UnmarshalJSON(text []byte) error {
 		Failed string `json:"failed"`
 	}{plain: (*plain)(s)}
 	err := json.Unmarshal(text, &read)
-	s.Failed = textError(read.Failed)
+	s.Failed = fault.FromText(read.Failed)
 	return err
 }
 
@@ -36,7 +36,7 @@ func (d Damage) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		Err string `json:"error"`
-	}{plain(d), errorText(d.Err)})
+	}{plain(d), fault.Text(d.Err)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler, for what MarshalJSON writes. Of the error only
@@ -48,7 +48,7 @@ func (d *Damage) UnmarshalJSON(text []byte) error {
 		Err string `json:"error"`
 	}{plain: (*plain)(d)}
 	err := json.Unmarshal(text, &read)
-	d.Err = textError(read.Err)
+	d.Err = fault.FromText(read.Err)
 	return err
 }
 
@@ -73,18 +73,4 @@ func (c Compression) MarshalText() ([]byte, error) { return []byte(c.String()), 
 func (c *Compression) UnmarshalText(text []byte) (err error) {
 	*c, err = ParseCompression(string(text))
 	return err
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-func textError(text string) error {
-	if text == "" {
-		return nil
-	}
-	return errors.New(text)
 }

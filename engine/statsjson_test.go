@@ -26,7 +26,7 @@ containers.definition. change_retention_ns compression default_ttl_ns index kind
 containers.definition.index. exclude include
 containers.definition.limits. batch_bytes batch_operations item_bytes logical_partition_bytes logical_partition_throughput_ru_per_s partition_throughput_ru_per_s
 containers.definition.synthetic. join suffix_of suffixes
-containers.partitions. consumed_ru dead documents exact file_bytes files flushed_seq foreign_bytes id inherits load_ru_per_s logical_partitions max memtable_bytes memtables
+containers.partitions. absent consumed_ru dead documents exact file_bytes files flushed_seq foreign_bytes id inherits load_ru_per_s logical_partitions max memtable_bytes memtables
 min parents raw_bytes runs throttled throughput_ru_per_s tombstones visible_seq
 damage. container error file max min offset partition set_aside whole_partition
 feeds. all_versions behind_sequences container follow lag_ns scope shown since

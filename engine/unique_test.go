@@ -182,13 +182,12 @@ func compareClaims(db *DB, c *Container) error {
 	}
 	guard := db.env.Epoch.Enter()
 	defer guard.Leave()
-	now := c.nowMillis()
 	for _, p := range c.routing.Load().parts {
 		var m lsm.Cursor
 		m.Open(p.Version.Load(), lsm.MaxSequence, false)
 		for m.Start(); m.Valid(); m.Next() {
 			k, v := m.Top()
-			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= now {
+			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= p.nowMillis() {
 				continue
 			}
 			at := claim{string(k.PK), uniquekey.ClaimID(k.ID)}

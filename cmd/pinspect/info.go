@@ -182,7 +182,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *layout.F
 		return nil, nil, err
 	}
 	r = &infoReport{
-		header: newHeader("store"), Directory: f.FS.Path("."), StoreID: l.State.StoreID, Format: manifest.StoreFormat(l.State.Containers),
+		header: newHeader("store"), Directory: f.FS.Path("."), StoreID: l.State.StoreID, Format: manifest.StoreFormat(l.State.Containers, l.State.Partitions),
 		Generation: l.Generation, Clean: l.State.Clean, Exact: true, Containers: []containerInfo{},
 	}
 	if !r.Clean {

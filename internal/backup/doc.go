@@ -58,15 +58,12 @@ import (
 )
 
 // Version is the newest version of the format. Version 2 is written where the catalog has
-// limits of logical partitions, and is version 1 otherwise.
-const Version = 2
+// limits of logical partitions, version 3 where it has absent ranges, and version 1 otherwise.
+const Version = 3
 
 // version returns the version in which a backup with this catalog is written.
 func (c *Catalog) version() uint32 {
-	if manifest.StoreFormat(c.Store.Containers) >= 3 {
-		return 2
-	}
-	return 1
+	return uint32(manifest.StoreFormat(c.Store.Containers, c.Store.Partitions)) - 1
 }
 
 // MaxBlock bounds the payload of a block, in bytes.

@@ -97,14 +97,14 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 		err := e.inPart(ctx, p, u.installEpoch, func(v *lsm.Version) error {
 			if one {
 				lo, hi := lsm.LimitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
-				return visit(p, v, e.h.Now(), lo, hi, false)
+				return visit(p, v, p.Now(), lo, hi, false)
 			}
 			common := intersection(part, of)
 			within := p.Data().Bounds()
 			if common != of {
 				within = lsm.NewBounds(common, e.h.Levels())
 			}
-			return visit(p, v, e.h.Now(), &within.Lo, &within.Hi, common == of)
+			return visit(p, v, p.Now(), &within.Lo, &within.Hi, common == of)
 		})
 		if err == lsm.ErrMoved {
 			continue

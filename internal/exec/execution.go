@@ -27,9 +27,9 @@ type Execution struct {
 	ctx  context.Context
 	h    Host
 	to   *Progress
-	skip int   // results to leave out before the first
-	left int   // results still wanted
-	now  int64 // of a pass: see scanner.now
+	skip int                     // results to leave out before the first
+	left int                     // results still wanted
+	now  func(partmap.EPK) int64 // of a pass: see scanner.now
 
 	units   []unit
 	first   [1]unit      // memory of units

@@ -27,8 +27,9 @@ type Host interface {
 	Levels() int
 	// Policy says what is indexed; nil: nothing is.
 	Policy() *index.Compiled
-	// Now returns the time by which items have expired, in milliseconds.
-	Now() int64
+	// Times fixes the present: what it returns gives, for the physical partition that begins
+	// at a place, the time by which items have expired, in milliseconds.
+	Times() func(at partmap.EPK) int64
 	// Pin pins a sequence that is pinned already once more.
 	Pin(by pins.Reader, at uint64)
 	// Unpin releases a pin.
@@ -80,6 +81,8 @@ type Part interface {
 	// Hold is Load with the files of the version kept readable until release is called.
 	// Its memtables are not held.
 	Hold() (v *lsm.Version, release func(), err error)
+	// Now returns the time by which its items have expired, in milliseconds.
+	Now() int64
 	// Admit refuses a call while the throughput of the partition, or of the logical
 	// partition pk, is consumed; pk is nil in a call on more than one.
 	Admit(pk []byte) error
@@ -98,7 +101,7 @@ type Snapshot interface {
 	// Cut returns the sequence at which the snapshot sees the physical partition that
 	// begins at a place, and the number of installations when it was taken.
 	Cut(at partmap.EPK) (seq, installEpoch uint64)
-	// Now returns the time by which items have expired, in milliseconds; 0: the host's.
+	// Now returns the time by which items have expired, in milliseconds; 0: the partition's.
 	Now() int64
 }
 

@@ -141,16 +141,16 @@ type scanner struct {
 	ids          item.IDRange // of the results, if onlyKey
 	reverse      bool
 	borrow       bool
-	left         int      // items still wanted
-	installEpoch uint64   // installations in the container when the sequence was taken
-	now          int64    // milliseconds: items that expire at or before it are gone; 0: the clock at each batch
-	admitted     bool     // ScanOptions.Admitted
-	begun        bool     // its first batch was read: from now on it waits where it is throttled
-	visit        float64  // RU of the visit of the partition, which the next item carries
-	charged      *float64 // ScanOptions.Charge
-	visited      bool     // with accept: the visit of the first partition is already paid for
-	read         float64  // with accept: RU of the items of this batch that were shown to it
-	spent        float64  // with accept: RU of all batches
+	left         int                     // items still wanted
+	installEpoch uint64                  // installations in the container when the sequence was taken
+	now          func(partmap.EPK) int64 // Host.Times; nil: the present at each batch
+	admitted     bool                    // ScanOptions.Admitted
+	begun        bool                    // its first batch was read: from now on it waits where it is throttled
+	visit        float64                 // RU of the visit of the partition, which the next item carries
+	charged      *float64                // ScanOptions.Charge
+	visited      bool                    // with accept: the visit of the first partition is already paid for
+	read         float64                 // with accept: RU of the items of this batch that were shown to it
+	spent        float64                 // with accept: RU of all batches
 
 	timed           bool
 	took, throttled time.Duration // by reading batches, and by waiting to be admitted
@@ -376,12 +376,15 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now := s.now
-	if now == 0 && s.snapshot != nil {
+	var now int64
+	switch {
+	case s.now != nil:
+		now = s.now(p.Data().Range.Min)
+	case s.snapshot != nil:
 		now = s.snapshot.Now()
 	}
 	if now == 0 {
-		now = s.h.Now()
+		now = p.Now()
 	}
 	if c := s.candidates; c != nil {
 		fits, err := s.findCandidates(p, v, at, now)

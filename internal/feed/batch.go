@@ -120,7 +120,7 @@ func (f *Feed) fill(p Partition, e *entry, to uint64) (fillEnd, error) {
 	if ready, err := f.openSources(v, e); !ready || err != nil {
 		return fillNothing, err
 	}
-	now := f.store.NowMillis()
+	now := p.NowMillis()
 	var k item.Key
 	var ver item.Version
 	last := e.seq

@@ -23,8 +23,6 @@ type Store interface {
 	Ended() error
 	// Closing is closed when the store closes. From then on Ended returns an error.
 	Closing() <-chan struct{}
-	// NowMillis is the time by which items expire.
-	NowMillis() int64
 	// SequenceAt returns the newest sequence known to have been given out by a time, in
 	// milliseconds.
 	SequenceAt(millis int64) uint64
@@ -51,6 +49,10 @@ type Partition interface {
 	// Durable returns a sequence: the visible writes up to it survive a crash. Once the
 	// log is synced up to lazy, all writes that are visible now survive one.
 	Durable() (seq uint64, lazy wal.Position)
+	// NowMillis is the time by which its items expire.
+	NowMillis() int64
+	// Here returns why the store does not have the items of the partition, nil if it does.
+	Here() error
 	// Admit refuses a read while the throughput of the partition is consumed.
 	Admit() error
 	// Charge charges for what was read, in request units.

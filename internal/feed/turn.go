@@ -37,6 +37,9 @@ func (f *Feed) turn(i int) (end turnEnd, err error) {
 	if t.Lost != nil { // it shows no sequence, and would pass for empty
 		return turnNothing, f.store.ReadError(t.Lost)
 	}
+	if err = p.Here(); err != nil {
+		return turnNothing, err
+	}
 	if f.parts[i].rng.Max.Compare(&t.Range.Max) > 0 {
 		f.cut(i, t.Range.Max)
 	}

@@ -38,6 +38,9 @@ func TestLayout(t *testing.T) {
 			s.Containers[0].MaxLogicalThroughput = 2.5
 			s.Containers[0].KeyLimits = []KeyLimit{{Key: Bytes{3, 3}, Throughput: -1}, {Key: Bytes{8, 'a', 255, 1}, Throughput: 50, Bytes: 1 << 30}}
 			mustStore(t, d, s)
+		case "absent":
+			s.Partitions[0].Absent = true
+			mustStore(t, d, s)
 		case "partition":
 			fsys = vfs.NewMem()
 			mustStore(t, NewDir(fsys, ".", PartitionKind), fullFiles())

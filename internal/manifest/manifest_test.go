@@ -117,7 +117,7 @@ func TestTooNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 4") {
+	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 5") {
 		t.Errorf("Decode: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestTooNew(t *testing.T) {
 // newer returns a manifest of the store with the next format.
 func newer(data []byte) []byte {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
-	words := strings.Split(strings.Replace(string(line), " store 2 ", " store 4 ", 1), " ")
+	words := strings.Split(strings.Replace(string(line), " store 2 ", " store 5 ", 1), " ")
 	head := strings.Join(words[:len(words)-2], " ")
 	return fmt.Appendf(nil, "%s %08x %d\n%s", head, checksum(head, body), len(body), body)
 }

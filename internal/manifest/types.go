@@ -145,6 +145,8 @@ type Partition struct {
 	// Share weighs its part of the container's throughput. All partitions of a
 	// container have one, or none has: then the parts are equal.
 	Share float64 `json:"share,omitempty"`
+	// Absent says that the store does not have the items of the range. The partition is empty.
+	Absent bool `json:"absent,omitempty"`
 }
 
 // ShareOr1 returns how its part of the container's throughput weighs.

@@ -80,8 +80,8 @@ func TestRecoveryNotes(t *testing.T) {
 	p.NoteEntry(9, manifest.Applied{Index: 3, Time: 60})
 	p.NoteEntry(8, manifest.Applied{Index: 2, Time: 55})
 	r, at := p.Newest()
-	if r.Seq != 9 || p.LastSeq() != 9 || p.Visible.Load() != 9 || at.Index != 3 || s.Family.EntryTime.Load() != 60 {
-		t.Errorf("%+v, entry %+v, visible %d, entry time %d", r, at, p.Visible.Load(), s.Family.EntryTime.Load())
+	if r.Seq != 9 || p.LastSeq() != 9 || p.Visible.Load() != 9 || at.Index != 3 || p.EntryTime.Load() != 60 {
+		t.Errorf("%+v, entry %+v, visible %d, entry time %d", r, at, p.Visible.Load(), p.EntryTime.Load())
 	}
 	if got := s.Stamps.Newest(); got != 50 {
 		t.Errorf("newest stamp %d, want 50", got)

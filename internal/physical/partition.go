@@ -46,7 +46,6 @@ type Family struct {
 	Replicated   bool // its writes come from logs that are kept outside of the store
 	KeepsChanges bool // for feeds of all versions
 	Followers    feed.Followers
-	EntryTime    timestamp.Highest // if Replicated: the latest time of its entries
 }
 
 // Partition is a physical partition.
@@ -57,6 +56,10 @@ type Partition struct {
 
 	Parents      []partmap.PartitionID
 	InstallEpoch uint64 // generation of its content: an installation raises it
+	// Absent says that the store does not have the items of the range: whoever asks for them
+	// must be told so. The partition is empty. It is set before the partition is in use.
+	Absent    bool
+	EntryTime timestamp.Highest // if Family.Replicated: the time of its newest entry
 	// SplitQueued says whether an automatic split of the partition is queued or under way.
 	SplitQueued func() bool
 

@@ -64,6 +64,39 @@ func (p *Partition) forgetParents() error {
 	return p.StoreFiles(p.Version.Load().Runs, upTo, at, nil)
 }
 
+// FlushEntries makes durable what the partition of a replicated container has applied, in
+// files as far as it can be, and returns the newest entry that is. No other partition is
+// flushed. An entry that other entries follow at once may be durable in the log only.
+func (p *Partition) FlushEntries(ctx context.Context) (uint64, error) {
+	newest, at := p.Newest()
+	p.Freeze()
+	if err := p.FlushFrozen(ctx); err != nil {
+		return 0, err
+	}
+	if err := p.noteEntries(); err != nil {
+		return 0, err
+	}
+	if flushed := p.flushedEntry(); flushed >= at.Index {
+		return flushed, nil
+	}
+	return at.Index, p.Env.Await(newest.Pos, newest.Pos)
+}
+
+// DurableEntry returns the newest entry that is durable. It writes and syncs nothing.
+func (p *Partition) DurableEntry() uint64 {
+	newest, at := p.Newest()
+	if p.Env.Log == nil || p.Env.Log.Synced() >= newest.Pos {
+		return at.Index
+	}
+	return p.flushedEntry()
+}
+
+func (p *Partition) flushedEntry() uint64 {
+	p.Install.Lock()
+	defer p.Install.Unlock()
+	return p.Install.Applied.Index
+}
+
 // noteEntries stores the newest entry in the manifest of a partition that holds nothing in
 // memory. An entry that wrote nothing leaves no memtable, so no flush stores it.
 func (p *Partition) noteEntries() error {

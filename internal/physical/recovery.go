@@ -32,7 +32,7 @@ func (p *Partition) Open(store *manifest.Store, shared *lsm.SharedFiles, bears f
 	p.Commit.LastSeq = m.FlushedSeq
 	p.Install.Applied = m.Applied.OrZero()
 	p.Commit.Applied = p.Install.Applied
-	p.Family.EntryTime.Raise(p.Commit.Applied.Time)
+	p.EntryTime.Raise(p.Commit.Applied.Time)
 	p.Inherits.Store(&m.Inherits)
 	p.ChangeFloor.Store(m.ChangeFloor)
 	p.Commit.mixed = len(m.Inherits) > 0
@@ -80,7 +80,7 @@ func (p *Partition) NoteEntry(last uint64, at manifest.Applied) {
 	if at.Index > p.Commit.Applied.Index {
 		p.Commit.Applied = at
 	}
-	p.Family.EntryTime.Raise(at.Time)
+	p.EntryTime.Raise(at.Time)
 }
 
 // MakeRoom flushes the largest memtables until half of the write buffers is free. Replay

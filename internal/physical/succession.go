@@ -90,6 +90,7 @@ func (s *Succession) TakeOverLocked() error {
 		if child.Family.Replicated { // and so there is one parent
 			c.Applied = s.Parents[0].Commit.Applied
 			c.left = progress{newest.seq, c.Applied}
+			child.EntryTime.Raise(c.Applied.Time)
 		}
 	}
 	// A writer that publishes a sequence in a parent either sees the heirs and publishes

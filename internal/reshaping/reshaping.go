@@ -27,7 +27,7 @@
 //  3. A child's manifest names, for each parent that it overlaps, the stream and how far
 //     the parent has flushed it: what the parent had in memory is replayed into the child.
 //  4. The content of a child has the ChangeFloor of each parent, the entry and the install
-//     epoch of the parents.
+//     epoch of the parents. A child of an absent partition is absent.
 //
 // A Steps serves one goroutine. The package has no locks of its own.
 package reshaping
@@ -64,7 +64,7 @@ func (s *Steps) Intend(e *manifest.Edit) (children []partmap.PartitionID) {
 	intent := manifest.Intent{Container: s.Container, Kind: s.Plan.Kind.String(), Parents: s.parentIDs()}
 	for _, rng := range s.Plan.Children {
 		intent.Children = append(intent.Children, manifest.Partition{
-			ID: e.NextPartition, Container: s.Container, Parents: intent.Parents,
+			ID: e.NextPartition, Container: s.Container, Parents: intent.Parents, Absent: s.Parents[0].Absent,
 			Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 		})
 		children = append(children, partmap.PartitionID(e.NextPartition))
@@ -181,7 +181,7 @@ func (s *Steps) link(ctx context.Context, child *physical.Partition) (copied int
 	child.Install.FlushedSeq.Store(flushed)
 	child.Inherits.Store(&inherits)
 	child.Install.Applied = s.Parents[0].Install.Applied
-	child.InstallEpoch = s.Parents[0].InstallEpoch
+	child.InstallEpoch, child.Absent = s.Parents[0].InstallEpoch, s.Parents[0].Absent
 	return copied, child.Install.Dir.Store(child.Manifest(child.Version.Load().Runs, flushed, child.Install.Applied, inherits))
 }
 

@@ -43,6 +43,15 @@ type Batch struct {
 	patches int         // operations that are patches
 	order   []int32     // scratch: operations by id, then by index
 	found   []Found     // scratch: the present version that each operation found
+	checks  []condition
+}
+
+// condition is what a batch requires of an item besides its operations: that its version has
+// a sequence or, for 0, that there is no item.
+type condition struct {
+	id      []byte
+	ifMatch uint64
+	found   Found
 }
 
 // Begin makes an empty batch ready for a logical partition. pk is its encoded key, which
@@ -72,7 +81,7 @@ func (b *Batch) Reset() {
 	if cap(b.Scratch) > kept {
 		b.Scratch = nil
 	}
-	b.Ops, b.Size, b.patches = b.Ops[:0], 0, 0
+	b.Ops, b.Size, b.patches, b.checks = b.Ops[:0], 0, 0, b.checks[:0]
 }
 
 // Release drops what an empty batch that is kept for reuse must not keep.
@@ -81,11 +90,11 @@ func (b *Batch) Release() {
 		b.Ops = nil
 	}
 	clear(b.found)
-	b.in, b.rules, b.pk = nil, Rules{}, nil
+	b.in, b.rules, b.pk, b.checks = nil, Rules{}, nil, nil
 }
 
-// Len returns the number of operations.
-func (b *Batch) Len() int { return len(b.Ops) }
+// Len returns the number of operations and conditions.
+func (b *Batch) Len() int { return len(b.Ops) + len(b.checks) }
 
 // ItemKey returns the sort key of the item of operation i.
 func (b *Batch) ItemKey(i int) item.Key { return b.Key(b.Ops[i].ID()) }
@@ -100,14 +109,11 @@ func (b *Batch) EPK() *partmap.EPK { return &b.epk }
 
 // Add adds an operation. The error is a *fault.LimitError; then the batch is as before.
 func (b *Batch) Add(op Op, id, body []byte) error {
-	n := len(b.Ops)
-	if most := b.rules.Operations; n >= most {
-		return &fault.LimitError{What: "batch", Unit: "operations", Size: int64(n) + 1, Limit: int64(most), Kind: fault.ErrTooLarge}
-	}
 	size := b.sizeOf(id, body)
-	if err := b.fits(b.Size + size); err != nil {
+	if err := b.room(size); err != nil {
 		return err
 	}
+	n := len(b.Ops)
 	if n < cap(b.Ops) {
 		op.data = b.Ops[:n+1][n].data[:0]
 	}
@@ -118,6 +124,25 @@ func (b *Batch) Add(op Op, id, body []byte) error {
 	if op.Verb == Patch {
 		b.patches++
 	}
+	return nil
+}
+
+// room returns an error if the batch cannot take one more operation of size bytes.
+func (b *Batch) room(size int64) error {
+	if n, most := b.Len(), b.rules.Operations; n >= most {
+		return &fault.LimitError{What: "batch", Unit: "operations", Size: int64(n) + 1, Limit: int64(most), Kind: fault.ErrTooLarge}
+	}
+	return b.fits(b.Size + size)
+}
+
+// Check adds a condition. Errors are those of Add.
+func (b *Batch) Check(id []byte, ifMatch uint64) error {
+	size := b.sizeOf(id, nil)
+	if err := b.room(size); err != nil {
+		return err
+	}
+	b.checks = append(b.checks, condition{id: bytes.Clone(id), ifMatch: ifMatch})
+	b.Size += size
 	return nil
 }
 

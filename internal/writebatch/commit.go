@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/conflict"
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/logrecord"
@@ -67,6 +68,9 @@ func (u *Commit) Weigh() (size int64, err error) {
 	}
 	for i := range u.Ops {
 		size += u.sizeOf(u.Ops[i].ID(), u.Ops[i].Body())
+	}
+	for i := range u.checks {
+		size += u.sizeOf(u.checks[i].id, nil)
 	}
 	return size, u.fits(size)
 }
@@ -141,8 +145,16 @@ func (u *Commit) LookAhead(ctx context.Context, p *physical.Partition) error {
 	return u.lookUpClaims(v)
 }
 
-// lookUp looks up the items of operations that depend on them.
+// lookUp looks up the items of conditions, and of operations that depend on them.
 func (u *Commit) lookUp(v *lsm.Version) (err error) {
+	for i := range u.checks {
+		c := &u.checks[i]
+		key := u.Key(c.id)
+		c.found = Found{}
+		if _, c.found.Exists, err = v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, true, &c.found.Version); err != nil {
+			return err
+		}
+	}
 	if cap(u.found) < len(u.Ops) {
 		u.found = make([]Found, len(u.Ops))
 	}
@@ -254,9 +266,31 @@ func (u *Commit) compareLocked(p *physical.Partition, v *lsm.Version) error {
 	return nil
 }
 
-// judgeOps tests what the operations require, in their order.
+// judgeChecks tests the conditions. newest is the newest sequence of the versions that were
+// tested.
+func (u *Commit) judgeChecks(v *lsm.Version, now int64) (newest uint64, err error) {
+	for i := range u.checks {
+		c := &u.checks[i]
+		key := u.Key(c.id)
+		var newer item.Version
+		if v.LookupMemory(key.Lookup(), lsm.MaxSequence, &newer) {
+			c.found.Version, c.found.Exists = newer, true
+		}
+		newest = max(newest, c.found.sequence())
+		there := c.found.Exists && lsm.Shown(&c.found.Version, now)
+		if there != (c.ifMatch != 0) || there && c.found.Version.Seq != c.ifMatch {
+			return newest, &Error{Index: i, Op: Check.String(), Err: fault.ErrPrecondition}
+		}
+	}
+	return newest, nil
+}
+
+// judgeOps tests the conditions, then what the operations require, in their order.
 func (u *Commit) judgeOps(v *lsm.Version) (rests uint64, err error) {
 	now := u.now()
+	if rests, err = u.judgeChecks(v, now); err != nil {
+		return rests, err
+	}
 	for i := range u.Ops {
 		op, found := &u.Ops[i], &u.found[i]
 		if !op.Conditional() {
@@ -314,6 +348,13 @@ func (u *Commit) checkClaims(v *lsm.Version) (rests uint64, err error) {
 // was; after one of the memtable the store has failed.
 func (u *Commit) WriteLocked(p *physical.Partition, modified int64, sync bool) (physical.Record, error) {
 	u.Modified = modified
+	if u.versions() == 0 { // there are only conditions
+		w := p.NewestLocked()
+		if sync {
+			w.Need = w.Pos
+		}
+		return w, nil
+	}
 	payload := u.Scratch[:0]
 	for i := range u.versions() {
 		key, ver := u.version(i)
@@ -365,5 +406,5 @@ func (u *Commit) Charge(err error) (charge float64) {
 	for i := range u.Ops {
 		charge += u.Ops[i].Charge()
 	}
-	return charge
+	return charge + float64(len(u.checks))*cost.Read(0)
 }

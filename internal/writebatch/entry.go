@@ -154,6 +154,6 @@ func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physica
 		next = u.Last() + 1
 	}
 	p.Commit.Applied = at
-	p.Family.EntryTime.Raise(at.Time)
+	p.EntryTime.Raise(at.Time)
 	return p.NoteLocked(active, seq, pos, e.Sync), nil
 }

@@ -18,9 +18,10 @@ const (
 	Put
 	Delete
 	Patch
+	Check // a condition: of errors only
 )
 
-var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch"}
+var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch", "check"}
 
 // String returns the name of the verb.
 func (v Verb) String() string { return verbNames[v] }
@@ -38,13 +39,16 @@ func (v Verb) Precondition() Precondition {
 
 // Error names the operation because of which a batch was not carried out.
 type Error struct {
-	Index int    // of the operation in the batch, from 0
+	Index int    // of the operation in the batch, from 0; of a condition among the conditions
 	Op    string // name of its verb
 	Err   error
 }
 
 // Error implements error.
 func (e *Error) Error() string {
+	if e.Op == Check.String() {
+		return fmt.Sprintf("condition %d of the batch: %v", e.Index+1, e.Err)
+	}
 	return fmt.Sprintf("operation %d of the batch, %s: %v", e.Index+1, e.Op, e.Err)
 }
 

@@ -1,0 +1,48 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"hash"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/logrecord"
+)
+
+// Digest sums up the content of a partition. Partitions that have applied the same entries
+// have the same sum: it depends on the head and on the items in their order, as a Writer
+// gets them, but not on how they are stored or sent. Items that have expired by the time of
+// the newest entry do not count, since a compaction may have dropped them.
+type Digest struct {
+	sum hash.Hash
+	at  int64
+	buf []byte
+}
+
+// NewDigest begins a digest. The format of the head does not count.
+func NewDigest(h *Head) (*Digest, error) {
+	about := *h
+	about.Format = 0
+	text, err := json.Marshal(&about)
+	if err != nil {
+		return nil, err
+	}
+	d := &Digest{sum: sha256.New(), at: h.At.Time}
+	d.sum.Write(append(text, '\n'))
+	return d, nil
+}
+
+// Add adds an item or a claim.
+func (d *Digest) Add(k *item.Key, v *item.Version) error {
+	if v.Expires == 0 || v.Expires > d.at {
+		d.buf = logrecord.AppendCarried(d.buf[:0], k, v)
+		d.sum.Write(d.buf)
+	}
+	return nil
+}
+
+// Sum returns the sum.
+func (d *Digest) Sum() (sum [sha256.Size]byte) {
+	d.sum.Sum(sum[:0])
+	return sum
+}
