@@ -1,0 +1,435 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// cluster carries steps out, in random order and after random delays, and holds each against
+// the rules.
+type cluster struct {
+	t       *testing.T
+	r       *rand.Rand
+	now     time.Time
+	policy  Policy
+	planner *Planner
+	nodes   map[topology.NodeID]Node
+	groups  map[topology.GroupID]*topology.Group
+	reports map[topology.GroupID]Report
+	steps   []Step
+	next    topology.GroupID
+	done    map[Kind]int
+}
+
+func newCluster(t *testing.T, seed uint64, nodes, zones, groups int, p Policy) *cluster {
+	c := &cluster{
+		t: t, r: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1e9, 0), policy: p.withDefaults(), planner: New(p),
+		nodes:   make(map[topology.NodeID]Node),
+		groups:  make(map[topology.GroupID]*topology.Group),
+		reports: make(map[topology.GroupID]Report),
+		done:    make(map[Kind]int),
+	}
+	for i := range nodes {
+		n := Node{ID: topology.NodeID(i + 1), Zone: fmt.Sprint("zone ", i%zones), Region: "here", Bytes: 1000, Load: 1000, Live: true, Since: c.now}
+		c.tell(n)
+	}
+	for i, r := range partmap.Ranges(groups) {
+		first := c.r.IntN(nodes)
+		var on []topology.NodeID
+		for k := range c.policy.Voters {
+			on = append(on, topology.NodeID((first+k)%nodes+1))
+		}
+		g := topology.New(topology.GroupID(i+1), "c", r, on...)
+		c.groups[g.ID] = g
+		c.reports[g.ID] = Report{Leader: on[0], Bytes: int64(5 + c.r.IntN(10)), LeaderLoad: float64(c.r.IntN(12)), FollowerLoad: float64(c.r.IntN(4))}
+		c.planner.Group(g, c.reports[g.ID])
+	}
+	c.next = topology.GroupID(groups + 1)
+	return c
+}
+
+func (c *cluster) tell(n Node) {
+	c.nodes[n.ID] = n
+	c.planner.Node(n)
+}
+
+// live counts the voters of a group on live nodes.
+func (c *cluster) live(g *topology.Group) (live int) {
+	for _, r := range g.Replicas {
+		if r.Role == topology.Voter && c.nodes[r.Node].Live {
+			live++
+		}
+	}
+	return live
+}
+
+// elect gives a group whose leader's node is gone another leader, if it has a majority.
+func (c *cluster) elect(g *topology.Group) {
+	rep := c.reports[g.ID]
+	if _, on := g.On(rep.Leader); on && c.nodes[rep.Leader].Live || 2*c.live(g) <= g.Voters() {
+		return
+	}
+	for _, r := range g.Replicas {
+		if r.Role == topology.Voter && c.nodes[r.Node].Live {
+			rep.Leader = r.Node
+		}
+	}
+	c.reports[g.ID] = rep
+	c.planner.Group(g, rep)
+}
+
+// round plans, and carries out some of what was planned.
+func (c *cluster) round() {
+	c.now = c.now.Add(time.Second)
+	for _, s := range c.planner.Plan(c.now) {
+		for _, o := range c.steps {
+			if o.Group == s.Group && o.Epoch == s.Epoch && o.Kind != Transfer && c.now.Sub(time.Unix(1e9, 0)) < c.policy.Patience {
+				c.t.Fatalf("step %+v while %+v is under way", s, o)
+			}
+		}
+		if g, n := c.groups[s.Group], c.nodes[s.Node]; s.Kind == Add && c.crowdedBy(g, n) && c.free(g, n) {
+			c.t.Errorf("%+v puts two voters of %+v into %s", s, g, n.Zone)
+		}
+		c.steps = append(c.steps, s)
+	}
+	in := make(map[topology.NodeID]int)
+	for _, id := range c.ids() {
+		if m, ok := c.groups[id].Moving(); ok {
+			in[m.Node]++
+		}
+	}
+	for n, copies := range in {
+		if copies > c.policy.In {
+			c.t.Fatalf("node %d gets %d copies at once", n, copies)
+		}
+	}
+	c.r.Shuffle(len(c.steps), func(i, j int) { c.steps[i], c.steps[j] = c.steps[j], c.steps[i] })
+	n := c.r.IntN(len(c.steps) + 1)
+	for _, s := range c.steps[:n] {
+		c.carryOut(s)
+	}
+	c.steps = slices.Delete(c.steps, 0, n)
+	for _, id := range c.ids() {
+		g, rep := c.groups[id], c.reports[id]
+		c.elect(g)
+		if m, ok := g.Moving(); ok && c.nodes[m.Node].Live && c.r.IntN(3) == 0 {
+			rep = c.reports[id]
+			rep.CaughtUp = true
+			c.reports[id] = rep
+			c.planner.Group(g, rep)
+		}
+	}
+}
+
+func (c *cluster) ids() []topology.GroupID {
+	var ids []topology.GroupID
+	for id := range c.groups {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (c *cluster) carryOut(s Step) {
+	g, rep := c.groups[s.Group], c.reports[s.Group]
+	if g.Epoch != s.Epoch || !c.nodes[rep.Leader].Live || 2*c.live(g) <= g.Voters() {
+		return // the group refuses it
+	}
+	var err error
+	next := g
+	switch s.Kind {
+	case Add:
+		if c.nodes[s.Node].Draining {
+			return
+		}
+		next, err = g.Add(s.Node, topology.Incoming)
+		rep.CaughtUp = false
+	case Promote:
+		if !rep.CaughtUp {
+			c.t.Errorf("%+v of a replica that has not caught up", s)
+		}
+		next, err = g.Promote(s.Replica)
+		rep.CaughtUp = false
+	case Remove:
+		if next, err = g.Remove(s.Replica); err == nil {
+			if 2*c.live(next) <= next.Voters() {
+				c.t.Errorf("%+v leaves %+v without a live majority", s, next)
+			}
+			if _, on := next.On(rep.Leader); !on {
+				c.t.Errorf("%+v removes the leader of %+v", s, g)
+			}
+		}
+	case Transfer:
+		if !c.nodes[s.Node].Live {
+			return
+		}
+		rep.Leader = s.Node
+	case Split:
+		var right *topology.Group
+		if next, right, err = g.Split(partmap.Midpoint(g.Range), c.next); err == nil {
+			c.next++
+			rep.Bytes, rep.LeaderLoad, rep.FollowerLoad = rep.Bytes/2, rep.LeaderLoad/2, rep.FollowerLoad/2
+			c.groups[right.ID], c.reports[right.ID] = right, rep
+			c.planner.Group(right, rep)
+		}
+	}
+	if err != nil {
+		c.t.Fatalf("%+v: %v", s, err)
+	}
+	c.done[s.Kind]++
+	c.groups[g.ID], c.reports[g.ID] = next, rep
+	c.planner.Group(next, rep)
+}
+
+// free reports whether a node in a zone without a voter of g could have taken the copy.
+func (c *cluster) free(g *topology.Group, chosen Node) bool {
+	for _, n := range c.nodes {
+		if _, has := g.On(n.ID); !has && n.ID != chosen.ID && n.Live && !n.Draining && !c.crowdedBy(g, n) && c.planner.nodes[n.ID].in < c.policy.In {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cluster) zones() map[string]bool {
+	zones := make(map[string]bool)
+	for _, n := range c.nodes {
+		if n.Live && !n.Draining {
+			zones[n.Zone] = true
+		}
+	}
+	return zones
+}
+
+// crowdedBy reports whether a voter of the group on another node that is not lost is in n's zone.
+func (c *cluster) crowdedBy(g *topology.Group, n Node) bool {
+	for _, r := range g.Replicas {
+		if r.Node != n.ID && r.Role == topology.Voter && c.nodes[r.Node].Zone == n.Zone && !c.planner.nodes[r.Node].lost {
+			return true
+		}
+	}
+	return false
+}
+
+// settle runs until nothing is planned any more: longer than the grace, so that a silent node
+// has been given up.
+func (c *cluster) settle() {
+	quiet := 0
+	for range 20000 {
+		c.round()
+		if len(c.steps) > 0 || len(c.planner.underway) > 0 || c.moving() {
+			quiet = 0
+		} else if quiet++; quiet > int(c.policy.Grace/time.Second) {
+			return
+		}
+	}
+	c.t.Fatalf("still planning: %+v", c.planner.Status())
+}
+
+// moving reports whether a copy is under way.
+func (c *cluster) moving() bool {
+	for _, g := range c.groups {
+		if _, is := g.Moving(); is {
+			return true
+		}
+	}
+	return false
+}
+
+// check holds the settled cluster against the policy.
+func (c *cluster) check() {
+	for _, id := range c.ids() {
+		g := c.groups[id]
+		if g.Voters() != c.policy.Voters || c.live(g) != c.policy.Voters || len(g.Replicas) != c.policy.Voters {
+			c.t.Errorf("%+v", g)
+		}
+		zones := make(map[string]bool)
+		for _, r := range g.Replicas {
+			if c.nodes[r.Node].Draining {
+				c.t.Errorf("%+v is on node %d, which drains", g, r.Node)
+			}
+			zones[c.nodes[r.Node].Zone] = true
+		}
+		if len(zones) < min(c.policy.Voters, len(c.zones())) {
+			c.t.Errorf("%+v is in %d zones", g, len(zones))
+		}
+		if rep := c.reports[id]; rep.Bytes > c.policy.SplitBytes || rep.LeaderLoad > c.policy.SplitLoad {
+			c.t.Errorf("group %d was not split: %+v", id, rep)
+		}
+	}
+	// What the planner has counted step by step is what there is.
+	for id, n := range c.planner.nodes {
+		var bytes int64
+		load := 0.0
+		for gid, g := range c.groups {
+			if _, on := g.On(id); on {
+				bytes += c.reports[gid].Bytes
+				if c.reports[gid].Leader == id {
+					load += c.reports[gid].LeaderLoad
+				} else {
+					load += c.reports[gid].FollowerLoad
+				}
+			}
+		}
+		if n.bytes != bytes || n.load-load > 1e-6 || load-n.load > 1e-6 || n.in != 0 || n.out != 0 || n.splits != 0 {
+			c.t.Errorf("node %d: counted %d bytes, load %v, %d in, %d out, %d splits; it has %d bytes, load %v",
+				id, n.bytes, n.load, n.in, n.out, n.splits, bytes, load)
+		}
+	}
+}
+
+// TestClusters: random clusters lose, regain and drain nodes and grow; whatever is carried out
+// late, in another order or not at all, they end as the policy wants them.
+func TestClusters(t *testing.T) {
+	done := make(map[Kind]int)
+	for seed := range uint64(60) {
+		c := newCluster(t, seed, 12, 4+int(seed%3), 40, Policy{SplitBytes: 20, SplitLoad: 15, Full: 0.95, In: 1 + int(seed%2)})
+		for range 6 {
+			for range 40 {
+				c.round()
+			}
+			n := c.nodes[topology.NodeID(c.r.IntN(12)+1)]
+			switch c.r.IntN(4) {
+			case 0: // a node is silent, for a moment or for good
+				down := 0
+				for _, o := range c.nodes {
+					if !o.Live || o.Draining {
+						down++
+					}
+				}
+				if down < 2 {
+					n.Live, n.Since = false, c.now
+					c.tell(n)
+				}
+			case 1:
+				for _, o := range c.nodes {
+					o.Live = true
+					c.tell(o)
+				}
+			case 2:
+				id := c.ids()[c.r.IntN(len(c.groups))]
+				rep := c.reports[id]
+				rep.Bytes, rep.LeaderLoad = rep.Bytes+int64(c.r.IntN(30)), rep.LeaderLoad+float64(c.r.IntN(30))
+				c.reports[id] = rep
+				c.planner.Group(c.groups[id], rep)
+			case 3:
+				for _, o := range c.nodes {
+					o.Draining = false
+					c.tell(o)
+				}
+				n.Draining = true
+				c.tell(n)
+			}
+		}
+		for _, o := range c.nodes { // a group with two silent voters waits for one of them
+			o.Live = o.Live || c.r.IntN(2) == 0
+			c.tell(o)
+		}
+		for _, g := range c.groups {
+			for _, r := range g.Replicas {
+				if n := c.nodes[r.Node]; 2*c.live(g) <= g.Voters() {
+					n.Live = true
+					c.tell(n)
+				}
+			}
+		}
+		c.settle()
+		c.check()
+		for k, n := range c.done {
+			done[k] += n
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	for k := Add; k <= Split; k++ {
+		if done[k] == 0 {
+			t.Errorf("no step %v was carried out", k)
+		}
+	}
+	t.Log(done)
+}
+
+// TestNewNode: an empty node takes its share, and then nothing moves any more.
+func TestNewNode(t *testing.T) {
+	c := newCluster(t, 1, 6, 6, 120, Policy{SplitBytes: 1000, SplitLoad: 1000, In: 2})
+	c.settle()
+	c.tell(Node{ID: 7, Zone: "zone 6", Region: "here", Bytes: 1000, Load: 1000, Live: true})
+	c.settle()
+	c.check()
+	s := c.planner.Status()
+	if share := c.planner.nodes[7].share(0, 0); share < s.Mean-2*c.policy.Tolerance || s.Max > s.Mean+2*c.policy.Tolerance {
+		t.Errorf("the new node has a share of %.2f; mean %.2f, most %.2f", share, s.Mean, s.Max)
+	}
+}
+
+// TestGrace: a node that is back in time loses nothing; one that is not loses all its replicas.
+func TestGrace(t *testing.T) {
+	c := newCluster(t, 2, 5, 5, 30, Policy{SplitBytes: 1000, SplitLoad: 1000})
+	c.settle()
+	n := c.nodes[3]
+	before := len(c.planner.nodes[3].groups)
+	n.Live, n.Since = false, c.now
+	c.tell(n)
+	adds := c.done[Add]
+	for range int(c.policy.Grace/time.Second) - 2 {
+		c.round()
+	}
+	n.Live = true
+	c.tell(n)
+	c.settle()
+	if c.done[Add] != adds || len(c.planner.nodes[3].groups) != before {
+		t.Errorf("%d copies were made of a node that came back", c.done[Add]-adds)
+	}
+	n.Live, n.Since = false, c.now
+	c.tell(n)
+	for range int(c.policy.Grace/time.Second) + 1 {
+		c.round()
+	}
+	c.settle()
+	c.check()
+	if left := len(c.planner.nodes[3].groups); left != 0 || before == 0 {
+		t.Errorf("a lost node has %d replicas of %d", left, before)
+	}
+}
+
+// TestStuck: a group that has lost its majority is left alone until a node comes back.
+func TestStuck(t *testing.T) {
+	c := newCluster(t, 3, 6, 6, 1, Policy{})
+	for _, r := range c.groups[1].Replicas[:2] {
+		n := c.nodes[r.Node]
+		n.Live, n.Since = false, c.now
+		c.tell(n)
+	}
+	for range 100 {
+		c.round()
+	}
+	if s := c.planner.Status(); s.Stuck != 1 || len(c.done) != 0 {
+		t.Errorf("status %+v, done %v", s, c.done)
+	}
+	n := c.nodes[c.groups[1].Replicas[0].Node]
+	n.Live = true
+	c.tell(n)
+	c.settle()
+	c.check()
+}
+
+// TestForget: what a dropped container took is free again.
+func TestForget(t *testing.T) {
+	c := newCluster(t, 4, 4, 4, 20, Policy{})
+	c.planner.Plan(c.now)
+	for id := range c.groups {
+		c.planner.Forget(id)
+		delete(c.groups, id)
+	}
+	c.check()
+	if s := c.planner.Status(); s.Groups != 0 || s.Max != 0 || len(c.planner.Plan(c.now)) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
