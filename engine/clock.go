@@ -29,10 +29,10 @@ func (db *DB) clockMillis() int64 {
 	return min(max(db.opts.clock().UnixMilli(), 1), item.MaxTime)
 }
 
-// nowMillis returns the time by which items of the partition expire: the clock's, in a
+// Now returns the time by which items of the partition have expired: the clock's, in a
 // replicated container that of its newest entry. So whether an item is there depends on the
 // entries only, and no replica shows an item again that another one has hidden.
-func (p *partition) nowMillis() int64 {
+func (p *partition) Now() int64 {
 	if p.c.def.Replicated {
 		return p.EntryTime.Load()
 	}

@@ -278,3 +278,101 @@ func TestEvictCrash(t *testing.T) {
 		t.Errorf("%d times whole, %d times absent: the test does too little", whole, absent)
 	}
 }
+
+// TestReplacePartition installs one half of a partition in the place of the whole one, and
+// stops that at every call of the file system: the old partition is there, or the new half
+// beside an absent one, and never a half of the old one.
+func TestReplacePartition(t *testing.T) {
+	ctx := t.Context()
+	from, other := vfs.NewMem(), vfs.NewMem()
+	db, c, err := evictStore(t, from)
+	must(t, err)
+	source, d, err := evictStore(t, other)
+	must(t, err)
+	for i := uint64(1); i <= 12; i++ {
+		must(t, applyItem(c, i, fmt.Sprint("k", i%4), nil))
+		must(t, applyItem(d, i, fmt.Sprint("k", i%4), nil))
+	}
+	_, old, err := c.DigestPartition(ctx, c.Partitions()[0].ID)
+	must(t, err)
+	must(t, db.Close())
+	job, err := d.Split(ctx, d.Partitions()[0].ID, &SplitOptions{At: partmap.Midpoint(d.routing.Load().parts[0].Range).String()})
+	must(t, err)
+	must(t, job.Wait(ctx))
+	var halves [2]bytes.Buffer
+	var digests [2][32]byte
+	var keys [2]PartitionKey // one in the other half
+	for i, p := range d.Partitions() {
+		must(t, second(d.ApplyAt(ctx, p.ID, Entry{Index: 13, Time: replicaTime.Add(time.Minute)})))
+		must(t, second(d.ExportPartition(ctx, p.ID, &halves[i])))
+		_, digests[i], err = d.DigestPartition(ctx, p.ID)
+		must(t, err)
+		for k := 0; !keys[1-i].Valid(); k++ {
+			key := StringKey(fmt.Sprint("k", k))
+			if epk := key.EPK(); d.partition(p.ID).Range.Contains(&epk) {
+				keys[1-i] = key
+			}
+		}
+	}
+	must(t, source.Close())
+	for half := range halves {
+		whole, replaced := 0, 0
+		for n := int64(1); ; n++ {
+			mem := from.Clone()
+			faulty := vfs.NewFaulty(mem)
+			db, c, err := evictStore(t, faulty)
+			must(t, err)
+			var stopped *vfs.Mem
+			faulty.StopAt(faulty.Calls()+n, func() { stopped = mem.Clone() })
+			_, err = c.ReplacePartition(ctx, c.Partitions()[0].ID, bytes.NewReader(halves[half].Bytes()))
+			done := stopped == nil
+			if done {
+				must(t, err)
+				stopped = mem.Clone()
+			}
+			db.abandonForTest()
+			for _, keep := range []vfs.CrashOptions{{Keep: vfs.KeepNone}, {Keep: vfs.KeepAll}, {Keep: vfs.KeepRandom, TornLast: true, Seed: uint64(n)}} {
+				db, c, err := evictStore(t, stopped.Crash(keep))
+				if err != nil {
+					t.Fatalf("half %d, call %d, %v: %v", half, n, keep, err)
+				}
+				parts := c.Partitions()
+				if len(parts) == 1 {
+					if _, sum, err := c.DigestPartition(ctx, parts[0].ID); err != nil || sum != old || done {
+						t.Fatalf("half %d, call %d, %v: done %v, digest %x, %v", half, n, keep, done, sum, err)
+					}
+					whole++
+				} else {
+					index, sum, err := c.DigestPartition(ctx, parts[half].ID)
+					if err != nil || index != 13 || sum != digests[half] || len(parts) != 2 || !parts[1-half].Absent {
+						t.Fatalf("half %d, call %d, %v: entry %d, digest %x, %v; %+v", half, n, keep, index, sum, err, parts)
+					}
+					if _, err := c.Read(ctx, keys[half], "i1"); !errors.Is(err, ErrNotHere) {
+						t.Fatalf("half %d, call %d, %v: the other half: %v", half, n, keep, err)
+					}
+					replaced++
+				}
+				db.abandonForTest()
+			}
+			if done {
+				break
+			}
+		}
+		if whole < 10 || replaced < 3 {
+			t.Errorf("half %d: %d times whole, %d times replaced", half, whole, replaced)
+		}
+	}
+	db, c, err = evictStore(t, from)
+	must(t, err)
+	defer db.Close()
+	if _, err := c.ReplacePartition(ctx, 99, bytes.NewReader(halves[0].Bytes())); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no such partition: %v", err)
+	}
+	if _, err := c.InstallPartition(ctx, bytes.NewReader(halves[0].Bytes())); !errors.Is(err, ErrInvalid) {
+		t.Errorf("half of a partition: %v", err)
+	}
+	must(t, second(c.ReplacePartition(ctx, c.Partitions()[0].ID, bytes.NewReader(halves[0].Bytes()))))
+	if _, err := c.ReplacePartition(ctx, c.Partitions()[0].ID, bytes.NewReader(halves[1].Bytes())); !errors.Is(err, ErrInvalid) {
+		t.Errorf("another range: %v", err)
+	}
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/exec"
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/partmap"
@@ -35,7 +34,7 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 	}
 	content := PartitionContent{Partition: id}
 	var out *transfer.Writer
-	err := c.exportTo(ctx, id, func(h *transfer.Head, rng partmap.Range) (_ sink, err error) {
+	err := c.exportTo(ctx, id, func(h *transfer.Head, rng partmap.Range) (_ exec.Sink, err error) {
 		content.Index, content.Min, content.Max = h.At.Index, rng.Min.String(), rng.Max.String()
 		out, err = transfer.NewWriter(w, h)
 		return out, err
@@ -57,7 +56,7 @@ func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Wr
 // reading.
 func (c *Container) DigestPartition(ctx context.Context, id PartitionID) (index uint64, sum [32]byte, err error) {
 	var d *transfer.Digest
-	err = c.exportTo(ctx, id, func(h *transfer.Head, _ partmap.Range) (_ sink, err error) {
+	err = c.exportTo(ctx, id, func(h *transfer.Head, _ partmap.Range) (_ exec.Sink, err error) {
 		index = h.At.Index
 		d, err = transfer.NewDigest(h)
 		return d, err
@@ -68,13 +67,8 @@ func (c *Container) DigestPartition(ctx context.Context, id PartitionID) (index 
 	return index, sum, err
 }
 
-// sink takes the items of a partition.
-type sink interface {
-	Add(*item.Key, *item.Version) error
-}
-
 // exportTo gives the items of a partition, as of its newest entry, to what begin returns.
-func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*transfer.Head, partmap.Range) (sink, error)) error {
+func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*transfer.Head, partmap.Range) (exec.Sink, error)) error {
 	c, call, err := c.enterNewest(ctx)
 	if err != nil {
 		return err
@@ -99,7 +93,9 @@ func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*tr
 	if err != nil {
 		return err
 	}
-	return c.exportItems(ctx, p.Range, taken, out)
+	// By the clock of 1 ms nothing has expired: expired items are exported too.
+	s := &Snapshot{c: c, seq: taken.seq, installEpoch: taken.installEpoch, now: 1}
+	return exec.Items(ctx, c.host(), p.Range, cutOf(s), c.isClaim, out)
 }
 
 // transferHead describes a part of the container.
@@ -108,25 +104,4 @@ func (c *Container) transferHead(rng partmap.Range) transfer.Head {
 		Format: transfer.Format, Kind: c.def.Kind.String(), Key: c.keys.Text, Levels: c.levels(), TTL: definition.Millis(c.def.DefaultTTL),
 		Unique: c.def.UniqueKeys, Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 	}
-}
-
-// exportItems writes the items of a range, as of a pinned sequence.
-func (c *Container) exportItems(ctx context.Context, rng partmap.Range, at cut, out sink) error {
-	// By the clock of 1 ms nothing has expired: expired items are exported too.
-	s := &Snapshot{c: c, seq: at.seq, installEpoch: at.installEpoch, now: 1}
-	o := exec.ScanOptions{Snapshot: cutOf(s), Borrow: true, Claims: true}
-	var failure error
-	err := exec.ScanRange(ctx, c.host(), rng, &o, func(r *exec.Row) bool {
-		ver := item.Version{Seq: r.Seq, Modified: r.Modified, Expires: r.Expires, Body: r.Body}
-		key := item.Key{PK: r.Key.Encoded(), ID: bytesOf(r.ID)}
-		if c.isClaim(&key) {
-			ver.Flags = item.Claim
-		}
-		failure = out.Add(&key, &ver)
-		return failure == nil
-	})
-	if err != nil {
-		return err
-	}
-	return failure
 }

@@ -121,7 +121,7 @@ func (rt *routing) Partition(i int) feed.Partition { return partitionFeed{rt.par
 type partitionFeed struct{ p *partition }
 
 func (s partitionFeed) Tree() *lsm.Tree  { return &s.p.Tree }
-func (s partitionFeed) NowMillis() int64 { return s.p.nowMillis() }
+func (s partitionFeed) NowMillis() int64 { return s.p.Now() }
 func (s partitionFeed) Here() error      { return s.p.here() }
 
 func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {

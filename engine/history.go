@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // PastReshape is a split, merge or move of a boundary that was carried out.
@@ -42,13 +41,8 @@ func (c *Container) History() []PastReshape {
 // rangesOf describes partitions that a manifest names.
 func rangesOf(list []manifest.Former) (all []PartitionRange) {
 	for _, p := range list {
-		r := PartitionRange{ID: PartitionID(p.ID)}
-		if p.Max != nil {
-			lo, _ := partmap.EPKFromBytes(p.Min) // they were checked when the manifest was read
-			hi, _ := partmap.EPKFromBytes(p.Max)
-			r.Min, r.Max = lo.String(), hi.String()
-		}
-		all = append(all, r)
+		lo, hi := p.Bounds()
+		all = append(all, PartitionRange{PartitionID(p.ID), lo, hi})
 	}
 	return all
 }

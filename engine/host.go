@@ -62,7 +62,7 @@ func (h *host) Times() func(partmap.EPK) int64 {
 	rt := h.routing.Load()
 	var times []int64
 	for _, p := range rt.parts {
-		times = append(times, p.nowMillis())
+		times = append(times, p.Now())
 	}
 	return func(at partmap.EPK) int64 { return times[rt.table.Find(&at)] }
 }
@@ -139,9 +139,6 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 	}
 	return v, release, nil
 }
-
-// Now returns the time by which items of the partition have expired.
-func (p *partition) Now() int64 { return p.nowMillis() }
 
 // Admit refuses a call while the balance of the partition, or of the logical partition
 // pk, is overdrawn. A call on more than one has a nil pk.

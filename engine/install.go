@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
-	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/reshaping"
 	"github.com/cleavestore/cleave/internal/transfer"
@@ -35,6 +34,21 @@ import (
 // ends early; ErrClockSkew for a stream with times ahead of the clock. Errors of r
 // are returned unchanged.
 func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (PartitionContent, error) {
+	return c.install(ctx, nil, r)
+}
+
+// ReplacePartition is InstallPartition for a stream whose range is a part of that of physical
+// partition id. What is left of the range becomes absent, as by Evict, in the same step. Errors:
+// ErrNotFound if the container has no such partition; those of InstallPartition.
+func (c *Container) ReplacePartition(ctx context.Context, id PartitionID, r io.Reader) (PartitionContent, error) {
+	if p := c.partition(id); p != nil {
+		return c.install(ctx, p, r)
+	}
+	return PartitionContent{}, c.noPartition(id)
+}
+
+// install installs a stream, in the place of a partition that is wider if over is not nil.
+func (c *Container) install(ctx context.Context, over *partition, r io.Reader) (PartitionContent, error) {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
 		return PartitionContent{}, err
@@ -50,7 +64,7 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 	if err == nil {
 		err = c.suits(source)
 	}
-	in := installation{c: c, db: c.db}
+	in := installation{c: c, db: c.db, over: over}
 	if err == nil {
 		err = in.run(ctx, reshaping.ContentOf(source))
 	}
@@ -99,13 +113,22 @@ func (p *partition) here() error {
 	return nil
 }
 
-// installation is a running InstallPartition or Evict.
+// installation is a running InstallPartition, ReplacePartition or Evict.
 type installation struct {
 	reshaping.Content
-	c   *Container
-	db  *DB
-	p   *partition
-	old []*partition
+	c    *Container
+	db   *DB
+	p    *partition
+	rest []*partition // absent ones beside it
+	over *partition   // the one that it replaces; nil: what lies in its range
+	old  []*partition
+}
+
+// made returns the new partitions in key-space order.
+func (in *installation) made() []*partition {
+	all := append(in.rest, in.p)
+	slices.SortFunc(all, func(a, b *partition) int { return a.Range.Min.Compare(&b.Range.Min) })
+	return all
 }
 
 func (in *installation) run(ctx context.Context, content reshaping.Content) (err error) {
@@ -121,19 +144,24 @@ func (in *installation) run(ctx context.Context, content reshaping.Content) (err
 		in.Dict = in.c.family.CompactionDictionary(in.c.allRuns())
 	}
 	in.Claim, in.MostLen, in.Latest, in.Ahead = in.c.isClaim, maxItemBytes, in.db.latestForeign(), in.db.clockSkew
-	if err = in.Build(ctx, &in.p.Partition); err == nil { // step 2
+	err = in.Build(ctx, &in.p.Partition, physicals(in.rest)...) // step 2
+	if err == nil {
 		var ids []PartitionID
 		for _, p := range old {
 			ids = append(ids, p.ID)
 		}
 		j := in.c.newJob(ReshapeInstall, "", ids...)
 		j.install = in
-		j.update(func(p *ReshapeProgress) { p.Children = []PartitionID{in.p.ID} })
+		j.update(func(progress *ReshapeProgress) {
+			for _, p := range in.made() {
+				progress.Children = append(progress.Children, p.ID)
+			}
+		})
 		in.db.submit(j)
 		err = j.Wait(context.WithoutCancel(ctx))
 	}
 	if err != nil {
-		in.db.discard([]*partition{in.p}, errors.Is(err, ErrOutcomeUnknown))
+		in.db.discard(in.made(), errors.Is(err, ErrOutcomeUnknown))
 	}
 	return err
 }
@@ -144,17 +172,21 @@ func (c *Container) suits(source *transfer.Reader) error {
 	if h.At.Time > c.db.latestForeign() {
 		return c.db.clockSkew("its newest entry", h.At.Time)
 	}
-	if want := c.transferHead(source.Range); !h.Suits(&want) {
-		return invalidf("it is of a container with kind %.32s, partition key %s, default TTL %v and unique keys %s; %q has %s, %s, %v and %v",
-			h.Kind, manifest.Clip(h.Key), definition.Duration(h.TTL), manifest.Clip(fmt.Sprint(h.Unique)), c.name, want.Kind, want.Key, c.def.DefaultTTL, want.Unique)
-	}
-	return nil
+	want := c.transferHead(source.Range)
+	return h.Suits(&want, c.name)
 }
 
 // replaced returns the physical partitions that the new one replaces.
 func (in *installation) replaced() ([]*partition, error) {
 	parts := in.c.routing.Load().parts
-	first, n, err := reshaping.Replaced(physicals(parts), in.Range)
+	if in.over != nil {
+		i := slices.Index(parts, in.over)
+		if i < 0 {
+			return nil, in.c.noPartition(in.over.ID)
+		}
+		parts = parts[i : i+1]
+	}
+	first, n, err := reshaping.Replaced(physicals(parts), in.Range, in.over != nil)
 	return parts[first : first+n], err
 }
 
@@ -167,11 +199,19 @@ func (in *installation) take() error {
 	defer db.storeManifest.Unlock()
 	e := db.storeManifest.state.Edit()
 	id := PartitionID(e.NextPartition)
-	e.NextPartition++
+	wide := in.Range
+	if in.over != nil {
+		wide = in.over.Range
+	}
+	ranges := reshaping.Rest(wide, in.Range)
+	e.NextPartition += uint32(1 + len(ranges))
 	if err := db.storeManifestLocked(e); err != nil {
 		return err
 	}
 	in.p = in.c.newPartition(partmap.Entry{ID: id, Range: in.Range})
+	for i, rng := range ranges {
+		in.rest = append(in.rest, in.c.newPartition(partmap.Entry{ID: id + 1 + PartitionID(i), Range: rng}))
+	}
 	return nil
 }
 
@@ -214,10 +254,12 @@ func (in *installation) swap() (err error) {
 		p.Install.Lock()
 		defer p.Install.Unlock()
 	}
-	r := reshape{db: db, c: c, from: in.old, to: []*partition{in.p}}
+	r := reshape{db: db, c: c, from: in.old, to: in.made()}
 	r.Succession = physical.Succession{Env: &db.env, Parents: physicals(in.old), Children: physicals(r.to)}
 	r.Container, r.Plan = c.id, splitter.Plan{Kind: splitter.Install}
-	r.IDs = []manifest.Partition{r.Place(&in.p.Partition)}
+	for _, p := range r.to {
+		r.IDs = append(r.IDs, r.Place(&p.Partition))
+	}
 	if err := r.makeRouting(); err != nil {
 		return err
 	}
@@ -231,7 +273,9 @@ func (in *installation) swap() (err error) {
 	if err := r.FenceLocked(); err != nil {
 		_ = db.uncertain(err) // this fails the store, if need be
 	}
-	in.p.Commit.Last = db.log.Appended()
+	for _, p := range r.to {
+		p.Commit.Last = db.log.Appended()
+	}
 	r.inheritMeters()
 	c.routing.Store(r.routing)
 	for _, p := range in.old {

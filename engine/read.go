@@ -195,7 +195,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	gone := !found || !ver.IsDocument()
 	if !gone && ver.Expires != 0 {
 		if now == 0 {
-			now = p.nowMillis()
+			now = p.Now()
 		}
 		gone = ver.Expires <= now
 	}

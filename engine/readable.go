@@ -106,7 +106,7 @@ type salvage struct {
 }
 
 func (s *salvage) partition(p *partition) error {
-	s.Now, s.Claims = p.nowMillis(), p.c.unique != nil
+	s.Now, s.Claims = p.Now(), p.c.unique != nil
 	s.Uncertain = &s.report.Uncertain
 	s.Lost = func(f *lsm.File, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
 	s.Pause = func() {

@@ -46,7 +46,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
-	at, now := min(at, p.Visible.Load()), p.nowMillis()
+	at, now := min(at, p.Visible.Load()), p.Now()
 	want := make(map[string]uint64)
 	name := func(k *item.Key) string { return fmt.Sprintf("%x %s", k.PK, k.ID) }
 	var cursors lsm.Cursor

@@ -3,8 +3,8 @@ package engine
 import (
 	"encoding/json"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/fault"
-	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // MarshalJSON implements json.Marshaler: errors as text, durations in
@@ -57,13 +57,7 @@ func (k ContainerKind) MarshalText() ([]byte, error) { return []byte(k.String())
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (k *ContainerKind) UnmarshalText(text []byte) error {
-	for *k = range Opaque + 1 {
-		if k.String() == string(text) {
-			return nil
-		}
-	}
-	*k = JSON
-	return invalidf("kind %q: want json or opaque", jsondoc.Clip(string(text)))
+	return (*definition.Kind)(k).UnmarshalText(text)
 }
 
 // MarshalText implements encoding.TextMarshaler.

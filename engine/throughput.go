@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/meter"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/throughput"
 )
 
@@ -228,16 +229,11 @@ func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 		db.opts.pause(throttled.RetryAfter)
 		return nil
 	}
-	timer := time.NewTimer(throttled.RetryAfter)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-db.work.Context().Done():
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	err = pacing.Wait(ctx, throttled.RetryAfter, db.work.Context().Done())
+	if err == pacing.ErrEnded {
+		err = ErrClosed
 	}
+	return err
 }
 
 // splitForThroughput queues splits until even parts of the throughput are within the

@@ -294,7 +294,7 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 		}
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
 		if !p.Dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, now: p.nowMillis(), admitted: true}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, now: p.Now(), admitted: true}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
 		db.env.Pins.Release(pins.Transaction, at)

@@ -382,7 +382,7 @@ func (p *partition) checkLocked(r *request, ahead *writebatch.Found) (early bool
 	if v.LookupMemory(r.key.Lookup(), lsm.MaxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.precondition.Check(r.ifMatch, &found, exists, p.nowMillis())
+	err = r.precondition.Check(r.ifMatch, &found, exists, p.Now())
 	return err != nil && exists && found.Seq > p.Visible.Load(), err
 }
 

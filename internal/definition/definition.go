@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/synthetickey"
@@ -62,6 +63,20 @@ func (k Kind) String() string {
 		return "opaque"
 	}
 	return "json"
+}
+
+// UnmarshalText reads what String returns. The error matches fault.ErrInvalid; k is JSON then.
+func (k *Kind) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "json":
+		*k = JSON
+	case "opaque":
+		*k = Opaque
+	default:
+		*k = JSON
+		return fmt.Errorf("%w: kind %q: want json or opaque", fault.ErrInvalid, jsondoc.Clip(string(text)))
+	}
+	return nil
 }
 
 // Def is the definition of a container. The fields are those of engine.ContainerDef.

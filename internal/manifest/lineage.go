@@ -21,6 +21,16 @@ func (s *Store) Entries() (map[uint32][]partmap.Entry, error) {
 	return entries, nil
 }
 
+// Bounds returns the range of the partition as text, empty if that is not known.
+func (f *Former) Bounds() (lo, hi string) {
+	if f.Max == nil {
+		return "", ""
+	}
+	from, _ := partmap.EPKFromBytes(f.Min) // they were checked when the manifest was read
+	to, _ := partmap.EPKFromBytes(f.Max)
+	return from.String(), to.String()
+}
+
 // Lineage is a Reshape with what the store remembers of the children.
 type Lineage struct {
 	Kind     string

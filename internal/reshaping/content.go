@@ -60,7 +60,20 @@ func ContentOf(source *transfer.Reader) Content {
 
 // Build makes the directory and the files of the partition, durably. No store manifest
 // names the partition yet.
-func (c *Content) Build(ctx context.Context, p *physical.Partition) error {
+// The rest are partitions beside it, which become absent.
+func (c *Content) Build(ctx context.Context, p *physical.Partition, rest ...*physical.Partition) error {
+	if err := c.build(ctx, p); err != nil {
+		return err
+	}
+	for _, r := range rest {
+		if err := (&Content{Range: r.Range}).build(ctx, r); err != nil {
+			return err
+		}
+	}
+	return p.Env.FS.SyncDir(manifest.PartitionsDir)
+}
+
+func (c *Content) build(ctx context.Context, p *physical.Partition) error {
 	if err := storedir.MakePartition(p.Env.FS, p.Dir); err != nil {
 		return err
 	}
@@ -77,10 +90,7 @@ func (c *Content) Build(ctx context.Context, p *physical.Partition) error {
 	p.Commit.LastSeq, p.Commit.Applied = c.Seq, c.At
 	p.Visible.Store(c.Seq)
 	p.EntryTime.Raise(c.At.Time)
-	if err := p.StoreFiles(runs, c.Seq, c.At, nil); err != nil {
-		return err
-	}
-	return p.Env.FS.SyncDir(manifest.PartitionsDir)
+	return p.StoreFiles(runs, c.Seq, c.At, nil)
 }
 
 // write writes the items of the stream to a run.
@@ -118,9 +128,20 @@ func (c *Content) write(ctx context.Context, p *physical.Partition) (runs []*lsm
 	return runs, nil
 }
 
+// Rest returns what is left of a range outside of an inner one.
+func Rest(of, inner partmap.Range) (rest []partmap.Range) {
+	for _, r := range []partmap.Range{{Min: of.Min, Max: inner.Min}, {Min: inner.Max, Max: of.Max}} {
+		if !r.Empty() {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
 // Replaced returns the partitions in whose place a partition with this range comes, of those
-// of a container in key-space order. The range must be that of whole partitions.
-func Replaced(parts []*physical.Partition, rng partmap.Range) (first, n int, err error) {
+// of a container in key-space order. The range must be that of whole partitions or, if part
+// is set, a part of it.
+func Replaced(parts []*physical.Partition, rng partmap.Range, part bool) (first, n int, err error) {
 	for i, p := range parts {
 		if !p.Range.Overlaps(rng) {
 			continue
@@ -129,7 +150,11 @@ func Replaced(parts []*physical.Partition, rng partmap.Range) (first, n int, err
 			first = i
 		}
 	}
-	if low, high := parts[first].Range.Min, parts[first+n-1].Range.Max; low.Compare(&rng.Min) != 0 || high.Compare(&rng.Max) != 0 {
+	if n == 0 {
+		return 0, 0, fmt.Errorf("%w: its range [%s, %s) lies elsewhere", fault.ErrInvalid, rng.Min, rng.Max)
+	}
+	low, high := parts[first].Range.Min.Compare(&rng.Min), parts[first+n-1].Range.Max.Compare(&rng.Max)
+	if part && (low > 0 || high < 0) || !part && (low != 0 || high != 0) {
 		return 0, 0, fmt.Errorf("%w: its range [%s, %s) is not that of whole physical partitions here: split at its ends", fault.ErrInvalid, rng.Min, rng.Max)
 	}
 	return first, n, nil

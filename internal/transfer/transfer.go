@@ -23,8 +23,10 @@
 package transfer
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
@@ -60,10 +62,14 @@ type Head struct {
 	At     manifest.Applied `json:"applied"` // index 0: none
 }
 
-// Suits says whether a container that would describe its partition like this can take
-// this one.
-func (h *Head) Suits(own *Head) bool {
-	return h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.TTL == own.TTL && slices.EqualFunc(h.Unique, own.Unique, slices.Equal)
+// Suits returns why a container that would describe its partition like own cannot take this
+// one, nil if it can. The error matches fault.ErrInvalid.
+func (h *Head) Suits(own *Head, container string) error {
+	if h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.TTL == own.TTL && slices.EqualFunc(h.Unique, own.Unique, slices.Equal) {
+		return nil
+	}
+	return fmt.Errorf("%w: it is of a container with kind %.32s, partition key %s, default TTL of %d ms and unique keys %s; %q has %s, %s, %d ms and %v",
+		fault.ErrInvalid, h.Kind, manifest.Clip(h.Key), h.TTL, manifest.Clip(fmt.Sprint(h.Unique)), container, own.Kind, own.Key, own.TTL, own.Unique)
 }
 
 // tail counts what came before it.

@@ -81,7 +81,7 @@ func TestTransfer(t *testing.T) {
 	data := written(t, h, entries...)
 	r, err := NewReader(bytes.NewReader(data))
 	must(t, err)
-	if !r.Head.Suits(&h) || r.Head.At != h.At || r.Head.Seq != h.Seq || r.Range != partmap.Ranges(1)[0] {
+	if r.Head.Suits(&h, "c") != nil || r.Head.At != h.At || r.Head.Seq != h.Seq || r.Range != partmap.Ranges(1)[0] {
 		t.Errorf("head %+v of %v", r.Head, r.Range)
 	}
 	for _, want := range entries {
