@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/quotes"
 )
 
 // foodDocument returns a nested document of 1 to 2 KB.
@@ -46,19 +48,24 @@ func benchmarkScan(b *testing.B, docs [][]byte, path string) {
 	}
 	var s Scanner
 	var out Doc
-	total := 0
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if err := s.Scan(docs[i], paths, Limits{}, &out); err != nil {
-			b.Fatal(err)
+	scan := func(b *testing.B, fast bool) {
+		b.ReportAllocs()
+		total, i := 0, 0
+		for b.Loop() {
+			if err := s.read(docs[i], paths, Limits{}, &out, fast); err != nil {
+				b.Fatal(err)
+			}
+			total += len(docs[i])
+			if i++; i == len(docs) {
+				i = 0
+			}
 		}
-		total += len(docs[i])
-		if i++; i == len(docs) {
-			i = 0
-		}
+		b.SetBytes(int64(total / b.N))
 	}
-	b.SetBytes(int64(total / b.N))
+	b.Run("plain", func(b *testing.B) { scan(b, false) })
+	if quotes.Available && len(docs[0]) >= quotes.MinLen {
+		b.Run("fast", func(b *testing.B) { scan(b, true) })
+	}
 }
 
 func BenchmarkFood(b *testing.B) { benchmarkScan(b, foodDocuments(1000), "/foodGroup") }
@@ -110,4 +117,16 @@ func BenchmarkValid(b *testing.B) {
 		}
 	}
 	b.SetBytes(int64(total / b.N))
+}
+
+// BenchmarkLengths shows from which length on vector instructions are worth their start.
+func BenchmarkLengths(b *testing.B) {
+	for _, nutrients := range []int{1, 2, 3, 4, 6} {
+		doc := []byte(`{"id":"01234","foodGroup":"Baby Foods","nutrients":[`)
+		for i := range nutrients {
+			doc = fmt.Appendf(doc, `%s{"id":"%d","description":"Protein, whole","nutritionValue":%d.25,"units":"g"}`, ",,"[:min(i, 1)], 200+i, i)
+		}
+		doc = append(doc, `]}`...)
+		b.Run(fmt.Sprint(len(doc)), func(b *testing.B) { benchmarkScan(b, [][]byte{doc}, "/foodGroup") })
+	}
 }

@@ -2,6 +2,9 @@
 //
 //	bytes ── Scanner ──► id, encoded partition key, time to live
 //	         validates every byte, before the document is written
+//	           ├─ scan      plain Go: any document, and the reason why one is refused
+//	           └─ scanFast  the strings by vector instructions (package quotes), what
+//	                        is between them by assembly (usual), the rest in Go
 //
 //	document ── Walker ──► names and values, one after the other
 //	            checks nothing
@@ -40,12 +43,14 @@
 //     names: it compares those of an object of up to 32 members by a keyed 64-bit
 //     hash, those of a larger one through a hash table. The key is drawn when the
 //     program starts.
-//  3. A successful scan allocates nothing once the scratch of the Scanner and of
+//  3. scanFast accepts a document, where the processor has the instructions, if and
+//     only if scan does, and both find the same. Only scan makes errors.
+//  4. A successful scan allocates nothing once the scratch of the Scanner and of
 //     the Doc has grown to the documents at hand. A Scanner keeps at most some
 //     hundred KiB between scans.
-//  4. In a document that a scan has accepted, a Walker finds what encoding/json
+//  5. In a document that a scan has accepted, a Walker finds what encoding/json
 //     finds. In other bytes it finds some values and comes to the end.
-//  5. A Value is a part of its document as it is written. Nothing changes the
+//  6. A Value is a part of its document as it is written. Nothing changes the
 //     bytes of a document; an Edit makes a new one.
 //
 // # Concurrency

@@ -3,6 +3,8 @@ package jsondoc
 import (
 	"math"
 	"strconv"
+
+	"github.com/cleavestore/cleave/internal/quotes"
 )
 
 // Scanner scans documents. The zero value is ready. It holds scratch that is
@@ -28,6 +30,11 @@ type frame struct {
 // Scan validates doc and fills out. The error is nil or an *Error; then out has
 // no values. Neither doc nor paths is kept, but out.ID may alias doc.
 func (s *Scanner) Scan(doc []byte, paths *Paths, limits Limits, out *Doc) error {
+	return s.read(doc, paths, limits, out, quotes.Available && len(doc) >= shortest)
+}
+
+// read is Scan, by vector instructions if fast is true.
+func (s *Scanner) read(doc []byte, paths *Paths, limits Limits, out *Doc, fast bool) error {
 	if limits.MaxBytes <= 0 {
 		limits.MaxBytes = DefaultMaxBytes
 	}
@@ -40,9 +47,14 @@ func (s *Scanner) Scan(doc []byte, paths *Paths, limits Limits, out *Doc) error 
 			Msg: strconv.Itoa(len(doc)) + " bytes, limit " + strconv.Itoa(limit)}
 	}
 	s.found = [slots]finding{}
-	if err := s.scan(doc, paths.places, limits.MaxDepth); err != nil {
-		s.trim()
-		return err
+	if !fast || !s.scanFast(doc, paths.places, limits.MaxDepth) {
+		if fast {
+			s.table, s.text, s.found = s.table[:0], s.text[:0], [slots]finding{}
+		}
+		if err := s.scan(doc, paths.places, limits.MaxDepth); err != nil {
+			s.trim()
+			return err
+		}
 	}
 	err := s.interpret(doc, paths, out)
 	s.trim()

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lz
 
 // pairs decodes pairs of b until need bytes are there, or until it meets a pair that
