@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 )
 
@@ -122,7 +123,7 @@ func (db *DB) capture() *backup.Capture {
 		parts = append(parts, p.capture(state.LastSeq))
 	}
 	state.TimeHigh = max(state.TimeHigh, db.stamps.Newest())
-	return backup.NewCapture(db.env.FS, guard, newStoreID(db.opts.random), db.opts.clock(), state, parts)
+	return backup.NewCapture(db.env.FS, guard, manifest.NewID(db.opts.random), db.opts.clock(), state, parts)
 }
 
 // capture takes the partition as a backup up to a sequence has it.

@@ -62,7 +62,7 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	if latest == 0 {
-		db.storeManifest.state, err = storedir.Make(db.env.FS, db.storeManifest.dir, newStoreID(db.opts.random))
+		db.storeManifest.state, err = storedir.Make(db.env.FS, db.storeManifest.dir, manifest.NewID(db.opts.random))
 		if err != nil {
 			return err
 		}

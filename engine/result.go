@@ -90,8 +90,8 @@ func (r *QueryResult) All() iter.Seq2[Item, error] {
 }
 
 // Continue returns the text with which Query.Continue goes on after the latest
-// result that the loop was given; "" if the loop got all results. It is valid after a
-// loop, also after one that was left by a break. An item that is written meanwhile is
+// result that the loop was given; "" if the loop got all results. It is valid in the body
+// of a loop and after it, also after one that was left by a break. An item that is written meanwhile is
 // among the results if it comes after the latest result.
 func (r *QueryResult) Continue() string {
 	at := r.progress.Position()
@@ -114,7 +114,7 @@ func (r *QueryResult) Stats() QueryStats {
 }
 
 // hash tells the query and its scope apart from others.
-func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.String(), r.selected) }
+func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.Whole().String(), r.selected) }
 
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
@@ -163,6 +163,7 @@ func (r *QueryResult) prepareNow() (e *exec.Execution, narrow keyscope.Narrowed,
 	if q.After, err = r.after(narrow.Scope); err != nil {
 		return nil, narrow, err
 	}
+	q.Scope.Within = scope.Within
 	if q.Scope.Keys, q.Scope.Apart, err = narrow.Lists(&r.c.keys); err != nil {
 		return nil, narrow, err
 	}
@@ -187,7 +188,7 @@ func (r *QueryResult) after(scope keyscope.Scope) (*exec.Position, error) {
 	if at.Key.Valid() == grouped || at.Key.Valid() && at.Key.Len() != r.c.levels() {
 		return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
 	}
-	if !grouped && !scope.Holds(&r.c.keys, at.Key) {
+	if !grouped && !scope.Whole().Holds(&r.c.keys, at.Key) {
 		return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
 	}
 	return at, nil

@@ -21,6 +21,18 @@ func OfBase(values ...PartitionKey) Scope {
 	return Scope{keyscope.Scope{Kind: keyscope.Base, Key: JoinKeys(values...)}}
 }
 
+// OfRange is all logical partitions whose effective partition keys lie from min up to, and
+// without, max: hexadecimal digits, as PartitionStats gives them. An empty max is the end
+// of the key space. A continuation of a query in one range is good for any other. A query
+// in a range goes on where splits and merges have put the keys.
+func OfRange(min, max string) (Scope, error) {
+	of, err := keyscope.Between(min, max)
+	if err != nil {
+		return Scope{}, invalidf("scope: %v", err)
+	}
+	return Scope{of}, nil
+}
+
 // AllPartitions is the whole container.
 func AllPartitions() Scope { return Scope{keyscope.Scope{Kind: keyscope.All}} }
 

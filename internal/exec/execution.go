@@ -175,6 +175,10 @@ func (e *Execution) pin() error {
 	if err != nil {
 		return err
 	}
+	within, some := e.Scope.clip(within)
+	if !some {
+		return nil
+	}
 	levels := e.h.Levels()
 	if e.Scope.one(levels) {
 		e.pinUnit(nil, e.Scope.Key, within)
@@ -195,6 +199,9 @@ func (e *Execution) pin() error {
 		rng, err := e.rangeOf(key)
 		if err != nil {
 			return err
+		}
+		if rng, some = e.Scope.clip(rng); !some {
+			continue
 		}
 		switch {
 		case !each:

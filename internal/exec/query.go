@@ -26,6 +26,22 @@ type Scope struct {
 	Keys []partmap.Key
 	// Apart says that each of Keys is read for itself, however many there are.
 	Apart bool
+	// Within is the range of the key space outside of which there are no results. The zero
+	// Range stands for the whole key space.
+	Within partmap.Range
+}
+
+// clip returns the part of a range that lies in the scope. A range that begins and ends
+// at one EPK stays as it is if ok.
+func (s *Scope) clip(r partmap.Range) (_ partmap.Range, ok bool) {
+	if s.Within.Empty() {
+		return r, true
+	}
+	if r.Min.Compare(&r.Max) == 0 {
+		return r, s.Within.Contains(&r.Min)
+	}
+	r = intersection(r, s.Within)
+	return r, !r.Empty()
 }
 
 // one says whether the scope is one logical partition of a container whose keys have

@@ -32,6 +32,7 @@ const (
 	Prefix             // all logical partitions whose keys begin with some levels
 	Base               // all logical partitions of the base value of a synthetic key
 	All                // the whole container
+	Part               // a range of the key space
 )
 
 // Definition is how a container makes its partition keys.
@@ -44,8 +45,25 @@ type Definition struct {
 
 // Scope is a set of logical partitions.
 type Scope struct {
-	Kind Kind
-	Key  partmap.Key // its levels; the zero key for All
+	Kind   Kind
+	Key    partmap.Key   // its levels; the zero key for All and Part
+	Within partmap.Range // of Part
+}
+
+// Between returns the scope of the logical partitions whose EPKs lie from min up to, and
+// without, max: hexadecimal digits. An empty max is the end of the key space.
+func Between(min, max string) (s Scope, err error) {
+	s = Scope{Kind: Part, Within: partmap.Range{Max: partmap.MaxEPK()}}
+	if s.Within.Min, err = partmap.ParseEPK(min); err == nil && max != "" {
+		s.Within.Max, err = partmap.ParseEPK(max)
+	}
+	if err == nil && s.Within.Empty() {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return Scope{}, fmt.Errorf("range from %q to %q: %w", min, max, err)
+	}
+	return s, nil
 }
 
 // String returns the scope for people.
@@ -59,8 +77,20 @@ func (s Scope) String() string {
 		return "base " + s.Key.String()
 	case All:
 		return "all partitions"
+	case Part:
+		return "range " + s.Within.String()
 	}
 	return "no scope"
+}
+
+// Whole returns the scope that a continuation of a query is good for: all partitions for a
+// range, since a continuation says only after which result it goes on. So a query that
+// was begun in a range goes on in parts of it.
+func (s Scope) Whole() Scope {
+	if s.Kind == Part {
+		return Scope{Kind: All}
+	}
+	return s
 }
 
 // Check validates the scope for a container. It returns a prefix of all levels, or a base
@@ -70,7 +100,7 @@ func (s Scope) Check(d *Definition) (Scope, error) {
 		s.Kind = One
 	}
 	switch s.Kind {
-	case One, All:
+	case One, All, Part:
 		return s, nil
 	case Prefix:
 		if !s.Key.Valid() || s.Key.Len() > d.Levels {
@@ -83,11 +113,11 @@ func (s Scope) Check(d *Definition) (Scope, error) {
 		}
 		keys, err := d.Rule.Keys(s.Key)
 		if err == nil && len(keys) == 1 {
-			return Scope{One, keys[0]}, nil
+			return Scope{Kind: One, Key: keys[0]}, nil
 		}
 		return s, err
 	}
-	return s, errors.New("none is given: OnePartition, PrefixOf, OfBase or AllPartitions")
+	return s, errors.New("none is given: OnePartition, PrefixOf, OfBase, OfRange or AllPartitions")
 }
 
 // Keys returns the partition keys, in key-space order, of a scope that is a list of keys;
@@ -120,6 +150,9 @@ func (s Scope) HoldsEncoded(pk []byte) bool {
 		return bytes.Equal(pk, s.Key.Encoded())
 	case Prefix:
 		return bytes.HasPrefix(pk, s.Key.Encoded())
+	case Part:
+		epk := partmap.HashEncoded(pk)
+		return s.Within.Contains(&epk)
 	}
 	return true
 }
@@ -137,6 +170,8 @@ func (s Scope) Bounds() (partmap.Range, error) {
 			return partmap.Range{}, fmt.Errorf("scope: %w", err)
 		}
 		return r, nil
+	case Part:
+		return s.Within, nil
 	}
 	return partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, nil
 }

@@ -45,12 +45,12 @@ func TestCheck(t *testing.T) {
 		want Kind
 		bad  string // part of the error
 	}{
-		{Scope{One, join(t, "x", "y")}, One, ""},
-		{Scope{Prefix, join(t, "x")}, Prefix, ""},
-		{Scope{Prefix, join(t, "x", "y")}, One, ""},
-		{Scope{Prefix, join(t, "x", "y", "z")}, Prefix, "3 levels"},
+		{Scope{Kind: One, Key: join(t, "x", "y")}, One, ""},
+		{Scope{Kind: Prefix, Key: join(t, "x")}, Prefix, ""},
+		{Scope{Kind: Prefix, Key: join(t, "x", "y")}, One, ""},
+		{Scope{Kind: Prefix, Key: join(t, "x", "y", "z")}, Prefix, "3 levels"},
 		{Scope{Kind: Prefix}, Prefix, "0 levels"},
-		{Scope{Base, join(t, "x")}, Base, "/a,/b"},
+		{Scope{Kind: Base, Key: join(t, "x")}, Base, "/a,/b"},
 		{Scope{Kind: All}, All, ""},
 		{Scope{}, None, "none is given"},
 	} {
@@ -74,8 +74,8 @@ func TestNarrow(t *testing.T) {
 		{"second level only", Scope{Kind: All}, is("/b", "y"), "all partitions"},
 		{"first level", Scope{Kind: All}, is("/a", "x"), `prefix ["x"]`},
 		{"both levels", Scope{Kind: All}, both(is("/a", "x"), is("/b", "y")), `partition ["x","y"]`},
-		{"rest of a prefix", Scope{Prefix, join(t, "x")}, is("/b", "y"), `partition ["x","y"]`},
-		{"one partition", Scope{One, join(t, "x", "y")}, is("/a", "z"), `partition ["x","y"]`},
+		{"rest of a prefix", Scope{Kind: Prefix, Key: join(t, "x")}, is("/b", "y"), `partition ["x","y"]`},
+		{"one partition", Scope{Kind: One, Key: join(t, "x", "y")}, is("/a", "z"), `partition ["x","y"]`},
 		{"same value twice", Scope{Kind: All}, is("/a", "x", "x"), `prefix ["x"]`},
 	} {
 		n := tc.of.Narrow(&twoLevels, tc.f)
@@ -94,7 +94,7 @@ func TestNarrow(t *testing.T) {
 func TestSynthetic(t *testing.T) {
 	rule := &synthetickey.Rule{Join: []string{"/a"}, Suffixes: 5, SuffixOf: "/id"}
 	d := Definition{Levels: 1, Sources: rule.Sources(), Rule: rule, Text: rule.String()}
-	base, err := Scope{Base, join(t, "x")}.Check(&d)
+	base, err := Scope{Kind: Base, Key: join(t, "x")}.Check(&d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,5 +114,33 @@ func TestSynthetic(t *testing.T) {
 	}
 	if other := join(t, "x"); base.Holds(&d, other) {
 		t.Error("the base value itself is no key")
+	}
+}
+
+// TestBetween: a range is a scope that a filter narrows to keys, not to another kind, and
+// ranges that hold nothing are refused.
+func TestBetween(t *testing.T) {
+	s, err := Between("10", "")
+	if err != nil || s.Kind != Part || s.Whole().Kind != All || s.String() != "range [10,FF)" {
+		t.Fatalf("%v: %v", s, err)
+	}
+	if got, err := s.Check(&twoLevels); got != s || err != nil {
+		t.Errorf("%v: %v", got, err)
+	}
+	if n := s.Narrow(&twoLevels, is("/a", "x")); n.Scope != s || len(n.Beginnings) != 1 {
+		t.Errorf("narrowed: %s", &n)
+	}
+	if b, err := s.Bounds(); b != s.Within || err != nil {
+		t.Errorf("bounds %v: %v", b, err)
+	}
+	key := join(t, "x", "y")
+	epk := key.EPK()
+	if s.Holds(&twoLevels, key) != s.Within.Contains(&epk) {
+		t.Errorf("%v holds %v, whose EPK is %s", s, key, epk.String())
+	}
+	for _, bad := range [][2]string{{"20", "10"}, {"10", "10"}, {"1", ""}, {"", "g0"}} {
+		if s, err := Between(bad[0], bad[1]); err == nil {
+			t.Errorf("%q: %v", bad, s)
+		}
 	}
 }

@@ -19,7 +19,8 @@ type Narrowed struct {
 	Beginnings []partmap.Key
 }
 
-// Narrow narrows a scope by what a filter demands of the partition key.
+// Narrow narrows a scope by what a filter demands of the partition key. A Part stays a
+// Part: its keys are narrowed by Beginnings alone.
 func (s Scope) Narrow(d *Definition, f *query.Filter) Narrowed {
 	if s.Kind == One {
 		return Narrowed{Scope: s}
@@ -37,6 +38,9 @@ func (s Scope) Narrow(d *Definition, f *query.Filter) Narrowed {
 		return Narrowed{Scope: s}
 	}
 	if d.Rule != nil {
+		if s.Kind == Part {
+			return Narrowed{Scope: s}
+		}
 		var all []partmap.Key
 		for _, key := range keys {
 			one := s.narrowSynthetic(d, key)
@@ -49,13 +53,13 @@ func (s Scope) Narrow(d *Definition, f *query.Filter) Narrowed {
 		keys = all
 	}
 	slices.SortFunc(keys, partmap.Key.Compare)
-	if keys = slices.Compact(keys); len(keys) > 1 {
+	if keys = slices.Compact(keys); len(keys) > 1 || s.Kind == Part {
 		return Narrowed{Scope: s, Beginnings: keys}
 	}
 	if keys[0].Len() == d.Levels {
-		return Narrowed{Scope: Scope{One, keys[0]}}
+		return Narrowed{Scope: Scope{Kind: One, Key: keys[0]}}
 	}
-	return Narrowed{Scope: Scope{Prefix, keys[0]}}
+	return Narrowed{Scope: Scope{Kind: Prefix, Key: keys[0]}}
 }
 
 // joinLevel extends each of keys, of which one may be the zero key, by each of values as
@@ -90,12 +94,12 @@ func (s Scope) narrowSynthetic(d *Definition, values partmap.Key) Scope {
 	}
 	if values.Len() == len(d.Sources) && !d.Rule.Random() {
 		if key, err := d.Rule.Key(values); err == nil {
-			return Scope{One, key}
+			return Scope{Kind: One, Key: key}
 		}
 		return s
 	}
 	enc := values.Encoded()
-	base := Scope{Base, partmap.FromTrusted(slices.Clone(enc[:partmap.PrefixLen(enc, len(d.Rule.Join))]))}
+	base := Scope{Kind: Base, Key: partmap.FromTrusted(slices.Clone(enc[:partmap.PrefixLen(enc, len(d.Rule.Join))]))}
 	if _, err := base.Keys(d); err != nil {
 		return s
 	}

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+)
+
+// budget bounds a sum of sizes. Who finds no room waits in line.
+type budget struct {
+	mu    sync.Mutex
+	free  int64
+	queue []waiting
+}
+
+type waiting struct {
+	size  int64
+	ready chan struct{} // closed when the size was taken
+}
+
+func newBudget(size int64) *budget { return &budget{free: size} }
+
+// take takes size, which is at most the whole budget, or returns the error of ctx.
+func (b *budget) take(ctx context.Context, size int64) error {
+	b.mu.Lock()
+	if len(b.queue) == 0 && size <= b.free {
+		b.free -= size
+		b.mu.Unlock()
+		return nil
+	}
+	w := waiting{size: size, ready: make(chan struct{})}
+	b.queue = append(b.queue, w)
+	b.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.queue {
+		if b.queue[i].ready == w.ready {
+			b.queue = append(b.queue[:i], b.queue[i+1:]...)
+			b.serve()
+			return ctx.Err()
+		}
+	}
+	// It was given meanwhile.
+	b.free += size
+	b.serve()
+	return ctx.Err()
+}
+
+// give gives size back.
+func (b *budget) give(size int64) {
+	if size == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += size
+	b.serve()
+}
+
+// serve lets those go on, in order, for whom there is room. The caller holds mu.
+func (b *budget) serve() {
+	for len(b.queue) > 0 && b.queue[0].size <= b.free {
+		b.free -= b.queue[0].size
+		close(b.queue[0].ready)
+		b.queue = b.queue[1:]
+	}
+}

@@ -1,0 +1,502 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// catalogName is the container in which the catalogue is kept.
+const catalogName = "_gateway"
+
+// errDropped says that a container or database went away during a call.
+var errDropped = errors.New("the resource does not exist any more")
+
+// catalog is the durable list of databases and containers. Its records lie in one logical
+// partition of a container of the store.
+//
+// A container of a database is made in three steps: its record is written as "creating",
+// the container of the store is made, the record is written as "ready". The last one is
+// the commit point: until then nobody sees the container. It is dropped in the opposite
+// order: the record becomes "deleting", which is the commit point, the container of the
+// store is dropped, the record is deleted. A crash can leave a record that is "creating" or
+// "deleting": open drops what it names. It never touches a container that no record names,
+// so a store may have others.
+//
+// Numbers are given out once: the record with id "numbers" is raised before one is used.
+type catalog struct {
+	db    *engine.DB
+	store *engine.Container
+	clock func() time.Time
+
+	// changing is held during changes of the catalogue, over their I/O. Readers do not take it.
+	changing sync.Mutex
+
+	mu      sync.RWMutex
+	byName  map[string]*database
+	numbers numbers
+	lease   uint64 // item numbers below it may be given out
+}
+
+// numbers is the record of the numbers that were given out.
+type numbers struct {
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Next  uint32 `json:"next"`  // of a database or container
+	Items uint64 `json:"items"` // item numbers up to it may have been used
+}
+
+// database is a database. Fields but containers and offer do not change.
+type database struct {
+	record databaseRecord
+	etag   engine.ETag
+
+	containers map[string]*container // under catalog.mu
+}
+
+type databaseRecord struct {
+	ID     string `json:"id"` // database/<name>
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Number uint32 `json:"number"`
+	State  string `json:"state"`
+	Made   int64  `json:"made"` // seconds
+	Offer  *offer `json:"offer,omitempty"`
+}
+
+// container is a container of a database as of one moment: a change makes another one.
+type container struct {
+	record containerRecord
+	etag   engine.ETag
+	rid    string
+	db     *database
+	items  *engine.Container
+	*topology
+}
+
+type containerRecord struct {
+	ID         string              `json:"id"` // container/<database>/<name>
+	Kind       string              `json:"kind"`
+	Database   string              `json:"database"`
+	Name       string              `json:"name"`
+	Number     uint32              `json:"number"`
+	State      string              `json:"state"`
+	Store      string              `json:"store"` // name of the container of the store
+	Made       int64               `json:"made"`  // seconds
+	Definition containerProperties `json:"definition"`
+	Offer      *offer              `json:"offer,omitempty"`
+}
+
+const (
+	stateReady    = "ready"
+	stateCreating = "creating"
+	stateDeleting = "deleting"
+
+	kindDatabase  = "database"
+	kindContainer = "container"
+	kindNumbers   = "numbers"
+)
+
+// itemLease is how many item numbers are taken at a time. Those that were not given out
+// when a store is closed are lost: 54 bits last for millions of opens.
+const itemLease = 1 << 32
+
+var catalogKey = engine.StringKey("catalogue")
+
+// catalogDocument is a record with its partition key.
+type catalogDocument struct {
+	Key string `json:"key"`
+}
+
+// openCatalog reads the catalogue, which it makes if there is none, and finishes what a
+// crash left.
+func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*catalog, error) {
+	store, err := db.EnsureContainer(ctx, catalogName, engine.ContainerDef{PartitionKey: []string{"/key"}})
+	if err != nil {
+		return nil, fmt.Errorf("gateway: catalogue: %w", err)
+	}
+	c := &catalog{db: db, store: store, clock: clock, byName: map[string]*database{}, numbers: numbers{Next: 1}}
+	var containers []*container
+	for it, err := range store.Scan(ctx, catalogKey, engine.IDRange{}, nil) {
+		if err != nil {
+			return nil, fmt.Errorf("gateway: catalogue: %w", err)
+		}
+		var of struct{ Kind string }
+		bad := json.Unmarshal(it.Body, &of)
+		switch of.Kind {
+		case kindNumbers:
+			bad = json.Unmarshal(it.Body, &c.numbers)
+			c.lease = c.numbers.Items
+		case kindDatabase:
+			d := &database{etag: it.ETag, containers: map[string]*container{}}
+			bad = json.Unmarshal(it.Body, &d.record)
+			c.byName[d.record.Name] = d
+		case kindContainer:
+			k := &container{etag: it.ETag}
+			bad = json.Unmarshal(it.Body, &k.record)
+			containers = append(containers, k)
+		}
+		if bad != nil {
+			return nil, fmt.Errorf("gateway: record %q of the catalogue: %w", it.ID, bad)
+		}
+	}
+	for _, k := range containers {
+		d := c.byName[k.record.Database]
+		if k.record.State != stateReady || d == nil || d.record.State != stateReady {
+			if err = c.clear(ctx, &k.record); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if k.items, err = db.Container(k.record.Store); err != nil {
+			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
+		}
+		k.attach(d)
+		d.containers[k.record.Name] = k
+	}
+	for name, d := range c.byName {
+		if d.record.State != stateReady {
+			if err = store.Delete(ctx, catalogKey, d.record.ID, nil); err != nil {
+				return nil, fmt.Errorf("gateway: catalogue: %w", err)
+			}
+			delete(c.byName, name)
+		}
+	}
+	return c, nil
+}
+
+// attach fills in what follows from the record.
+func (k *container) attach(d *database) {
+	k.db = d
+	k.rid = containerRID(d.record.Number, k.record.Number)
+	k.topology = &topology{}
+}
+
+// clear drops the container of a record that is not ready, and deletes the record.
+func (c *catalog) clear(ctx context.Context, r *containerRecord) error {
+	if err := c.db.DropContainer(ctx, r.Store); err != nil && !errors.Is(err, engine.ErrNoContainer) {
+		return fmt.Errorf("gateway: container %s: %w", r.Store, err)
+	}
+	if err := c.store.Delete(ctx, catalogKey, r.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("gateway: catalogue: %w", err)
+	}
+	return nil
+}
+
+// put writes a record and returns its etag.
+func (c *catalog) put(ctx context.Context, record any) (engine.ETag, error) {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return 0, err
+	}
+	key, _ := json.Marshal(catalogDocument{"catalogue"})
+	doc := append(text[:len(text)-1], ',')
+	m, err := c.store.Upsert(ctx, append(doc, key[1:]...), nil)
+	return m.ETag, err
+}
+
+// number returns a number that no database or container had. The caller holds changing.
+func (c *catalog) number(ctx context.Context) (uint32, error) {
+	c.mu.RLock()
+	n := numbers{kindNumbers, kindNumbers, c.numbers.Next, c.lease}
+	c.mu.RUnlock()
+	if n.Next >= maxNumber {
+		return 0, failf(403, "this account has made %d databases and containers, which is all it can", maxNumber)
+	}
+	n.Next++
+	if _, err := c.put(ctx, &n); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	c.numbers.Next = n.Next
+	c.mu.Unlock()
+	return n.Next - 1, nil
+}
+
+// itemNumber returns a number that no item had.
+func (c *catalog) itemNumber(ctx context.Context) (uint64, error) {
+	c.mu.Lock()
+	if c.numbers.Items < c.lease {
+		defer c.mu.Unlock()
+		c.numbers.Items++
+		return c.numbers.Items, nil
+	}
+	c.mu.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.mu.RLock()
+	n, lease := c.numbers, c.lease
+	c.mu.RUnlock()
+	if n.Items >= lease {
+		if n.Items > math.MaxUint64>>10-itemLease {
+			return 0, failf(403, "all numbers of items are used up")
+		}
+		// The record has the end of the lease, which is the beginning of the next one.
+		record := numbers{kindNumbers, kindNumbers, n.Next, n.Items + itemLease}
+		if _, err := c.put(ctx, &record); err != nil {
+			return 0, err
+		}
+		lease = record.Items
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lease = lease
+	c.numbers.Items++
+	return c.numbers.Items, nil
+}
+
+// database returns a database by its name or resource id, nil if there is none.
+func (c *catalog) database(name string) *database {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.databaseLocked(name)
+}
+
+func (c *catalog) databaseLocked(name string) *database {
+	if d := c.byName[name]; d != nil {
+		return d
+	}
+	if strings.HasSuffix(name, "==") {
+		for _, d := range c.byName {
+			if databaseRID(d.record.Number) == name {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+// container returns a container by names or resource ids.
+func (c *catalog) container(database, name string) (*container, *failure) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	d := c.databaseLocked(database)
+	if d == nil {
+		return nil, failf(404, "there is no database %q", clip(database)).withSub(subOwnerMissing)
+	}
+	if k := d.containers[name]; k != nil {
+		return k, nil
+	}
+	if strings.HasSuffix(name, "=") {
+		for _, k := range d.containers {
+			if k.rid == name {
+				return k, nil
+			}
+		}
+	}
+	return nil, failf(404, "database %q has no container %q", clip(database), clip(name)).withSub(subOwnerMissing)
+}
+
+// databases returns all databases by name.
+func (c *catalog) databases() []*database {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(c.byName), func(a, b *database) int { return strings.Compare(a.record.Name, b.record.Name) })
+}
+
+// containersOf returns the containers of a database by name.
+func (c *catalog) containersOf(d *database) []*container {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(d.containers), func(a, b *container) int { return strings.Compare(a.record.Name, b.record.Name) })
+}
+
+// checkName validates the name of a database or container.
+func checkName(what, name string) *failure {
+	if name == "" || len(name) > 255 {
+		return badf("the id of a %s has %d bytes, between 1 and 255 are allowed", what, len(name))
+	}
+	if i := strings.IndexAny(name, "/\\#?"); i >= 0 {
+		return badf("the id of a %s must not contain / \\ # or ?: %q does at byte %d", what, name, i)
+	}
+	if strings.HasSuffix(name, " ") || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7F || r == 0xFFFD }) {
+		return badf("the id of a %s must not end with a blank or contain control characters: %q does", what, name)
+	}
+	return nil
+}
+
+func (c *catalog) createDatabase(ctx context.Context, name string, o *offer) (*database, error) {
+	if bad := checkName(kindDatabase, name); bad != nil {
+		return nil, bad
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.database(name) != nil {
+		return nil, failf(409, "there is a database %q already", name)
+	}
+	n, err := c.number(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &database{containers: map[string]*container{}, record: databaseRecord{
+		ID: databaseRecordID(name), Kind: kindDatabase, Name: name, Number: n, State: stateReady, Made: c.clock().Unix(), Offer: o,
+	}}
+	if d.etag, err = c.put(ctx, &d.record); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byName[name] = d
+	return d, nil
+}
+
+// Names have no slash, but the ids of documents must not have one either: a tilde, which
+// names double, stands between them.
+func databaseRecordID(name string) string { return "database~" + strings.ReplaceAll(name, "~", "~~") }
+
+func containerRecordID(database, name string) string {
+	return "container~" + strings.ReplaceAll(database, "~", "~~") + "~-" + strings.ReplaceAll(name, "~", "~~")
+}
+
+// deleteDatabase drops a database with its containers. The commit point is its record.
+func (c *catalog) deleteDatabase(ctx context.Context, d *database) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.database(d.record.Name) != d {
+		return errDropped
+	}
+	r := d.record
+	r.State = stateDeleting
+	if _, err := c.put(ctx, &r); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(c.byName, d.record.Name)
+	c.mu.Unlock()
+	for _, k := range c.containersOf(d) {
+		if err := c.clear(ctx, &k.record); err != nil {
+			return err
+		}
+	}
+	return c.store.Delete(ctx, catalogKey, r.ID, nil)
+}
+
+func (c *catalog) createContainer(ctx context.Context, d *database, p *containerProperties, def engine.ContainerDef, o *offer) (*container, error) {
+	if bad := checkName(kindContainer, p.ID); bad != nil {
+		return nil, bad
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.database(d.record.Name) != d {
+		return nil, errDropped
+	}
+	c.mu.RLock()
+	taken := d.containers[p.ID] != nil
+	c.mu.RUnlock()
+	if taken {
+		return nil, failf(409, "database %q has a container %q already", d.record.Name, p.ID)
+	}
+	n, err := c.number(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k := &container{record: containerRecord{
+		ID: containerRecordID(d.record.Name, p.ID), Kind: kindContainer, Database: d.record.Name, Name: p.ID, Number: n,
+		State: stateCreating, Store: c.storeName(d.record.Name, p.ID, n), Made: c.clock().Unix(), Definition: *p, Offer: o,
+	}}
+	if _, err = c.put(ctx, &k.record); err != nil {
+		return nil, err
+	}
+	if k.items, err = c.db.CreateContainer(ctx, k.record.Store, def); err == nil {
+		k.record.State = stateReady
+		k.etag, err = c.put(ctx, &k.record)
+	}
+	if err != nil {
+		// What is left is dropped now, or when the store is opened again.
+		return nil, errors.Join(err, c.clear(context.WithoutCancel(ctx), &k.record))
+	}
+	k.attach(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.containers[p.ID] = k
+	return k, nil
+}
+
+// storeName returns the name that a container has in the store: that of its database, a
+// dot and its own, with its number if that is taken or too long.
+func (c *catalog) storeName(database, name string, number uint32) string {
+	const most = 200
+	full := database + "." + name
+	if _, err := c.db.Container(full); errors.Is(err, engine.ErrNoContainer) && len(full) <= most {
+		return full
+	}
+	if len(full) > most {
+		full = strings.ToValidUTF8(full[:most], "")
+	}
+	return fmt.Sprintf("%s~%d", full, number)
+}
+
+func (c *catalog) deleteContainer(ctx context.Context, k *container) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	now, bad := c.container(k.db.record.Name, k.record.Name)
+	if bad != nil || now.record.Number != k.record.Number {
+		return errDropped
+	}
+	r := now.record
+	r.State = stateDeleting
+	if _, err := c.put(ctx, &r); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(k.db.containers, r.Name)
+	c.mu.Unlock()
+	return c.clear(ctx, &r)
+}
+
+// changeContainer writes a container's record anew, as change leaves it, and returns the
+// container with it.
+func (c *catalog) changeContainer(ctx context.Context, k *container, change func(*containerRecord) error) (*container, error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	now, bad := c.container(k.db.record.Name, k.record.Name)
+	if bad != nil || now.record.Number != k.record.Number {
+		return nil, errDropped
+	}
+	next := *now
+	if err := change(&next.record); err != nil {
+		return nil, err
+	}
+	var err error
+	if next.etag, err = c.put(ctx, &next.record); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.db.containers[next.record.Name] = &next
+	return &next, nil
+}
+
+// changeDatabase is changeContainer for a database.
+func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*databaseRecord)) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.database(d.record.Name) != d {
+		return errDropped
+	}
+	r := d.record
+	change(&r)
+	etag, err := c.put(ctx, &r)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := &database{record: r, etag: etag, containers: d.containers}
+	c.byName[r.Name] = next
+	for _, k := range next.containers {
+		moved := *k
+		moved.db = next
+		next.containers[k.record.Name] = &moved
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package gateway
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// containerProperties is the definition of a container as clients give it and get it back.
+// What the gateway does not read it keeps as it is.
+type containerProperties struct {
+	ID                       string           `json:"id"`
+	IndexingPolicy           json.RawMessage  `json:"indexingPolicy,omitempty"`
+	PartitionKey             *keyDefinition   `json:"partitionKey,omitempty"`
+	DefaultTTL               *int64           `json:"defaultTtl,omitempty"`
+	UniqueKeyPolicy          *uniqueKeyPolicy `json:"uniqueKeyPolicy,omitempty"`
+	ConflictResolutionPolicy json.RawMessage  `json:"conflictResolutionPolicy,omitempty"`
+	GeospatialConfig         json.RawMessage  `json:"geospatialConfig,omitempty"`
+	VectorEmbeddingPolicy    json.RawMessage  `json:"vectorEmbeddingPolicy,omitempty"`
+	FullTextPolicy           json.RawMessage  `json:"fullTextPolicy,omitempty"`
+	ComputedProperties       json.RawMessage  `json:"computedProperties,omitempty"`
+	AnalyticalStorageTTL     json.RawMessage  `json:"analyticalStorageTtl,omitempty"`
+	ClientEncryptionPolicy   json.RawMessage  `json:"clientEncryptionPolicy,omitempty"`
+	ChangeFeedPolicy         *changeFeedRule  `json:"changeFeedPolicy,omitempty"`
+}
+
+type keyDefinition struct {
+	Paths   []string `json:"paths"`
+	Kind    string   `json:"kind"`
+	Version int      `json:"version"`
+}
+
+type uniqueKeyPolicy struct {
+	UniqueKeys []struct {
+		Paths []string `json:"paths"`
+	} `json:"uniqueKeys"`
+}
+
+type changeFeedRule struct {
+	RetentionDuration int64 `json:"retentionDuration"` // minutes
+}
+
+type indexingPolicy struct {
+	IndexingMode  string      `json:"indexingMode"`
+	Automatic     *bool       `json:"automatic"`
+	IncludedPaths []indexPath `json:"includedPaths"`
+	ExcludedPaths []indexPath `json:"excludedPaths"`
+}
+
+type indexPath struct {
+	Path string `json:"path"`
+}
+
+const (
+	defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
+	noIndexing      = `{"indexingMode":"none","automatic":false,"includedPaths":[],"excludedPaths":[]}`
+	defaultConflict = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
+	defaultGeo      = `{"type":"Geography"}`
+
+	kindHash      = "Hash"
+	kindMultiHash = "MultiHash"
+
+	// itemBytes is the size of the largest document that a client may write.
+	itemBytes = 2 << 20
+	// systemBytes is more than the gateway adds to a document.
+	systemBytes = 256
+)
+
+// complete checks the definition and fills in what the client has left out.
+func (p *containerProperties) complete() *failure {
+	k := p.PartitionKey
+	if k == nil || len(k.Paths) == 0 {
+		return badf("the container %q has no partition key: partitionKey.paths must have 1 to 3 paths", p.ID)
+	}
+	if len(k.Paths) > 3 {
+		return badf("partitionKey.paths has %d paths, at most 3 are possible", len(k.Paths))
+	}
+	switch {
+	case k.Kind == kindMultiHash, len(k.Paths) > 1:
+		k.Kind = kindMultiHash
+	case k.Kind == kindHash, k.Kind == "":
+		k.Kind = kindHash
+	default:
+		return badf("partitionKey.kind is %q: Hash and MultiHash are possible", clip(k.Kind))
+	}
+	if k.Version < 0 || k.Version > 2 {
+		return badf("partitionKey.version is %d, the newest is 2", k.Version)
+	}
+	k.Version = 2
+	if bad := p.checkTTL(); bad != nil {
+		return bad
+	}
+	if p.UniqueKeyPolicy != nil && len(p.UniqueKeyPolicy.UniqueKeys) == 0 {
+		p.UniqueKeyPolicy = nil
+	}
+	if r := p.ChangeFeedPolicy; r != nil && (r.RetentionDuration < 0 || r.RetentionDuration > 30*24*60) {
+		return badf("changeFeedPolicy.retentionDuration is %d minutes, between 0 and 43,200 are possible", r.RetentionDuration)
+	}
+	setDefault(&p.ConflictResolutionPolicy, defaultConflict)
+	setDefault(&p.GeospatialConfig, defaultGeo)
+	return p.completeIndexing()
+}
+
+func (p *containerProperties) checkTTL() *failure {
+	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > math.MaxInt32) {
+		return badf("defaultTtl is %d: -1 and 1 to %d are possible", *t, math.MaxInt32)
+	}
+	return nil
+}
+
+func setDefault(at *json.RawMessage, value string) {
+	if len(*at) == 0 || string(*at) == "null" {
+		*at = json.RawMessage(value)
+	}
+}
+
+func (p *containerProperties) completeIndexing() *failure {
+	setDefault(&p.IndexingPolicy, defaultIndexing)
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(p.IndexingPolicy, &given); err != nil {
+		return badf("indexingPolicy: %v", err)
+	}
+	policy, bad := p.indexing()
+	if bad != nil {
+		return bad
+	}
+	defaults := defaultIndexing
+	if policy.IndexingMode == "none" {
+		defaults = noIndexing
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(defaults), &all); err != nil {
+		return failf(http.StatusInternalServerError, "default indexing policy: %v", err)
+	}
+	for name, value := range given {
+		if string(value) != "null" {
+			all[name] = value
+		}
+	}
+	all["indexingMode"], _ = json.Marshal(policy.IndexingMode)
+	if policy.IndexingMode != "none" && len(policy.IncludedPaths)+len(policy.ExcludedPaths) > 0 {
+		root := func(paths []indexPath) bool {
+			return slices.ContainsFunc(paths, func(at indexPath) bool { return at.Path == "/*" })
+		}
+		if given["includedPaths"] != nil && !root(policy.IncludedPaths) && !root(policy.ExcludedPaths) {
+			return badf("indexingPolicy: the root path /* must be among includedPaths or excludedPaths")
+		}
+	}
+	p.IndexingPolicy, _ = json.Marshal(all)
+	_, bad = p.index()
+	return bad
+}
+
+func (p *containerProperties) indexing() (*indexingPolicy, *failure) {
+	policy := &indexingPolicy{}
+	if err := json.Unmarshal(p.IndexingPolicy, policy); err != nil {
+		return nil, badf("indexingPolicy: %v", err)
+	}
+	switch policy.IndexingMode = lower(policy.IndexingMode); policy.IndexingMode {
+	case "":
+		policy.IndexingMode = "consistent"
+	case "consistent", "lazy", "none":
+	default:
+		return nil, badf("indexingPolicy.indexingMode is %q: consistent and none are possible", clip(policy.IndexingMode))
+	}
+	return policy, nil
+}
+
+// index returns the index policy of the store for the definition. Resource ids are never
+// looked up, so they are left out.
+func (p *containerProperties) index() (engine.IndexPolicy, *failure) {
+	policy, bad := p.indexing()
+	if bad != nil || policy.IndexingMode == "none" || policy.Automatic != nil && !*policy.Automatic {
+		return engine.IndexPolicy{}, bad
+	}
+	out := engine.IndexPolicy{Exclude: []string{"/_rid/?"}}
+	for _, at := range policy.IncludedPaths {
+		out.Include = append(out.Include, at.Path)
+	}
+	for _, at := range policy.ExcludedPaths {
+		if at.Path != "/_rid/?" {
+			out.Exclude = append(out.Exclude, at.Path)
+		}
+	}
+	if len(out.Include) == 0 {
+		return engine.IndexPolicy{}, nil
+	}
+	return out, nil
+}
+
+// engineDef returns the definition of the container of the store.
+func (p *containerProperties) engineDef() (engine.ContainerDef, *failure) {
+	index, bad := p.index()
+	if bad != nil {
+		return engine.ContainerDef{}, bad
+	}
+	def := engine.ContainerDef{
+		PartitionKey: p.PartitionKey.Paths,
+		// Every write says how long its item lives: see container.ttl.
+		DefaultTTL: engine.NoExpiry,
+		Index:      index,
+		Limits:     engine.ContainerLimits{ItemBytes: itemBytes + systemBytes},
+	}
+	if u := p.UniqueKeyPolicy; u != nil {
+		for _, set := range u.UniqueKeys {
+			def.UniqueKeys = append(def.UniqueKeys, set.Paths)
+		}
+	}
+	if r := p.ChangeFeedPolicy; r != nil {
+		def.ChangeRetention = time.Duration(r.RetentionDuration) * time.Minute
+	}
+	return def, nil
+}
+
+// offer is the throughput of a database or container.
+type offer struct {
+	Throughput int             `json:"throughput"`          // RU/s; with Autoscale the maximum
+	Autoscale  bool            `json:"autoscale,omitempty"` // between a tenth of Throughput and all of it
+	Upgrade    json.RawMessage `json:"upgrade,omitempty"`   // autoUpgradePolicy
+}
+
+const (
+	leastThroughput = 400
+	leastAutoscale  = 1000
+	mostThroughput  = 1_000_000
+	// throughputOfPartition is how much of the throughput one physical partition has.
+	throughputOfPartition = 10_000
+)
+
+type autopilot struct {
+	MaxThroughput int             `json:"maxThroughput"`
+	Upgrade       json.RawMessage `json:"autoUpgradePolicy,omitempty"`
+}
+
+// offerOf reads the throughput that a request asks for; nil: none.
+func offerOf(h http.Header) (*offer, *failure) {
+	manual, auto := h.Get("X-Ms-Offer-Throughput"), h.Get("X-Ms-Cosmos-Offer-Autopilot-Settings")
+	switch {
+	case manual != "" && auto != "":
+		return nil, badf("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings exclude each other")
+	case manual != "":
+		n, err := strconv.Atoi(manual)
+		if err != nil {
+			return nil, badf("x-ms-offer-throughput %q is not a whole number", clip(manual))
+		}
+		o := &offer{Throughput: n}
+		return o, o.check()
+	case auto != "":
+		var a autopilot
+		if err := json.Unmarshal([]byte(auto), &a); err != nil {
+			return nil, badf("x-ms-cosmos-offer-autopilot-settings: %v", err)
+		}
+		o := &offer{Throughput: a.MaxThroughput, Autoscale: true, Upgrade: a.Upgrade}
+		return o, o.check()
+	}
+	return nil, nil
+}
+
+func (o *offer) check() *failure {
+	least, step := leastThroughput, 100
+	if o.Autoscale {
+		least, step = leastAutoscale, 1000
+	}
+	if o.Throughput < least || o.Throughput > mostThroughput || o.Throughput%step != 0 {
+		return badf("the throughput is %d RU/s: multiples of %d from %d to %d are possible", o.Throughput, step, least, mostThroughput)
+	}
+	return nil
+}
+
+// lower is strings.ToLower for ASCII.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}

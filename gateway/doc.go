@@ -1,0 +1,26 @@
+// Package gateway serves a store to clients of Azure Cosmos DB, over the protocol that
+// they speak: docs/gateway.md says how to use it and where it differs from the service.
+//
+//	request ─► handler.go   path, signature (auth.go), body within the budget (budget.go)
+//	              ├─ metadata.go  databases, containers, physical partitions
+//	              ├─ offers.go    throughput
+//	              ├─ item.go      one item: create, upsert, replace, patch, delete, read
+//	              ├─ batch.go     several items: in one transaction, or each for itself
+//	              ├─ query.go     pages of results; readmany.go, plan.go
+//	              └─ feed.go      change feeds
+//	           catalog.go   the durable list of databases and containers
+//	           document.go  documents as clients see them, and as the store has them
+//
+// Invariants:
+//
+//  1. Nothing of the store is told, and nothing changed, without a valid signature or token.
+//  2. A write that was answered with success has the durability of the store.
+//  3. Each error has a status, a code and a message that says what is wrong and where. 410
+//     answers only requests that name a physical partition.
+//  4. The memory for the bodies of requests is bounded, and taken before a body is read.
+//  5. Sequences in session tokens never fall, also not through splits and restarts.
+//
+// A Handler is safe for concurrent use. It starts no goroutine that outlives a request.
+// catalog.changing is taken before catalog.mu, and held over I/O; catalog.mu, topology.mu
+// and budget.mu are not.
+package gateway

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// feedToken is the etag of a page of a change feed: the range that the feed is about, and
+// the position in it. After a split or merge a client names another range with it: then
+// the feed is about what both have in common, so that nothing comes twice.
+type feedToken struct {
+	within partmap.Range // of the whole key space for one logical partition
+	at     engine.ChangePosition
+}
+
+func (t *feedToken) String() string {
+	return `"` + t.within.Min.String() + "-" + t.within.Max.String() + "@" + t.at.String() + `"`
+}
+
+func parseFeedToken(text string) (t feedToken, bad *failure) {
+	plain, at, ok := strings.Cut(strings.Trim(strings.TrimPrefix(text, "W/"), `"`), "@")
+	lo, hi, found := strings.Cut(plain, "-")
+	if !ok || !found || len(text) > maxContinuation {
+		return t, badf("If-None-Match %q is not what a change feed gave", clip(text))
+	}
+	var err error
+	if t.within, err = parseRange(lo, hi); err == nil {
+		t.at, err = engine.ParsePosition(at)
+	}
+	if err != nil {
+		return t, badf("If-None-Match %q is not what a change feed gave: %v", clip(text), err)
+	}
+	return t, nil
+}
+
+// feedItems answers GET …/docs: a change feed, or all items in pages.
+func (c *call) feedItems(k *container) error {
+	if bad := c.checkSession(); bad != nil {
+		return bad
+	}
+	p, err := c.place(k)
+	if err != nil {
+		return err
+	}
+	c.placeHeaders(k, p.key)
+	size, bad := c.pageSize()
+	if bad != nil {
+		return bad
+	}
+	switch mode := lower(c.r.Header.Get("A-Im")); mode {
+	case "":
+		p.all = false // a feed of everything needs no leave to cross partitions
+		out, err := c.runQuery(k, &p, engine.Query{}, size)
+		if err != nil {
+			return k.outcome(err)
+		}
+		return c.answerPage(k, out)
+	case "incremental feed":
+		return c.changes(k, &p, size, false)
+	case "full-fidelity feed":
+		return c.changes(k, &p, size, true)
+	default:
+		return badf("A-IM %q is not known: Incremental Feed and Full-Fidelity Feed are", clip(mode))
+	}
+}
+
+// begin returns where a change feed begins. none says that the client's position is of a
+// part of the key space that has nothing in common with the one it names.
+func (c *call) begin(p *place, allVersions bool) (at engine.ChangePosition, none bool, bad *failure) {
+	h := c.r.Header
+	switch after, since := h.Get("If-None-Match"), h.Get("If-Modified-Since"); {
+	case after == "*":
+		return engine.FromNow(), false, nil
+	case after != "":
+		t, bad := parseFeedToken(after)
+		if bad != nil {
+			return at, false, bad
+		}
+		p.within = intersect(p.within, t.within)
+		return t.at, p.within.Empty(), nil
+	case since != "":
+		// Go's client writes the time zone as UTC, others as GMT.
+		t, err := time.Parse(time.RFC1123, since)
+		if err != nil {
+			return at, false, badf("If-Modified-Since %q is not an HTTP date", clip(since))
+		}
+		return engine.FromTime(t), false, nil
+	case allVersions:
+		return engine.FromNow(), false, nil
+	}
+	return engine.FromStart(), false, nil
+}
+
+func (c *call) changes(k *container, p *place, size int, allVersions bool) error {
+	if allVersions && k.record.Definition.ChangeFeedPolicy == nil {
+		return badf("the container %q has no changeFeedPolicy with a retentionDuration, which a feed of all versions needs", k.record.Name)
+	}
+	from, none, bad := c.begin(p, allVersions)
+	if bad != nil {
+		return bad
+	}
+	h := c.w.Header()
+	if none {
+		h.Set("etag", c.r.Header.Get("If-None-Match"))
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
+	next := feedToken{within: p.within}
+	p.all = false
+	scope, err := p.scope()
+	if err != nil {
+		return err
+	}
+	o := &engine.ChangeOptions{AllVersions: allVersions, Charge: &c.charge, Progress: func(at engine.ChangePosition) { next.at = at }}
+	body := append(append([]byte(`{"_rid":"`), k.rid...), `","Documents":[`...)
+	count := 0
+	for ch, err := range k.items.Changes(c.ctx, scope, from, o) {
+		if err != nil {
+			return k.outcome(err)
+		}
+		if count > 0 {
+			body = append(body, ',')
+		}
+		if allVersions {
+			body = k.appendChange(body, &ch)
+		} else {
+			body = k.appendItem(body, ch.Body, ch.ETag, ch.Seq)
+		}
+		if count++; count == size || len(body) >= pageBytes {
+			next.at = ch.Position()
+			break
+		}
+	}
+	h.Set("etag", next.String())
+	h.Set("x-ms-item-count", strconv.Itoa(count))
+	if count == 0 {
+		c.charge = max(c.charge, 1)
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
+	body = append(strconv.AppendInt(append(body, `],"_count":`...), int64(count), 10), '}')
+	c.answer(http.StatusOK, body)
+	return nil
+}
+
+// appendChange appends a change of a feed of all versions.
+func (k *container) appendChange(dst []byte, ch *engine.Change) []byte {
+	type metadata struct {
+		LSN       uint64 `json:"lsn"`
+		CRTS      int64  `json:"crts"` // seconds
+		Operation string `json:"operationType"`
+		Previous  uint64 `json:"previousImageLSN"`
+		Expired   bool   `json:"timeToLiveExpired,omitempty"`
+		ID        string `json:"id,omitempty"`
+		Key       any    `json:"partitionKey,omitempty"`
+	}
+	m := metadata{LSN: ch.Seq, CRTS: ch.Modified.Unix(), Previous: ch.Previous, Operation: "replace"}
+	dst = append(dst, `{"current":`...)
+	switch ch.Kind {
+	case engine.ChangeCreated:
+		m.Operation = "create"
+		fallthrough
+	case engine.ChangeReplaced, engine.ChangeWritten:
+		dst = k.appendItem(dst, ch.Body, ch.ETag, 0)
+	default:
+		dst = append(dst, "{}"...)
+		m.Operation, m.Expired, m.ID = "delete", ch.Kind == engine.ChangeExpired, ch.ID
+		m.Key = k.keyObject(ch.Key)
+	}
+	text, _ := json.Marshal(&m) // numbers, text and what keyObject made
+	return append(append(append(dst, `,"metadata":`...), text...), '}')
+}
+
+// keyObject returns the values of a partition key by the paths of the container.
+func (k *container) keyObject(key engine.PartitionKey) map[string]json.RawMessage {
+	var values []json.RawMessage
+	if json.Unmarshal([]byte(key.String()), &values) != nil {
+		values = []json.RawMessage{json.RawMessage(key.String())}
+	}
+	out := map[string]json.RawMessage{}
+	for i, path := range k.record.Definition.PartitionKey.Paths {
+		if i < len(values) && json.Valid(values[i]) {
+			out[strings.TrimPrefix(path, "/")] = values[i]
+		}
+	}
+	return out
+}

@@ -1,0 +1,434 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// Options configure a Handler. The zero value is usable; New works on a copy.
+type Options struct {
+	// Key is the master key, in base64, with which requests are signed. "": EmulatorKey,
+	// which everybody knows.
+	Key string
+	// Endpoint is the address that clients are told to use, such as "https://db.test:8081/".
+	// "": the one to which each request was sent.
+	Endpoint string
+	// Region is the name of the only region. "": "Local".
+	Region string
+	// Consistency is the default consistency level that clients are told: Strong,
+	// BoundedStaleness, Session, ConsistentPrefix or Eventual. Reads are strong whatever it
+	// says. "": Session.
+	Consistency string
+	// Throttle enforces provisioned throughput: calls beyond it are answered 429. Without it
+	// throughput decides only how many physical partitions a container begins with.
+	Throttle bool
+	// LiberalQueries also answers queries over several logical partitions that the service
+	// leaves to its clients, with ORDER BY, DISTINCT, aggregates and the like.
+	LiberalQueries bool
+	// KeyOrder gives the results of queries without ORDER BY in the order of the key space.
+	// Without it containers of at most 10,000 documents give them in the order of creation.
+	KeyOrder bool
+	// MemoryBytes bounds what the bodies of requests under way may take. 0: 256 MiB.
+	MemoryBytes int64
+	// Clock tells the time. nil: time.Now.
+	Clock func() time.Time
+	// Logger is told of answers with status 500 and above. nil: silent.
+	Logger *slog.Logger
+}
+
+// Handler serves the protocol. It is safe for concurrent use.
+type Handler struct {
+	o       Options
+	db      *engine.DB
+	catalog *catalog
+	auth    *authorizer
+	bodies  *budget
+	quirks  bool
+	shared  *counters
+}
+
+// counters are shared by a handler and its variant with quirks.
+type counters struct {
+	newest   atomic.Uint64 // sequence of a write that was acknowledged
+	requests atomic.Uint64 // for activity ids
+	prefix   [8]byte
+}
+
+const defaultMemory = 256 << 20
+
+// New returns a handler that serves the store. It reads the catalogue of databases, which
+// it makes in an empty store, and finishes what a crash has left there. The store stays the
+// caller's: close it when no request is under way any more.
+func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error) {
+	h := &Handler{db: db, shared: &counters{}}
+	if options != nil {
+		h.o = *options
+	}
+	if h.o.Clock == nil {
+		h.o.Clock = time.Now
+	}
+	if h.o.Key == "" {
+		h.o.Key = EmulatorKey
+	}
+	if h.o.Region == "" {
+		h.o.Region = "Local"
+	}
+	switch h.o.Consistency {
+	case "":
+		h.o.Consistency = "Session"
+	case "Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual":
+	default:
+		return nil, fmt.Errorf("gateway: consistency %q is not known", h.o.Consistency)
+	}
+	if h.o.MemoryBytes == 0 {
+		h.o.MemoryBytes = defaultMemory
+	}
+	if h.o.Logger == nil {
+		h.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	h.bodies = newBudget(max(h.o.MemoryBytes, maxBody))
+	rand.Read(h.shared.prefix[:]) // never fails
+	var err error
+	if h.auth, err = newAuthorizer(h.o.Key, h.o.Clock); err != nil {
+		return nil, err
+	}
+	if h.catalog, err = openCatalog(ctx, db, h.o.Clock); err != nil {
+		return nil, err
+	}
+	h.shared.newest.Store(db.Stats().LastSeq)
+	return h, nil
+}
+
+// WithQuirks returns a handler of the same store that refuses some item ids in paths, as
+// the service does on its older front end: 401 for ids that end with a blank or contain
+// / \ # or %, 400 for those with control characters.
+func (h *Handler) WithQuirks() *Handler {
+	quirky := *h
+	quirky.quirks = true
+	return &quirky
+}
+
+// Sizes of bodies, which are bounded before they are read.
+const (
+	maxBody      = 4 << 20   // of documents and batches
+	maxQueryBody = 2 << 20   // of queries: the text and its parameters
+	maxMetaBody  = 512 << 10 // of definitions
+)
+
+// call is one request under way.
+type call struct {
+	*Handler
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    context.Context
+	begun  time.Time
+	path   []string // decoded segments
+	charge float64
+	held   int64 // bytes of the budget
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Handler: h, w: w, r: r, ctx: r.Context(), begun: time.Now()}
+	head := w.Header()
+	head.Set("x-ms-activity-id", h.activity(r))
+	head.Set("x-ms-gatewayversion", "version=2.0.0")
+	head.Set("x-ms-serviceversion", "version=2.0.0.0")
+	head.Set("x-ms-schemaversion", "1.18")
+	defer func() { h.bodies.give(c.held) }()
+	if err := c.serve(); err != nil {
+		c.fail(err)
+	}
+}
+
+// activity returns the id of a request: the client's, if it has one.
+func (h *Handler) activity(r *http.Request) string {
+	if id := r.Header.Get("X-Ms-Activity-Id"); len(id) == 36 {
+		return id
+	}
+	var b [16]byte
+	copy(b[:], h.shared.prefix[:])
+	n := h.shared.requests.Add(1)
+	for i := range 8 {
+		b[15-i] = byte(n >> (8 * i))
+	}
+	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
+	t := hex.EncodeToString(b[:])
+	return t[:8] + "-" + t[8:12] + "-" + t[12:16] + "-" + t[16:20] + "-" + t[20:]
+}
+
+// resource is what a path leads to.
+type resource struct {
+	kind string // as signatures name it
+	link string // of the resource; of a feed, that of its owner
+	feed bool
+}
+
+// Types of resources, which are the names of feeds.
+const (
+	typeDatabases  = "dbs"
+	typeContainers = "colls"
+	typeItems      = "docs"
+	typeRanges     = "pkranges"
+	typeOffers     = "offers"
+)
+
+// maxPath bounds a path: two names of 255 characters and an id of 1,023 bytes, escaped.
+const maxPath = 16 << 10
+
+// split takes the path apart.
+func (c *call) split() *failure {
+	raw := c.r.URL.EscapedPath()
+	if len(raw) > maxPath {
+		return badf("the path has %d bytes, at most %d are read", len(raw), maxPath)
+	}
+	raw = strings.TrimSuffix(strings.TrimPrefix(raw, "/"), "/")
+	if raw == "" {
+		return nil
+	}
+	for segment := range strings.SplitSeq(raw, "/") {
+		plain, err := url.PathUnescape(segment)
+		if err != nil {
+			return badf("the path %q is not escaped as a URL", clip(raw))
+		}
+		if plain == "" {
+			return badf("the path %q has an empty segment", clip(raw))
+		}
+		c.path = append(c.path, plain)
+	}
+	return nil
+}
+
+// resource returns what the path leads to: pairs of a type and a name, and a type alone
+// for a feed.
+func (c *call) resource() resource {
+	n := len(c.path)
+	switch {
+	case n == 0:
+		return resource{}
+	case n%2 == 1:
+		return resource{kind: c.path[n-1], link: strings.Join(c.path[:n-1], "/"), feed: true}
+	}
+	return resource{kind: c.path[n-2], link: strings.Join(c.path, "/")}
+}
+
+// authorize checks the signature of the request.
+func (c *call) authorize(res resource) *failure {
+	if c.quirks && res.kind == typeItems && !res.feed {
+		switch id := c.path[len(c.path)-1]; {
+		case strings.ContainsAny(id, "\t\r\n"):
+			return badf("the id %q has control characters, which this endpoint refuses", id)
+		case strings.HasSuffix(id, " ") || strings.ContainsAny(id, `/\#%`):
+			return unauthorized("the id %q cannot be signed at this endpoint", id)
+		}
+	}
+	links := []string{res.link}
+	if low := strings.ToLower(res.link); low != res.link {
+		links = append(links, low)
+	}
+	if res.kind == typeOffers && !res.feed {
+		// An offer is signed by its resource id alone.
+		links = append(links, strings.ToLower(c.path[len(c.path)-1]), c.path[len(c.path)-1])
+	}
+	if raw := strings.Trim(c.r.URL.EscapedPath(), "/"); !res.feed && raw != res.link {
+		links = append(links, raw)
+	}
+	return c.auth.check(c.r, res.kind, links...)
+}
+
+func (c *call) serve() error {
+	if bad := c.split(); bad != nil {
+		return bad
+	}
+	res := c.resource()
+	if bad := c.authorize(res); bad != nil {
+		return bad
+	}
+	if len(c.path) == 0 {
+		return c.only(map[string]func() error{http.MethodGet: c.account})
+	}
+	p := c.path
+	switch {
+	case p[0] == typeOffers && len(p) == 1:
+		return c.only(map[string]func() error{http.MethodGet: c.listOffers, http.MethodPost: c.listOffers})
+	case p[0] == typeOffers && len(p) == 2:
+		return c.only(map[string]func() error{http.MethodGet: c.readOffer, http.MethodPut: c.replaceOffer})
+	case p[0] != typeDatabases:
+		return c.unknown()
+	case len(p) == 1:
+		return c.only(map[string]func() error{http.MethodGet: c.listDatabases, http.MethodPost: c.postDatabases})
+	case len(p) == 2:
+		return c.only(map[string]func() error{http.MethodGet: c.readDatabase, http.MethodDelete: c.deleteDatabase})
+	case p[2] != typeContainers:
+		return c.unknown()
+	case len(p) == 3:
+		return c.only(map[string]func() error{http.MethodGet: c.listContainers, http.MethodPost: c.postContainers})
+	}
+	k, bad := c.catalog.container(p[1], p[3])
+	if bad != nil {
+		return bad
+	}
+	with := func(f func(*container) error) func() error { return func() error { return f(k) } }
+	switch {
+	case len(p) == 4:
+		return c.only(map[string]func() error{
+			http.MethodGet: with(c.readContainer), http.MethodPut: with(c.replaceContainer), http.MethodDelete: with(c.deleteContainer),
+		})
+	case p[4] == typeRanges && len(p) == 5:
+		return c.only(map[string]func() error{http.MethodGet: with(c.listRanges)})
+	case p[4] == typeItems && len(p) == 5:
+		return c.only(map[string]func() error{http.MethodGet: with(c.feedItems), http.MethodPost: with(c.postItems)})
+	case p[4] == typeItems && len(p) == 6:
+		return c.only(map[string]func() error{
+			http.MethodGet: with(c.readItem), http.MethodPut: with(c.replaceItem), http.MethodPatch: with(c.patchItem),
+			http.MethodDelete: with(c.deleteItem),
+		})
+	}
+	switch p[4] {
+	case "sprocs", "triggers", "udfs", "conflicts":
+		if c.r.Method == http.MethodGet && len(p) == 5 {
+			return c.emptyFeed(k, p[4])
+		}
+		return failf(http.StatusNotImplemented, "this server has no %s", p[4])
+	}
+	return c.unknown()
+}
+
+func (c *call) unknown() *failure {
+	return failf(http.StatusNotFound, "there is no resource at the path %q", clip(c.r.URL.EscapedPath()))
+}
+
+// only calls the function for the method of the request.
+func (c *call) only(methods map[string]func() error) error {
+	f := methods[c.r.Method]
+	if f == nil {
+		return failf(http.StatusMethodNotAllowed, "the method %s is not possible for %q", clip(c.r.Method), clip(c.r.URL.EscapedPath()))
+	}
+	return f()
+}
+
+// body reads the body of the request, at most limit bytes. Memory for it is taken from
+// the budget first, and given back when the request ends.
+func (c *call) body(limit int64) ([]byte, error) {
+	size := c.r.ContentLength
+	if size > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	if size < 0 {
+		size = limit
+	}
+	if err := c.bodies.take(c.ctx, size); err != nil {
+		return nil, failf(http.StatusServiceUnavailable, "the bodies of other requests take all memory that they may have: %v", err)
+	}
+	c.held += size
+	b, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, err
+	case err != nil:
+		return nil, badf("the body ends early: %v", err)
+	}
+	return b, nil
+}
+
+// fail answers with an error.
+func (c *call) fail(err error) {
+	f := failureOf(err)
+	head := c.w.Header()
+	if f.sub != 0 {
+		head.Set("x-ms-substatus", strconv.Itoa(f.sub))
+	}
+	if f.status == http.StatusTooManyRequests {
+		head.Set("x-ms-retry-after-ms", strconv.FormatInt(max(1, f.retry.Milliseconds()), 10))
+	}
+	if f.status >= http.StatusInternalServerError && f.status != http.StatusNotImplemented {
+		c.o.Logger.Error("request failed", "method", c.r.Method, "path", clip(c.r.URL.EscapedPath()), "status", f.status, "error", f.msg)
+	}
+	if f.status == http.StatusNotModified {
+		c.answer(f.status, nil)
+		return
+	}
+	body := map[string]string{"code": f.code(), "message": f.msg}
+	if f.extra != "" {
+		body["additionalErrorInfo"] = f.extra
+	}
+	text, _ := json.Marshal(body)
+	c.answer(f.status, text)
+}
+
+// answer writes the response.
+func (c *call) answer(status int, body []byte) {
+	head := c.w.Header()
+	head.Set("x-ms-request-charge", strconv.FormatFloat(c.charge, 'f', 2, 64))
+	head.Set("x-ms-request-duration-ms", strconv.FormatFloat(float64(time.Since(c.begun).Microseconds())/1000, 'f', 3, 64))
+	if body != nil {
+		head.Set("Content-Type", "application/json")
+	}
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		head.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method != http.MethodHead {
+		c.w.Write(body) //nolint:errcheck // the client has gone
+	}
+}
+
+// answerJSON writes a value as the response.
+func (c *call) answerJSON(status int, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	c.answer(status, text)
+	return nil
+}
+
+// metaCharge is what calls on databases, containers and offers are charged.
+const metaCharge = 1
+
+// account answers GET /.
+func (c *call) account() error {
+	c.charge = 0
+	endpoint := c.o.Endpoint
+	if endpoint == "" {
+		scheme := "http"
+		if c.r.TLS != nil {
+			scheme = "https"
+		}
+		endpoint = scheme + "://" + c.r.Host + "/"
+	}
+	place := []map[string]string{{"name": c.o.Region, "databaseAccountEndpoint": endpoint}}
+	return c.answerJSON(http.StatusOK, map[string]any{
+		"_self": "", "id": "cleave", "_rid": "cleave.local", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
+		"writableLocations": place, "readableLocations": place, "enableMultipleWriteLocations": false,
+		"enablePerPartitionFailoverBehavior": false, "continuousBackupEnabled": false,
+		"userReplicationPolicy":   map[string]any{"asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 1},
+		"userConsistencyPolicy":   map[string]any{"defaultConsistencyLevel": c.o.Consistency},
+		"systemReplicationPolicy": map[string]any{"minReplicaSetSize": 1, "maxReplicasetSize": 1},
+		"readPolicy":              map[string]any{"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
+		"queryEngineConfiguration": `{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,` +
+			`"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,` +
+			`"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,` +
+			`"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,` +
+			`"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,` +
+			`"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":false}`,
+	})
+}
+
+// asError is errors.As for the packages' style of one expression.
+func asError[T error](err error, target *T) bool { return errors.As(err, target) }

@@ -1,0 +1,502 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// sessionToken returns the token of a physical partition: it has the newest sequence of
+// which a client can know. Sequences are store-wide, so they never fall.
+func (c *call) sessionToken(rangeID string) string {
+	return rangeID + ":-1#" + strconv.FormatUint(c.shared.newest.Load(), 10)
+}
+
+// wrote notes the sequence of a write.
+func (h *Handler) wrote(seq uint64) {
+	for {
+		newest := h.shared.newest.Load()
+		if seq <= newest || h.shared.newest.CompareAndSwap(newest, seq) {
+			return
+		}
+	}
+}
+
+// checkSession refuses a read whose session has seen writes that this store does not have:
+// it was restored to an older state.
+func (c *call) checkSession() *failure {
+	token := c.r.Header.Get("X-Ms-Session-Token")
+	if token == "" {
+		return nil
+	}
+	var most uint64
+	for part := range strings.SplitSeq(token, ",") {
+		_, rest, ok := strings.Cut(part, ":")
+		if !ok {
+			return badf("x-ms-session-token %q is not a list of range:version#sequence", clip(token))
+		}
+		fields := strings.Split(rest, "#")
+		n, err := strconv.ParseUint(fields[min(1, len(fields)-1)], 10, 64)
+		if err != nil {
+			return badf("x-ms-session-token %q is not a list of range:version#sequence", clip(token))
+		}
+		most = max(most, n)
+	}
+	if most > c.shared.newest.Load() {
+		c.wrote(c.db.Stats().LastSeq) // others may write to the store
+	}
+	if newest := c.shared.newest.Load(); most > newest {
+		return failf(http.StatusNotFound, "the session is at sequence %d, the newest one is %d", most, newest).withSub(subSessionAhead)
+	}
+	return nil
+}
+
+// key returns the partition key that the request names.
+func (c *call) key(k *container) (key engine.PartitionKey, given bool, err error) {
+	text := c.r.Header.Get("X-Ms-Documentdb-Partitionkey")
+	if text == "" {
+		return key, false, nil
+	}
+	return parseKey(text)
+}
+
+// wholeKey is key for calls that need one with all levels.
+func (c *call) wholeKey(k *container) (engine.PartitionKey, error) {
+	key, given, err := c.key(k)
+	if err != nil {
+		return key, err
+	}
+	return key, k.checkKey(key, given)
+}
+
+func (k *container) checkKey(key engine.PartitionKey, given bool) error {
+	paths := k.record.Definition.PartitionKey.Paths
+	if !given {
+		return badf("the partition key of the item must be given in x-ms-documentdb-partitionkey: the container has %s", strings.Join(paths, ", "))
+	}
+	if key.Len() != len(paths) {
+		return badf("the partition key %s has %d levels, those of the container have %d: %s", clip(key.String()), key.Len(), len(paths), strings.Join(paths, ", ")).
+			withSub(subKeyMismatch)
+	}
+	return nil
+}
+
+// ifMatch returns the etag that the request wants the item to have, 0 for any.
+func ifMatch(text string) engine.ETag {
+	if text == "" || text == "*" {
+		return 0
+	}
+	etag, err := engine.ParseETag(text)
+	if err != nil {
+		// No item of this store ever has it.
+		return math.MaxUint64
+	}
+	return etag
+}
+
+// minimal says whether the client wants no document back.
+func (c *call) minimal() bool {
+	return strings.EqualFold(c.r.Header.Get("Prefer"), "return=minimal")
+}
+
+// itemHeaders sets the headers of answers about an item.
+func (c *call) itemHeaders(k *container, m *engine.Meta) {
+	h := c.w.Header()
+	if m.ETag != 0 {
+		h.Set("etag", m.ETag.String())
+	}
+	if m.Seq != 0 {
+		h.Set("lsn", strconv.FormatUint(m.Seq, 10))
+	}
+	c.placeHeaders(k, m.Key)
+}
+
+func (c *call) placeHeaders(k *container, key engine.PartitionKey) {
+	h := c.w.Header()
+	id := k.rangeID(c.o.Clock(), key)
+	h.Set("x-ms-documentdb-partitionkeyrangeid", id)
+	h.Set("x-ms-session-token", c.sessionToken(id))
+	c.pathHeaders(k)
+}
+
+func (c *call) answerItem(k *container, status int, m *engine.Meta, stored []byte) {
+	c.itemHeaders(k, m)
+	if stored == nil {
+		c.answer(status, nil)
+		return
+	}
+	c.answer(status, k.appendItem(make([]byte, 0, len(stored)+systemBytes), stored, m.ETag, 0))
+}
+
+// postItems answers POST …/docs: a new item, an upsert, a query, a plan or a batch.
+func (c *call) postItems(k *container) error {
+	h := c.r.Header
+	switch {
+	case isTrue(h.Get("X-Ms-Cosmos-Is-Query-Plan-Request")):
+		return c.queryPlan(k)
+	case isTrue(h.Get("X-Ms-Cosmos-Is-Batch-Request")):
+		return c.postBatch(k)
+	case c.isQuery():
+		return c.queryItems(k)
+	}
+	body, err := c.body(maxBody)
+	if err != nil {
+		return err
+	}
+	key, given, err := c.key(k)
+	if err != nil {
+		return err
+	}
+	op := operation{kind: opCreate, body: body, ifMatch: h.Get("If-Match")}
+	if isTrue(h.Get("X-Ms-Documentdb-Is-Upsert")) {
+		op.kind = opUpsert
+	}
+	return c.single(k, key, given, &op)
+}
+
+func (c *call) replaceItem(k *container) error {
+	body, err := c.body(maxBody)
+	if err != nil {
+		return err
+	}
+	key, given, err := c.key(k)
+	if err != nil {
+		return err
+	}
+	return c.single(k, key, given, &operation{kind: opReplace, id: c.path[5], body: body, ifMatch: c.r.Header.Get("If-Match")})
+}
+
+func (c *call) patchItem(k *container) error {
+	body, err := c.body(maxBody)
+	if err != nil {
+		return err
+	}
+	key, err := c.wholeKey(k)
+	if err != nil {
+		return err
+	}
+	return c.single(k, key, true, &operation{kind: opPatch, id: c.path[5], body: body, ifMatch: c.r.Header.Get("If-Match")})
+}
+
+func (c *call) deleteItem(k *container) error {
+	key, err := c.wholeKey(k)
+	if err != nil {
+		return err
+	}
+	return c.single(k, key, true, &operation{kind: opDelete, id: c.path[5], ifMatch: c.r.Header.Get("If-Match")})
+}
+
+func (c *call) readItem(k *container) error {
+	key, err := c.wholeKey(k)
+	if err != nil {
+		return err
+	}
+	if bad := c.checkSession(); bad != nil {
+		return bad
+	}
+	c.placeHeaders(k, key)
+	it, err := k.items.Read(c.ctx, key, c.path[5])
+	c.charge += it.Charge
+	if err != nil {
+		return k.outcome(err)
+	}
+	c.itemHeaders(k, &it.Meta)
+	if not := c.r.Header.Get("If-None-Match"); not != "" && (not == "*" || not == it.ETag.String()) {
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
+	c.answer(http.StatusOK, k.appendItem(make([]byte, 0, len(it.Body)+systemBytes), it.Body, it.ETag, 0))
+	return nil
+}
+
+// outcome returns an error of the store as an answer. A handle of a dropped container is
+// closed.
+func (k *container) outcome(err error) error {
+	if errors.Is(err, engine.ErrClosed) {
+		return errors.Join(errDropped, err)
+	}
+	return err
+}
+
+// single carries out one operation and answers.
+func (c *call) single(k *container, key engine.PartitionKey, given bool, op *operation) error {
+	r := c.run(k, key, given, op)
+	c.charge += r.charge
+	if r.err != nil {
+		if key.Valid() {
+			c.placeHeaders(k, key)
+		}
+		return r.err
+	}
+	if c.minimal() && r.status != http.StatusNoContent {
+		r.stored = nil
+	}
+	c.answerItem(k, r.status, &r.meta, r.stored)
+	return nil
+}
+
+// Operations on items.
+const (
+	opCreate  = "create"
+	opUpsert  = "upsert"
+	opReplace = "replace"
+	opPatch   = "patch"
+	opDelete  = "delete"
+	opRead    = "read"
+)
+
+// operation is a change of one item, or a read in a batch.
+type operation struct {
+	kind        string
+	id          string // not of create and upsert
+	body        []byte
+	ifMatch     string
+	ifNoneMatch string // of a read
+}
+
+// result is what an operation has done.
+type result struct {
+	status int
+	meta   engine.Meta
+	stored []byte // the document after it, as the store has it; nil: none
+	charge float64
+	err    error
+}
+
+// run carries out one operation as a call of its own.
+func (c *call) run(k *container, key engine.PartitionKey, given bool, op *operation) (r result) {
+	r.err = c.carryOut(k, key, given, op, &r)
+	if r.err != nil {
+		r.err = k.outcome(r.err)
+		return r
+	}
+	c.wrote(r.meta.Seq)
+	return r
+}
+
+func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *operation, r *result) (err error) {
+	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch), Charge: &r.charge}
+	if given {
+		if err = k.checkKey(key, given); err != nil {
+			return err
+		}
+		o.Key = key
+	}
+	switch op.kind {
+	case opRead:
+		it, failed := k.items.Read(c.ctx, key, op.id)
+		r.charge = it.Charge
+		r.status, r.meta, r.stored = http.StatusOK, it.Meta, it.Body
+		if failed == nil && op.ifNoneMatch != "" && op.ifNoneMatch == it.ETag.String() {
+			r.status, r.stored = http.StatusNotModified, nil
+		}
+		return failed
+	case opDelete:
+		r.status, r.meta.Key = http.StatusNoContent, key
+		o.Key = engine.PartitionKey{}
+		return k.items.Delete(c.ctx, key, op.id, o)
+	case opPatch:
+		return c.patch(k, key, op, o, r)
+	}
+	w, bad := readWritten(op.body)
+	if bad != nil {
+		return bad
+	}
+	if bad := op.sameID(&w); bad != nil {
+		return bad
+	}
+	if !given {
+		if key, err = k.items.KeyOf(w.stored(itemRID(k.rid, 0), c.o.Clock())); err != nil {
+			return err
+		}
+	}
+	o.TTL = k.ttl(&w)
+	if op.kind == opCreate {
+		return c.create(k, &w, o, r)
+	}
+	// A document that is replaced keeps its resource id. If another request deletes it
+	// meanwhile, or makes it, the id is one that no other item has either.
+	old, err := k.items.Read(c.ctx, key, w.id)
+	r.charge += old.Charge
+	switch {
+	case errors.Is(err, engine.ErrNotFound) && op.kind == opUpsert:
+		// If-Match says nothing of an item that does not exist.
+		o.IfMatch = 0
+		if err = c.create(k, &w, o, r); !errors.Is(err, engine.ErrExists) {
+			return err
+		}
+		// Another request has made it meanwhile.
+		if old, err = k.items.Read(c.ctx, key, w.id); err != nil {
+			return err
+		}
+		r.charge += old.Charge
+		o.IfMatch = ifMatch(op.ifMatch)
+	case err != nil:
+		return err
+	}
+	rid := ridOf(old.Body)
+	if rid == "" {
+		if rid, err = c.newRID(k); err != nil {
+			return err
+		}
+	}
+	r.stored = w.stored(rid, c.o.Clock())
+	r.status = http.StatusOK
+	if op.kind == opReplace {
+		r.meta, err = k.items.Replace(c.ctx, r.stored, o)
+	} else {
+		r.meta, err = k.items.Upsert(c.ctx, r.stored, o)
+	}
+	return err
+}
+
+// sameID checks the id of a document against that of the path.
+func (op *operation) sameID(w *written) *failure {
+	if w.id == "" {
+		return badf("the document has no member id that is a string of at least one character")
+	}
+	if op.kind == opReplace && op.id != w.id {
+		return badf("the path names the id %q, the document has %q", clip(op.id), clip(w.id))
+	}
+	return nil
+}
+
+func (c *call) newRID(k *container) (string, error) {
+	n, err := c.catalog.itemNumber(context.WithoutCancel(c.ctx))
+	if err != nil {
+		return "", err
+	}
+	return itemRID(k.rid, n), nil
+}
+
+func (c *call) create(k *container, w *written, o *engine.WriteOptions, r *result) error {
+	rid, err := c.newRID(k)
+	if err != nil {
+		return err
+	}
+	r.stored = w.stored(rid, c.o.Clock())
+	r.status = http.StatusCreated
+	r.meta, err = k.items.Create(c.ctx, r.stored, o)
+	return err
+}
+
+// patchBody is the body of a patch.
+type patchBody struct {
+	Condition  string `json:"condition"`
+	Operations []struct {
+		Op    string          `json:"op"`
+		Path  string          `json:"path"`
+		From  string          `json:"from"`
+		Value json.RawMessage `json:"value"`
+	} `json:"operations"`
+}
+
+// maxPatch is how many changes a patch may have.
+const maxPatch = 10
+
+// readPatch returns the patch that a body describes, the time stamp apart.
+func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
+	var b patchBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		// A list of operations alone is a patch too.
+		if json.Unmarshal(body, &b.Operations) != nil {
+			return nil, false, badf("the body of a patch is not JSON with operations: %v", err)
+		}
+	}
+	if len(b.Operations) == 0 || len(b.Operations) > maxPatch {
+		return nil, false, badf("the patch has %d operations, between 1 and %d are possible", len(b.Operations), maxPatch)
+	}
+	p := &engine.Patch{}
+	for i, op := range b.Operations {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(op.Path, "/"), "/"); name == "id" || isSystemMember([]byte(name)) {
+			return nil, false, badf("operation %d of the patch: the member %q cannot be patched", i, name)
+		}
+		value := op.Value
+		if value == nil {
+			value = json.RawMessage("null")
+		}
+		switch lower(op.Op) {
+		case "add":
+			p.Add(op.Path, value)
+		case "set":
+			p.Set(op.Path, value)
+		case "replace":
+			p.Replace(op.Path, value)
+		case "remove":
+			p.Remove(op.Path)
+		case "incr", "increment":
+			var by float64
+			if err := json.Unmarshal(value, &by); err != nil || op.Value == nil {
+				return nil, false, badf("operation %d of the patch: the value of incr is not a number", i)
+			}
+			p.Increment(op.Path, by)
+		case "move":
+			p.Move(op.From, op.Path)
+		default:
+			return nil, false, badf("operation %d of the patch: op %q is not known: add, set, replace, remove, incr and move are", i, clip(op.Op))
+		}
+	}
+	if b.Condition != "" {
+		q, err := engine.ParseQuery("SELECT * "+b.Condition, nil)
+		if err != nil {
+			return nil, false, badf("condition of the patch: %v", err)
+		}
+		p.When(q.Where)
+	}
+	return p, b.Condition != "", nil
+}
+
+func (c *call) patch(k *container, key engine.PartitionKey, op *operation, o *engine.WriteOptions, r *result) error {
+	// The time stamp is an eleventh change, so it is a second operation of the batch.
+	p, conditional, err := k.readPatch(op.body)
+	if err != nil {
+		return err
+	}
+	metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Charge: &r.charge}, func(tx *engine.Tx) error {
+		var failed error
+		r.stored, failed = c.patchIn(tx, k, op, p, conditional)
+		return failed
+	})
+	if err != nil {
+		return err
+	}
+	r.status, r.meta = http.StatusOK, metas[0]
+	return nil
+}
+
+// patchIn patches an item in a transaction and returns the document after it.
+func (c *call) patchIn(tx *engine.Tx, k *container, op *operation, p *engine.Patch, conditional bool) ([]byte, error) {
+	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch)}
+	err := tx.Patch(op.id, p, o)
+	if conditional && errors.Is(err, engine.ErrPrecondition) {
+		sub := 0
+		if it, failed := tx.Read(op.id); o.IfMatch == 0 || failed == nil && it.ETag == o.IfMatch {
+			sub = subConditionFalse
+		}
+		return nil, (&failure{status: http.StatusPreconditionFailed, msg: err.Error()}).withSub(sub)
+	}
+	if err != nil {
+		return nil, err
+	}
+	it, err := tx.Read(op.id)
+	if err != nil {
+		return nil, err
+	}
+	w, bad := readWritten(it.Body)
+	if bad != nil {
+		return nil, bad
+	}
+	// How long the item lives follows from the patched document.
+	stamp := new(engine.Patch).Set("/"+memberTS, c.o.Clock().Unix())
+	if err = tx.Patch(op.id, stamp, &engine.WriteOptions{TTL: k.ttl(&w)}); err != nil {
+		return nil, err
+	}
+	it, err = tx.Read(op.id)
+	return it.Body, err
+}

@@ -1,0 +1,445 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/query"
+)
+
+func (d *database) rid() string  { return databaseRID(d.record.Number) }
+func (d *database) self() string { return "dbs/" + d.rid() + "/" }
+
+// shown returns a database as clients see it.
+func (d *database) shown() map[string]any {
+	return map[string]any{
+		"id": d.record.Name, "_rid": d.rid(), "_self": d.self(), "_etag": d.etag.String(), "_ts": d.record.Made,
+		"_colls": "colls/", "_users": "users/",
+	}
+}
+
+func (k *container) self() string { return "dbs/" + k.db.rid() + "/colls/" + k.rid + "/" }
+
+// shown returns a container as clients see it.
+func (k *container) shown() map[string]any {
+	text, _ := json.Marshal(&k.record.Definition) // it was read from JSON
+	all := map[string]any{}
+	var parts map[string]json.RawMessage
+	_ = json.Unmarshal(text, &parts)
+	for name, value := range parts {
+		all[name] = value
+	}
+	all["_rid"], all["_self"], all["_etag"], all["_ts"] = k.rid, k.self(), k.etag.String(), k.record.Made
+	all["_docs"], all["_sprocs"], all["_triggers"], all["_udfs"], all["_conflicts"] = "docs/", "sprocs/", "triggers/", "udfs/", "conflicts/"
+	return all
+}
+
+// isQuery says whether a POST is a query.
+func (c *call) isQuery() bool {
+	h := c.r.Header
+	return isTrue(h.Get("X-Ms-Documentdb-Query")) || isTrue(h.Get("X-Ms-Documentdb-Isquery")) ||
+		strings.HasPrefix(h.Get("Content-Type"), "application/query+json")
+}
+
+func isTrue(s string) bool { return strings.EqualFold(s, "true") }
+
+// queryBody is the body of a query.
+type queryBody struct {
+	Query      string `json:"query"`
+	Parameters []struct {
+		Name  string `json:"name"`
+		Value any    `json:"value"`
+	} `json:"parameters"`
+}
+
+// maxQueryText is the length of the longest query.
+const maxQueryText = 512 << 10
+
+// readQuery reads the body of a query.
+func (c *call) readQuery() (text string, parameters map[string]any, err error) {
+	b, err := c.body(maxQueryBody)
+	if err != nil {
+		return "", nil, err
+	}
+	var q queryBody
+	if err := json.Unmarshal(b, &q); err != nil {
+		return "", nil, badf("the body of the query is not JSON with query and parameters: %v", err)
+	}
+	if q.Query == "" {
+		return "", nil, badf("the body has no member query, or it is empty")
+	}
+	if len(q.Query) > maxQueryText {
+		return "", nil, badf("the query has %d bytes, at most %d are read", len(q.Query), maxQueryText)
+	}
+	parameters = make(map[string]any, len(q.Parameters))
+	for _, p := range q.Parameters {
+		if !strings.HasPrefix(p.Name, "@") {
+			return "", nil, badf("the parameter %q does not begin with @", clip(p.Name))
+		}
+		parameters[p.Name] = p.Value
+	}
+	return q.Query, parameters, nil
+}
+
+// list answers a feed of metadata, or a query over it.
+func (c *call) list(rid, name string, all []map[string]any) error {
+	c.charge = metaCharge
+	if c.r.Method == http.MethodPost {
+		text, parameters, err := c.readQuery()
+		if err != nil {
+			return err
+		}
+		s, failed := query.Parse(text, parameters)
+		if failed != nil {
+			err = failed
+		}
+		if err != nil {
+			return badf("query: %v", err)
+		}
+		if len(s.Columns) > 0 || s.Distinct || len(s.GroupBy) > 0 || len(s.OrderBy) > 0 {
+			return badf("query: of %s only whole ones can be selected, without an order", name)
+		}
+		filter := query.Compile(s.Where, nil).Evaluator()
+		kept := all[:0:0]
+		for _, one := range all {
+			shown, failed := json.Marshal(one)
+			if failed != nil {
+				return failed
+			}
+			if filter.Match(shown) {
+				kept = append(kept, one)
+			}
+		}
+		all = kept
+		c.w.Header().Set("x-ms-documentdb-query-metrics", metricsText(0, int64(len(all)), int64(len(all)), 0))
+	}
+	// Pages are places in the list, which is in the order of names.
+	from, size := 0, len(all)
+	if at := c.r.Header.Get("X-Ms-Continuation"); at != "" {
+		n, err := strconv.Atoi(at)
+		if err != nil || n < 0 {
+			return badf("x-ms-continuation %q is not what an answer gave", clip(at))
+		}
+		from = min(n, len(all))
+	}
+	if n, err := strconv.Atoi(c.r.Header.Get("X-Ms-Max-Item-Count")); err == nil && n > 0 {
+		size = n
+	}
+	to := min(len(all), from+min(size, len(all)))
+	if to < len(all) {
+		c.w.Header().Set("x-ms-continuation", strconv.Itoa(to))
+	}
+	page := all[from:to]
+	if page == nil {
+		page = []map[string]any{}
+	}
+	c.w.Header().Set("x-ms-item-count", strconv.Itoa(len(page)))
+	return c.answerJSON(http.StatusOK, map[string]any{"_rid": rid, name: page, "_count": len(page)})
+}
+
+func (c *call) listDatabases() error {
+	var all []map[string]any
+	for _, d := range c.catalog.databases() {
+		all = append(all, d.shown())
+	}
+	return c.list("", "Databases", all)
+}
+
+func (c *call) postDatabases() error {
+	if c.isQuery() {
+		return c.listDatabases()
+	}
+	c.charge = metaCharge
+	b, err := c.body(maxMetaBody)
+	if err != nil {
+		return err
+	}
+	var p struct {
+		ID string `json:"id"`
+	}
+	if err = json.Unmarshal(b, &p); err != nil {
+		return badf("the definition of a database: %v", err)
+	}
+	o, bad := offerOf(c.r.Header)
+	if bad != nil {
+		return bad
+	}
+	d, err := c.catalog.createDatabase(c.ctx, p.ID, o)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("etag", d.etag.String())
+	return c.answerJSON(http.StatusCreated, d.shown())
+}
+
+// namedDatabase returns the database that the path names.
+func (c *call) namedDatabase() (*database, *failure) {
+	if d := c.catalog.database(c.path[1]); d != nil {
+		return d, nil
+	}
+	return nil, failf(http.StatusNotFound, "there is no database %q", clip(c.path[1])).withSub(subOwnerMissing)
+}
+
+func (c *call) readDatabase() error {
+	c.charge = metaCharge
+	d, bad := c.namedDatabase()
+	if bad != nil {
+		return bad
+	}
+	c.w.Header().Set("etag", d.etag.String())
+	if c.r.Header.Get("If-None-Match") == d.etag.String() {
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
+	return c.answerJSON(http.StatusOK, d.shown())
+}
+
+func (c *call) deleteDatabase() error {
+	c.charge = metaCharge
+	d, bad := c.namedDatabase()
+	if bad != nil {
+		return bad
+	}
+	if bad := c.matches(d.etag); bad != nil {
+		return bad
+	}
+	if err := c.catalog.deleteDatabase(context.WithoutCancel(c.ctx), d); err != nil {
+		return err
+	}
+	c.answer(http.StatusNoContent, nil)
+	return nil
+}
+
+// matches checks If-Match against an etag.
+func (c *call) matches(have engine.ETag) *failure {
+	if want := c.r.Header.Get("If-Match"); want != "" && want != "*" && want != have.String() {
+		return failf(http.StatusPreconditionFailed, "the etag is %s, If-Match has %s", have, clip(want))
+	}
+	return nil
+}
+
+func (c *call) listContainers() error {
+	d, bad := c.namedDatabase()
+	if bad != nil {
+		return bad
+	}
+	var all []map[string]any
+	for _, k := range c.catalog.containersOf(d) {
+		all = append(all, k.shown())
+	}
+	return c.list(d.rid(), "DocumentCollections", all)
+}
+
+func (c *call) postContainers() error {
+	if c.isQuery() {
+		return c.listContainers()
+	}
+	c.charge = metaCharge
+	d, bad := c.namedDatabase()
+	if bad != nil {
+		return bad
+	}
+	p, err := c.readDefinition()
+	if err != nil {
+		return err
+	}
+	o, bad := offerOf(c.r.Header)
+	if bad != nil {
+		return bad
+	}
+	if o == nil && d.record.Offer == nil {
+		o = &offer{Throughput: leastThroughput}
+	}
+	def, bad := p.engineDef()
+	if bad != nil {
+		return bad
+	}
+	if o != nil {
+		def.MinPartitions = (o.Throughput + throughputOfPartition - 1) / throughputOfPartition
+		if c.o.Throttle {
+			def.Throughput = float64(o.Throughput)
+		}
+	}
+	k, err := c.catalog.createContainer(context.WithoutCancel(c.ctx), d, p, def, o)
+	if err != nil {
+		return err
+	}
+	c.containerHeaders(k)
+	return c.answerJSON(http.StatusCreated, k.shown())
+}
+
+func (c *call) readDefinition() (*containerProperties, error) {
+	b, err := c.body(maxMetaBody)
+	if err != nil {
+		return nil, err
+	}
+	p := &containerProperties{}
+	if err := json.Unmarshal(b, p); err != nil {
+		return nil, badf("the definition of a container: %v", err)
+	}
+	if bad := p.complete(); bad != nil {
+		return nil, bad
+	}
+	return p, nil
+}
+
+// containerHeaders sets the headers of answers about a container.
+func (c *call) containerHeaders(k *container) {
+	h := c.w.Header()
+	h.Set("etag", k.etag.String())
+	c.pathHeaders(k)
+	h.Set("x-ms-session-token", c.sessionToken(k.rangeID(c.o.Clock(), engine.PartitionKey{})))
+}
+
+func (c *call) pathHeaders(k *container) {
+	h := c.w.Header()
+	h.Set("x-ms-alt-content-path", "dbs/"+escapeName(k.record.Database)+"/colls/"+escapeName(k.record.Name))
+	h.Set("x-ms-content-path", k.rid)
+}
+
+// escapeName makes a name fit for a header.
+func escapeName(s string) string {
+	for i := range len(s) {
+		if s[i] >= 0x7F || s[i] < 0x20 {
+			return strings.Map(func(r rune) rune {
+				if r >= 0x7F || r < 0x20 {
+					return '?'
+				}
+				return r
+			}, s)
+		}
+	}
+	return s
+}
+
+func (c *call) readContainer(k *container) error {
+	c.charge = metaCharge
+	c.containerHeaders(k)
+	h := c.w.Header()
+	if c.r.Header.Get("If-None-Match") == k.etag.String() {
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
+	parts, _ := k.ranges(c.o.Clock(), true)
+	var documents, bytes int64
+	for i := range parts {
+		documents += parts[i].Items
+		bytes += parts[i].RawBytes
+	}
+	kib := strconv.FormatInt((bytes+1023)>>10, 10)
+	h.Set("x-ms-resource-quota", "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;")
+	h.Set("x-ms-resource-usage", "documentSize=0;documentsSize="+kib+";documentsCount="+strconv.FormatInt(documents, 10)+";collectionSize="+kib+";")
+	out := k.shown()
+	if isTrue(c.r.Header.Get("X-Ms-Documentdb-Populatepartitionstatistics")) {
+		var statistics []map[string]any
+		for i := range parts {
+			statistics = append(statistics, map[string]any{
+				"id": strconv.FormatUint(uint64(parts[i].ID), 10), "sizeInKB": (parts[i].RawBytes + 1023) >> 10,
+				"documentCount": parts[i].Items, "partitionKeys": []any{},
+			})
+		}
+		out["statistics"] = statistics
+	}
+	return c.answerJSON(http.StatusOK, out)
+}
+
+func (c *call) replaceContainer(k *container) error {
+	c.charge = metaCharge
+	p, err := c.readDefinition()
+	if err != nil {
+		return err
+	}
+	if bad := c.matches(k.etag); bad != nil {
+		return bad
+	}
+	index, bad := p.index()
+	if bad != nil {
+		return bad
+	}
+	next, err := c.catalog.changeContainer(context.WithoutCancel(c.ctx), k, func(r *containerRecord) error {
+		if bad := r.Definition.mayBecome(p); bad != nil {
+			return bad
+		}
+		p.ChangeFeedPolicy = r.Definition.ChangeFeedPolicy
+		r.Definition = *p
+		_, failed := k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index)
+		return failed
+	})
+	if err != nil {
+		return err
+	}
+	c.containerHeaders(next)
+	return c.answerJSON(http.StatusOK, next.shown())
+}
+
+// mayBecome checks that what cannot be changed is as it was.
+func (p *containerProperties) mayBecome(next *containerProperties) *failure {
+	same := func(a, b any) bool {
+		x, _ := json.Marshal(a)
+		y, _ := json.Marshal(b)
+		return string(x) == string(y)
+	}
+	switch {
+	case p.ID != next.ID:
+		return badf("the id of a container cannot be changed, from %q to %q", p.ID, clip(next.ID))
+	case !same(p.PartitionKey, next.PartitionKey):
+		return badf("the partition key of the container %q cannot be changed", p.ID)
+	case next.UniqueKeyPolicy != nil && !same(p.UniqueKeyPolicy, next.UniqueKeyPolicy):
+		return badf("the unique keys of the container %q cannot be changed", p.ID)
+	}
+	next.UniqueKeyPolicy = p.UniqueKeyPolicy
+	return nil
+}
+
+func (c *call) deleteContainer(k *container) error {
+	c.charge = metaCharge
+	if bad := c.matches(k.etag); bad != nil {
+		return bad
+	}
+	if err := c.catalog.deleteContainer(context.WithoutCancel(c.ctx), k); err != nil {
+		return err
+	}
+	c.answer(http.StatusNoContent, nil)
+	return nil
+}
+
+// emptyFeed answers a feed of a kind of resource that this server does not have.
+func (c *call) emptyFeed(k *container, kind string) error {
+	c.charge = metaCharge
+	name := map[string]string{"sprocs": "StoredProcedures", "triggers": "Triggers", "udfs": "UserDefinedFunctions", "conflicts": "Conflicts"}[kind]
+	c.w.Header().Set("x-ms-item-count", "0")
+	return c.answerJSON(http.StatusOK, map[string]any{"_rid": k.rid, name: []any{}, "_count": 0})
+}
+
+// listRanges answers with the physical partitions. As an incremental feed it shows all of
+// them with their ancestors when one has changed, and 304 when none has.
+func (c *call) listRanges(k *container) error {
+	c.charge = metaCharge
+	now := c.o.Clock()
+	parts, etag := k.ranges(now, false)
+	c.containerHeaders(k)
+	h := c.w.Header()
+	h.Set("etag", etag)
+	if c.r.Header.Get("A-Im") != "" && c.r.Header.Get("If-None-Match") == etag {
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
+	parents := k.ancestors(parts)
+	all := make([]keyRange, len(parts))
+	for i := range parts {
+		p := &parts[i]
+		id := strconv.FormatUint(uint64(p.ID), 10)
+		rid := strings.TrimSuffix(itemRID(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
+		all[i] = keyRange{
+			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: p.Min, Max: p.Max,
+			Fraction: 1 / float64(len(parts)), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,
+			OwnedByOld: []string{},
+		}
+	}
+	h.Set("x-ms-item-count", strconv.Itoa(len(all)))
+	return c.answerJSON(http.StatusOK, map[string]any{"_rid": k.rid, "PartitionKeyRanges": all, "_count": len(all)})
+}

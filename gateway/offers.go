@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// shownOffer returns an offer as clients see it.
+func shownOffer(o *offer, number uint32, rid, self string, etag engine.ETag, made int64) map[string]any {
+	content := map[string]any{"offerIsRUPerMinuteThroughputEnabled": false}
+	if o.Autoscale {
+		settings := map[string]any{"maxThroughput": o.Throughput, "tier": 0, "maximumTierThroughput": 0, "autoUpgrade": false}
+		if o.Upgrade != nil {
+			settings["autoUpgradePolicy"] = o.Upgrade
+		}
+		content["offerAutopilotSettings"] = settings
+	} else {
+		content["offerThroughput"] = o.Throughput
+	}
+	id := offerRID(number)
+	return map[string]any{
+		"id": id, "_rid": id, "_self": "offers/" + id + "/", "_etag": etag.String(), "_ts": made,
+		"resource": self, "offerResourceId": rid, "offerType": "Invalid", "offerVersion": "V2", "content": content,
+	}
+}
+
+func (d *database) offer() map[string]any {
+	return shownOffer(d.record.Offer, d.record.Number, d.rid(), d.self(), d.etag, d.record.Made)
+}
+
+func (k *container) offer() map[string]any {
+	return shownOffer(k.record.Offer, k.record.Number, k.rid, k.self(), k.etag, k.record.Made)
+}
+
+func (c *call) listOffers() error {
+	if c.r.Method == http.MethodPost && !c.isQuery() {
+		return badf("offers are made with their databases and containers: see x-ms-offer-throughput")
+	}
+	var all []map[string]any
+	for _, d := range c.catalog.databases() {
+		if d.record.Offer != nil {
+			all = append(all, d.offer())
+		}
+		for _, k := range c.catalog.containersOf(d) {
+			if k.record.Offer != nil {
+				all = append(all, k.offer())
+			}
+		}
+	}
+	return c.list("", "Offers", all)
+}
+
+// namedOffer returns the database or container whose offer the path names.
+func (c *call) namedOffer() (*database, *container, *failure) {
+	for _, d := range c.catalog.databases() {
+		if d.record.Offer != nil && offerRID(d.record.Number) == c.path[1] {
+			return d, nil, nil
+		}
+		for _, k := range c.catalog.containersOf(d) {
+			if k.record.Offer != nil && offerRID(k.record.Number) == c.path[1] {
+				return d, k, nil
+			}
+		}
+	}
+	return nil, nil, failf(http.StatusNotFound, "there is no offer %q", clip(c.path[1]))
+}
+
+// offerHeaders says how little throughput is possible, and whether a change is under way.
+func (c *call) offerHeaders(o *offer, k *container) {
+	least := max(leastThroughput, o.Throughput/100)
+	if o.Autoscale {
+		least = max(leastAutoscale, (o.Throughput/10+999)/1000*1000)
+	}
+	pending := false
+	if k != nil {
+		pending = slices.ContainsFunc(c.db.Jobs(), func(j engine.JobStats) bool { return j.Kind == "split" && j.Container == k.record.Store })
+	}
+	h := c.w.Header()
+	h.Set("x-ms-cosmos-min-throughput", strconv.Itoa(least))
+	h.Set("x-ms-offer-replace-pending", strconv.FormatBool(pending))
+}
+
+func (c *call) answerOffer(d *database, k *container) error {
+	shown, o := map[string]any(nil), d.record.Offer
+	if k != nil {
+		shown, o = k.offer(), k.record.Offer
+	} else {
+		shown = d.offer()
+	}
+	c.offerHeaders(o, k)
+	c.w.Header().Set("etag", shown["_etag"].(string))
+	return c.answerJSON(http.StatusOK, shown)
+}
+
+func (c *call) readOffer() error {
+	c.charge = metaCharge
+	d, k, bad := c.namedOffer()
+	if bad != nil {
+		return bad
+	}
+	return c.answerOffer(d, k)
+}
+
+func (c *call) replaceOffer() error {
+	c.charge = metaCharge
+	d, k, bad := c.namedOffer()
+	if bad != nil {
+		return bad
+	}
+	b, err := c.body(maxMetaBody)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Content struct {
+			Throughput *int       `json:"offerThroughput"`
+			Autopilot  *autopilot `json:"offerAutopilotSettings"`
+		} `json:"content"`
+	}
+	if err = json.Unmarshal(b, &body); err != nil {
+		return badf("the offer: %v", err)
+	}
+	next := &offer{}
+	switch a := body.Content.Autopilot; {
+	case a != nil:
+		*next = offer{Throughput: a.MaxThroughput, Autoscale: true, Upgrade: a.Upgrade}
+	case body.Content.Throughput != nil:
+		next.Throughput = *body.Content.Throughput
+	default:
+		return badf("the offer has neither content.offerThroughput nor content.offerAutopilotSettings")
+	}
+	if bad := next.check(); bad != nil {
+		return bad
+	}
+	ctx := context.WithoutCancel(c.ctx)
+	if k == nil {
+		if err = c.catalog.changeDatabase(ctx, d, func(r *databaseRecord) { r.Offer = next }); err != nil {
+			return err
+		}
+		return c.answerOffer(c.catalog.database(d.record.Name), nil)
+	}
+	changed, err := c.catalog.changeContainer(ctx, k, func(r *containerRecord) error {
+		r.Offer = next
+		return c.provision(ctx, k, next.Throughput)
+	})
+	if err != nil {
+		return err
+	}
+	return c.answerOffer(d, changed)
+}
+
+// provision gives a container throughput. If that needs more physical partitions, they
+// split; the call does not wait for that.
+func (c *call) provision(ctx context.Context, k *container, throughput int) error {
+	if c.o.Throttle {
+		return k.items.SetThroughput(ctx, float64(throughput))
+	}
+	parts, _ := k.ranges(c.o.Clock(), false)
+	parts = slices.Clone(parts)
+	slices.SortFunc(parts, func(a, b engine.PartitionStats) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
+	missing := (throughput+throughputOfPartition-1)/throughputOfPartition - len(parts)
+	for i := range min(missing, len(parts)) {
+		if _, err := k.items.Split(ctx, parts[i].ID, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+const (
+	defaultPage = 100  // results
+	largestPage = 1000 // for clients that leave the size to the server
+	pageBytes   = 4 << 20
+	// smallContainer is how many documents a container may have for its queries to give
+	// results in the order of creation.
+	smallContainer = 10_000
+)
+
+// pageSize returns how many results the client wants in a page.
+func (c *call) pageSize() (int, *failure) {
+	text := c.r.Header.Get("X-Ms-Max-Item-Count")
+	if text == "" {
+		return defaultPage, nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < -1 || n == 0:
+		return 0, badf("x-ms-max-item-count %q is neither a number from 1 nor -1", clip(text))
+	case n == -1:
+		return largestPage, nil
+	}
+	return min(n, 10_000), nil
+}
+
+// place is the part of a container that a request is about.
+type place struct {
+	key    engine.PartitionKey // of one logical partition, or a prefix; the zero key: a range
+	within partmap.Range       // without a key
+	all    bool                // the request names neither a key nor a range
+}
+
+// place reads which part of the container a request is about.
+func (c *call) place(k *container) (p place, err error) {
+	p.within = partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
+	key, given, err := c.key(k)
+	if err != nil {
+		return p, err
+	}
+	h := c.r.Header
+	id := h.Get("X-Ms-Documentdb-Partitionkeyrangeid")
+	if id != "" {
+		part, bad := k.namedRange(c.o.Clock(), id)
+		if bad != nil {
+			return p, bad
+		}
+		if p.within, err = parseRange(part.Min, part.Max); err != nil {
+			return p, err
+		}
+	}
+	if given {
+		p.key = key
+		return p, nil
+	}
+	lo, hi := h.Get("X-Ms-Start-Epk"), h.Get("X-Ms-End-Epk")
+	if lo != "" || hi != "" {
+		r, failed := parseRange(lo, hi)
+		if failed != nil {
+			return p, badf("x-ms-start-epk and x-ms-end-epk: %v", failed)
+		}
+		p.within = intersect(p.within, r)
+	}
+	p.all = id == "" && lo == "" && hi == ""
+	return p, nil
+}
+
+// parseRange reads a range of the key space. An empty end is the end of the key space.
+func parseRange(lo, hi string) (r partmap.Range, err error) {
+	if r.Min, err = partmap.ParseEPK(lo); err != nil {
+		return r, err
+	}
+	if hi == "" {
+		hi = "FF"
+	}
+	r.Max, err = partmap.ParseEPK(hi)
+	return r, err
+}
+
+func intersect(a, b partmap.Range) partmap.Range {
+	if a.Min.Compare(&b.Min) < 0 {
+		a.Min = b.Min
+	}
+	if a.Max.Compare(&b.Max) > 0 {
+		a.Max = b.Max
+	}
+	return a
+}
+
+// scope returns the scope of the store for the place.
+func (p *place) scope() (engine.Scope, error) {
+	switch {
+	case p.key.Valid():
+		return engine.PrefixOf(p.key), nil
+	case p.all:
+		return engine.AllPartitions(), nil
+	}
+	return engine.OfRange(p.within.Min.String(), p.within.Max.String())
+}
+
+// A continuation is, with dots between them, its version, the order of the results, how
+// many results are left of a TOP or LIMIT, and the continuation of the store.
+const (
+	continuationVersion = "1"
+	orderStated         = "q" // that of the query, or the order of keys
+	orderCreation       = "c"
+)
+
+type continuation struct {
+	order string
+	left  int // 0: there is no limit
+	at    string
+}
+
+func (t *continuation) String() string {
+	return strings.Join([]string{continuationVersion, t.order, strconv.Itoa(t.left), t.at}, ".")
+}
+
+// maxContinuation bounds the header that is read.
+const maxContinuation = 64 << 10
+
+func parseContinuation(text string) (t continuation, bad *failure) {
+	parts := strings.SplitN(text, ".", 4)
+	if len(text) > maxContinuation || len(parts) != 4 || parts[0] != continuationVersion || parts[1] != orderStated && parts[1] != orderCreation {
+		return t, badf("x-ms-continuation %q is not what an answer gave", clip(text))
+	}
+	left, err := strconv.Atoi(parts[2])
+	if err != nil || left < 0 {
+		return t, badf("x-ms-continuation %q is not what an answer gave", clip(text))
+	}
+	return continuation{parts[1], left, parts[3]}, nil
+}
+
+// queryItems answers a query over the items of a container.
+func (c *call) queryItems(k *container) error {
+	text, parameters, err := c.readQuery()
+	if err != nil {
+		return err
+	}
+	if bad := c.checkSession(); bad != nil {
+		return bad
+	}
+	p, err := c.place(k)
+	if err != nil {
+		return err
+	}
+	c.placeHeaders(k, p.key)
+	size, bad := c.pageSize()
+	if bad != nil {
+		return bad
+	}
+	out, ok, err := c.readMany(k, &p, text, parameters)
+	switch {
+	case err != nil:
+		return k.outcome(err)
+	case ok:
+		return c.answerPage(k, out)
+	}
+	q, err := engine.ParseQuery(text, parameters)
+	if err != nil {
+		return &failure{status: http.StatusBadRequest, msg: err.Error()}
+	}
+	if out, err = c.runQuery(k, &p, q, size); err != nil {
+		return k.outcome(err)
+	}
+	return c.answerPage(k, out)
+}
+
+// page is a page of results.
+type page struct {
+	documents []byte // of a JSON array, without brackets
+	count     int
+	next      string // continuation; "": this is the last page
+	stats     engine.QueryStats
+	utilized  string // x-ms-cosmos-index-utilization; "": nobody asked
+}
+
+func (c *call) answerPage(k *container, p *page) error {
+	h := c.w.Header()
+	h.Set("x-ms-item-count", strconv.Itoa(p.count))
+	if p.next != "" {
+		h.Set("x-ms-continuation", p.next)
+	}
+	h.Set("x-ms-documentdb-query-metrics", metricsText(float64(p.stats.Elapsed.Microseconds())/1000, p.stats.Documents, int64(p.count), p.stats.Bytes))
+	if p.utilized != "" {
+		h.Set("x-ms-cosmos-index-utilization", p.utilized)
+	}
+	body := make([]byte, 0, len(p.documents)+100)
+	body = append(append(append(body, `{"_rid":"`...), k.rid...), `","Documents":[`...)
+	body = append(append(body, p.documents...), `],"_count":`...)
+	body = append(strconv.AppendInt(body, int64(p.count), 10), '}')
+	c.answer(http.StatusOK, body)
+	return nil
+}
+
+// aggregated says whether the results of a query over several logical partitions are more
+// than those of each, one after the other.
+func aggregated(q *engine.Query) bool {
+	if len(q.OrderBy) > 0 || q.Distinct || len(q.GroupBy) > 0 || q.Offset > 0 || q.Limit > 0 {
+		return true
+	}
+	for _, f := range q.Fields {
+		if f.Aggregate != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// mayServe refuses what the service leaves to its clients.
+func (c *call) mayServe(k *container, p *place, scope engine.Scope, q *engine.Query) error {
+	if p.key.Valid() && p.key.Len() == len(k.record.Definition.PartitionKey.Paths) || !p.all {
+		return nil
+	}
+	crosses := isTrue(c.r.Header.Get("X-Ms-Documentdb-Query-Enablecrosspartition"))
+	if crosses && (c.o.LiberalQueries || !aggregated(q)) {
+		return nil
+	}
+	plan, err := k.items.Explain(c.ctx, scope, *q)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(plan.Scope, "partition ") {
+		return nil // the filter names the key
+	}
+	if !crosses {
+		return badf("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
+			"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
+	}
+	f := badf("The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception " +
+		"that all newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an " +
+		"exception (which only happens on older SDK clients), then you can safely ignore this message.").withSub(subCrossPartition)
+	if info, err := c.planOf(k, q); err == nil {
+		f.extra = info
+	}
+	return f
+}
+
+// runQuery runs one page of a query.
+func (c *call) runQuery(k *container, p *place, q engine.Query, size int) (*page, error) {
+	scope, err := p.scope()
+	if err != nil {
+		return nil, err
+	}
+	if err = c.mayServe(k, p, scope, &q); err != nil {
+		return nil, err
+	}
+	at := continuation{order: orderStated, left: q.Limit}
+	sorted := aggregated(&q)
+	if text := c.r.Header.Get("X-Ms-Continuation"); text != "" {
+		var bad *failure
+		if at, bad = parseContinuation(text); bad != nil {
+			return nil, bad
+		}
+	} else if !c.o.KeyOrder && len(q.OrderBy) == 0 && !q.Distinct && !grouped(&q) && c.isSmall(k) {
+		at.order = orderCreation
+	}
+	if at.order == orderCreation {
+		q.OrderBy = []engine.QueryOrder{{Path: "/" + memberRID}}
+	}
+	q.Continue = at.at
+	limit := size
+	if at.left > 0 {
+		limit = min(size, at.left)
+	}
+	// One result more tells whether there is another page. A query that is not sorted does
+	// not look: after a full page it says that there may be one.
+	if q.Limit = limit; sorted {
+		q.Limit++
+	}
+	out := &page{}
+	r := k.items.Query(c.ctx, scope, q)
+	more := false
+	for it, failed := range r.All() {
+		if failed != nil {
+			c.charge += r.Stats().Charge
+			return nil, failed
+		}
+		if out.count == limit {
+			more = true
+			break
+		}
+		if out.count > 0 {
+			out.documents = append(out.documents, ',')
+		}
+		if q.Fields == nil {
+			out.documents = k.appendItem(out.documents, it.Body, it.ETag, 0)
+		} else {
+			out.documents = append(out.documents, it.Body...)
+		}
+		if out.count++; out.count == limit || len(out.documents) >= pageBytes {
+			at.at = r.Continue()
+			if len(out.documents) >= pageBytes && out.count < limit {
+				more = true
+				break
+			}
+			if !sorted {
+				more = true
+				break
+			}
+		}
+	}
+	out.stats = r.Stats()
+	c.charge += out.stats.Charge
+	if at.left > 0 {
+		at.left -= out.count
+		more = more && at.left > 0
+	}
+	if more {
+		out.next = at.String()
+	}
+	return out, c.utilization(k, scope, q, out)
+}
+
+func grouped(q *engine.Query) bool {
+	if len(q.GroupBy) > 0 {
+		return true
+	}
+	for _, f := range q.Fields {
+		if f.Aggregate != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isSmall says whether a container is small enough for the order of creation.
+func (c *call) isSmall(k *container) bool {
+	parts, _ := k.ranges(c.o.Clock(), true)
+	var n int64
+	for i := range parts {
+		n += parts[i].Items
+	}
+	return n <= smallContainer
+}
+
+// utilization fills in which index patterns the query uses or lacks, if the client asks.
+func (c *call) utilization(k *container, scope engine.Scope, q engine.Query, out *page) error {
+	first, second := isTrue(c.r.Header.Get("X-Ms-Cosmos-Populateindexmetrics")), isTrue(c.r.Header.Get("X-Ms-Cosmos-Populateindexmetrics-V2"))
+	if !first && !second {
+		return nil
+	}
+	q.Continue = ""
+	plan, err := k.items.Explain(c.ctx, scope, q)
+	if err != nil {
+		return err
+	}
+	potential := []map[string]string{}
+	for _, pattern := range plan.Suggest {
+		potential = append(potential, map[string]string{"IndexSpec": pattern})
+	}
+	none := []map[string]string{}
+	text, err := json.Marshal(map[string]any{
+		"UtilizedIndexes":  map[string]any{"SingleIndexes": none, "CompositeIndexes": none},
+		"PotentialIndexes": map[string]any{"SingleIndexes": potential, "CompositeIndexes": none},
+		"Method":           plan.Method,
+	})
+	if out.utilized = string(text); first {
+		out.utilized = base64.StdEncoding.EncodeToString(text)
+	}
+	return err
+}
+
+// metricsText returns query metrics in the form of the protocol.
+func metricsText(millis float64, read, results int64, bytes int64) string {
+	return fmt.Sprintf("totalExecutionTimeInMs=%.2f;queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;"+
+		"queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs=%.2f;indexLookupTimeInMs=0.00;"+
+		"instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;"+
+		"retrievedDocumentCount=%d;retrievedDocumentSize=%d;outputDocumentCount=%d;outputDocumentSize=0;writeOutputTimeInMs=0.00;"+
+		"indexUtilizationRatio=1.00", millis, millis, read, bytes, results)
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestQueryPages: pages follow each other without a gap, in the order of creation, and a
+// full page without an order says that there may be another one.
+func TestQueryPages(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	var made []string
+	for i := range 10 {
+		for _, key := range []string{"a", "b"} {
+			id := fmt.Sprint(key, i)
+			made = append(made, id)
+			s.do(201, "POST", docs, fmt.Sprintf(`{"id":%q,"pk":%q,"n":%d}`, id, key, 100-i), pk, fmt.Sprintf(`[%q]`, key))
+		}
+	}
+	five := []string{"x-ms-max-item-count", "5"}
+	one := append(five, pk, `["a"]`)
+	all, pages := s.query(docs, "SELECT * FROM c", five...)
+	if got := ids(t, all); !slices.Equal(got, made) || !slices.Equal(pages, []int{5, 5, 5, 5, 0}) {
+		t.Errorf("%v in pages %v", got, pages)
+	}
+	for _, tc := range []struct {
+		text  string
+		head  []string
+		want  int
+		pages []int
+	}{
+		{"SELECT * FROM c ORDER BY c.n", one, 10, []int{5, 5}},
+		{"SELECT * FROM c WHERE c.pk = 'a' ORDER BY c.n", five, 10, []int{5, 5}},
+		{"SELECT TOP 7 * FROM c", one, 7, []int{5, 2}},
+		{"SELECT TOP 5 * FROM c", one, 5, []int{5}},
+		{"SELECT * FROM c ORDER BY c.n OFFSET 3 LIMIT 6", one, 6, []int{5, 1}},
+		{"SELECT VALUE c.id FROM c WHERE c.n > 97", five, 6, []int{5, 1}},
+		{"SELECT VALUE COUNT(1) FROM c", one, 1, []int{1}},
+		{"SELECT * FROM c WHERE c.n = 7", five, 0, []int{0}},
+	} {
+		got, pages := s.query(docs, tc.text, tc.head...)
+		if len(got) != tc.want || !slices.Equal(pages, tc.pages) {
+			t.Errorf("%s: %d results in pages %v, want %d in %v", tc.text, len(got), pages, tc.want, tc.pages)
+		}
+	}
+}
+
+// ask sends a query and checks the status.
+func (s *server) ask(want int, path, text string, head ...string) *reply {
+	s.t.Helper()
+	body, _ := json.Marshal(map[string]any{"query": text})
+	return s.do(want, "POST", path, string(body), append([]string{"x-ms-documentdb-query", "True"}, head...)...)
+}
+
+// TestRefusedQueries: what the service leaves to its clients is refused as the service
+// does, unless the gateway is liberal, and queries that are none are answered 400.
+func TestRefusedQueries(t *testing.T) {
+	crosses := []string{"x-ms-documentdb-query-enablecrosspartition", "True"}
+	s, liberal := start(t, nil), start(t, &Options{LiberalQueries: true})
+	docs := s.items()
+	liberal.items()
+	for _, text := range []string{"SELECT * FROM c ORDER BY c.id", "SELECT VALUE COUNT(1) FROM c", "SELECT DISTINCT c.n FROM c", "SELECT TOP 1 * FROM c",
+		"SELECT c.n, COUNT(1) FROM c GROUP BY c.n", "SELECT * FROM c OFFSET 1 LIMIT 1"} {
+		r := s.ask(400, docs, text, crosses...)
+		if r.sub() != "1004" || !strings.Contains(string(r.body), "cross partition query can not be directly served by the gateway") {
+			t.Errorf("%s: %s %s", text, r.sub(), r.body)
+		}
+		liberal.ask(200, docs, text, crosses...)
+		s.ask(200, docs, text, pk, `["a"]`)
+	}
+	if r := s.ask(400, docs, "SELECT * FROM c"); !strings.Contains(string(r.body), "enablecrosspartition") {
+		t.Errorf("%s", r.body)
+	}
+	for _, text := range []string{"SELECT", "SELECT * FROM c WHERE", "DROP TABLE c", strings.Repeat("(", 1_000_00), "SELECT * FROM c WHERE " + strings.Repeat("NOT ", 100_000) + "true"} {
+		s.ask(400, docs, text, crosses...)
+	}
+	for _, body := range []string{"", "x", "{}", `{"query":7}`, `{"query":"SELECT * FROM c","parameters":[{"name":"n","value":1}]}`} {
+		s.do(400, "POST", docs, body, append(crosses, "x-ms-documentdb-query", "True")...)
+	}
+	s.ask(400, docs, "SELECT * FROM c", append(crosses, "x-ms-continuation", "garbage")...)
+	s.ask(400, docs, "SELECT * FROM c", append(crosses, "x-ms-max-item-count", "0")...)
+}

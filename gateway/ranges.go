@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// topology is what is known of the physical partitions of a container.
+type topology struct {
+	mu    sync.Mutex
+	read  time.Time
+	parts []engine.PartitionStats
+	etag  string
+}
+
+// topologyAge is how old a topology may be where an old one does no harm.
+const topologyAge = time.Second
+
+// ranges returns the physical partitions in key-space order, and an etag that changes
+// when they do. It may be topologyAge old if old is set.
+func (k *container) ranges(now time.Time, old bool) ([]engine.PartitionStats, string) {
+	t := k.topology
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if since := now.Sub(t.read); old && t.parts != nil && since >= 0 && since < topologyAge {
+		return t.parts, t.etag
+	}
+	t.parts, t.read = k.items.Partitions(), now
+	h := fnv.New64a()
+	for i := range t.parts {
+		h.Write(strconv.AppendUint(nil, uint64(t.parts[i].ID), 10))
+		h.Write([]byte(t.parts[i].Max))
+	}
+	t.etag = `"` + hex.EncodeToString(h.Sum(nil)) + `"`
+	return t.parts, t.etag
+}
+
+// rangeID returns the id of the physical partition that holds a key, as far as that is
+// known: it may have been replaced meanwhile.
+func (k *container) rangeID(now time.Time, key engine.PartitionKey) string {
+	parts, _ := k.ranges(now, true)
+	i := 0
+	if key.Valid() && len(parts) > 1 {
+		epk := key.EPK()
+		at := epk.String()
+		i, _ = slices.BinarySearchFunc(parts, at, func(p engine.PartitionStats, at string) int {
+			if p.Max <= at {
+				return -1
+			}
+			return 1
+		})
+		i = min(i, len(parts)-1)
+	}
+	if len(parts) == 0 {
+		return "0"
+	}
+	return strconv.FormatUint(uint64(parts[i].ID), 10)
+}
+
+// namedRange returns the physical partition that a request names by its id.
+func (k *container) namedRange(now time.Time, id string) (engine.PartitionStats, *failure) {
+	parts, _ := k.ranges(now, false)
+	for _, p := range parts {
+		if strconv.FormatUint(uint64(p.ID), 10) == id {
+			return p, nil
+		}
+	}
+	return engine.PartitionStats{}, failf(410, "the partition key range %q of container %q is gone: it was split or merged, or never was",
+		clip(id), k.record.Name).withSub(subRangeGone)
+}
+
+// ancestors returns, for each physical partition, all those that it descends from, as far
+// as the store remembers.
+func (k *container) ancestors(parts []engine.PartitionStats) map[engine.PartitionID][]string {
+	parents := map[engine.PartitionID][]engine.PartitionID{}
+	for _, past := range k.items.History() {
+		for _, child := range past.Children {
+			for _, parent := range past.Parents {
+				parents[child.ID] = append(parents[child.ID], parent.ID)
+			}
+		}
+	}
+	out := map[engine.PartitionID][]string{}
+	for i := range parts {
+		p := &parts[i]
+		if parents[p.ID] == nil {
+			parents[p.ID] = p.Parents
+		}
+		seen := map[engine.PartitionID]bool{}
+		var visit func(engine.PartitionID)
+		visit = func(id engine.PartitionID) {
+			for _, parent := range parents[id] {
+				if !seen[parent] {
+					seen[parent] = true
+					visit(parent)
+				}
+			}
+		}
+		visit(p.ID)
+		ids := make([]engine.PartitionID, 0, len(seen))
+		for id := range seen {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		texts := make([]string, len(ids))
+		for i, id := range ids {
+			texts[i] = strconv.FormatUint(uint64(id), 10)
+		}
+		out[p.ID] = texts
+	}
+	return out
+}
+
+// keyRange is a physical partition as clients see it.
+type keyRange struct {
+	ID         string   `json:"id"`
+	RID        string   `json:"_rid"`
+	Self       string   `json:"_self"`
+	ETag       string   `json:"_etag"`
+	Min        string   `json:"minInclusive"`
+	Max        string   `json:"maxExclusive"`
+	Prefix     int      `json:"ridPrefix"`
+	Fraction   float64  `json:"throughputFraction"`
+	Status     string   `json:"status"`
+	Parents    []string `json:"parents"`
+	Made       int64    `json:"_ts"`
+	LSN        uint64   `json:"lsn"`
+	OwnedByOld []string `json:"ownedArchivalPKRangeIds"`
+}
