@@ -324,6 +324,21 @@ func (g *Group) IsLeader() bool {
 	return g.failed == nil && g.node.BasicStatus().RaftState == raft.StateLeader
 }
 
+// View is what a replica knows of its group.
+type View struct {
+	Leader, Term uint64 // of Leader and Term
+	Leads        bool   // this replica takes itself for the leader
+}
+
+// View returns what the replica knows now.
+func (g *Group) View() View {
+	if g.failed != nil {
+		return View{}
+	}
+	s := g.node.BasicStatus()
+	return View{Leader: s.Lead, Term: s.HardState.GetTerm(), Leads: s.RaftState == raft.StateLeader}
+}
+
 // Applied returns the newest entry that this replica has applied since it was opened, or the
 // base of its log.
 func (g *Group) Applied() uint64 { return g.state.applied }

@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/partmap"
+)
+
+const three = `{"nodes":[{"id":1,"address":"a:1"},{"id":2,"address":"b:1"},{"id":3,"address":"c:1"},{"id":9,"address":"d:1"}],
+	"containers":[{"name":"orders","partition_key":["/tenant"],"partitions":8},{"name":"small","partition_key":["/k"],"partitions":1}]}`
+
+// TestGroups: the groups of a container tile the key space, each with three nodes, and each
+// node is preferred by as many as any other.
+func TestGroups(t *testing.T) {
+	c, err := Decode([]byte(three))
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := c.Groups()
+	if len(groups) != 9 {
+		t.Fatalf("%d groups", len(groups))
+	}
+	ids, first := make(map[uint64]bool), make(map[uint64]int)
+	at := partmap.MinEPK()
+	for _, g := range groups[:8] {
+		if g.Range.Min.Compare(&at) != 0 || g.Range.Empty() || len(g.Replicas) != 3 {
+			t.Errorf("%+v after %v", g, at)
+		}
+		at = g.Range.Max
+		ids[g.ID] = true
+		first[g.Replicas[0]]++
+	}
+	if end := partmap.MaxEPK(); at.Compare(&end) != 0 || groups[8].Range.Max.Compare(&end) != 0 {
+		t.Errorf("the end is %v", at)
+	}
+	if len(ids) != 8 || ids[groups[8].ID] || len(first) != 4 || first[9] != 2 {
+		t.Errorf("ids %v, preferred %v", ids, first)
+	}
+	if n := c.Node(9); n == nil || n.Address != "d:1" || c.Node(4) != nil {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestRefused: what is wrong with a description is said.
+func TestRefused(t *testing.T) {
+	for holds, text := range map[string]string{
+		"0 nodes":             `{}`,
+		"unknown field":       `{"node":[]}`,
+		"ids are from 1":      `{"nodes":[{"address":"a:1"}]}`,
+		"not host:port":       `{"nodes":[{"id":1,"address":"a"}]}`,
+		"addresses differ":    `{"nodes":[{"id":1,"address":"a:1"},{"id":2,"address":"a:1"}]}`,
+		"4 replicas on 1":     `{"nodes":[{"id":1,"address":"a:1"}],"replicas":4}`,
+		"two containers":      strings.Replace(three, "small", "orders", 1),
+		"1 to 10000 partitio": strings.Replace(three, `"partitions":8`, `"partitions":0`, 1),
+	} {
+		if _, err := Decode([]byte(text)); !errors.Is(err, ErrDescription) || !strings.Contains(err.Error(), holds) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

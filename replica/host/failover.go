@@ -1,0 +1,146 @@
+package host
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cleavestore/cleave/wal"
+)
+
+const (
+	// orphanTicks is how long a replica looks for a new leader by itself before it leaves that
+	// to Raft's timeouts, and retryTicks how long it waits between two tries. A first try is
+	// made after forgetTime, when the others have noticed too.
+	orphanTicks, retryTicks = 20, 4
+	forgetTime              = 20 * time.Millisecond
+	// steadyTime is how long a node must have been connected before it is given leaderships,
+	// and balanceTicks how long a group waits between two tries to give its away. It looks
+	// whether it can every lookTicks: not in step with what Raft does at its timeouts.
+	steadyTime   = 3 * time.Second
+	balanceTicks = 100
+	lookTicks    = 7
+	// mostLacking is how many entries the preferred leader may lack.
+	mostLacking = 64
+)
+
+func isStalled(err error) bool { return errors.Is(err, wal.ErrStalled) }
+
+// Connected implements transport.Handler.
+func (h *Host) Connected(node uint64) {
+	h.peers.Lock()
+	defer h.peers.Unlock()
+	h.peers.since[node] = time.Now()
+}
+
+// Disconnected implements transport.Handler.
+func (h *Host) Disconnected(node uint64) {
+	h.peers.Lock()
+	delete(h.peers.since, node)
+	h.peers.Unlock()
+	if h.closing.Load() {
+		return
+	}
+	for _, r := range h.ordered {
+		r.do(func() {
+			if r.g != nil && r.g.IsLeader() && slices.Contains(r.def.Replicas, node) {
+				r.check(r.g.ReportUnreachable(node))
+			}
+		})
+	}
+	time.AfterFunc(ReconnectTime, func() {
+		if h.connectedFor(node) > 0 || h.closing.Load() {
+			return
+		}
+		for _, r := range h.ordered {
+			if r.status.leader.Load() == node {
+				r.do(func() { r.lost(node) })
+			}
+		}
+	})
+}
+
+// connectedFor returns how long there has been a connection with a node, 0 if there is none.
+func (h *Host) connectedFor(node uint64) time.Duration {
+	h.peers.Lock()
+	defer h.peers.Unlock()
+	since, found := h.peers.since[node]
+	if !found {
+		return 0
+	}
+	return max(time.Since(since), 1)
+}
+
+// lost is called when the node of the leader is gone.
+func (r *replica) lost(node uint64) {
+	if r.g == nil || r.g.Leader() != node {
+		return
+	}
+	if r.check(r.g.ForgetLeader()); r.g == nil {
+		return
+	}
+	// The others have noticed it too. They do not ask all at once.
+	rank := 0
+	for _, o := range r.def.Replicas {
+		if o == r.h.cfg.Node {
+			break
+		}
+		if o != node && r.h.connectedFor(o) > 0 {
+			rank++
+		}
+	}
+	r.orphan, r.wait = orphanTicks, retryTicks
+	if rank > 0 {
+		r.wait = retryTicks / 2 // between the tries of the first one
+		return
+	}
+	time.AfterFunc(forgetTime, func() {
+		r.do(func() {
+			if r.g != nil && r.orphan > 0 && r.g.Leader() == 0 {
+				r.check(r.g.Campaign())
+			}
+		})
+	})
+}
+
+// seekLeader is called at each tick.
+func (r *replica) seekLeader() {
+	if r.orphan == 0 || r.g == nil {
+		return
+	}
+	r.orphan--
+	switch {
+	case r.g.Leader() != 0:
+		r.orphan = 0
+	case r.wait > 0:
+		r.wait--
+	default:
+		r.wait = retryTicks
+		r.check(r.g.Campaign())
+	}
+}
+
+// prefer hands over to the preferred leader, if that is there and has nearly everything.
+func (r *replica) prefer() {
+	first := r.def.Replicas[0]
+	if r.g == nil || r.balance > 0 || first == r.h.cfg.Node || r.h.closing.Load() || !r.status.leading.Load() || r.h.connectedFor(first) < steadyTime {
+		return
+	}
+	r.balance = lookTicks
+	if to, lacks := r.g.Successor(func(o uint64) bool { return o == first }); to != 0 && lacks <= mostLacking {
+		r.balance = balanceTicks
+		r.check(r.g.TransferLeader(to))
+	}
+}
+
+// handOver hands over to whoever can lead best.
+func (r *replica) handOver() {
+	if r.g == nil || !r.g.IsLeader() {
+		return
+	}
+	to, _ := r.g.Successor(func(o uint64) bool { return r.h.connectedFor(o) > 0 })
+	if to != 0 {
+		r.balance = balanceTicks
+		r.check(r.g.TransferLeader(to))
+	}
+}

@@ -1,0 +1,487 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/raftlog"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// Errors, for errors.Is. Outcomes have those of package group.
+var (
+	// ErrClosed says that the host is closed.
+	ErrClosed = errors.New("node is closed")
+	// ErrNoGroup says that this node has no replica of the group.
+	ErrNoGroup = errors.New("node has no replica of the group")
+	// ErrIdentity says that a directory is not that of this node.
+	ErrIdentity = errors.New("directory is not that of the node")
+)
+
+const (
+	// ReconnectTime is how long a node may be without connection before its groups get another
+	// leader.
+	ReconnectTime = 200 * time.Millisecond
+	// StallTime is how long a sync of the Raft log may take before the node hands over.
+	StallTime = time.Second
+	// closeTime bounds how long Close waits for others to take over.
+	closeTime = 2 * time.Second
+
+	electionTicks, heartbeatTicks = 10, 3
+	window                        = 20_000 // entries for which a group remembers a command
+	defaultKeep                   = 10_000 // entries of the log, for followers that are behind
+	keepBytes                     = 64 << 20
+	truncateBytes                 = 64 << 20 // that all logs grow between truncations
+	logMemory                     = 256 << 20
+	maxLogMemory                  = 4 << 20 // of one group
+)
+
+// Network is what a host needs of package transport.
+type Network interface {
+	Send(node, group uint64, m *pb.Message) bool
+	SendSnapshot(ctx context.Context, node, group, from, to uint64, write func(io.Writer) (*pb.Message, error)) error
+	Peers() []transport.PeerStatus
+	Close()
+}
+
+// Config says what a Host is made of.
+type Config struct {
+	Node    uint64
+	Cluster *cluster.Cluster
+	// Dir has the node's files: node.json, store, raft, incoming.
+	Dir string
+	// Network starts the connections, which give what comes to the handler.
+	Network func(transport.Handler) (Network, error)
+	// Client serves the connection of a client until it returns.
+	Client func(ctx context.Context, h *Host, c *transport.Conn)
+	// Engine are the options of the store. Nil: the defaults.
+	Engine *engine.Options
+	// Tick is the interval of the groups' clocks; an election takes 10 to 20 of them. 0: 100 ms.
+	Tick time.Duration
+	// Workers is how many goroutines serve the groups. 0: one for each processor, and one more.
+	Workers int
+	// SnapshotBytesPerSecond bounds what a snapshot sends. 0: 64 MiB.
+	SnapshotBytesPerSecond int
+	Logger                 *slog.Logger // nil: silent
+
+	// fs replaces, in tests, the file system of all but the store.
+	fs vfs.FS
+	// keepEntries lowers, in tests, how many entries logs keep for followers that are behind.
+	keepEntries uint64
+}
+
+// Host runs the replicas of a node. Its methods are safe for concurrent use.
+type Host struct {
+	cfg      Config
+	fs       vfs.FS
+	db       *engine.DB
+	log      *raftlog.Store
+	net      Network
+	replicas map[uint64]*replica
+	ordered  []*replica
+	queue    chan *replica
+	sync     syncer
+	ctx      context.Context
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup // goroutines that end when ctx does
+	workers  sync.WaitGroup
+	ready    chan struct{} // closed when net is set
+	stop     chan struct{} // ends the workers
+	closing  atomic.Bool
+	failed   chan struct{} // closed when the Raft log has failed
+	failure  atomic.Pointer[error]
+	ticks    atomic.Int64
+	began    time.Time
+
+	peers struct {
+		sync.Mutex
+		since map[uint64]time.Time // when each node that is connected was connected
+	}
+	sending, receiving chan struct{} // one snapshot at a time
+	spools             atomic.Uint64
+}
+
+// identity is what node.json has.
+type identity struct {
+	Format int    `json:"format"`
+	Node   uint64 `json:"node"`
+	// Started says that the node has had a Raft log.
+	Started bool `json:"started"`
+}
+
+const (
+	identityName  = "node.json"
+	identityTemp  = "node.json.tmp"
+	logDir        = "raft"
+	storeDir      = "store"
+	incomingDir   = "incoming"
+	identityBytes = 1 << 16
+)
+
+// Init makes the directory of a node that has never been started.
+func Init(dir string, node uint64) error {
+	fs, err := vfs.CreateRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer closeFS(fs)
+	return initOn(fs, node)
+}
+
+func initOn(fs vfs.FS, node uint64) error {
+	if _, err := vfs.ReadFile(fs, identityName, identityBytes); err == nil {
+		return fmt.Errorf("%s: %w", fs.Path(identityName), fault.ErrExists)
+	} else if !errors.Is(err, fault.ErrMissing) {
+		return err
+	}
+	return writeIdentity(fs, identity{Format: 1, Node: node})
+}
+
+func writeIdentity(fs vfs.FS, id identity) error {
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(fs, identityTemp, identityName, append(b, '\n'))
+}
+
+func closeFS(fs vfs.FS) {
+	if c, ok := fs.(io.Closer); ok {
+		c.Close()
+	}
+}
+
+// Open starts a node. Errors: ErrIdentity; raftlog.ErrLost and group.ErrBehind, after which
+// the node must not come back under its id; those of the store, of the log and of Network.
+func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
+	if cfg.Tick == 0 {
+		cfg.Tick = 100 * time.Millisecond
+	}
+	if cfg.Workers == 0 {
+		cfg.Workers = runtime.GOMAXPROCS(0) + 1
+	}
+	if cfg.SnapshotBytesPerSecond == 0 {
+		cfg.SnapshotBytesPerSecond = 64 << 20
+	}
+	if cfg.keepEntries == 0 {
+		cfg.keepEntries = defaultKeep
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Host{
+		cfg: cfg, fs: cfg.fs, replicas: make(map[uint64]*replica), ready: make(chan struct{}), stop: make(chan struct{}), failed: make(chan struct{}),
+		sending: make(chan struct{}, 1), receiving: make(chan struct{}, 1), began: time.Now(),
+	}
+	h.peers.since = make(map[uint64]time.Time)
+	h.sync.init()
+	if h.fs == nil {
+		if h.fs, err = vfs.CreateRoot(cfg.Dir); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			h.closeStores()
+		}
+	}()
+	if err = h.openStores(ctx); err != nil {
+		if errors.Is(err, raftlog.ErrLost) || errors.Is(err, group.ErrBehind) {
+			err = fmt.Errorf("%w. Node %d may have promised what it does not know any more, so it must not come back: give the machine a new node id and an empty directory", err, cfg.Node)
+		}
+		return nil, err
+	}
+	h.queue = make(chan *replica, len(h.ordered))
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	// What comes before the workers run waits in the queue.
+	if h.net, err = cfg.Network(h); err != nil {
+		return nil, err
+	}
+	close(h.ready)
+	for range cfg.Workers {
+		h.workers.Go(func() { h.work(h.stop) })
+	}
+	h.tasks.Go(h.syncLoop)
+	h.tasks.Go(h.tickLoop)
+	h.tasks.Go(h.janitor)
+	return h, nil
+}
+
+// openStores opens the store, the log and the groups.
+func (h *Host) openStores(ctx context.Context) error {
+	b, err := vfs.ReadFile(h.fs, identityName, identityBytes)
+	if errors.Is(err, fault.ErrMissing) {
+		return fmt.Errorf("%s: %w %d: it was not made for a node, or its content is lost. After a loss a node needs a new id", h.fs.Path(identityName), ErrIdentity, h.cfg.Node)
+	} else if err != nil {
+		return err
+	}
+	var id identity
+	if err = json.Unmarshal(b, &id); err != nil || id.Format != 1 || id.Node != h.cfg.Node {
+		return fmt.Errorf("%s: %w %d: it says %.200q", h.fs.Path(identityName), ErrIdentity, h.cfg.Node, b)
+	}
+	mine := h.mine()
+	h.log, err = raftlog.Open(ctx, h.fs, logDir, raftlog.Options{
+		Fresh: !id.Started, MemoryBytes: max(64<<10, min(maxLogMemory, logMemory/int64(max(len(mine), 1)))),
+	})
+	if err != nil {
+		return err
+	}
+	o := engine.Options{}
+	if h.cfg.Engine != nil {
+		o = *h.cfg.Engine
+	}
+	o.MaxPartitionBytes = -1
+	if h.db, err = engine.Open(ctx, filepath.Join(h.cfg.Dir, storeDir), &o); err != nil {
+		return err
+	}
+	for i := range h.cfg.Cluster.Containers {
+		t := &h.cfg.Cluster.Containers[i]
+		if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
+			return fmt.Errorf("container %q: %w", t.Name, err)
+		}
+	}
+	if err = h.clearIncoming(); err != nil {
+		return err
+	}
+	// The manifest of the log names each group that this node has ever had, so a group that
+	// it does not name is new here.
+	for _, g := range mine {
+		if h.log.Group(g.ID) == nil {
+			if _, err = h.log.Create(g.ID, h.cfg.Node, group.FirstBase(g.Replicas, window)); err != nil {
+				return err
+			}
+		}
+	}
+	if !id.Started {
+		id.Started = true
+		if err = writeIdentity(h.fs, id); err != nil {
+			return err
+		}
+	}
+	for _, g := range mine {
+		r, err := h.openReplica(ctx, g)
+		if err != nil {
+			return err
+		}
+		h.replicas[g.ID], h.ordered = r, append(h.ordered, r)
+	}
+	return nil
+}
+
+// mine returns the groups of which this node has a replica.
+func (h *Host) mine() (out []cluster.Group) {
+	for _, g := range h.cfg.Cluster.Groups() {
+		for _, node := range g.Replicas {
+			if node == h.cfg.Node {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+func (h *Host) clearIncoming() error {
+	if err := vfs.MkdirSync(h.fs, incomingDir); err != nil {
+		return err
+	}
+	names, err := h.fs.List(incomingDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := h.fs.Remove(path.Join(incomingDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Host) closeStores() error {
+	var errs []error
+	if h.log != nil {
+		errs = append(errs, h.log.Close())
+	}
+	if h.db != nil {
+		errs = append(errs, h.db.Close())
+	}
+	if h.fs != nil && h.cfg.fs == nil {
+		closeFS(h.fs)
+	}
+	return errors.Join(errs...)
+}
+
+// Close hands leaderships over, for at most two seconds, and closes the node. What was
+// proposed and not answered gets group.ErrUnknown.
+func (h *Host) Close() error {
+	if h.closing.Swap(true) {
+		return ErrClosed
+	}
+	for end := time.Now().Add(closeTime); time.Now().Before(end) && h.leads() && h.failure.Load() == nil; {
+		for _, r := range h.ordered {
+			r.do(r.handOver)
+		}
+		time.Sleep(h.cfg.Tick / 4)
+	}
+	h.net.Close()
+	h.halt()
+	for _, r := range h.ordered {
+		r.close()
+	}
+	return h.closeStores()
+}
+
+// halt ends the goroutines.
+func (h *Host) halt() {
+	h.closing.Store(true)
+	h.cancel()
+	h.sync.close()
+	h.tasks.Wait()
+	close(h.stop)
+	h.workers.Wait()
+}
+
+// leads reports whether a replica here leads, and another could.
+func (h *Host) leads() bool {
+	for _, r := range h.ordered {
+		if r.status.leading.Load() && len(r.def.Replicas) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Failed is closed when the Raft log has failed: nothing more can be made durable. Close the
+// host and start the node again; Failure says why.
+func (h *Host) Failed() <-chan struct{} { return h.failed }
+
+// Failure returns why the Raft log has failed, nil if it has not.
+func (h *Host) Failure() error {
+	if e := h.failure.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// DB returns the store. Its containers are read like any others, without a promise that a
+// read is linearizable: see Confirm.
+func (h *Host) DB() *engine.DB { return h.db }
+
+// Cluster returns the description of the cluster.
+func (h *Host) Cluster() *cluster.Cluster { return h.cfg.Cluster }
+
+// Node returns the id of this node.
+func (h *Host) Node() uint64 { return h.cfg.Node }
+
+// Propose proposes a command to a group. done is called once with the outcome, by another
+// goroutine or this one; it must not wait.
+func (h *Host) Propose(id uint64, c *command.Command, done func(group.Outcome)) {
+	r := h.replicas[id]
+	if r == nil {
+		done(group.Outcome{ID: c.ID, Err: ErrNoGroup})
+		return
+	}
+	if !r.propose(c, done) {
+		done(group.Outcome{ID: c.ID, Err: group.ErrBusy})
+	}
+}
+
+// Confirm begins a linearizable read: when done is called with nil, the partition here has
+// everything that was acknowledged before the call of Confirm. It must not wait. While there
+// is no leader, done is not called.
+func (h *Host) Confirm(id uint64, done func(error)) {
+	r := h.replicas[id]
+	if r == nil {
+		done(ErrNoGroup)
+		return
+	}
+	if !r.confirm(done) {
+		done(group.ErrBusy)
+	}
+}
+
+// Leader returns the node that leads a group, as far as this one knows, 0 if it knows none,
+// and the newest entry that was applied here.
+func (h *Host) Leader(id uint64) (node, applied uint64) {
+	r := h.replicas[id]
+	if r == nil {
+		return 0, 0
+	}
+	return r.status.leader.Load(), r.status.applied.Load()
+}
+
+// Message implements transport.Handler.
+func (h *Host) Message(_, id uint64, m *pb.Message) {
+	if r := h.replicas[id]; r != nil && m.GetTo() == h.cfg.Node {
+		r.message(m)
+	}
+}
+
+// Client implements transport.Handler.
+func (h *Host) Client(ctx context.Context, c *transport.Conn) {
+	<-h.ready
+	if h.cfg.Client != nil {
+		h.cfg.Client(ctx, h, c)
+	}
+}
+
+// work serves groups until stop is closed.
+func (h *Host) work(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case r := <-h.queue:
+			r.run()
+		}
+	}
+}
+
+// tickLoop tells all groups that time passes, and watches the disk.
+func (h *Host) tickLoop() {
+	t := time.NewTicker(h.cfg.Tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-t.C:
+		}
+		n := h.ticks.Add(1)
+		stalled := h.sync.stalled()
+		for _, r := range h.ordered {
+			r.tick()
+		}
+		if stalled && n%(electionTicks/2) == 0 {
+			h.cfg.Logger.Warn("a sync of the Raft log takes long: leaderships are handed over", "node", h.cfg.Node)
+			for _, r := range h.ordered {
+				r.do(r.handOver)
+			}
+		}
+	}
+}
+
+// fail notes that nothing more can be made durable.
+func (h *Host) fail(err error) {
+	if h.failure.CompareAndSwap(nil, &err) {
+		h.cfg.Logger.Error("the Raft log has failed", "node", h.cfg.Node, "err", err)
+		close(h.failed)
+	}
+}

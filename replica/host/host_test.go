@@ -1,0 +1,442 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/testenv"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/internal/memnet"
+	"github.com/cleavestore/cleave/replica/raftlog"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// rig is a cluster in a bubble: real hosts and stores on disks and a network in memory.
+type rig struct {
+	t       testing.TB
+	net     memnet.Network
+	cluster *cluster.Cluster
+	creds   map[uint64]*transport.Credentials
+	disks   map[uint64]*vfs.Mem // without the stores
+	stores  map[uint64]*vfs.Mem
+	faulty  map[uint64]*vfs.Faulty
+	hosts   map[uint64]*Host
+	all     []*Host
+	acked   map[string]int // newest number of each item that was acknowledged
+	number  int
+}
+
+func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
+
+// newRig starts a cluster of three nodes.
+func newRig(t testing.TB, partitions int) *rig {
+	t.Helper()
+	r := &rig{t: t, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int)}
+	r.cluster = &cluster.Cluster{Containers: []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: partitions}}}
+	dir := t.TempDir()
+	a, err := transport.NewAuthority(dir, time.Now())
+	must(t, err)
+	for id := uint64(1); id <= 3; id++ {
+		d := filepath.Join(dir, fmt.Sprint(id))
+		must(t, os.Mkdir(d, 0o700))
+		must(t, a.IssueNode(d, id, time.Now()))
+		r.creds[id], err = transport.LoadCredentials(d)
+		must(t, err)
+		r.cluster.Nodes = append(r.cluster.Nodes, cluster.Node{ID: id, Address: address(id)})
+		r.disks[id], r.stores[id] = vfs.NewMem(), vfs.NewMem()
+		must(t, initOn(r.disks[id], id))
+	}
+	t.Cleanup(func() {
+		for _, h := range r.all {
+			if !h.closing.Load() {
+				r.end(h)
+			}
+		}
+	})
+	for id := uint64(1); id <= 3; id++ {
+		must(t, r.start(id))
+	}
+	return r
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts a node on its disk.
+func (r *rig) start(id uint64) error {
+	disk, store := vfs.NewFaulty(r.disks[id]), r.stores[id]
+	r.faulty[id] = disk
+	begun := time.Now()
+	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10}
+	testenv.Put(o, &testenv.Env{
+		FS: func() vfs.FS { return store }, Clock: time.Now, Steady: func() time.Duration { return time.Since(begun) }, Pause: func(time.Duration) {},
+		Opened: func(testenv.Store) func() { return func() {} }, Watch: func(testenv.Store, string) func() func() { return nil },
+	})
+	peers := make(map[uint64]string)
+	for _, n := range r.cluster.Nodes {
+		if n.ID != id {
+			peers[n.ID] = n.Address
+		}
+	}
+	h, err := Open(context.Background(), Config{
+		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: 1,
+		Network: func(handler transport.Handler) (Network, error) {
+			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
+		},
+	})
+	if err == nil {
+		r.hosts[id], r.all = h, append(r.all, h)
+	}
+	return err
+}
+
+// kill ends a node as kill -9 does: what it has not written is lost, nobody is told.
+func (r *rig) kill(id uint64) {
+	r.net.Kill(address(id))
+	image, store := r.disks[id].Kill(), r.stores[id].Kill()
+	h := r.hosts[id]
+	delete(r.hosts, id)
+	r.end(h)
+	r.disks[id], r.stores[id] = image, store
+}
+
+// end ends a host without a word to anybody.
+func (r *rig) end(h *Host) {
+	h.closing.Store(true)
+	h.net.Close()
+	h.halt()
+	for _, p := range h.ordered {
+		p.close()
+	}
+	_ = h.closeStores() // of a disk that nobody sees any more
+}
+
+func (r *rig) close() {
+	for _, h := range r.hosts {
+		if err := h.Close(); err != nil {
+			r.t.Errorf("node %d: %v", h.Node(), err)
+		}
+	}
+}
+
+// groupOf returns the group of a key.
+func (r *rig) groupOf(key engine.PartitionKey) uint64 {
+	epk := key.EPK()
+	for _, g := range r.cluster.Groups() {
+		if g.Range.Contains(&epk) {
+			return g.ID
+		}
+	}
+	return 0
+}
+
+// keyIn returns a partition key of the n-th group.
+func (r *rig) keyIn(n int) string {
+	want := r.cluster.Groups()[n].ID
+	for i := 0; ; i++ {
+		if k := fmt.Sprint("key", i); r.groupOf(engine.StringKey(k)) == want {
+			return k
+		}
+	}
+}
+
+// leader returns the host that leads a group, nil if none does.
+func (r *rig) leader(id uint64) *Host {
+	for _, h := range r.hosts {
+		if h.replicas[id].status.leading.Load() {
+			return h
+		}
+	}
+	return nil
+}
+
+// put writes an item until it is acknowledged, for at most some time.
+func (r *rig) put(key string, most time.Duration) {
+	r.t.Helper()
+	r.number++
+	id := r.groupOf(engine.StringKey(key))
+	c := command.Command{Batches: []command.Batch{{Key: engine.StringKey(key), Operations: []command.Operation{
+		{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"i","k":%q,"n":%d}`, key, r.number)},
+	}}}}
+	rand.Read(c.ID[:])
+	var last error
+	for begun := time.Now(); time.Since(begun) < most; {
+		h := r.leader(id)
+		if h == nil {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		if c.After == 0 {
+			_, c.After = h.Leader(id)
+		}
+		done := make(chan group.Outcome, 1)
+		again := c
+		h.Propose(id, &again, func(o group.Outcome) { done <- o })
+		o := <-done
+		if o.Err == nil {
+			if !o.Duplicate && o.Results[0].Err != nil {
+				r.t.Fatalf("%+v", o)
+			}
+			r.acked[key] = r.number
+			return
+		}
+		last = o.Err
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Fatalf("%s was not written in %v: %v", key, most, last)
+}
+
+// check reads every acknowledged write at every node, linearizably.
+func (r *rig) check() {
+	r.t.Helper()
+	for node, h := range r.hosts {
+		c, err := h.DB().Container("items")
+		must(r.t, err)
+		for key, n := range r.acked {
+			done := make(chan error, 1)
+			h.Confirm(r.groupOf(engine.StringKey(key)), func(err error) { done <- err })
+			select {
+			case err := <-done:
+				must(r.t, err)
+			case <-time.After(30 * time.Second):
+				r.t.Fatalf("node %d: a read of %s is not confirmed", node, key)
+			}
+			it, err := c.Read(context.Background(), engine.StringKey(key), "i")
+			if want := fmt.Sprintf(`{"id":"i","k":%q,"n":%d}`, key, n); err != nil || string(it.Body) != want {
+				r.t.Errorf("node %d: %s is %s, %v, want %s", node, key, it.Body, err, want)
+			}
+		}
+	}
+}
+
+// steady waits until each group is led by its preferred node.
+func (r *rig) steady() {
+	r.t.Helper()
+	for range 600 {
+		missing := 0
+		for _, g := range r.cluster.Groups() {
+			if h := r.leader(g.ID); h == nil || h.Node() != g.Replicas[0] {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	r.t.Fatal("leaders have not come to their nodes")
+}
+
+// TestWritesAndReads: writes to all groups are seen by reads at all nodes, also after a restart
+// of all, and each group comes to its preferred leader.
+func TestWritesAndReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 4)
+		for i := range 4 {
+			r.put(r.keyIn(i), 5*time.Second)
+		}
+		r.check()
+		r.steady()
+		for i := range 20 {
+			r.put(r.keyIn(i%4), time.Second)
+		}
+		r.check()
+		r.close()
+		for id := range r.hosts {
+			must(t, r.start(id))
+		}
+		r.put(r.keyIn(1), 5*time.Second)
+		r.check()
+		for _, h := range r.hosts {
+			s := h.Status()
+			if len(s.Groups) != 4 || s.Leaderless != 0 || len(s.Peers) != 2 || !s.Peers[0].Connected || s.Failure != "" {
+				t.Errorf("%+v", s)
+			}
+		}
+		r.close()
+	})
+}
+
+// TestKillOfLeader: all groups of a node that is killed write again within a second. The node
+// comes back and has everything.
+func TestKillOfLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 6)
+		r.steady()
+		for round := range uint64(3) {
+			for i := range 6 {
+				r.put(r.keyIn(i), 5*time.Second)
+			}
+			victim := round + 1
+			r.kill(victim)
+			begun := time.Now()
+			for i := range 6 {
+				r.put(r.keyIn(i), 5*time.Second)
+			}
+			if d := time.Since(begun); d > time.Second {
+				t.Errorf("node %d: writes again after %v", victim, d)
+			}
+			must(t, r.start(victim))
+			r.check()
+			r.steady()
+		}
+		r.close()
+	})
+}
+
+// TestBlackhole: a node that the others do not hear any more is replaced as the leader within
+// four seconds, though its connections are open.
+func TestBlackhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3)
+		r.steady()
+		first := r.hosts[1]
+		r.net.Blackhole(address(1), true)
+		begun := time.Now()
+		delete(r.hosts, 1) // it takes itself for the leader for a while
+		for i := range 3 {
+			r.put(r.keyIn(i), 4*time.Second)
+		}
+		if d := time.Since(begun); d > 4*time.Second {
+			t.Errorf("writes again after %v", d)
+		}
+		// What it answers from now on it must have asked the others for, so it answers nothing.
+		confirmed := make(chan error, 1)
+		first.Confirm(r.groupOf(engine.StringKey(r.keyIn(0))), func(err error) { confirmed <- err })
+		select {
+		case err := <-confirmed:
+			t.Errorf("a node that hears nobody confirms a read: %v", err)
+		case <-time.After(5 * time.Second):
+		}
+		r.net.Blackhole(address(1), false)
+		r.hosts[1] = first
+		r.check()
+		r.close()
+	})
+}
+
+// TestStalledDisk: a node whose Raft log takes long for a sync gives its leaderships away.
+func TestStalledDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3)
+		r.steady()
+		until := time.Now().Add(20 * time.Second)
+		r.faulty[1].SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpSync && strings.HasPrefix(c.Name, logDir+"/") {
+				time.Sleep(time.Until(until))
+			}
+			return nil
+		})
+		begun := time.Now()
+		for i := range 3 {
+			r.put(r.keyIn(i), 4*time.Second)
+		}
+		if d := time.Since(begun); d > 4*time.Second {
+			t.Errorf("writes again after %v", d)
+		}
+		time.Sleep(time.Until(until))
+		r.check()
+		r.close()
+	})
+}
+
+// TestPlannedClose: a node that is closed hands its groups over, and no write waits long.
+func TestPlannedClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 6)
+		r.steady()
+		leaving := r.hosts[1]
+		done := make(chan error)
+		go func() { done <- leaving.Close() }()
+		for i := range 60 {
+			r.put(r.keyIn(i%6), 200*time.Millisecond)
+		}
+		must(t, <-done)
+		if leaving.leads() {
+			t.Error("it still leads")
+		}
+		leaving.Propose(r.cluster.Groups()[0].ID, new(command.Command), func(o group.Outcome) {
+			if o.Err == nil {
+				t.Error("it takes proposals")
+			}
+		})
+		delete(r.hosts, 1)
+		r.check()
+		r.close()
+	})
+}
+
+// TestCatchUp: a node that was away while the others truncated their logs gets snapshots.
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3)
+		r.steady()
+		r.kill(3)
+		for i := range 30 {
+			r.put(r.keyIn(i%3), 5*time.Second)
+		}
+		time.Sleep(3 * time.Second) // until nobody waits for it any more
+		for _, h := range r.hosts {
+			must(t, h.truncate())
+		}
+		must(t, r.start(3))
+		r.check()
+		for _, p := range r.hosts[3].ordered {
+			if first := r.hosts[3].log.Group(p.def.ID).Base().Index; first <= group.Bootstrap {
+				t.Errorf("group %d: its log begins at %d, so it has got no snapshot", p.def.ID, first)
+			}
+		}
+		if names, err := r.disks[3].List(incomingDir); err != nil || len(names) > 0 {
+			t.Errorf("left: %v, %v", names, err)
+		}
+		r.close()
+	})
+}
+
+// TestLostLog: a node that has been started does not come back without its log, and a
+// directory without its mark is not a node's.
+func TestLostLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.put(r.keyIn(0), 5*time.Second)
+		r.kill(2)
+		disk := r.disks[2].Clone()
+		for _, name := range disk.Names() {
+			if strings.HasPrefix(name, logDir+"/") {
+				must(t, r.disks[2].Remove(name))
+			}
+		}
+		if err := r.start(2); !errors.Is(err, raftlog.ErrLost) || !strings.Contains(err.Error(), "new node id") {
+			t.Errorf("without a log: %v", err)
+		}
+		r.disks[2] = disk.Clone()
+		must(t, r.disks[2].Remove(identityName))
+		if err := r.start(2); !errors.Is(err, ErrIdentity) {
+			t.Errorf("without a mark: %v", err)
+		}
+		must(t, initOn(r.disks[2], 3))
+		if err := r.start(2); !errors.Is(err, ErrIdentity) {
+			t.Errorf("with the mark of another node: %v", err)
+		}
+		r.disks[2] = disk
+		must(t, r.start(2))
+		r.check()
+		r.close()
+	})
+}

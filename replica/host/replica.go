@@ -1,0 +1,470 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+)
+
+// replica is a replica of a group.
+type replica struct {
+	h   *Host
+	def cluster.Group
+
+	in struct {
+		sync.Mutex
+		batch
+		scheduled bool
+	}
+
+	// Of the worker that serves the group:
+	spare   batch
+	g       *group.Group // nil: it has failed
+	failure error
+	applies []*group.Apply
+	waiters map[command.ID]func(group.Outcome)
+	reads   reads
+	orphan  int // ticks for which it looks for a leader in the place of one that has died
+	wait    int // ticks until it asks to be elected
+	balance int // ticks until it may hand over to the preferred leader
+
+	status struct {
+		leading                             atomic.Bool
+		leader, term, applied, held, logged atomic.Uint64
+		failed                              atomic.Pointer[error]
+	}
+}
+
+// batch is what has come for a group.
+type batch struct {
+	ticks     int
+	messages  []*pb.Message
+	proposals []proposal
+	confirms  []func(error)
+	written   []written
+	calls     []call
+}
+
+type proposal struct {
+	c    *command.Command
+	done func(group.Outcome)
+}
+
+// written is an append that is durable.
+type written struct {
+	g *group.Group
+	a *group.Append
+}
+
+// call is something to be done with the group. after is called when what the group has to do
+// then is done; it may be nil.
+type call struct{ do, after func() }
+
+// reads are linearizable reads. One round is under way at a time; reads that come meanwhile
+// are of the next one.
+type reads struct {
+	waiting, round []func(error)
+	id             group.ReadID
+	age            int // ticks since the round was begun
+}
+
+const (
+	// maxInbox bounds what lies in an inbox of each kind.
+	maxInbox = 1 << 16
+	// mostTicks is how many ticks a group is told of at once: of a process that was stopped
+	// the clock does not race.
+	mostTicks = 2
+	// roundTicks is how long a round of reads waits for its confirmation.
+	roundTicks = 3
+	// reopenTime is how long a replica that has failed stays closed.
+	reopenTime = time.Second
+)
+
+func (h *Host) openReplica(ctx context.Context, def cluster.Group) (*replica, error) {
+	r := &replica{h: h, def: def, waiters: make(map[command.ID]func(group.Outcome))}
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	r.publish()
+	return r, nil
+}
+
+func (r *replica) open(ctx context.Context) (err error) {
+	c, err := r.h.db.Container(r.def.Container)
+	if err != nil {
+		return err
+	}
+	r.g, err = group.Open(ctx, group.Config{
+		Log: r.h.log.Group(r.def.ID), DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Now: time.Now,
+		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: r.h.cfg.keepEntries, KeepBytes: keepBytes,
+	})
+	return err
+}
+
+// put changes the inbox and has a worker look at it. False: add has refused.
+func (r *replica) put(add func(*batch) bool) bool {
+	r.in.Lock()
+	ok := add(&r.in.batch)
+	schedule := ok && !r.in.scheduled
+	if schedule {
+		r.in.scheduled = true
+	}
+	r.in.Unlock()
+	if schedule {
+		r.h.queue <- r // it has a place for each group
+	}
+	return ok
+}
+
+func (r *replica) message(m *pb.Message) {
+	r.put(func(b *batch) bool {
+		if len(b.messages) >= maxInbox {
+			return false // Raft repeats it
+		}
+		b.messages = append(b.messages, m)
+		return true
+	})
+}
+
+func (r *replica) propose(c *command.Command, done func(group.Outcome)) bool {
+	return r.put(func(b *batch) bool {
+		if len(b.proposals) >= maxInbox {
+			return false
+		}
+		b.proposals = append(b.proposals, proposal{c, done})
+		return true
+	})
+}
+
+func (r *replica) confirm(done func(error)) bool {
+	return r.put(func(b *batch) bool {
+		if len(b.confirms) >= maxInbox {
+			return false
+		}
+		b.confirms = append(b.confirms, done)
+		return true
+	})
+}
+
+func (r *replica) tick() {
+	r.put(func(b *batch) bool { b.ticks = min(b.ticks+1, mostTicks); return true })
+}
+
+// do has a worker call f.
+func (r *replica) do(f func()) { r.call(f, nil) }
+
+func (r *replica) call(f, after func()) {
+	r.put(func(b *batch) bool { b.calls = append(b.calls, call{f, after}); return true })
+}
+
+// run does what has come.
+func (r *replica) run() {
+	r.in.Lock()
+	b := r.in.batch
+	r.in.batch = r.spare
+	r.in.Unlock()
+	r.process(&b)
+	b.clear()
+	r.spare = b
+	r.in.Lock()
+	more := r.in.batch.any()
+	r.in.scheduled = more
+	r.in.Unlock()
+	if more {
+		r.h.queue <- r
+	}
+}
+
+func (b *batch) any() bool {
+	return b.ticks+len(b.messages)+len(b.proposals)+len(b.confirms)+len(b.written)+len(b.calls) > 0
+}
+
+func (b *batch) clear() {
+	b.ticks = 0
+	b.messages, b.proposals, b.confirms = emptied(b.messages), emptied(b.proposals), emptied(b.confirms)
+	b.written, b.calls = emptied(b.written), emptied(b.calls)
+}
+
+func emptied[T any](s []T) []T {
+	if cap(s) > 1024 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}
+
+func (r *replica) process(b *batch) {
+	for range b.ticks {
+		r.passTick()
+	}
+	for _, m := range b.messages {
+		r.check(r.with(func() error { return r.g.Step(m) }))
+	}
+	for _, w := range b.written {
+		if w.g == r.g && r.g != nil {
+			r.check(r.g.Written(w.a))
+		}
+	}
+	for _, c := range b.calls {
+		c.do()
+	}
+	for _, p := range b.proposals {
+		r.take(p)
+	}
+	r.reads.waiting = append(r.reads.waiting, b.confirms...)
+	r.beginRound()
+	r.pump()
+	for _, c := range b.calls {
+		if c.after != nil {
+			c.after()
+		}
+	}
+	r.publish()
+}
+
+// with calls f unless the replica has failed.
+func (r *replica) with(f func() error) error {
+	if r.g == nil {
+		return nil
+	}
+	return f()
+}
+
+// passTick tells the group that time has passed.
+func (r *replica) passTick() {
+	if r.g == nil {
+		return
+	}
+	r.check(r.g.Tick())
+	if r.g == nil {
+		return
+	}
+	if len(r.applies) > 0 {
+		r.apply() // an entry that was ahead of the clock
+	}
+	if len(r.reads.round) > 0 {
+		if r.reads.age++; r.reads.age >= roundTicks {
+			r.endRound()
+		}
+	}
+	if r.balance > 0 {
+		r.balance--
+	}
+	r.seekLeader()
+	r.prefer()
+}
+
+// take proposes a command.
+func (r *replica) take(p proposal) {
+	err := r.failure
+	if r.h.closing.Load() {
+		err = ErrClosed
+	}
+	if err == nil {
+		err = r.g.Propose(p.c)
+	}
+	if err != nil {
+		p.done(group.Outcome{ID: p.c.ID, Err: err})
+		r.check(err)
+		return
+	}
+	if before := r.waiters[p.c.ID]; before != nil { // the same command once more
+		done := p.done
+		p.done = func(o group.Outcome) { before(o); done(o) }
+	}
+	r.waiters[p.c.ID] = p.done
+}
+
+// beginRound begins a round of reads, if there is none.
+func (r *replica) beginRound() {
+	q := &r.reads
+	if len(q.round) > 0 || len(q.waiting) == 0 || r.g == nil {
+		return
+	}
+	id, err := r.g.Read()
+	if r.check(err); r.g == nil {
+		return
+	}
+	q.round, q.waiting, q.id, q.age = q.waiting, q.round, id, 0
+}
+
+// endRound gives a round up; its reads are of the next one.
+func (r *replica) endRound() {
+	q := &r.reads
+	r.g.EndRead(q.id)
+	q.waiting = append(q.waiting, q.round...)
+	q.round = emptied(q.round)
+	r.beginRound()
+}
+
+// pump does what the group has to do.
+func (r *replica) pump() {
+	for r.g != nil {
+		w, err := r.g.Ready()
+		if err != nil {
+			r.check(err)
+			return
+		}
+		if w == nil {
+			return
+		}
+		r.carryOut(w)
+	}
+}
+
+func (r *replica) carryOut(w *group.Work) {
+	for _, m := range w.Send {
+		r.h.net.Send(m.GetTo(), r.def.ID, m)
+	}
+	for _, m := range w.Snapshots {
+		r.sendSnapshot(m)
+	}
+	for _, d := range w.Reads {
+		if q := &r.reads; d.ID == q.id {
+			for _, done := range q.round {
+				done(nil)
+			}
+			q.round = emptied(q.round)
+			r.beginRound()
+		}
+	}
+	for _, o := range w.Outcomes {
+		if done := r.waiters[o.ID]; done != nil {
+			delete(r.waiters, o.ID)
+			done(o)
+		}
+	}
+	for _, a := range w.Appends {
+		if r.g == nil {
+			return
+		}
+		if a.Installs() {
+			r.write(a)
+			continue
+		}
+		if err := r.g.Write(context.Background(), a); err != nil {
+			r.check(err)
+			return
+		}
+		r.h.sync.add(r, r.g, a)
+	}
+	r.applies = append(r.applies, w.Applies...)
+	r.apply()
+}
+
+// write writes an append that installs a snapshot. Another worker serves other groups meanwhile.
+func (r *replica) write(a *group.Append) {
+	stop := make(chan struct{})
+	defer close(stop)
+	r.h.workers.Go(func() { r.h.work(stop) })
+	begun := time.Now()
+	if err := r.g.Write(context.Background(), a); err != nil {
+		r.check(err)
+		return
+	}
+	r.h.cfg.Logger.Info("a snapshot was installed", "node", r.h.cfg.Node, "group", r.def.ID, "took", time.Since(begun))
+	r.h.sync.add(r, r.g, a)
+}
+
+// apply applies committed entries.
+func (r *replica) apply() {
+	for len(r.applies) > 0 && r.g != nil {
+		err := r.g.Apply(context.Background(), r.applies[0])
+		if errors.Is(err, group.ErrRetry) {
+			return // at the next tick
+		}
+		if r.check(err); err != nil {
+			return
+		}
+		r.applies = slices.Delete(r.applies, 0, 1)
+	}
+}
+
+// check closes the replica after an error that it cannot go on after, and opens it again later.
+func (r *replica) check(err error) {
+	if err == nil || r.g == nil || !errors.Is(err, group.ErrFailed) {
+		return
+	}
+	r.g, r.failure, r.applies = nil, err, nil
+	r.h.cfg.Logger.Error("a replica has failed", "node", r.h.cfg.Node, "group", r.def.ID, "err", err)
+	r.refuse(group.ErrUnknown)
+	r.status.failed.Store(&err)
+	if !r.h.closing.Load() {
+		time.AfterFunc(reopenTime, func() { r.do(r.reopen) })
+	}
+}
+
+// reopen opens a replica that has failed.
+func (r *replica) reopen() {
+	if r.g != nil || r.h.closing.Load() {
+		return
+	}
+	// The group takes all that its log has for durable.
+	err := r.h.log.Vouch()
+	if err == nil {
+		err = r.open(context.Background())
+	}
+	if err != nil {
+		r.g = nil
+		r.h.cfg.Logger.Error("a replica was not opened again", "node", r.h.cfg.Node, "group", r.def.ID, "err", err)
+		r.failure = err
+		r.status.failed.Store(&err)
+		time.AfterFunc(reopenTime, func() { r.do(r.reopen) })
+		return
+	}
+	r.failure = nil
+	r.status.failed.Store(nil)
+}
+
+// refuse answers everybody who waits.
+func (r *replica) refuse(err error) {
+	for id, done := range r.waiters {
+		done(group.Outcome{ID: id, Err: err})
+	}
+	clear(r.waiters)
+	for _, done := range append(r.reads.round, r.reads.waiting...) {
+		done(err)
+	}
+	r.reads = reads{}
+}
+
+// close answers everybody who waits, and those whom no worker has seen.
+func (r *replica) close() {
+	r.refuse(group.ErrUnknown)
+	r.in.Lock()
+	b := r.in.batch
+	r.in.batch = batch{}
+	r.in.Unlock()
+	for _, p := range b.proposals {
+		p.done(group.Outcome{ID: p.c.ID, Err: ErrClosed})
+	}
+	for _, done := range b.confirms {
+		done(ErrClosed)
+	}
+}
+
+// publish tells others what has become of the group.
+func (r *replica) publish() {
+	s := &r.status
+	if r.g == nil {
+		s.leading.Store(false)
+		s.leader.Store(0)
+		return
+	}
+	v := r.g.View()
+	s.leading.Store(v.Leads)
+	s.leader.Store(v.Leader)
+	s.term.Store(v.Term)
+	s.applied.Store(r.g.Applied())
+	s.held.Store(r.g.Held())
+	s.logged.Store(uint64(r.h.log.Group(r.def.ID).Bytes()))
+}

@@ -1,0 +1,72 @@
+package host
+
+import "time"
+
+// Status describes a node.
+type Status struct {
+	Node          uint64        `json:"node"`
+	UptimeSeconds float64       `json:"uptime_seconds"`
+	Leads         int           `json:"leads"`       // groups that it leads
+	Leaderless    int           `json:"leaderless"`  // groups of which it knows no leader
+	Stalled       bool          `json:"log_stalled"` // a sync of the Raft log takes long
+	LogBytes      uint64        `json:"log_bytes"`   // of entries in all Raft logs
+	Failure       string        `json:"failure,omitempty"`
+	Peers         []PeerStatus  `json:"peers"`
+	Groups        []GroupStatus `json:"groups"`
+}
+
+// PeerStatus describes the connection with another node.
+type PeerStatus struct {
+	Node      uint64    `json:"node"`
+	Address   string    `json:"address"`
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since"`             // of the present state
+	Error     string    `json:"error,omitempty"`   // why there is no connection
+	Dropped   uint64    `json:"dropped,omitempty"` // messages that found the queue full
+}
+
+// GroupStatus describes a replica.
+type GroupStatus struct {
+	ID        uint64   `json:"id"`
+	Container string   `json:"container"`
+	Min       string   `json:"min"` // effective partition keys, as those of a physical partition
+	Max       string   `json:"max"`
+	Replicas  []uint64 `json:"replicas"` // nodes
+	Leader    uint64   `json:"leader"`   // node; 0: none is known
+	Term      uint64   `json:"term"`
+	Applied   uint64   `json:"applied"` // newest entry
+	LogBytes  uint64   `json:"log_bytes"`
+	Error     string   `json:"error,omitempty"` // why the replica has stopped; it is tried again
+}
+
+// Status describes the node as it is.
+func (h *Host) Status() Status {
+	s := Status{Node: h.cfg.Node, UptimeSeconds: time.Since(h.began).Seconds(), Stalled: h.sync.stalled(), LogBytes: h.logged(), Groups: make([]GroupStatus, 0, len(h.ordered))}
+	if err := h.Failure(); err != nil {
+		s.Failure = err.Error()
+	}
+	for _, p := range h.net.Peers() {
+		out := PeerStatus{Node: p.Node, Address: p.Address, Connected: p.Connected, Since: p.Since, Dropped: p.Dropped}
+		if p.Err != nil {
+			out.Error = p.Err.Error()
+		}
+		s.Peers = append(s.Peers, out)
+	}
+	for _, r := range h.ordered {
+		g := GroupStatus{
+			ID: r.def.ID, Container: r.def.Container, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Replicas: r.def.Replicas,
+			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: r.status.applied.Load(), LogBytes: r.status.logged.Load(),
+		}
+		if err := r.status.failed.Load(); err != nil {
+			g.Error = (*err).Error()
+		}
+		if r.status.leading.Load() {
+			s.Leads++
+		}
+		if g.Leader == 0 {
+			s.Leaderless++
+		}
+		s.Groups = append(s.Groups, g)
+	}
+	return s
+}
