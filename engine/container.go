@@ -8,7 +8,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/atonce"
@@ -397,9 +396,6 @@ func (c *Container) checkID(id string) error {
 	}
 	if len(id) > item.MaxID {
 		return &LimitError{What: "id", Size: int64(len(id)), Limit: item.MaxID, Kind: ErrTooLarge}
-	}
-	if c.def.Kind == JSON && (strings.IndexByte(id, '/') >= 0 || strings.IndexByte(id, '\\') >= 0) {
-		return invalidf("id %q contains / or \\", id)
 	}
 	return nil
 }

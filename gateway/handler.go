@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,7 +26,8 @@ type Options struct {
 	// which everybody knows.
 	Key string
 	// Endpoint is the address that clients are told to use, such as "https://db.test:8081/".
-	// "": the one to which each request was sent.
+	// A host alone, such as "db.test", stands for that host with the scheme and port to which
+	// the request was sent. "": the address to which it was sent.
 	Endpoint string
 	// Region is the name of the only region. "": "Local".
 	Region string
@@ -405,12 +407,17 @@ const metaCharge = 1
 func (c *call) account() error {
 	c.charge = 0
 	endpoint := c.o.Endpoint
-	if endpoint == "" {
-		scheme := "http"
+	if !strings.Contains(endpoint, "://") {
+		scheme, host := "http", c.r.Host
 		if c.r.TLS != nil {
 			scheme = "https"
 		}
-		endpoint = scheme + "://" + c.r.Host + "/"
+		if _, port, err := net.SplitHostPort(host); endpoint != "" && err == nil {
+			host = net.JoinHostPort(endpoint, port)
+		} else if endpoint != "" {
+			host = endpoint
+		}
+		endpoint = scheme + "://" + host + "/"
 	}
 	place := []map[string]string{{"name": c.o.Region, "databaseAccountEndpoint": endpoint}}
 	return c.answerJSON(http.StatusOK, map[string]any{

@@ -43,7 +43,6 @@ func TestBadInput(t *testing.T) {
 	f(cli.ExitUsage, "levels", "get", s.dir, "cities", `["C1",2]`, "x")
 	f(cli.ExitUsage, "levels", "export", s.dir, "blobs", `"C1"`)
 	f(cli.ExitUsage, "empty id", "get", s.dir, "cities", `"C1"`, "")
-	f(cli.ExitUsage, "id", "get", s.dir, "cities", `"C1"`, "a/b")
 	f(cli.ExitUsage, "id", "get", s.dir, "cities", `"C1"`, strings.Repeat("x", 1024))
 	f(cli.ExitUsage, "--limit", "export", s.dir, "cities", "--limit=-1")
 	f(cli.ExitUsage, "--top", "partitions", s.dir, "--top=-7")

@@ -29,7 +29,7 @@
 //
 // Members with a meaning:
 //
-//	id, at the root    a string of 1 to 1,023 bytes (MaxID) without / and \
+//	id, at the root    a string of 1 to 1,023 bytes (MaxID)
 //	ttl, at the root   optional: -1 or a whole number from 1 to 2,147,483,647
 //	the key paths      string, number, true, false or null, of a length that
 //	                   package partmap allows; a path that leads nowhere, or

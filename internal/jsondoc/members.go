@@ -1,7 +1,6 @@
 package jsondoc
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -76,8 +75,6 @@ func (s *Scanner) takeID(doc []byte, out *Doc) error {
 		return f.refuse("/id", ErrBadID, "it is empty")
 	case len(out.ID) > MaxID:
 		return f.refuse("/id", ErrBadID, strconv.Itoa(len(out.ID))+" bytes, limit "+strconv.Itoa(MaxID))
-	case bytes.IndexByte(out.ID, '/') >= 0 || bytes.IndexByte(out.ID, '\\') >= 0:
-		return f.refuse("/id", ErrBadID, `it must not contain / or \`)
 	}
 	if !v.Escaped {
 		out.IDStart, out.IDEnd = int(f.start)+1, int(f.end)-1

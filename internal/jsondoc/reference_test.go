@@ -116,7 +116,7 @@ func (r *reference) members() (id string, pk []byte, ttl int64, hasTTL bool, kin
 		return "", nil, 0, false, ErrNoID
 	}
 	id, ok = value.(string)
-	if !ok || id == "" || len(id) > 1023 || strings.ContainsAny(id, `/\`) {
+	if !ok || id == "" || len(id) > 1023 {
 		return "", nil, 0, false, ErrBadID
 	}
 	if value, hasTTL = r.values["/ttl"]; hasTTL {

@@ -223,7 +223,7 @@ func (r *Report) note() {
 		say("A sample of %s is small: take the shares as rough.", humanize.Plural(r.Documents, "document", "documents"))
 	}
 	if r.NoID > 0 {
-		say("%s: each document needs one before it is stored, a string of 1 to 1,023 bytes without / and \\.", documentsHave(r.NoID, "no usable id"))
+		say("%s: each document needs one before it is stored, a string of 1 to 1,023 bytes.", documentsHave(r.NoID, "no usable id"))
 	}
 	if r.TooLarge > 0 {
 		say("%s: the service refuses %s.", documentsHave(r.TooLarge, "more than "+humanize.Bytes(MaxDocument)), them(r.TooLarge))

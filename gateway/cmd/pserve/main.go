@@ -62,7 +62,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.key, "key", "", "master key in base64; or PSERVE_KEY in the environment. Default: the key of emulators, on loopback addresses only")
 	f.StringVar(&o.cert, "cert", "", "`file` with a certificate in PEM. Default: one that is made once and kept in DIR-tls")
 	f.StringVar(&o.certKey, "cert-key", "", "`file` with the private key of --cert in PEM")
-	f.StringVar(&o.handler.Endpoint, "endpoint", "", "`address` that clients are told, such as https://db.test:8081/. Default: the one that they used")
+	f.StringVar(&o.handler.Endpoint, "endpoint", "", "`address` that clients are told, such as https://db.test:8081/, or a host alone. Default: the one that they used")
 	f.StringVar(&o.handler.Region, "region", "", "name of the only region (default Local)")
 	f.StringVar(&o.handler.Consistency, "consistency", "", "default consistency that clients are told; reads are always strong (default Session)")
 	f.BoolVar(&o.handler.Throttle, "throttle", false, "answer 429 to what goes beyond the provisioned throughput")
