@@ -83,12 +83,14 @@ const (
 	Put     Kind = 4
 	Delete  Kind = 5
 	Patch   Kind = 6
+	// Check writes nothing: the item has the etag IfMatch or, if that is 0, there is none.
+	Check Kind = 7
 )
 
 // Operation is an operation on one item.
 type Operation struct {
 	Kind    Kind
-	ID      string // of Put, Delete and Patch; others have it in the document
+	ID      string // of Put, Delete, Patch and Check; others have it in the document
 	Body    []byte // document of Create, Upsert and Replace, bytes of Put
 	Edits   []Edit // of Patch
 	TTL     time.Duration
@@ -330,7 +332,7 @@ func (r *reader) batch() (b Batch) {
 
 func (r *reader) operation() (o Operation) {
 	o.Kind = Kind(r.byte("kind"))
-	if r.err == nil && (o.Kind < Create || o.Kind > Patch) {
+	if r.err == nil && (o.Kind < Create || o.Kind > Check) {
 		r.tooNew("operation", byte(o.Kind))
 	}
 	o.ID = string(r.bytes("id"))
@@ -412,6 +414,8 @@ func (o *Operation) add(b *engine.Batch) error {
 		return b.Put(o.ID, o.Body, w)
 	case Delete:
 		return b.Delete(o.ID, w)
+	case Check:
+		return b.Check(o.ID, o.IfMatch)
 	}
 	p := new(engine.Patch)
 	for i := range o.Edits {

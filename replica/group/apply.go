@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/internal/mutant"
 	"github.com/cleavestore/cleave/replica/raftlog"
@@ -103,36 +104,29 @@ func (g *Group) install(ctx context.Context, hard *pb.HardState, s *pb.Snapshot)
 		return fmt.Errorf("a snapshot of entry %d, the partition is at %d", b.Index, g.held)
 	}
 	var next state
-	if err := next.load(&b); err != nil {
+	if err := next.load(&b, partmap.Range{}); err != nil {
 		return err
 	}
+	if err := g.room(next.span()); err != nil {
+		return err
+	}
+	held := g.held
 	if err := g.cfg.Log.BeginInstall(hard, b); err != nil {
 		return err
 	}
-	if err := g.installStream(ctx, open); err != nil {
+	if err := g.installStream(ctx, next.span(), open); err != nil {
 		return err // the next Open finds out whether it is there
 	}
 	if g.held != b.Index {
 		return fmt.Errorf("installed entry %d, the snapshot is of %d", g.held, b.Index)
 	}
+	if err := g.beginSkipped(held, &next); err != nil {
+		return err
+	}
 	if err := g.cfg.Log.EndInstall(true); err != nil {
 		return err
 	}
 	g.durable, g.state = b.Index, next
-	return nil
-}
-
-func (g *Group) installStream(ctx context.Context, open func() (io.ReadCloser, error)) error {
-	r, err := open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	content, err := g.cfg.Container.InstallPartition(ctx, r)
-	if err != nil {
-		return err
-	}
-	g.partition, g.held = content.Partition, content.Index
 	return nil
 }
 
@@ -167,6 +161,8 @@ func (g *Group) applyEntry(ctx context.Context, e *pb.Entry) error {
 		err = g.applyChange(ctx, e)
 	case len(e.GetData()) == 0:
 		err = g.applyEmpty(ctx, index)
+	case command.IsControl(e.GetData()):
+		err = g.applyControl(ctx, e)
 	default:
 		err = g.applyCommands(ctx, e)
 	}
@@ -235,6 +231,11 @@ func (g *Group) applyCommands(ctx context.Context, e *pb.Entry) error {
 	entry := engine.Entry{Index: index, Time: time.UnixMilli(1)}
 	for i, c := range commands {
 		outs[i].ID = c.ID
+		if err = g.inRange(c); err != nil {
+			// It has done nothing here, and never will: another group may carry it out.
+			outs[i].Err = err
+			continue
+		}
 		before, refused := g.state.judge(c, index)
 		if mutant.On(mutant.DoubleApply) {
 			before = 0
@@ -280,6 +281,7 @@ func (g *Group) applyCommands(ctx context.Context, e *pb.Entry) error {
 		}
 		applied.Results = nil
 	}
+	g.passed(entry.Time)
 	results := applied.Results
 	for i, c := range commands {
 		if n := len(rows[i]); n > 0 && len(results) >= n {
@@ -316,9 +318,13 @@ func (g *Group) Truncate(ctx context.Context) error {
 	if g.failed != nil {
 		return g.failed
 	}
+	if g.partition == 0 {
+		return nil
+	}
 	held := g.held
 	if !mutant.On(mutant.TruncatePastDurable) {
-		if err := g.cfg.DB.Flush(ctx); err != nil {
+		var err error
+		if held, err = g.cfg.Container.FlushPartition(ctx, g.partition); err != nil {
 			return err
 		}
 	}

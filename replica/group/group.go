@@ -87,8 +87,9 @@ func FirstBase(voters []uint64, window uint64) raftlog.Base {
 // Config is what a replica is made of.
 type Config struct {
 	Log *raftlog.Group
-	// Container is replicated. Min and Max are the range of the physical partition, as
-	// engine.PartitionStats has them.
+	// Container is replicated. Min and Max are the range with which a group was made by
+	// FirstBase, as engine.PartitionStats has them, and stay the same when it splits; groups
+	// that were made by a split know their ranges.
 	DB        *engine.DB
 	Container *engine.Container
 	Min, Max  string
@@ -100,6 +101,10 @@ type Config struct {
 	// KeepBytes how many bytes of data the log has at most for them.
 	KeepEntries uint64
 	KeepBytes   int64
+	// TimeEvery is how far the time of the group, by which items expire, may be behind the
+	// clock of the leader when it reads: it then makes an entry with the time first. 0: one
+	// second; below 0: never. It does not concern containers whose items never expire.
+	TimeEvery time.Duration
 }
 
 // Group is a replica of a group. One goroutine at a time may use it.
@@ -107,8 +112,9 @@ type Group struct {
 	cfg       Config
 	node      *raft.RawNode
 	partition engine.PartitionID
-	span      partmap.Range
 	state     state
+	levels    int    // of partition keys
+	expires   bool   // items may
 	held      uint64 // entry that the partition has applied
 	durable   uint64 // entry that it has durably
 	term      uint64 // and
@@ -124,6 +130,11 @@ type Group struct {
 	readCount uint64
 	streams   map[uint64]func() (io.ReadCloser, error) // of snapshots that came, by entry
 	installs  int                                      // appends with a snapshot that were handed out and not written
+	created   []uint64                                 // groups whose logs were made
+
+	time    time.Time // newest of the entries since Open
+	late    []func()  // reads of a leader that wait for the time
+	passing bool      // an entry with the time was proposed
 
 	send     []*pb.Message
 	outcomes []Outcome
@@ -169,6 +180,9 @@ type Work struct {
 	Applies   []*Apply
 	Outcomes  []Outcome
 	Reads     []ReadDone
+	// Created are groups whose logs this group has made on this node, by a split: Open them,
+	// with a Config without Min and Max. After a restart raftlog.Store.Groups has them.
+	Created []uint64
 }
 
 // Append is what is to be written to the log: Group.Write it, have raftlog.Store.Wait for
@@ -185,24 +199,34 @@ type Apply struct {
 	next int // the entry to begin with
 }
 
-// Open starts a replica. Errors: raftlog.ErrLost and ErrBehind, after which the replica must
-// be removed from its group; those of the log and of the partition.
+// Open starts a replica. A host opens all groups of a node before it runs one. Errors:
+// raftlog.ErrLost and ErrBehind, after which the replica must be removed from its group;
+// raftlog.ErrRemoved if a Destroy was interrupted, which is complete now; those of the log and
+// of the partition.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
 	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), streams: make(map[uint64]func() (io.ReadCloser, error))}
 	rand.Read(g.boot[:]) // never fails
-	if err := g.findPartition(); err != nil {
-		return nil, err
+	def := cfg.Container.Def()
+	g.levels, g.expires = max(1, len(def.PartitionKey)), def.DefaultTTL != 0
+	if g.cfg.TimeEvery == 0 {
+		g.cfg.TimeEvery = time.Second
 	}
-	var err error
-	if g.held, err = cfg.Container.AppliedIndex(g.partition); err != nil {
+	first, err := g.firstRange()
+	if err != nil {
 		return nil, err
 	}
 	if in := cfg.Log.Installing(); in != nil {
-		if err = cfg.Log.EndInstall(g.held >= in.Index); err != nil {
+		if err = g.endInstall(in); err != nil {
 			return nil, err
 		}
 	}
 	base := cfg.Log.Base()
+	if err = g.state.load(&base, first); err != nil {
+		return nil, err
+	}
+	if err = g.findPartition(); err != nil {
+		return nil, err
+	}
 	if g.held == 0 && base.Index == Bootstrap {
 		if err = g.applyEmpty(ctx, Bootstrap); err != nil {
 			return nil, err
@@ -215,9 +239,6 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 		return nil, fmt.Errorf("group %d: the partition is at entry %d, its log begins behind %d: %w", cfg.Log.ID(), g.held, base.Index, ErrBehind)
 	}
 	g.durable = base.Index
-	if err = g.state.load(&base); err != nil {
-		return nil, err
-	}
 	hard, _, err := cfg.Log.InitialState()
 	if err != nil {
 		return nil, err
@@ -240,22 +261,68 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// findPartition finds the physical partition of the group's range.
-func (g *Group) findPartition() error {
+// firstRange returns the range of Config.
+func (g *Group) firstRange() (r partmap.Range, err error) {
 	var errMin, errMax error
-	g.span.Min, errMin = partmap.ParseEPK(g.cfg.Min)
-	g.span.Max, errMax = partmap.ParseEPK(g.cfg.Max)
-	if err := errors.Join(errMin, errMax); err != nil {
-		return fmt.Errorf("group %d: range [%s, %s): %w", g.cfg.Log.ID(), g.cfg.Min, g.cfg.Max, err)
+	r.Min, errMin = partmap.ParseEPK(g.cfg.Min)
+	r.Max, errMax = partmap.ParseEPK(g.cfg.Max)
+	if err = errors.Join(errMin, errMax); err != nil {
+		err = fmt.Errorf("group %d: range [%s, %s): %w", g.cfg.Log.ID(), g.cfg.Min, g.cfg.Max, err)
 	}
-	for _, p := range g.cfg.Container.Partitions() {
-		if p.Min == g.cfg.Min && p.Max == g.cfg.Max {
-			g.partition = p.ID
-			return nil
+	return r, err
+}
+
+// endInstall ends an installation that was interrupted: it is done if the partition has the
+// snapshot.
+func (g *Group) endInstall(in *raftlog.Base) error {
+	var next state
+	if err := next.load(in, partmap.Range{}); err != nil {
+		return err
+	}
+	var held uint64
+	p, err := partitionOf(g.cfg.Container, next.span())
+	if err == nil && !p.Absent {
+		held, err = g.cfg.Container.AppliedIndex(p.ID)
+	}
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return err
+	}
+	done := held >= in.Index
+	if done {
+		// Up to its base the replica had applied all splits; the logs of later ones that it
+		// had applied are here, or were.
+		if err := g.beginSkipped(g.cfg.Log.Base().Index, &next); err != nil {
+			return err
 		}
 	}
-	return fmt.Errorf("group %d: %q has no physical partition with the range [%s, %s): %w",
-		g.cfg.Log.ID(), g.cfg.Container.Name(), g.cfg.Min, g.cfg.Max, engine.ErrNotFound)
+	return g.cfg.Log.EndInstall(done)
+}
+
+// findPartition finds the physical partition of the group and its entry. A replica that waits
+// for its first snapshot need not have one.
+func (g *Group) findPartition() error {
+	base, span := g.cfg.Log.Base(), g.state.span()
+	if base.Index == 0 && span.Empty() {
+		return nil
+	}
+	in, err := partitionsIn(g.cfg.Container, span)
+	if err != nil {
+		return err
+	}
+	if base.Index == 0 && (len(in) != 1 || in[0].absent || in[0].span != span) {
+		return nil
+	}
+	// The entry of a split that was interrupted finds the halves.
+	if len(in) == 0 || in[0].span.Min.Compare(&span.Min) != 0 || in[len(in)-1].span.Max.Compare(&span.Max) != 0 {
+		return fmt.Errorf("group %d: %q has no physical partition with the range [%s, %s): %w",
+			g.cfg.Log.ID(), g.cfg.Container.Name(), span.Min, span.Max, engine.ErrNotFound)
+	}
+	if in[0].absent {
+		return errors.Join(g.cfg.Log.Store().Remove(g.cfg.Log.ID()), raftlog.ErrRemoved)
+	}
+	g.partition = in[0].id
+	g.held, err = g.cfg.Container.AppliedIndex(g.partition)
+	return err
 }
 
 // guard calls f, which calls the node, and turns a panic of it into the failure of the group.
@@ -291,6 +358,10 @@ func (g *Group) Step(m *pb.Message) error {
 		return fmt.Errorf("a snapshot comes with a stream: %w", engine.ErrInvalid)
 	}
 	return g.guard(func() error {
+		if m.GetType() == pb.MsgReadIndex {
+			g.readIndex(func() { g.node.Step(m) })
+			return nil
+		}
 		g.node.Step(m) // what it refuses is for nobody
 		return nil
 	})
@@ -298,11 +369,21 @@ func (g *Group) Step(m *pb.Message) error {
 
 // StepSnapshot gives the group a MsgSnap of Export. open opens the stream that came with it,
 // which must have come whole. The group may call it until the next Ready; if that returns an
-// append, until Write of it has returned.
+// append, until Write of it has returned. ErrNoRoom: the snapshot was not taken, and may be
+// sent again later.
 func (g *Group) StepSnapshot(m *pb.Message, open func() (io.ReadCloser, error)) error {
 	index := m.GetSnapshot().GetMetadata().GetIndex()
-	if mutant.On(mutant.InstallBackwards) && index < g.held {
-		if err := g.installStream(context.Background(), open); err != nil {
+	var next state
+	if err := next.load(&raftlog.Base{Index: index, ConfState: m.GetSnapshot().GetMetadata().GetConfState(), State: m.GetSnapshot().GetData()}, partmap.Range{}); err != nil {
+		return g.fail(err)
+	}
+	if index > g.held {
+		if err := g.room(next.span()); err != nil {
+			return err
+		}
+	}
+	if mutant.On(mutant.InstallBackwards) && index < g.held && next.span() == g.state.span() {
+		if err := g.installStream(context.Background(), next.span(), open); err != nil {
 			return g.fail(err)
 		}
 	}
@@ -379,13 +460,24 @@ func (g *Group) Propose(c *command.Command) error {
 
 // belongs returns why a command cannot be one of this group's.
 func (g *Group) belongs(c *command.Command) error {
+	if err := g.inRange(c); err != nil {
+		return err
+	}
 	for i := range c.Batches {
 		key := c.Batches[i].Key
-		if epk := key.EPK(); !g.span.Contains(&epk) {
-			return fmt.Errorf("%w: partition key %s lies outside of the range of group %d", engine.ErrInvalid, key, g.cfg.Log.ID())
-		}
 		if slices.ContainsFunc(c.Batches[:i], func(b command.Batch) bool { return b.Key == key }) {
 			return fmt.Errorf("%w: two batches of partition key %s in one command", engine.ErrInvalid, key)
+		}
+	}
+	return nil
+}
+
+// inRange returns ErrRange if a command has keys of another group.
+func (g *Group) inRange(c *command.Command) error {
+	for i := range c.Batches {
+		key := c.Batches[i].Key
+		if epk := key.EPK(); !g.state.span().Contains(&epk) {
+			return fmt.Errorf("group %d, partition key %s: %w", g.cfg.Log.ID(), key, ErrRange)
 		}
 	}
 	return nil
@@ -542,7 +634,7 @@ func (g *Group) Read() (ReadID, error) {
 	g.reads = append(g.reads, r)
 	err := g.guard(func() error {
 		if r.index == 0 {
-			g.node.ReadIndex(slices.Clone(r.ctx[:]))
+			g.readIndex(func() { g.node.ReadIndex(slices.Clone(r.ctx[:])) })
 		}
 		return nil
 	})
@@ -576,12 +668,13 @@ func (g *Group) Ready() (*Work, error) {
 		clear(g.streams) // raft has no use for them
 	}
 	g.finishReads()
-	if len(g.send)+len(g.outcomes)+len(g.done) > 0 {
+	if len(g.send)+len(g.outcomes)+len(g.done)+len(g.created) > 0 {
 		if w == nil {
 			w = new(Work)
 		}
 		w.Send, w.Outcomes, w.Reads = append(w.Send, g.send...), append(w.Outcomes, g.outcomes...), append(w.Reads, g.done...)
-		g.send, g.outcomes, g.done = nil, nil, nil
+		w.Created = append(w.Created, g.created...)
+		g.send, g.outcomes, g.done, g.created = nil, nil, nil, nil
 	}
 	return w, nil
 }
@@ -631,7 +724,7 @@ func (g *Group) giveUp() {
 	for _, c := range g.waiting {
 		g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrNotLeader})
 	}
-	g.waiting = nil
+	g.waiting, g.late, g.passing = nil, nil, false // whoever reads asks again
 }
 
 // finishReads ends the reads that the partition has come far enough for.

@@ -29,6 +29,8 @@ var (
 	key   = engine.StringKey("a")
 )
 
+var containerDef = engine.ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Replicated: true}
+
 // rig is one replica whose host does everything at once.
 type rig struct {
 	t     testing.TB
@@ -41,6 +43,8 @@ type rig struct {
 	done  []Outcome
 	reads []ReadDone
 	sent  []*pb.Message
+
+	created []uint64
 }
 
 // open opens a replica; first makes it.
@@ -55,7 +59,7 @@ func open(t testing.TB, fs vfs.FS, id uint64, first *raftlog.Base) (*rig, error)
 	if r.db, err = engine.Open(ctx, "store", o); err != nil {
 		return nil, err
 	}
-	if r.c, err = r.db.EnsureContainer(ctx, "items", engine.ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Replicated: true}); err != nil {
+	if r.c, err = r.db.EnsureContainer(ctx, "items", containerDef); err != nil {
 		return nil, err
 	}
 	if r.log, err = raftlog.Open(ctx, fs, "raft", raftlog.Options{FirstFileBytes: 64 << 10, MaxFileBytes: 64 << 10, Fresh: first != nil}); err != nil {
@@ -66,9 +70,8 @@ func open(t testing.TB, fs vfs.FS, id uint64, first *raftlog.Base) (*rig, error)
 			return nil, err
 		}
 	}
-	p := r.c.Partitions()[0]
 	r.g, err = Open(ctx, Config{
-		Log: r.log.Group(1), DB: r.db, Container: r.c, Min: p.Min, Max: p.Max, Now: func() time.Time { return r.now },
+		Log: r.log.Group(1), DB: r.db, Container: r.c, Min: "", Max: "FF", Now: func() time.Time { return r.now },
 		ElectionTicks: 10, HeartbeatTicks: 3, KeepBytes: 1 << 20,
 	})
 	return r, err
@@ -81,6 +84,7 @@ func (r *rig) work() error {
 		if err != nil || w == nil {
 			return err
 		}
+		r.created = append(r.created, w.Created...)
 		r.done, r.reads, r.sent = append(r.done, w.Outcomes...), append(r.reads, w.Reads...), append(r.sent, w.Send...)
 		for _, a := range w.Appends {
 			if err := r.g.Write(ctx, a); err != nil {
@@ -331,7 +335,7 @@ func TestGatherBounds(t *testing.T) {
 func TestOutside(t *testing.T) {
 	r := single(t, vfs.NewMem(), 100)
 	var err error
-	r.g.span.Max, err = partmap.ParseEPK("00000000000000000000000000000001")
+	r.g.state.born.Max, err = partmap.ParseEPK("00000000000000000000000000000001")
 	must(t, err)
 	if err := r.g.Propose(upsert(1, r.g.Applied(), "i")); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("%v", err)

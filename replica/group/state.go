@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/raftlog"
 )
@@ -19,9 +20,13 @@ import (
 //
 // In the base of a log and in snapshots it is encoded:
 //
-//	+---------+--------+---+----------------------+
-//	| version | window | n | n × (index | id (16)) |    integers are uvarints, version is 1 byte
-//	+---------+--------+---+----------------------+
+//	+---------+--------+---+----------------------+-----+-----+-------+---+-----------+
+//	| version | window | n | n × (index | id (16)) | min | max | epoch | n | n × split |
+//	+---------+--------+---+----------------------+-----+-----+-------+---+-----------+
+//	split: index | right group | boundary | n | n × replica
+//
+// Integers are uvarints, version is 1 byte; min, max and boundary are texts behind their
+// lengths. Version 1 ends before min: the range is then that of Config.
 type state struct {
 	applied uint64
 	window  uint64 // how many entries a command's id is remembered for
@@ -30,6 +35,10 @@ type state struct {
 	commands []appliedCommand
 	index    map[command.ID]uint64 // entry of each of them
 	confs    []confAt              // the base's, and each later one
+
+	born   partmap.Range // range that the group was made with
+	epoch  uint64        // and its epoch then: each split of a group is another epoch, of both halves
+	splits []splitAt     // all that the group has had
 }
 
 type appliedCommand struct {
@@ -42,62 +51,131 @@ type confAt struct {
 	conf  *pb.ConfState
 }
 
-const stateVersion = 1
-
-// newState encodes the state of a group that has had no command.
-func newState(window uint64) []byte {
-	return append(binary.AppendUvarint([]byte{stateVersion}, window), 0)
+// splitAt is a split of the group.
+type splitAt struct {
+	index   uint64
+	right   uint64 // group
+	at      partmap.EPK
+	members []uint64 // replicas that the group had then, and the right one began with
 }
 
-// load sets the state to that at a base.
-func (s *state) load(b *raftlog.Base) error {
-	*s = state{applied: b.Index, index: make(map[command.ID]uint64), confs: []confAt{{b.Index, proto.CloneOf(b.ConfState)}}}
+const stateVersion = 2
+
+// newState encodes the state of a group that has had no command. Its range is that of Config.
+func newState(window uint64) []byte {
+	return append(binary.AppendUvarint([]byte{1}, window), 0)
+}
+
+// load sets the state to that at a base. otherwise is the range if the base has none.
+func (s *state) load(b *raftlog.Base, otherwise partmap.Range) error {
+	*s = state{
+		applied: b.Index, index: make(map[command.ID]uint64), confs: []confAt{{b.Index, proto.CloneOf(b.ConfState)}},
+		born: otherwise, epoch: 1,
+	}
 	if b.Index == 0 {
 		return nil // a replica that has got no snapshot yet
 	}
-	p := b.State
-	if len(p) == 0 || p[0] > stateVersion {
+	if len(b.State) == 0 || b.State[0] > stateVersion {
 		return fmt.Errorf("state of a group at entry %d: %w", b.Index, engine.ErrTooNew)
 	}
-	p = p[1:]
-	field := func() uint64 {
-		v, n := binary.Uvarint(p)
-		if n <= 0 {
-			p = nil
-			return 0
+	r := fields{p: b.State[1:]}
+	s.window = r.uvarint()
+	for n := r.count(1 + len(command.ID{})); n > 0; n-- {
+		c := appliedCommand{index: r.uvarint()}
+		copy(c.id[:], r.take(uint64(len(c.id))))
+		if c.index == 0 || c.index > b.Index {
+			r.bad = true
 		}
-		p = p[n:]
-		return v
-	}
-	s.window = field()
-	n := field()
-	if n > uint64(len(p)) {
-		return fmt.Errorf("state of a group at entry %d: %d commands in %d bytes: %w", b.Index, n, len(p), engine.ErrCorrupt)
-	}
-	for ; n > 0; n-- {
-		c := appliedCommand{index: field()}
-		if len(p) < len(c.id) || c.index == 0 || c.index > b.Index {
-			return fmt.Errorf("state of a group at entry %d: %w", b.Index, engine.ErrCorrupt)
-		}
-		p = p[copy(c.id[:], p):]
 		s.commands = append(s.commands, c)
 		s.index[c.id] = c.index
 	}
-	if s.window == 0 || len(p) > 0 {
+	if b.State[0] > 1 {
+		s.born = partmap.Range{Min: r.epk(), Max: r.epk()}
+		s.epoch = r.uvarint()
+		last := uint64(0)
+		for n := r.count(4); n > 0; n-- {
+			p := splitAt{index: r.uvarint(), right: r.uvarint(), at: r.epk()}
+			for m := r.count(1); m > 0; m-- {
+				p.members = append(p.members, r.uvarint())
+			}
+			if now := s.span(); p.index <= last || p.index > b.Index || p.at.Compare(&now.Min) <= 0 || p.at.Compare(&now.Max) >= 0 {
+				r.bad = true
+			}
+			s.splits = append(s.splits, p)
+			last = p.index
+		}
+	}
+	if r.bad || s.window == 0 || len(r.p) > 0 || s.born.Empty() {
 		return fmt.Errorf("state of a group at entry %d: %w", b.Index, engine.ErrCorrupt)
 	}
 	return nil
 }
 
+// fields reads the fields of an encoded state.
+type fields struct {
+	p   []byte
+	bad bool
+}
+
+func (r *fields) uvarint() uint64 {
+	v, n := binary.Uvarint(r.p)
+	if n <= 0 {
+		r.p, r.bad = nil, true
+		return 0
+	}
+	r.p = r.p[n:]
+	return v
+}
+
+func (r *fields) take(n uint64) []byte {
+	if n > uint64(len(r.p)) {
+		r.p, r.bad = nil, true
+		return nil
+	}
+	out := r.p[:n]
+	r.p = r.p[n:]
+	return out
+}
+
+// count reads the number of things that take at least size bytes each.
+func (r *fields) count(size int) uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.p)/size) {
+		r.p, r.bad = nil, true
+		return 0
+	}
+	return n
+}
+
+func (r *fields) epk() partmap.EPK {
+	at, err := partmap.ParseEPK(string(r.take(r.uvarint())))
+	if err != nil {
+		r.bad = true
+	}
+	return at
+}
+
+func appendEPK(dst []byte, at partmap.EPK) []byte {
+	text := at.String()
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
 // at returns the state at an entry that is not before the log's base and not behind applied.
 func (s *state) at(index, term uint64) raftlog.Base {
-	b := raftlog.Base{Index: index, Term: term}
-	for _, c := range s.confs {
-		if c.index <= index {
-			b.ConfState = c.conf
-		}
-	}
-	b.State = binary.AppendUvarint([]byte{stateVersion}, s.window)
+	state := s.encode(index, s.born, s.epoch, s.splitsUpTo(index))
+	return raftlog.Base{Index: index, Term: term, ConfState: s.confAt(index), State: state}
+}
+
+// rightOf returns the state with which the right half of a split begins, before that is noted
+// in splits. Its log begins behind the split, and it remembers what the whole group does.
+func (s *state) rightOf(p *splitAt, term uint64) raftlog.Base {
+	born := partmap.Range{Min: p.at, Max: s.span().Max}
+	state := s.encode(p.index, born, s.epoch+uint64(len(s.splits))+1, nil)
+	return raftlog.Base{Index: p.index, Term: term, ConfState: s.confAt(p.index), State: state}
+}
+
+// encode encodes a state at an entry.
+func (s *state) encode(index uint64, born partmap.Range, epoch uint64, splits []splitAt) []byte {
 	first, last := len(s.commands), len(s.commands)
 	for first > 0 && s.commands[first-1].index+s.window > index {
 		first--
@@ -105,11 +183,50 @@ func (s *state) at(index, term uint64) raftlog.Base {
 	for last > first && s.commands[last-1].index > index {
 		last--
 	}
-	b.State = binary.AppendUvarint(b.State, uint64(last-first))
-	for _, c := range s.commands[first:last] {
-		b.State = append(binary.AppendUvarint(b.State, c.index), c.id[:]...)
+	commands := s.commands[first:last]
+	out := binary.AppendUvarint([]byte{stateVersion}, s.window)
+	out = binary.AppendUvarint(out, uint64(len(commands)))
+	for _, c := range commands {
+		out = append(binary.AppendUvarint(out, c.index), c.id[:]...)
 	}
-	return b
+	out = binary.AppendUvarint(appendEPK(appendEPK(out, born.Min), born.Max), epoch)
+	out = binary.AppendUvarint(out, uint64(len(splits)))
+	for _, p := range splits {
+		out = appendEPK(binary.AppendUvarint(binary.AppendUvarint(out, p.index), p.right), p.at)
+		out = binary.AppendUvarint(out, uint64(len(p.members)))
+		for _, id := range p.members {
+			out = binary.AppendUvarint(out, id)
+		}
+	}
+	return out
+}
+
+// confAt returns the members at an entry.
+func (s *state) confAt(index uint64) (conf *pb.ConfState) {
+	for _, c := range s.confs {
+		if c.index <= index {
+			conf = c.conf
+		}
+	}
+	return conf
+}
+
+// splitsUpTo returns the splits up to an entry.
+func (s *state) splitsUpTo(index uint64) []splitAt {
+	n := len(s.splits)
+	for n > 0 && s.splits[n-1].index > index {
+		n--
+	}
+	return s.splits[:n]
+}
+
+// span returns the range of the group at the newest entry.
+func (s *state) span() partmap.Range {
+	r := s.born
+	if n := len(s.splits); n > 0 {
+		r.Max = s.splits[n-1].at
+	}
+	return r
 }
 
 // forget drops what no state from base on needs.

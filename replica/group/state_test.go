@@ -10,8 +10,12 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/randtest"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 )
+
+// whole is the key space.
+var whole = partmap.Range{Max: partmap.MaxEPK()}
 
 func commandID(n uint64) (id command.ID) {
 	binary.LittleEndian.PutUint64(id[:], n)
@@ -25,7 +29,7 @@ func TestStateAnywhere(t *testing.T) {
 	const window, entries = 10, 300
 	begin := FirstBase([]uint64{1, 2, 3}, window)
 	var long state
-	if err := long.load(&begin); err != nil {
+	if err := long.load(&begin, whole); err != nil {
 		t.Fatal(err)
 	}
 	followers := []*state{}
@@ -63,7 +67,7 @@ func TestStateAnywhere(t *testing.T) {
 			// begins now, with the state that the first replica gives it.
 			b := long.at(i, 1)
 			s := new(state)
-			if err := s.load(&b); err != nil {
+			if err := s.load(&b, whole); err != nil {
 				t.Fatal(err)
 			}
 			followers = append(followers, s)
@@ -95,7 +99,7 @@ func TestAtMostOnce(t *testing.T) {
 		window := 1 + rng.Uint64N(8)
 		b := FirstBase([]uint64{1}, window)
 		var s state
-		if err := s.load(&b); err != nil {
+		if err := s.load(&b, whole); err != nil {
 			t.Fatal(err)
 		}
 		after := rng.Uint64N(15)
@@ -116,7 +120,7 @@ func TestAtMostOnce(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				base := s.at(i, 1)
 				s = state{}
-				if err := s.load(&base); err != nil {
+				if err := s.load(&base, whole); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -131,7 +135,7 @@ func TestAtMostOnce(t *testing.T) {
 func TestJudgeRefuses(t *testing.T) {
 	b := FirstBase([]uint64{1}, 5)
 	var s state
-	if err := s.load(&b); err != nil {
+	if err := s.load(&b, whole); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.judge(&command.Command{ID: commandID(1), After: 7}, 7); !errors.Is(err, engine.ErrInvalid) {
@@ -150,7 +154,7 @@ func FuzzState(f *testing.F) {
 	b := FirstBase([]uint64{1}, 5)
 	f.Add(b.State)
 	var s state
-	if err := s.load(&b); err != nil {
+	if err := s.load(&b, whole); err != nil {
 		f.Fatal(err)
 	}
 	s.note(commandID(rand.Uint64()), 1)
@@ -159,12 +163,12 @@ func FuzzState(f *testing.F) {
 		b := FirstBase([]uint64{1}, 5)
 		b.Index, b.State = 100, in
 		var s state
-		if s.load(&b) != nil {
+		if s.load(&b, whole) != nil {
 			return
 		}
 		base := s.at(100, 1)
 		var again state
-		if err := again.load(&base); err != nil {
+		if err := again.load(&base, whole); err != nil {
 			t.Fatal(err)
 		}
 		if third := again.at(100, 1); string(third.State) != string(base.State) {

@@ -14,8 +14,9 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// FormatVersion is the version of the manifest and of the records.
-const FormatVersion = 1
+// FormatVersion is the version of the manifest; version 1 has no replicas that were removed.
+// Records have been the same since version 1.
+const FormatVersion = 2
 
 const (
 	manifestMagic = "cleavRFT"
@@ -238,7 +239,11 @@ type manifest struct {
 	first      uint64
 	closed     []wal.Closed
 	groups     []groupState
+	removed    []replicaOf // in the order in which they were removed
 }
+
+// replicaOf is a replica that a node has had.
+type replicaOf struct{ group, replica uint64 }
 
 // groupState is a group as the manifest describes it.
 type groupState struct {
@@ -270,6 +275,10 @@ func (m *manifest) encode() ([]byte, error) {
 			return nil, err
 		}
 	}
+	body = binary.AppendUvarint(body, uint64(len(m.removed)))
+	for _, r := range m.removed {
+		body = binary.AppendUvarint(binary.AppendUvarint(body, r.group), r.replica)
+	}
 	if len(body) > maxManifestBytes-manifestHead {
 		return nil, fmt.Errorf("manifest of %d bytes: %w", len(body), fault.ErrTooLarge)
 	}
@@ -296,7 +305,8 @@ func decodeManifest(name string, b []byte) (*manifest, error) {
 	if len(b) < manifestHead || string(b[:8]) != manifestMagic {
 		return nil, fault.Corrupt(name, 0, "no manifest of Raft logs")
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v > FormatVersion {
+	version := binary.LittleEndian.Uint32(b[8:])
+	if v := version; v > FormatVersion {
 		return nil, fmt.Errorf("%s has format %d: %w", name, v, fault.ErrTooNew)
 	}
 	if n := binary.LittleEndian.Uint32(b[12:]); int64(n) != int64(len(b)-manifestHead) {
@@ -327,6 +337,11 @@ func decodeManifest(name string, b []byte) (*manifest, error) {
 		}
 		m.groups = append(m.groups, groupState{stream: wal.Stream(stream), id: c.uvarint("group id"), replica: c.uvarint("replica id"), hard: c.hard(), base: c.base()})
 	}
+	if version > 1 {
+		for i := c.count(2, "removed replicas"); i > 0 && c.err == nil; i-- {
+			m.removed = append(m.removed, replicaOf{c.uvarint("group id"), c.uvarint("replica id")})
+		}
+	}
 	if err := c.end(); err != nil {
 		return nil, fault.Corrupt(name, int64(manifestHead+c.at), "manifest: %w", err)
 	}
@@ -340,6 +355,9 @@ const maxManifestBytes = 1 << 30
 // verify. The replicas of this log must not take part in their groups again: remove them
 // and add empty replicas with new ids.
 var ErrLost = errors.New("a part of the Raft log is lost: remove its replicas and add new ones with other ids")
+
+// ErrRemoved says that a replica was removed from this node before.
+var ErrRemoved = errors.New("replica was removed: its id must not be used again")
 
 // lost is an error that matches ErrLost and its cause.
 type lost struct{ cause error }

@@ -17,8 +17,9 @@
 //	|    8     |    4    |   4    |    4     |      |    checksum: CRC-32C of what surrounds it
 //	+----------+---------+--------+----------+------+
 //
-//	body:   store id (16) | next stream | first log file | n | n × closed | m | m × group
+//	body:   store id (16) | next stream | first log file | n | n × closed | m | m × group | r | r × removed
 //	closed: log file | length in bytes
+//	removed: group id | replica id      version 1 ends before r
 //	group:  stream | group id | replica id | hard state | base
 //	base:   index | term | length | ConfState (protobuf) | length | state of the owner
 //	hard state: term | vote | commit
@@ -46,6 +47,7 @@
 //  3. The manifest is written only after what it says of hard states is durable in the log,
 //     and a log file is dropped only after a manifest that does not need it is durable.
 //  4. What a sync has made durable is there after any crash, or the log is refused.
+//  5. A replica that was removed is never made again: the manifest remembers its id.
 //
 // # Crashes
 //

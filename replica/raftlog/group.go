@@ -30,6 +30,9 @@ type Group struct {
 	}
 }
 
+// Store returns the logs of all groups of the node.
+func (g *Group) Store() *Store { return g.store }
+
 // ID returns the id of the group.
 func (g *Group) ID() uint64 { return g.id }
 

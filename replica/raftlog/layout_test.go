@@ -7,12 +7,12 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// TestLayout holds the bytes of version 1: they change only together with FormatVersion.
+// TestLayout holds the bytes of the newest version: they change only together with FormatVersion.
 func TestLayout(t *testing.T) {
 	b := Base{Index: 300, Term: 5, ConfState: base(0, 1).ConfState, State: []byte("state")}
 	install, err := appendBase(appendHard([]byte{byte(kindInstall)}, &hardState{7, 2, 0}), &b)
 	must(t, err)
-	m := manifest{store: [16]byte{1, 15: 2}, nextStream: 4, first: 3, closed: []wal.Closed{{File: 3, Length: 4096}}, groups: []groupState{{stream: 3, id: 9, replica: 4, hard: hardState{7, 2, 300}, base: b}}}
+	m := manifest{store: [16]byte{1, 15: 2}, nextStream: 4, first: 3, closed: []wal.Closed{{File: 3, Length: 4096}}, groups: []groupState{{stream: 3, id: 9, replica: 4, hard: hardState{7, 2, 300}, base: b}}, removed: []replicaOf{{300, 6}}}
 	manifested, err := m.encode()
 	must(t, err)
 	for name, c := range map[string]struct {
@@ -22,7 +22,7 @@ func TestLayout(t *testing.T) {
 		"append":   {appendEntries(nil, &hardState{3, 1, 200}, entries(300, 2, 3, 0)), "010301c801ac0202030008333030206f662033030008333031206f662033"},
 		"nothing":  {appendEntries(nil, &hardState{}, nil), "010000000000"},
 		"install":  {install, "02070200ac020506080108020803057374617465"},
-		"manifest": {manifested, "636c656176524654010000002e0000001ece8cbf01000000000000000000000000000002040301038020010309040702ac02ac020506080108020803057374617465"},
+		"manifest": {manifested, "636c6561765246540200000032000000f1d9c4ea01000000000000000000000000000002040301038020010309040702ac02ac02050608010802080305737461746501ac0206"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

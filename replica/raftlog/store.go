@@ -236,7 +236,8 @@ func (s *Store) noteLocked() error {
 // Create makes the log of a group that this node has none of. b is the state of the group
 // behind which the log begins; all first replicas of a group begin with the same one. A
 // replica that joins a group begins with an empty one and gets a snapshot. The log is durable
-// when Create returns. replica is the id that no other replica of the group has ever had.
+// when Create returns. replica is the id that no other replica of the group has ever had. Errors: fault.ErrExists;
+// ErrRemoved for an id that Remove has ended.
 func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 	if replica == 0 {
 		return nil, fmt.Errorf("group %d: a replica has an id", id)
@@ -247,6 +248,10 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 	s.noting.Lock()
 	defer s.noting.Unlock()
 	s.mu.Lock()
+	if slices.Contains(s.mu.manifest.removed, replicaOf{id, replica}) {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("group %d, replica %d: %w", id, replica, ErrRemoved)
+	}
 	at, found := slices.BinarySearchFunc(s.mu.groups, id, func(g *Group, id uint64) int {
 		if g.id < id {
 			return -1
@@ -272,7 +277,7 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 }
 
 // Remove drops the log of a group. Its owner has stopped, and its id in the group is never
-// used again. The log is gone when Remove has returned nil.
+// used again: Create refuses it. The log is gone when Remove has returned nil.
 func (s *Store) Remove(id uint64) error {
 	s.noting.Lock()
 	defer s.noting.Unlock()
@@ -283,6 +288,7 @@ func (s *Store) Remove(id uint64) error {
 		return fmt.Errorf("group %d: %w", id, fault.ErrMissing)
 	}
 	stream := s.mu.groups[at].stream
+	s.mu.manifest.removed = append(slices.Clip(s.mu.manifest.removed), replicaOf{id, s.mu.groups[at].replica})
 	s.mu.groups = slices.Delete(slices.Clone(s.mu.groups), at, at+1)
 	s.mu.Unlock()
 	s.log.Forget(stream)
@@ -299,6 +305,13 @@ func (s *Store) Group(id uint64) *Group {
 		}
 	}
 	return nil
+}
+
+// Groups returns the logs of all groups, by the ids of the groups.
+func (s *Store) Groups() []*Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mu.groups)
 }
 
 // Wait returns when everything up to pos is durable. One sync serves all who wait. After an

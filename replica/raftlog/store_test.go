@@ -645,3 +645,33 @@ func TestColdEntries(t *testing.T) {
 		t.Errorf("%v, %v", some, err)
 	}
 }
+
+// TestRemovedStays: a replica that was removed is not made again, also after a restart; another
+// one of its group is.
+func TestRemovedStays(t *testing.T) {
+	mem := vfs.NewMem()
+	s, err := Open(t.Context(), mem, "raft", Options{Fresh: true})
+	must(t, err)
+	again := func() {
+		t.Helper()
+		if _, err := s.Create(7, 3, Base{}); !errors.Is(err, ErrRemoved) {
+			t.Errorf("made again: %v", err)
+		}
+	}
+	_, err = s.Create(7, 3, Base{})
+	must(t, err)
+	must(t, s.Remove(7))
+	again()
+	must(t, s.Close())
+	s, err = Open(t.Context(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), "raft", Options{})
+	must(t, err)
+	again()
+	_, err = s.Create(7, 4, Base{})
+	must(t, err)
+	_, err = s.Create(8, 3, Base{})
+	must(t, err)
+	if g := s.Groups(); len(g) != 2 || g[0].ID() != 7 || g[0].Replica() != 4 || g[0].Store() != s {
+		t.Errorf("%d groups", len(g))
+	}
+	must(t, s.Close())
+}

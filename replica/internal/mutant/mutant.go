@@ -22,9 +22,12 @@ const (
 	TruncatePastDurable Fault = "truncate past durable"
 	// InstallBackwards installs a snapshot that is older than the partition.
 	InstallBackwards Fault = "install backwards"
+	// StaleRightHalf leaves the right half of a split in place when a snapshot of the left
+	// half comes from behind the split.
+	StaleRightHalf Fault = "stale right half served"
 	// ReusedReplicaID starts an empty replica under the id of one whose log is lost.
 	ReusedReplicaID Fault = "reused replica id"
 )
 
 // All has every fault.
-var All = []Fault{AckBeforeSync, VoteUnsynced, ReusedReadID, ReadWithoutIndex, DoubleApply, TruncatePastDurable, InstallBackwards, ReusedReplicaID}
+var All = []Fault{AckBeforeSync, VoteUnsynced, ReusedReadID, ReadWithoutIndex, DoubleApply, TruncatePastDurable, InstallBackwards, StaleRightHalf, ReusedReplicaID}

@@ -1,0 +1,373 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/internal/mutant"
+	"github.com/cleavestore/cleave/replica/raftlog"
+	"github.com/cleavestore/cleave/splitter"
+)
+
+// A split is entry i of a group, and carried out by each replica when it applies the entry:
+//
+//  1. The engine cuts the partition at the boundary. Afterwards both halves have every entry
+//     up to i-1, durably.
+//  2. The right half takes entry i, durably.
+//  3. The log of the right group is made, durably. It begins behind entry i, with the members
+//     and the memory of the whole group at i. This replica has its own id in it.
+//  4. The left half takes entry i, durably: the commit point. From then on the right group
+//     may be opened, and the log of the left one be truncated past i.
+//
+// A crash before 4 leaves the left half at i-1, so the entry is applied again. Each step finds
+// what it has done. What a right group had before 4 it has again: it was in its log. If its
+// replica was removed from this node meanwhile, the range is absent, or the log refuses the
+// id, and stays so.
+//
+// A replica that is not a member any more evicts the right half. A replica that gets a
+// snapshot from behind entry i has not applied the split. It replaces its partition by the
+// left half and evicts the right one, in one step of the engine. Then it makes an empty
+// log of the right group, if it was a member at entry i: that one gets a snapshot too. It has
+// never voted or answered in the right group, since its left half never came to i.
+
+// ErrRange says that a key does not lie in the range of the group: another group has it. The
+// command has done nothing. It matches engine.ErrInvalid.
+var ErrRange = fmt.Errorf("%w: key lies outside of the range of the group", engine.ErrInvalid)
+
+// ErrNoRoom says that a snapshot has a range of which this node has a part in other groups:
+// they are to split, or to be removed, first.
+var ErrNoRoom = errors.New("range of the snapshot is in use")
+
+// Range returns the range of the group, and its epoch: of two groups that name one range, the
+// one with the higher epoch is right. Both are those of the newest applied entry.
+func (g *Group) Range() (span partmap.Range, epoch uint64) {
+	return g.state.span(), g.state.epoch + uint64(len(g.state.splits))
+}
+
+// ProposeSplit proposes to divide the range of the group at a boundary, an effective
+// partition key in hexadecimal digits. What lies behind it becomes group right, an id that no
+// group has had. Range tells when it was done; Work.Created names the new group. A split
+// during a change of the members does nothing. Errors: ErrNotLeader, ErrBusy, ErrRange.
+func (g *Group) ProposeSplit(at string, right uint64) error {
+	if !g.IsLeader() {
+		return ErrNotLeader
+	}
+	s := &command.Split{Right: right, At: at}
+	if _, err := g.boundary(s); err != nil {
+		return err
+	}
+	return g.proposeControl(&command.Control{Split: s})
+}
+
+func (g *Group) proposeControl(c *command.Control) error {
+	c.Time = g.cfg.Now()
+	err := g.guard(func() error { return g.node.Propose(c.Append(nil)) })
+	if errors.Is(err, raft.ErrProposalDropped) {
+		return ErrBusy
+	}
+	return err
+}
+
+// boundary returns the boundary of a split, if the group can be divided there.
+func (g *Group) boundary(s *command.Split) (partmap.EPK, error) {
+	at, err := partmap.ParseEPK(s.At)
+	if err == nil {
+		at, err = splitter.Boundary(at, g.levels)
+	}
+	if span := g.state.span(); err == nil && (at.Compare(&span.Min) <= 0 || at.Compare(&span.Max) >= 0) {
+		err = fmt.Errorf("the range is [%s, %s)", span.Min, span.Max)
+	}
+	if err == nil && (s.Right == 0 || s.Right == g.cfg.Log.ID()) {
+		err = fmt.Errorf("the right group cannot have id %d", s.Right)
+	}
+	if err != nil {
+		return at, fmt.Errorf("split of group %d at %.64s: %w: %w", g.cfg.Log.ID(), s.At, ErrRange, err)
+	}
+	return at, nil
+}
+
+// applyControl applies an entry that concerns the group.
+func (g *Group) applyControl(ctx context.Context, e *pb.Entry) error {
+	c, err := command.DecodeControl(e.GetData())
+	if err != nil {
+		return err
+	}
+	entry := engine.Entry{Index: e.GetIndex(), Time: c.Time}
+	conf := g.state.confAt(e.GetIndex())
+	if c.Split != nil && len(conf.GetVotersOutgoing()) == 0 {
+		if at, refused := g.boundary(c.Split); refused == nil {
+			members := slices.Sorted(slices.Values(slices.Concat(conf.GetVoters(), conf.GetLearners())))
+			p := splitAt{index: e.GetIndex(), right: c.Split.Right, at: at, members: members}
+			if p.index > g.held {
+				if err = g.split(ctx, &p, e.GetTerm(), entry); err != nil {
+					return fmt.Errorf("split at %s: %w", at, err)
+				}
+			}
+			g.state.splits = append(g.state.splits, p)
+			g.passed(c.Time)
+			g.lateReads()
+			return nil
+		}
+	}
+	if _, err = g.applyAt(ctx, entry); err == nil {
+		g.passed(c.Time)
+		g.lateReads() // as fresh as when they were asked for
+	}
+	return err
+}
+
+// split carries a split out.
+func (g *Group) split(ctx context.Context, p *splitAt, term uint64, entry engine.Entry) error {
+	c, span := g.cfg.Container, g.state.span()
+	if err := cut(ctx, c, span, p.at); err != nil { // step 1
+		return err
+	}
+	left, err := partitionOf(c, partmap.Range{Min: span.Min, Max: p.at})
+	if err != nil {
+		return err
+	}
+	g.partition = left.ID
+	right, err := partitionOf(c, partmap.Range{Min: p.at, Max: span.Max})
+	if err != nil {
+		return err
+	}
+	entry.Durability = engine.Synced
+	switch {
+	case right.Absent: // it was here and was removed
+	case !slices.Contains(p.members, g.cfg.Log.Replica()):
+		err = c.Evict(ctx, right.ID)
+	default:
+		err = g.beginRight(ctx, p, right.ID, g.state.rightOf(p, term), entry)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = c.ApplyAt(ctx, left.ID, entry); err == nil { // step 4
+		g.held = entry.Index
+	}
+	return err
+}
+
+// beginRight does steps 2 and 3.
+func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionID, base raftlog.Base, entry engine.Entry) error {
+	held, err := g.cfg.Container.AppliedIndex(id)
+	if err == nil && held < p.index {
+		_, err = g.cfg.Container.ApplyAt(ctx, id, entry)
+	}
+	if err != nil {
+		return err
+	}
+	return g.create(p.right, base)
+}
+
+// create makes the log of a group to which this replica belongs, unless it is here or was.
+func (g *Group) create(group uint64, base raftlog.Base) error {
+	_, err := g.cfg.Log.Store().Create(group, g.cfg.Log.Replica(), base)
+	switch {
+	case errors.Is(err, fault.ErrExists), errors.Is(err, raftlog.ErrRemoved):
+		return nil
+	case err == nil:
+		g.created = append(g.created, group)
+	}
+	return err
+}
+
+// cut splits the partition that a range has at a boundary inside of it, unless it is cut.
+func cut(ctx context.Context, c *engine.Container, span partmap.Range, at partmap.EPK) error {
+	p, err := partitionOf(c, span)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	job, err := c.Split(ctx, p.ID, &engine.SplitOptions{At: at.String()})
+	if err != nil {
+		return err
+	}
+	return job.Wait(ctx)
+}
+
+// partitionOf returns the physical partition with a range.
+func partitionOf(c *engine.Container, span partmap.Range) (engine.PartitionStats, error) {
+	lo, hi := span.Min.String(), span.Max.String()
+	for _, p := range c.Partitions() {
+		if p.Min == lo && p.Max == hi {
+			return p, nil
+		}
+	}
+	return engine.PartitionStats{}, fmt.Errorf("%q has no physical partition with the range [%s, %s): %w", c.Name(), lo, hi, engine.ErrNotFound)
+}
+
+// partitionsIn returns the physical partitions that have a part of a range.
+func partitionsIn(c *engine.Container, span partmap.Range) (in []partition, err error) {
+	for _, p := range c.Partitions() {
+		lo, errLo := partmap.ParseEPK(p.Min)
+		hi, errHi := partmap.ParseEPK(p.Max)
+		if err = errors.Join(errLo, errHi); err != nil {
+			return nil, err
+		}
+		if r := (partmap.Range{Min: lo, Max: hi}); r.Overlaps(span) {
+			in = append(in, partition{p.ID, r, p.Absent})
+		}
+	}
+	return in, nil
+}
+
+// partition is a physical partition.
+type partition struct {
+	id     engine.PartitionID
+	span   partmap.Range
+	absent bool
+}
+
+// room returns why a snapshot of a range cannot be installed; ErrNoRoom. What this replica
+// has itself, and what is absent, is room.
+func (g *Group) room(span partmap.Range) error {
+	if g.partition != 0 {
+		if own := g.state.span(); own.Min.Compare(&span.Min) <= 0 && own.Max.Compare(&span.Max) >= 0 {
+			return nil
+		}
+		return fmt.Errorf("group %d: a snapshot of [%s, %s): %w", g.cfg.Log.ID(), span.Min, span.Max, ErrNoRoom)
+	}
+	in, err := partitionsIn(g.cfg.Container, span)
+	for _, p := range in {
+		if err == nil && !p.absent {
+			err = fmt.Errorf("group %d: partition %d: %w", g.cfg.Log.ID(), p.id, ErrNoRoom)
+		}
+	}
+	return err
+}
+
+// installStream puts a snapshot of a range into the place of the partition, or into an absent
+// range.
+func (g *Group) installStream(ctx context.Context, span partmap.Range, open func() (io.ReadCloser, error)) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c := g.cfg.Container
+	var content engine.PartitionContent
+	if g.partition != 0 {
+		if mutant.On(mutant.StaleRightHalf) {
+			if err = cut(ctx, c, g.state.span(), span.Max); err != nil && !errors.Is(err, engine.ErrRefused) {
+				return err
+			}
+			content, err = c.InstallPartition(ctx, r)
+		} else {
+			content, err = c.ReplacePartition(ctx, g.partition, r)
+		}
+	} else {
+		for _, at := range []partmap.EPK{span.Min, span.Max} {
+			in, err := partitionsIn(c, span)
+			if err != nil {
+				return err
+			}
+			for _, p := range in {
+				if at.Compare(&p.span.Min) > 0 && at.Compare(&p.span.Max) < 0 {
+					if err = cut(ctx, c, p.span, at); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		content, err = c.InstallPartition(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	g.partition, g.held = content.Partition, content.Index
+	return nil
+}
+
+// beginSkipped makes the logs of the groups that split off in entries which this replica has
+// not applied, and never will: a snapshot has come past them.
+func (g *Group) beginSkipped(held uint64, next *state) error {
+	for i := range next.splits {
+		p := &next.splits[i]
+		if p.index > held && slices.Contains(p.members, g.cfg.Log.Replica()) {
+			if err := g.create(p.right, raftlog.Base{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Removed reports whether the replica was removed from its group, as far as it has applied.
+func (g *Group) Removed() bool {
+	conf, id := g.state.confs[len(g.state.confs)-1].conf, g.cfg.Log.Replica()
+	return g.state.applied > 0 && !slices.Contains(conf.GetVoters(), id) && !slices.Contains(conf.GetLearners(), id) && !slices.Contains(conf.GetVotersOutgoing(), id)
+}
+
+// Destroy removes the replica from this node: its partition becomes absent, then its log goes.
+// The members of its group must have removed it before, and its id is never used again. The
+// Group must not be used afterwards. A crash in between leaves a replica of which the next
+// Open says ErrRemoved. Error: ErrBusy if entries are to be applied first.
+func (g *Group) Destroy(ctx context.Context) error {
+	if g.state.applied < g.held {
+		return ErrBusy
+	}
+	if g.partition != 0 {
+		in, err := partitionsIn(g.cfg.Container, g.state.span())
+		if err != nil {
+			return err
+		}
+		// The first one is evicted last: while it is there, the group is.
+		for _, p := range slices.Backward(in) {
+			if err := g.cfg.Container.Evict(ctx, p.id); err != nil {
+				return err
+			}
+		}
+	}
+	_ = g.fail(raftlog.ErrRemoved)
+	return g.cfg.Log.Store().Remove(g.cfg.Log.ID())
+}
+
+// passed notes the time of an entry with commands.
+func (g *Group) passed(t time.Time) {
+	if t.After(g.time) {
+		g.time = t
+	}
+	if len(g.late) > 0 && g.fresh() {
+		g.lateReads()
+	}
+}
+
+// fresh reports whether the time of the group is not far behind the clock.
+func (g *Group) fresh() bool {
+	return !g.expires || g.cfg.TimeEvery < 0 || g.cfg.Now().Sub(g.time) <= g.cfg.TimeEvery
+}
+
+// readIndex hands a read to raft: at the leader, when the time of the group is fresh. An item
+// that has expired for longer than that is not read any more.
+func (g *Group) readIndex(step func()) {
+	if !g.IsLeader() || g.fresh() {
+		step()
+		return
+	}
+	g.late = append(g.late, step)
+	if !g.passing && g.proposeControl(new(command.Control)) == nil {
+		g.passing = true
+	}
+}
+
+// lateReads hands over the reads that have waited for the time.
+func (g *Group) lateReads() {
+	late := g.late
+	g.late, g.passing = nil, false
+	for _, step := range late {
+		_ = g.guard(func() error { step(); return nil }) // a failure is that of the group
+	}
+}
