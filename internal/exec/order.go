@@ -232,6 +232,10 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 		slices.SortFunc(top.rows, func(a, b orderRow) int { return bytes.Compare(a.key, b.key) })
 		for i := range top.rows {
 			row := &top.rows[i]
+			if e.skip > 0 && !e.Select.Value {
+				e.skip-- // it is a result: there is no need to read it
+				continue
+			}
 			ok, err := rows.read(row)
 			if err != nil {
 				return err
