@@ -44,7 +44,7 @@ func (c *call) feedItems(k *container) error {
 	if bad := c.checkSession(); bad != nil {
 		return bad
 	}
-	p, err := c.place(k)
+	p, err := c.place(k, false)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *call) feedItems(k *container) error {
 	switch mode := lower(c.r.Header.Get("A-Im")); mode {
 	case "":
 		p.all = false // a feed of everything needs no leave to cross partitions
-		out, err := c.runQuery(k, &p, engine.Query{}, size)
+		out, err := c.runQuery(k, &p, &statement{}, size)
 		if err != nil {
 			return k.outcome(err)
 		}

@@ -88,6 +88,19 @@ func TestFeed(t *testing.T) {
 	if r := s.do(410, "GET", docs, "", "A-IM", "Incremental Feed", "x-ms-documentdb-partitionkeyrangeid", before[0]); r.sub() != "1002" {
 		t.Errorf("a range that is gone: sub-status %q", r.sub())
 	}
+	// A query is answered from the keys that the range had.
+	old, _ := s.query(docs, "SELECT * FROM c", "x-ms-documentdb-partitionkeyrangeid", before[0])
+	var now []json.RawMessage
+	for _, child := range after[:2] {
+		part, _ := s.query(docs, "SELECT * FROM c", "x-ms-documentdb-partitionkeyrangeid", child)
+		now = append(now, part...)
+	}
+	if a, b := ids(t, old), ids(t, now); len(a) == 0 || !slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))) {
+		t.Errorf("a query in a range that is gone: %v, in its children: %v", a, b)
+	}
+	if r := s.send(s.signed("POST", docs, []byte(`{"query":"SELECT * FROM c"}`), "x-ms-documentdb-query", "True", "x-ms-documentdb-partitionkeyrangeid", "12345")); r.status != 410 || r.sub() != "1002" {
+		t.Errorf("a query in a range that never was: %d %s", r.status, r.body)
+	}
 	if len(after) != 3 || slices.Contains(after, before[0]) || after[2] != before[1] {
 		t.Fatalf("%v after a split of %v", after, before)
 	}

@@ -443,11 +443,14 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 		}
 	}
 	if b.Condition != "" {
-		q, err := engine.ParseQuery("SELECT * "+b.Condition, nil)
+		s, err := parseStatement("SELECT * "+b.Condition, nil)
 		if err != nil {
 			return nil, false, badf("condition of the patch: %v", err)
 		}
-		p.When(q.Where)
+		if !s.documents() || s.aggregated() {
+			return nil, false, badf("condition of the patch: %q is not of the form from c where …", clip(b.Condition))
+		}
+		p.When(s.q.Where)
 	}
 	return p, b.Condition != "", nil
 }

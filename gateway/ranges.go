@@ -75,6 +75,19 @@ func (k *container) namedRange(now time.Time, id string) (engine.PartitionStats,
 		clip(id), k.record.Name).withSub(subRangeGone)
 }
 
+// pastRange returns a physical partition that was split or merged, with its part of the key
+// space, as far as the store remembers.
+func (k *container) pastRange(id string) (engine.PartitionRange, bool) {
+	for _, past := range k.items.History() {
+		for _, p := range past.Parents {
+			if strconv.FormatUint(uint64(p.ID), 10) == id && p.Max != "" {
+				return p, true
+			}
+		}
+	}
+	return engine.PartitionRange{}, false
+}
+
 // ancestors returns, for each physical partition, all those that it descends from, as far
 // as the store remembers.
 func (k *container) ancestors(parts []engine.PartitionStats) map[engine.PartitionID][]string {

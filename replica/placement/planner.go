@@ -94,8 +94,6 @@ type Planner struct {
 	attention map[topology.GroupID]bool
 	// underway has the groups with a step under way.
 	underway map[topology.GroupID]*group
-	short    map[topology.GroupID]*group // groups with fewer live voters than the policy wants
-	copies   int                         // replicas that are incoming
 }
 
 // node is a node with what is on it, what is on its way to it included.
@@ -126,7 +124,6 @@ func New(p Policy) *Planner {
 		groups:    make(map[topology.GroupID]*group),
 		attention: make(map[topology.GroupID]bool),
 		underway:  make(map[topology.GroupID]*group),
-		short:     make(map[topology.GroupID]*group),
 	}
 }
 
@@ -159,16 +156,6 @@ func (p *Planner) Node(told Node) {
 func (p *Planner) attend(n *node) {
 	for _, id := range n.groups {
 		p.attention[id] = true
-		p.look(p.groups[id])
-	}
-}
-
-// look notes whether a group lacks a live voter.
-func (p *Planner) look(k *group) {
-	if live, _ := p.voters(k); live < p.policy.Voters {
-		p.short[k.ID] = k
-	} else {
-		delete(p.short, k.ID)
 	}
 }
 
@@ -192,7 +179,6 @@ func (p *Planner) Group(g *topology.Group, r Report) {
 	k.Group, k.Report = g, r
 	p.count(k, +1)
 	p.foresee(k, +1)
-	p.look(k)
 	p.attention[g.ID] = true
 }
 
@@ -202,7 +188,6 @@ func (p *Planner) Forget(id topology.GroupID) {
 		p.settle(k)
 		p.count(k, -1)
 		delete(p.groups, id)
-		delete(p.short, id)
 		delete(p.attention, id)
 	}
 }
@@ -224,7 +209,6 @@ func (p *Planner) count(k *group, sign int) {
 		if r.Role == topology.Incoming {
 			n.in += sign
 			p.node(k.Leader).out += sign
-			p.copies += sign
 		}
 		i, found := slices.BinarySearch(n.groups, k.ID)
 		if sign > 0 && !found {
@@ -286,9 +270,9 @@ type Status struct {
 	Mean, Max float64
 }
 
-// Status counts. Its time depends on the number of nodes and of the groups that lack a voter.
+// Status counts. Its time depends on the number of all groups.
 func (p *Planner) Status() Status {
-	s := Status{Nodes: len(p.order), Groups: len(p.groups), Short: len(p.short), Copies: p.copies}
+	s := Status{Nodes: len(p.order), Groups: len(p.groups)}
 	var sum float64
 	for _, n := range p.order {
 		if !n.Live {
@@ -302,12 +286,17 @@ func (p *Planner) Status() Status {
 	if live := s.Nodes - s.Lost; live > 0 {
 		s.Mean = sum / float64(live)
 	}
-	for _, k := range p.short {
-		if live, voters := p.voters(k); 2*live <= voters {
+	for _, k := range p.groups {
+		live, voters := p.voters(k)
+		if live < p.policy.Voters {
+			s.Short++
+		}
+		if 2*live <= voters {
 			s.Stuck++
 		}
-	}
-	for _, k := range p.underway {
+		if _, ok := k.Moving(); ok {
+			s.Copies++
+		}
 		if k.step.Kind == Split {
 			s.Splits++
 		}

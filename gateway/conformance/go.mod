@@ -1,0 +1,27 @@
+module github.com/cleavestore/cleave/gateway/conformance
+
+go 1.26.0
+
+replace (
+	github.com/cleavestore/cleave => ../../
+	github.com/cleavestore/cleave/gateway => ../
+)
+
+require (
+	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.21.0
+	github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos v1.5.0
+	github.com/cleavestore/cleave v0.0.0-00010101000000-000000000000
+	github.com/cleavestore/cleave/gateway v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/Azure/azure-sdk-for-go/sdk/internal v1.11.2 // indirect
+	github.com/RoaringBitmap/roaring/v2 v2.30.0 // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/edsrzf/mmap-go v1.2.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mschoch/smat v0.2.0 // indirect
+	golang.org/x/net v0.52.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.35.0 // indirect
+)

@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+)
+
+// statement is a query, with what the gateway needs to know of it.
+type statement struct {
+	q    engine.Query
+	tree *syntax.Query // without parameters; nil: the text has paths that only the store knows
+
+	text       string
+	parameters map[string]any
+}
+
+// parseStatement reads a query.
+func parseStatement(text string, parameters map[string]any) (*statement, error) {
+	s := &statement{text: text, parameters: parameters}
+	var err error
+	if s.q, err = engine.ParseQuery(text, parameters); err != nil {
+		return nil, &failure{status: 400, msg: err.Error()}
+	}
+	tree, err := syntax.Parse(text)
+	if err == nil {
+		tree, err = tree.Bind(text, parameters)
+	}
+	if err == nil {
+		s.tree = tree
+	}
+	return s, nil
+}
+
+// inCreationOrder returns the query with an ORDER BY of the resource id.
+func (s *statement) inCreationOrder() (engine.Query, error) {
+	if s.tree == nil {
+		q := s.q
+		q.OrderBy = []engine.QueryOrder{{Path: "/" + memberRID}}
+		return q, nil
+	}
+	t := *s.tree
+	t.OrderBy = []syntax.Order{{Expr: &syntax.Member{Of: &syntax.Ident{Name: t.From.Name}, Name: memberRID}}}
+	return engine.ParseQuery(t.String(), nil)
+}
+
+// mayOrder says whether results could be given in the order of creation: there is no other
+// order, and each has one document.
+func (s *statement) mayOrder() bool {
+	if s.tree == nil {
+		return len(s.q.OrderBy) == 0 && !s.q.Distinct && !s.grouped()
+	}
+	return len(s.tree.OrderBy) == 0 && !s.tree.Distinct && !s.grouped() && s.overDocuments() && len(s.tree.Joins) == 0
+}
+
+// overDocuments says whether FROM names the documents themselves.
+func (s *statement) overDocuments() bool {
+	if s.tree == nil {
+		return true
+	}
+	if s.tree.From == nil || s.tree.From.In {
+		return false
+	}
+	_, ok := s.tree.From.Collection.(*syntax.Ident)
+	return ok
+}
+
+// documents says whether results are whole documents.
+func (s *statement) documents() bool {
+	if s.tree == nil {
+		return s.q.Fields == nil
+	}
+	if !s.overDocuments() || len(s.tree.GroupBy) > 0 {
+		return false
+	}
+	if s.tree.Star {
+		return len(s.tree.Joins) == 0
+	}
+	return s.tree.Value && s.isRoot(s.tree.Items[0].Expr)
+}
+
+func (s *statement) isRoot(e syntax.Expr) bool {
+	id, ok := e.(*syntax.Ident)
+	return ok && s.tree.From != nil && id.Name == s.tree.From.Name
+}
+
+// grouped says whether results stand for several documents.
+func (s *statement) grouped() bool {
+	if s.tree == nil {
+		if len(s.q.GroupBy) > 0 {
+			return true
+		}
+		for _, f := range s.q.Fields {
+			if f.Aggregate != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	if len(s.tree.GroupBy) > 0 {
+		return true
+	}
+	for _, item := range s.tree.Items {
+		if hasAggregate(item.Expr) {
+			return true
+		}
+	}
+	return false
+}
+
+// limited says whether the query itself bounds the number of its results.
+func (s *statement) limited() bool {
+	return s.q.Offset > 0 || s.q.Limit > 0 || s.tree != nil && (s.tree.Top != nil || s.tree.Limit != nil)
+}
+
+// aggregated says whether the results of the query over several logical partitions are more
+// than those of each, one after the other.
+func (s *statement) aggregated() bool {
+	if s.tree != nil && (len(s.tree.OrderBy) > 0 || s.tree.Distinct) {
+		return true
+	}
+	return len(s.q.OrderBy) > 0 || s.q.Distinct || s.grouped() || s.limited()
+}
+
+// aggregateTypes are the aggregates, with their names in query plans.
+var aggregateTypes = map[string]string{
+	"COUNT": "Count", "SUM": "Sum", "AVG": "Average", "MIN": "Min", "MAX": "Max", "COUNTIF": "CountIf",
+	"MAKELIST": "MakeList", "MAKESET": "MakeSet",
+}
+
+// hasAggregate says whether an expression has an aggregate that is not one of a subquery.
+func hasAggregate(e syntax.Expr) bool {
+	found := false
+	syntax.Walk(e, func(e syntax.Expr) bool {
+		switch e := e.(type) {
+		case *syntax.Call:
+			found = found || !e.UDF && aggregateTypes[e.Name] != ""
+		case *syntax.Sub:
+			return false
+		}
+		return !found
+	})
+	return found
+}
+
+// names returns the names of the columns: those that the query gives, else the last names
+// of paths, else numbers.
+func (s *statement) names() []string {
+	names := make([]string, len(s.tree.Items))
+	unnamed := 0
+	for i, item := range s.tree.Items {
+		switch e := item.Expr.(type) {
+		case *syntax.Member:
+			names[i] = e.Name
+		case *syntax.Ident:
+			names[i] = e.Name
+		}
+		if item.As != "" {
+			names[i] = item.As
+		}
+		if names[i] == "" {
+			unnamed++
+			names[i] = "$" + strconv.Itoa(unnamed)
+		}
+	}
+	return names
+}
+
+// payloads says whether results have whole documents as their member payload, as those of
+// rewritten queries have.
+func (s *statement) payloads() bool {
+	if s.tree == nil || s.tree.Value || !s.overDocuments() || s.grouped() || len(s.tree.Items) == 0 {
+		return false
+	}
+	last := s.tree.Items[len(s.tree.Items)-1]
+	return last.As == "payload" && s.isRoot(last.Expr)
+}
+
+// appendPayload appends a result whose last member, payload, is a whole document.
+func (k *container) appendPayload(dst, row []byte, etag engine.ETag) []byte {
+	var document []byte
+	jsondoc.Members(row, func(name []byte, v jsondoc.Value) {
+		document = nil
+		if string(name) == "payload" && v.Kind == jsondoc.KindObject {
+			document = v.Text
+		}
+	})
+	if document == nil || !bytes.HasSuffix(row[:len(row)-1], document) {
+		return append(dst, row...)
+	}
+	dst = append(dst, row[:len(row)-1-len(document)]...)
+	return append(k.appendItem(dst, document, etag, 0), '}')
+}
