@@ -181,7 +181,8 @@ type Work struct {
 	Outcomes  []Outcome
 	Reads     []ReadDone
 	// Created are groups whose logs this group has made on this node, by a split: Open them,
-	// with a Config without Min and Max. After a restart raftlog.Store.Groups has them.
+	// with a Config without Min and Max. One that is open already, as an empty replica, must be
+	// dropped and opened again. After a restart raftlog.Store.Groups has them.
 	Created []uint64
 }
 
@@ -788,8 +789,8 @@ func (g *Group) answer(m *pb.Message) error {
 		for _, r := range m.GetResponses() {
 			if r.GetTo() != g.cfg.Log.Replica() {
 				g.send = append(g.send, r)
-			} else if err := g.node.Step(r); err != nil {
-				return g.fail(err)
+			} else if err := g.node.Step(r); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
+				return g.fail(err) // the other error says that this replica was removed
 			}
 		}
 		return nil

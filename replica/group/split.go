@@ -40,6 +40,13 @@ import (
 // left half and evicts the right one, in one step of the engine. Then it makes an empty
 // log of the right group, if it was a member at entry i: that one gets a snapshot too. It has
 // never voted or answered in the right group, since its left half never came to i.
+//
+// A replica may also be removed from the left group before it has applied entry i. So a host
+// that gets a message for a replica of its node of which it has no log makes an empty one:
+// raftlog.Store.Create refuses the replicas that were here and are not to come back. If such
+// a replica is there when the left half comes to i after all, step 3 gives its log the base
+// that it would have made: it has voted, but had no entry. Nobody may evict the right half
+// instead: it may be one of the last copies.
 
 // ErrRange says that a key does not lie in the range of the group: another group has it. The
 // command has done nothing. It matches engine.ErrInvalid.
@@ -171,8 +178,13 @@ func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionI
 	return g.create(p.right, base)
 }
 
-// create makes the log of a group to which this replica belongs, unless it is here or was.
+// create makes the log of a group to which this replica belongs, unless it is here or was. One
+// that is empty gets the base.
 func (g *Group) create(group uint64, base raftlog.Base) error {
+	if log := g.cfg.Log.Store().Group(group); log != nil && log.Replica() == g.cfg.Log.Replica() && log.Base().Index == 0 && base.Index > 0 {
+		g.created = append(g.created, group)
+		return log.Begin(base)
+	}
 	_, err := g.cfg.Log.Store().Create(group, g.cfg.Log.Replica(), base)
 	switch {
 	case errors.Is(err, fault.ErrExists), errors.Is(err, raftlog.ErrRemoved):
@@ -270,9 +282,9 @@ func (g *Group) installStream(ctx context.Context, span partmap.Range, open func
 		}
 	} else {
 		for _, at := range []partmap.EPK{span.Min, span.Max} {
-			in, err := partitionsIn(c, span)
-			if err != nil {
-				return err
+			in, listErr := partitionsIn(c, span)
+			if listErr != nil {
+				return listErr
 			}
 			for _, p := range in {
 				if at.Compare(&p.span.Min) > 0 && at.Compare(&p.span.Max) < 0 {

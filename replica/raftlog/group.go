@@ -310,6 +310,38 @@ func (g *Group) BeginInstall(hard *pb.HardState, b Base) error {
 	return g.writeSynced(&record{kind: kindInstall, hard: hardOf(hard), base: b})
 }
 
+// Begin gives an empty log, which waits for a snapshot, the base b, durably: the partition has
+// come to it in another way. The term and vote of the replica stay, and it may go on as if it
+// had been made with b. Its owner must be made anew. After a crash there may be an
+// installation of b that has begun, as after BeginInstall.
+func (g *Group) Begin(b Base) error {
+	g.mu.Lock()
+	hard := g.mu.hard
+	if hard.term < b.Term {
+		hard = hardState{term: b.Term}
+	}
+	install, done := record{kind: kindInstall, hard: hard, base: b}, record{kind: kindDone, base: Base{Index: b.Index}}
+	payload, err := appendBase(appendHard([]byte{byte(kindInstall)}, &hard), &b)
+	if err == nil && (g.lastLocked() != 0 || b.Index == 0) {
+		err = fmt.Errorf("the log has entries up to %d", g.lastLocked())
+	}
+	if err == nil {
+		err = g.checkLocked(&install)
+	}
+	if err == nil {
+		_, err = g.writeLocked(&install, payload)
+	}
+	var pos wal.Position
+	if err == nil {
+		pos, err = g.writeLocked(&done, binary.AppendUvarint([]byte{byte(kindDone)}, b.Index))
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("begin the Raft log of group %d at entry %d: %w", g.id, b.Index, err)
+	}
+	return g.store.Wait(pos)
+}
+
 // EndInstall notes, durably, whether the partition was replaced. If it was, the log is empty
 // and begins behind the base of Installing.
 func (g *Group) EndInstall(done bool) error {

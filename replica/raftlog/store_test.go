@@ -675,3 +675,70 @@ func TestRemovedStays(t *testing.T) {
 	}
 	must(t, s.Close())
 }
+
+// TestBegin: an empty log that has voted gets a base, at each call of the file system whole or
+// not at all, and keeps the vote. A log with entries or a base does not.
+func TestBegin(t *testing.T) {
+	from := vfs.NewMem()
+	s, err := Open(t.Context(), from, "raft", Options{Fresh: true})
+	must(t, err)
+	g, err := s.Create(7, 3, Base{})
+	must(t, err)
+	pos, err := g.Append(&pb.HardState{Term: new(uint64(9)), Vote: new(uint64(2)), Commit: new(uint64(0))}, nil)
+	must(t, err)
+	must(t, s.Wait(pos))
+	must(t, s.Close())
+	want := base(40, 5)
+	began, empty := 0, 0
+	for n := int64(1); ; n++ {
+		mem := from.Clone()
+		faulty := vfs.NewFaulty(mem)
+		s, err := Open(t.Context(), faulty, "raft", Options{})
+		must(t, err)
+		var image *vfs.Mem
+		faulty.StopAt(faulty.Calls()+n, func() { image = mem.Clone() })
+		err = s.Group(7).Begin(want)
+		done := image == nil
+		if done {
+			must(t, err)
+			image = mem.Clone()
+		}
+		for _, keep := range []vfs.CrashOptions{{Keep: vfs.KeepNone}, {Keep: vfs.KeepAll}, {Keep: vfs.KeepRandom, TornLast: true, Seed: uint64(n)}} {
+			again, err := Open(t.Context(), image.Crash(keep), "raft", Options{})
+			must(t, err)
+			g := again.Group(7)
+			if in := g.Installing(); in != nil {
+				if in.Index != want.Index || done {
+					t.Fatalf("call %d, %+v: installing %+v", n, keep, in)
+				}
+				must(t, g.EndInstall(true))
+			}
+			hard, _, err := g.InitialState()
+			must(t, err)
+			switch b := g.Base(); {
+			case hard.GetTerm() != 9 || hard.GetVote() != 2:
+				t.Fatalf("call %d, %+v: %v", n, keep, hard)
+			case b.Index == 0 && !done:
+				empty++
+				must(t, g.Begin(want))
+			case b.Index != want.Index || b.Term != want.Term || string(b.State) != string(want.State) || hard.GetCommit() != want.Index:
+				t.Fatalf("call %d, %+v: %+v, %v", n, keep, b, hard)
+			default:
+				began++
+			}
+			if err := g.Begin(want); err == nil {
+				t.Fatal("a log with a base began again")
+			}
+			next, err := g.Append(nil, entries(want.Index+1, 1, 9, 3))
+			must(t, err)
+			must(t, again.Wait(next))
+			must(t, again.Close())
+		}
+		if done {
+			break
+		}
+	}
+	if began < 2 || empty < 2 {
+		t.Errorf("began %d times, empty %d times", began, empty)
+	}
+}

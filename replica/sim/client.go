@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	registers = 4
+	registers = 6
 	counters  = 3
 	// perCounter is how many increments a counter takes: each adds another power of 4.
 	perCounter = 24
@@ -26,15 +26,15 @@ type client struct {
 	id       int
 	left     int
 	finished bool
-	leader   uint64 // that it knows of
-	after    uint64 // newest entry that it knows of
-	number   uint64 // of its operations
+	leaders  map[engine.PartitionKey]*node  // that it knows of
+	after    map[engine.PartitionKey]uint64 // newest entry that it knows of, of the groups that have had the key
+	number   uint64                         // of its operations
 }
 
-func (w *world) newClient(id int) {
-	c := &client{w: w, id: id, left: w.plan.ops}
+func (w *world) newClient(id int) *client {
+	c := &client{w: w, id: id, left: w.plan.ops, leaders: make(map[engine.PartitionKey]*node), after: make(map[engine.PartitionKey]uint64)}
 	w.clients = append(w.clients, c)
-	w.after(w.about(time.Second), c.next)
+	return c
 }
 
 // next begins the next operation.
@@ -45,18 +45,22 @@ func (c *client) next() {
 	}
 	c.left--
 	w := c.w
-	switch w.oneOf(4, 4, 2) {
+	switch w.oneOf(4, 4, 2, 2) {
 	case 0:
 		key := w.rng.IntN(registers)
 		value := c.id*10000 + int(c.number) + 1
-		op := w.oracle.begins(c.id, key, true, value)
-		c.write(registerKey(key), command.Operation{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"r%d","k":%s,"v":%d}`, key, registerKey(key), value)}, func(known bool) {
+		o := command.Operation{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"r%d","k":%s,"v":%d}`, key, registerKey(key), value)}
+		if w.chance(0.2) {
+			o.TTL = w.about(3*time.Second) + time.Second
+		}
+		op := w.oracle.begins(c.id, registerInput{key, true, value, o.TTL > 0})
+		c.write(registerKey(key), o, func(known bool) {
 			op.ends(w, value, known)
 			c.pause()
 		})
 	case 1:
 		key := w.rng.IntN(registers)
-		op := w.oracle.begins(c.id, key, false, 0)
+		op := w.oracle.begins(c.id, registerInput{key: key})
 		c.read(registerKey(key), "r"+strconv.Itoa(key), "/v", func(value int64) {
 			op.ends(w, int(value), true)
 			c.pause()
@@ -73,7 +77,31 @@ func (c *client) next() {
 			inc.known = known
 			c.pause()
 		})
+	case 3:
+		w.lookInside()
+		w.after(0, c.next)
 	}
+}
+
+// lookInside reads a key at a machine, past all groups: what the machine has of no group, it
+// does not have.
+func (w *world) lookInside() {
+	n := w.nodes[w.rng.IntN(len(w.nodes))]
+	if !n.up {
+		return
+	}
+	key := keys[w.rng.IntN(len(keys))]
+	r := n.covering(key)
+	_, err := n.c.Read(context.Background(), key, "none")
+	switch here := !errors.Is(err, engine.ErrNotHere); {
+	case err != nil && here && !errors.Is(err, engine.ErrNotFound):
+		n.check(err)
+	case here && r == nil:
+		w.violated("node %d serves %s, which it has of no group", n.id, key)
+	case !here && r != nil && r.caughtUp():
+		w.violated("node %d, group %d: %s is not there: %v", n.id, r.gid, key, err)
+	}
+	w.counts["looks inside"]++
 }
 
 // pause is before the next operation.
@@ -97,11 +125,15 @@ func (c *client) makeCounters(k int, then func()) {
 
 var counterKey = engine.StringKey("counters")
 
-func registerKey(i int) engine.PartitionKey { return engine.StringKey("p" + strconv.Itoa(i%2)) }
+// registerKey: two registers have one key.
+func registerKey(i int) engine.PartitionKey { return engine.StringKey("p" + strconv.Itoa(i/2)) }
 
-// target chooses the replica to ask.
-func (c *client) target() *node {
-	if n := c.w.node(c.leader); n != nil && n.up && c.w.chance(0.8) {
+// keys are all partition keys.
+var keys = []engine.PartitionKey{counterKey, registerKey(0), registerKey(2), registerKey(4)}
+
+// target chooses the machine to ask.
+func (c *client) target(key engine.PartitionKey) *node {
+	if n := c.leaders[key]; n != nil && n.up && c.w.chance(0.8) {
 		return n
 	}
 	return c.w.nodes[c.w.rng.IntN(len(c.w.nodes))]
@@ -115,7 +147,7 @@ func (c *client) write(key engine.PartitionKey, o command.Operation, done func(k
 // propose is write; the group may refuse the command with an error that matches allowed.
 func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed error, done func(known bool)) {
 	c.number++
-	cmd := &command.Command{After: c.after, Batches: []command.Batch{{Key: key, Operations: []command.Operation{o}}}}
+	cmd := &command.Command{After: c.after[key], Batches: []command.Batch{{Key: key, Operations: []command.Operation{o}}}}
 	binary.BigEndian.PutUint64(cmd.ID[:], uint64(c.id)+1)
 	binary.BigEndian.PutUint64(cmd.ID[8:], c.number)
 	w := c.w
@@ -142,10 +174,13 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 			if out.Duplicate {
 				w.counts["duplicates"]++
 			}
-			c.after = max(c.after, out.Index)
+			c.after[key] = max(c.after[key], out.Index)
 		case errors.Is(out.Err, group.ErrExpired):
 			w.counts["expired"]++
-		case errors.Is(out.Err, group.ErrUnknown), errors.Is(out.Err, group.ErrBusy), errors.Is(out.Err, group.ErrNotLeader):
+		case errors.Is(out.Err, group.ErrUnknown), errors.Is(out.Err, group.ErrBusy), errors.Is(out.Err, group.ErrNotLeader), errors.Is(out.Err, group.ErrRange):
+			if errors.Is(out.Err, group.ErrRange) {
+				w.counts["wrong half"]++
+			}
 			if attempt == number {
 				again(number, w.about(100*time.Millisecond))
 			}
@@ -160,20 +195,30 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 	try = func() {
 		attempt++
 		number := attempt
-		n := c.target()
+		n := c.target(key)
 		again(number, time.Second+w.about(2*time.Second)) // gives this attempt up
 		w.after(w.about(w.plan.latency), func() {
 			if ended || !n.up {
 				return
 			}
+			r := n.covering(key)
+			if r == nil {
+				if attempt == number {
+					attempt++
+					again(attempt, w.about(50*time.Millisecond))
+				}
+				return
+			}
 			if !proposed && w.chance(0.9) {
-				cmd.After = max(cmd.After, n.group.Applied())
+				cmd.After = max(cmd.After, r.group.Applied())
 			}
 			proposed = true
-			err := n.group.Propose(cmd)
+			// The group keeps the command, so each proposal is one of its own.
+			asked := *cmd
+			err := r.group.Propose(&asked)
 			switch {
 			case errors.Is(err, group.ErrNotLeader), errors.Is(err, group.ErrBusy):
-				c.leader = n.group.Leader()
+				c.leaders[key] = w.owner[r.group.Leader()]
 				if attempt == number {
 					attempt++
 					again(attempt, w.about(50*time.Millisecond))
@@ -182,12 +227,12 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 				n.check(err)
 			default:
 				w.counts["proposals"]++
-				c.leader = n.id
-				n.proposals[cmd.ID] = func(out group.Outcome) {
+				c.leaders[key] = n
+				r.proposals[cmd.ID] = func(out group.Outcome) {
 					w.after(w.about(w.plan.latency), func() { end(number, out) })
 				}
 			}
-			n.pump()
+			r.pump()
 			// The answer may come while the client asks elsewhere already: impatience
 			// makes duplicates.
 			if w.chance(0.05) && attempt == number {
@@ -209,7 +254,7 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 	try = func() {
 		attempt++
 		number := attempt
-		n := c.target()
+		n := c.target(key)
 		if w.chance(0.5) {
 			n = w.nodes[w.rng.IntN(len(w.nodes))]
 		}
@@ -217,15 +262,23 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 			if ended || !n.up {
 				return
 			}
+			r := n.covering(key)
+			if r == nil {
+				return
+			}
 			life := n.life
-			rid, err := n.group.Read()
+			rid, err := r.group.Read()
 			n.check(err)
 			if !n.up {
 				return
 			}
-			n.reads[rid] = func() {
-				value := n.number(key, id, path)
-				index := n.group.Applied()
+			r.reads[rid] = func() {
+				if n.covering(key) != r {
+					w.counts["wrong half"]++
+					return // the group has split meanwhile: ask again
+				}
+				value := r.number(key, id, path)
+				index := r.group.Applied()
 				if !n.up {
 					return
 				}
@@ -234,17 +287,17 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 						return
 					}
 					ended = true
-					c.after = max(c.after, index)
+					c.after[key] = max(c.after[key], index)
 					w.counts["reads"]++
 					w.note("client %d: read %s at %d: %d", c.id, id, n.id, value)
 					done(value)
 				})
 			}
-			n.pump()
+			r.pump()
 			w.after(200*time.Millisecond+w.about(300*time.Millisecond), func() {
-				if n.up && n.life == life && n.reads[rid] != nil {
-					delete(n.reads, rid)
-					n.group.EndRead(rid)
+				if n.up && n.life == life && r.reads[rid] != nil {
+					delete(r.reads, rid)
+					r.group.EndRead(rid)
 				}
 			})
 		})
@@ -258,18 +311,18 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 }
 
 // number reads a number of an item.
-func (n *node) number(key engine.PartitionKey, id, path string) int64 {
-	it, err := n.c.Read(context.Background(), key, id)
+func (r *replica) number(key engine.PartitionKey, id, path string) int64 {
+	it, err := r.c.Read(context.Background(), key, id)
 	if errors.Is(err, engine.ErrNotFound) {
 		return 0
 	}
 	if err != nil {
-		n.check(err)
+		r.check(err)
 		return 0
 	}
 	v, err := numberOf(it.Body, path)
 	if err != nil {
-		n.w.violated("replica %d: %s: %v in %s", n.id, id, err, it.Body)
+		r.w.violated("node %d: %s: %v in %s", r.node.id, id, err, it.Body)
 	}
 	return v
 }

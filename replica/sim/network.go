@@ -2,24 +2,27 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/cleavestore/cleave/replica/group"
 )
 
-// network carries messages between replicas.
+// network carries messages between machines.
 type network struct {
 	w    *world
-	cuts map[[2]uint64]bool // from, to: nothing passes
+	cuts map[[2]uint64]int // from, to: nothing passes while it is above 0
 }
 
-func (n *network) begin(w *world) { n.w, n.cuts = w, make(map[[2]uint64]bool) }
+func (n *network) begin(w *world) { n.w, n.cuts = w, make(map[[2]uint64]int) }
 
 func (n *network) heal() { clear(n.cuts) }
 
-// cut cuts a replica off for a while: in one direction, or both, from one or all others.
+// cut cuts a machine off for a while: in one direction, or both, from one or all others.
 func (n *network) cut(id uint64) {
 	w := n.w
 	way, only := w.rng.IntN(3), uint64(0)
@@ -39,58 +42,67 @@ func (n *network) cut(id uint64) {
 		}
 	}
 	for _, c := range made {
-		n.cuts[c] = true
+		n.cuts[c]++
 	}
 	d := w.about(3 * time.Second)
-	w.note("replica %d: cut off, way %d, only %d, for %v", id, way, only, d)
+	w.note("node %d: cut off, way %d, only %d, for %v", id, way, only, d)
 	w.counts["cuts"]++
 	w.after(d, func() {
 		for _, c := range made {
-			delete(n.cuts, c)
+			n.cuts[c] = max(0, n.cuts[c]-1)
 		}
 	})
 }
 
-// send sends a message. stream is that of a snapshot.
-func (n *network) send(m *pb.Message, stream []byte) {
+// severed reports whether messages of one replica do not reach another one.
+func (n *network) severed(m *pb.Message) bool {
+	from, to := n.w.owner[m.GetFrom()], n.w.owner[m.GetTo()]
+	return from == nil || to == nil || n.cuts[[2]uint64{from.id, to.id}] > 0
+}
+
+// send sends a message of a group. stream is that of a snapshot.
+func (n *network) send(gid uint64, m *pb.Message, stream []byte) {
 	w := n.w
 	times := 1
 	if !w.calm && w.chance(w.plan.duplicate) {
 		times = 2
 	}
 	for range times {
-		dropped := n.cuts[[2]uint64{m.GetFrom(), m.GetTo()}] || !w.calm && w.chance(w.plan.drop)
+		dropped := n.severed(m) || !w.calm && w.chance(w.plan.drop)
 		delay := w.about(w.plan.latency)
 		if !w.calm && w.chance(w.plan.late) {
 			delay += w.about(2 * time.Second)
 		}
 		if dropped {
 			w.counts["dropped"]++
-			n.report(m, false)
+			n.report(gid, m, false)
 			continue
 		}
-		w.after(delay, func() { n.deliver(m, stream) })
+		w.after(delay, func() { n.deliver(gid, m, stream) })
 	}
 }
 
 // report tells the sender of a snapshot what became of it.
-func (n *network) report(m *pb.Message, reached bool) {
+func (n *network) report(gid uint64, m *pb.Message, reached bool) {
 	if m.GetType() != pb.MsgSnap {
 		return
 	}
 	n.w.after(n.w.plan.latency, func() {
-		if s := n.w.node(m.GetFrom()); s != nil && s.up {
+		if s := n.w.replica(gid, m.GetFrom()); s != nil {
 			s.check(s.group.ReportSnapshot(m.GetTo(), reached))
 			s.pump()
 		}
 	})
 }
 
-func (n *network) deliver(m *pb.Message, stream []byte) {
-	to := n.w.node(m.GetTo())
-	if to == nil || !to.up || n.cuts[[2]uint64{m.GetFrom(), m.GetTo()}] {
+func (n *network) deliver(gid uint64, m *pb.Message, stream []byte) {
+	to := n.w.replica(gid, m.GetTo())
+	if to == nil && !n.severed(m) {
+		to = n.w.owner[m.GetTo()].join(gid, m.GetTo())
+	}
+	if to == nil || n.severed(m) {
 		n.w.counts["dropped"]++
-		n.report(m, false)
+		n.report(gid, m, false)
 		return
 	}
 	n.w.counts["messages"]++
@@ -98,15 +110,21 @@ func (n *network) deliver(m *pb.Message, stream []byte) {
 	if m.GetType() != pb.MsgSnap {
 		to.check(to.group.Step(m))
 	} else {
-		n.w.note("replica %d: snapshot of %d from %d", to.id, m.GetSnapshot().GetMetadata().GetIndex(), m.GetFrom())
+		n.w.note("node %d: group %d: snapshot of %d from %d", to.node.id, gid, m.GetSnapshot().GetMetadata().GetIndex(), m.GetFrom())
 		n.w.counts["snapshots"]++
 		if !n.w.calm && n.w.chance(0.2) {
 			to.crashSoon() // in the middle of the installation, maybe
 		}
-		to.check(to.group.StepSnapshot(m, func() (io.ReadCloser, error) {
+		err := to.group.StepSnapshot(m, func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(stream)), nil
-		}))
-		n.report(m, true)
+		})
+		if errors.Is(err, group.ErrNoRoom) {
+			n.w.counts["no room"]++
+			n.report(gid, m, false)
+			return
+		}
+		to.check(err)
+		n.report(gid, m, true)
 	}
 	to.pump()
 }

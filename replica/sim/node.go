@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"hash/fnv"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -12,24 +15,25 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/raftlog"
 )
 
 const (
-	tick    = 100 * time.Millisecond
-	groupID = 1
-	logDir  = "raft"
+	tick       = 100 * time.Millisecond
+	firstGroup = 1
+	logDir     = "raft"
 )
 
 // epoch is the time at which a run begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // containerDef is that of the container.
-var containerDef = engine.ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Replicated: true}
+var containerDef = engine.ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Replicated: true, DefaultTTL: engine.NoExpiry}
 
-// node is a machine with one replica.
+// node is a machine with replicas of several groups, which share a store and a log.
 type node struct {
 	w     *world
 	id    uint64
@@ -40,43 +44,52 @@ type node struct {
 	crashIn int
 	life    int // lives so far: what was planned for an earlier one does not happen
 	up      bool
-	lost    bool // its log is lost: it does not come back
+	lost    bool // its log or its store is lost: it does not come back
+	flipped bool // bits of its disk were flipped
+
+	failSync  bool          // the next sync fails
+	fullUntil time.Duration // the disk is full
+	broken    bool          // a call of the file system has failed in this life
 
 	slow       time.Duration // mean time that it takes to apply entries
 	clock      time.Duration // by which it is ahead
 	stallUntil time.Duration
 
-	db    *engine.DB
-	c     *engine.Container
-	log   *raftlog.Store
+	db       *engine.DB
+	c        *engine.Container
+	log      *raftlog.Store
+	replicas []*replica // by group
+
+	appends []written // not durable
+	syncing bool
+}
+
+// replica is a replica of a group on a machine.
+type replica struct {
+	*node
+	gid   uint64
+	id    uint64
 	group *group.Group
 
-	appends  []*group.Append // written, not durable
-	syncing  bool
-	applies  []*group.Apply
-	applying bool
-
+	applies   []*group.Apply
+	applying  bool
 	proposals map[command.ID]func(group.Outcome)
 	reads     map[group.ReadID]func()
 }
 
-func (w *world) newNode(id uint64) *node {
-	n := &node{w: w, id: id}
-	n.setDisk(newDisk())
+// written is an append that is in the log, and whose it is.
+type written struct {
+	r *replica
+	a *group.Append
+}
+
+func (w *world) newNode() *node {
+	n := &node{w: w, id: uint64(len(w.nodes)) + 1}
+	n.setDisk(vfs.NewMem())
 	n.clock = time.Duration(w.rng.Int64N(int64(time.Second)))
 	n.slow = []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[w.rng.IntN(3)]
 	w.nodes = append(w.nodes, n)
 	return n
-}
-
-// node returns the machine of a replica, nil if there is none.
-func (w *world) node(id uint64) *node {
-	for _, n := range w.nodes {
-		if n.id == id {
-			return n
-		}
-	}
-	return nil
 }
 
 // abandon closes what a process that has died had open, on a disk that nobody sees any more.
@@ -90,11 +103,10 @@ func (n *node) abandon() {
 	n.db, n.log = nil, nil
 }
 
-func newDisk() *vfs.Mem { return vfs.NewMem() }
-
 func (n *node) setDisk(mem *vfs.Mem) {
 	n.abandon()
 	n.mem, n.disk, n.image, n.crashIn = mem, vfs.NewFaulty(mem), nil, 0
+	n.failSync, n.broken = false, false
 	life := n.disk
 	life.SetHook(func(c vfs.Call) error {
 		if n.disk != life {
@@ -127,21 +139,19 @@ func (n *node) openStores(fresh bool) error {
 	return err
 }
 
-// create makes the store and the log of a replica. Without voters it joins a group.
+// create makes the store and the log of a machine: with the first group, or with nothing.
 func (n *node) create(voters []uint64) {
-	var base raftlog.Base
-	if len(voters) > 0 {
-		base = group.FirstBase(voters, n.w.plan.window)
-	}
 	err := n.openStores(true)
-	if err == nil {
-		_, err = n.log.Create(groupID, n.id, base)
+	if err == nil && len(voters) > 0 {
+		_, err = n.log.Create(firstGroup, n.id, group.FirstBase(voters, n.w.plan.window))
+	} else if err == nil {
+		err = n.c.Evict(context.Background(), n.c.Partitions()[0].ID)
 	}
 	if err == nil {
 		err = errors.Join(n.log.Close(), n.db.Close())
 	}
 	if err != nil {
-		n.w.violated("replica %d: create: %v", n.id, err)
+		n.w.violated("node %d: create: %v", n.id, err)
 	}
 }
 
@@ -150,26 +160,103 @@ func (n *node) start() {
 	w := n.w
 	n.life++
 	n.up = true
-	n.appends, n.applies, n.syncing, n.applying = nil, nil, false, false
-	n.proposals, n.reads = make(map[command.ID]func(group.Outcome)), make(map[group.ReadID]func())
+	n.appends, n.syncing, n.replicas = nil, false, nil
 	err := n.openStores(false)
 	if err == nil {
-		p := n.c.Partitions()[0]
-		n.group, err = group.Open(context.Background(), group.Config{
-			Log: n.log.Group(groupID), DB: n.db, Container: n.c, Min: p.Min, Max: p.Max, Now: n.now,
-			ElectionTicks: 10, HeartbeatTicks: 3, KeepEntries: w.plan.keep, KeepBytes: w.plan.keepBytes,
-		})
+		for _, log := range n.log.Groups() {
+			if err = n.open(log.ID()); err != nil {
+				break
+			}
+		}
 	}
 	if err != nil {
-		n.group = nil
 		n.check(err)
 		return
 	}
-	w.note("replica %d: start, applied %d, held %d, log bytes %d", n.id, n.group.Applied(), n.group.Held(), n.log.Group(groupID).Bytes())
+	w.note("node %d: start", n.id)
 	w.counts["starts"]++
 	n.plan(time.Duration(w.rng.Int64N(int64(tick))), n.tick)
-	n.pump()
+	for _, r := range n.replicas {
+		r.pump()
+	}
 }
+
+// open opens a replica whose log is there.
+func (n *node) open(gid uint64) error {
+	w := n.w
+	r := &replica{node: n, gid: gid, proposals: make(map[command.ID]func(group.Outcome)), reads: make(map[group.ReadID]func())}
+	log := n.log.Group(gid)
+	var err error
+	cfg := group.Config{
+		Log: log, DB: n.db, Container: n.c, Now: n.now,
+		ElectionTicks: 10, HeartbeatTicks: 3, KeepEntries: w.plan.keep, KeepBytes: w.plan.keepBytes,
+	}
+	if gid == firstGroup && log.Base().Index > 0 {
+		cfg.Max = "FF"
+	}
+	r.group, err = group.Open(context.Background(), cfg)
+	if errors.Is(err, raftlog.ErrRemoved) {
+		w.note("node %d: group %d: its removal is complete", n.id, gid)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	r.id = log.Replica()
+	n.replicas = append(n.replicas, r)
+	w.note("node %d: group %d, replica %d: open, applied %d, held %d, log bytes %d", n.id, gid, r.id, r.group.Applied(), r.group.Held(), log.Bytes())
+	w.oracle.members(r)
+	return nil
+}
+
+// join makes an empty replica, for which a message has come; nil if it must not be made.
+func (n *node) join(gid, id uint64) *replica {
+	if !n.up || n.log.Group(gid) != nil {
+		return nil
+	}
+	_, err := n.log.Create(gid, id, raftlog.Base{})
+	if errors.Is(err, raftlog.ErrRemoved) {
+		return nil
+	}
+	if n.check(err); err != nil {
+		return nil
+	}
+	n.w.counts["joins"]++
+	err = n.open(gid)
+	n.check(err)
+	return n.w.replica(gid, id)
+}
+
+// replicaOf returns the replica of a group, nil if there is none.
+func (n *node) replicaOf(gid uint64) *replica {
+	for _, r := range n.replicas {
+		if n.up && r.gid == gid {
+			return r
+		}
+	}
+	return nil
+}
+
+// covering returns the replica that has a key, as far as it knows; nil: none has it. After a
+// restart, until it has applied its entries again, a group may claim what has split off.
+func (n *node) covering(key engine.PartitionKey) (found *replica) {
+	epk, highest := key.EPK(), uint64(0)
+	for _, r := range n.replicas {
+		span, epoch := r.group.Range()
+		if r.group.Held() == 0 || !span.Contains(&epk) {
+			continue
+		}
+		if found != nil && found.caughtUp() && r.caughtUp() {
+			n.w.violated("node %d: replicas of groups %d and %d have %s", n.id, found.gid, r.gid, key)
+		}
+		if epoch > highest {
+			found, highest = r, epoch
+		}
+	}
+	return found
+}
+
+// caughtUp reports whether the group has applied again what its partition has.
+func (r *replica) caughtUp() bool { return r.group.Applied() >= r.group.Held() }
 
 // plan plans something for this life of the machine.
 func (n *node) plan(d time.Duration, do func()) {
@@ -182,85 +269,143 @@ func (n *node) plan(d time.Duration, do func()) {
 }
 
 func (n *node) tick() {
-	n.check(n.group.Tick())
-	n.pump()
+	for _, r := range n.replicas {
+		if !n.up {
+			return
+		}
+		n.check(r.group.Tick())
+		r.pump()
+	}
 	// Clocks run fast and slow.
 	n.plan(tick+time.Duration(n.w.rng.Int64N(int64(tick/10)))-tick/20, n.tick)
 }
 
-// check ends the run for an error that no fault explains. After one that a planned crash
-// explains, the machine is down.
+// check ends the run for an error that no fault explains. After one that a planned fault
+// explains, the machine is down, or lost if its disk has decayed.
 func (n *node) check(err error) {
 	switch {
 	case err == nil || !n.up:
 	case n.image != nil:
 		n.down(n.image)
+	case n.flipped && !n.broken:
+		n.w.note("node %d: lost: %v", n.id, err)
+		n.giveUp()
+	case n.broken:
+		n.w.note("node %d: fails: %v", n.id, err)
+		n.down(n.remains())
 	default:
-		n.w.violated("replica %d: %v", n.id, err)
+		n.w.violated("node %d: %v", n.id, err)
 	}
+}
+
+// giveUp takes the machine out for good.
+func (n *node) giveUp() {
+	n.up, n.lost = false, true
+	n.w.counts["lost"]++
+	n.setDisk(n.mem.Kill())
 }
 
 // pump does what the group has to do.
-func (n *node) pump() {
-	for n.up {
-		work, err := n.group.Ready()
-		n.check(err)
+func (r *replica) pump() {
+	for r.up && !r.gone() {
+		work, err := r.group.Ready()
+		r.check(err)
 		if err != nil || work == nil {
 			break
 		}
-		n.do(work)
+		r.do(work)
 	}
-	if n.up && n.group.IsLeader() {
-		n.w.oracle.leads(n.w, n.group.Term(), n.id)
+	if r.up && !r.gone() && r.group.IsLeader() {
+		r.w.oracle.leads(r.w, r.gid, r.group.Term(), r.id)
 	}
 }
 
-func (n *node) do(work *group.Work) {
+// gone reports whether the replica is none of the machine's any more.
+func (r *replica) gone() bool {
+	for _, o := range r.replicas {
+		if o == r {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *replica) do(work *group.Work) {
 	for _, m := range work.Send {
-		n.w.net.send(m, nil)
+		r.w.net.send(r.gid, m, nil)
 	}
 	for _, m := range work.Snapshots {
-		n.sendSnapshot(m)
+		r.sendSnapshot(m)
 	}
-	for _, r := range work.Reads {
-		if f := n.reads[r.ID]; f != nil {
-			delete(n.reads, r.ID)
+	for _, d := range work.Reads {
+		if f := r.reads[d.ID]; f != nil {
+			delete(r.reads, d.ID)
 			f()
 		}
 	}
 	for _, o := range work.Outcomes {
-		if f := n.proposals[o.ID]; f != nil {
-			delete(n.proposals, o.ID)
+		if f := r.proposals[o.ID]; f != nil {
+			delete(r.proposals, o.ID)
 			f(o)
 		}
 	}
 	for _, a := range work.Appends {
-		if !n.up {
+		if !r.up {
 			return
 		}
-		n.check(n.group.Write(context.Background(), a))
-		n.appends = append(n.appends, a)
+		r.check(r.group.Write(context.Background(), a))
+		r.appends = append(r.appends, written{r, a})
 	}
-	n.applies = append(n.applies, work.Applies...)
-	n.sync()
-	n.apply()
+	if !r.up {
+		return
+	}
+	r.w.oracle.members(r)
+	r.began(work.Created)
+	r.applies = append(r.applies, work.Applies...)
+	r.sync()
+	r.apply()
+}
+
+// began opens the groups that a split has made.
+func (r *replica) began(created []uint64) {
+	for _, gid := range created {
+		if !r.up {
+			return
+		}
+		r.w.counts["right groups"]++
+		if old := r.replicaOf(gid); old != nil {
+			r.w.counts["begun late"]++
+			old.leave()
+		}
+		err := r.open(gid)
+		if r.check(err); err != nil || !r.up {
+			return
+		}
+		right := r.replicaOf(gid)
+		if right != nil && r.group.IsLeader() {
+			r.check(right.group.Campaign())
+		}
+		if right != nil {
+			right.pump()
+		}
+	}
 }
 
 // sendSnapshot makes a snapshot and sends it.
-func (n *node) sendSnapshot(m *pb.Message) {
+func (r *replica) sendSnapshot(m *pb.Message) {
 	var b bytes.Buffer
-	out, err := n.group.Export(context.Background(), m, &b)
+	out, err := r.group.Export(context.Background(), m, &b)
 	if errors.Is(err, group.ErrNoSnapshot) {
-		n.check(n.group.ReportSnapshot(m.GetTo(), false))
+		r.check(r.group.ReportSnapshot(m.GetTo(), false))
 		return
 	}
-	n.check(err)
+	r.check(err)
 	if err == nil {
-		n.w.net.send(out, b.Bytes())
+		r.w.net.send(r.gid, out, b.Bytes())
 	}
 }
 
-// sync makes appends durable: those that were written when it begins.
+// sync makes appends durable: those that were written when it begins, of all groups.
 func (n *node) sync() {
 	if n.syncing || len(n.appends) == 0 || !n.up {
 		return
@@ -270,55 +415,104 @@ func (n *node) sync() {
 	n.appends = nil
 	n.plan(max(n.w.about(n.w.plan.syncTime), n.stallUntil-n.w.now), func() {
 		n.syncing = false
-		for _, a := range some {
-			err := n.log.Wait(a.Position)
+		for _, x := range some {
+			if x.r.gone() {
+				continue
+			}
+			err := n.log.Wait(x.a.Position)
 			if err == nil {
-				err = n.group.Written(a)
+				err = x.r.group.Written(x.a)
 			}
 			if n.check(err); !n.up {
 				return
 			}
 		}
-		n.pump()
+		for _, x := range some {
+			x.r.pump()
+		}
 		n.sync()
 	})
 }
 
 // apply applies the next entries.
-func (n *node) apply() {
-	if n.applying || len(n.applies) == 0 || !n.up {
+func (r *replica) apply() {
+	if r.applying || len(r.applies) == 0 || !r.up {
 		return
 	}
-	n.applying = true
-	n.plan(n.w.about(n.slow), func() {
-		n.applying = false
-		a := n.applies[0]
-		err := n.group.Apply(context.Background(), a)
+	r.applying = true
+	r.plan(r.w.about(r.slow), func() {
+		r.applying = false
+		if r.gone() {
+			return
+		}
+		a := r.applies[0]
+		if !r.w.calm && splits(a.Entries()) && r.w.chance(0.3) {
+			r.crashSoon()
+		}
+		err := r.group.Apply(context.Background(), a)
 		if errors.Is(err, group.ErrRetry) {
-			n.w.counts["clock skews"]++
-			n.plan(tick, n.apply)
+			r.w.counts["clock skews"]++
+			r.plan(tick, r.apply)
 			return
 		}
-		n.check(err)
-		if !n.up {
+		r.check(err)
+		if !r.up {
 			return
 		}
-		n.applies = n.applies[1:]
-		n.w.oracle.applied(n, a.Entries())
-		n.pump()
-		n.apply()
+		r.applies = r.applies[1:]
+		r.w.oracle.applied(r, a.Entries())
+		r.pump()
+		if r.up && !r.gone() {
+			r.apply()
+		}
 	})
 }
 
-func (n *node) truncate() {
-	before, _ := n.log.Group(groupID).FirstIndex()
-	n.check(n.group.Truncate(context.Background()))
-	if n.up {
-		after, _ := n.log.Group(groupID).FirstIndex()
-		n.w.note("replica %d: truncate, first entry %d, was %d", n.id, after, before)
-		n.w.counts["truncations"]++
-		n.pump()
+// splits reports whether one of the entries is a split.
+func splits(entries []*pb.Entry) bool {
+	for _, e := range entries {
+		if e.GetType() == pb.EntryNormal && command.IsControl(e.GetData()) {
+			if c, err := command.DecodeControl(e.GetData()); err == nil && c.Split != nil {
+				return true
+			}
+		}
 	}
+	return false
+}
+
+func (r *replica) truncate() {
+	log := r.log.Group(r.gid)
+	before, _ := log.FirstIndex()
+	err := r.group.Truncate(context.Background())
+	r.check(err)
+	if r.up && err == nil {
+		after, _ := log.FirstIndex()
+		r.w.note("node %d: group %d: truncate, first entry %d, was %d", r.node.id, r.gid, after, before)
+		r.w.counts["truncations"]++
+		r.pump()
+	}
+}
+
+// destroy removes a replica that its group has removed.
+func (r *replica) destroy() {
+	if !r.w.calm && r.w.chance(0.3) {
+		r.crashSoon()
+	}
+	err := r.group.Destroy(context.Background())
+	if errors.Is(err, group.ErrBusy) {
+		return
+	}
+	if r.check(err); !r.up || err != nil {
+		return
+	}
+	r.w.note("node %d: group %d, replica %d: destroyed", r.node.id, r.gid, r.id)
+	r.w.counts["destroyed"]++
+	r.leave()
+}
+
+// leave takes the replica from its machine.
+func (r *replica) leave() {
+	r.node.replicas = slices.DeleteFunc(slices.Clone(r.node.replicas), func(o *replica) bool { return o == r })
 }
 
 // crashSomehow crashes the machine: now, or at one of its next calls of the file system.
@@ -334,7 +528,7 @@ func (n *node) crashSomehow() {
 // crashSoon has the machine crash at one of its next calls of the file system.
 func (n *node) crashSoon() {
 	at := 1 + n.w.rng.IntN(25)
-	n.w.note("replica %d: will crash in %d changes of its disk", n.id, at)
+	n.w.note("node %d: will crash in %d changes of its disk", n.id, at)
 	n.w.counts["crashes"]++
 	n.crashIn = at
 }
@@ -346,7 +540,19 @@ func (n *node) before(c vfs.Call) error {
 		return vfs.ErrStopped
 	}
 	switch c.Op {
-	case vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpLink, vfs.OpRemove, vfs.OpMkdir, vfs.OpTruncate, vfs.OpAllocate:
+	case vfs.OpSync, vfs.OpSyncDir:
+		if n.failSync {
+			n.failSync, n.broken = false, true
+			n.w.counts["failed syncs"]++
+			return syscall.EIO
+		}
+	case vfs.OpCreate, vfs.OpWrite, vfs.OpLink, vfs.OpMkdir, vfs.OpAllocate:
+		if n.fullUntil > n.w.now {
+			n.broken = true
+			n.w.counts["calls on a full disk"]++
+			return syscall.ENOSPC
+		}
+	case vfs.OpRename, vfs.OpRemove, vfs.OpTruncate:
 	default:
 		return nil
 	}
@@ -376,7 +582,7 @@ func (n *node) remains() *vfs.Mem {
 func (n *node) down(image *vfs.Mem) {
 	n.up = false
 	n.setDisk(image)
-	n.w.note("replica %d: down", n.id)
+	n.w.note("node %d: down", n.id)
 	life := n.life
 	again := func() {
 		if !n.up && !n.lost && n.life == life {
@@ -390,11 +596,67 @@ func (n *node) down(image *vfs.Mem) {
 	}
 }
 
-// digest returns a hash of the partition.
-func (n *node) digest() uint64 {
-	h := fnv.New64a()
-	if _, err := n.c.ExportPartition(context.Background(), n.group.Partition(), h); err != nil {
-		n.check(err)
+// flip flips bits of files, of a machine that is down. It leaves the newest file of the Raft
+// log alone: decay at the end of that cannot be told from a torn write (package raftlog).
+func (n *node) flip() {
+	w := n.w
+	var names []string
+	newest := ""
+	for _, name := range n.mem.Names() {
+		if strings.HasSuffix(name, "LOCK") {
+			continue
+		}
+		if path.Dir(name) == logDir && strings.HasSuffix(name, ".log") {
+			if newest != "" {
+				names = append(names, newest)
+			}
+			newest = name
+			continue
+		}
+		names = append(names, name)
 	}
-	return h.Sum64()
+	n.flipped = true
+	w.counts["flips"]++
+	for range []int{1, 2, 20}[w.rng.IntN(3)] {
+		name := names[w.rng.IntN(len(names))]
+		b, err := n.mem.ReadFile(name)
+		if err != nil {
+			w.violated("%v", err)
+		}
+		if len(b) == 0 {
+			continue
+		}
+		at := w.rng.IntN(len(b))
+		b[at] ^= 1 << w.rng.IntN(8)
+		if err := n.mem.WriteFile(name, b); err != nil {
+			w.violated("%v", err)
+		}
+		w.note("node %d: %s: byte %d is flipped", n.id, name, at)
+	}
+}
+
+// digest returns a digest of the partition.
+func (r *replica) digest() (uint64, [32]byte) {
+	at, sum, err := r.c.DigestPartition(context.Background(), r.group.Partition())
+	r.check(err)
+	return at, sum
+}
+
+// boundary returns a boundary that divides the range of the group, empty if there is none:
+// mostly between two keys in use.
+func (r *replica) boundary() string {
+	span, _ := r.group.Range()
+	if r.w.chance(0.1) {
+		return partmap.Midpoint(span).String()
+	}
+	var inside []string
+	for _, key := range keys {
+		if epk := key.EPK(); span.Contains(&epk) && epk.Compare(&span.Min) > 0 {
+			inside = append(inside, epk.String())
+		}
+	}
+	if len(inside) == 0 {
+		return ""
+	}
+	return inside[r.w.rng.IntN(len(inside))]
 }

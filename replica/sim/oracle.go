@@ -5,51 +5,109 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/command"
 )
 
 // oracle knows what has happened, and judges it.
 type oracle struct {
-	entries map[uint64]uint64 // hash of each applied entry
-	digests map[uint64]uint64 // of the partition at an entry
-	leaders map[uint64]uint64 // of each term
-	highest uint64
+	groups  map[uint64]*groupFacts
 	clock   int64 // of operations: no two times are equal
 	ops     []*operation
 	counter [counters][]*increment
 }
 
-func (o *oracle) begin() {
-	o.entries, o.digests, o.leaders = make(map[uint64]uint64), make(map[uint64]uint64), make(map[uint64]uint64)
+// groupFacts are what is known of a group.
+type groupFacts struct {
+	entries map[uint64]uint64   // hash of each applied entry
+	digests map[uint64][32]byte // of the partition at an entry
+	leaders map[uint64]uint64   // of each term
+	highest uint64
+	confAt  uint64          // the entry up to which
+	now     map[uint64]bool // these are members
+	ever    map[uint64]bool
 }
 
-// newest returns the newest entry that a replica has applied.
-func (o *oracle) newest() uint64 { return o.highest }
+func (o *oracle) begin() { o.groups = make(map[uint64]*groupFacts) }
+
+func (o *oracle) of(gid uint64) *groupFacts {
+	f := o.groups[gid]
+	if f == nil {
+		f = &groupFacts{
+			entries: make(map[uint64]uint64), digests: make(map[uint64][32]byte), leaders: make(map[uint64]uint64),
+			now: make(map[uint64]bool), ever: make(map[uint64]bool),
+		}
+		o.groups[gid] = f
+	}
+	return f
+}
+
+// gids returns the groups that there are.
+func (o *oracle) gids() []uint64 { return slices.Sorted(maps.Keys(o.groups)) }
+
+// newest returns the newest entry that a replica of a group has applied.
+func (o *oracle) newest(gid uint64) uint64 { return o.of(gid).highest }
+
+// entries returns how many entries there are.
+func (o *oracle) entries() (n uint64) {
+	for _, f := range o.groups {
+		n += uint64(len(f.entries))
+	}
+	return n
+}
 
 // leads notes that a replica leads in a term.
-func (o *oracle) leads(w *world, term, id uint64) {
-	if was, found := o.leaders[term]; found && was != id {
-		w.violated("replicas %d and %d lead in term %d", was, id, term)
+func (o *oracle) leads(w *world, gid, term, id uint64) {
+	f := o.of(gid)
+	if was, found := f.leaders[term]; found && was != id {
+		w.violated("group %d: replicas %d and %d lead in term %d", gid, was, id, term)
 	} else if !found {
-		o.leaders[term] = id
-		w.note("replica %d: leads in term %d", id, term)
+		f.leaders[term] = id
+		w.note("group %d: replica %d leads in term %d", gid, id, term)
 		w.counts["leaders"]++
 	}
 }
 
+// members notes who is a member, as far as a replica has applied.
+func (o *oracle) members(r *replica) {
+	at := r.group.Applied()
+	if at == 0 {
+		return
+	}
+	conf, f := r.group.Config(), o.of(r.gid)
+	now := make(map[uint64]bool)
+	for _, ids := range [][]uint64{conf.GetVoters(), conf.GetLearners(), conf.GetVotersOutgoing(), conf.GetLearnersNext()} {
+		for _, id := range ids {
+			now[id], f.ever[id] = true, true
+		}
+	}
+	if at >= f.confAt {
+		f.confAt, f.now = at, now
+	}
+}
+
+// removed reports whether a group has removed a replica.
+func (o *oracle) removed(gid, id uint64) bool {
+	f := o.of(gid)
+	return f.ever[id] && !f.now[id]
+}
+
 // applied notes that a replica has applied entries.
-func (o *oracle) applied(n *node, entries []*pb.Entry) {
+func (o *oracle) applied(r *replica, entries []*pb.Entry) {
+	f := o.of(r.gid)
 	for _, e := range entries {
 		if e.GetType() == pb.EntryNormal && len(e.GetData()) > 0 {
 			if commands, err := command.DecodeEntry(e.GetData()); err == nil && len(commands) > 1 {
-				n.w.counts["gathered"]++
+				r.w.counts["gathered"]++
 			}
 		}
 		h := fnv.New64a()
@@ -59,27 +117,32 @@ func (o *oracle) applied(n *node, entries []*pb.Entry) {
 		h.Write(b[:])
 		h.Write(e.GetData())
 		sum, index := h.Sum64(), e.GetIndex()
-		if was, found := o.entries[index]; found && was != sum {
-			n.w.violated("replica %d: entry %d is not what another replica has applied", n.id, index)
+		if was, found := f.entries[index]; found && was != sum {
+			r.w.violated("node %d: group %d: entry %d is not what another replica has applied", r.node.id, r.gid, index)
 		}
-		o.entries[index] = sum
-		o.highest = max(o.highest, index)
+		f.entries[index] = sum
+		f.highest = max(f.highest, index)
 	}
-	if n.group.Held()%8 == 0 {
-		o.compare(n)
+	o.members(r)
+	if r.group.Held()%8 == 0 || splits(entries) {
+		o.compare(r)
 	}
 }
 
 // compare compares the content of a replica with that of others at the same entry.
-func (o *oracle) compare(n *node) {
-	at, sum := n.group.Held(), n.digest()
-	if !n.up {
+func (o *oracle) compare(r *replica) {
+	f := o.of(r.gid)
+	at, sum := r.digest()
+	if !r.up {
 		return // it has crashed meanwhile
 	}
-	if was, found := o.digests[at]; found && was != sum {
-		n.w.violated("replica %d: at entry %d its content differs from that of another replica", n.id, at)
+	if at != r.group.Held() {
+		r.w.violated("node %d: group %d: the partition is at entry %d, the group at %d", r.node.id, r.gid, at, r.group.Held())
 	}
-	o.digests[at] = sum
+	if was, found := f.digests[at]; found && was != sum {
+		r.w.violated("node %d: group %d: at entry %d its content differs from that of another replica", r.node.id, r.gid, at)
+	}
+	f.digests[at] = sum
 }
 
 // operation is a read or write of a register by a client.
@@ -92,15 +155,16 @@ type operation struct {
 }
 
 type registerInput struct {
-	key   int
-	write bool
-	value int
+	key     int
+	write   bool
+	value   int
+	expires bool
 }
 
 // begins notes that a client begins an operation.
-func (o *oracle) begins(client, key int, write bool, value int) *operation {
+func (o *oracle) begins(client int, in registerInput) *operation {
 	o.clock++
-	op := &operation{client: client, in: registerInput{key, write, value}, call: o.clock, ret: math.MaxInt64}
+	op := &operation{client: client, in: in, call: o.clock, ret: math.MaxInt64}
 	o.ops = append(o.ops, op)
 	return op
 }
@@ -131,6 +195,12 @@ func (o *oracle) increment(k int) *increment {
 	return inc
 }
 
+// registerState is what a register has. One that expires may become 0 at any time, for good.
+type registerState struct {
+	value   int
+	expires bool
+}
+
 // registerModel is what a register does.
 var registerModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -141,12 +211,16 @@ var registerModel = porcupine.Model{
 		}
 		return parts
 	},
-	Init: func() any { return 0 },
+	Init: func() any { return registerState{} },
 	Step: func(state, input, output any) (bool, any) {
+		s := state.(registerState)
 		if in := input.(registerInput); in.write {
-			return true, in.value
+			return true, registerState{in.value, in.expires}
 		}
-		return output.(int) == state.(int), state
+		if s.expires && output.(int) == 0 {
+			return true, registerState{}
+		}
+		return output.(int) == s.value, state
 	},
 	DescribeOperation: func(input, output any) string {
 		in := input.(registerInput)
@@ -157,18 +231,30 @@ var registerModel = porcupine.Model{
 	},
 }
 
-// judge judges a run that has ended: all replicas that are left are at the same entry.
+// judge judges a run that has ended: all replicas that are left are at the newest entry.
 func (o *oracle) judge(w *world) {
-	var some *node
 	for _, n := range w.nodes {
-		if !n.lost {
-			o.compare(n)
-			some = n
+		for _, r := range n.replicas {
+			if n.up && r.group.Held() > 0 {
+				o.compare(r)
+			}
 		}
 	}
+	w.admin.absent()
+	holder := func(key engine.PartitionKey) *replica {
+		for _, n := range w.nodes {
+			if n.up {
+				if r := n.covering(key); r != nil {
+					return r
+				}
+			}
+		}
+		w.violated("nobody has %s", key)
+		return nil
+	}
 	for k := range registers {
-		op := o.begins(-1, k, false, 0)
-		op.ends(w, int(some.number(registerKey(k), fmt.Sprintf("r%d", k), "/v")), true)
+		op := o.begins(-1, registerInput{key: k})
+		op.ends(w, int(holder(registerKey(k)).number(registerKey(k), fmt.Sprintf("r%d", k), "/v")), true)
 	}
 	var history []porcupine.Operation
 	for _, op := range o.ops {
@@ -184,7 +270,7 @@ func (o *oracle) judge(w *world) {
 		w.violated("it takes too long to judge %d operations", len(history))
 	}
 	for k := range counters {
-		sum := some.number(counterKey, fmt.Sprintf("c%d", k), "/n")
+		sum := holder(counterKey).number(counterKey, fmt.Sprintf("c%d", k), "/n")
 		for i, inc := range o.counter[k] {
 			digit := sum % 4
 			sum /= 4

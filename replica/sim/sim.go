@@ -1,19 +1,23 @@
-// Package sim runs the replicas of a group in one goroutine, on machines that it makes up.
-// Raft, the logs, the groups and the stores are the real ones. Their disks are vfs.Mem, and
-// one scheduler decides when a clock ticks, when a message comes, whether it is lost or comes
-// twice, when a sync ends, and when a machine loses its power. All that it decides follows
-// from a seed, so a run can be repeated by its number.
+// Package sim runs groups in one goroutine, on machines that it makes up: several replicas of
+// different groups on each, with one store and one log. Raft, the logs, the groups and the
+// stores are the real ones. Their disks are vfs.Mem, and one scheduler decides when a clock
+// ticks, when a message comes, whether it is lost or comes twice, when a sync ends or fails,
+// when a disk is full or decays, when a machine loses its power, when a group splits, and when
+// a replica moves to another machine. All that it decides follows from a seed, so a run can be
+// repeated by its number.
 //
 // # What is checked
 //
 //   - Applied entries: replicas that have applied an entry of one index have applied the
 //     same entry.
-//   - Answers: replicas at the same entry have the same content, byte for byte, as
-//     ExportPartition writes it.
-//   - Terms: no two replicas lead in one term.
+//   - Answers: replicas at the same entry have the same digest of their content.
+//   - Terms: no two replicas of a group lead in one term.
+//   - Ranges: no machine has two replicas that claim one key. What a machine has of no group
+//     is absent from its store: no stale half, and nothing of a replica that was removed.
 //   - Registers: reads and writes of single items, by clients of all replicas, are
-//     linearizable. At the end every item is read once more, so a write that was
-//     acknowledged and lost is found.
+//     linearizable, across splits and moves. An item with a time to live may become absent
+//     at any time, and does not come back. At the end every item is read once more, so a
+//     write that was acknowledged and lost is found.
 //   - Counters: an increment is carried out once if it was acknowledged, and at most once if
 //     its outcome is unknown, however often it was proposed.
 //   - Errors: no call fails without a fault that explains it, and no replica is refused whose
@@ -34,6 +38,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // Options choose what a run does. The zero value stands for the defaults.
@@ -46,7 +52,7 @@ type Options struct {
 type Result struct {
 	Events  int    // that the scheduler has carried out
 	Trace   uint64 // hash of all that has happened
-	Entries uint64 // that the group has applied
+	Entries uint64 // that groups have applied
 	// Counts says how often things have happened.
 	Counts map[string]int
 }
@@ -97,7 +103,8 @@ type world struct {
 	calm    bool // no more faults
 	plan    plan
 	net     network
-	nodes   []*node // all that there ever were, by replica id
+	nodes   []*node          // all that there ever were
+	owner   map[uint64]*node // machine of each replica id; a replica has its id in all groups that split off
 	clients []*client
 	oracle  oracle
 	counts  map[string]int
@@ -107,6 +114,8 @@ type world struct {
 	}
 	events int
 	admin  admin
+
+	nextReplica, nextGroup uint64
 }
 
 // plan is what kinds of faults a run has, and how often: each run another mixture.
@@ -118,7 +127,8 @@ type plan struct {
 	faultEvery                                        time.Duration // mean time between faults
 	until                                             time.Duration // when faults end
 	crash, cut, slow, clock, truncate, lose, transfer int           // weights
-	clients, ops                                      int
+	split, move, failSync, full, decay                int           // weights
+	clients, ops, groups, machines                    int
 	window                                            uint64
 	keep                                              uint64
 	keepBytes                                         int64
@@ -128,12 +138,12 @@ type plan struct {
 
 // Run makes a run. The error is a *Violation.
 func Run(seed uint64, o Options) (res Result, err error) {
-	w := &world{seed: seed, opts: o, rng: rand.New(rand.NewPCG(seed, 0x5eed)), counts: make(map[string]int), trace: fnv.New64a()}
+	w := &world{seed: seed, opts: o, rng: rand.New(rand.NewPCG(seed, 0x5eed)), counts: make(map[string]int), trace: fnv.New64a(), owner: make(map[uint64]*node)}
 	defer func() {
 		for _, n := range w.nodes {
 			n.abandon()
 		}
-		res = Result{Events: w.events, Trace: w.trace.Sum64(), Entries: w.oracle.newest(), Counts: w.counts}
+		res = Result{Events: w.events, Trace: w.trace.Sum64(), Entries: w.oracle.entries(), Counts: w.counts}
 		if r := recover(); r != nil {
 			v, ok := r.(*Violation)
 			if !ok {
@@ -163,7 +173,7 @@ func Run(seed uint64, o Options) (res Result, err error) {
 }
 
 // maxEvents ends a run that comes to no end.
-const maxEvents = 200_000
+const maxEvents = 400_000
 
 // violated ends the run.
 func (w *world) violated(format string, args ...any) {
@@ -223,23 +233,59 @@ func (w *world) begin() {
 		clients: 2 + r.IntN(4), ops: 20 + r.IntN(80),
 		window: uint64(pick(20, 100, 1000)), keep: uint64(pick(0, 0, 5, 50)), keepBytes: int64(pick(0, 1<<20)), logFile: 64 << 10, memory: int64(pick(1, 1000, 1<<20)),
 	}
+	w.plan.split, w.plan.move, w.plan.groups, w.plan.machines = r.IntN(4), r.IntN(3), 1+r.IntN(5), 3+r.IntN(3)
+	w.plan.failSync, w.plan.full, w.plan.decay = r.IntN(2), r.IntN(2), r.IntN(2)
 	w.net.begin(w)
 	voters := []uint64{1, 2, 3}
-	for _, id := range voters {
-		n := w.newNode(id)
-		n.create(voters)
-		n.start()
+	w.nextReplica, w.nextGroup = 4, firstGroup
+	for range w.plan.machines {
+		n := w.newNode()
+		if len(w.nodes) <= len(voters) {
+			w.owner[n.id] = n
+			n.create(voters)
+		} else {
+			n.create(nil)
+		}
 	}
 	w.oracle.begin()
-	first := &client{w: w, id: w.plan.clients}
-	w.clients = append(w.clients, first)
+	for _, n := range w.nodes {
+		n.start()
+	}
+	w.admin.begin(w)
+	first := w.newClient(w.plan.clients)
 	first.makeCounters(0, func() {
 		for i := range w.plan.clients {
-			w.newClient(i)
+			c := w.newClient(i)
+			w.after(w.about(time.Second), c.next)
 		}
 	})
 	w.planFault()
 	w.after(w.plan.until, w.quiet)
+}
+
+func (w *world) emptyDisk() *vfs.Mem { return vfs.NewMem() }
+
+// replica returns a replica of a group that runs, nil if it does not.
+func (w *world) replica(gid, id uint64) *replica {
+	n := w.owner[id]
+	if n == nil {
+		return nil
+	}
+	if r := n.replicaOf(gid); r != nil && r.id == id {
+		return r
+	}
+	return nil
+}
+
+// leader returns the replica that leads a group, of several that claim it the newest; nil:
+// none does.
+func (w *world) leader(gid uint64) (found *replica) {
+	for _, n := range w.nodes {
+		if r := n.replicaOf(gid); r != nil && r.group.IsLeader() && (found == nil || r.group.Term() > found.group.Term()) {
+			found = r
+		}
+	}
+	return found
 }
 
 // quiet ends the faults: machines run, the network delivers.
@@ -248,16 +294,16 @@ func (w *world) quiet() {
 	w.note("calm")
 	w.net.heal()
 	for _, n := range w.nodes {
-		n.stallUntil = w.now
-		n.crashIn = 0
+		n.stallUntil, n.fullUntil = w.now, w.now
+		n.crashIn, n.failSync = 0, false
 		if !n.up && !n.lost {
 			n.start()
 		}
 	}
 }
 
-// finished reports whether all is done: the clients, the membership, and each replica has
-// come to the newest entry.
+// finished reports whether all is done: the clients, the members, and each replica has come
+// to the newest entry of its group.
 func (w *world) finished() bool {
 	if !w.calm || w.events%16 != 0 {
 		return false
@@ -267,30 +313,30 @@ func (w *world) finished() bool {
 			return false
 		}
 	}
-	if w.admin.busy() {
-		return false
-	}
-	newest := w.oracle.newest()
 	for _, n := range w.nodes {
-		if n.lost {
-			continue
-		}
-		if !n.up || n.group.Applied() != newest {
+		if !n.up && !n.lost {
 			return false
 		}
 	}
-	return true
+	return w.admin.settled()
+}
+
+// describe describes a replica, for messages.
+func (r *replica) describe() string {
+	span, epoch := r.group.Range()
+	return fmt.Sprintf("group %d replica %d [%.8s, %.8s) epoch %d applied %d held %d leader %d term %d config %v; ",
+		r.gid, r.id, span.Min, span.Max, epoch, r.group.Applied(), r.group.Held(), r.group.Leader(), r.group.Term(), r.group.Config())
 }
 
 // state describes the run, for messages.
 func (w *world) state() string {
 	var b strings.Builder
 	for _, n := range w.nodes {
-		fmt.Fprintf(&b, "replica %d up %v lost %v", n.id, n.up, n.lost)
+		fmt.Fprintf(&b, "node %d up %v lost %v: ", n.id, n.up, n.lost)
 		if n.up {
-			fmt.Fprintf(&b, " applied %d held %d leader %d term %d config %v", n.group.Applied(), n.group.Held(), n.group.Leader(), n.group.Term(), n.group.Config())
+			b.WriteString(n.describe())
 		}
-		b.WriteString("; ")
+		b.WriteString("\n")
 	}
 	for _, c := range w.clients {
 		fmt.Fprintf(&b, "client %d finished %v; ", c.id, c.finished)
@@ -313,14 +359,12 @@ func (w *world) planFault() {
 func (w *world) fault() {
 	p := &w.plan
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
-	if w.chance(0.4) { // what happens to a leader tells more
-		for _, l := range w.nodes {
-			if l.up && l.group.IsLeader() {
-				n = l
-			}
-		}
+	gids := w.oracle.gids()
+	l := w.leader(gids[w.rng.IntN(len(gids))])
+	if l != nil && w.chance(0.4) { // what happens to a leader tells more
+		n = l.node
 	}
-	kind := w.oneOf(p.crash, p.cut, p.slow, p.clock, p.truncate, p.lose, p.transfer)
+	kind := w.oneOf(p.crash, p.cut, p.slow, p.clock, p.truncate, p.lose, p.transfer, p.split, p.move, p.failSync, p.full, p.decay)
 	switch kind {
 	case 0:
 		if n.up {
@@ -331,26 +375,49 @@ func (w *world) fault() {
 	case 2:
 		if n.up {
 			n.stallUntil = w.now + w.about(time.Second)
-			w.note("replica %d: disk stalls until %v", n.id, n.stallUntil)
+			w.note("node %d: disk stalls until %v", n.id, n.stallUntil)
 			w.counts["stalls"]++
 		}
 	case 3:
 		n.clock = time.Duration(w.rng.Int64N(int64(4*time.Minute))) - 2*time.Minute
-		w.note("replica %d: clock is set to %v", n.id, n.clock)
+		w.note("node %d: clock is set to %v", n.id, n.clock)
 		w.counts["clocks"]++
 	case 4:
-		if n.up {
-			n.truncate()
+		for _, r := range n.replicas {
+			if n.up && !r.gone() {
+				r.truncate()
+			}
 		}
 	case 5:
-		w.admin.lose(w, n)
+		w.admin.lose(n)
 	case 6:
-		if n.up && n.group.IsLeader() {
-			to := w.nodes[w.rng.IntN(len(w.nodes))].id
-			w.note("replica %d: hands over to %d", n.id, to)
+		if l != nil {
+			conf := l.group.Config().GetVoters()
+			if len(conf) == 0 {
+				break
+			}
+			to := conf[w.rng.IntN(len(conf))]
+			w.note("group %d: replica %d hands over to %d", l.gid, l.id, to)
 			w.counts["transfers"]++
-			n.check(n.group.TransferLeader(to))
-			n.pump()
+			l.check(l.group.TransferLeader(to))
+			l.pump()
 		}
+	case 7:
+		if l != nil {
+			w.admin.split(l)
+		}
+	case 8:
+		if l != nil {
+			w.admin.move(l)
+		}
+	case 9:
+		w.note("node %d: its next sync fails", n.id)
+		n.failSync = true
+	case 10:
+		n.fullUntil = w.now + w.about(2*time.Second)
+		w.note("node %d: its disk is full until %v", n.id, n.fullUntil)
+		w.counts["full disks"]++
+	case 11:
+		w.admin.decay(n)
 	}
 }
