@@ -33,9 +33,9 @@ func newBenchStore(b *testing.B, n int64, d Durability) *benchStore {
 // newBenchStoreOf makes a store whose documents lie in so many runs a
 // partition, each with a share of every logical partition; in memtables if
 // there are none.
-func newBenchStoreOf(b *testing.B, n int64, runs int, compression Compression) *benchStore {
+func newBenchStoreOf(b *testing.B, shape string, n int64, runs int, compression Compression) *benchStore {
 	b.Helper()
-	s := makeBenchStore(b, n, Buffered, compression)
+	s := makeShapedStore(b, shape, n, Buffered, compression)
 	for i := range int64(max(runs, 1)) {
 		s.load(b, i*n/int64(max(runs, 1)), (i+1)*n/int64(max(runs, 1)))
 		switch {
@@ -52,8 +52,13 @@ func newBenchStoreOf(b *testing.B, n int64, runs int, compression Compression) *
 
 func makeBenchStore(b *testing.B, n int64, d Durability, compression Compression) *benchStore {
 	b.Helper()
+	return makeShapedStore(b, "food", n, d, compression)
+}
+
+func makeShapedStore(b *testing.B, shape string, n int64, d Durability, compression Compression) *benchStore {
+	b.Helper()
 	ctx := context.Background()
-	g, err := workload.NewGenerator(workload.Params{Shape: "food", Seed: 1, LogicalPartitions: benchPartitions})
+	g, err := workload.NewGenerator(workload.Params{Shape: shape, Seed: 1, LogicalPartitions: benchPartitions})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -62,7 +67,7 @@ func makeBenchStore(b *testing.B, n int64, d Durability, compression Compression
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { db.Close() })
-	c, err := db.CreateContainer(ctx, "food", ContainerDef{PartitionKey: []string{g.KeyPath()}, MinPartitions: 4, Compression: compression})
+	c, err := db.CreateContainer(ctx, shape, ContainerDef{PartitionKey: []string{g.KeyPath()}, MinPartitions: 4, Compression: compression})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,8 +17,8 @@ type Cursor struct {
 	r      *Reader
 	maxSeq uint64
 	s      scratch
-	own    []byte // the open group as it is in the file
-	buf    []byte // its decoded payload
+	own    []byte // the open group as it is in the file, or from its columns on
+	buf    []byte // its decoded payload, unless that is raw
 	open   opened
 	group  int64 // index of the open group, -1: not known
 	i      int   // member of open
@@ -284,12 +284,10 @@ func (c *Cursor) show(i int) bool {
 	return true
 }
 
-// load opens the group at off; index is its index, -1 if not known. The cursor keeps a
-// copy of the group, so that it can be used without a guard.
+// load opens the group at off; index is its index, -1 if not known. The cursor keeps what
+// it needs of the group, so that it can be used without a guard.
 func (c *Cursor) load(off, index int64) bool {
-	if c.err = c.fetch(off); c.err == nil {
-		c.buf, c.err = c.open.decode(c.r, c.own, off, c.buf)
-	}
+	c.err = c.fetch(off)
 	if c.group = index; c.err != nil {
 		c.open.off, c.ordinalOf = 0, 0 // what is open is neither this group nor the one before
 	}
@@ -298,7 +296,8 @@ func (c *Cursor) load(off, index int64) bool {
 
 func (c *Cursor) fetch(off int64) (err error) {
 	defer c.r.file.Unguard(openfile.Guard(), &err)
-	if at := c.open.off; off == c.open.end() || off < at && at-off < coldAhead {
+	o := &c.open
+	if at := o.off; off == o.end() || off < at && at-off < coldAhead {
 		if err = c.r.warmAhead(&c.s, at, off); err != nil {
 			return err
 		}
@@ -307,11 +306,29 @@ func (c *Cursor) fetch(off int64) (err error) {
 	if err != nil {
 		return err
 	}
-	if n, _, _, err := groupSize(b); err == nil && n < len(b) {
+	if n, _, _, short := groupSize(b); short == nil && n < len(b) {
 		b = b[:n]
 	}
-	c.own = append(c.own[:0], b...)
-	return nil
+	// A large raw payload is verified where it lies: a checksum fetches it faster from memory
+	// than a copy does. What is to be decoded is copied first: that is read twice more.
+	raw := len(b) > preludeLen && b[5]&codingCodec == codecRaw
+	if !raw {
+		c.own = append(c.own[:0], b...)
+		b = c.own
+	}
+	if err = o.parse(c.r, b, off); err != nil {
+		return err
+	}
+	if raw {
+		c.own = append(append(c.own[:0], o.g.columns...), o.g.payload...)
+		o.g.payload = c.own[len(o.g.columns):]
+		o.g.split(c.own[:len(o.g.columns)])
+	}
+	if err = o.head(c.r); err != nil {
+		return err
+	}
+	c.buf, err = o.expand(c.r, c.buf[:0])
+	return err
 }
 
 // loadIndex opens the group of an index.

@@ -49,6 +49,7 @@ type group struct {
 	size    int // bytes of the whole group
 	seq     uint64
 	mod     int64
+	columns []byte // what the next four are parts of
 	hashes  []byte
 	seqs    []byte // count × ws bytes, then count × wm bytes
 	mods    []byte
@@ -119,12 +120,15 @@ func (g *group) parse(b []byte, off int64, base *base) error {
 	}
 	g.seq = base.seq + uint64(unzigzag(seq))
 	g.mod = base.modified + unzigzag(mod)
-	g.hashes = b[j : j+g.count]
-	g.seqs = b[j+g.count : j+g.count*(1+g.ws)]
-	g.mods = b[j+g.count*(1+g.ws) : j+columns]
-	g.members = b[j+columns : payload]
+	g.split(b[j:payload])
 	g.payload = b[payload:n]
 	return nil
+}
+
+// split makes b, which has the columns and members of g, those of g.
+func (g *group) split(b []byte) {
+	seqs, mods, members := g.count, g.count*(1+g.ws), g.count*(1+g.ws+g.wm)
+	g.columns, g.hashes, g.seqs, g.mods, g.members = b, b[:seqs], b[seqs:mods], b[mods:members], b[members:]
 }
 
 func (g *group) sequence(i int) uint64 { return g.seq + column(g.seqs, i, g.ws) }

@@ -3,6 +3,7 @@ package lsm
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -24,13 +25,21 @@ type Cursor struct {
 	Lo, Hi  *item.Key      // set after Open; keys that are not from Lo to Hi may be left out; nil: none are
 	sources []cursorSource // newest first
 	current int            // index of the source with the next key, -1 at the end
-	equal   []int          // the other sources that are at the same key
+	order   []place        // the sources that have a key, in the order of their keys
+	moved   []place        // scratch of Next
 
 	Deleted DeletedKeys
 	hidden  item.Version    // what top returns if the item was deleted with its logical partition; Seq 0: it was not
-	failure error           // of deleted or ctx
+	failure error           // of a source, Deleted or Ctx
 	edge    item.KeyCopy    // key at which passPartition leaves a logical partition
 	Limits  [2]item.KeyCopy // what lo and hi may point to
+}
+
+// place is the place of a source in the order of keys. Of equal keys the newest source
+// comes first: its version is the newest.
+type place struct {
+	source int
+	same   bool // its key is that of the place before
 }
 
 // cursorSource is a memtable or, if run is set, a run.
@@ -76,7 +85,7 @@ func (m *Cursor) Close() {
 		}
 		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
-	m.Version, m.Ctx, m.sources, m.current = nil, nil, m.sources[:0], -1
+	m.Version, m.Ctx, m.sources, m.order, m.current = nil, nil, m.sources[:0], m.order[:0], -1
 	m.Deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
 	m.Lo, m.Hi = nil, nil
 }
@@ -114,6 +123,7 @@ func (m *Cursor) Start() {
 		}
 		s.nextFile(m)
 	}
+	m.sort()
 	m.pick()
 }
 
@@ -129,6 +139,7 @@ func (m *Cursor) Seek(k *item.Key, inclusive bool) {
 			s.seekRun(m, k, inclusive)
 		}
 	}
+	m.sort()
 	m.pick()
 }
 
@@ -280,12 +291,12 @@ func (s *cursorSource) advance(m *Cursor) {
 // their logical partition where a run allows that (passPartition). If the next key is
 // such an item still, pick sets hidden.
 func (m *Cursor) pick() {
-	m.pickKey()
+	m.first()
 	if !m.Deleted.any {
 		return
 	}
 	m.hidden = item.Version{}
-	for passed := 1; m.current >= 0; m.pickKey() {
+	for passed := 1; m.current >= 0; m.first() {
 		if passed++; passed%pacing.Piece == 0 && m.Ctx != nil {
 			if err := m.Ctx.Err(); err != nil {
 				m.failure = err
@@ -331,29 +342,58 @@ func (m *Cursor) passPartition(k *item.Key, seq uint64) (moved bool) {
 			s.nextFile(m)
 		}
 	}
+	if moved {
+		m.sort()
+	}
 	return moved
 }
 
-// pickKey finds the source with the next key. Of equal keys the newest source,
-// which comes first, wins: its version is the newest.
-func (m *Cursor) pickKey() {
-	m.current, m.equal = -1, m.equal[:0]
-	for i := range m.sources {
-		s := &m.sources[i]
-		if !s.ok {
-			continue
-		}
-		if m.current < 0 {
-			m.current = i
-			continue
-		}
-		switch c := CompareKeys(s.key, m.sources[m.current].key); {
-		case c == 0:
-			m.equal = append(m.equal, i)
-		case c < 0 != m.reverse:
-			m.current, m.equal = i, m.equal[:0]
-		}
+// first makes the source with the next key the current one.
+func (m *Cursor) first() {
+	if m.current = -1; len(m.order) > 0 {
+		m.current = m.order[0].source
 	}
+}
+
+// sort puts the sources in order, wherever they are.
+func (m *Cursor) sort() {
+	m.order = m.order[:0]
+	for i := range m.sources {
+		m.insert(i)
+	}
+}
+
+// insert adds a source to the order, if it has a key. It looks for its place from the front:
+// in most scans one run has nearly all the keys, and stays there.
+func (m *Cursor) insert(source int) {
+	s := &m.sources[source]
+	if !s.ok {
+		if s.run != nil && s.seg != nil && s.seg.Err() != nil && m.failure == nil {
+			m.failure = s.run.Files[min(max(s.file, 0), len(s.run.Files)-1)].Met(s.seg.Err())
+		}
+		return
+	}
+	p := place{source: source}
+	at := 0
+	for ; at < len(m.order); at++ {
+		q := &m.order[at]
+		next := m.compare(source, q.source)
+		if next < 0 || next == 0 && source < q.source {
+			q.same = next == 0
+			break
+		}
+		p.same = next == 0
+	}
+	m.order = slices.Insert(m.order, at, p)
+}
+
+// compare orders the keys of two sources in the direction of the scan.
+func (m *Cursor) compare(a, b int) int {
+	c := CompareKeys(m.sources[a].key, m.sources[b].key)
+	if m.reverse {
+		return -c
+	}
+	return c
 }
 
 // CompareKeys is item.Compare for keys of cursors, most of which are of one
@@ -365,21 +405,11 @@ func CompareKeys(a, b *item.Key) int {
 	return item.Compare(a, b)
 }
 
-// valid says whether there is a key. After the end, err tells why it ended.
-func (m *Cursor) Valid() bool { return m.current >= 0 && m.Err() == nil }
+// Valid says whether there is a key. After the end, Err tells why it ended.
+func (m *Cursor) Valid() bool { return m.current >= 0 && m.failure == nil }
 
-// err returns the first error of a source.
-func (m *Cursor) Err() error {
-	if m.failure != nil {
-		return m.failure
-	}
-	for i := range m.sources {
-		if s := &m.sources[i]; !s.ok && s.run != nil && s.seg != nil && s.seg.Err() != nil {
-			return s.run.Files[min(max(s.file, 0), len(s.run.Files)-1)].Met(s.seg.Err())
-		}
-	}
-	return nil
-}
+// Err returns the first error that was met.
+func (m *Cursor) Err() error { return m.failure }
 
 // top returns the key and version; both are valid until next.
 func (m *Cursor) Top() (*item.Key, *item.Version) {
@@ -393,12 +423,22 @@ func (m *Cursor) Top() (*item.Key, *item.Version) {
 // Known returns false: a Cursor does not know whether the item is wanted.
 func (m *Cursor) Known() bool { return false }
 
-// next moves every source that is at the present key to its next key.
+// Next moves every source that is at the present key to its next key.
 func (m *Cursor) Next() {
-	for _, i := range m.equal {
-		m.sources[i].advance(m)
+	n := 1
+	for n < len(m.order) && m.order[n].same {
+		n++
 	}
-	m.sources[m.current].advance(m)
+	m.moved = append(m.moved[:0], m.order[:n]...)
+	for _, p := range m.moved {
+		m.sources[p.source].advance(m)
+	}
+	if n > 1 || !m.sources[m.current].ok || len(m.order) > 1 && m.compare(m.current, m.order[1].source) >= 0 {
+		m.order = slices.Delete(m.order, 0, n)
+		for _, p := range m.moved {
+			m.insert(p.source)
+		}
+	}
 	m.pick()
 }
 
